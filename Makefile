@@ -21,7 +21,7 @@ test-oldest: $(VENV)-oldest/.installed  ## The same with the oldest versions tha
 
 # The engine's oracle tests as plain Python; they fail if they do not reach every line of engine/ and queue.py.
 UNCOMPILED := tests/test_engine.py tests/test_easy.py tests/test_tree.py tests/test_policies.py tests/test_cluster.py \
-	tests/test_levels.py tests/test_replay_state.py tests/test_compiled.py tests/test_bound.py tests/test_ends.py \
+	tests/test_tries.py tests/test_replay_state.py tests/test_compiled.py tests/test_bound.py tests/test_ends.py \
 	tests/test_picks.py tests/test_copies.py tests/test_invariants.py
 
 test-uncompiled: $(VENV)/.test  ## Run the engine's tests without compiling it: they must reach every line of it

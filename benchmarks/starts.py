@@ -80,12 +80,12 @@ def workload(name):
 
 HEADLINE = {"policy": "aged:20000,0.2,0"}
 ORDERS = [*POLICIES, "mixed:1,0.5,0,0,0.2,0", "mixed:0.3,0.1,-0.2,0,0,0.4", "aged:20000,0.2,0", "aged:0,1,-0.33", "nn"]
-ALL = {"knowledge": "classifier", "cut": 0.0, "kill": True, "bound": True}
-FOREST = {"knowledge": "classifier", "kill": True, "bound": True}
-PERFECT = {"knowledge": "class-clairvoyant", "kill": True, "bound": True}
-CLASS = {"divider": DIVIDER_S}
-NEEDED = {"kill-if": "needed"}
-NARROW = {"try-width": 0.125}
+ALL = {"small": "all", "kill": "always"}
+FOREST = {"small": "forest", "kill": "always"}
+PERFECT = {"small": "perfect", "kill": "always"}
+CLASS = {"small": "class", "divider": DIVIDER_S, "kill": "always"}
+NEEDED = {"kill": "needed"}
+NARROW = {"small-width": 0.125}
 
 
 def settings():
@@ -98,7 +98,7 @@ def settings():
         "class": CLASS, "class needed": {**CLASS, **NEEDED}, "class narrow": {**CLASS, **NARROW},
         "all": ALL, "all needed": {**ALL, **NEEDED}, "all needed narrow": {**ALL, **NEEDED, **NARROW},
         "perfect": PERFECT, "perfect needed": {**PERFECT, **NEEDED},
-        "perfect never": {"knowledge": "class-clairvoyant"},
+        "perfect never": {"small": "perfect", "kill": "never"},
         "perfect needed narrow": {**PERFECT, **NEEDED, **NARROW},
     }  # fmt: skip
     guards = {"": {}, " large": {"threshold": 20_000.0, "overdue-before": "large"}, " all": {"threshold": 20_000.0}}
@@ -110,10 +110,11 @@ def settings():
                         continue
                     yield f"{log} {order} {name}{guard}", log, "replay", {"policy": order, **options, **limit}
     for log in ("kth", "kth-extend", "sample"):
-        for predictor in ("easy++", "regression", "runtime-clairvoyant"):
-            yield f"{log} {predictor}", log, "replay", {"policy": "spf", "knowledge": predictor}
-            options = {"policy": "saf", "knowledge": predictor, "predictions": "order", "backfill": "spf"}
-            yield f"{log} {predictor} order", log, "replay", options
+        for predictor in ("easy++", "regression", "runtime"):
+            name = "runtime-clairvoyant" if predictor == "runtime" else predictor  # as when digests began
+            yield f"{log} {name}", log, "replay", {"policy": "spf", "predict": predictor, "predict-for": "all"}
+            options = {"policy": "saf", "predict": predictor, "predict-for": "order", "backfill": "spf"}
+            yield f"{log} {name} order", log, "replay", options
     yield "kth all needed narrow", "kth", "replay", {**HEADLINE, **ALL, **NEEDED, **NARROW}
     for name, options in {"always": FOREST, "needed": {**FOREST, **NEEDED}, "cut": {**FOREST, "cut": 0.3}}.items():
         yield f"sample forest {name}", "sample", "replay", {"policy": "fcfs", **options}
@@ -122,7 +123,7 @@ def settings():
         live = {
             "fcfs": {}, "saf threshold": {"policy": "saf", "threshold": 72_000.0}, "wfp3": {"policy": "wfp3"},
             "backfill": {"policy": "fcfs", "backfill": "spf"}, "headline": {**HEADLINE, **ALL, **NEEDED, **NARROW},
-            "class": {"policy": "spf", **CLASS}, "easy++": {"policy": "spf", "knowledge": "easy++"},
+            "class": {"policy": "spf", **CLASS}, "easy++": {"policy": "spf", "predict": "easy++", "predict-for": "all"},
         }  # fmt: skip
         for name, options in live.items():
             for host in ("batsim4", "batsim5"):
@@ -144,7 +145,7 @@ def digest(setting):
     """The digest of this setting's starts, kills and, under Batsim, machines."""
     _, log, host, options = setting
     source, size = workload(log)
-    if "divider" in options:
+    if options.get("small") == "class":
         small = np.random.default_rng(7).random(len(source.jobs)) < 0.7
         classes = np.where(small, SMALL, LARGE).astype(np.int8)
         source = replace(source, jobs=replace(source.jobs, job_class=classes))

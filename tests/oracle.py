@@ -20,8 +20,6 @@ from batfill.jobs import SMALL, JobTable
 SOME_DAY = float(np.finfo(np.float64).max)
 UNLIMITED = 1e12
 OVERDUE = 1  # the section of overdue jobs: before all others but small jobs
-LARGE = math.inf  # the level of large jobs: behind all others
-ALWAYS, IF_WAITING, IF_NEEDED = range(3)  # when a try is killed at its divider
 MINUTE, HOUR = 60, 3600
 # By how much a job is expected to run longer when it has outlived what was expected, time after time.
 STEPS = [*(n * MINUTE for n in (1, 5, 15, 30)), *(n * HOUR for n in (1, 2, 5, 10, 20, 50, 100))]
@@ -107,7 +105,7 @@ class Job:
     request: float
     estimate: float  # what the scheduler knows of the run time
     q: int
-    level: float  # 1, 2, ... of a small job, or LARGE
+    small: bool
     exempt: bool = False  # small, and yet not to be killed
     start: float = math.nan
     backfilled: bool = False
@@ -129,8 +127,8 @@ class Oracle:
     backfill: str | None = None
     threshold_s: float = math.inf
     tries_first: bool = False  # whether small jobs go before overdue ones
-    divider_s: object = math.inf  # one, or a list of the levels'
-    kill_if: int = ALWAYS
+    divider_s: float = math.inf
+    spares: bool = False  # whether a try is killed at its divider only if its processors are needed
     widest_try: int | None = None  # wider jobs are large
     bound: bool = False  # whether jobs are expected to end at their divider at the latest
     estimate_s: object = None  # what the scheduler expects the jobs to run, in the table's order; else the requests
@@ -138,7 +136,7 @@ class Oracle:
     waiting: list = field(default_factory=list)
     running: list = field(default_factory=list)
     order: list = field(default_factory=list)  # seq of each try, as they started
-    kills: list = field(default_factory=list)  # (seq, level, start, divider) of each try that was killed
+    kills: list = field(default_factory=list)  # (seq, start, divider) of each try that was killed
 
     def __post_init__(self):
         t = self.table
@@ -160,7 +158,7 @@ class Oracle:
                 float(requests[i]),
                 float(estimates[i]),
                 int(t.procs[i]),
-                1 if t.job_class[i] == SMALL and self.may_try(t.procs[i]) else LARGE,
+                bool(t.job_class[i] == SMALL and self.may_try(t.procs[i])),
             )
             for seq, i in enumerate(ids)
         ]
@@ -168,7 +166,7 @@ class Oracle:
 
     def may_try(self, q):
         """Whether a job of q processors may be small."""
-        return np.isfinite(self.divider_s).any() and (self.widest_try is None or q <= self.widest_try)
+        return self.divider_s < math.inf and (self.widest_try is None or q <= self.widest_try)
 
     def run(self, until=math.inf):
         """Every instant up to `until`, itself included."""
@@ -178,7 +176,7 @@ class Oracle:
                 return self
             due = []
             for job in [job for job in self.running if self.end(job) == t]:
-                if job.divider < job.duration and self.kill_if != ALWAYS:
+                if job.divider < job.duration and self.spares:
                     due.append(job)
                     continue
                 self.finish(job)
@@ -202,17 +200,17 @@ class Oracle:
         self.free += job.q
 
     def requeue(self, job):
-        self.kills.append((job.seq, job.level, job.start, job.divider))
-        job.start, job.level = math.nan, self.level_after(job)
+        self.kills.append((job.seq, job.start, job.divider))
+        job.start, job.small = math.nan, False
         self.waiting.append(job)
 
     def spare(self, job):
-        job.level, job.divider, job.bound = LARGE, math.inf, math.inf
+        job.small, job.divider, job.bound = False, math.inf, math.inf
 
     def kill_pays(self, t, job):
         """Tried out: what a pass without the job would start, and when the head could start with it and without it."""
-        if not self.waiting or self.kill_if == IF_WAITING:
-            return bool(self.waiting)
+        if not self.waiting:
+            return False
         without, beside = (copy.deepcopy(self, {id(self.table): self.table}) for _ in range(2))
         without.finish(without.jobs[job.seq])
         beside.spare(beside.jobs[job.seq])
@@ -227,13 +225,7 @@ class Oracle:
 
     def divider(self, job):
         """At which a job is killed that starts now."""
-        killable = job.level != LARGE and not job.exempt
-        return np.atleast_1d(self.divider_s).tolist()[job.level - 1] if killable else math.inf
-
-    def level_after(self, job):
-        """The next level in which a job may run longer than it did."""
-        dividers = list(enumerate(np.atleast_1d(self.divider_s).tolist(), 1))
-        return min((level for level, divider in dividers if level > job.level and divider > job.divider), default=LARGE)
+        return self.divider_s if job.small and not job.exempt else math.inf
 
     def expected(self, job):
         """How long a job is expected to run that starts now."""
@@ -260,11 +252,11 @@ class Oracle:
 
         def rule(job):
             plain = (self.key_at(self.policy, t, job), job.r, job.seq)
-            if job.level != LARGE and self.tries_first:
-                return (0, job.level, *plain)
+            if job.small and self.tries_first:
+                return (0, 0, *plain)
             if t - job.r > self.threshold_s:
                 return (OVERDUE, 0, 0, job.r, job.seq)
-            return (2, job.level, *plain)
+            return (2, not job.small, *plain)
 
         return rule
 

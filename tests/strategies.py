@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 from hypothesis import strategies as st
 
-from batfill import engine
 from batfill.jobs import LARGE, SMALL, UNKNOWN, job_table
 from batfill.policy import POLICIES, policy_named
 from batfill.replays import replay
@@ -45,7 +44,13 @@ def outliving(jobs, unit_s=1.0):
 
 def replayed(jobs, size, policy, *, backfill=None, **rest):
     """The schedule of a replay under policies given by their names."""
-    return replay(jobs, size, policy_named(policy), backfill=policy_named(backfill) if backfill else None, **rest)
+    return replay(
+        jobs,
+        size,
+        policy_named(policy),
+        backfill=policy_named(backfill) if backfill else None,
+        **for_replay(jobs, rest),
+    )
 
 
 def random_table(seed, *, n_jobs, size, span_s, longest=40, unit_s=1, wide=0.02, unlimited=0.05, small=0.0, short=0.0):
@@ -68,19 +73,26 @@ def random_table(seed, *, n_jobs, size, span_s, longest=40, unit_s=1, wide=0.02,
 
 
 def classify_both(run, beside, rng):
-    """Give the jobs of a replay that learns and of its oracle equal random levels; some are not to be killed."""
-    run.change_dividers(np.atleast_1d(beside.divider_s).tolist(), bound=beside.bound)
+    """Give the jobs of a replay that learns and of its oracle equal random classes; some are not to be killed."""
+    run.change_divider(beside.divider_s, bound=beside.bound)
     for job in beside.jobs:
-        level, job.exempt = int(rng.integers(1, run.queue.large + 1)), bool(rng.random() < 0.2)
-        job.level = level if level < run.queue.large else math.inf
+        job.small, job.exempt = bool(rng.random() < 0.7), bool(rng.random() < 0.2)
     classify_like(run, beside.jobs)
 
 
 def classify_like(run, jobs):
     """Give the jobs of a replay the classes that the oracle's jobs have."""
     for job in jobs:
-        level = run.queue.large if job.level == math.inf else job.level
-        run.classify(job.seq, level, killable=not job.exempt, estimate_s=job.walltime)
+        run.classify(job.seq, job.small, killable=not job.exempt, estimate_s=job.walltime)
+
+
+def for_replay(jobs, case):
+    """The oracle's options of a case as a replay takes them: which jobs are small, instead of the widest."""
+    if "widest_try" not in case:
+        return case
+    widest = case["widest_try"]
+    small = (jobs.job_class == SMALL) & (True if widest is None else jobs.procs <= widest)
+    return {name: value for name, value in case.items() if name != "widest_try"} | {"small": small}
 
 
 def in_units(case, unit_s):
@@ -125,8 +137,9 @@ options = st.fixed_dictionaries(
         "backfill": st.none() | policies,
         "threshold_s": st.sampled_from([0.0, 1.0, 5.0, 20.0, math.inf]),
         "tries_first": st.booleans(),
-        "divider_s": st.sampled_from([1.0, 3.0, 8.0, math.inf, (1.0, 2.0), (2.0, 5.0, 5.0, 9.0)]),
-        "kill_if": st.sampled_from([engine.ALWAYS, engine.IF_WAITING, engine.IF_NEEDED]),
+        "divider_s": st.sampled_from([1.0, 3.0, 8.0, math.inf]),
+        "spares": st.booleans(),
+        "bound": st.booleans(),
         "widest_try": st.sampled_from([None, 1, 4]),
     }
 )

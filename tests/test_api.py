@@ -222,7 +222,7 @@ def test_the_table_of_a_result_has_every_job_with_units(fcfs):
 
 
 def test_who_pays_is_over_the_same_jobs_as_the_base_and_in_the_json_without_one(log, fcfs):
-    tried = bf.replay(log, "fcfs", knowledge="classifier", kill=True, bound=True, cut=0)
+    tried = bf.replay(log, "fcfs", small="all", kill="always")
     frame, before = tried.to_pandas(), fcfs.to_pandas()
     small = frame.runtime_s < frame.runtime_s.median()
     found = tried.who_pays(base=fcfs)
@@ -244,12 +244,11 @@ def test_who_pays_is_over_the_same_jobs_as_the_base_and_in_the_json_without_one(
 
 
 def test_classes_tries_and_dividers_of_a_classifier_are_in_the_table(log):
-    done = bf.replay(log, knowledge="classifier", cut=0, kill=True, levels=[0.25, 0.5])
+    done = bf.replay(log, small="all", kill="always")
     frame = done.to_pandas()
     assert set(frame["class"]) == {"small", "large"}
     assert frame.tries.sum() - len(frame) == done.figures.requeued > 0
     assert frame.divider_s.nunique() > 1
-    assert done.stated()["levels"] == "0.25,0.5"
 
 
 def test_batsims_files_are_those_of_the_command(fcfs, tmp_path):
@@ -262,25 +261,23 @@ def test_batsims_files_are_those_of_the_command(fcfs, tmp_path):
 
 @pytest.mark.parametrize("option", sorted(set(ARGUMENTS) - {"policy"}))
 def test_every_option_of_the_table_is_taken_and_stated(log, option):
-    given = {"backfill": "spf", "threshold_s": np.int64(50), "divider_s": 100.0, "knowledge": "easy++"}
-    classifier = {"knowledge": "classifier", "kill": True, "regime": "weekly", "threshold_s": 50}
-    changed = {"bound": True, "kill": True, "levels": (0.25, 0.5), "regime": "decoupled", "divider_rule": "week"}
-    changed |= {"cut": 0.0, "train": "drift", "train_lag_s": 60, "max_waste": 0.0, "max_kill_share": 0.25, "seed": 7}
-    changed |= {"overdue_before": "large", "kill_if": "needed", "try_width": 0.5, "predictions": "order"}
-    changed |= {"limits": "expected"}
-    jobs = log.jobs
-    if option == "divider_s":
-        from dataclasses import replace
-
-        log = replace(log, jobs=replace(jobs, job_class=np.ones(len(jobs), np.int8)))
-    beside = {"predictions": {"knowledge": "easy++"}, "limits": {**classifier, "max_waste": 0.5}}.get(
-        option, classifier
-    )
-    beside = {} if option in given else beside
+    given = {"backfill": "spf", "threshold_s": np.int64(50), "small": "class", "predict": "easy++"}
+    changed = {"divider": 100.0, "kill": "always", "bound": False, "regime": "decoupled", "divider_rule": "week"}
+    changed |= {"cut": 0.1, "train_lag_s": 60, "seed": 7, "overdue_before": "large", "small_width": 0.5}
+    changed |= {"predict_for": "all"}
+    besides = {
+        "small": {"divider": 100},
+        "predict_for": {"predict": "easy++"},
+        "overdue_before": {"small": "all", "threshold_s": 50},
+        "divider_rule": {"small": "forest", "regime": "decoupled"},
+    }
+    if option == "small":
+        log = dataclasses.replace(log, jobs=dataclasses.replace(log.jobs, job_class=np.ones(len(log.jobs), np.int8)))
+    beside = besides.get(option, {} if option in given else {"small": "forest"})
     value = given.get(option, changed.get(option))
     assert value is not None
     stated = bf.replay(log, **{**beside, option: value}).stated()[ARGUMENTS[option].name]
-    assert stated == ("0.25,0.5" if option == "levels" else value)
+    assert stated == value
 
 
 def test_a_policy_of_ones_own_is_one_row_among_others(log):
@@ -336,9 +333,9 @@ def test_every_command_that_learns_or_searches_gives_what_it_prints(log, tmp_pat
 
 def test_a_classified_log_is_what_the_command_prints(tmp_path):
     made = bf.generate(jobs=300, procs=32, seed=1, interarrival=40.0)
-    done = bf.classify(made, cut=0.4, divider_rule="week", regime="weekly", seed=2)
+    done = bf.classify(made, cut=0.4, seed=2)
     save_log(log_of(made), tmp_path / "made.swf", procs=32)
-    words = ("--cut", "0.4", "--divider-rule", "week", "--regime", "weekly", "--seed", "2")
+    words = ("--cut", "0.4", "--seed", "2")
     theirs = json_result("classify", tmp_path / "made.swf", *words)
     for name in ("workload", "workload_sha256", "seconds"):
         assert name in theirs
@@ -430,8 +427,8 @@ def test_a_fork_goes_its_own_way_and_says_which(log):
     late = other.to_pandas().start_s.to_numpy() > run.now_s
     early = other.to_pandas()[~late].start_s
     assert early.equals(bf.replay(log, "fcfs").to_pandas()[~late].start_s)
-    with pytest.raises(bf.BatfillError, match="argument 'divider_s': only policy, backfill and threshold_s may change"):
-        run.fork(divider_s=5)
+    with pytest.raises(bf.BatfillError, match="argument 'small': only policy, backfill and threshold_s may change"):
+        run.fork(small="all")
 
 
 def test_a_saved_run_goes_on_with_a_policy_of_ones_own(log, tmp_path):
@@ -449,7 +446,7 @@ def test_a_saved_run_goes_on_with_a_policy_of_ones_own(log, tmp_path):
 
 def test_a_saved_run_states_every_option_as_before(log, tmp_path):
     classed = dataclasses.replace(log, jobs=dataclasses.replace(log.jobs, job_class=np.ones(len(log.jobs), np.int8)))
-    rules = {"divider_s": 600, "kill_if": "needed", "try_width": 0.5, "threshold_s": 7200, "overdue_before": "large"}
+    rules = {"small": "class", "divider": 600, "small_width": 0.5, "threshold_s": 7200, "overdue_before": "large"}
     for run in (bf.Replay(log, "saf", backfill="spf"), bf.Replay(classed, "saf", **rules)):
         run.run(until_s=86_400).fork(threshold_s=50).save(tmp_path / "run.npz")
         again = bf.Replay.load(tmp_path / "run.npz")
@@ -474,7 +471,8 @@ def test_a_saved_run_states_every_option_as_before(log, tmp_path):
             lambda log: bf.replay(log, key(lambda r, p, q: 1.0)),
             r"key has shape \(\), not \(800,\); return one number",
         ),
-        (lambda log: bf.Replay(log, knowledge="classifier"), "option knowledge: 'classifier' learns during the run"),
+        (lambda log: bf.Replay(log, "saf").run(math.nan), "until_s: nan is not a number of seconds >= 0"),
+        (lambda log: bf.Replay(log, small="all"), "option small: all learns during the run, so it cannot stop"),
         (
             lambda log: log.jobs.select(slice(None, None, -1)),
             r"rows \[799, 798\] are not in ascending order",

@@ -45,7 +45,9 @@ def test_the_hello_has_every_field_that_batsim_needs_and_asks_for_nothing_withou
     }
 
 
-@pytest.mark.parametrize("options", [{"divider": 60}, {"knowledge": "classifier", "kill": True}])
+@pytest.mark.parametrize(
+    "options", [{"small": "class", "divider": 60, "kill": "always"}, {"small": "forest", "kill": "always"}]
+)
 @pytest.mark.parametrize("text", ["", ACKNOWLEDGE])
 def test_options_that_kill_ask_for_registrations_on_old_profiles(options, text):
     asked = hello(Batsim5(Agent(options)).answer(handshake(text)))["requested_simulation_features"]
@@ -226,13 +228,13 @@ EVERY_OPTION = [
     {"policy": "fcfs"},
     {"policy": "wfp3", "threshold": 3000, "backfill": "spf"},
     {"policy": "saf", "reservation": "machines"},
-    {"policy": "spf", "divider": 300},
-    {"policy": "saf", "divider": 300, "kill-if": "waiting", "threshold": 3000},
-    {"policy": "saf", "divider": 300, "kill-if": "needed", "overdue-before": "large", "threshold": 3000},
-    {"policy": "fcfs", "divider": 301.0625, "try-width": 0.5},
-    {"policy": "saf", "knowledge": "easy++"},
-    {"policy": "saf", "knowledge": "classifier", "cut": 0, "kill": True, "levels": "0.5,0.75"},
-    {"select": "full", "policies": "fcfs,spf,lpf", "period": 4000},
+    {"policy": "spf", "small": "class", "divider": 300, "kill": "always"},
+    {"policy": "saf", "small": "class", "divider": 300, "kill": "needed", "threshold": 3000},
+    {"policy": "saf", "small": "class", "divider": 300, "kill": "needed", "overdue-before": "large", "threshold": 3000},
+    {"policy": "fcfs", "small": "class", "divider": 301.0625, "kill": "always", "small-width": 0.5},
+    {"policy": "saf", "predict": "easy++", "predict-for": "all"},
+    {"policy": "saf", "small": "all", "kill": "always"},
+    {"select": "full:policies=fcfs+spf+lpf,period=4000"},
 ]
 KILLING = [options for options in EVERY_OPTION if "divider" in options or "kill" in options]
 

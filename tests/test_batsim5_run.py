@@ -111,8 +111,8 @@ KILLS = "--enable-dynamic-jobs --enable-profile-reuse"
     ("batsim_options", "scheduler_options"),
     [
         ("", "--policy saf --threshold 300"),
-        (KILLS, "--policy fcfs --divider 40"),
-        (f"{KILLS} --acknowledge-dynamic-jobs", "--policy saf --divider 40 --kill-if needed"),
+        (KILLS, "--policy fcfs --small class --divider 40 --kill always"),
+        (f"{KILLS} --acknowledge-dynamic-jobs", "--policy saf --small class --divider 40 --kill needed"),
     ],
 )
 def test_a_study_runs_unchanged_under_both_versions(batsim5, tmp_path, batsim_options, scheduler_options):
@@ -150,7 +150,7 @@ def test_a_study_in_version_5s_form_runs_under_batsim_5_and_under_the_embedded_o
         tmp_path,
         form=5,
         batsim_options="--trace-machine-state --energy-host --trace-probe-data never",
-        scheduler_options="--policy saf --divider 40",
+        scheduler_options="--policy saf --small class --divider 40 --kill always",
     )
     for _ in range(2):  # the second run replaces the first
         done = batfill("run", path, "--json", "--simulator", simulator)
@@ -163,7 +163,9 @@ def test_a_study_in_version_5s_form_runs_under_batsim_5_and_under_the_embedded_o
     under_5 = tries(tmp_path, "run/out/jobs.csv")
     assert batfill("run", path).status == 0
     assert (tmp_path / "run/out/report.html").exists()
-    path = study(tmp_path, batsim_options=KILLS, scheduler_options="--policy saf --divider 40")
+    path = study(
+        tmp_path, batsim_options=KILLS, scheduler_options="--policy saf --small class --divider 40 --kill always"
+    )
     assert batfill("run", path, "--simulator", "embedded").status == 0
     assert not (tmp_path / "run/out/jobs.csv").exists()
     assert under_5 == tries(tmp_path)

@@ -22,15 +22,15 @@ def read(tmp_path):
 def test_choices_are_every_combination(read):
     campaign = read(
         "workloads: [{file: log.swf}]\npolicies: [fcfs, saf]\nbackfills: [same, spf]\nthresholds: [null, 7200]\n"
-        "knowledge: [user, {knowledge: classifier, kill: true}]\n"
+        "knowledge: [request, {small: forest, kill: always}]\n"
     )
     assert len(campaign.choices) == 16
     assert campaign.choices[-1] == {
         "policy": "saf",
         "backfill": "spf",
         "threshold": 7200,
-        "knowledge": "classifier",
-        "kill": True,
+        "small": "forest",
+        "kill": "always",
     }
 
 
@@ -63,14 +63,14 @@ def test_choices_are_every_combination(read):
         ),
         (LEAST + "cluster: {type: pbs}\n", "3: cluster.type is 'pbs'; input should be 'slurm' or 'oar'"),
         (LEAST + "knowledge: [3]\n", "3: knowledge.0 is 3; input should be a valid string"),
-        (LEAST + "knowledge:\n- user\n- oracle\n", "5: option knowledge: 'oracle' is none of user, "),
-        (LEAST + "knowledge: [{kill: true}]\n", "3: option kill: knowledge user calls no job small"),
-        (LEAST + "knowledge: [{knowledge: classifier, seed: 1}]\n", "3: a campaign's seeds are a separate list"),
+        (LEAST + "knowledge:\n- request\n- oracle\n", "5: option small: 'oracle' is none of none, "),
+        (LEAST + "knowledge: [{kill: always}]\n", "3: option kill: no job is small"),
+        (LEAST + "knowledge: [{small: forest, seed: 1}]\n", "3: a campaign's seeds are a separate list"),
         (
             LEAST + "knowledge:\n- policy: saf\n",
-            "4: policy is not an option of knowledge; those are knowledge, predictions, kill, ",
+            "4: policy is not an option of knowledge; those are small, divider, small-width, kill, ",
         ),
-        (LEAST + "knowledge: [user, user]\n", "3: knowledge has 'user' twice; keep one of them"),
+        (LEAST + "knowledge: [request, request]\n", "3: knowledge has 'request' twice; keep one of them"),
         ("workloads: [{file: a}]\npolicies:\n- fcfs\n- sfa\n", "4: policy 'sfa' is unknown; known are "),
         ("workloads: [{file: a}]\npolicies: [saf, saf]\n", "2: policies has 'saf' twice; keep one of them"),
         ("workloads: [{file: a}, {file: a}]\npolicies: [saf]\n", "1: workloads has {'file': 'a'} twice; keep one"),

@@ -17,7 +17,7 @@ SAMPLE = Path(__file__).parents[1] / "workloads" / "sample.json"
 LOG = Source("/log.swf", "sum", None, "keep")
 TRACE = Trace(LOG)
 PLAIN = {"policy": "fcfs", "backfill": "same", "threshold": None}
-LEARNING = {**PLAIN, "knowledge": "classifier"}
+LEARNING = {**PLAIN, "small": "forest", "kill": "never"}
 
 
 def planned(name, given, jobs):
@@ -110,7 +110,7 @@ def on_the_sample(tmp_path):
 
 
 def test_a_replay_that_learns_is_timed_no_longer_than_its_budget(on_the_sample):
-    run = on_the_sample({"knowledge": "classifier", "kill": True})
+    run = on_the_sample({"small": "forest", "kill": "always"})
     whole = library.timed_learning(run, 60.0)
     assert (round(whole.jobs[-1]), whole.seconds[-1] > 0) == (800, True)
     beginning = library.timed_learning(run, 1e-9)

@@ -44,10 +44,13 @@ def figures(row):
 
 @pytest.mark.parametrize(
     "given",
-    [{"policy": "saf", "backfill": "spf", "threshold": 7200}, {"policy": "fcfs", "knowledge": "easy++"}],
+    [
+        {"policy": "saf", "backfill": "spf", "threshold": 7200},
+        {"policy": "fcfs", "predict": "easy++"},
+    ],
 )
 def test_a_whole_log_is_replayed_as_the_command_does(rows, given):
-    knowledge = given.get("knowledge", "user")
+    knowledge = given.get("predict", "request")
     (row,) = rows(
         f"policies: [{given['policy']}]\nbackfills: [{given.get('backfill', 'same')}]\n"
         f"thresholds: [{given.get('threshold', 'null')}]\nknowledge: [{knowledge}]\ntau: 60\n"

@@ -31,7 +31,6 @@ BESIDE = {
     ("workload scale", "interarrival"): [],
     ("workload scale", "load"): [],
     ("workload scale", "*"): ["--load", "0.5"],
-    ("classify", "divider_rule"): ["--regime", "weekly"],
     ("workload resample", "profile_weeks"): ["--method", "users"],
     ("workload convert", "bandwidth"): ["--platform", "p.xml"],
     ("workload convert", "latency"): ["--platform", "p.xml"],
@@ -45,9 +44,9 @@ ARGUMENTS = {
     **{("workload convert", name): {"out": "o.json"} for name in ("platform", "bandwidth", "latency")},
 }
 # These become a flag, a level of logging, a number of calls, another function, and a version on their way.
-CHANGED = {("classify", "train"), ("schedule", "verbosity"), ("workload resample", "samples"), ("tune", "family")}
+CHANGED = {("schedule", "verbosity"), ("workload resample", "samples"), ("tune", "family")}
 CHANGED |= {("workload convert", "form")}
-TEXTS = {"jobs": ("0:", "5:9"), "levels": ("0.5", "0.25,0.75"), "last": ("0", "2,3"), "cuts": ("0", "0.25,1")}
+TEXTS = {"jobs": ("0:", "5:9"), "last": ("0", "2,3"), "cuts": ("0", "0.25,1")}
 TEXTS |= {"bandwidth": ("1Bps", "10Gbps"), "latency": ("0", "1ms")}
 TEXTS |= {"protected": ("0", "0.25,1"), "figures": ("", "pdf,png"), "suffix": (".swf", ".json")}
 
@@ -78,6 +77,8 @@ def two_values(param):
     """A falsy value where there is one (else the smallest), and one that is not the default; None: not given."""
     if param.is_flag:
         return None, True
+    if param.name == "select":
+        return "full", "exp3:period=1d"
     if isinstance(param.type, click.types.StringParamType) and param.name in TEXTS:
         return TEXTS[param.name]
     if isinstance(param.type, click.Choice):
@@ -252,40 +253,33 @@ def test_an_option_that_is_dropped_would_be_noticed(monkeypatch):
 # From the command line into the result
 
 BESIDE_IN_TABLE = {
-    "predictions": {"knowledge": "easy++"},
-    "overdue-before": {"threshold": 7200, "knowledge": "classifier"},
-    "divider": {},
-    "kill-if": {"knowledge": "classifier", "kill": True},
-    "kill": {"knowledge": "classifier"},
-    "bound": {"knowledge": "classifier", "kill": True},
-    "max-waste": {"knowledge": "classifier", "kill": True},
-    "max-kill-share": {"knowledge": "classifier", "kill": True},
-    "limits": {"knowledge": "classifier", "kill": True, "max-waste": 0.25},
-    "divider-rule": {"knowledge": "classifier", "regime": "weekly"},
+    "overdue-before": {"threshold": 7200, "small": "all"},
+    "small": {"divider": 600},
+    "divider": {"small": "class"},
+    "predict": {},
+    "predict-for": {"predict": "easy++"},
+    "divider-rule": {"small": "forest", "regime": "decoupled"},
 }
 VALUES = {
     "policy": ("fcfs", "saf"),
     "backfill": ("same", "spf"),
     "threshold": (0, 7200),
+    "small": ("class", "perfect"),
     "divider": (1, 600),
-    "try-width": (0.001, 0.5),
-    "kill": (False, True),
+    "small-width": (0.001, 0.5),
+    "cut": (0.001, 0.25),
     "bound": (False, True),
-    "levels": ("0.5", "0.25,0.5"),
-    "cut": (0, 0.25),
     "train-lag": (0, 3600),
-    "max-waste": (0, 0.25),
-    "max-kill-share": (0, 0.25),
     "seed": (0, 7),
 }
 
 
 def values_of(option):
-    return (option.choices[0], option.choices[-1]) if option.choices else VALUES[option.name]
+    return VALUES.get(option.name) or (option.kind.choices[0], option.kind.choices[-1])
 
 
 def beside(option):
-    return BESIDE_IN_TABLE.get(option.name, {"knowledge": "classifier"} if option.needs else {})
+    return BESIDE_IN_TABLE.get(option.name, {"small": "forest"} if option.needs else {})
 
 
 @pytest.fixture(scope="module")
@@ -303,18 +297,13 @@ def test_a_replays_result_states_each_option_as_it_was_given(name, classed):
     option = OPTIONS[name]
     for value in values_of(option):
         given = {**beside(option), name: value}
-        words = [
-            word
-            for key, entry in given.items()
-            if entry is not False
-            for word in ([f"--{key}"] if entry is True else [f"--{key}", entry])
-        ]
+        words = [word for key, entry in given.items() for word in (f"--{key}", entry)]
         stated = json_result("replay", classed, *words)["options"]
         assert stated.items() >= given.items()
-        assert tuple(stated) == (*NAMES, "procs", "tau", "overrun", "unrequested")
+        assert tuple(stated) == (*OPTIONS, "procs", "tau", "overrun", "unrequested")
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", OPTIONS)
 def test_an_option_of_the_table_is_what_it_was_given_in_json(name):
     option = OPTIONS[name]
     for value in values_of(option):

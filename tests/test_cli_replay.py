@@ -54,14 +54,28 @@ def small_first(tmp_path):
 
 def test_a_divider_kills_and_requeues_small_jobs(tmp_path):
     path = small_first(tmp_path)
-    assert json_result("replay", path, "--divider", 20)["requeued"] == 1
-    assert json_result("replay", path, "--divider", 30)["requeued"] == 0
+    assert json_result("replay", path, "--small", "class", "--divider", 20)["requeued"] == 1
+    assert json_result("replay", path, "--small", "class", "--divider", 30)["requeued"] == 0
     assert json_result("replay", path)["requeued"] == 0
-    assert "requeued     1 tries killed (28.57% of the work)" in result("replay", path, "--divider", "20").splitlines()
+    assert (
+        "requeued     1 tries killed (28.57% of the work)"
+        in result("replay", path, "--small", "class", "--divider", "20", "--kill", "always").splitlines()
+    )
 
 
 def test_out_writes_batsims_files(tmp_path):
-    result("replay", small_first(tmp_path), "--divider", 20, "--out", tmp_path / "out")
+    result(
+        "replay",
+        small_first(tmp_path),
+        "--small",
+        "class",
+        "--divider",
+        "20",
+        "--kill",
+        "always",
+        "--out",
+        tmp_path / "out",
+    )
     assert {path.name for path in tmp_path.iterdir()} == {
         "small.json",
         "out_jobs.csv",

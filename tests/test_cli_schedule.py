@@ -106,7 +106,7 @@ def test_a_silent_batsim_is_given_up_after_the_timeout():
 
 
 def test_a_divider_without_dynamic_jobs_is_a_mistake():
-    with scheduled(*BATFILL, "--divider", "60") as (process, tell):
+    with scheduled(*BATFILL, "--small", "class", "--divider", "60", "--kill", "always") as (process, tell):
         tell(0, begins(range(2)), answered=False)
         status, out, (line,) = ended(process)
         assert (status, out) == (2, "")

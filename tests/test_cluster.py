@@ -100,7 +100,7 @@ def check_each_second(cluster, jobs, ids, rng, every_s, expected_of, small=froze
         for row in np.flatnonzero(jobs.submit_s == t):
             name = str(jobs.ids[row])
             waiting.append(name)
-            submit(cluster, jobs, row, level=1 if name in small else None)
+            submit(cluster, jobs, row, small=name in small)
         expected = expected_of(t, waiting, running, away)
         found = [(start.job, machine_ids(start.machines)) for start in cluster.decide(float(t))]
         assert found == expected
@@ -175,7 +175,7 @@ def expected_starts(t, waiting, running, away, known, size, key):
             {"policy": "saf"},
             {"policy": "wfp3", "threshold": 60},
             {"policy": "lqf", "backfill": "spf"},
-            {"backfill": "sexp", "divider": 30},
+            {"backfill": "sexp", "small": "class", "divider": 30, "kill": "always"},
         ],
         outlives=[False, True],
     )
@@ -253,9 +253,9 @@ def test_two_extra_processors_are_of_no_use_if_their_machines_are_reserved():
 
 
 def test_a_small_job_is_to_be_killed_one_divider_after_its_start_unless_its_walltime_comes_first():
-    cluster = Cluster(range(3), Options.of({"divider": 20}))
+    cluster = Cluster(range(3), Options.of({"small": "class", "divider": 20}))
     for job, walltime_s, small in (("1", 50.0, True), ("2", 20.0, True), ("3", 50.0, False)):
-        cluster.submit(job, 0.0, walltime_s, 1, level=1 if small else None, killable=True)
+        cluster.submit(job, 0.0, walltime_s, 1, small=small, killable=True)
     assert [start.kill_at_s for start in cluster.decide(5.0)] == [25.0, math.inf, math.inf]
 
 

@@ -157,7 +157,7 @@ def test_with_reserved_machines_batfill_gives_every_start_and_machine_of_easy_bf
 
 
 @pytest.mark.parametrize(
-    "options", [{"knowledge": "easy++"}, {"knowledge": "classifier", "cut": 0, "kill": True}], ids=str
+    "options", [{"predict": "easy++", "predict-for": "all"}, {"small": "all", "kill": "always"}], ids=str
 )
 def test_reserved_machines_go_together_with_predictions_and_kills(options, tmp_path):
     document = json.loads((ROOT / "workloads" / "sample.json").read_text())

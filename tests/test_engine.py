@@ -15,7 +15,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from batfill import engine
 from batfill.engine import easy, jit, keys, running, tree
 from batfill.errors import BatfillError
 from batfill.jobs import LARGE, SMALL
@@ -64,7 +63,7 @@ def test_any_workload_whose_jobs_outlive_their_requests_starts_what_the_oracle_s
 @pytest.mark.parametrize(
     *sweep(
         policy=["fcfs", "saf", "wfp3"],
-        case=[{}, {"divider_s": 700.0}, {"divider_s": [200.0, 900.0], "threshold_s": 9000.0}],
+        case=[{}, {"divider_s": 700.0}, {"divider_s": 200.0, "threshold_s": 9000.0}],
     )
 )
 def test_in_a_burst_of_jobs_that_outlive_their_requests_every_try_is_corrected_from_the_first_step(policy, case):
@@ -167,7 +166,7 @@ def test_policies_replayed_one_after_the_other_correct_the_expected_ends_of_each
         {"threshold_s": 25.0},
         {"divider_s": 10.0},
         {"divider_s": 10.0, "threshold_s": 5.0},
-        {"divider_s": 10.0, "kill_if": engine.IF_WAITING},
+        {"divider_s": 10.0, "spares": True},
     ],
     ids=str,
 )
@@ -183,7 +182,7 @@ def test_a_tree_that_is_full_when_jobs_become_overdue_or_are_killed_is_enlarged(
 @pytest.mark.parametrize("waiting", range(60, 90, 2))
 def test_a_queue_that_is_full_when_jobs_become_overdue_starts_the_oldest(waiting):
     queue = Queue(2, policy_named("lcfs"), threshold_s=10.0)
-    rows = [queue.submit(f"{n:02}", float(n), 5.0, 2, level=queue.large) for n in range(waiting)]
+    rows = [queue.submit(f"{n:02}", float(n), 5.0, 2) for n in range(waiting)]
     assert queue.decide(float(waiting)).tolist() == rows[:1]
     started = rows[0]
     for row in rows[1:]:
@@ -241,9 +240,8 @@ def driven(jobs, queue):
         while coming and jobs.submit_s[coming[0]] == now_s:
             row = coming.pop(0)
             small = jobs.job_class[row] == SMALL
-            level = 1 if small else queue.large
             known = jobs.ids[row], now_s, jobs.expected_s[row], int(jobs.procs[row])
-            queue.submit(*known, level=level, killable=small, outlives=jobs.outlives)
+            queue.submit(*known, small=small, killable=small, outlives=jobs.outlives)
             assert queue.waits(row)
         decide(now_s)
         for row in sorted(due, key=lambda row: (jobs.procs[row] * queue.divider_of_try(row), row)):
@@ -266,17 +264,17 @@ def test_a_queue_driven_event_by_event_starts_what_the_oracle_starts(policy, bac
             policy_named(policy),
             backfill=policy_named(backfill) if backfill else None,
             threshold_s=50.0,
-            divider_s=[3.0, 8.0],
+            divider_s=3.0,
         )
-        case = {"backfill": backfill, "threshold_s": 50.0, "divider_s": [3.0, 8.0]}
+        case = {"backfill": backfill, "threshold_s": 50.0, "divider_s": 3.0}
         expected = oracle(jobs, 16, policy, **case)
         assert driven(jobs, queue).tolist() == [job.start for job in expected.jobs]
-        assert {level for _, level, _, _ in expected.kills} == {1, 2}
+        assert expected.kills
 
 
-@pytest.mark.parametrize(*sweep(policy=["fcfs", "saf", "wfp3"], kill_if=[engine.IF_WAITING, engine.IF_NEEDED]))
-def test_a_queue_driven_event_by_event_kills_only_where_the_oracle_does(policy, kill_if):
-    case = {"threshold_s": 50.0, "divider_s": [3.0, 8.0], "kill_if": kill_if}
+@pytest.mark.parametrize(*sweep(policy=["fcfs", "saf", "wfp3"], spares=[True]))
+def test_a_queue_driven_event_by_event_kills_only_where_the_oracle_does(policy, spares):
+    case = {"threshold_s": 50.0, "divider_s": 3.0, "spares": spares}
     spared = 0
     for seed in range(3 if jit.COMPILED else 1):
         jobs = random_table(seed, n_jobs=150, size=16, span_s=500, small=0.5, wide=0)
@@ -284,28 +282,28 @@ def test_a_queue_driven_event_by_event_kills_only_where_the_oracle_does(policy, 
         expected = oracle(jobs, 16, policy, **case)
         assert driven(jobs, queue).tolist() == [job.start for job in expected.jobs]
         assert expected.kills
-        spared += len(oracle(jobs, 16, policy, **(case | {"kill_if": engine.ALWAYS})).kills) - len(expected.kills)
+        spared += len(oracle(jobs, 16, policy, **(case | {"spares": False})).kills) - len(expected.kills)
     assert spared > 0
 
 
 @pytest.mark.parametrize("policy", ["fcfs", "lpf", "wfp3"])
 def test_a_queue_driven_event_by_event_corrects_expected_ends_from_the_first_job_that_may_outlive_its_request(policy):
     jobs = outliving(burst(7, n_jobs=120, small=0.4, short=0.6), 90.0)
-    queue = Queue(16, policy_named(policy), threshold_s=9000.0, divider_s=[300.0, 900.0])
+    queue = Queue(16, policy_named(policy), threshold_s=9000.0, divider_s=300.0)
     assert not queue.outlived
-    expected = oracle(jobs, 16, policy, threshold_s=9000.0, divider_s=[300.0, 900.0])
+    expected = oracle(jobs, 16, policy, threshold_s=9000.0, divider_s=300.0)
     assert driven(jobs, queue).tolist() == [job.start for job in expected.jobs]
     assert queue.outlived
 
 
 def test_rules_that_cannot_be_are_refused_and_dividers_in_force_change_nothing():
-    queue = Queue(4, policy_named("fcfs"), divider_s=[3.0, 8.0])
+    queue = Queue(4, policy_named("fcfs"), divider_s=3.0)
     with pytest.raises(BatfillError, match="threshold_s: nan is not a number of seconds >= 0"):
         queue.change_rules(policy_named("saf"), None, math.nan)
     before = queue.arrays
-    queue.change_dividers([3.0, 8.0], bound=False)
+    queue.change_divider(3.0, bound=False)
     assert queue.arrays is before
-    assert queue.divider_s.tolist() == [3.0, 8.0]
+    assert queue.divider_s == 3.0
 
 
 @pytest.mark.parametrize("policy", ["saf", "wfp3"])
@@ -341,7 +339,7 @@ def test_estimates_that_running_jobs_outlive_are_raised_step_by_step_to_their_wa
     known = []
     for row in range(12):
         walltime_s, estimate_s = float(rng.choice([100, 5000, 2_000_000])), float(rng.integers(1, 100))
-        queue.submit(f"{row:02}", 0.0, walltime_s, int(rng.integers(1, 4)), level=queue.large, estimate_s=estimate_s)
+        queue.submit(f"{row:02}", 0.0, walltime_s, int(rng.integers(1, 4)), estimate_s=estimate_s)
         known.append((estimate_s, walltime_s, 0))
     assert queue.decide(0.0).tolist() == list(range(12))
     for now_s in (0.5, 50.0, 51.0, 400.0, 1500.0, 9_000.0, 900_000.0):

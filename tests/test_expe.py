@@ -74,7 +74,7 @@ def test_a_descriptor_names_its_own_folder_a_platform_that_is_there_and_a_schedu
     else:
         assert sched[:2] == ["batfill", "schedule"]
         given = {name[2:]: text for name, text in pairwise(sched) if name.startswith("--")}
-        read = {"threshold": float, "kill": lambda text: True, "bound": lambda text: True}
+        read = {"threshold": float}
         options = {name: read.get(name, str)(text) for name, text in given.items()}
     assert Options.of(options).policy.name in path.stem
 
@@ -164,10 +164,10 @@ def sample(tmp_path):
 def test_the_comparison_of_predicted_run_times_prints_a_row_for_each(sample):
     done = python("-m", "studies.tables.predictions", "--seeds", "1", sample)
     assert done.returncode == 0, done.stderr
-    predictors = ("easy++", "regression", "runtime-clairvoyant", "boosting")
+    predictors = ("easy++", "regression", "runtime", "boosting")
     for row in (f"| {knowledge}, {predictions} |" for knowledge in predictors for predictions in ("all", "order")):
         assert done.stdout.count(row) == 5  # comparison, slowdown, mean wait, long waits, seconds
-    assert done.stdout.count("| user, all |") == 4
+    assert done.stdout.count("| request, all |") == 4
 
 
 def test_the_test_of_tuned_orders_prints_a_row_for_each_choice_and_baseline():
@@ -209,22 +209,18 @@ def test_the_tables_of_small_jobs_first_show_what_replays_give(sample):
     assert done.returncode == 0, done.stderr
     assert "seed 0, tau 60 s, threshold 200000 s" in done.stdout
     tables = [[line.strip("| ").split(" | ") for line in text.splitlines()] for text in done.stdout.split("\n\n")[1:]]
-    main, levels, sizes, quality = (table[2:] for table in tables)
+    main, sizes, quality = (table[2:] for table in tables)
     row = {name: dict(zip(tables[0][0][1:], cells, strict=True)) for name, *cells in main}
-    tries = {"knowledge": "classifier", "kill": True, "bound": True, "cut": 0}
+    tries = {"small": "all", "kill": "always"}
     for policy, options, cell in (
         ("saf", {}, row["base: users' requests"]["saf"]),
         ("spf", tries, row["bound, cut 0"]["spf"]),
         ("fcfs", {**tries, "threshold_s": 200_000}, row["bound, cut 0"]["fcfs, threshold"]),
-        ("spf", {**tries, "levels": "0.25,0.5"}, levels[7][3]),
-        ("fcfs", {**tries, "kill_if": "needed", "procs": 128}, sizes[2][5]),
+        ("fcfs", {**tries, "kill": "needed", "procs": 128}, sizes[2][4]),
     ):
         figures = batfill.replay(sample, policy, tau_s=60, **options).figures
         kills = f"; {figures.requeued:,}, {figures.wasted:.1%}" if options else ""
         assert cell == f"{figures.mean_bsld:.2f}, {figures.max_wait_s / 3600:.0f}{kills}"
-    assert [found[:2] for found in levels[6:8]] == [["sample spf", "0.5"], ["sample spf", "0.25, 0.5"]]
-    trained = [dividers for _, dividers, *cells in levels if "-" not in cells]
-    assert trained == ["0.5", "0.5, 0.75"] * 2
-    assert all(cells.count("-") <= 1 for cells in levels + sizes)
+    assert all(cells.count("-") <= 1 for cells in sizes)
     assert [procs for _, procs, *_ in sizes] == ["64", "96", "128", "256"]
     assert [regime for _, regime, *_ in quality] == ["decoupled", "fresh"]

@@ -344,7 +344,7 @@ def test_slurmctld_accepts_the_files_and_gives_waiting_jobs_the_policys_order(po
 @pytest.mark.parametrize("policy", ["fcfs", "saf"])
 def test_slurmctld_puts_jobs_first_that_request_little(policy, tmp_path):
     requests = {"-t 100 -n 2": (6000, 2), "-t 10 -n 4": (600, 4), "-t 11 -n 1": (660, 1), "-t 5 -n 16": (300, 16)}
-    with Controller(tmp_path, site_config("slurm", policy, divider_s=600).files) as slurm:
+    with Controller(tmp_path, site_config("slurm", policy, small="class", divider=600).files) as slurm:
         for options in requests:
             slurm.run("sbatch", *options.split(), "--wrap", "true")
         rows = slurm.run("squeue", "-h", "-o", "%i %Q").splitlines()
@@ -420,9 +420,14 @@ SMALL_S, OVERDUE_S = 30_000, 4_000_000
 def test_jobs_that_request_little_go_first(system, policy, before):
     """Overdue jobs by age, then small ones, then others; or small ones before overdue ones. Slurm has none overdue."""
     if system == "slurm" and policy in ("sexp", "aged:20000,0.2,0"):
-        assert not site_config(system, policy, divider_s=SMALL_S).files
+        assert not site_config(system, policy, small="class", divider=SMALL_S).files
         return
-    options = {"divider_s": SMALL_S, "threshold_s": OVERDUE_S, "overdue_before": before}
+    options = {
+        "small": "class",
+        "divider": SMALL_S,
+        "threshold_s": OVERDUE_S,
+        "overdue_before": before,
+    }
     table, found = jobs(6), site_config(system, policy, **options)
     if system == "oar":
         order = oar_function(policy, **options)("default", NOW, range(len(table)), oar_jobs(table), "{}", None)
@@ -456,11 +461,11 @@ def test_jobs_that_request_little_go_first(system, policy, before):
         ("slurm --policy fcfs --threshold 48h", 0),
         ("slurm --policy saf --threshold 48h", 3),
         ("slurm --policy saf --backfill spf", 3),
-        ("oar --divider 10min --kill-if needed", 3),
+        ("oar --small class --divider 10min --kill needed", 3),
         ("flux --policy saf --threshold 48h", 2),
-        ("flux --divider 10min", 2),
+        ("flux --small class --divider 10min", 2),
         ("slurm --policy aged:20000,0.2,0", 2),
-        ("pbs --policy fcfs --knowledge classifier --kill --cut 0", 2),
+        ("pbs --policy fcfs --small all --kill always", 2),
     ],
 )
 def test_the_exit_status_says_whether_the_files_do_what_the_options_say(words, status):

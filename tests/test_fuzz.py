@@ -328,8 +328,8 @@ USES = [
     ["replay", "IN"],
     ["replay", "IN", "--out", "x"],
     ["replay", "IN", "--policy", "wfp3", "--overrun", "kill", "--procs", "3"],
-    ["replay", "IN", "--knowledge", "easy++"],
-    ["replay", "IN", "--knowledge", "class-clairvoyant", "--kill", "--out", "x"],
+    ["replay", "IN", "--predict", "easy++", "--predict-for", "all"],
+    ["replay", "IN", "--small", "perfect", "--kill", "always", "--out", "x"],
     ["workload", "describe", "IN", "--json"],
     ["workload", "convert", "IN", "-o", "made.json"],
     ["workload", "clean", "IN", "-o", "made.swf"],
@@ -468,7 +468,9 @@ def test_every_message_to_the_plugin():
     number = st.integers(0, 5)
     walltime = st.sampled_from([None, -1, 5, 0.5, 1e12])
     told = st.tuples(word, number, st.sampled_from([1, 2, 4, 9]), walltime, st.sampled_from([0, 0, 1, 100]))
-    options = st.sampled_from([{}, {"policy": "wfp3", "threshold": 5}, {"knowledge": "easy++", "backfill": "saf"}])
+    options = st.sampled_from(
+        [{}, {"policy": "wfp3", "threshold": 5}, {"predict": "easy++", "predict-for": "all", "backfill": "saf"}]
+    )
 
     @fuzz("messages", 0.4, options=options, messages=st.lists(st.lists(told, max_size=3), max_size=6))
     def every_message(options, messages):

@@ -213,7 +213,7 @@ def commands(tmp_path):
         f"workloads:\n  - file: {long}\npolicies: [fcfs, saf, wfp3, sexp]\nthresholds: [1000, 2000, 3000, 4000, 5000]\n"
     )
     return {
-        "replay": ["replay", long, "--knowledge", "classifier", "--out", tmp_path / "made" / "out"],
+        "replay": ["replay", long, "--small", "forest", "--kill", "never", "--out", tmp_path / "made" / "out"],
         "campaign": ["campaign", campaign, "--out", tmp_path / "made", "--workers", 1],
         "frontier": ["frontier", long, "--out", tmp_path / "made"],
         "tune": ["tune", long, "--last", 1, "--training", 2, "--out", tmp_path / "made"],

@@ -125,7 +125,16 @@ def assert_hosts_agree(path, size, *, policy, backfill=None, threshold=math.inf,
     schedule = replayed(
         read_batsim_json(path).jobs, size, policy, backfill=backfill, threshold_s=threshold, divider_s=divider
     )
-    options = {"policy": policy, "backfill": backfill, "threshold": threshold, "divider": divider}
+    options = {
+        "policy": policy,
+        "backfill": backfill,
+        "threshold": threshold,
+        "small": "class",
+        "divider": divider,
+        "kill": "always",
+    }
+    if divider == math.inf:
+        options |= {"small": None, "kill": None}
     given = {name: value for name, value in options.items() if value not in (None, math.inf)}
     assert_same_starts(
         starts_by_name(schedule), starts_of_plugin(load_document(path), size, kills="divider" in given, **given)
@@ -152,7 +161,7 @@ def test_on_one_processor_the_hosts_agree_on_kills_and_second_tries(written, pol
 def starts_of_oracle(oracle):
     """The start of every try of an oracle's run, by the name that it has under Batsim."""
     starts, tries = {}, Counter()
-    for seq, _, start_s, _ in oracle.kills:
+    for seq, start_s, _ in oracle.kills:
         starts[try_name(oracle.table.ids[seq], tries[seq])] = start_s
         tries[seq] += 1
     ran = (job for job in oracle.jobs if not math.isnan(job.start))
@@ -167,10 +176,18 @@ def test_where_the_hosts_differ_after_kills_each_has_the_starts_of_its_documente
         path = written(random_table(seed, n_jobs=250, size=12, span_s=2500, small=0.5), 12)
         log = read_batsim_json(path).jobs
         rules = {"backfill": options.get("backfill"), "threshold_s": options.get("threshold", math.inf)}
-        ours = replayed(log, 12, policy, divider_s=10.0, **rules)
-        theirs = starts_of_plugin(load_document(path), 12, kills=True, policy=policy, divider=10, **options)
-        assert_same_starts(starts_by_name(ours), starts_of_oracle(oracle(log, 12, policy, divider_s=10.0, **rules)))
-        assert_same_starts(theirs, starts_of_oracle(LiveOracle(log, 12, policy, divider_s=10.0, **rules).run()))
+        ours = replayed(log, 12, policy, **rules, divider_s=10.0)
+        theirs = starts_of_plugin(
+            load_document(path), 12, kills=True, policy=policy, small="class", divider=10, kill="always", **options
+        )
+        assert_same_starts(
+            starts_by_name(ours),
+            starts_of_oracle(oracle(log, 12, policy, **rules, divider_s=10.0)),
+        )
+        assert_same_starts(
+            theirs,
+            starts_of_oracle(LiveOracle(log, 12, policy, **rules, divider_s=10.0).run()),
+        )
         mine = starts_by_name(ours)
         moved = [
             min(mine.get(name, math.inf), theirs.get(name, math.inf))
@@ -187,19 +204,18 @@ def test_where_the_hosts_differ_after_kills_each_has_the_starts_of_its_documente
     *sweep(
         2,
         policy=["fcfs", "saf", "wfp3"],
-        rule=["waiting", "needed"],
-        more=[{}, {"threshold": 200, "overdue-before": "large"}, {"backfill": "spf", "try-width": 0.5}],
+        more=[{}, {"threshold": 200, "overdue-before": "large"}, {"backfill": "spf", "small-width": 0.5}],
     )
 )
-def test_the_hosts_agree_on_which_tries_of_classed_jobs_go_on(written, policy, rule, more):
-    options = Options.of({"policy": policy, "divider": 10, "kill-if": rule, **more})
+def test_the_hosts_agree_on_which_tries_of_classed_jobs_go_on(written, policy, more):
+    options = Options.of({"policy": policy, "small": "class", "divider": 10, **more})
     for seed in range(3):
         path = written(random_table(seed, n_jobs=300, size=12, span_s=3000, small=0.5), 12)
         log = read_batsim_json(path)
         schedule, _ = experiment.simulate(log.jobs, log, options)
         starts = starts_by_name(schedule)
         assert_same_starts(starts, starts_of_plugin(load_document(path), 12, kills=True, **options.as_dict()))
-        always, _ = experiment.simulate(log.jobs, log, dataclasses.replace(options, kill_if="always"))
+        always, _ = experiment.simulate(log.jobs, log, dataclasses.replace(options, kill="always"))
         assert 0 < len(schedule.kills) < len(always.kills)
 
 

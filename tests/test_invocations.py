@@ -36,33 +36,34 @@ replay log.swf --threshold 1h --threshold 2h
 replay log.swf --overdue-before large
 replay log.swf --overdue-before large --threshold 1h
 replay log.swf --overdue-before some
-replay w.json --overdue-before large --divider 100
-replay w.json --divider 0
-replay w.json --divider 100 --bound
-replay w.json --divider 100 --cut 0.3
-replay w.json --divider 100 --cut 50% --knowledge classifier
-replay w.json --divider 100 --knowledge class-clairvoyant
-replay w.json --divider 100 --max-waste 10%
-replay log.swf --bound
-replay log.swf --kill
-replay log.swf --kill --knowledge easy++
-replay log.swf --kill-if needed
-replay log.swf --kill-if sometimes
-replay log.swf --try-width 0.5
-replay log.swf --try-width 200% --knowledge class-clairvoyant
-replay log.swf --try-width 12.5 --knowledge class-clairvoyant
-replay log.swf --try-width 0 --knowledge class-clairvoyant
-replay log.swf --knowledge magic
-replay log.swf --predictions order
-replay log.swf --predictions order --knowledge class-clairvoyant
-replay log.swf --predictions order --knowledge easy++ --policy wfp3
+replay w.json --overdue-before large --small class --divider 100
+replay w.json --divider 100
+replay w.json --small class
+replay w.json --small class --divider 0
+replay w.json --small class --divider median
+replay w.json --small class --divider 100 --cut 0.3
+replay w.json --small class --divider 100 --predict easy++
+replay w.json --small some
+replay log.swf --small all --kill never
+replay log.swf --small all --divider mean
+replay log.swf --kill needed
+replay log.swf --kill --small all
+replay log.swf --kill waiting --small all
+replay log.swf --small-width 0.5
+replay log.swf --small-width 200% --small perfect
+replay log.swf --small-width 12.5 --small perfect
+replay log.swf --small-width 1/0 --small perfect
+replay log.swf --predict magic
+replay log.swf --predict-for order
+replay log.swf --predict-for order --small perfect
+replay log.swf --predict-for order --predict easy++ --policy wfp3
 replay log.swf --cut 0.3
-replay log.swf --cut 2 --knowledge classifier
-replay log.swf --cut 200% --knowledge classifier
-replay log.swf --regime weekly
-replay log.swf --train-lag 1h
+replay log.swf --cut 0 --small forest
+replay log.swf --cut 2 --small forest
+replay log.swf --cut 200% --small forest
+replay log.swf --knowledge classifier
 replay log.swf --max-waste 10%
-replay log.swf --max-kill-share 5% --knowledge classifier
+replay log.swf --bound
 replay log.swf --seed 2147483648
 replay log.swf --seed -1
 replay log.swf --seed 3

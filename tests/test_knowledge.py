@@ -26,8 +26,8 @@ from batfill.knowledge.estimates import (
 from batfill.knowledge.events import KnowledgeByName
 from batfill.knowledge.features import History
 from batfill.knowledge.learning import LearningReplay
-from batfill.knowledge.quantiles import RollingQuantile, quantiles
-from batfill.options import KNOWLEDGES, Learning, Options
+from batfill.knowledge.quantiles import RollingMedian
+from batfill.options import Divider, Options
 from batfill.policy import Policy, policy_named
 from batfill.replays import EngineReplay, replay
 from batfill.workloads import read_workload
@@ -44,7 +44,7 @@ class Told(Plain):
 
     def __init__(self, estimate_s=None, small=(), divider_s=math.inf, outlived=False):
         self.estimate_s, self.small, self.outlived = estimate_s or {}, small, outlived
-        self.dividers_s = (divider_s,)
+        self.divider_s = divider_s
         self.heard = []
 
     def judge(self, job):
@@ -101,9 +101,18 @@ def test_a_predictor_that_returns_the_request_starts_outliving_jobs_when_a_plain
     assert driven.schedule.order.tobytes() == plain.order.tobytes()
 
 
-@pytest.mark.parametrize("name", sorted({*KNOWLEDGES} - {"classifier", "runtime-clairvoyant"}))
-def test_predictions_for_jobs_that_may_outlive_their_requests_are_at_most_these(name):
-    learning = Learning(name)
+KNOWN = [
+    {},
+    *({"predict": name, "predict-for": "all"} for name in ("easy++", "regression", "runtime")),
+    *({"small": name} for name in ("all", "forest", "perfect")),
+    {"small": "all", "divider": "median/4"},
+    {"small": "perfect", "divider": 50},
+]
+
+
+@pytest.mark.parametrize("given", [known for known in KNOWN if known.get("predict") != "runtime"], ids=str)
+def test_predictions_for_jobs_that_may_outlive_their_requests_are_at_most_these(given):
+    learning = Options.of(given)
     run = EngineReplay(OUTLIVING, 8, policy_named("saf"), learns=True, outlived=learning.outlived)
     replay = LearningReplay(run, make(learning, OUTLIVING, None))
     expected_s = {}
@@ -123,7 +132,7 @@ def test_predictions_for_jobs_that_may_outlive_their_requests_are_at_most_these(
 def test_clairvoyance_knows_the_whole_run_time_of_jobs_that_outlive_their_requests():
     exact = EngineReplay(OUTLIVING, 8, policy_named("saf"), estimate_s=np.maximum(OUTLIVING.runtime_s, 1e-9))
     exact.advance()
-    driven = drive(OUTLIVING, 8, make(Learning("runtime-clairvoyant"), OUTLIVING, None), "saf")
+    driven = drive(OUTLIVING, 8, make(Options.of({"predict": "runtime", "predict-for": "all"}), OUTLIVING, None), "saf")
     assert driven.schedule.start_s.tobytes() == exact.schedule().start_s.tobytes()
 
 
@@ -137,7 +146,7 @@ def test_predictions_that_only_order_replay_as_orders_with_the_run_times_built_i
         return Policy(f"{name} of p", lambda r, p, q: policy_named(name).key(r, runtime_s, q))
 
     exact = replay(jobs, 8, built_in(policy), backfill=built_in(backfill) if backfill else None, threshold_s=20_000.0)
-    learning = Learning("runtime-clairvoyant", "order")
+    learning = Options.of({"predict": "runtime", "predict-for": "order"})
     run = EngineReplay(
         jobs,
         8,
@@ -177,7 +186,7 @@ def test_a_knowledge_hears_of_each_end_and_kill_before_the_next_submission_in_th
     # One processor. Job 0 is small and runs 30 s, so it is killed at 10; it runs again from 15 on, after job 1.
     jobs = table([(0, 30, 40, 1), (5, 5, 5, 1), (10, 2, 2, 1), (16, 3, 3, 1), (60, 1, 1, 1)])
     knowledge = Told(small={0, 1}, divider_s=10.0)
-    driven = drive(jobs, 1, knowledge, kill=True)
+    driven = drive(jobs, 1, knowledge, kill="always")
     assert starts(driven) == [15, 10, 45, 47, 60]
     assert knowledge.heard == [
         ("judge", 0),
@@ -334,19 +343,26 @@ def test_the_regression_learns_that_users_need_a_tenth_of_what_they_ask_for():
 
 @settings(deadline=None)
 @given(st.lists(st.integers(0, 50).map(float), min_size=1))
-def test_a_rolling_quantile_is_the_quantile_and_at_one_half_the_median(values):
-    median, high, low = RollingQuantile(0.5), RollingQuantile(0.9), RollingQuantile(0.25)
-    assert median.value == high.value == low.value == math.inf
+def test_a_rolling_median_is_the_median(values):
+    median = RollingMedian()
+    assert median.value == math.inf
     for n, value in enumerate(values, 1):
-        for rolling in (median, high, low):
-            rolling.add(value)
+        median.add(value)
         assert median.value == np.median(values[:n])
-        assert (low.value, median.value, high.value) == quantiles(values[:n], (0.25, 0.5, 0.9))
-        assert sum(v < high.value for v in values[:n]) <= 0.9 * n <= sum(v <= high.value for v in values[:n])
+
+
+@pytest.mark.parametrize(("part", "divider_s"), [("median", 10.0), ("median/4", 2.0), ("median/100", 1.0), ("7", 7.0)])
+def test_a_part_of_the_median_is_a_divider_of_whole_seconds(part, divider_s):
+    knowledge = make(Options.of({"small": "all", "divider": part}), None, None)
+    job = SubmittedJob(0, 0.0, 100.0, 1, 0)
+    knowledge.ended(job, 10.0, 0.0)
+    knowledge.renew(1.0)
+    assert knowledge.divider_s == divider_s
+    assert knowledge.judge(job).small
 
 
 def test_class_clairvoyance_calls_small_what_runs_shorter_than_the_median_of_what_has_ended():
-    knowledge = ClassClairvoyant(np.array([5.0, 9.0, 4.0, 7.0]))
+    knowledge = ClassClairvoyant(np.array([5.0, 9.0, 4.0, 7.0]), Divider())
     job = SubmittedJob(2, 0.0, 100.0, 1, 0)
     knowledge.renew(0.0)
     assert not knowledge.judge(job).small
@@ -358,62 +374,58 @@ def test_class_clairvoyance_calls_small_what_runs_shorter_than_the_median_of_wha
     assert not knowledge.judge(job._replace(row=3)).small
 
 
-@pytest.mark.parametrize("name", KNOWLEDGES)
-def test_every_knowledge_listed_drives_a_replay_to_its_end(name):
+@pytest.mark.parametrize("known", KNOWN, ids=str)
+def test_every_knowledge_listed_drives_a_replay_to_its_end(known):
     jobs = random_table(5, n_jobs=300, size=8, span_s=2_000_000, longest=3000, unit_s=10)
-    driven = drive(jobs, 8, make(Learning.of({"knowledge": name}), jobs, None), "saf")
+    driven = drive(jobs, 8, make(Options.of(known), jobs, None), "saf")
     np.testing.assert_array_equal(np.isfinite(driven.schedule.start_s), jobs.procs <= 8)
 
 
-@pytest.mark.parametrize("name", KNOWLEDGES)
-def test_a_workload_of_no_jobs_is_driven_to_its_end_at_once(name):
+@pytest.mark.parametrize("known", KNOWN, ids=str)
+def test_a_workload_of_no_jobs_is_driven_to_its_end_at_once(known):
     jobs = random_table(5, n_jobs=3, size=8, span_s=100).select(slice(0))
-    assert not len(drive(jobs, 8, make(Learning.of({"knowledge": name}), jobs, None)).schedule.jobs)
+    assert not len(drive(jobs, 8, make(Options.of(known), jobs, None)).schedule.jobs)
 
 
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"knowledge": "magic"}, "option knowledge: 'magic' is none of user, easy++"),
-        ({"kill": True}, "option kill: knowledge user calls no job small"),
+        ({"small": "some"}, "option small: 'some' is none of none, class, all, forest, perfect"),
+        ({"predict": "magic"}, "option predict: 'magic' is none of request, easy++"),
+        ({"kill": "always"}, "option kill: no job is small; add small all, or leave it out"),
+        ({"divider": 600}, "option divider: no job is small; add small all, or leave it out"),
+        ({"small-width": 0.5}, "option small-width: no job is small"),
+        ({"small": "class"}, "option divider: median would need the run times"),
+        ({"small": "class", "divider": "median/4"}, "option divider: median/4 would need the run times"),
+        ({"small": "class", "divider": 5, "bound": False}, "option bound: jobs of a class keep their requests"),
+        ({"small": "all", "kill": "never"}, "option kill: if every job is small and none is killed, nothing changes"),
+        ({"small": "all", "kill": "yes"}, "option kill: 'yes' is none of never, always, needed"),
+        ({"small": "all", "small-width": "1/0"}, "option small-width: '1/0' is not a share > 0"),
+        ({"small": "all", "small-width": 6.25}, "option small-width: 6.25 is more than the whole; write 6.25% for"),
+        ({"small": "all", "divider": "mean"}, "option divider: 'mean' is not a duration > 0, median, or a part of it"),
+        ({"small": "all", "divider": 9, "regime": "decoupled"}, "option regime: nothing is learned with a divider of"),
+        ({"small": "all", "cut": 0.2}, "option cut: no forest is trained; choose small forest, or leave it out"),
+        ({"small": "forest", "cut": 0}, "option cut: at 0 every job is small, whatever the forest expects"),
+        ({"small": "forest", "cut": 2}, "option cut: 2 is more than the whole; write 2% for per cent"),
+        ({"small": "forest", "seed": 1.5}, "option seed: 1.5 is not a whole number"),
+        ({"small": "forest", "divider-rule": "week"}, "option divider-rule: week moves the divider weekly"),
+        ({"small": "all", "predict": "easy++"}, "option predict: small jobs take their requests; choose small none"),
+        ({"predict-for": "all"}, "option predict-for: nothing is predicted; add predict easy++, or leave it out"),
+        ({"predict": "easy++", "predict-for": "some"}, "option predict-for: 'some' is none of order, all"),
         (
-            {"knowledge": "classifier", "bound": True},
-            "option bound: no kill at a learned divider makes an end certain; add kill, or leave it out",
+            {"predict": "easy++", "predict-for": "order", "policy": "wfp3"},
+            "option predict-for: order takes orders that stay as they are, and that of wfp3 changes",
         ),
-        ({"predictions": "order"}, "option predictions: knowledge user predicts no run time"),
         (
-            {"knowledge": "class-clairvoyant", "predictions": "order"},
-            "option predictions: knowledge class-clairvoyant predicts no run time",
+            {"predict": "easy++", "predict-for": "order", "backfill": "sexp"},
+            "option predict-for: order takes orders that stay as they are, and that of sexp changes",
         ),
         ({"overdue-before": "large"}, "option overdue-before: no job is overdue without a threshold"),
-        ({"overdue-before": "large", "threshold": 5}, "option overdue-before: knowledge user calls no job small"),
+        ({"overdue-before": "large", "threshold": 5}, "option overdue-before: no job is small"),
         (
-            {"overdue-before": "small", "threshold": 5, "divider": 5},
+            {"overdue-before": "small", "threshold": 5, "small": "all"},
             "option overdue-before: 'small' is none of all, large",
         ),
-        ({"knowledge": "easy++", "predictions": "some"}, "option predictions: 'some' is none of all, order"),
-        (
-            {"knowledge": "easy++", "predictions": "order", "policy": "wfp3"},
-            "option predictions: order takes orders that stay as they are, and that of wfp3 changes",
-        ),
-        (
-            {"knowledge": "easy++", "predictions": "order", "backfill": "sexp"},
-            "option predictions: order takes orders that stay as they are, and that of sexp changes",
-        ),
-        ({"knowledge": "easy++", "cut": 0.2}, "option cut: only the classifier uses it"),
-        ({"knowledge": "classifier", "cut": 2}, "option cut: 2 is more than the whole; write 2% for per cent"),
-        ({"knowledge": "classifier", "max-waste": 0.1}, "option max-waste: nothing is killed"),
-        ({"knowledge": "classifier", "divider-rule": "week"}, "option divider-rule: week moves the divider weekly"),
-        ({"knowledge": "classifier", "seed": 1.5}, "option seed: 1.5 is not a whole number"),
-        ({"knowledge": "classifier", "kill": "yes"}, "option kill: 'yes' is neither true nor false"),
-        ({"knowledge": "easy++", "levels": "0.5,0.75"}, "option levels: knowledge easy++ calls no job small"),
-        (
-            {"knowledge": "classifier", "levels": "0.75,0.5"},
-            "option levels: '0.75,0.5' is not a list of ascending numbers",
-        ),
-        ({"knowledge": "classifier", "levels": "0.5,1"}, "option levels: '0.5,1' is not a list of ascending numbers"),
-        ({"knowledge": "classifier", "levels": "half"}, "option levels: 'half' is not a list of ascending numbers"),
-        ({"knowledge": "classifier", "divider": 5}, "option divider: knowledge classifier takes no class"),
     ],
 )
 def test_a_mistaken_option_is_answered_with_what_it_may_be(options, says):
@@ -424,4 +436,4 @@ def test_a_mistaken_option_is_answered_with_what_it_may_be(options, says):
 
 def test_what_knows_the_future_cannot_serve_where_there_is_none():
     with pytest.raises(BatfillError, match="which only a replay has"):
-        make(Learning.of({"knowledge": "runtime-clairvoyant"}), None, None)
+        make(Options.of({"predict": "runtime", "predict-for": "all"}), None, None)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import get_args
 
 import numpy as np
 import pytest
@@ -16,17 +15,17 @@ from sklearn.ensemble import RandomForestClassifier
 from batfill.errors import BatfillError
 from batfill.jobs import DAY_S, WEEK_S, Clock
 from batfill.knowledge import SubmittedJob
-from batfill.knowledge.classifier import Classifier, Drift
+from batfill.knowledge.choice import make
+from batfill.knowledge.classifier import Classifier
 from batfill.knowledge.features import FEATURE_NAMES, NONE_YET, History, matrix
 from batfill.knowledge.forest import NODE, flattened, walk
 from batfill.knowledge.learning import Confusion, LearningReplay, confusion, kills_by_user, kills_by_width
-from batfill.options import Regime, Settings
+from batfill.options import Options, of_arguments
 from batfill.policy import policy_named
 from batfill.replays import EngineReplay
 from strategies import table
-from sweeps import sweep
 
-REGIMES = get_args(Regime)
+REGIMES = ("decoupled", "fresh")
 SIZE = 16
 
 
@@ -42,14 +41,18 @@ def weeks_of_habits(seed, n_jobs=1200, weeks=4):
     return replace(jobs, user=user)
 
 
+def forest(**options):
+    return Options.of({"small": "forest", **of_arguments(options)})
+
+
 def drive(jobs, classifier, **options):
     return LearningReplay(EngineReplay(jobs, SIZE, policy_named("saf"), learns=True), classifier, **options).finish()
 
 
-@pytest.mark.parametrize(*sweep(regime=list(REGIMES), on_drift=[False, True]))
-def test_scrambling_the_future_changes_no_judgement_of_the_past(regime, on_drift):
+@pytest.mark.parametrize("regime", REGIMES)
+def test_scrambling_the_future_changes_no_judgement_of_the_past(regime):
     jobs = weeks_of_habits(1, weeks=6)
-    settings = Settings(regime=regime, on_drift=on_drift)
+    settings = forest(regime=regime)
     driven = drive(jobs, Classifier(settings), kill=True, bound=True)
     moment_s = 3.5 * WEEK_S
     rng = np.random.default_rng(2)
@@ -66,7 +69,7 @@ def test_scrambling_the_future_changes_no_judgement_of_the_past(regime, on_drift
 def test_everything_is_large_in_the_first_week_and_small_jobs_are_found_later():
     jobs = weeks_of_habits(3)
     for regime in REGIMES:
-        driven = drive(jobs, Classifier(Settings(regime=regime)))
+        driven = drive(jobs, Classifier(forest(regime=regime)))
         first = jobs.submit_s < WEEK_S
         assert not driven.small[first].any()
         later = ~first & np.isfinite(driven.divider_s)
@@ -77,8 +80,8 @@ def test_everything_is_large_in_the_first_week_and_small_jobs_are_found_later():
 def test_the_divider_is_renewed_as_its_regime_says():
     jobs = weeks_of_habits(4)
     week = jobs.submit_s // WEEK_S
-    for regime, most in (("decoupled", 1), ("weekly", 1), ("fresh", 1200)):
-        driven = drive(jobs, Classifier(Settings(regime=regime)))
+    for regime, most in (("decoupled", 1), ("fresh", 1200)):
+        driven = drive(jobs, Classifier(forest(regime=regime)))
         for number in range(1, 4):
             assert len(np.unique(driven.divider_s[week == number])) <= most
         ended = driven.schedule.end_s < (2 * WEEK_S if most == 1 else jobs.submit_s[week == 2][-1])
@@ -88,7 +91,7 @@ def test_the_divider_is_renewed_as_its_regime_says():
 
 def test_the_divider_may_be_that_of_the_last_week_alone():
     jobs = weeks_of_habits(5)
-    driven = drive(jobs, Classifier(Settings(regime="weekly", divider_rule="week")))
+    driven = drive(jobs, Classifier(forest(regime="decoupled", divider_rule="week")))
     end_s = driven.schedule.end_s
     of_week = (end_s >= 2 * WEEK_S) & (end_s < 3 * WEEK_S)
     assert driven.divider_s[jobs.submit_s >= 3 * WEEK_S][0] == np.median(jobs.runtime_s[of_week])
@@ -103,8 +106,8 @@ def test_lags_of_a_decoupled_classifier_end_with_the_last_week():
         history = classifier.history
         return history.features(history.place(later), divider_s=7.0)[FEATURE_NAMES.index("lag 1 (u, p~)")]
 
-    for regime, expected in (("decoupled", NONE_YET), ("weekly", 1.0), ("fresh", 1.0)):
-        classifier = Classifier(Settings(regime=regime))
+    for regime, expected in (("decoupled", NONE_YET), ("fresh", 1.0)):
+        classifier = Classifier(forest(regime=regime))
         classifier.judge(job)
         classifier.ended(job, 5.0, 15.0)
         assert lag(classifier, 1, 20.0) == expected
@@ -112,9 +115,9 @@ def test_lags_of_a_decoupled_classifier_end_with_the_last_week():
         assert lag(classifier, 2, WEEK_S + 10.0) == 1.0
 
 
-@pytest.mark.parametrize(("regime", "expected"), [("decoupled", NONE_YET), ("weekly", 0.0), ("fresh", 0.0)])
+@pytest.mark.parametrize(("regime", "expected"), [("decoupled", NONE_YET), ("fresh", 0.0)])
 def test_a_job_that_has_run_for_the_divider_is_known_to_be_large(regime, expected):
-    classifier = Classifier(Settings(regime=regime))
+    classifier = Classifier(forest(regime=regime))
     first, long = SubmittedJob(0, 0.0, 100.0, 1, 3), SubmittedJob(1, WEEK_S + 1.0, 900.0, 1, 3)
     asked = long._replace(row=9)
     lag = FEATURE_NAMES.index("lag 1 (u, p~)")
@@ -138,13 +141,13 @@ def test_a_job_that_has_run_for_the_divider_is_known_to_be_large(regime, expecte
 
 
 def test_a_killed_job_counts_as_large_once_and_by_its_run_time_when_that_is_known():
-    classifier = Classifier()
+    classifier = Classifier(forest())
     job = SubmittedJob(0, 0.0, 900.0, 1, 3)
     classifier.judge(job)
     classifier.started(job, 0.0)
     classifier.killed(job, 50.0)
     classifier.started(job, 60.0)
-    classifier.dividers_s = (50.0,)
+    classifier.divider_s = 50.0
     classifier.renew(1000.0)
     (category, *_) = classifier.history.place(job).categories
     assert (category.lags(100.0)[0], category.share(100.0), len(category.runtime_s)) == (0.0, 0.0, 1)
@@ -214,74 +217,37 @@ def test_the_compiled_walk_says_what_the_forest_says():
 
 def test_with_a_lag_the_old_forest_judges_until_the_new_one_is_due():
     jobs = weeks_of_habits(15)
-    at_once = drive(jobs, Classifier(Settings(regime="weekly")))
-    later = drive(jobs, Classifier(Settings(regime="weekly", train_lag_s=DAY_S)))
+    at_once = drive(jobs, Classifier(forest(regime="fresh")))
+    later = drive(jobs, Classifier(forest(regime="fresh", train_lag_s=DAY_S)))
     first = jobs.submit_s < WEEK_S + DAY_S
     assert np.isnan(later.probability[first]).all()
     assert not later.small[first].any()
     since_s = jobs.submit_s % WEEK_S
     differs = ~np.isclose(at_once.probability, later.probability, equal_nan=True) & (jobs.submit_s >= WEEK_S)
     assert differs[since_s < DAY_S].any()
-    same = drive(jobs, Classifier(Settings(regime="weekly", train_lag_s=2 * WEEK_S)))
+    same = drive(jobs, Classifier(forest(regime="fresh", train_lag_s=2 * WEEK_S)))
     assert np.isnan(same.probability[jobs.submit_s < 3 * WEEK_S]).all()
     assert np.isfinite(same.probability[jobs.submit_s >= 3 * WEEK_S]).all()
 
 
 def test_one_seed_makes_one_run_and_another_seed_another():
     jobs = weeks_of_habits(8)
-    first, again, other = (drive(jobs, Classifier(Settings(seed=seed))) for seed in (1, 1, 2))
+    first, again, other = (drive(jobs, Classifier(forest(seed=seed))) for seed in (1, 1, 2))
     np.testing.assert_array_equal(first.probability, again.probability)
     assert not np.array_equal(first.probability, other.probability, equal_nan=True)
 
 
-def test_at_cut_0_every_job_has_a_first_try_once_a_run_time_is_known_and_nothing_is_trained():
+def test_every_job_has_a_first_try_once_a_run_time_is_known():
     jobs = weeks_of_habits(9)
-    classifier = Classifier(Settings(cut=0.0))
-    driven = drive(jobs, classifier, kill=True, bound=True)
+    driven = drive(jobs, make(Options.of({"small": "all"}), jobs, None), kill=True)
     assert driven.small[np.isfinite(driven.divider_s)].all()
-    assert classifier.trained == 0
     assert driven.schedule.requeued.mean() == pytest.approx(0.5, abs=0.05)
 
 
 def test_a_lower_cut_calls_more_jobs_small():
     jobs = weeks_of_habits(10)
-    small = [int(drive(jobs, Classifier(Settings(cut=cut))).small.sum()) for cut in (0.8, 0.5, 0.2)]
+    small = [int(drive(jobs, Classifier(forest(cut=cut))).small.sum()) for cut in (0.8, 0.5, 0.2)]
     assert small[0] < small[1] < small[2]
-
-
-@pytest.mark.parametrize("limits", [{"max_kill_share": 0.05}, {"max_waste": 0.002}])
-def test_a_limit_on_kills_or_waste_holds_and_is_used(limits):
-    jobs = weeks_of_habits(11)
-    driven = drive(jobs, Classifier(Settings(**limits)), kill=True)
-    kills = driven.schedule.requeued
-    waste = driven.schedule.summary().wasted
-    assert kills.sum() > 10
-    assert kills.mean() <= limits.get("max_kill_share", 1)
-    assert waste <= limits.get("max_waste", 1)
-    unlimited = drive(jobs, Classifier(Settings(cut=0.0)), kill=True)
-    assert kills.sum() < unlimited.schedule.requeued.sum()
-
-
-def test_drift_is_seen_when_errors_grow_and_not_before():
-    rng = np.random.default_rng(12)
-    drift = Drift()
-    for wrong in rng.random(1000) < 0.1:
-        drift.add(wrong=bool(wrong))
-    assert not drift.found
-    for wrong in rng.random(200) < 0.35:
-        drift.add(wrong=bool(wrong))
-    assert drift.found
-
-
-def test_on_drift_a_forest_is_trained_before_the_fourth_week_has_passed():
-    jobs = weeks_of_habits(13, n_jobs=3000, weeks=6)
-    habits = jobs.user[:, None] == np.arange(12)
-    turned = np.where(jobs.submit_s > 2 * WEEK_S, np.exp(8 - (habits @ np.arange(12)) / 3), jobs.runtime_s)
-    request_s = np.full(len(jobs), 64_800.0)
-    jobs = replace(jobs, runtime_s=np.ceil(turned), walltime_s=request_s, requested_s=request_s)
-    classifier = Classifier(Settings(on_drift=True))
-    drive(jobs, classifier)
-    assert classifier.trained > 2  # at the ends of weeks 1 and 4, and when the habits turned
 
 
 def test_rates_are_those_of_the_paper():
@@ -326,7 +292,7 @@ def test_a_cut_moves_the_accuracy_and_neither_auc_nor_brier_score():
 
 def test_kills_by_user_and_by_width_add_up_to_the_summary():
     jobs = weeks_of_habits(14)
-    driven = drive(jobs, Classifier(Settings(cut=0.2)), kill=True)
+    driven = drive(jobs, Classifier(forest(cut=0.2)), kill=True)
     figures = driven.schedule.summary()
     used = figures.utilisation * SIZE * figures.makespan_s
     for rows in (kills_by_user(driven.schedule), kills_by_width(driven.schedule)):
@@ -349,21 +315,15 @@ def test_kills_by_user_and_by_width_add_up_to_the_summary():
     [
         ({"cut": 1.5}, "option cut: 1.5 is more than the whole"),
         ({"cut": math.nan}, "option cut: nan is not"),
-        ({"levels": ()}, r"option levels: \(\) is not a list of ascending numbers"),
-        ({"levels": (0.75, 0.5)}, r"option levels: \(0.75, 0.5\) is not a list of ascending numbers"),
-        ({"regime": "daily"}, "option regime: 'daily' is none of decoupled, weekly, fresh"),
+        ({"regime": "daily"}, "option regime: 'daily' is none of decoupled, fresh"),
         (
             {"divider_rule": "week"},
-            "option divider_rule: week moves the divider weekly; use regime weekly or decoupled",
+            "option divider_rule: week moves the divider weekly; add regime decoupled",
         ),
         ({"train_lag_s": -1.0}, "option train_lag_s: -1.0 is not a number of seconds >= 0"),
-        ({"max_waste": 2.0}, "option max_waste: 2.0 is more than the whole"),
-        ({"max_kill_share": math.nan}, "option max_kill_share: nan is not"),
-        ({"max_waste": 0.1, "limits": "soft"}, "option limits: 'soft' is none of strict, expected"),
-        ({"limits": "expected"}, "option limits: there is no limit; add max_waste 0.05, or leave it out"),
         ({"seed": -1}, "option seed: -1 is not a whole number"),
     ],
 )
 def test_settings_that_no_option_can_say_are_refused_in_python_too(wrong, said):
     with pytest.raises(BatfillError, match=said):
-        Settings(**wrong)
+        Options.of({"small": "forest", **of_arguments(wrong)})

@@ -9,6 +9,7 @@ import re
 import pytest
 
 import batfill as bf
+from batfill.errors import BatfillError
 from batfill.workloads.generate import generate_log
 from batfill.workloads.swf_log import write_log
 from command import batfill, json_result, refusal
@@ -34,25 +35,25 @@ def points_of(log, *options):
     done = batfill("frontier", log, "--policy", "spf", "--workers", 1, "--json", *options)
     assert done.status == 0
     told = json.loads(done.out)
-    return told, {(p["knowledge"], p["cut"], p["protected"]): p for p in told["points"]}
+    return told, {(p["small"], p["cut"], p["protected"]): p for p in told["points"]}
 
 
 def test_a_lower_cut_kills_more_and_protection_less(log):
-    told, points = points_of(log, "--cuts", "0,0.5", "--protected", "0,0.5,1")
+    told, points = points_of(log, "--cuts", "0,0.5", "--protected", "0,0.5,1", "--kill", "always")
     assert len(points) == 2 + 2 * 3
-    assert points["user", None, 0.0]["gain"] == 0
-    assert points["class-clairvoyant", None, 0.0]["kills"] <= points["classifier", 0.5, 0.0]["kills"]
+    assert points["none", None, 0.0]["gain"] == 0
+    assert points["perfect", None, 0.0]["kills"] <= points["forest", 0.5, 0.0]["kills"]
     for share in (0.0, 0.5):
-        assert points["classifier", 0.0, share]["kills"] > points["classifier", 0.5, share]["kills"] > 0
+        assert points["all", 0.0, share]["kills"] > points["forest", 0.5, share]["kills"] > 0
     for cut in (0.0, 0.5):
-        kills = [points["classifier", cut, share]["kills"] for share in (0.0, 0.5, 1.0)]
+        kills = [points["forest" if cut else "all", cut, share]["kills"] for share in (0.0, 0.5, 1.0)]
         assert kills[0] > kills[1] > kills[2] == 0
-    assert (told["options"]["regime"], told["options"]["seed"], told["procs"], told["tau_s"]) == ("fresh", 0, 8, 10)
-    assert 0.5 < points["classifier", 0.5, 0.0]["auc"] <= 1
-    assert 0 < points["classifier", 0.5, 0.0]["brier"] < 0.25
-    assert points["classifier", 0.0, 0.0]["auc"] is None
+    assert (told["options"]["kill"], told["options"]["seed"], told["procs"], told["tau_s"]) == ("always", 0, 8, 10)
+    assert 0.5 < points["forest", 0.5, 0.0]["auc"] <= 1
+    assert 0 < points["forest", 0.5, 0.0]["brier"] < 0.25
+    assert points["all", 0.0, 0.0]["auc"] is None
     for point in points.values():
-        assert point["gain"] == pytest.approx(1 - point["mean_bsld"] / points["user", None, 0.0]["mean_bsld"])
+        assert point["gain"] == pytest.approx(1 - point["mean_bsld"] / points["none", None, 0.0]["mean_bsld"])
 
 
 def test_the_table_the_file_and_the_figure_hold_the_same_points(log, tmp_path):
@@ -62,14 +63,14 @@ def test_the_table_the_file_and_the_figure_hold_the_same_points(log, tmp_path):
     told = json.loads((tmp_path / "f" / "frontier.json").read_text())
     assert [row["policy"] for row in rows] == ["fcfs"] * 3 + ["spf"] * 3
     assert [float(row["mean_bsld"]) for row in rows] == [point["mean_bsld"] for point in told["points"]]
-    assert [line.split()[1] for line in text.splitlines()[1:7]] == ["user", "class-clairvoyant", "classifier"] * 2
+    assert [line.split()[1] for line in text.splitlines()[1:7]] == ["none", "perfect", "forest"] * 2
     words = " ".join(re.findall(r"<!-- (.*?) -->", (tmp_path / "f" / "frontier.svg").read_text()))
     for said in (
         log.name,
         "on 8 processors",
         "seed 0",
         "tau 10 s",
-        "fcfs, perfect classes (0.5)",
+        "fcfs, perfect classes",
         "spf, nothing killed",
     ):
         assert said in words
@@ -81,17 +82,17 @@ def test_the_table_the_file_and_the_figure_hold_the_same_points(log, tmp_path):
 
 
 def test_the_base_is_the_first_point_of_each_policy_with_the_options_that_all_share(busy):
-    shared = ("--threshold", "1h", "--backfill", "fcfs", "--overdue-before", "large")
+    shared = ("--threshold", "1h", "--backfill", "fcfs", "--overdue-before", "large", "--kill", "always")
     done = batfill("frontier", busy, "--policy", "spf,saf", "--cuts", "0", "--workers", 1, "--json", *shared)
     told = json.loads(done.out)
-    assert [point["knowledge"] for point in told["points"]] == ["user", "class-clairvoyant", "classifier"] * 2
-    stated = {"backfill": "fcfs", "threshold": 3600, "overdue-before": "large", "bound": True}
+    assert [point["small"] for point in told["points"]] == ["none", "perfect", "all"] * 2
+    stated = {"backfill": "fcfs", "threshold": 3600, "overdue-before": "large"}
     assert told["options"].items() >= stated.items()
-    small = ("--kill", "--bound", "--overdue-before", "large")
+    small = ("--kill", "always", "--overdue-before", "large")
     for k, policy in enumerate(("spf", "saf")):
         for point, words in zip(
             told["points"][3 * k :],
-            ([], ["--knowledge", "class-clairvoyant", *small], ["--knowledge", "classifier", "--cut", "0", *small]),
+            ([], ["--small", "perfect", *small], ["--small", "all", *small]),
             strict=False,
         ):
             given = ("replay", busy, "--policy", policy, "--backfill", "fcfs", "--threshold", "1h", *words)
@@ -109,7 +110,7 @@ def test_who_pays_is_measured_against_the_base_job_by_job(busy):
     base, _, tried = found.points
     runs = [
         bf.replay(busy, "spf").to_pandas(),
-        bf.replay(busy, "spf", knowledge="classifier", kill=True, bound=True, cut=0).to_pandas(),
+        bf.replay(busy, "spf", small="all").to_pandas(),
     ]
     large = runs[0].runtime_s >= runs[0].runtime_s.median()
     longer_s = (runs[1].wait_s - runs[0].wait_s)[large]
@@ -125,17 +126,15 @@ def test_who_pays_is_measured_against_the_base_job_by_job(busy):
 
 
 def test_without_bound_is_another_replay(busy):
-    _, bound = points_of(busy, "--cuts", "0")
-    told, free = points_of(busy, "--cuts", "0", "--no-bound")
-    assert told["options"]["bound"] is False
-    assert bound["user", None, 0.0] == free["user", None, 0.0]
-    alone = json_result("replay", busy, "--policy", "spf", "--knowledge", "classifier", "--kill", "--cut", 0)
-    assert free["classifier", 0.0, 0.0]["mean_bsld"] == alone["mean_bsld"] != bound["classifier", 0.0, 0.0]["mean_bsld"]
+    bound, free = (bf.frontier(busy, policies=["spf"], cuts=[0], bound=bound).points for bound in (None, False))
+    assert bound[0] == free[0]
+    alone = bf.replay(busy, "spf", small="all", bound=False).figures
+    assert free[2].mean_bsld == alone.mean_bsld != bound[2].mean_bsld
 
 
 def test_the_front_is_what_no_other_point_beats_in_slowdown_or_longest_wait(busy):
     told, _ = points_of(busy, "--cuts", "0,0.3,0.5", "--protected", "0,0.5")
-    able = [point for point in told["points"] if point["knowledge"] != "class-clairvoyant"]
+    able = [point for point in told["points"] if point["small"] != "perfect"]
     for point in told["points"]:
         beaten = any(
             (other["mean_bsld"] < point["mean_bsld"] and other["max_wait_s"] <= point["max_wait_s"])
@@ -146,15 +145,52 @@ def test_the_front_is_what_no_other_point_beats_in_slowdown_or_longest_wait(busy
     assert {point["front"] for point in able} == {True, False}
 
 
-def test_levels_are_tried_in_turn_and_the_first_is_the_median_alone(log):
-    told, _ = points_of(log, "--cuts", "0,0.5", "--levels", "0.5", "--levels", "0.5,0.75")
-    alone, _ = points_of(log, "--cuts", "0,0.5")
-    several = [point["levels"] for point in told["points"]]
-    assert several == [None, *["0.5"] * 3, *["0.5,0.75"] * 3]
-    assert told["points"][:4] == alone["points"]
-    once, twice = (told["points"][i]["kills"] for i in (2, 5))  # at cut 0
-    assert twice > once > 0
-    assert refusal("frontier", log, "--levels", "2").startswith("option levels: '2' is not a list of ascending numbers")
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--overdue-before", "large"), "option overdue-before: no job is overdue without a threshold"),
+        (("--threshold", "-1"), "option threshold: -1 is not a number of seconds"),
+        (("--backfill", "sfp"), "policy 'sfp' is unknown"),
+        (("--procs", "1", "--policy", "fcfs"), "made.swf: no job fits 1 processors"),
+    ],
+)
+def test_an_option_that_no_replay_can_take_is_refused_in_one_line(tmp_path, words, said):
+    path = tmp_path / "made.swf"
+    path.write_text(log_text([(60 * k, 30, 7, 2, 20, 4) for k in range(5)]))
+    assert said in refusal("frontier", path, "--cuts", "0", *words)
+
+
+def test_an_argument_that_the_replays_set_themselves_is_refused(log):
+    with pytest.raises(BatfillError, match=r"argument 'small': each replay here has its own; .* are backfill, thresh"):
+        bf.frontier(log, cuts=[0], small="all")
+    with pytest.raises(BatfillError, match=r"argument 'thresold_s' is unknown; did you mean 'threshold_s'"):
+        bf.frontier(log, cuts=[0], thresold_s=7200)
+
+
+@pytest.mark.parametrize("text", ["", "1.5", "a,b", "0,,1"])
+def test_shares_are_numbers_from_0_to_1_or_per_cent(text):
+    with pytest.raises(BatfillError, match=r"option cuts: .* is (not a share|more than the whole)"):
+        shares_in("cuts", text)
+    assert shares_in("cuts", "0, 50%,0.75") == [0, 0.5, 0.75]
+
+
+def test_an_unknown_policy_is_refused_in_one_line(log):
+    assert refusal("frontier", log, "--policy", "sfp").startswith("policy 'sfp' is unknown")
+
+
+def test_every_point_is_a_line_on_stderr_with_the_time_that_passed_and_that_is_left(log):
+    said = batfill("frontier", log, "--policy", "spf", "--cuts", "0,0.5", "--protected", "0,1", "--workers", 1).err
+    lines = said.splitlines()
+    assert [line.split(":")[1] for line in lines] == [f" {i} of 6" for i in range(1, 7)]
+    assert [re.sub(r"^.* elapsed, (about \d+ s left)?", "", line) for line in lines] == [
+        "time left unknown",  # no forest was trained
+        "time left unknown",
+        "time left unknown",
+        "",
+        "",
+        "done",
+    ]
+    assert " spf forest cut 0.5 protected 1.0: mean bsld " in lines[-1]
 
 
 def test_points_do_not_depend_on_the_number_of_processes(log):

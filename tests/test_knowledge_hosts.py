@@ -14,7 +14,7 @@ from batfill.options import Options
 from batfill.policy import policy_named
 from batfill.replays import replay
 from batfill.workloads.batsim_json import load_document, read_batsim_json
-from plugin import Plugin, assert_same_starts, completed, killed, notify, starts_of_plugin, submitted
+from plugin import Plugin, assert_same_starts, completed, killed, starts_of_plugin, submitted
 from small_runs import starts_by_name
 from sweeps import sweep
 
@@ -46,21 +46,30 @@ def starts_of_replay(path, size, options):
 
 def assert_hosts_agree(path, size, options):
     ours = starts_of_replay(path, size, options)
-    theirs = starts_of_plugin(load_document(path), size, kills=options.get("kill", False), **options)
+    theirs = starts_of_plugin(load_document(path), size, kills=Options.of(options).kills, **options)
     assert_same_starts(ours, theirs)
     return ours
 
 
-@pytest.mark.parametrize(*sweep(knowledge=["easy++", "regression", "classifier"], policy=["fcfs", "saf", "wfp3"]))
-def test_the_hosts_agree_on_what_is_known(tmp_path, knowledge, policy):
+KNOWN = [
+    {"predict": "easy++", "predict-for": "all"},
+    {"predict": "regression", "predict-for": "all"},
+    {"small": "forest", "kill": "never"},
+]
+
+
+@pytest.mark.parametrize(*sweep(known=KNOWN, policy=["fcfs", "saf", "wfp3"]))
+def test_the_hosts_agree_on_what_is_known(tmp_path, known, policy):
     path = written(tmp_path / "made.json", 1, size=12)
-    assert_hosts_agree(path, 12, {"knowledge": knowledge, "policy": policy})
+    assert_hosts_agree(path, 12, {**known, "policy": policy})
 
 
-@pytest.mark.parametrize(*sweep(policy=["fcfs", "saf", "aged:600,0.5,0.5"], more=[{}, {"levels": "0.5,0.75"}]))
+@pytest.mark.parametrize(
+    *sweep(policy=["fcfs", "saf", "aged:600,0.5,0.5"], more=[{}, {"divider": 300}, {"divider": "median/4"}])
+)
 def test_on_one_processor_the_hosts_agree_on_small_jobs_before_overdue_ones(tmp_path, policy, more):
     path = written(tmp_path / "made.json", 3, size=1)
-    options = {"policy": policy, "threshold": 36_000, "knowledge": "classifier", "cut": 0, "kill": True, **more}
+    options = {"policy": policy, "threshold": 36_000, "small": "all", "kill": "always", **more}
     tries_first = assert_hosts_agree(path, 1, {**options, "overdue-before": "large"})
     assert tries_first != starts_of_replay(path, 1, options)
 
@@ -68,76 +77,71 @@ def test_on_one_processor_the_hosts_agree_on_small_jobs_before_overdue_ones(tmp_
 @pytest.mark.parametrize(
     *sweep(
         2,
-        knowledge=["easy++", "regression"],
+        predictor=["easy++", "regression"],
         orders=[{"policy": "saf"}, {"policy": "fcfs", "backfill": "spf"}],
         outliving=[0.0, 0.6],
     )
 )
-def test_the_hosts_agree_on_predictions_that_only_order(tmp_path, knowledge, orders, outliving):
+def test_the_hosts_agree_on_predictions_that_only_order(tmp_path, predictor, orders, outliving):
     path = written(tmp_path / "made.json", 1, size=12, n_jobs=900, weeks=2, outliving=outliving)
-    options = {"knowledge": knowledge, "predictions": "order", **orders}
+    options = {"predict": predictor, "predict-for": "order", **orders}
     ordered = assert_hosts_agree(path, 12, options)
-    assert ordered != starts_of_replay(path, 12, options | {"predictions": "all"})
+    assert ordered != starts_of_replay(path, 12, options | {"predict-for": "all"})
     assert ordered != starts_of_replay(path, 12, orders)
 
 
-@pytest.mark.parametrize(*sweep(knowledge=["easy++", "regression", "classifier"], policy=["fcfs", "saf"]))
-def test_the_hosts_agree_on_what_is_known_of_jobs_that_outlive_their_requests(tmp_path, knowledge, policy):
+@pytest.mark.parametrize(*sweep(known=KNOWN, policy=["fcfs", "saf"]))
+def test_the_hosts_agree_on_what_is_known_of_jobs_that_outlive_their_requests(tmp_path, known, policy):
     path = written(tmp_path / "made.json", 1, size=12, n_jobs=900, weeks=2, outliving=0.6)
-    learned = assert_hosts_agree(path, 12, {"knowledge": knowledge, "policy": policy})
+    learned = assert_hosts_agree(path, 12, {**known, "policy": policy})
     plain = starts_by_name(replay(read_batsim_json(path).jobs, 12, policy_named(policy)))
     assert learned != plain
 
 
-@pytest.mark.parametrize(*sweep(policy=["fcfs", "saf"], more=[{"bound": True}, {"levels": "0.5,0.75"}]))
+@pytest.mark.parametrize(*sweep(policy=["fcfs", "saf"], more=[{}, {"small": "all", "divider": 60}]))
 def test_on_one_processor_the_hosts_agree_on_kills_of_jobs_that_outlive_their_requests(tmp_path, policy, more):
     path = written(tmp_path / "made.json", 2, size=1, outliving=0.6)
-    starts = assert_hosts_agree(path, 1, {"knowledge": "classifier", "policy": policy, "kill": True, **more})
+    starts = assert_hosts_agree(path, 1, {"small": "forest", "policy": policy, "kill": "always", **more})
     assert any("#" in name for name in starts)
 
 
-@pytest.mark.parametrize("more", [{"bound": True}, {"regime": "decoupled"}, {"max-kill-share": 0.1}, {"cut": 0.0}])
+@pytest.mark.parametrize("more", [{}, {"bound": False}, {"regime": "decoupled"}, {"small": "all"}])
 def test_on_one_processor_the_hosts_agree_on_kills(tmp_path, more):
     """One processor: under Batsim there is a pass when a kill is asked for, too; there it finds nothing free."""
     path = written(tmp_path / "made.json", 2, size=1, protected=0.2)
-    starts = assert_hosts_agree(path, 1, {"knowledge": "classifier", "policy": "saf", "kill": True, **more})
+    starts = assert_hosts_agree(path, 1, {"small": "forest", "policy": "saf", "kill": "always", **more})
     assert any("#" in name for name in starts)
 
 
 @pytest.mark.parametrize(
     *sweep(
         more=[
-            {"cut": 0, "bound": True},
-            {"cut": 0, "levels": "0.5,0.75"},
-            {"cut": 0, "threshold": 36_000, "try-width": 0.25},
-            {"cut": 0, "bound": True, "try-width": "50%", "overdue-before": "large", "threshold": 36_000},
-            {"max-kill-share": 0.2},
-            {"max-kill-share": 0.2, "try-width": 0.25},
-            {"max-kill-share": 0.2, "limits": "expected"},
-            {"max-waste": 0.05, "limits": "expected", "levels": "0.5,0.75"},
+            {},
+            {"bound": False},
+            {"divider": 200},
+            {"threshold": 36_000, "small-width": 0.25},
+            {"small-width": "50%", "overdue-before": "large", "threshold": 36_000},
         ],
         policy=["fcfs", "saf", "wfp3"],
-        rule=["waiting", "needed"],
     )
 )
-def test_the_hosts_agree_on_which_tries_go_on_at_their_dividers(tmp_path, rule, policy, more):
+def test_the_hosts_agree_on_which_tries_go_on_at_their_dividers(tmp_path, policy, more):
     """On any number of processors: in all hosts the decision on a kill follows a pass, and another follows the kill."""
     path = written(tmp_path / "made.json", 2, size=12, n_jobs=900, weeks=2, protected=0.2)
-    options = {"knowledge": "classifier", "policy": policy, "kill": True, **more}
-    sparing = assert_hosts_agree(path, 12, options | {"kill-if": rule})
-    always = starts_of_replay(path, 12, options)
+    options = {"small": "all", "policy": policy, **more}
+    sparing = assert_hosts_agree(path, 12, options)
+    always = starts_of_replay(path, 12, options | {"kill": "always"})
     assert 0 < sum("#" in name for name in sparing) < sum("#" in name for name in always)
 
 
-@pytest.mark.parametrize(*sweep(train=["week", "drift"], lag_s=[0.0, 100_000.0, 1.5 * WEEK_S]))
-def test_the_hosts_agree_on_when_a_forest_comes_into_force(tmp_path, lag_s, train):
+@pytest.mark.parametrize("lag_s", [0.0, 100_000.0, 1.5 * WEEK_S])
+def test_the_hosts_agree_on_when_a_forest_comes_into_force(tmp_path, lag_s):
     path = written(tmp_path / "made.json", 3, size=12)
-    more = {"train": train, "train-lag": lag_s}
-    assert_hosts_agree(path, 12, {"knowledge": "classifier", "policy": "saf", **more})
+    assert_hosts_agree(path, 12, {"small": "forest", "kill": "never", "policy": "saf", "train-lag": lag_s})
 
 
 def test_the_plugin_begins_to_train_at_the_first_message_after_the_weeks_end():
-    plugin = Plugin(knowledge="classifier").begin(1)
+    plugin = Plugin(small="forest", kill="never").begin(1)
     for row in range(10):
         plugin.tell(100.0 * row, submitted(str(row), 100 * row, 100, 1))
         plugin.tell(100.0 * row + 5 + row, completed(str(row)))
@@ -148,12 +152,12 @@ def test_the_plugin_begins_to_train_at_the_first_message_after_the_weeks_end():
     (in_force_s, forests) = knowledge.coming[0]
     assert in_force_s == WEEK_S
     plugin.tell(WEEK_S + 20.0, submitted("next", WEEK_S + 20, 100, 1))
-    assert knowledge.forests[0] is forests.result()[0]
+    assert knowledge.forest is forests.result()
     assert knowledge.runtime_s.tolist() == [float(5 + row) for row in range(10)]
 
 
 def test_the_plugin_learns_the_divider_and_kills_by_it():
-    plugin = Plugin(knowledge="classifier", cut=0, kill=True).begin(1, dynamic=True, reuse=True)
+    plugin = Plugin(small="all", kill="always").begin(1, dynamic=True, reuse=True)
     assert plugin.tell(0.0, submitted("1", 0, 100, 1)) == ["start 1 on 0"]  # no run time is known: large
     assert plugin.tell(9.0, completed("1")) == []
     assert plugin.tell(10.0, submitted("2", 10, 100, 1)) == ["start 2 on 0"]
@@ -163,7 +167,7 @@ def test_the_plugin_learns_the_divider_and_kills_by_it():
 
 
 def test_the_plugin_never_kills_a_protected_job():
-    plugin = Plugin(knowledge="classifier", cut=0, kill=True).begin(1, dynamic=True, reuse=True)
+    plugin = Plugin(small="all", kill="always").begin(1, dynamic=True, reuse=True)
     plugin.tell(0.0, submitted("1", 0, 100, 1))
     plugin.tell(9.0, completed("1"))
     protected = submitted("2", 10, 100, 1)
@@ -174,41 +178,6 @@ def test_the_plugin_never_kills_a_protected_job():
 
 def test_a_kill_needs_dynamic_jobs_and_the_plugin_says_so(capsys):
     with pytest.raises(SystemExit) as ended:
-        Plugin(knowledge="classifier", kill=True).begin(1)
+        Plugin(small="forest", kill="always").begin(1)
     assert ended.value.code == 2
-    assert "option kill kills jobs and submits them again" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    "more",
-    [
-        {"knowledge": "classifier", "cut": 0.0, "levels": "0.25,0.5,0.75"},
-        {"knowledge": "classifier", "cut": 0.0, "levels": "0.5,0.9", "bound": True, "threshold": 2_000_000},
-        {"knowledge": "classifier", "cut": 0.3, "levels": "0.3,0.5", "policy": "wfp3"},
-        {"knowledge": "classifier", "levels": "0.25,0.5,0.75", "max-kill-share": 0.3},
-        {"knowledge": "classifier", "cut": 0.0, "levels": "geometric:3,60", "bound": True},
-        {"knowledge": "classifier", "cut": 0.0, "levels": "geometric:3.7,50,random", "seed": 5},
-        {"knowledge": "classifier", "cut": 0.3, "levels": "geometric:8.16,30"},
-    ],
-)
-def test_on_one_processor_the_hosts_agree_on_every_level(tmp_path, more):
-    path = written(tmp_path / "made.json", 4, size=1, protected=0.1)
-    starts = assert_hosts_agree(path, 1, {"policy": "spf", "kill": True, **more})
-    assert any("#2" in name for name in starts)
-
-
-def test_the_plugin_takes_a_killed_job_down_the_levels_under_a_new_name_each_time():
-    plugin = Plugin(knowledge="classifier", cut=0, kill=True, levels="0.5,0.75").begin(1, dynamic=True, reuse=True)
-    names = ["1", "2", "3", "4"]
-    for at, name in zip((0.0, 10.0, 30.0, 60.0), names, strict=True):  # runs of 9, 19, 29 and 39 s, all by themselves
-        assert plugin.tell(at, submitted(name, at, 40, 1)) == [f"start {name} on 0"]
-        assert plugin.tell(at + 9 + 10 * names.index(name), completed(name)) == []
-    plugin.conversation.calls.clear()  # for these jobs, as if their dividers were not reached
-    call = {"type": "REQUESTED_CALL", "data": {}}  # the dividers are 24 and 34 s
-    assert plugin.tell(100.0, submitted("5", 100, 90, 1), submitted("6", 100, 9, 1)) == ["start 5 on 0"]
-    assert plugin.tell(124.0, call) == ["kill 5"]
-    assert plugin.tell(124.0, *killed("5")) == ["submit 5#1 of 100", "start 6 on 0"]
-    assert plugin.tell(130.0, completed("6")) == ["start 5#1 on 0"]
-    assert plugin.tell(164.0, call) == ["kill 5#1"]
-    assert plugin.tell(164.0, *killed("5#1")) == ["submit 5#2 of 100", "start 5#2 on 0"]
-    assert plugin.tell(240.0, completed("5#2"), notify("no_more_static_job_to_submit")) == ["finished"]
+    assert "option kill: always kills jobs and submits them again" in capsys.readouterr().err

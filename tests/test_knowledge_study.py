@@ -13,7 +13,7 @@ import pytest
 from batfill.jobs import WEEK_S
 from batfill.knowledge.features import FEATURE_NAMES
 from batfill.knowledge.study import autocorrelation, autocorrelations, classify_log, read_jobs
-from batfill.options import Settings
+from batfill.options import Options
 from command import result
 from swf_text import row
 
@@ -60,16 +60,16 @@ def test_jobs_are_read_as_their_users_asked_for_them(tmp_path):
     assert jobs.clock.unix_start_s == 843545102 + 50
 
 
-@pytest.mark.parametrize("regime", ["decoupled", "weekly", "fresh"])
+@pytest.mark.parametrize("regime", ["decoupled", "fresh"])
 def test_what_ends_later_changes_no_judgement(log, regime):
     jobs = read_jobs(log)
     moment_s = 2.5 * WEEK_S
-    done = classify_log(jobs, Settings(regime=regime))
+    done = classify_log(jobs, Options.of({"small": "forest", "regime": regime}))
     later = jobs.end_s >= moment_s
     rng = np.random.default_rng(1)
     jobs.runtime_s[later] = rng.permutation(jobs.runtime_s[later])
     jobs.end_s[later] += 1
-    other = classify_log(jobs, Settings(regime=regime))
+    other = classify_log(jobs, Options.of({"small": "forest", "regime": regime}))
     past = jobs.submit_s < moment_s
     np.testing.assert_array_equal(done.probability[past], other.probability[past])
     assert done.judged[past].sum() > 100
@@ -77,7 +77,7 @@ def test_what_ends_later_changes_no_judgement(log, regime):
 
 
 def test_weeks_add_up_to_the_whole(log):
-    done = classify_log(read_jobs(log), Settings(regime="weekly"))
+    done = classify_log(read_jobs(log), Options.of({"small": "forest"}))
     weeks, whole = done.weeks(), done.as_dict()
     assert [row["week"] for row in weeks] == [1, 2, 3]
     for name in ("jobs", "true_small", "false_small", "true_large", "false_large"):
@@ -116,16 +116,16 @@ def test_only_categories_with_enough_jobs_have_an_autocorrelation(tmp_path):
 
 def test_the_command_prints_weeks_and_writes_tables_and_figures(log, tmp_path):
     folder = tmp_path / "study"
-    text = result("classify", log, "--regime", "decoupled", "--seed", 3, "--out", folder)
+    text = result("classify", log, "--seed", 3, "--out", folder)
     assert text.startswith(
-        "made.swf: knowledge classifier, levels 0.5, regime decoupled, divider-rule known, cut 0.5, train week,"
+        "made.swf: small forest, divider median, cut 0.5, seed 3, regime fresh, divider-rule known, "
     )
     assert [line.split()[0] for line in text.splitlines()[4:8]] == ["1", "2", "3", "all"]
     summary = json.loads((folder / "summary.json").read_text())
     assert text.splitlines()[7].split()[-2:] == [f"{summary['auc']:.3f}", f"{summary['brier']:.3f}"]
     assert (summary["options"]["seed"], summary["options"]["regime"], summary["workload"]) == (
         3,
-        "decoupled",
+        "fresh",
         "made.swf",
     )
     weeks = pq.read_table(folder / "weeks.parquet")
@@ -142,5 +142,5 @@ def test_the_command_prints_weeks_and_writes_tables_and_figures(log, tmp_path):
 def test_kth_is_classified_as_well_as_an_independent_try(archive_log):
     """Accuracy 0.83 decoupled, as an independent program found on this log; the first 15 weeks are harder."""
     jobs = read_jobs(archive_log("KTH-SP2-1996-2.1-cln.swf.gz"))
-    done = classify_log(jobs, Settings(regime="decoupled"))
+    done = classify_log(jobs, Options.of({"small": "forest", "regime": "decoupled"}))
     assert 0.82 < done.total().rates()["accuracy"] < 0.86

@@ -231,7 +231,7 @@ def test_the_bytes_of_a_replay_are_those_of_its_arrays(how):
     table, besides = bytes_a_job(jobs, policy_named("saf"), **how)
     assert table == 65
     run = EngineReplay(jobs, 64, policy_named("saf"), **how)
-    arrays = [*run.queue.arrays, *run.events, run.given.level, run.given.killable]
+    arrays = [*run.queue.arrays, *run.events, run.given.small, run.given.killable]
     own = sum(array.nbytes for array in arrays if isinstance(array, np.ndarray))
     run.advance()
     made = run.schedule()

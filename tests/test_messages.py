@@ -375,7 +375,7 @@ def test_a_storage_machine_may_leave_and_return():
 
 def killing(**config):
     """A conversation whose first job was killed and registered again at date 5."""
-    talk = Batsim4(Agent({"divider": 5}))
+    talk = Batsim4(Agent({"small": "class", "divider": 5, "kill": "always"}))
     talk.answer(as_message(0, begins(range(4), dynamic=True, **config)))
     talk.answer(as_message(0, submitted("1", 0, 50, 1, small=True)))
     talk.answer(as_message(5, CALL))

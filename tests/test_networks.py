@@ -203,9 +203,8 @@ def test_a_network_is_refused_where_it_would_mean_nothing(trained, tmp_path):
     tune = ("tune", SAMPLE, "--days", "0.5")
     refusals = {
         ("replay", SAMPLE, "--backfill", name): "option backfill takes an order only",
-        ("replay", SAMPLE, "--policy", name, "--divider", 60, "--kill-if", "needed"): "kill-if: needed looks at",
-        ("replay", SAMPLE, "--policy", name, "--divider", 60, "--kill-if", "waiting"): "kill-if: waiting looks at",
-        ("schedule", "--select", "full", "--policies", name): "a selection chooses among orders",
+        ("replay", SAMPLE, "--policy", name, "--small", "all", "--kill", "needed"): "kill: needed looks at",
+        ("schedule", "--select", f"full:policies={name}+saf"): "a selection chooses among orders",
         ("schedule", "--backfill", name): "option backfill takes an order only",
         (*tune, "--policy", name): "only orders are replayed many at a time",
         (*tune, "--family", "aged", "--policy", name): "tune compares orders",
@@ -217,9 +216,9 @@ def test_a_network_is_refused_where_it_would_mean_nothing(trained, tmp_path):
     }
     for arguments, why in refusals.items():
         assert why in refusal(*arguments), arguments
-    with pytest.raises(PolicyError, match="option predictions: order would hide the predictions from it"):
-        Options.of({"policy": name, "knowledge": "easy++", "predictions": "order"})
+    with pytest.raises(PolicyError, match="option predict_for: order would hide the predictions from it"):
+        Options.of({"policy": name, "predict": "easy++", "predict-for": "order"})
     classed = Workload("made", random_table(1, n_jobs=10, size=8, span_s=30, small=0.5), 8)
-    run = bf.Replay(classed, "saf", divider_s=60, kill_if="needed")
-    with pytest.raises(PolicyError, match="kill_if: needed"):
+    run = bf.Replay(classed, "saf", small="class", divider=60, kill="needed")
+    with pytest.raises(PolicyError, match="kill: needed"):
         run.fork(policy=name)

@@ -21,7 +21,7 @@ from batfill.policy import POLICIES, picked_by, policy_named
 from batfill.queue import Queue
 from batfill.replays import EngineReplay, load, replay, save
 from oracle import PickingOracle, UnclearError, assert_same, free_at
-from strategies import classify_both, options, random_table, replayed, table, workloads
+from strategies import classify_both, for_replay, options, random_table, replayed, table, workloads
 
 FIXED = [name for name, policy in POLICIES.items() if not policy.moves]
 EXACT = ["fcfs", "spf", "lpf", "sqf", "saf", "srf"]  # whose keys the oracle computes to the last bit
@@ -73,7 +73,7 @@ def test_any_workload_under_any_network_starts_what_the_oracle_starts(
     workload, case, base, seed, widths, visible, unit_s
 ):
     jobs, size = slower(workload[0], unit_s), workload[1]
-    case = {name: value for name, value in case.items() if name not in ("policy", "kill_if")}
+    case = {name: value for name, value in case.items() if name not in ("policy", "spares")}
     backfill = case.pop("backfill")
     case |= {name: np.multiply(case[name], unit_s).tolist() for name in ("threshold_s", "divider_s")}
     layers = random_layers(seed, (FEATURES, *widths))
@@ -83,7 +83,7 @@ def test_any_workload_under_any_network_starts_what_the_oracle_starts(
     except UnclearError:
         assume(False)
     order = policy_named(backfill) if backfill else None
-    assert_same(replay(jobs, size, picking(layers, visible, base), backfill=order, **case), beside)
+    assert_same(replay(jobs, size, picking(layers, visible, base), backfill=order, **for_replay(jobs, case)), beside)
 
 
 # Uncompiled, one network reaches every line.
@@ -93,7 +93,7 @@ def test_any_workload_under_any_network_starts_what_the_oracle_starts(
     [
         {},
         {"threshold_s": 3000.0},
-        {"divider_s": [120.0, 600.0], "threshold_s": 3000.0, "tries_first": True},
+        {"divider_s": 120.0, "threshold_s": 3000.0, "tries_first": True},
         {"backfill": "saf"},
     ],
     ids=str,
@@ -145,9 +145,9 @@ def test_under_a_bound_the_shortest_is_the_one_whose_try_ends_first():
     shortest = picking(linear(request=-1.0))
     for bound, starts in ((True, [0.0, 23.0, 14.0]), (False, [0.0, 23.0, 10.0])):
         run = EngineReplay(jobs, 1, shortest, divider_s=4.0, learns=True, tries_first=False)
-        run.change_dividers([4.0], bound=bound)
+        run.change_divider(4.0, bound=bound)
         for row in range(3):
-            run.classify(row, 1, killable=row == 1, estimate_s=jobs.walltime_s[row])
+            run.classify(row, row == 1, killable=row == 1, estimate_s=jobs.walltime_s[row])
         run.advance()
         assert run.schedule().start_s.tolist() == starts
 
@@ -254,7 +254,7 @@ def test_no_pass_exceeds_the_machine_delays_its_head_or_leaves_a_lone_job_that_f
             queue.finish(row)
         while coming and jobs.submit_s[coming[0]] == now_s:
             row = coming.pop(0)
-            queue.submit(jobs.ids[row], now_s, jobs.walltime_s[row], int(jobs.procs[row]), level=queue.large)
+            queue.submit(jobs.ids[row], now_s, jobs.walltime_s[row], int(jobs.procs[row]))
         n, ahead = engine.decide(now_s, queue.arrays, queue.started)
         rows = queue.started["row"][:n].tolist()
         ends += [(now_s + min(jobs.runtime_s[row], jobs.walltime_s[row]), row) for row in rows]
@@ -323,7 +323,7 @@ def test_a_queue_picks_the_oldest_job_when_it_is_full_and_jobs_become_overdue():
     queue = Queue(2, picking(ZEROS, 64, "lcfs"), threshold_s=10.0)
     rows = []
     while queue.arrays.tree.spare["left"][0] >= 2:
-        rows.append(queue.submit(f"{len(rows):06}", float(len(rows)), 5.0, 2, level=queue.large))
+        rows.append(queue.submit(f"{len(rows):06}", float(len(rows)), 5.0, 2))
     now_s = float(len(rows))
     assert queue.pick(now_s, queue.in_order(now_s).tolist()) == rows[0]
     assert queue.decide(now_s).tolist() == rows[:1]
@@ -331,7 +331,7 @@ def test_a_queue_picks_the_oldest_job_when_it_is_full_and_jobs_become_overdue():
 
 def test_a_queue_without_a_network_picks_its_first_job():
     queue = Queue(2, policy_named("lcfs"))
-    rows = [queue.submit(str(n), float(n), 5.0, 2, level=queue.large) for n in range(3)]
+    rows = [queue.submit(str(n), float(n), 5.0, 2) for n in range(3)]
     assert queue.pick(3.0, queue.in_order(3.0).tolist()) == rows[2]
 
 
@@ -341,7 +341,7 @@ def test_the_first_jobs_are_visible_however_many_wait():
     jobs = table([(0, 5, 5, 1)] + [(1, 2, 3, 1 + n % 2) for n in range(n_jobs)])
     queue = Queue(2, picking(linear(share=1.0), 690))
     for row in range(len(jobs)):
-        queue.submit(jobs.ids[row], jobs.submit_s[row], jobs.walltime_s[row], int(jobs.procs[row]), level=queue.large)
+        queue.submit(jobs.ids[row], jobs.submit_s[row], jobs.walltime_s[row], int(jobs.procs[row]))
     order = queue.in_order(1.0).tolist()
     widest = next(row for row in order if jobs.procs[row] == 2)
     assert queue.pick(1.0, order) == widest

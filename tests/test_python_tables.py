@@ -71,7 +71,7 @@ def test_csv_in_a_file_is_the_text_and_unknown_values_are_empty(saf, tmp_path):
 
 
 def test_results_and_runs_are_pickled(log, saf):
-    classed = bf.replay(log, "wfp3", knowledge="classifier", cut=0, kill=True)
+    classed = bf.replay(log, "wfp3", small="all", kill="always")
     for each in (log, saf, classed, saf.workload.jobs):
         assert pickle.loads(pickle.dumps(each)) == each
     mixed = bf.Replay(log, "mixed:1,2,0,0,3,0", threshold_s=3600).run("1d").fork(policy="aged:50000,0.5,0.5").run("2d")
@@ -177,8 +177,11 @@ def test_a_column_that_cannot_be_used_is_named_with_its_value(column, values, sa
         (lambda log: bf.tune(5), "5 is no workload, file or data frame"),
         (lambda log: bf.read(pd.DataFrame({"submit_s": [0]})), "no column runtime_s; its columns are submit_s"),
         (lambda log: bf.replay(log.jobs.to_pandas()), "the data frame: .*give procs"),
-        (lambda log: bf.replay(log, divider_s=100), "option divider_s needs .* choose knowledge classifier with kill"),
-        (lambda log: bf.replay(log, kill_if="needed"), "option kill_if: nothing is killed"),
+        (
+            lambda log: bf.replay(log, small="class", divider=100),
+            "option small class needs .* choose small all",
+        ),
+        (lambda log: bf.replay(log, kill="always"), "option kill: no job is small"),
         (lambda log: bf.generate(procs="4"), "option procs: '4' is not a whole number"),
         (lambda log: bf.generate(seed=1.5), "option seed: 1.5 is not a whole number"),
         (lambda log: bf.replay_many(log, 5), "policies: 5 are none"),

@@ -109,9 +109,9 @@ def test_new_estimates_hold_for_waiting_and_running_jobs(policy):
 def test_a_small_job_exempt_from_the_kill_goes_first_all_the_same():
     run, beside = new_replay("saf"), Oracle(JOBS, SIZE, "saf", **CASE)
     for job in beside.jobs:
-        if job.level == 1 and job.seq % 3:
+        if job.small and job.seq % 3:
             job.exempt = True
-            run.classify(job.seq, 1, killable=False, estimate_s=job.estimate)
+            run.classify(job.seq, True, killable=False, estimate_s=job.estimate)
     run.advance()
     assert_same(run.schedule(), beside.run())
     assert 0 < run.schedule().requeued.sum() < sum(job.exempt for job in beside.jobs)
@@ -130,7 +130,7 @@ def test_an_order_may_read_another_run_time_than_reservations_do():
     read_s = np.random.default_rng(7).integers(1, 60, len(jobs)).astype(float)
     run = EngineReplay(jobs, SIZE, policy_named("saf"), learns=True)
     for row, expected_s in enumerate(jobs.walltime_s.tolist()):
-        run.classify(row, run.queue.large, killable=False, estimate_s=expected_s, order_s=read_s[row])
+        run.classify(row, False, killable=False, estimate_s=expected_s, order_s=read_s[row])
     run.advance()
     built_in = Policy("saf of these", lambda r, p, q: read_s * q)
     assert run.schedule().start_s.tobytes() == replay(jobs, SIZE, built_in).start_s.tobytes()

@@ -244,7 +244,7 @@ def pages(tmp_path_factory):
                     "rejected": 0,
                     "policy": name,
                     "backfill": "same",
-                    "knowledge": "user",
+                    "knowledge": "request",
                     "window": window,
                     "tau_s": 10.0,
                     "mean_bsld": 1e5 / (k + window + 1),

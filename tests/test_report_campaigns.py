@@ -6,7 +6,7 @@ from command import json_result
 
 
 def row(policy, window, bsld, **values):
-    usual = {"jobs": 10, "rejected": 0, "workload": "log.swf", "backfill": "same", "knowledge": "user"}
+    usual = {"jobs": 10, "rejected": 0, "workload": "log.swf", "backfill": "same", "knowledge": "request"}
     given = {**usual, "policy": policy, "window": window, "mean_bsld": bsld, "mean_wait_s": 10 * bsld, **values}
     run = "-".join(str(given.get(name)) for name in ("workload", "policy", "threshold_s", "window", "seed", "sample"))
     return {**dict.fromkeys(SCHEMA.names), "run": run, **given}
@@ -40,8 +40,8 @@ def test_choices_are_compared_on_the_windows_that_all_of_them_ran_on(campaign):
 def test_a_choice_with_several_seeds_counts_with_its_mean(campaign):
     folder = campaign(
         row("fcfs", None, 4.0),
-        row("fcfs", None, 1.0, knowledge="classifier", seed=1),
-        row("fcfs", None, 3.0, knowledge="classifier", seed=2),
+        row("fcfs", None, 1.0, knowledge="forest", seed=1),
+        row("fcfs", None, 3.0, knowledge="forest", seed=2),
     )
     (comparison,) = campaign_comparisons(folder)
     assert comparison.bsld.tolist() == [[4], [2]]

@@ -77,7 +77,7 @@ def test_a_classifiers_judgements_are_in_the_files(tmp_path):
         f"{k} {k * 3000} -1 {(k % 7 + 1) * 200} 2 -1 -1 2 3600 -1 1 {k % 3} -1 -1 -1 -1 -1 -1" for k in range(1, 900)
     )
     log.write_text("; MaxProcs: 8\n" + "\n".join(lines) + "\n")
-    result("replay", log, "--knowledge", "classifier", "--kill", "--out", tmp_path / "out")
+    result("replay", log, "--small", "forest", "--kill", "always", "--out", tmp_path / "out")
     (run,) = find_runs([tmp_path / "out"])
     assert set(run.facts.small.tolist()) == {0, 1}
     known = np.isfinite(run.facts.probability)
@@ -92,7 +92,9 @@ def test_the_users_and_options_of_a_run_under_batsim_are_read_beside_it():
         "saf, threshold 200000 s",
         "",
     )
-    assert scheduler_of("""pybatsim batfill/scheduler -t 0 -o '{"policy": "spf", "knowledge": "classifier"}'""") == (
+    assert scheduler_of(
+        """pybatsim batfill/scheduler -t 0 -o '{"policy": "spf", "small": "forest", "kill": "never"}'"""
+    ) == (
         "spf, classifier",
         "",
     )

@@ -194,8 +194,8 @@ def test_small_first_is_replayed_without_and_with_kills(few):
         ("first tries", KILLS),
         ("first tries, threshold 2 h", KILLS),
     ]
-    given = ("replay", few, "--knowledge", "classifier", "--seed", 1)
-    kill = ["--kill", "--bound"]
+    given = ("replay", few, "--small", "forest", "--kill", "never", "--seed")
+    kill = ["--kill", "always"]
     for choice, more in (
         (plain, []),
         (killing, kill),
@@ -251,9 +251,7 @@ def test_options_hold_for_every_choice_that_can_take_them(log):
             "replay", log, "--policy", policy, "--backfill", "spf", *(["--threshold", "6h"] if more else [])
         )
         assert outcome["mean_bsld"] == pytest.approx(alone["mean_bsld"])
-    tried = {
-        one.name: one.options for one in choices([6 * HOUR_S], True, 0, {"overdue-before": "large", "bound": False})
-    }
+    tried = {one.name: one.options for one in choices([6 * HOUR_S], True, 0, {"overdue-before": "large"})}
     assert [name for name, options in tried.items() if "overdue-before" in options] == ["first tries, threshold 6 h"]
     assert [name for name, options in tried.items() if "bound" in options] == [
         "small first, kill",

@@ -103,8 +103,9 @@ def runs(context):
 
 def test_a_campaign_holds_each_scenario_under_its_name(log, runs):
     workload = read_workload(log)
-    learned = {"knowledge": "classifier", "regime": "decoupled"}
-    options = ({}, learned, {**learned, "kill": True}, {"knowledge": SCENARIOS[3]}, {"knowledge": SCENARIOS[4]})
+    learned = {"small": "forest", "kill": "never", "regime": "decoupled"}
+    perfect, known = {"small": "perfect", "kill": "never"}, {"predict": "runtime", "predict-for": "all"}
+    options = ({}, learned, {**learned, "kill": "always", "bound": False}, perfect, known)
     for policy in REPLAYS["policies"]:
         for scenario, given in zip(SCENARIOS, options, strict=True):
             schedule, _ = simulate(workload.jobs, workload, Options.of({"policy": policy, **given}))
@@ -132,7 +133,7 @@ def test_small_and_large_jobs_make_up_the_whole(outcome, runs):
 def test_predictions_are_compared_with_easy_fcfs_under_either_backfill(log, outcome, runs):
     tables = outcome("predicted-run-times", **REPLAYS, backfills=["same", "spf"]).tables
     workload = read_workload(log)
-    given = {"policy": "fcfs", "backfill": "spf", "knowledge": "easy++"}
+    given = {"policy": "fcfs", "backfill": "spf", "predict": "easy++", "predict-for": "all"}
     mean = simulate(workload.jobs, workload, Options.of(given))[0].summary(60).mean_bsld
     assert tables[1].value("Small", "EASY++") == pytest.approx(100 * (1 - mean / runs.mean("fcfs", "base")))
     expected = 100 * (1 - runs.mean("spf", "classification-idempotent") / runs.mean("fcfs", "base"))
@@ -142,7 +143,7 @@ def test_predictions_are_compared_with_easy_fcfs_under_either_backfill(log, outc
 def test_trying_every_job_is_compared_with_the_classifier_and_its_costs_are_shown(log, outcome, runs):
     found = outcome("tried-jobs", **REPLAYS)
     workload = read_workload(log)
-    given = {"knowledge": "classifier", "regime": "decoupled", "kill": True, "bound": True, "cut": 0}
+    given = {"small": "all", "regime": "decoupled", "kill": "always"}
     tried = simulate(workload.jobs, workload, Options.of({"policy": "spf", **given}))[0].summary(60)
     base = simulate(workload.jobs, workload, Options.of({"policy": "spf"}))[0].summary(60)
     expected = {
@@ -167,7 +168,7 @@ def test_open_choices_are_gains_over_easy_fcfs_without_a_threshold(log, outcome)
     policies = ["fcfs", "spf"]
     found = outcome("classified-regimes", policies=policies, choices=["fresh known"], thresholds=thresholds)
     workload = read_workload(log)
-    learned = {"knowledge": "classifier", "regime": "fresh", "kill": True}
+    learned = {"small": "forest", "regime": "fresh", "kill": "always", "bound": False}
     means = [
         simulate(workload.jobs, workload, Options.of(given))[0].summary(60).mean_bsld
         for given in ({"policy": "fcfs"}, {"policy": "spf", "threshold": 3600, **learned})

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from batfill import engine
 from batfill.errors import BatfillError
 from batfill.jobs import LARGE, SMALL
 from batfill.policy import POLICIES, policy_named
@@ -32,10 +31,10 @@ rules = st.fixed_dictionaries(
     {
         "backfill": st.sampled_from([None, policy_named("spf"), policy_named("lexp")]),
         "threshold_s": st.sampled_from([0.0, 40.0, np.inf]),
-        "divider_s": st.sampled_from([15.0, np.inf, (3.0, 8.0), (2.0, 2.0, 20.0)]),
+        "divider_s": st.sampled_from([15.0, np.inf]),
         "tries_first": st.booleans(),
-        "kill_if": st.sampled_from([engine.ALWAYS, engine.IF_WAITING, engine.IF_NEEDED]),
-        "widest_try": st.sampled_from([None, 1, 4]),
+        "spares": st.booleans(),
+        "bound": st.booleans(),
         "outlived": st.booleans(),
         "estimate_s": st.none() | st.integers(0, 99),  # the seed of others than the requests
     }
@@ -45,6 +44,8 @@ rules = st.fixed_dictionaries(
 def new_run(jobs, size, name, options):
     """A replay at its beginning, and a function that restarts one with the same rules."""
     options = dict(options)
+    if "small" in options:
+        options["small"] = (jobs.job_class == SMALL) & (jobs.procs <= 2)
     if (seed := options.pop("estimate_s")) is not None:
         options["estimate_s"] = np.random.default_rng(seed).integers(0, 30, len(jobs)).astype(float)
     return EngineReplay(jobs, size, policy_named(name), **options)
@@ -114,14 +115,15 @@ WAYS = {
 @pytest.mark.parametrize(
     "changed",
     [
-        {"widest_try": 2},
+        {"small": "narrow"},
         {"estimate_s": 5},
-        {"kill_if": engine.IF_NEEDED},
+        {"spares": True},
         {"tries_first": True},
         {"outlived": True, "estimate_s": 5},
         {"backfill": policy_named("spf")},
         {"threshold_s": 10.0},
-        {"divider_s": (3.0, 8.0)},
+        {"divider_s": 3.0},
+        {"bound": True},
     ],
     ids=str,
 )

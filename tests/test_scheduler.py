@@ -7,7 +7,7 @@ import logging
 
 import pytest
 
-from batfill.options import LIVE, NAMES, OPTIONS_FILE
+from batfill.options import OPTIONS, OPTIONS_FILE
 from plugin import Plugin, as_message, begins, completed, event, killed, notify, submitted
 
 CALL = event("REQUESTED_CALL")
@@ -189,7 +189,7 @@ def test_a_late_arrival_is_as_overdue_as_its_submission_time_says():
 
 
 def small_plugin(**config):
-    return Plugin(divider=20).begin(1, dynamic=True, **config)
+    return Plugin(small="class", divider=20, kill="always").begin(1, dynamic=True, **config)
 
 
 def test_a_small_job_goes_first_and_is_killed_at_the_divider_and_submitted_again_as_large():
@@ -227,7 +227,7 @@ def test_a_kill_that_comes_too_late_requeues_nothing():
 
 
 def test_several_small_jobs_are_killed_by_one_event_each():
-    plugin = Plugin(divider=20).begin(2, dynamic=True)
+    plugin = Plugin(small="class", divider=20, kill="always").begin(2, dynamic=True)
     plugin.tell(0, *(submitted(name, 0, 50, 1, small=True) for name in "12"))
     assert plugin.tell(20, CALL, CALL) == ["kill 1", "kill 2"]
 
@@ -266,10 +266,10 @@ def test_where_nothing_may_be_registered_nothing_is_said_of_it():
 @pytest.mark.parametrize("config", [{}, {"dynamic": True, "reuse": False}])
 def test_a_divider_needs_batsims_options_and_says_which(capsys, config):
     with pytest.raises(SystemExit, match=r"^2$"):
-        Plugin(divider=20).begin(1, **config)
+        Plugin(small="class", divider=20, kill="always").begin(1, **config)
     assert capsys.readouterr().err == (
-        "batfill: option divider kills jobs and submits them again; "
-        "start Batsim with --enable-dynamic-jobs --enable-profile-reuse, or leave the divider out\n"
+        "batfill: option kill: always kills jobs and submits them again; "
+        "start Batsim with --enable-dynamic-jobs --enable-profile-reuse, or choose kill never\n"
     )
 
 
@@ -295,7 +295,7 @@ def test_events_that_concern_others_change_nothing():
 
 
 def test_no_event_is_sent_after_the_end():
-    plugin = Plugin(divider=20).begin(2, dynamic=True)
+    plugin = Plugin(small="class", divider=20, kill="always").begin(2, dynamic=True)
     assert plugin.tell(9, event("SIMULATION_ENDS")) == []
 
 
@@ -304,7 +304,7 @@ def test_no_event_is_sent_after_the_end():
     [
         (
             {"polycy": "saf"},
-            "option 'polycy' is unknown; known are policy, backfill, threshold, overdue-before, divider",
+            "option 'polycy' is unknown; known are policy, backfill, threshold, overdue-before, small",
         ),
         ({"policy": "best"}, "policy 'best' is unknown; known are fcfs,"),
         ({"policy": 7}, "option policy: 7 is not a name"),
@@ -312,7 +312,7 @@ def test_no_event_is_sent_after_the_end():
         ({"threshold": -1}, "option threshold: -1 is not a number of seconds >= 0"),
         ({"threshold": "long"}, "option threshold: 'long' is not a number of seconds >= 0"),
         ({"threshold": True}, "option threshold: True is not a number of seconds >= 0"),
-        ({"divider": 0}, "option divider: 0 is not a number of seconds > 0"),
+        ({"small": "class", "divider": 0, "kill": "always"}, "option divider: 0 is not a duration > 0"),
     ],
 )
 def test_an_option_that_cannot_be_used_ends_the_scheduler_with_one_line(capsys, options, said):
@@ -333,21 +333,23 @@ def test_pybatsim_itself_warns_of_nothing(caplog):
 def test_a_divider_that_meets_no_class_is_warned_of_at_the_end(caplog):
     for small, said in ((None, 1), (False, 0), (True, 0)):
         caplog.clear()
-        plugin = Plugin(divider=10).begin(dynamic=True)
+        plugin = Plugin(small="class", divider=10, kill="always").begin(dynamic=True)
         plugin.tell(0, submitted("1", 0, 20, 1, small=small))
         plugin.tell(5, completed("1"), event("SIMULATION_ENDS"))
-        assert sum("option divider did nothing: no job had a field" in text for text in caplog.messages) == said
+        assert sum("option small did nothing: no job had a field" in text for text in caplog.messages) == said
 
 
 def test_every_option_in_force_is_stated_to_the_file_that_is_named(tmp_path, monkeypatch):
     monkeypatch.setenv(OPTIONS_FILE, str(tmp_path / "options.json"))
-    Plugin(knowledge="classifier", cut=0, kill=True, **{"max-waste": 0, "train-lag": "1h"})
+    Plugin(**{"train-lag": "1h", "small": "forest", "cut": 0.2})
     stated = json.loads((tmp_path / "options.json").read_text())
-    assert tuple(stated) == (*NAMES, *LIVE)
-    assert (stated["cut"], stated["max-waste"], stated["train-lag"], stated["policy"]) == (0, 0, 3600, "fcfs")
-    Plugin(select="full", budget=0)
+    assert tuple(stated) == (*OPTIONS, "reservation")
+    assert (stated["cut"], stated["kill"], stated["train-lag"], stated["policy"]) == (0.2, "needed", 3600, "fcfs")
+    Plugin(select="full:budget=0,policies=saf+spf")
     stated = json.loads((tmp_path / "options.json").read_text())
-    assert (stated["policy"], stated["select"], stated["budget"], stated["select-seed"]) == (None, "full", 0, 0)
+    assert stated["policy"] is None
+    assert stated["select"].startswith("full:policies=saf+spf,period=604800,")
+    assert stated["select"].endswith(",budget=0,seed=0")
 
 
 def test_options_in_batsims_text_decide():

@@ -289,15 +289,17 @@ def test_the_plug_in_chooses_as_the_replay_does(method, backfill, overrun, unit_
     jobs = read_batsim_json(path).jobs
     assert jobs.outlives == (overrun == "extend")
     period_s = 37.5 * unit_s
-    given = {"select": method, "period": period_s, "select-seed": 3, "threshold": 70.0 * unit_s}
-    plugin = Plugin(**given, **({"backfill": backfill} if backfill else {}), budget=100.0)
+    given = {"select": method, "period": period_s, "seed": 3}
+    threshold_s = 70.0 * unit_s
+    options = {"select": f"{method}:period={period_s},seed=3,budget=100", "threshold": threshold_s}
+    plugin = Plugin(**options, **({"backfill": backfill} if backfill else {}))
     records = []
     Simulation(
         machines(SIZE), {"w0": load_document(path)}, plugin, settings=SimulationSettings(), on_job_end=records.append
     ).run()
     live = {record.job_id: record.starting_time for record in records if record.final_state != "REJECTED"}
 
-    site = Site(SIZE, policy_named(backfill) if backfill else None, given.pop("threshold"))
+    site = Site(SIZE, policy_named(backfill) if backfill else None, threshold_s)
     selector = Selection.of(given).selector(site)
     starts = select_online(jobs, selector, period_s).start_s.tolist()
     assert live == {name: start for name, start in zip(jobs.ids, starts, strict=True) if not math.isnan(start)}

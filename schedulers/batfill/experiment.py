@@ -20,11 +20,11 @@ from batfill.batsim.replayed import Judged, write_batsim_files
 from batfill.batsim.results import CUT, REFUSED, RUN_JSON, STATES, result_file
 from batfill.errors import BatfillError
 from batfill.files import json_text, make_folder, write_json
-from batfill.jobs import SMALL, Clock, Workload
+from batfill.jobs import Clock, Workload
 from batfill.knowledge.learning import LearningReport, replay_learning
 from batfill.memory import in_gb, require_memory
 from batfill.metrics import TAU_S, Certificate, Summary, bounded_slowdown, figure_rows, who_pays
-from batfill.options import USER, Options, of_arguments, seconds_of, tau_of
+from batfill.options import REQUEST, Options, of_arguments, seconds_of, tau_of
 from batfill.policy import POLICIES, Policy, digests
 from batfill.progress import patient_progress
 from batfill.tables import JobRows, arrow_table, data_frame, label_html, label_lines
@@ -242,7 +242,8 @@ class Result(JobRows):
             return Judged(small, self.learned.learned.probability, self.learned.learned.divider_s)
         if self.options.divider_s == math.inf:
             return None
-        return Judged(jobs.job_class == SMALL, np.full(len(jobs), np.nan), np.full(len(jobs), self.options.divider_s))
+        small = self.options.calls_small(jobs.job_class, jobs.procs, self.size)
+        return Judged(small, np.full(len(jobs), np.nan), np.full(len(jobs), self.options.divider_s))
 
     def columns(self) -> dict[str, NDArray[Any]]:
         """Every job by column, shape (n_jobs,), in order of submission; nan or None means unknown, or not applicable.
@@ -354,7 +355,7 @@ def simulate(
 ) -> tuple[Schedule, LearningReport | None]:
     """Replay these jobs on the workload's machine, initially empty, under these options; `advance` as for `replay`."""
     assert workload.procs is not None
-    if options.learning.knowledge != USER:
+    if options.learns:
         return replay_learning(jobs, workload.procs, options, workload.clock, advance or nothing)
     schedule = replays.replay(
         jobs,
@@ -364,8 +365,10 @@ def simulate(
         threshold_s=options.threshold_s,
         divider_s=options.divider_s,
         tries_first=options.tries_first,
-        kill_if=options.kill_rule,
-        widest_try=options.widest_try(workload.procs),
+        spares=options.spares,
+        bound=options.bound,
+        kills=options.kills,
+        small=options.calls_small(jobs.job_class, jobs.procs, workload.procs),
         advance=advance,
     )
     return schedule, None
@@ -382,7 +385,7 @@ def memory_line(workload: Workload, options: Options) -> str:
     Raises:
         WorkloadError: it is more than is available.
     """
-    learns, n_jobs = options.learning.knowledge != USER, len(workload.jobs)
+    learns, n_jobs = options.learns, len(workload.jobs)
     table, besides = replays.bytes_a_job(
         workload.jobs, options.policy, backfill=options.backfill, divider_s=options.divider_s, learns=learns
     )
@@ -430,10 +433,8 @@ def replay(
         advance: called with the number of jobs replayed since the last call; None shows a progress bar if the replay
             takes more than two seconds.
         say: called before the replay of a million jobs or more with a line on the memory that it takes.
-        **options: the scheduler's other options, named as in the options' reference with underscores; `threshold_s`,
-            `divider_s` and `train_lag_s` are in seconds: backfill, threshold_s, overdue_before, divider_s, kill_if,
-            try_width, knowledge, predictions, kill, bound, levels, regime, divider_rule, cut, train, train_lag_s,
-            max_waste, max_kill_share, limits, seed.
+        **options: the scheduler's other options, as in the options' reference with underscores; durations are in
+            seconds, or text.
 
     Raises:
         BatfillError: the log or an option is unusable, the machine's size is unknown, a policy's key is not
@@ -562,10 +563,11 @@ class Replay(JobRows):
             BatfillError: as `replay`; only knowledge "user" allows stopping, copying and saving.
         """
         self.options, self.tau_s = options_of(policy, options), tau_of(tau_s)
-        if self.options.learning.knowledge != USER:
+        if self.options.learns:
+            name = "small" if self.options.predict == REQUEST else "predict"
             raise BatfillError(
-                f"option knowledge: {self.options.learning.knowledge!r} learns during the run, so it cannot stop; "
-                "use `replay`"
+                f"option {name}: {getattr(self.options, name)} learns during the run, so it cannot stop; use `replay`, "
+                "or small all with a duration as divider"
             )
         self.workload, size = opened(log, procs=procs, overrun=overrun, unrequested=unrequested)
         self.options.require_classes(self.workload.jobs, self.workload.name)
@@ -580,8 +582,10 @@ class Replay(JobRows):
             threshold_s=self.options.threshold_s,
             divider_s=self.options.divider_s,
             tries_first=self.options.tries_first,
-            kill_if=self.options.kill_rule,
-            widest_try=self.options.widest_try(size),
+            spares=self.options.spares,
+            bound=self.options.bound,
+            kills=self.options.kills,
+            small=self.options.calls_small(self.workload.jobs.job_class, self.workload.jobs.procs, size),
         )
 
     # Going on

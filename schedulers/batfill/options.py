@@ -8,42 +8,34 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from collections.abc import Callable
+from dataclasses import dataclass
 from keyword import iskeyword
-from random import Random
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
 
 from batfill.errors import ARGUMENT_OF, LARGEST, BatfillError, nearest, require, whole_from
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from batfill.jobs import JobTable
     from batfill.policy import Policy
 
 SAME = "same"
-USER = "user"
-CLAIRVOYANT = ("runtime-clairvoyant", "class-clairvoyant")
+NO_SMALL, CLASS, EVERY, FOREST, PERFECT = SMALLS = ("none", "class", "all", "forest", "perfect")
+REQUEST, RUNTIME = "request", "runtime"
 LEARNED = ("easy++", "regression")  # predictions of run times, which jobs may outlive
-KNOWLEDGES = (USER, *LEARNED, "classifier", *CLAIRVOYANT)
-CLASSIFYING = ("classifier", "class-clairvoyant")
-PREDICTING = (*LEARNED, "runtime-clairvoyant")
+NEVER, ALWAYS, NEEDED = KILLS = ("never", "always", "needed")
 ALL, ORDER, LARGE_ONES = "all", "order", "large"
-LIMITS = STRICT, EXPECTED = "strict", "expected"
-KILL_RULES = ALWAYS, WAITING, NEEDED = "always", "waiting", "needed"
 RESERVATION, PROCESSORS, MACHINES = "reservation", "processors", "machines"
-MOST_LEVELS = 100
-
-Regime = Literal["decoupled", "weekly", "fresh"]
-DividerRule = Literal["known", "week"]
-Limits = Literal["strict", "expected"]
 
 # Checks: from an option's name and value, as JSON or the command line gives it, to the value in use
 
 UNITS_S = {"": 1, "s": 1, "sec": 1, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
 DURATION = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)\s*([a-z]*)", re.ASCII)
 UNREQUESTED = ("refuse", "runtime", "none", "queue", "user-max")  # the words of batfill.jobs.Unrequested
+ONE_OF = re.compile(r"1/([1-9]\d{0,5})", re.ASCII)
+MEDIAN = re.compile(r"median(?:/([1-9]\d{0,5}))?", re.ASCII)
 PER_CENT = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))\s*%", re.ASCII)
 
 
@@ -113,7 +105,9 @@ def probability_of(name: str, value: Any) -> float:
 
 
 def width_of(name: str, value: Any) -> float:
-    """The value as a share of the machine above 0, as for `part_of`."""
+    """The value as a share of the machine above 0, as for `part_of`, or as 1/16."""
+    if isinstance(value, str) and (found := ONE_OF.fullmatch(value.strip())):
+        return 1 / int(found[1])
     return part_of(name, value, most=1, positive=True)
 
 
@@ -166,87 +160,6 @@ def truth(name: str, value: Any) -> bool:
     return value
 
 
-LONGEST_S = 365 * UNITS_S["d"]
-GEOMETRIC = "geometric:"
-
-
-@dataclass(frozen=True, slots=True)
-class Geometric:
-    """Dividers first, first x factor, first x factor^2, ... up to a year: fixed, and in force from the first job on.
-
-    They are rounded to whole seconds; equal ones are one level, as a killed job passes over those that are no longer.
-
-    With `cut` 0 these are the b-scaling strategies of Jäger et al. (Mathematical Programming 2025), from `first_s` on.
-    """
-
-    factor: float  # b
-    first_s: float = 1.0
-    random: bool = False  # whether all are multiplied by factor^U, with U drawn from [0, 1) once
-
-    def __len__(self) -> int:
-        """The number of dividers."""
-        return 1 + math.floor(math.log(LONGEST_S / self.first_s) / math.log(self.factor) + 1e-9)
-
-    def __str__(self) -> str:
-        """As a user writes it."""
-        first = "" if self.first_s == 1 else f",{self.first_s:.12g}"
-        return f"{GEOMETRIC}{self.factor:.12g}{first}{',random' if self.random else ''}"
-
-    def dividers_s(self, seed: int) -> tuple[float, ...]:
-        """The dividers, ascending, in whole seconds >= 1; the seed has an effect if they are random.
-
-        Batsim rounds dates, so that it and a replay would differ on dividers of other lengths.
-        """
-        shift = Random(seed).random() if self.random else 0.0
-        exact = (self.first_s * self.factor ** (k + shift) for k in range(len(self)))
-        return tuple(float(max(round(divider_s), 1)) for divider_s in exact)
-
-
-def geometric_of(name: str, text: str) -> Geometric:
-    """The dividers that a text such as geometric:3, geometric:3,10 or geometric:8.16,10,random stands for.
-
-    Raises:
-        BatfillError: it is something else, or stands for too many dividers.
-    """
-    words = [word.strip() for word in text.removeprefix(GEOMETRIC).split(",")]
-    random = len(words) > 1 and words[-1] == "random"
-    factor, *first = words[: len(words) - random]
-    try:
-        found = Geometric(float(factor), seconds_of(name, *first, least=1e-9) if first else 1.0, random)
-        known = 1 < found.factor < math.inf and found.first_s <= LONGEST_S
-    except (BatfillError, TypeError, ValueError):
-        known = False
-    if not known:
-        raise BatfillError(
-            f"option {name}: {text!r} is not geometric:B with a factor B > 1, perhaps followed by a first divider "
-            "up to a year, and by random; try geometric:3 or geometric:8.16,10,random"
-        )
-    if len(found) > MOST_LEVELS:
-        raise BatfillError(
-            f"option {name}: {text!r} has {len(found)} dividers up to a year, and {MOST_LEVELS} are allowed; choose a "
-            "larger factor or a longer first divider"
-        )
-    return found
-
-
-def levels_of(name: str, value: Any) -> tuple[float, ...] | Geometric:
-    """The dividers' shares of the run times, ascending numbers between 0 and 1; or `Geometric`. Both also as text."""
-    if isinstance(value, Geometric):
-        return geometric_of(name, str(value))
-    if isinstance(value, str) and value.strip().startswith(GEOMETRIC):
-        return geometric_of(name, value.strip())
-    try:
-        levels = tuple(float(word) for word in (value if isinstance(value, tuple) else str(value).split(",")))
-    except (TypeError, ValueError):
-        levels = ()
-    if not 0 < len(levels) <= MOST_LEVELS or not all(low < high for low, high in pairwise((0.0, *levels, 1.0))):
-        raise BatfillError(
-            f"option {name}: {value!r} is not a list of ascending numbers between 0 and 1, such as '0.5,0.75', "
-            f"at most {MOST_LEVELS}, or geometric:B"
-        )
-    return levels
-
-
 def noise_of(name: str, value: Any) -> float | str:
     """The value as "walltime" or a number >= 0."""
     if value == "walltime":
@@ -290,11 +203,74 @@ def whole_of(name: str, value: Any) -> int:
     return number
 
 
+@dataclass(frozen=True, slots=True)
+class Divider:
+    """The time that a small job runs for at most: fixed, or a share of the median of the known run times."""
+
+    fixed_s: float = math.inf  # inf: learned
+    part: int = 1  # of the median: one part of so many
+
+    def __str__(self) -> str:
+        """As a user writes it."""
+        return as_word(self.fixed_s) if self.fixed_s < math.inf else f"median/{self.part}".removesuffix("/1")
+
+    def of_median(self, median_s: float) -> float:
+        """The learned divider; a part of the median is in whole seconds, as Batsim rounds dates."""
+        return median_s if self.part == 1 or median_s == math.inf else float(max(round(median_s / self.part), 1))
+
+
+def divider_of(name: str, value: Any) -> Divider:
+    """A divider: a duration > 0, median, or median/4."""
+    if isinstance(value, Divider):
+        return value
+    if isinstance(value, str) and (found := MEDIAN.fullmatch(value.strip().lower())):
+        return Divider(part=int(found[1] or 1))
+    try:
+        return Divider(seconds_of(name, value, least=1e-9))
+    except BatfillError:
+        raise BatfillError(
+            f"option {name}: {value!r} is not a duration > 0, median, or a part of it; try 600, 10min or median/4"
+        ) from None
+
+
 # File in which a scheduler started by `batfill run` writes the options in force.
 OPTIONS_FILE = "BATFILL_OPTIONS_FILE"
 REQUESTED = "requested_features"  # in that file, under Batsim 5: the features that the scheduler's hello requested
 
 # The table
+
+
+class Kind(NamedTuple):
+    """What values an option takes."""
+
+    check: Callable[[str, Any], Any]  # from name and value to the value in force; raises BatfillError
+    value: str  # in words, for the documentation
+    metavar: str  # in the help
+    unit: str = ""  # follows the value in text
+    choices: tuple[str, ...] = ()
+
+
+def words(*known: str) -> Kind:
+    """A fixed set of words."""
+    listed = ", ".join(f"`{word}`" for word in known)
+    return Kind(lambda name, value: one_of(name, value, known), listed, "which", choices=known)
+
+
+POLICY = Kind(
+    policy_of,
+    "a policy's name, `mixed:` and six weights, `aged:` and three numbers, `NAME@FILE.json`, or `nn@FILE`",
+    "policy",
+)
+BACKFILL = Kind(order_of, "`same`, or a policy", "policy")
+DURATION_S = Kind(seconds_of, "a duration, >= 0", "duration", " s")
+PERIOD_S = Kind(lambda name, value: seconds_of(name, value, least=1e-9), "a duration, > 0", "duration", " s")
+DIVIDER = Kind(divider_of, "a duration > 0, `median`, or a part of it as `median/4`", "divider", " s")
+WIDTH = Kind(width_of, "a share > 0, at most 1, as `1/16`", "share")
+PROBABILITY = Kind(probability_of, "a share >= 0, at most 1", "share")
+SWITCH = Kind(truth, "true, false", "")
+SEED = Kind(seed_of, "a whole number", "integer")
+NAMES_OF = Kind(text_of, "`ten`, `twelve`, or names joined by +", "names")
+NOISE = Kind(noise_of, "`walltime`, or a number >= 0", "number")
 
 
 class Needs(NamedTuple):
@@ -303,13 +279,12 @@ class Needs(NamedTuple):
     option: str
     values: tuple[Any, ...]  # one of these; empty: any that is not None
     why: str  # what is wrong otherwise; {value} is the other option's value
-    instead: str = ""  # an option that does as well, with any value but None
     example: Any = None  # the value to advise; None: the first of `values`
 
     def met(self, chosen: Mapping[str, Any]) -> bool:
-        """Whether one of these options by name has a value that suffices."""
+        """Whether the options by name have a value that suffices."""
         value = chosen.get(self.option)
-        return (value in self.values if self.values else value is not None) or chosen.get(self.instead) is not None
+        return value in self.values if self.values else value is not None
 
     @property
     def advised(self) -> Any:
@@ -317,325 +292,142 @@ class Needs(NamedTuple):
         return self.values[0] if self.example is None else self.example
 
 
-NO_CLASS = "knowledge {value} calls no job small"
-OF_CLASSIFIER = Needs("knowledge", ("classifier",), "only the classifier uses it")
-OF_CLASSES = Needs("knowledge", CLASSIFYING, NO_CLASS)
-OF_KILLS = Needs("kill", (True,), "nothing is killed")
-WITH_KILLS = Needs("kill", (True,), "nothing is killed", "divider")
-OF_LIMITS = Needs("max-waste", (), "there is no limit", "max-kill-share", 0.05)
-OF_SMALL_JOBS = Needs("knowledge", CLASSIFYING, f"{NO_CLASS}, and there is no divider", "divider")
+OF_SMALL = Needs("small", SMALLS[1:], "no job is small", EVERY)
+OF_KILLS = Needs("kill", (NEEDED, ALWAYS), "nothing is killed")
+OF_TRIES = Needs("small", (EVERY, FOREST, PERFECT), "jobs of a class keep their requests")
+OF_FOREST = Needs("small", (FOREST,), "no forest is trained")
+OF_LEARNED = Needs("small", (EVERY, FOREST), "nothing is learned")
+OF_THRESHOLD = Needs("threshold", (), "no job is overdue without a threshold", "24h")
+OF_REQUESTS = Needs("small", (NO_SMALL,), "small jobs take their requests")
+OF_PREDICTIONS = Needs("predict", (*LEARNED, RUNTIME), "nothing is predicted")
+WHAT, SMALL_JOBS, PREDICTIONS, STUDY, LIVE_ONLY = "what", "small jobs", "predictions", "study", "live"
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One option of a scheduler."""
+    """One option of a scheduler; a row of the table."""
 
     name: str  # in JSON and YAML; on the command line --name
-    value: str  # its values, for the documentation and the help
+    group: str  # heading in the help; those of STUDY are for Python and protocols, not for the command line
+    kind: Kind
     default: Any  # as a user would write it; None: off
     help: str
-    check: Callable[[str, Any], Any]  # from name and value to the value in force; raises BatfillError
-    choices: tuple[str, ...] = ()
     needs: tuple[Needs, ...] = ()
-    unit: str = ""  # follows the value in text
-    word: str = "number"  # placeholder for the value in help
 
     @property
     def argument(self) -> str:
-        """What Python's functions call it; a name that ends in _s takes seconds."""
-        name = self.name.replace("-", "_") + self.unit.replace(" ", "_")
+        """What Python calls it; a name that ends in _s takes seconds."""
+        name = self.name.replace("-", "_") + ("_s" if self.kind.metavar == "duration" else "")
         return f"{name}_" if iskeyword(name) else name
 
+    def with_unit(self, value: Any) -> str:
+        """The value in text."""
+        return as_word(value) if value is None or isinstance(value, str) else f"{as_word(value)}{self.kind.unit}"
 
-def choice(name: str, default: str, help: str, choices: Sequence[str], *needs: Needs) -> Option:  # noqa: A002
-    """An option with a fixed set of words as values."""
-    known = tuple(choices)
-    value = ", ".join(f"`{word}`" for word in known)
-    return Option(name, value, default, help, lambda name, value: one_of(name, value, known), known, needs)
-
-
-def by_name(*options: Option) -> dict[str, Option]:
-    """The options by their names."""
-    return {option.name: option for option in options}
+    def check(self, name: str, value: Any) -> Any:
+        """The value in force."""
+        return self.kind.check(name, value)
 
 
-OPTIONS = by_name(
-    Option(
-        "policy",
-        "a policy's name, `mixed:` and six weights, `aged:` and three numbers, `NAME@FILE.json`, or `nn@FILE`",
-        "fcfs",
-        "The queue's order; see `batfill policies`.",
-        policy_of,
-    ),
-    Option(
-        "backfill", "`same`, or a policy", SAME, "The order of backfilling: the queue's own, or a policy's.", order_of
-    ),
-    Option(
-        "threshold",
-        "a duration, >= 0",
-        None,
-        "Jobs that have waited longer than this come first, oldest first.",
-        seconds_of,
-        unit=" s",
-        word="duration",
-    ),
-    choice(
-        "overdue-before",
-        ALL,
-        "What overdue jobs go before: all others, or the large ones alone, behind small jobs.",
-        (ALL, LARGE_ONES),
-        Needs("threshold", (), "no job is overdue without a threshold", example="24h"),
-        OF_SMALL_JOBS,
-    ),
-    Option(
-        "divider",
-        "a duration, > 0",
-        None,
-        'Jobs whose field `class` is "small" come first, are killed after this time, and are requeued as large ones.',
-        lambda name, value: seconds_of(name, value, least=1e-9),
-        needs=(Needs("knowledge", (USER,), "knowledge {value} takes no class from the workload"),),
-        unit=" s",
-        word="duration",
-    ),
-    choice(
-        "kill-if",
-        ALWAYS,
-        "When a small job that still runs at its divider is killed: always, if a job waits, or if its processors are "
-        "needed. Otherwise it goes on as a large job.",
-        KILL_RULES,
-        WITH_KILLS,
-    ),
-    Option(
-        "try-width",
-        "a share > 0, at most 1",
-        1,
-        "The widest job that can be small, as a share of the machine; wider ones count as large.",
-        width_of,
-        needs=(OF_SMALL_JOBS,),
-        word="share",
-    ),
-    choice(
-        "knowledge",
-        USER,
-        "What the scheduler knows of run times: the request (`user`), a prediction, a class, or the truth.",
-        KNOWLEDGES,
-    ),
-    choice(
-        "predictions",
-        ALL,
-        "What predicted run times replace the request in: in the queue's order, the reservation and the backfilling "
-        "test, or in the order alone.",
-        (ALL, ORDER),
-        Needs(
-            "knowledge",
-            PREDICTING,
-            "knowledge {value} predicts no run time",
-        ),
-    ),
-    Option(
-        "kill",
-        "true, false",
-        False,
-        "Kill small jobs still running at the divider, and requeue them in the next level or as large jobs.",
-        truth,
-        needs=(OF_CLASSES,),
-    ),
-    Option(
-        "bound",
-        "true, false",
-        False,
-        "With `kill`: expect a small job to end at the divider at the latest.",
-        truth,
-        needs=(Needs("kill", (True,), "no kill at a learned divider makes an end certain"),),
-    ),
-    Option(
-        "levels",
-        "ascending shares, separated by commas, or `geometric:B`, `geometric:B,FIRST`, and `,random`",
-        "0.5",
-        "Dividers, as shares of the known run times: they split small jobs into levels, and a kill moves a job to "
-        "the next level. `geometric:B`: fixed ones instead, 1 s (or `FIRST`) times 1, B, B^2, ... up to a year; "
-        "`random` multiplies them by a power of B between 0 and 1.",
-        levels_of,
-        needs=(OF_CLASSES,),
-        word="shares",
-    ),
-    choice(
-        "regime",
-        "fresh",
-        "How recent the classifier's information is: all as of the last week's end; with current lags; or with the "
-        "current divider, too.",
-        ("decoupled", "weekly", "fresh"),
-        OF_CLASSIFIER,
-    ),
-    choice(
-        "divider-rule",
-        "known",
-        "The divider is the median run time of all known jobs, or of the last week's.",
-        ("known", "week"),
-        OF_CLASSIFIER,
-    ),
-    Option(
-        "cut",
-        "a share >= 0, at most 1",
-        0.5,
-        "The probability from which a job counts as small; at 0 all jobs do.",
-        probability_of,
-        needs=(OF_CLASSIFIER,),
-        word="share",
-    ),
-    choice(
-        "train",
-        "week",
-        "Train the classifier every week, or when its error rate grows.",
-        ("week", "drift"),
-        OF_CLASSIFIER,
-    ),
-    Option(
-        "train-lag",
-        "a duration, >= 0",
-        0,
-        "The time from a week's end until the forest trained on it is used; the plug-in trains in the background.",
-        seconds_of,
-        needs=(OF_CLASSIFIER,),
-        unit=" s",
-        word="duration",
-    ),
-    Option(
-        "max-waste",
-        "a share >= 0, at most 1",
-        None,
-        "Keep killed tries below this share of the work, by moving the cut.",
-        probability_of,
-        needs=(OF_CLASSIFIER, OF_KILLS),
-        word="share",
-    ),
-    Option(
-        "max-kill-share",
-        "a share >= 0, at most 1",
-        None,
-        "Keep kills below this share of the jobs, by moving the cut.",
-        probability_of,
-        needs=(OF_CLASSIFIER, OF_KILLS),
-        word="share",
-    ),
-    choice(
-        "limits",
-        STRICT,
-        "How a limit counts tries under way: in full, so that it holds at every instant, or with their probabilities "
-        "of being killed.",
-        LIMITS,
-        OF_LIMITS,
-    ),
-    Option(
-        "seed",
-        "a whole number",
-        0,
-        "Seed of the classifier's forests and of random dividers.",
-        seed_of,
-        needs=(OF_CLASSIFIER,),
-        word="integer",
-    ),
-)
-NAMES = tuple(OPTIONS)
+def table(*rows: tuple[Any, ...]) -> dict[str, Option]:
+    """The options by their names; a row has the values of `Option`, with any number of needs."""
+    return {
+        name: Option(name, group, kind, default, text, tuple(needs))
+        for name, group, kind, default, text, *needs in rows
+    }
 
-# Of a policy that is chosen again after each period, in `batfill select` and while a cluster runs.
-METHODS = ("full", "noisy", "epsilon-greedy", "ucb1", "exp3")
-SELECTION = by_name(
-    Option(
-        "select",
-        ", ".join(f"`{word}`" for word in METHODS),
-        None,
-        "Choose the policy again after each period: by replays of the past under every policy, exact or noisy, or by "
-        "the waits under the policies used so far.",
-        lambda name, value: one_of(name, value, METHODS),
-        METHODS,
-    ),
-    Option(
-        "policies",
-        "`ten`, `twelve`, or names separated by commas",
-        "ten",
-        "The policies to choose from.",
-        text_of,
-        word="names",
-    ),
-    Option(
-        "period",
-        "a duration, > 0",
-        "7d",
-        "Delta: the time between choices.",
-        lambda name, value: seconds_of(name, value, least=1e-9),
-        unit=" s",
-        word="duration",
-    ),
-    Option(
-        "lambda",
-        "a share >= 0, at most 1",
-        None,
-        "full, noisy: the weight of a period relative to the one after it; 0.9 if not given.",
-        probability_of,
-        word="share",
-    ),
-    Option(
-        "alpha",
-        "a share >= 0, at most 1",
-        None,
-        "full, noisy: 1 weighs periods by their jobs, 0 equally; 1 if not given.",
-        probability_of,
-        word="share",
-    ),
-    Option(
-        "epsilon",
-        "a share >= 0, at most 1",
-        None,
-        "epsilon-greedy: the share of random choices; 0.1 if not given.",
-        probability_of,
-        word="share",
-    ),
-    Option(
-        "gamma",
-        "a share >= 0, at most 1",
-        None,
-        "exp3: the share of random choices; 0.1 if not given.",
-        probability_of,
-        word="share",
-    ),
-    Option(
-        "noise",
-        "`walltime`, or a number >= 0",
-        None,
-        "noisy: replay with requested times, or with run times spread by this number; walltime if not given.",
-        noise_of,
-        word="number",
-    ),
-    Option(
-        "budget",
-        "a duration, >= 0",
-        None,
-        "The real time for the replays of one period; a period that needs more teaches nothing. Under Batsim 10 s if "
-        "not given.",
-        seconds_of,
-        unit=" s",
-        word="duration",
-    ),
-    Option("select-seed", "a whole number", 0, "Seed of the choices and the noise.", seed_of, word="integer"),
-)
-# Options of a scheduler that places jobs on machines: `batfill schedule` and the plug-in.
-LIVE = by_name(
-    choice(
-        RESERVATION,
-        PROCESSORS,
-        "What the head reserves: a number of processors, or the machines with the lowest ids that are expected to be "
-        "free, as batsched's easy_bf does.",
-        (PROCESSORS, MACHINES),
-    ),
-)
+
+OPTIONS = table(
+    ("policy", WHAT, POLICY, "fcfs", "The queue's order; see `batfill policies`."),
+    ("backfill", WHAT, BACKFILL, SAME, "The order of backfilling: the queue's own, or a policy's."),
+    ("threshold", WHAT, DURATION_S, None, "Jobs that have waited longer than this come first, oldest first."),
+    ("overdue-before", WHAT, words(ALL, LARGE_ONES), ALL, "What overdue jobs go before: all others, or the large ones "
+     "alone.", OF_THRESHOLD, OF_SMALL),
+    ("small", SMALL_JOBS, words(*SMALLS), NO_SMALL, "Which jobs come first, for a try up to the divider: none, "
+     "those of class small in the workload, all, those that a forest expects to be short, or (perfect) that are."),
+    ("divider", SMALL_JOBS, DIVIDER, "median", "How long a first try runs: a duration, the median of the known run "
+     "times, or a part of it, as median/4.", OF_SMALL),
+    ("small-width", SMALL_JOBS, WIDTH, 1, "The widest job that can be small, as a share of the machine.", OF_SMALL),
+    ("kill", SMALL_JOBS, words(*KILLS), NEEDED, "When a small job is killed at the divider, and queued again as large: "
+     "never, always, or if its processors are needed; always where machines are reserved or a network picks.",
+     OF_SMALL),
+    ("cut", SMALL_JOBS, PROBABILITY, 0.5, "The probability from which the forest's jobs count as small.", OF_FOREST),
+    ("seed", SMALL_JOBS, SEED, 0, "Seed of the forests.", OF_FOREST),
+    ("predict", PREDICTIONS, words(REQUEST, *LEARNED, RUNTIME), REQUEST, "The run time expected of a job: its request, "
+     "a prediction (easy++, regression), or the true runtime.", OF_REQUESTS),
+    ("predict-for", PREDICTIONS, words(ORDER, ALL), ORDER, "What a prediction replaces the request in: the order, or "
+     "all, the reservation and the backfilling test too; all where the order changes with the waits.",
+     OF_PREDICTIONS),
+    ("bound", STUDY, SWITCH, True, "Expect a small job that may be killed to end at the divider at the latest.",
+     OF_TRIES, OF_KILLS),
+    ("regime", STUDY, words("decoupled", "fresh"), "fresh", "What the learner knows: all as of the last week's end, or "
+     "all that has ended.", OF_LEARNED),
+    ("divider-rule", STUDY, words("known", "week"), "known", "The median of all known run times, or of the last "
+     "week's.", OF_FOREST),
+    ("train-lag", STUDY, DURATION_S, 0, "The time from a week's end until the forest trained on it is used.",
+     OF_FOREST),
+)  # fmt: skip
+NAMES = tuple(name for name, option in OPTIONS.items() if option.group != STUDY)  # of commands
+LEARNING = tuple(name for name, option in OPTIONS.items() if option.group != WHAT)  # of jobs and their run times
 ARGUMENTS = {option.argument: option for option in OPTIONS.values()}
 ARGUMENT_OF.update((name, option.argument) for name, option in OPTIONS.items())  # for the messages of errors
 
 # The options that `frontier` and `what-if` hand on to their replays.
-OF_BASE = ("backfill", "threshold")  # to all of them
-OF_TRIES = ("overdue-before", "kill-if", "try-width", "bound")  # to those with small jobs first
-OF_FOREST = ("regime", "divider-rule", "train", "train-lag", "seed")  # to those with a classifier
+SHARED_BY_ALL = ("backfill", "threshold")  # to all of them
+SHARED_BY_TRIES = ("overdue-before", "divider", "small-width", "kill", "bound")  # to those with small jobs first
+
+METHODS = ("full", "noisy", "epsilon-greedy", "ucb1", "exp3")
+SELECTION = table(  # the settings of `select`, after its method
+    ("policies", LIVE_ONLY, NAMES_OF, "ten", "The policies to choose from."),
+    ("period", LIVE_ONLY, PERIOD_S, "7d", "Delta: the time between choices."),
+    ("lambda", LIVE_ONLY, PROBABILITY, None, "full, noisy: the weight of a period relative to the next; 0.9."),
+    ("alpha", LIVE_ONLY, PROBABILITY, None, "full, noisy: 1 weighs periods by their jobs, 0 equally; 1."),
+    ("epsilon", LIVE_ONLY, PROBABILITY, None, "epsilon-greedy: the share of random choices; 0.1."),
+    ("gamma", LIVE_ONLY, PROBABILITY, None, "exp3: the share of random choices; 0.1."),
+    ("noise", LIVE_ONLY, NOISE, None, "noisy: requested times, or run times spread by this number; walltime."),
+    ("budget", LIVE_ONLY, DURATION_S, None, "The real time for the replays of one period; 10 s under Batsim."),
+    ("seed", LIVE_ONLY, SEED, 0, "Seed of the choices and the noise."),
+)
+
+
+def selection_of(name: str, value: Any) -> dict[str, Any]:
+    """The settings in a text such as exp3:period=1d,gamma=0.2, its method under `select`; for `Selection.of`."""
+    method, _, rest = text_of(name, value).partition(":")
+    found: dict[str, Any] = {"select": one_of(name, method.strip(), METHODS)}
+    for word in filter(None, rest.split(",")):
+        setting, given, text = (part.strip() for part in word.partition("="))
+        if setting not in SELECTION or not given:
+            raise BatfillError(
+                f"option {name}: {word!r} is not SETTING=VALUE with one of {', '.join(SELECTION)}; "
+                f"try {method}:period=7d"
+            )
+        found[setting] = number_or_text(text)
+    return found
+
+
+# Options of a scheduler that places jobs on machines: `batfill schedule` and the plug-in.
+LIVE = table(
+    (RESERVATION, LIVE_ONLY, words(PROCESSORS, MACHINES), PROCESSORS, "What the head reserves: a number of processors, "
+     "or the machines with the lowest ids that are expected to be free, as batsched's easy_bf does."),
+    ("select", LIVE_ONLY, Kind(text_of, "`METHOD` or `METHOD:SETTING=VALUE,...`", "method"), None, "Choose the policy "
+     "again after each period: full, noisy, epsilon-greedy, ucb1 or exp3, as exp3:period=1d,policies=fcfs+saf."),
+)  # fmt: skip
+
+# Former names, and what replaces them; to be deleted in the version after the next.
+FORMER = {
+    "knowledge": "small and predict: --small all or forest for classifier, --small perfect for class-clairvoyant, "
+    "--predict easy++, regression or runtime",
+    "predictions": "predict-for",
+    "kill-if": "kill: --kill always or needed",
+    "try-width": "small-width",
+    "levels": "divider, which takes one: several did not help",
+    **dict.fromkeys(("max-waste", "max-kill-share", "limits"), "small-width and kill needed, which waste less"),
+    "train": "left out: forests are trained every week",
+    **dict.fromkeys(
+        ("policies", "period", "lambda", "alpha", "epsilon", "gamma", "noise", "budget", "select-seed"),
+        "a setting of select, as in --select exp3:period=1d",
+    ),
+}
 
 
 class Arguments(TypedDict, total=False):
@@ -647,23 +439,18 @@ class Arguments(TypedDict, total=False):
     backfill: Policy | str | None
     threshold_s: float | str | None
     overdue_before: Literal["all", "large"] | None
-    divider_s: float | str | None
-    kill_if: Literal["always", "waiting", "needed"] | None
-    try_width: float | str | None
-    knowledge: str | None
-    predictions: Literal["all", "order"] | None
-    kill: bool | None
-    bound: bool | None
-    levels: str | Sequence[float] | None
-    regime: Regime | None
-    divider_rule: DividerRule | None
-    cut: float | None
-    train: Literal["week", "drift"] | None
-    train_lag_s: float | str | None
-    max_waste: float | None
-    max_kill_share: float | None
-    limits: Limits | None
+    small: Literal["none", "class", "all", "forest", "perfect"] | None
+    divider: float | str | None
+    small_width: float | str | None
+    kill: Literal["never", "always", "needed"] | None
+    cut: float | str | None
     seed: int | None
+    predict: Literal["request", "easy++", "regression", "runtime"] | None
+    predict_for: Literal["all", "order"] | None
+    bound: bool | None
+    regime: Literal["decoupled", "fresh"] | None
+    divider_rule: Literal["known", "week"] | None
+    train_lag_s: float | str | None
 
 
 def arguments_of(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -674,14 +461,14 @@ def arguments_of(given: Mapping[str, Any]) -> dict[str, Any]:
 def of_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The options of keyword arguments, by the options' own names, for `Options.of`.
 
-    Numbers may be numpy's, `levels` any sequence; an infinite threshold or divider means none.
+    Numbers may be numpy's; an infinite threshold means none.
 
     Raises:
         BatfillError: an argument is unknown; the message suggests the nearest.
 
     Examples:
-        >>> of_arguments({"policy": "saf", "threshold_s": 7200, "divider_rule": None})
-        {'policy': 'saf', 'threshold': 7200, 'divider-rule': None}
+        >>> of_arguments({"policy": "saf", "threshold_s": 7200, "small_width": None})
+        {'policy': 'saf', 'threshold': 7200, 'small-width': None}
         >>> of_arguments({"threshold": 7200})
         Traceback (most recent call last):
         batfill.errors.BatfillError: argument 'threshold' is unknown; did you mean 'threshold_s'?
@@ -689,15 +476,13 @@ def of_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
     given = {}
     for name, value in arguments.items():
         if name not in ARGUMENTS:
-            refuse_live(name)
+            refuse_other(name.replace("_", "-"))
             suggested = nearest(name, ARGUMENTS) or f"; known are {', '.join(ARGUMENTS)}"
             raise BatfillError(f"argument {name!r} is unknown{suggested}")
         option = ARGUMENTS[name]
         if getattr(value, "ndim", None) == 0:
             value = value.item()
-        if option.name == "levels" and value is not None and not isinstance(value, str):
-            value = tuple(value) if hasattr(value, "__iter__") else (value,)
-        if option.default is None and option.unit and isinstance(value, float) and value == math.inf:
+        if option.default is None and option.kind.unit and isinstance(value, float) and value == math.inf:
             value = None
         given[option.name] = value
     return given
@@ -720,10 +505,8 @@ def shared_of(arguments: Mapping[str, Any], names: Sequence[str]) -> dict[str, A
 
 def those_that_apply(shared: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, Any]:
     """The shared options whose needs the chosen ones meet."""
+    chosen = {name: option.default for name, option in OPTIONS.items()} | dict(chosen)
     return {name: value for name, value in shared.items() if all(need.met(chosen) for need in OPTIONS[name].needs)}
-
-
-LEARNING = NAMES[NAMES.index("knowledge") :]  # those that say what is learned
 
 
 def in_force(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -732,10 +515,11 @@ def in_force(given: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         BatfillError: a name is unknown, or a value is invalid or would have no effect with the others.
     """
-    if unknown := [name for name in given if name not in OPTIONS]:
-        refuse_live(unknown[0])
-        suggested = nearest(str(unknown[0]), OPTIONS)
-        raise BatfillError(f"option {unknown[0]!r} is unknown; known are {', '.join(OPTIONS)}{suggested}")
+    for name in given:
+        if name not in OPTIONS:
+            refuse_other(str(name))
+            suggested = nearest(str(name), OPTIONS)
+            raise BatfillError(f"option {name!r} is unknown; known are {', '.join(OPTIONS)}{suggested}")
     chosen = {}
     for name, option in OPTIONS.items():
         chosen[name] = usual(option) if given.get(name) is None else option.check(name, given[name])
@@ -743,13 +527,43 @@ def in_force(given: Mapping[str, Any]) -> dict[str, Any]:
         if given.get(name) is not None and chosen[name] != usual(OPTIONS[name]):
             raise BatfillError(f"option {name}: {need.why.format(value=chosen[need.option])}; {remedy(name, given)}")
         chosen[name] = None
-    refuse_stale_dividers(chosen["regime"], chosen["divider-rule"])
-    if isinstance(chosen["levels"], Geometric):
-        refuse_beside_fixed(chosen["levels"], chosen["knowledge"], given)
-        chosen["divider-rule"] = None
-    if chosen["predictions"] == ORDER:
-        refuse_moving_orders(chosen["policy"], chosen["backfill"])
+    if chosen["kill"] is not None and given.get("kill") is None and chosen["policy"].network is not None:
+        chosen["kill"] = ALWAYS
+    if chosen["predict-for"] == ORDER:
+        orders = (chosen["policy"], chosen["backfill"])
+        if given.get("predict-for") is None and any(order and (order.moves or order.network) for order in orders):
+            chosen["predict-for"] = ALL
+        else:
+            refuse_moving_orders(*orders)
+    refuse_without_effect(chosen)
     return chosen
+
+
+def refuse_without_effect(chosen: Mapping[str, Any]) -> None:
+    """Refuse values that mean something each, and nothing together.
+
+    Raises:
+        BatfillError: some of these do.
+    """
+    small, divider = chosen["small"], chosen["divider"]
+    if small == CLASS and divider.fixed_s == math.inf:
+        raise BatfillError(
+            f"option divider: {divider} would need the run times, and small class takes none; add divider 600, or any "
+            "other duration"
+        )
+    if small == EVERY and chosen["kill"] == NEVER and chosen["small-width"] == 1:
+        raise BatfillError(
+            "option kill: if every job is small and none is killed, nothing changes; choose kill needed, or add "
+            "small-width 1/16"
+        )
+    if small == FOREST and chosen["cut"] == 0:
+        raise BatfillError("option cut: at 0 every job is small, whatever the forest expects; choose small all")
+    if chosen["divider-rule"] == "week" and chosen["regime"] != "decoupled":
+        raise BatfillError("option divider-rule: week moves the divider weekly; add regime decoupled")
+    if small == EVERY and divider.fixed_s < math.inf and chosen["regime"] == "decoupled":
+        raise BatfillError(f"option regime: nothing is learned with a divider of {divider} s; leave one of them out")
+    if chosen["divider-rule"] == "week" and divider != Divider():
+        raise BatfillError("option divider-rule: week is the median of the last week; leave the divider out")
 
 
 def usual(option: Option) -> Any:
@@ -760,7 +574,7 @@ def usual(option: Option) -> Any:
 def idle_in(chosen: Mapping[str, Any]) -> dict[str, Needs]:
     """The options by name, of those chosen, that have no effect, each with the first condition that is not met."""
     unmet = {name: [need for need in OPTIONS[name].needs if not need.met(chosen)] for name in chosen}
-    return {name: needs[0] for name, needs in unmet.items() if needs and chosen[name] is not False}
+    return {name: needs[0] for name, needs in unmet.items() if needs}
 
 
 def remedy(name: str, given: Mapping[str, Any]) -> str:
@@ -777,24 +591,28 @@ def remedy(name: str, given: Mapping[str, Any]) -> str:
     idle = idle_in(chosen | added)
     if any(key in added or (given.get(key) is not None and chosen[key] != usual(OPTIONS[key])) for key in idle):
         return "leave it out"
-    words = {key: key if added[key] is True else f"{key} {added[key]}" for key in OPTIONS if key in added}
+    words = {key: f"{key} {added[key]}" for key in OPTIONS if key in added}
     advice = [f"choose {word}" for key, word in words.items() if given.get(key) is not None]
     if new := [word for key, word in words.items() if given.get(key) is None]:
         advice.append(f"add {' and '.join(new)}")
     return f"{' and '.join(advice)}, or leave it out"
 
 
-def refuse_live(name: str) -> None:
-    """Refuse an option of LIVE where jobs are replayed without machines.
+def refuse_other(name: str) -> None:
+    """Refuse a former name, an option of LIVE where jobs are replayed without machines, and one that only studies need.
 
     Raises:
         BatfillError: it is one.
     """
+    if name in FORMER:
+        raise BatfillError(f"option {name} is now {FORMER[name]}")
     if name in LIVE:
         raise BatfillError(
             f"option {name}: only `batfill schedule` and the plug-in take it, as a replay counts processors and places "
             "no job on machines; leave it out, or simulate it with `batfill run`"
         )
+    if name in OPTIONS and OPTIONS[name].group == STUDY:
+        raise BatfillError(f"option {name}: only Python and campaigns take it, for studies; leave it out")
 
 
 def refuse_moving_orders(*orders: Policy | None) -> None:
@@ -806,169 +624,34 @@ def refuse_moving_orders(*orders: Policy | None) -> None:
     for policy in orders:
         if policy is not None and policy.moves:
             raise BatfillError(
-                f"option predictions: {ORDER} takes orders that stay as they are, and that of {policy.name} changes "
-                "while jobs wait; choose another policy, or predictions all"
+                f"option predict-for: {ORDER} takes orders that stay as they are, and that of {policy.name} changes "
+                "while jobs wait; choose another policy, or predict-for all"
             )
-
-
-def refuse_stale_dividers(regime: str | None, divider_rule: str | None) -> None:
-    """Refuse a current divider under a rule that moves it once a week.
-
-    Raises:
-        BatfillError: the two options conflict.
-    """
-    if regime == "fresh" and divider_rule == "week":
-        raise BatfillError("option divider-rule: week moves the divider weekly; use regime weekly or decoupled")
-
-
-def refuse_beside_fixed(levels: Geometric, knowledge: str | None, given: Mapping[str, Any]) -> None:
-    """Refuse options that have no effect on dividers that are fixed, and random ones without a seed.
-
-    Raises:
-        BatfillError: one is given.
-    """
-    if given.get("divider-rule") is not None:
-        raise BatfillError(f"option divider-rule: {levels} does not learn dividers; leave one of them out")
-    if given.get("regime") == "weekly":
-        raise BatfillError(
-            f"option regime: weekly and fresh differ only in learned dividers, and {levels} learns none; leave it out"
-        )
-    if levels.random and knowledge != "classifier":
-        named = replace(levels, random=False)
-        raise BatfillError(f"option levels: random dividers take the seed of knowledge classifier; write {named}")
 
 
 # The values that options turn into
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
-    """How a classifier learns; every result states it."""
-
-    regime: Regime = "fresh"  # decoupled: lags, shares, divider and forest as of the last week's end; weekly: lags and
-    # shares current; fresh: the divider, too
-    divider_rule: DividerRule = (
-        "known"  # the median run time of all known jobs, or of those that ended in the last week
-    )
-    levels: tuple[float, ...] | Geometric = (0.5,)  # the dividers' shares of the run times: several, ascending, make
-    # several levels; or fixed ones
-    cut: float = 0.5  # the probability from which a job counts as small; at 0 all jobs do, and only the divider is
-    # learned
-    seed: int = 0
-    on_drift: bool = False  # train when the error rate grows and every fourth week, instead of every week
-    train_lag_s: float = 0.0  # from the end of a forest's training data to its first judgement
-    max_waste: float = math.inf  # limits, kept by moving the cut; see `Budget`
-    max_kill_share: float = math.inf
-    limits: Limits = "strict"  # or expected: how they count the tries under way
-
-    def __post_init__(self) -> None:
-        """Refuse values that no option accepts; Python programs get here without `in_force`.
-
-        Raises:
-            BatfillError: as `in_force`.
-        """
-        limits = {"max-waste": self.max_waste, "max-kill-share": self.max_kill_share}
-        given = {
-            "regime": self.regime,
-            "divider-rule": self.divider_rule,
-            "levels": self.levels,
-            "cut": self.cut,
-            "seed": self.seed,
-            "train-lag": self.train_lag_s,
-            "limits": self.limits,
-            **{name: limit for name, limit in limits.items() if limit != math.inf},
-        }
-        for name, value in given.items():
-            OPTIONS[name].check(name, value)
-        if self.limits != STRICT and not self.limited:
-            raise BatfillError(
-                f"option limits: {OF_LIMITS.why}; {remedy('limits', {'knowledge': 'classifier', 'kill': True})}"
-            )
-        refuse_stale_dividers(self.regime, self.divider_rule)
-
-    @property
-    def limited(self) -> bool:
-        """Whether there is a limit on kills or waste."""
-        return min(self.max_waste, self.max_kill_share) < math.inf
-
-    @property
-    def learns(self) -> bool:
-        """Whether forests are trained: with cut 0 and no limits to move it, every job counts as small without one."""
-        return self.cut > 0 or self.limited
-
-    def require_libraries(self) -> None:
-        """Check that the library for training is installed, before the first job is judged.
-
-        Raises:
-            MissingExtra: it is needed and missing.
-        """
-        if self.learns:
-            require("learn", "sklearn")
-
-    def as_dict(self) -> dict[str, Any]:
-        """By the options' names, as a user writes them; None: no limit, or not applicable."""
-        levels, fixed = self.levels, isinstance(self.levels, Geometric)
-        return {
-            "levels": str(levels) if isinstance(levels, Geometric) else ",".join(f"{level:g}" for level in levels),
-            "regime": self.regime,
-            "divider-rule": None if fixed else self.divider_rule,
-            "cut": self.cut,
-            "train": "drift" if self.on_drift else "week",
-            "train-lag": self.train_lag_s,
-            "max-waste": finite(self.max_waste),
-            "max-kill-share": finite(self.max_kill_share),
-            "limits": self.limits if self.limited else None,
-            "seed": self.seed,
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class Learning:
-    """What a scheduler learns, and how it uses it."""
-
-    knowledge: str = USER
-    predictions: str = ALL  # or ORDER: predicted run times order the queue, and nothing else
-    kill: bool = False  # small jobs are killed at their level's divider and requeued in the next, at last as large
-    bound: bool = False  # with kill, the divider is the latest expected end
-    settings: Settings = field(default_factory=Settings)
-
-    @property
-    def outlived(self) -> bool:
-        """Whether a job may outlive its estimate."""
-        return self.knowledge in LEARNED and self.predictions == ALL
-
-    def require_libraries(self) -> None:
-        """As `Settings.require_libraries`; only the classifier needs any."""
-        if self.knowledge == "classifier":
-            self.settings.require_libraries()
-
-    @classmethod
-    def of(cls, given: Mapping[str, Any]) -> Learning:
-        """As `Options.of`."""
-        return Options.of(given).learning
-
-    def as_dict(self) -> dict[str, Any]:
-        """By the options' names; None if this kind of knowledge does not have the option."""
-        chosen = {"predictions": self.predictions, "kill": self.kill, "bound": self.bound, **self.settings.as_dict()}
-        for name, value in chosen.items():
-            of_others = [need.values for need in OPTIONS[name].needs if need.option == "knowledge"]
-            if value is not False and any(self.knowledge not in values for values in of_others):
-                chosen[name] = None
-        return {"knowledge": self.knowledge, **chosen}
-
-
-@dataclass(frozen=True, slots=True)
 class Options:
-    """How a scheduler orders, backfills and kills."""
+    """How a scheduler orders, backfills, kills and learns: a field per row of the table, by its name in Python."""
 
-    policy: Policy  # the queue's order
-    backfill: Policy | None = None  # the order in which jobs are tried for backfilling; None for the queue's own
-    threshold_s: float = math.inf  # Theta: jobs that have waited longer come first, oldest first
-    overdue_before: str = ALL  # what they go before: all others, or LARGE_ONES
-    divider_s: float = math.inf  # small jobs go first and are killed and requeued as large after this time
-    kill_if: str = ALWAYS  # or WAITING, NEEDED: when they are killed there
-    try_width: float = 1.0  # the widest job that can be small, as a share of the machine
-    learning: Learning = field(default_factory=Learning)  # what is learned of run times, and how it is used
+    policy: Policy
+    backfill: Policy | None = None  # None for the queue's own order
+    threshold_s: float = math.inf  # Theta
+    overdue_before: str = ALL
+    small: str = NO_SMALL
+    divider: Divider = Divider()
+    small_width: float = 1.0
+    kill: str = NEVER
+    cut: float = 0.5
+    predict: str = REQUEST
+    predict_for: str = ALL
+    bound: bool = False
+    regime: str = "fresh"
+    divider_rule: str = "known"
+    train_lag_s: float = 0.0
+    seed: int = 0
 
     def __post_init__(self) -> None:
         """Refuse options that do not go together with a network that picks the next job.
@@ -978,17 +661,10 @@ class Options:
         """
         from batfill.policy import require_order
 
-        if self.kills and self.kill_if != ALWAYS:
-            require_order(self.policy, f"option kill-if: {self.kill_if} looks at the first job of an order")
-        if self.learning.predictions == ORDER:
-            require_order(self.policy, f"option predictions: {ORDER} would hide the predictions from it")
-
-    @property
-    def digests(self) -> dict[str, Any]:
-        """What a result states besides `as_dict`; see `policy.digests`."""
-        from batfill.policy import digests
-
-        return digests([self.policy, self.backfill])
+        if self.spares:
+            require_order(self.policy, f"option kill: {NEEDED} looks at the first job of an order")
+        if self.predict_for == ORDER:
+            require_order(self.policy, f"option predict-for: {ORDER} would hide the predictions from it")
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Options:
@@ -998,112 +674,126 @@ class Options:
             BatfillError: as `in_force`.
         """
         chosen = in_force(given)
-        plain = Settings()
-        settings = {
-            "regime": chosen["regime"],
-            "divider_rule": chosen["divider-rule"],
-            "levels": chosen["levels"],
-            "cut": chosen["cut"],
-            "seed": chosen["seed"],
-            "on_drift": None if chosen["train"] is None else chosen["train"] == "drift",
-            "train_lag_s": chosen["train-lag"],
-            "max_waste": chosen["max-waste"],
-            "max_kill_share": chosen["max-kill-share"],
-            "limits": chosen["limits"],
-        }
-        settings = {name: getattr(plain, name) if value is None else value for name, value in settings.items()}
-        return cls(
-            policy=chosen["policy"],
-            backfill=chosen["backfill"],
-            threshold_s=math.inf if chosen["threshold"] is None else chosen["threshold"],
-            overdue_before=chosen["overdue-before"] or ALL,
-            divider_s=math.inf if chosen["divider"] is None else chosen["divider"],
-            kill_if=chosen["kill-if"] or ALWAYS,
-            try_width=chosen["try-width"] or 1.0,
-            learning=Learning(
-                chosen["knowledge"], chosen["predictions"] or ALL, chosen["kill"], chosen["bound"], Settings(**settings)
-            ),
-        )
+        return cls(**{OPTIONS[name].argument: value for name, value in chosen.items() if value is not None})
 
     def as_dict(self) -> dict[str, Any]:
         """Every option by name, in the table's order and as a user writes it; None: off, or not applicable.
 
         Every result states its options in this form.
         """
+        stated = {name: plain_value(getattr(self, option.argument)) for name, option in OPTIONS.items()}
+        stated["backfill"] = stated["backfill"] or SAME
+        whole = dict(stated)
         return {
-            "policy": self.policy.name,
-            "backfill": self.backfill.name if self.backfill else SAME,
-            "threshold": finite(self.threshold_s),
-            "overdue-before": self.overdue_before if self.threshold_s < math.inf and self.small_jobs else None,
-            "divider": finite(self.divider_s),
-            "kill-if": self.kill_if if self.kills else None,
-            "try-width": self.try_width if self.small_jobs else None,
-            **self.learning.as_dict(),
+            name: value if all(need.met(whole) for need in OPTIONS[name].needs) else None
+            for name, value in stated.items()
         }
 
     def as_text(self) -> str:
-        """The same as one line; options that do not apply are left out."""
+        """The same as one line, without the options that do not apply, and without those of studies by default."""
         stated = self.as_dict()
         return as_line(
             {
                 name: value
                 for name, value in stated.items()
-                if all(need.met(stated) for need in OPTIONS[name].needs)
-                and (value is not None or OPTIONS[name].default is None)
+                if (value is not None or OPTIONS[name].default is None)
+                and (OPTIONS[name].group != STUDY or value != OPTIONS[name].default)
             }
         )
 
-    def require_classes(self, jobs: JobTable, source: str) -> None:
-        """Refuse a divider if no job states its class, as it would have no effect.
-
-        Raises:
-            BatfillError: no job states its class.
-        """
-        from batfill.jobs import UNKNOWN
-
-        if self.divider_s < math.inf and len(jobs) and (jobs.job_class == UNKNOWN).all():
-            raise BatfillError(
-                f"{source}: option divider needs jobs with a field `class`, and none of {len(jobs)} has one; "
-                "choose knowledge classifier with kill, take a Batsim workload with classes, or leave the divider out"
-            )
-
     @property
-    def small_jobs(self) -> bool:
-        """Whether jobs can be small."""
-        return self.divider_s < math.inf or self.learning.knowledge in CLASSIFYING
+    def digests(self) -> dict[str, Any]:
+        """What a result states besides `as_dict`; see `policy.digests`."""
+        from batfill.policy import digests
+
+        return digests([self.policy, self.backfill])
+
+    # What the options mean together
 
     @property
     def kills(self) -> bool:
-        """Whether small jobs are killed at a divider."""
-        return self.divider_s < math.inf or self.learning.kill
+        """Whether small jobs are killed at the divider."""
+        return self.kill != NEVER
 
     @property
-    def kill_rule(self) -> int:
-        """`kill_if` as the engine's constant."""
-        return KILL_RULES.index(self.kill_if)
+    def spares(self) -> bool:
+        """Whether a try may go on at the divider."""
+        return self.kill == NEEDED
 
-    def widest_try(self, size: int) -> int:
-        """The most processors that a small job may request on a machine of `size` processors; at least 1."""
-        return max(1, math.floor(self.try_width * size * (1 + 1e-12)))
+    @property
+    def learns(self) -> bool:
+        """Whether a predictor judges each job at its submission."""
+        return self.predict != REQUEST or self.small in (FOREST, PERFECT) or self.learns_divider
+
+    @property
+    def learns_divider(self) -> bool:
+        """Whether the divider moves with the run times."""
+        return self.small in (EVERY, FOREST, PERFECT) and self.divider.fixed_s == math.inf
+
+    @property
+    def trains(self) -> bool:
+        """Whether forests are trained."""
+        return self.small == FOREST
+
+    @property
+    def outlived(self) -> bool:
+        """Whether a job may outlive its estimate."""
+        return self.predict in LEARNED and self.predict_for == ALL
+
+    @property
+    def divider_s(self) -> float:
+        """The divider at the beginning; inf if there is none, or none yet."""
+        return math.inf if self.small == NO_SMALL else self.divider.fixed_s
 
     @property
     def tries_first(self) -> bool:
         """Whether small jobs go before overdue ones."""
         return self.overdue_before == LARGE_ONES
 
-    @property
-    def remarks(self) -> tuple[str, ...]:
-        """A line for each given option that has no effect with the others."""
-        settings = self.learning.settings
-        if self.learning.knowledge != "classifier" or settings.learns:
-            return ()
-        given = {
-            "regime": isinstance(settings.levels, Geometric) and settings.regime != "fresh",
-            "train": settings.on_drift,
-            "train-lag": settings.train_lag_s > 0,
-        }
-        idle = [name for name, set_ in given.items() if set_]
-        return tuple(f"option {name} has no effect at cut 0 without a limit: no forest is trained" for name in idle)
+    def widest_try(self, size: int) -> int:
+        """The most processors that a small job may request on a machine of `size` processors; at least 1."""
+        return max(1, math.floor(self.small_width * size * (1 + 1e-12)))
+
+    def calls_small(self, job_class: Any, procs: Any, size: int) -> Any:
+        """Whether jobs of these classes and widths are small, where nothing is learned; arrays, or one job's values."""
+        from batfill.jobs import SMALL
+
+        chosen = (job_class == SMALL) if self.small == CLASS else self.small == EVERY
+        return chosen & (procs <= self.widest_try(size))
+
+    def require_libraries(self) -> None:
+        """Check that the library for training is installed, before the first job is judged.
+
+        Raises:
+            MissingExtra: it is needed and missing.
+        """
+        if self.trains:
+            require("learn", "sklearn")
+
+    def require_classes(self, jobs: JobTable, source: str) -> None:
+        """Refuse classes of the workload if no job states its own.
+
+        Raises:
+            BatfillError: no job states its class.
+        """
+        from batfill.jobs import UNKNOWN
+
+        if self.small == CLASS and len(jobs) and (jobs.job_class == UNKNOWN).all():
+            raise BatfillError(
+                f"{source}: option small class needs jobs with a field `class`, and none of {len(jobs)} has one; "
+                "choose small all, or take a Batsim workload with classes"
+            )
+
+
+def plain_value(value: Any) -> Any:
+    """A field's value as a user writes it; None if it is off."""
+    if value is None or isinstance(value, (bool, str, int)):
+        return value
+    if isinstance(value, float):
+        return finite(value)
+    if isinstance(value, Divider):
+        return value.fixed_s if value.fixed_s < math.inf else str(value)
+    return value.name
 
 
 def finite(value: float) -> float | None:
@@ -1113,9 +803,7 @@ def finite(value: float) -> float | None:
 
 def as_line(stated: Mapping[str, Any]) -> str:
     """Options by name as the `options` line of a text."""
-    return ", ".join(
-        f"{name} {as_word(value)}{OPTIONS[name].unit if value is not None else ''}" for name, value in stated.items()
-    )
+    return ", ".join(f"{name} {OPTIONS[name].with_unit(value)}" for name, value in stated.items())
 
 
 def as_word(value: Any) -> str:
@@ -1130,7 +818,7 @@ def as_word(value: Any) -> str:
 def described(given: Mapping[str, Any]) -> str:
     """The options in short: the policy, and every option that is not the default.
 
-    >>> described({"policy": "saf", "backfill": "spf", "threshold": 200000, "knowledge": "user"})
+    >>> described({"policy": "saf", "backfill": "spf", "threshold": 200000})
     'saf, backfill spf, threshold 200000 s'
     """
     parts = [str(given.get("policy", OPTIONS["policy"].default))]
@@ -1138,8 +826,5 @@ def described(given: Mapping[str, Any]) -> str:
         value = given.get(name)
         if name == "policy" or value is None or value == option.default:
             continue
-        if value is True or name == "knowledge":
-            parts.append(name if value is True else str(value))
-        else:
-            parts.append(f"{name} {as_word(value)}{option.unit}")
+        parts.append(f"{name} {option.with_unit(value)}")
     return ", ".join(parts)

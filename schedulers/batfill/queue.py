@@ -41,12 +41,13 @@ class Queue:
         *,
         backfill: Policy | None = None,
         threshold_s: float = math.inf,
-        divider_s: float | Sequence[float] = math.inf,
+        divider_s: float = math.inf,
         capacity: int = FIRST_CAPACITY,
         tries: bool = True,
         outlived: bool = False,
         tries_first: bool = False,
-        kill_if: int = engine.ALWAYS,
+        spares: bool = False,
+        bound: bool = False,
     ) -> None:
         """An empty queue.
 
@@ -55,32 +56,32 @@ class Queue:
             policy: the queue's order.
             backfill: the order in which jobs are tried for backfilling; None for the queue's own.
             threshold_s: Theta; inf for none.
-            divider_s: the levels' dividers, ascending; inf for none.
+            divider_s: small jobs are killed after this time; inf for never.
             capacity: number of jobs to allocate for; `submit` grows it.
             tries: whether jobs can be small, or outlive their estimates.
             outlived: whether running jobs may outlive their estimates.
             tries_first: whether small jobs go before overdue ones.
-            kill_if: when a try is killed at its divider: engine.ALWAYS, IF_WAITING or IF_NEEDED.
+            spares: whether a try at its divider is killed only if its processors are needed.
+            bound: whether a job that may be killed is expected to end at the divider at the latest.
         """
         self.size = size
-        dividers = engine.dividers_of(divider_s)
         self.arrays: QueueArrays = engine.QueueArrays(
             jobs=engine.new_records(capacity, engine.JOB),
             ages=np.arange(capacity, dtype=np.uint32),
             backfill_lines=engine.new_records(0, engine.LINE),
             tries=engine.new_records(capacity if tries else 0, engine.TRY),
-            tree=engine.new_tree(size, len(dividers)),
+            tree=engine.new_tree(size),
             running=engine.new_ends(min(capacity, size)),
             candidates=engine.new_records(capacity, engine.CANDIDATE),
-            dividers=dividers,
             picks=engine.new_picks(size),
             rules=engine.new_records(1, engine.RULES),
             state=engine.new_records(1, engine.QUEUE),
         )
         self.arrays.jobs["section"] = engine.AWAY
         self.arrays.state["free"] = size
-        self.arrays.rules["outlived"], self.arrays.rules["overdue"] = outlived, len(dividers) * tries_first
-        self.arrays.rules["kill_if"] = kill_if
+        self.arrays.rules["outlived"], self.arrays.rules["overdue"] = outlived, tries_first
+        self.arrays.rules["divider_s"], self.arrays.rules["bound_s"] = divider_s, divider_s if bound else math.inf
+        self.arrays.rules["spares"] = spares
         self.started = engine.new_records(size, engine.STARTED)
         self.known = 0  # number of jobs, in rows 0, 1, ...
         self.ordered_apart = False  # whether the orders read another p~ of a job than its expected run time
@@ -102,17 +103,12 @@ class Queue:
     @property
     def spares(self) -> bool:
         """Whether a try may go on at its divider."""
-        return bool(self.arrays.rules["kill_if"][0] != engine.ALWAYS)
+        return bool(self.arrays.rules["spares"][0])
 
     @property
     def free(self) -> int:
         """The number of idle processors."""
         return int(self.arrays.state["free"][0])
-
-    @property
-    def large(self) -> int:
-        """The level of large jobs: one above the last small level."""
-        return len(self.arrays.dividers) + 1
 
     @property
     def threshold_s(self) -> float:
@@ -125,10 +121,9 @@ class Queue:
         return int(self.arrays.rules["overdue"][0])
 
     @property
-    def divider_s(self) -> NDArray[np.float64]:
-        """The levels' dividers, (levels,)."""
-        dividers: NDArray[np.float64] = self.arrays.dividers["divider_s"]
-        return dividers
+    def divider_s(self) -> float:
+        """The divider; inf for none."""
+        return float(self.arrays.rules["divider_s"][0])
 
     @property
     def waiting_rows(self) -> NDArray[np.intp]:
@@ -246,7 +241,7 @@ class Queue:
     def enqueue_all(self, rows: NDArray[np.intp], submitted: int) -> None:
         """Queue these jobs, all among the first `submitted` jobs, the submitted ones."""
         self.arrays.state["submitted"] = submitted
-        self.arrays.jobs["section"][rows] = self.arrays.jobs["level"][rows]
+        self.arrays.jobs["section"][rows] = 0  # any that is not AWAY
         self.resort()
 
     def fork(self) -> Queue:
@@ -280,7 +275,7 @@ class Queue:
         request_s: float,
         procs: int,
         *,
-        level: int,
+        small: bool = False,
         killable: bool = False,
         estimate_s: float | None = None,
         order_s: float | None = None,
@@ -293,8 +288,8 @@ class Queue:
             submit_s: r; may be earlier than that of a job submitted before.
             request_s: p~; inf if it has none.
             procs: q.
-            level: 1, 2, ... for a small job, or `large`.
-            killable: whether a small job is killed at its level's divider.
+            small: whether it goes before large jobs.
+            killable: whether a small job is killed at the divider.
             estimate_s: the expected run time; by default p~.
             order_s: the p~ of the orders, which must not move; by default the expected run time.
             outlives: whether it may run for longer than p~.
@@ -309,7 +304,7 @@ class Queue:
         key, rise = self.keys(row, submit_s, self.p_in_orders(estimate_s, order_s), procs)
         age = (submit_s, job_id)
         place = bisect(self.by_age, age)
-        job = float(submit_s), float(request_s), limit_s, procs, level, int(killable), estimate_s, key, rise
+        job = float(submit_s), float(request_s), limit_s, procs, int(small), int(killable), estimate_s, key, rise
         while (outcome := engine.submit(self.arrays, row, place, *job)) == engine.FULL:
             self.enlarge()
         self.by_age.insert(place, age)
@@ -317,7 +312,7 @@ class Queue:
         if outcome == engine.CROWDED:
             jobs = self.arrays.jobs
             jobs["seq"][self.arrays.ages[: row + 1]] = np.arange(1, row + 2) * engine.GAP
-            jobs["section"][row] = level
+            jobs["section"][row] = 0  # any that is not AWAY
             self.resort()
         return row
 
@@ -352,7 +347,7 @@ class Queue:
         engine.spare(float(now_s), self.arrays, row)
 
     def demote(self, row: int) -> None:
-        """Move a job whose killed try has ended to its next level."""
+        """Move a job whose killed try has ended to the large jobs."""
         engine.demote(self.arrays, row)
 
     def requeue(self, row: int, now_s: float) -> None:
@@ -384,10 +379,10 @@ class Queue:
         """The waiting jobs in the queue's order at `now_s`, for passes that are made outside the engine."""
         rows = self.waiting_rows
         jobs = self.arrays.jobs[rows]
-        before_overdue = jobs["level"] <= self.overdue
+        before_overdue = (jobs["small"] != 0) & (self.overdue > 0)
         overdue = (now_s - jobs["submit_s"] > self.threshold_s) & ~before_overdue
         key = np.where(overdue, 0.0, keys_at(now_s, jobs, jobs, self.policy))
-        section = np.where(overdue, self.overdue, jobs["level"] - before_overdue)
+        section = np.where(overdue, self.overdue, np.where(jobs["small"], 1 - self.overdue, 2))
         return rows[np.lexsort((jobs["seq"], key, section))]
 
     def in_backfill_order(self, rows: NDArray[np.intp], now_s: float) -> NDArray[np.intp]:
@@ -403,9 +398,8 @@ class Queue:
 
     def note_divider(self, row: int) -> float:
         """Record and return the divider at which the killable try that has just started is killed."""
-        divider_s = self.arrays.dividers["divider_s"][self.arrays.jobs["level"][row] - 1]
-        self.arrays.tries["divider_s"][row] = divider_s
-        return float(divider_s)
+        self.arrays.tries["divider_s"][row] = self.divider_s
+        return self.divider_s
 
     def correct(self, now_s: float) -> None:
         """Raise the estimates of running jobs that were expected to end by `now_s`."""
@@ -422,7 +416,7 @@ class Queue:
         """Change the number of processors that a running job will release."""
         engine.change_release(self.arrays, row, by)
 
-    # Estimates, levels and rules
+    # Estimates, classes and rules
 
     def p_in_orders(self, estimate_s: float, order_s: float | None) -> float:
         """The p~ of a job's keys: `order_s` if it is given, else its expected run time."""
@@ -439,35 +433,34 @@ class Queue:
         key, rise = self.policy.lines(*known)
         return key[0], rise[0]
 
-    def set_level(self, row: int, level: int, killable: bool, estimate_s: float) -> None:
-        """Set the level and the expected run time of a job that does not wait."""
+    def set_class(self, row: int, small: bool, killable: bool, estimate_s: float) -> None:
+        """Set the class and the expected run time of a job that does not wait."""
         if len(self.arrays.tries):
             self.arrays.tries["whole_estimate_s"][row] = estimate_s
-        engine.set_level(self.arrays, row, level, int(killable), estimate_s)
+        engine.set_class(self.arrays, row, int(small), int(killable), estimate_s)
 
     def classify(
-        self, row: int, level: int, *, killable: bool, estimate_s: float, order_s: float | None = None
+        self, row: int, small: bool, *, killable: bool, estimate_s: float, order_s: float | None = None
     ) -> None:
-        """Set level, estimate and keys of a job that has not been submitted; the arguments are those of `submit`."""
+        """Set class, estimate and keys of a job that has not been submitted; the arguments are those of `submit`."""
         job = self.arrays.jobs[row]
         p_s = self.p_in_orders(estimate_s, order_s)
         if p_s != job["estimate_s"]:
             job["key"], job["rise"] = self.keys(row, job["submit_s"], p_s, job["procs"])
-        self.set_level(row, level, killable, estimate_s)
+        self.set_class(row, small, killable, estimate_s)
 
-    def change_dividers(self, divider_s: Sequence[float], *, bound: bool) -> None:
-        """Kill small jobs that start from now on at these dividers; the number of levels must not change.
+    def change_divider(self, divider_s: float, *, bound: bool) -> None:
+        """Kill small jobs that start from now on at this divider.
 
-        With `bound` the dividers also cap the expected run times of waiting jobs and of those classified from now on.
+        With `bound` it also caps the expected run times of waiting jobs and of those classified from now on.
         """
-        dividers = engine.dividers_of(divider_s, bound=bound)
-        if (dividers == self.arrays.dividers).all():
+        rules, bound_s = self.arrays.rules, divider_s if bound else math.inf
+        if (rules["divider_s"][0], rules["bound_s"][0]) == (divider_s, bound_s):
             return
-        self.arrays = self.arrays._replace(dividers=dividers)
+        rules["divider_s"], rules["bound_s"] = divider_s, bound_s
         rows = self.waiting_rows
         rows = rows[self.arrays.jobs["killable"][rows] != 0]
         if bound and len(rows):
-            bound_s = dividers["bound_s"][self.arrays.jobs["level"][rows] - 1]
             self.arrays.jobs["estimate_s"][rows] = np.minimum(self.arrays.tries["whole_estimate_s"][rows], bound_s)
             self.resort()
 
@@ -496,7 +489,9 @@ class Queue:
             raise BatfillError(f"threshold_s: {threshold_s!r} is not a number of seconds >= 0; inf is for none")
         assert not self.ordered_apart, "the p~ of the orders is not kept"
         rules, jobs, lines = self.arrays.rules, self.arrays.jobs[: self.known], self.arrays.backfill_lines
-        known = jobs["submit_s"], jobs["estimate_s"], jobs["procs"].astype(np.int64)
+        tries = self.arrays.tries[: self.known]
+        whole_s = tries["whole_estimate_s"] if len(tries) else jobs["estimate_s"]  # of the whole job, not of a try
+        known = jobs["submit_s"], whole_s, jobs["procs"].astype(np.int64)
         if self.known:  # a policy of one's own may not take an empty array
             jobs["key"], jobs["rise"] = policy.lines(*known)
         if backfill is None:

@@ -174,33 +174,34 @@ class EngineReplay:
         *,
         backfill: Policy | None = None,
         threshold_s: float = np.inf,
-        divider_s: float | Sequence[float] = np.inf,
+        divider_s: float = np.inf,
         estimate_s: NDArray[np.float64] | None = None,
         learns: bool = False,
         outlived: bool = False,
         tries_first: bool = False,
-        kill_if: int = engine.ALWAYS,
-        widest_try: int | None = None,
+        spares: bool = False,
+        bound: bool = False,
+        kills: bool = True,
+        small: NDArray[np.bool_] | None = None,
     ) -> None:
         """Set up a replay on an empty machine.
 
         Args:
-            jobs: the workload. With a divider its jobs of class SMALL come before the others.
+            jobs: the workload.
             size: the machine's processors; wider jobs are rejected at submission.
             policy: the queue's order.
             backfill: the order of backfill candidates; None for the queue's own.
             threshold_s: Theta: jobs that have waited longer come first, oldest first.
-            divider_s: a small job still running after this time is killed and requeued as large; inf for never. Several
-                dividers, ascending, make levels: jobs of class SMALL start at the first and move to the next before
-                they become large.
+            divider_s: a small job still running after this time is killed and requeued as large; inf for never.
             estimate_s: expected run time of each job, shape (n_jobs,); by default `jobs.expected_s`.
             learns: whether `classify` sets the jobs' classes during the replay, instead of the workload.
             outlived: whether expected run times that a running job outlives are raised at each instant; with
                 `jobs.outlives` they always are, also beyond the request.
             tries_first: whether small jobs go before overdue ones.
-            kill_if: when a try is killed at its divider, as for `Queue`.
-            widest_try: the most processors of a job that can be small; None for no limit. With `learns` whoever calls
-                `classify` observes it.
+            spares: whether a try at its divider is killed only if its processors are needed.
+            bound: whether a job that may be killed is expected to end at the divider at the latest.
+            kills: whether small jobs are killed at the divider; otherwise they only go first.
+            small: whether each job goes before the others, with a divider, shape (n_jobs,); by default class SMALL.
 
         Raises:
             BatfillError: the job table is out of order or has an invalid value (see `JobTable.check`), a policy returns
@@ -212,15 +213,12 @@ class EngineReplay:
         estimate_s = np.asarray(jobs.expected_s if estimate_s is None else estimate_s, np.float64)
         if estimate_s.shape != (n_jobs,) or not (estimate_s >= 0).all():
             raise BatfillError(f"estimate_s: not {n_jobs} numbers of seconds >= 0, one per job; mend it")
-        dividers_s = np.atleast_1d(np.asarray(divider_s, np.float64))
-        if not len(dividers_s) or not (dividers_s > 0).all() or not (dividers_s[1:] >= dividers_s[:-1]).all():
-            raise BatfillError(f"divider_s: {divider_s!r} is not a number of seconds > 0, or several, ascending")
+        if not divider_s > 0:
+            raise BatfillError(f"divider_s: {divider_s!r} is not a number of seconds > 0")
         self.table, self.size, self.learns = jobs, size, learns
-        at_once, levels = min(n_jobs, size), len(dividers_s)
+        at_once = min(n_jobs, size)
         # Without a divider, classes have no effect.
-        small = (jobs.job_class == SMALL) & (not learns) & bool(np.isfinite(dividers_s).any())
-        if widest_try is not None:
-            small &= jobs.procs <= widest_try
+        small = (jobs.job_class == SMALL if small is None else small) & (not learns) & (divider_s < np.inf)
         n_small = n_jobs if learns else int(small.sum())
         outlived = outlived or jobs.outlives
         self.queue = Queue(
@@ -233,23 +231,24 @@ class EngineReplay:
             tries=n_small > 0 or outlived,
             outlived=outlived,
             tries_first=tries_first,
-            kill_if=kill_if,
+            spares=spares,
+            bound=bound,
         )
         self.queue.know(jobs.submit_s, jobs.expected_s, jobs.procs, outlives=jobs.outlives)
         self.events = engine.Events(
             duration_s=np.minimum(jobs.runtime_s, jobs.walltime_s),
             ends=engine.new_ends(at_once),
             due=np.zeros(at_once if n_small else 0, np.uint32),
-            starts=engine.new_records(n_jobs + n_small * levels, engine.STARTED),
-            kills=engine.new_records(n_small * levels, engine.KILL),
-            ended=np.zeros(n_jobs + n_small * levels, np.uint32),
-            over=np.zeros(n_jobs + n_small * levels, np.uint32),
+            starts=engine.new_records(n_jobs + n_small, engine.STARTED),
+            kills=engine.new_records(n_small, engine.KILL),
+            ended=np.zeros(n_jobs + n_small, np.uint32),
+            over=np.zeros(n_jobs + n_small, np.uint32),
             clock=engine.new_records(1, engine.CLOCK),
         )
         self.given = engine.Given(
             estimate_s=estimate_s,
-            level=np.where(small, 1, self.queue.large).astype(np.int8),
-            killable=(small if jobs.killable is None else small & jobs.killable).astype(np.uint8),
+            small=small.astype(np.uint8),
+            killable=((small if jobs.killable is None else small & jobs.killable) & kills).astype(np.uint8),
             submit_s=np.require(jobs.submit_s, np.float64, ["C", "W"]),
             procs=np.require(jobs.procs, np.int64, ["C", "W"]),
         )
@@ -326,22 +325,22 @@ class EngineReplay:
         self.queue.change_estimates(estimate_s)
 
     def classify(
-        self, row: int, level: int, *, killable: bool, estimate_s: float, order_s: float | None = None
+        self, row: int, small: bool, *, killable: bool, estimate_s: float, order_s: float | None = None
     ) -> None:
-        """Set the level (`queue.large` for none) and expected run time of a job not yet submitted.
+        """Set the class and expected run time of a job not yet submitted.
 
         Args:
             row: the job.
-            level: its level.
-            killable: whether it may be killed at the level's divider.
+            small: whether it goes before large jobs.
+            killable: whether it may be killed at the divider.
             estimate_s: the expected run time.
             order_s: the p~ of the orders, which must not move; by default the expected run time.
         """
-        self.queue.classify(row, level, killable=killable, estimate_s=estimate_s, order_s=order_s)
+        self.queue.classify(row, small, killable=killable, estimate_s=estimate_s, order_s=order_s)
 
-    def change_dividers(self, divider_s: Sequence[float], *, bound: bool) -> None:
-        """Kill small jobs that start from now on at these dividers; see `Queue.change_dividers`."""
-        self.queue.change_dividers(divider_s, bound=bound)
+    def change_divider(self, divider_s: float, *, bound: bool) -> None:
+        """Kill small jobs that start from now on at this divider; see `Queue.change_divider`."""
+        self.queue.change_divider(divider_s, bound=bound)
 
     def begin_at(self, now_s: float, start_s: NDArray[np.float64]) -> None:
         """Set the state at `now_s`: jobs run since `start_s`, shape (n_jobs,), or wait if that is nan.
@@ -441,10 +440,12 @@ def replay(
     *,
     backfill: Policy | None = None,
     threshold_s: float = np.inf,
-    divider_s: float | Sequence[float] = np.inf,
+    divider_s: float = np.inf,
     tries_first: bool = False,
-    kill_if: int = engine.ALWAYS,
-    widest_try: int | None = None,
+    spares: bool = False,
+    bound: bool = False,
+    kills: bool = True,
+    small: NDArray[np.bool_] | None = None,
     advance: Callable[[int], None] | None = None,
 ) -> Schedule:
     """Replay the whole workload; `advance` is called with the jobs submitted, the rest is as for `EngineReplay`."""
@@ -456,8 +457,10 @@ def replay(
         threshold_s=threshold_s,
         divider_s=divider_s,
         tries_first=tries_first,
-        kill_if=kill_if,
-        widest_try=widest_try,
+        spares=spares,
+        bound=bound,
+        kills=kills,
+        small=small,
     )
     done = 0
     while advance is not None and done + AT_ONCE < len(jobs):
@@ -655,7 +658,7 @@ def load(path: Path, policies: Mapping[str, Policy] | None = None) -> tuple[Engi
         policy,
         backfill=backfill,
         threshold_s=float(arrays["threshold_s"]),
-        divider_s=queue["dividers"]["divider_s"],
+        divider_s=float(queue["rules"]["divider_s"][0]),
         learns=bool(arrays["learns"]),
     )
     if not run.queue.restore(queue):

@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 from functools import cached_property
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, get_args
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from pydantic import Field
@@ -20,7 +20,8 @@ from batfill.files import digest
 from batfill.jobs import DAY_S, WEEK_S, Workload
 from batfill.knowledge.features import CATEGORIES, FEATURE_NAMES
 from batfill.knowledge.study import CORRELATION_LAGS, LoggedJobs, autocorrelations, classify_log, read_jobs
-from batfill.options import USER, DividerRule, Options, Regime, Settings
+from batfill.options import REQUEST as USER
+from batfill.options import Options
 from batfill.workloads.formats import load_log
 from batfill.workloads.swf import workload_of
 from batfill.workloads.swf_log import COMPLETED
@@ -45,7 +46,7 @@ from studies.papers.core import (
 
 Rows = Literal["all that ran", "completed"]
 ChosenRows = Annotated[list[Rows], Field(min_length=1)]  # of a log; each is a choice
-ClassifierVariant = Literal["decoupled known", "decoupled week", "weekly known", "weekly week", "fresh known"]
+ClassifierVariant = Literal["decoupled known", "decoupled week", "fresh known"]
 Choices = Annotated[list[ClassifierVariant], Field(min_length=1)]  # the regime and the divider's rule
 Policies = Annotated[list[Text], Field(min_length=1)]
 Days = Annotated[float, Field(gt=0)]
@@ -58,11 +59,9 @@ def policy_title(policy: str) -> str:
     return LABELS.get(policy, policy.upper())
 
 
-def rules_of(choice: ClassifierVariant) -> tuple[Regime, DividerRule]:
+def rules_of(choice: ClassifierVariant) -> tuple[str, str]:
     """The regime and the divider's rule of a choice."""
-    words = choice.split()
-    regime: Regime = next(name for name in get_args(Regime) if name == words[0])
-    rule: DividerRule = next(name for name in get_args(DividerRule) if name == words[1])
+    regime, rule = choice.split()
     return regime, rule
 
 
@@ -180,7 +179,7 @@ def study_of(context: Context, label: str, choice: ClassifierVariant, how: Studi
         return None
     path = context.logs[label]
     regime, rule = rules_of(choice)
-    settings = Settings(regime=regime, divider_rule=rule, seed=how.seed)
+    settings = Options.of({"small": "forest", "regime": regime, "divider-rule": rule, "seed": how.seed})
 
     def make() -> dict[str, Any]:
         jobs = first(read_jobs(path), weeks_studied(label, how))
@@ -339,6 +338,10 @@ def verdicts_on_importances(columns: dict[str, dict[str, float]]) -> dict[str, V
 
 # Figures 6 to 9 and Table 7: replays with knowledge of run times
 
+UNBOUND = {"kill": "always", "bound": False}  # as the paper kills
+PERFECT = {"small": "perfect", "kill": "never"}
+RUNTIME = {"predict": "runtime", "predict-for": "all"}
+
 # The scenarios of Figure 9, each with more information, or more use of it, than the one before.
 BASE, CLASSIFIED, IDEMPOTENT, BY_CLASS, BY_RUNTIME = SCENARIOS = (
     "base",
@@ -368,8 +371,8 @@ class Replays(Replayed):
     """The knowledge of run times."""
 
     fewer: dict[Text, list[Text]] = Field(default_factory=dict)  # the policies for logs too long for all of them
-    regime: Regime
-    divider_rule: DividerRule
+    regime: Literal["decoupled", "fresh"]
+    divider_rule: Literal["known", "week"]
 
 
 class Jobs(NamedTuple):
@@ -410,11 +413,11 @@ class Runs:
 
 def runs_of(context: Context, label: str, how: Replays) -> Runs:
     """The runs of a log; entries with equal settings share them."""
-    learned = {"knowledge": "classifier", "regime": how.regime, "divider-rule": how.divider_rule}
+    learned = {"small": "forest", "kill": "never", "regime": how.regime, "divider-rule": how.divider_rule}
     policies = how.fewer.get(label, how.policies)
     content = {
         "policies": policies,
-        "knowledge": [USER, learned, {**learned, "kill": True}, BY_CLASS, BY_RUNTIME],
+        "knowledge": [USER, learned, {**learned, **UNBOUND}, PERFECT, RUNTIME],
         "seeds": [how.seed],
         "per-job": True,
     }
@@ -692,10 +695,15 @@ def predicted_run_times(
 def predictions(context: Context, label: str, how: Replays, backfills: list[str]) -> dict[str, dict[str, float]]:
     """By backfill and knowledge: the gain over EASY-FCFS, backfilled in the queue's order, in per cent."""
     names = (USER, "easy++", "regression")
-    content = {"policies": ["fcfs"], "backfills": backfills, "knowledge": list(names)}
+    content = {"policies": ["fcfs"], "backfills": backfills, "knowledge": [known(name) for name in names]}
     mean = {(row["backfill"], row["knowledge"]): row["mean_bsld"] for row in how.grid(context, label, content).rows}
     base = mean["same", USER]
     return {backfill: {name: 100 * (1 - mean[backfill, name] / base) for name in names} for backfill in backfills}
+
+
+def known(predictor: str) -> str | dict[str, str]:
+    """The options of a predictor as its authors use it, in the whole decision."""
+    return predictor if predictor == USER else {"predict": predictor, "predict-for": "all"}
 
 
 # Every job tried, instead of a classifier
@@ -707,14 +715,14 @@ TRIED = "every job tried"  # for one divider, then killed and requeued as large 
 def tried_jobs(context: Context, how: Replays) -> Outcome:
     """Killing without a classifier: gains over the base in %, and what they cost; a column per log.
 
-    With a cut of 0 every job counts as small, and is killed at the divider if it runs on: only the divider is learned.
+    Every job counts as small, and is killed at the divider if it runs on: only the divider is learned.
     """
-    learned = {"knowledge": "classifier", "regime": how.regime, "divider-rule": how.divider_rule, "kill": True}
+    learned = {"small": "forest", "regime": how.regime, "divider-rule": how.divider_rule, **UNBOUND}
     known = {
         BASE: USER,
         IDEMPOTENT: learned,
-        TRIED: {**learned, "bound": True, "cut": 0},
-        BY_CLASS: BY_CLASS,
+        TRIED: {"small": "all", "kill": "always", "regime": how.regime},
+        BY_CLASS: PERFECT,
     }
     found: dict[str, dict[tuple[str, str], dict[str, Any]]] = {}
     for label in context.logs:
@@ -776,7 +784,7 @@ def classified_regimes(
     known: list[Any] = [USER]
     for choice in choices:
         regime, rule = rules_of(choice)
-        known.append({"knowledge": "classifier", "kill": True, "regime": regime, "divider-rule": rule})
+        known.append({"small": "forest", **UNBOUND, "regime": regime, "divider-rule": rule})
     content = {
         "policies": how.policies,
         "thresholds": list(thresholds.values()),
@@ -802,7 +810,7 @@ def clairvoyant_rows(context: Context, *, policies: Policies, rows: ChosenRows) 
 
     The study does not say which it replayed; its Figure 9 and Table 2 hang on it.
     """
-    scenarios = (BY_CLASS, BY_RUNTIME)
+    scenarios = {BY_CLASS: PERFECT, BY_RUNTIME: RUNTIME}
     names = [f"{policy_title(policy)}, {scenario}" for policy in policies for scenario in scenarios]
     tables, notes = [], []
     with context.bar("replays", len(context.logs) * len(rows) * len(policies)) as advance:
@@ -812,7 +820,7 @@ def clairvoyant_rows(context: Context, *, policies: Policies, rows: ChosenRows) 
                 workload = workload_with(path, choice)
                 bases, gains = {}, []
                 for policy in policies:
-                    base, *known = (replayed_bsld(workload, policy, each) for each in (None, *scenarios))
+                    base, *known = (replayed_bsld(workload, policy, each) for each in ({}, *scenarios.values()))
                     bases[policy_title(policy)] = base
                     gains += [100 * (1 - mean / base) for mean in known]
                     advance(1)
@@ -831,7 +839,7 @@ def workload_with(path: Path, rows: Rows) -> Workload:
     return workload_of(path, log)
 
 
-def replayed_bsld(workload: Workload, policy: str, knowledge: str | None) -> float:
-    """The mean bounded slowdown of a replay of the workload."""
-    schedule, _ = simulate(workload.jobs, workload, Options.of({"policy": policy, "knowledge": knowledge}))
+def replayed_bsld(workload: Workload, policy: str, known: dict[str, str]) -> float:
+    """The mean bounded slowdown of a replay of the workload under these options."""
+    schedule, _ = simulate(workload.jobs, workload, Options.of({"policy": policy, **known}))
     return schedule.summary(PAPER_TAU_S).mean_bsld

@@ -29,7 +29,7 @@ from studies.tables.common import MARKS, by_name, longest, progress
 
 TAU_S, SEED = 60, 0
 THRESHOLDS_S = (72_000, 200_000)  # of SAF, the baseline
-TRIES = {"knowledge": "classifier", "kill": True, "bound": True, "cut": 0}
+TRIES = {"small": "all", "kill": "always"}
 ORDERS = (
     ("fcfs", 72_000),
     ("fcfs", 200_000),

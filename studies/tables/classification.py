@@ -37,15 +37,15 @@ BOTH = ("fcfs", "spf", "fcfs, threshold", "spf, threshold")
 OF_FCFS = ("fcfs", "fcfs, threshold")
 NONE = ()
 
-EASY = {"knowledge": "easy++"}
-REGRESSION = {"knowledge": "regression"}
+EASY = {"predict": "easy++", "predict_for": "all"}
+REGRESSION = {"predict": "regression", "predict_for": "all"}
 SHORTEST = {"backfill": "spf"}
-CLASSIFIED = {"knowledge": "classifier"}
-CI = {**CLASSIFIED, "kill": True}
-BOUND = {**CI, "bound": True}
+CLASSIFIED = {"small": "forest", "kill": "never"}
+BOUND = {"small": "forest", "kill": "always"}
+CI = {**BOUND, "bound": False}
 TRIES = {**BOUND, "cut": 0}
-CLASSES = {"knowledge": "class-clairvoyant", "kill": True}
-PERFECT = {**CLASSES, "bound": True}
+PERFECT = {"small": "perfect", "kill": "always"}
+CLASSES = {**PERFECT, "bound": False}
 
 
 class Row(NamedTuple):
@@ -69,40 +69,24 @@ ROWS = {
     "classified, no kill": Row(CLASSIFIED, ALL[:4], {"SDSC-SP2": ("fcfs",), "CTC-SP2": PLAIN}),
     "classified, no kill, decoupled": Row({**CLASSIFIED, "regime": "decoupled"}, PLAIN, ONLY_KTH),
     "CI": Row(CI, ALL, {"SDSC-SP2": BOTH, "CTC-SP2": BOTH}),
-    "CI, train drift": Row({**CI, "train": "drift"}, ("fcfs",), ONLY_KTH),
     "CI, decoupled": Row({**CI, "regime": "decoupled"}, PLAIN, ONLY_KTH),
-    "CI, weekly": Row({**CI, "regime": "weekly"}, ("fcfs",), ONLY_KTH),
     "CI, bound": Row(BOUND, PLAIN, {**SHORT, "SDSC-SP2": ("fcfs",)}),
     "CI, bound, cut 0.2": Row({**BOUND, "cut": 0.2}, PLAIN, ONLY_KTH),
-    "cut 0": Row({**CI, "cut": 0}, PLAIN, SHORT),
+    "cut 0": Row({**TRIES, "bound": False}, PLAIN, SHORT),
     "bound, cut 0": Row(TRIES, ALL, SOME),
-    "bound, cut 0, weekly": Row({**TRIES, "regime": "weekly"}, PLAIN, SHORT),
-    "bound, cut 0, kill-if waiting": Row({**TRIES, "kill_if": "waiting"}, on=SHORT),
-    "bound, cut 0, kill-if needed": Row({**TRIES, "kill_if": "needed"}),
+    "bound, cut 0, needed": Row({**TRIES, "kill": "needed"}),
     "class-clairvoyant": Row(CLASSES, ALL, SOME),
     "class-clairvoyant, bound": Row(PERFECT, ALL, SOME),
-    "runtime-clairvoyant": Row({"knowledge": "runtime-clairvoyant"}, ALL, SOME),
+    "runtime-clairvoyant": Row({"predict": "runtime", "predict_for": "all"}, ALL, SOME),
 }
 
-LEVELS = ("0.5", "0.25,0.5", "0.5,0.6", "0.5,0.75", "0.25,0.5,0.75", "0.5,0.75,0.9")
-LEVEL_COLUMNS = {
-    "class-clairvoyant": PERFECT,
-    "cut 0": TRIES,
-    "cut 0.5": BOUND,
-    "class-clairvoyant, threshold": {**PERFECT, **GUARD},
-    "cut 0, threshold": {**TRIES, **GUARD},
-}
 ONLY_QUALITY = ("SDSC-BLUE", "HPC2N")
-WITHOUT_LEVELS = ("CTC-SP2", *ONLY_QUALITY)
-TRAINED_LEVELS = ("0.5", "0.5,0.75")  # with cells in the column cut 0.5, a forest per divider
-SHORT_LEVELS = ("SDSC-SP2",)  # here no forests are trained, and several dividers have no cells with a threshold
 
 FACTORS = (1, 1.5, 2, 4)
 SIZE_COLUMNS = {
     "base": {},
     "bound, cut 0": TRIES,
-    "kill-if waiting": {**TRIES, "kill_if": "waiting"},
-    "kill-if needed": {**TRIES, "kill_if": "needed"},
+    "needed": {**TRIES, "kill": "needed"},
     "class-clairvoyant, bound": PERFECT,
     "bound, cut 0, threshold": {**TRIES, **GUARD},
 }
@@ -148,20 +132,6 @@ def main_table(log, path):
     print(f"\n{markdown((log, *columns), rows)}", flush=True)
 
 
-def level_rows(log, path):
-    """A log's rows of the table of several dividers."""
-    short = log in SHORT_LEVELS
-    for policy in PLAIN:
-        for levels in LEVELS:
-            several = {} if levels == LEVELS[0] else {"levels": levels}
-            cells = []
-            for options in LEVEL_COLUMNS.values():
-                left_out = options is BOUND and (short or levels not in TRAINED_LEVELS)
-                left_out |= short and bool(several) and "threshold_s" in options
-                cells.append("-" if left_out else replayed_cell(path, policy, {**options, **several}))
-            yield f"{log} {policy}", levels.replace(",", ", "), *cells
-
-
 def size_rows(log, path):
     """A log's rows of the table of larger machines."""
     size = read_once(path).procs
@@ -191,7 +161,6 @@ def main(paths):
         if log not in ONLY_QUALITY:
             main_table(log, path)
     for head, rows_of, left_out in (
-        (("", "levels", *LEVEL_COLUMNS), level_rows, WITHOUT_LEVELS),
         (("fcfs", "processors", *SIZE_COLUMNS), size_rows, AS_THEY_ARE),
         (("log", "regime", "accuracy", "precision", "recall", "AUC", "Brier score"), quality_rows, ()),
     ):

@@ -3,7 +3,7 @@
 `python -m studies.tables.guards LOG... > tables.md`;
 twenty-five minutes of one processor for six logs. Each log is replayed
 whole, from an empty machine, under orders with a threshold, aged orders, and both beside first tries (every job is
-tried for one divider and killed there: `--knowledge classifier --kill --bound --cut 0`).
+tried for one divider and killed there: `--small all --kill always`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ AGED = (
     "aged:50000,0.5,0.5",
     "aged:100000,0.5,0.5",
 )
-TRIES = {"knowledge": "classifier", "kill": True, "bound": True, "cut": 0}
+TRIES = {"small": "all", "kill": "always"}
 
 
 def choices():

@@ -24,7 +24,7 @@ from batfill.knowledge.estimates import OrderOnly
 from batfill.knowledge.features import NO_CLOCK
 from batfill.knowledge.learning import LearningReplay
 from batfill.metrics import TAU_S, long_waits
-from batfill.options import ALL, KNOWLEDGES, ORDER, PREDICTING, USER, Options
+from batfill.options import ALL, LEARNED, ORDER, REQUEST, RUNTIME, Options
 from batfill.replays import EngineReplay
 from batfill.stats import paired
 from batfill.version import __version__
@@ -128,16 +128,14 @@ def groups_of(job):
 def schedule_of(workload, knowledge, predictions, seed):
     """The schedule with a predictor, and the seconds that it took."""
     boosts = knowledge == BOOSTING
-    chosen = {} if boosts else {"knowledge": knowledge}
-    if knowledge in PREDICTING:
-        chosen["predictions"] = predictions
+    chosen = {} if boosts or knowledge == REQUEST else {"predict": knowledge, "predict-for": predictions}
     options = Options.of({"policy": POLICY, "threshold": THRESHOLD, **chosen})
     began_s = time.perf_counter()
     if boosts:
         known = Boosting(seed, workload.clock)
         known = OrderOnly(known) if predictions == ORDER else known
     else:
-        known = make(options.learning, workload.jobs, workload.clock)
+        known = make(options, workload.jobs, workload.clock)
     run = EngineReplay(
         workload.jobs,
         workload.procs,
@@ -159,8 +157,8 @@ def figures_of(schedule):
 
 def tables(logs, seeds):
     """Replay all, and print."""
-    choices = [(USER, ALL)]
-    for knowledge in (*(name for name in KNOWLEDGES if name in PREDICTING), BOOSTING):
+    choices = [(REQUEST, ALL)]
+    for knowledge in (*LEARNED, RUNTIME, BOOSTING):
         for predictions in (ALL, ORDER):
             choices += [(knowledge, predictions)]
     weekly, figures, took_s = {}, {}, {}
@@ -176,9 +174,11 @@ def tables(logs, seeds):
     print(f"<!-- studies/tables/predictions.py, batfill {__version__}, seeds 0 to {seeds - 1} of boosting -->\n")
     others, head = choices[1:], "run time known, used in"
     print(f"Mean bounded slowdowns over those with the request, 95 % intervals, and p; corrected for {len(others)}:\n")
-    compared = {log: week_pairs(weekly[log, (USER, ALL)], [weekly[log, choice] for choice in others]) for log in logs}
+    compared = {
+        log: week_pairs(weekly[log, (REQUEST, ALL)], [weekly[log, choice] for choice in others]) for log in logs
+    }
     # Each log weighs the same: its weeks are shares of what it costs with the request.
-    whole = {log: weekly[log, (USER, ALL)].sum() for log in logs}
+    whole = {log: weekly[log, (REQUEST, ALL)].sum() for log in logs}
     joined = [np.concatenate([weekly[log, choice] / whole[log] for log in logs]) for choice in choices]
     compared["all"] = week_pairs(joined[0], joined[1:])
     rows = [

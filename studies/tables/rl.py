@@ -52,7 +52,7 @@ PRINTED = {
     ("HPC2N", True): ("127.38", "97.39", "175.12", "122.04", "71.95", "86.14"),
 }
 AGED = ("aged:20000,0.2,0", "aged:50000,0.5,0.5")
-TRIES = {"knowledge": "classifier", "cut": 0, "kill": True, "bound": True, "kill_if": "needed"}
+TRIES = {"small": "all", "kill": "needed"}
 NETWORK, BASE = "the network", "saf"
 ORDERS = ("fcfs", "spf", "saf", "wfp3", "unicef", "f1")
 GUARDED = ("saf", "spf")

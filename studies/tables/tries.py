@@ -3,7 +3,7 @@
 `python -m studies.tables.tries LOG... [--load 0.3] > tables.md`;
 an hour of one processor for six logs. Each log is replayed
 whole, from an empty machine, under each setting; `--load` stretches the times between its submissions first. A try is a
-job's first run, for one divider at most (`--knowledge classifier --cut 0 --kill --bound`).
+job's first run, for one divider at most (`--small all --kill always`).
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from studies.tables.common import by_name, by_week, progress, waits_of
 TAU_S, SEED = 60, 0
 HEAD = ("", "mean bsld", "mean wait", "99.9 % wait", "longest wait", "large jobs' mean wait", "kills", "waste")
 ORDERS = ("fcfs", "spf", "saf")
-PAPER = {"knowledge": "classifier", "regime": "decoupled", "kill": True, "seed": SEED}
-TRIES = {"knowledge": "classifier", "cut": 0, "kill": True, "bound": True}
-NEEDED = {**TRIES, "kill_if": "needed"}
-NARROW = {"try_width": 1 / 16}
+PAPER = {"small": "forest", "regime": "decoupled", "kill": "always", "bound": False, "seed": SEED}
+TRIES = {"small": "all", "kill": "always"}
+NEEDED = {**TRIES, "kill": "needed"}
+NARROW = {"small_width": 1 / 16}
 GUARDED = {**NEEDED, "threshold_s": 200_000}
-PERFECT = {"knowledge": "class-clairvoyant", "kill": True, "bound": True}
+PERFECT = {"small": "perfect", "kill": "always"}
 # By name: the options beside the order.
 SETTINGS = {
     "base": {},

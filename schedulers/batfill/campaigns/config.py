@@ -22,14 +22,12 @@ from batfill.documents import Document, KeyPath, read_document
 from batfill.errors import BatfillError
 from batfill.jobs import Overrun, Unrequested
 from batfill.metrics import TAU_S
-from batfill.options import LEARNING, SAME, USER, Options
+from batfill.options import FOREST, LEARNED, LEARNING, REQUEST, RUNTIME, SAME, Options
 from batfill.workloads.resampling import MOST_WEEKS, ProfileWeeks, ResamplingMethod
 from batfill.workloads.splitting import Align, Boundary
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-CLASSIFIER = "classifier"  # the only knowledge with a seed
 
 
 class CampaignError(BatfillError):
@@ -87,7 +85,7 @@ class Campaign(Section):
     policies: Annotated[list[Text], Field(min_length=1)]
     backfills: list[Text] = Field(default=[SAME], min_length=1)
     thresholds: list[Seconds | None] = Field(default=[None], min_length=1)
-    knowledge: list[Text | dict[str, Any]] = Field(default=[USER], min_length=1)
+    knowledge: list[Text | dict[str, Any]] = Field(default=[REQUEST], min_length=1)
     windows: Windows | None = None
     resamplings: Resamplings | None = None
     seeds: list[Seed] = Field(default=[0], min_length=1)
@@ -158,7 +156,7 @@ def check_options(path: Path, document: Document, campaign: Campaign) -> None:
         for i, given in enumerate(each):
             at = f"{path}:{document.line((key, i))}"
             try:
-                Options.of(given).learning.require_libraries()
+                Options.of(given).require_libraries()
             except BatfillError as error:
                 raise CampaignError(f"{at}: {error.on_command_line}") from None
             if values[i] in values[:i]:
@@ -185,10 +183,12 @@ def check_knowledge(path: Path, document: Document, i: int, given: dict[str, Any
 
 def learning(knowledge: str | dict[str, Any]) -> dict[str, Any]:
     """The options that an entry of `knowledge:` stands for: none for the user's requested times."""
-    given = {"knowledge": knowledge} if isinstance(knowledge, str) else knowledge
-    return {} if given == {"knowledge": USER} else given
+    if not isinstance(knowledge, str):
+        return knowledge
+    predicts = knowledge in (REQUEST, *LEARNED, RUNTIME)
+    return {} if knowledge == REQUEST else {"predict" if predicts else "small": knowledge}
 
 
 def seeded(given: dict[str, Any]) -> bool:
     """Whether a scheduler with these options uses a seed."""
-    return given.get("knowledge") == CLASSIFIER
+    return given.get("small") == FOREST

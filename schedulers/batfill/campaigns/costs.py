@@ -14,7 +14,7 @@ from batfill.campaigns.traces import piece_of
 from batfill.campaigns.work import Task
 from batfill.experiment import simulate
 from batfill.knowledge import forest
-from batfill.options import USER, Options
+from batfill.options import Options
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -98,7 +98,7 @@ def kind_of(given: Mapping[str, Any]) -> str:
 
 def learns(given: Mapping[str, Any]) -> bool:
     """Whether a replay with these options processes jobs one by one in Python."""
-    return bool(given.get("knowledge", USER) != USER)
+    return Options.of(given).learns
 
 
 def measured(left: Sequence[Planned], readings: Readings, workers: int, cores: int, others: float) -> Costs:
@@ -159,7 +159,7 @@ def timed_learning(planned: Planned, budget_s: float) -> Curve:
     """The cost of a learning replay, from its beginning; stopped after `budget_s` seconds."""
     workload, options = piece_of(planned.trace, planned.run.window).workload, Options.of(planned.run.given)
     load_kernels(workload, options)
-    if options.learning.knowledge == "classifier":
+    if options.trains:
         forest.load_forest_code()
     began, processor_s = time.perf_counter(), time.process_time()
     jobs: list[float] = []

@@ -16,7 +16,7 @@ from batfill.campaigns.traces import Piece, Trace, piece_of
 from batfill.errors import BatfillError
 from batfill.experiment import simulate
 from batfill.metrics import bounded_slowdown
-from batfill.options import USER, Options
+from batfill.options import NO_SMALL, Options
 from batfill.version import __version__
 
 if TYPE_CHECKING:
@@ -118,13 +118,13 @@ def origin(trace: Trace, piece: Piece) -> dict[str, Any]:
 
 def option_columns(given: dict[str, Any], options: Options) -> dict[str, Any]:
     """The options as columns, as given; those of learning besides the knowledge's name as JSON, and all in force."""
-    plain = ("policy", "backfill", "threshold", "knowledge", "seed")
+    plain = ("policy", "backfill", "threshold", "small", "predict", "seed")
     rest = {name: value for name, value in given.items() if name not in plain}
     return {
         "policy": given["policy"],
         "backfill": given["backfill"],
         "threshold_s": given["threshold"],
-        "knowledge": given.get("knowledge", USER),
+        "knowledge": options.predict if options.small == NO_SMALL else options.small,
         "learning": json.dumps(rest, sort_keys=True) if rest else None,
         "options": json.dumps({**options.as_dict(), **options.digests}),
     }

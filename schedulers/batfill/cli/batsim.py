@@ -20,7 +20,7 @@ from batfill.cli.parameters import (
     out_option,
     scheduler_options,
 )
-from batfill.options import LIVE, NAMES, SELECTION
+from batfill.options import LIVE, NAMES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -71,7 +71,7 @@ def run(descriptor: Path, simulator: Any, as_json: bool) -> None:
 
 
 @command()
-@scheduler_options(*NAMES, *LIVE, *SELECTION)
+@scheduler_options(*NAMES, *LIVE)
 @click.option(
     "--socket",
     "-s",

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @command()
 @WORKLOAD
-@scheduler_options("regime", "divider-rule", "cut", "train", "train-lag", "seed")
+@scheduler_options("cut", "seed")
 @out_option("folder", "Write tables (Parquet), figures (SVG) and summary.json into this folder.")
 @JSON
 def classify(workload: Path, options: dict[str, Any], out: Path | None, as_json: bool) -> None:

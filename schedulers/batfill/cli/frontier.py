@@ -8,7 +8,6 @@ import click
 
 from batfill.cli import note, warn
 from batfill.cli.parameters import (
-    BOUND,
     JSON,
     OVERRUN,
     PROCS,
@@ -21,7 +20,7 @@ from batfill.cli.parameters import (
     out_option,
     scheduler_options,
 )
-from batfill.options import OF_BASE, OF_FOREST, OF_TRIES, arguments_of
+from batfill.options import NAMES, SHARED_BY_ALL, SHARED_BY_TRIES, arguments_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,9 +42,7 @@ if TYPE_CHECKING:
     default="0",
     help="Shares of the jobs that must not be killed, separated by commas.",
 )
-@click.option("--levels", multiple=True, help="As for `batfill replay`; repeatable, each is tried [default: 0.5].")
-@scheduler_options(*OF_BASE, *(name for name in OF_TRIES if name != "bound"), *OF_FOREST)
-@BOUND
+@scheduler_options(*SHARED_BY_ALL, *(name for name in SHARED_BY_TRIES if name in NAMES), "seed")
 @TAU
 @OVERRUN
 @UNREQUESTED
@@ -58,7 +55,6 @@ def frontier(
     policy: str,
     cuts: str,
     protected: str,
-    levels: tuple[str, ...],
     options: dict[str, Any],
     out: Path | None,
     workers: int | None,
@@ -84,7 +80,6 @@ def frontier(
         policies=names_in(policy),
         cuts=library.shares_in("cuts", cuts),
         protected=library.shares_in("protected", protected),
-        levels=levels or ("0.5",),
         **arguments_of(options),
         **how,
         workers=workers or cpu_count(),

@@ -11,17 +11,21 @@ import click
 
 from batfill.errors import LARGEST, BatfillError, whole_from
 from batfill.options import (
+    FORMER,
     LIVE,
+    LIVE_ONLY,
     NAMES,
     OPTIONS,
+    PREDICTIONS,
     SELECTION,
+    SMALL_JOBS,
+    WHAT,
     number_of,
     number_or_text,
     part_of,
     probability_of,
-    refuse_live,
+    refuse_other,
     seconds_of,
-    text_of,
     unrequested_of,
 )
 from batfill.options import UNREQUESTED as UNREQUESTED_WORDS
@@ -39,8 +43,35 @@ if TYPE_CHECKING:
 MOST_MS = 2**31 - 1  # ZeroMQ's longest timeout, 24 days
 
 
+GROUPS = (WHAT, SMALL_JOBS, PREDICTIONS, LIVE_ONLY, "log", "output")
+OTHER_GROUPS = dict.fromkeys(("procs", "tau_s", "overrun", "unrequested"), "log")
+
+
+class OfScheduler(click.Option):
+    """An option of the scheduler's table."""
+
+    group = WHAT
+
+
 class OnceCommand(click.Command):
-    """A command that takes each option once, but for those that are lists."""
+    """A command that takes each option once, but for those that are lists, and shows a scheduler's in their groups."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The options; under headings if the table's are among them."""
+        groups: dict[str, list[tuple[str, str]]] = {}
+        for param in self.get_params(ctx):
+            record = param.get_help_record(ctx)
+            if isinstance(param, click.Option) and record is not None:
+                group = param.group if isinstance(param, OfScheduler) else OTHER_GROUPS.get(param.name or "", "output")
+                groups.setdefault(group, []).append(record)
+        if groups.keys() <= {"log", "output"}:
+            super().format_options(ctx, formatter)
+            return
+        formatter.write_paragraph()
+        for group, records in sorted(groups.items(), key=lambda item: GROUPS.index(item[0])):
+            formatter.write_heading(group.capitalize())
+            with formatter.indentation():
+                formatter.write_dl(records, col_max=22)
 
     def make_parser(self, ctx: click.Context) -> Any:
         """Click's parser, which would take the last of several values without a word."""
@@ -169,16 +200,6 @@ def option_name(param: click.Parameter | None) -> str:
     return max(param.opts, key=len).lstrip("-") if param else "value"
 
 
-def as_given(check: Callable[[str, Any], Any]) -> Callable[[str, Any], Any]:
-    """A check that refuses unusable values and returns others as given."""
-
-    def same(name: str, value: Any) -> Any:
-        check(name, value)
-        return value
-
-    return same
-
-
 def milliseconds_of(name: str, value: Any) -> int:
     """A number of milliseconds, as for pybatsim's launcher, or a duration with its unit; rounded up, as 0 is never."""
     if isinstance(value, str):
@@ -226,17 +247,19 @@ def scheduler_option(option: Option, **changes: Any) -> Callable[[Command], Comm
     if flag:
         return click.option(f"--{option.name}", is_flag=True, default=None, help=text)
     kind: Any
-    if option.choices:
-        kind = click.Choice(option.choices)
+    if option.kind.choices:
+        kind = click.Choice(option.kind.choices)
     elif option.name == "policies":
         kind = PolicyName("ten", "twelve", several=True)
-    elif option.name in ("policy", "backfill"):
+    elif option.kind.metavar == "policy":
         kind = PolicyName(*([option.default] if option.name == "backfill" else []))
-    elif option.check is text_of:
-        kind = str
     else:
-        kind = Checked(option.word, as_given(option.check) if option.name == "levels" else option.check)
-    return click.option(f"--{option.name}", **{"type": kind, "default": None, "help": text, **changes})
+        kind = Checked(option.kind.metavar, option.check)
+    made = type(option.group, (OfScheduler,), {"group": option.group})
+    shown = {"metavar": option.kind.metavar.upper()} if option.kind.choices else {}
+    return click.option(
+        f"--{option.name}", cls=made, **{"type": kind, "default": None, "help": text, **shown, **changes}
+    )
 
 
 def scheduler_options(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -251,21 +274,21 @@ def scheduler_options(*names: str) -> Callable[[Callable[..., Any]], Callable[..
             given = {name: values.pop(name.replace("-", "_")) for name in names or NAMES}
             return command(**values, options={name: value for name, value in given.items() if value is not None})
 
-        for name in LIVE.keys() - set(names):
+        for name in (LIVE.keys() | FORMER.keys() | OPTIONS.keys() - set(NAMES)) - set(names):
             collected = click.option(
-                f"--{name}", hidden=True, expose_value=False, is_eager=True, callback=refuse_live_option
+                f"--{name}", hidden=True, expose_value=False, is_eager=True, callback=refuse_other_option
             )(collected)
         for name in reversed(names or NAMES):
-            collected = scheduler_option((OPTIONS | LIVE | SELECTION)[name])(collected)
+            collected = scheduler_option((SELECTION | OPTIONS | LIVE)[name])(collected)
         return collected
 
     return add
 
 
-def refuse_live_option(_: click.Context, parameter: click.Parameter, value: str | None) -> None:
-    """Refuse an option that only live schedulers take, with the reason."""
+def refuse_other_option(_: click.Context, parameter: click.Parameter, value: str | None) -> None:
+    """Refuse an option that only live schedulers take, or a former name, with the reason."""
     if value is not None:
-        refuse_live(option_name(parameter))
+        refuse_other(option_name(parameter))
 
 
 def choice_option(*names: str, choices: Sequence[str], help: str) -> Callable[[Command], Command]:  # noqa: A002
@@ -317,11 +340,12 @@ TAU = click.option(
     "tau_s",
     type=POSITIVE_SECONDS,
     default="10",
-    help="The bound of the bounded slowdown, a duration.",
+    help="The bound of the bounded slowdown.",
 )
 OVERRUN = click.option(
     "--overrun",
     type=click.Choice(["keep", "kill", "extend"]),
+    metavar="WHICH",
     help="If a job ran longer than requested: `keep` its run time and raise the request to it, `kill` it at its "
     "request, or `extend` its run past the request, which the scheduler reads [default: keep].",
 )
@@ -332,11 +356,6 @@ UNREQUESTED = click.option(
     help="What stands in for a missing request: `runtime`, `none`, a limit such as 24h, `queue` (its longest request), "
     "`user-max` (the user's longest run so far), or `refuse` logs with more than 1 % of them [default: refuse, runtime "
     "for generated logs].",
-)
-BOUND = click.option(  # in commands that kill anyway; None: not given
-    "--bound/--no-bound",
-    default=None,
-    help="Expect a small job to end at the divider, where it would be killed, at the latest [default: bound].",
 )
 MONTHS = click.option("--months", is_flag=True, help="Calendar months instead.")
 JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")

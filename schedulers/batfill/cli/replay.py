@@ -39,17 +39,21 @@ def on_stderr(line: str) -> None:
 @out_option("prefix", "Write result files PREFIX_jobs.csv, ..., as Batsim does.", metavar="PREFIX")
 @JSON
 def replay(workload: Path, options: dict[str, Any], out: Path | None, as_json: bool, **how: Any) -> None:
-    """Run one policy over a whole workload in the compiled engine, and print its figures.
+    """Run one policy over a whole workload, and print its figures.
 
-    WORKLOAD is an SWF log (plain, .gz, .xz, .bz2), Parquet, or a Batsim JSON workload.
-    """
+    WORKLOAD: an SWF log (plain, .gz, .xz, .bz2), Parquet, or Batsim JSON.
+
+    \b
+    batfill replay LOG --policy saf --threshold 2d
+    batfill replay LOG --policy aged:20000,0.2,0 --small all --small-width 1/16
+
+    """  # noqa: D301 - click keeps the lines after this mark
     from batfill.experiment import replay as run
 
     with progress("jobs judged") as judged:
         result = run(workload, **how, **arguments_of(options), advance=judged, say=on_stderr)
     if out is not None:
         result.to_batsim(out)
-    warn(result.options.remarks)
     if as_json:  # the table shows them
         warn(result.workload.warnings)
     print(result.as_json() if as_json else result.as_text())

@@ -9,7 +9,6 @@ import click
 
 from batfill.cli import note, warn
 from batfill.cli.parameters import (
-    BOUND,
     FILE,
     JSON,
     OVERRUN,
@@ -26,7 +25,7 @@ from batfill.cli.parameters import (
     seed_option,
 )
 from batfill.cli.progress import progress
-from batfill.options import OF_TRIES, arguments_of
+from batfill.options import NAMES, SHARED_BY_TRIES, arguments_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -51,8 +50,7 @@ SHORT_S = 600
     default=True,
     help="Also try small jobs first: by a classifier, without and with kills, and by first tries; this takes longest.",
 )
-@scheduler_options("backfill", *(name for name in OF_TRIES if name != "bound"))
-@BOUND
+@scheduler_options("backfill", *(name for name in SHARED_BY_TRIES if name in NAMES))
 @click.option(
     "--max-wait-growth",
     type=PART,

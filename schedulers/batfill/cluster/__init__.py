@@ -17,7 +17,7 @@ from batfill.engine.records import NEVER_S
 from batfill.queue import Queue
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from numpy.typing import NDArray
 
@@ -53,16 +53,17 @@ class Cluster:
         self.ids = frozenset(ids)
         self.ends = max(ids, default=-1) + 1  # above the highest id
         self.size = len(ids)
-        self.bound = options.learning.bound
+        self.bound = options.bound
         self.queue = Queue(
             self.size,
             options.policy,
             backfill=options.backfill,
             threshold_s=options.threshold_s,
-            divider_s=[options.divider_s] * len(options.learning.settings.levels),  # learned dividers: none yet
-            outlived=options.learning.outlived,
+            divider_s=options.divider_s,  # a learned one: none yet
+            outlived=options.outlived,
             tries_first=options.tries_first,
-            kill_if=options.kill_rule,
+            spares=options.spares,
+            bound=options.bound,
         )
         self.widest_try = options.widest_try(self.size)
         self.idle = IdleMachines(intervals_of(ids))
@@ -78,7 +79,7 @@ class Cluster:
         walltime_s: float,
         procs: int,
         *,
-        level: int | None = None,
+        small: bool = False,
         killable: bool = False,
         estimate_s: float | None = None,
         order_s: float | None = None,
@@ -91,22 +92,22 @@ class Cluster:
             submit_s: r.
             walltime_s: at which it is ended; inf if it has none.
             procs: q.
-            level: 1, 2, ... for a small job; None for a large one.
-            killable: whether a small job is killed at its level's divider.
+            small: whether it goes before large jobs, if it is narrow enough.
+            killable: whether a small job is killed at the divider.
             estimate_s: the predicted run time; by default p~.
             order_s: the p~ of the orders, which must not move; by default the predicted run time.
             expected_s: p~ if the job may run for longer; by default its walltime.
         """
         if not 1 <= procs <= self.size:
             return False
-        level = self.queue.large if level is None or procs > self.widest_try else level
-        killable = killable and level < self.queue.large
+        small = small and procs <= self.widest_try
+        killable = killable and small
         row = self.queue.submit(
             job,
             submit_s,
             walltime_s if expected_s is None else expected_s,
             procs,
-            level=level,
+            small=small,
             killable=killable,
             estimate_s=estimate_s,
             order_s=order_s,
@@ -126,7 +127,7 @@ class Cluster:
         self.queue.requeue(row, now_s)
 
     def end(self, job: str, *, again: bool = False) -> None:
-        """Release the machines of a job that has ended; `again` if it was killed and moves to the next level."""
+        """Release the machines of a job that has ended; `again` if it was killed and goes on as large."""
         row = self.rows.pop(job)
         placed = self.placed.pop(row)
         self.queue.finish(row)
@@ -152,9 +153,9 @@ class Cluster:
         row = self.rows[job]
         return self.queue.divider_of_try(row) * self.placed[row].procs, int(self.queue.jobs["seq"][row])
 
-    def renew_dividers(self, dividers_s: Sequence[float]) -> None:
-        """Kill small jobs that start from now on at these dividers."""
-        self.queue.change_dividers(dividers_s, bound=self.bound)
+    def renew_divider(self, divider_s: float) -> None:
+        """Kill small jobs that start from now on at this divider."""
+        self.queue.change_divider(divider_s, bound=self.bound)
 
     def change_policy(self, policy: Policy) -> None:
         """Order the queue by this policy from the next decision on; a separate backfill order stays."""

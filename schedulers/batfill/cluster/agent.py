@@ -21,7 +21,8 @@ from batfill.batsim.results import try_name
 from batfill.cluster import Cluster
 from batfill.errors import BatfillError
 from batfill.invariants import Ledger
-from batfill.options import ALWAYS, LIVE, MACHINES, NEEDED, OPTIONS_FILE, RESERVATION, SELECTION, USER, Options
+from batfill.jobs import LARGE, SMALL
+from batfill.options import ALWAYS, CLASS, LIVE, MACHINES, NO_SMALL, OPTIONS_FILE, RESERVATION, Options
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -107,33 +108,33 @@ class Agent:
         self.choice: PolicyChoice | None = None
         self.knowledge: KnowledgeByName | None = None
         plain = options
-        if any(options.get(name) is not None for name in SELECTION):
+        if options.get("select") is not None:
             from batfill.tuning.online import Selection
 
             self.selection, plain = Selection.taken_from(options)
-        live = {name: option.default for name, option in LIVE.items()}
+        live = {name: option.default for name, option in LIVE.items() if option.default is not None}
         live |= {name: value for name, value in plain.items() if name in LIVE and value is not None}
         self.live = {name: LIVE[name].check(name, value) for name, value in live.items()}
         self.by_machines = self.live[RESERVATION] == MACHINES
         if self.by_machines and self.selection:
             raise BatfillError("option select: its replays reserve processors; leave it or reservation machines out")
-        self.chosen = Options.of({name: value for name, value in plain.items() if name not in SELECTION | LIVE})
+        given = {name: value for name, value in plain.items() if name not in LIVE}
+        if self.by_machines and given.get("kill") is None and given.get("small", NO_SMALL) not in (None, NO_SMALL):
+            given["kill"] = ALWAYS  # whether a kill pays is known of processors only
+        self.chosen = Options.of(given)
         if self.selection:
             from batfill.cluster.choice import PolicyChoice
 
             PolicyChoice.check(self.chosen)
-        if self.chosen.learning.knowledge != USER:
+        if self.chosen.learns:
             from batfill.knowledge.choice import make
             from batfill.knowledge.events import KnowledgeByName
 
-            self.knowledge = KnowledgeByName(make(self.chosen.learning, None, None))
-        if self.by_machines and self.chosen.kill_if == NEEDED:
+            self.knowledge = KnowledgeByName(make(self.chosen, None, None))
+        if self.by_machines and self.chosen.spares:
             raise BatfillError(
-                "option kill-if: needed looks at the number of processors; choose always or waiting, or leave "
-                "reservation machines out"
+                "option kill: needed counts processors; choose always, or leave reservation machines out"
             )
-        for remark in self.chosen.remarks:
-            log.warning("%s", remark)
         state_options(self.stated())
         self.machines: list[int] = []
         self.ledger = Ledger(0)  # of the jobs that it started
@@ -162,7 +163,7 @@ class Agent:
     @property
     def kills(self) -> bool:
         """Whether the options kill jobs and submit them again."""
-        return self.chosen.divider_s < math.inf or self.chosen.learning.kill
+        return self.chosen.kills
 
     @cached_property
     def cluster(self) -> Cluster:
@@ -185,10 +186,9 @@ class Agent:
 
             self.choice = PolicyChoice(self.cluster, self.chosen, self.selection)
         if self.kills and not (registration.allowed and registration.reuses_profiles):
-            name = "kill" if self.chosen.learning.kill else "divider"
             raise BatfillError(
-                f"option {name} kills jobs and submits them again; "
-                f"start Batsim with --enable-dynamic-jobs --enable-profile-reuse, or leave the {name} out"
+                f"option kill: {self.chosen.kill} kills jobs and submits them again; "
+                "start Batsim with --enable-dynamic-jobs --enable-profile-reuse, or choose kill never"
             )
 
     def submitted(self, request: Request, now_s: float) -> None:
@@ -212,11 +212,11 @@ class Agent:
         name, submit_s, walltime_s, procs, killable = (*request[:4], request.killable)
         expected_s = request.expected_s
         if self.knowledge is None or procs > self.cluster.size:
-            small = self.chosen.divider_s < math.inf and request.job_class == "small"
+            job_class = SMALL if request.job_class == "small" else LARGE
+            small = bool(self.chosen.calls_small(job_class, procs, self.cluster.size))
             self.has_classes |= request.job_class is not None
-            level = 1 if small else None
             taken = self.cluster.submit(
-                name, submit_s, walltime_s, procs, level=level, killable=killable, expected_s=expected_s
+                name, submit_s, walltime_s, procs, small=small, killable=killable and self.kills, expected_s=expected_s
             )
             if taken and self.choice is not None:
                 self.choice.submitted(request)
@@ -230,15 +230,15 @@ class Agent:
             killable=killable and procs <= self.cluster.widest_try,
             requested_s=request.requested_s,
         )
-        kill = self.chosen.learning.kill
+        kill = self.kills
         if kill:
-            self.cluster.renew_dividers(self.knowledge.dividers_s)
+            self.cluster.renew_divider(self.knowledge.divider_s)
         return self.cluster.submit(
             name,
             submit_s,
             walltime_s,
             procs,
-            level=verdict.level if verdict.small else None,
+            small=verdict.small,
             killable=kill and killable,
             estimate_s=verdict.estimate_s,
             order_s=verdict.order_s,
@@ -246,7 +246,7 @@ class Agent:
         )
 
     def ended(self, job: str, now_s: float, *, killed: bool) -> None:
-        """Release a job that has ended; `killed` if on our request, which moves a small job to the next level.
+        """Release a job that has ended; `killed` if on our request, which makes a small job large.
 
         This call alone reports a kill: other events about it need none.
         """
@@ -290,10 +290,9 @@ class Agent:
         self.ledger.check(over=False)
         if self.rejected:
             log.warning("%d jobs were rejected: they request %s", self.rejected, " or ".join(sorted(self.reasons)))
-        if self.chosen.divider_s < math.inf and not self.has_classes:
+        if self.chosen.small == CLASS and not self.has_classes:
             log.warning(
-                "option divider did nothing: no job had a field `class`; "
-                "add knowledge classifier and kill, use a workload with classes, or leave the divider out"
+                "option small did nothing: no job had a field `class`; choose small all, or a workload with classes"
             )
 
     # The decision
@@ -303,7 +302,7 @@ class Agent:
         if self.done:
             return
         self.due = [job for job in self.due if job in self.cluster.rows]
-        if self.chosen.kill_if == ALWAYS:
+        if not self.chosen.spares:
             for job in self.due:
                 self.kill(job)
             self.due.clear()
@@ -318,8 +317,6 @@ class Agent:
             if self.cluster.kill_pays(job, now_s):
                 self.kill(job)
             else:
-                if self.knowledge is not None:
-                    self.knowledge.spared(job, now_s)
                 self.start_jobs(now_s)
 
         if self.knowledge is not None and not self.all_submitted:

@@ -11,7 +11,7 @@ import numpy as np
 
 from batfill.errors import BatfillError
 from batfill.jobs import UNKNOWN, JobTable
-from batfill.options import USER
+from batfill.options import NO_SMALL
 from batfill.tuning.feedback import Past, Site
 from batfill.tuning.online import BEFORE_S
 
@@ -53,8 +53,8 @@ class PolicyChoice:
     @staticmethod
     def check(options: Options) -> None:
         """Raise BatfillError if jobs are also classified or predicted, which the replays of the past do not model."""
-        if options.divider_s < math.inf or options.learning.knowledge != USER:
-            raise BatfillError("option select: its replays support neither divider nor knowledge; leave one out")
+        if options.small != NO_SMALL or options.learns:
+            raise BatfillError("option select: its replays support neither small nor predict; leave one out")
 
     def submitted(self, request: Request) -> None:
         """Note a job that the cluster has queued."""

@@ -17,13 +17,13 @@ from typing import Any
 PLACES = {
     "jit": "SOURCES announce_compilation",
     "records": (
-        "ALWAYS AWAY BY_NETWORK CANDIDATE FROM_OUTSIDE IF_NEEDED IF_WAITING JOB LINE NO_PICKS QUEUE STARTED TRY "
-        "QueueArrays RULES as_records dividers_of new_picks new_records"
+        "AWAY BY_NETWORK CANDIDATE FROM_OUTSIDE JOB LINE NO_PICKS QUEUE STARTED TRY "
+        "QueueArrays RULES as_records new_picks new_records"
     ),
     "tree": "clear enlarged new_tree",
     "ends": "END enlarged_ends enter listed new_ends next_end_s",
     "running": "change_release correct corrected expect finish start",
-    "waiting": "CROWDED FULL GAP demote enqueue_rows requeue set_level spare submit",
+    "waiting": "CROWDED FULL GAP demote enqueue_rows requeue set_class spare submit",
     "easy": "decide kill_pays pick start_waiting",
     "copies": (
         "ACTS AGED_WEIGHTS BACKFILL BEGINS COPY Copies Fresh MIXED_WEIGHTS PICK PRIORITIES RESTS SETTING Seen step"

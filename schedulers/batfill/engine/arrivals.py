@@ -29,7 +29,7 @@ def arrives(now_s, queue, row, alone):
     must decide. `alone`: nothing else happens at this instant except ends, which are already handled. The caller
     ensures `tree.has_capacity`.
     """
-    section = section_of(queue, queue.jobs[row].level)
+    section = section_of(queue, queue.jobs[row].small)
     leads, until_s = head_with(now_s, queue, section, row)
     what = UNDECIDED
     if alone and (not leads or queue.state[0].waiting == 0) and now_s < until_s:

@@ -103,7 +103,6 @@ def queue_of(many, i):
         ),
         Ends(running.slots[i], running.directory[i], running.used[i]),
         many.candidates[i],
-        many.dividers[i],
         Picks(
             picks.sight[i],
             picks.layers[i],
@@ -149,7 +148,7 @@ def begin(queue, events, copy, copies, first):
         events.duration_s[row] = copies.duration_s[first + row]
     queue.rules[0].moves = setting.moves
     queue.rules[0].picks = setting.picks
-    reset(setting.procs, Given(jobs.estimate_s, jobs.level, jobs.killable, jobs.submit_s, jobs.procs), queue, events)
+    reset(setting.procs, Given(jobs.estimate_s, jobs.small, jobs.killable, jobs.submit_s, jobs.procs), queue, events)
     note_logs(queue)
 
 
@@ -279,7 +278,7 @@ def take_weights(queue, events, action, weights):
     for place in range(n):
         row = waiting[place].row
         set_key(action, weights, queue.jobs[row])
-        enqueue_at(events.clock[0].now_s, queue, section_of(queue, queue.jobs[row].level), row)
+        enqueue_at(events.clock[0].now_s, queue, section_of(queue, queue.jobs[row].small), row)
 
 
 @outlined

@@ -15,7 +15,7 @@ import numpy as np
 from batfill.engine.jit import entry, expression, kernel, outlined
 from batfill.engine.keys import find_head, key_at, unit_of
 from batfill.engine.picks import picked
-from batfill.engine.records import BY_NETWORK, IF_WAITING, NEVER_S, NO_HEAD, NO_PICKS, UNRESERVED
+from batfill.engine.records import BY_NETWORK, NEVER_S, NO_HEAD, NO_PICKS, UNRESERVED
 from batfill.engine.running import charged, correct, finish, may_backfill, occupy, outlast, reservation, start
 from batfill.engine.tree import (
     EXACT,
@@ -363,14 +363,14 @@ def gather_candidates(now_s, queue):
 @entry
 @outlined
 def kill_pays(now_s, queue, row):
-    """Whether to kill a running try that has reached its divider, under a RULES.kill_if other than ALWAYS.
+    """Whether to kill a running try that has reached its divider, if RULES.spares.
 
-    The pass of this instant must have been made. The processors are needed (IF_NEEDED) if another pass without the try
+    The pass of this instant must have been made. The processors are needed if another pass without the try
     would start a waiting job, or if the head's reservation would come later if the try went on.
     """
     state = queue.state[0]
-    if state.waiting == 0 or queue.rules[0].kill_if == IF_WAITING:
-        return state.waiting > 0
+    if state.waiting == 0:
+        return False
     procs = finish(queue, row)
     find_head(now_s, queue)
     needed = queue.jobs[state.head].procs <= state.free

@@ -54,10 +54,9 @@ def slope_of(queue, job):
 
 
 @expression
-def section_of(queue, level):
-    """The section in which jobs of a level wait that are not overdue."""
-    before_overdue = level <= queue.rules[0].overdue  # of small jobs, if only large ones are overtaken
-    return np.int64(level) - before_overdue
+def section_of(queue, small):
+    """The section in which small or large jobs wait that are not overdue."""
+    return 1 - queue.rules[0].overdue if small else np.int64(2)
 
 
 @expression

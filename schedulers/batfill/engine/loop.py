@@ -15,7 +15,7 @@ from batfill.engine.easy import easy_pass, kill_pays, settle
 from batfill.engine.ends import clear_ends, enter, leave_next, next_end, next_end_s
 from batfill.engine.jit import entry, expression, kernel, outlined
 from batfill.engine.keys import set_mixed_key
-from batfill.engine.records import ALWAYS, AWAY, FROM_OUTSIDE, QUEUE
+from batfill.engine.records import AWAY, FROM_OUTSIDE, QUEUE
 from batfill.engine.running import correct, finish
 from batfill.engine.tree import has_capacity
 from batfill.engine.waiting import demote, requeue, spare, sweep_overdue
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 # Why `advance` returned.
 DONE, REACHED, NEEDS_ROOM, TO_DECIDE = range(4)
 
-KILL = np.dtype([("row", "u4"), ("level", "u4"), ("start_s", "f8"), ("ran_s", "f8")])  # a try killed at a divider
+KILL = np.dtype([("row", "u4"), ("start_s", "f8"), ("ran_s", "f8")])  # a try killed at a divider
 CLOCK = np.dtype(
     [
         ("now_s", "f8"),  # the last instant handled
@@ -59,7 +59,7 @@ class Given(NamedTuple):
     """The input that all replays of a workload share; columns of shape (n_jobs,)."""
 
     estimate_s: NDArray[np.float64]  # p~, or the expected run time
-    level: NDArray[np.int8]
+    small: NDArray[np.uint8]
     killable: NDArray[np.uint8]
     submit_s: NDArray[np.float64]  # as in the job table, for the check of the invariants,
     procs: NDArray[np.int64]  # as the next
@@ -76,8 +76,10 @@ def reset(size, given, queue, events):
     jobs, tries = queue.jobs, queue.tries
     for row in range(len(jobs)):
         jobs[row].estimate_s = given.estimate_s[row]
-        jobs[row].level = given.level[row]
+        jobs[row].small = given.small[row]
         jobs[row].killable = given.killable[row]
+        if jobs[row].killable:
+            jobs[row].estimate_s = min(jobs[row].estimate_s, queue.rules[0].bound_s)
         jobs[row].section = AWAY
         jobs[row].start_s = np.nan
     for row in range(len(tries)):
@@ -99,9 +101,8 @@ def record_start(row, backfilled, queue, events):
     events.ended[clock.starts] = clock.over
     end_s = job.start_s + events.duration_s[row]
     if job.killable:
-        divider_s = queue.dividers[job.level - 1].divider_s
-        queue.tries[row].divider_s = divider_s
-        end_s = min(end_s, job.start_s + divider_s)
+        queue.tries[row].divider_s = queue.rules[0].divider_s
+        end_s = min(end_s, job.start_s + queue.rules[0].divider_s)
     enter(events.ends, end_s, 0, row)
     clock.starts += 1
 
@@ -119,7 +120,6 @@ def kill(now_s, row, queue, events):
     """Record that a try that has ended was killed at its divider, and requeue the job."""
     clock, record = events.clock[0], events.kills[events.clock[0].kills]
     record.row = row
-    record.level = queue.jobs[row].level
     record.start_s = queue.jobs[row].start_s
     record.ran_s = queue.tries[row].divider_s
     clock.kills += 1
@@ -196,7 +196,7 @@ def advance(until_s, size, queue, events):
         while end_s == now_s:
             row = ends.slots[next_end(ends)].row
             killed = jobs[row].killable and queue.tries[row].divider_s < events.duration_s[row]
-            if killed and queue.rules[0].kill_if != ALWAYS:
+            if killed and queue.rules[0].spares:
                 leave_next(ends)
                 end_s = next_end_s(ends)
                 events.due[clock.due] = row

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 # A shadow time is never infinite: a job without walltime must not count as ending before a head that waits for one.
 NEVER_S = np.finfo(np.float64).max
 
-# Sections of the queue, in its order: overdue jobs, the levels of small jobs 1, 2, ..., and the large ones; or the
-# levels, overdue jobs, and the large ones (RULES.overdue, and `keys.section_of`).
+# Sections of the queue, in its order: overdue, small and large jobs; or small, overdue and large jobs (RULES.overdue,
+# and `keys.section_of`).
+SECTIONS = 3
 AWAY = -1  # the section of a job that does not wait
 
 # A job as the scheduler sees it.
@@ -33,8 +34,8 @@ JOB = np.dtype(
         ("start_s", "f8"),  # of the last try; nan before the first, and between a kill and the next try
         ("seq", "i8"),  # place by (submission time, id): the last tie-break of every order
         ("procs", "i4"),  # q
-        ("level", "i1"),  # small jobs: 1 .. number of dividers, their divider's place; large jobs: one more
-        ("killable", "u1"),  # 1 if it is killed at its level's divider
+        ("small", "u1"),  # 1 if it goes before the large jobs
+        ("killable", "u1"),  # 1 if it is small and killed at the divider
         ("section", "i2"),  # where it waits; AWAY if it does not wait
     ]
 )
@@ -43,18 +44,11 @@ LINE = np.dtype([("key", "f8"), ("rise", "f8")])
 # Fields of jobs that may be small, or may outlive their estimates.
 TRY = np.dtype(
     [
-        ("divider_s", "f8"),  # its level's divider when its last try started; inf if that could not be killed
+        ("divider_s", "f8"),  # the divider when its last try started; inf if that could not be killed
         ("whole_estimate_s", "f8"),  # its estimate if it is not killed
         ("request_s", "f8"),  # p~, which corrections of a shorter estimate do not exceed,
         ("limit_s", "f8"),  # and the longest estimate of all: p~ if it ends the job, inf if jobs may outlive p~
         ("corrections", "i8"),  # how often the last try outlived its estimate
-    ]
-)
-# The divider of one level.
-DIVIDER = np.dtype(
-    [
-        ("divider_s", "f8"),  # a killable job of this level is killed after this time; inf for never
-        ("bound_s", "f8"),  # cap on the job's expected run time: the divider, or inf for no cap
     ]
 )
 STARTED = np.dtype([("row", "u4"), ("backfilled", "u4")])  # a try
@@ -90,14 +84,15 @@ RULES = np.dtype(
         ("backfill_same", "u1"),  # 1 if jobs are backfilled in the queue's order, overdue and small first
         ("outlived", "u1"),  # 1 if running jobs may outlive their estimates, which are then raised
         ("threshold_s", "f8"),  # Theta; inf for none
-        ("overdue", "i8"),  # section of overdue jobs: 0, or the number of levels, behind which only large jobs come
-        ("kill_if", "i8"),  # when a try is killed at its divider: ALWAYS, IF_WAITING or IF_NEEDED
+        ("divider_s", "f8"),  # a killable job is killed after this time; inf for never
+        ("bound_s", "f8"),  # cap on its expected run time: the divider, or inf for no cap
+        ("overdue", "i8"),  # section of overdue jobs: 0, or 1 if only large jobs come behind them
+        ("spares", "u1"),  # 1 if a try at its divider is killed only if its processors are needed
         ("picks", "i8"),  # who picks the next job: NO_PICKS (the queue's order does), BY_NETWORK or FROM_OUTSIDE
     ],
     align=True,
 )
 NO_PICKS, BY_NETWORK, FROM_OUTSIDE = range(3)  # see `picks.py`
-ALWAYS, IF_WAITING, IF_NEEDED = range(3)  # at its divider; only if a job waits; only if its processors are needed
 NO_HEAD = np.int64(-1)
 UNRESERVED = np.int64(-1)
 
@@ -148,7 +143,6 @@ class QueueArrays(NamedTuple):
     tree: Tree
     running: Ends  # by expected end, with what they will release
     candidates: NDArray[np.void]  # CANDIDATE (n_jobs,)  scratch space of a pass
-    dividers: NDArray[np.void]  # DIVIDER (levels,), ascending
     picks: Picks
     rules: NDArray[np.void]  # RULES (1,)
     state: NDArray[np.void]  # QUEUE (1,)
@@ -180,11 +174,3 @@ def as_records(array: NDArray[Any]) -> NDArray[Any]:
     """The same array in the form kernels need: uncompiled ones read a record's fields as attributes."""
     uncompiled = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
     return array.view(np.recarray) if uncompiled and array.dtype.names else array
-
-
-def dividers_of(divider_s: float | Sequence[float], *, bound: bool = False) -> NDArray[np.void]:
-    """The levels' dividers, ascending, as DIVIDER; with `bound` they also cap the expected run times."""
-    dividers = new_records(np.size(divider_s), DIVIDER)
-    dividers["divider_s"] = divider_s
-    dividers["bound_s"] = divider_s if bound else np.inf
-    return dividers

@@ -1,6 +1,6 @@
 """The waiting jobs in a sorted three-level tree, so that a pass skips every group of jobs that cannot start.
 
-Sections follow each other in the queue's order: OVERDUE, one for each level of small jobs, and the large jobs. A
+Sections follow each other in the queue's order: overdue, small and large jobs. A
 section is a sorted list of groups, a group a sorted list of at most FAN leaves, and a leaf an array of at most LEAF
 jobs. An empty section keeps one group with one leaf. A node (a leaf or a group) stores the smallest q in it and, for
 every width (`width_of`), the smallest estimate among its jobs up to that width; a pass skips nodes by these. A section
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from batfill.engine.jit import entry, expression, kernel, outlined
-from batfill.engine.records import Tree, new_records
+from batfill.engine.records import SECTIONS, Tree, new_records
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -47,21 +47,20 @@ SECTION = np.dtype([("groups", "u4"), ("jobs", "u4")])  # number of groups and o
 SPARE = np.dtype([("first", "u4"), ("left", "u4")])  # the first unused node, and their number
 
 
-def new_tree(size: int, levels: int = 1) -> Tree:
-    """An empty tree for a machine of `size` processors and `levels` levels of small jobs.
+def new_tree(size: int) -> Tree:
+    """An empty tree for a machine of `size` processors.
 
     When `has_capacity` says that it is full, `enlarged` doubles it.
     """
     widths = int(width_of(size)) + 1
-    sections = levels + 2
-    nodes = max(32, 4 * sections)
+    nodes = 32
     tree = Tree(
         slots=new_records(nodes * LEAF, SLOT),
         nodes=new_records(nodes, NODE),
         shortest_s=np.zeros((nodes, widths)),
         children=np.zeros((nodes, FAN), np.uint32),
-        groups=np.zeros((sections, nodes), np.uint32),
-        sections=new_records(sections, SECTION),
+        groups=np.zeros((SECTIONS, nodes), np.uint32),
+        sections=new_records(SECTIONS, SECTION),
         spare=new_records(1, SPARE),
     )
     clear(tree)

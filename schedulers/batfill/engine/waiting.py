@@ -33,8 +33,8 @@ def late(now_s, queue, row):
 
 @expression
 def overdue(now_s, queue, row):
-    """Whether a job is late, and of a level that late jobs overtake."""
-    return late(now_s, queue, row) and queue.jobs[row].level > queue.rules[0].overdue
+    """Whether a job is late, and of a class that late jobs overtake."""
+    return late(now_s, queue, row) and not (queue.jobs[row].small and queue.rules[0].overdue)
 
 
 @kernel
@@ -90,27 +90,27 @@ def move_to(now_s, queue, section, row):
 
 @entry
 @kernel
-def set_level(queue, row, level, killable, estimate_s):
-    """Set the level (large if beyond the last) and the estimate of a job that is not queued.
+def set_class(queue, row, small, killable, estimate_s):
+    """Set the class and the estimate of a job that is not queued.
 
-    `killable`, 0 or 1: whether it is killed at its level's divider; `estimate_s`: its run time if it is not killed.
+    `killable`, 0 or 1: whether it is killed at the divider if it is small; `estimate_s`: its run time if it is not.
     """
     job = queue.jobs[row]
-    job.level = level
-    job.killable = killable if level <= len(queue.dividers) else 0
+    job.small = small
+    job.killable = killable if small else 0
     job.estimate_s = estimate_s
     if job.killable:
-        job.estimate_s = min(estimate_s, queue.dividers[level - 1].bound_s)
+        job.estimate_s = min(estimate_s, queue.rules[0].bound_s)
 
 
 @entry
 @kernel
-def submit(queue, row, place, submit_s, request_s, limit_s, procs, level, killable, estimate_s, key, rise):
+def submit(queue, row, place, submit_s, request_s, limit_s, procs, small, killable, estimate_s, key, rise):
     """Add a newly submitted job as the last row of `jobs`, at `place` of `ages`, and queue it; needs `tries`.
 
     Returns QUEUED; or FULL if the tree is full, with nothing changed; or CROWDED if no `seq` is left between those of
     its neighbours: then the job is not queued, and all have to be numbered and sorted again. The arguments from
-    `submit_s` on are fields of the job and its TRY, those from `level` to `estimate_s` as in `set_level`.
+    `submit_s` on are fields of the job and its TRY, those from `small` to `estimate_s` as in `set_class`.
     """
     if not has_capacity(queue.tree):
         return FULL
@@ -127,7 +127,7 @@ def submit(queue, row, place, submit_s, request_s, limit_s, procs, level, killab
     tried.whole_estimate_s = estimate_s
     tried.divider_s = np.inf
     tried.corrections = 0
-    set_level(queue, row, level, killable, estimate_s)
+    set_class(queue, row, small, killable, estimate_s)
     below = jobs[ages[place - 1]].seq if place > 0 else 0
     above = jobs[ages[place]].seq if place < row else below + 2 * GAP
     for i in range(row, place, -1):
@@ -138,21 +138,21 @@ def submit(queue, row, place, submit_s, request_s, limit_s, procs, level, killab
     state.looked_at = min(state.looked_at, place)  # the sweep has passed its place: step back
     if above - below < 2:
         return CROWDED
-    enqueue_at(submit_s, queue, section_of(queue, level), row)
+    enqueue_at(submit_s, queue, section_of(queue, small), row)
     return QUEUED
 
 
 @entry
 @kernel
 def enqueue_rows(now_s, queue, rows, first):
-    """Insert rows[first:] into the sections of their levels, rows uint32 (n,), none of them in the tree.
+    """Insert rows[first:] into the sections of their classes, rows uint32 (n,), none of them in the tree.
 
     Returns the index of the first row for which the tree had no capacity, or n.
     """
     for i in range(first, len(rows)):
         if not has_capacity(queue.tree):
             return i
-        enqueue_at(now_s, queue, section_of(queue, queue.jobs[rows[i]].level), rows[i])
+        enqueue_at(now_s, queue, section_of(queue, queue.jobs[rows[i]].small), rows[i])
     return len(rows)
 
 
@@ -176,22 +176,18 @@ def sweep_overdue(now_s, queue):
 @entry
 @outlined
 def demote(queue, row):
-    """Move a job killed at its divider to the next level with a longer divider, or to the large jobs."""
-    ran_s = queue.tries[row].divider_s
-    level = queue.jobs[row].level
-    while level < len(queue.dividers) and queue.dividers[level].divider_s <= ran_s:
-        level += 1
+    """Move a job killed at the divider to the large jobs."""
     queue.jobs[row].start_s = np.nan
     queue.tries[row].divider_s = np.inf
     queue.tries[row].corrections = 0
-    set_level(queue, row, level + 1, 1, queue.tries[row].whole_estimate_s)
+    set_class(queue, row, 0, 0, queue.tries[row].whole_estimate_s)
 
 
 @entry
 @kernel
 def spare(now_s, queue, row):
     """Let a running try that has reached its divider go on as a large job."""
-    queue.jobs[row].level = len(queue.dividers) + 1
+    queue.jobs[row].small = 0
     queue.jobs[row].killable = 0
     outlast(now_s, queue, row, finish(queue, row))
 
@@ -199,9 +195,9 @@ def spare(now_s, queue, row):
 @entry
 @outlined
 def requeue(now_s, queue, row):
-    """Requeue a killed and demoted job, in its new level or among the overdue jobs; False if the tree is full."""
+    """Requeue a killed and demoted job, among the large or the overdue jobs; False if the tree is full."""
     if not has_capacity(queue.tree):
         return False
-    section = queue.rules[0].overdue if overdue(now_s, queue, row) else section_of(queue, queue.jobs[row].level)
+    section = queue.rules[0].overdue if overdue(now_s, queue, row) else section_of(queue, queue.jobs[row].small)
     move_to(now_s, queue, section, row)
     return True

@@ -44,7 +44,6 @@ class Judgement(NamedTuple):
     estimate_s: float  # expected run time; at most p~
     small: bool
     probability: float = math.nan  # of being small, if that is learned
-    level: int = 1  # of a small job: the first divider that its run time should stay below, counted from 1
     order_s: float | None = None  # run time that the orders read; None: `estimate_s`
 
 
@@ -54,7 +53,7 @@ class Knowledge(Protocol):
     name: str
     classifies: bool  # whether it calls jobs small or large
     outlived: bool  # whether jobs may outlive their estimate, which is then corrected
-    dividers_s: tuple[float, ...]  # in force, one per level, ascending: jobs that run shorter are small; inf for none
+    divider_s: float  # in force: jobs that run shorter are small; inf for none
 
     def judge(self, job: SubmittedJob) -> Judgement:
         """Judge a job that is submitted now."""
@@ -72,10 +71,6 @@ class Knowledge(Protocol):
         """A try was killed at a divider after `ran_s`."""
         ...
 
-    def spared(self, job: SubmittedJob) -> None:
-        """A try has reached its divider and goes on as a large job, which is never killed."""
-        ...
-
     def renew(self, now_s: float) -> None:
         """Update at `now_s`, after all earlier ends were reported and before the instant's submissions are judged."""
         ...
@@ -86,16 +81,11 @@ class Knowledge(Protocol):
 
 
 class Plain:
-    """A predictor that learns nothing and has no dividers; base class of the others."""
+    """A predictor that learns nothing and has no divider; base class of the others."""
 
     classifies = False
     outlived = False
-    dividers_s: tuple[float, ...] = (math.inf,)
-
-    @property
-    def divider_s(self) -> float:
-        """The last divider, which separates small from large."""
-        return self.dividers_s[-1]
+    divider_s = math.inf
 
     def started(self, job: SubmittedJob, start_s: float) -> None:
         """Nothing is learned."""
@@ -104,9 +94,6 @@ class Plain:
         """Nothing is learned."""
 
     def killed(self, job: SubmittedJob, ran_s: float) -> None:
-        """Nothing is learned."""
-
-    def spared(self, job: SubmittedJob) -> None:
         """Nothing is learned."""
 
     def renew(self, now_s: float) -> None:

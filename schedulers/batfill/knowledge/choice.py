@@ -10,13 +10,14 @@ from batfill.errors import BatfillError
 from batfill.knowledge.classifier import Classifier
 from batfill.knowledge.estimates import (
     ClassClairvoyant,
+    EveryJob,
     LastTwo,
     OnlineRegression,
     OrderOnly,
     RuntimeClairvoyant,
     UserEstimate,
 )
-from batfill.options import CLAIRVOYANT, KNOWLEDGES, ORDER, USER, one_of
+from batfill.options import EVERY, FOREST, ORDER, PERFECT, REQUEST, RUNTIME
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,39 +26,41 @@ if TYPE_CHECKING:
 
     from batfill.jobs import Clock, JobTable
     from batfill.knowledge import Knowledge
-    from batfill.options import Learning
+    from batfill.options import Options
 
 
-def make(learning: Learning, jobs: JobTable | None, clock: Clock | None) -> Knowledge:
+def make(options: Options, jobs: JobTable | None, clock: Clock | None) -> Knowledge:
     """A fresh predictor.
 
     Args:
-        learning: the options in force.
+        options: in force.
         jobs: the run times for a clairvoyant predictor; None if they are not available.
         clock: the log's; None if the workload has no dates.
 
     Raises:
         BatfillError: the predictor is clairvoyant and there are no run times.
     """
-    knowledge = everywhere(learning, jobs, clock)
-    return OrderOnly(knowledge) if learning.predictions == ORDER else knowledge
+    knowledge = everywhere(options, jobs, clock)
+    return OrderOnly(knowledge) if options.predict_for == ORDER else knowledge
 
 
-def everywhere(learning: Learning, jobs: JobTable | None, clock: Clock | None) -> Knowledge:
+def everywhere(options: Options, jobs: JobTable | None, clock: Clock | None) -> Knowledge:
     """The predictor, whose predictions are used everywhere; as `make`."""
-    if learning.knowledge in CLAIRVOYANT:
+    if options.small == PERFECT or options.predict == RUNTIME:
         if jobs is None:
-            raise BatfillError(f"option knowledge: {learning.knowledge} needs true run times, which only a replay has")
+            which = "small perfect" if options.small == PERFECT else "predict runtime"
+            raise BatfillError(f"option {which}: needs true run times, which only a replay has")
         runtime_s: NDArray[np.float64] = np.minimum(jobs.runtime_s, jobs.walltime_s)
-        if learning.knowledge == "runtime-clairvoyant":
+        if options.predict == RUNTIME:
             return RuntimeClairvoyant(np.maximum(runtime_s, 1e-9))
-        return ClassClairvoyant(runtime_s, learning.settings.levels)
-    if learning.knowledge == "classifier":
-        return Classifier(learning.settings, clock)
-    one_of("knowledge", learning.knowledge, KNOWLEDGES)
+        return ClassClairvoyant(runtime_s, options.divider)
+    if options.small == EVERY:
+        return EveryJob(options.divider, weekly=options.regime == "decoupled")
+    if options.small == FOREST:
+        return Classifier(options, clock)
     plain: dict[str, Callable[[], Knowledge]] = {
-        USER: UserEstimate,
+        REQUEST: UserEstimate,
         "easy++": LastTwo,
         "regression": OnlineRegression,
     }
-    return plain[learning.knowledge]()
+    return plain[options.predict]()

@@ -8,7 +8,6 @@ Langford, UAI 2013 (NAG, normalised adaptive gradients, algorithm 2).
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
 from collections import deque
 from typing import TYPE_CHECKING
 
@@ -18,13 +17,11 @@ from numpy.typing import NDArray
 from batfill.engine.jit import compiled
 from batfill.jobs import DAY_S, HOUR_S, WEEK_S
 from batfill.knowledge import Judgement, Plain, SubmittedJob
-from batfill.knowledge.quantiles import dividers_of
+from batfill.knowledge.quantiles import Divided
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from batfill.knowledge import Knowledge
-    from batfill.options import Geometric
+    from batfill.options import Divider
 
 # Run times are in hours: the squared and the linear side of the loss meet at one hour.
 RATE = 0.5  # eta
@@ -56,32 +53,60 @@ class RuntimeClairvoyant(Plain):
 
 
 class ClassClairvoyant(Plain):
-    """The true class, by rolling quantiles of the ended jobs' run times, or fixed dividers; the estimate stays p~."""
+    """The true class, by the rolling median of the ended jobs' run times; the estimate stays p~."""
 
     name = "class-clairvoyant"
     classifies = True
 
-    def __init__(self, runtime_s: NDArray[np.float64], levels: Sequence[float] | Geometric = (0.5,)) -> None:
-        """`runtime_s`, shape (n_jobs,): p by row; `levels`: the option."""
+    def __init__(self, runtime_s: NDArray[np.float64], divider: Divider) -> None:
+        """`runtime_s`, shape (n_jobs,): p by row."""
         self.runtime_s = runtime_s
-        self.quantiles = dividers_of(levels)
-        self.dividers_s = self.quantiles.values
+        self.divided = Divided(divider)
+        self.divider_s = self.divided.value
 
     def judge(self, job: SubmittedJob) -> Judgement:
-        """Small if p is below a divider; the level is the first such divider."""
-        if self.divider_s == math.inf:
-            return Judgement(job.walltime_s, small=False, probability=0.0)
-        level = bisect_right(self.dividers_s, self.runtime_s[job.row]) + 1
-        small = level <= len(self.dividers_s)
-        return Judgement(job.walltime_s, small, float(small), level)
+        """Small if p is below the divider."""
+        small = self.runtime_s[job.row] < self.divider_s < math.inf
+        return Judgement(job.walltime_s, bool(small), float(small))
 
     def ended(self, job: SubmittedJob, runtime_s: float, end_s: float) -> None:
-        """Add the run time to the quantiles."""
-        self.quantiles.add(runtime_s)
+        """Add the run time to those known."""
+        self.divided.add(runtime_s)
 
     def renew(self, now_s: float) -> None:
-        """Set the dividers to the current quantiles."""
-        self.dividers_s = self.quantiles.values
+        """Set the divider to the current one."""
+        self.divider_s = self.divided.value
+
+
+class EveryJob(Plain):
+    """Every job is small; only the divider is learned, as of now or of the last week's end."""
+
+    name = "all"
+    classifies = True
+
+    def __init__(self, divider: Divider, *, weekly: bool) -> None:
+        """`weekly`: whether the divider moves at the ends of weeks only."""
+        self.divided, self.weekly = Divided(divider), weekly
+        self.next_s: float = WEEK_S
+        self.divider_s = self.divided.value
+
+    def judge(self, job: SubmittedJob) -> Judgement:
+        """Small once there is a divider."""
+        return Judgement(job.walltime_s, self.divider_s < math.inf)
+
+    def ended(self, job: SubmittedJob, runtime_s: float, end_s: float) -> None:
+        """Add the run time to those known."""
+        self.divided.add(runtime_s)
+
+    def renew(self, now_s: float) -> None:
+        """Set the divider."""
+        if not self.weekly or now_s >= self.next_s:
+            self.next_s = (now_s // WEEK_S + 1) * WEEK_S
+            self.divider_s = self.divided.value
+
+    def renewal_s(self) -> float:
+        """The end of the week, if it matters."""
+        return self.next_s if self.weekly else math.inf
 
 
 class LastTwo(Plain):

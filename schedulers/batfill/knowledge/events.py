@@ -14,16 +14,12 @@ if TYPE_CHECKING:
     from batfill.knowledge import Judgement, Knowledge
 
 
-# Of one try at one instant, in this order: it goes on at its divider, completes, or is killed.
-GOES_ON, COMPLETES, IS_KILLED = range(3)
-
-
 class EventQueue:
     """A queue between host and predictor: ends may be added in any order and ahead of time."""
 
     def __init__(self, knowledge: Knowledge) -> None:
         self.knowledge = knowledge
-        self.coming: list[tuple[float, int, int, float, SubmittedJob]] = []  # heap of (date, row, what, ran, job)
+        self.coming: list[tuple[float, int, bool, float, SubmittedJob]] = []  # heap of (date, row, killed, ran, job)
 
     def started(self, job: SubmittedJob, start_s: float) -> None:
         """A try of this job starts at `start_s`."""
@@ -31,11 +27,7 @@ class EventQueue:
 
     def add_end(self, job: SubmittedJob, end_s: float, ran_s: float, *, killed: bool) -> None:
         """A try of this job ends at `end_s`: complete, or killed at the divider."""
-        heappush(self.coming, (end_s, job.row, IS_KILLED if killed else COMPLETES, ran_s, job))
-
-    def add_spared(self, job: SubmittedJob, date_s: float) -> None:
-        """A try of this job reaches its divider at `date_s` and goes on."""
-        heappush(self.coming, (date_s, job.row, GOES_ON, math.nan, job))
+        heappush(self.coming, (end_s, job.row, killed, ran_s, job))
 
     def catch_up(self, now_s: float) -> None:
         """Deliver all that happened before `now_s` and do the retraining due, in order of time."""
@@ -52,20 +44,18 @@ class EventQueue:
     def deliver(self, before_s: float) -> None:
         """Deliver what happened before this instant."""
         while self.coming and self.coming[0][0] < before_s:
-            date_s, _, what, ran_s, job = heappop(self.coming)
-            if what == GOES_ON:
-                self.knowledge.spared(job)
-            elif what == COMPLETES:
-                self.knowledge.ended(job, ran_s, date_s)
-            else:
+            date_s, _, killed, ran_s, job = heappop(self.coming)
+            if killed:
                 self.knowledge.killed(job, ran_s)
+            else:
+                self.knowledge.ended(job, ran_s, date_s)
 
 
 class KnowledgeByName:
     """A predictor for a host that reports jobs one at a time, by name."""
 
     def __init__(self, knowledge: Knowledge) -> None:
-        if isinstance(knowledge, Classifier) and knowledge.settings.learns:
+        if isinstance(knowledge, Classifier):
             load_forest_code()  # before there are messages to answer
         self.knowledge = knowledge
         self.events = EventQueue(knowledge)
@@ -95,9 +85,9 @@ class KnowledgeByName:
         return self.knowledge.judge(job)
 
     @property
-    def dividers_s(self) -> tuple[float, ...]:
-        """The knowledge's dividers in force."""
-        return self.knowledge.dividers_s
+    def divider_s(self) -> float:
+        """The knowledge's divider in force."""
+        return self.knowledge.divider_s
 
     def at(self, now_s: float) -> None:
         """Do at `now_s` what the next judgement may need, such as training; all earlier ends are added."""
@@ -107,10 +97,6 @@ class KnowledgeByName:
         """A try starts."""
         self.start_s[name] = now_s
         self.events.started(self.jobs[name], now_s)
-
-    def spared(self, name: str, now_s: float) -> None:
-        """A try has reached its divider and goes on."""
-        self.events.add_spared(self.jobs[name], now_s)
 
     def ended(self, name: str, now_s: float, again: str | None = None) -> None:
         """A try has ended; `again` names the next try if this one was killed at the divider."""

@@ -52,12 +52,12 @@ class Forest:
         return float(walk(self.nodes, self.roots, np.array(features, np.float32)))
 
 
-def grown_beside(grow: Callable[[], list[Forest | None]]) -> Future[list[Forest | None]]:
-    """Train forests on a thread, so that the scheduler can go on answering messages."""
+def grown_beside(grow: Callable[[], Forest]) -> Future[Forest]:
+    """Train a forest on a thread, so that the scheduler can go on answering messages."""
     with_thread = ThreadPoolExecutor(1, "forest")
-    forests = with_thread.submit(grow)
+    forest = with_thread.submit(grow)
     with_thread.shutdown(wait=False)  # the thread ends with its work
-    return forests
+    return forest
 
 
 def load_forest_code() -> None:

@@ -14,10 +14,9 @@ import numpy as np
 
 from batfill.knowledge import SubmittedJob
 from batfill.knowledge.choice import make
-from batfill.knowledge.classifier import Budget, Classifier
+from batfill.knowledge.classifier import Classifier
 from batfill.knowledge.events import EventQueue
 from batfill.metrics import width_class
-from batfill.options import Geometric
 from batfill.replays import EngineReplay
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ class LearnedSchedule:
     schedule: Schedule
     small: NDArray[np.bool_]
     probability: NDArray[np.float64]  # nan if there was none
-    divider_s: NDArray[np.float64]  # the last level's, in force at the submission; inf if there was none
+    divider_s: NDArray[np.float64]  # in force at the submission; inf if there was none
 
 
 class LearningReplay:
@@ -57,15 +56,14 @@ class LearningReplay:
         """Set up the replay.
 
         Args:
-            run: a replay at its beginning, made with `learns`, the predictor's `outlived` and its number of levels.
+            run: a replay at its beginning, made with `learns`, the predictor's `outlived`.
             knowledge: the predictor; do not use it again.
-            kill: kill small jobs at their level's divider and requeue them in the next level, at last as large.
-            bound: expect a job that will be killed at a divider to end there at the latest.
+            kill: kill small jobs at the divider and requeue them as large.
+            bound: expect a job that will be killed at the divider to end there at the latest.
             killable: whether each job may be killed, shape (n_jobs,); by default all.
             widest_try: wider jobs count as large, whatever the predictor says of them; None for no limit.
         """
         assert kill or not bound
-        assert len(run.queue.divider_s) == len(knowledge.dividers_s)
         assert run.queue.outlived or not knowledge.outlived
         self.run, self.knowledge, self.kill, self.bound = run, knowledge, kill, bound
         table, n_jobs = run.table, len(run.table)
@@ -81,7 +79,6 @@ class LearningReplay:
         self.seen_starts = self.seen_kills = 0
         self.begun_s: dict[int, float] = {}  # by row: the last start noted
         self.undecided: list[tuple[float, int, float]] = []  # heap of (date, row, start): tries that may be spared then
-        self.dividers_s: tuple[float, ...] = ()  # last passed to the replay
         self.small = np.zeros(n_jobs, bool)
         self.probability = np.full(n_jobs, np.nan)
         self.divider_s = np.full(n_jobs, np.inf)
@@ -109,14 +106,13 @@ class LearningReplay:
         self.watch_starts()
         self.watch_spared()
         self.events.catch_up(now_s)
-        if self.kill and self.dividers_s != self.knowledge.dividers_s:
-            self.dividers_s = self.knowledge.dividers_s
-            self.run.change_dividers(self.dividers_s, bound=self.bound)
+        if self.kill:
+            self.run.change_divider(self.knowledge.divider_s, bound=self.bound)
 
     def watch_kills(self) -> None:
         """Report the tries killed since the last call."""
         kills = self.run.kills
-        for row, _, start_s, ran_s in kills[self.seen_kills :].tolist():
+        for row, start_s, ran_s in kills[self.seen_kills :].tolist():
             self.note_start(row, start_s)
             self.events.add_end(self.jobs[row], start_s + ran_s, ran_s, killed=True)
         self.seen_kills = len(kills)
@@ -139,10 +135,9 @@ class LearningReplay:
         """Report the tries that have gone on at their dividers, with their ends."""
         queue = self.run.queue
         while self.undecided and self.undecided[0][0] <= self.run.now_s:
-            date_s, row, start_s = heappop(self.undecided)
+            _, row, start_s = heappop(self.undecided)
             if queue.jobs["start_s"][row] == start_s:  # otherwise it was killed
                 ran_s = self.duration_s[row]
-                self.events.add_spared(self.jobs[row], date_s)
                 self.events.add_end(self.jobs[row], start_s + ran_s, ran_s, killed=False)
 
     def note_start(self, row: int, start_s: float) -> None:
@@ -159,15 +154,14 @@ class LearningReplay:
                 continue
             verdict = self.knowledge.judge(job)
             self.small[row], self.probability[row] = verdict.small, verdict.probability
-            self.divider_s[row] = self.knowledge.dividers_s[-1]
+            self.divider_s[row] = self.knowledge.divider_s
             self.apply(job, verdict)
 
     def apply(self, job: SubmittedJob, verdict: Judgement) -> None:
-        """Set the job's estimate and level in the replay."""
+        """Set the job's estimate and class in the replay."""
         small = verdict.small and job.procs <= self.widest_try
-        level = verdict.level if small else self.run.queue.large
         killable = self.kill and job.killable
-        self.run.classify(job.row, level, killable=killable, estimate_s=verdict.estimate_s, order_s=verdict.order_s)
+        self.run.classify(job.row, small, killable=killable, estimate_s=verdict.estimate_s, order_s=verdict.order_s)
 
 
 def instants(submit_s: NDArray[np.float64]) -> Iterator[tuple[int, int]]:
@@ -261,22 +255,6 @@ def confusion(learned: LearnedSchedule) -> Confusion:
     return Confusion.of(learned.small[judged], small[judged], learned.probability[judged])
 
 
-def kills_by_level(schedule: Schedule) -> list[dict[str, float]]:
-    """Kills, wasted processor-seconds and mean divider of each level that has kills."""
-    kills = schedule.kills
-    wasted_s = kills["ran_s"] * schedule.jobs.procs[kills["row"]]
-    of_level = [(int(level), kills["level"] == level) for level in np.unique(kills["level"])]
-    return [
-        {
-            "level": level,
-            "kills": int(here.sum()),
-            "wasted_proc_s": float(wasted_s[here].sum()),
-            "mean_divider_s": float(kills["ran_s"][here].mean()),
-        }
-        for level, here in of_level
-    ]
-
-
 def kills_by_width(schedule: Schedule) -> list[dict[str, float]]:
     """Kills and wasted processor-seconds of jobs of up to 1, 2, 4, ... processors."""
     return kills_by(schedule, width_class(schedule.jobs.procs), "procs_up_to", lambda width: 1 << width)
@@ -312,59 +290,24 @@ def kills_by(schedule: Schedule, group: NDArray[np.int64], name: str, label: Any
     ]
 
 
-def over_limits(schedule: Schedule, budget: Budget) -> dict[str, dict[str, float]]:
-    """By how much each limit was exceeded at worst, and could have been exceeded; by the option's name.
-
-    `over` is the largest value, over all instants, of what was lost less the limit's share of the whole, at least 0;
-    `at_most` is the budget's margin, which `over` keeps to unless dividers move while jobs wait. Both are in kills for
-    max-kill-share, and in processor-seconds for max-waste.
-    """
-    ran, kills, procs = ~schedule.rejected, schedule.kills, schedule.jobs.procs
-    dates_s = np.concatenate([schedule.end_s[ran], kills["start_s"] + kills["ran_s"]])
-    used = np.concatenate([(schedule.runtime_s * procs)[ran], kills["ran_s"] * procs[kills["row"]]])
-    is_kill = np.arange(len(used)) >= ran.sum()
-    _, where = np.unique(dates_s, return_inverse=True)
-
-    def worst(lost: NDArray[np.float64], whole: NDArray[np.float64], most: float) -> float:
-        lost_by, whole_by = (np.cumsum(np.bincount(where, weights=part)) for part in (lost, whole))
-        return float((lost_by - most * whole_by).max(initial=0.0))
-
-    found = {}
-    if budget.max_waste < math.inf:
-        over = worst(np.where(is_kill, used, 0.0), used, budget.max_waste)
-        found["max-waste"] = {"over": over, "at_most": budget.margin_proc_s}
-    if budget.max_kill_share < math.inf:
-        over = worst(is_kill.astype(float), (~is_kill).astype(float), budget.max_kill_share)
-        found["max-kill-share"] = {"over": over, "at_most": budget.margin_kills}
-    return found
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class LearningReport:
     """What the predictor learned during a replay, for reports."""
 
     knowledge: Knowledge
     learned: LearnedSchedule
-    levels: tuple[float, ...] | Geometric  # the dividers' shares of the run times, or fixed ones
-
-    @property
-    def fixed(self) -> bool:
-        """Whether the dividers are fixed."""
-        return isinstance(self.levels, Geometric)
 
     def as_dict(self) -> dict[str, Any]:
         """The predictor under `learned`, and the kills under `kills_by_...`."""
         learned: dict[str, Any] = {"knowledge": self.knowledge.name}
         if isinstance(self.knowledge, Classifier):
-            learned |= asdict(self.knowledge.settings)
-            learned |= {"divider_rule": None} if self.fixed else {}
-            learned |= {"trained": self.knowledge.trained, "cut_at_end": self.knowledge.cut}
-            if self.knowledge.budget.limited:
-                learned["over_limits"] = over_limits(self.learned.schedule, self.knowledge.budget)
+            settings = self.knowledge.settings
+            learned |= {
+                name: getattr(settings, name) for name in ("regime", "divider_rule", "cut", "seed", "train_lag_s")
+            }
+            learned |= {"trained": self.knowledge.trained}
         if self.knowledge.classifies:
-            dividers_s = self.knowledge.dividers_s
-            learned |= {"levels": str(self.levels) if self.fixed else self.levels, "divider_at_end_s": dividers_s[-1]}
-            learned |= {"dividers_at_end_s": [None if s == math.inf else s for s in dividers_s]}
+            learned |= {"divider_at_end_s": self.knowledge.divider_s}
             learned |= confusion(self.learned).as_dict()
         learned = {name: None if value in (math.inf, -math.inf) else value for name, value in learned.items()}
         schedule = self.learned.schedule
@@ -372,7 +315,6 @@ class LearningReport:
             return {"learned": learned}
         return {
             "learned": learned,
-            "kills_by_level": kills_by_level(schedule),
             "kills_by_width": kills_by_width(schedule),
             "kills_by_user": kills_by_user(schedule),
         }
@@ -382,9 +324,8 @@ class LearningReport:
         text = self.knowledge.name
         if isinstance(self.knowledge, Classifier):
             settings = self.knowledge.settings
-            dividers = str(self.levels) if self.fixed else f"divider rule {settings.divider_rule}"
             text += (
-                f" ({dividers}, cut {self.knowledge.cut:g}, seed {settings.seed}, "
+                f" (divider rule {settings.divider_rule}, cut {settings.cut:g}, seed {settings.seed}, "
                 f"trained {self.knowledge.trained} times)"
             )
         if self.knowledge.classifies:
@@ -392,8 +333,7 @@ class LearningReport:
             shown = [f"{name} {rate:.1%}" for name, rate in found.rates().items() if rate is not None]
             scores = {"AUC": found.auc, "Brier score": found.brier}
             shown += [f"{name} {score:.3f}" for name, score in scores.items() if score is not None]
-            dividers = ", ".join(f"{divider_s:g}" for divider_s in self.knowledge.dividers_s)
-            text += f", divider{'s' * (len(self.levels) > 1)} {dividers} s: {', '.join(shown)}"
+            text += f", divider {self.knowledge.divider_s:g} s: {', '.join(shown)}"
         return text
 
 
@@ -401,27 +341,26 @@ def replay_learning(
     jobs: JobTable, size: int, options: Options, clock: Clock | None, advance: Callable[[int], None]
 ) -> tuple[Schedule, LearningReport]:
     """Replay the workload with the predictor of the options; `advance` gets the number of jobs judged."""
-    learning = options.learning
-    knowledge = make(learning, jobs, clock)
+    knowledge = make(options, jobs, clock)
     run = EngineReplay(
         jobs,
         size,
         options.policy,
         backfill=options.backfill,
         threshold_s=options.threshold_s,
-        divider_s=knowledge.dividers_s,
+        divider_s=knowledge.divider_s,
         learns=True,
         outlived=knowledge.outlived,
         tries_first=options.tries_first,
-        kill_if=options.kill_rule,
+        spares=options.spares,
     )
     replay = LearningReplay(
         run,
         knowledge,
-        kill=learning.kill,
-        bound=learning.bound,
+        kill=options.kills,
+        bound=options.bound,
         killable=jobs.killable,
         widest_try=options.widest_try(size),
     )
     learned = replay.finish(advance)
-    return learned.schedule, LearningReport(knowledge, learned, learning.settings.levels)
+    return learned.schedule, LearningReport(knowledge, learned)

@@ -1,4 +1,4 @@
-"""Dividers: quantiles of a growing sample, or fixed."""
+"""The divider: fixed, or the median of a growing sample or a part of it."""
 
 from __future__ import annotations
 
@@ -6,77 +6,45 @@ import math
 from heapq import heappop, heappush, heappushpop
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from batfill.options import Geometric
-
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from batfill.options import Divider
 
 
-class RollingQuantile:
-    """One quantile of a stream of values: O(1) to read, O(log n) to update.
+class RollingMedian:
+    """The median of a stream of values: O(1) to read, O(log n) to update. Of integers it is whole or a half."""
 
-    It is the smallest value that at least this share of all values do not exceed; if the share falls between two
-    values, their mean. At a share of one half it is the median. Of integers it is an integer or half of one.
-    """
-
-    def __init__(self, share: float) -> None:
-        """`share`: between 0 and 1."""
-        self.share = share
+    def __init__(self) -> None:
         self.below: list[float] = []  # negated: a heap whose first is the largest of the lower values
         self.above: list[float] = []
 
     def add(self, value: float) -> None:
         """Add a value."""
         heappush(self.above, -heappushpop(self.below, -value))
-        while len(self.below) < self.share * (len(self.below) + len(self.above)):
+        if len(self.below) < len(self.above):
             heappush(self.below, -heappop(self.above))
 
     @property
     def value(self) -> float:
-        """The quantile; inf if there are no values."""
+        """The median; inf if there are no values."""
         if not self.below:
             return math.inf
-        if len(self.below) > self.share * (len(self.below) + len(self.above)):
+        if len(self.below) > len(self.above):
             return -self.below[0]
         return (self.above[0] - self.below[0]) / 2
 
 
-class RollingQuantiles:
-    """Several quantiles of the same stream."""
+class Divided:
+    """The divider in force, as run times become known."""
 
-    def __init__(self, shares: Sequence[float]) -> None:
-        """`shares`: between 0 and 1, ascending."""
-        self.quantiles = [RollingQuantile(share) for share in shares]
+    def __init__(self, divider: Divider) -> None:
+        self.divider, self.median = divider, RollingMedian()
 
     def add(self, value: float) -> None:
-        """Add a value."""
-        for quantile in self.quantiles:
-            quantile.add(value)
+        """Add a run time."""
+        self.median.add(value)
 
     @property
-    def values(self) -> tuple[float, ...]:
-        """The quantiles; inf if there are no values."""
-        return tuple(quantile.value for quantile in self.quantiles)
-
-
-class FixedDividers:
-    """Dividers that no run time changes."""
-
-    def __init__(self, values: tuple[float, ...]) -> None:
-        """`values`: ascending."""
-        self.values = values
-
-    def add(self, value: float) -> None:
-        """Nothing changes."""
-
-
-def dividers_of(levels: Sequence[float] | Geometric, seed: int = 0) -> RollingQuantiles | FixedDividers:
-    """The dividers of the option `levels`; the seed has an effect on random ones."""
-    return FixedDividers(levels.dividers_s(seed)) if isinstance(levels, Geometric) else RollingQuantiles(levels)
-
-
-def quantiles(values: Sequence[float], shares: Sequence[float]) -> tuple[float, ...]:
-    """The quantiles of these values, at least one, by the same rule."""
-    return tuple(np.quantile(values, shares, method="averaged_inverted_cdf").tolist())
+    def value(self) -> float:
+        """The divider; inf if it is learned and there are no values."""
+        fixed_s = self.divider.fixed_s
+        return fixed_s if fixed_s < math.inf else self.divider.of_median(self.median.value)

@@ -21,7 +21,7 @@ from batfill.knowledge.classifier import Classifier
 from batfill.knowledge.events import EventQueue
 from batfill.knowledge.features import CATEGORIES, FEATURE_NAMES, NO_CLOCK
 from batfill.knowledge.learning import Confusion
-from batfill.options import OPTIONS, Learning, as_line, of_arguments
+from batfill.options import Options, as_line, of_arguments
 from batfill.progress import patient_progress
 from batfill.tables import data_frame, text_html
 from batfill.version import __version__
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from batfill.jobs import Workload
-    from batfill.options import DividerRule, Regime, Settings
     from batfill.processes import Bar
 
 CORRELATION_LAGS = 20
+CLASSIFYING = ("small", "divider", "cut", "regime", "divider-rule", "train-lag", "seed")
 FEWEST = 50  # jobs a category needs before its autocorrelation is estimated
 
 
@@ -106,7 +106,7 @@ class ClassifiedLog:
     """A classifier's judgements on a log; columns of shape (n_jobs,)."""
 
     jobs: LoggedJobs
-    settings: Settings
+    settings: Options
     small: NDArray[np.bool_]  # as judged
     probability: NDArray[np.float64]  # nan before the first training
     divider_s: NDArray[np.float64]  # in force at the submission; inf if there was none
@@ -206,7 +206,7 @@ class ClassifiedLog:
             "not_judged": int((~self.judged).sum()),
             "weeks": len(np.unique(self.week[self.judged])),
             "trained": len(self.importances),
-            "options": {"knowledge": "classifier", **self.settings.as_dict()},
+            "options": {name: v for name, v in self.settings.as_dict().items() if name in CLASSIFYING},
             "divider_at_end_s": float(self.divider_s[-1]) if np.isfinite(self.divider_s[-1]) else None,
             "without_wait": self.jobs.without_wait,
             "warnings": list(self.jobs.warnings),
@@ -220,10 +220,8 @@ class ClassifiedLog:
 def classify(
     log: Workload | str | Path,
     *,
-    regime: Regime = "fresh",
-    divider_rule: DividerRule = "known",
+    regime: Literal["decoupled", "fresh"] = "fresh",
     cut: float = 0.5,
-    train: Literal["week", "drift"] = "week",
     train_lag_s: float = 0,
     seed: int = 0,
     bar: Bar | None = None,
@@ -233,9 +231,7 @@ def classify(
     Args:
         log: a workload or a file, as for `read_workload`.
         regime: how recent the classifier's information is; see the options' table.
-        divider_rule: the median of all known run times, or of the last week's.
         cut: the probability from which a job counts as small.
-        train: every week, or when the error rate grows.
         train_lag_s: from a week's end until the forest trained on it is used.
         seed: of the forests.
         bar: makes progress bars; by default one appears after two seconds.
@@ -249,18 +245,15 @@ def classify(
         >>> sorted(set(done.to_pandas()["class"]))
         ['large', 'small']
     """
-    options = {"regime": regime, "divider_rule": divider_rule, "cut": cut, "train": train, "train_lag_s": train_lag_s}
-    given = of_arguments({"knowledge": "classifier", **options, "seed": seed})
-    learning = Learning.of({name: value for name, value in given.items() if value != OPTIONS[name].default})
-    learning.require_libraries()
+    options = {"regime": regime, "cut": cut, "train_lag_s": train_lag_s}
+    settings = Options.of(of_arguments({"small": "forest", **options, "seed": seed}))
+    settings.require_libraries()
     jobs = read_jobs(log)
     with (bar or patient_progress)("jobs judged", len(jobs)) as advance:
-        return classify_log(jobs, learning.settings, advance)
+        return classify_log(jobs, settings, advance)
 
 
-def classify_log(
-    jobs: LoggedJobs, settings: Settings, advance: Callable[[int], None] = lambda _: None
-) -> ClassifiedLog:
+def classify_log(jobs: LoggedJobs, settings: Options, advance: Callable[[int], None] = lambda _: None) -> ClassifiedLog:
     """Classify every job of the log at its submission; `advance` gets the number of jobs judged."""
     began = time.perf_counter()
     classifier = Classifier(settings, jobs.clock)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
 
     from batfill.knowledge.study import ClassifiedLog
     from batfill.tuning.frontier import Point
-
-MARKERS = "osD^v"  # by levels
 
 
 def write_study(done: ClassifiedLog, folder: Path) -> list[Path]:
@@ -103,8 +100,8 @@ def study_title(done: ClassifiedLog, what: str) -> str:
     """A figure's title: content, log, and settings."""
     chosen = done.settings
     return (
-        f"{done.jobs.name}, {len(done.jobs):,} jobs: {what}; regime {chosen.regime}, divider rule "
-        f"{chosen.divider_rule}, cut {chosen.cut:g}, seed {chosen.seed}; batfill {__version__}"
+        f"{done.jobs.name}, {len(done.jobs):,} jobs: {what}; regime {chosen.regime}, "
+        f"divider rule {chosen.divider_rule}, cut {chosen.cut:g}, seed {chosen.seed}; batfill {__version__}"
     )
 
 
@@ -186,27 +183,25 @@ def frontier_figure(points: list[Point], made: dict[str, Any]) -> Figure:
     for policy, of_line in zip(policies, styles(len(policies), range(DISTINCT)), strict=True):
         of_policy = [point for point in points if point.policy == policy]
         for point in of_policy:
-            if point.knowledge != "classifier":
-                perfect = point.knowledge == PERFECT["knowledge"]
+            if point.small in ("none", "perfect"):
+                perfect = point.small == PERFECT["small"]
                 axes.axhline(
                     point.mean_bsld,
                     color=of_line.light,
                     linestyle=":" if perfect else "-.",
                     linewidth=1,
-                    label=f"{policy}, perfect classes ({point.levels})" if perfect else f"{policy}, nothing killed",
+                    label=f"{policy}, perfect classes" if perfect else f"{policy}, nothing killed",
                 )
-        learned = [point for point in of_policy if point.knowledge == "classifier"]
-        several = list(dict.fromkeys(point.levels for point in learned))
-        for levels, share in product(several, sorted({point.protected for point in learned})):
-            line = sorted((p for p in learned if (p.levels, p.protected) == (levels, share)), key=lambda p: p.waste)
-            label = policy if len(several) == 1 else f"{policy} {levels}"
+        learned = [point for point in of_policy if point.small in ("all", "forest")]
+        for share in sorted({point.protected for point in learned}):
+            line = sorted((p for p in learned if p.protected == share), key=lambda p: p.waste)
             axes.plot(
                 [p.waste for p in line],
                 [p.mean_bsld for p in line],
-                marker=MARKERS[several.index(levels) % len(MARKERS)],
+                marker="o",
                 color=of_line.light,
                 alpha=1 - share / 2,
-                label=label if share == 0 else f"{label}, {share:.0%} protected",
+                label=policy if share == 0 else f"{policy}, {share:.0%} protected",
             )
             for point in line:
                 axes.annotate(f"{point.cut:g}", (point.waste, point.mean_bsld), fontsize=7)
@@ -232,13 +227,14 @@ def waits_figure(points: list[Point], made: dict[str, Any]) -> Figure:
     right.set(xlabel="mean wait of small jobs, hours", ylabel="mean wait of large jobs, hours")
     policies = list(dict.fromkeys(point.policy for point in points))
     kinds = {
-        "user": ("X", "nothing killed"),
-        "class-clairvoyant": ("*", "perfect classes"),
-        "classifier": ("o", "cuts"),
+        "none": ("X", "nothing killed"),
+        "perfect": ("*", "perfect classes"),
+        "forest": ("o", "cuts"),
+        "all": ("o", "all"),
     }
     for policy, of_line in zip(policies, styles(len(policies), range(DISTINCT)), strict=True):
         for kind, (marker, words) in kinds.items():
-            here = [point for point in points if (point.policy, point.knowledge) == (policy, kind)]
+            here = [point for point in points if (point.policy, point.small) == (policy, kind)]
             drawn: dict[str, Any] = {
                 "marker": marker,
                 "color": of_line.light,
@@ -248,7 +244,7 @@ def waits_figure(points: list[Point], made: dict[str, Any]) -> Figure:
             left.plot([p.max_wait_s / HOUR_S for p in here], [p.mean_bsld for p in here], **drawn)
             both = [(p.small_mean_wait_s, p) for p in here if p.small_mean_wait_s is not None]
             right.plot([s / HOUR_S for s, _ in both], [p.large_mean_wait_s / HOUR_S for _, p in both], **drawn)
-            for small_s, point in both if kind == "classifier" else []:
+            for small_s, point in both if kind == "forest" else []:
                 left.annotate(f"{point.cut:g}", (point.max_wait_s / HOUR_S, point.mean_bsld), fontsize=7)
                 right.annotate(f"{point.cut:g}", (small_s / HOUR_S, point.large_mean_wait_s / HOUR_S), fontsize=7)
     front = sorted((point.max_wait_s / HOUR_S, point.mean_bsld) for point in points if point.front)

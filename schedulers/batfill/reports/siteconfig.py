@@ -17,7 +17,7 @@ import numpy as np
 
 from batfill.errors import BatfillError
 from batfill.jobs import HOUR_S
-from batfill.options import OPTIONS, PREDICTING, USER, Options, as_word, of_arguments
+from batfill.options import CLASS, EVERY, NO_SMALL, OPTIONS, REQUEST, Options, of_arguments
 from batfill.policy import require_order
 from batfill.tables import text_html
 from batfill.version import __version__
@@ -51,7 +51,7 @@ LOGS_CLOCK = "it counts the submission time from the first second of a log, whic
 NO_FORMULA = "only the keys of `batfill policies` are known as formulas, and its key is not among them"
 NO_CLASSES = (
     "it knows what a job requests, and not the class that a classifier gives it; to put those jobs first that request "
-    "little, give --divider 10min instead of --knowledge {knowledge}"
+    "little, give --small class --divider 10min instead of --small {small}"
 )
 NO_PREDICTIONS = "it knows what a job requests, and predicts no run time"
 
@@ -113,7 +113,7 @@ class SiteConfig:
     @property
     def title(self) -> str:
         """The title: policy, options, the system with its versions, and the version of batfill."""
-        given = (f", {name} {as_word(value)}{OPTIONS[name].unit}" for name, value in self.options.items())
+        given = (f", {name} {OPTIONS[name].with_unit(value)}" for name, value in self.options.items())
         options = "".join(given)
         return f"{self.policy}{options}, for {self.written_for}; written by batfill {self.batfill}"
 
@@ -599,12 +599,11 @@ def site_config(
 
 def draft_of(at: System, options: Options) -> Draft:
     """The system's configuration of these options, or the reason why there is none."""
-    knowledge, policy = options.learning.knowledge, options.policy
-    if knowledge in PREDICTING:
+    small, policy = options.small, options.policy
+    if options.predict != REQUEST:
         return Draft.refused(NO_PREDICTIONS)
-    if knowledge != USER:
-        all_small = knowledge == "classifier" and not options.learning.settings.learns
-        return Draft.refused(at.no_tries if all_small else NO_CLASSES.format(knowledge=knowledge))
+    if small not in (NO_SMALL, CLASS):
+        return Draft.refused(at.no_tries if small == EVERY else NO_CLASSES.format(small=small))
     key = key_text(policy)
     if key is None:
         return Draft.refused(LOGS_CLOCK if reads_clock(policy) else NO_FORMULA)

@@ -15,8 +15,8 @@ from batfill.experiment import simulate
 from batfill.jobs import HOUR_S
 from batfill.metrics import TAU_S, class_figures
 from batfill.options import (
-    OF_TRIES,
     OPTIONS,
+    SHARED_BY_TRIES,
     Options,
     arguments_of,
     number_of,
@@ -50,8 +50,8 @@ if TYPE_CHECKING:
 THRESHOLDS_S = tuple(float(HOUR_S) * hours for hours in (6, 12, 24, 48, 96))
 MAX_WAIT_GROWTH = 0.1  # allowed growth of the longest wait over fcfs's, as a share of it
 MIN_GAIN = 0.05  # smallest relative reduction of the mean bounded slowdown that counts as a gain
-SHARED = ("backfill", *OF_TRIES)  # options that the choices share, if they take them
-USUAL = {name: True if name == "bound" else OPTIONS[name].default for name in SHARED}
+SHARED = ("backfill", *SHARED_BY_TRIES)  # options that the choices share, if they take them
+USUAL = {name: OPTIONS[name].default for name in SHARED}
 FEWEST_JOBS = 20  # of a user counted among possible losers, and of a group
 TODAY, ORDER, THRESHOLD, CLASSES, KILLS = range(5)  # effort a choice requires of a site, least first
 
@@ -276,8 +276,8 @@ def what_if(
         advance: called with the share of a choice replayed since the last call; they sum to 1 for each. None
             shows a progress bar after two seconds.
         **options: tau_s, seed, procs, overrun, unrequested: see `Measured`. And options of the scheduler that the
-            choices share, named as in `replay`: `backfill` of all; `overdue_before` of first tries with a threshold;
-            `bound` (here True by default) of those that kill.
+            choices share, named as in `replay`: `backfill` of all; `overdue_before`, `divider`, `small_width`, `kill`
+            and `bound` of those with small jobs first.
 
     Raises:
         BatfillError: an option is unusable, or no job of the log fits the machine.
@@ -290,7 +290,7 @@ def what_if(
     number_of("max-wait-growth", max_wait_growth, 0, math.inf, "a share >= 0, as 10% or 0.1")
     probability_of("min-gain", min_gain)
     shared = shared_of(options, SHARED)
-    tried = choices(thresholds_s, small_first, how.seed, {"bound": True, **shared})
+    tried = choices(thresholds_s, small_first, how.seed, shared)
     for name in shared:
         if not takes(tried, name) and OPTIONS[name].check(name, shared[name]) != usual(OPTIONS[name]):
             missing = "a threshold" if small_first else "small jobs first"
@@ -383,8 +383,8 @@ def choices(
     middle the longer one. `shared` are options of SHARED, for the choices that can take them.
     """
     saf = {"policy": "saf"}
-    known = {"policy": "fcfs", "knowledge": "classifier", "seed": seed}
-    tries = {**known, "kill": True, "cut": 0}
+    known = {"policy": "fcfs", "small": "forest", "seed": seed}
+    tries = {"policy": "fcfs", "small": "all"}
     thresholds = sorted(set(thresholds_s))
     found = [
         Choice("fcfs", {"policy": "fcfs"}, TODAY),
@@ -397,8 +397,8 @@ def choices(
     ]
     if small_first:
         found += [
-            Choice("small first, no kill", known, CLASSES),
-            Choice("small first, kill", {**known, "kill": True}, KILLS),
+            Choice("small first, no kill", {**known, "kill": "never"}, CLASSES),
+            Choice("small first, kill", known, KILLS),
             Choice("first tries", tries, KILLS),
         ]
         found += [
@@ -411,8 +411,7 @@ def choices(
 
 def taken(shared: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
     """The shared options that a choice with these options can take."""
-    small_jobs = "knowledge" in options
-    return those_that_apply({k: value for k, value in shared.items() if small_jobs or k not in OF_TRIES}, options)
+    return those_that_apply({name: value for name, value in shared.items() if name not in options}, options)
 
 
 def takes(tried: Sequence[Choice], name: str) -> bool:

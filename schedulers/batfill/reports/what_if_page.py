@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from batfill.jobs import DAY_S, HOUR_S
 from batfill.metrics import TAU_S
-from batfill.options import OPTIONS, arguments_of, as_word
+from batfill.options import OPTIONS, arguments_of
 from batfill.reports.charts import sample, styles_of
 from batfill.reports.sections import comparison_section
 from batfill.reports.siteconfig import APPROXIMATE, EXPRESSIBLE, IMPOSSIBLE, SYSTEMS, site_config
@@ -115,7 +115,7 @@ def export_text(answer: WhatIf) -> str:
     found = {name: site_config(name, **arguments_of(advice.options)) for name in SYSTEMS}
     able = [system] if system else [name for name, one in found.items() if one.verdict == EXPRESSIBLE]
     if not able:
-        divider = f"--divider {answer.outcomes[0].waits['class_divider_s']:.12g}"
+        divider = f"--small class --divider {answer.outcomes[0].waits['class_divider_s']:.12g}"
         return (
             "No batch system can be configured for this; `batfill schedule` runs it under Batsim. Nearest to it, "
             f"`batfill export-config SYSTEM {divider} --approximate` puts those jobs first that request little."
@@ -379,7 +379,7 @@ def options_in_force(answer: WhatIf) -> list[tuple[str, str, bool]]:
     return [
         ("thresholds", ", ".join(map(threshold_text, thresholds)) or "none", tuple(thresholds) == THRESHOLDS_S),
         *(
-            (name, as_word(value), value in (None, usual))
+            (name, OPTIONS[name].with_unit(value), value in (None, usual))
             for name, usual in USUAL.items()
             for value in (settings[OPTIONS[name].argument],)
         ),

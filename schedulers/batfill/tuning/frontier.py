@@ -1,4 +1,4 @@
-"""What kills buy and who pays: slowdown, wasted work and waits, over levels, cuts, and shares of protected jobs."""
+"""What kills buy and who pays: slowdown, wasted work and waits, over cuts, and shares of protected jobs."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ from batfill.jobs import HOUR_S
 from batfill.knowledge.learning import confusion, replay_learning
 from batfill.metrics import TAU_S, class_figures, long_waits, on_front, who_pays
 from batfill.options import (
-    OF_BASE,
-    OF_FOREST,
-    OF_TRIES,
+    SHARED_BY_ALL,
+    SHARED_BY_TRIES,
     Options,
     as_line,
     number_or_text,
@@ -43,9 +42,9 @@ if TYPE_CHECKING:
 
     from batfill.jobs import Workload
 
-NO_KNOWLEDGE = {"knowledge": "user"}
-PERFECT = {"knowledge": "class-clairvoyant", "kill": True}
-SHARED = (*OF_BASE, *OF_TRIES, *OF_FOREST)
+NO_KNOWLEDGE = {"small": "none"}
+PERFECT = {"small": "perfect"}
+SHARED = (*SHARED_BY_ALL, *SHARED_BY_TRIES, "seed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +52,7 @@ class Point:
     """One replay of the grid."""
 
     policy: str
-    knowledge: str  # user, class-clairvoyant, or classifier
-    levels: str | None  # the dividers' shares of the run times
+    small: str  # none, perfect, all (cut 0), or forest
     cut: float | None
     protected: float  # share of the jobs, drawn by the seed, that must not be killed
     kills: int
@@ -85,9 +83,9 @@ class Point:
 
     def as_line(self) -> str:
         """The replay, and its mean bounded slowdown."""
-        details = {"levels": self.levels, "cut": self.cut, "protected": self.protected or None}
+        details = {"cut": self.cut, "protected": self.protected or None}
         text = "".join(f" {name} {value}" for name, value in details.items() if value is not None)
-        return f"{self.policy} {self.knowledge}{text}: mean bsld {self.mean_bsld:,.3f}"
+        return f"{self.policy} {self.small}{text}: mean bsld {self.mean_bsld:,.3f}"
 
     def whole(self) -> dict[str, Any]:
         """The columns, and the waits by class, width and user: for JSON."""
@@ -110,7 +108,7 @@ class Trial(NamedTuple):
     @property
     def knowledge(self) -> str:
         """The kind of replay; replays of one kind cost about the same."""
-        return str(self.chosen["knowledge"])
+        return str(self.chosen["small"])
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -124,24 +122,24 @@ class Frontier:
         """A table to read."""
         made = self.provenance
         lines = [
-            f"{'policy':8}{'knowledge':19}{'levels':>15}{'cut':>5}{'protected':>11}{'kills':>9}{'of jobs':>9}"
-            f"{'waste':>8}{'mean bsld':>11}{'gain':>8}{'longest':>9}{'small':>8}{'large':>8}{'99.9 %':>8}{'delayed':>9}"
+            f"{'policy':8}{'small':9}{'cut':>5}{'protected':>11}{'kills':>9}{'of jobs':>9}{'waste':>8}"
+            f"{'mean bsld':>11}{'gain':>8}{'longest':>9}{'small':>8}{'large':>8}{'99.9 %':>8}{'delayed':>9}"
         ]
         for p in self.points:
             cut = "-" if p.cut is None else f"{p.cut:g}"
             waits_s = (p.small_mean_wait_s, p.large_mean_wait_s, p.large_p999_wait_s)
             waits = "".join(f"{'-' if wait_s is None else format(wait_s / HOUR_S, '.1f'):>8}" for wait_s in waits_s)
             lines.append(
-                f"{p.policy:8}{p.knowledge:19}{p.levels or '-':>15}{cut:>5}{p.protected:>11.0%}{p.kills:>9,}"
+                f"{p.policy:8}{p.small:9}{cut:>5}{p.protected:>11.0%}{p.kills:>9,}"
                 f"{p.kill_share:>9.1%}{p.waste:>8.2%}"
                 f"{p.mean_bsld:>11.3f}{p.gain:>8.1%}{p.max_wait_s / HOUR_S:>9.1f}{waits}{p.large_delayed:>9.1%}"
             )
-        options = as_line({name: made["options"][name] for name in (*OF_BASE, *OF_TRIES)})
+        options = as_line({name: made["options"][name] for name in (*SHARED_BY_ALL, *SHARED_BY_TRIES)})
         lines += [
             f"{made['workload']} on {made['procs']:,} processors, tau {made['tau_s']:g} s, {options}",
             "waits in hours: the longest; the mean of small jobs, "
             f"which ran for less than {made['class_divider_s']:g} s, the median; of large",
-            "ones the mean, the 99.9 % quantile, and the share that waits over an hour longer than under `user`",
+            "ones the mean, the 99.9 % quantile, and the share that waits over an hour longer than with small none",
         ]
         return "\n".join(lines)
 
@@ -167,43 +165,40 @@ def frontier(
     policies: Sequence[str] = ("fcfs", "spf"),
     cuts: Sequence[float] = (0, 0.1, 0.2, 0.35, 0.5, 0.75),
     protected: Sequence[float] = (0.0,),
-    levels: Sequence[str] = ("0.5",),
     tau_s: float = TAU_S,
     workers: int = 1,
     report: Callable[[str], None] | None = None,
     **options: Any,
 ) -> Frontier:
-    """Replay every combination of policy, levels, cut and protected share, plus no knowledge and perfect knowledge.
+    """Replay every combination of policy, cut and protected share, plus no small jobs and perfect knowledge.
 
-    The first point of each policy, without knowledge, is its base: nothing is killed, and no job goes first for being
-    small.
+    The first point of each policy, without small jobs, is its base.
 
     Args:
         log: a workload or a file, as for `read_workload`.
         policies: names of queue orders.
         cuts: probabilities from which a job counts as small.
         protected: shares of the jobs that must not be killed.
-        levels: values of the option `levels` to try.
         tau_s: the bound of the bounded slowdown.
         workers: processes for the replays; the points do not depend on it. With 1 they run in this process; a script
             that uses more must call this below `if __name__ == "__main__":`.
         report: called with a line after each replay; None shows a progress bar after two seconds.
         **options: procs, overrun, unrequested: see `Reading`. And options of the scheduler that the replays share,
-            named as in `replay`: `backfill` and `threshold_s` of all; `overdue_before` and `bound` (here True by
-            default) of those with small jobs first; `regime`, `divider_rule`, `train`, `train_lag_s` and `seed` of
-            those with a classifier. The seed also draws the protected jobs.
+            named as in `replay`: `backfill` and `threshold_s` of all; `overdue_before`, `divider`, `small_width`,
+            `kill` and `bound` of those with small jobs first; `seed` of those with a forest. The seed also draws the
+            protected jobs.
 
     Raises:
         BatfillError: the log or an option cannot be used; scikit-learn is not installed.
     """
     workload, _, size = Reading.taken_from(options).jobs(log)
-    further = {"bound": True, **shared_of(options, SHARED)}
+    further = shared_of(options, SHARED)
     trials = [
         Trial(workload, size, chosen, share, further.get("seed", 0), tau_of(tau_s))
-        for chosen, share in grid_of(policies, cuts, levels, protected, further)
+        for chosen, share in grid_of(policies, cuts, protected, further)
     ]
     for trial in trials:
-        Options.of(trial.chosen).learning.require_libraries()  # reject mistakes before anything runs
+        Options.of(trial.chosen).require_libraries()  # reject mistakes before anything runs
     remaining = Remaining(Counter(trial.knowledge for trial in trials), min(workers, len(trials)), known=False)
     began = time.perf_counter()
     found: dict[int, tuple[Point, NDArray[np.float64]]] = {}
@@ -221,7 +216,7 @@ def frontier(
                 left = "done" if len(found) == len(trials) else left
                 report(f"{len(found)} of {len(trials)}: {found[place][0].as_line()}; {elapsed} elapsed, {left}")
     points = compared(workload, size, *zip(*(found[place] for place in range(len(trials))), strict=True))
-    lists = {"policy": policies, "cuts": cuts, "protected": protected, "levels": levels}
+    lists = {"policy": policies, "cuts": cuts, "protected": protected}
     return Frontier(points, provenance(workload, size, tau_s, further, points, **lists))
 
 
@@ -231,10 +226,10 @@ def compared(
     """The points with their columns of comparison; `waits_s` of the jobs that fit the machine, shape (n_fit,) each."""
     jobs = workload.jobs.select(workload.jobs.procs <= size)
     runtime_s = np.minimum(jobs.runtime_s, jobs.walltime_s)
-    able = np.array([point.knowledge != PERFECT["knowledge"] for point in points])
+    able = np.array([point.small != PERFECT["small"] for point in points])
     front = np.zeros(len(points), bool)
     front[able] = on_front(*np.array([(point.mean_bsld, point.max_wait_s) for point in points])[able].T)
-    bases = {point.policy: k for k, point in enumerate(points) if point.knowledge == NO_KNOWLEDGE["knowledge"]}
+    bases = {point.policy: k for k, point in enumerate(points) if point.small == NO_KNOWLEDGE["small"]}
     whole = []
     for point, wait_s, unbeaten in zip(points, waits_s, front.tolist(), strict=True):
         base = bases[point.policy]
@@ -247,21 +242,18 @@ def compared(
 def grid_of(
     policies: Sequence[str],
     cuts: Sequence[float],
-    levels: Sequence[str],
     protected: Sequence[float],
     further: dict[str, Any],
 ) -> Iterator[tuple[dict[str, Any], float]]:
     """(options, protected share) of every replay, in the order of the results; `further` are the options in SHARED."""
-    of_base, of_tries = (
-        {name: further[name] for name in names if name in further} for names in (OF_BASE, (*OF_BASE, *OF_TRIES))
-    )
+    of_all = {name: value for name, value in further.items() if name in SHARED_BY_ALL}
+    of_tries = {name: value for name, value in further.items() if name != "seed"}
     for policy in policies:
-        yield {"policy": policy, **NO_KNOWLEDGE, **of_base}, 0.0
-        for dividers in levels:
-            known = {"policy": policy, "levels": dividers}
-            yield {**known, **PERFECT, **of_tries}, 0.0
-            for cut, share in product(cuts, protected):
-                yield {**known, "knowledge": "classifier", "kill": True, "cut": cut, **further}, share
+        yield {"policy": policy, **NO_KNOWLEDGE, **of_all}, 0.0
+        yield {"policy": policy, **PERFECT, **of_tries}, 0.0
+        for cut, share in product(cuts, protected):
+            forest = {"small": "forest", "cut": cut, **further}
+            yield {"policy": policy, **(forest if cut > 0 else {"small": "all", **of_tries})}, share
 
 
 def answers(trials: Sequence[Trial], workers: int) -> Generator[tuple[int, Any]]:
@@ -282,14 +274,13 @@ def tried(trial: Trial) -> tuple[Point, NDArray[np.float64], float]:
     jobs = replace(workload.jobs, killable=killable)
     schedule, report = replay_learning(jobs, trial.size, options, workload.clock, lambda _: None)
     figures = schedule.summary(trial.tau_s)
-    quality = confusion(report.learned) if options.learning.kill else None
+    quality = confusion(report.learned) if options.kills else None
     wait_s = (schedule.start_s - jobs.submit_s)[~schedule.rejected]
     longest = long_waits(wait_s)
     point = Point(
         policy=trial.chosen["policy"],
-        knowledge=options.learning.knowledge,
-        levels=trial.chosen.get("levels"),
-        cut=trial.chosen.get("cut"),
+        small=options.small,
+        cut=0 if options.small == "all" else trial.chosen.get("cut"),
         protected=trial.protected,
         kills=figures.requeued,
         kill_share=figures.requeued / max(figures.jobs - figures.rejected, 1),
@@ -314,9 +305,8 @@ def provenance(
     **lists: Sequence[Any],
 ) -> dict[str, Any]:
     """Everything needed to repeat a frontier: every option, default or not; `lists` are the options that vary."""
-    options = Options.of({"knowledge": "classifier", "kill": True, **further})
-    stated = options.as_dict()
-    chosen = {name: stated[name] for name in SHARED}
+    options = Options.of({"small": "forest", **further})
+    chosen = options.as_dict()
     read = {"overrun": workload.overrun, "unrequested": workload.unrequested}
     return {
         "workload": workload.name,

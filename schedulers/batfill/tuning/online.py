@@ -15,7 +15,7 @@ import numpy as np
 
 from batfill.errors import BatfillError
 from batfill.jobs import JobTable
-from batfill.options import SELECTION, Options, finite, usual
+from batfill.options import SELECTION, Options, as_word, finite, selection_of
 from batfill.policy import PURE, Policy, names_in, policy_named, require_order
 from batfill.replays import EngineReplay, Schedule
 from batfill.tuning.bandits import Method, chooser, options_of
@@ -70,40 +70,34 @@ class Selection:
     budget_s: float  # wall-clock time for the replays of one period; inf for no limit
 
     @classmethod
-    def taken_from(cls, given: Mapping[str, Any]) -> tuple[Selection | None, dict[str, Any]]:
+    def taken_from(cls, given: Mapping[str, Any]) -> tuple[Selection, dict[str, Any]]:
         """The selection in a live scheduler's options, always with a budget, and the remaining options.
 
         Raises:
             BatfillError: as `of`, or a policy is given as well.
         """
-        mine = {name: given[name] for name in SELECTION if given.get(name) is not None}
-        plain = {name: value for name, value in given.items() if name not in SELECTION}
-        if "select" in mine and plain.get("policy") is not None:
+        plain = {name: value for name, value in given.items() if name != "select"}
+        if plain.get("policy") is not None:
             raise BatfillError("option policy: select chooses it; put it among the policies, or leave one of them out")
-        return cls.of({"budget": BUDGET_S, **mine} if "select" in mine else mine), plain
+        return cls.of({"budget": BUDGET_S, **selection_of("select", given["select"])}), plain
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> Selection | None:
-        """The selection in a mapping from NAMES to values, None meaning unset; None without `select`.
+    def of(cls, given: Mapping[str, Any]) -> Selection:
+        """The selection in a mapping of `select` and its settings, None meaning unset.
 
         Raises:
             BatfillError: a value is invalid, or an option needs a selection that is missing.
         """
-        chosen = {name: given[name] for name in SELECTION if given.get(name) is not None}
-        if "select" not in chosen:
-            for name, value in chosen.items():
-                if SELECTION[name].check(name, value) != usual(SELECTION[name]):
-                    raise BatfillError(f"option {name}: no policy is being selected; add select full, or leave it out")
-            return None
-        defaults = {name: option.default for name, option in SELECTION.items() if option.default is not None}
-        in_force = {name: SELECTION[name].check(name, value) for name, value in {**defaults, **chosen}.items()}
+        in_force = {name: row.default for name, row in SELECTION.items() if row.default is not None}
+        in_force |= {name: value for name, value in given.items() if value is not None}
+        in_force |= {name: row.check(name, in_force[name]) for name, row in SELECTION.items() if name in in_force}
         method: Any = in_force["select"]
         return cls(
             method=method,
-            policies=candidates_of(in_force["policies"]),
+            policies=candidates_of(in_force["policies"].replace("+", ",")),
             period_s=in_force["period"],
             noise=noise_under(method, in_force.get("noise")),
-            seed=in_force["select-seed"],
+            seed=in_force["seed"],
             chooser=options_of(method, {name: in_force[name] for name in CHOOSERS if name in in_force}),
             budget_s=in_force.get("budget", math.inf),
         )
@@ -117,15 +111,16 @@ class Selection:
 
     def as_dict(self) -> dict[str, Any]:
         """The selection, for result files."""
-        return {
-            "select": self.method,
-            "policies": [policy.name for policy in self.policies],
+        settings = {
+            "policies": "+".join(policy.name for policy in self.policies),
             "period": self.period_s,
-            "noise": self.noise,
+            "noise": None if self.noise == "none" else self.noise,
             **self.chooser,
             "budget": finite(self.budget_s),
-            "select-seed": self.seed,
+            "seed": self.seed,
         }
+        stated = ",".join(f"{name}={as_word(value)}" for name, value in settings.items() if value is not None)
+        return {"select": f"{self.method}:{stated}"}
 
 
 def noise_under(method: Method, given: Noise | None) -> Noise:
@@ -146,7 +141,6 @@ def selection_and_site(
         BatfillError: as `Selection.of`, or one of the other two is invalid.
     """
     selection = Selection.of(given)
-    assert selection is not None, "`select` is given"
     shared = Options.of({"backfill": backfill, "threshold": threshold})
     return selection, Site(size, shared.backfill, shared.threshold_s)
 
