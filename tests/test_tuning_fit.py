@@ -117,7 +117,7 @@ def test_the_published_shuffle_has_the_bias_of_swapping_each_place_with_any_plac
 
 def test_scores_do_not_depend_on_the_number_of_threads_but_on_the_seed():
     jobs = random_table(1, n_jobs=100, size=SIZE, span_s=400)
-    case = {"tuples": 6, "permutations": 50, "running": 4, "queued": 6}
+    case = {"tuples": 6, "permutations": 50, "sizes": (4, 6)}
     one = score_jobs(jobs, SIZE, seed=2, threads=1, **case)
     assert one.score.tolist() == score_jobs(jobs, SIZE, seed=2, threads=3, **case).score.tolist()
     assert one.score.tolist() != score_jobs(jobs, SIZE, seed=3, threads=1, **case).score.tolist()
