@@ -406,12 +406,12 @@ def choices(
             for seconds in thresholds[len(thresholds) // 2 :][:1]
         ]
 
-    return [choice._replace(options=choice.options | taken(shared or {}, choice.options)) for choice in found]
+    return [choice._replace(options=taken(shared or {}, choice.options) | choice.options) for choice in found]
 
 
 def taken(shared: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
     """The shared options that a choice with these options can take."""
-    return those_that_apply({name: value for name, value in shared.items() if name not in options}, options)
+    return those_that_apply(shared, options)
 
 
 def takes(tried: Sequence[Choice], name: str) -> bool:
