@@ -261,50 +261,6 @@ def test_options_hold_for_every_choice_that_can_take_them(log):
     ]
 
 
-<<<<<<< ours
-=======
-def test_an_option_that_changes_first_tries_changes_their_figures(few):
-    tries = ("what-if", few, "--threshold", "2h", "--json")
-    plain, large = (
-        json.loads(batfill(*tries, *more).out) for more in ((), ("--overdue-before", "large", "--kill", "always"))
-    )
-    assert (plain["kill"], plain["overdue_before"]) == ("needed", "all")
-    assert (large["kill"], large["overdue_before"]) == ("always", "large")
-    for k, name in enumerate(o["name"] for o in plain["outcomes"]):
-        changed = plain["outcomes"][k]["mean_bsld"] != large["outcomes"][k]["mean_bsld"]
-        assert changed == (name in ("small first, kill", "first tries", "first tries, threshold 2 h")), name
-    words = ("--small", "all", "--kill", "always", "--threshold", "2h", "--overdue-before", "large")
-    assert large["outcomes"][-1]["mean_bsld"] == pytest.approx(json_result("replay", few, *words)["mean_bsld"])
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (["--overdue-before", "large"], "option overdue-before: no choice takes it"),
-        (["--kill", "always"], "option kill: no choice takes it"),
-        (["--backfill", "sfp"], "policy 'sfp' is unknown"),
-    ],
-)
-def test_an_option_that_no_choice_takes_is_refused(log, options, words):
-    assert words in refusal("what-if", log, "--no-small-first", *options)
-
-
-def test_the_page_draws_small_against_large_and_the_front(log, answer):
-    page = as_page(answer, log, "")
-    for title in ("mean wait of small and of large jobs under each choice", "over the longest wait of each choice"):
-        (plot,) = re.findall(rf'<svg class="plot wide"[^>]*{title}".*?</svg>', page)
-        assert plot.count("<circle") == len(answer.outcomes) * (2 if "small" in title else 1)
-
-
-def test_what_takes_long_is_said_on_standard_error(few):
-    done = batfill("what-if", few, "--json")
-    assert done.err.splitlines() == [
-        f"batfill: {name}: judging 1,800 jobs one by one, the slow part"
-        for name in ("small first, no kill", "small first, kill", "first tries", "first tries, threshold 24 h")
-    ]
-
-
->>>>>>> theirs
 def test_advice_on_invented_requests_is_not_to_be_trusted(tmp_path):
     path, page = tmp_path / "invented.swf", tmp_path / "page.html"
     path.write_text(
