@@ -19,6 +19,7 @@ from timing import Case, Setting, timed
 
 from batfill.batsim.platform import homogeneous_platform, read_platform
 from batfill.batsim.protocol import SimulationSettings
+from batfill.batsim.protocol4 import Wire4
 from batfill.batsim.simulation import Simulation
 from batfill.cluster.agent import Agent
 from batfill.cluster.batsim4 import Batsim4
@@ -81,7 +82,7 @@ def exchanged(log: Log, policy: str, setting: Setting) -> list[tuple[bytes, byte
         return messages[-1][1]
 
     documents = {"w0": load_document(workload)}
-    Simulation(read_platform(platform), documents, answer, settings=SimulationSettings()).run()
+    Simulation(read_platform(platform), documents, answer, settings=SimulationSettings(), wire=Wire4()).run()
     return messages
 
 

@@ -25,9 +25,8 @@ from logs import KTH, LogMissing
 
 from batfill.batsim.platform import homogeneous_platform, read_platform
 from batfill.batsim.protocol import SimulationSettings
-from batfill.batsim.protocol4 import Batsim4 as Wire4
-from batfill.batsim.protocol5 import Batsim5 as Wire5
-from batfill.batsim.protocol5 import handshake
+from batfill.batsim.protocol4 import Wire4
+from batfill.batsim.protocol5 import Wire5, handshake
 from batfill.batsim.simulation import Simulation
 from batfill.cluster.agent import Agent
 from batfill.cluster.batsim4 import Batsim4 as Words4

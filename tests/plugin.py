@@ -9,6 +9,7 @@ from unittest.mock import patch
 from batsim.batsim import Batsim
 
 from batfill.batsim.protocol import SimulationSettings
+from batfill.batsim.protocol4 import Wire4
 from batfill.batsim.simulation import Simulation
 from batfill.cluster.agent import Agent
 from batfill.cluster.batsim4 import Batsim4
@@ -80,7 +81,9 @@ def starts_of_plugin(document: BatsimDocument, size: int, *, kills: bool = False
     """Start of every try by its name, as the plug-in and the embedded simulator make them."""
     records = []
     settings = SimulationSettings(dynamic_jobs=kills, reuse_profiles=kills)
-    run = Simulation(machines(size), {"w0": document}, Plugin(**options), settings=settings, on_job_end=records.append)
+    run = Simulation(
+        machines(size), {"w0": document}, Plugin(**options), settings=settings, wire=Wire4(), on_job_end=records.append
+    )
     run.run()
     return {record.job_id: record.starting_time for record in records if record.final_state != "REJECTED"}
 

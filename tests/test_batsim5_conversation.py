@@ -19,6 +19,7 @@ from procset import ProcSet
 
 from batfill import __version__
 from batfill.batsim.protocol import SimulationSettings
+from batfill.batsim.protocol4 import Wire4
 from batfill.batsim.simulation import Simulation
 from batfill.cluster.agent import Agent
 from batfill.cluster.batsim4 import Batsim4
@@ -324,7 +325,9 @@ class Through5:
 
 def starts(document, size, answer, settings):
     records = []
-    Simulation(machines(size), {"w0": document}, answer, settings=settings, on_job_end=records.append).run()
+    Simulation(
+        machines(size), {"w0": document}, answer, settings=settings, wire=Wire4(), on_job_end=records.append
+    ).run()
     return {record.job_id: record.starting_time for record in records if record.final_state != "REJECTED"}
 
 

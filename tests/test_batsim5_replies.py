@@ -18,7 +18,7 @@ from batfill.batsim.options import ArgumentsError, form_of, protocol_of
 from batfill.batsim.options5 import GONE, REFUSED, parse_arguments_5
 from batfill.batsim.platform import Platform, homogeneous_platform, read_platform
 from batfill.batsim.protocol import SimulationSettings, SimulationStopped
-from batfill.batsim.protocol5 import Batsim5, handshake
+from batfill.batsim.protocol5 import Wire5, handshake
 from batfill.batsim.results import BATSIM_5_VERSION, job_row_5
 from batfill.batsim.simulation import Simulation
 from small_runs import DYNAMIC, REUSE, document, execute, job, machines, simulate
@@ -97,7 +97,7 @@ def run(workload, script, *, settings: SimulationSettings = REUSE, platform: Pla
         {"w0": workload},
         exchange,
         settings=settings,
-        wire=Batsim5(),
+        wire=Wire5(),
         **{**more, "on_job_end": ended},
     ).run()
     return told, ends
@@ -286,7 +286,7 @@ def test_stopping_calls_that_are_not_there_changes_nothing_and_is_said():
         (registered("w1!b"), "job 'w1!b' belongs to no known workload; known: w0"),
         (registered("w1!b", profile_id="w0!none"), "'none' is not the name of a profile"),
         (registered("w 1,!b", profile_id="w0!ten"), "'w 1,' cannot be a workload's name"),
-        (registered("w0!b", walltime="9"), "has '9' as its 'walltime', which is not a number or null"),
+        (registered("w0!b", walltime="9"), "needs 'walltime', a number or null, and has '9'"),
         (registered("w0!b", walltime=0), "walltime: 0 is not a number > 0"),
         (registered("w0!b", resource_request=True), "needs 'resource_request', an integer, and has True"),
         (
@@ -344,7 +344,7 @@ def test_a_decision_that_cannot_be_is_refused_with_its_place(decision, said):
 )
 def test_a_reply_that_is_no_message_is_refused_with_its_number(reply, said):
     with pytest.raises(SimulationStopped) as stopped:
-        Simulation(machines(4), {}, lambda message: reply, settings=REUSE_OFF, wire=Batsim5()).run()
+        Simulation(machines(4), {}, lambda message: reply, settings=REUSE_OFF, wire=Wire5()).run()
     assert str(stopped.value).startswith("stopped at date 0.000000: the scheduler's reply to message 1 ")
     assert said in str(stopped.value)
 
@@ -370,7 +370,7 @@ def test_features_of_the_hello_are_settings_and_what_does_nothing_is_said():
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"requested_simulation_features": {"profile_reuse": 1}}, "has 1 as its 'profile_reuse', which is not true or"),
+        ({"requested_simulation_features": {"profile_reuse": 1}}, "needs 'profile_reuse', true or false, and has 1"),
         (
             {"requested_simulation_features": {"forward_unknown_external_events": True}},
             "asks for forward_unknown_external_events, which Batsim 5 no longer has",
@@ -455,7 +455,7 @@ def test_the_same_scheduler_starts_the_same_jobs_under_both_versions(drawn):
         return json.dumps({"now": now, "events": events}).encode() + b"\0"
 
     Simulation(
-        machines(4), {"w0": workload}, exchange, settings=REUSE_OFF, wire=Batsim5(), on_job_end=records.append
+        machines(4), {"w0": workload}, exchange, settings=REUSE_OFF, wire=Wire5(), on_job_end=records.append
     ).run()
     assert records == outcome.records
 
@@ -532,7 +532,7 @@ def test_mutated_replies_run_as_they_are_meant_or_are_refused_in_one_line():
         said = "stopped at date "
         try:
             workload = document(job("a"), job("b", 10), job("wide", 10, 9))
-            Simulation(machines(4), {"w0": workload}, exchange, settings=REUSE, wire=Batsim5()).run()
+            Simulation(machines(4), {"w0": workload}, exchange, settings=REUSE, wire=Wire5()).run()
         except SimulationStopped as stopped:
             said = str(stopped)
             refused += 1

@@ -21,7 +21,7 @@ from batfill.batsim.command import main
 from batfill.batsim.external_events import read_generic_events
 from batfill.batsim.options5 import parse_arguments_5
 from batfill.batsim.platform import read_platform
-from batfill.batsim.protocol5 import Batsim5, handshake
+from batfill.batsim.protocol5 import Wire5, handshake
 from batfill.batsim.results import JOB_COLUMNS, JobRecord, ScheduleTotals, job_row_5
 from batfill.workloads.batsim_json import load_document
 from golden5 import Recording5, recordings
@@ -118,7 +118,7 @@ class Run:
             self.told.append(json.loads(message[:-1]))
             return exchange(message)
 
-        wire_5 = Batsim5(options.arguments)
+        wire_5 = Wire5(options.arguments)
         for name, value in wire.items():
             setattr(wire_5, name, value)
         self.simulation = kind(
@@ -172,7 +172,7 @@ def entry_key(entry: core.HeapEntry) -> tuple[Any, ...]:
         return "RequestedCallEvent", subject.id
     if kind == core.EXTERNAL:
         return "ExternalEventOccurredEvent", json.loads(subject.raw)["id"]
-    jobs = subject == core.NO_MORE_JOBS
+    jobs = subject == Wire5.no_more_jobs
     return ("AllStaticJobsHaveBeenSubmittedEvent" if jobs else "AllStaticExternalEventsHaveBeenInjectedEvent",)
 
 

@@ -13,6 +13,7 @@ import pytest
 from batfill.batsim.command import main
 from batfill.batsim.platform import homogeneous_platform
 from batfill.batsim.protocol import SimulationSettings, SimulationStopped
+from batfill.batsim.protocol4 import Wire4
 from batfill.batsim.results import job_row
 from batfill.batsim.simulation import Simulation
 from command import scheduler
@@ -90,7 +91,9 @@ def line_of(stopped: pytest.ExceptionInfo[SimulationStopped]) -> str:
 )
 def test_a_reply_that_is_no_message_is_refused_with_its_number(reply, said):
     with pytest.raises(SimulationStopped) as stopped:
-        Simulation(machines(4), {"w0": WORKLOAD}, lambda message: reply, settings=SimulationSettings()).run()
+        Simulation(
+            machines(4), {"w0": WORKLOAD}, lambda message: reply, settings=SimulationSettings(), wire=Wire4()
+        ).run()
     line = line_of(stopped)
     assert line.startswith("stopped at date 0.000000: the scheduler's reply to message 1 ")
     assert said in line
@@ -128,7 +131,7 @@ def mapped(mapping):
         (mapped({"0": " 0"}), "executor 0 has ' 0'"),
         (mapped({"00": 0}), "executor 0 has None"),
         (mapped({"1": 0}), "executor 0 has None"),
-        (mapped(None), "has None as its 'mapping', which is not an object"),
+        (mapped(None), "needs 'mapping', an object, and has None"),
         (
             ("EXECUTE_JOB", {**execute("w0!b", "2")[1], "walltime": 5}),
             "has a member 'walltime', which the protocol does",
@@ -401,7 +404,7 @@ def test_mutated_replies_run_as_they_are_meant_or_are_refused_in_one_line():
 
         said = "stopped at date "
         try:
-            Simulation(machines(4), {"w0": WORKLOAD}, exchange, settings=REUSE).run()
+            Simulation(machines(4), {"w0": WORKLOAD}, exchange, settings=REUSE, wire=Wire4()).run()
         except SimulationStopped as stopped:
             said = str(stopped)
             refused += 1

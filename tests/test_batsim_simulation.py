@@ -301,7 +301,7 @@ TEN_AGAIN = {"workload_name": "w0", "profile_name": "ten", "profile": PROFILE}
         (
             [("EXECUTE_JOB", {"job_id": "w0!a", "alloc": "0", "mapping": []})],
             None,
-            "has [] as its 'mapping', which is not an object",
+            "needs 'mapping', an object, and has []",
         ),
         ([("REJECT_JOB", {"job_id": "w0!a"}), execute("w0!a")], None, "its state is REJECTED"),
         ([execute("w0!a"), ("REJECT_JOB", {"job_id": "w0!a"})], None, "cannot be rejected: its state is RUNNING"),

@@ -25,6 +25,7 @@ from batfill.batsim.conformance.variants import CANDIDATES, VARIANTS, Easy, Refe
 from batfill.batsim.external_events import read_external_events
 from batfill.batsim.platform import homogeneous_platform, read_platform
 from batfill.batsim.protocol import SimulationSettings, SimulationStopped
+from batfill.batsim.protocol4 import Wire4
 from batfill.batsim.scheduler_link import scheduler_link
 from batfill.batsim.simulation import Simulation
 from batfill.cli.conformance import conformance
@@ -138,7 +139,12 @@ def scheduled(document, exchange):
     machines = {f"w0!{job['id']}" for job in document.jobs}
     platform = ROOT / "platforms" / ("kth-sp2.xml" if document.nb_res == 100 else "sample.xml")
     simulation = Simulation(
-        read_platform(platform), {"w0": document}, exchange, settings=SimulationSettings(), on_job_end=ended.append
+        read_platform(platform),
+        {"w0": document},
+        exchange,
+        settings=SimulationSettings(),
+        wire=Wire4(),
+        on_job_end=ended.append,
     )
     simulation.run()
     assert len(ended) == len(machines)
@@ -183,6 +189,7 @@ def test_reserved_machines_go_together_with_predictions_and_kills(options, tmp_p
         {"w0": load_document(tmp_path / "first.json")},
         Batsim4(Agent({"policy": "saf", "threshold": "1d", "reservation": "machines", **options})).answer,
         settings=SimulationSettings(dynamic_jobs=True, reuse_profiles=True),
+        wire=Wire4(),
         on_job_end=ended.append,
     ).run()
     successful = [record for record in ended if record.success]

@@ -16,8 +16,8 @@ from batfill.batsim.options5 import options_of
 from batfill.batsim.platform import Platform, read_platform
 from batfill.batsim.progress import ProgressDisplay
 from batfill.batsim.protocol import SimulationStopped
-from batfill.batsim.protocol4 import Batsim4
-from batfill.batsim.protocol5 import Batsim5, handshake
+from batfill.batsim.protocol4 import Wire4
+from batfill.batsim.protocol5 import Wire5, handshake
 from batfill.batsim.results import (
     BATSIM_5_VERSION,
     BATSIM_VERSION,
@@ -114,13 +114,13 @@ def simulate(options: BatsimOptions) -> None:
         stack.enter_context(all_or_none())
         exchange = _exchange(options, stack)
         settings = options.settings
-        wire: Wire = Batsim4()
+        wire: Wire = Wire4()
         if version == 5:
             settings, remarks = handshake(exchange, options.init_text)
             for remark in remarks:
                 say(remark)
             _refuse_unused(settings, documents)
-            wire = Batsim5(options.arguments, _context(options))
+            wire = Wire5(options.arguments, _context(options))
         if _shows_messages(options.verbosity):
             exchange = _logged(exchange)
 
