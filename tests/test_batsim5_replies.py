@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 import test_batsim_replies as replies
 from batfill.batsim.command import main
-from batfill.batsim.options import ArgumentsError, form_of, protocol_of
-from batfill.batsim.options5 import GONE, REFUSED, parse_arguments_5
+from batfill.batsim.options import GONE, REFUSED, ArgumentsError, form_of, parse_arguments, protocol_of
 from batfill.batsim.platform import Platform, homogeneous_platform, read_platform
 from batfill.batsim.protocol import SimulationSettings, SimulationStopped
 from batfill.batsim.protocol5 import Wire5, handshake
@@ -581,13 +580,14 @@ def test_the_version_of_a_command_line_is_found_in_its_form():
 
 
 def test_options_with_several_values_and_those_without_an_effect_here_are_taken():
-    options = parse_arguments_5(
-        [*GIVEN, "-w", "a", "b", "-w", "c", "--ee", "d", "e", "--external-events", "f", "--trace-probe-data", "never"]
+    options = parse_arguments(
+        [*GIVEN, "-w", "a", "b", "-w", "c", "--ee", "d", "e", "--external-events", "f", "--trace-probe-data", "never"],
+        5,
     )
     assert [str(path) for path in options.workloads] == ["a", "b", "c"]
     assert [str(path) for path in options.events] == ["d", "e", "f"]
     assert options.remarks == ()
-    (remark,) = parse_arguments_5([*GIVEN, "--energy-host"]).remarks
+    (remark,) = parse_arguments([*GIVEN, "--energy-host"], 5).remarks
     assert "energy is not simulated" in remark
 
 
@@ -613,8 +613,8 @@ GIVEN = ["-p", "x.xml", "-s", "tcp://there:1", "text"]
         ([*GIVEN, "--trace-probe-data", "always"], "there are no probes"),
         ([*GIVEN, "--unknown"], "unrecognized arguments: --unknown"),
         *(
-            ([*GIVEN, names[0], *["x"] * n_values], f"{names[0]}: {why}")
-            for names, (n_values, why) in {**REFUSED, **GONE}.items()
+            ([*GIVEN, *form.split()[:1], *["x"] * form.count(" X")], f"{form.split()[0]}: {why}")
+            for form, why in (REFUSED[5] | GONE).items()
         ),
     ],
 )
@@ -634,8 +634,8 @@ def test_another_protocol_is_refused(words):
 
 def test_the_text_of_a_file_is_the_initialisation_text_and_roles_come_in_two_words(tmp_path):
     (tmp_path / "init.json").write_text('{"policy": "saf"}')
-    options = parse_arguments_5(
-        ["-p", "x.xml", "-S", "tcp://there:1", f"{tmp_path}/init.json", "-r", "a", "storage", "-r", "b", "master"]
+    options = parse_arguments(
+        ["-p", "x.xml", "-S", "tcp://there:1", f"{tmp_path}/init.json", "-r", "a", "storage", "-r", "b", "master"], 5
     )
     assert options.init_text == '{"policy": "saf"}'
     assert options.roles == {"a": "storage", "b": "master"}

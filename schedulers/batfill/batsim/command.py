@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from batfill.batsim.catalogue import used_profiles
 from batfill.batsim.external_events import read_external_events, read_generic_events
-from batfill.batsim.options import ArgumentsError, BatsimOptions
-from batfill.batsim.options5 import options_of
+from batfill.batsim.options import ArgumentsError, BatsimOptions, options_of
 from batfill.batsim.platform import Platform, read_platform
 from batfill.batsim.progress import ProgressDisplay
 from batfill.batsim.protocol import SimulationStopped
