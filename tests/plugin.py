@@ -12,7 +12,8 @@ from batfill.batsim.protocol import SimulationSettings
 from batfill.batsim.protocol4 import Wire4
 from batfill.batsim.simulation import Simulation
 from batfill.cluster.agent import Agent
-from batfill.cluster.batsim4 import Batsim4
+from batfill.cluster.batsim4 import WORDS_4
+from batfill.cluster.conversation import Conversation
 from batfill.errors import BatfillError
 from batfill.scheduler import Scheduler, give_up
 from batfill.workloads.batsim_json import BatsimDocument
@@ -33,7 +34,7 @@ class Plugin:
                 self.agent = Agent(options)
             except BatfillError as error:
                 give_up(error.on_command_line)
-            self.conversation = Batsim4(self.agent)
+            self.conversation = Conversation(WORDS_4, self.agent)
         else:
             self.scheduler = Scheduler(options)
             self.agent = self.scheduler.agent

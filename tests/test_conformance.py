@@ -30,7 +30,8 @@ from batfill.batsim.scheduler_link import scheduler_link
 from batfill.batsim.simulation import Simulation
 from batfill.cli.conformance import conformance
 from batfill.cluster.agent import Agent
-from batfill.cluster.batsim4 import Batsim4
+from batfill.cluster.batsim4 import WORDS_4
+from batfill.cluster.conversation import Conversation
 from batfill.progress import progress
 from batfill.workloads.batsim_json import load_document
 from command import batfill, free_port, refusal, result
@@ -169,7 +170,7 @@ def test_a_variant_gives_every_start_that_the_program_gave_on_the_sample(variant
 
 
 def by_machines():
-    return Batsim4(Agent({"reservation": "machines"})).answer
+    return Conversation(WORDS_4, Agent({"reservation": "machines"})).answer
 
 
 def test_with_reserved_machines_batfill_gives_every_start_and_machine_of_easy_bf_on_the_sample():
@@ -187,7 +188,7 @@ def test_reserved_machines_go_together_with_predictions_and_kills(options, tmp_p
     Simulation(
         read_platform(ROOT / "platforms" / "sample.xml"),
         {"w0": load_document(tmp_path / "first.json")},
-        Batsim4(Agent({"policy": "saf", "threshold": "1d", "reservation": "machines", **options})).answer,
+        Conversation(WORDS_4, Agent({"policy": "saf", "threshold": "1d", "reservation": "machines", **options})).answer,
         settings=SimulationSettings(dynamic_jobs=True, reuse_profiles=True),
         wire=Wire4(),
         on_job_end=ended.append,
@@ -241,7 +242,7 @@ def runs_of(make_exchange, folder):
 
 
 def test_batfill_is_easy_with_one_decision_per_message_and_supports_what_is_optional(tmp_path):
-    verdict = Verdict(runs_of(lambda: Batsim4(Agent({})).answer, tmp_path))
+    verdict = Verdict(runs_of(lambda: Conversation(WORDS_4, Agent({})).answer, tmp_path))
     assert verdict.fits == [("easy", "message")]
     assert verdict.conforms
     answers = {name: verdict.answer(name) for name in CASES}
@@ -347,14 +348,14 @@ def test_a_scheduler_with_one_mistake_is_not_easy(mistake, tmp_path):
     ids=str,
 )
 def test_a_habit_of_waiting_is_named(options, habit, tmp_path):
-    verdict = Verdict(runs_of(lambda: Batsim4(Agent(options)).answer, tmp_path))
+    verdict = Verdict(runs_of(lambda: Conversation(WORDS_4, Agent(options)).answer, tmp_path))
     assert verdict.fits == []
     assert (verdict.as_dict()["habit"], verdict.conforms) == (habit, habit is not None)
     assert verdict.summary().startswith(habit or "none of the known")
 
 
 def test_an_unknown_scheduler_is_compared_with_the_nearest_variant(tmp_path):
-    verdict = Verdict(runs_of(lambda: Batsim4(Agent({"policy": "saf"})).answer, tmp_path))
+    verdict = Verdict(runs_of(lambda: Conversation(WORDS_4, Agent({"policy": "saf"})).answer, tmp_path))
     assert "none of the known; the nearest is easy, as which it runs 19 of 30 workloads" in verdict.summary()
     assert (
         "first difference: reservation-renewed: job J starts at 55, and under easy it starts at 120"

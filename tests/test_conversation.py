@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from batfill.cluster.agent import Agent
-from batfill.cluster.batsim4 import Batsim4
+from batfill.cluster.batsim4 import WORDS_4
+from batfill.cluster.conversation import Conversation
 from batfill.errors import BatfillError
 from plugin import as_message, begins, completed, event, notify, submitted
 
@@ -27,7 +28,7 @@ def with_job(**fields):
 
 def conversation(*messages):
     """What the last of these messages is refused with."""
-    talk = Batsim4(Agent({}))
+    talk = Conversation(WORDS_4, Agent({}))
     for message in messages[:-1]:
         talk.answer(message)
     with pytest.raises(BatfillError) as refused:
@@ -111,7 +112,7 @@ def test_a_long_value_is_quoted_in_part(events):
 
 def test_a_storage_machine_may_leave_and_return():
     for reservation in "processors", "machines":
-        talk = Batsim4(Agent({"reservation": reservation}))
+        talk = Conversation(WORDS_4, Agent({"reservation": reservation}))
         gone = notify("event_machine_unavailable", resources="4")
         talk.answer(as_message(0, begins(range(4), [4]), gone, SUBMIT, submitted("2", 0, 10, 4)))
         back = notify("event_machine_available", resources="4")

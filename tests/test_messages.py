@@ -10,9 +10,9 @@ from fnmatch import fnmatch
 import pytest
 
 from batfill.cluster.agent import Agent
-from batfill.cluster.batsim4 import Batsim4
-from batfill.cluster.batsim5 import Batsim5
-from batfill.cluster.conversation import SLACK_S
+from batfill.cluster.batsim4 import WORDS_4
+from batfill.cluster.batsim5 import WORDS_5
+from batfill.cluster.conversation import SLACK_S, Conversation
 from batfill.errors import BatfillError
 from golden import RUNS, recording
 from golden5 import recordings
@@ -25,13 +25,13 @@ from recorded_agent import RecordedAgent, UnlikeBatfillError
 def recorded_4(name):
     """A conversation, and its messages with the recorded answers' events."""
     agent = RecordedAgent({})
-    agent.talk = Batsim4(agent)
+    agent.talk = Conversation(WORDS_4, agent)
     return agent, [(asked, json.loads(reply)["events"]) for asked, reply in recording(name).exchanges]
 
 
 def recorded_5(recorded):
     agent = RecordedAgent({})
-    agent.talk = Batsim5(agent)
+    agent.talk = Conversation(WORDS_5, agent)
     lines = (recorded.folder / "messages.jsonl").read_text().splitlines()
     messages = []
     if lines:
@@ -203,13 +203,14 @@ def each_kind(version, messages):
 
 
 def check_mutants(agent, messages, free):
-    version, lines, taken = type(agent.talk), [], []
+    version, lines, taken = agent.talk.words, [], []
     numbers = each_kind(version, messages)
     for number, (asked, answer) in enumerate(messages[: max(numbers) + 1]):
         message = json.loads(asked.rstrip(b"\0"))
         for path, value, changed in mutants(message) if number in numbers else ():
             profiles = agent.talk.profiles
-            fork = deepcopy(agent, {} if version is Batsim5 else {id(profiles): profiles})
+            same = (version,) if version is WORDS_5 else (version, profiles)
+            fork = deepcopy(agent, {id(kept): kept for kept in same})
             fork.answer = []
             try:
                 fork.talk.answer(json.dumps(changed).encode() + version.suffix)
@@ -293,7 +294,7 @@ REACHED, SUCCESS = "COMPLETED_WALLTIME_REACHED", "COMPLETED_SUCCESSFULLY"
 )
 @pytest.mark.parametrize("reservation", ["processors", "machines"])
 def test_a_message_that_contradicts_what_came_before_is_refused(told, said, reservation):
-    talk = Batsim4(Agent({"reservation": reservation}))
+    talk = Conversation(WORDS_4, Agent({"reservation": reservation}))
     for message in told[:-1]:
         talk.answer(as_message(*message))
     with pytest.raises(BatfillError) as refused:
@@ -307,12 +308,12 @@ def test_a_message_that_contradicts_what_came_before_is_refused(told, said, rese
 @pytest.mark.parametrize("reservation", ["processors", "machines"])
 def test_a_machine_id_that_batsim_does_not_give_is_refused(machine, reservation):
     with pytest.raises(BatfillError, match=f"the id {machine}; the ids of 4 machines are 0-3"):
-        Batsim4(Agent({"reservation": reservation})).answer(as_message(0, begins([0, 1, 2, machine])))
+        Conversation(WORDS_4, Agent({"reservation": reservation})).answer(as_message(0, begins([0, 1, 2, machine])))
 
 
 def killing(**config):
     """A conversation whose first job was killed and registered again at date 5."""
-    talk = Batsim4(Agent({"divider": 5}))
+    talk = Conversation(WORDS_4, Agent({"divider": 5}))
     talk.answer(as_message(0, begins(range(4), dynamic=True, **config)))
     talk.answer(as_message(0, submitted("1", 0, 50, 1, small=True)))
     talk.answer(as_message(5, CALL))
@@ -334,7 +335,7 @@ def test_what_was_answered_once_is_not_answered_twice(events):
 
 
 def test_a_job_for_no_machine_is_rejected_with_its_reason(caplog):
-    talk = Batsim4(Agent({}))
+    talk = Conversation(WORDS_4, Agent({}))
     talk.answer(as_message(0, BEGIN))
     assert b"REJECT_JOB" in talk.answer(as_message(0, job(procs=0)))
     assert "w0!1 requests 0 machines: rejected" in caplog.text
@@ -346,13 +347,13 @@ def test_a_job_for_no_machine_is_rejected_with_its_reason(caplog):
 def begun(text, **options):
     told = begins(range(4), dynamic=True)
     told["data"]["config"]["sched-config"] = text
-    talk = Batsim4(Agent(options))
+    talk = Conversation(WORDS_4, Agent(options))
     talk.answer(as_message(0, told))
     return talk
 
 
 def greeted(text, **options):
-    talk = Batsim5(Agent(options))
+    talk = Conversation(WORDS_5, Agent(options))
     talk.answer(len(text.encode()).to_bytes(4, sys.byteorder) + text.encode())
     return talk
 
