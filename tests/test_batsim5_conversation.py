@@ -642,8 +642,11 @@ def test_what_is_no_message_is_refused_with_its_number(text, said):
         ([BEGIN, without(occurred(""), "external_event")], "needs 'external_event', an object, and lacks it"),
         ([BEGIN, occurred({"type": "rain"})], "needs 'data', a string, and has {'type': 'rain'}"),
         ([BEGIN, occurred('{"type": "machine_available"}')], "needs 'resources', a string, and lacks it"),
-        ([BEGIN, occurred('{"type": "machine_unavailable", "resources": "4"}')], "but the machines' ids are 0-3"),
-        ([BEGIN, occurred('{"type": "machine_unavailable", "resources": "a"}')], "which are not machine ids"),
+        (
+            [BEGIN, occurred('{"type": "machine_unavailable", "resources": "4"}')],
+            "machine 4 does not",
+        ),
+        ([BEGIN, occurred('{"type": "machine_unavailable", "resources": "a"}')], "is not a list of machines"),
     ],
 )
 def test_an_event_that_cannot_be_is_refused_with_its_place(events, said):

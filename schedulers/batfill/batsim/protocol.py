@@ -119,6 +119,10 @@ def read_one_of(forms: Mapping[str, Form], name: str, kind: str, data: Any, wher
 class Wire(ABC):
     """A version of the protocol, as the simulation uses it. Dates are seconds."""
 
+    type_field: ClassVar[str]  # an event's type
+    data_field: ClassVar[str]  # what it is about
+    end: ClassVar[bytes] = b""  # bytes that may follow a reply
+    refuses_past: ClassVar[bool] = True  # a reply that is dated before its message; otherwise it counts now
     forms: ClassVar[Mapping[str, Form]]  # of each event of a reply, for its `Decision`
     unsupported: ClassVar[Mapping[str, str]]  # Batsim's other events, and why they are refused
     # The types and data of the events: all static jobs are submitted, all external events have happened, the end.
@@ -167,13 +171,16 @@ class Wire(ABC):
     def external_event(self, date: float, event: ExternalEvent) -> bytes:
         """An external event happened."""
 
-    @abstractmethod
     def read_reply(self, text: bytes, number: int, now: float) -> Reply:
         """The reply to the message of this number and date, checked for its form.
 
         Raises:
-            ReplyError: it is not a message.
+            ReplyError: it is not a message, or is dated before `now` where that is no date.
         """
+        reply = read_message(text.rstrip(self.end), number, self.type_field, self.data_field)
+        if reply.now < now - RESOLUTION_S and self.refuses_past:
+            raise ReplyError(f"has the date {reply.now:.6f} as its 'now', which is in the past")
+        return reply if self.refuses_past or reply.now >= now else reply._replace(now=now)
 
     def decided(self, kind: str, data: dict[str, Any]) -> decisions.Decision:
         """What an event of a reply decides.

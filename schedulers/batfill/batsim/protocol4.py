@@ -16,14 +16,10 @@ from batfill.batsim.protocol import (
     ARRAY,
     NUMBER,
     OBJECT,
-    RESOLUTION_S,
     STRING,
     Form,
-    Reply,
-    ReplyError,
     Wire,
     kill_of,
-    read_message,
     refuse_unused,
 )
 from batfill.errors import WorkloadError
@@ -89,6 +85,7 @@ def _notify(kind: str) -> decisions.Registering:
 class Wire4(Wire):
     """The wire of Batsim 4."""
 
+    type_field, data_field = "type", "data"
     forms: ClassVar = {
         "EXECUTE_JOB": Form(
             _execute,
@@ -197,10 +194,3 @@ class Wire4(Wire):
             return self.event(date, b"NOTIFY", event.raw)
         changed = {"type": f"event_{event.type}", "resources": event.machines.text}
         return self.event(date, b"NOTIFY", orjson.dumps(changed))
-
-    def read_reply(self, text: bytes, number: int, now: float) -> Reply:
-        """See `Wire`; a reply dated before `now` is none."""
-        reply = read_message(text, number, "type", "data")
-        if reply.now < now - RESOLUTION_S:
-            raise ReplyError(f"has the date {reply.now:.6f} as its 'now', which is in the past")
-        return reply

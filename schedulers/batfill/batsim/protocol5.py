@@ -26,14 +26,12 @@ from batfill.batsim.protocol import (
     STRING,
     Fields,
     Form,
-    Reply,
     ReplyError,
     SimulationSettings,
     SimulationStopped,
     Wire,
     check_fields,
     kill_of,
-    read_message,
     read_one_of,
     refuse_unused,
     shown_type,
@@ -102,7 +100,7 @@ def _hello(answer: bytes) -> tuple[SimulationSettings, list[str]]:
     (flags,) = struct.unpack("=I", answer[:SMALLEST_ANSWER])
     if not flags & JSON_FLAG:
         raise ReplyError(f"has the flags {flags}, for binary messages; only JSON is spoken here, flags {JSON_FLAG}")
-    events = _message(answer[SMALLEST_ANSWER:], 0).events
+    events = Wire5().read_reply(answer[SMALLEST_ANSWER:], 0, 0.0).events
     if [event.type for event in events] != ["EDCHelloEvent"]:
         shown = ", ".join(shown_type(event.type) for event in events) or f"none ({NO_HELLO})"
         raise ReplyError(f"needs one event, EDCHelloEvent, and has {shown:.200}")
@@ -183,11 +181,6 @@ def _progress(workload: str, made: Progress) -> bytes:
 
 
 # The scheduler's replies
-
-
-def _message(text: bytes, number: int) -> Reply:
-    """The scheduler's message, with or without the NUL and white space that may follow."""
-    return read_message(text.rstrip(b"\0 \t\r\n"), number, "event_type", "event")
 
 
 def _by_strategy(strategy: str = STRATEGIES[0]) -> None:
@@ -308,6 +301,9 @@ class Wire5(Wire):
         context: the execution context, JSON.
     """
 
+    type_field, data_field = "event_type", "event"
+    end = b"\0 \t\r\n"
+    refuses_past = False
     forms: ClassVar = {
         "ExecuteJobEvent": Form(
             _execute,
@@ -414,8 +410,3 @@ class Wire5(Wire):
     def external_event(self, date: float, event: ExternalEvent) -> bytes:
         """ExternalEventOccurredEvent."""
         return self.event(date, b"ExternalEventOccurredEvent", event.raw)
-
-    def read_reply(self, text: bytes, number: int, now: float) -> Reply:
-        """See `Wire`; a reply dated before `now` counts now."""
-        reply = _message(text, number)
-        return reply if reply.now >= now else reply._replace(now=now)

@@ -392,6 +392,15 @@ FACTS = re.compile(
     r"(?:user=(?P<user>\d{1,18}) ?)?(?:class=(?P<job_class>small|large) ?)?(?:probability=(?P<probability>[\d.e-]+) ?)?"
     r"(?:divider=(?P<divider>[\d.e+-]+) ?)?(?:backfilled=(?P<backfilled>[01]))?"
 )  # as `metadata_text` writes them
+NO_FACTS: Any = FACTS.fullmatch("")
+# Of each field of `Facts`: its type, the value if it is unknown, and how its text is read.
+FACT_KINDS: tuple[tuple[Any, float, Callable[[str], float]], ...] = (
+    (np.int64, -1, int),
+    (np.int8, -1, ("large", "small").index),
+    (np.float64, math.nan, float),
+    (np.float64, math.nan, float),
+    (np.int8, -1, int),
+)
 
 
 class Facts(NamedTuple):
@@ -406,30 +415,12 @@ class Facts(NamedTuple):
     @classmethod
     def of(cls, texts: Sequence[str]) -> Facts:
         """The facts in these texts."""
-        n = len(texts)
-        facts = cls(
-            np.full(n, -1, np.int64),
-            np.full(n, -1, np.int8),
-            np.full(n, np.nan),
-            np.full(n, np.nan),
-            np.full(n, -1, np.int8),
-        )
-        for i, text in enumerate(texts):
-            match = FACTS.fullmatch(text) if text else None
-            if match is None:
-                continue
-            user, job_class, probability, divider_s, backfilled = match.groups()
-            if user is not None:
-                facts.user[i] = int(user)
-            if job_class is not None:
-                facts.small[i] = job_class == "small"
-            if probability is not None:
-                facts.probability[i] = float(probability)
-            if divider_s is not None:
-                facts.divider_s[i] = float(divider_s)
-            if backfilled is not None:
-                facts.backfilled[i] = int(backfilled)
-        return facts
+        found = [(FACTS.fullmatch(text) or NO_FACTS).groups() for text in texts]
+        columns = [
+            np.array([unknown if row[i] is None else known(row[i]) for row in found], dtype)
+            for i, (dtype, unknown, known) in enumerate(FACT_KINDS)
+        ]
+        return cls(*columns)
 
     def rows(self, which: NDArray[Any]) -> Facts:
         """The facts of these rows, in this order."""

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 import orjson
 
 from batfill.batsim.decisions import CallAt, Decision, Execute, Kill, Register, Registering, Reject
-from batfill.batsim.machines import INTERVALS, as_text
+from batfill.batsim.machines import as_text, machine_set
 from batfill.batsim.protocol import (
     ARRAY,
     INTEGER,
@@ -455,17 +455,10 @@ class Conversation:
     def machines(self, data: Any) -> set[int]:
         """The ids of `resources`, as "0-3 7"."""
         self.check(data, RESOURCES)
-        text = data["resources"]
-        if not INTERVALS.fullmatch(text):
-            raise self.wrong(f"has resources {text!r:.60}, which are not machine ids such as '0-3 7'")
-        machines: set[int] = set()
-        for part in text.split():
-            low, _, high = part.partition("-")
-            first, last = int(low), int(high or low)
-            if not first <= last < self.n_machines:
-                raise self.wrong(f"has resources {text!r:.60}, but the machines' ids are 0-{self.n_machines - 1}")
-            machines.update(range(first, last + 1))
-        return machines
+        try:
+            return set(machine_set(data["resources"], self.n_machines).ids().tolist())
+        except ValueError as error:
+            raise self.wrong(f"has wrong resources: {error}") from None
 
     def check(self, holder: Any, fields: Fields, optional: Fields = NO_FIELDS, *, others: bool = True) -> None:
         """Refuse a JSON value that is not an object with these members, as `check_fields`."""
