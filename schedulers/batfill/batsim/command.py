@@ -28,8 +28,7 @@ from batfill.batsim.results import (
     machine_states_csv,
     result_file,
     write_exec_info,
-    write_schedule_csv,
-    write_schedule_json,
+    write_schedule,
 )
 from batfill.batsim.simulation import Simulation
 from batfill.errors import BatfillError, Interrupted, PlatformError, RunFailed, on_command_line
@@ -158,20 +157,17 @@ def simulate(options: BatsimOptions) -> None:
             progress.finish(simulation)
         simulation_s = time.perf_counter() - started
         scheduling_s = simulation.scheduling_s
+        write_schedule(
+            _file(options, "schedule.json" if version == 5 else "schedule.csv"),
+            totals,
+            machines=len(platform.machines),
+            times=simulation.machines.times,
+            scheduling_s=scheduling_s,
+            simulation_s=simulation_s,
+        )
         if version == 5:
-            times = simulation.machines.times
-            write_schedule_json(_file(options, "schedule.json"), totals, machines=len(platform.machines), times=times)
             info = _file(options, "real_exec_info.json")
             write_exec_info(info, scheduling_s=scheduling_s, simulation_s=simulation_s - scheduling_s)
-        else:
-            write_schedule_csv(
-                _file(options, "schedule.csv"),
-                totals,
-                machines=len(platform.machines),
-                times=simulation.machines.times,
-                scheduling_s=scheduling_s,
-                simulation_s=simulation_s,
-            )
     if isinstance(stopped, Interrupted):
         stopped.add_note(f"stopped at date {simulation.now:.6f}; the results so far are kept")
     if stopped:
