@@ -19,9 +19,11 @@ from timing import Case, Setting, timed
 
 from batfill.batsim.platform import homogeneous_platform, read_platform
 from batfill.batsim.protocol import SimulationSettings
+from batfill.batsim.protocol4 import Wire4
 from batfill.batsim.simulation import Simulation
 from batfill.cluster.agent import Agent
-from batfill.cluster.batsim4 import Batsim4
+from batfill.cluster.batsim4 import WORDS_4
+from batfill.cluster.conversation import Conversation
 from batfill.errors import RunFailed
 from batfill.workloads.batsim_json import load_document
 from batfill.workloads.convert import convert
@@ -73,7 +75,7 @@ def inputs(log: Log, setting: Setting) -> tuple[Path, Path]:
 def exchanged(log: Log, policy: str, setting: Setting) -> list[tuple[bytes, bytes]]:
     """Every message of a simulation, with the scheduler's answer."""
     workload, platform = inputs(log, setting)
-    conversation = Batsim4(Agent({"policy": policy}))
+    conversation = Conversation(WORDS_4, Agent({"policy": policy}))
     messages = []
 
     def answer(message: bytes) -> bytes:
@@ -81,7 +83,7 @@ def exchanged(log: Log, policy: str, setting: Setting) -> list[tuple[bytes, byte
         return messages[-1][1]
 
     documents = {"w0": load_document(workload)}
-    Simulation(read_platform(platform), documents, answer, settings=SimulationSettings()).run()
+    Simulation(read_platform(platform), documents, answer, settings=SimulationSettings(), wire=Wire4()).run()
     return messages
 
 
@@ -103,7 +105,7 @@ def fed(messages: list[tuple[bytes, bytes]], policy: str) -> tuple[float, float]
 
 def schedule(setting: Setting) -> list[Row]:
     messages = exchanged(KTH, "fcfs", setting)
-    conversation = Batsim4(Agent({"policy": "fcfs"}))
+    conversation = Conversation(WORDS_4, Agent({"policy": "fcfs"}))
     inside_s = timed(lambda: [conversation.answer(message) for message, _ in messages]) / len(messages)
     fed(messages, "fcfs")
     rounds = [fed(messages, "fcfs") for _ in range(setting.rounds)]

@@ -25,13 +25,13 @@ from logs import KTH, LogMissing
 
 from batfill.batsim.platform import homogeneous_platform, read_platform
 from batfill.batsim.protocol import SimulationSettings
-from batfill.batsim.protocol4 import Batsim4 as Wire4
-from batfill.batsim.protocol5 import Batsim5 as Wire5
-from batfill.batsim.protocol5 import handshake
+from batfill.batsim.protocol4 import Wire4
+from batfill.batsim.protocol5 import Wire5, handshake
 from batfill.batsim.simulation import Simulation
 from batfill.cluster.agent import Agent
-from batfill.cluster.batsim4 import Batsim4 as Words4
-from batfill.cluster.batsim5 import Batsim5 as Words5
+from batfill.cluster.batsim4 import WORDS_4
+from batfill.cluster.batsim5 import WORDS_5
+from batfill.cluster.conversation import Conversation
 from batfill.engine.features import FEATURES
 from batfill.experiment import simulate
 from batfill.jobs import LARGE, SMALL, Workload, job_table
@@ -183,8 +183,8 @@ def live(source, size, host, options, folder):
     }
     (folder / "jobs.json").write_text(json.dumps(document))
     (folder / "platform.xml").write_text(homogeneous_platform(size))
-    wire, conversation = (Wire4, Words4) if version == 4 else (Wire5, Words5)
-    answer = conversation(Agent(options)).answer
+    wire, words = (Wire4, WORDS_4) if version == 4 else (Wire5, WORDS_5)
+    answer = Conversation(words, Agent(options)).answer
     settings = SimulationSettings(dynamic_jobs=True, reuse_profiles=True) if version == 4 else handshake(answer, "")[0]
     ended = []
     Simulation(

@@ -9,9 +9,11 @@ from unittest.mock import patch
 from batsim.batsim import Batsim
 
 from batfill.batsim.protocol import SimulationSettings
+from batfill.batsim.protocol4 import Wire4
 from batfill.batsim.simulation import Simulation
 from batfill.cluster.agent import Agent
-from batfill.cluster.batsim4 import Batsim4
+from batfill.cluster.batsim4 import WORDS_4
+from batfill.cluster.conversation import Conversation
 from batfill.errors import BatfillError
 from batfill.scheduler import Scheduler, give_up
 from batfill.workloads.batsim_json import BatsimDocument
@@ -36,7 +38,7 @@ class Plugin:
                 self.agent = Agent(options)
             except BatfillError as error:
                 give_up(error.on_command_line)
-            self.conversation: Any = Batsim4(self.agent) if self.host == "batfill" else None
+            self.conversation: Any = Conversation(WORDS_4, self.agent) if self.host == "batfill" else None
         else:
             self.scheduler = Scheduler(options)
             self.agent = self.scheduler.agent
@@ -88,7 +90,9 @@ def starts_of_plugin(document: BatsimDocument, size: int, *, kills: bool = False
     """Start of every try by its name, as the plug-in and the embedded simulator make them."""
     records = []
     settings = SimulationSettings(dynamic_jobs=kills, reuse_profiles=kills)
-    run = Simulation(machines(size), {"w0": document}, Plugin(**options), settings=settings, on_job_end=records.append)
+    run = Simulation(
+        machines(size), {"w0": document}, Plugin(**options), settings=settings, wire=Wire4(), on_job_end=records.append
+    )
     run.run()
     return {record.job_id: record.starting_time for record in records if record.final_state != "REJECTED"}
 

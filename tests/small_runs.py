@@ -11,6 +11,7 @@ from typing import Any
 from batfill.batsim.external_events import ExternalEvent
 from batfill.batsim.platform import Host, Platform
 from batfill.batsim.protocol import SimulationSettings
+from batfill.batsim.protocol4 import Wire4
 from batfill.batsim.replayed import Tries
 from batfill.batsim.results import JobRecord, try_name
 from batfill.batsim.simulation import Simulation
@@ -100,6 +101,7 @@ def simulate(
         workloads,
         exchange,
         settings=settings,
+        wire=Wire4(),
         on_job_end=outcome.records.append,
         on_machine_states=outcome.states.append,
         events=events,

@@ -16,11 +16,12 @@ from hypothesis import strategies as st
 from procset import ProcSet
 
 from batfill.batsim.protocol import SimulationSettings
+from batfill.batsim.protocol4 import Wire4
 from batfill.batsim.simulation import Simulation
 from batfill.cluster.agent import Agent
-from batfill.cluster.batsim4 import Batsim4
-from batfill.cluster.batsim5 import Batsim5, milliseconds_from
-from batfill.cluster.conversation import date_meant
+from batfill.cluster.batsim4 import WORDS_4
+from batfill.cluster.batsim5 import WORDS_5, milliseconds_from
+from batfill.cluster.conversation import Conversation, date_meant
 from batfill.cluster.loop import conversation_with
 from batfill.errors import BatfillError
 from batfill.jobs import WEEK_S
@@ -36,7 +37,7 @@ from through5 import ACKNOWLEDGE, Through5, greeted, handshake, hello
 
 
 def test_the_hello_has_every_field_that_batsim_needs_and_asks_for_nothing_without_kills():
-    assert hello(Batsim5(Agent({})).answer(handshake("any text"))) == {
+    assert hello(Conversation(WORDS_5, Agent({})).answer(handshake("any text"))) == {
         "batprotocol_version": "1.0.0",
         "decision_component_name": "batfill",
         "decision_component_version": __version__,
@@ -50,7 +51,7 @@ def test_the_hello_has_every_field_that_batsim_needs_and_asks_for_nothing_withou
 )
 @pytest.mark.parametrize("text", ["", ACKNOWLEDGE])
 def test_options_that_kill_ask_for_registrations_on_old_profiles(options, text):
-    asked = hello(Batsim5(Agent(options)).answer(handshake(text)))["requested_simulation_features"]
+    asked = hello(Conversation(WORDS_5, Agent(options)).answer(handshake(text)))["requested_simulation_features"]
     acknowledged = {"acknowledge_dynamic_jobs": True} if text else {}
     assert asked == {"dynamic_registration": True, "profile_reuse": True, **acknowledged}
 
@@ -60,9 +61,13 @@ BEGINS_4 = b'{"now": 0, "events": []}'
 
 @pytest.mark.parametrize("protocol", ["auto", "4", "5"])
 def test_the_first_frame_says_which_batsim_it_is(protocol):
-    for frame, version, kind in ((BEGINS_4, "4", Batsim4), (handshake("x"), "5", Batsim5), (handshake(), "5", Batsim5)):
+    for frame, version, words in (
+        (BEGINS_4, "4", WORDS_4),
+        (handshake("x"), "5", WORDS_5),
+        (handshake(), "5", WORDS_5),
+    ):
         if protocol in ("auto", version):
-            assert type(conversation_with(frame, Agent({}), protocol)) is kind
+            assert conversation_with(frame, Agent({}), protocol).words is words
         else:
             with pytest.raises(BatfillError) as refused:
                 conversation_with(frame, Agent({}), protocol)
@@ -114,7 +119,7 @@ OTHERS = [recorded for recorded in recordings() if recorded not in STUDIES]
 )
 def test_the_decisions_of_a_recorded_study_are_made_message_by_message(recorded):
     run = json.loads((recorded.folder / "run.json").read_text())
-    talk = Batsim5(Agent(run["scheduler"]))
+    talk = Conversation(WORDS_5, Agent(run["scheduler"]))
     text = ACKNOWLEDGE if run["features"]["acknowledge_dynamic_jobs"] else ""
     asked = hello(talk.answer(handshake(text)))["requested_simulation_features"]
     assert asked == {name: True for name, wanted in run["features"].items() if wanted}
@@ -175,7 +180,7 @@ OTHERWISE = {
 @pytest.mark.parametrize("recorded", OTHERS, ids=lambda recorded: recorded.name)
 def test_a_small_recording_is_decided_as_recorded_or_differs_for_a_stated_reason(recorded):
     """Up to the first difference Batsim's messages are understood; after it they answer another scheduler."""
-    talk, n_messages, difference = Batsim5(Agent({})), 0, None
+    talk, n_messages, difference = Conversation(WORDS_5, Agent({})), 0, None
     lines = (recorded.folder / "messages.jsonl").read_text().splitlines()
     if lines:
         talk.answer(bytes.fromhex(json.loads(lines[0])["bytes_hex"]))
@@ -203,7 +208,9 @@ def test_a_small_recording_is_decided_as_recorded_or_differs_for_a_stated_reason
 
 def starts(document, size, answer, settings):
     records = []
-    Simulation(machines(size), {"w0": document}, answer, settings=settings, on_job_end=records.append).run()
+    Simulation(
+        machines(size), {"w0": document}, answer, settings=settings, wire=Wire4(), on_job_end=records.append
+    ).run()
     return {record.job_id: record.starting_time for record in records if record.final_state != "REJECTED"}
 
 
@@ -250,7 +257,7 @@ def test_every_option_decides_under_batsim_5_as_under_batsim_4(tmp_path, options
     # The classifier learns from whole weeks.
     document = written(tmp_path / "made.json", 3, span_s=4 * WEEK_S if "knowledge" in options else 40_000)
     budget = {"budget": 1000.0} if "select" in options else {}
-    under_4 = starts(document, 12, Batsim4(Agent(options | budget)).answer, settings)
+    under_4 = starts(document, 12, Conversation(WORDS_4, Agent(options | budget)).answer, settings)
     under_5 = starts(
         document, 12, Through5(Agent(options | budget), ACKNOWLEDGE if acknowledged else "").answer, settings
     )

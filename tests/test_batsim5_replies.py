@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 import test_batsim_replies as replies
 from batfill.batsim.command import main
-from batfill.batsim.options5 import GONE, REFUSED, parse_arguments_5
+from batfill.batsim.options import GONE, REFUSED, parse_arguments
 from batfill.batsim.platform import Platform, homogeneous_platform, read_platform
 from batfill.batsim.protocol import SimulationSettings, SimulationStopped
-from batfill.batsim.protocol5 import Batsim5, handshake
+from batfill.batsim.protocol5 import Wire5, handshake
 from batfill.batsim.results import job_row_5
 from batfill.batsim.simulation import Simulation
 from small_runs import DYNAMIC, REUSE, document, execute, job, machines, simulate
@@ -95,7 +95,7 @@ def run(workload, script, *, settings: SimulationSettings = REUSE, platform: Pla
         {"w0": workload},
         exchange,
         settings=settings,
-        wire=Batsim5(),
+        wire=Wire5(),
         **{**more, "on_job_end": ended},
     ).run()
     return told, ends
@@ -338,7 +338,7 @@ def test_features_of_the_hello_are_settings_and_what_does_nothing_is_said():
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"requested_simulation_features": {"profile_reuse": 1}}, "has 1 as its 'profile_reuse', which is not true or"),
+        ({"requested_simulation_features": {"profile_reuse": 1}}, "needs 'profile_reuse', true or false, and has 1"),
         (
             {"requested_simulation_features": {"forward_unknown_external_events": True}},
             "asks for forward_unknown_external_events, which Batsim 5 no longer has",
@@ -423,7 +423,7 @@ def test_the_same_scheduler_starts_the_same_jobs_under_both_versions(drawn):
         return json.dumps({"now": now, "events": events}).encode() + b"\0"
 
     Simulation(
-        machines(4), {"w0": workload}, exchange, settings=REUSE_OFF, wire=Batsim5(), on_job_end=records.append
+        machines(4), {"w0": workload}, exchange, settings=REUSE_OFF, wire=Wire5(), on_job_end=records.append
     ).run()
     assert records == outcome.records
 
@@ -487,13 +487,14 @@ def test_mutated_replies_run_as_they_are_meant_or_are_refused_in_one_line():
 
 
 def test_options_with_several_values_and_those_without_an_effect_here_are_taken():
-    options = parse_arguments_5(
-        [*GIVEN, "-w", "a", "b", "-w", "c", "--ee", "d", "e", "--external-events", "f", "--trace-probe-data", "never"]
+    options = parse_arguments(
+        [*GIVEN, "-w", "a", "b", "-w", "c", "--ee", "d", "e", "--external-events", "f", "--trace-probe-data", "never"],
+        5,
     )
     assert [str(path) for path in options.workloads] == ["a", "b", "c"]
     assert [str(path) for path in options.events] == ["d", "e", "f"]
     assert options.remarks == ()
-    (remark,) = parse_arguments_5([*GIVEN, "--energy-host"]).remarks
+    (remark,) = parse_arguments([*GIVEN, "--energy-host"], 5).remarks
     assert "energy is not simulated" in remark
 
 
@@ -510,8 +511,8 @@ GIVEN = ["-p", "x.xml", "-s", "tcp://there:1", "text"]
         (GIVEN[2:], "-p/--platform"),
         ([*GIVEN, "--trace-probe-data", "always"], "there are no probes"),
         *(
-            ([*GIVEN, names[0], *["x"] * n_values], f"{names[0]}: {why}")
-            for names, (n_values, why) in {**REFUSED, **GONE}.items()
+            ([*GIVEN, *form.split()[:1], *["x"] * form.count(" X")], f"{form.split()[0]}: {why}")
+            for form, why in (REFUSED[5] | GONE).items()
         ),
     ],
 )
@@ -524,8 +525,8 @@ def test_a_wrong_command_line_is_refused_in_one_line(words, said, capsys):
 
 def test_the_text_of_a_file_is_the_initialisation_text_and_roles_come_in_two_words(tmp_path):
     (tmp_path / "init.json").write_text('{"policy": "saf"}')
-    options = parse_arguments_5(
-        ["-p", "x.xml", "-S", "tcp://there:1", f"{tmp_path}/init.json", "-r", "a", "storage", "-r", "b", "master"]
+    options = parse_arguments(
+        ["-p", "x.xml", "-S", "tcp://there:1", f"{tmp_path}/init.json", "-r", "a", "storage", "-r", "b", "master"], 5
     )
     assert options.init_text == '{"policy": "saf"}'
     assert options.roles == {"a": "storage", "b": "master"}

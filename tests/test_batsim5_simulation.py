@@ -19,9 +19,9 @@ import zmq
 from batfill.batsim import simulation as core
 from batfill.batsim.command import main
 from batfill.batsim.external_events import read_generic_events
-from batfill.batsim.options5 import parse_arguments_5
+from batfill.batsim.options import parse_arguments
 from batfill.batsim.platform import read_platform
-from batfill.batsim.protocol5 import Batsim5, handshake
+from batfill.batsim.protocol5 import Wire5, handshake
 from batfill.batsim.results import JOB_COLUMNS, JobRecord, ScheduleTotals, job_row_5
 from batfill.workloads.batsim_json import load_document
 from golden5 import Recording5, recordings
@@ -97,7 +97,7 @@ class Run:
     """One simulation of a recorded run's inputs, and what came out of it."""
 
     def __init__(self, recorded: Recording5, kind: type[core.Simulation], exchange: Any, **wire: bool) -> None:
-        options = parse_arguments_5(arguments_of(recorded))
+        options = parse_arguments(arguments_of(recorded), 5)
         self.rows: list[str] = []
         self.records: list[JobRecord] = []
         self.states: list[tuple[float, int, int]] = []
@@ -118,7 +118,7 @@ class Run:
             self.told.append(json.loads(message[:-1]))
             return exchange(message)
 
-        wire_5 = Batsim5(options.arguments)
+        wire_5 = Wire5(options.arguments)
         for name, value in wire.items():
             setattr(wire_5, name, value)
         self.simulation = kind(
@@ -172,7 +172,7 @@ def entry_key(entry: core.HeapEntry) -> tuple[Any, ...]:
         return "RequestedCallEvent", subject.id
     if kind == core.EXTERNAL:
         return "ExternalEventOccurredEvent", json.loads(subject.raw)["id"]
-    jobs = subject == core.NO_MORE_JOBS
+    jobs = subject == Wire5.no_more_jobs
     return ("AllStaticJobsHaveBeenSubmittedEvent" if jobs else "AllStaticExternalEventsHaveBeenInjectedEvent",)
 
 
@@ -189,7 +189,7 @@ def event_key(event: dict[str, Any]) -> tuple[Any, ...]:
 
 def rows_of(recorded: Recording5) -> list[str]:
     """The lines of its jobs.csv."""
-    prefix = parse_arguments_5(arguments_of(recorded)).export
+    prefix = parse_arguments(arguments_of(recorded), 5).export
     return (recorded.folder / f"{prefix}jobs.csv").read_text().splitlines()
 
 
@@ -220,7 +220,7 @@ def test_with_instants_split_as_batsim_split_them_every_message_is_batsims(recor
     assert len(run.rows) == len(rows)
     exact = recorded.name.endswith(EXACT)
     assert [pair for pair in zip(run.rows, rows, strict=True) if not same_row(*pair, exact=exact)][:1] == []
-    prefix = parse_arguments_5(arguments_of(recorded)).export
+    prefix = parse_arguments(arguments_of(recorded), 5).export
     summary = json.loads((recorded.folder / f"{prefix}schedule.json").read_text().replace("-nan", "NaN"))
     ours = {name: float(text) for name, text in run.totals.columns().items()}
     assert ours == {name: pytest.approx(summary[name], rel=5e-9, abs=1.1e-6, nan_ok=True) for name in ours}
@@ -432,7 +432,7 @@ def test_the_command_writes_batsims_files(name, tmp_path, capsys):
     with component(answers(recorded)) as (endpoint, got):
         assert main(command(recorded, tmp_path, endpoint)) == 0
     assert capsys.readouterr().err == ""
-    text = parse_arguments_5(arguments_of(recorded)).init_text.encode()
+    text = parse_arguments(arguments_of(recorded), 5).init_text.encode()
     assert got[0] == struct.pack("=I", len(text)) + text
     assert all(frame.endswith(b"}\0") for frame in got[1:])
     out = tmp_path / "out"

@@ -18,6 +18,7 @@ import zmq
 from batfill.batsim import simulation as core
 from batfill.batsim.options import parse_arguments
 from batfill.batsim.platform import read_platform
+from batfill.batsim.protocol4 import Wire4
 from batfill.batsim.results import BATSIM_VERSION, JOB_COLUMNS, ScheduleTotals, job_row
 from batfill.workloads.batsim_json import load_document
 from golden import RUNS, RecordedScheduler, Recording, key, recording
@@ -53,6 +54,7 @@ class Run:
             {"w0": load_document(options.workloads[0])},
             told,
             settings=options.settings,
+            wire=Wire4(),
             on_job_end=ended,
             on_machine_states=self.states.append,
         )
@@ -87,7 +89,7 @@ def entry_key(entry: core.Entry) -> tuple[Any, ...]:
     if kind == core.KILL:
         return date, "JOB_KILLED", None, None, tuple(job.id for job in subject), None
     if kind == core.NOTICE:
-        return date, "NOTIFY", None, None, (), subject
+        return date, "NOTIFY", None, None, (), json.loads(subject[1])["type"]
     return date, "REQUESTED_CALL", None, None, (), None
 
 

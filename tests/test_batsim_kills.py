@@ -13,8 +13,8 @@ import pytest
 
 from batfill.batsim.platform import read_platform
 from batfill.batsim.protocol import SimulationSettings, SimulationStopped
-from batfill.batsim.protocol4 import Batsim4
-from batfill.batsim.protocol5 import Batsim5
+from batfill.batsim.protocol4 import Wire4
+from batfill.batsim.protocol5 import Wire5
 from batfill.batsim.simulation import Simulation
 from batfill.workloads.batsim_json import load_document
 from command import batfill
@@ -128,7 +128,7 @@ def test_one_job_is_killed_when_batsim_kills_it_and_a_kill_that_aborts_batsim_is
         {"w0": document(*jobs, five=5)},
         scheduler,
         settings=SimulationSettings(),
-        wire=Batsim5() if scheduler.newer else Batsim4(),
+        wire=Wire5() if scheduler.newer else Wire4(),
         on_job_end=lambda record: ended.setdefault(record.job_id, record),
     )
     if row["exit"] == "0":
@@ -210,7 +210,12 @@ def differing(log: str, name: str, delay_s: float | None, workload: Path) -> lis
     platform = read_platform(ROOT / "platforms" / ("sample.xml" if log == "sample" else "kth-sp2.xml"))
     scheduler = Batsched(len(platform.compute), delay_s)
     Simulation(
-        platform, {"w0": load_document(workload)}, scheduler, settings=SimulationSettings(), on_job_end=end
+        platform,
+        {"w0": load_document(workload)},
+        scheduler,
+        settings=SimulationSettings(),
+        wire=Wire4(),
+        on_job_end=end,
     ).run()
     columns = [f"{name} {column}" for column in ("starting_time", "finish_time", "final_state", "allocated_resources")]
     theirs = {row["job_id"]: tuple(row[column] for column in columns) for row in rows(log)}

@@ -13,8 +13,8 @@ import pytest
 from batfill.batsim.command import main
 from batfill.batsim.platform import homogeneous_platform
 from batfill.batsim.protocol import SimulationSettings, SimulationStopped
-from batfill.batsim.protocol4 import Batsim4
-from batfill.batsim.protocol5 import Batsim5
+from batfill.batsim.protocol4 import Wire4
+from batfill.batsim.protocol5 import Wire5
 from batfill.batsim.results import job_row
 from batfill.batsim.simulation import Simulation
 from command import scheduler
@@ -29,7 +29,7 @@ def line_of(stopped: pytest.ExceptionInfo[SimulationStopped]) -> str:
     return line
 
 
-WIRES = {"type, data, REJECT_JOB": Batsim4(), "event_type, event, RejectJobEvent": Batsim5()}
+WIRES = {"type, data, REJECT_JOB": Wire4(), "event_type, event, RejectJobEvent": Wire5()}
 LACKS, HAS = "needs 'now', a number, and lacks it", "has events[0], which needs"
 OF_W0_A = '"timestamp": 0, "TYPE": "KIND", "DATA": {"job_id": "w0!a"'
 
@@ -109,7 +109,7 @@ def mapped(mapping):
         (mapped({"0": 1.5}), "its mapping must give each executor 0, 1, ... a place in its 1 machines"),
         (mapped({"0": True}), "executor 0 has True"),
         (mapped({"00": 0}), "executor 0 has None"),
-        (mapped(None), "has None as its 'mapping', which is not an object"),
+        (mapped(None), "needs 'mapping', an object, and has None"),
         (
             ("KILL_JOB", {"job_ids": ["w0!long"], "reason": ""}),
             "has a member 'reason', which the protocol does not know",

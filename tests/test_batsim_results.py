@@ -28,7 +28,7 @@ from batfill.batsim.results import (
     read_results,
     read_schedule,
     write_jobs_csv,
-    write_schedule_csv,
+    write_schedule,
 )
 from batfill.errors import WorkloadError
 from batfill.files import csv_text
@@ -73,7 +73,7 @@ def test_a_schedule_has_batsims_columns_and_says_who_wrote_it(tmp_path):
     totals.add(JobRecord("a", "w0", "p", 0, 1, -1, "COMPLETED_FAILED", 5, 10))
     totals.add(JobRecord("b", "w0", "p", 0, 9, -1, "REJECTED"))
     path = tmp_path / "out_schedule.csv"
-    write_schedule_csv(path, totals, machines=4, times=MachineTimes(10, 20, 3), scheduling_s=0.5, simulation_s=1)
+    write_schedule(path, totals, machines=4, times=MachineTimes(10, 20, 3), scheduling_s=0.5, simulation_s=1)
     header, row = path.read_text().splitlines()
     assert header == recording("fcfs").lines("schedule")[0]
     written = dict(zip(header.split(","), row.split(","), strict=True))
@@ -106,7 +106,7 @@ def test_what_is_written_is_read(tmp_path):
         JobRecord("a#1", "w0", "p", 0, 2, 9, "COMPLETED_WALLTIME_REACHED", 7, 9, "0 3", "user=4 backfilled=1"),
     ]
     totals = write_jobs_csv(tmp_path / "out_jobs.csv", records)
-    write_schedule_csv(
+    write_schedule(
         tmp_path / "out_schedule.csv", totals, machines=6, times=MachineTimes(), scheduling_s=0, simulation_s=0
     )
     schedule = read_schedule(tmp_path / "out_jobs.csv")

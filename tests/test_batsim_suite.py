@@ -14,7 +14,8 @@ from batfill.batsim.command import main
 from batfill.batsim.platform import homogeneous_platform
 from batfill.batsim.protocol import SimulationSettings, SimulationStopped
 from batfill.cluster.agent import Agent
-from batfill.cluster.batsim4 import Batsim4
+from batfill.cluster.batsim4 import WORDS_4
+from batfill.cluster.conversation import Conversation
 from batfill.errors import WorkloadError
 from batfill.workloads.batsim_json import load_document, read_batsim_json
 from command import scheduler
@@ -403,7 +404,7 @@ def busy(split_events, seed=0, settings=SimulationSettings(), **options):  # noq
         for i in range(200)
     ]
     workload = document(*jobs, **{f"p{i}": 2 * i + 2 for i in range(6)})
-    talk = Batsim4(Agent({"policy": "saf", **options}))
+    talk = Conversation(WORDS_4, Agent({"policy": "saf", **options}))
     outcome = Outcome()
 
     def decide(message):

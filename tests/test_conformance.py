@@ -23,10 +23,12 @@ from batfill.batsim.conformance.session import examine
 from batfill.batsim.conformance.variants import CANDIDATES, VARIANTS, Easy, Reference, Variant
 from batfill.batsim.platform import homogeneous_platform, read_platform
 from batfill.batsim.protocol import SimulationSettings, SimulationStopped
+from batfill.batsim.protocol4 import Wire4
 from batfill.batsim.scheduler_link import scheduler_link
 from batfill.batsim.simulation import Simulation
 from batfill.cluster.agent import Agent
-from batfill.cluster.batsim4 import Batsim4
+from batfill.cluster.batsim4 import WORDS_4
+from batfill.cluster.conversation import Conversation
 from batfill.workloads.batsim_json import load_document
 from command import batfill, free_port
 
@@ -123,7 +125,12 @@ def scheduled(document, exchange):
     machines = {f"w0!{job['id']}" for job in document.jobs}
     platform = ROOT / "platforms" / ("kth-sp2.xml" if document.nb_res == 100 else "sample.xml")
     simulation = Simulation(
-        read_platform(platform), {"w0": document}, exchange, settings=SimulationSettings(), on_job_end=ended.append
+        read_platform(platform),
+        {"w0": document},
+        exchange,
+        settings=SimulationSettings(),
+        wire=Wire4(),
+        on_job_end=ended.append,
     )
     simulation.run()
     assert len(ended) == len(machines)
@@ -148,7 +155,7 @@ def test_a_variant_gives_every_start_that_the_program_gave_on_the_sample(variant
 
 
 def by_machines():
-    return Batsim4(Agent({"reservation": "machines"})).answer
+    return Conversation(WORDS_4, Agent({"reservation": "machines"})).answer
 
 
 def test_with_reserved_machines_batfill_gives_every_start_and_machine_of_easy_bf_on_the_sample():
@@ -166,8 +173,9 @@ def test_reserved_machines_go_together_with_predictions_and_kills(options, tmp_p
     Simulation(
         read_platform(ROOT / "platforms" / "sample.xml"),
         {"w0": load_document(tmp_path / "first.json")},
-        Batsim4(Agent({"policy": "saf", "threshold": "1d", "reservation": "machines", **options})).answer,
+        Conversation(WORDS_4, Agent({"policy": "saf", "threshold": "1d", "reservation": "machines", **options})).answer,
         settings=SimulationSettings(dynamic_jobs=True, reuse_profiles=True),
+        wire=Wire4(),
         on_job_end=ended.append,
     ).run()
     successful = [record for record in ended if record.success]
@@ -219,7 +227,7 @@ def runs_of(make_exchange, folder):
 
 
 def test_batfill_is_easy_with_one_decision_per_message_and_supports_what_is_optional(tmp_path):
-    verdict = Verdict(runs_of(lambda: Batsim4(Agent({})).answer, tmp_path))
+    verdict = Verdict(runs_of(lambda: Conversation(WORDS_4, Agent({})).answer, tmp_path))
     assert verdict.fits == [("easy", "message")]
     assert verdict.conforms
     answers = {name: verdict.answer(name) for name in CASES}
@@ -334,7 +342,7 @@ def test_a_scheduler_with_one_mistake_is_not_easy(mistake, tmp_path):
     ids=str,
 )
 def test_a_habit_of_waiting_is_named(options, habit, tmp_path):
-    verdict = Verdict(runs_of(lambda: Batsim4(Agent(options)).answer, tmp_path))
+    verdict = Verdict(runs_of(lambda: Conversation(WORDS_4, Agent(options)).answer, tmp_path))
     assert verdict.fits == []
     assert (verdict.as_dict()["habit"], verdict.conforms) == (habit, habit is not None)
     assert verdict.summary().startswith(habit or "none of the known")

@@ -36,7 +36,7 @@ import batfill
 import notebook
 from batfill import PLACES
 from batfill.batsim.descriptor import MEANING, read_descriptor
-from batfill.batsim.options5 import options_of as parse_batsim
+from batfill.batsim.options import options_of as parse_batsim
 from batfill.campaigns.config import Campaign, read_campaign
 from batfill.campaigns.sections import keys_of
 from batfill.cli import main
@@ -446,9 +446,10 @@ def known_options() -> set[str]:
             *map(of, parts)
         )
 
-    batsim = ROOT / "schedulers" / "batfill" / "batsim"
-    sources = [batsim / "options.py", batsim / "options5.py", ROOT / "benchmarks" / "run.py"]
-    return of(app) | {name for source in sources for name in re.findall(r'"(--?[\w-]+)"', source.read_text())}
+    sources = [ROOT / "schedulers" / "batfill" / "batsim" / "options.py", ROOT / "benchmarks" / "run.py"]
+    return of(app) | {
+        name for source in sources for name in re.findall(r'(?<=[" ])--?[\w-]+(?=[" ])', source.read_text())
+    }
 
 
 def test_options_that_the_pages_name_are_some_commands():

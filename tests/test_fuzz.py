@@ -25,6 +25,7 @@ from hypothesis import strategies as st
 
 from batfill.batsim.platform import homogeneous_platform, read_platform
 from batfill.batsim.protocol import SimulationSettings, SimulationStopped
+from batfill.batsim.protocol4 import Wire4
 from batfill.batsim.simulation import Simulation
 from batfill.campaigns.config import read_campaign
 from batfill.cli.app import app
@@ -455,7 +456,11 @@ def test_every_answer_to_the_embedded_simulator():
         workload = document(job("a"), job("b", 1, 2, walltime=4))
         try:
             Simulation(
-                machines(4), {"w0": workload}, answer, settings=SimulationSettings(dynamic_jobs=True, acknowledge=True)
+                machines(4),
+                {"w0": workload},
+                answer,
+                settings=SimulationSettings(dynamic_jobs=True, acknowledge=True),
+                wire=Wire4(),
             ).run()
         except (SimulationStopped, BatfillError) as error:
             one_line(error)

@@ -9,9 +9,9 @@ from fnmatch import fnmatch
 import pytest
 
 from batfill.cluster.agent import Agent
-from batfill.cluster.batsim4 import Batsim4
-from batfill.cluster.batsim5 import Batsim5
-from batfill.cluster.conversation import SLACK_S
+from batfill.cluster.batsim4 import WORDS_4
+from batfill.cluster.batsim5 import WORDS_5
+from batfill.cluster.conversation import SLACK_S, Conversation
 from batfill.errors import BatfillError
 from golden import recording
 from golden5 import recordings
@@ -26,13 +26,13 @@ from through5 import greeted as greeted_5
 def recorded_4(name):
     """A conversation, and its messages with the recorded answers' events."""
     agent = RecordedAgent({})
-    agent.talk = Batsim4(agent)
+    agent.talk = Conversation(WORDS_4, agent)
     return agent, [(asked, json.loads(reply)["events"]) for asked, reply in recording(name).exchanges]
 
 
 def recorded_5(recorded):
     agent = RecordedAgent({})
-    agent.talk = Batsim5(agent)
+    agent.talk = Conversation(WORDS_5, agent)
     lines = (recorded.folder / "messages.jsonl").read_text().splitlines()
     messages = []
     if lines:
@@ -196,14 +196,15 @@ def each_kind(version, messages):
 
 
 def check_mutants(agent, messages, free):
-    version, lines, taken = type(agent.talk), [], []
+    version, lines, taken = agent.talk.words, [], []
     numbers = each_kind(version, messages)
     for number, (asked, answer) in enumerate(messages[: max(numbers) + 1]):
         message = json.loads(asked.rstrip(b"\0"))
         talk_number = agent.talk.messages + 1
         for path, value, changed in mutants(message) if number in numbers else ():
             profiles = agent.talk.profiles
-            fork = deepcopy(agent, {} if version is Batsim5 else {id(profiles): profiles})
+            same = (version,) if version is WORDS_5 else (version, profiles)
+            fork = deepcopy(agent, {id(kept): kept for kept in same})
             fork.answer = []
             try:
                 fork.talk.answer(json.dumps(changed).encode() + version.suffix)
@@ -321,7 +322,7 @@ def test_a_message_that_contradicts_what_came_before_is_refused_with_its_place(t
             return
         talk, number = Through5(Agent({}), deviation_s=0.0), len(told) + 1  # after the handshake
     else:
-        talk, number = Batsim4(Agent({"reservation": host})), len(told)
+        talk, number = Conversation(WORDS_4, Agent({"reservation": host})), len(told)
     for message in told[:-1]:
         talk.answer(as_message(*message))
     with pytest.raises(BatfillError) as refused:
@@ -352,21 +353,21 @@ def test_a_message_that_contradicts_what_came_before_is_refused_with_its_place(t
         (handshake(), ""),
     ],
 )
-@pytest.mark.parametrize("version", [Batsim4, Batsim5])
+@pytest.mark.parametrize("version", [WORDS_4, WORDS_5])
 def test_what_is_no_message_is_refused_with_its_number(text, said, version):
-    talk = Batsim4(Agent({})) if version is Batsim4 else greeted_5(Agent({}))
+    talk = Conversation(WORDS_4, Agent({})) if version is WORDS_4 else greeted_5(Agent({}))
     text = text.replace(b"TYPE", version.type_field.encode())
     with pytest.raises(BatfillError) as refused:
         talk.answer(text if text.startswith(b"\4") or not text.strip(b"\0") else text + version.suffix)
     (line,) = str(refused.value).splitlines()
-    assert line.startswith(f"message {1 + (version is Batsim5)} from Batsim ")
+    assert line.startswith(f"message {1 + (version is WORDS_5)} from Batsim ")
     assert said in line
-    assert version is Batsim4 or text[:1] not in (b"\0", b"\4") or "is a second handshake" in line
+    assert version is WORDS_4 or text[:1] not in (b"\0", b"\4") or "is a second handshake" in line
 
 
 def test_a_storage_machine_may_leave_and_return():
     for reservation in "processors", "machines":
-        talk = Batsim4(Agent({"reservation": reservation}))
+        talk = Conversation(WORDS_4, Agent({"reservation": reservation}))
         gone = notify("event_machine_unavailable", resources="4")
         talk.answer(as_message(0, begins(range(4), [4]), gone, job(), job("2", procs=4)))
         back = notify("event_machine_available", resources="4")
@@ -375,7 +376,7 @@ def test_a_storage_machine_may_leave_and_return():
 
 def killing(**config):
     """A conversation whose first job was killed and registered again at date 5."""
-    talk = Batsim4(Agent({"small": "class", "divider": 5, "kill": "always"}))
+    talk = Conversation(WORDS_4, Agent({"small": "class", "divider": 5, "kill": "always"}))
     talk.answer(as_message(0, begins(range(4), dynamic=True, **config)))
     talk.answer(as_message(0, submitted("1", 0, 50, 1, small=True)))
     talk.answer(as_message(5, CALL))
@@ -397,7 +398,7 @@ def test_what_was_answered_once_is_not_answered_twice(events):
 
 
 def test_a_job_for_no_machine_is_rejected_with_its_reason(caplog):
-    talk = Batsim4(Agent({}))
+    talk = Conversation(WORDS_4, Agent({}))
     talk.answer(as_message(0, BEGIN))
     assert b"REJECT_JOB" in talk.answer(as_message(0, job(procs=0)))
     assert "w0!1 requests 0 machines: rejected" in caplog.text
@@ -409,7 +410,7 @@ def test_a_job_for_no_machine_is_rejected_with_its_reason(caplog):
 def begun(text, **options):
     told = begins(range(4), dynamic=True)
     told["data"]["config"]["sched-config"] = text
-    talk = Batsim4(Agent(options))
+    talk = Conversation(WORDS_4, Agent(options))
     talk.answer(as_message(0, told))
     return talk
 

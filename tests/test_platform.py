@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from batfill.batsim.command import main as batsim
 from batfill.batsim.platform import by_number, homogeneous_platform, read_platform, split_instants_warning
 from batfill.batsim.protocol import SimulationSettings
-from batfill.batsim.protocol4 import introduction
+from batfill.batsim.protocol4 import Wire4
 from batfill.errors import PlatformError
 from golden import RUNS, recording
 
@@ -333,7 +333,8 @@ def test_platforms_of_batsims_shapes_are_read_and_run(shape, tmp_path):
 def test_a_schedulers_first_message_has_the_properties(tmp_path):
     path = tmp_path / "p.xml"
     path.write_text(SHAPES["properties"][0])
-    sent = json.loads(introduction(read_platform(path), SimulationSettings(), {}, {}))["compute_resources"]
+    event = json.loads(Wire4().simulation_begins(read_platform(path), SimulationSettings(), {}, {}))
+    sent = event["data"]["compute_resources"]
     assert [machine["zone_properties"] for machine in sent[1:3]] == [
         {"site": "here", "net": "slow", "kind": "old"},
         {"site": "here", "net": "fast"},

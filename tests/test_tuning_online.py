@@ -11,6 +11,7 @@ import pytest
 
 import batfill as bf
 from batfill.batsim.protocol import SimulationSettings
+from batfill.batsim.protocol4 import Wire4
 from batfill.batsim.simulation import Simulation
 from batfill.jobs import Workload
 from batfill.policy import policy_named
@@ -295,7 +296,12 @@ def test_the_plug_in_chooses_as_the_replay_does(method, backfill, overrun, unit_
     plugin = Plugin(**options, **({"backfill": backfill} if backfill else {}))
     records = []
     Simulation(
-        machines(SIZE), {"w0": load_document(path)}, plugin, settings=SimulationSettings(), on_job_end=records.append
+        machines(SIZE),
+        {"w0": load_document(path)},
+        plugin,
+        settings=SimulationSettings(),
+        wire=Wire4(),
+        on_job_end=records.append,
     ).run()
     live = {record.job_id: record.starting_time for record in records if record.final_state != "REJECTED"}
 

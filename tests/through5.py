@@ -8,7 +8,8 @@ import sys
 
 import numpy as np
 
-from batfill.cluster.batsim5 import Batsim5
+from batfill.cluster.batsim5 import WORDS_5
+from batfill.cluster.conversation import Conversation
 
 ACKNOWLEDGE = '{"acknowledge_dynamic_jobs": true}'
 NOTICES = {
@@ -34,13 +35,13 @@ def hello(answer):
 
 def greeted(agent, text=""):
     """A conversation after its handshake."""
-    talk = Batsim5(agent)
+    talk = Conversation(WORDS_5, agent)
     hello(talk.answer(handshake(text)))
     return talk
 
 
 class Through5:
-    """Answers Batsim 4's messages; translated, with dates as Batsim 5 writes them, they go to a `Batsim5`."""
+    """Answers Batsim 4's messages; translated, with dates as Batsim 5 writes them, they go to a `Conversation`."""
 
     def __init__(self, agent, text="", *, deviation_s=4e-8):
         self.talk = greeted(agent, text)

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from procset import ProcSet
 
-from batfill.cluster.agent import Agent, Registration, with_options
+from batfill.cluster.agent import Agent, with_options
 from batfill.cluster.conversation import request_of
+from batfill.cluster.request import Registration
 from batfill.errors import BatfillError, missing
 
 try:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from batfill.batsim.machines import Intervals
-    from batfill.cluster.agent import Request
+    from batfill.cluster.request import Request
 
 
 class Scheduler(BatsimScheduler):  # type: ignore[misc] # pybatsim has no types
@@ -91,7 +92,7 @@ class Scheduler(BatsimScheduler):  # type: ignore[misc] # pybatsim has no types
         """See `Agent.decide`."""
         self.agent.decide(self.bs.time())
 
-    # To pybatsim: `cluster.agent.Host`
+    # To pybatsim: `cluster.request.Host`
 
     def execute(self, job: str, machines: Intervals) -> None:
         """See `Host`."""

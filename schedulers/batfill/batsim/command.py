@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING
 
 from batfill.batsim.catalogue import used_profiles
 from batfill.batsim.external_events import read_external_events, read_generic_events
-from batfill.batsim.options import ArgumentsError, BatsimOptions
-from batfill.batsim.options5 import options_of
+from batfill.batsim.options import ArgumentsError, BatsimOptions, options_of
 from batfill.batsim.platform import Platform, read_platform
 from batfill.batsim.progress import ProgressDisplay
 from batfill.batsim.protocol import SimulationStopped
-from batfill.batsim.protocol4 import Batsim4
-from batfill.batsim.protocol5 import Batsim5, handshake
+from batfill.batsim.protocol4 import Wire4
+from batfill.batsim.protocol5 import Wire5, handshake
 from batfill.batsim.results import (
     BATSIM_5_VERSION,
     BATSIM_VERSION,
@@ -29,8 +28,7 @@ from batfill.batsim.results import (
     machine_states_csv,
     result_file,
     write_exec_info,
-    write_schedule_csv,
-    write_schedule_json,
+    write_schedule,
 )
 from batfill.batsim.simulation import Simulation
 from batfill.errors import BatfillError, Interrupted, PlatformError, RunFailed, on_command_line
@@ -114,13 +112,13 @@ def simulate(options: BatsimOptions) -> None:
         stack.enter_context(all_or_none())
         exchange = _exchange(options, stack)
         settings = options.settings
-        wire: Wire = Batsim4()
+        wire: Wire = Wire4()
         if version == 5:
             settings, remarks = handshake(exchange, options.init_text)
             for remark in remarks:
                 say(remark)
             _refuse_unused(settings, documents)
-            wire = Batsim5(options.arguments, _context(options))
+            wire = Wire5(options.arguments, _context(options))
         if _shows_messages(options.verbosity):
             exchange = _logged(exchange)
 
@@ -159,20 +157,17 @@ def simulate(options: BatsimOptions) -> None:
             progress.finish(simulation)
         simulation_s = time.perf_counter() - started
         scheduling_s = simulation.scheduling_s
+        write_schedule(
+            _file(options, "schedule.json" if version == 5 else "schedule.csv"),
+            totals,
+            machines=len(platform.machines),
+            times=simulation.machines.times,
+            scheduling_s=scheduling_s,
+            simulation_s=simulation_s,
+        )
         if version == 5:
-            times = simulation.machines.times
-            write_schedule_json(_file(options, "schedule.json"), totals, machines=len(platform.machines), times=times)
             info = _file(options, "real_exec_info.json")
             write_exec_info(info, scheduling_s=scheduling_s, simulation_s=simulation_s - scheduling_s)
-        else:
-            write_schedule_csv(
-                _file(options, "schedule.csv"),
-                totals,
-                machines=len(platform.machines),
-                times=simulation.machines.times,
-                scheduling_s=scheduling_s,
-                simulation_s=simulation_s,
-            )
     if isinstance(stopped, Interrupted):
         stopped.add_note(f"stopped at date {simulation.now:.6f}; the results so far are kept")
     if stopped:

@@ -1,4 +1,7 @@
-"""Parses Batsim 4.2's command line: every option is honoured, or refused by name."""
+"""Parses Batsim's command line, of version 4.2 or 5: every option is honoured, or refused by name.
+
+`OPTIONS` is the table of both versions' options; `REFUSED`, `PRINTED` and `GONE` are the others.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +12,17 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from batfill.batsim.protocol import SimulationSettings, refuse_port
 from batfill.batsim.protocol4 import REDIS
-from batfill.batsim.results import BATSIM_VERSION
+from batfill.batsim.results import BATSIM_5_VERSION, BATSIM_VERSION
 from batfill.errors import BatfillError
+from batfill.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-VERBOSITIES = ("quiet", "network-only", "information", "debug")
 TIMEOUT_VARIABLE = "BATFILL_SCHED_TIMEOUT"
 DEFAULT_TIMEOUT_S = 300.0
 NONE: Mapping[str, str] = MappingProxyType({})
@@ -30,36 +33,191 @@ FOR_SCHEDULERS = (
 )
 # Options that load a library instead of connecting to a scheduler.
 LIBRARIES = ("-l", "--edc-library-str", "-L", "--edc-library-file")
-# Options by which a command line is version 5's.
-ONLY_IN_5 = (
-    *("-S", "--edc-socket-str", "--edc-socket-file", *LIBRARIES, "--edc-library-load-method"),
-    *("--ee", "--external-events", "-c", "--config", "--gen-config"),
-    *("--energy-host", "--energy-link", "--trace-machine-state", "--trace-pstate-changes", "--trace-probe-data"),
-    *("--batsim-version", "--batsim-git-commit", "--simgrid-git-commit"),
-)
 
+
+class Option(NamedTuple):
+    """An option that is honoured."""
+
+    versions: str  # that have it: "4", "5" or "45"
+    form: str  # its names, and a word for each of its values; a switch has none
+    help: str
+    settings: dict[str, Any]  # argparse's others
+
+
+def option(versions: str, form: str, help: str, **settings: Any) -> Option:  # noqa: A002 (as argparse calls it)
+    """A row of the table."""
+    return Option(versions, form, help, settings)
+
+
+SEVERAL: dict[str, Any] = {"type": Path, "action": "append", "default": []}
+SEVERAL_5: dict[str, Any] = {**SEVERAL, "action": "extend", "nargs": "+"}
+PAIRS: dict[str, Any] = {"action": "append", "default": []}
+SHOWN = "what stderr gets; from {} on every message, but on a terminal progress [%(default)s]"
+OPTIONS = {
+    "input": (
+        option("45", "-p --platform FILE", "SimGrid platform file: the hosts", type=Path, required=True),
+        option("4", "-w --workload FILE", "JSON workload; repeatable", **SEVERAL),
+        option("5", "-w --workload FILE", "JSON workloads; repeatable", **SEVERAL_5),
+        option("4", "--events FILE", "external events, one JSON per line", **SEVERAL),
+        option("5", "--ee --external-events FILE", "external events, one JSON a line", dest="events", **SEVERAL_5),
+        option(
+            "45", "-m --master-host NAME", "the master host, which runs no jobs [%(default)s]", default="master_host"
+        ),
+        option(
+            "4", "-r --add-role-to-hosts HOSTS:ROLE",
+            "give hosts (h1,h2) a role: master, storage or compute_node; repeatable", **PAIRS,
+        ),
+        option(
+            "5", "-r --add-role-to-hosts HOST ROLE",
+            "give a host a role: master, storage or compute_node; repeatable", **PAIRS,
+        ),
+    ),
+    "the scheduler": (
+        option(
+            "4", "-s --socket-endpoint ENDPOINT", "where the scheduler listens [%(default)s]",
+            default="tcp://localhost:28000",
+        ),
+        option(
+            "5", "-s --edc-socket-str ENDPOINT TEXT",
+            "where it listens, such as tcp://localhost:28000, and its initialisation text; one of -s, -S is needed",
+            dest="socket_text", **PAIRS,
+        ),
+        option(
+            "5", "-S --edc-socket-file ENDPOINT FILE", "the same, the text from a file", dest="socket_file", **PAIRS
+        ),
+        option(
+            "45", "--sched-timeout SECONDS",
+            "stop if the scheduler does not connect or answer in this time, 0: never "
+            f"[{DEFAULT_TIMEOUT_S:g}, or ${TIMEOUT_VARIABLE}]; not an option of Batsim", type=float,
+        ),
+        option(
+            "45", "--split-events SEED",
+            "send the events of one date in several messages, split at random by this seed, as Batsim does on "
+            "platforms with finite bandwidths [one message]; not an option of Batsim",
+        ),
+        option(
+            "45", "--protocol 4|5",
+            "the version of Batsim, whose options, messages and files these are [that whose command line it is]; not "
+            "an option of Batsim",
+        ),
+        option("4", "--sched-cfg TEXT", "sent to the scheduler in the first message"),
+        option("4", "--sched-cfg-file FILE", "the same, from a file", type=Path),
+        option("4", "--no-sched", "no scheduler: jobs run one by one, each on the first machines"),
+        option("4", "--forward-profiles-on-submission", "send each job's profile with its submission"),
+        option("4", "--enable-dynamic-jobs", "let the scheduler register jobs and profiles"),
+        option("4", "--acknowledge-dynamic-jobs", "answer each registered job with JOB_SUBMITTED"),
+        option("4", "--enable-profile-reuse", "keep profiles after the first job that used them"),
+        option("4", "--forward-unknown-events", "pass on external events of unknown types"),
+    ),
+    "machines": (
+        option("45", "--mmax N", "use the first N compute hosts only, 0: all [%(default)s]", type=int, default=0),
+        option("45", "--mmax-workload", "use as many hosts as the workloads' largest nb_res"),
+        option("4", "--enable-compute-sharing", "let several jobs run on one compute host"),
+        option("4", "--disable-storage-sharing", "let only one job use a storage host"),
+    ),
+    "output": (
+        option("4", "-e --export PREFIX", "prefix of the result files [%(default)s]", default="out"),
+        option(
+            "5", "-e --export PREFIX", "beginning of the result files' names; its folder is created [%(default)s]",
+            default="out/",
+        ),
+        option("4", "--disable-schedule-tracing", "accepted: there is no Paje trace to disable"),
+        option("4", "--disable-machine-state-tracing", "do not write PREFIX_machine_states.csv"),
+        option("5", "--trace-machine-state", "write PREFIXmachine_states.csv"),
+        option(
+            "5", "--trace-probe-data", "never, auto: there are no probes", choices=("never", "auto", "always")
+        ),
+        option("5", "--energy-host", "accepted with a remark: energy is not simulated"),
+        option(
+            "4", "-v --verbosity", SHOWN.format("network-only"), default="information",
+            choices=("quiet", "network-only", "information", "debug"),
+        ),
+        option("5", "-v --verbosity", SHOWN.format("info"), default="info", choices=("quiet", "info", "debug")),
+        option("45", "-q --quiet", "the same as --verbosity quiet"),
+        option("45", "--dump-execution-context", "print the execution context as JSON and exit"),
+    ),
+}  # fmt: skip
+
+# Options that are refused in each version: their forms, and why.
+WORKFLOWS = "workflows are not supported; describe the jobs in a workload"
+ENERGY = "energy is not simulated; use Batsim itself"
+SIMGRID, NO_REDIS = "there is no SimGrid inside", "Redis is not supported"
+LIBRARY = "no shared library is loaded; give the component's address with -s ENDPOINT TEXT"
+IN_BOTH = {
+    "-E --energy": ENERGY,
+    "--sg-cfg X": f"{SIMGRID}; leave it out, or use Batsim itself",
+    "--sg-log X": f"{SIMGRID}; leave it out, or use Batsim itself",
+}
 REFUSED = {
-    ("-W", "--workflow"): (1, "workflows are not supported; describe the jobs in a workload"),
-    ("--WS", "--workflow-start"): (2, "workflows are not supported; describe the jobs in a workload"),
-    ("--workflow-jobs-limit",): (1, "workflows are not supported"),
-    ("--ignore-beyond-last-workflow",): (0, "workflows are not supported"),
-    ("-E", "--energy"): (0, "energy is not simulated; use Batsim itself"),
-    ("--sg-cfg",): (1, "there is no SimGrid inside; leave it out, or use Batsim itself"),
-    ("--sg-log",): (1, "there is no SimGrid inside; leave it out, or use Batsim itself"),
-    ("--simgrid-version",): (0, "there is no SimGrid inside"),
-    ("--enable-redis",): (0, "Redis is not supported; jobs travel in the messages"),
-    ("--redis-hostname",): (1, "Redis is not supported"),
-    ("--redis-port",): (1, "Redis is not supported"),
-    ("--redis-prefix",): (1, "Redis is not supported"),
+    4: {
+        **IN_BOTH,
+        "-W --workflow X": WORKFLOWS,
+        "--WS --workflow-start X X": WORKFLOWS,
+        "--workflow-jobs-limit X": WORKFLOWS,
+        "--ignore-beyond-last-workflow": WORKFLOWS,
+        "--simgrid-version": SIMGRID,
+        "--enable-redis": f"{NO_REDIS}; jobs travel in the messages",
+        "--redis-hostname X": NO_REDIS,
+        "--redis-port X": NO_REDIS,
+        "--redis-prefix X": NO_REDIS,
+    },
+    5: {
+        **IN_BOTH,
+        "-l --edc-library-str X X": LIBRARY,
+        "-L --edc-library-file X X": LIBRARY,
+        "--edc-library-load-method X": LIBRARY,
+        "--energy-link": ENERGY,
+        "--trace-pstate-changes": "power states are not simulated; use Batsim itself",
+        "-c --config X": "no file of options is read; write them on the command line",
+        "--gen-config X": "no file of options is written; keep the command line",
+    },
+}
+# Options of Batsim 4, and what stands for them in Batsim 5.
+GONE_SINCE = "Batsim 5 has no such option"
+IN_HELLO = f"{GONE_SINCE}: the component asks for it in its hello"
+GONE = {
+    "--enable-dynamic-jobs": f"{IN_HELLO} (dynamic_registration)",
+    "--acknowledge-dynamic-jobs": f"{IN_HELLO} (acknowledge_dynamic_jobs)",
+    "--enable-profile-reuse": f"{IN_HELLO} (profile_reuse)",
+    "--forward-profiles-on-submission": f"{IN_HELLO} (forward_profiles_on_job_submission)",
+    "--enable-compute-sharing": f"{GONE_SINCE}; hosts are not shared here",
+    "--sched-cfg X": f"{GONE_SINCE}: give the text after the endpoint, -s ENDPOINT TEXT",
+    "--sched-cfg-file X": f"{GONE_SINCE}: give the file after the endpoint, -S ENDPOINT FILE",
+    "--socket-endpoint X": f"{GONE_SINCE}: write -s ENDPOINT TEXT",
+    "--events X": f"{GONE_SINCE}: write --ee FILE",
+    "--no-sched": f"{GONE_SINCE}: it needs a component, -s ENDPOINT TEXT",
+    "--disable-machine-state-tracing": f"{GONE_SINCE}: ask with --trace-machine-state",
+    "--disable-schedule-tracing": f"{GONE_SINCE}: leave it out, there is no Paje trace",
+}
+# Options that print a line and exit, with that line.
+PRINTED = {
+    4: {"--version": BATSIM_VERSION},
+    5: {
+        "--version --batsim-version": BATSIM_5_VERSION,
+        "--batsim-git-commit": f"none: this is batfill {__version__}, not Batsim",
+        "--simgrid-version --simgrid-git-commit": f"none: {SIMGRID}",
+    },
 }
 
+
+def names_of(version: int) -> set[str]:
+    """The names of every option that this version's command line knows."""
+    rows = [row.form for group in OPTIONS.values() for row in group if str(version) in row.versions]
+    forms = " ".join([*rows, *REFUSED[version], *PRINTED[version]])
+    return {word for word in forms.split() if word.startswith("-")}
+
+
+ONLY_IN_5 = names_of(5) - names_of(4)  # the options by which a command line is version 5's
+
 DESCRIPTION = """\
-Batsim 4.2's command line and protocol for workloads of delays, without SimGrid: an embedded stand-in for Batsim itself.
-It connects to the scheduler as Batsim does. One message carries all events of a date; no Paje trace is written.
+The command line and protocol of Batsim {} for workloads of delays, without SimGrid: an
+embedded stand-in for Batsim itself. It connects to the scheduler as Batsim does. One message carries all events of a
+date; no Paje trace is written.
 """
 EPILOGUE = """\
-Exit status, as in Batsim: 0 done, 1 a bad platform, 2 a bad workload, 255 bad arguments. When Batsim would abort, hang
-or silently leave jobs behind, the run stops with one line that says why, writes the results so far, and exits with 1.
+Exit status, as in Batsim 4: 0 done, 1 a bad platform, 2 a bad workload, 255 bad arguments. When Batsim would abort,
+hang, leave jobs behind or silently accept a mistake, the run stops with one line that says why, writes the results so
+far, and exits with 1.
 """
 
 
@@ -140,54 +298,107 @@ def protocol_of(arguments: Sequence[str]) -> tuple[int, list[str]]:
     return int(found), others
 
 
-def parse_arguments(arguments: Sequence[str], passed_on: Mapping[str, str] = NONE) -> BatsimOptions:
+def options_of(arguments: Sequence[str]) -> BatsimOptions:
+    """The options on this command line of the version that --protocol names, or that its form shows.
+
+    --help and --version print and exit.
+
+    Raises:
+        ArgumentsError: an option is unknown, refused, or cannot be used.
+    """
+    version, others = protocol_of(arguments)
+    return parse_arguments(others, version)
+
+
+def parse_arguments(arguments: Sequence[str], version: int = 4, passed_on: Mapping[str, str] = NONE) -> BatsimOptions:
     """The options on this command line; --help and --version print and exit.
 
     Args:
         arguments: the command line.
+        version: of Batsim.
         passed_on: options of REFUSED that are accepted, with their names in the command line that they are for.
 
     Raises:
         ArgumentsError: an option is unknown, refused, or cannot be used.
     """
-    given = _parser(passed_on).parse_args(arguments)
-    if given.enable_profile_reuse and not given.enable_dynamic_jobs:
-        raise ArgumentsError("--enable-profile-reuse needs --enable-dynamic-jobs; add it")
+    given = _parser(version, passed_on).parse_args(arguments)
     if given.mmax < 0:
         raise ArgumentsError(f"--mmax: {given.mmax} is below 0; 0 means no limit")
+    is_5 = version == 5
+    name, endpoint, text = _component(given) if is_5 else ("--socket-endpoint", given.socket_endpoint, _config(given))
     try:
-        refuse_port(given.socket_endpoint)
+        refuse_port(endpoint)
     except ValueError as error:
-        raise ArgumentsError(f"--socket-endpoint: {error}") from None
+        raise ArgumentsError(f"{name}: {error}") from None
     return BatsimOptions(
         platform=given.platform,
         workloads=tuple(given.workload),
         events=tuple(given.events),
         master_host=given.master_host,
-        roles=_roles(given.add_role_to_hosts),
-        socket_endpoint=given.socket_endpoint,
+        roles=dict(given.add_role_to_hosts) if is_5 else _roles(given.add_role_to_hosts),
+        socket_endpoint=endpoint,
         export=given.export,
-        machine_states=not given.disable_machine_state_tracing,
+        machine_states=given.trace_machine_state if is_5 else not given.disable_machine_state_tracing,
         mmax=given.mmax,
         mmax_workload=given.mmax_workload,
-        settings=SimulationSettings(
-            forward_profiles=given.forward_profiles_on_submission,
-            dynamic_jobs=given.enable_dynamic_jobs and not given.no_sched,
-            acknowledge=given.acknowledge_dynamic_jobs,
-            reuse_profiles=given.enable_profile_reuse,
-            share_compute=given.enable_compute_sharing,
-            share_storage=not given.disable_storage_sharing,
-            forward_unknown_events=bool(given.events) and given.forward_unknown_events,
-            sched_config=_config(given),
-        ),
+        settings=SimulationSettings() if is_5 else _settings(given, text),  # version 5's are the hello's
         verbosity="quiet" if given.quiet else given.verbosity,
         dump_execution_context=given.dump_execution_context,
-        scheduler=not given.no_sched,
+        scheduler=is_5 or not given.no_sched,
         sched_timeout_s=timeout_of(given.sched_timeout),
         split_events=seed_of(given.split_events),
+        protocol=version,
+        init_text=text if is_5 else "",
+        arguments=("batsim", *arguments) if is_5 else (),
         passed_on=tuple(given.passed_on or ()),
-        remarks=_remarks(given),
+        remarks=_remarks_5(given) if is_5 else _remarks(given),
     )
+
+
+def _settings(given: argparse.Namespace, text: str) -> SimulationSettings:
+    """What version 4's options set, with this text for the scheduler."""
+    if given.enable_profile_reuse and not given.enable_dynamic_jobs:
+        raise ArgumentsError("--enable-profile-reuse needs --enable-dynamic-jobs; add it")
+    return SimulationSettings(
+        forward_profiles=given.forward_profiles_on_submission,
+        dynamic_jobs=given.enable_dynamic_jobs and not given.no_sched,
+        acknowledge=given.acknowledge_dynamic_jobs,
+        reuse_profiles=given.enable_profile_reuse,
+        share_compute=given.enable_compute_sharing,
+        share_storage=not given.disable_storage_sharing,
+        forward_unknown_events=bool(given.events) and given.forward_unknown_events,
+        sched_config=text,
+    )
+
+
+def _config(given: argparse.Namespace) -> str:
+    """Version 4's text for the scheduler."""
+    if given.sched_cfg is not None and given.sched_cfg_file is not None:
+        raise ArgumentsError("--sched-cfg-file: not allowed with argument --sched-cfg; give the text in one place")
+    if given.sched_cfg_file is None or given.dump_execution_context:
+        return given.sched_cfg or ""
+    return _text_in("--sched-cfg-file", given.sched_cfg_file)
+
+
+def _component(given: argparse.Namespace) -> tuple[str, str, str]:
+    """The option by which version 5's component is given, its endpoint, and the text for it."""
+    components = [("-s", *values) for values in given.socket_text] + [("-S", *values) for values in given.socket_file]
+    if len(components) != 1:
+        raise ArgumentsError(
+            f"{len(components)} components are given; give one, with -s ENDPOINT TEXT or -S ENDPOINT FILE"
+        )
+    ((name, endpoint, text),) = components
+    if name == "-S" and not given.dump_execution_context:
+        text = _text_in(name, Path(text))
+    return name, endpoint, text
+
+
+def _text_in(name: str, path: Path) -> str:
+    """The text in the file of this option."""
+    try:
+        return path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ArgumentsError(f"{name}: {path} cannot be read ({error})") from None
 
 
 def _remarks(given: argparse.Namespace) -> tuple[str, ...]:
@@ -202,6 +413,14 @@ def _remarks(given: argparse.Namespace) -> tuple[str, ...]:
     values = {name: getattr(given, name[2:].replace("-", "_")) for name in reasons}
     idle = [name for name, value in values.items() if value is not None and value is not False]
     return tuple(f"{name} does nothing {reasons[name]}" for name in idle)
+
+
+def _remarks_5(given: argparse.Namespace) -> tuple[str, ...]:
+    """The same of version 5's options."""
+    if given.trace_probe_data == "always":
+        raise ArgumentsError("--trace-probe-data always: there are no probes, nor data of them; use Batsim itself")
+    energy = "--energy-host: energy is not simulated; no file states what was consumed"
+    return (energy,) if given.energy_host else ()
 
 
 class OptionParser(argparse.ArgumentParser):
@@ -226,102 +445,38 @@ class _Refused(argparse.Action):
         namespace.passed_on = [*(namespace.passed_on or ()), name, *values]
 
 
-def refusing(
-    group: argparse._ArgumentGroup,
-    refused: Mapping[tuple[str, ...], tuple[int, str]],
-    passed_on: Mapping[str, str] = NONE,
-) -> None:
-    """Add options that are refused: their names, the number of their values, and why; some may be `passed_on`."""
-    for names, (n_values, why) in refused.items():
-        group.add_argument(
-            *names, dest="passed_on", action=_Refused, nargs=n_values, metavar=("X",) * n_values or None, help=why,
-            passed_on=passed_on,
-        )  # fmt: skip
+def _add(group: argparse._ActionsContainer, form: str, help: str, **settings: Any) -> None:  # noqa: A002
+    """Add an option of this form."""
+    names = [word for word in form.split() if word.startswith("-")]
+    values = tuple(form.split()[len(names) :])
+    if len(values) > 1 or settings.get("action") is _Refused:
+        settings["nargs"] = len(values)
+    if values:
+        settings["metavar"] = values if len(values) > 1 else values[0]
+    elif not settings:
+        settings["action"] = "store_true"
+    group.add_argument(*names, help=help, **settings)
 
 
-def add_own_options(group: argparse._ArgumentGroup) -> None:
-    """Add the options that Batsim does not have."""
-    add = group.add_argument
-    add(
-        "--sched-timeout", type=float, metavar="SECONDS",
-        help="stop if the scheduler does not connect or answer in this time, 0: never "
-        f"[{DEFAULT_TIMEOUT_S:g}, or ${TIMEOUT_VARIABLE}]; not an option of Batsim",
-    )  # fmt: skip
-    add(
-        "--split-events", metavar="SEED",
-        help="send the events of one date in several messages, split at random by this seed, as Batsim does on "
-        "platforms with finite bandwidths [one message]; not an option of Batsim",
-    )  # fmt: skip
-    add(
-        "--protocol", metavar="4|5",
-        help="the version of Batsim, whose options, messages and files these are [that whose command line it is]; not "
-        "an option of Batsim",
-    )  # fmt: skip
-
-
-def _parser(passed_on: Mapping[str, str]) -> argparse.ArgumentParser:
+def _parser(version: int, passed_on: Mapping[str, str]) -> argparse.ArgumentParser:
+    """The parser of this version's command line."""
     parser = OptionParser(
-        prog="batfill batsim",
-        description=DESCRIPTION,
+        prog="batfill batsim" if version == 4 else "batfill batsim --protocol 5",
+        description=DESCRIPTION.format("4.2" if version == 4 else "5 (as of 5.0.0-rc2)"),
         epilog=EPILOGUE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action="version", version=BATSIM_VERSION)
-
-    group = parser.add_argument_group("input")
-    add = group.add_argument
-    add("-p", "--platform", type=Path, required=True, metavar="FILE", help="SimGrid platform file: the hosts")
-    add("-w", "--workload", type=Path, action="append", default=[], metavar="FILE", help="JSON workload; repeatable")
-    add("--events", type=Path, action="append", default=[], metavar="FILE", help="external events, one JSON per line")
-    add(
-        "-m",
-        "--master-host",
-        default="master_host",
-        metavar="NAME",
-        help="the master host, which runs no jobs [%(default)s]",
-    )
-    add(
-        "-r", "--add-role-to-hosts", action="append", default=[], metavar="HOSTS:ROLE",
-        help="give hosts (h1,h2) a role: master, storage or compute_node; repeatable",
-    )  # fmt: skip
-
-    group = parser.add_argument_group("the scheduler")
-    add = group.add_argument
-    add(
-        "-s", "--socket-endpoint", default="tcp://localhost:28000", metavar="ENDPOINT",
-        help="where the scheduler listens [%(default)s]",
-    )  # fmt: skip
-    add_own_options(group)
-    config = group.add_mutually_exclusive_group()
-    config.add_argument("--sched-cfg", metavar="TEXT", help="sent to the scheduler in the first message")
-    config.add_argument("--sched-cfg-file", type=Path, metavar="FILE", help="the same, from a file")
-    add("--no-sched", action="store_true", help="no scheduler: jobs run one by one, each on the first machines")
-    add("--forward-profiles-on-submission", action="store_true", help="send each job's profile with its submission")
-    add("--enable-dynamic-jobs", action="store_true", help="let the scheduler register jobs and profiles")
-    add("--acknowledge-dynamic-jobs", action="store_true", help="answer each registered job with JOB_SUBMITTED")
-    add("--enable-profile-reuse", action="store_true", help="keep profiles after the first job that used them")
-    add("--forward-unknown-events", action="store_true", help="pass on external events of unknown types")
-
-    group = parser.add_argument_group("machines")
-    add = group.add_argument
-    add("--mmax", type=int, default=0, metavar="N", help="use the first N compute hosts only, 0: all [%(default)s]")
-    add("--mmax-workload", action="store_true", help="use as many hosts as the workloads' largest nb_res")
-    add("--enable-compute-sharing", action="store_true", help="let several jobs run on one compute host")
-    add("--disable-storage-sharing", action="store_true", help="let only one job use a storage host")
-
-    group = parser.add_argument_group("output")
-    add = group.add_argument
-    add("-e", "--export", default="out", metavar="PREFIX", help="prefix of the result files [%(default)s]")
-    add("--disable-schedule-tracing", action="store_true", help="accepted: there is no Paje trace to disable")
-    add("--disable-machine-state-tracing", action="store_true", help="do not write PREFIX_machine_states.csv")
-    add(
-        "-v", "--verbosity", choices=VERBOSITIES, default="information",
-        help="what stderr gets; from network-only on every message, but on a terminal progress [%(default)s]",
-    )  # fmt: skip
-    add("-q", "--quiet", action="store_true", help="the same as --verbosity quiet")
-    add("--dump-execution-context", action="store_true", help="print the execution context as JSON and exit")
-
-    refusing(parser.add_argument_group("refused", "options of Batsim that do not apply here"), REFUSED, passed_on)
+    for form, line in PRINTED[version].items():
+        _add(parser, form, "print it and exit", action="version", version=line)
+    for title, rows in OPTIONS.items():
+        group = parser.add_argument_group(title)
+        for row in rows:
+            if str(version) in row.versions:
+                _add(group, row.form, row.help, **row.settings)
+    refused = REFUSED[version] | (GONE if version == 5 else {})
+    group = parser.add_argument_group("refused", "options of Batsim, or of version 4 alone, that do not apply here")
+    for form, why in refused.items():
+        _add(group, form, why, dest="passed_on", action=_Refused, passed_on=passed_on)
     return parser
 
 
@@ -334,25 +489,6 @@ def _roles(given: Sequence[str]) -> dict[str, str]:
             raise ArgumentsError(f"--add-role-to-hosts: {text!r} is not of the form host1,host2:role")
         roles.update(dict.fromkeys(hosts.split(","), role))
     return roles
-
-
-def _config(given: argparse.Namespace) -> str:
-    """The configuration text for the scheduler."""
-    if given.sched_cfg_file is None or given.dump_execution_context:
-        return given.sched_cfg or ""
-    return text_in("--sched-cfg-file", given.sched_cfg_file)
-
-
-def text_in(option: str, path: Path) -> str:
-    """The text in this file.
-
-    Raises:
-        ArgumentsError: it cannot be read; the message begins with the option.
-    """
-    try:
-        return path.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ArgumentsError(f"{option}: {path} cannot be read ({error})") from None
 
 
 def seed_of(given: str | None) -> int | None:

@@ -1,34 +1,39 @@
 """What the simulation needs of a version of Batsim's protocol, and the checks that all versions share.
 
 `Wire` is the interface; `protocol4` and `protocol5` are its two versions. A wire writes what the simulation reports,
-one function an event, and turns the events of a reply into the simulation's own methods, so that the effect of a
-decision is written once.
+one function an event, and reads the events of a reply as `decisions`.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import orjson
 
+from batfill.batsim import decisions
 from batfill.errors import RunFailed, WorkloadError
 from batfill.jobs import LONGEST_S
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from batfill.batsim.catalogue import Job, Progress
     from batfill.batsim.external_events import ExternalEvent
     from batfill.batsim.platform import Platform
-    from batfill.batsim.simulation import Call, Simulation
 
 # The types of a field, and how messages call them; true is not a number.
-Fields = dict[str, tuple[type, ...]]
+Fields = Mapping[str, tuple[type, ...]]
+Profiles = dict[str, dict[str, dict[str, Any]]]  # their descriptions, by workload and name
+NO_FIELDS: Fields = MappingProxyType({})
 INTEGER, NUMBER, STRING, ARRAY, OBJECT, BOOLEAN = (int,), (int, float), (str,), (list,), (dict,), (bool,)
 OPTIONAL_NUMBER = (int, float, type(None))
+ANY = (*NUMBER, str, list, dict, bool, type(None))
 JSON_TYPES: dict[tuple[type, ...], str] = {
     INTEGER: "an integer",
     NUMBER: "a number",
@@ -70,7 +75,7 @@ class ReplyError(Exception):
     """A reply is not a message of Batsim's protocol; the text says what is wrong, and where in the reply."""
 
 
-class Decision(NamedTuple):
+class Asked(NamedTuple):
     """One event of a reply."""
 
     date: float
@@ -80,74 +85,113 @@ class Decision(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """The scheduler's reply: its decisions, and the date from which it accepts the next message."""
+    """The scheduler's reply: its events, and the date from which it accepts the next message."""
 
     now: float
-    decisions: list[Decision]
+    events: list[Asked]
 
 
-class Wire(Protocol):
+class Form(NamedTuple):
+    """A JSON object's members with their types, and what is made of them."""
+
+    make: Callable[..., Any]  # takes the required members' values in their order, and the optional ones by name
+    required: Fields = NO_FIELDS
+    optional: Fields = NO_FIELDS
+
+    def read(self, data: Any, where: str = "") -> Any:
+        """What this object means; `where` begins the message if it does not have this form.
+
+        Raises:
+            ReplyError, WorkloadError: it does not, or its values cannot be.
+        """
+        check_fields(data, self.required, self.optional, where)
+        others = {name: data[name] for name in self.optional if name in data}
+        return self.make(*[data[name] for name in self.required], **others)
+
+
+def read_one_of(forms: Mapping[str, Form], name: str, kind: str, data: Any, where: str) -> Any:
+    """What an object means whose form is that of this kind; `name` is the member that has the kind."""
+    if kind not in forms:
+        raise ReplyError(f"has the {name} {kind!r:.60}; known: {', '.join(forms)}")
+    return forms[kind].read(data, where)
+
+
+class Wire(ABC):
     """A version of the protocol, as the simulation uses it. Dates are seconds."""
 
-    decisions: Mapping[str, Callable[[Simulation, dict[str, Any]], None]]
-    """What each event of a reply does; it raises WorkloadError or ReplyError with the reason why it cannot be."""
-    unsupported: Mapping[str, str]
-    """Batsim's other events, and why they are refused."""
-    notices_alone: bool
-    """Whether the end of the static submissions has a message of its own, unless all jobs are submitted at date 0."""
-    begins_with_submissions: bool
-    """Whether the first message has the events of date 0, too, if several files bring events."""
-    profiles_until_last_job: bool
-    """Whether a profile stays until the last of its jobs has ended, instead of the first."""
-    to_register: str
-    """How registrations are enabled, in words."""
-    to_reuse: str
-    """How profiles are reused, in words."""
-    end_of_registration: str
-    """What ends registrations, in words."""
+    type_field: ClassVar[str]  # an event's type
+    data_field: ClassVar[str]  # what it is about
+    end: ClassVar[bytes] = b""  # bytes that may follow a reply
+    refuses_past: ClassVar[bool] = True  # a reply that is dated before its message; otherwise it counts now
+    forms: ClassVar[Mapping[str, Form]]  # of each event of a reply, for its `Decision`
+    unsupported: ClassVar[Mapping[str, str]]  # Batsim's other events, and why they are refused
+    # The types and data of the events: all static jobs are submitted, all external events have happened, the end.
+    no_more_jobs: ClassVar[tuple[bytes, bytes]]
+    no_more_external_events: ClassVar[tuple[bytes, bytes]]
+    simulation_ends: ClassVar[tuple[bytes, bytes]]
+    notices_alone: ClassVar[bool]  # the end of the static submissions has its own message, unless all are at date 0
+    begins_with_submissions: ClassVar[bool]  # if several files bring events, the first message has those of date 0, too
+    profiles_until_last_job: ClassVar[bool]  # a profile stays until the last of its jobs has ended, not the first
+    # In words: how registrations are enabled, how profiles are reused, what ends registrations.
+    to_register: ClassVar[str]
+    to_reuse: ClassVar[str]
+    end_of_registration: ClassVar[str]
 
+    @abstractmethod
     def message(self, now: float, events: Sequence[bytes]) -> bytes:
         """The message that carries these events."""
 
+    @abstractmethod
+    def event(self, date: float, kind: bytes, data: bytes = b"{}") -> bytes:
+        """An event of this type; `data` is a JSON object."""
+
+    @abstractmethod
     def simulation_begins(
-        self,
-        platform: Platform,
-        settings: SimulationSettings,
-        paths: dict[str, str],
-        profiles: dict[str, dict[str, dict[str, Any]]],
+        self, platform: Platform, settings: SimulationSettings, paths: dict[str, str], profiles: Profiles
     ) -> bytes:
         """The first event: machines, settings, and each workload's path and profiles."""
 
+    @abstractmethod
     def job_submitted(self, date: float, job: Job, *, with_profile: bool) -> bytes:
         """A job was submitted."""
 
+    @abstractmethod
     def job_completed(self, date: float, job: Job, return_code: int) -> bytes:
         """A job ended in its state."""
 
+    @abstractmethod
     def jobs_killed(self, date: float, jobs: Sequence[Job], progress: Sequence[tuple[Job, Progress]]) -> bytes:
         """The jobs of one request to kill, and the progress of those that ran."""
 
-    def requested_call(self, date: float, call: Call, *, last: bool) -> bytes:
+    @abstractmethod
+    def requested_call(self, date: float, call_id: str, *, last: bool) -> bytes:
         """A requested call; `last`: of a periodic one that ends."""
 
-    def no_more_jobs(self, date: float) -> bytes:
-        """All static jobs have been submitted."""
-
-    def no_more_external_events(self, date: float) -> bytes:
-        """All external events have happened."""
-
+    @abstractmethod
     def external_event(self, date: float, event: ExternalEvent) -> bytes:
         """An external event happened."""
-
-    def simulation_ends(self, date: float) -> bytes:
-        """The simulation has ended."""
 
     def read_reply(self, text: bytes, number: int, now: float) -> Reply:
         """The reply to the message of this number and date, checked for its form.
 
         Raises:
-            ReplyError: it is not a message.
+            ReplyError: it is not a message, or is dated before `now` where that is no date.
         """
+        reply = read_message(text.rstrip(self.end), number, self.type_field, self.data_field)
+        if reply.now < now - RESOLUTION_S and self.refuses_past:
+            raise ReplyError(f"has the date {reply.now:.6f} as its 'now', which is in the past")
+        return reply if self.refuses_past or reply.now >= now else reply._replace(now=now)
+
+    def decided(self, kind: str, data: dict[str, Any]) -> decisions.Decision:
+        """What an event of a reply decides.
+
+        Raises:
+            ReplyError, WorkloadError: it is none of Batsim's, or its data cannot be.
+        """
+        if kind not in self.forms:
+            raise ReplyError(self.unsupported.get(kind, f"not known; known: {', '.join(self.forms)}"))
+        decision: decisions.Decision = self.forms[kind].read(data)
+        return decision
 
 
 def read_message(text: bytes, number: int, type_field: str, data_field: str) -> Reply:
@@ -172,7 +216,7 @@ def read_message(text: bytes, number: int, type_field: str, data_field: str) -> 
     if not 0 <= now <= LONGEST_S:
         raise ReplyError(f"has {now} as its 'now', which is not a date from 0 to {LONGEST_S:g} s, 30,000 years")
     members: Fields = {"timestamp": NUMBER, type_field: STRING, data_field: OBJECT}
-    decisions = []
+    asked = []
     last = 0.0
     date: Any
     kind: Any
@@ -189,8 +233,8 @@ def read_message(text: bytes, number: int, type_field: str, data_field: str) -> 
                 f"{where}has the timestamp {date}, which is not a date from {since} to the reply's 'now', {now}"
             )
         last = date
-        decisions.append(Decision(float(date), kind, data, (number, place)))
-    return Reply(float(now), decisions)
+        asked.append(Asked(float(date), kind, data, (number, place)))
+    return Reply(float(now), asked)
 
 
 def _refuse_doubles(text: bytes, parsed: Any) -> None:
@@ -217,7 +261,9 @@ def _members_once(pairs: list[tuple[str, Any]]) -> None:
         seen.add(name)
 
 
-def check_fields(data: Any, required: Fields, optional: Fields | None = None, where: str = "") -> None:
+def check_fields(
+    data: Any, required: Fields, optional: Fields = NO_FIELDS, where: str = "", *, others: bool = False
+) -> None:
     """Refuse an object with an unknown member, without a required one, or with a value of another type.
 
     Args:
@@ -225,6 +271,7 @@ def check_fields(data: Any, required: Fields, optional: Fields | None = None, wh
         required: the members that it must have, with their types.
         optional: the members that it may have.
         where: begins the message.
+        others: whether it may have further members.
 
     Raises:
         ReplyError: it has.
@@ -235,12 +282,11 @@ def check_fields(data: Any, required: Fields, optional: Fields | None = None, wh
     if len(data) == len(required):
         return
     for name, value in data.items():
-        kinds = required.get(name) or (optional or {}).get(name, ())
-        if not kinds:
-            known = ", ".join([*required, *(optional or {})]) or "none"
+        if name in optional and type(value) not in optional[name]:
+            raise ReplyError(where + unfit(data, name, optional[name]))
+        if not others and name not in optional and name not in required:
+            known = ", ".join([*required, *optional]) or "none"
             raise ReplyError(f"{where}has a member {name!r:.60}, which the protocol does not know; known: {known}")
-        if type(value) not in kinds:
-            raise ReplyError(f"{where}has {value!r:.60} as its {name!r}, which is not {JSON_TYPES[kinds]}")
 
 
 def unfit(holder: Any, name: str, kinds: tuple[type, ...]) -> str:
@@ -251,30 +297,28 @@ def unfit(holder: Any, name: str, kinds: tuple[type, ...]) -> str:
     return f"needs {name!r}, {JSON_TYPES[kinds]}, and {found}"
 
 
-def texts_of(data: dict[str, Any], *names: str) -> list[str]:
-    """The strings of an event's data that has these members and no other.
+def kill_of(job_ids: list[Any], *, refuse_repeats: bool = False) -> decisions.Kill:
+    """The kill of these jobs, at least one.
 
     Raises:
-        ReplyError: it is not such data.
+        WorkloadError: they are not ids, or there is none.
     """
-    check_fields(data, dict.fromkeys(names, STRING))
-    return [data[name] for name in names]
-
-
-def job_ids_of(data: dict[str, Any]) -> list[str]:
-    """The jobs to kill, at least one.
-
-    Raises:
-        WorkloadError, ReplyError: they are not ids, or there is none.
-    """
-    check_fields(data, {"job_ids": ARRAY})
-    job_ids: list[str] = data["job_ids"]
     if not job_ids:
         raise WorkloadError("'job_ids' is empty; name the jobs to kill")
     for job_id in job_ids:
         if type(job_id) is not str:
             raise WorkloadError(f"{job_id!r:.60} in 'job_ids' is not a job's id, a string")
-    return job_ids
+    return decisions.Kill(job_ids, refuse_repeats)
+
+
+def refuse_unused(job_id: str, unused: Iterable[str]) -> None:
+    """Refuse members of a job's start that would change nothing here.
+
+    Raises:
+        WorkloadError: there is one.
+    """
+    for name in unused:
+        raise WorkloadError(f"job {job_id!r:.60} has a {name}, which delay profiles do not use; leave it out")
 
 
 def refuse_port(endpoint: str) -> None:

@@ -1,4 +1,4 @@
-"""Batsim 5's JSON messages: the handshake, the simulation's events on its wire, and what each event of a reply does.
+"""Batsim 5's JSON messages: the handshake, the simulation's events on its wire, and the events of a reply.
 
 The scheduler is an "external decision component" there. It is checked as strictly as Batsim 5.0.0-rc2 checks it: its
 parser refuses unknown members, missing ones, and values of other types. Members whose names are not known for sure are
@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import struct
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import orjson
 
+from batfill.batsim import decisions
 from batfill.batsim.catalogue import parts_of_id
 from batfill.batsim.protocol import (
     ARRAY,
@@ -23,17 +25,17 @@ from batfill.batsim.protocol import (
     OPTIONAL_NUMBER,
     STRING,
     Fields,
-    Reply,
+    Form,
     ReplyError,
     SimulationSettings,
     SimulationStopped,
+    Wire,
     check_fields,
-    job_ids_of,
-    read_message,
+    kill_of,
+    read_one_of,
+    refuse_unused,
     shown_type,
-    texts_of,
 )
-from batfill.batsim.simulation import Call
 from batfill.errors import WorkloadError
 from batfill.workloads.batsim5_json import EXTRA_FIELD, NEW_TYPES, extra_of, extra_text
 from batfill.workloads.batsim_json import NO_WALLTIME, repeat_of
@@ -44,7 +46,7 @@ if TYPE_CHECKING:
     from batfill.batsim.catalogue import Job, Progress
     from batfill.batsim.external_events import ExternalEvent
     from batfill.batsim.platform import Host, Platform
-    from batfill.batsim.simulation import Simulation
+    from batfill.batsim.protocol import Profiles
 
 JSON_FLAG = 2
 SMALLEST_ANSWER = 4  # bytes: the flags
@@ -98,7 +100,7 @@ def _hello(answer: bytes) -> tuple[SimulationSettings, list[str]]:
     (flags,) = struct.unpack("=I", answer[:SMALLEST_ANSWER])
     if not flags & JSON_FLAG:
         raise ReplyError(f"has the flags {flags}, for binary messages; only JSON is spoken here, flags {JSON_FLAG}")
-    events = _message(answer[SMALLEST_ANSWER:], 0).decisions
+    events = Wire5().read_reply(answer[SMALLEST_ANSWER:], 0, 0.0).events
     if [event.type for event in events] != ["EDCHelloEvent"]:
         shown = ", ".join(shown_type(event.type) for event in events) or f"none ({NO_HELLO})"
         raise ReplyError(f"needs one event, EDCHelloEvent, and has {shown:.200}")
@@ -130,11 +132,6 @@ def number(value: float) -> bytes:
     text = b"%.12f" % value
     shorter = text.rstrip(b"0")
     return shorter + b"0" if shorter.endswith(b".") else shorter
-
-
-def event(date: float, kind: bytes, data: bytes = b"{}") -> bytes:
-    """An event of this type; `data` is a JSON object."""
-    return b'{"timestamp": %b,"event_type": "%b","event": %b}' % (number(date), kind, data)
 
 
 def _pairs(properties: Mapping[str, str]) -> list[dict[str, str]]:
@@ -186,144 +183,117 @@ def _progress(workload: str, made: Progress) -> bytes:
 # The scheduler's replies
 
 
-def _message(text: bytes, number: int) -> Reply:
-    """The scheduler's message, with or without the NUL and white space that may follow."""
-    return read_message(text.rstrip(b"\0 \t\r\n"), number, "event_type", "event")
+def _by_strategy(strategy: str = STRATEGIES[0]) -> None:
+    """No mapping: Batsim places the executors."""
+    if strategy not in STRATEGIES:
+        raise ReplyError(f"has the strategy {strategy!r:.60}; known: {', '.join(STRATEGIES)}")
 
 
-def _execute_job(simulation: Simulation, data: dict[str, Any]) -> None:
-    """Start a job on the given hosts."""
-    lists: Fields = {"profile_allocation_override": ARRAY, "storage_placement": ARRAY}
-    check_fields(data, {"job_id": STRING, "allocation": OBJECT}, lists)
-    for name in lists:
-        if data.get(name):
-            raise WorkloadError(f"job {data['job_id']!r} has a {name}, which delay profiles do not use; leave it out")
-    allocation = data["allocation"]
-    fields: Fields = {"host_allocation": STRING, "executor_placement_type": STRING, "executor_placement": OBJECT}
-    check_fields(allocation, fields, {}, "its allocation ")
-    kind, placement = allocation["executor_placement_type"], allocation["executor_placement"]
-    mapping: list[Any] | None = None
-    if kind == "PredefinedExecutorPlacementStrategyWrapper":
-        check_fields(placement, {}, {"strategy": STRING}, "its executor_placement ")
-        if placement.get("strategy", STRATEGIES[0]) not in STRATEGIES:
-            raise ReplyError(f"has the strategy {placement['strategy']!r:.60}; known: {', '.join(STRATEGIES)}")
-    elif kind == "CustomExecutorToHostMapping":
-        check_fields(placement, {"mapping": ARRAY}, {}, "its executor_placement ")
-        mapping = placement["mapping"]
-    else:
-        raise ReplyError(f"has the executor_placement_type {kind!r:.60}, which Batsim 5 does not know")
-    simulation.execute(data["job_id"], allocation["host_allocation"], mapping)
+PLACEMENTS = {
+    "PredefinedExecutorPlacementStrategyWrapper": Form(_by_strategy, {}, {"strategy": STRING}),
+    "CustomExecutorToHostMapping": Form(list, {"mapping": ARRAY}),
+}
+ALLOCATION: Fields = {"host_allocation": STRING, "executor_placement_type": STRING, "executor_placement": OBJECT}
 
 
-def _reject_job(simulation: Simulation, data: dict[str, Any]) -> None:
-    """Reject a waiting job."""
-    simulation.reject(*texts_of(data, "job_id"))
+def _execute(job_id: str, allocation: dict[str, Any], **unused: list[Any]) -> decisions.Execute:
+    """ExecuteJobEvent."""
+    refuse_unused(job_id, [name for name, given in unused.items() if given])
+    check_fields(allocation, ALLOCATION, where="its allocation ")
+    machines, kind, placement = (allocation[name] for name in ALLOCATION)
+    mapping = read_one_of(PLACEMENTS, "executor_placement_type", kind, placement, "its executor_placement ")
+    return decisions.Execute(job_id, machines, mapping)
 
 
-def _kill_jobs(simulation: Simulation, data: dict[str, Any]) -> None:
-    """Kill running jobs."""
-    if not simulation.kill(job_ids_of(data)):
-        raise WorkloadError("the kill of each of these jobs is already requested, which leaves none to kill")
-
-
-def _call_me_later(simulation: Simulation, data: dict[str, Any]) -> None:
-    """Request one call, or periodic ones."""
-    check_fields(data, {"call_me_later_id": STRING, "when_type": STRING, "when": OBJECT})
-    call_id, kind, when = data["call_me_later_id"], data["when_type"], data["when"]
-    if kind == "OneShot":
-        check_fields(when, {"time": INTEGER}, {"time_unit": STRING}, "its when ")
-        simulation.call_at(_milliseconds(when, "time") / 1000, Call(call_id))
-    elif kind == "Periodic":
-        optional: Fields = {"time_unit": STRING, "offset": INTEGER}
-        check_fields(when, {"period": INTEGER, "mode_type": STRING, "mode": OBJECT}, optional, "its when ")
-        if when.get("offset", 0):
-            raise WorkloadError(f"the offset of a periodic call is {when['offset']}; Batsim 5 takes 0 only")
-        simulation.call_periodically(Call(call_id, _milliseconds(when, "period"), _number_of_calls(when)))
-    else:
-        raise ReplyError(f"has the when_type {kind!r:.60}; known: OneShot, Periodic")
-
-
-def _milliseconds(when: dict[str, Any], name: str) -> int:
-    """A date or a period in its unit."""
-    unit, value = when.get("time_unit", "Second"), when[name]
+def _milliseconds(name: str, value: int, unit: str, least: int) -> int:
+    """A date or a period in its unit, which is at least so large."""
     if unit not in UNITS_MS:
         raise ReplyError(f"has the time_unit {unit!r:.60}; known: {', '.join(UNITS_MS)}")
-    if value < (1 if name == "period" else 0):
-        raise ReplyError(f"has {value} as its {name!r}, which is not {'above' if name == 'period' else 'at least'} 0")
-    return int(value) * UNITS_MS[unit]
+    return _at_least(least, name, value) * UNITS_MS[unit]
 
 
-def _number_of_calls(when: dict[str, Any]) -> int | None:
-    """The number of periodic calls; None without an end."""
-    kind, mode = when["mode_type"], when["mode"]
-    if kind == "Infinite":
-        check_fields(mode, {}, {}, "its mode ")
-        return None
-    if kind != "FinitePeriodNumber":
-        raise ReplyError(f"has the mode_type {kind!r:.60}; known: Infinite, FinitePeriodNumber")
-    check_fields(mode, {"nb_periods": INTEGER}, {}, "its mode ")
-    if mode["nb_periods"] < 1:
-        raise ReplyError(f"has {mode['nb_periods']} as its 'nb_periods', which is not above 0")
-    return int(mode["nb_periods"])
+def _at_least(least: int, name: str, value: int) -> int:
+    """The value of this member, unless it is below 0 or 1."""
+    if value < least:
+        raise ReplyError(f"has {value} as its {name!r}, which is not {'above' if least else 'at least'} 0")
+    return value
 
 
-def _stop_call_me_later(simulation: Simulation, data: dict[str, Any]) -> None:
-    """Stop periodic calls."""
-    simulation.stop_calls(*texts_of(data, "call_me_later_id"))
+def _one_shot(time: int, time_unit: str = "Second") -> decisions.CallAt:
+    """A call at a date, at once if it is past."""
+    return decisions.CallAt(_milliseconds("time", time, time_unit, 0) / 1000, refuse_past=False)
 
 
-def _register_job(simulation: Simulation, data: dict[str, Any]) -> None:
-    """Add a job and submit it now."""
-    check_fields(data, {"job_id": STRING, "job": OBJECT})
-    job_id, job = data["job_id"], data["job"]
+def _periodic(
+    period: int, mode_type: str, mode: dict[str, Any], time_unit: str = "Second", offset: int = 0
+) -> decisions.CallEvery:
+    """Calls at the multiples of a period."""
+    if offset:
+        raise WorkloadError(f"the offset of a periodic call is {offset}; Batsim 5 takes 0 only")
+    times = read_one_of(MODES, "mode_type", mode_type, mode, "its mode ")
+    return decisions.CallEvery(_milliseconds("period", period, time_unit, 1), times)
+
+
+MODES = {
+    "Infinite": Form(lambda: None),
+    "FinitePeriodNumber": Form(partial(_at_least, 1, "nb_periods"), {"nb_periods": INTEGER}),
+}
+CALLS = {
+    "OneShot": Form(_one_shot, {"time": INTEGER}, {"time_unit": STRING}),
+    "Periodic": Form(
+        _periodic,
+        {"period": INTEGER, "mode_type": STRING, "mode": OBJECT},
+        {"time_unit": STRING, "offset": INTEGER},
+    ),
+}
+
+
+def _call_me_later(call_id: str, kind: str, when: dict[str, Any]) -> decisions.CallAt | decisions.CallEvery:
+    """CallMeLaterEvent."""
+    call: decisions.CallAt | decisions.CallEvery = read_one_of(CALLS, "when_type", kind, when, "its when ")
+    return call._replace(id=call_id)
+
+
+def _register_job(job_id: str, job: dict[str, Any]) -> decisions.Register:
+    """RegisterJobEvent."""
     optional: Fields = {"walltime": OPTIONAL_NUMBER, EXTRA_FIELD: STRING, "rigid": BOOLEAN}
     check_fields(job, {"resource_request": INTEGER, "profile_id": STRING}, optional, "its job ")
     if not job.get("rigid", True):
         raise WorkloadError(f"job {job_id!r} is not rigid; here each job runs on as many hosts as it requests")
     workload, name = parts_of_id("job", job_id)
     owner, separator, profile = job["profile_id"].rpartition("!")
-    raw = {"id": name, "subtime": simulation.now, "res": job["resource_request"], "profile": profile}
+    raw = {"id": name, "res": job["resource_request"], "profile": profile}
     walltime = job.get("walltime")
     if walltime is not None and walltime >= 0:
         raw["walltime"] = walltime
-    raw |= {key: job[key] for key in (EXTRA_FIELD,) if key in job}
-    simulation.register_job(job_id, raw, owner if separator else workload)
+    return decisions.Register(job_id, raw | _extra(job), owner if separator else workload, submitted_now=True)
 
 
-def _register_profile(simulation: Simulation, data: dict[str, Any]) -> None:
-    """Add a profile, and its workload if that is new."""
-    check_fields(data, {"profile": OBJECT})
-    given = data["profile"]
+def _extra(given: dict[str, Any]) -> dict[str, Any]:
+    """The user's further data of a job or a profile, if any."""
+    return {key: given[key] for key in (EXTRA_FIELD,) if key in given}
+
+
+def _register_profile(given: dict[str, Any]) -> decisions.RegisterProfile:
+    """RegisterProfileEvent."""
     check_fields(
         given, {"id": STRING, "profile_type": STRING, "profile": OBJECT}, {EXTRA_FIELD: STRING}, "its profile "
     )
     kind, content = given["profile_type"], given["profile"]
     workload, name = parts_of_id("profile", given["id"])
     if kind == DELAY:
-        check_fields(content, {"delay": NUMBER}, {}, "its delay ")
+        check_fields(content, {"delay": NUMBER}, where="its delay ")
         raw: dict[str, Any] = {"type": "delay", "delay": content["delay"]}
     elif kind == SEQUENCE:
-        check_fields(content, {"repetition_count": INTEGER, "profile_ids": ARRAY}, {}, "its sequence ")
+        check_fields(content, {"repetition_count": INTEGER, "profile_ids": ARRAY}, where="its sequence ")
         parts = [part.removeprefix(f"{workload}!") if type(part) is str else part for part in content["profile_ids"]]
         raw = {"type": "composed", "repeat": content["repetition_count"], "seq": parts}
     else:
         raise WorkloadError(f"profile {given['id']!r} is a {kind!r:.60}; simulated are {DELAY} and {SEQUENCE}")
-    simulation.register_profile(workload, name, raw | {key: given[key] for key in (EXTRA_FIELD,) if key in given})
+    return decisions.RegisterProfile(workload, name, raw | _extra(given))
 
 
-def _finish_registration(simulation: Simulation, data: dict[str, Any]) -> None:
-    """End the registrations."""
-    check_fields(data, {})
-    simulation.registering = False
-
-
-def _force_stop(simulation: Simulation, data: dict[str, Any]) -> None:
-    """End the simulation."""
-    check_fields(data, {})
-    simulation.force_stop()
-
-
-class Batsim5:
+class Wire5(Wire):
     """The wire of Batsim 5.
 
     Args:
@@ -331,18 +301,25 @@ class Batsim5:
         context: the execution context, JSON.
     """
 
-    decisions: Mapping[str, Callable[[Simulation, dict[str, Any]], None]] = {
-        "ExecuteJobEvent": _execute_job,
-        "RejectJobEvent": _reject_job,
-        "KillJobsEvent": _kill_jobs,
-        "CallMeLaterEvent": _call_me_later,
-        "StopCallMeLaterEvent": _stop_call_me_later,
-        "RegisterJobEvent": _register_job,
-        "RegisterProfileEvent": _register_profile,
-        "FinishRegistrationEvent": _finish_registration,
-        "ForceSimulationStopEvent": _force_stop,
+    type_field, data_field = "event_type", "event"
+    end = b"\0 \t\r\n"
+    refuses_past = False
+    forms: ClassVar = {
+        "ExecuteJobEvent": Form(
+            _execute,
+            {"job_id": STRING, "allocation": OBJECT},
+            {"profile_allocation_override": ARRAY, "storage_placement": ARRAY},
+        ),
+        "RejectJobEvent": Form(decisions.Reject, {"job_id": STRING}),
+        "KillJobsEvent": Form(partial(kill_of, refuse_repeats=True), {"job_ids": ARRAY}),
+        "CallMeLaterEvent": Form(_call_me_later, {"call_me_later_id": STRING, "when_type": STRING, "when": OBJECT}),
+        "StopCallMeLaterEvent": Form(decisions.StopCalls, {"call_me_later_id": STRING}),
+        "RegisterJobEvent": Form(_register_job, {"job_id": STRING, "job": OBJECT}),
+        "RegisterProfileEvent": Form(_register_profile, {"profile": OBJECT}),
+        "FinishRegistrationEvent": Form(partial(decisions.Registering, False)),
+        "ForceSimulationStopEvent": Form(decisions.ForceStop),
     }
-    unsupported: Mapping[str, str] = {
+    unsupported: ClassVar = {
         **dict.fromkeys(
             ("TurnOnOffHostsEvent", "ChangeHostsPStateEvent"), "power states are not simulated here; use Batsim itself"
         ),
@@ -352,6 +329,9 @@ class Batsim5:
         ),
         "EDCHelloEvent": "it belongs into the answer to the handshake",
     }
+    no_more_jobs = b"AllStaticJobsHaveBeenSubmittedEvent", b"{}"
+    no_more_external_events = b"AllStaticExternalEventsHaveBeenInjectedEvent", b"{}"
+    simulation_ends = b"SimulationEndsEvent", b"{}"
     notices_alone = True
     begins_with_submissions = True
     profiles_until_last_job = True
@@ -364,15 +344,15 @@ class Batsim5:
         self._context = context
 
     def message(self, now: float, events: Sequence[bytes]) -> bytes:
-        """The message that carries these events, and the NUL at its end."""
+        """See `Wire`; a NUL follows."""
         return b'{"now": %b,"events": [%b]}\0' % (number(now), b",".join(events))
 
+    def event(self, date: float, kind: bytes, data: bytes = b"{}") -> bytes:
+        """See `Wire`."""
+        return b'{"timestamp": %b,"event_type": "%b","event": %b}' % (number(date), kind, data)
+
     def simulation_begins(
-        self,
-        platform: Platform,
-        settings: SimulationSettings,
-        paths: dict[str, str],
-        profiles: dict[str, dict[str, dict[str, Any]]],
+        self, platform: Platform, settings: SimulationSettings, paths: dict[str, str], profiles: Profiles
     ) -> bytes:
         """SimulationBeginsEvent."""
         storage = set(platform.storage_ids)
@@ -391,7 +371,7 @@ class Batsim5:
             "workloads": [{"name": name, "filename": path} for name, path in paths.items()],
             "profiles": forwarded,
         }
-        return event(0.0, b"SimulationBeginsEvent", orjson.dumps(data))
+        return self.event(0.0, b"SimulationBeginsEvent", orjson.dumps(data))
 
     def job_submitted(self, date: float, job: Job, *, with_profile: bool) -> bytes:
         """JobSubmittedEvent."""
@@ -406,48 +386,27 @@ class Batsim5:
         if with_profile:
             profile = b',"profile": %b' % orjson.dumps(_profile(job.owner, job.profile, job.profile_raw))
         data = b'{"job_id": %b,"job": %b,"submission_time": %b%b}'
-        return event(
+        return self.event(
             date, b"JobSubmittedEvent", data % (job.id_json, orjson.dumps(described), number(job.subtime), profile)
         )
 
     def job_completed(self, date: float, job: Job, return_code: int) -> bytes:
         """JobCompletedEvent; the return code is unsigned."""
         data = b'{"job_id": %b,"state": "%b","return_code": %d}'
-        return event(date, b"JobCompletedEvent", data % (job.id_json, job.state.encode(), return_code % 2**32))
+        return self.event(date, b"JobCompletedEvent", data % (job.id_json, job.state.encode(), return_code % 2**32))
 
     def jobs_killed(self, date: float, jobs: Sequence[Job], progress: Sequence[tuple[Job, Progress]]) -> bytes:
         """JobsKilledEvent."""
         ids = b",".join([job.id_json for job in jobs])
         made = [(job.id_json, _progress(job.owner, how_far)) for job, how_far in progress]
         done = b",".join([b'{"job_id": %b,"wrapper": %b}' % pair for pair in made])
-        return event(date, b"JobsKilledEvent", b'{"job_ids": [%b],"progresses": [%b]}' % (ids, done))
+        return self.event(date, b"JobsKilledEvent", b'{"job_ids": [%b],"progresses": [%b]}' % (ids, done))
 
-    def requested_call(self, date: float, call: Call, *, last: bool) -> bytes:
+    def requested_call(self, date: float, call_id: str, *, last: bool) -> bytes:
         """RequestedCallEvent."""
         data = b'{"call_me_later_id": %b,"last_periodic_call": %b}'
-        return event(date, b"RequestedCallEvent", data % (orjson.dumps(call.id), b"true" if last else b"false"))
+        return self.event(date, b"RequestedCallEvent", data % (orjson.dumps(call_id), b"true" if last else b"false"))
 
-    def no_more_jobs(self, date: float) -> bytes:
-        """AllStaticJobsHaveBeenSubmittedEvent."""
-        return event(date, b"AllStaticJobsHaveBeenSubmittedEvent")
-
-    def no_more_external_events(self, date: float) -> bytes:
-        """AllStaticExternalEventsHaveBeenInjectedEvent."""
-        return event(date, b"AllStaticExternalEventsHaveBeenInjectedEvent")
-
-    def external_event(self, date: float, event_: ExternalEvent) -> bytes:
+    def external_event(self, date: float, event: ExternalEvent) -> bytes:
         """ExternalEventOccurredEvent."""
-        return event(date, b"ExternalEventOccurredEvent", event_.raw)
-
-    def simulation_ends(self, date: float) -> bytes:
-        """SimulationEndsEvent."""
-        return event(date, b"SimulationEndsEvent")
-
-    def read_reply(self, text: bytes, number: int, now: float) -> Reply:
-        """The reply to the message of this number and date, checked for its form; one dated before `now` counts now.
-
-        Raises:
-            ReplyError: it is not a message.
-        """
-        reply = _message(text, number)
-        return reply if reply.now >= now else reply._replace(now=now)
+        return self.event(date, b"ExternalEventOccurredEvent", event.raw)

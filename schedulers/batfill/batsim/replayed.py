@@ -46,7 +46,7 @@ def write_batsim_files(
         with results.machine_states_csv(results.result_file(prefix, "machine_states.csv")) as write:
             for date_s, computing in rows.computing():
                 write((date_s, schedule.size - computing, computing))
-        results.write_schedule_csv(
+        results.write_schedule(
             results.result_file(prefix, "schedule.csv"),
             totals,
             machines=schedule.size,

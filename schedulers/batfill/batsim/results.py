@@ -263,7 +263,7 @@ def machine_states_csv(path: Path) -> Iterator[Callable[[tuple[float, int, int]]
         yield _line_writer(stream, MACHINE_STATE_COLUMNS, lambda row: f"{row[0]:g},0,0,0,{row[1]},{row[2]}\n")
 
 
-def write_schedule_csv(
+def write_schedule(
     path: Path,
     totals: ScheduleTotals,
     *,
@@ -272,10 +272,10 @@ def write_schedule_csv(
     scheduling_s: float,
     simulation_s: float,
 ) -> None:
-    """Write the one row that summarises a run.
+    """Write what summarises a run: Batsim 4's row, or Batsim 5's object in JSON, by the file's name.
 
     Args:
-        path: the file.
+        path: the file, .csv or .json.
         totals: of all jobs.
         machines: number of machines, storage included.
         times: machine-seconds per state.
@@ -283,24 +283,14 @@ def write_schedule_csv(
         simulation_s: wall-clock time of the whole run.
     """
     columns = {
-        **_schedule(totals, machines, times),
-        "batsim_version": BATSIM_VERSION,
-        "scheduling_time": f"{scheduling_s:.6f}",
-        "simulation_time": f"{simulation_s:.6f}",
-    }
-    names = sorted(columns)
-    with whole_file(path) as stream:
-        stream.write(f"{','.join(names)}\n{','.join(columns[name] for name in names)}\n".encode())
-
-
-def _schedule(totals: ScheduleTotals, machines: int, times: MachineTimes) -> dict[str, str]:
-    """What the summaries of Batsim 4 and 5 have in common, as `write_schedule_csv`."""
-    return {
         **totals.columns(),
+        "batsim_version": BATSIM_VERSION,
         "consumed_joules": "0.000000",
         "nb_computing_machines": str(machines),
         "nb_grouped_switches": "0",
         "nb_machine_switches": "0",
+        "scheduling_time": f"{scheduling_s:.6f}",
+        "simulation_time": f"{simulation_s:.6f}",
         "time_computing": f"{times.computing_s:.6f}",
         "time_idle": f"{times.idle_s:.6f}",
         "time_sleeping": "0.000000",
@@ -308,12 +298,14 @@ def _schedule(totals: ScheduleTotals, machines: int, times: MachineTimes) -> dic
         "time_switching_on": "0.000000",
         "time_unavailable": f"{times.unavailable_s:.6f}",
     }
-
-
-def write_schedule_json(path: Path, totals: ScheduleTotals, *, machines: int, times: MachineTimes) -> None:
-    """Write Batsim 5's summary of a run, as `write_schedule_csv`; means over no job are null, which is JSON."""
-    columns = {**_schedule(totals, machines, times), "batsim_version": f'"{BATSIM_5_VERSION}"'}
-    _write_members(path, {name: "null" if text == "nan" else text for name, text in columns.items()})
+    if path.suffix == ".json":
+        del columns["scheduling_time"], columns["simulation_time"]  # see `write_exec_info`
+        columns["batsim_version"] = f'"{BATSIM_5_VERSION}"'
+        _write_members(path, {name: "null" if text == "nan" else text for name, text in columns.items()})
+        return
+    names = sorted(columns)
+    with whole_file(path) as stream:
+        stream.write(f"{','.join(names)}\n{','.join(columns[name] for name in names)}\n".encode())
 
 
 def write_exec_info(path: Path, *, scheduling_s: float, simulation_s: float) -> None:
@@ -392,6 +384,15 @@ FACTS = re.compile(
     r"(?:user=(?P<user>\d{1,18}) ?)?(?:class=(?P<job_class>small|large) ?)?(?:probability=(?P<probability>[\d.e-]+) ?)?"
     r"(?:divider=(?P<divider>[\d.e+-]+) ?)?(?:backfilled=(?P<backfilled>[01]))?"
 )  # as `metadata_text` writes them
+NO_FACTS: Any = FACTS.fullmatch("")
+# Of each field of `Facts`: its type, the value if it is unknown, and how its text is read.
+FACT_KINDS: tuple[tuple[Any, float, Callable[[str], float]], ...] = (
+    (np.int64, -1, int),
+    (np.int8, -1, ("large", "small").index),
+    (np.float64, math.nan, float),
+    (np.float64, math.nan, float),
+    (np.int8, -1, int),
+)
 
 
 class Facts(NamedTuple):
@@ -406,30 +407,12 @@ class Facts(NamedTuple):
     @classmethod
     def of(cls, texts: Sequence[str]) -> Facts:
         """The facts in these texts."""
-        n = len(texts)
-        facts = cls(
-            np.full(n, -1, np.int64),
-            np.full(n, -1, np.int8),
-            np.full(n, np.nan),
-            np.full(n, np.nan),
-            np.full(n, -1, np.int8),
-        )
-        for i, text in enumerate(texts):
-            match = FACTS.fullmatch(text) if text else None
-            if match is None:
-                continue
-            user, job_class, probability, divider_s, backfilled = match.groups()
-            if user is not None:
-                facts.user[i] = int(user)
-            if job_class is not None:
-                facts.small[i] = job_class == "small"
-            if probability is not None:
-                facts.probability[i] = float(probability)
-            if divider_s is not None:
-                facts.divider_s[i] = float(divider_s)
-            if backfilled is not None:
-                facts.backfilled[i] = int(backfilled)
-        return facts
+        found = [(FACTS.fullmatch(text) or NO_FACTS).groups() for text in texts]
+        columns = [
+            np.array([unknown if row[i] is None else known(row[i]) for row in found], dtype)
+            for i, (dtype, unknown, known) in enumerate(FACT_KINDS)
+        ]
+        return cls(*columns)
 
     def rows(self, which: NDArray[Any]) -> Facts:
         """The facts of these rows, in this order."""

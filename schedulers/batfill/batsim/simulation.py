@@ -14,17 +14,17 @@ from random import Random
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from batfill.batsim import decisions
 from batfill.batsim.catalogue import COMPLETED_BY_HAND, NOT_SUBMITTED, RUNNING, SUBMITTED, Catalogue, Job
 from batfill.batsim.machines import Machines, MachineSet, machine_set
-from batfill.batsim.protocol import RESOLUTION_S, Decision, Reply, ReplyError, SimulationStopped, shown_type
-from batfill.batsim.protocol4 import Batsim4
+from batfill.batsim.protocol import RESOLUTION_S, Asked, Reply, ReplyError, SimulationStopped, shown_type
 from batfill.batsim.results import KILLED, NULL_EXECUTION_S, REJECTED
 from batfill.errors import WorkloadError, on_command_line
 from batfill.invariants import Ledger
 from batfill.jobs import LONGEST_S
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
     from batfill.batsim.external_events import ExternalEvent
     from batfill.batsim.platform import Platform
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 # Order of the events of one date. A job that ends by itself at the date of its kill is complete, as in Batsim.
 DECISION, COMPLETION, KILL, EXTERNAL, SUBMISSION, CALL, NOTICE, READY = range(8)
-NO_MORE_JOBS, NO_MORE_EXTERNAL = "no_more_static_job_to_submit", "no_more_external_event_to_occur"
 HeapEntry = tuple[float, int, int, Any]  # date, kind, sequence, subject
 SHOWN_JOBS = 5
 DEADLOCK = "Deadlock detected"  # tools look for Batsim's words
@@ -76,7 +75,7 @@ class Simulation:
         exchange: Callable[[bytes], bytes],
         *,
         settings: SimulationSettings,
-        wire: Wire = Batsim4(),  # noqa: B008 (it has no state)
+        wire: Wire,
         on_job_end: Callable[[JobRecord], None] = lambda record: None,
         on_machine_states: Callable[[tuple[float, int, int]], None] = lambda row: None,
         on_remark: Callable[[str], None] = lambda line: None,
@@ -123,11 +122,11 @@ class Simulation:
             self._plan(job.subtime, SUBMISSION, job)
         if workloads:
             last = max((job.subtime for job in self.catalogue.static_jobs), default=0.0)
-            self._plan(last, NOTICE, NO_MORE_JOBS)
+            self._plan(last, NOTICE, wire.no_more_jobs)
         if events is not None:
             for event in events:
                 self._plan(event.date, EXTERNAL, event)
-            self._plan(max((e.date for e in events), default=0.0), NOTICE, NO_MORE_EXTERNAL)
+            self._plan(max((e.date for e in events), default=0.0), NOTICE, wire.no_more_external_events)
 
     @property
     def jobs_total(self) -> int:
@@ -162,8 +161,8 @@ class Simulation:
                 self._advance(batch)
             else:
                 raise self._stuck()
-        self._outbox[:] = [self._wire.simulation_ends(self.now)]
-        if late := self._deliver().decisions:
+        self._outbox[:] = [self._wire.event(self.now, *self._wire.simulation_ends)]
+        if late := self._deliver().events:
             raise self._refuse(late[0], "the simulation has ended; its end is answered without events")
         self._ledger.check(over=not self._forced)
 
@@ -211,7 +210,7 @@ class Simulation:
         for entry in batch:
             _, kind, sequence, subject = entry
             if kind == NOTICE:
-                kind = SUBMISSION if subject == NO_MORE_JOBS else EXTERNAL
+                kind = SUBMISSION if subject == self._wire.no_more_jobs else EXTERNAL
             alone = kind not in (SUBMISSION, EXTERNAL)
             streams[kind, sequence if alone else 0].append(entry)
         part = [entry for entry in batch if entry[1] == READY]
@@ -228,16 +227,10 @@ class Simulation:
                 heapq.heappush(self._queue, entry)
         return part
 
-    # Decisions. One that would make Batsim abort raises WorkloadError with the reason; the simulation adds the date.
+    # The effects of decisions. One that would make Batsim abort raises WorkloadError with the reason; `_obey` adds the
+    # date.
 
-    def execute(self, job_id: str, machines: str, mapping: list[Any] | None = None) -> None:
-        """Start a waiting job on these machines.
-
-        Args:
-            job_id: with its workload's name.
-            machines: such as "0-3 7".
-            mapping: the place within the machines of each executor, not yet checked; None for one on each machine.
-        """
+    def _execute(self, job_id: str, machines: str, mapping: Sequence[Any] | None) -> None:
         job = self._job(job_id, SUBMITTED, "start")
         try:
             given = machine_set(machines, self.machines.size)
@@ -256,16 +249,11 @@ class Simulation:
             raise WorkloadError(f"job {job.id!r} requests {job.res} machines and gets {n} ({given.text})")
         self._start(job, given)
 
-    def reject(self, job_id: str) -> None:
-        """Reject a waiting job."""
+    def _reject(self, job_id: str) -> None:
         self._conclude(self._job(job_id, SUBMITTED, "be rejected"), REJECTED)
 
-    def kill(self, job_ids: list[str]) -> bool:
-        """Kill running jobs after the scheduler's whole reply has been applied; one that ends first is acknowledged.
-
-        Returns:
-            whether there is one whose kill was not requested before; the others are left out.
-        """
+    def _kill(self, job_ids: Sequence[str], refuse_repeats: bool) -> None:
+        """See `Kill`: after the scheduler's whole reply has been applied; a job that ends first is acknowledged."""
         jobs = [job for job in map(self.catalogue.__getitem__, job_ids) if not job.kill_requested]
         for job in jobs:
             if job.state in (NOT_SUBMITTED, SUBMITTED):
@@ -277,16 +265,23 @@ class Simulation:
             job.kill_requested = True
         if jobs:
             self._plan(self.now, KILL, list(dict.fromkeys(jobs)))
-        return bool(jobs)
+        elif refuse_repeats:
+            raise WorkloadError("the kill of each of these jobs is already requested, which leaves none to kill")
 
-    def call_at(self, date: float, call: Call | None = None) -> None:
-        """Schedule a call of the scheduler at this date, at once if it is past."""
+    def _call_at(self, date: float, call_id: str, refuse_past: bool) -> None:
+        if refuse_past and date <= self.now:
+            raise WorkloadError(f"the scheduler requests a call at {date:.6f}, which is not in the future")
+        self._plan_call(float(date), Call(call_id))
+
+    def _plan_call(self, date: float, call: Call) -> None:
+        """Plan a call, at once if its date is past."""
         if date > LONGEST_S:
             raise WorkloadError(f"the scheduler requests a call at {date:g}, later than {LONGEST_S:g} s, 30,000 years")
-        self._plan(max(date, self.now), CALL, call or Call())
+        self._plan(max(date, self.now), CALL, call)
 
-    def call_periodically(self, call: Call) -> None:
-        """Schedule calls of the scheduler at the coming multiples of a period; of two periods one divides the other."""
+    def _call_every(self, period_ms: int, times: int | None, call_id: str) -> None:
+        """See `CallEvery`; of two periods one divides the other."""
+        call = Call(call_id, period_ms, times)
         for other in self._calls:
             if call.period_ms % other.period_ms and other.period_ms % call.period_ms:
                 raise WorkloadError(
@@ -295,10 +290,9 @@ class Simulation:
                 )
         self._calls.append(call)
         call.place = int(round(self.now * 1000, 3) // call.period_ms) + 1
-        self.call_at(call.place * call.period_ms / 1000, call)
+        self._plan_call(call.place * call.period_ms / 1000, call)
 
-    def stop_calls(self, call_id: str) -> None:
-        """Stop the periodic calls of this id."""
+    def _stop_calls(self, call_id: str) -> None:
         found = [call for call in self._calls if call.id == call_id]
         if not found:
             self._on_remark(f"date {self.now:.6f}: no periodic call {call_id!r:.60} is left to stop")
@@ -306,9 +300,10 @@ class Simulation:
             call.stopped = True
             self._calls.remove(call)
 
-    def register_job(self, job_id: str, raw: Any, owner: str | None = None) -> None:
-        """Add a job and submit it now; `owner` is the workload of its profile, None for its own."""
+    def _register(self, job_id: str, raw: dict[str, Any], owner: str | None, submitted_now: bool) -> None:
         self._must_register("job")
+        if submitted_now:
+            raw["subtime"] = self.now
         job = self.catalogue.register_job(job_id, raw, owner)
         if job.subtime > self.now + RESOLUTION_S:
             raise WorkloadError(
@@ -319,13 +314,19 @@ class Simulation:
         if self.settings.acknowledge:  # after the static submissions of this date, if those are still to come
             self._plan(self.now, SUBMISSION, job)
 
-    def register_profile(self, workload: str, name: str, raw: Any) -> None:
-        """Add a profile."""
+    def _register_profile(self, workload: str, name: str, raw: dict[str, Any]) -> None:
         self._must_register("profile")
         self.catalogue.register_profile(workload, name, raw)
 
-    def change_state(self, job_id: str, state: str) -> None:
-        """Declare that a job runs or has ended outside the simulated machines."""
+    def _go_on_registering(self, goes_on: bool) -> None:
+        if goes_on and not self.settings.dynamic_jobs:
+            raise WorkloadError(f"registration cannot continue, since it is off; {self._wire.to_register}")
+        self.registering = goes_on
+
+    def _set_metadata(self, job_id: str, text: str) -> None:
+        self.catalogue[job_id].metadata = text
+
+    def _change_state(self, job_id: str, state: str) -> None:
         job = self.catalogue[job_id]
         if job.state == SUBMITTED and state == RUNNING:
             self._start(job, None)
@@ -337,8 +338,8 @@ class Simulation:
             started = " after EXECUTE_JOB" if job.machines else ""
             raise WorkloadError(f"job {job.id!r} cannot become {state!r}: its state is {job.state}{started}")
 
-    def force_stop(self) -> None:
-        """End the simulation after this reply; jobs that have not ended are in no file."""
+    def _force_stop(self) -> None:
+        """See `ForceStop`; jobs that have not ended are in no file."""
         self._forced = True
 
     def _job(self, job_id: str, state: str, to: str) -> Job:
@@ -398,8 +399,7 @@ class Simulation:
         elif kind == CALL:
             self._call(subject)
         elif kind == NOTICE:
-            notice = self._wire.no_more_jobs if subject == NO_MORE_JOBS else self._wire.no_more_external_events
-            self._outbox.append(notice(self.now))
+            self._outbox.append(self._wire.event(self.now, *subject))
         elif kind == DECISION:
             self._obey(subject)
         elif kind == KILL:
@@ -436,8 +436,8 @@ class Simulation:
                 self._calls.remove(call)
             else:
                 call.place += 1
-                self.call_at(call.place * call.period_ms / 1000, call)
-        self._outbox.append(self._wire.requested_call(self.now, call, last=last))
+                self._plan_call(call.place * call.period_ms / 1000, call)
+        self._outbox.append(self._wire.requested_call(self.now, call.id, last=last))
 
     def _external(self, event: ExternalEvent) -> None:
         """Handle an external event: machines change availability, or the scheduler gets an event to interpret."""
@@ -447,17 +447,13 @@ class Simulation:
                 raise self._stop(f"the external event {event.type} of {event.machines.text} cannot happen: {why_not}")
         self._outbox.append(self._wire.external_event(self.now, event))
 
-    def _obey(self, decision: Decision) -> None:
-        """Apply one decision."""
-        known = self._wire.decisions
-        decide = known.get(decision.type)
-        if decide is None:
-            why = self._wire.unsupported.get(decision.type, f"not known; known: {', '.join(known)}")
-            raise self._refuse(decision, why)
+    def _obey(self, asked: Asked) -> None:
+        """Apply one event of a reply."""
         try:
-            decide(self, decision.data)
+            decision = self._wire.decided(asked.type, asked.data)
+            EFFECTS[type(decision)](self, *decision)
         except (WorkloadError, ReplyError) as error:
-            raise self._refuse(decision, on_command_line(error)) from None
+            raise self._refuse(asked, on_command_line(error)) from None
 
     # The exchange with the scheduler
 
@@ -465,12 +461,12 @@ class Simulation:
         """Send the pending events, and apply the reply."""
         reply = self._deliver()
         due = self.now
-        for decision in reply.decisions:
-            due = max(due, decision.date)
+        for asked in reply.events:
+            due = max(due, asked.date)
             if due <= self.now + RESOLUTION_S:
-                self._obey(decision)
+                self._obey(asked)
             else:  # the scheduler took simulated time to decide
-                self._plan(due, DECISION, decision)
+                self._plan(due, DECISION, asked)
         if reply.now > self.now + RESOLUTION_S:
             self._ready = False
             self._plan(reply.now, READY, None)
@@ -502,10 +498,10 @@ class Simulation:
             heapq.heappop(self._queue)
         return not self._queue and not self.registering and self.jobs_done == self.jobs_submitted
 
-    def _refuse(self, decision: Decision, why: str) -> SimulationStopped:
-        """The exception for a decision that Batsim does not allow."""
-        number, place = decision.where
-        kind = shown_type(decision.type)
+    def _refuse(self, asked: Asked, why: str) -> SimulationStopped:
+        """The exception for an event of a reply that Batsim does not allow."""
+        number, place = asked.where
+        kind = shown_type(asked.type)
         return self._stop(f"the scheduler's reply to message {number}, events[{place}], {kind}: {why:.500}")
 
     def _stop(self, why: str) -> SimulationStopped:
@@ -525,6 +521,22 @@ class Simulation:
             f"{DEADLOCK}: {len(left)} jobs are never executed ({some}): nothing runs, nothing else will be submitted, "
             "and the scheduler requested no call; make it execute or reject every job"
         )
+
+
+EFFECTS: Mapping[type[decisions.Decision], Callable[..., None]] = {
+    decisions.Execute: Simulation._execute,
+    decisions.Reject: Simulation._reject,
+    decisions.Kill: Simulation._kill,
+    decisions.CallAt: Simulation._call_at,
+    decisions.CallEvery: Simulation._call_every,
+    decisions.StopCalls: Simulation._stop_calls,
+    decisions.Register: Simulation._register,
+    decisions.RegisterProfile: Simulation._register_profile,
+    decisions.Registering: Simulation._go_on_registering,
+    decisions.SetMetadata: Simulation._set_metadata,
+    decisions.ChangeState: Simulation._change_state,
+    decisions.ForceStop: Simulation._force_stop,
+}
 
 
 def _is_void(entry: HeapEntry) -> bool:

@@ -13,12 +13,13 @@ import math
 import os
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from batfill.batsim.results import try_name
 from batfill.cluster import Cluster
+from batfill.cluster.request import Registration
 from batfill.errors import BatfillError
 from batfill.invariants import Ledger
 from batfill.jobs import LARGE, SMALL
@@ -27,70 +28,14 @@ from batfill.options import ALWAYS, CLASS, LIVE, MACHINES, NO_SMALL, OPTIONS_FIL
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from batfill.batsim.machines import Intervals
     from batfill.cluster.choice import PolicyChoice
+    from batfill.cluster.request import Host, Request
     from batfill.knowledge.events import KnowledgeByName
     from batfill.tuning.online import Selection
 
 log = logging.getLogger("batfill")
 
 ACKNOWLEDGE = "acknowledge_dynamic_jobs"  # what a simulator's text for the scheduler may ask for beside options
-
-
-class Request(NamedTuple):
-    """A job's request, as a simulator submits it."""
-
-    name: str
-    submit_s: float  # r
-    walltime_s: float  # at which the simulator ends it; inf if it has none
-    procs: int  # q
-    profile: str  # the work it does, which only the simulator understands
-    user: int = -1  # -1 if unknown
-    job_class: str | None = None  # "small" or "large" if the workload states it
-    killable: bool = True  # whether a try may be killed and the job requeued
-    expected_s: float | None = None  # p~ if the job may run for longer; None if p~ is its walltime
-    requested_s: float = math.nan  # the user's request, which learners see; nan if unknown
-    extra: Any = None  # further data, which only the simulator and the user understand; a later try keeps them
-
-    @property
-    def request_s(self) -> float:
-        """p~; inf if it has none."""
-        return self.walltime_s if self.expected_s is None else self.expected_s
-
-    @property
-    def walltime_field(self) -> float:
-        """The walltime as Batsim writes it: -1 for none."""
-        return -1 if self.walltime_s == math.inf else self.walltime_s
-
-
-class Registration(NamedTuple):
-    """Whether and how a scheduler may submit jobs."""
-
-    allowed: bool
-    reuses_profiles: bool  # a later job may use the profile of one that has ended
-    acknowledged: bool  # the simulator reports each such job as submitted
-
-
-class Host(Protocol):
-    """The requests a scheduler may send to its simulator; dates are simulated seconds."""
-
-    def execute(self, job: str, machines: Intervals) -> None:
-        """Start a job on these machines now."""
-
-    def reject(self, job: str) -> None:
-        """Reject a job."""
-
-    def kill(self, job: str) -> None:
-        """End a running job."""
-
-    def call_at(self, date_s: float) -> None:
-        """Send a message at this future date."""
-
-    def register(self, request: Request) -> None:
-        """Submit a job."""
-
-    def finish_registration(self) -> None:
-        """State that the scheduler will submit no more jobs."""
 
 
 class Agent:
@@ -209,41 +154,35 @@ class Agent:
 
     def takes(self, request: Request) -> bool:
         """Queue a job with its class and estimate; False if it can never run."""
-        name, submit_s, walltime_s, procs, killable = (*request[:4], request.killable)
-        expected_s = request.expected_s
-        if self.knowledge is None or procs > self.cluster.size:
-            job_class = SMALL if request.job_class == "small" else LARGE
-            small = bool(self.chosen.calls_small(job_class, procs, self.cluster.size))
+        killable, estimate_s, order_s = request.killable and self.kills, None, None
+        if self.knowledge is None or request.procs > self.cluster.size:
             self.has_classes |= request.job_class is not None
-            taken = self.cluster.submit(
-                name, submit_s, walltime_s, procs, small=small, killable=killable and self.kills, expected_s=expected_s
+            job_class = SMALL if request.job_class == "small" else LARGE
+            small = bool(self.chosen.calls_small(job_class, request.procs, self.cluster.size))
+        else:
+            verdict = self.knowledge.judge(
+                request.name,
+                request.submit_s,
+                request.request_s,
+                request.procs,
+                user=request.user,
+                killable=request.killable and request.procs <= self.cluster.widest_try,
+                requested_s=request.requested_s,
             )
-            if taken and self.choice is not None:
-                self.choice.submitted(request)
-            return taken
-        verdict = self.knowledge.judge(
-            name,
-            submit_s,
-            request.request_s,
-            procs,
-            user=request.user,
-            killable=killable and procs <= self.cluster.widest_try,
-            requested_s=request.requested_s,
+            small, estimate_s, order_s = verdict.small, verdict.estimate_s, verdict.order_s
+            if self.kills:
+                self.cluster.renew_divider(self.knowledge.divider_s)
+        taken = self.cluster.submit(
+            *request[:4],
+            small=small,
+            killable=killable,
+            estimate_s=estimate_s,
+            order_s=order_s,
+            expected_s=request.expected_s,
         )
-        kill = self.kills
-        if kill:
-            self.cluster.renew_divider(self.knowledge.divider_s)
-        return self.cluster.submit(
-            name,
-            submit_s,
-            walltime_s,
-            procs,
-            small=verdict.small,
-            killable=kill and killable,
-            estimate_s=verdict.estimate_s,
-            order_s=verdict.order_s,
-            expected_s=expected_s,
-        )
+        if taken and self.choice is not None:
+            self.choice.submitted(request)
+        return taken
 
     def ended(self, job: str, now_s: float, *, killed: bool) -> None:
         """Release a job that has ended; `killed` if on our request, which makes a small job large.

@@ -17,7 +17,7 @@ from batfill.tuning.online import BEFORE_S
 
 if TYPE_CHECKING:
     from batfill.cluster import Cluster
-    from batfill.cluster.agent import Request
+    from batfill.cluster.request import Request
     from batfill.options import Options
     from batfill.tuning.online import Selection
 

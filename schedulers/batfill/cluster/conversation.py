@@ -1,7 +1,7 @@
-"""What the conversations with Batsim 4 and 5 share: JSON messages are checked, passed to an `Agent`, and answered.
+"""A conversation with Batsim 4 or 5: JSON messages are checked, passed to an `Agent`, and answered.
 
-`Conversation` is one simulation, bytes in and bytes out, without a network. `batsim4.py` and `batsim5.py` say how each
-version words its events and the decisions; `loop.py` binds a socket. A message that Batsim cannot have sent ends the
+`Conversation` is one simulation, bytes in and bytes out, without a network. `batsim4.py` and `batsim5.py` have each
+version's `Words` for events and decisions; `loop.py` binds a socket. A message that Batsim cannot have sent ends the
 run with one line that names the message and what is wrong with it: each event has its form, is dated, and agrees with
 what was sent, received and requested before. Members that batfill does not read may be added to an event's data.
 
@@ -12,17 +12,33 @@ from __future__ import annotations
 
 import logging
 import math
-from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import orjson
 
-from batfill.batsim.machines import INTERVALS, as_text
-from batfill.batsim.protocol import ARRAY, INTEGER, NUMBER, RESOLUTION_S, STRING, shown_type, unfit
+from batfill.batsim.decisions import CallAt, Decision, Execute, Kill, Register, Registering, Reject
+from batfill.batsim.machines import as_text, machine_set
+from batfill.batsim.protocol import (
+    ARRAY,
+    INTEGER,
+    NO_FIELDS,
+    NUMBER,
+    OBJECT,
+    RESOLUTION_S,
+    STRING,
+    Fields,
+    ReplyError,
+    check_fields,
+    shown_start,
+    shown_type,
+)
 from batfill.batsim.results import FAILED, KILLED, SUCCESS, WALLTIME_REACHED
-from batfill.cluster.agent import Agent, Registration, Request
+from batfill.cluster.request import Registration, Request
 from batfill.errors import BatfillError
 from batfill.jobs import LONGEST_S
+from batfill.workloads.batsim5_json import EXTRA_FIELD
 from batfill.workloads.batsim_json import CLASSES, EXPECTED_FIELD, REQUEST_FIELD, user_of
 from batfill.workloads.batsim_json import request_of as user_request_of
 
@@ -30,6 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from batfill.batsim.machines import Intervals
+    from batfill.cluster.agent import Agent
 
 log = logging.getLogger("batfill")
 
@@ -43,13 +60,14 @@ JOBS, EXTERNAL_EVENTS = "jobs of the workloads", "external events"
 SLACK_S = 0.5
 EARLY_S = 10 * RESOLUTION_S  # and so much earlier, since dates are rounded
 
-# The fields that each object of a message must have, with their types.
-Fields = tuple[tuple[str, tuple[type, ...]], ...]
-MESSAGE: Fields = (("now", NUMBER), ("events", ARRAY))
-MACHINE: Fields = (("id", INTEGER),)
-KILLED_JOBS: Fields = (("job_ids", ARRAY),)
-OF_USER: Fields = ((EXPECTED_FIELD, NUMBER), (REQUEST_FIELD, NUMBER))  # which batfill reads if they are there
-RESOURCES: Fields = (("resources", STRING),)
+# The members that each object of a message must have, with their types.
+MESSAGE: Fields = {"now": NUMBER, "events": ARRAY}
+MACHINE: Fields = {"id": INTEGER}
+KILLED_JOBS: Fields = {"job_ids": ARRAY}
+OF_USER: Fields = {EXPECTED_FIELD: NUMBER, REQUEST_FIELD: NUMBER}  # which batfill reads if they are there
+RESOURCES: Fields = {"resources": STRING}
+
+LENGTH = struct.Struct("=I")  # of the initialisation text; the flags of the answer have the same form
 
 
 class Run(NamedTuple):
@@ -96,30 +114,44 @@ def date_meant(now: float) -> float:
     return float(whole) if abs(now - whole) < 5e-7 else round(now, 6)  # which takes four times as long
 
 
-def ignore(data: Any) -> None:
-    """Handle an event that changes no decision."""
+def initialisation_text(frame: bytes) -> str | None:
+    """The text of a Batsim 5's first frame, the handshake; None if the frame is something else."""
+    if len(frame) < LENGTH.size or LENGTH.unpack_from(frame)[0] != len(frame) - LENGTH.size:
+        return None
+    return frame[LENGTH.size :].decode(errors="replace")
 
 
-class Conversation(ABC):
+@dataclass(frozen=True, slots=True)
+class Words:
+    """A version of the protocol, as a scheduler hears and says it."""
+
+    version: str
+    type_field: str  # the event's type
+    data_field: str  # what the event is about
+    state_field: str  # in which a job ended
+    begins: str  # the type of the simulation's first event
+    begin: Callable[[Conversation, Any], None]  # checks its data, and calls `begin_on`
+    handled: Mapping[str, Callable[[Conversation, Any], None]]  # what is done with the data of the others, by type
+    # The job of a submission, checked for its form, with the fields that Batsim 4 gives it.
+    job_of: Callable[[Conversation, Any], dict[str, Any]]
+    call_of: Callable[[Conversation, Any], float | None]  # a call's date, checked and forgotten; None if not requested
+    note_call: Callable[[Conversation, str, float], None]  # the id and the date of one that is requested
+    said: Mapping[type[Decision], tuple[str, Callable[[Any], dict[str, Any]]]]  # the type and data of an answer's event
+    acknowledged_fields: tuple[str, ...]  # the fields of a `Request` that a registration's echo repeats
+    greet: Callable[[Conversation, bytes], bytes] | None = None  # the answer to a handshake, if there is one
+    exact_dates: bool = True  # False: decisions see `date_meant` by Batsim
+    suffix: bytes = b""  # of a message, after its JSON
+    belated: tuple[str, ...] = ()  # the types of events that have the timestamp of the event before them
+    no_code: int = -1  # the return code of a job that did not end by itself
+
+
+class Conversation:
     """One simulation: passes Batsim's messages to an agent and, as its `Host`, the agent's requests to Batsim."""
 
-    version: ClassVar[str]
-    greeted: bool = True  # False: the next message is a handshake
-    exact_dates: ClassVar[bool] = True  # False: decisions see `date_meant` by Batsim
-    suffix: ClassVar[bytes] = b""  # of a message, after its JSON
-    type_field: ClassVar[str]  # the event's type
-    data_field: ClassVar[str]  # what the event is about
-    event_fields: ClassVar[Fields]  # all of them
-    begins: ClassVar[str]  # the type of the simulation's first event
-    answers: ClassVar[tuple[str, ...]]  # the types of events that answer requests which batfill does not make
-    belated: ClassVar[tuple[str, ...]] = ()  # the types of events that have the timestamp of the event before them
-    completed_fields: ClassVar[Fields]
-    state_field: ClassVar[str]  # in which a job ended
-    acknowledged_fields: ClassVar[tuple[str, ...]]  # the fields of a `Request` that a registration's echo repeats
-    no_code: ClassVar[int] = -1  # the return code of a job that did not end by itself
-
-    def __init__(self, agent: Agent) -> None:
+    def __init__(self, words: Words, agent: Agent) -> None:
+        self.words = words
         self.agent = agent
+        self.greeted = words.greet is None  # False: the next message is a handshake
         self.messages = 0  # received
         # What is being checked, for errors: the place and type of an event, None and "" for the message as a whole, and
         # the part of it that is meant.
@@ -134,18 +166,21 @@ class Conversation(ABC):
         self.ended = False
         self.n_machines = 0  # storage included
         self.away: set[int] = set()  # machines that are unavailable
+        self.features: dict[str, bool] = {}  # what the simulation has to offer beyond Batsim 5's defaults
+        self.profiles: dict[str, Any] = {}  # by workload; those of Batsim 5 are not known in advance:
+        self.good_profiles: set[str] = set()  # of jobs that were good
+        self.knows_all_external = True  # whether each external event has to be one that batfill knows, or has been
         self.jobs: dict[str, str] = {}  # each one's state
         self.left = 0  # jobs that were neither started nor rejected
         self.runs: dict[str, Run] = {}  # the jobs that run
         self.kills: set[str] = set()  # the jobs whose kill was requested and is not yet acknowledged
+        self.called_for = 0  # calls requested so far
+        self.calls: dict[str, float] = {}  # the dates for which calls were requested, by their ids, if events have ids
+        self.dates: list[float] = []  # otherwise: a heap of these dates
         self.over: dict[str, str] = {}  # what cannot occur again, and the event that said so
         self.events: list[dict[str, Any]] = []  # of the answer
         self.logs = log.isEnabledFor(logging.INFO)
-        self.handlers = {
-            self.begins: self.begin,
-            **self.events_handled(),
-            **dict.fromkeys(self.answers, self.unrequested),
-        }
+        self.handlers = {words.begins: words.begin, **words.handled}
 
     def answer(self, text: bytes) -> bytes:
         """The reply to a message.
@@ -156,21 +191,26 @@ class Conversation(ABC):
         """
         self.messages += 1
         if not self.greeted:
-            return self.greet(text)
+            assert self.words.greet
+            return self.words.greet(self, text)
         self.place, self.kind, self.subject = None, "", ""
         try:
-            message = orjson.loads(text.removesuffix(self.suffix))
+            message = orjson.loads(text.removesuffix(self.words.suffix))
         except orjson.JSONDecodeError as error:
-            raise self.unreadable(text, error) from None
+            if initialisation_text(text) is not None:
+                why = "is a second handshake: two simulators may be connected; give each its own scheduler"
+            else:
+                why = f"is not JSON: {error}: {shown_start(text)}"
+            raise self.wrong(why) from None
         self.date = None
         if type(message) is not dict or len(message) != len(MESSAGE) or type(message.get("now")) not in NUMBER:
-            self.check_whole(message, MESSAGE)
+            self.check(message, MESSAGE, others=False)
         now, events = message["now"], message.get("events")
         self.date = now
         if type(events) is not list or not events or not self.now <= now <= LONGEST_S:
             self.refuse_message(message)
         self.earliest, self.now = max(self.now, now - SLACK_S), now
-        self.now_s = now if self.exact_dates else date_meant(now)
+        self.now_s = now if self.words.exact_dates else date_meant(now)
         self.events = []
         for place, event in enumerate(events):
             self.take(place, event)
@@ -181,56 +221,36 @@ class Conversation(ABC):
 
     # Events from Batsim
 
-    def greet(self, frame: bytes) -> bytes:
-        """The answer to a handshake."""
-        raise NotImplementedError  # for a version that has none
-
-    @abstractmethod
-    def events_handled(self) -> dict[str, Callable[[Any], None]]:
-        """What is done with the data of an event, by its type; for those but the first."""
-
-    @abstractmethod
-    def begin(self, data: Any) -> None:
-        """Check the simulation's first event, and call `begin_on`."""
-
-    @abstractmethod
-    def job_of(self, data: Any) -> dict[str, Any]:
-        """The job of a submission, checked for its form, with the fields that Batsim 4 gives it."""
-
-    @abstractmethod
-    def call_of(self, data: Any) -> float | None:
-        """The date for which this call was requested, checked and forgotten; None if it was not."""
-
     def take(self, place: int, event: Any) -> None:
         """Check one event of the message and pass it to the agent."""
-        self.place, self.subject = place, ""
+        self.place, self.subject, words = place, "", self.words
         fields: dict[str, Any] = event if type(event) is dict else {}
-        kind, date, data = fields.get(self.type_field), fields.get("timestamp"), fields.get(self.data_field)
+        kind, date, data = fields.get(words.type_field), fields.get("timestamp"), fields.get(words.data_field)
         handler = self.handlers.get(kind) if type(kind) is str else None
         self.kind = kind if type(kind) is str else ""
         if type(date) not in NUMBER or type(data) is not dict or handler is None or len(fields) != 3:
-            self.check_whole(event, self.event_fields)
-        if self.begun is not (kind != self.begins) or self.ended:
+            self.check(event, {words.type_field: STRING, "timestamp": NUMBER, words.data_field: OBJECT}, others=False)
+        if self.begun is not (kind != words.begins) or self.ended:
             self.refuse_order()
         if handler is None:
-            raise self.wrong(f"is of a type that {self.version} does not send to batfill")
+            raise self.wrong(f"is of a type that {self.words.version} does not send to batfill")
         if not self.earliest <= date <= self.now:  # type: ignore[operator] # the form was checked
             self.check_belated(date)  # type: ignore[arg-type] # the same
         else:
             self.earliest = date  # type: ignore[assignment]
         self.stamp = date  # type: ignore[assignment]
-        handler(data)
+        handler(self, data)
 
     def refuse_message(self, message: dict[str, Any]) -> NoReturn:
         """Refuse a message whose events or date cannot be."""
-        self.check_whole(message, MESSAGE)
+        self.check(message, MESSAGE, others=False)
         now = message["now"]
         if now < self.now:
             before = f"the previous one was at {shown_date(self.now)}" if self.begun else "a simulation begins at 0"
             raise self.wrong(f"goes back in time: {before}")
         if now > LONGEST_S:
             raise self.wrong(f"is later than {LONGEST_S:g} s, 30,000 years")
-        raise self.wrong(f"has no events{'' if self.begun else f', instead of {self.begins}'}")
+        raise self.wrong(f"has no events{'' if self.begun else f', instead of {self.words.begins}'}")
 
     def refuse_order(self) -> NoReturn:
         """Refuse an event that comes before the first, after the last, or is a second first one."""
@@ -238,11 +258,11 @@ class Conversation(ABC):
             raise self.wrong("comes after the simulation's end, which is the last event")
         if self.begun:
             raise self.wrong("is the second: two simulators may be connected; give each its own scheduler")
-        raise self.wrong(f"comes before {self.begins}")
+        raise self.wrong(f"comes before {self.words.begins}")
 
     def check_belated(self, date: float) -> None:
         """Refuse a timestamp outside the time since the last event, or the last message."""
-        if self.kind in self.belated and self.stamp <= date <= self.now:
+        if self.kind in self.words.belated and self.stamp <= date <= self.now:
             return
         if date > self.now:
             raise self.wrong(f"has the timestamp {shown_date(date)}, after its message's date")
@@ -299,7 +319,7 @@ class Conversation(ABC):
         """A job was submitted."""
         name = data.get("job_id")
         self.subject = f"of {name!r:.60} "
-        fields = self.job_of(data)
+        fields = self.words.job_of(self, data)
         request = request_of(name, fields)
         known = self.jobs.get(name)
         if known is None:
@@ -323,7 +343,7 @@ class Conversation(ABC):
         if known != REGISTERED:
             raise self.wrong(f"names job {request.name!r:.60}, which was submitted before and {known}")
         sent = self.agent.requests[request.name]
-        for what in self.acknowledged_fields:
+        for what in self.words.acknowledged_fields:
             found, expected = getattr(request, what), getattr(sent, what)
             if found != expected:
                 word = what.removesuffix("_s")
@@ -331,7 +351,7 @@ class Conversation(ABC):
 
     def completed(self, data: Any) -> None:
         """A job has ended."""
-        name, state, code = data.get("job_id"), data.get(self.state_field), data.get("return_code")
+        name, state, code = data.get("job_id"), data.get(self.words.state_field), data.get("return_code")
         run = self.runs.pop(name, None) if type(name) is str else None
         if (
             run is None
@@ -347,13 +367,18 @@ class Conversation(ABC):
 
     def check_end(self, data: dict[str, Any], run: Run | None) -> None:
         """Refuse the end of a job that Batsim cannot have reported; a job need not have ended successfully."""
-        self.check(data, self.completed_fields)
-        name, state, code = data["job_id"], data[self.state_field], data["return_code"]
+        self.check(data, {"job_id": STRING, self.words.state_field: STRING, "return_code": INTEGER})
+        name, state, code = data["job_id"], data[self.words.state_field], data["return_code"]
         if run is None:
             known = self.jobs.get(name, "was never submitted")
             raise self.wrong(f"names job {name!r:.60}, which {known}, so it cannot end now")
         self.subject = f"of {name!r:.60} "
-        expected = {SUCCESS: "0", WALLTIME_REACHED: str(self.no_code), KILLED: str(self.no_code), FAILED: "not 0"}
+        expected = {
+            SUCCESS: "0",
+            WALLTIME_REACHED: str(self.words.no_code),
+            KILLED: str(self.words.no_code),
+            FAILED: "not 0",
+        }
         if state not in expected:
             raise self.wrong(f"{self.subject}has the state {state!r:.60}; a job's are {', '.join(expected)}")
         if (code == 0) if state == FAILED else str(code) != expected[state]:
@@ -384,7 +409,7 @@ class Conversation(ABC):
 
     def called(self, data: Any) -> None:
         """A date of `call_at` has come."""
-        asked_s = self.call_of(data)
+        asked_s = self.words.call_of(self, data)
         if asked_s is None or not -EARLY_S < self.stamp - asked_s < SLACK_S:
             requested = "that date" if asked_s is None else shown_date(asked_s)
             raise self.wrong(f"comes at {shown_date(self.stamp)}, but no call was requested for {requested}")
@@ -430,43 +455,17 @@ class Conversation(ABC):
     def machines(self, data: Any) -> set[int]:
         """The ids of `resources`, as "0-3 7"."""
         self.check(data, RESOURCES)
-        text = data["resources"]
-        if not INTERVALS.fullmatch(text):
-            raise self.wrong(f"has resources {text!r:.60}, which are not machine ids such as '0-3 7'")
-        machines: set[int] = set()
-        for part in text.split():
-            low, _, high = part.partition("-")
-            first, last = int(low), int(high or low)
-            if not first <= last < self.n_machines:
-                raise self.wrong(f"has resources {text!r:.60}, but the machines' ids are 0-{self.n_machines - 1}")
-            machines.update(range(first, last + 1))
-        return machines
+        try:
+            return set(machine_set(data["resources"], self.n_machines).ids().tolist())
+        except ValueError as error:
+            raise self.wrong(f"has wrong resources: {error}") from None
 
-    def check(self, holder: Any, fields: Fields) -> None:
-        """Refuse a JSON value that is not an object with these fields; true and false are not numbers."""
-        if type(holder) is not dict:
-            raise self.wrong(self.subject + unfit(holder, *fields[0]))
-        for name, types in fields:
-            if type(holder.get(name)) not in types:
-                raise self.wrong(self.subject + unfit(holder, name, types))
-
-    def check_whole(self, holder: Any, fields: Fields) -> None:
-        """As `check`, and refuse other fields."""
-        self.check(holder, fields)
-        known = [name for name, _ in fields]
-        for name in holder:
-            if name not in known:
-                raise self.wrong(f"{self.subject}has a member {name!r:.60} beside {' and '.join(map(repr, known))}")
-
-    def check_given(self, holder: dict[str, Any], fields: Fields) -> None:
-        """Refuse an object in which one of these fields has another type; each may be absent."""
-        for name, types in fields:
-            if name in holder and type(holder[name]) not in types:
-                raise self.wrong(self.subject + unfit(holder, name, types))
-
-    def unreadable(self, text: bytes, error: orjson.JSONDecodeError) -> BatfillError:
-        """The error for a message that is not JSON."""
-        return self.wrong(f"is not JSON: {error}: {text[:100].decode(errors='replace')!r}")
+    def check(self, holder: Any, fields: Fields, optional: Fields = NO_FIELDS, *, others: bool = True) -> None:
+        """Refuse a JSON value that is not an object with these members, as `check_fields`."""
+        try:
+            check_fields(holder, fields, optional, self.subject, others=others)
+        except ReplyError as error:
+            raise self.wrong(str(error)) from None
 
     def wrong(self, what: str) -> BatfillError:
         """The error for the current event, or for the message as a whole."""
@@ -474,52 +473,55 @@ class Conversation(ABC):
         kind = f" ({shown_type(str(self.kind))})" if self.kind else ""
         event = "" if self.place is None else f" events[{self.place}]{kind}"
         where = f"message {self.messages} from Batsim{date}{event}"
-        return BatfillError(f"{where} {what}; this is not {self.version}'s protocol")
+        return BatfillError(f"{where} {what}; this is not {self.words.version}'s protocol")
 
-    # Requests of the agent: `cluster.agent.Host`; each version words them
+    # Requests of the agent: `request.Host`
 
-    def send(self, kind: str, data: dict[str, Any]) -> None:
-        """Add an event to the answer."""
-        self.events.append({"timestamp": self.now, self.type_field: kind, self.data_field: data})
+    def say(self, decision: Decision) -> None:
+        """Add a decision to the answer."""
+        kind, data_of = self.words.said[type(decision)]
+        fields = {"timestamp": self.now, self.words.type_field: kind, self.words.data_field: data_of(decision)}
+        self.events.append(fields)
 
-    def starts(self, job: str, machines: Intervals) -> str:
-        """Note that a job was started; returns its machines, as Batsim writes them."""
+    def execute(self, job: str, machines: Intervals) -> None:
+        """See `Host`."""
         self.jobs[job] = RUNS
         self.left -= 1
         text = as_text(machines)
         self.runs[job] = Run(text, self.now + self.agent.requests[job].walltime_s)
-        return text
+        self.say(Execute(job, text))
 
-    def rejects(self, job: str) -> None:
-        """Note that a job was rejected."""
-        self.jobs[job] = REJECTED
-        self.left -= 1
-
-    def joins_queue(self, request: Request) -> None:
-        """Note a job that the scheduler submits."""
-        self.left += 1
-        self.jobs[request.name] = REGISTERED if self.agent.registration.acknowledged else WAITS
-
-    @abstractmethod
-    def execute(self, job: str, machines: Intervals) -> None:
-        """See `Host`."""
-
-    @abstractmethod
     def reject(self, job: str) -> None:
         """See `Host`."""
+        self.jobs[job] = REJECTED
+        self.left -= 1
+        self.say(Reject(job))
 
-    @abstractmethod
     def kill(self, job: str) -> None:
         """See `Host`."""
+        self.kills.add(job)
+        self.say(Kill([job]))
 
-    @abstractmethod
     def call_at(self, date_s: float) -> None:
         """See `Host`."""
+        self.called_for += 1
+        call = CallAt(date_s, f"divider {self.called_for}")
+        self.words.note_call(self, call.id, date_s)
+        self.say(call)
 
-    @abstractmethod
     def register(self, request: Request) -> None:
         """See `Host`."""
+        self.left += 1
+        self.jobs[request.name] = REGISTERED if self.agent.registration.acknowledged else WAITS
+        job = {
+            "profile": request.profile,
+            "id": request.name,
+            "res": request.procs,
+            "walltime": request.walltime_field,
+            "subtime": request.submit_s,
+        }
+        self.say(Register(request.name, job | ({EXTRA_FIELD: request.extra} if request.extra else {})))
 
-    @abstractmethod
     def finish_registration(self) -> None:
         """See `Host`."""
+        self.say(Registering(False))

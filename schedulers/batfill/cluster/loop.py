@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from batfill.batsim.protocol import refuse_port
 from batfill.cluster.agent import Agent
-from batfill.cluster.batsim4 import Batsim4
-from batfill.cluster.batsim5 import Batsim5, initialisation_text
+from batfill.cluster.batsim4 import WORDS_4
+from batfill.cluster.batsim5 import WORDS_5
+from batfill.cluster.conversation import Conversation, initialisation_text
 from batfill.errors import BatfillError, RunFailed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from batfill.cluster.conversation import Conversation
 
 DEFAULT_ENDPOINT = "tcp://127.0.0.1:28000"  # where Batsim connects by default
 AT_ONCE_MS = 250  # a simulator that connects in this time gets its first answer before the compiler is loaded
@@ -43,7 +42,7 @@ def conversation_with(frame: bytes, agent: Agent, protocol: str = AUTO) -> Conve
         raise BatfillError(
             f"option protocol: Batsim {5 if is_5 else 4} has connected; leave it out, or start Batsim {protocol}"
         )
-    return Batsim5(agent) if is_5 or protocol == "5" else Batsim4(agent)
+    return Conversation(WORDS_5 if is_5 or protocol == "5" else WORDS_4, agent)
 
 
 def serve(

@@ -18,6 +18,7 @@ from batfill.batsim.conformance.variants import CANDIDATES, VARIANTS, Reference,
 from batfill.batsim.external_events import read_external_events
 from batfill.batsim.platform import homogeneous_platform, read_platform
 from batfill.batsim.protocol import SimulationSettings, SimulationStopped
+from batfill.batsim.protocol4 import Wire4
 from batfill.batsim.results import KILLED, REJECTED
 from batfill.batsim.simulation import Simulation
 from batfill.files import write_text
@@ -104,6 +105,7 @@ def observe(case: Case, folder: Path, exchange: Callable[[bytes], bytes]) -> Obs
         {"w0": load_document(folder / WORKLOAD_FILE)},
         patiently,
         settings=SimulationSettings(dynamic_jobs=case.registers),
+        wire=Wire4(),
         on_job_end=ended.append,
         events=events,
     )

@@ -211,7 +211,7 @@ def become_batsim(arguments: Sequence[str], place: Place) -> None:
     """
     if form_of(arguments) == 5 or not PRINTING.isdisjoint(arguments):
         os.execvp(place.words[0], [*place.words, *arguments])
-    options = parse_arguments(arguments, PASSED_ON)
+    options = parse_arguments(arguments, passed_on=PASSED_ON)
     refuse(options)
     for path in (options.platform, *options.workloads):
         if not path.exists():

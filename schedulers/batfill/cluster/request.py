@@ -1,0 +1,65 @@
+"""What passes between a simulator and a scheduler: a job's request, a simulator's registrations, and its `Host`."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from batfill.batsim.machines import Intervals
+
+
+class Request(NamedTuple):
+    """A job's request, as a simulator submits it."""
+
+    name: str
+    submit_s: float  # r
+    walltime_s: float  # at which the simulator ends it; inf if it has none
+    procs: int  # q
+    profile: str  # the work it does, which only the simulator understands
+    user: int = -1  # -1 if unknown
+    job_class: str | None = None  # "small" or "large" if the workload states it
+    killable: bool = True  # whether a try may be killed and the job requeued
+    expected_s: float | None = None  # p~ if the job may run for longer; None if p~ is its walltime
+    requested_s: float = math.nan  # the user's request, which learners see; nan if unknown
+    extra: Any = None  # further data, which only the simulator and the user understand; a later try keeps them
+
+    @property
+    def request_s(self) -> float:
+        """p~; inf if it has none."""
+        return self.walltime_s if self.expected_s is None else self.expected_s
+
+    @property
+    def walltime_field(self) -> float:
+        """The walltime as Batsim writes it: -1 for none."""
+        return -1 if self.walltime_s == math.inf else self.walltime_s
+
+
+class Registration(NamedTuple):
+    """Whether and how a scheduler may submit jobs."""
+
+    allowed: bool
+    reuses_profiles: bool  # a later job may use the profile of one that has ended
+    acknowledged: bool  # the simulator reports each such job as submitted
+
+
+class Host(Protocol):
+    """The requests a scheduler may send to its simulator; dates are simulated seconds."""
+
+    def execute(self, job: str, machines: Intervals) -> None:
+        """Start a job on these machines now."""
+
+    def reject(self, job: str) -> None:
+        """Reject a job."""
+
+    def kill(self, job: str) -> None:
+        """End a running job."""
+
+    def call_at(self, date_s: float) -> None:
+        """Send a message at this future date."""
+
+    def register(self, request: Request) -> None:
+        """Submit a job."""
+
+    def finish_registration(self) -> None:
+        """State that the scheduler will submit no more jobs."""
