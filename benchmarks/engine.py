@@ -159,11 +159,11 @@ def crowded_queue(policy: Policy, seed: int) -> Queue:
     """A machine of 100 processors, 10 of them idle, on which PICKS_WAITING jobs wait."""
     rng = np.random.default_rng(seed)
     queue = Queue(100, policy)
-    queue.submit("first", 0.0, 36_000.0, 90, level=queue.large)
+    queue.submit("first", 0.0, 36_000.0, 90)
     queue.decide(0.0)
     for n in range(PICKS_WAITING):
         procs, request_s = int(rng.integers(1, 64)), float(rng.integers(60, 86_400))
-        queue.submit(f"{n:04}", float(n + 1), request_s, procs, level=queue.large)
+        queue.submit(f"{n:04}", float(n + 1), request_s, procs)
     return queue
 
 

@@ -256,11 +256,10 @@ def test_every_option_decides_under_batsim_5_as_under_batsim_4(tmp_path, options
     settings = SimulationSettings(dynamic_jobs=kills, reuse_profiles=kills, acknowledge=acknowledged)
     # The classifier learns from whole weeks.
     document = written(tmp_path / "made.json", 3, span_s=4 * WEEK_S if "knowledge" in options else 40_000)
-    budget = {"budget": 1000.0} if "select" in options else {}
-    under_4 = starts(document, 12, Conversation(WORDS_4, Agent(options | budget)).answer, settings)
-    under_5 = starts(
-        document, 12, Through5(Agent(options | budget), ACKNOWLEDGE if acknowledged else "").answer, settings
-    )
+    if "select" in options:
+        options = {**options, "select": f"{options['select']},budget=1000"}
+    under_4 = starts(document, 12, Conversation(WORDS_4, Agent(options)).answer, settings)
+    under_5 = starts(document, 12, Through5(Agent(options), ACKNOWLEDGE if acknowledged else "").answer, settings)
     if options.get("divider") == 301.0625:  # Batsim 5 calls at whole milliseconds
         late = [under_5[name] - start_s for name, start_s in under_4.items() if name in under_5]
         assert under_4.keys() == under_5.keys()
@@ -344,7 +343,7 @@ CALL = event("RequestedCallEvent", call_me_later_id="divider 1", last_periodic_c
 def test_a_killed_job_is_registered_and_started_with_what_it_had(walltime, extra):
     fields = extra or {"extra_data": '{"user_id":3,"class":"small","k":[1]}'}
     small = "extra_data" in fields and bool(fields["extra_data"])
-    talk = greeted(Agent({"divider": 7}))
+    talk = greeted(Agent({"small": "class", "divider": 7, "kill": "always"}))
     words = answered(talk, 1e-12, BEGIN, submitted("1", walltime, **fields))
     assert [kind for kind, _ in words] == ["ExecuteJobEvent", "CallMeLaterEvent"][: 1 + small]
     if not small:  # only jobs of class small are killed

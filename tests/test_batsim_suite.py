@@ -445,7 +445,7 @@ def test_with_split_instants_every_event_keeps_its_date_and_no_machine_is_used_t
 @pytest.mark.parametrize("seed", range(3))
 def test_with_split_instants_killed_jobs_are_registered_again_and_all_jobs_end(seed, acknowledge):
     settings = replace(REUSE, acknowledge=acknowledge)
-    outcome = busy(seed, seed, settings, divider=6)
+    outcome = busy(seed, seed, settings, small="class", divider=6, kill="always")
     tries = [record for record in outcome.records if "#" in record.job_id]
     assert len(tries) == sum(record.final_state == KILLED for record in outcome.records) > 0
     ends = [record.job_id.partition("#")[0] for record in outcome.records if record.final_state != KILLED]

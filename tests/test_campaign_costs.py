@@ -91,7 +91,7 @@ def test_what_else_runs_here_makes_all_longer(monkeypatch):
 def test_kinds_beyond_those_that_are_timed_count_as_the_slowest(monkeypatch):
     seconds = iter(range(1, 100))
     monkeypatch.setattr(library, "timed_plain", lambda one: Curve((one.jobs,), (float(next(seconds)),)))
-    runs = [planned(str(i), {**PLAIN, "policy": f"p{i}"}, 10) for i in range(library.MOST_TIMED + 3)]
+    runs = [planned(str(i), {**PLAIN, "policy": f"aged:{i},1,0"}, 10) for i in range(library.MOST_TIMED + 3)]
     costs = measured(runs, Readings({}, {}), 2, 2, 0.0)
     assert costs.run_s(runs[-1]) == pytest.approx(RUN_S + library.MOST_TIMED)
 

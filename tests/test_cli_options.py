@@ -22,7 +22,7 @@ from command import json_result, refusal
 
 SAMPLE = Path(__file__).parents[1] / "workloads" / "sample.json"
 # What commands are made of; all else is the library.
-LIGHT = ("batfill.cli", "batfill.options", "batfill.errors", "batfill.jobs")
+LIGHT = ("batfill.cli", "batfill.options", "batfill.errors", "batfill.jobs", "batfill.version")
 
 # What an option needs beside it, and texts that its command reads itself.
 BESIDE = {

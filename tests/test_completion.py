@@ -37,7 +37,7 @@ def test_every_option_of_every_command_is_completed(name):
 
 
 def test_values_are_completed():
-    assert completions("replay", "--knowledge", "class") == ["classifier", "class-clairvoyant"]
+    assert completions("replay", "--small", "p") == ["perfect"]
     assert completions("replay", "--policy", "s") == [name for name in POLICIES if name.startswith("s")]
     assert completions("schedule", "--backfill", "sa") == ["same", "saf"]
     assert completions("workload", "c") == ["clean", "convert"]

@@ -69,7 +69,7 @@ def test_told_what_batsim_told_the_plugin_decides_message_by_message_what_was_re
         replies.append(plugin(asked))
         if plugin.host == "batfill":  # which requests no call for a job that its walltime ends before
             more = Counter(calls(recorded)) - Counter(calls(replies[-1]))
-            plugin.conversation.calls = sorted([*plugin.conversation.calls, *more.elements()])
+            plugin.conversation.dates = sorted([*plugin.conversation.dates, *more.elements()])
     wrong = [
         (asked, decisions(reply), decisions(recorded))
         for reply, (asked, recorded) in zip(replies, run.exchanges, strict=True)

@@ -424,6 +424,13 @@ def add_companions(words, found, name):
     return words
 
 
+@remedy(r"add (divider) (\d+), or any other duration|choose (kill) (needed), or add|choose (small) (all)$")
+def choose_value(words, found, name):
+    key, value = (part for part in found.groups() if part)
+    words = without(words, "--cut") if key == "small" else words
+    return with_value(words, f"--{key}", value)
+
+
 @remedy(r"add --policy (\S+)")
 def add_policy(words, found, name):
     return [*words, "--policy", found[1]]

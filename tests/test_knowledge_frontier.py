@@ -187,7 +187,7 @@ def test_every_point_is_a_line_on_stderr_with_the_time_that_passed_and_that_is_l
         "time left unknown",  # no forest was trained
         "time left unknown",
         "time left unknown",
-        "",
+        "time left unknown",
         "",
         "done",
     ]

@@ -147,7 +147,7 @@ def test_under_a_bound_the_shortest_is_the_one_whose_try_ends_first():
         run = EngineReplay(jobs, 1, shortest, divider_s=4.0, learns=True, tries_first=False)
         run.change_divider(4.0, bound=bound)
         for row in range(3):
-            run.classify(row, row == 1, killable=row == 1, estimate_s=jobs.walltime_s[row])
+            run.classify(row, True, killable=row == 1, estimate_s=jobs.walltime_s[row])
         run.advance()
         assert run.schedule().start_s.tolist() == starts
 

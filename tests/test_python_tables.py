@@ -168,7 +168,7 @@ def test_a_column_that_cannot_be_used_is_named_with_its_value(column, values, sa
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (lambda log: bf.replay(log, procs="4"), "a machine of '4' processors; give procs"),
+        (lambda log: bf.replay(log, procs="4"), "a machine of '4' processors; give its size"),
         (lambda log: bf.replay(SAMPLE, procs=4.5), "a machine of 4.5 processors"),
         (lambda log: bf.replay(log, ["fcfs", "saf"]), "`replay_many`"),
         (lambda log: bf.replay(None), "None is no workload, file or data frame"),

@@ -84,7 +84,7 @@ def test_a_classifiers_judgements_are_in_the_files(tmp_path):
     assert known.any()
     assert ((run.facts.probability[known] >= 0) & (run.facts.probability[known] <= 1)).all()
     assert np.isfinite(run.facts.divider_s).any()
-    assert run.about.options.startswith("fcfs, classifier, kill")
+    assert run.about.options.startswith("fcfs, small forest, kill always")
 
 
 def test_the_users_and_options_of_a_run_under_batsim_are_read_beside_it():
@@ -95,7 +95,7 @@ def test_the_users_and_options_of_a_run_under_batsim_are_read_beside_it():
     assert scheduler_of(
         """pybatsim batfill/scheduler -t 0 -o '{"policy": "spf", "small": "forest", "kill": "never"}'"""
     ) == (
-        "spf, classifier",
+        "spf, small forest, kill never",
         "",
     )
     assert scheduler_of("batfill schedule --reservation machines --threshold 2h") == (

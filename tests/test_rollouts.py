@@ -30,7 +30,7 @@ from studies.rlscheduler.rollouts import (
     starts_in_easy,
     starts_in_gym,
 )
-from studies.rlscheduler.schedgym import GymLog, Jobs, Machine, new_state, read_gym_log, slowdowns, step
+from studies.rlscheduler.schedgym import GymLog, Jobs, Machine, begin, new_state, pick, read_gym_log, slowdowns
 
 ROOT = Path(__file__).parents[1]
 HOUR_S = 3600
@@ -128,10 +128,8 @@ def test_features_are_those_of_the_formulas(made, backfill, visible, random):
     rows, nodes, procs_per_node = made
     log, state = log_of(*made), new_state(1, len(rows))
     plain = gym_oracle.Simulator(rows, nodes=nodes, procs_per_node=procs_per_node, start=0, n=len(rows))
-    zeros, place, begins = np.zeros(1, np.int64), np.zeros(1, np.int64), np.ones(1, np.uint8)
+    begin(log.jobs, log.machine, state, 0, 0)
     while True:
-        step(log.jobs, log.machine, state, 0, 1, place, begins, zeros, backfill)
-        begins[0] = 0
         if not (waiting := int(state.at[0]["waiting"])):
             break
         seen = min(waiting, visible)
@@ -143,8 +141,9 @@ def test_features_are_those_of_the_formulas(made, backfill, visible, random):
         np.testing.assert_allclose(of_jobs[:seen], expected, rtol=1e-5, atol=1e-6)
         np.testing.assert_allclose(of_cluster, [cluster[name] for name in FEATURES_OF_CLUSTER], rtol=1e-5, atol=1e-6)
         assert (of_jobs[seen:] == -9).all()
-        place[0] = random.randrange(waiting)
-        plain.pick(plain.queue[place[0]], backfill)
+        place = random.randrange(waiting)
+        plain.pick(plain.queue[place], backfill)
+        pick(log.jobs, log.machine, state, 0, place, backfill)
 
 
 @settings(max_examples=40, deadline=None)

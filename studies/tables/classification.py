@@ -43,7 +43,7 @@ SHORTEST = {"backfill": "spf"}
 CLASSIFIED = {"small": "forest", "kill": "never"}
 BOUND = {"small": "forest", "kill": "always"}
 CI = {**BOUND, "bound": False}
-TRIES = {**BOUND, "cut": 0}
+TRIES = {"small": "all", "kill": "always"}
 PERFECT = {"small": "perfect", "kill": "always"}
 CLASSES = {**PERFECT, "bound": False}
 

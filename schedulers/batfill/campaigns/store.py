@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from batfill.campaigns.config import CampaignError
 from batfill.files import make_folder, raw_file, remove_left_overs
 from batfill.metrics import Summary
-from batfill.options import described
+from batfill.options import SMALLS, described
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -199,6 +199,6 @@ def overview(table: pa.Table) -> list[dict[str, Any]]:
 
 
 def options_text(policy: str, backfill: str, threshold_s: float | None, knowledge: str, learning: str | None) -> str:
-    """The options of a row as in `described`; `learning` has those besides the knowledge's name, as JSON."""
-    more = json.loads(learning) if learning else {}
-    return described({"policy": policy, "backfill": backfill, "threshold": threshold_s, "knowledge": knowledge, **more})
+    """The options of a row as in `described`; `knowledge` is a value of `small` or `predict`, `learning` the rest."""
+    known = {"small" if knowledge in SMALLS else "predict": knowledge, **(json.loads(learning) if learning else {})}
+    return described({"policy": policy, "backfill": backfill, "threshold": threshold_s, **known})

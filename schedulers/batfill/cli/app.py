@@ -12,7 +12,7 @@ from batfill.errors import nearest
 # In the order of the help; each line also begins the command's own help.
 COMMANDS = {
     "run": "Run one experiment, simulator and scheduler, as robin would, print its figures and write a report.",
-    "replay": "Run one policy over a whole workload in the compiled engine, and print its figures.",
+    "replay": "Run one policy over a whole workload, and print its figures.",
     "schedule": "Run the scheduler for the Batsim that connects.",
     "batsim": "The embedded simulator under the options of Batsim 4.2, or 5 (see `batfill batsim --help`).",
     "conformance": "Say which variant of EASY a Batsim scheduler is, and where it breaks the protocol.",
