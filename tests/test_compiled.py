@@ -22,6 +22,15 @@ from batfill.engine.running import reservation
 PACKAGE = Path(batfill.__file__).parent
 
 
+@jit.compiled(__file__, **jit.OPTIONS)
+def doubled(number):
+    return 2 * number
+
+
+def test_a_function_compiled_from_named_files_is_the_function():
+    assert doubled(21) == 42
+
+
 def test_the_engine_is_compiled_from_files_of_its_own_alone():
     """So a changed policy costs no compilation, and numba, which looks at a kernel's own file only, misses nothing."""
     for path in (PACKAGE / "engine").glob("*.py"):

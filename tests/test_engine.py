@@ -350,3 +350,12 @@ def test_estimates_that_running_jobs_outlive_are_raised_step_by_step_to_their_wa
         assert queue.jobs["estimate_s"][:12].tolist() == ends_s
         assert [ends_s[row] for row in queue.running_rows] == sorted(ends_s)
         assert reservation(40, queue.arrays) == (max(ends_s), 0)
+
+
+def test_repeated_queues_hold_trees_that_need_no_more_room():
+    queue = Queue(8, POLICIES["fcfs"], capacity=4000)
+    few = len(queue.arrays.tree.nodes)
+    copies = queue.repeated(3, 16)
+    assert len(copies.tree.nodes) == 3
+    assert copies.tree.nodes.shape[1] == len(queue.arrays.tree.nodes) > few
+    assert copies.picks.logs.shape == (3, 4000, 2)

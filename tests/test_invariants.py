@@ -72,9 +72,15 @@ def swap(array, i, j):
     array[[i, j]] = array[[j, i]]
 
 
+def first_try_outlasts_the_restart(run):
+    kill = run.events.kills[0]
+    kill["ran_s"] = run.queue.start_s[kill["row"]] - kill["start_s"] + 0.5
+
+
 @pytest.mark.parametrize(
     ("change", "wrong"),
     [
+        (first_try_outlasts_the_restart, "starts although"),
         (lambda run: swap(run.events.starts["row"], 3, 40), "starts"),
         (lambda run: swap(run.events.over, 3, 40), "ends"),
         (lambda run: run.events.over.__setitem__(5, run.events.over[4]), "ends"),
