@@ -133,21 +133,12 @@ def reach(tree: Path, state: Path) -> None:
         *options,
     ]
     done = subprocess.run(
-        [*command, "--timeout=300"] if has_timeout() else command,
+        command,
         cwd=tree,
         env=environment(tree, COVERAGE_FILE=str((state / "coverage").absolute())),
         check=False,
     )
     print(f"pytest ended with {done.returncode}; lines and tests are in {state / 'coverage'}")
-
-
-def has_timeout() -> bool:
-    """Whether pytest can stop a test that takes long."""
-    try:
-        import pytest_timeout  # noqa: F401
-    except ImportError:
-        return False
-    return True
 
 
 def tests_of(state: Path, tree: Path) -> dict[str, dict[int, list[str]]]:

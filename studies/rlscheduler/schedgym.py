@@ -54,7 +54,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from batfill.engine.jit import OPTIONS, compiled, njit
+from batfill.engine.jit import OPTIONS, njit
 from batfill.errors import BatfillError, PolicyError, WorkloadError, nearest
 from batfill.metrics import bounded_slowdown
 from batfill.workloads.swf_log import read_log
@@ -191,7 +191,6 @@ def _machine(path: Path, log: SwfLog) -> Machine:
 
 
 gym_kernel = njit(forceinline=True, **OPTIONS)
-entry = compiled(__file__, **OPTIONS)  # what Python calls
 
 
 @gym_kernel
