@@ -29,7 +29,7 @@ def whole_from(least: int, most: int = LARGEST) -> str:
 
 
 class BatfillError(Exception):
-    """Unusable input from the user; the message is one line: where, what, and how to mend it.
+    """Unusable input from the user; the message is one line: where, what, and how to fix it.
 
     It is written with options as commands take them, such as --threshold. `on_command_line` has it so; as text, which
     Python's users see, it names their arguments.

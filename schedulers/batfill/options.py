@@ -208,7 +208,7 @@ class Divider:
     """The time that a small job runs for at most: fixed, or a share of the median of the known run times."""
 
     fixed_s: float = math.inf  # inf: learned
-    part: int = 1  # of the median: one part of so many
+    part: int = 1  # the divider is the median over this
 
     def __str__(self) -> str:
         """As a user writes it."""

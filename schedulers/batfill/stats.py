@@ -20,7 +20,7 @@ FEWEST_BLOCKS = 12  # below this, intervals are not calibrated (see `paired`)
 FEWEST_MERGED = 6  # blocks that merging leaves: below this, no interval at 95 % is bounded
 SERIAL_Z = 0.84  # neighbours count as correlated above this many standard errors: in a fifth of the cases by chance
 DRAWN_AT_ONCE = 5_000_000  # numbers; bounds the memory for many blocks
-FAR = 1e6  # an interval that reaches so many spreads from its value has no end
+FAR = 1e6  # an interval that reaches this many spreads from its value is unbounded
 PRECISE = 1e-3  # of the ends, relative to their distance from the value
 NEARLY = 1 - 1e-9  # sums of the same numbers in another order are equal up to rounding
 

@@ -455,7 +455,7 @@ PBS_UNBOUNDED = "small or overdue jobs go first by values above all others, and 
 PBS_SMALL = "keys of small jobs that differ by less than 0.2 count as equal"
 PBS_NAMES = {"r": "(-eligible_time)", "p": "walltime", "q": "ncpus", "w": "eligible_time"}
 PBS_OVERDUE = "10**15 + eligible_time"  # above any other value, and whole seconds are exact in it
-# Between them: values of bounded keys are below 2 * 10**8, and nobody waits for 6 * 10**8 s.
+# Between them: values of bounded keys are below 2 * 10**8, and no job waits for 6 * 10**8 s.
 PBS_OVERDUE_BELOW, PBS_FIRST = "3 * 10**8 + eligible_time", "10**9"
 
 

@@ -329,13 +329,13 @@ def check_job(where: str, job: Any, profiles: dict[str, Any]) -> None:
             f"{where}.subtime: {_shown(job.get('subtime'))} is not a number >= 0; give its submission time in seconds"
         )
     refuse_late(f"{where}.subtime", job["subtime"])
-    for name, mend in (
+    for name, remedy in (
         ("walltime", "leave it out (or give -1) for a job without one"),
         (REQUEST_FIELD, "give the user's request in seconds, -1 if it is unknown"),
     ):
         limit = job.get(name, NO_WALLTIME)
         if limit != NO_WALLTIME and not (is_time(limit) and limit > 0):
-            raise WorkloadError(f"{where}.{name}: {_shown(limit)} is not a number > 0; {mend}")
+            raise WorkloadError(f"{where}.{name}: {_shown(limit)} is not a number > 0; {remedy}")
         refuse_late(f"{where}.{name}", limit)
     walltime = job.get("walltime", NO_WALLTIME)
     for name in (EXPECTED_FIELD, ASSUMED_FIELD):
