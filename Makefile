@@ -26,7 +26,7 @@ UNCOMPILED := tests/test_engine.py tests/test_easy.py tests/test_tree.py tests/t
 
 test-uncompiled: $(VENV)/.test  ## Run the engine's tests without compiling it: they must reach every line of it
 	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -q -n 2 --dist worksteal -m "not slow and not compiled" --cov batfill.engine \
-		--cov batfill.queue --cov-report term-missing:skip-covered --cov-fail-under 100 $(UNCOMPILED) $(ARGS)
+		--cov batfill.replays.queue --cov-report term-missing:skip-covered --cov-fail-under 100 $(UNCOMPILED) $(ARGS)
 
 compile: $(VENV)/.installed  ## Compile the engine, which the first replay would do
 	$(BIN)/batfill replay workloads/sample.json > /dev/null

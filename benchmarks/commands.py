@@ -14,8 +14,8 @@ from logs import BLUE, KTH
 from table import Row, time_text
 from timing import Case, Setting, by_turns, timed
 
-from batfill.errors import RunFailed
-from batfill.files import decompressed
+from batfill.base.errors import RunFailed
+from batfill.base.files import decompressed
 from batfill.workloads import read_workload
 
 READ_BAR, REPLAY_BAR, HELP_BAR, COLD_BAR_S = 6.0, 8.0, 1.5, 20.0

@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from table import Row, time_text
 from timing import Case, Setting, by_turns, exponent, repetitions_of, simulating, timed
 
+from batfill.base.errors import RunFailed
 from batfill.engine.features import FEATURES
-from batfill.errors import RunFailed
-from batfill.jobs import WEEK_S, JobTable, Workload
-from batfill.networks import network_of
-from batfill.policy import POLICIES, Policy, mixed, picked_by, policy_named
-from batfill.queue import Queue
-from batfill.replays import EngineReplay, Schedule, replay, replay_many
+from batfill.model.jobs import WEEK_S, JobTable, Workload
+from batfill.model.networks import network_of
+from batfill.model.policy import POLICIES, Policy, mixed, picked_by, policy_named
+from batfill.replays.engine_replay import EngineReplay, Schedule, replay, replay_many
+from batfill.replays.queue import Queue
 from batfill.workloads.splitting import cut, select, windows
 from batfill.workloads.swf import workload_of
 from batfill.workloads.swf_log import read_log

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from batfill.jobs import JobTable, Workload, job_table
+from batfill.model.jobs import JobTable, Workload, job_table
 from batfill.workloads import read_workload
 from batfill.workloads.formats import log_of
 from batfill.workloads.swf import padded_ids

@@ -17,8 +17,8 @@ from logs import KTH, workload
 from table import Row
 from timing import Case, Setting
 
-from batfill.policy import policy_named
-from batfill.replays import replay
+from batfill.model.policy import policy_named
+from batfill.replays.engine_replay import replay
 
 BAR_BYTES = 200
 COPIES = 70

@@ -12,8 +12,8 @@ from table import Row, time_text
 from timing import Case, Setting, by_turns, timed
 from wide import wide_jobs
 
-from batfill.cluster import Cluster
-from batfill.options import Options
+from batfill.live.cluster import Cluster
+from batfill.model.options import Options
 
 MACHINES = 128
 WAITING = (1_000, 10_000, 100_000)

@@ -15,12 +15,12 @@ from commands import BATFILL, ran
 from table import Row, time_text
 from timing import Case, Setting
 
+from batfill.base.errors import RunFailed
+from batfill.base.files import raw_file
 from batfill.batsim.replayed import write_batsim_files
 from batfill.batsim.results import JOB_COLUMNS, result_file
-from batfill.errors import RunFailed
-from batfill.files import raw_file
-from batfill.policy import policy_named
-from batfill.replays import replay
+from batfill.model.policy import policy_named
+from batfill.replays.engine_replay import replay
 from batfill.workloads import read_workload
 from batfill.workloads.generate import generate_log
 from batfill.workloads.swf_log import write_log

@@ -26,10 +26,10 @@ from table import Row, as_text
 from timing import Case, Setting
 from yardstick import Yardstick, compiled
 
+from batfill.base.errors import BatfillError, RunFailed
+from batfill.base.files import digest, write_text
+from batfill.base.version import __version__
 from batfill.cli.progress import progress
-from batfill.errors import BatfillError, RunFailed
-from batfill.files import digest, write_text
-from batfill.version import __version__
 
 
 def machine() -> str:

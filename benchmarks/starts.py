@@ -24,20 +24,20 @@ import numpy as np
 from logs import KTH, LogMissing
 
 from batfill.batsim.platform import homogeneous_platform, read_platform
-from batfill.batsim.protocol import SimulationSettings
-from batfill.batsim.protocol4 import Wire4
-from batfill.batsim.protocol5 import Wire5, handshake
 from batfill.batsim.simulation import Simulation
-from batfill.cluster.agent import Agent
-from batfill.cluster.batsim4 import WORDS_4
-from batfill.cluster.batsim5 import WORDS_5
-from batfill.cluster.conversation import Conversation
+from batfill.batsim.wire import SimulationSettings
+from batfill.batsim.wire4 import Wire4
+from batfill.batsim.wire5 import Wire5, handshake
 from batfill.engine.features import FEATURES
-from batfill.experiment import simulate
-from batfill.jobs import LARGE, SMALL, Workload, job_table
-from batfill.networks import network_of
-from batfill.options import Options
-from batfill.policy import POLICIES, save_network
+from batfill.live.agent import Agent
+from batfill.live.conversation import Conversation
+from batfill.live.words4 import WORDS_4
+from batfill.live.words5 import WORDS_5
+from batfill.model.jobs import LARGE, SMALL, Workload, job_table
+from batfill.model.networks import network_of
+from batfill.model.options import Options
+from batfill.model.policy import POLICIES, save_network
+from batfill.replays.experiment import simulate
 from batfill.workloads import opened
 from batfill.workloads.batsim_json import load_document
 

@@ -13,7 +13,7 @@ import numpy as np
 from table import Row
 from yardstick import Yardstick
 
-from batfill.replays import EngineReplay
+from batfill.replays.engine_replay import EngineReplay
 
 Name = TypeVar("Name")
 

@@ -16,9 +16,9 @@ from memory import ALWAYS_MAP, BAR_BYTES, peak_growth
 from table import Row, time_text
 from timing import Case, Setting, by_turns, exponent, simulating, timed
 
-from batfill.jobs import JobTable, Workload, job_table
-from batfill.policy import policy_named
-from batfill.replays import EngineReplay, replay, save
+from batfill.model.jobs import JobTable, Workload, job_table
+from batfill.model.policy import policy_named
+from batfill.replays.engine_replay import EngineReplay, replay, save
 from batfill.workloads.swf import padded_ids
 
 JOBS_A_PROCESSOR = 10

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from batfill import errors
+from batfill.base import errors
 
 ROOT = Path(__file__).parents[1]
 

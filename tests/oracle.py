@@ -14,7 +14,7 @@ from itertools import chain, repeat
 
 import numpy as np
 
-from batfill.jobs import SMALL, JobTable
+from batfill.model.jobs import SMALL, JobTable
 
 # A job without walltime that runs already ends some day; one that is started behind the head ends later than that.
 SOME_DAY = float(np.finfo(np.float64).max)

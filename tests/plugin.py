@@ -8,13 +8,13 @@ from unittest.mock import patch
 
 from batsim.batsim import Batsim
 
-from batfill.batsim.protocol import SimulationSettings
-from batfill.batsim.protocol4 import Wire4
+from batfill.base.errors import BatfillError
 from batfill.batsim.simulation import Simulation
-from batfill.cluster.agent import Agent
-from batfill.cluster.batsim4 import WORDS_4
-from batfill.cluster.conversation import Conversation
-from batfill.errors import BatfillError
+from batfill.batsim.wire import SimulationSettings
+from batfill.batsim.wire4 import Wire4
+from batfill.live.agent import Agent
+from batfill.live.conversation import Conversation
+from batfill.live.words4 import WORDS_4
 from batfill.scheduler import Scheduler, give_up
 from batfill.workloads.batsim_json import BatsimDocument
 from small_runs import machines

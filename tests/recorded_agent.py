@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from batfill.batsim.machines import machine_set
-from batfill.cluster.agent import Agent
-from batfill.cluster.conversation import Conversation, request_of
-from batfill.cluster.request import Request
+from batfill.live.agent import Agent
+from batfill.live.conversation import Conversation, request_of
+from batfill.live.request import Request
 
 MOST_MACHINES = 10**6
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from batfill.errors import WorkloadError
+from batfill.base.errors import WorkloadError
 from batfill.workloads.cluster_log import ClusterJob
 from batfill.workloads.record_text import lines_of, zone_of
 from batfill.workloads.swf_log import CANCELLED, COMPLETED, FAILED

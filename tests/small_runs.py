@@ -10,12 +10,12 @@ from typing import Any
 
 from batfill.batsim.external_events import ExternalEvent
 from batfill.batsim.platform import Host, Platform
-from batfill.batsim.protocol import SimulationSettings
-from batfill.batsim.protocol4 import Wire4
 from batfill.batsim.replayed import Tries
 from batfill.batsim.results import JobRecord, try_name
 from batfill.batsim.simulation import Simulation
-from batfill.replays import Schedule
+from batfill.batsim.wire import SimulationSettings
+from batfill.batsim.wire4 import Wire4
+from batfill.replays.engine_replay import Schedule
 from batfill.workloads.batsim_json import BatsimDocument
 
 Message = dict[str, Any]

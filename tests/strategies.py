@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 from hypothesis import strategies as st
 
-from batfill.jobs import LARGE, SMALL, UNKNOWN, job_table
-from batfill.policy import POLICIES, policy_named
-from batfill.replays import replay
+from batfill.model.jobs import LARGE, SMALL, UNKNOWN, job_table
+from batfill.model.policy import POLICIES, policy_named
+from batfill.replays.engine_replay import replay
 
 
 def table(rows, ids=None):

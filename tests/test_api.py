@@ -18,8 +18,8 @@ import numpy as np
 import pytest
 
 import batfill as bf
-from batfill.errors import PolicyError, WorkloadError
-from batfill.options import ARGUMENTS
+from batfill.base.errors import PolicyError, WorkloadError
+from batfill.model.options import ARGUMENTS
 from batfill.workloads.formats import log_of, save_log, source_of
 from command import COMPILING, batfill, json_result, result
 from swf_text import row
@@ -71,7 +71,7 @@ def test_importing_batfill_loads_no_library():
 
 
 @pytest.mark.parametrize(
-    "module", sorted({module for module, _ in bf.PLACES.values()} | {"batfill", "batfill.options"})
+    "module", sorted({module for module, _ in bf.PLACES.values()} | {"batfill", "batfill.model.options"})
 )
 def test_the_examples_in_the_docstrings_hold(module, monkeypatch):
     monkeypatch.chdir(ROOT)

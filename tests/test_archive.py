@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from batfill.errors import RunFailed
+from batfill.base.errors import RunFailed
 from batfill.workloads import archive
 from batfill.workloads.manifest import ArchiveLog, manifest
 from swf_text import row

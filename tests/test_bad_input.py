@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import batfill as bf
-from batfill.errors import BatfillError
+from batfill.base.errors import BatfillError
 from command import refusal
 from swf_text import row
 

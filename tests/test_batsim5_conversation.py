@@ -15,17 +15,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from procset import ProcSet
 
-from batfill.batsim.protocol import SimulationSettings
-from batfill.batsim.protocol4 import Wire4
+from batfill.base.errors import BatfillError
+from batfill.base.version import __version__
 from batfill.batsim.simulation import Simulation
-from batfill.cluster.agent import Agent
-from batfill.cluster.batsim4 import WORDS_4
-from batfill.cluster.batsim5 import WORDS_5, milliseconds_from
-from batfill.cluster.conversation import Conversation, date_meant
-from batfill.cluster.loop import conversation_with
-from batfill.errors import BatfillError
-from batfill.jobs import WEEK_S
-from batfill.version import __version__
+from batfill.batsim.wire import SimulationSettings
+from batfill.batsim.wire4 import Wire4
+from batfill.live.agent import Agent
+from batfill.live.conversation import Conversation, date_meant
+from batfill.live.serve import conversation_with
+from batfill.live.words4 import WORDS_4
+from batfill.live.words5 import WORDS_5, milliseconds_from
+from batfill.model.jobs import WEEK_S
 from batfill.workloads.batsim_json import load_document
 from command import COMPILING, free_port
 from golden5 import recordings

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from batfill.errors import WorkloadError
+from batfill.base.errors import WorkloadError
 from batfill.workloads.batsim5_json import (
     OWN_FIELDS,
     extra_of,

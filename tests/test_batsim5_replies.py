@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 import test_batsim_replies as replies
 from batfill.batsim.command import main
-from batfill.batsim.options import GONE, REFUSED, parse_arguments
+from batfill.batsim.command_line import GONE, REFUSED, parse_arguments
 from batfill.batsim.platform import Platform, homogeneous_platform, read_platform
-from batfill.batsim.protocol import SimulationSettings, SimulationStopped
-from batfill.batsim.protocol5 import Wire5, handshake
 from batfill.batsim.results import job_row_5
 from batfill.batsim.simulation import Simulation
+from batfill.batsim.wire import SimulationSettings, SimulationStopped
+from batfill.batsim.wire5 import Wire5, handshake
 from small_runs import DYNAMIC, REUSE, document, execute, job, machines, simulate
 from sweeps import examples
 

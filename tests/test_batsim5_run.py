@@ -11,16 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from batfill.batsim.options import parse_arguments
+from batfill.base.errors import WorkloadError
+from batfill.batsim.command_line import parse_arguments
 from batfill.batsim.results import JOB_COLUMNS
-from batfill.batsim.runner.batsim5 import (
+from batfill.batsim.runner.translation import (
     NUMBERING,
     Place,
     become_batsim,
     rewritten_events,
     translated,
 )
-from batfill.errors import WorkloadError
 from command import batfill, free_port, refusal
 
 # Batsim 5 as far as a run can see: the embedded one, which is given what it can do, behind a command line that takes

@@ -18,11 +18,11 @@ import zmq
 
 from batfill.batsim import simulation as core
 from batfill.batsim.command import main
+from batfill.batsim.command_line import parse_arguments
 from batfill.batsim.external_events import read_generic_events
-from batfill.batsim.options import parse_arguments
 from batfill.batsim.platform import read_platform
-from batfill.batsim.protocol5 import Wire5, handshake
 from batfill.batsim.results import JOB_COLUMNS, JobRecord, ScheduleTotals, job_row_5
+from batfill.batsim.wire5 import Wire5, handshake
 from batfill.workloads.batsim_json import load_document
 from golden5 import Recording5, recordings
 

@@ -17,7 +17,7 @@ import pytest
 import zmq
 
 from batfill.batsim.command import main
-from batfill.batsim.options import ArgumentsError, parse_arguments
+from batfill.batsim.command_line import ArgumentsError, parse_arguments
 from batfill.batsim.platform import homogeneous_platform
 from batfill.workloads.batsim_json import BatsimDocument
 from command import free_port, scheduler

@@ -16,10 +16,10 @@ import pytest
 import zmq
 
 from batfill.batsim import simulation as core
-from batfill.batsim.options import parse_arguments
+from batfill.batsim.command_line import parse_arguments
 from batfill.batsim.platform import read_platform
-from batfill.batsim.protocol4 import Wire4
 from batfill.batsim.results import BATSIM_VERSION, JOB_COLUMNS, ScheduleTotals, job_row
+from batfill.batsim.wire4 import Wire4
 from batfill.workloads.batsim_json import load_document
 from golden import RUNS, RecordedScheduler, Recording, key, recording
 

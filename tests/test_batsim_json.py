@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from batfill.errors import WorkloadError
-from batfill.jobs import LARGE, SMALL, UNKNOWN
+from batfill.base.errors import WorkloadError
+from batfill.model.jobs import LARGE, SMALL, UNKNOWN
 from batfill.workloads.batsim_json import load_document, read_batsim_json
 from golden import RUNS, recording
 

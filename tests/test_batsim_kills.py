@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from batfill.batsim.platform import read_platform
-from batfill.batsim.protocol import SimulationSettings, SimulationStopped
-from batfill.batsim.protocol4 import Wire4
-from batfill.batsim.protocol5 import Wire5
 from batfill.batsim.simulation import Simulation
+from batfill.batsim.wire import SimulationSettings, SimulationStopped
+from batfill.batsim.wire4 import Wire4
+from batfill.batsim.wire5 import Wire5
 from batfill.workloads.batsim_json import load_document
 from command import batfill
 from small_runs import document, job, machines

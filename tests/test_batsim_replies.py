@@ -12,11 +12,11 @@ import pytest
 
 from batfill.batsim.command import main
 from batfill.batsim.platform import homogeneous_platform
-from batfill.batsim.protocol import SimulationSettings, SimulationStopped
-from batfill.batsim.protocol4 import Wire4
-from batfill.batsim.protocol5 import Wire5
 from batfill.batsim.results import job_row
 from batfill.batsim.simulation import Simulation
+from batfill.batsim.wire import SimulationSettings, SimulationStopped
+from batfill.batsim.wire4 import Wire4
+from batfill.batsim.wire5 import Wire5
 from command import scheduler
 from small_runs import FINISHED, REUSE, at, call, document, execute, job, kill, machines, register, simulate
 

@@ -12,6 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from procset import ProcSet
 
+from batfill.base.errors import WorkloadError
+from batfill.base.files import csv_text
 from batfill.batsim.machines import MachineTimes
 from batfill.batsim.results import (
     BATSIM_VERSION,
@@ -30,8 +32,6 @@ from batfill.batsim.results import (
     write_jobs_csv,
     write_schedule,
 )
-from batfill.errors import WorkloadError
-from batfill.files import csv_text
 from golden import RUNS, recording
 from golden5 import Recording5
 

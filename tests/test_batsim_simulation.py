@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from batfill.base.errors import WorkloadError
 from batfill.batsim.external_events import ExternalEvent
 from batfill.batsim.machines import machine_set
-from batfill.batsim.protocol import SimulationSettings, SimulationStopped
 from batfill.batsim.results import job_row
-from batfill.errors import WorkloadError
+from batfill.batsim.wire import SimulationSettings, SimulationStopped
 from small_runs import (
     DYNAMIC,
     FINISHED,

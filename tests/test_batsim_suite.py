@@ -10,13 +10,13 @@ from random import Random
 
 import pytest
 
+from batfill.base.errors import WorkloadError
 from batfill.batsim.command import main
 from batfill.batsim.platform import homogeneous_platform
-from batfill.batsim.protocol import SimulationSettings, SimulationStopped
-from batfill.cluster.agent import Agent
-from batfill.cluster.batsim4 import WORDS_4
-from batfill.cluster.conversation import Conversation
-from batfill.errors import WorkloadError
+from batfill.batsim.wire import SimulationSettings, SimulationStopped
+from batfill.live.agent import Agent
+from batfill.live.conversation import Conversation
+from batfill.live.words4 import WORDS_4
 from batfill.workloads.batsim_json import load_document, read_batsim_json
 from command import scheduler
 from small_runs import (

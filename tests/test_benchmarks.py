@@ -13,9 +13,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from batfill.jobs import Workload
-from batfill.policy import policy_named
-from batfill.replays import replay
+from batfill.model.jobs import Workload
+from batfill.model.policy import policy_named
+from batfill.replays.engine_replay import replay
 from strategies import random_table
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"

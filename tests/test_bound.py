@@ -9,9 +9,9 @@ import pytest
 
 from batfill.engine import bound
 from batfill.engine.bound import least_delay, served
-from batfill.metrics import certify
-from batfill.policy import POLICIES
-from batfill.replays import replay
+from batfill.model.metrics import certify
+from batfill.model.policy import POLICIES
+from batfill.replays.engine_replay import replay
 from strategies import random_table, table
 
 

@@ -18,15 +18,15 @@ import pandas as pd
 import psutil
 import pytest
 
+from batfill.base.errors import RunFailed
+from batfill.base.files import digest
 from batfill.campaigns import clusters, work
 from batfill.campaigns.config import read_campaign
 from batfill.campaigns.plan import plan
-from batfill.campaigns.run import run_campaign
+from batfill.campaigns.running import run_campaign
 from batfill.campaigns.traces import piece_of
-from batfill.errors import RunFailed
-from batfill.experiment import replay
-from batfill.files import digest
-from batfill.options import arguments_of
+from batfill.model.options import arguments_of
+from batfill.replays.experiment import replay
 from command import COMPILING, KILLS, Done, batfill, refusal, result
 
 ROOT = Path(__file__).parents[1]
@@ -498,7 +498,7 @@ def test_a_run_that_fails_is_named_and_costs_no_other(campaign_file, tmp_path, m
 
 @pytest.mark.slow
 def test_how_far_a_long_campaign_is_is_said_from_time_to_time(campaign_file, tmp_path, monkeypatch):
-    monkeypatch.setattr("batfill.campaigns.run.REPORT_S", 0.0)
+    monkeypatch.setattr("batfill.campaigns.running.REPORT_S", 0.0)
     said = []
     run_campaign(
         read_campaign(campaign_file(SMALL)),

@@ -13,7 +13,7 @@ import click
 import pytest
 
 from batfill.cli.app import COMMANDS, app
-from batfill.options import OPTIONS, in_force
+from batfill.model.options import OPTIONS, in_force
 from command import batfill
 
 SAMPLE = Path(__file__).parents[1] / "workloads" / "sample.json"

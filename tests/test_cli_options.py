@@ -17,12 +17,12 @@ import pytest
 
 from batfill.cli import main
 from batfill.cli.app import app
-from batfill.options import NAMES, OPTIONS, Options
+from batfill.model.options import NAMES, OPTIONS, Options
 from command import json_result, refusal
 
 SAMPLE = Path(__file__).parents[1] / "workloads" / "sample.json"
 # What commands are made of; all else is the library.
-LIGHT = ("batfill.cli", "batfill.options", "batfill.errors", "batfill.jobs", "batfill.version")
+LIGHT = ("batfill.cli", "batfill.model.options", "batfill.base.errors", "batfill.model.jobs", "batfill.base.version")
 
 # What an option needs beside it, and texts that its command reads itself.
 BESIDE = {
@@ -240,7 +240,7 @@ def test_an_option_that_is_dropped_would_be_noticed(monkeypatch):
     @app.command("lossy")
     @click.option("--cut", type=float)
     def lossy(cut):
-        from batfill.experiment import replay
+        from batfill.replays.experiment import replay
 
         replay("log", **({} if not cut else {"cut": cut}))
 

@@ -6,9 +6,9 @@ import csv
 import json
 from pathlib import Path
 
-from batfill.policy import policy_named
-from batfill.replays import replay
-from batfill.version import __version__
+from batfill.base.version import __version__
+from batfill.model.policy import policy_named
+from batfill.replays.engine_replay import replay
 from batfill.workloads import read_workload
 from command import json_result, result
 

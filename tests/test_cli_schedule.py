@@ -14,7 +14,7 @@ from threading import Thread
 import pytest
 import zmq
 
-from batfill.cluster import loop
+from batfill.live.cluster import loop
 from command import COMPILING, free_port, refusal, result
 from plugin import as_message, begins, completed, event, notify, submitted
 

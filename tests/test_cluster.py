@@ -8,9 +8,9 @@ import math
 import numpy as np
 import pytest
 
-from batfill.cluster import Cluster, intervals_of, without
 from batfill.engine import GAP
-from batfill.options import Options
+from batfill.live.cluster import Cluster, intervals_of, without
+from batfill.model.options import Options
 from oracle import KEYS, SOME_DAY, STEPS, oracle
 from strategies import outliving, random_table
 from sweeps import sweep

@@ -13,8 +13,8 @@ from click.shell_completion import ShellComplete
 
 from batfill.cli.app import app
 from batfill.cli.completion import VARIABLE, script
-from batfill.options import NAMES
-from batfill.policy import POLICIES
+from batfill.model.options import NAMES
+from batfill.model.policy import POLICIES
 from command import batfill, result
 from test_cli_options import commands
 

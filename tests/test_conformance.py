@@ -22,13 +22,13 @@ from batfill.batsim.conformance.cases import CASES
 from batfill.batsim.conformance.session import examine
 from batfill.batsim.conformance.variants import CANDIDATES, VARIANTS, Easy, Reference, Variant
 from batfill.batsim.platform import homogeneous_platform, read_platform
-from batfill.batsim.protocol import SimulationSettings, SimulationStopped
-from batfill.batsim.protocol4 import Wire4
 from batfill.batsim.scheduler_link import scheduler_link
 from batfill.batsim.simulation import Simulation
-from batfill.cluster.agent import Agent
-from batfill.cluster.batsim4 import WORDS_4
-from batfill.cluster.conversation import Conversation
+from batfill.batsim.wire import SimulationSettings, SimulationStopped
+from batfill.batsim.wire4 import Wire4
+from batfill.live.agent import Agent
+from batfill.live.conversation import Conversation
+from batfill.live.words4 import WORDS_4
 from batfill.workloads.batsim_json import load_document
 from command import batfill, free_port
 

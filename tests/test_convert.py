@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from batfill.errors import WorkloadError
-from batfill.jobs import job_table
+from batfill.base.errors import WorkloadError
+from batfill.model.jobs import job_table
 from batfill.workloads import read_workload
 from batfill.workloads.batsim_json import read_batsim_json, write_batsim_json
 from batfill.workloads.convert import convert
@@ -156,13 +156,13 @@ def test_the_source_and_its_digest_are_said(converted):
 def test_pieces_make_the_same_file_as_the_whole(converted, monkeypatch):
     text = "; x\n" + "".join(row(i % 90, 500 - i, 5 + i % 7, status=1 + i % 4) for i in range(1, 100))
     whole = converted(text)
-    monkeypatch.setattr("batfill.files.CHUNK_BYTES", 333)
+    monkeypatch.setattr("batfill.base.files.CHUNK_BYTES", 333)
     assert converted(text) == whole
 
 
 @pytest.mark.parametrize("stored", [".swf", ".parquet"])
 def test_the_header_of_a_log_in_pieces_counts(tmp_path, monkeypatch, stored):
-    monkeypatch.setattr("batfill.files.CHUNK_BYTES", 333)
+    monkeypatch.setattr("batfill.base.files.CHUNK_BYTES", 333)
     monkeypatch.setattr("batfill.workloads.parquet_log.ROWS_AT_ONCE", 7)
     source, log = tmp_path / "log.swf", tmp_path / f"x{stored}"
     header = "; MaxProcs: 32\n; MaxRuntime: 700\n; Note: made by batfill 0.1 workload generate\n"

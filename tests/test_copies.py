@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from batfill import engine
 from batfill.env.easy import EasyCopies
-from batfill.jobs import Workload
-from batfill.policy import aged, mixed, policy_named
-from batfill.replays import replay
+from batfill.model.jobs import Workload
+from batfill.model.policy import aged, mixed, policy_named
+from batfill.replays.engine_replay import replay
 from oracle import Oracle, free_at
 from strategies import random_table, table
 

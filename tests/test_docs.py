@@ -35,17 +35,17 @@ import pytest
 import batfill
 import notebook
 from batfill import PLACES
+from batfill.base.errors import BatfillError
+from batfill.batsim.command_line import options_of as parse_batsim
 from batfill.batsim.descriptor import MEANING, read_descriptor
-from batfill.batsim.options import options_of as parse_batsim
 from batfill.campaigns.config import Campaign, read_campaign
 from batfill.campaigns.sections import keys_of
 from batfill.cli import main
 from batfill.cli.app import app
-from batfill.cluster.agent import Agent
 from batfill.engine.features import FEATURES_OF_CLUSTER, FEATURES_OF_JOB
-from batfill.errors import BatfillError
-from batfill.options import LIVE, NAMES, OPTIONS, SELECTION, Options
-from batfill.policy import listing
+from batfill.live.agent import Agent
+from batfill.model.options import LIVE, NAMES, OPTIONS, SELECTION, Options
+from batfill.model.policy import listing
 from batfill.scheduler import Scheduler
 from batfill.workloads.archive import known_log
 from command import COMPILING
@@ -369,7 +369,7 @@ def complaint(words: list[str], *, whole: bool) -> str | None:
         return trial(lambda: parse_batsim(arguments))
     if command.name == "schedule" and whole:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("batfill.cluster.loop.serve", lambda options, *_: Agent(options))
+            patch.setattr("batfill.live.serve.serve", lambda options, *_: Agent(options))
             return trial(lambda: main(words[1:]))
     parsed: dict[str, Any] = {}
     with pytest.MonkeyPatch.context() as patch:

@@ -9,10 +9,10 @@ import pytest
 
 from batfill.engine import running as engine_running
 from batfill.engine.records import NEVER_S
-from batfill.jobs import LARGE, SMALL
-from batfill.policy import policy_named
-from batfill.queue import Queue
-from batfill.replays import replay
+from batfill.model.jobs import LARGE, SMALL
+from batfill.model.policy import policy_named
+from batfill.replays.engine_replay import replay
+from batfill.replays.queue import Queue
 from from_python import from_python
 from strategies import table
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import batfill as bf
+from batfill.base.errors import BatfillError
 from batfill.engine.features import FEATURES_OF_CLUSTER, FEATURES_OF_JOB
-from batfill.errors import BatfillError
 
 gymnasium = pytest.importorskip("gymnasium", reason="needs the extra rl")
 

@@ -18,7 +18,7 @@ import pytest
 import batfill
 from batfill.batsim.descriptor import read_descriptor
 from batfill.batsim.platform import read_platform
-from batfill.options import NAMES, Options
+from batfill.model.options import NAMES, Options
 from batfill.workloads.archive import known_log
 from command import free_port
 

@@ -21,8 +21,8 @@ import lupa
 import numpy as np
 import pytest
 
-from batfill.policy import POLICIES, Policy, policy_named
-from batfill.replays import replay
+from batfill.model.policy import POLICIES, Policy, policy_named
+from batfill.replays.engine_replay import replay
 from batfill.reports.siteconfig import KEYS, SLURM_ORIGIN, SYSTEMS, site_config
 from batfill.workloads import read_workload
 from command import batfill

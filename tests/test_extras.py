@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 import batfill
-from batfill.errors import DISTRIBUTIONS, MissingExtra, optional
+from batfill.base.errors import DISTRIBUTIONS, MissingExtra, optional
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -266,7 +266,7 @@ PROGRAM = """\
 from importlib import import_module
 
 import batfill as bf
-from batfill.errors import MissingExtra
+from batfill.base.errors import MissingExtra
 
 if __name__ == "__main__":
     log = bf.read("log.swf")

@@ -11,12 +11,12 @@ import tempfile
 
 import pytest
 
+from batfill.base.files import remove_left_overs, scratch_folder, write_text
 from batfill.batsim.results import jobs_csv
-from batfill.files import remove_left_overs, scratch_folder, write_text
 
 WRITING = """
 import os, pathlib, signal, sys
-from batfill import files
+from batfill.base import files
 with {block} as it:
     os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -59,7 +59,7 @@ def test_files_of_living_processes_are_kept(tmp_path, dead):
 
 def test_a_writer_holds_the_lock_that_protects_its_file(tmp_path):
     held = (
-        "import pathlib, sys\nfrom batfill import files\nwith files.all_or_none():\n"
+        "import pathlib, sys\nfrom batfill.base import files\nwith files.all_or_none():\n"
         "    with files.whole_file(pathlib.Path('a')): pass\n    print(flush=True); sys.stdin.read()\n"
     )
     process = subprocess.Popen(

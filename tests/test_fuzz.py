@@ -23,14 +23,14 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, note, seed, settings
 from hypothesis import strategies as st
 
+from batfill.base.errors import BatfillError
 from batfill.batsim.platform import homogeneous_platform, read_platform
-from batfill.batsim.protocol import SimulationSettings, SimulationStopped
-from batfill.batsim.protocol4 import Wire4
 from batfill.batsim.simulation import Simulation
+from batfill.batsim.wire import SimulationSettings, SimulationStopped
+from batfill.batsim.wire4 import Wire4
 from batfill.campaigns.config import read_campaign
 from batfill.cli.app import app
-from batfill.errors import BatfillError
-from batfill.policy import POLICIES, policy_in_file
+from batfill.model.policy import POLICIES, policy_in_file
 from batfill.workloads import read_workload
 from command import COMPILING, batfill
 from plugin import Plugin, completed, event, submitted

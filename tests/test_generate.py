@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from batfill.base.version import __version__
 from batfill.cli import main
-from batfill.version import __version__
 from batfill.workloads import generate
 from batfill.workloads.generate import generate_log
 from batfill.workloads.scaling import at_load, offered_load

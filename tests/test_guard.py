@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from batfill import experiment
-from batfill.errors import Interrupted, WorkloadError
-from batfill.files import all_or_none, write_text
+from batfill.base.errors import Interrupted, WorkloadError
+from batfill.base.files import all_or_none, write_text
+from batfill.replays import experiment
 from command import COMPILING, batfill, json_result, refusal
 from swf_text import row
 

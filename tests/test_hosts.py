@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from procset import ProcSet
 
-from batfill import experiment
 from batfill.batsim.results import try_name
 from batfill.engine.features import FEATURES, FEATURES_OF_JOB
-from batfill.jobs import SMALL, Workload
-from batfill.networks import network_of
-from batfill.options import Options
-from batfill.policy import POLICIES, save_network
+from batfill.model.jobs import SMALL, Workload
+from batfill.model.networks import network_of
+from batfill.model.options import Options
+from batfill.model.policy import POLICIES, save_network
+from batfill.replays import experiment
 from batfill.workloads import read_workload
 from batfill.workloads.batsim_json import load_document, read_batsim_json
 from batfill.workloads.convert import convert

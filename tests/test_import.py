@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import slow_slurm
+from batfill.base.errors import WorkloadError
 from batfill.cli import main
-from batfill.errors import WorkloadError
 from batfill.workloads.cluster_log import ClusterJob, Key, Reading, most_in_use, swf_of
 from batfill.workloads.oar import read_oar
 from batfill.workloads.pbs import processors_requested, processors_used, read_pbs
@@ -182,7 +182,7 @@ def test_slurm_records_are_read_as_one_by_one(tmp_path_factory, rows, limit, bar
             read_slurm([path], Reading(zone))
         return
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("batfill.files.CHUNK_BYTES", chunk)
+        patch.setattr("batfill.base.files.CHUNK_BYTES", chunk)
         found = read_slurm([path], Reading(zone))
     assert list(found.jobs) == expected.jobs
     assert found.notes == expected.notes
@@ -569,7 +569,7 @@ def test_what_is_read_as_a_whole_says_its_memory_before_it_takes_it(tmp_path, mo
         assert done.status == 0
         said = f"{system}: read as a whole, in about 0.0 GB of memory or more\n"
         assert done.err.startswith(said) == (system != "slurm")
-    monkeypatch.setattr("batfill.memory.available_bytes", lambda: 1000)
+    monkeypatch.setattr("batfill.base.memory.available_bytes", lambda: 1000)
     line = refusal("workload", "import", "oar", DATA / "oar.json", "-o", tmp_path / "none.swf")
     assert "reading oar's records as a whole takes about 0.0 GB of memory" in line
     assert line.rstrip().endswith("import fewer files at a time")

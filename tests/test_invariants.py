@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from batfill.batsim.machines import Machines
-from batfill.invariants import InternalError, Ledger
-from batfill.metrics import Certificate
-from batfill.policy import policy_named
-from batfill.replays import EngineReplay, replay
+from batfill.model.metrics import Certificate
+from batfill.model.policy import policy_named
+from batfill.replays.engine_replay import EngineReplay, replay
+from batfill.replays.invariants import InternalError, Ledger
 from small_runs import at, document, execute, job, simulate
 from strategies import random_table, table
 
@@ -130,7 +130,7 @@ def test_figures_that_count_a_job_twice_or_exceed_the_machine_are_refused(monkey
 
 
 def test_a_bound_above_the_mean_is_refused(monkeypatch):
-    monkeypatch.setattr("batfill.replays.certify", lambda **_: Certificate(1e9, 1.0))
+    monkeypatch.setattr("batfill.replays.engine_replay.certify", lambda **_: Certificate(1e9, 1.0))
     with pytest.raises(InternalError, match=r"the lower bound is 1000000000\.0, above"):
         replay(random_table(3, n_jobs=50, size=8, span_s=100), 8, FCFS).certificate()
 

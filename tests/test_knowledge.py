@@ -10,11 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from batfill.cluster.conversation import request_of
-from batfill.errors import BatfillError
-from batfill.knowledge import Judgement, Plain, SubmittedJob
-from batfill.knowledge.choice import make
-from batfill.knowledge.estimates import (
+from batfill.base.errors import BatfillError
+from batfill.learn import Judgement, Plain, SubmittedJob
+from batfill.learn.estimates import (
     ClassClairvoyant,
     LastTwo,
     OnlineRegression,
@@ -23,13 +21,15 @@ from batfill.knowledge.estimates import (
     UserEstimate,
     UserHistory,
 )
-from batfill.knowledge.events import KnowledgeByName
-from batfill.knowledge.features import History
-from batfill.knowledge.learning import LearningReplay
-from batfill.knowledge.quantiles import RollingMedian
-from batfill.options import Divider, Options
-from batfill.policy import Policy, policy_named
-from batfill.replays import EngineReplay, replay
+from batfill.learn.events import KnowledgeByName
+from batfill.learn.habits import History
+from batfill.learn.predictor import make
+from batfill.learn.quantiles import RollingMedian
+from batfill.live.conversation import request_of
+from batfill.model.options import Divider, Options
+from batfill.model.policy import Policy, policy_named
+from batfill.replays.engine_replay import EngineReplay, replay
+from batfill.replays.learning import LearningReplay
 from batfill.workloads import read_workload
 from batfill.workloads.convert import convert
 from strategies import outliving, random_table, table

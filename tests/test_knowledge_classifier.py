@@ -12,17 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.ensemble import RandomForestClassifier
 
-from batfill.errors import BatfillError
-from batfill.jobs import DAY_S, WEEK_S, Clock
-from batfill.knowledge import SubmittedJob
-from batfill.knowledge.choice import make
-from batfill.knowledge.classifier import Classifier
-from batfill.knowledge.features import FEATURE_NAMES, NONE_YET, History, matrix
-from batfill.knowledge.forest import NODE, flattened, walk
-from batfill.knowledge.learning import Confusion, LearningReplay, confusion, kills_by_user, kills_by_width
-from batfill.options import Options, of_arguments
-from batfill.policy import policy_named
-from batfill.replays import EngineReplay
+from batfill.base.errors import BatfillError
+from batfill.learn import SubmittedJob
+from batfill.learn.classifier import Classifier
+from batfill.learn.forest import NODE, flattened, walk
+from batfill.learn.habits import FEATURE_NAMES, NONE_YET, History, matrix
+from batfill.learn.predictor import make
+from batfill.model.jobs import DAY_S, WEEK_S, Clock
+from batfill.model.options import Options, of_arguments
+from batfill.model.policy import policy_named
+from batfill.replays.engine_replay import EngineReplay
+from batfill.replays.learning import Confusion, LearningReplay, confusion, kills_by_user, kills_by_width
 from strategies import table
 
 REGIMES = ("decoupled", "fresh")

@@ -9,8 +9,8 @@ import re
 import pytest
 
 import batfill as bf
-from batfill.errors import BatfillError
-from batfill.tuning.frontier import shares_in
+from batfill.base.errors import BatfillError
+from batfill.search.frontier import shares_in
 from batfill.workloads.generate import generate_log
 from batfill.workloads.swf_log import write_log
 from command import batfill, json_result, refusal

@@ -8,11 +8,11 @@ import math
 import numpy as np
 import pytest
 
-from batfill.jobs import WEEK_S
-from batfill.knowledge.learning import replay_learning
-from batfill.options import Options
-from batfill.policy import policy_named
-from batfill.replays import replay
+from batfill.model.jobs import WEEK_S
+from batfill.model.options import Options
+from batfill.model.policy import policy_named
+from batfill.replays.engine_replay import replay
+from batfill.replays.learning import replay_learning
 from batfill.workloads.batsim_json import load_document, read_batsim_json
 from plugin import Plugin, assert_same_starts, completed, killed, starts_of_plugin, submitted
 from small_runs import starts_by_name

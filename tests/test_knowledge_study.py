@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from batfill.jobs import WEEK_S
-from batfill.knowledge.features import FEATURE_NAMES
-from batfill.knowledge.study import autocorrelation, autocorrelations, classify_log, read_jobs
-from batfill.options import Options
+from batfill.learn.habits import FEATURE_NAMES
+from batfill.model.jobs import WEEK_S
+from batfill.model.options import Options
+from batfill.search.classify import autocorrelation, autocorrelations, classify_log, read_jobs
 from command import result
 from swf_text import row
 

@@ -12,13 +12,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from batfill.replay import experiment
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from batfill import experiment, memory
-from batfill.errors import WorkloadError
-from batfill.policy import policy_named
-from batfill.replays import EngineReplay, bytes_a_job
+from batfill.base import memory
+from batfill.base.errors import WorkloadError
+from batfill.model.policy import policy_named
+from batfill.replays.engine_replay import EngineReplay, bytes_a_job
 from batfill.workloads import formats, generate_workload, parquet_log, read_workload, swf_log
 from batfill.workloads.convert import convert
 from batfill.workloads.formats import load_log, rows_about
@@ -34,7 +35,7 @@ from swf_text import row
 @pytest.fixture
 def small_pieces(monkeypatch):
     """Pieces of a few rows, as those of a long log."""
-    monkeypatch.setattr("batfill.files.CHUNK_BYTES", 300)
+    monkeypatch.setattr("batfill.base.files.CHUNK_BYTES", 300)
     monkeypatch.setattr(parquet_log, "ROWS_AT_ONCE", 7)
 
 

@@ -8,11 +8,11 @@ from fnmatch import fnmatch
 
 import pytest
 
-from batfill.cluster.agent import Agent
-from batfill.cluster.batsim4 import WORDS_4
-from batfill.cluster.batsim5 import WORDS_5
-from batfill.cluster.conversation import SLACK_S, Conversation
-from batfill.errors import BatfillError
+from batfill.base.errors import BatfillError
+from batfill.live.agent import Agent
+from batfill.live.conversation import SLACK_S, Conversation
+from batfill.live.words4 import WORDS_4
+from batfill.live.words5 import WORDS_5
 from golden import recording
 from golden5 import recordings
 from plugin import as_message, begins, completed, event, killed, notify, submitted

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batfill.jobs import LARGE, SMALL
-from batfill.metrics import bounded_slowdown, overtaking, per_processor_slowdown, summarize, who_pays
-from batfill.policy import policy_named
-from batfill.replays import replay
+from batfill.model.jobs import LARGE, SMALL
+from batfill.model.metrics import bounded_slowdown, overtaking, per_processor_slowdown, summarize, who_pays
+from batfill.model.policy import policy_named
+from batfill.replays.engine_replay import replay
 from strategies import table
 
 

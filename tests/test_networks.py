@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 
 import batfill as bf
-from batfill.cluster.agent import Agent
+from batfill.base.errors import BatfillError, PolicyError
 from batfill.engine.features import FEATURES, FEATURES_OF_CLUSTER
-from batfill.errors import BatfillError, PolicyError
-from batfill.jobs import Workload
-from batfill.networks import FORMAT
-from batfill.options import Options
-from batfill.policy import network_in_file, policy_named
+from batfill.live.agent import Agent
+from batfill.model.jobs import Workload
+from batfill.model.networks import FORMAT
+from batfill.model.options import Options
+from batfill.model.policy import network_in_file, policy_named
 from command import json_result, refusal
 from strategies import random_table
 

@@ -9,9 +9,9 @@ import sys
 
 import pytest
 
-from batfill.cluster.agent import Agent
-from batfill.errors import BatfillError
-from batfill.options import FORMER, OPTIONS, Options, of_arguments, tau_of
+from batfill.base.errors import BatfillError
+from batfill.live.agent import Agent
+from batfill.model.options import FORMER, OPTIONS, Options, of_arguments, tau_of
 
 
 def test_the_defaults_are_easy_fcfs():
@@ -68,7 +68,7 @@ def test_a_duration_may_carry_a_unit(text, seconds):
 
 def test_the_table_loads_no_library_that_is_slow_to_import():
     slow = {"numpy", "numba", "scipy", "sklearn", "pydantic", "matplotlib", "pandas"}
-    program = f"import sys, batfill.options; print(*({slow} & sys.modules.keys()))"
+    program = f"import sys, batfill.model.options; print(*({slow} & sys.modules.keys()))"
     said = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=60)
     assert said.stdout.strip() == ""
 

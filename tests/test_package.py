@@ -99,7 +99,12 @@ def test_the_paper_cites_what_its_references_hold_and_only_commands_that_exist()
     assert all((ROOT / path).is_file() for path in re.findall(r"(?:tests|docs|benchmarks)/[\w/.-]+\.\w+", paper))
 
 
-LIGHT = ("batfill.cli", "batfill.options", "batfill.errors", "batfill.progress")  # which load nothing that is slow
+LIGHT = (
+    "batfill.cli",
+    "batfill.model.options",
+    "batfill.base.errors",
+    "batfill.base.progress",
+)  # which load nothing that is slow
 
 
 def test_commands_import_nothing_heavy_before_they_are_called():
@@ -156,7 +161,7 @@ def test_options_cluster_and_workloads_load_nothing_slow_before_they_are_used():
     folder = ROOT / "schedulers" / "batfill" / "workloads"
     workloads = {f"batfill.workloads.{path.stem}".removesuffix(".__init__") for path in folder.glob("*.py")}
     compiled = {"batfill.workloads.swf_parse"}
-    light = {"batfill.options", "batfill.cluster", "batfill.cluster.loop"} | workloads - compiled
+    light = {"batfill.model.options", "batfill.live.cluster", "batfill.live.serve"} | workloads - compiled
     slow = {"matplotlib", "numba", "pyarrow", "pydantic", "requests", "scipy"}
     program = f"import sys, {', '.join(sorted(light))}; print(*({slow} & sys.modules.keys()))"
     said = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=60)
@@ -202,4 +207,4 @@ def test_outside_the_engine_only_the_queue_holds_its_arrays():
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Attribute) and node.attr == "arrays"
     }
-    assert found == {"schedulers/batfill/queue.py"}
+    assert found == {"schedulers/batfill/replays/queue.py"}

@@ -12,14 +12,14 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from batfill import engine
+from batfill.base.errors import BatfillError, PolicyError
 from batfill.engine.features import FEATURES, FEATURES_OF_JOB
 from batfill.engine.jit import COMPILED
-from batfill.errors import BatfillError, PolicyError
-from batfill.jobs import SMALL
-from batfill.networks import network_of
-from batfill.policy import POLICIES, picked_by, policy_named
-from batfill.queue import Queue
-from batfill.replays import EngineReplay, load, replay, save
+from batfill.model.jobs import SMALL
+from batfill.model.networks import network_of
+from batfill.model.policy import POLICIES, picked_by, policy_named
+from batfill.replays.engine_replay import EngineReplay, load, replay, save
+from batfill.replays.queue import Queue
 from oracle import PickingOracle, UnclearError, assert_same, free_at
 from strategies import classify_both, for_replay, options, random_table, replayed, table, workloads
 

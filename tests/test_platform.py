@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from batfill.base.errors import PlatformError
 from batfill.batsim.command import main as batsim
 from batfill.batsim.platform import by_number, homogeneous_platform, read_platform, split_instants_warning
-from batfill.batsim.protocol import SimulationSettings
-from batfill.batsim.protocol4 import Wire4
-from batfill.errors import PlatformError
+from batfill.batsim.wire import SimulationSettings
+from batfill.batsim.wire4 import Wire4
 from golden import RUNS, recording
 
 MASTER = '<host id="master_host" speed="1Gf"/>'

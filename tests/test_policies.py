@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from batfill.engine.keys import key_at, unit_of
 from batfill.engine.motion import UNLIMITED_S
-from batfill.jobs import LONGEST_S
-from batfill.policy import POLICIES, aged, listing, mixed, names_in, policy_named
-from batfill.replays import replay
+from batfill.model.jobs import LONGEST_S
+from batfill.model.policy import POLICIES, aged, listing, mixed, names_in, policy_named
+from batfill.replays.engine_replay import replay
 from command import json_result, result
 from oracle import KEYS, assert_same, key_named, oracle
 from strategies import random_table, replayed, table

@@ -161,7 +161,7 @@ def test_eagles_first_table_in_csv_and_parquet(tmp_path, suffix):
                 row[name] = dt.datetime.fromisoformat(row[name]) if row[name] else None
         write_table(path, rows)
     else:
-        from batfill.files import whole_file
+        from batfill.base.files import whole_file
 
         with whole_file(path) as file:
             text = "\n".join([EAGLE_COLUMNS, *(",".join(map(str, row)) for row in EAGLE_ROWS)]) + "\n"

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import batfill as bf
-from batfill.errors import WorkloadError
-from batfill.policy import aged, policy_named, polynomial
+from batfill.base.errors import WorkloadError
+from batfill.model.policy import aged, policy_named, polynomial
 
 pd = pytest.importorskip("pandas")
 pytest.importorskip("matplotlib")
@@ -252,7 +252,7 @@ def test_plots_draw_on_the_axes_that_are_given(log, saf):
 
 
 def test_a_replay_in_pieces_is_the_replay(log, saf, monkeypatch):
-    monkeypatch.setattr("batfill.replays.AT_ONCE", 7)
+    monkeypatch.setattr("batfill.replays.engine_replay.AT_ONCE", 7)
     steps = []
     assert bf.replay(log, "saf", threshold_s=7200, advance=steps.append) == saf
     assert sum(steps) == 800

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from batfill.errors import PolicyError, WorkloadError
-from batfill.jobs import LARGE, job_table
-from batfill.policy import POLICIES, Policy, policy_named
-from batfill.replays import EngineReplay, replay, replay_many
+from batfill.base.errors import PolicyError, WorkloadError
+from batfill.model.jobs import LARGE, job_table
+from batfill.model.policy import POLICIES, Policy, policy_named
+from batfill.replays.engine_replay import EngineReplay, replay, replay_many
 from batfill.workloads import read_workload
 from oracle import KEYS, Oracle, assert_same, oracle
 from strategies import in_units, options, outliving, policies, random_mixed, random_table, replayed, table, workloads

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from batfill.engine.jit import COMPILED
-from batfill.policy import Policy, policy_named
-from batfill.replays import EngineReplay, replay
+from batfill.model.policy import Policy, policy_named
+from batfill.replays.engine_replay import EngineReplay, replay
 from oracle import Oracle, assert_same, oracle
 from strategies import random_table
 

@@ -1,7 +1,7 @@
 import pytest
 
 from batfill.campaigns.store import SCHEMA, open_store
-from batfill.reports.campaigns import campaign_comparisons, is_campaign
+from batfill.reports.grids import campaign_comparisons, is_campaign
 from command import json_result
 
 

@@ -6,7 +6,7 @@ import pytest
 from matplotlib.figure import Figure
 
 import batfill as bf
-from batfill.jobs import WEEK_S
+from batfill.model.jobs import WEEK_S
 from batfill.reports.charts import most_telling, styles_of
 from batfill.reports.comparison import comparisons, of_jobs
 from batfill.reports.figures import comparison_figures
@@ -61,7 +61,7 @@ def test_many_blocks_are_drawn_bit_by_bit(monkeypatch):
     rng = np.random.default_rng(5)
     comparison = of_weeks(rng.random(20), rng.random(20))
     (at_once,) = comparison.differences(3)
-    monkeypatch.setattr("batfill.stats.DRAWN_AT_ONCE", 1000)
+    monkeypatch.setattr("batfill.base.stats.DRAWN_AT_ONCE", 1000)
     (bit_by_bit,) = comparison.differences(3)
     assert bit_by_bit == at_once
 

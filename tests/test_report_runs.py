@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import golden
+from batfill.base.files import digest
 from batfill.batsim.results import Facts, ResultError, metadata_text
-from batfill.files import digest
 from batfill.reports.about import scheduler_of
 from batfill.reports.runs import find_runs, read_run
 from batfill.reports.sections import run_section

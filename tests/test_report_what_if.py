@@ -4,8 +4,9 @@ import json
 import numpy as np
 import pytest
 
-from batfill.policy import policy_named
-from batfill.replays import replay
+from batfill.base.stats import Paired
+from batfill.model.policy import policy_named
+from batfill.replays.engine_replay import replay
 from batfill.reports.what_if import (
     CLASSES,
     FEWEST_JOBS,
@@ -21,7 +22,6 @@ from batfill.reports.what_if import (
     what_if,
 )
 from batfill.reports.what_if_page import as_page, as_text, options_words
-from batfill.stats import Paired
 from batfill.workloads import read_workload
 from batfill.workloads.generate import generate_log
 from batfill.workloads.swf_log import write_log

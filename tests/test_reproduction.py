@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from batfill.errors import RunFailed
+from batfill.base.errors import RunFailed
 from batfill.workloads.manifest import manifest
 from command import batfill, refusal
 from studies.papers.core import ROOTS, Chart, Outcome, Table, Verdict, code_of
@@ -300,7 +300,7 @@ def package(tmp_path):
 @pytest.mark.parametrize(
     ("compute", "name", "old", "new"),
     [
-        ("pure-policies", "batfill/metrics.py", "TAU_S = 10", "TAU_S = 11"),  # behind three imports
+        ("pure-policies", "batfill/model/metrics.py", "TAU_S = 10", "TAU_S = 11"),  # behind three imports
         ("pure-policies", "batfill/engine/easy.py", "from __future__", "# other\nfrom __future__"),
         (
             "classifier-quality",
@@ -322,7 +322,7 @@ def package(tmp_path):
                 ("pure-policies", "batfill/workloads/splitting.py", "def windows(", "def windows(more: str, "),
                 ("pure-policies", "studies/papers/mixed.py", "def period_note(", "def period_note(more: str, "),
                 ("pure-policies", "studies/papers/core.py", "class Table:", "class Table(list):"),
-                ("classifier-quality", "batfill/knowledge/forest.py", "from __future__", "# other\nfrom __future__"),
+                ("classifier-quality", "batfill/learn/forest.py", "from __future__", "# other\nfrom __future__"),
             )
         ),
     ],

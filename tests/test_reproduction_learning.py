@@ -7,15 +7,15 @@ from contextlib import nullcontext
 import numpy as np
 import pytest
 
-from batfill.experiment import simulate
-from batfill.knowledge.study import autocorrelations, classify_log, read_jobs
-from batfill.options import Options
-from batfill.policy import policy_named
-from batfill.tuning.heuristics import FUNCTIONS, RIVALS, replay_without_backfilling
-from batfill.tuning.online import selection_and_site
-from batfill.tuning.periods import read_periods
-from batfill.tuning.results import Reading
-from batfill.tuning.select import Samples, course
+from batfill.model.options import Options
+from batfill.model.policy import policy_named
+from batfill.replays.experiment import simulate
+from batfill.search.classify import autocorrelations, classify_log, read_jobs
+from batfill.search.fit import FUNCTIONS, RIVALS, replay_without_backfilling
+from batfill.search.online import selection_and_site
+from batfill.search.periods import read_periods
+from batfill.search.results import Reading
+from batfill.search.select import Samples, course
 from batfill.workloads import read_workload
 from studies.papers import core
 from studies.papers.classes import SCENARIOS, Replays, means_of, runs_of

@@ -12,9 +12,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from batfill.policy import PURE, policy_named
-from batfill.replays import replay
-from batfill.tuning.periods import read_periods
+from batfill.model.policy import PURE, policy_named
+from batfill.replays.engine_replay import replay
+from batfill.search.periods import read_periods
 from studies.papers import core
 from studies.papers.core import Context
 from studies.papers.protocol import COMPUTATIONS

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from batfill.errors import BatfillError
-from batfill.jobs import LARGE, SMALL
-from batfill.policy import POLICIES, policy_named
-from batfill.replays import EngineReplay, load, replay, replay_many, save
+from batfill.base.errors import BatfillError
+from batfill.model.jobs import LARGE, SMALL
+from batfill.model.policy import POLICIES, policy_named
+from batfill.replays.engine_replay import EngineReplay, load, replay, replay_many, save
 from strategies import outliving, random_table, table, workloads
 from sweeps import examples
 

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 import batfill as bf
 import gym_oracle
 import swf_text
+from batfill.base.errors import PolicyError, WorkloadError
 from batfill.engine.features import FEATURES, FEATURES_OF_CLUSTER, FEATURES_OF_JOB
 from batfill.engine.jit import OPTIONS, compiled
-from batfill.errors import PolicyError, WorkloadError
-from batfill.policy import POLICIES, aged
-from batfill.replays import replay
+from batfill.model.policy import POLICIES, aged
+from batfill.replays.engine_replay import replay
 from studies.rlscheduler.features import SOURCES, see_gym
 from studies.rlscheduler.rollouts import (
     costs_in_gym,

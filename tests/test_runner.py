@@ -17,10 +17,10 @@ from pathlib import Path
 import pytest
 
 import fake_processes
+from batfill.base.errors import BatfillError
 from batfill.batsim.platform import homogeneous_platform
 from batfill.batsim.runner import pair, sessions, setup
 from batfill.batsim.runner.experiment import run
-from batfill.errors import BatfillError
 
 LIMIT_S = 30
 

@@ -14,7 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from batfill.base.errors import BatfillError
 from batfill.batsim.results import JOB_COLUMNS, ResultError, read_results
+from batfill.batsim.runner.commands import Command, end
 from batfill.batsim.runner.context import (
     parse_context,
     parse_trace,
@@ -22,11 +24,9 @@ from batfill.batsim.runner.context import (
 )
 from batfill.batsim.runner.experiment import JobName, missing_jobs, workload_jobs
 from batfill.batsim.runner.pair import SimulationState, Watch, state_text
-from batfill.batsim.runner.processes import Command, end
 from batfill.batsim.runner.sessions import Lifeline, send
 from batfill.batsim.runner.setup import choose_engine, command_environment
 from batfill.batsim.runner.verdict import last_line_of
-from batfill.errors import BatfillError
 from batfill.workloads.convert import rewrite_for_batsim_5
 
 TRACE_END = " --dump-execution-context\n"

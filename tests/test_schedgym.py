@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import gym_oracle
 import swf_text
-from batfill.errors import WorkloadError
+from batfill.base.errors import WorkloadError
 from studies.rlscheduler.schedgym import (
     HEURISTICS,
     NOT_STARTED,

@@ -7,7 +7,7 @@ import logging
 
 import pytest
 
-from batfill.options import OPTIONS, OPTIONS_FILE
+from batfill.model.options import OPTIONS, OPTIONS_FILE
 from plugin import Plugin, as_message, begins, completed, event, killed, notify, submitted
 
 CALL = event("REQUESTED_CALL")

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from batfill.base.errors import WorkloadError
 from batfill.cli import main
-from batfill.errors import WorkloadError
-from batfill.jobs import WEEK_S
+from batfill.model.jobs import WEEK_S
 from batfill.workloads.splitting import cut, select, windows
 from batfill.workloads.swf_log import new_log, read_log
 from sweeps import examples

@@ -7,9 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
-from batfill import stats
-from batfill.policy import PURE, policy_named
-from batfill.stats import (
+from batfill.base import stats
+from batfill.base.stats import (
     Blocks,
     holm,
     in_chains,
@@ -19,7 +18,8 @@ from batfill.stats import (
     signed_least_squares,
     variance_inflation,
 )
-from batfill.tuning.periods import Conditions, costs, read_periods
+from batfill.model.policy import PURE, policy_named
+from batfill.search.periods import Conditions, costs, read_periods
 from studies.ranks import rank_correlation, ranks
 
 # Employment by six economic series, 1947 to 1962. Source: Longley, JASA 1967; the results certified by NIST, StRD.

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from batfill.errors import BatfillError, MissingExtra, WorkloadError
-from batfill.jobs import job_table
+from batfill.base.errors import BatfillError, MissingExtra, WorkloadError
+from batfill.model.jobs import job_table
 from batfill.workloads import read_workload
 from batfill.workloads import read_workload as read_swf
 from batfill.workloads.formats import source_of
@@ -276,7 +276,7 @@ def test_long_logs_are_read_in_pieces_alike(log_file, monkeypatch):
     text = "; head\n" + "".join(row(i, i, 5 + i / 4) + f"; after {i}\n" for i in range(1, 200))
     path = log_file(text)
     whole = read_log(path)
-    monkeypatch.setattr("batfill.files.CHUNK_BYTES", 97)
+    monkeypatch.setattr("batfill.base.files.CHUNK_BYTES", 97)
     pieces = read_log(path)
     assert pieces.rows.tolist() == whole.rows.tolist()
     assert pieces.comments == whole.comments

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from batfill.batsim.replayed import Tries, write_batsim_files
 from batfill.engine.jit import COMPILED
-from batfill.jobs import SMALL
-from batfill.policy import policy_named
-from batfill.replays import EngineReplay, replay
+from batfill.model.jobs import SMALL
+from batfill.model.policy import policy_named
+from batfill.replays.engine_replay import EngineReplay, replay
 from batfill.reports.runs import find_runs
 from oracle import Oracle, assert_same
 from strategies import classify_both, classify_like, random_table, table, workloads

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import batfill as bf
-from batfill.errors import BatfillError
-from batfill.jobs import DAY_S, Workload
-from batfill.policy import POLICIES, policy_named
-from batfill.replays import replay
-from batfill.tuning.aged import (
+from batfill.base.errors import BatfillError
+from batfill.model.jobs import DAY_S, Workload
+from batfill.model.policy import POLICIES, policy_named
+from batfill.replays.engine_replay import replay
+from batfill.search.aged import (
     C_S,
     UNTUNED,
     Bounds,
@@ -25,7 +25,7 @@ from batfill.tuning.aged import (
     on_a_front,
     tune_aged,
 )
-from batfill.tuning.periods import Conditions
+from batfill.search.periods import Conditions
 from command import batfill, json_result
 from oracle import oracle
 from strategies import random_table, table

@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from batfill.errors import BatfillError, WorkloadError
-from batfill.jobs import Workload, job_table
-from batfill.metrics import long_waits
-from batfill.policy import POLICIES, policy_named, polynomial
-from batfill.replays import replay
-from batfill.tuning.heuristics import (
+from batfill.base.errors import BatfillError, WorkloadError
+from batfill.model.jobs import Workload, job_table
+from batfill.model.metrics import long_waits
+from batfill.model.policy import POLICIES, policy_named, polynomial
+from batfill.replays.engine_replay import replay
+from batfill.search.fit import (
     FUNCTIONS,
     RIVALS,
     SIGNED,
@@ -26,8 +26,8 @@ from batfill.tuning.heuristics import (
     fitted_policies,
     replay_without_backfilling,
 )
-from batfill.tuning.periods import periods_of
-from batfill.tuning.proxy import N_QUEUED, Scores, score_jobs, shuffle
+from batfill.search.periods import periods_of
+from batfill.search.proxy import N_QUEUED, Scores, score_jobs, shuffle
 from batfill.workloads import read_workload
 from command import batfill, json_result
 from strategies import outliving, random_table

@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 
 import batfill as bf
-from batfill.batsim.protocol import SimulationSettings
-from batfill.batsim.protocol4 import Wire4
+from batfill.base.stats import paired
 from batfill.batsim.simulation import Simulation
-from batfill.jobs import Workload
-from batfill.policy import policy_named
-from batfill.replays import EngineReplay, replay
-from batfill.stats import paired
-from batfill.tuning.bandits import EpsilonGreedy, Exponential, Hindsight, UpperConfidence, chooser, options_of
-from batfill.tuning.feedback import Site, period_costs, replay_from
-from batfill.tuning.online import TEN, Selection, past_of, select_online
+from batfill.batsim.wire import SimulationSettings
+from batfill.batsim.wire4 import Wire4
+from batfill.model.jobs import Workload
+from batfill.model.policy import policy_named
+from batfill.replays.engine_replay import EngineReplay, replay
+from batfill.search.choosers import EpsilonGreedy, Exponential, Hindsight, UpperConfidence, chooser, options_of
+from batfill.search.feedback import Site, period_costs, replay_from
+from batfill.search.online import TEN, Selection, past_of, select_online
 from batfill.workloads import read_workload
 from batfill.workloads.batsim_json import load_document, read_batsim_json
 from batfill.workloads.formats import log_of, save_log

@@ -10,14 +10,14 @@ import sys
 import numpy as np
 import pytest
 
-from batfill.errors import BatfillError
-from batfill.policy import POLICIES, PURE, policy_named
-from batfill.replays import replay
-from batfill.stats import Paired
-from batfill.tuning.periods import Conditions, costs, periods_of
-from batfill.tuning.results import as_json, recommendation
-from batfill.tuning.search import Coverage, Evolution, Space, first_places, l1_grid, xnes
-from batfill.tuning.tune import (
+from batfill.base.errors import BatfillError
+from batfill.base.stats import Paired
+from batfill.model.policy import POLICIES, PURE, policy_named
+from batfill.replays.engine_replay import replay
+from batfill.search.mixed_search import Coverage, Evolution, Space, first_places, l1_grid, xnes
+from batfill.search.periods import Conditions, costs, periods_of
+from batfill.search.results import as_json, recommendation
+from batfill.search.tune import (
     StudyPlan,
     looking_back,
     rows_of,
@@ -260,7 +260,7 @@ def test_maps_are_drawn_for_every_period_and_repeat_themselves(tmp_path):
 
 def test_only_drawing_maps_loads_matplotlib():
     slow = {"matplotlib", "pandas", "statsmodels"}
-    program = f"import sys, batfill.tuning.tune, batfill.tuning.heuristics; print(*({slow} & sys.modules.keys()))"
+    program = f"import sys, batfill.search.tune, batfill.search.fit; print(*({slow} & sys.modules.keys()))"
     said = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=60)
     assert said.stdout.strip() == ""
 

@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from batfill.policy import POLICIES, PURE
-from batfill.tuning.periods import Conditions, costs, read_periods
-from batfill.tuning.search import Coverage, Space
+from batfill.model.policy import POLICIES, PURE
+from batfill.search.mixed_search import Coverage, Space
+from batfill.search.periods import Conditions, costs, read_periods
 from command import batfill, json_result
 from studies.ranks import rank_correlation
 

@@ -8,8 +8,8 @@ import sys
 
 import numpy as np
 
-from batfill.cluster.batsim5 import WORDS_5
-from batfill.cluster.conversation import Conversation
+from batfill.live.conversation import Conversation
+from batfill.live.words5 import WORDS_5
 
 ACKNOWLEDGE = '{"acknowledge_dynamic_jobs": true}'
 NOTICES = {

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from batfill.policy import POLICIES, Policy
+from batfill.model.policy import POLICIES, Policy
 from batfill.scheduler import Scheduler
 
 DAY_S = 86_400

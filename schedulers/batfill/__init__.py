@@ -12,7 +12,7 @@ True
 import signal
 import sys
 
-from batfill.version import __version__ as __version__
+from batfill.base.version import __version__ as __version__
 
 program = sys.orig_argv[1:3] == ["-m", "batfill"] or any(word.endswith("/batfill") for word in sys.orig_argv[1:2])
 if program and signal.getsignal(signal.SIGINT) is signal.default_int_handler:

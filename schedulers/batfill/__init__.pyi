@@ -11,24 +11,26 @@ from batfill.workloads import generate_workload, read_workload
 read = read_workload  # a workload from a file in any format, or from a data frame
 generate = generate_workload  # a workload of the Lublin-Feitelson model
 from batfill.workloads.formats import write as write  # a workload into a file: SWF, Batsim JSON or Parquet
-from batfill.jobs import job_table as job_table  # a table of jobs from lists, arrays, Series or dates
-from batfill.jobs import JobTable as JobTable  # the jobs of a workload as columns
-from batfill.jobs import Workload as Workload  # a table of jobs with its machine and its origin
+from batfill.model.jobs import job_table as job_table  # a table of jobs from lists, arrays, Series or dates
+from batfill.model.jobs import JobTable as JobTable  # the jobs of a workload as columns
+from batfill.model.jobs import Workload as Workload  # a table of jobs with its machine and its origin
 
 # Policies
-from batfill.policy import POLICIES
+from batfill.model.policy import POLICIES
 
 policies = POLICIES  # the policies that have names
-from batfill.policy import Policy as Policy  # an order of the queue, also one of your own
-from batfill.networks import network_of as network_of  # a small neural network from its layers
-from batfill.policy import picked_by as picked_by  # the policy under which a network picks the next job
-from batfill.policy import save_network as save_network  # write a network to a file, for the policy nn@FILE
+from batfill.model.policy import Policy as Policy  # an order of the queue, also one of your own
+from batfill.model.networks import network_of as network_of  # a small neural network from its layers
+from batfill.model.policy import picked_by as picked_by  # the policy under which a network picks the next job
+from batfill.model.policy import save_network as save_network  # write a network to a file, for the policy nn@FILE
 
 # Replays
-from batfill.experiment import replay as replay  # a workload under one policy
-from batfill.experiment import replay_many as replay_many  # a workload under several policies, on all processors
-from batfill.experiment import Replay as Replay  # a replay that stops at any instant, forks, and is saved
-from batfill.experiment import Result as Result  # what a replay found: figures, every job, plots
+from batfill.replays.experiment import replay as replay  # a workload under one policy
+from batfill.replays.experiment import (
+    replay_many as replay_many,
+)  # a workload under several policies, on all processors
+from batfill.replays.experiment import Replay as Replay  # a replay that stops at any instant, forks, and is saved
+from batfill.replays.experiment import Result as Result  # what a replay found: figures, every job, plots
 
 # Comparisons and reports
 from batfill.reports.comparison import compare as compare  # paired differences of replays, with intervals
@@ -40,12 +42,12 @@ from batfill.reports.siteconfig import site_config
 export_config = site_config  # a batch system's configuration for a policy
 
 # Search and learning
-from batfill.tuning.tune import tune as tune  # the best mixed policy of a log's past weeks, tested on the next
-from batfill.tuning.aged import tune_aged as tune_aged  # the same for orders that age, with the long waits kept
-from batfill.tuning.heuristics import fit as fit  # a policy fitted to simulated trials
-from batfill.tuning.select import select as select  # policies chosen online, period by period
-from batfill.knowledge.study import classify as classify  # which jobs of a log a classifier would have called small
-from batfill.tuning.frontier import frontier as frontier  # what killing small jobs buys, and who pays
+from batfill.search.tune import tune as tune  # the best mixed policy of a log's past weeks, tested on the next
+from batfill.search.aged import tune_aged as tune_aged  # the same for orders that age, with the long waits kept
+from batfill.search.fit import fit as fit  # a policy fitted to simulated trials
+from batfill.search.select import select as select  # policies chosen online, period by period
+from batfill.search.classify import classify as classify  # which jobs of a log a classifier would have called small
+from batfill.search.frontier import frontier as frontier  # what killing small jobs buys, and who pays
 
 # Errors
-from batfill.errors import BatfillError as BatfillError  # unusable input; the message says what to correct
+from batfill.base.errors import BatfillError as BatfillError  # unusable input; the message says what to correct

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from procset import ProcSet
 
-from batfill.cluster.agent import Agent, with_options
-from batfill.cluster.conversation import request_of
-from batfill.cluster.request import Registration
-from batfill.errors import BatfillError, missing
+from batfill.base.errors import BatfillError, missing
+from batfill.live.agent import Agent, with_options
+from batfill.live.conversation import request_of
+from batfill.live.request import Registration
 
 try:
     from batsim.batsim import BatsimScheduler, Job
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from batfill.batsim.machines import Intervals
-    from batfill.cluster.request import Request
+    from batfill.live.request import Request
 
 
 class Scheduler(BatsimScheduler):  # type: ignore[misc] # pybatsim has no types

@@ -13,15 +13,15 @@ from typing import Annotated, Any, Literal, NamedTuple
 import numpy as np
 from pydantic import Field
 
+from batfill.base.errors import BatfillError
+from batfill.base.files import digest
 from batfill.campaigns.sections import Count, Section, Seed, Text
-from batfill.errors import BatfillError
-from batfill.experiment import simulate
-from batfill.files import digest
-from batfill.jobs import DAY_S, WEEK_S, Workload
-from batfill.knowledge.features import CATEGORIES, FEATURE_NAMES
-from batfill.knowledge.study import CORRELATION_LAGS, LoggedJobs, autocorrelations, classify_log, read_jobs
-from batfill.options import REQUEST as USER
-from batfill.options import Options
+from batfill.learn.habits import CATEGORIES, FEATURE_NAMES
+from batfill.model.jobs import DAY_S, WEEK_S, Workload
+from batfill.model.options import REQUEST as USER
+from batfill.model.options import Options
+from batfill.replays.experiment import simulate
+from batfill.search.classify import CORRELATION_LAGS, LoggedJobs, autocorrelations, classify_log, read_jobs
 from batfill.workloads.formats import load_log
 from batfill.workloads.swf import workload_of
 from batfill.workloads.swf_log import COMPLETED

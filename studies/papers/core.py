@@ -20,15 +20,15 @@ from numpy.typing import NDArray
 from pydantic import create_model
 
 import batfill
+from batfill.base.errors import BatfillError
+from batfill.base.files import digest, make_folder, raw_file, write_text
+from batfill.base.processes import Bar, cpu_count, no_bar, spread
+from batfill.base.version import __version__
 from batfill.campaigns.config import read_campaign
-from batfill.campaigns.run import run_campaign
+from batfill.campaigns.running import run_campaign
 from batfill.campaigns.sections import Section
-from batfill.errors import BatfillError
-from batfill.files import digest, make_folder, raw_file, write_text
-from batfill.processes import Bar, cpu_count, no_bar, spread
-from batfill.replays import announce_compilation
-from batfill.tuning.results import as_json
-from batfill.version import __version__
+from batfill.replays.engine_replay import announce_compilation
+from batfill.search.results import as_json
 from batfill.workloads.formats import load_log
 
 HERE = "studies.papers"

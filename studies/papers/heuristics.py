@@ -10,13 +10,13 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field
 
+from batfill.base.errors import BatfillError, WorkloadError
+from batfill.base.files import digest
 from batfill.campaigns.sections import Count, Section, Seed, Text
-from batfill.errors import BatfillError, WorkloadError
-from batfill.files import digest
-from batfill.policy import Term, polynomial
-from batfill.tuning.heuristics import FUNCTIONS, HIGH_VIF, RIVALS, Fit, Powers, Weights, evaluate, fit_scores, monomial
-from batfill.tuning.periods import Periods, read_periods
-from batfill.tuning.proxy import N_QUEUED, Scores, Shuffle, score_jobs
+from batfill.model.policy import Term, polynomial
+from batfill.search.fit import FUNCTIONS, HIGH_VIF, RIVALS, Fit, Powers, Weights, evaluate, fit_scores, monomial
+from batfill.search.periods import Periods, read_periods
+from batfill.search.proxy import N_QUEUED, Scores, Shuffle, score_jobs
 from batfill.workloads import read_workload
 from studies.papers.core import (
     Array,

@@ -11,10 +11,10 @@ import numpy as np
 from pydantic import Field
 
 from batfill.campaigns.sections import Count, Seconds, Section, Seed, Text
-from batfill.policy import PURE, policy_named
-from batfill.tuning.periods import Conditions, Periods, costs, read_periods
-from batfill.tuning.search import Coverage, Evolution, Features, Space
-from batfill.tuning.tune import Study, Units, study
+from batfill.model.policy import PURE, policy_named
+from batfill.search.mixed_search import Coverage, Evolution, Features, Space
+from batfill.search.periods import Conditions, Periods, costs, read_periods
+from batfill.search.tune import Study, Units, study
 from batfill.workloads.formats import load_log
 from batfill.workloads.splitting import Boundary
 from studies.papers.core import (

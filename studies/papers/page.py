@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from batfill.files import csv_text, make_folder, raw_file, write_text
+from batfill.base.files import csv_text, make_folder, raw_file, write_text
+from batfill.base.version import ENGINE, __version__
 from batfill.reports.figures import COLUMN_IN, STYLE, Figure, check_formats, file_stem, write_figure
 from batfill.reports.palette import DISTINCT, Style, styles
-from batfill.version import ENGINE, __version__
 from batfill.workloads.manifest import manifest
 from studies.papers.protocol import ProtocolError, Took, file_of, said
 from studies.ranks import rank_correlation

@@ -12,11 +12,11 @@ from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from batfill.errors import Interrupted, RunFailed
-from batfill.files import digest, make_folder, write_text
+from batfill.base.errors import Interrupted, RunFailed
+from batfill.base.files import digest, make_folder, write_text
+from batfill.base.version import __version__
 from batfill.reports.figures import check_formats
-from batfill.tuning.results import as_json, document
-from batfill.version import __version__
+from batfill.search.results import as_json, document
 from batfill.workloads.archive import cache_folder
 from studies.papers.core import Context, Outcome, code_of, identity_of, read_kept
 from studies.papers.page import OPTIONS, cells, markdown, section_of, write_entry, write_page
@@ -34,7 +34,7 @@ from studies.papers.protocol import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from batfill.processes import Bar
+    from batfill.base.processes import Bar
     from studies.papers.protocol import Named, Size
 
 RESULT = "result.json"

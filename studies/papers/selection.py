@@ -8,12 +8,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from batfill.base.files import digest
 from batfill.campaigns.sections import Count, Seconds, Section, Seed, Text
-from batfill.files import digest
-from batfill.jobs import DAY_S
-from batfill.tuning.online import selection_and_site
-from batfill.tuning.results import Reading
-from batfill.tuning.select import Samples, compare_online, mean_share
+from batfill.model.jobs import DAY_S
+from batfill.search.online import selection_and_site
+from batfill.search.results import Reading
+from batfill.search.select import Samples, compare_online, mean_share
 from studies.papers.core import (
     Chart,
     Context,

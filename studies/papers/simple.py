@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from batfill.campaigns.sections import Count, Section, Seed
-from batfill.jobs import DAY_S, WEEK_S, Overrun
-from batfill.metrics import bounded_slowdown, per_processor_slowdown
+from batfill.model.jobs import DAY_S, WEEK_S, Overrun
+from batfill.model.metrics import bounded_slowdown, per_processor_slowdown
 from batfill.workloads.describe import PREMATURE
 from batfill.workloads.formats import load_log
 from batfill.workloads.resampling import ProfileWeeks

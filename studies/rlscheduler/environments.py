@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from batfill.base.errors import BatfillError
 from batfill.env.environments import DEFAULTS, Episodes, How, SchedulingEnv, SchedulingVectorEnv
-from batfill.errors import BatfillError
 from studies.rlscheduler.copies import GymCopies
 from studies.rlscheduler.schedgym import read_gym_log
 
 if TYPE_CHECKING:
-    from batfill.jobs import Workload
+    from batfill.model.jobs import Workload
 
 EASY_ONLY = ("action", "base", "warm")  # keywords that have their default
 

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from batfill.base.errors import PolicyError, WorkloadError
 from batfill.engine import new_picks
 from batfill.engine.features import FEATURES, OF_CLUSTER, OF_JOB
 from batfill.engine.jit import OPTIONS, compiled
 from batfill.engine.motion import BY_ESTIMATE
 from batfill.engine.picks import add_rows, score
-from batfill.errors import PolicyError, WorkloadError
-from batfill.replays import EngineReplay, thread_pool
+from batfill.replays.engine_replay import EngineReplay, thread_pool
 from studies.rlscheduler.features import SOURCES, see_gym
 from studies.rlscheduler.schedgym import (
     Jobs,
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from batfill.engine.records import Picks
-    from batfill.jobs import JobTable, Workload
-    from batfill.networks import Network
-    from batfill.policy import Policy
+    from batfill.model.jobs import JobTable, Workload
+    from batfill.model.networks import Network
+    from batfill.model.policy import Policy
     from studies.rlscheduler.schedgym import GymLog
 
     Firsts = Sequence[int] | NDArray[np.int64]

@@ -54,9 +54,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from batfill.base.errors import BatfillError, PolicyError, WorkloadError, nearest
 from batfill.engine.jit import OPTIONS, njit
-from batfill.errors import BatfillError, PolicyError, WorkloadError, nearest
-from batfill.metrics import bounded_slowdown
+from batfill.model.metrics import bounded_slowdown
 from batfill.workloads.swf_log import read_log
 
 if TYPE_CHECKING:

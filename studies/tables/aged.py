@@ -17,13 +17,13 @@ from typing import NamedTuple
 import numpy as np
 
 import batfill as bf
-from batfill.jobs import HOUR_S
-from batfill.metrics import long_waits
-from batfill.policy import policy_named
-from batfill.stats import BETTER, WORSE, holm, paired
-from batfill.tuning.aged import FORWARD, TRAINED, UNTUNED, Bounds, Order, Weeks, chosen, figures_until
-from batfill.tuning.periods import Conditions
-from batfill.version import __version__
+from batfill.base.stats import BETTER, WORSE, holm, paired
+from batfill.base.version import __version__
+from batfill.model.jobs import HOUR_S
+from batfill.model.metrics import long_waits
+from batfill.model.policy import policy_named
+from batfill.search.aged import FORWARD, TRAINED, UNTUNED, Bounds, Order, Weeks, chosen, figures_until
+from batfill.search.periods import Conditions
 from studies.papers.page import markdown
 from studies.tables.common import MARKS, by_name, longest, progress
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import batfill as bf
-from batfill.jobs import HOUR_S
+from batfill.model.jobs import HOUR_S
 from studies.papers.page import markdown
 from studies.tables.common import by_name, progress
 

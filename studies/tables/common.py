@@ -6,9 +6,9 @@ import sys
 
 import numpy as np
 
-from batfill.jobs import HOUR_S, WEEK_S
-from batfill.metrics import bounded_slowdown
-from batfill.stats import BETTER, WORSE
+from batfill.base.stats import BETTER, WORSE
+from batfill.model.jobs import HOUR_S, WEEK_S
+from batfill.model.metrics import bounded_slowdown
 
 # The names in the tables, by file.
 LOGS = {

@@ -17,12 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from batfill.metrics import TAU_S
-from batfill.policy import POLICIES, polynomial
-from batfill.stats import BETTER, UNCLEAR
-from batfill.tuning.heuristics import BASELINE, Fit, Fitted, fit, fit_scores, monomial, over_saf, read_windows, validate
-from batfill.tuning.proxy import N_QUEUED, N_RUNNING, score_jobs, trials
-from batfill.version import __version__
+from batfill.base.stats import BETTER, UNCLEAR
+from batfill.base.version import __version__
+from batfill.model.metrics import TAU_S
+from batfill.model.policy import POLICIES, polynomial
+from batfill.search.fit import BASELINE, Fit, Fitted, fit, fit_scores, monomial, over_saf, read_windows, validate
+from batfill.search.proxy import N_QUEUED, N_RUNNING, score_jobs, trials
 from batfill.workloads import read_workload
 from studies.papers.page import markdown
 from studies.tables.common import LOGS, longest, progress

@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 
 import batfill as bf
-from batfill.jobs import HOUR_S
-from batfill.metrics import long_waits, on_front
-from batfill.version import __version__
+from batfill.base.version import __version__
+from batfill.model.jobs import HOUR_S
+from batfill.model.metrics import long_waits, on_front
 from studies.papers.page import markdown
 from studies.tables.common import by_name, progress, waits_of
 

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import batfill as bf
-from batfill.jobs import DAY_S
+from batfill.model.jobs import DAY_S
 from studies.papers.page import markdown
 from studies.tables.common import MARKS, by_name, longest, progress
 

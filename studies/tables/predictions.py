@@ -17,17 +17,17 @@ from pathlib import Path
 import numpy as np
 from sklearn.ensemble import HistGradientBoostingRegressor
 
-from batfill.jobs import HOUR_S, WEEK_S
-from batfill.knowledge import Judgement, Plain
-from batfill.knowledge.choice import make
-from batfill.knowledge.estimates import OrderOnly
-from batfill.knowledge.features import NO_CLOCK
-from batfill.knowledge.learning import LearningReplay
-from batfill.metrics import TAU_S, long_waits
-from batfill.options import ALL, LEARNED, ORDER, REQUEST, RUNTIME, Options
-from batfill.replays import EngineReplay
-from batfill.stats import paired
-from batfill.version import __version__
+from batfill.base.stats import paired
+from batfill.base.version import __version__
+from batfill.learn import Judgement, Plain
+from batfill.learn.estimates import OrderOnly
+from batfill.learn.habits import NO_CLOCK
+from batfill.learn.predictor import make
+from batfill.model.jobs import HOUR_S, WEEK_S
+from batfill.model.metrics import TAU_S, long_waits
+from batfill.model.options import ALL, LEARNED, ORDER, REQUEST, RUNTIME, Options
+from batfill.replays.engine_replay import EngineReplay
+from batfill.replays.learning import LearningReplay
 from batfill.workloads import read_workload
 from studies.papers.page import markdown
 from studies.tables.common import MARKS, by_name, by_week, longest, progress, waits_of

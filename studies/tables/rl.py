@@ -20,12 +20,12 @@ from typing import NamedTuple
 import numpy as np
 
 import batfill as bf
+from batfill.base.stats import BETTER, WORSE, paired
+from batfill.base.version import __version__
 from batfill.engine import SOURCES
-from batfill.jobs import HOUR_S
-from batfill.metrics import bounded_slowdown
-from batfill.policy import POLICIES, policy_named
-from batfill.stats import BETTER, WORSE, paired
-from batfill.version import __version__
+from batfill.model.jobs import HOUR_S
+from batfill.model.metrics import bounded_slowdown
+from batfill.model.policy import POLICIES, policy_named
 from studies.papers.page import markdown
 from studies.rlscheduler.rollouts import firsts_within, ordered_in_gym, rows_of, starts_in_easy, starts_in_gym
 from studies.rlscheduler.schedgym import (

@@ -16,10 +16,10 @@ from pathlib import Path
 import numpy as np
 
 import batfill as bf
-from batfill.jobs import HOUR_S
-from batfill.metrics import long_waits
-from batfill.stats import paired
-from batfill.version import __version__
+from batfill.base.stats import paired
+from batfill.base.version import __version__
+from batfill.model.jobs import HOUR_S
+from batfill.model.metrics import long_waits
 from batfill.workloads.formats import load_log, save_log
 from batfill.workloads.scaling import at_load
 from batfill.workloads.swf import machine_size

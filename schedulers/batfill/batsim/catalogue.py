@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
+from batfill.base.errors import WorkloadError
 from batfill.batsim.results import FAILED, KILLED, SUCCESS, WALLTIME_REACHED, JobRecord
-from batfill.errors import WorkloadError
 from batfill.workloads.batsim_json import NO_WALLTIME, UNWRITABLE, Task, check_job, check_profile, composed_task
 
 if TYPE_CHECKING:

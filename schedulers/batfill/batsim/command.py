@@ -9,14 +9,13 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from batfill.base.errors import BatfillError, Interrupted, PlatformError, RunFailed, on_command_line
+from batfill.base.files import all_or_none
 from batfill.batsim.catalogue import used_profiles
+from batfill.batsim.command_line import ArgumentsError, BatsimOptions, options_of
+from batfill.batsim.display import ProgressDisplay
 from batfill.batsim.external_events import read_external_events, read_generic_events
-from batfill.batsim.options import ArgumentsError, BatsimOptions, options_of
 from batfill.batsim.platform import Platform, read_platform
-from batfill.batsim.progress import ProgressDisplay
-from batfill.batsim.protocol import SimulationStopped
-from batfill.batsim.protocol4 import Wire4
-from batfill.batsim.protocol5 import Wire5, handshake
 from batfill.batsim.results import (
     BATSIM_5_VERSION,
     BATSIM_VERSION,
@@ -31,15 +30,16 @@ from batfill.batsim.results import (
     write_schedule,
 )
 from batfill.batsim.simulation import Simulation
-from batfill.errors import BatfillError, Interrupted, PlatformError, RunFailed, on_command_line
-from batfill.files import all_or_none
+from batfill.batsim.wire import SimulationStopped
+from batfill.batsim.wire4 import Wire4
+from batfill.batsim.wire5 import Wire5, handshake
 from batfill.workloads.batsim_json import BatsimDocument, load_document, require_requests
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from batfill.batsim.external_events import ExternalEvent
-    from batfill.batsim.protocol import SimulationSettings, Wire
+    from batfill.batsim.wire import SimulationSettings, Wire
 
 DEFAULT_VERBOSITIES = ("information", "info")  # Batsim 4's and 5's
 BAD_PLATFORM, BAD_WORKLOAD, BAD_ARGUMENTS, STOPPED = 1, 2, 255, 1

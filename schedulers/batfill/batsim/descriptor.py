@@ -8,8 +8,8 @@ import re
 import sys
 from typing import TYPE_CHECKING, NamedTuple
 
-from batfill.documents import read_document
-from batfill.errors import BatfillError
+from batfill.base.documents import read_document
+from batfill.base.errors import BatfillError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
+from batfill.base.errors import WorkloadError
+from batfill.base.files import readable, whole_lines
 from batfill.batsim.machines import MachineSet, machine_set
-from batfill.errors import WorkloadError
-from batfill.files import readable, whole_lines
 from batfill.workloads.batsim_json import is_time
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from batfill.base.files import all_or_none
 from batfill.batsim import results
 from batfill.batsim.machines import IdleMachines, Intervals, MachineTimes, as_text
 from batfill.batsim.results import metadata_text, try_name
-from batfill.files import all_or_none
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from batfill.batsim.results import JobRecord, ScheduleTotals
-    from batfill.replays import Schedule
+    from batfill.replays.engine_replay import Schedule
 
 
 class Judged(NamedTuple):

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeVar
 
 import numpy as np
 
-from batfill.errors import BatfillError, installed, optional
-from batfill.files import remove_left_overs, whole_file
-from batfill.metrics import TAU_S, Summary, bounded_slowdown, summarize
-from batfill.version import __version__
+from batfill.base.errors import BatfillError, installed, optional
+from batfill.base.files import remove_left_overs, whole_file
+from batfill.base.version import __version__
+from batfill.model.metrics import TAU_S, Summary, bounded_slowdown, summarize
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

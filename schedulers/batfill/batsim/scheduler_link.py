@@ -11,7 +11,7 @@ import orjson
 import zmq
 from zmq.utils.monitor import recv_monitor_message
 
-from batfill.batsim.protocol import SimulationStopped
+from batfill.batsim.wire import SimulationStopped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

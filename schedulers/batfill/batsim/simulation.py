@@ -14,22 +14,22 @@ from random import Random
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from batfill.base.errors import WorkloadError, on_command_line
 from batfill.batsim import decisions
 from batfill.batsim.catalogue import COMPLETED_BY_HAND, NOT_SUBMITTED, RUNNING, SUBMITTED, Catalogue, Job
 from batfill.batsim.machines import Machines, MachineSet, machine_set
-from batfill.batsim.protocol import RESOLUTION_S, Asked, Reply, ReplyError, SimulationStopped, shown_type
 from batfill.batsim.results import KILLED, NULL_EXECUTION_S, REJECTED
-from batfill.errors import WorkloadError, on_command_line
-from batfill.invariants import Ledger
-from batfill.jobs import LONGEST_S
+from batfill.batsim.wire import RESOLUTION_S, Asked, Reply, ReplyError, SimulationStopped, shown_type
+from batfill.model.jobs import LONGEST_S
+from batfill.replays.invariants import Ledger
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from batfill.batsim.external_events import ExternalEvent
     from batfill.batsim.platform import Platform
-    from batfill.batsim.protocol import SimulationSettings, Wire
     from batfill.batsim.results import JobRecord
+    from batfill.batsim.wire import SimulationSettings, Wire
     from batfill.workloads.batsim_json import BatsimDocument
 
 # Order of the events of one date. A job that ends by itself at the date of its kill is complete, as in Batsim.

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from batfill.errors import require
+from batfill.base.errors import require
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from batfill.campaigns.run import Done, Say
-    from batfill.processes import Bar
+    from batfill.base.processes import Bar
+    from batfill.campaigns.running import Done, Say
 
 AGAIN = "run the same command again"
 
@@ -47,10 +47,10 @@ def campaign(
     require("campaign", "pydantic", "pyarrow")
     from pathlib import Path
 
+    from batfill.base.progress import patient_progress
     from batfill.campaigns.clusters import Where
     from batfill.campaigns.config import read_campaign
-    from batfill.campaigns.run import folder_of, run_campaign
-    from batfill.progress import patient_progress
+    from batfill.campaigns.running import folder_of, run_campaign
 
     path = Path(file)
     read = read_campaign(path)

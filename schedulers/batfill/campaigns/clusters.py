@@ -12,10 +12,10 @@ import time
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from batfill.base.errors import MissingExtra, optional, require
+from batfill.base.processes import cpu_count, rough_duration, spread
 from batfill.campaigns.config import CampaignError
 from batfill.campaigns.work import one_line, run_task
-from batfill.errors import MissingExtra, optional, require
-from batfill.processes import cpu_count, rough_duration, spread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence

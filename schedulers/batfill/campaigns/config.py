@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from pydantic import BeforeValidator, Field, ValidationError
 
+from batfill.base.documents import Document, KeyPath, read_document
+from batfill.base.errors import BatfillError
 from batfill.campaigns.sections import (
     Count,
     Seconds,
@@ -18,11 +20,9 @@ from batfill.campaigns.sections import (
     keys_of,
     mistake_at,
 )
-from batfill.documents import Document, KeyPath, read_document
-from batfill.errors import BatfillError
-from batfill.jobs import Overrun, Unrequested
-from batfill.metrics import TAU_S
-from batfill.options import FOREST, LEARNED, LEARNING, REQUEST, RUNTIME, SAME, Options
+from batfill.model.jobs import Overrun, Unrequested
+from batfill.model.metrics import TAU_S
+from batfill.model.options import FOREST, LEARNED, LEARNING, REQUEST, RUNTIME, SAME, Options
 from batfill.workloads.resampling import MOST_WEEKS, ProfileWeeks, ResamplingMethod
 from batfill.workloads.splitting import Align, Boundary
 

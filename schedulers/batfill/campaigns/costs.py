@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from batfill.campaigns.traces import piece_of
 from batfill.campaigns.work import Task
-from batfill.experiment import simulate
-from batfill.knowledge import forest
-from batfill.options import Options
+from batfill.learn import forest
+from batfill.model.options import Options
+from batfill.replays.experiment import simulate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from batfill.campaigns.plan import Plan, Planned, Readings
     from batfill.campaigns.traces import Trace
     from batfill.campaigns.work import Run
-    from batfill.jobs import Workload
+    from batfill.model.jobs import Workload
 
 TASK_S = 1.0  # the work lost when a worker dies; long enough to hide the cost of sending a task
 MOST_RUNS = 500  # in a task

@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from batfill.base.errors import library_version
+from batfill.base.files import write_json
+from batfill.base.version import ENGINE, __version__
 from batfill.engine.jit import SOURCES
-from batfill.errors import library_version
-from batfill.files import write_json
-from batfill.version import ENGINE, __version__
 
 if TYPE_CHECKING:
     from batfill.campaigns.clusters import Where

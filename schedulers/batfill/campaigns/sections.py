@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from batfill.errors import LARGEST, BatfillError
-from batfill.options import seconds_of, tau_of, unrequested_of
+from batfill.base.errors import LARGEST, BatfillError
+from batfill.model.options import seconds_of, tau_of, unrequested_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from pydantic_core import ErrorDetails
 
-    from batfill.documents import Document, KeyPath
+    from batfill.base.documents import Document, KeyPath
 
 Text = Annotated[str, Field(min_length=1)]
 Count = Annotated[int, Field(ge=1)]

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from batfill.base.files import make_folder, raw_file, remove_left_overs
 from batfill.campaigns.config import CampaignError
-from batfill.files import make_folder, raw_file, remove_left_overs
-from batfill.metrics import Summary
-from batfill.options import SMALLS, described
+from batfill.model.metrics import Summary
+from batfill.model.options import SMALLS, described
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -7,10 +7,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from batfill.base.errors import WorkloadError
+from batfill.base.files import digest
 from batfill.campaigns.config import CampaignError, Resamplings, Windows
-from batfill.errors import WorkloadError
-from batfill.files import digest
-from batfill.jobs import DAY_S, Overrun, Unrequested, refuse_unrequested
+from batfill.model.jobs import DAY_S, Overrun, Unrequested, refuse_unrequested
 from batfill.workloads import formats, read_workload
 from batfill.workloads.formats import replayable
 from batfill.workloads.resampling import resample
@@ -19,7 +19,7 @@ from batfill.workloads.splitting import cut, select, windows
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from batfill.jobs import Workload
+    from batfill.model.jobs import Workload
     from batfill.workloads.splitting import Window
     from batfill.workloads.swf_log import SwfLog
 

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from batfill.base.errors import BatfillError
+from batfill.base.version import __version__
 from batfill.campaigns.traces import Piece, Trace, piece_of
-from batfill.errors import BatfillError
-from batfill.experiment import simulate
-from batfill.metrics import bounded_slowdown
-from batfill.options import NO_SMALL, Options
-from batfill.version import __version__
+from batfill.model.metrics import bounded_slowdown
+from batfill.model.options import NO_SMALL, Options
+from batfill.replays.experiment import simulate
 
 if TYPE_CHECKING:
-    from batfill.replays import Schedule
+    from batfill.replays.engine_replay import Schedule
 
 
 @dataclass(frozen=True, slots=True)

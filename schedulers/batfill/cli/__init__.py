@@ -10,7 +10,7 @@ import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from batfill.errors import STOPPING, BatfillError, Interrupted, RunFailed, library_version
+from batfill.base.errors import STOPPING, BatfillError, Interrupted, RunFailed, library_version
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -123,7 +123,7 @@ def fail(message: str, status: int) -> None:
 
 def wrote(out: Path, what: str, as_json: bool, **facts: Any) -> None:
     """Print what a command wrote, on standard error, and on request as one JSON document."""
-    from batfill.files import shown
+    from batfill.base.files import shown
 
     print(f"{out}: {what}", file=sys.stderr)
     if as_json:
@@ -232,7 +232,7 @@ def report_bug(error: Exception, words: list[str]) -> int:
     import tempfile
     import traceback
 
-    from batfill.version import __version__
+    from batfill.base.version import __version__
 
     found = {name: library_version(name) for name in ("numpy", "numba", "scipy", "scikit-learn", "pyarrow")}
     libraries = ", ".join(f"{name} {number or 'is not installed'}" for name, number in found.items())

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from batfill.errors import nearest
+from batfill.base.errors import nearest
 
 # In the order of the help; each line also begins the command's own help.
 COMMANDS = {
@@ -91,7 +91,7 @@ def shortened(line: str, width: int) -> str:
 def say_version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
     """Print the version and exit, if requested."""
     if wanted:
-        from batfill.version import __version__
+        from batfill.base.version import __version__
 
         print(f"batfill {__version__}")
         context.exit()

@@ -20,7 +20,7 @@ from batfill.cli.parameters import (
     out_option,
     scheduler_options,
 )
-from batfill.options import LIVE, NAMES
+from batfill.model.options import LIVE, NAMES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,11 +44,11 @@ def run(descriptor: Path, simulator: Any, as_json: bool) -> None:
     """
     import shlex
 
+    from batfill.base.files import json_text
+    from batfill.base.tables import label_lines
     from batfill.batsim.runner.experiment import run as run_experiment
     from batfill.batsim.runner.pair import live_display
-    from batfill.files import json_text
-    from batfill.metrics import figure_rows
-    from batfill.tables import label_lines
+    from batfill.model.metrics import figure_rows
 
     with live_display() as show:
         outcome = run_experiment(descriptor, simulator=simulator, command=shlex.join(sys.argv), show=show, say=note)
@@ -60,7 +60,7 @@ def run(descriptor: Path, simulator: Any, as_json: bool) -> None:
     whole = {**outcome.figures, "warnings": list(outcome.warnings)}
     print(json_text(whole) if as_json else label_lines(figure_rows(outcome.figures)))
     if outcome.results and not as_json:
-        from batfill.errors import BatfillError
+        from batfill.base.errors import BatfillError
         from batfill.reports import write_report
 
         try:
@@ -102,7 +102,7 @@ def schedule(options: dict[str, Any], socket: str, timeout: int, verbosity: str,
     """Run the scheduler for the Batsim that connects."""
     import logging
 
-    from batfill.cluster.loop import serve
+    from batfill.live.serve import serve
 
     level = logging.getLevelName(verbosity.upper())
     assert isinstance(level, int)
@@ -131,8 +131,8 @@ def platform(hosts: int, links: dict[str, str], out: Path | None, as_json: bool)
     N hosts compute; the master host is one more. With another bandwidth or latency Batsim's own messages take time, and
     events of one second may reach the scheduler in several messages.
     """
+    from batfill.base.files import json_text, write_text
     from batfill.batsim.platform import homogeneous_platform
-    from batfill.files import json_text, write_text
 
     text = homogeneous_platform(hosts, **links)
     if out is not None:

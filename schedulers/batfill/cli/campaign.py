@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from batfill.base.errors import require
 from batfill.cli import note
 from batfill.cli.parameters import FILE, JSON, SECONDS, WHOLE, command, out_option
 from batfill.cli.progress import progress
-from batfill.errors import require
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,7 +49,7 @@ def campaign(
 
     require("campaign", "pydantic", "pyarrow")
     from batfill import campaigns
-    from batfill.campaigns import clusters, config, run
+    from batfill.campaigns import clusters, config, running
 
     read = config.read_campaign(file)
     beside = {
@@ -67,7 +67,7 @@ def campaign(
     where = clusters.Where(scheduler, workers, read.campaign.cluster, worker_limit)
     where.check()
     if dry_run:
-        outlook = run.look(read, run.folder_of(file, out), where, bar=progress)
+        outlook = running.look(read, running.folder_of(file, out), where, bar=progress)
         print(outlook.as_json() if as_json else outlook.as_text())
         return
     again = shlex.join(["batfill", "campaign", str(file), *given, *(["--json"] if as_json else [])])

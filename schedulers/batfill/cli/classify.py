@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from batfill.cli import warn
 from batfill.cli.parameters import JSON, WORKLOAD, command, out_option, scheduler_options
 from batfill.cli.progress import progress
-from batfill.options import arguments_of
+from batfill.model.options import arguments_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,15 +23,15 @@ def classify(workload: Path, options: dict[str, Any], out: Path | None, as_json:
 
     WORKLOAD is an SWF log (plain, .gz, .xz, .bz2), Parquet, or a Batsim JSON workload.
     """
-    from batfill.errors import require
-    from batfill.knowledge import study
+    from batfill.base.errors import require
+    from batfill.search import classify as library
 
     if out is not None:
         require("report,tables", "matplotlib", "pyarrow")
-    done = study.classify(workload, **arguments_of(options), bar=progress)
+    done = library.classify(workload, **arguments_of(options), bar=progress)
     warn(done.jobs.warnings)
     if out is not None:
-        from batfill.reports.learning import write_study
+        from batfill.reports.front import write_study
 
         write_study(done, out)
     print(done.as_json() if as_json else done.as_text())

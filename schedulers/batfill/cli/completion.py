@@ -38,7 +38,7 @@ def install(shell: str) -> str:
     Raises:
         BatfillError: a file cannot be written.
     """
-    from batfill.files import make_folder, write_text
+    from batfill.base.files import make_folder, write_text
 
     name = shell_in_use() if shell == "auto" else shell
     home = Path.home()

@@ -50,10 +50,10 @@ def conformance(
     listen: 'batsched -v easy_bf -s {endpoint}'. Exits with 0 if it is a known variant, 1 if it is none or breaks the
     protocol.
     """
+    from batfill.base.files import json_text
+    from batfill.base.version import __version__
     from batfill.batsim.conformance import listed
     from batfill.batsim.conformance.cases import CASES
-    from batfill.files import json_text
-    from batfill.version import __version__
 
     if listing:
         named = listed()

@@ -67,11 +67,11 @@ def fit(
 
     WORKLOAD is an SWF log (plain, .gz, .xz, .bz2), Parquet, or a Batsim JSON workload.
     """
-    from batfill.tables import as_table
-    from batfill.tuning import heuristics
-    from batfill.tuning.results import as_json as text_of
+    from batfill.base.tables import as_table
+    from batfill.search import fit as library
+    from batfill.search.results import as_json as text_of
 
-    fitted = heuristics.fit(workload, procs=procs, **how, bar=progress)
+    fitted = library.fit(workload, procs=procs, **how, bar=progress)
     warn(fitted["input"]["warnings"])
     evaluation = fitted.evaluate(bar=progress) if evaluate else None
     if out is not None:

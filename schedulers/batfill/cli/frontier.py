@@ -20,7 +20,7 @@ from batfill.cli.parameters import (
     out_option,
     scheduler_options,
 )
-from batfill.options import NAMES, SHARED_BY_ALL, SHARED_BY_TRIES, arguments_of
+from batfill.model.options import NAMES, SHARED_BY_ALL, SHARED_BY_TRIES, arguments_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -65,11 +65,11 @@ def frontier(
 
     WORKLOAD is an SWF log (plain, .gz, .xz, .bz2), Parquet, or a Batsim JSON workload.
     """
-    from batfill.errors import require
-    from batfill.files import json_text
-    from batfill.policy import names_in
-    from batfill.processes import cpu_count
-    from batfill.tuning import frontier as library
+    from batfill.base.errors import require
+    from batfill.base.files import json_text
+    from batfill.base.processes import cpu_count
+    from batfill.model.policy import names_in
+    from batfill.search import frontier as library
 
     if out is not None:
         require("report", "matplotlib")
@@ -87,7 +87,7 @@ def frontier(
     )
     warn(found.provenance["warnings"])
     if out is not None:
-        from batfill.reports.learning import write_frontier
+        from batfill.reports.front import write_frontier
 
         write_frontier(found.points, out, found.provenance)
     print(json_text(found.as_dict()) if as_json else found.as_text())

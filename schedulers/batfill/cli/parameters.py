@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from batfill.errors import LARGEST, BatfillError, whole_from
-from batfill.options import (
+from batfill.base.errors import LARGEST, BatfillError, whole_from
+from batfill.model.options import (
     FORMER,
     LIVE,
     LIVE_ONLY,
@@ -28,15 +28,15 @@ from batfill.options import (
     seconds_of,
     unrequested_of,
 )
-from batfill.options import UNREQUESTED as UNREQUESTED_WORDS
+from batfill.model.options import UNREQUESTED as UNREQUESTED_WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from click.shell_completion import CompletionItem
 
-    from batfill.files import Writes
-    from batfill.options import Option
+    from batfill.base.files import Writes
+    from batfill.model.options import Option
 
     Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -108,7 +108,7 @@ class Place(click.Path):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The value as a path."""
-        from batfill.files import require_place
+        from batfill.base.files import require_place
 
         if not value or "\0" in str(value):
             self.fail(f"{value!r} is no path; give one", param, ctx)
@@ -162,7 +162,7 @@ class PolicyName(click.ParamType):  # type: ignore[type-arg]
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The value, if it names policies."""
-        from batfill.policy import names_in, policy_named
+        from batfill.model.policy import names_in, policy_named
 
         if value not in self.more:
             for name in names_in(value) if self.several else [value]:
@@ -173,7 +173,7 @@ class PolicyName(click.ParamType):  # type: ignore[type-arg]
         """The policies whose names begin with `incomplete`."""
         from click.shell_completion import CompletionItem
 
-        from batfill.policy import POLICIES
+        from batfill.model.policy import POLICIES
 
         return [CompletionItem(name) for name in (*self.more, *POLICIES) if name.startswith(incomplete)]
 

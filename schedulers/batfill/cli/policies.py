@@ -17,8 +17,8 @@ def policies(as_json: bool) -> None:
     r is the submission time, p~ the requested time (walltime), q the processors, w the waiting time; lowest key first,
     ties by r, then by job id.
     """
-    from batfill.files import json_text
-    from batfill.policy import listing
+    from batfill.base.files import json_text
+    from batfill.model.policy import listing
 
     rows = listing()
     if as_json:
@@ -42,9 +42,9 @@ def export_config(system: Any, options: dict[str, Any], approximate: bool, as_js
     SYSTEM is slurm, oar, pbs or flux. The exit status is 3 if the configuration lacks a part of what the options say,
     and `--approximate` is not given.
     """
+    from batfill.base.files import json_text
     from batfill.cli import say
-    from batfill.files import json_text
-    from batfill.options import arguments_of
+    from batfill.model.options import arguments_of
     from batfill.reports.siteconfig import site_config
 
     found = site_config(system, **{"policy": "fcfs", **arguments_of(options)}).usable()

@@ -1,4 +1,4 @@
-"""What a command shows while it works: progress bars, see `batfill.progress`."""
+"""What a command shows while it works: progress bars, see `batfill.base.progress`."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from batfill.errors import Interrupted
-from batfill.progress import progress as progress
+from batfill.base.errors import Interrupted
+from batfill.base.progress import progress as progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sized

@@ -48,7 +48,7 @@ def report(places: tuple[Path, ...], out: Path | None, figures: str, as_json: bo
     import shlex
     import sys
 
-    from batfill.files import json_text
+    from batfill.base.files import json_text
     from batfill.reports import write_report
 
     with progress("runs read and described") as advance:

@@ -22,7 +22,7 @@ def studies_runner() -> Any:
     """
     import sys
 
-    from batfill.errors import BatfillError
+    from batfill.base.errors import BatfillError
 
     if not (CHECKOUT / "studies" / "papers").is_dir():
         raise BatfillError(
@@ -73,8 +73,8 @@ def reproduce(
 
     NAME is PAPER/ENTRY, PAPER for all of it, or all.
     """
-    from batfill.errors import BatfillError
-    from batfill.files import json_text
+    from batfill.base.errors import BatfillError
+    from batfill.base.files import json_text
 
     run = studies_runner()
     if list_:

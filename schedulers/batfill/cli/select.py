@@ -22,7 +22,7 @@ from batfill.cli.parameters import (
     seed_option,
 )
 from batfill.cli.progress import progress
-from batfill.options import METHODS, OPTIONS, SELECTION
+from batfill.model.options import METHODS, OPTIONS, SELECTION
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -60,7 +60,7 @@ def select(
 
     WORKLOAD is an SWF log (plain, .gz, .xz, .bz2), Parquet, or a Batsim JSON workload.
     """
-    from batfill.tuning import select as library
+    from batfill.search import select as library
 
     found = library.select(
         workload,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from batfill.base.errors import LARGEST, BatfillError
 from batfill.cli import warn
 from batfill.cli.parameters import (
     JSON,
@@ -31,8 +32,7 @@ from batfill.cli.parameters import (
     seed_option,
 )
 from batfill.cli.progress import progress
-from batfill.errors import LARGEST, BatfillError
-from batfill.options import OPTIONS
+from batfill.model.options import OPTIONS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -137,8 +137,8 @@ def tune(
 
     WORKLOAD is an SWF log (plain, .gz, .xz, .bz2), Parquet, or a Batsim JSON workload.
     """
-    from batfill.tuning import aged as aged_library
-    from batfill.tuning import tune as library
+    from batfill.search import aged as aged_library
+    from batfill.search import tune as library
 
     refuse_unused(family)
     given = {name: value for name, value in how.items() if value is not None}

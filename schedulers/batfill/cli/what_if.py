@@ -25,7 +25,7 @@ from batfill.cli.parameters import (
     seed_option,
 )
 from batfill.cli.progress import progress
-from batfill.options import NAMES, SHARED_BY_TRIES, arguments_of
+from batfill.model.options import NAMES, SHARED_BY_TRIES, arguments_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -89,7 +89,7 @@ def what_if(
     """
     import shlex
 
-    from batfill.files import json_text, write_text
+    from batfill.base.files import json_text, write_text
     from batfill.reports import what_if as library
     from batfill.reports import what_if_page as pages
 

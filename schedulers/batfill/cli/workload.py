@@ -190,9 +190,9 @@ def split(
 
     IN is SWF (plain, .gz, .xz, .bz2), Parquet or Batsim JSON.
     """
-    from batfill.files import make_folder, shown
-    from batfill.jobs import DAY_S
-    from batfill.memory import require_memory
+    from batfill.base.files import make_folder, shown
+    from batfill.base.memory import require_memory
+    from batfill.model.jobs import DAY_S
     from batfill.workloads import splitting
     from batfill.workloads.formats import ROW_BYTES, format_of, provenance, save_log, stem_of
 
@@ -271,7 +271,7 @@ def resample(
 
     IN is SWF (plain, .gz, .xz, .bz2), Parquet or Batsim JSON.
     """
-    from batfill.files import shown
+    from batfill.base.files import shown
     from batfill.workloads.formats import ROW_BYTES, format_of, provenance, save_log, stem_of
     from batfill.workloads.resampling import resample as library
 
@@ -394,8 +394,8 @@ def convert(
     IN is SWF (plain, .gz, .xz, .bz2), Parquet or Batsim JSON, of Batsim 4 or 5. A log of any length is read and written
     piece by piece.
     """
+    from batfill.base.files import all_or_none, shown, write_text
     from batfill.batsim.platform import homogeneous_platform
-    from batfill.files import all_or_none, shown, write_text
     from batfill.workloads.convert import convert as library
 
     batsim = ".json" in out.suffixes

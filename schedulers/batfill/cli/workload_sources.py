@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from batfill.base.errors import LARGEST
 from batfill.cli import print_json, warn, wrote
 from batfill.cli.parameters import (
     FILE,
@@ -26,7 +27,6 @@ from batfill.cli.parameters import (
     seed_option,
 )
 from batfill.cli.progress import count_on_interrupt, download_progress
-from batfill.errors import LARGEST
 
 
 @command()
@@ -66,7 +66,7 @@ def generate(
     **model: Any,
 ) -> None:
     """Generate a log by the Lublin-Feitelson model, with users and their requests."""
-    from batfill.version import __version__
+    from batfill.base.version import __version__
     from batfill.workloads.formats import format_of, save_log
     from batfill.workloads.generate import generate_log
 
@@ -106,8 +106,8 @@ def fetch(
     """
     from dataclasses import asdict
 
-    from batfill.errors import BatfillError, RunFailed, on_command_line
-    from batfill.files import make_folder, shown
+    from batfill.base.errors import BatfillError, RunFailed, on_command_line
+    from batfill.base.files import make_folder, shown
     from batfill.workloads import archive
     from batfill.workloads.convert import convert as library_convert
     from batfill.workloads.formats import stem_of
@@ -215,9 +215,9 @@ def import_log(
     FILE is `sacct -P` output, `oarstat -J` output, or a PBS accounting file; plain, .gz, .xz or .bz2. Of the published
     logs it is the SWF (frontier), Parquet or csv.
     """
-    from batfill.errors import require
-    from batfill.files import all_or_none
-    from batfill.version import __version__
+    from batfill.base.errors import require
+    from batfill.base.files import all_or_none
+    from batfill.base.version import __version__
     from batfill.workloads.accounting import memory_note, read_records
     from batfill.workloads.cluster_log import ClusterLog, Key
     from batfill.workloads.formats import format_of, save_imported

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from batfill.errors import installed
+from batfill.base.errors import installed
 
 if TYPE_CHECKING:
     from batfill.env.environments import SchedulingEnv as SchedulingEnv

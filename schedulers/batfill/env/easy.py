@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from batfill import engine
+from batfill.base.errors import BatfillError
 from batfill.env.threads import Started, Threads
-from batfill.errors import BatfillError
-from batfill.queue import copy_of, repeated
-from batfill.replays import EngineReplay
+from batfill.replays.engine_replay import EngineReplay
+from batfill.replays.queue import copy_of, repeated
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from batfill.jobs import Workload
-    from batfill.policy import Policy
+    from batfill.model.jobs import Workload
+    from batfill.model.policy import Policy
 
 # What an agent decides; see `SchedulingEnv`.
 ACTIONS = {

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
 import numpy as np
 
 from batfill import engine
+from batfill.base.errors import BatfillError, nearest, optional
 from batfill.env.easy import ACTIONS, WEIGHTS, EasyCopies
 from batfill.env.rewards import REWARDS, Reward, reward_named
-from batfill.errors import BatfillError, nearest, optional
-from batfill.metrics import TAU_S, bounded_slowdown, span_and_work, utilisation
-from batfill.policy import policy_named
+from batfill.model.metrics import TAU_S, bounded_slowdown, span_and_work, utilisation
+from batfill.model.policy import policy_named
 from batfill.workloads import opened
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from batfill.jobs import Workload
+    from batfill.model.jobs import Workload
 
 gymnasium = optional("gymnasium", "rl")
 vector = optional("gymnasium.vector", "rl")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from batfill.metrics import TAU_S, bounded_slowdown
+from batfill.model.metrics import TAU_S, bounded_slowdown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

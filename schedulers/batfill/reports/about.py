@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from batfill.base.errors import BatfillError
+from batfill.base.files import decompressed, digest
 from batfill.batsim.results import RUN_JSON
-from batfill.errors import BatfillError
-from batfill.files import decompressed, digest
-from batfill.jobs import Clock
-from batfill.metrics import TAU_S
-from batfill.options import LIVE, OPTIONS, Options, described
+from batfill.model.jobs import Clock
+from batfill.model.metrics import TAU_S
+from batfill.model.options import LIVE, OPTIONS, Options, described
 from batfill.workloads.batsim5_json import EXTRA_FIELD, fields_in
 from batfill.workloads.batsim_json import user_of
 

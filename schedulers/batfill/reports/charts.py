@@ -7,8 +7,8 @@ from html import escape
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from batfill.jobs import HOUR_S
-from batfill.metrics import on_front
+from batfill.model.jobs import HOUR_S
+from batfill.model.metrics import on_front
 from batfill.reports.palette import BEST, DISTINCT, MEAN_BSLD, Style, styles
 from batfill.reports.svg import CHARACTER, LINE_HEIGHT, Plot, both, wrapped
 

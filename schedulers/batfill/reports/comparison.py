@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from batfill.base.errors import BatfillError
+from batfill.base.stats import CONFIDENCE, FEWEST_BLOCKS, few_blocks, paired
+from batfill.base.tables import JobRows, data_frame
 from batfill.batsim.results import REFUSED
-from batfill.errors import BatfillError
-from batfill.jobs import DAY_S, WEEK_S
-from batfill.metrics import bounded_slowdown, who_pays
-from batfill.options import described
+from batfill.model.jobs import DAY_S, WEEK_S
+from batfill.model.metrics import bounded_slowdown, who_pays
+from batfill.model.options import described
 from batfill.reports.words import date_ticks, zone_text
-from batfill.stats import CONFIDENCE, FEWEST_BLOCKS, few_blocks, paired
-from batfill.tables import JobRows, data_frame
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from batfill.experiment import Replay, Result
-    from batfill.jobs import Clock
+    from batfill.base.stats import Paired
+    from batfill.model.jobs import Clock
+    from batfill.replays.experiment import Replay, Result
     from batfill.reports.runs import ReportedRun
-    from batfill.stats import Paired
 
 CURVE_POINTS = 300
 
@@ -253,7 +253,7 @@ def compare(
         BatfillError: there is nothing to compare, a replay has not ended, or jobs or taus differ.
 
     Examples:
-        >>> from batfill.experiment import replay
+        >>> from batfill.replays.experiment import replay
         >>> fcfs, saf = (replay("workloads/sample.json", name) for name in ("fcfs", "saf"))
         >>> frame = compare(fcfs, saf)
         >>> frame[["policy", "figure"]].values.tolist()

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from batfill.errors import BatfillError, require
-from batfill.files import csv_text, raw_file, write_text
-from batfill.jobs import HOUR_S
+from batfill.base.errors import BatfillError, require
+from batfill.base.files import csv_text, raw_file, write_text
+from batfill.model.jobs import HOUR_S
 from batfill.reports.charts import styles_of
 from batfill.reports.palette import BSLD, MEAN_BSLD, Style, dress, folded, styles
 from batfill.reports.single import wait_grid
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
+    from batfill.base.stats import Paired
     from batfill.reports.comparison import Comparison
     from batfill.reports.runs import ReportedRun
-    from batfill.stats import Paired
 
 FIGURE_FORMATS = ("pdf", "svg", "png")
 COLUMN_IN = 3.5  # the width of a column in the two-column styles of IEEE and ACM, within a twentieth

@@ -6,6 +6,8 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from batfill.base.errors import installed
+from batfill.base.files import digest
 from batfill.batsim.results import (
     JOBS_CSV,
     JOBS_CSV_5,
@@ -17,8 +19,6 @@ from batfill.batsim.results import (
     read_schedule,
     result_file,
 )
-from batfill.errors import installed
-from batfill.files import digest
 from batfill.reports.about import About, about_run
 from batfill.reports.words import duration
 

@@ -8,9 +8,10 @@ from importlib.resources import files
 from string import Template
 from typing import TYPE_CHECKING
 
+from batfill.base.stats import RESAMPLES, comparison_warnings
 from batfill.batsim.results import CUT, STATES
-from batfill.jobs import HOUR_S
-from batfill.metrics import class_figures, overtaking
+from batfill.model.jobs import HOUR_S
+from batfill.model.metrics import class_figures, overtaking
 from batfill.reports.charts import (
     box_chart,
     classes_chart,
@@ -24,15 +25,14 @@ from batfill.reports.palette import BEST, DISTINCT, JOBS, MEAN_BSLD
 from batfill.reports.sample import BINS, span_s
 from batfill.reports.single import slowdown_classes, wait_grid
 from batfill.reports.words import date_text, duration, interval_text, table, warning_paragraphs, zone_text
-from batfill.stats import RESAMPLES, comparison_warnings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from batfill.base.stats import Paired
     from batfill.reports.comparison import Comparison, Difference
     from batfill.reports.runs import ReportedRun
     from batfill.reports.sample import Sample
-    from batfill.stats import Paired
 
 
 def asset(name: str) -> str:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from batfill.jobs import DAY_S, HOUR_S
-from batfill.metrics import SLOWDOWN_CLASSES
+from batfill.model.jobs import DAY_S, HOUR_S
+from batfill.model.metrics import SLOWDOWN_CLASSES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from batfill.errors import BatfillError
-from batfill.jobs import HOUR_S
-from batfill.options import CLASS, EVERY, NO_SMALL, OPTIONS, REQUEST, Options, of_arguments
-from batfill.policy import require_order
-from batfill.tables import text_html
-from batfill.version import __version__
+from batfill.base.errors import BatfillError
+from batfill.base.tables import text_html
+from batfill.base.version import __version__
+from batfill.model.jobs import HOUR_S
+from batfill.model.options import CLASS, EVERY, NO_SMALL, OPTIONS, REQUEST, Options, of_arguments
+from batfill.model.policy import require_order
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from batfill.policy import Policy
+    from batfill.model.policy import Policy
 
 Support = Literal["expressible", "approximate", "not expressible"]
 EXPRESSIBLE: Support = "expressible"

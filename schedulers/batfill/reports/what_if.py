@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from batfill.errors import BatfillError, require
-from batfill.experiment import simulate
-from batfill.jobs import HOUR_S
-from batfill.metrics import TAU_S, class_figures
-from batfill.options import (
+from batfill.base.errors import BatfillError, require
+from batfill.base.progress import patient_progress
+from batfill.base.stats import BETTER, FEWEST_BLOCKS, decidable
+from batfill.base.tables import data_frame, rows_html
+from batfill.base.version import ENGINE, __version__
+from batfill.model.jobs import HOUR_S
+from batfill.model.metrics import TAU_S, class_figures
+from batfill.model.options import (
     OPTIONS,
     SHARED_BY_TRIES,
     Options,
@@ -28,13 +31,10 @@ from batfill.options import (
     those_that_apply,
     usual,
 )
-from batfill.progress import patient_progress
+from batfill.replays.experiment import simulate
 from batfill.reports.comparison import Comparison, Difference, of_jobs, of_runs
 from batfill.reports.siteconfig import EXPRESSIBLE, site_config
-from batfill.stats import BETTER, FEWEST_BLOCKS, decidable
-from batfill.tables import data_frame, rows_html
-from batfill.tuning.results import Reading
-from batfill.version import ENGINE, __version__
+from batfill.search.results import Reading
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -43,9 +43,9 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from batfill.jobs import JobTable, Workload
-    from batfill.replays import Schedule
-    from batfill.stats import Paired
+    from batfill.base.stats import Paired
+    from batfill.model.jobs import JobTable, Workload
+    from batfill.replays.engine_replay import Schedule
 
 THRESHOLDS_S = tuple(float(HOUR_S) * hours for hours in (6, 12, 24, 48, 96))
 MAX_WAIT_GROWTH = 0.1  # allowed growth of the longest wait over fcfs's, as a share of it

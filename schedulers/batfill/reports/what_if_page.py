@@ -8,9 +8,11 @@ import shlex
 from html import escape
 from typing import TYPE_CHECKING
 
-from batfill.jobs import DAY_S, HOUR_S
-from batfill.metrics import TAU_S
-from batfill.options import OPTIONS, arguments_of
+from batfill.base.stats import BETTER, CONFIDENCE, WORSE, decidable
+from batfill.base.version import ENGINE, __version__
+from batfill.model.jobs import DAY_S, HOUR_S
+from batfill.model.metrics import TAU_S
+from batfill.model.options import OPTIONS, arguments_of
 from batfill.reports.charts import sample, styles_of
 from batfill.reports.sections import comparison_section
 from batfill.reports.siteconfig import APPROXIMATE, EXPRESSIBLE, IMPOSSIBLE, SYSTEMS, site_config
@@ -26,14 +28,12 @@ from batfill.reports.what_if import (
 )
 from batfill.reports.words import date_text, duration, interval_text, table, zone_text
 from batfill.reports.write import html_page, made_from
-from batfill.stats import BETTER, CONFIDENCE, WORSE, decidable
-from batfill.version import ENGINE, __version__
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from batfill.base.stats import Paired
     from batfill.reports.what_if import ChoiceFigures, Limit, WhatIf
-    from batfill.stats import Paired
 
 UNITS = ((DAY_S, "d", 1), (HOUR_S, "h", 1), (60, "min", 0), (1, "s", 0))  # seconds, name, decimals
 ASSUMED = (

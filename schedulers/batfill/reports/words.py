@@ -8,13 +8,13 @@ from html import escape
 from itertools import count, takewhile
 from typing import TYPE_CHECKING
 
-from batfill.jobs import DAY_S, HOUR_S
+from batfill.model.jobs import DAY_S, HOUR_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from batfill.jobs import Clock
-    from batfill.stats import Paired
+    from batfill.base.stats import Paired
+    from batfill.model.jobs import Clock
 
 TICK_MONTHS = (120, 60, 24, 12, 6, 3, 2, 1)
 TICK_STEPS_S = (

@@ -9,25 +9,25 @@ from string import Template
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from batfill.base.errors import BatfillError
+from batfill.base.files import digest, write_text
+from batfill.base.version import __version__
 from batfill.batsim.results import REPORT_PAGE
-from batfill.errors import BatfillError
-from batfill.files import digest, write_text
-from batfill.metrics import TAU_S
-from batfill.options import seed_of
-from batfill.reports.campaigns import campaign_comparisons, campaign_warnings, is_campaign, row_files
+from batfill.model.metrics import TAU_S
+from batfill.model.options import seed_of
 from batfill.reports.comparison import comparisons, several
 from batfill.reports.data import run_data
+from batfill.reports.grids import campaign_comparisons, campaign_warnings, is_campaign, row_files
 from batfill.reports.palette import colour_script, css
 from batfill.reports.runs import find_runs
 from batfill.reports.sample import SAMPLE_ROWS, rows_each, sampled
 from batfill.reports.sections import asset, comparison_section, run_section
 from batfill.reports.words import warning_paragraphs
-from batfill.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from batfill.experiment import Result
+    from batfill.replays.experiment import Result
     from batfill.reports.runs import ReportedRun
 
 SCRIPTS = ("columns.js", "run.js", "view.js", "canvas.js", "colours.js", "gantt.js", "curve.js", "filter.js", "main.js")
@@ -63,7 +63,7 @@ def report(
 
     Examples:
         >>> import tempfile
-        >>> from batfill.experiment import replay
+        >>> from batfill.replays.experiment import replay
         >>> fcfs, saf = (replay("workloads/sample.json", name) for name in ("fcfs", "saf"))
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     [page.name for page in report({"today": fcfs, "tried": saf}, out=f"{folder}/both.html")]

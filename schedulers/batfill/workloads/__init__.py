@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from batfill.jobs import Overrun, Unrequested, Workload
+    from batfill.model.jobs import Overrun, Unrequested, Workload
     from batfill.workloads.generate import Kind, Requests
 
 
@@ -56,9 +56,9 @@ def read_workload(
     from dataclasses import replace
     from pathlib import Path
 
-    from batfill.errors import WorkloadError
-    from batfill.given import is_frame
-    from batfill.jobs import checked_size, workload_of_frame
+    from batfill.base.errors import WorkloadError
+    from batfill.model.given import is_frame
+    from batfill.model.jobs import checked_size, workload_of_frame
     from batfill.workloads.batsim_json import read_batsim_json
     from batfill.workloads.formats import (
         accounting_of,
@@ -113,7 +113,7 @@ def path_of(log: object) -> Path:
     """
     from pathlib import Path
 
-    from batfill.errors import WorkloadError
+    from batfill.base.errors import WorkloadError
 
     if not isinstance(log, (str, Path)):
         raise WorkloadError(f"log: {log!r:.80} is no workload, file or data frame; `read` makes a workload of one")
@@ -135,9 +135,9 @@ def opened(
     """
     from dataclasses import replace
 
-    from batfill.errors import WorkloadError
-    from batfill.jobs import Workload, checked_size, refuse_unrequested
-    from batfill.options import unrequested_of
+    from batfill.base.errors import WorkloadError
+    from batfill.model.jobs import Workload, checked_size, refuse_unrequested
+    from batfill.model.options import unrequested_of
 
     if isinstance(log, Workload):
         workload = log if procs is None else replace(log, procs=checked_size(log.name, procs))
@@ -188,7 +188,7 @@ def generate_workload(
         >>> generate_workload(jobs=100, procs=64, seed=1).jobs
         <JobTable: 100 jobs submitted over 0.6 days>
     """
-    from batfill.options import seed_of, whole_of
+    from batfill.model.options import seed_of, whole_of
     from batfill.workloads.generate import generate_log
     from batfill.workloads.swf import workload_of
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from batfill.memory import in_gb, require_memory
+from batfill.base.memory import in_gb, require_memory
 from batfill.workloads.centres import CENTRES, read_centre
 from batfill.workloads.cluster_log import Reading, require_known
 from batfill.workloads.frontier_swf import read_frontier

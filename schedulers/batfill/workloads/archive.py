@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from batfill.errors import RunFailed, WorkloadError
-from batfill.files import CHUNK_BYTES, decompressed, digest, make_folder, raw_file, readable, whole_file
-from batfill.version import __version__
+from batfill.base.errors import RunFailed, WorkloadError
+from batfill.base.files import CHUNK_BYTES, decompressed, digest, make_folder, raw_file, readable, whole_file
+from batfill.base.version import __version__
 from batfill.workloads.formats import stem_of
 from batfill.workloads.manifest import ArchiveLog, manifest
 from batfill.workloads.swf_log import batches_of

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
-from batfill.errors import WorkloadError
+from batfill.base.errors import WorkloadError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

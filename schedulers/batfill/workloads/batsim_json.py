@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeGuard, get_args
 import numpy as np
 import orjson
 
-from batfill.errors import LARGEST, BatfillError, WorkloadError, whole_from
-from batfill.files import digest, read_json, whole_file
-from batfill.jobs import (
+from batfill.base.errors import LARGEST, BatfillError, WorkloadError, whole_from
+from batfill.base.files import digest, read_json, whole_file
+from batfill.model.jobs import (
     LARGE,
     LONGEST_S,
     SMALL,
@@ -31,7 +31,7 @@ from batfill.jobs import (
     job_table,
     refuse_unrequested,
 )
-from batfill.options import unrequested_of
+from batfill.model.options import unrequested_of
 from batfill.workloads.batsim5_json import (
     NEW_TYPES,
     from_version_5,
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from batfill.jobs import JobColumns
+    from batfill.model.jobs import JobColumns
 
     Jobs = tuple[JobColumns, Mapping[str, NDArray[np.int64]]]
 

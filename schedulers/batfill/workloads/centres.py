@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from batfill.errors import LARGEST, WorkloadError, optional
-from batfill.files import LONGEST_LINE, decompressed, readable
+from batfill.base.errors import LARGEST, WorkloadError, optional
+from batfill.base.files import LONGEST_LINE, decompressed, readable
 from batfill.workloads.cluster_log import NAMES, ROWS_AT_ONCE, Reading
 from batfill.workloads.parquet_log import is_parquet
 from batfill.workloads.record_text import LAST_S, ODD, Names, Times, each, limit_of, read_times, unix_times, zone_of

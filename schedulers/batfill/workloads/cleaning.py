@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
-from batfill.errors import WorkloadError
-from batfill.version import __version__
+from batfill.base.errors import WorkloadError
+from batfill.base.version import __version__
 from batfill.workloads.filters import matching
 from batfill.workloads.swf_log import FIELD, SwfLog, header_name
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Rows = NDArray[np.bool_]
 
 
-Clean = Literal["leave", "keep", "kill", "extend"]  # batfill.jobs.Overrun, or leave the choice to a later command
+Clean = Literal["leave", "keep", "kill", "extend"]  # batfill.model.jobs.Overrun, or leave the choice to a later command
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import orjson
 
-from batfill.errors import LARGEST, WorkloadError, optional
-from batfill.files import raw_file
-from batfill.version import __version__
+from batfill.base.errors import LARGEST, WorkloadError, optional
+from batfill.base.files import raw_file
+from batfill.base.version import __version__
 from batfill.workloads.record_text import LAST_S, ODD, PARTITION_LIMIT, UNLIMITED, Names, Times
 from batfill.workloads.swf_log import CANCELLED, COMPLETED, FIELDS, Comment, SwfLog, new_log
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from batfill.errors import WorkloadError
-from batfill.files import digest
-from batfill.jobs import WEEK_S, request_warning
+from batfill.base.errors import WorkloadError
+from batfill.base.files import digest
+from batfill.model.jobs import WEEK_S, request_warning
 from batfill.workloads.cleaning import CLEANING_RULES
 from batfill.workloads.filters import header_filters, matching
 from batfill.workloads.formats import load_log

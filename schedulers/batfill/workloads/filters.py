@@ -19,15 +19,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from batfill.errors import WorkloadError
-from batfill.jobs import DAY_S, HOUR_S
+from batfill.base.errors import WorkloadError
+from batfill.model.jobs import DAY_S, HOUR_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
-    from batfill.jobs import Clock
+    from batfill.model.jobs import Clock
     from batfill.workloads.swf_log import SwfLog
 
     Rows = NDArray[np.bool_]

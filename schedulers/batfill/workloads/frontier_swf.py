@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from batfill.errors import LARGEST, WorkloadError
+from batfill.base.errors import LARGEST, WorkloadError
 from batfill.workloads.centres import Unit, count_unmodelled
 from batfill.workloads.cluster_log import NAMES, Reading
 from batfill.workloads.record_text import Names, Times, pieces_of

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
-from batfill.errors import WorkloadError
-from batfill.jobs import HOUR_S
-from batfill.version import __version__
+from batfill.base.errors import WorkloadError
+from batfill.base.version import __version__
+from batfill.model.jobs import HOUR_S
 from batfill.workloads.scaling import at_load, stretch
 from batfill.workloads.swf_log import COMPLETED, SwfLog, new_log
 

@@ -12,8 +12,8 @@ import math
 import re
 from typing import TYPE_CHECKING, Any
 
-from batfill.errors import WorkloadError
-from batfill.files import read_json
+from batfill.base.errors import WorkloadError
+from batfill.base.files import read_json
 from batfill.workloads.cluster_log import ClusterJob, Reading
 from batfill.workloads.record_text import epoch, limit_of
 from batfill.workloads.swf_log import CANCELLED, COMPLETED, FAILED

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from batfill.errors import WorkloadError, optional
-from batfill.files import readable, whole_file
-from batfill.version import __version__
+from batfill.base.errors import WorkloadError, optional
+from batfill.base.files import readable, whole_file
+from batfill.base.version import __version__
 from batfill.workloads.swf_log import FIELDS, LARGEST_EXACT, N_FIELDS, Comment, SwfLog, joined
 
 if TYPE_CHECKING:

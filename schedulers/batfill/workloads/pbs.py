@@ -11,7 +11,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from batfill.errors import WorkloadError
+from batfill.base.errors import WorkloadError
 from batfill.workloads.cluster_log import ClusterJob, Reading
 from batfill.workloads.record_text import ODD, count_of, epoch, limit_of, lines_of, unix_time, zone_of
 from batfill.workloads.swf_log import CANCELLED, COMPLETED, FAILED

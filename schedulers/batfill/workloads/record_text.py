@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from batfill.errors import WorkloadError, optional
-from batfill.files import decompressed, whole_lines
-from batfill.jobs import DAY_S, zone_named
+from batfill.base.errors import WorkloadError, optional
+from batfill.base.files import decompressed, whole_lines
+from batfill.model.jobs import DAY_S, zone_named
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

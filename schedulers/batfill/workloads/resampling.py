@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from batfill.errors import WorkloadError
-from batfill.jobs import WEEK_S
-from batfill.version import __version__
+from batfill.base.errors import WorkloadError
+from batfill.base.version import __version__
+from batfill.model.jobs import WEEK_S
 from batfill.workloads.swf_log import FIELD, SwfLog
 
 if TYPE_CHECKING:

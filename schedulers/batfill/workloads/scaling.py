@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from batfill.errors import WorkloadError
+from batfill.base.errors import WorkloadError
 from batfill.workloads.swf_log import FIELD, SwfLog
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from batfill.errors import LARGEST, WorkloadError, optional
+from batfill.base.errors import LARGEST, WorkloadError, optional
 from batfill.workloads.cluster_log import (
     NOT_ENDED,
     ODD_STATE,

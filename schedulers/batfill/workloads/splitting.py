@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from batfill.errors import WorkloadError
-from batfill.jobs import DAY_S, WEEK_S
+from batfill.base.errors import WorkloadError
+from batfill.model.jobs import DAY_S, WEEK_S
 from batfill.workloads.swf_log import FIELD, SwfLog, header_name
 
 if TYPE_CHECKING:

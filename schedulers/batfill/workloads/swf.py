@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 from numpy.dtypes import StringDType
 
-from batfill.errors import LARGEST, WorkloadError, whole_from
-from batfill.files import digest
-from batfill.jobs import (
+from batfill.base.errors import LARGEST, WorkloadError, whole_from
+from batfill.base.files import digest
+from batfill.model.jobs import (
     UNKNOWN,
     JobColumns,
     Overrun,
@@ -30,7 +30,7 @@ from batfill.jobs import (
     request_warning,
     stand_in,
 )
-from batfill.options import unrequested_of
+from batfill.model.options import unrequested_of
 from batfill.workloads.swf_log import LAST_PARTIAL_FAILED, PARTIAL, SwfLog, joined, number_text
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from batfill.errors import WorkloadError
-from batfill.files import decompressed, whole_file, whole_lines
-from batfill.jobs import Clock, zone_named
+from batfill.base.errors import WorkloadError
+from batfill.base.files import decompressed, whole_file, whole_lines
+from batfill.model.jobs import Clock, zone_named
 from batfill.workloads.manifest import log_with_text
 
 if TYPE_CHECKING:

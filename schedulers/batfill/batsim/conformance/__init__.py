@@ -13,22 +13,22 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from batfill.base.files import write_text
 from batfill.batsim.conformance.cases import CASES
 from batfill.batsim.conformance.variants import CANDIDATES, VARIANTS, Reference, waiting_variants
 from batfill.batsim.external_events import read_external_events
 from batfill.batsim.platform import homogeneous_platform, read_platform
-from batfill.batsim.protocol import SimulationSettings, SimulationStopped
-from batfill.batsim.protocol4 import Wire4
 from batfill.batsim.results import KILLED, REJECTED
 from batfill.batsim.simulation import Simulation
-from batfill.files import write_text
+from batfill.batsim.wire import SimulationSettings, SimulationStopped
+from batfill.batsim.wire4 import Wire4
 from batfill.workloads.batsim_json import load_document
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from batfill.batsim.conformance.cases import Case
-    from batfill.batsim.conformance.variants import Grain, NoWalltime, Variant
+    from batfill.batsim.conformance.cases import Case, NoWalltime
+    from batfill.batsim.conformance.variants import Grain, Variant
     from batfill.batsim.results import JobRecord
 
     Candidate = tuple[str, Grain]  # a variant, and when it decides

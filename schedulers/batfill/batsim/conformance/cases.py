@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import sqrt
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal
 
 import orjson
 
-from batfill.jobs import DAY_S
+from batfill.model.jobs import DAY_S
 
-if TYPE_CHECKING:
-    from batfill.batsim.conformance.variants import NoWalltime
-
+NoWalltime = Literal["waits", "is rejected", "counts as short"]  # what a scheduler does with a job that has none
 # The thresholds that a scheduler's queue is examined for: 1 s to 10 days.
 THRESHOLDS_S = (*(unit * n for unit in (1, 60, 3600) for n in (1, 2, 5, 10, 20)), *(DAY_S * n for n in (1, 2, 5, 10)))
 APART_S = 1e-7  # too short for the six decimals of a message's date: the second message has the same date

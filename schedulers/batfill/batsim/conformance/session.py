@@ -10,17 +10,17 @@ from contextlib import ExitStack, contextmanager
 from threading import Event
 from typing import TYPE_CHECKING
 
+from batfill.base.errors import BatfillError, nearest
+from batfill.base.files import make_folder, scratch_folder, write_text
+from batfill.base.processes import cpu_count
 from batfill.batsim.conformance import Observed, Verdict, observe, write_inputs
 from batfill.batsim.conformance.cases import CASES
-from batfill.batsim.protocol import SimulationStopped
+from batfill.batsim.runner.commands import Command, end
 from batfill.batsim.runner.context import is_listening
-from batfill.batsim.runner.processes import Command, end
 from batfill.batsim.runner.sessions import POLL_S, Lifeline, end_sessions
 from batfill.batsim.runner.verdict import ending, quoted
 from batfill.batsim.scheduler_link import scheduler_link
-from batfill.errors import BatfillError, nearest
-from batfill.files import make_folder, scratch_folder, write_text
-from batfill.processes import cpu_count
+from batfill.batsim.wire import SimulationStopped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

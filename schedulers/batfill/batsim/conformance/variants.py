@@ -13,15 +13,14 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import orjson
 
-from batfill.batsim.conformance.cases import THRESHOLDS_S
+from batfill.batsim.conformance.cases import THRESHOLDS_S, NoWalltime
 from batfill.batsim.machines import as_text, intervals_of, machine_set
-from batfill.jobs import DAY_S
+from batfill.model.jobs import DAY_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
 Grain = Literal["message", "event", "instant"]
-NoWalltime = Literal["waits", "is rejected", "counts as short"]
 CALL_AFTER_S = 1 / 64  # the grain "instant" decides this long after an instant's first message
 BATSCHED_MARGIN_S = 5.0  # batsched plans that a job holds its machines this long after its walltime
 

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
+from batfill.base.errors import WorkloadError
+from batfill.base.files import decompressed, scratch_folder
 from batfill.batsim.descriptor import read_descriptor
 from batfill.batsim.platform import split_instants_warning
 from batfill.batsim.results import (
@@ -26,9 +28,8 @@ from batfill.batsim.results import (
     remove_results,
     written_by_run,
 )
-from batfill.batsim.runner.batsim5 import Done, Place
+from batfill.batsim.runner.commands import noted_interrupts
 from batfill.batsim.runner.pair import End, Lookout, SimulationState, Watch, run_pair
-from batfill.batsim.runner.processes import noted_interrupts
 from batfill.batsim.runner.sessions import Lifeline
 from batfill.batsim.runner.setup import (
     BATSIM_LOG,
@@ -47,12 +48,11 @@ from batfill.batsim.runner.setup import (
     wait_for_port,
     with_free_port,
 )
+from batfill.batsim.runner.translation import Done, Place
 from batfill.batsim.runner.verdict import SIMULATOR, Stopped, digests, ending, last_line_of, recorded, tail
 from batfill.batsim.simulation import DEADLOCK
-from batfill.errors import WorkloadError
-from batfill.files import decompressed, scratch_folder
-from batfill.jobs import raised_warning, request_warning, stand_in
-from batfill.options import REQUESTED
+from batfill.model.jobs import raised_warning, request_warning, stand_in
+from batfill.model.options import REQUESTED
 from batfill.workloads.batsim5_json import from_version_5, version_of
 from batfill.workloads.batsim_json import (
     description_in,
@@ -67,7 +67,7 @@ if TYPE_CHECKING:
 
     from batfill.batsim.results import Results
     from batfill.batsim.runner.context import SimulatorCommand
-    from batfill.jobs import Unrequested
+    from batfill.model.jobs import Unrequested
 
 UNFINISHED_SHOWN = 3
 TRANSLATION = "batsim5.json"  # in the scratch folder: what was done for Batsim 5

@@ -10,9 +10,9 @@ from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
-from batfill.batsim.progress import FILE_VARIABLE, SHOW_EVERY_S
+from batfill.batsim.display import FILE_VARIABLE, SHOW_EVERY_S
+from batfill.batsim.runner.commands import Command, end
 from batfill.batsim.runner.context import is_here, is_listening, ports_of
-from batfill.batsim.runner.processes import Command, end
 from batfill.batsim.runner.sessions import POLL_S
 from batfill.batsim.runner.setup import (
     BATSIM_LOG,
@@ -24,8 +24,8 @@ from batfill.batsim.runner.setup import (
     cannot_write,
 )
 from batfill.batsim.runner.verdict import BASH_TRACE, SCHEDULER, SIMULATOR, Stopped, last_line_of, tail
-from batfill.jobs import DAY_S
-from batfill.options import OPTIONS_FILE
+from batfill.model.jobs import DAY_S
+from batfill.model.options import OPTIONS_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -17,11 +17,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
+from batfill.base.errors import BatfillError, MissingExtra, WorkloadError, installed, on_command_line, require
+from batfill.base.files import remove_left_overs
+from batfill.batsim.command_line import LIBRARIES, form_of
 from batfill.batsim.descriptor import Descriptor
-from batfill.batsim.options import LIBRARIES, form_of
 from batfill.batsim.results import RUN_JSON, remove_results
-from batfill.batsim.runner.batsim5 import PROGRAM as TRANSLATOR
-from batfill.batsim.runner.batsim5 import VARIABLE, Place, major_version
+from batfill.batsim.runner.commands import Command, end
 from batfill.batsim.runner.context import (
     DUMP,
     ExecutionContext,
@@ -33,11 +34,10 @@ from batfill.batsim.runner.context import (
     parse_trace,
     split_words,
 )
-from batfill.batsim.runner.processes import Command, end
 from batfill.batsim.runner.sessions import POLL_S, TERM_GRACE_S
+from batfill.batsim.runner.translation import PROGRAM as TRANSLATOR
+from batfill.batsim.runner.translation import VARIABLE, Place, major_version
 from batfill.batsim.runner.verdict import SIMULATOR, Stopped, ending, last_line_of
-from batfill.errors import BatfillError, MissingExtra, WorkloadError, installed, on_command_line, require
-from batfill.files import remove_left_overs
 from batfill.workloads.archive import known_log
 from batfill.workloads.batsim_json import read_members
 from batfill.workloads.formats import stem_of
@@ -45,7 +45,7 @@ from batfill.workloads.formats import stem_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from batfill.batsim.runner.processes import Interrupts
+    from batfill.batsim.runner.commands import Interrupts
     from batfill.batsim.runner.sessions import Lifeline
 
 SimulatorChoice = Literal["auto", "batsim", "embedded"]

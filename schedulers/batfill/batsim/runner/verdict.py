@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from batfill.base.errors import BatfillError
+from batfill.base.files import digest, write_json
+from batfill.base.version import __version__
 from batfill.batsim.results import RUN_JSON
-from batfill.errors import BatfillError
-from batfill.files import digest, write_json
-from batfill.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -1,0 +1,1 @@
+"""What any program needs: errors, files, processes, tables, intervals."""

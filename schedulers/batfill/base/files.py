@@ -1,0 +1,408 @@
+"""Files: reading compressed ones, and writing ones that appear whole or not at all."""
+
+from __future__ import annotations
+
+import bz2
+import csv
+import fcntl
+import gzip
+import hashlib
+import io
+import json
+import lzma
+import os
+import re
+import stat
+import sys
+import zlib
+from contextlib import ExitStack, contextmanager, suppress
+from contextvars import ContextVar
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NamedTuple, cast
+
+from batfill.base.errors import WorkloadError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from hashlib import _Hash
+    from io import BufferedReader
+
+    Writes = Literal["file", "folder", "prefix"]
+
+GZIP, XZ, BZIP2 = b"\x1f\x8b", b"\xfd7zXZ\x00", b"BZh"
+DAMAGE = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, OSError)
+CHUNK_BYTES = 1 << 23
+LONGEST_LINE = CHUNK_BYTES  # no record is that long, and reading a line takes a multiple of its size in memory
+STANDARD_INPUT = Path("-")
+
+PART = re.compile(r"\.(.+)\.(\d+)\.part", re.DOTALL)  # a temporary name, see `part_of`
+
+
+class Together(NamedTuple):
+    """The finished files of an `all_or_none`."""
+
+    names: list[tuple[Path, Path]]  # of each file: the temporary one and the final one
+    kept: ExitStack  # of their locks
+
+
+finished: ContextVar[Together | None] = ContextVar("finished", default=None)  # None outside of `all_or_none`
+
+
+def digest(path: Path) -> str:
+    """The sha256 of the file's bytes as stored, hexadecimal."""
+    with readable(path) as stored:
+        return hashlib.file_digest(cast("BufferedReader", stored), "sha256").hexdigest()
+
+
+@contextmanager
+def readable(path: Path) -> Iterator[BinaryIO]:
+    """The file's bytes as stored; a WorkloadError if it cannot be opened.
+
+    `-` is standard input. It and pipes (/dev/stdin, <(command)) are kept in memory, since a workload is read several
+    times: for its format, for its digest, and once or twice for its jobs.
+    """
+    try:
+        if path == STANDARD_INPUT:
+            stored: BinaryIO = io.BytesIO(read_once(path))
+        else:
+            kind = path.stat().st_mode
+            if stat.S_ISCHR(kind) and not path.samefile(os.devnull):  # /dev/zero would never end
+                raise WorkloadError(f"{path}: is a device; give a file, a pipe, or - for standard input")
+            stored = io.BytesIO(read_once(path)) if stat.S_ISFIFO(kind) else path.open("rb")
+    except OSError as error:
+        raise WorkloadError(f"{path}: {(error.strerror or str(error)).lower()}; check the path") from None
+    except ValueError as error:
+        raise WorkloadError(f"{str(path)!a}: cannot be a path ({error}); check it") from None
+    with stored:
+        yield stored
+
+
+@cache
+def read_once(path: Path) -> bytes:
+    """All bytes from this pipe, which can be read only once."""
+    if path != STANDARD_INPUT:
+        return path.read_bytes()
+    if sys.stdin is None:
+        raise WorkloadError("-: standard input is closed; give a file")
+    return sys.stdin.buffer.read()
+
+
+@contextmanager
+def decompressed(path: Path) -> Iterator[BinaryIO]:
+    """The file's content as a stream of bytes; gzip, xz, bzip2 or plain by its first bytes."""
+    with readable(path) as stored, content_of(path, stored) as content:
+        yield content
+
+
+@contextmanager
+def content_of(path: Path, stored: BinaryIO) -> Iterator[BinaryIO]:
+    """As `decompressed`, of the file's bytes at their beginning; their place then shows how much has been unpacked."""
+    try:
+        start = stored.read(6)
+        stored.seek(0)
+        if start.startswith(GZIP):
+            yield cast("BinaryIO", gzip.GzipFile(fileobj=stored))
+        elif start.startswith(XZ):
+            yield cast("BinaryIO", lzma.LZMAFile(stored))  # noqa: SIM115 - it closes with `stored`
+        elif start.startswith(BZIP2):
+            yield cast("BinaryIO", bz2.BZ2File(stored))
+        else:
+            yield stored
+    except DAMAGE as error:
+        raise WorkloadError(f"{path}: cannot be unpacked ({error}); fetch or copy the file again") from None
+
+
+def whole_lines(path: Path, content: BinaryIO, text_sum: _Hash | None = None) -> Iterator[bytes]:
+    """The content in pieces of whole lines, each ended by a newline.
+
+    Args:
+        path: the file's name, for the message.
+        content: its content, as `decompressed`.
+        text_sum: updated with the content, if given.
+
+    Raises:
+        WorkloadError: a line has more than LONGEST_LINE bytes; the message names it.
+    """
+    rest = b""
+    lines = 0
+    while piece := content.read(CHUNK_BYTES):
+        if text_sum is not None:
+            text_sum.update(piece)
+        rest += piece
+        first = rest.find(b"\n")  # the other lines are shorter than a piece
+        if max(first, len(rest) if first < 0 else 0) > LONGEST_LINE:
+            raise WorkloadError(
+                f"{path}:{lines + 1}: this line is longer than {LONGEST_LINE / 2**20:g} MiB; "
+                "give a text with one record a line"
+            )
+        if end := rest.rfind(b"\n") + 1:
+            lines += rest.count(b"\n")
+            yield rest[:end]
+            rest = rest[end:]
+    if rest:
+        yield rest + b"\n"
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[BinaryIO]:
+    """A stream whose bytes become `path` if the block succeeds, and leave no trace if it fails.
+
+    A name ending in .gz, .xz or .bz2 is compressed (gzip without a time stamp: equal content gives equal bytes).
+    Temporary files that killed processes left of the same file are removed.
+    """
+    remove_left_overs(path.parent, lambda name: name == path.name[:200])
+    with raw_file(path) as stored:
+        if path.suffix == ".gz":
+            with gzip.GzipFile(filename="", fileobj=stored, mode="wb", compresslevel=6, mtime=0) as packed:
+                yield cast("BinaryIO", packed)
+        elif path.suffix == ".xz":
+            with lzma.LZMAFile(stored, "wb") as packed_xz:
+                yield cast("BinaryIO", packed_xz)
+        elif path.suffix == ".bz2":
+            with bz2.BZ2File(stored, "wb") as packed_bz2:
+                yield cast("BinaryIO", packed_bz2)
+        else:
+            yield stored
+
+
+@contextmanager
+def raw_file(path: Path) -> Iterator[BinaryIO]:
+    """As `whole_file`, without compression. Devices and pipes are written directly."""
+    with writing(path):
+        if path.exists() and not path.is_file() and not path.is_dir():
+            with path.open("wb") as stored:
+                yield stored
+            return
+        temporary = part_of(path)
+        together = finished.get()
+        with ExitStack() as stack:
+            stack.enter_context(new_part(temporary))
+            with temporary.open("wb") as stored:
+                yield stored
+            if together is None:
+                temporary.replace(path)
+            else:
+                together.names.append((temporary, path))
+                together.kept.push(stack.pop_all())
+
+
+@contextmanager
+def all_or_none() -> Iterator[None]:
+    """Rename the files written in the block to their final names if it succeeds: all of them or none."""
+    if finished.get() is not None:  # the outer block renames them
+        yield
+        return
+    with ExitStack() as kept:
+        together = Together([], kept)
+        token = finished.set(together)
+        try:
+            yield
+        finally:
+            finished.reset(token)
+        for _, path in together.names:
+            if path.is_dir():
+                raise WorkloadError(f"{path}: cannot be written (Is a directory); check the folder")
+        for temporary, path in together.names:
+            with writing(path):
+                temporary.replace(path)
+
+
+def part_of(path: Path) -> Path:
+    """The temporary name under which this process writes a file."""
+    return path.with_name(f".{path.name[:200]}.{os.getpid()}.part")
+
+
+@contextmanager
+def new_part(temporary: Path) -> Iterator[None]:
+    """An empty file of this name, locked during the block and removed after it unless it has been renamed."""
+    handle = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o666)
+    try:
+        lock(handle)
+        yield
+    finally:
+        temporary.unlink(missing_ok=True)
+        os.close(handle)
+
+
+def lock(handle: int) -> None:
+    """Lock an open file or folder, if its file system can, until it is closed or the process dies."""
+    with suppress(OSError):
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def is_abandoned(path: Path, pid: int, *, flags: int = os.O_RDWR) -> bool:
+    """Whether the process that made this temporary file or folder, `pid`, is dead, and no other has locked it.
+
+    The lock shows a writer on another machine, or in another container, that shares the folder. Where a file system
+    cannot lock, nothing is considered abandoned.
+    """
+    if is_running(pid):
+        return False
+    try:
+        handle = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    finally:
+        os.close(handle)
+    return True
+
+
+def is_running(pid: int) -> bool:
+    """Whether this machine has such a process; not if it has ended and only its parent has not noticed."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):  # another user's process, or no number of a process
+        return True
+    with suppress(OSError):  # a system without /proc
+        # "pid (name) state ...", and the name may hold anything
+        return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[0] not in "ZX"
+    return True
+
+
+def remove_left_overs(folder: Path, of: Callable[[str], bool] = lambda name: True) -> None:
+    """Remove the temporary files that processes left in this folder when they were killed.
+
+    Args:
+        folder: it need not exist; folders inside it are left alone.
+        of: called with a file's final name (its first 200 characters); whether to remove what was to become it.
+    """
+    with suppress(OSError), os.scandir(folder) as entries:  # writing to the folder will report what is wrong with it
+        for entry in entries:
+            match = PART.fullmatch(entry.name)
+            if match and of(match[1]) and is_abandoned(folder / entry.name, int(match[2])):
+                (folder / entry.name).unlink(missing_ok=True)
+
+
+@contextmanager
+def scratch_folder(purpose: str) -> Iterator[Path]:
+    """A temporary folder, removed after the block. Removes folders for this purpose that killed processes left."""
+    import shutil
+    import tempfile
+
+    name = re.compile(rf"{re.escape(purpose)}-(\d+)-\w+")
+    with suppress(OSError), os.scandir(tempfile.gettempdir()) as entries:
+        for entry in entries:
+            match = name.fullmatch(entry.name)
+            if match is None or not entry.is_dir(follow_symlinks=False):
+                continue
+            ours = entry.stat(follow_symlinks=False).st_uid == os.geteuid()
+            if ours and is_abandoned(Path(entry.path), int(match[1]), flags=os.O_RDONLY | os.O_DIRECTORY):
+                shutil.rmtree(entry.path, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix=f"{purpose}-{os.getpid()}-", ignore_cleanup_errors=True) as folder:
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            lock(handle)
+            yield Path(folder)
+        finally:
+            os.close(handle)
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turn operating system errors in the block into a WorkloadError that names the file."""
+    try:
+        yield
+    except OSError as error:
+        raise WorkloadError(f"{path}: cannot be written ({error.strerror or error}); check the folder") from None
+
+
+def require_place(name: str, text: str, writes: Writes, example: str) -> None:
+    """Check, before the work that comes first, that something can be written at a path; writes nothing.
+
+    Args:
+        name: of the option or argument, for the message.
+        text: the path.
+        writes: a "file"; a "folder", made with its parents if missing; or files that begin with this "prefix", whose
+            folder is made in the same way.
+        example: a name to advise.
+
+    Raises:
+        WorkloadError: nothing of this kind can be written there.
+    """
+    import tempfile
+
+    path = Path(text)
+    folder = path if writes == "folder" else path.parent
+    what = None
+    if writes != "folder" and (text.endswith("/") or path.name in ("", "..") or (writes == "file" and path.is_dir())):
+        there = path.is_dir() or writes == "prefix"
+        what = f"is a folder; name a {writes}, as {path / example if there else path}"
+    elif path.exists() and not path.is_dir() and not path.is_file():
+        if writes == "file" and os.access(path, os.W_OK):  # a pipe, or /dev/null
+            return
+        what = f"is not a {writes}, but a device; choose another"
+    else:
+        while writes != "file" and not folder.exists() and folder != folder.parent:
+            folder = folder.parent
+        if not folder.exists():
+            what = f"the folder {folder} does not exist; make it first"
+        elif not folder.is_dir():
+            what = f"{folder} is not a folder; choose another"
+        else:
+            try:
+                tempfile.TemporaryFile(dir=folder).close()
+            except OSError as error:
+                what = f"{folder} cannot be written ({error.strerror or error}); choose another folder"
+    if what is not None:
+        raise WorkloadError(f"{name} {text}: {what}")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a whole text file, or leave no trace. Bytes of paths that are not UTF-8 are preserved."""
+    with whole_file(path) as file:
+        file.write(text.encode("utf-8", "surrogateescape"))
+
+
+def read_json(path: Path, mend: str) -> Any:
+    """The JSON document in this file, which may be compressed.
+
+    Raises:
+        WorkloadError: the file is unreadable, empty or not JSON; `mend` ends the message.
+    """
+    import orjson
+
+    with decompressed(path) as content:
+        text = content.read()
+    if not text.strip():
+        raise WorkloadError(f"{path}: the file is empty; {mend}")
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise WorkloadError(f"{path}: not JSON ({error}); {mend}") from None
+
+
+def json_text(value: object) -> str:
+    """The value as JSON, as in all results and every `--json`: indented by one, keys in insertion order."""
+    return json.dumps(value, indent=1)
+
+
+def write_json(path: Path, value: object) -> None:
+    """Write `json_text` to a whole file, or leave no trace."""
+    write_text(path, json_text(value) + "\n")
+
+
+def csv_text(rows: Iterable[Iterable[object]]) -> str:
+    """The rows as CSV, each ended by a line feed."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue()
+
+
+def shown(path: Path | str) -> str:
+    """The path as text that JSON can hold; bytes that are not UTF-8 are escaped."""
+    return str(path).encode("utf-8", "backslashreplace").decode()
+
+
+def make_folder(path: Path, *, mend: str = "choose another") -> None:
+    """Make the folder and its parents if they do not exist."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise WorkloadError(f"{path}: cannot make the folder ({error.strerror or error}); {mend}") from None

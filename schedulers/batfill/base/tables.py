@@ -1,0 +1,266 @@
+"""Tables as Python programs use them: columns of jobs, and rows of findings, in the forms of other libraries."""
+
+from __future__ import annotations
+
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
+
+from batfill.base.errors import optional
+from batfill.base.files import csv_text, write_text
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+    import pandas as pd
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+
+def data_frame(columns: Mapping[str, Any] | Sequence[Mapping[str, Any]], **attrs: Any) -> pd.DataFrame:
+    """These columns, or these rows, as a DataFrame with these `attrs`.
+
+    Raises:
+        MissingExtra: pandas is not installed.
+    """
+    frame: pd.DataFrame = optional("pandas", "tables").DataFrame(columns)
+    frame.attrs.update(attrs)
+    return frame
+
+
+def arrow_table(columns: Mapping[str, NDArray[Any]], about: Mapping[bytes, bytes] | None = None) -> pa.Table:
+    """These columns as an Arrow table, nan as null, with this metadata.
+
+    Raises:
+        MissingExtra: pyarrow is not installed.
+    """
+    arrow = optional("pyarrow", "tables")
+    arrays = {
+        name: arrow.array(values, arrow.string() if values.dtype == object else None, from_pandas=True)
+        for name, values in columns.items()
+    }
+    table: pa.Table = arrow.table(arrays)
+    return table.replace_schema_metadata(dict(about)) if about else table
+
+
+def same_values(one: Any, other: Any) -> bool:
+    """Whether two columns, or values, are equal; nan equals nan."""
+    if not isinstance(one, np.ndarray) or not isinstance(other, np.ndarray):
+        return not isinstance(one, np.ndarray) and not isinstance(other, np.ndarray) and bool(one == other)
+    if one.dtype.kind == other.dtype.kind == "f":
+        return np.array_equal(one, other, equal_nan=True)
+    return np.array_equal(one, other)
+
+
+class JobRows:
+    """What everything with a row per job has; a class says what its columns are, and what is known about them.
+
+    Examples:
+        >>> import batfill as bf
+        >>> log = bf.read("workloads/sample.json")
+        >>> len(log), log[0]["procs"], log["procs"][:3].tolist(), [job["job_id"] for job in log[:2]]
+        (800, 4, [4, 1, 8], ['001', '002'])
+    """
+
+    __slots__ = ()
+
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """Every job by column, in order of submission; nan or None means unknown, or not applicable."""
+        raise NotImplementedError
+
+    def about(self) -> dict[str, Any]:
+        """The provenance of the columns, for the `attrs` of a frame."""
+        return {}
+
+    def __len__(self) -> int:
+        """The number of jobs."""
+        return len(self.columns()["job_id"])
+
+    @overload
+    def __getitem__(self, which: str) -> NDArray[Any]: ...
+
+    @overload
+    def __getitem__(self, which: int) -> dict[str, Any]: ...
+
+    @overload
+    def __getitem__(self, which: slice) -> list[dict[str, Any]]: ...
+
+    def __getitem__(self, which: str | int | slice) -> Any:
+        """A column by its name, a job by its row as a dict, or several by a slice."""
+        columns = self.columns()
+        if isinstance(which, str):
+            if which not in columns:
+                raise KeyError(f"{which!r} is not a column; they are {', '.join(columns)}")
+            return columns[which]
+        if isinstance(which, slice):
+            return list(rows_of({name: column[which] for name, column in columns.items()}))
+        if not -len(self) <= which < len(self):
+            raise IndexError(f"row {which} of {len(self):,} jobs")
+        return {name: plain_value(column[which]) for name, column in columns.items()}
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """The jobs in order of submission, a dict each."""
+        return rows_of(self.columns())
+
+    def to_dict(self) -> dict[str, list[Any]]:
+        """The columns as lists."""
+        return {name: column.tolist() for name, column in self.columns().items()}
+
+    def to_csv(self, path: str | Path | None = None) -> str | None:
+        """Write the columns as CSV to a file, or return the text without one; unknown values are empty."""
+        columns = self.columns()
+        rows = ([csv_cell(value) for value in row.values()] for row in rows_of(columns))
+        text = csv_text([list(columns), *rows])
+        if path is None:
+            return text
+        write_text(Path(path), text)
+        return None
+
+    def to_pandas(self) -> pd.DataFrame:
+        """A row per job; see `columns`. The frame's `attrs` hold the provenance. Needs pandas."""
+        return data_frame(self.columns(), **self.about())
+
+    def to_arrow(self) -> pa.Table:
+        """A row per job; see `columns`. Needs pyarrow, not pandas."""
+        return arrow_table(self.columns())
+
+    def describe(self) -> Described:
+        """Count, mean, standard deviation and quantiles of each column of numbers, over the values that are known."""
+        return Described(
+            [
+                {"column": name, **distribution(column[np.isfinite(column)])}
+                for name, column in self.columns().items()
+                if column.dtype.kind in "iuf" and np.isfinite(column).any()
+            ]
+        )
+
+
+def rows_of(columns: Mapping[str, NDArray[Any]]) -> Iterator[dict[str, Any]]:
+    """The rows of columns, in Python's types."""
+    names = tuple(columns)
+    for row in zip(*(column.tolist() for column in columns.values()), strict=True):
+        yield dict(zip(names, row, strict=True))
+
+
+def plain_value(value: Any) -> Any:
+    """A value of an array in Python's type."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def csv_cell(value: Any) -> Any:
+    """A value in CSV: unknown ones are empty, whole numbers have no point."""
+    if value is None or value != value:
+        return ""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def distribution(values: NDArray[Any]) -> dict[str, float]:
+    """The figures of `JobRows.describe`, named as pandas names them; the standard deviation is over n - 1."""
+    quartiles = np.quantile(values, [0, 0.25, 0.5, 0.75, 1]).tolist()
+    spread = float(values.std(ddof=1)) if len(values) > 1 else float("nan")
+    names = ("min", "25%", "50%", "75%", "max")
+    return {
+        "count": len(values),
+        "mean": float(values.mean()),
+        "std": spread,
+        **dict(zip(names, quartiles, strict=True)),
+    }
+
+
+class Rows:
+    """A table of findings, shown as text and in notebooks; a class sets `rows`, a dict per row with equal keys."""
+
+    rows: Sequence[Mapping[str, Any]]
+    remark: str = ""  # a line below it
+
+    def as_text(self) -> str:
+        """The rows as a table, and the remark."""
+        return as_table(self.rows) + (f"\n\n{self.remark}" if self.remark else "")
+
+    def __repr__(self) -> str:
+        """The table."""
+        return self.as_text()
+
+    def _repr_html_(self) -> str:
+        """The rows as a table, for notebooks."""
+        return rows_html(self.rows, self.remark)
+
+
+class Described(Rows):
+    """What `JobRows.describe` finds: a row per column."""
+
+    def __init__(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        self.rows = rows
+
+    def __getitem__(self, column: str) -> Mapping[str, Any]:
+        """The figures of a column."""
+        found = [row for row in self.rows if row["column"] == column]
+        if not found:
+            raise KeyError(f"{column!r} is not a column of numbers")
+        return found[0]
+
+    def to_pandas(self) -> pd.DataFrame:
+        """As pandas' `describe`: a column per column. Needs pandas."""
+        frame: pd.DataFrame = data_frame(self.rows).set_index("column").T
+        return frame
+
+
+def as_table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """A text table of rows with equal keys: words left-aligned, figures right-aligned."""
+    head = list(rows[0])
+    words = [k for k, name in enumerate(head) if isinstance(rows[0][name], str)]
+    return in_columns([head, *([cell(row[name]) for name in head] for row in rows)], words)
+
+
+def rows_html(rows: Sequence[Mapping[str, Any]], remark: str = "") -> str:
+    """The same as HTML, for notebooks."""
+    head = "".join(f"<th>{escape(str(name))}</th>" for name in rows[0])
+    body = "".join(f"<tr>{''.join(f'<td>{escape(cell(value))}</td>' for value in row.values())}</tr>" for row in rows)
+    below = f"<p>{escape(remark)}</p>" if remark else ""
+    return f"<table><tr>{head}</tr>{body}</table>{below}"
+
+
+def label_lines(rows: Iterable[tuple[str, str]]) -> str:
+    """Rows of (label, text), one per line."""
+    return "\n".join(f"{label:13}{text}" for label, text in rows)
+
+
+def label_html(rows: Iterable[tuple[str, str]]) -> str:
+    """Rows of (label, text) as a table for notebooks."""
+    cells = (
+        f'<tr><th style="text-align:left">{escape(label)}</th><td style="text-align:left">{escape(text)}</td></tr>'
+        for label, text in rows
+    )
+    return f"<table>{''.join(cells)}</table>"
+
+
+def in_columns(rows: Sequence[Sequence[str]], words: Collection[int]) -> str:
+    """The rows, header first, as aligned columns: columns in `words` to the left, others to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "  ".join(
+            cell.ljust(width) if k in words else cell.rjust(width)
+            for k, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    )
+
+
+def text_html(text: str) -> str:
+    """Text in columns as HTML, for notebooks."""
+    return f'<pre style="line-height:1.3">{escape(text)}</pre>'
+
+
+def cell(value: Any) -> str:
+    """One value, formatted."""
+    if value is None:
+        return "-"
+    if isinstance(value, float):
+        if not np.isfinite(value):
+            return "-"
+        text = f"{value:,.4g}" if abs(value) < 1 else f"{value:,.2f}"
+        # A ratio that is not 1 must not look like 1, the value without a difference.
+        return text if value == 1 or float(text.replace(",", "")) != 1 else f"{value:.6g}"
+    return str(value)

@@ -1,0 +1,80 @@
+"""Shows a simulation's progress on the terminal, in a file for the program that started it, or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from batfill.base.files import part_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from batfill.batsim.simulation import Simulation
+
+FILE_VARIABLE = "BATFILL_PROGRESS"
+SHOW_EVERY_S = 0.5
+
+
+class ProgressDisplay:
+    """Shows a simulation's state about twice a second; `tick` checks whether an update is due."""
+
+    def __init__(self, *, terminal: bool) -> None:
+        """`terminal`: whether to draw a bar if stderr is a terminal and no progress file is requested."""
+        self._show: Callable[[Simulation], None] | None = None
+        self._close: Callable[[], None] = lambda: None
+        self._next = time.monotonic() + SHOW_EVERY_S
+        if name := os.environ.get(FILE_VARIABLE):
+            path = Path(name)
+            self._show = lambda simulation: write_state(path, simulation)
+        elif terminal and sys.stderr.isatty():
+            self._show, self._close = _bar()
+
+    def tick(self, simulation: Simulation) -> None:
+        """Show the state if an update is due."""
+        if self._show and time.monotonic() >= self._next:
+            self._show(simulation)
+            self._next = time.monotonic() + SHOW_EVERY_S
+
+    def finish(self, simulation: Simulation) -> None:
+        """Show the final state."""
+        if self._show:
+            self._show(simulation)
+        self._close()
+
+
+def write_state(path: Path, simulation: Simulation) -> None:
+    """Replace this file by the state as one line of JSON, in one step, so that readers never see half of it."""
+    state = {
+        "date": simulation.now,
+        "jobs_done": simulation.jobs_done,
+        "jobs_total": simulation.jobs_total,
+        "waiting": simulation.jobs_waiting,
+    }
+    part = part_of(path)
+    try:
+        part.write_text(json.dumps(state) + "\n")
+        part.replace(path)
+    except OSError:  # the reader has removed the folder, which must not end the run
+        part.unlink(missing_ok=True)
+
+
+def _bar() -> tuple[Callable[[Simulation], None], Callable[[], None]]:
+    """The functions that draw a bar on the terminal, and remove it."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    bar = Bar(*columns, console=Console(stderr=True), transient=True)
+    task = bar.add_task("jobs")
+    bar.start()
+
+    def show(simulation: Simulation) -> None:
+        bar.update(task, completed=simulation.jobs_done, total=simulation.jobs_total)
+
+    return show, bar.stop

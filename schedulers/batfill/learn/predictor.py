@@ -1,0 +1,66 @@
+"""The predictor that the options choose."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from batfill.base.errors import BatfillError
+from batfill.learn.classifier import Classifier
+from batfill.learn.estimates import (
+    ClassClairvoyant,
+    EveryJob,
+    LastTwo,
+    OnlineRegression,
+    OrderOnly,
+    RuntimeClairvoyant,
+    UserEstimate,
+)
+from batfill.model.options import EVERY, FOREST, ORDER, PERFECT, REQUEST, RUNTIME
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from batfill.learn import Knowledge
+    from batfill.model.jobs import Clock, JobTable
+    from batfill.model.options import Options
+
+
+def make(options: Options, jobs: JobTable | None, clock: Clock | None) -> Knowledge:
+    """A fresh predictor.
+
+    Args:
+        options: in force.
+        jobs: the run times for a clairvoyant predictor; None if they are not available.
+        clock: the log's; None if the workload has no dates.
+
+    Raises:
+        BatfillError: the predictor is clairvoyant and there are no run times.
+    """
+    knowledge = everywhere(options, jobs, clock)
+    return OrderOnly(knowledge) if options.predict_for == ORDER else knowledge
+
+
+def everywhere(options: Options, jobs: JobTable | None, clock: Clock | None) -> Knowledge:
+    """The predictor, whose predictions are used everywhere; as `make`."""
+    if options.small == PERFECT or options.predict == RUNTIME:
+        if jobs is None:
+            which = "small perfect" if options.small == PERFECT else "predict runtime"
+            raise BatfillError(f"option {which}: needs true run times, which only a replay has")
+        runtime_s: NDArray[np.float64] = np.minimum(jobs.runtime_s, jobs.walltime_s)
+        if options.predict == RUNTIME:
+            return RuntimeClairvoyant(np.maximum(runtime_s, 1e-9))
+        return ClassClairvoyant(runtime_s, options.divider)
+    if options.small == EVERY:
+        return EveryJob(options.divider, weekly=options.regime == "decoupled")
+    if options.small == FOREST:
+        return Classifier(options, clock)
+    plain: dict[str, Callable[[], Knowledge]] = {
+        REQUEST: UserEstimate,
+        "easy++": LastTwo,
+        "regression": OnlineRegression,
+    }
+    return plain[options.predict]()

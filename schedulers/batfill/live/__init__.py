@@ -1,0 +1,1 @@
+"""The scheduler under Batsim: a cluster whose jobs arrive and end one message at a time."""

@@ -1,0 +1,337 @@
+"""The scheduler as a simulator sees it: a message's events in, decisions out, independent of the protocol.
+
+A simulator's adapter calls `Agent` for each event of a message and `decide` after the last one; `Agent` replies through
+`Host`. `batsim4.py` and `batsim5.py` adapt Batsim's JSON, `scheduler.py` the callbacks of pybatsim.
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+import logging
+import math
+import os
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from batfill.base.errors import BatfillError
+from batfill.batsim.results import try_name
+from batfill.live.cluster import Cluster
+from batfill.live.request import Registration
+from batfill.model.jobs import LARGE, SMALL
+from batfill.model.options import ALWAYS, CLASS, LIVE, MACHINES, NO_SMALL, OPTIONS_FILE, RESERVATION, Options
+from batfill.replays.invariants import Ledger
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from batfill.learn.events import KnowledgeByName
+    from batfill.live.request import Host, Request
+    from batfill.live.selection import PolicyChoice
+    from batfill.search.online import Selection
+
+log = logging.getLogger("batfill")
+
+ACKNOWLEDGE = "acknowledge_dynamic_jobs"  # what a simulator's text for the scheduler may ask for beside options
+
+
+class Agent:
+    """EASY backfilling for a simulation: one pass per message, after all of its events; lowest machine ids first."""
+
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        """An agent with these options of `options.Options` and `tuning.online.Selection`.
+
+        Raises:
+            BatfillError: an option cannot be used.
+        """
+        # Selection and learning are imported only here: they load the compiler, and a simulator may be waiting.
+        self.given = dict(options)
+        self.selection: Selection | None = None
+        self.choice: PolicyChoice | None = None
+        self.knowledge: KnowledgeByName | None = None
+        plain = options
+        if options.get("select") is not None:
+            from batfill.search.online import Selection
+
+            self.selection, plain = Selection.taken_from(options)
+        live = {name: option.default for name, option in LIVE.items() if option.default is not None}
+        live |= {name: value for name, value in plain.items() if name in LIVE and value is not None}
+        self.live = {name: LIVE[name].check(name, value) for name, value in live.items()}
+        self.by_machines = self.live[RESERVATION] == MACHINES
+        if self.by_machines and self.selection:
+            raise BatfillError("option select: its replays reserve processors; leave it or reservation machines out")
+        given = {name: value for name, value in plain.items() if name not in LIVE}
+        if self.by_machines and given.get("kill") is None and given.get("small", NO_SMALL) not in (None, NO_SMALL):
+            given["kill"] = ALWAYS  # whether a kill pays is known of processors only
+        self.chosen = Options.of(given)
+        if self.selection:
+            from batfill.live.selection import PolicyChoice
+
+            PolicyChoice.check(self.chosen)
+        if self.chosen.learns:
+            from batfill.learn.events import KnowledgeByName
+            from batfill.learn.predictor import make
+
+            self.knowledge = KnowledgeByName(make(self.chosen, None, None))
+        if self.by_machines and self.chosen.spares:
+            raise BatfillError(
+                "option kill: needed counts processors; choose always, or leave reservation machines out"
+            )
+        state_options(self.stated())
+        self.machines: list[int] = []
+        self.ledger = Ledger(0)  # of the jobs that it started
+        self.host: Host
+        self.registration = Registration(False, False, False)
+        self.requests: dict[str, Request] = {}  # of the jobs that wait or run
+        self.has_classes = False  # whether a job has a class
+        self.rejected = 0
+        self.reasons: set[str] = set()  # what the rejected jobs request
+        self.calls: list[tuple[float, str]] = []  # heap of (when, job): small jobs to kill if they still run then
+        self.due: list[str] = []  # jobs that have reached their dividers
+        self.killed: set[str] = set()  # jobs whose kill was requested and is not yet acknowledged
+        self.tries: dict[str, tuple[str, int]] = {}  # later tries: the job's first name and the try's number
+        self.requeues: dict[str, str] = {}  # new name: old name, of registrations that are not acknowledged yet
+        self.all_submitted = False
+        self.may_register = False  # True until the end of registrations is sent
+        self.done = False
+
+    def stated(self) -> dict[str, Any]:
+        """Every option in force by name, default or not; those of a selection come last."""
+        stated = self.chosen.as_dict() | self.live
+        if self.selection:
+            stated |= {"policy": None, **self.selection.as_dict()}
+        return stated | self.chosen.digests
+
+    @property
+    def kills(self) -> bool:
+        """Whether the options kill jobs and submit them again."""
+        return self.chosen.kills
+
+    @cached_property
+    def cluster(self) -> Cluster:
+        """The machines and their jobs. It loads the compiler, so it is made when the first event needs it."""
+        return Cluster(self.machines, self.chosen, by_machines=self.by_machines)
+
+    # Events
+
+    def begin(self, machines: Iterable[int], registration: Registration, host: Host) -> None:
+        """Begin the simulation on the compute machines with these ids.
+
+        Raises:
+            BatfillError: the options need registrations that the simulator does not allow.
+        """
+        self.host, self.registration, self.may_register = host, registration, registration.allowed
+        self.machines = list(machines)
+        self.ledger = Ledger(len(self.machines))
+        if self.selection:
+            from batfill.live.selection import PolicyChoice
+
+            self.choice = PolicyChoice(self.cluster, self.chosen, self.selection)
+        if self.kills and not (registration.allowed and registration.reuses_profiles):
+            raise BatfillError(
+                f"option kill: {self.chosen.kill} kills jobs and submits them again; "
+                "start Batsim with --enable-dynamic-jobs --enable-profile-reuse, or choose kill never"
+            )
+
+    def submitted(self, request: Request, now_s: float) -> None:
+        """Queue a submitted job, or note that one of ours is acknowledged; reject a job that can never run."""
+        name = request.name
+        if name in self.requeues:
+            self.cluster.requeue(self.requeues.pop(name), now_s, name)
+            return
+        if self.takes(request):
+            self.requests[name] = request
+            return
+        if self.rejected == 0:
+            requested = f"{request.procs} of {self.cluster.size} machines" if request.procs else "0 machines"
+            log.warning("%s requests %s: rejected; further such jobs are only counted", name, requested)
+        self.rejected += 1
+        self.reasons.add("more machines than there are" if request.procs else "none")
+        self.host.reject(name)
+
+    def takes(self, request: Request) -> bool:
+        """Queue a job with its class and estimate; False if it can never run."""
+        killable, estimate_s, order_s = request.killable and self.kills, None, None
+        if self.knowledge is None or request.procs > self.cluster.size:
+            self.has_classes |= request.job_class is not None
+            job_class = SMALL if request.job_class == "small" else LARGE
+            small = bool(self.chosen.calls_small(job_class, request.procs, self.cluster.size))
+        else:
+            verdict = self.knowledge.judge(
+                request.name,
+                request.submit_s,
+                request.request_s,
+                request.procs,
+                user=request.user,
+                killable=request.killable and request.procs <= self.cluster.widest_try,
+                requested_s=request.requested_s,
+            )
+            small, estimate_s, order_s = verdict.small, verdict.estimate_s, verdict.order_s
+            if self.kills:
+                self.cluster.renew_divider(self.knowledge.divider_s)
+        taken = self.cluster.submit(
+            *request[:4],
+            small=small,
+            killable=killable,
+            estimate_s=estimate_s,
+            order_s=order_s,
+            expected_s=request.expected_s,
+        )
+        if taken and self.choice is not None:
+            self.choice.submitted(request)
+        return taken
+
+    def ended(self, job: str, now_s: float, *, killed: bool) -> None:
+        """Release a job that has ended; `killed` if on our request, which makes a small job large.
+
+        This call alone reports a kill: other events about it need none.
+        """
+        again = killed and job in self.killed
+        self.killed.discard(job)
+        self.ledger.end(job, now_s)
+        if self.choice is not None:
+            self.choice.ended(job)
+        self.cluster.end(job, again=again)
+        request = self.requests.pop(job)
+        first, number = self.tries.pop(job, (job, 0))
+        name = try_name(first, number + 1)
+        if self.knowledge is not None:
+            self.knowledge.ended(job, now_s, name if again else None)
+        if not again:
+            return
+        self.tries[name] = first, number + 1
+        self.requests[name] = request._replace(name=name)
+        self.host.register(self.requests[name])
+        if self.registration.acknowledged:
+            self.requeues[name] = job
+        else:
+            self.cluster.requeue(job, now_s, name)
+
+    def called(self, now_s: float) -> None:
+        """Handle a date of `Host.call_at`: note the jobs that are due; `decide` kills them if they still run."""
+        while self.calls and self.calls[0][0] <= now_s:
+            self.due.append(heapq.heappop(self.calls)[1])
+
+    def no_more_jobs(self) -> None:
+        """Note that only the scheduler submits jobs from now on."""
+        self.all_submitted = True
+
+    def finish(self) -> None:
+        """Check the invariants and log warnings at the end of the simulation, when nothing can be sent any more.
+
+        Raises:
+            InternalError: this scheduler's starts violate an invariant.
+        """
+        self.done = True
+        self.ledger.check(over=False)
+        if self.rejected:
+            log.warning("%d jobs were rejected: they request %s", self.rejected, " or ".join(sorted(self.reasons)))
+        if self.chosen.small == CLASS and not self.has_classes:
+            log.warning(
+                "option small did nothing: no job had a field `class`; choose small all, or a workload with classes"
+            )
+
+    # The decision
+
+    def decide(self, now_s: float) -> None:
+        """Run one pass after all events of a message."""
+        if self.done:
+            return
+        self.due = [job for job in self.due if job in self.cluster.rows]
+        if not self.chosen.spares:
+            for job in self.due:
+                self.kill(job)
+            self.due.clear()
+
+        if self.choice is not None:
+            self.choice.before_decision(now_s)
+        self.start_jobs(now_s)
+        # One by one: what a kill frees is seen when the simulator reports it, and decides on the next.
+        while self.due and not self.killed and not self.requeues:
+            job = min(self.due, key=self.cluster.lost_work)
+            self.due.remove(job)
+            if self.cluster.kill_pays(job, now_s):
+                self.kill(job)
+            else:
+                self.start_jobs(now_s)
+
+        if self.knowledge is not None and not self.all_submitted:
+            self.knowledge.at(now_s)
+
+        if self.may_register and self.all_submitted and not self.cluster.killable and not self.requeues:
+            self.may_register = False
+            self.host.finish_registration()
+
+    def start_jobs(self, now_s: float) -> None:
+        """Run a pass, start its jobs, and ask for a call at their dividers."""
+        for start in self.cluster.decide(now_s) if self.requests else ():
+            self.host.execute(start.job, start.machines)
+            request = self.requests[start.job]
+            self.ledger.start(start.job, request.submit_s, request.procs, now_s)
+            for observer in (self.knowledge, self.choice):
+                if observer is not None:
+                    observer.started(start.job, now_s)
+            if start.kill_at_s < math.inf:
+                heapq.heappush(self.calls, (start.kill_at_s, start.job))
+                self.host.call_at(start.kill_at_s)
+
+    def kill(self, job: str) -> None:
+        """Kill a running job, which will be queued again."""
+        self.killed.add(job)
+        self.host.kill(job)
+
+
+def object_in(text: str) -> dict[str, Any] | None:
+    """The JSON object that a text holds; None if it holds something else."""
+    try:
+        found = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return None
+    return found if type(found) is dict else None
+
+
+def with_options(agent: Agent, text: str, where: str) -> tuple[Agent, bool | None]:
+    """An agent that takes the options which a simulator passes on, too, and what they say of `ACKNOWLEDGE`.
+
+    Args:
+        agent: with the options of its own command line.
+        text: a JSON object with options as `Agent` takes them; other text is ignored with a warning.
+        where: the text's origin, for messages.
+
+    Raises:
+        BatfillError: an option cannot be used, or contradicts the command line.
+    """
+    found = object_in(text)
+    if found is None:
+        if text.strip():
+            log.warning("%s is ignored: %.100r; options are a JSON object, such as {'policy': 'saf'}", where, text)
+        return agent, None
+    acknowledge = found.pop(ACKNOWLEDGE, None)
+    if acknowledge is not None and type(acknowledge) is not bool:
+        raise BatfillError(f"{where} has {ACKNOWLEDGE!r}: {acknowledge!r:.60}; it is true or false")
+    if not found:
+        return agent, acknowledge
+    try:
+        whole = Agent({**agent.given, **found})
+    except BatfillError as error:
+        raise BatfillError(f"{where}: {error}") from None
+    ours, theirs = agent.stated(), whole.stated()
+    for name in found:
+        if agent.given.get(name) is not None and ours.get(name) != theirs.get(name):
+            raise BatfillError(
+                f"{where} has {name!r}: {found[name]!r:.60}, but the scheduler was started with "
+                f"{agent.given[name]!r:.60}; give it in one place"
+            )
+    return whole, acknowledge
+
+
+def state_options(stated: dict[str, Any]) -> None:
+    """Write the options in force as JSON to the file named by `OPTIONS_FILE`, which `batfill run` reads."""
+    if path := os.environ.get(OPTIONS_FILE):
+        try:
+            Path(path).write_text(json.dumps(stated))
+        except OSError as error:
+            log.warning("%s: the options in force cannot be written: %s", path, error)

@@ -1,0 +1,280 @@
+"""A cluster scheduled live: jobs arrive and end one at a time, and `decide` returns which jobs start where.
+
+Events arrive one by one instead of in advance, but the queue and the pass are those of the compiled replay. It speaks
+no protocol: `agent` and the conversations, or `scheduler`, adapt it to Batsim.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from batfill.batsim.machines import IdleMachines, Intervals, intervals_of
+from batfill.engine.records import NEVER_S
+from batfill.replays.queue import Queue
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+    from batfill.model.options import Options
+    from batfill.model.policy import Policy
+
+
+class Start(NamedTuple):
+    """A job to start now."""
+
+    job: str
+    machines: Intervals
+    kill_at_s: float  # when to kill and requeue it if it still runs; inf for never
+
+
+@dataclass(slots=True)
+class Placed:
+    """What the queue does not know of a job that waits or runs, and the processors, which are read often."""
+
+    name: str
+    procs: int
+    walltime_s: float  # at which the simulator ends it
+    machines: Intervals = field(default_factory=list)  # while it runs
+
+
+class Cluster:
+    """The waiting and the running jobs of one cluster, under one set of options."""
+
+    def __init__(self, machines: Iterable[int], options: Options, *, by_machines: bool = False) -> None:
+        """An empty cluster of these machine ids; `by_machines`: whether the head reserves machines or processors."""
+        ids = sorted(machines)
+        self.by_machines = by_machines
+        self.ids = frozenset(ids)
+        self.ends = max(ids, default=-1) + 1  # above the highest id
+        self.size = len(ids)
+        self.bound = options.bound
+        self.queue = Queue(
+            self.size,
+            options.policy,
+            backfill=options.backfill,
+            threshold_s=options.threshold_s,
+            divider_s=options.divider_s,  # a learned one: none yet
+            outlived=options.outlived,
+            tries_first=options.tries_first,
+            spares=options.spares,
+            bound=options.bound,
+        )
+        self.widest_try = options.widest_try(self.size)
+        self.idle = IdleMachines(intervals_of(ids))
+        self.away: set[int] = set()  # unavailable machines
+        self.rows: dict[str, int] = {}  # of the jobs that wait or run
+        self.placed: dict[int, Placed] = {}  # the same jobs by row
+        self.killable: set[int] = set()  # rows of those that may still be killed and requeued
+
+    def submit(
+        self,
+        job: str,
+        submit_s: float,
+        walltime_s: float,
+        procs: int,
+        *,
+        small: bool = False,
+        killable: bool = False,
+        estimate_s: float | None = None,
+        order_s: float | None = None,
+        expected_s: float | None = None,
+    ) -> bool:
+        """Queue a job; returns False, without queueing it, if it can never run.
+
+        Args:
+            job: its name.
+            submit_s: r.
+            walltime_s: at which it is ended; inf if it has none.
+            procs: q.
+            small: whether it goes before large jobs, if it is narrow enough.
+            killable: whether a small job is killed at the divider.
+            estimate_s: the predicted run time; by default p~.
+            order_s: the p~ of the orders, which must not move; by default the predicted run time.
+            expected_s: p~ if the job may run for longer; by default its walltime.
+        """
+        if not 1 <= procs <= self.size:
+            return False
+        small = small and procs <= self.widest_try
+        killable = killable and small
+        row = self.queue.submit(
+            job,
+            submit_s,
+            walltime_s if expected_s is None else expected_s,
+            procs,
+            small=small,
+            killable=killable,
+            estimate_s=estimate_s,
+            order_s=order_s,
+            outlives=expected_s is not None,
+        )
+        self.rows[job] = row
+        self.placed[row] = Placed(job, procs, walltime_s)
+        if killable:
+            self.killable.add(row)
+        return True
+
+    def requeue(self, job: str, now_s: float, name: str) -> None:
+        """Requeue a killed job under a new name, with its first submission time."""
+        row = self.rows.pop(job)
+        self.rows[name] = row
+        self.placed[row].name = name
+        self.queue.requeue(row, now_s)
+
+    def end(self, job: str, *, again: bool = False) -> None:
+        """Release the machines of a job that has ended; `again` if it was killed and goes on as large."""
+        row = self.rows.pop(job)
+        placed = self.placed.pop(row)
+        self.queue.finish(row)
+        self.idle.give(without(placed.machines, self.away))
+        self.killable.discard(row)
+        if again:
+            self.queue.demote(row)
+            self.rows[job], self.placed[row] = row, Placed(job, placed.procs, placed.walltime_s)
+            if self.queue.jobs["killable"][row]:
+                self.killable.add(row)
+
+    def kill_pays(self, job: str, now_s: float) -> bool:
+        """Whether to kill a job at its divider, after the decision at `now_s`; if not, it goes on as a large one."""
+        row = self.rows[job]
+        if self.queue.kill_pays(row, now_s):
+            return True
+        self.queue.spare(row, now_s)
+        self.killable.remove(row)
+        return False
+
+    def lost_work(self, job: str) -> tuple[float, int]:
+        """Sorts jobs at their dividers: by the processor-seconds that a kill would waste, then by age."""
+        row = self.rows[job]
+        return self.queue.divider_of_try(row) * self.placed[row].procs, int(self.queue.jobs["seq"][row])
+
+    def renew_divider(self, divider_s: float) -> None:
+        """Kill small jobs that start from now on at this divider."""
+        self.queue.change_divider(divider_s, bound=self.bound)
+
+    def change_policy(self, policy: Policy) -> None:
+        """Order the queue by this policy from the next decision on; a separate backfill order stays."""
+        self.queue.change_rules(policy, self.queue.backfill, self.queue.threshold_s)
+
+    def decide(self, now_s: float) -> list[Start]:
+        """Run one EASY pass; each started job gets the idle machines with the lowest ids."""
+        if self.by_machines:
+            return self.decide_by_machines(now_s)
+        return [self.place(row, now_s) for row in self.queue.decide(now_s).tolist()]
+
+    def decide_by_machines(self, now_s: float) -> list[Start]:
+        """Run one pass in which the head reserves machines, and others are backfilled beside these.
+
+        A job that is expected to end by the shadow time may use any idle machine, another none of the reserved ones.
+        Slower than the engine's pass: numpy for each pass, Python for each job tried.
+        """
+        queue = self.queue
+        started: list[Start] = []
+        if queue.outlived:
+            queue.correct(now_s)
+        waiting: list[int] = queue.in_order(now_s).tolist()
+        while True:
+            if not waiting or queue.free == 0:
+                return started
+            row = queue.pick(now_s, waiting)
+            waiting.remove(row)
+            if self.placed[row].procs > queue.free:
+                break
+            queue.start_waiting(row, now_s)
+            started.append(self.place(row, now_s))
+        shadow_s, reserved = self.reservation(self.placed[row].procs, now_s)
+        idle = self.mask(self.idle.intervals())
+        estimate_s = queue.jobs["estimate_s"]
+        for row in queue.in_backfill_order(np.array(waiting, np.intp), now_s).tolist():
+            need = self.placed[row].procs
+            if need > queue.free:
+                continue
+            usable = idle if now_s + estimate_s[row] <= shadow_s else idle & ~reserved
+            chosen = np.flatnonzero(usable)[:need]
+            if len(chosen) < need:
+                continue
+            idle[chosen] = False
+            machines = intervals_of(chosen.tolist())
+            self.idle.remove(machines)
+            queue.start_waiting(row, now_s)
+            started.append(self.place(row, now_s, machines))
+            if queue.free == 0:
+                break
+        return started
+
+    def reservation(self, need: int, now_s: float) -> tuple[float, NDArray[np.bool_]]:
+        """When `need` machines are expected to be free, and the lowest of those free then, as a mask by id.
+
+        If `need` is never met (machines are unavailable), the head holds back no job with a walltime, and all others.
+        """
+        free_at_s = np.full(self.ends, math.inf)
+        running = self.queue.running
+        for row, end_s in zip(running["row"].tolist(), running["end_s"].tolist(), strict=True):
+            for first, last in self.placed[row].machines:
+                free_at_s[first : last + 1] = min(end_s, NEVER_S)
+        free_at_s[sorted(self.away)] = math.inf
+        free_at_s[self.mask(self.idle.intervals())] = now_s
+        shadow_s = float(np.partition(free_at_s, need - 1)[need - 1])
+        if shadow_s == math.inf:
+            return NEVER_S, np.ones(self.ends, np.bool_)
+        reserved = np.zeros(self.ends, np.bool_)
+        reserved[np.flatnonzero(free_at_s <= shadow_s)[:need]] = True
+        return shadow_s, reserved
+
+    def mask(self, intervals: Intervals) -> NDArray[np.bool_]:
+        """Whether each machine id below `ends` is among these."""
+        mask = np.zeros(self.ends, np.bool_)
+        for first, last in intervals:
+            mask[first : last + 1] = True
+        return mask
+
+    def place(self, row: int, now_s: float, machines: Intervals | None = None) -> Start:
+        """Give a starting job its machines; by default the idle ones with the lowest ids."""
+        placed = self.placed[row]
+        placed.machines = self.idle.take(placed.procs) if machines is None else machines
+        if row not in self.killable:
+            return Start(placed.name, placed.machines, math.inf)
+        divider_s = self.queue.note_divider(row)
+        # A job whose walltime ends it by then needs no kill call.
+        kill_at_s = now_s + divider_s if divider_s < placed.walltime_s else math.inf
+        return Start(placed.name, placed.machines, kill_at_s)
+
+    def withdraw(self, machines: Iterable[int]) -> None:
+        """Stop using these machines; a job on one of them keeps running and does not release it.
+
+        Machines of other kinds, such as storage, change nothing.
+        """
+        for machine in (self.ids - self.away).intersection(machines):
+            self.away.add(machine)
+            if self.idle.withdraw(machine):
+                self.queue.change_free(-1)
+            else:
+                self.change_release(machine, -1)
+
+    def restore(self, machines: Iterable[int]) -> None:
+        """Use these machines again."""
+        for machine in set(machines) & self.away:
+            self.away.remove(machine)
+            if not self.change_release(machine, 1):
+                self.idle.give([(machine, machine)])
+                self.queue.change_free(1)
+
+    def change_release(self, machine: int, by: int) -> bool:
+        """Change by one the processors that the job on this machine will release; returns whether a job runs there."""
+        for row, placed in self.placed.items():
+            if any(first <= machine <= last for first, last in placed.machines):
+                self.queue.change_release(row, by)
+                return True
+        return False
+
+
+def without(intervals: Intervals, away: set[int]) -> Intervals:
+    """The intervals without the unavailable machines."""
+    if not away:
+        return intervals
+    return intervals_of([m for first, last in intervals for m in range(first, last + 1) if m not in away])

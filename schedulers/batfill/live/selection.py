@@ -1,0 +1,113 @@
+"""Selects a live cluster's policy after each period, from the jobs of the periods so far."""
+
+from __future__ import annotations
+
+import logging
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from batfill.base.errors import BatfillError
+from batfill.model.jobs import UNKNOWN, JobTable
+from batfill.model.options import NO_SMALL
+from batfill.search.feedback import Past, Site
+from batfill.search.online import BEFORE_S
+
+if TYPE_CHECKING:
+    from batfill.live.cluster import Cluster
+    from batfill.live.request import Request
+    from batfill.model.options import Options
+    from batfill.search.online import Selection
+
+log = logging.getLogger("batfill")
+
+
+@dataclass
+class Seen:
+    """A job of the current period."""
+
+    request: Request
+    start_s: float = math.nan
+    end_s: float = math.nan
+
+
+class PolicyChoice:
+    """Selects a cluster's policy after each period, counted from second 0.
+
+    A period is evaluated when the first message after its end arrives, before that message's events are handled.
+    """
+
+    def __init__(self, cluster: Cluster, options: Options, selection: Selection) -> None:
+        """Set the first period's policy on a cluster that is still empty."""
+        self.cluster = cluster
+        self.selector = selection.selector(Site(cluster.size, options.backfill, options.threshold_s))
+        self.period_s = selection.period_s
+        self.periods = 0  # completed ones
+        self.from_s = BEFORE_S
+        self.jobs: dict[int, Seen] = {}  # by row, those present in the current period
+        self.just_ended: list[Seen] = []  # in the current message
+        self.cluster.change_policy(self.selector.begin())
+
+    @staticmethod
+    def check(options: Options) -> None:
+        """Raise BatfillError if jobs are also classified or predicted, which the replays of the past do not model."""
+        if options.small != NO_SMALL or options.learns:
+            raise BatfillError("option select: its replays support neither small nor predict; leave one out")
+
+    def submitted(self, request: Request) -> None:
+        """Note a job that the cluster has queued."""
+        self.jobs[self.cluster.rows[request.name]] = Seen(request)
+
+    def ended(self, job: str) -> None:
+        """Note a job that ends; call this before the cluster ends it."""
+        self.just_ended.append(self.jobs[self.cluster.rows[job]])
+
+    def started(self, job: str, now_s: float) -> None:
+        """Note a job that starts."""
+        self.jobs[self.cluster.rows[job]].start_s = now_s
+
+    def before_decision(self, now_s: float) -> None:
+        """Select the policy for the period of `now_s`."""
+        while now_s > (until_s := (self.periods + 1) * self.period_s):
+            self.renew(until_s)
+        for job in self.just_ended:
+            job.end_s = now_s
+        self.just_ended.clear()
+
+    def renew(self, until_s: float) -> None:
+        """Learn from the period that ended at `until_s`, and switch to the next period's policy."""
+        before = self.selector.over_budget
+        self.cluster.change_policy(self.selector.renew(self.past(until_s)))
+        if self.selector.over_budget > before:
+            log.warning("the replays of the period to %.0f s took longer than the budget; nothing is learned", until_s)
+        self.jobs = {row: job for row, job in self.jobs.items() if math.isnan(job.end_s)}
+        self.from_s = until_s
+        self.periods += 1
+
+    def past(self, until_s: float) -> Past:
+        """The period's history: the jobs present, and when they started and ended."""
+        jobs = sorted(
+            (job for job in self.jobs.values() if job.request.submit_s <= until_s),
+            key=lambda job: (job.request.submit_s, job.request.name),
+        )
+        requests = [job.request for job in jobs]
+        start_s, end_s = (np.array([getattr(job, name) for job in jobs], np.float64) for name in ("start_s", "end_s"))
+        walltime_s = np.array([request.walltime_s for request in requests], np.float64)
+        outlives = any(request.expected_s is not None for request in requests)
+        request_s = np.array([request.request_s for request in requests], np.float64)
+        ended, n = np.isfinite(end_s), len(jobs)
+        table = JobTable(
+            ids=np.array([request.name for request in requests], object),
+            submit_s=np.array([request.submit_s for request in requests], np.float64),
+            runtime_s=np.where(ended, end_s - start_s, walltime_s),
+            walltime_s=walltime_s,
+            requested_s=np.where(np.isfinite(request_s), request_s, np.nan),
+            procs=np.array([request.procs for request in requests], np.int64),
+            outlives=outlives,
+            user=np.full(n, -1, np.int64),
+            job_class=np.full(n, UNKNOWN, np.int8),
+            own_end=True,
+        )
+        return Past(table, start_s, ended, self.from_s, until_s)

@@ -1,0 +1,1 @@
+"""Jobs, orders, options and figures, as plain data."""

@@ -1,0 +1,657 @@
+"""The job table: one workload as a struct of arrays, checked once on entry, and the clock of its dates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields, replace
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from sys import getsizeof
+from typing import TYPE_CHECKING, Any, Literal
+from zoneinfo import ZoneInfo
+
+import numpy as np
+
+from batfill.base.errors import LARGEST, WorkloadError, whole_from
+from batfill.base.tables import JobRows, label_html, label_lines, same_values
+from batfill.model.given import classes_in, frame_columns, seconds_in, texts_in, whole_in
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from matplotlib.axes import Axes
+    from numpy.typing import ArrayLike, NDArray
+
+HOUR_S = 3600
+DAY_S = 86_400
+WEEK_S = 7 * DAY_S
+
+# A job's class as the workload states it, before anything is learned.
+UNKNOWN, LARGE, SMALL = -1, 0, 1
+
+# For jobs of a log that ran longer than requested: raise p~ to p; end them at p~; or run them past it, p~ uncorrected.
+Overrun = Literal["keep", "kill", "extend"]
+# What stands in for a request that the log does not have; a number is a limit in seconds.
+Unrequested = Literal["refuse", "runtime", "none", "queue", "user-max"] | float
+
+FEW = 0.01  # requests missing or raised are a note up to this share of the jobs, and a warning above it
+RUN_TIME_STANDS_IN = (
+    "their true run time stands in for it, which no scheduler knows beforehand; figures that depend on requests "
+    "(backfilling, orders by requested time, classes) do not show what such a scheduler would do"
+)
+STANDS_IN = {
+    "none": "they have no limit, and are never expected to end",
+    "queue": "the longest request of their queue stands in for it, or the log's MaxRuntime",
+    "user-max": "the longest run time of their user's jobs that had ended stands in for it, or else of anyone's",
+}
+
+# 30,000 years: no date or duration of a log exceeds it. Sums of thousands of them are exact in a float64.
+LONGEST_S = 1e12
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JobColumns:
+    """Jobs in any order, one row each. Every column has shape (n_jobs,).
+
+    Times are float64 that hold whole seconds for archive logs (exact up to 2^53) and may be fractional for Batsim
+    workloads.
+    """
+
+    ids: NDArray[Any]  # str, unique: objects, or for logs numpy's StringDType, which takes 16 B each
+    submit_s: NDArray[np.float64]  # r    seconds since the workload's origin, >= 0
+    runtime_s: NDArray[np.float64]  # p    true duration: the engine and the metrics read it, a policy never does
+    walltime_s: NDArray[np.float64]  # p~   limit, > 0, where the job is killed; inf for none
+    requested_s: NDArray[np.float64]  # the user's request as the log has it, > 0, what learners may see; nan if unknown
+    procs: NDArray[np.int64]  # q    processors, 1 to LARGEST; may exceed the machine (such jobs are rejected)
+    user: NDArray[np.int64]  # the submitting user's number, -1 if unknown
+    job_class: NDArray[np.int8]  # SMALL, LARGE or UNKNOWN, as the workload states
+    own_end: bool = False  # a job with p = p~ ended by itself, as in logs; in Batsim, at its walltime
+    outlives: bool = False  # overrun is "extend": orders, backfilling and reservations read `expected_s`
+    killable: NDArray[np.bool_] | None = None  # whether the job may be killed and restarted; None: all may
+    assumed_s: NDArray[np.float64] | None = None  # what stands in for an unknown request; nan or None: p~
+
+    def __len__(self) -> int:
+        return len(self.submit_s)
+
+    @property
+    def invented(self) -> NDArray[np.bool_]:
+        """The jobs with a limit although their log has no request."""
+        return np.isnan(self.requested_s) & np.isfinite(self.walltime_s)
+
+    def n_missing(self, unrequested: Unrequested) -> int:
+        """The number of jobs whose log should have a request; a workload may also state that a job has no limit."""
+        return int((self.invented if unrequested == "refuse" else np.isnan(self.requested_s)).sum())
+
+    @property
+    def raised(self) -> NDArray[np.bool_]:
+        """The jobs that ran longer than their request, or what stands in for it, and whose visible p~ was raised."""
+        return (self.unraised_s < np.minimum(self.walltime_s, self.runtime_s)) & (not self.outlives)
+
+    @property
+    def unraised_s(self) -> NDArray[np.float64]:
+        """The request, or what stands in for an unknown one; nan for a job with neither."""
+        if self.assumed_s is None:
+            return self.requested_s
+        return np.where(np.isnan(self.requested_s), self.assumed_s, self.requested_s)
+
+    @property
+    def expected_s(self) -> NDArray[np.float64]:
+        """The run time that a scheduler without predictions expects: p~, or, with `outlives`, the request below it."""
+        return np.fmin(self.unraised_s, self.walltime_s) if self.outlives else self.walltime_s
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of the columns; ids that are Python objects count as the first one."""
+        n_bytes = sum(column.nbytes for f in fields(self) if isinstance(column := getattr(self, f.name), np.ndarray))
+        return n_bytes + (len(self) * getsizeof(self.ids[0]) if len(self) and self.ids.dtype == object else 0)
+
+    def check(self, source: str = "the job table", *, entering: bool = False) -> None:
+        """Refuse jobs that no engine can run.
+
+        Args:
+            source: what error messages call the jobs.
+            entering: whether they come from outside, so that run times must be finite; later an infinite one may mark a
+                job that does not end within the period of interest.
+
+        Raises:
+            WorkloadError: a column's shape or a value is invalid; the message names the first such job.
+        """
+        n = len(self)
+        for f in fields(self):
+            column = getattr(self, f.name)
+            if isinstance(column, np.ndarray) and column.shape != (n,):
+                raise WorkloadError(
+                    f"{source}: column {f.name} has shape {column.shape}, not ({n},); give one value per job"
+                )
+        walltime_s, runs = self.walltime_s, in_time(self.runtime_s)
+        if not entering:
+            runs |= np.isposinf(self.runtime_s)
+        within = f"a number > 0 and <= {LONGEST_S:g}"
+        rules: tuple[tuple[str, NDArray[Any], NDArray[np.bool_], str], ...] = (
+            ("a submission time", self.submit_s, in_time(self.submit_s), TIME),
+            ("a run time", self.runtime_s, runs, TIME),
+            (
+                "a requested time",
+                walltime_s,
+                np.isposinf(walltime_s) | (in_time(walltime_s) & (walltime_s > 0)),
+                within,
+            ),
+            *(
+                (what, times_s, np.isnan(times_s) | (in_time(times_s) & (times_s > 0)), f"{within}, or nan for unknown")
+                for what, times_s in (("a user's request", self.requested_s), ("an assumed request", self.assumed_s))
+                if times_s is not None
+            ),
+            (
+                "a number of processors",
+                self.procs,
+                (self.procs >= 1) & (self.procs <= LARGEST) & (self.procs == np.floor(self.procs)),
+                whole_from(1),
+            ),
+            ("a class", self.job_class, (self.job_class >= UNKNOWN) & (self.job_class <= SMALL), "known"),
+        )
+        for what, values, good, rule in rules:
+            if not good.all():
+                row = int(np.argmin(good))
+                raise WorkloadError(
+                    f"{source}: {n - int(good.sum())} of {n} jobs have {what} that is not {rule} "
+                    f"(first: job {self.ids[row]}, {what} {values[row]}); mend or drop them"
+                )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JobTable(JobColumns, JobRows):
+    """One workload's jobs, ordered by (submit_s, ids as strings).
+
+    A row's index is the job's `seq`: the last tie-break of every order. `job_table` makes a table from rows in any
+    order; the constructor refuses unordered rows with a `WorkloadError`.
+
+    Examples:
+        >>> import numpy as np
+        >>> jobs = job_table("two jobs", ids=np.array(["b", "a"], object), submit_s=np.array([60.0, 0.0]),
+        ...     runtime_s=np.array([10.0, 20.0]), walltime_s=np.array([60.0, 60.0]), procs=np.array([1, 4]))
+        >>> jobs.ids.tolist()
+        ['a', 'b']
+        >>> jobs.select(np.array([1, 0]))
+        Traceback (most recent call last):
+        batfill.base.errors.WorkloadError: rows [1, 0] are not in ascending order; sort them before you select
+    """
+
+    def __post_init__(self) -> None:
+        """Refuse rows out of order; `check` refuses everything else."""
+        self.require_order("the job table")
+
+    def require_order(self, source: str) -> None:
+        """Refuse rows not ordered by (submit_s, ids); `check` refuses differing shapes."""
+        submit_s, ids = self.submit_s, self.ids
+        if len(submit_s) != len(ids):
+            return
+        after = ~(submit_s[1:] < submit_s[:-1])  # nan passes here, and `check` refuses it
+        tied = np.flatnonzero(submit_s[1:] == submit_s[:-1])
+        after[tied] = ids[tied + 1] > ids[tied]
+        if not after.all():
+            row = int(np.argmin(after)) + 1
+            raise WorkloadError(
+                f"{source}: rows are not in the order of (submit_s, ids): job {ids[row]} at {submit_s[row]:g} follows "
+                f"job {ids[row - 1]} at {submit_s[row - 1]:g}; make the table with `job_table`"
+            )
+
+    def check(self, source: str = "the job table", *, entering: bool = False) -> None:
+        """As `JobColumns.check`, and also refuse unordered rows, which only in-place changes can cause."""
+        super(JobTable, self).check(source, entering=entering)
+        self.require_order(source)
+
+    def select(self, rows: NDArray[np.bool_] | NDArray[np.intp] | slice) -> JobTable:
+        """The table of these rows only.
+
+        Args:
+            rows: a mask of shape (n_jobs,), ascending row numbers, or a slice that goes forward.
+
+        Raises:
+            WorkloadError: the rows are in another order, which would give wrong starts, or repeat.
+        """
+        if isinstance(rows, slice):
+            numbers = np.arange(len(self))[rows][:2]
+        else:
+            numbers = np.zeros(0, np.intp) if np.asarray(rows).dtype == bool else np.asarray(rows)
+        if not (numbers[1:] > numbers[:-1]).all():
+            first = max(int(np.argmin(numbers[1:] > numbers[:-1])) - 1, 0)
+            shown = ", ".join(str(number) for number in numbers[first : first + 4].tolist())
+            more = "..., " * (first > 0), ", ..." * (first + 4 < len(numbers))
+            raise WorkloadError(
+                f"rows [{more[0]}{shown}{more[1]}] are not in ascending order; sort them before you select"
+            )
+        columns = [(f.name, getattr(self, f.name)) for f in fields(self)]
+        chosen: dict[str, Any] = {name: column[rows] for name, column in columns if isinstance(column, np.ndarray)}
+        return replace(self, **chosen)
+
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """The jobs as columns for tables; nan or None means unknown, or no limit."""
+        classes = np.array(["large", "small", None], object)[self.job_class]  # UNKNOWN is -1, the last
+        return {
+            "job_id": self.ids.astype(object),
+            "user": self.user,
+            "submit_s": self.submit_s,
+            "runtime_s": self.runtime_s,
+            "walltime_s": np.where(np.isinf(self.walltime_s), np.nan, self.walltime_s),
+            "requested_s": self.requested_s,
+            "procs": self.procs,
+            "class": classes,
+        }
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the other table has equal jobs."""
+        if not isinstance(other, JobTable):
+            return NotImplemented
+        plain = [f.name for f in fields(self) if f.name not in ("killable", "assumed_s")]  # None stands for a column
+        return (
+            len(self) == len(other)
+            and all(same_values(getattr(self, name), getattr(other, name)) for name in (*plain, "unraised_s"))
+            and same_values(
+                *(np.ones(len(self), bool) if one.killable is None else one.killable for one in (self, other))
+            )
+        )
+
+    def __hash__(self) -> int:
+        return hash((len(self), float(self.submit_s.sum()), int(self.procs.sum())))
+
+    def __repr__(self) -> str:
+        """The number of jobs and their span."""
+        span_s = float(self.submit_s[-1] - self.submit_s[0]) if len(self) else 0.0
+        return f"<JobTable: {len(self):,} jobs submitted over {span_s / DAY_S:,.1f} days>"
+
+    def _repr_html_(self) -> str:
+        """The same as a table, for notebooks."""
+        return label_html([("job table", repr(self)[11:-1])])
+
+
+TIME = f"a number from 0 to {LONGEST_S:g}"
+
+
+def in_time(values: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Which of these dates or durations are in range."""
+    return (values >= 0) & (values <= LONGEST_S)
+
+
+def checked_size(source: object, procs: int) -> int:
+    """The machine's size, checked.
+
+    Raises:
+        WorkloadError: it is out of range.
+    """
+    if isinstance(procs, bool) or not isinstance(procs, (int, np.integer)) or not 1 <= procs <= LARGEST:
+        raise WorkloadError(f"{source}: a machine of {procs!r} processors; give its size (procs), {whole_from(1)}")
+    return int(procs)
+
+
+def zone_named(name: str) -> tzinfo | None:
+    """The time zone of this name; None if this system has none."""
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """The Unix time of a log's second 0, and its users' time zone."""
+
+    unix_start_s: int
+    zone: tzinfo
+
+    def date(self, at_s: float) -> datetime:
+        """The date of a second of the log, in the users' time zone."""
+        return datetime.fromtimestamp(self.unix_start_s + at_s, self.zone)
+
+    def later(self, by_s: float) -> Clock:
+        """The clock of a log that begins `by_s` seconds later."""
+        return Clock(self.unix_start_s + round(by_s), self.zone)
+
+    @property
+    def zone_name(self) -> str:
+        """The zone: its name in the time zone database, or its offset from UTC, as UTC+01:00."""
+        return str(getattr(self.zone, "key", None) or self.zone)
+
+    def as_dict(self) -> dict[str, int | str]:
+        """For JSON; `of` reads it."""
+        return {"unix_start_s": self.unix_start_s, "zone": self.zone_name}
+
+    @classmethod
+    def of(cls, stored: dict[str, int | str]) -> Clock:
+        """The clock from `as_dict`; a zone unknown on this machine becomes UTC."""
+        name = str(stored["zone"])
+        if name.startswith("UTC"):
+            offset = datetime.strptime(f"{name[3:] or '+00:00'}", "%z").utcoffset()
+            return cls(int(stored["unix_start_s"]), timezone(offset or timedelta(0)))
+        return cls(int(stored["unix_start_s"]), zone_named(name) or UTC)
+
+    def second(self, date: datetime) -> float:
+        """The second of the log at this date."""
+        return date.timestamp() - self.unix_start_s
+
+    def second_of(self, text: str) -> float:
+        """The second of the log at this date in the users' time zone, such as 2012-02-03 or 2012-02-03 00:00:00.
+
+        Raises:
+            ValueError: there is no such date.
+        """
+        return self.second(datetime.fromisoformat(" ".join(text.split())).replace(tzinfo=self.zone))
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Workload(JobRows):
+    """A job table and its origin.
+
+    Two are equal if their jobs, machine, clock and choices are, whatever file they come from.
+
+    Examples:
+        >>> from batfill.workloads import generate_workload
+        >>> log = generate_workload(jobs=50, procs=16, seed=1)
+        >>> log == generate_workload(jobs=50, procs=16, seed=1), len(log), log[0]["procs"], log["procs"][:3].tolist()
+        (True, 50, 2, [2, 1, 2])
+    """
+
+    name: str  # the file's name, or its generator
+    jobs: JobTable
+    procs: int | None  # m    the machine's size, where the source says it
+    digest: str = ""  # sha256 of the source's bytes as stored, hexadecimal; "" if there is no file
+    notes: tuple[str, ...] = field(default=())  # what reading dropped or changed, with counts, one line each
+    clock: Clock | None = None  # the date of the jobs' second 0, where the source says it
+    overrun: Overrun = "keep"  # see `read_workload`, as the next
+    unrequested: Unrequested = "refuse"
+    file: Path | None = None  # the source; None if generated
+    timezone: str | None = None  # for accounting logs, see `read_workload`
+    cores_per_resource: int | None = None  # for OAR's accounting logs
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Reasons to doubt figures of these jobs, one line each; every host and every result shows them."""
+        return request_warnings((self.jobs,), self.unrequested)
+
+    @property
+    def invented_warning(self) -> tuple[str, ...]:
+        """The line of `warnings` on jobs without a request, if there is one."""
+        return request_warning(self.jobs.n_missing(self.unrequested), len(self.jobs), stand_in(self.unrequested))
+
+    @property
+    def reading(self) -> str:
+        """How its jobs were read, in words."""
+        return f"overrun {self.overrun}, unrequested {self.unrequested}"
+
+    def rows(self) -> list[tuple[str, str]]:
+        """Summary of the workload, as rows of (label, text)."""
+        jobs, procs = self.jobs, "unknown" if self.procs is None else f"{self.procs:,} processors"
+        span_s = float(jobs.submit_s[-1] - jobs.submit_s[0]) if len(jobs) else 0.0
+        users = len(np.unique(jobs.user[jobs.user >= 0]))
+        begun = []
+        if self.clock is not None and len(jobs):
+            date = self.clock.date(float(jobs.submit_s[0]))
+            begun.append(("first job", f"{date:%Y-%m-%d %H:%M} ({self.clock.zone_name})"))
+        return [
+            ("workload", self.name),
+            ("machine", procs),
+            ("jobs", f"{len(jobs):,} of {users or 'an unknown number of'} users"),
+            ("submitted", f"over {span_s / DAY_S:,.1f} days"),
+            *begun,
+            *(("warning", warning) for warning in self.warnings),
+            *(("note", note) for note in self.notes),
+        ]
+
+    def __repr__(self) -> str:
+        """The summary, a line per row."""
+        return label_lines(self.rows())
+
+    def _repr_html_(self) -> str:
+        """The rows as a table, for notebooks."""
+        return label_html(self.rows())
+
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """As `JobTable.columns`."""
+        return self.jobs.columns()
+
+    def about(self) -> dict[str, Any]:
+        """The provenance of the columns; `read_workload` makes an equal workload of a frame that has it."""
+        clock = self.clock.as_dict() if self.clock else None
+        known = {"own_end": self.jobs.own_end, "outlives": self.jobs.outlives, "clock": clock}
+        return {"workload": self.name, "sha256": self.digest, "procs": self.procs, **known}
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the other workload has equal jobs, machine, clock and choices."""
+        if not isinstance(other, Workload):
+            return NotImplemented
+        return all(getattr(self, name) == getattr(other, name) for name in self.compared)
+
+    def __hash__(self) -> int:
+        return hash((self.jobs, self.procs))
+
+    @property
+    def compared(self) -> tuple[str, ...]:
+        """The fields in which equal workloads agree."""
+        return "procs", "overrun", "unrequested", "clock", "jobs"
+
+    def plot(self, axes: Axes | None = None) -> Axes:
+        """Draw the work submitted each day as the processors that it would keep busy, beside the machine's.
+
+        Returns matplotlib's axes. Needs matplotlib.
+
+        Args:
+            axes: where to draw; by default a new figure's.
+        """
+        from batfill.base.axes import axes_of
+
+        axes, jobs = axes_of(axes), self.jobs
+        ran_s = np.minimum(jobs.runtime_s, jobs.walltime_s)
+        days = np.zeros(0) if not len(jobs) else np.arange(jobs.submit_s[-1] // DAY_S + 1)
+        work = np.bincount((jobs.submit_s // DAY_S).astype(np.int64), weights=ran_s * jobs.procs, minlength=len(days))
+        axes.stairs(work / DAY_S, np.append(days, len(days)), fill=True, alpha=0.6, label="submitted")
+        if self.procs is not None:
+            axes.axhline(self.procs, color="0.3", linewidth=1, label="the machine")
+        axes.set(xlabel="days", ylabel="processors")
+        axes.legend(frameon=False)
+        return axes
+
+
+def request_warnings(tables: Sequence[JobTable], unrequested: Unrequested) -> tuple[str, ...]:
+    """A line if more than `FEW` of all these jobs have no request of their own, and one if as many had it raised."""
+    n_jobs = sum(len(jobs) for jobs in tables)
+    missing = sum(jobs.n_missing(unrequested) for jobs in tables)
+    raised = sum(int(jobs.raised.sum()) for jobs in tables)
+    return (*request_warning(missing, n_jobs, stand_in(unrequested)), *raised_warning(raised, n_jobs))
+
+
+def request_warning(missing: int, n_jobs: int, consequence: str = RUN_TIME_STANDS_IN) -> tuple[str, ...]:
+    """One line if more than `FEW` of the jobs have no requested time, else none.
+
+    Args:
+        missing: number of jobs without one.
+        n_jobs: number of jobs.
+        consequence: what replaces it, and the effect on the figures.
+    """
+    if missing <= FEW * n_jobs:
+        return ()
+    return (f"{share_text(missing, n_jobs)} have no requested time: {consequence}",)
+
+
+def raised_warning(raised: int, n_jobs: int) -> tuple[str, ...]:
+    """One line if more than `FEW` of the jobs had their request raised to the run time, else none."""
+    if raised <= FEW * n_jobs:
+        return ()
+    return (
+        f"{share_text(raised, n_jobs)} ran longer than their request, or what stands in for it: it was raised to the "
+        "run time, which no scheduler knows beforehand (overrun keep); kill and extend leave it as it was",
+    )
+
+
+def refuse_unrequested(
+    source: object,
+    missing: int,
+    n_jobs: int,
+    unrequested: Unrequested,
+    mend: str = "say what stands in for it with",
+) -> None:
+    """Refuse to replay jobs of which more than `FEW` have no request, unless it is stated what stands in for it.
+
+    Args:
+        source: begins the message.
+        missing: number of jobs without one.
+        n_jobs: number of jobs.
+        unrequested: what is stated.
+        mend: what to do with the option that the message names.
+
+    Raises:
+        WorkloadError: it is not.
+    """
+    if unrequested == "refuse" and missing > FEW * n_jobs:
+        raise WorkloadError(
+            f"{source}: {share_text(missing, n_jobs)} have no requested time; {mend} "
+            "--unrequested runtime, none, SECONDS, queue or user-max (in Python and campaigns: unrequested)"
+        )
+
+
+def share_text(part: int, n_jobs: int) -> str:
+    """A number of jobs, of how many, and the share: 20 of 60 jobs (33.3%)."""
+    return f"{part:,} of {n_jobs:,} jobs ({part / n_jobs:.1%})"
+
+
+def stand_in(unrequested: Unrequested) -> str:
+    """What stands in for a missing request, and the effect on the figures."""
+    if unrequested in ("refuse", "runtime"):
+        return RUN_TIME_STANDS_IN
+    limit = STANDS_IN.get(str(unrequested), f"a limit of {unrequested} s stands in for it")
+    return f"{limit} (unrequested {unrequested}); figures that depend on requests depend on this choice"
+
+
+def job_table(
+    source: str = "the job table",
+    *,
+    submit_s: ArrayLike,
+    runtime_s: ArrayLike,
+    walltime_s: ArrayLike,
+    procs: ArrayLike,
+    ids: ArrayLike | None = None,
+    requested_s: ArrayLike | None = None,
+    user: ArrayLike | None = None,
+    job_class: ArrayLike | None = None,
+    own_end: bool = False,
+    outlives: bool = False,
+    killable: ArrayLike | None = None,
+    assumed_s: ArrayLike | None = None,
+) -> JobTable:
+    """A checked and ordered table of these columns, each of shape (n_jobs,), in any order.
+
+    A column is an array, a list, or a Series. Durations may be timedeltas, and submissions dates, which count from the
+    first one's second. `batfill.read` makes a workload of a whole data frame.
+
+    Args:
+        source: what error messages call the workload, usually its path.
+        submit_s: seconds, from 0 to LONGEST_S.
+        runtime_s: seconds, from 0 to LONGEST_S.
+        walltime_s: seconds, > 0 and <= LONGEST_S; inf for a job without a limit.
+        procs: from 1 to LARGEST.
+        ids: unique; they break ties in submission time, as strings, like Batsim. By default 1, 2, ...
+        requested_s: the user's request as the log has it, > 0 and <= LONGEST_S; nan if unknown. By default the
+            walltime, and unknown for a job without one.
+        user: the user's number; -1 (the default) if unknown.
+        job_class: "small", "large" or None (the default), or SMALL, LARGE and UNKNOWN.
+        own_end: whether a job with p = p~ ended by itself.
+        outlives: whether the scheduler reads the request in place of the walltime, which a job may outlive
+            (`overrun="extend"`).
+        killable: whether a job may be killed and restarted; None: all may.
+        assumed_s: what stands in for an unknown request, before p~ was raised; nan or None for p~.
+
+    Raises:
+        WorkloadError: a value is out of range or of another type (the message names the first such job), or an id
+            occurs twice.
+
+    Examples:
+        >>> from datetime import datetime, timedelta
+        >>> jobs = job_table(submit_s=[datetime(2026, 1, 5, 8), datetime(2026, 1, 5, 9)], runtime_s=[300, 20],
+        ...     walltime_s=[timedelta(minutes=10)] * 2, procs=[4, 2])
+        >>> jobs.submit_s.tolist(), jobs.walltime_s.tolist(), jobs.ids.tolist()
+        ([0.0, 3600.0], [600.0, 600.0], ['1', '2'])
+    """
+
+    def seconds(name: str, values: ArrayLike) -> NDArray[np.float64]:
+        found, dated = seconds_in(source, name, values)
+        if dated is not None and name != "submit_s":
+            raise WorkloadError(f"{source}: column {name} has dates; give durations, or numbers of seconds")
+        return found
+
+    submit_s = seconds("submit_s", submit_s)
+    n = submit_s.size
+    ids = np.array([str(number) for number in range(1, n + 1)], object) if ids is None else texts_in(ids)
+    walltime_s = seconds("walltime_s", walltime_s)
+    if requested_s is None:
+        requested_s = np.where(np.isfinite(walltime_s), walltime_s, np.nan)
+    given = JobColumns(
+        ids=ids,
+        submit_s=submit_s,
+        runtime_s=seconds("runtime_s", runtime_s),
+        walltime_s=walltime_s,
+        requested_s=seconds("requested_s", requested_s),
+        procs=whole_in(source, "procs", procs),
+        user=np.full(n, -1, np.int64) if user is None else whole_in(source, "user", user),
+        job_class=np.full(n, UNKNOWN, np.int8) if job_class is None else classes_in(source, job_class),
+        own_end=own_end,
+        outlives=outlives,
+        killable=None if killable is None else np.asarray(killable, bool),
+        assumed_s=None if assumed_s is None else seconds("assumed_s", assumed_s),
+    )
+    given.check(source, entering=True)
+    columns = {f.name: getattr(given, f.name) for f in fields(given)}
+    ordered = submit_s[1:] > submit_s[:-1]
+    tied = np.flatnonzero(submit_s[1:] == submit_s[:-1])
+    ordered[tied] = ids[tied + 1] > ids[tied]
+    if not ordered.all():
+        by_id = np.argsort(ids, kind="stable")
+        order = by_id[np.argsort(submit_s[by_id], kind="stable")]
+        columns = {name: c[order] if isinstance(c, np.ndarray) else c for name, c in columns.items()}
+    if not (ids[1:] > ids[:-1]).all() and _any_twice(ids):
+        seen: set[str] = set()
+        twice = next(i for i in ids if i in seen or seen.add(i))  # type: ignore[func-returns-value]
+        raise WorkloadError(f"{source}: job id {twice} occurs more than once; ids must be unique")
+    del given  # its columns may be in another order than the table's
+    return JobTable(**columns)
+
+
+def workload_of_frame(frame: Any, procs: int | None = None, unrequested: Unrequested | None = None) -> Workload:
+    """The workload in the columns of a frame, named as those of `Workload.to_pandas` or the arguments of `job_table`.
+
+    Args:
+        frame: of pandas or polars, an Arrow table, or a dict; other columns are left out, and a note names them.
+        procs: the machine's size; by default the frame's `attrs["procs"]`, if it has them.
+        unrequested: what made the walltimes; see `read_workload`.
+
+    Raises:
+        WorkloadError: a column is missing, or a value is unusable.
+    """
+    columns, about = frame_columns(frame), dict(getattr(frame, "attrs", {}))
+    name = str(about.get("workload", "the data frame"))
+    needed = ("submit_s", "runtime_s", "walltime_s", "procs")
+    if missing := [column for column in needed if column not in columns]:
+        shown = ", ".join(columns) or "none"
+        raise WorkloadError(f"{name}: no column {missing[0]}; its columns are {shown}; rename or add it")
+    dated = seconds_in(name, "submit_s", columns["submit_s"])[1]
+    walltime_s = seconds_in(name, "walltime_s", columns["walltime_s"])[0]
+    taken = {"ids", "requested_s", "user", "job_class", *needed} & columns.keys()
+    given = {column: columns[column] for column in taken} | {
+        "walltime_s": np.where(np.isnan(walltime_s), np.inf, walltime_s),
+        **{kind: bool(about.get(kind, False)) for kind in ("own_end", "outlives")},
+    }
+    jobs = job_table(name, **given)
+    clock = Clock.of(about["clock"]) if about.get("clock") else None
+    left_out = [column for column in columns if column not in taken]
+    size = about.get("procs") if procs is None else procs
+    return Workload(
+        name,
+        jobs,
+        None if size is None else checked_size(name, size),
+        notes=(f"columns left out: {', '.join(left_out)}",) if left_out else (),
+        clock=clock if dated is None else Clock(dated, UTC),
+        overrun="extend" if jobs.outlives else "keep",
+        unrequested="refuse" if unrequested is None else unrequested,
+    )
+
+
+def _any_twice(ids: NDArray[Any]) -> bool:
+    """Whether an id occurs more than once; in order, because a set of all ids takes more memory than a job table."""
+    in_order = np.sort(ids, kind="stable")
+    return bool((in_order[1:] == in_order[:-1]).any())

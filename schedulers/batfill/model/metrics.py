@@ -1,0 +1,382 @@
+"""Metrics of a schedule, computed the same way for every host. Times in seconds; every array has shape (n_jobs,)."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from batfill.base.tables import label_html
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from numpy.typing import NDArray
+
+# The bound of the bounded slowdown: run times count as at least this long. 10 s in the papers on reordering and
+# learning, 60 s in the one on classification.
+TAU_S = 10.0
+SLOWDOWN_CLASSES = (1.0, 10.0, 100.0)
+# A job is delayed if it waits longer than in the base by more than this.
+DELAY_S = 3600.0
+
+
+def bounded_slowdown(
+    wait_s: NDArray[np.float64], runtime_s: NDArray[np.float64], tau_s: float = TAU_S
+) -> NDArray[np.float64]:
+    """max((w + p) / max(p, tau), 1), with p the time the job ran. Source: Feitelson and Rudolph, JSSPP 1998."""
+    return np.maximum((wait_s + runtime_s) / np.maximum(runtime_s, tau_s), 1.0)
+
+
+def span_and_work(
+    submit_s: NDArray[np.float64],
+    start_s: NDArray[np.float64],
+    runtime_s: NDArray[np.float64],
+    procs: NDArray[np.int64],
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The time from the first submission to the last end, and the processor-seconds; over the last axis of (..., n)."""
+    span_s: NDArray[np.float64] = (start_s + runtime_s).max(axis=-1) - submit_s.min(axis=-1)
+    return span_s, (procs * runtime_s).sum(axis=-1)
+
+
+def utilisation(
+    size: int, makespan_s: NDArray[np.float64] | float, used_proc_s: NDArray[np.float64] | float
+) -> NDArray[np.float64]:
+    """The share of a machine of `size` processors that is in use over this time; 0 if it has no length."""
+    lasts = np.asarray(makespan_s) > 0
+    return np.where(lasts, used_proc_s / (size * np.where(lasts, makespan_s, 1.0)), 0.0)
+
+
+def per_processor_slowdown(
+    wait_s: NDArray[np.float64], runtime_s: NDArray[np.float64], procs: NDArray[np.int64], tau_s: float = TAU_S
+) -> NDArray[np.float64]:
+    """max((w + p) / (q max(p, tau)), 1). Source: Zotkin and Keleher, HPDC 1999."""
+    return np.maximum((wait_s + runtime_s) / (procs * np.maximum(runtime_s, tau_s)), 1.0)
+
+
+def long_waits(wait_s: NDArray[np.float64]) -> dict[str, float]:
+    """The 99.9 % quantile and the maximum of the waits: what a mean hides, and a user remembers. nan without jobs."""
+    if not len(wait_s):
+        return {"p999_wait_s": float("nan"), "max_wait_s": float("nan")}
+    return {"p999_wait_s": float(np.quantile(wait_s, 0.999)), "max_wait_s": float(wait_s.max())}
+
+
+def on_front(cost: NDArray[np.float64], wait_s: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Which choices no other beats: at least as good in both, and better in one; columns of shape (n_choices,)."""
+    better = (cost[None] <= cost[:, None]) & (wait_s[None] <= wait_s[:, None])
+    better &= (cost[None] < cost[:, None]) | (wait_s[None] < wait_s[:, None])
+    kept: NDArray[np.bool_] = ~np.asarray(better.any(axis=1))
+    return kept
+
+
+def waits_of(wait_s: NDArray[np.float64], base_wait_s: NDArray[np.float64] | None = None) -> dict[str, Any]:
+    """Who pays: the waits of some jobs, and how much longer they are than in a base.
+
+    Args:
+        wait_s: of the jobs, at least one.
+        base_wait_s: of the same jobs in the base, if there is one.
+
+    Returns:
+        The number of `jobs`, the mean, the 99 and 99.9 % quantiles and the longest wait; with a base also the mean
+        difference of the waits, the share of the jobs that wait over `DELAY_S` longer than there (`delayed`), and
+        those jobs' mean difference, None if there are none.
+    """
+    figures = {
+        "jobs": len(wait_s),
+        "mean_wait_s": float(wait_s.mean()),
+        "p99_wait_s": float(np.quantile(wait_s, 0.99)),
+        **long_waits(wait_s),
+    }
+    if base_wait_s is None:
+        return figures
+    longer_s = wait_s - base_wait_s
+    late = longer_s > DELAY_S
+    return {
+        **figures,
+        "mean_longer_s": float(longer_s.mean()),
+        "delayed": float(late.mean()),
+        "mean_delay_s": float(longer_s[late].mean()) if late.any() else None,
+    }
+
+
+def who_pays(
+    wait_s: NDArray[np.float64],
+    *,
+    runtime_s: NDArray[np.float64],
+    procs: NDArray[np.int64],
+    user: NDArray[np.int64],
+    divider_s: float | NDArray[np.float64] | None = None,
+    base_wait_s: NDArray[np.float64] | None = None,
+) -> dict[str, Any]:
+    """The waits of small and large jobs, by width, and by user; see `waits_of`.
+
+    Small jobs ran for less than the divider. By default that is the median run time of these jobs, and not a
+    scheduler's, which moves with what it has seen: so every replay of a log has the same groups.
+
+    Args:
+        wait_s: of the jobs that ran.
+        runtime_s: p.
+        procs: q.
+        user: -1 if unknown.
+        divider_s: one for all jobs, or one each, nan if unknown; None for the median run time.
+        base_wait_s: of the same jobs in the base, if there is one.
+
+    Returns:
+        `class_divider_s` (None if each job has its own) and a row per group that has jobs: `waits_by_class` (small,
+        large, unknown), `waits_by_width` (up to 1, 2, 4, ... processors), and `waits_by_user`, by the sum of the waits,
+        less those in the base, largest first.
+    """
+    if not len(wait_s):
+        return {"class_divider_s": None, "waits_by_class": [], "waits_by_width": [], "waits_by_user": []}
+    divider_s = float(np.median(runtime_s)) if divider_s is None else divider_s
+    kind = np.where(np.isnan(divider_s), 2, runtime_s >= divider_s).astype(np.int64)
+
+    def rows(name: str, group: NDArray[np.int64], label: Callable[[int], Any]) -> list[dict[str, Any]]:
+        groups, where, counts = np.unique(group, return_inverse=True, return_counts=True)
+        members = np.split(np.argsort(where, kind="stable"), np.cumsum(counts)[:-1])
+        return [
+            {name: label(int(which)), **waits_of(wait_s[one], None if base_wait_s is None else base_wait_s[one])}
+            for which, one in zip(groups, members, strict=True)
+        ]
+
+    paid = "mean_wait_s" if base_wait_s is None else "mean_longer_s"
+    users = rows("user", user, int)
+    return {
+        "class_divider_s": divider_s if np.ndim(divider_s) == 0 else None,
+        "waits_by_class": rows("class", kind, lambda k: ("small", "large", "unknown")[k]),
+        "waits_by_width": rows("procs_up_to", width_class(procs), lambda width: 1 << width),
+        "waits_by_user": sorted(users, key=lambda row: (-row[paid] * row["jobs"], row["user"])),
+    }
+
+
+def class_figures(waits: Mapping[str, Any]) -> dict[str, Any]:
+    """The waits of small and large jobs as columns, from `who_pays` with a base and one divider for all jobs."""
+    by_class = {row["class"]: row for row in waits["waits_by_class"]}
+    large = by_class["large"]  # there is one: the median is no larger than the longest run
+    return {
+        "small_mean_wait_s": by_class["small"]["mean_wait_s"] if "small" in by_class else None,
+        "large_mean_wait_s": large["mean_wait_s"],
+        "large_p999_wait_s": large["p999_wait_s"],
+        "large_max_wait_s": large["max_wait_s"],
+        "large_delayed": large["delayed"],
+        "large_mean_delay_s": large["mean_delay_s"],
+    }
+
+
+def width_class(procs: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The least w with q <= 2^w, shape (n_jobs,)."""
+    return np.ceil(np.log2(procs)).astype(np.int64)
+
+
+def overtaking(submit_s: NDArray[np.float64], start_s: NDArray[np.float64]) -> tuple[int, int]:
+    """The number of pairs of jobs in the queue at once, and of those in which the later one started first.
+
+    The second over the first is 0 under strict order of arrival and 1 under its reverse; a starved job counts only in
+    its own pairs. It is Kendall's count of discordant pairs, over all possible pairs.
+
+    Args:
+        submit_s: r; of equal ones the first comes first.
+        start_s: starts of the same jobs.
+    """
+    arrivals = np.argsort(submit_s, kind="stable")
+    submit_s, start_s = submit_s[arrivals], start_s[arrivals]
+    starts = np.argsort(start_s, kind="stable")
+    place = np.empty(len(starts), np.int64)
+    place[starts] = np.arange(len(starts))
+    before = np.searchsorted(submit_s, start_s)  # jobs submitted before the start, the job itself and earlier ones too
+    return int(np.maximum(before - np.arange(1, len(before) + 1), 0).sum()), inversions(place)
+
+
+def inversions(place: NDArray[np.int64]) -> int:
+    """The number of pairs i < k with place[i] > place[k], of a permutation of 0 to n - 1; O(n log n).
+
+    From the highest bit downwards, values are split by that bit in stable order: among those with equal higher bits, a
+    value with bit 0 forms a pair with each one before it that has bit 1.
+    """
+    n = len(place)
+    at = np.arange(n)
+    count = 0
+    for bit in reversed(range(int(n).bit_length())):
+        ones = (place >> bit) & 1
+        before = np.cumsum(ones) - ones
+        group = (at >> (bit + 1)) << (bit + 1)  # its begin: values with equal higher bits are adjacent, all of them
+        before -= before[group]
+        count += int(before[ones == 0].sum())
+        split = np.empty(n, np.int64)
+        split[np.where(ones == 1, group + (1 << bit) + before, at - before)] = place
+        place = split
+    return count
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The figures of one run. Means and maxima cover the jobs that ran; rejected ones are only counted."""
+
+    jobs: int  # submitted, rejected ones included
+    rejected: int  # wider than the machine
+    killed: int  # ended at their walltime, or killed by a scheduler that did not restart them
+    requeued: int  # tries killed at the divider and requeued
+    backfilled: int  # started by backfilling
+    makespan_s: float  # from the first submission to the last end
+    utilisation: float  # processor-seconds used, killed tries included, over size x makespan
+    wasted: float  # share of the used processor-seconds spent on tries killed at the divider
+    mean_wait_s: float
+    max_wait_s: float
+    mean_turnaround_s: float
+    mean_bsld: float
+    max_bsld: float
+    mean_pp_bsld: float
+    share_bsld_1: float  # share of the jobs with bounded slowdown 1, in (1, 10], in (10, 100], and above
+    share_bsld_10: float
+    share_bsld_100: float
+    share_bsld_above: float
+
+    def as_dict(self) -> dict[str, float]:
+        """As a dict by field, for JSON."""
+        return asdict(self)
+
+    def _repr_html_(self) -> str:
+        """The figures in words, for notebooks."""
+        return label_html(figure_rows(asdict(self), of_replay=True))
+
+
+def summarize(
+    *,
+    size: int,
+    submit_s: NDArray[np.float64],
+    start_s: NDArray[np.float64],
+    runtime_s: NDArray[np.float64],
+    procs: NDArray[np.int64],
+    tau_s: float = TAU_S,
+    rejected: int = 0,
+    killed: int = 0,
+    backfilled: int = 0,
+    requeued: int = 0,
+    wasted_proc_s: float = 0.0,
+) -> Summary:
+    """The figures of a run from the jobs that ran.
+
+    Args:
+        size: the machine's processors.
+        submit_s: r, the original one of a requeued job.
+        start_s: start of the final try.
+        runtime_s: run time of the final try.
+        procs: q.
+        tau_s: the bound of the bounded slowdown.
+        rejected: jobs that never ran.
+        killed: jobs whose final try was killed, see `Summary`.
+        backfilled: jobs started by backfilling.
+        requeued: tries killed at the divider.
+        wasted_proc_s: processor-seconds of those tries.
+    """
+    if len(submit_s) == 0:
+        return Summary(rejected, rejected, *([0] * 3), *([0.0] * 13))
+    wait_s = start_s - submit_s
+    bsld = bounded_slowdown(wait_s, runtime_s, tau_s)
+    makespan_s, used_proc_s = (float(each) for each in span_and_work(submit_s, start_s, runtime_s, procs))
+    used_proc_s += wasted_proc_s
+    classes = np.bincount(np.searchsorted(SLOWDOWN_CLASSES, bsld), minlength=4) / len(bsld)
+    return Summary(
+        jobs=len(submit_s) + rejected,
+        rejected=rejected,
+        killed=killed,
+        requeued=requeued,
+        backfilled=backfilled,
+        makespan_s=makespan_s,
+        utilisation=float(utilisation(size, makespan_s, used_proc_s)),
+        wasted=wasted_proc_s / used_proc_s if used_proc_s > 0 else 0.0,
+        mean_wait_s=float(wait_s.mean()),
+        max_wait_s=float(wait_s.max()),
+        mean_turnaround_s=float((wait_s + runtime_s).mean()),
+        mean_bsld=float(bsld.mean()),
+        max_bsld=float(bsld.max()),
+        mean_pp_bsld=float(per_processor_slowdown(wait_s, runtime_s, procs, tau_s).mean()),
+        share_bsld_1=float(classes[0]),
+        share_bsld_10=float(classes[1]),
+        share_bsld_100=float(classes[2]),
+        share_bsld_above=float(classes[3]),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """How far a run can be from the best that any scheduler could have done with the same jobs."""
+
+    mean_wait_bound_s: float  # no scheduler has a lower mean wait; see `batfill.engine.bound`
+    turnaround_ratio: float  # the mean turnaround over the least one by that bound, at least 1
+
+    def as_dict(self) -> dict[str, float]:
+        """As a dict by field, for JSON."""
+        return asdict(self)
+
+    def as_text(self) -> str:
+        """One line."""
+        return (
+            f"no scheduler has a mean wait below {self.mean_wait_bound_s:,.3f} s; "
+            f"mean turnaround {self.turnaround_ratio:,.4f} times its bound"
+        )
+
+    def _repr_html_(self) -> str:
+        """The line, for notebooks."""
+        return label_html([("lower bound", self.as_text())])
+
+
+def certify(
+    *,
+    size: int,
+    submit_s: NDArray[np.float64],
+    start_s: NDArray[np.float64],
+    runtime_s: NDArray[np.float64],
+    procs: NDArray[np.int64],
+    rounds: int | None = None,
+) -> Certificate:
+    """The bound on the mean wait of these jobs, and the run's distance from it; the first arguments are `summarize`'s.
+
+    Args:
+        size: the machine's processors.
+        submit_s: r, ascending.
+        start_s: start of the final try.
+        runtime_s: run time of the final try.
+        procs: q.
+        rounds: effort, see `batfill.engine.bound.least_delay`.
+    """
+    from batfill.engine.bound import least_delay
+
+    if len(submit_s) == 0:
+        return Certificate(0.0, 1.0)
+    least_s = max(0.0, *least_delay(submit_s, runtime_s, procs, size, rounds)) / len(submit_s)
+    turnaround_s, ran_s = float((start_s - submit_s + runtime_s).mean()), float(runtime_s.mean())
+    bound_s = least_s + ran_s
+    return Certificate(least_s, turnaround_s / bound_s if bound_s > 0 else 1.0)
+
+
+def figure_rows(
+    figures: Mapping[str, float], tau_s: float = TAU_S, *, of_replay: bool = False
+) -> list[tuple[str, str]]:
+    """A run's figures in words, as rows of (label, text).
+
+    Args:
+        figures: fields of `Summary` by name; `utilisation` may be missing if the machine's size is unknown.
+        tau_s: the bound of the bounded slowdown used, in seconds.
+        of_replay: include what only the replay engine knows for certain, such as how each job was started.
+    """
+    f = figures
+    at_walltime = " at their walltime" if of_replay else ""  # under Batsim the scheduler may also kill jobs
+    per_processor = f"; per processor {f['mean_pp_bsld']:,.4f}" if of_replay else ""
+    rows = {
+        "jobs": f"{f['jobs']:,} ({f['rejected']:,} rejected, {f['killed']:,} killed{at_walltime})",
+        "backfilled": f"{f['backfilled']:,}" if of_replay else "",
+        "requeued": f"{f['requeued']:,} tries killed ({f['wasted']:.2%} of the work)" if f["requeued"] else "",
+        "makespan": f"{f['makespan_s']:,.0f} s",
+        "utilisation": f"{f['utilisation']:.2%}" if "utilisation" in f else "",
+        "mean wait": f"{f['mean_wait_s']:,.3f} s (longest {f['max_wait_s']:,.0f} s)",
+        "mean bsld": f"{f['mean_bsld']:,.4f} (tau {tau_s:g} s{per_processor})",
+        "jobs by bsld": f"{f['share_bsld_1']:.1%} at 1, {f['share_bsld_10']:.1%} up to 10, "
+        f"{f['share_bsld_100']:.1%} up to 100, {f['share_bsld_above']:.1%} above"
+        if of_replay
+        else "",
+    }
+    if not of_replay:
+        rows["utilisation"] = rows.pop("utilisation")
+    return [(label, text) for label, text in rows.items() if text]

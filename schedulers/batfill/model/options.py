@@ -1,0 +1,830 @@
+"""The scheduler's options: one table of names, kinds, defaults and meanings, which every host reads.
+
+The command line, the plug-in's JSON, campaigns, the documentation's table and the results all use `OPTIONS`. This
+module loads no library that is slow to import, since `batfill COMMAND --help` and shell completion read it too.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from keyword import iskeyword
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
+
+from batfill.base.errors import ARGUMENT_OF, LARGEST, BatfillError, nearest, require, whole_from
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from batfill.model.jobs import JobTable
+    from batfill.model.policy import Policy
+
+SAME = "same"
+NO_SMALL, CLASS, EVERY, FOREST, PERFECT = SMALLS = ("none", "class", "all", "forest", "perfect")
+REQUEST, RUNTIME = "request", "runtime"
+LEARNED = ("easy++", "regression")  # predictions of run times, which jobs may outlive
+NEVER, ALWAYS, NEEDED = KILLS = ("never", "always", "needed")
+ALL, ORDER, LARGE_ONES = "all", "order", "large"
+RESERVATION, PROCESSORS, MACHINES = "reservation", "processors", "machines"
+
+# Checks: from an option's name and value, as JSON or the command line gives it, to the value in use
+
+UNITS_S = {"": 1, "s": 1, "sec": 1, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
+DURATION = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)\s*([a-z]*)", re.ASCII)
+UNREQUESTED = ("refuse", "runtime", "none", "queue", "user-max")  # the words of batfill.model.jobs.Unrequested
+ONE_OF = re.compile(r"1/([1-9]\d{0,5})", re.ASCII)
+MEDIAN = re.compile(r"median(?:/([1-9]\d{0,5}))?", re.ASCII)
+PER_CENT = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))\s*%", re.ASCII)
+
+
+def seconds_of(name: str, value: Any, *, least: float = 0.0) -> float:
+    """The value as a finite number of seconds, at least `least`: a number, or text such as 72000, 20h, 1.5d, 30min.
+
+    Raises:
+        BatfillError: it is something else.
+    """
+    value = of_numpy(value)
+    number = value.total_seconds() if hasattr(value, "total_seconds") else value
+    if isinstance(value, str) and (found := DURATION.fullmatch(value.strip().lower())) and found[2] in UNITS_S:
+        number = float(found[1]) * UNITS_S[found[2]]
+    return number_of(
+        name,
+        number,
+        least,
+        math.inf,
+        f"a number of seconds {'>= 0' if least == 0 else '> 0'}, as 72000, 20h, 3d or 30min",
+    )
+
+
+def of_numpy(value: Any) -> Any:
+    """The value in Python's type if it is a number of NumPy, and as it is otherwise."""
+    return value.item() if type(value).__module__ == "numpy" and value.shape == () else value
+
+
+def number_or_text(value: Any) -> Any:
+    """A word of the command line as JSON has it: a number if it is one."""
+    for kind in (int, float):
+        try:
+            return kind(value) if isinstance(value, str) else value
+        except ValueError:
+            pass
+    return value
+
+
+def number_of(name: str, value: Any, least: float, most: float, rule: str) -> float:
+    """The value, which must be a finite number from `least` to `most`; `rule` describes this range."""
+    value = of_numpy(value)
+    wrong = isinstance(value, bool) or not isinstance(value, (int, float))
+    if wrong or not math.isfinite(value) or not least <= value <= most:
+        raise BatfillError(f"option {name}: {value!r} is not {rule}")
+    return float(value)
+
+
+def part_of(name: str, value: Any, *, most: float = math.inf, positive: bool = False) -> float:
+    """The value as a share from 0 to `most`: a number such as 0.1, or text such as 10%.
+
+    Raises:
+        BatfillError: it is neither, or a number above 1, which may be meant as per cent.
+    """
+    per_cent = PER_CENT.fullmatch(value.strip()) if isinstance(value, str) else None
+    number = float(per_cent[1]) / 100 if per_cent else value
+    rule = f"a share {'>' if positive else '>='} 0{' and at most 1' if most == 1 else ''}, as 10% or 0.1"
+    wrong = isinstance(number, bool) or not isinstance(number, (int, float)) or not math.isfinite(number)
+    if per_cent is None and not wrong and 1 < number <= 100 * most:
+        raise BatfillError(f"option {name}: {value!r} is more than the whole; write {value}% for per cent")
+    if wrong or not 0 <= number <= most or (positive and number == 0):
+        raise BatfillError(f"option {name}: {value!r} is not {rule}")
+    return float(number)
+
+
+def probability_of(name: str, value: Any) -> float:
+    """The value as a share of the whole, as for `part_of`."""
+    return part_of(name, value, most=1)
+
+
+def width_of(name: str, value: Any) -> float:
+    """The value as a share of the machine above 0, as for `part_of`, or as 1/16."""
+    if isinstance(value, str) and (found := ONE_OF.fullmatch(value.strip())):
+        return 1 / int(found[1])
+    return part_of(name, value, most=1, positive=True)
+
+
+def tau_of(value: Any) -> float:
+    """The bound of the bounded slowdown, in seconds.
+
+    Raises:
+        BatfillError: it is not a finite number > 0.
+    """
+    return seconds_of("tau", value, least=1e-9)
+
+
+def text_of(name: str, value: Any) -> str:
+    """The value, which must be text."""
+    if not isinstance(value, str):
+        raise BatfillError(f"option {name}: {value!r} is not a name; try 'fcfs', or see `batfill policies`")
+    return value
+
+
+def policy_of(name: str, value: Any) -> Policy:
+    """The policy of this name, or the policy itself."""
+    from batfill.model.policy import Policy, policy_named
+
+    return value if isinstance(value, Policy) else policy_named(text_of(name, value))
+
+
+def order_of(name: str, value: Any) -> Policy | None:
+    """The policy of this name, or the policy itself; None for the queue's own order."""
+    if isinstance(value, str) and value == SAME:
+        return None
+    from batfill.model.policy import require_order
+
+    order = policy_of(name, value)
+    require_order(order, f"option {name} takes an order only")
+    return order
+
+
+def one_of(name: str, value: Any, known: Sequence[str]) -> str:
+    """The value, which must be one of these."""
+    if not isinstance(value, str) or value not in known:
+        suggested = nearest(value, known) if isinstance(value, str) else ""
+        raise BatfillError(f"option {name}: {value!r} is none of {', '.join(known)}{suggested}")
+    return value
+
+
+def truth(name: str, value: Any) -> bool:
+    """The value, which must be true or false."""
+    if not isinstance(value, bool):
+        raise BatfillError(f"option {name}: {value!r} is neither true nor false")
+    return value
+
+
+def noise_of(name: str, value: Any) -> float | str:
+    """The value as "walltime" or a number >= 0."""
+    if value == "walltime":
+        return "walltime"
+    try:
+        return number_of(name, float(value), 0, math.inf, "a number >= 0")
+    except (TypeError, ValueError):
+        raise BatfillError(f"option {name}: {value!r} is neither walltime nor a number >= 0; try 0.5") from None
+
+
+def unrequested_of(name: str, value: Any) -> str | float:
+    """What stands in for a missing request: one of UNREQUESTED, or a limit in seconds, whole if it is a whole number.
+
+    Raises:
+        BatfillError: it is neither.
+    """
+    if isinstance(value, str) and value in UNREQUESTED:
+        return value
+    try:
+        seconds = seconds_of(name, value, least=1e-9)
+    except BatfillError:
+        raise BatfillError(
+            f"option {name}: {value!r} is neither one of {', '.join(UNREQUESTED)} nor a limit > 0 such as 3600 or 24h"
+        ) from None
+    return int(seconds) if seconds == int(seconds) else seconds
+
+
+def seed_of(name: str, value: Any) -> int:
+    """The value, which must be a whole number that all random number generators accept."""
+    value = of_numpy(value)
+    if type(value) is not int or not 0 <= value <= LARGEST:
+        raise BatfillError(f"option {name}: {value!r} is not {whole_from(0)}; try 0")
+    return value
+
+
+def whole_of(name: str, value: Any) -> int:
+    """The value, which must be a whole number; its range is for the caller to check."""
+    number = of_numpy(value)
+    if type(number) is not int:
+        raise BatfillError(f"option {name}: {value!r} is not a whole number")
+    return number
+
+
+@dataclass(frozen=True, slots=True)
+class Divider:
+    """The time that a small job runs for at most: fixed, or a share of the median of the known run times."""
+
+    fixed_s: float = math.inf  # inf: learned
+    part: int = 1  # the divider is the median over this
+
+    def __str__(self) -> str:
+        """As a user writes it."""
+        return as_word(self.fixed_s) if self.fixed_s < math.inf else f"median/{self.part}".removesuffix("/1")
+
+    def of_median(self, median_s: float) -> float:
+        """The learned divider; a part of the median is in whole seconds, as Batsim rounds dates."""
+        return median_s if self.part == 1 or median_s == math.inf else float(max(round(median_s / self.part), 1))
+
+
+def divider_of(name: str, value: Any) -> Divider:
+    """A divider: a duration > 0, median, or median/4."""
+    if isinstance(value, Divider):
+        return value
+    if isinstance(value, str) and (found := MEDIAN.fullmatch(value.strip().lower())):
+        return Divider(part=int(found[1] or 1))
+    try:
+        return Divider(seconds_of(name, value, least=1e-9))
+    except BatfillError:
+        raise BatfillError(
+            f"option {name}: {value!r} is not a duration > 0, median, or a part of it; try 600, 10min or median/4"
+        ) from None
+
+
+# File in which a scheduler started by `batfill run` writes the options in force.
+OPTIONS_FILE = "BATFILL_OPTIONS_FILE"
+REQUESTED = "requested_features"  # in that file, under Batsim 5: the features that the scheduler's hello requested
+
+# The table
+
+
+class Kind(NamedTuple):
+    """What values an option takes."""
+
+    check: Callable[[str, Any], Any]  # from name and value to the value in force; raises BatfillError
+    value: str  # in words, for the documentation
+    metavar: str  # in the help
+    unit: str = ""  # follows the value in text
+    choices: tuple[str, ...] = ()
+
+
+def words(*known: str) -> Kind:
+    """A fixed set of words."""
+    listed = ", ".join(f"`{word}`" for word in known)
+    return Kind(lambda name, value: one_of(name, value, known), listed, "which", choices=known)
+
+
+POLICY = Kind(
+    policy_of,
+    "a policy's name, `mixed:` and six weights, `aged:` and three numbers, `NAME@FILE.json`, or `nn@FILE`",
+    "policy",
+)
+BACKFILL = Kind(order_of, "`same`, or a policy", "policy")
+DURATION_S = Kind(seconds_of, "a duration, >= 0", "duration", " s")
+PERIOD_S = Kind(lambda name, value: seconds_of(name, value, least=1e-9), "a duration, > 0", "duration", " s")
+DIVIDER = Kind(divider_of, "a duration > 0, `median`, or a part of it as `median/4`", "divider", " s")
+WIDTH = Kind(width_of, "a share > 0, at most 1, as `1/16`", "share")
+PROBABILITY = Kind(probability_of, "a share >= 0, at most 1", "share")
+SWITCH = Kind(truth, "true, false", "")
+SEED = Kind(seed_of, "a whole number", "integer")
+NAMES_OF = Kind(text_of, "`ten`, `twelve`, or names joined by +", "names")
+NOISE = Kind(noise_of, "`walltime`, or a number >= 0", "number")
+
+
+class Needs(NamedTuple):
+    """A condition without which an option does nothing and is refused."""
+
+    option: str
+    values: tuple[Any, ...]  # one of these; empty: any that is not None
+    why: str  # what is wrong otherwise; {value} is the other option's value
+    example: Any = None  # the value to advise; None: the first of `values`
+
+    def met(self, chosen: Mapping[str, Any]) -> bool:
+        """Whether the options by name have a value that suffices."""
+        value = chosen.get(self.option)
+        return value in self.values if self.values else value is not None
+
+    @property
+    def advised(self) -> Any:
+        """A value of the option that meets this."""
+        return self.values[0] if self.example is None else self.example
+
+
+OF_SMALL = Needs("small", SMALLS[1:], "no job is small", EVERY)
+OF_KILLS = Needs("kill", (NEEDED, ALWAYS), "nothing is killed")
+OF_TRIES = Needs("small", (EVERY, FOREST, PERFECT), "jobs of a class keep their requests")
+OF_FOREST = Needs("small", (FOREST,), "no forest is trained")
+OF_LEARNED = Needs("small", (EVERY, FOREST), "nothing is learned")
+OF_THRESHOLD = Needs("threshold", (), "no job is overdue without a threshold", "24h")
+OF_REQUESTS = Needs("small", (NO_SMALL,), "small jobs take their requests")
+OF_PREDICTIONS = Needs("predict", (*LEARNED, RUNTIME), "nothing is predicted")
+WHAT, SMALL_JOBS, PREDICTIONS, STUDY, LIVE_ONLY = "what", "small jobs", "predictions", "study", "live"
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option of a scheduler; a row of the table."""
+
+    name: str  # in JSON and YAML; on the command line --name
+    group: str  # heading in the help; those of STUDY are for Python and protocols, not for the command line
+    kind: Kind
+    default: Any  # as a user would write it; None: off
+    help: str
+    needs: tuple[Needs, ...] = ()
+
+    @property
+    def argument(self) -> str:
+        """What Python calls it; a name that ends in _s takes seconds."""
+        name = self.name.replace("-", "_") + ("_s" if self.kind.metavar == "duration" else "")
+        return f"{name}_" if iskeyword(name) else name
+
+    def with_unit(self, value: Any) -> str:
+        """The value in text."""
+        return as_word(value) if value is None or isinstance(value, str) else f"{as_word(value)}{self.kind.unit}"
+
+    def check(self, name: str, value: Any) -> Any:
+        """The value in force."""
+        return self.kind.check(name, value)
+
+
+def table(*rows: tuple[Any, ...]) -> dict[str, Option]:
+    """The options by their names; a row has the values of `Option`, with any number of needs."""
+    return {
+        name: Option(name, group, kind, default, text, tuple(needs))
+        for name, group, kind, default, text, *needs in rows
+    }
+
+
+OPTIONS = table(
+    ("policy", WHAT, POLICY, "fcfs", "The queue's order; see `batfill policies`."),
+    ("backfill", WHAT, BACKFILL, SAME, "The order of backfilling: the queue's own, or a policy's."),
+    ("threshold", WHAT, DURATION_S, None, "Jobs that have waited longer than this come first, oldest first."),
+    ("overdue-before", WHAT, words(ALL, LARGE_ONES), ALL, "What overdue jobs go before: all others, or the large ones "
+     "alone.", OF_THRESHOLD, OF_SMALL),
+    ("small", SMALL_JOBS, words(*SMALLS), NO_SMALL, "Which jobs come first, for a try up to the divider: none, "
+     "those of class small in the workload, all, those that a forest expects to be short, or (perfect) that are."),
+    ("divider", SMALL_JOBS, DIVIDER, "median", "How long a first try runs: a duration, the median of the known run "
+     "times, or a part of it, as median/4.", OF_SMALL),
+    ("small-width", SMALL_JOBS, WIDTH, 1, "The widest job that can be small, as a share of the machine.", OF_SMALL),
+    ("kill", SMALL_JOBS, words(*KILLS), NEEDED, "When a small job is killed at the divider, and queued again as large: "
+     "never, always, or if its processors are needed; always where machines are reserved or a network picks.",
+     OF_SMALL),
+    ("cut", SMALL_JOBS, PROBABILITY, 0.5, "The probability from which the forest's jobs count as small.", OF_FOREST),
+    ("seed", SMALL_JOBS, SEED, 0, "Seed of the forests.", OF_FOREST),
+    ("predict", PREDICTIONS, words(REQUEST, *LEARNED, RUNTIME), REQUEST, "The run time expected of a job: its request, "
+     "a prediction (easy++, regression), or the true runtime.", OF_REQUESTS),
+    ("predict-for", PREDICTIONS, words(ORDER, ALL), ORDER, "What a prediction replaces the request in: the order, or "
+     "all, the reservation and the backfilling test too; all where the order changes with the waits.",
+     OF_PREDICTIONS),
+    ("bound", STUDY, SWITCH, True, "Expect a small job that may be killed to end at the divider at the latest.",
+     OF_TRIES, OF_KILLS),
+    ("regime", STUDY, words("decoupled", "fresh"), "fresh", "What the learner knows: all as of the last week's end, or "
+     "all that has ended.", OF_LEARNED),
+    ("divider-rule", STUDY, words("known", "week"), "known", "The median of all known run times, or of the last "
+     "week's.", OF_FOREST),
+    ("train-lag", STUDY, DURATION_S, 0, "The time from a week's end until the forest trained on it is used.",
+     OF_FOREST),
+)  # fmt: skip
+NAMES = tuple(name for name, option in OPTIONS.items() if option.group != STUDY)  # of commands
+LEARNING = tuple(name for name, option in OPTIONS.items() if option.group != WHAT)  # of jobs and their run times
+ARGUMENTS = {option.argument: option for option in OPTIONS.values()}
+ARGUMENT_OF.update((name, option.argument) for name, option in OPTIONS.items())  # for the messages of errors
+
+# The options that `frontier` and `what-if` hand on to their replays.
+SHARED_BY_ALL = ("backfill", "threshold")  # to all of them
+SHARED_BY_TRIES = ("overdue-before", "divider", "small-width", "kill", "bound")  # to those with small jobs first
+
+METHODS = ("full", "noisy", "epsilon-greedy", "ucb1", "exp3")
+SELECTION = table(  # the settings of `select`, after its method
+    ("policies", LIVE_ONLY, NAMES_OF, "ten", "The policies to choose from."),
+    ("period", LIVE_ONLY, PERIOD_S, "7d", "Delta: the time between choices."),
+    ("lambda", LIVE_ONLY, PROBABILITY, None, "full, noisy: the weight of a period relative to the next; 0.9."),
+    ("alpha", LIVE_ONLY, PROBABILITY, None, "full, noisy: 1 weighs periods by their jobs, 0 equally; 1."),
+    ("epsilon", LIVE_ONLY, PROBABILITY, None, "epsilon-greedy: the share of random choices; 0.1."),
+    ("gamma", LIVE_ONLY, PROBABILITY, None, "exp3: the share of random choices; 0.1."),
+    ("noise", LIVE_ONLY, NOISE, None, "noisy: requested times, or run times spread by this number; walltime."),
+    ("budget", LIVE_ONLY, DURATION_S, None, "The real time for the replays of one period; 10 s under Batsim."),
+    ("seed", LIVE_ONLY, SEED, 0, "Seed of the choices and the noise."),
+)
+
+
+def selection_of(name: str, value: Any) -> dict[str, Any]:
+    """The settings in a text such as exp3:period=1d,gamma=0.2, its method under `select`; for `Selection.of`."""
+    method, _, rest = text_of(name, value).partition(":")
+    found: dict[str, Any] = {"select": one_of(name, method.strip(), METHODS)}
+    for word in filter(None, rest.split(",")):
+        setting, given, text = (part.strip() for part in word.partition("="))
+        if setting not in SELECTION or not given:
+            raise BatfillError(
+                f"option {name}: {word!r} is not SETTING=VALUE with one of {', '.join(SELECTION)}; "
+                f"try {method}:period=7d"
+            )
+        found[setting] = number_or_text(text)
+    return found
+
+
+# Options of a scheduler that places jobs on machines: `batfill schedule` and the plug-in.
+LIVE = table(
+    (RESERVATION, LIVE_ONLY, words(PROCESSORS, MACHINES), PROCESSORS, "What the head reserves: a number of processors, "
+     "or the machines with the lowest ids that are expected to be free, as batsched's easy_bf does."),
+    ("select", LIVE_ONLY, Kind(text_of, "`METHOD` or `METHOD:SETTING=VALUE,...`", "method"), None, "Choose the policy "
+     "again after each period: full, noisy, epsilon-greedy, ucb1 or exp3, as exp3:period=1d,policies=fcfs+saf."),
+)  # fmt: skip
+
+# Former names, and what replaces them; to be deleted in the version after the next.
+FORMER = {
+    "knowledge": "small and predict: --small all or forest for classifier, --small perfect for class-clairvoyant, "
+    "--predict easy++, regression or runtime",
+    "predictions": "predict-for",
+    "kill-if": "kill: --kill always or needed",
+    "try-width": "small-width",
+    "levels": "divider, which takes one: several did not help",
+    **dict.fromkeys(("max-waste", "max-kill-share", "limits"), "small-width and kill needed, which waste less"),
+    "train": "left out: forests are trained every week",
+    **dict.fromkeys(
+        ("policies", "period", "lambda", "alpha", "epsilon", "gamma", "noise", "budget", "select-seed"),
+        "a setting of select, as in --select exp3:period=1d",
+    ),
+}
+
+
+class Arguments(TypedDict, total=False):
+    """The options as keyword arguments in Python, for type checkers: `ARGUMENTS` without the policy.
+
+    None is each one's default. A duration is a number of seconds, or text such as "20h".
+    """
+
+    backfill: Policy | str | None
+    threshold_s: float | str | None
+    overdue_before: Literal["all", "large"] | None
+    small: Literal["none", "class", "all", "forest", "perfect"] | None
+    divider: float | str | None
+    small_width: float | str | None
+    kill: Literal["never", "always", "needed"] | None
+    cut: float | str | None
+    seed: int | None
+    predict: Literal["request", "easy++", "regression", "runtime"] | None
+    predict_for: Literal["all", "order"] | None
+    bound: bool | None
+    regime: Literal["decoupled", "fresh"] | None
+    divider_rule: Literal["known", "week"] | None
+    train_lag_s: float | str | None
+
+
+def arguments_of(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Options by their own names as keyword arguments; absent ones are left out."""
+    return {OPTIONS[name].argument: value for name, value in given.items() if value is not None}
+
+
+def of_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of keyword arguments, by the options' own names, for `Options.of`.
+
+    Numbers may be numpy's; an infinite threshold means none.
+
+    Raises:
+        BatfillError: an argument is unknown; the message suggests the nearest.
+
+    Examples:
+        >>> of_arguments({"policy": "saf", "threshold_s": 7200, "small_width": None})
+        {'policy': 'saf', 'threshold': 7200, 'small-width': None}
+        >>> of_arguments({"threshold": 7200})
+        Traceback (most recent call last):
+        batfill.base.errors.BatfillError: argument 'threshold' is unknown; did you mean 'threshold_s'?
+    """
+    given = {}
+    for name, value in arguments.items():
+        if name not in ARGUMENTS:
+            refuse_other(name.replace("_", "-"))
+            suggested = nearest(name, ARGUMENTS) or f"; known are {', '.join(ARGUMENTS)}"
+            raise BatfillError(f"argument {name!r} is unknown{suggested}")
+        option = ARGUMENTS[name]
+        if getattr(value, "ndim", None) == 0:
+            value = value.item()
+        if option.default is None and option.kind.unit and isinstance(value, float) and value == math.inf:
+            value = None
+        given[option.name] = value
+    return given
+
+
+def shared_of(arguments: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """As `of_arguments`, for replays that share these options and have their own values of the others; None is dropped.
+
+    Raises:
+        BatfillError: an argument is unknown, or is not one of these options.
+    """
+    given = of_arguments({name: value for name, value in arguments.items() if value is not None})
+    if other := [name for name in given if name not in names]:
+        shared = ", ".join(OPTIONS[name].argument for name in names)
+        raise BatfillError(
+            f"argument {OPTIONS[other[0]].argument!r}: each replay here has its own; those that they share are {shared}"
+        )
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def those_that_apply(shared: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, Any]:
+    """The shared options whose needs the chosen ones meet."""
+    chosen = {name: option.default for name, option in OPTIONS.items()} | dict(chosen)
+    return {name: value for name, value in shared.items() if all(need.met(chosen) for need in OPTIONS[name].needs)}
+
+
+def in_force(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The checked value of every option, given or by default; None: off, or not applicable with the others.
+
+    Raises:
+        BatfillError: a name is unknown, or a value is invalid or would have no effect with the others.
+    """
+    for name in given:
+        if name not in OPTIONS:
+            refuse_other(str(name))
+            suggested = nearest(str(name), OPTIONS)
+            raise BatfillError(f"option {name!r} is unknown; known are {', '.join(OPTIONS)}{suggested}")
+    chosen = {}
+    for name, option in OPTIONS.items():
+        chosen[name] = usual(option) if given.get(name) is None else option.check(name, given[name])
+    for name, need in idle_in(chosen).items():
+        if given.get(name) is not None and chosen[name] != usual(OPTIONS[name]):
+            raise BatfillError(f"option {name}: {need.why.format(value=chosen[need.option])}; {remedy(name, given)}")
+        chosen[name] = None
+    if chosen["kill"] is not None and given.get("kill") is None and chosen["policy"].network is not None:
+        chosen["kill"] = ALWAYS
+    if chosen["predict-for"] == ORDER:
+        orders = (chosen["policy"], chosen["backfill"])
+        if given.get("predict-for") is None and any(order and (order.moves or order.network) for order in orders):
+            chosen["predict-for"] = ALL
+        else:
+            refuse_moving_orders(*orders)
+    refuse_without_effect(chosen)
+    return chosen
+
+
+def refuse_without_effect(chosen: Mapping[str, Any]) -> None:
+    """Refuse values that mean something each, and nothing together.
+
+    Raises:
+        BatfillError: some of these do.
+    """
+    small, divider = chosen["small"], chosen["divider"]
+    if small == CLASS and divider.fixed_s == math.inf:
+        raise BatfillError(
+            f"option divider: {divider} would need the run times, and small class takes none; add divider 600, or any "
+            "other duration"
+        )
+    if small == EVERY and chosen["kill"] == NEVER and chosen["small-width"] == 1:
+        raise BatfillError(
+            "option kill: if every job is small and none is killed, nothing changes; choose kill needed, or add "
+            "small-width 1/16"
+        )
+    if small == FOREST and chosen["cut"] == 0:
+        raise BatfillError("option cut: at 0 every job is small, whatever the forest expects; choose small all")
+    if chosen["divider-rule"] == "week" and chosen["regime"] != "decoupled":
+        raise BatfillError("option divider-rule: week moves the divider weekly; add regime decoupled")
+    if small == EVERY and divider.fixed_s < math.inf and chosen["regime"] == "decoupled":
+        raise BatfillError(f"option regime: nothing is learned with a divider of {divider} s; leave one of them out")
+    if chosen["divider-rule"] == "week" and divider != Divider():
+        raise BatfillError("option divider-rule: week is the median of the last week; leave the divider out")
+
+
+def usual(option: Option) -> Any:
+    """The checked value of an option that is not given; given explicitly, it is accepted where it has no effect."""
+    return None if option.default is None else option.check(option.name, option.default)
+
+
+def idle_in(chosen: Mapping[str, Any]) -> dict[str, Needs]:
+    """The options by name, of those chosen, that have no effect, each with the first condition that is not met."""
+    unmet = {name: [need for need in OPTIONS[name].needs if not need.met(chosen)] for name in chosen}
+    return {name: needs[0] for name, needs in unmet.items() if needs}
+
+
+def remedy(name: str, given: Mapping[str, Any]) -> str:
+    """What to do about an option that has no effect beside the given ones: what to add, if that suffices."""
+    chosen = {key: usual(option) for key, option in OPTIONS.items()}
+    chosen |= {key: value for key, value in given.items() if value is not None}
+    added: dict[str, Any] = {}
+    wanting = [name]
+    while wanting:
+        for need in OPTIONS[wanting.pop()].needs:
+            if not need.met(chosen | added):
+                added[need.option] = need.advised
+                wanting.append(need.option)
+    idle = idle_in(chosen | added)
+    if any(key in added or (given.get(key) is not None and chosen[key] != usual(OPTIONS[key])) for key in idle):
+        return "leave it out"
+    words = {key: f"{key} {added[key]}" for key in OPTIONS if key in added}
+    advice = [f"choose {word}" for key, word in words.items() if given.get(key) is not None]
+    if new := [word for key, word in words.items() if given.get(key) is None]:
+        advice.append(f"add {' and '.join(new)}")
+    return f"{' and '.join(advice)}, or leave it out"
+
+
+def refuse_other(name: str) -> None:
+    """Refuse a former name, an option of LIVE where jobs are replayed without machines, and one that only studies need.
+
+    Raises:
+        BatfillError: it is one.
+    """
+    if name in FORMER:
+        raise BatfillError(f"option {name} is now {FORMER[name]}")
+    if name in LIVE:
+        raise BatfillError(
+            f"option {name}: only `batfill schedule` and the plug-in take it, as a replay counts processors and places "
+            "no job on machines; leave it out, or simulate it with `batfill run`"
+        )
+    if name in OPTIONS and OPTIONS[name].group == STUDY:
+        raise BatfillError(f"option {name}: only Python and campaigns take it, for studies; leave it out")
+
+
+def refuse_moving_orders(*orders: Policy | None) -> None:
+    """Refuse orders that change while jobs wait, whose keys read the expected run time in force.
+
+    Raises:
+        BatfillError: one of them does.
+    """
+    for policy in orders:
+        if policy is not None and policy.moves:
+            raise BatfillError(
+                f"option predict-for: {ORDER} takes orders that stay as they are, and that of {policy.name} changes "
+                "while jobs wait; choose another policy, or predict-for all"
+            )
+
+
+# The values that options turn into
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How a scheduler orders, backfills, kills and learns: a field per row of the table, by its name in Python."""
+
+    policy: Policy
+    backfill: Policy | None = None  # None for the queue's own order
+    threshold_s: float = math.inf  # Theta
+    overdue_before: str = ALL
+    small: str = NO_SMALL
+    divider: Divider = Divider()
+    small_width: float = 1.0
+    kill: str = NEVER
+    cut: float = 0.5
+    predict: str = REQUEST
+    predict_for: str = ALL
+    bound: bool = False
+    regime: str = "fresh"
+    divider_rule: str = "known"
+    train_lag_s: float = 0.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse options that do not go together with a network that picks the next job.
+
+        Raises:
+            BatfillError: one of them would mean something else.
+        """
+        from batfill.model.policy import require_order
+
+        if self.spares:
+            require_order(self.policy, f"option kill: {NEEDED} looks at the first job of an order")
+        if self.predict_for == ORDER:
+            require_order(self.policy, f"option predict-for: {ORDER} would hide the predictions from it")
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Options:
+        """The options in a mapping from NAMES to values, as from JSON or a command line; None means unset.
+
+        Raises:
+            BatfillError: as `in_force`.
+        """
+        chosen = in_force(given)
+        return cls(**{OPTIONS[name].argument: value for name, value in chosen.items() if value is not None})
+
+    def as_dict(self) -> dict[str, Any]:
+        """Every option by name, in the table's order and as a user writes it; None: off, or not applicable.
+
+        Every result states its options in this form.
+        """
+        stated = {name: plain_value(getattr(self, option.argument)) for name, option in OPTIONS.items()}
+        stated["backfill"] = stated["backfill"] or SAME
+        whole = dict(stated)
+        return {
+            name: value if all(need.met(whole) for need in OPTIONS[name].needs) else None
+            for name, value in stated.items()
+        }
+
+    def as_text(self) -> str:
+        """The same as one line, without the options that do not apply, and without those of studies by default."""
+        stated = self.as_dict()
+        return as_line(
+            {
+                name: value
+                for name, value in stated.items()
+                if (value is not None or OPTIONS[name].default is None)
+                and (OPTIONS[name].group != STUDY or value != OPTIONS[name].default)
+            }
+        )
+
+    @property
+    def digests(self) -> dict[str, Any]:
+        """What a result states besides `as_dict`; see `policy.digests`."""
+        from batfill.model.policy import digests
+
+        return digests([self.policy, self.backfill])
+
+    # What the options mean together
+
+    @property
+    def kills(self) -> bool:
+        """Whether small jobs are killed at the divider."""
+        return self.kill != NEVER
+
+    @property
+    def spares(self) -> bool:
+        """Whether a try may go on at the divider."""
+        return self.kill == NEEDED
+
+    @property
+    def learns(self) -> bool:
+        """Whether a predictor judges each job at its submission."""
+        return self.predict != REQUEST or self.small in (FOREST, PERFECT) or self.learns_divider
+
+    @property
+    def learns_divider(self) -> bool:
+        """Whether the divider moves with the run times."""
+        return self.small in (EVERY, FOREST, PERFECT) and self.divider.fixed_s == math.inf
+
+    @property
+    def trains(self) -> bool:
+        """Whether forests are trained."""
+        return self.small == FOREST
+
+    @property
+    def outlived(self) -> bool:
+        """Whether a job may outlive its estimate."""
+        return self.predict in LEARNED and self.predict_for == ALL
+
+    @property
+    def divider_s(self) -> float:
+        """The divider at the beginning; inf if there is none, or none yet."""
+        return math.inf if self.small == NO_SMALL else self.divider.fixed_s
+
+    @property
+    def tries_first(self) -> bool:
+        """Whether small jobs go before overdue ones."""
+        return self.overdue_before == LARGE_ONES
+
+    def widest_try(self, size: int) -> int:
+        """The most processors that a small job may request on a machine of `size` processors; at least 1."""
+        return max(1, math.floor(self.small_width * size * (1 + 1e-12)))
+
+    def calls_small(self, job_class: Any, procs: Any, size: int) -> Any:
+        """Whether jobs of these classes and widths are small, where nothing is learned; arrays, or one job's values."""
+        from batfill.model.jobs import SMALL
+
+        chosen = (job_class == SMALL) if self.small == CLASS else self.small == EVERY
+        return chosen & (procs <= self.widest_try(size))
+
+    def require_libraries(self) -> None:
+        """Check that the library for training is installed, before the first job is judged.
+
+        Raises:
+            MissingExtra: it is needed and missing.
+        """
+        if self.trains:
+            require("learn", "sklearn")
+
+    def require_classes(self, jobs: JobTable, source: str) -> None:
+        """Refuse classes of the workload if no job states its own.
+
+        Raises:
+            BatfillError: no job states its class.
+        """
+        from batfill.model.jobs import UNKNOWN
+
+        if self.small == CLASS and len(jobs) and (jobs.job_class == UNKNOWN).all():
+            raise BatfillError(
+                f"{source}: option small class needs jobs with a field `class`, and none of {len(jobs)} has one; "
+                "choose small all, or take a Batsim workload with classes"
+            )
+
+
+def plain_value(value: Any) -> Any:
+    """A field's value as a user writes it; None if it is off."""
+    if value is None or isinstance(value, (bool, str, int)):
+        return value
+    if isinstance(value, float):
+        return finite(value)
+    if isinstance(value, Divider):
+        return value.fixed_s if value.fixed_s < math.inf else str(value)
+    return value.name
+
+
+def finite(value: float) -> float | None:
+    """The value; None if it is infinite, which means that an option is off."""
+    return value if math.isfinite(value) else None
+
+
+def as_line(stated: Mapping[str, Any]) -> str:
+    """Options by name as the `options` line of a text."""
+    return ", ".join(f"{name} {OPTIONS[name].with_unit(value)}" for name, value in stated.items())
+
+
+def as_word(value: Any) -> str:
+    """A value as in the `options` line of a text."""
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:.12g}" if isinstance(value, float) else str(value)
+
+
+def described(given: Mapping[str, Any]) -> str:
+    """The options in short: the policy, and every option that is not the default.
+
+    >>> described({"policy": "saf", "backfill": "spf", "threshold": 200000})
+    'saf, backfill spf, threshold 200000 s'
+    """
+    parts = [str(given.get("policy", OPTIONS["policy"].default))]
+    for name, option in (OPTIONS | LIVE).items():
+        value = given.get(name)
+        if name == "policy" or value is None or value == option.default:
+            continue
+        parts.append(f"{name} {option.with_unit(value)}")
+    return ", ".join(parts)

@@ -1,0 +1,647 @@
+"""Every queue order batfill knows: name, formula, source, and sort key.
+
+One sort rule holds everywhere: lowest key first, ties by submission time, then by `seq`. "Largest first" policies
+negate their key. In the formulas r is the submission time, p~ the requested time (walltime), q the processors, t the
+current time and w = t - r the waiting time. No policy reads the actual run time p.
+
+Every key is a line in the wait: key + rise (w / p~), or key + rise w. Most policies have no rise, because their key
+does not depend on t, or only on w, which grows equally for all jobs (-r then replaces w); such orders never change
+while jobs wait.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import dataclass, field, fields
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from batfill.base.errors import PolicyError, nearest
+from batfill.base.tables import in_columns, label_html
+from batfill.engine.motion import BY_ESTIMATE, BY_SECOND, FIXED, UNLIMITED_S, aged_size, mixed_key
+from batfill.model.networks import MEND, Network, read_network, write_network
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    Column = NDArray[np.float64] | NDArray[np.int64]
+    Key = Callable[[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]], Column]
+
+Term = tuple[float, int, int, int]  # coefficient, powers of p, q, r
+
+LARGEST_EXPONENT = 4  # of an aged order: p~^4 of a job without walltime is 10^48, far from the ends of a float
+
+PURE_SOURCE = "pure policy; Carastan-Santos et al., CCGrid 2019, and the 2019 study of mixed policies, Section 4"
+SC17 = "regression; Carastan-Santos and de Camargo, SC 2017"
+FEATURES = ("q", "p~", "w", "p~/q", "(w+p~)/p~", "p~ q")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Policy:
+    """One queue order, lowest key first.
+
+    The functions map (submit_s, p~, procs), each of shape (n_jobs,), to shape (n_jobs,); p~ is the request, or the
+    predicted run time instead, and 10^12 s for a job without walltime. At most one of `per_wait` and `per_expansion` is
+    given; without either, the order of two waiting jobs never changes.
+
+    >>> frugal = Policy("frugal", key=lambda r, p, q: p * q, per_wait=lambda r, p, q: -q)
+    >>> frugal.moves
+    True
+    """
+
+    name: str
+    key: Key  # the key at submission
+    per_wait: Key | None = None  # increase of the key per second of waiting
+    per_expansion: Key | None = field(default=None, kw_only=True)  # its increase each time the wait grows by p~
+    formula: str = field(default="", kw_only=True)
+    source: str = field(default="", kw_only=True)
+    weights: tuple[float, ...] | None = field(default=None, kw_only=True)  # of a mixed policy, on FEATURES; L1 norm 1
+    network: Network | None = field(default=None, kw_only=True)  # which picks the next job; `key` then orders the rest
+    digest: str = field(default="", kw_only=True)  # sha256 of the file that it was read from, hexadecimal
+
+    def __post_init__(self) -> None:
+        if self.network is not None and self.moves:
+            raise PolicyError(f"policy {self.name}: a network needs a fixed order, and this one moves; give another")
+        if self.per_wait is not None and self.per_expansion is not None:
+            raise PolicyError(f"policy {self.name}: per_wait and per_expansion are both given; give one of them")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Policies of the table are pickled by name, others by their fields: a function of one's own needs a name."""
+        if POLICIES.get(self.name) is self:
+            return policy_named, (self.name,)
+        return policy_of_fields, tuple(getattr(self, f.name) for f in fields(self))
+
+    def rows(self) -> list[tuple[str, str]]:
+        """What it is, as rows of (label, text)."""
+        order = "changes while jobs wait" if self.moves or self.network is not None else "fixed"
+        stated = ("policy", self.name), ("formula", self.formula), ("order", order), ("source", self.source)
+        return [(label, text) for label, text in stated if text]
+
+    def __repr__(self) -> str:
+        """Its name, and its formula if it has one."""
+        return f"<Policy {self.name}{self.formula and f': {self.formula}'}>"
+
+    def _repr_html_(self) -> str:
+        """The rows as a table, for notebooks."""
+        return label_html(self.rows())
+
+    @property
+    def moves(self) -> bool:
+        """Whether two waiting jobs may change order."""
+        return self.per_wait is not None or self.per_expansion is not None
+
+    @property
+    def motion(self) -> int:
+        """How keys move: FIXED, BY_ESTIMATE or BY_SECOND."""
+        return BY_ESTIMATE if self.per_expansion is not None else BY_SECOND if self.per_wait is not None else FIXED
+
+    def lines(
+        self, submit_s: NDArray[np.float64], estimate_s: NDArray[np.float64], procs: NDArray[np.int64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Every job's key as a line: (key at submission, rise), float64, each of shape (n_jobs,).
+
+        At t the key is key + rise (w / p~) with `per_expansion`, and key + rise w with `per_wait`, computed in this
+        floating-point form.
+
+        Raises:
+            PolicyError: a function of the policy returns another shape, or a number that is not finite.
+        """
+        known = submit_s, np.minimum(estimate_s, UNLIMITED_S), procs
+        key = self.checked("key", self.key(*known), *known)
+        if self.per_expansion is not None:
+            return key, self.checked("per_expansion", self.per_expansion(*known), *known)
+        if self.per_wait is not None:
+            return key, self.checked("per_wait", self.per_wait(*known), *known)
+        return key, np.zeros(len(key))
+
+    def checked(
+        self,
+        what: str,
+        values: NDArray[np.generic],
+        submit_s: NDArray[np.float64],
+        estimate_s: NDArray[np.float64],
+        procs: NDArray[np.int64],
+    ) -> NDArray[np.float64]:
+        """The values of the policy's function `what` for these jobs, as float64; see `lines`."""
+        numbers = np.asarray(values, np.float64)
+        if numbers.shape != np.shape(submit_s):
+            shapes = f"{numbers.shape}, not {np.shape(submit_s)}"
+            raise PolicyError(f"policy {self.name}: its {what} has shape {shapes}; return one number per job")
+        # A live scheduler asks for one job at a time; math takes a tenth of numpy's time for it.
+        if not (math.isfinite(numbers[0]) if len(numbers) == 1 else np.isfinite(numbers).all()):
+            row = int(np.argmin(np.isfinite(numbers)))
+            raise PolicyError(
+                f"policy {self.name}: its {what} is {numbers[row]} for r = {submit_s[row]:g}, "
+                f"p~ = {estimate_s[row]:g}, q = {procs[row]}; mend its formula so that it is finite for every job"
+            )
+        return numbers
+
+
+def policy_of_fields(*values: Any) -> Policy:
+    """The policy with these fields, in the order of the class."""
+    return Policy(**dict(zip((f.name for f in fields(Policy)), values, strict=True)))
+
+
+class Policies(dict[str, Policy]):
+    """Policies by name, shown as a table of their formulas."""
+
+    def __repr__(self) -> str:
+        """A line per policy."""
+        return in_columns([("policy", "formula"), *((name, one.formula) for name, one in self.items())], (0, 1))
+
+    def _repr_html_(self) -> str:
+        """A row per policy, for notebooks."""
+        return label_html((name, one.formula) for name, one in self.items())
+
+
+@dataclass(frozen=True, slots=True)
+class WithNumbers:
+    """A function of the jobs after its own numbers: unlike a lambda it can be pickled, and equal ones are equal."""
+
+    function: Callable[..., Column]
+    numbers: tuple[Any, ...]
+
+    def __call__(self, r: NDArray[np.float64], p: NDArray[np.float64], q: NDArray[np.int64]) -> Column:
+        """The function's value for these jobs."""
+        return self.function(*self.numbers, r, p, q)
+
+
+def same_for_all(value: float, r: NDArray[np.float64], p: Column, q: Column) -> Column:
+    """The value, for every job."""
+    return np.full(len(r), value)
+
+
+def constant(value: float) -> Key:
+    """A key function with the same value for every job."""
+    return WithNumbers(same_for_all, (value,))
+
+
+def log10_submission(r: NDArray[np.float64]) -> NDArray[np.float64]:
+    """log10(r), with r at least 1: the papers' logs never have r = 0, ours do."""
+    return np.log10(np.maximum(r, 1.0))
+
+
+# The functions of the table have names, so that they and what is built on them can be pickled.
+def submission(r, p, q):  # type: ignore[no-untyped-def]
+    """The submission time."""
+    return r
+
+
+def request(r, p, q):  # type: ignore[no-untyped-def]
+    """The requested time."""
+    return p
+
+
+def width(r, p, q):  # type: ignore[no-untyped-def]
+    """The processors."""
+    return q.astype(np.float64)
+
+
+def area(r, p, q):  # type: ignore[no-untyped-def]
+    """The area."""
+    return p * q
+
+
+def ratio(r, p, q):  # type: ignore[no-untyped-def]
+    """The ratio."""
+    return p / q
+
+
+def minus(key, r, p, q):  # type: ignore[no-untyped-def]
+    """The key with the other sign: largest first."""
+    return -key(r, p, q)
+
+
+def negative(key: Key) -> Key:
+    """The opposite order."""
+    return WithNumbers(minus, (key,))
+
+
+def wfp3_rise(r, p, q):  # type: ignore[no-untyped-def]
+    """That of WFP3, of which the key is the cube root."""
+    return -np.cbrt(q)
+
+
+def unicef_rise(r, p, q):  # type: ignore[no-untyped-def]
+    """That of UNICEF."""
+    return -1 / np.log2(np.maximum(q, 2))
+
+
+def f1(r, p, q):  # type: ignore[no-untyped-def]
+    """F1."""
+    return np.log10(p) * q + 8.70e2 * log10_submission(r)
+
+
+def f2(r, p, q):  # type: ignore[no-untyped-def]
+    """F2."""
+    return np.sqrt(p) * q + 2.56e4 * log10_submission(r)
+
+
+def f3(r, p, q):  # type: ignore[no-untyped-def]
+    """F3."""
+    return p * q + 6.86e6 * log10_submission(r)
+
+
+def f4(r, p, q):  # type: ignore[no-untyped-def]
+    """F4."""
+    return p * np.sqrt(q) + 5.30e5 * log10_submission(r)
+
+
+POLICIES = Policies(
+    (policy.name, policy)
+    for policy in (
+        Policy("fcfs", submission, formula="r", source=PURE_SOURCE),
+        Policy("lcfs", negative(submission), formula="-r", source=PURE_SOURCE),
+        Policy("spf", request, formula="p~", source=PURE_SOURCE),
+        Policy("lpf", negative(request), formula="-p~", source=PURE_SOURCE),
+        Policy("sqf", width, formula="q", source=PURE_SOURCE),
+        Policy("lqf", negative(width), formula="-q", source=PURE_SOURCE),
+        Policy("saf", area, formula="p~ q", source=PURE_SOURCE),
+        Policy("laf", negative(area), formula="-p~ q", source=PURE_SOURCE),
+        Policy("srf", ratio, formula="p~ / q", source=PURE_SOURCE),
+        Policy("lrf", negative(ratio), formula="-p~ / q", source=PURE_SOURCE),
+        Policy("sexp", constant(1.0), per_expansion=constant(1.0), formula="(w + p~) / p~", source=PURE_SOURCE),
+        Policy("lexp", constant(-1.0), per_expansion=constant(-1.0), formula="-(w + p~) / p~", source=PURE_SOURCE),
+        Policy(
+            "wfp3",
+            constant(0.0),
+            per_expansion=wfp3_rise,
+            formula="-(w / p~)^3 q",
+            source="Tang et al., CLUSTER 2009",
+        ),
+        Policy(
+            "unicef",
+            constant(0.0),
+            per_expansion=unicef_rise,
+            formula="-w / (log2(max(q, 2)) p~)",
+            source="Tang et al., CLUSTER 2009; log2(1) = 0 would put every one-processor job first, "
+            "so q = 1 counts as 2",
+        ),
+        Policy(
+            "f1",
+            f1,
+            formula="log10(p~) q + 870 log10(r)",
+            source=SC17,
+        ),
+        Policy(
+            "f2",
+            f2,
+            formula="sqrt(p~) q + 25,600 log10(r)",
+            source=SC17,
+        ),
+        Policy(
+            "f3",
+            f3,
+            formula="p~ q + 6,860,000 log10(r)",
+            source=SC17,
+        ),
+        Policy(
+            "f4",
+            f4,
+            formula="p~ sqrt(q) + 530,000 log10(r)",
+            source=SC17,
+        ),
+    )
+)
+
+# The twelve pure policies of the 2019 study of mixed policies, Section 4.2.
+PURE = ("fcfs", "lcfs", "spf", "lpf", "sqf", "lqf", "saf", "laf", "lexp", "sexp", "lrf", "srf")
+MIXED = "mixed:a,b,c,d,e,f"
+MIXED_FORMULA = "a q + b p~ + c w + d p~/q + e (w+p~)/p~ + f p~ q, the weights scaled to L1 norm 1"
+MIXED_SOURCE = "linear mixed policy; the 2019 study of mixed policies, Section 4; FCFS is mixed:0,0,-1,0,0,0"
+AGED = "aged:c,alpha,beta"
+AGED_FORMULA = "-(c + w) / (p~^alpha q^beta)"
+AGED_SOURCE = (
+    "aged order; alpha = beta = 0 is fcfs, alpha = 1, beta = 0, c = 0 lexp, alpha = 1, beta = -1/3, c = 0 wfp3; as c "
+    "grows it tends to the order by p~^alpha q^beta: spf, saf, srf, sqf, ..."
+)
+FILE_FORMAT = "batfill policies 1"
+IN_FILE = "NAME@FILE.json"  # see `policy_in_file`
+PICKED = "nn@FILE"  # see `network_in_file`
+PICKED_FORMULA = "a network scores the first waiting jobs and picks the highest; the file's order for the others"
+PICKED_SOURCE = (
+    "one small network scores every job, as in RLScheduler, Zhang et al., SC 2020; its weights are in the file"
+)
+
+
+def mixed(weights: tuple[float, ...]) -> Policy:
+    """The linear mixed policy of six weights on FEATURES, scaled to L1 norm 1, lowest first.
+
+    Raises:
+        PolicyError: not six finite numbers, or all of them zero.
+    """
+    given = np.asarray(weights, np.float64)
+    with np.errstate(over="ignore"):
+        norm = float(np.abs(given).sum())
+    if given.shape != (6,) or not np.isfinite(norm) or norm == 0:
+        raise PolicyError(
+            f"policy mixed: {list(weights)} are not six finite weights, one of them not zero and their sum "
+            f"below 1e308, on {', '.join(FEATURES)}; write {MIXED}, as mixed:0,0,-1,0,0,0"
+        )
+    a, b, c, d, e, f = (given / norm).tolist()
+    return Policy(
+        "mixed:" + ",".join(f"{weight:.17g}" for weight in weights),
+        WithNumbers(expanded_mixed_key, (a, b, c, d, e, f)),
+        per_expansion=constant(e) if e else None,
+        formula=MIXED_FORMULA,
+        source=MIXED_SOURCE,
+        weights=(a, b, c, d, e, f),
+    )
+
+
+def expanded_mixed_key(a, b, c, d, e, f, r, p, q):  # type: ignore[no-untyped-def]  # of arrays
+    """A mixed policy's key at submission."""
+    return e + mixed_key(a, b, c, d, f, r, p, q)  # type: ignore[no-untyped-call]
+
+
+def aged(c_s: float, alpha: float, beta: float) -> Policy:
+    """The order by (c + w) / (p~^alpha q^beta), highest first: small jobs first, until others have waited for long.
+
+    Every job gains on those that would need more, the faster the smaller it is, so no job waits for ever.
+
+    Args:
+        c_s: c, seconds >= 0: how long the order of small jobs first holds out against the wait.
+        alpha: the exponent of p~.
+        beta: that of q.
+
+    Raises:
+        PolicyError: c is not a number of seconds >= 0, or an exponent is not between -4 and 4.
+    """
+    wrong = [f"c = {c_s:g} is not a number of seconds >= 0"] * (not 0 <= c_s < math.inf) + [
+        f"{name} = {exponent:g} is not from -{LARGEST_EXPONENT} to {LARGEST_EXPONENT}"
+        for name, exponent in (("alpha", alpha), ("beta", beta))
+        if not abs(exponent) <= LARGEST_EXPONENT
+    ]
+    if wrong:
+        raise PolicyError(f"policy aged: {', '.join(wrong)}; write {AGED}, as aged:50000,0.5,0.5")
+    moves = alpha != 0 or beta != 0
+    return Policy(
+        "aged:" + ",".join(repr(float(value)).removesuffix(".0") for value in (c_s, alpha, beta)),
+        WithNumbers(over_aged_size, (-c_s, alpha, beta)) if moves else submission,
+        per_wait=WithNumbers(over_aged_size, (-1, alpha, beta)) if moves else None,
+        formula=AGED_FORMULA,
+        source=AGED_SOURCE,
+    )
+
+
+def over_aged_size(number, alpha, beta, r, p, q):  # type: ignore[no-untyped-def]  # of arrays
+    """The number over each job's size."""
+    return number / aged_size(p, q, alpha, beta)  # type: ignore[no-untyped-call]
+
+
+def policy_named(text: str) -> Policy:
+    """The policy a user names: one of POLICIES, `mixed:` or `aged:` with its numbers, or one in a file.
+
+    The part before an @ names it inside its file; `nn` is a network's.
+
+    Raises:
+        PolicyError: the name is unknown; the message lists the known ones.
+    """
+    if "@" in text:
+        if text.strip().lower().startswith("nn@"):
+            return network_in_file(text)
+        return policy_in_file(text)
+    name, colon, rest = text.strip().lower().partition(":")
+    if name == "mixed" and colon:
+        try:
+            return mixed(tuple(float(word) for word in rest.split(",")))
+        except ValueError:
+            raise PolicyError(f"policy {text}: it takes six weights, {MIXED}, as mixed:0,0,-1,0,0,0") from None
+    if name == "aged" and colon:
+        try:
+            c_s, alpha, beta = (float(word) for word in rest.split(","))
+        except ValueError:
+            raise PolicyError(f"policy {text}: it takes three numbers, {AGED}, as aged:50000,0.5,0.5") from None
+        return aged(c_s, alpha, beta)
+    if name in POLICIES and not colon:
+        return POLICIES[name]
+    known = f"known are {', '.join(POLICIES)}, {IN_FILE}, {PICKED}, {MIXED}, and {AGED}"
+    raise PolicyError(f"policy {text!r} is unknown; {known}{nearest(name, POLICIES)}")
+
+
+def require_order(policy: Policy, what: str) -> None:
+    """Refuse a policy by which a network picks, where only its order would count.
+
+    Args:
+        policy: the policy.
+        what: takes an order; the start of the message's second part.
+
+    Raises:
+        PolicyError: it has a network.
+    """
+    if policy.network is not None:
+        raise PolicyError(f"policy {policy.name}: a network picks the next job, and {what}; choose an order")
+
+
+def digests(policies: Iterable[Policy | None]) -> dict[str, dict[str, str]]:
+    """What a result states besides the policies' names: the sha256 of the files of those in files; {} without any."""
+    found = {policy.name: policy.digest for policy in policies if policy is not None and policy.digest}
+    return {"policy_sha256": found} if found else {}
+
+
+NUMBER = re.compile(r"[-+]?[\d.]+(e[-+]?\d+)?", re.IGNORECASE)
+
+
+def names_in(text: str) -> list[str]:
+    """The policies' names in a list separated by commas or semicolons.
+
+    >>> names_in("fcfs,aged:50000,0.5,0,saf")
+    ['fcfs', 'aged:50000,0.5,0', 'saf']
+    """
+    if ";" in text:
+        return [name.strip() for name in text.split(";")]
+    names: list[str] = []
+    for word in text.split(","):
+        if names and NUMBER.fullmatch(word.strip()):
+            names[-1] += f",{word.strip()}"
+        else:
+            names.append(word.strip())
+    return names
+
+
+def listing() -> list[dict[str, str]]:
+    """Every policy for display: name, formula, order ("fixed" or "changes"), source."""
+    rows = [
+        {
+            "name": policy.name,
+            "formula": policy.formula,
+            "order": "changes" if policy.moves else "fixed",
+            "source": policy.source,
+        }
+        for policy in POLICIES.values()
+    ]
+    order = "fixed unless e is given"
+    return [
+        *rows,
+        {"name": MIXED, "formula": MIXED_FORMULA, "order": order, "source": MIXED_SOURCE},
+        {"name": AGED, "formula": AGED_FORMULA, "order": "changes", "source": AGED_SOURCE},
+        {"name": PICKED, "formula": PICKED_FORMULA, "order": "changes", "source": PICKED_SOURCE},
+    ]
+
+
+# Networks that pick the next job
+
+
+def picked_by(network: Network, *, base: str = "fcfs", name: str = "nn", **more: Any) -> Policy:
+    """The policy under which the network picks the next job, and `base` orders the queue and the backfilling.
+
+    Args:
+        network: see `networks.network_of`.
+        base: a policy whose order is fixed, by its name; not one in a file.
+        name: of the new policy.
+        **more: fields of `Policy`.
+
+    Raises:
+        PolicyError: the base is unknown or in a file, or its order moves.
+    """
+    order = base_named(base)
+    widths = "-".join(map(str, network.layers))
+    return Policy(
+        name,
+        order.key,
+        order.per_wait,
+        per_expansion=order.per_expansion,
+        formula=f"a network of {widths} units picks among the first {network.visible} by {order.name}",
+        network=network,
+        **more,
+    )
+
+
+def base_named(name: str) -> Policy:
+    """The base order of this name; PolicyError if it is none, or in a file, which may change."""
+    if "@" in name:
+        raise PolicyError(f"network: its base order {name!r} is in another file; take a policy with a name")
+    return policy_named(name)
+
+
+def save_network(
+    path: str | Path, network: Network, *, base: str = "fcfs", about: Mapping[str, Any] | None = None
+) -> None:
+    """Write a network to a file, for the policy `nn@FILE`; equal arguments give equal bytes.
+
+    Args:
+        path: the file; any name.
+        network: see `networks.network_of`.
+        base: the order of the queue, see `picked_by`.
+        about: how the network was made, as JSON; read by people only.
+
+    Raises:
+        BatfillError: the base is unusable, `about` is not JSON, or the file cannot be written.
+
+    Examples:
+        >>> import tempfile
+        >>> import batfill as bf
+        >>> network = bf.network_of([(np.zeros((16, 1)), np.zeros(1))])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     save_network(f"{folder}/zeros.npz", network, base="saf", about={"by": "hand"})
+        ...     policy_named(f"nn@{folder}/zeros.npz").formula
+        'a network of 16-1 units picks among the first 128 by saf'
+    """
+    picked_by(network, base=base)  # refuses an order that moves
+    try:
+        text = json.dumps(dict(about or {}))
+    except (TypeError, ValueError) as error:
+        raise PolicyError(f"{path}: about is not JSON ({error}); give numbers, texts, lists and objects") from None
+    write_network(Path(path), network, base_named(base).name, text)
+
+
+def network_in_file(text: str) -> Policy:
+    """The policy of `nn@FILE`.
+
+    Raises:
+        PolicyError: the file cannot be read, is damaged or not such a file, or is for other features.
+    """
+    path = Path(text.strip().partition("@")[2])
+    where = f"policy {text.strip()}"
+    network, base, about, digest = read_network(path, where)
+    try:
+        return picked_by(network, base=base, name=f"nn@{path}", source=f"{path}: {about}", digest=digest)
+    except PolicyError as error:
+        raise PolicyError(f"{where}: {error.on_command_line}; {MEND}") from None
+
+
+# Learned policies in files: `area@heuristics.json` is the function `area` of that file, and `@heuristics.json` what it
+# recommends, one of its functions or of POLICIES. A function is a sum of terms, coefficient x p^a q^b r^c, with the
+# requested time p~ in place of p: lowest first.
+
+
+def polynomial(name: str, terms: Sequence[Term], source: str, digest: str = "") -> Policy:
+    """The policy that orders by this polynomial; `digest` is that of its file."""
+    formula = " ".join(formula_of(term) for term in terms if term[0] != 0)
+    key = WithNumbers(sum_of_terms, (tuple(terms),))
+    return Policy(name, key, formula=formula, source=source, digest=digest)
+
+
+def sum_of_terms(
+    terms: Sequence[Term], r: NDArray[np.float64], p: NDArray[np.float64], q: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """The polynomial of these terms."""
+    total = np.zeros(len(r))
+    for coefficient, of_p, of_q, of_r in terms:
+        total += coefficient * p**of_p * q.astype(np.float64) ** of_q * r**of_r
+    return total
+
+
+def formula_of(term: Term) -> str:
+    """One term as text: +2.5e-08 p~ q^2."""
+    coefficient, *powers = term
+    named = zip(("p~", "q", "r"), powers, strict=True)
+    factors = [f"{name}^{power}" if power > 1 else name for name, power in named if power]
+    return " ".join([f"{coefficient:+.6g}", *factors])
+
+
+def policy_in_file(text: str) -> Policy:
+    """The policy of NAME@FILE, or the one that the file recommends for @FILE.
+
+    Raises:
+        PolicyError: the file cannot be read, is not a policy file, or has no function of that name.
+    """
+    name, _, file = text.strip().partition("@")
+    name, path = name.lower(), Path(file)
+    try:
+        stored = path.read_bytes()
+        content = json.loads(stored)
+    except (OSError, ValueError) as error:
+        what = getattr(error, "strerror", None) or "it is not JSON"
+        raise PolicyError(f"policy {text}: {path} cannot be read ({what}); `batfill fit` writes such files") from None
+    if not isinstance(content, dict) or content.get("format") != FILE_FORMAT:
+        raise PolicyError(
+            f"policy {text}: {path} is not a policy file ({FILE_FORMAT}); `batfill fit` writes such files"
+        )
+    functions = content.get("functions")
+    if not name:
+        advice = content.get("recommendation")
+        name = str(advice.get("take") or "") if isinstance(advice, dict) else ""
+        if name in POLICIES:
+            return POLICIES[name]
+        if not name:
+            known = ", ".join(f"{each}@" for each in functions) if isinstance(functions, dict) else "NAME@"
+            raise PolicyError(f"policy {text}: {path} recommends nothing; name one of its functions ({known})")
+    if not isinstance(functions, dict) or name not in functions:
+        known = ", ".join(functions) if isinstance(functions, dict) else "none"
+        raise PolicyError(f"policy {text}: {path} has no function {name!r}; it has {known}")
+    try:
+        terms = [term_of(term) for term in functions[name]["terms"]]
+    except (KeyError, TypeError, ValueError):
+        raise PolicyError(
+            f"policy {text}: a term of {name!r} in {path} is not a finite coefficient with whole powers p, q, r >= 0"
+        ) from None
+    return polynomial(f"{name}@{path}", terms, str(content.get("made_by", path)), sha256(stored).hexdigest())
+
+
+def term_of(entry: Any) -> Term:
+    """A term from its JSON object; ValueError, KeyError or TypeError if it is not one."""
+    powers = [entry.get(name, 0) for name in ("p", "q", "r")]
+    if any(isinstance(power, bool) or not isinstance(power, int) or power < 0 for power in powers):
+        raise ValueError(powers)
+    coefficient = float(entry["coefficient"])
+    if not np.isfinite(coefficient):
+        raise ValueError(coefficient)
+    return coefficient, powers[0], powers[1], powers[2]

@@ -1,0 +1,1 @@
+"""One log replayed: its queue, its run and what it found."""

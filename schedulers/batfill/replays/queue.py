@@ -1,0 +1,580 @@
+"""The queue: the waiting and running jobs of one machine, and the rules in force. Both hosts are built on it.
+
+`EngineReplay` knows all jobs in advance, `Cluster` receives one event at a time. Outside `engine/` only `Queue` holds
+the arrays.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from bisect import bisect
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from batfill import engine
+from batfill.base.errors import BatfillError
+from batfill.engine.motion import BY_SECOND, UNLIMITED_S
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from batfill.engine.records import QueueArrays
+    from batfill.model.policy import Policy
+
+Part = TypeVar("Part", bound=NamedTuple)
+
+FIRST_CAPACITY = 1024
+JOBS_PER_NODE = 16  # of a tree that must not need more room; a leaf that splits keeps at least twice as many
+
+
+class Queue:
+    """The waiting and running jobs of a machine of `size` processors. Jobs are named by their rows."""
+
+    def __init__(
+        self,
+        size: int,
+        policy: Policy,
+        *,
+        backfill: Policy | None = None,
+        threshold_s: float = math.inf,
+        divider_s: float = math.inf,
+        capacity: int = FIRST_CAPACITY,
+        tries: bool = True,
+        outlived: bool = False,
+        tries_first: bool = False,
+        spares: bool = False,
+        bound: bool = False,
+    ) -> None:
+        """An empty queue.
+
+        Args:
+            size: m.
+            policy: the queue's order.
+            backfill: the order in which jobs are tried for backfilling; None for the queue's own.
+            threshold_s: Theta; inf for none.
+            divider_s: small jobs are killed after this time; inf for never.
+            capacity: number of jobs to allocate for; `submit` grows it.
+            tries: whether jobs can be small, or outlive their estimates.
+            outlived: whether running jobs may outlive their estimates.
+            tries_first: whether small jobs go before overdue ones.
+            spares: whether a try at its divider is killed only if its processors are needed.
+            bound: whether a job that may be killed is expected to end at the divider at the latest.
+        """
+        self.size = size
+        self.arrays: QueueArrays = engine.QueueArrays(
+            jobs=engine.new_records(capacity, engine.JOB),
+            ages=np.arange(capacity, dtype=np.uint32),
+            backfill_lines=engine.new_records(0, engine.LINE),
+            tries=engine.new_records(capacity if tries else 0, engine.TRY),
+            tree=engine.new_tree(size),
+            running=engine.new_ends(min(capacity, size)),
+            candidates=engine.new_records(capacity, engine.CANDIDATE),
+            picks=engine.new_picks(size),
+            rules=engine.new_records(1, engine.RULES),
+            state=engine.new_records(1, engine.QUEUE),
+        )
+        self.arrays.jobs["section"] = engine.AWAY
+        self.arrays.state["free"] = size
+        self.arrays.rules["outlived"], self.arrays.rules["overdue"] = outlived, tries_first
+        self.arrays.rules["divider_s"], self.arrays.rules["bound_s"] = divider_s, divider_s if bound else math.inf
+        self.arrays.rules["spares"] = spares
+        self.started = engine.new_records(size, engine.STARTED)
+        self.known = 0  # number of jobs, in rows 0, 1, ...
+        self.ordered_apart = False  # whether the orders read another p~ of a job than its expected run time
+        self.by_age: list[tuple[float, str]] = []  # (r, id) of the jobs in `ages`, if they are submitted one by one
+        self.adopt(policy, backfill, threshold_s)
+
+    @property
+    def jobs(self) -> NDArray[np.void]:
+        """The jobs as the scheduler sees them, engine JOB (capacity,), read-only."""
+        view = self.arrays.jobs.view()
+        view.flags.writeable = False
+        return view
+
+    @property
+    def outlived(self) -> bool:
+        """Whether running jobs may outlive their estimates, which are then raised."""
+        return bool(self.arrays.rules["outlived"][0])
+
+    @property
+    def spares(self) -> bool:
+        """Whether a try may go on at its divider."""
+        return bool(self.arrays.rules["spares"][0])
+
+    @property
+    def free(self) -> int:
+        """The number of idle processors."""
+        return int(self.arrays.state["free"][0])
+
+    @property
+    def threshold_s(self) -> float:
+        """Theta; inf for none."""
+        return float(self.arrays.rules["threshold_s"][0])
+
+    @property
+    def overdue(self) -> int:
+        """The section of overdue jobs."""
+        return int(self.arrays.rules["overdue"][0])
+
+    @property
+    def divider_s(self) -> float:
+        """The divider; inf for none."""
+        return float(self.arrays.rules["divider_s"][0])
+
+    @property
+    def waiting_rows(self) -> NDArray[np.intp]:
+        """The waiting jobs, oldest first."""
+        ages = self.arrays.ages[: self.submitted]
+        rows: NDArray[np.intp] = ages[self.arrays.jobs["section"][ages] != engine.AWAY].astype(np.intp)
+        return rows
+
+    @property
+    def running_rows(self) -> NDArray[np.intp]:
+        """The running jobs, by expected end."""
+        return self.running["row"].astype(np.intp)
+
+    @property
+    def running(self) -> NDArray[np.void]:
+        """The running jobs by expected end, engine END (n,), a copy."""
+        jobs: NDArray[np.void] = engine.listed(self.arrays.running)
+        return jobs
+
+    def waits(self, row: int) -> bool:
+        """Whether the job waits."""
+        return bool(self.arrays.jobs["section"][row] != engine.AWAY)
+
+    @property
+    def submitted(self) -> int:
+        """The number of jobs submitted so far, including those a replay rejected."""
+        return int(self.arrays.state["submitted"][0])
+
+    @property
+    def start_s(self) -> NDArray[np.float64]:
+        """When each job's last try started, shape (capacity,), a copy; nan before the first, and after a kill."""
+        start_s: NDArray[np.float64] = self.arrays.jobs["start_s"].copy()
+        return start_s
+
+    def divider_of_try(self, row: int) -> float:
+        """The divider of a job's last try, even if the try has gone on there; inf if it could not be killed."""
+        tries = self.arrays.tries
+        return float(tries["divider_s"][row]) if len(tries) else math.inf
+
+    # The whole at once, for a replay
+
+    def know(
+        self,
+        submit_s: NDArray[np.float64],
+        request_s: NDArray[np.float64],
+        procs: NDArray[np.int64],
+        *,
+        outlives: bool,
+    ) -> None:
+        """Load all jobs, columns of shape (capacity,) ordered by age; none is submitted yet.
+
+        `outlives`: whether jobs may run for longer than `request_s`, p~.
+        """
+        jobs = self.arrays.jobs
+        self.known = len(jobs)
+        jobs["submit_s"], jobs["procs"], jobs["seq"] = submit_s, procs, np.arange(len(jobs))
+        if len(self.arrays.tries):
+            self.arrays.tries["request_s"] = request_s
+            self.arrays.tries["limit_s"] = np.inf if outlives else request_s
+
+    def reset(self, given: engine.Given, events: engine.Events) -> None:
+        """Reset to an empty machine, with the `events` of these jobs."""
+        if self.arrays.state["waiting"][0]:
+            engine.clear(self.arrays.tree)
+        engine.reset(self.size, given, self.arrays, events)
+
+    def advance(self, until_s: float, events: engine.Events) -> bool:
+        """Process every event up to and including `until_s`; returns whether none is left."""
+        until_s = float(until_s)  # the kernel would be compiled again for an int
+        while (why := engine.advance(until_s, self.size, self.arrays, events)) == engine.NEEDS_ROOM:
+            self.enlarge()
+        return bool(why == engine.DONE)
+
+    def advance_each(
+        self,
+        moves: NDArray[np.uint8],
+        weights: NDArray[np.float64],
+        lines: NDArray[np.void],
+        start_s: NDArray[np.float64],
+        given: engine.Given,
+        events: engine.Events,
+        scratch: tuple[NDArray[Any], ...],
+    ) -> bool:
+        """Replay all jobs under each policy, as `engine.advance_each`; returns whether every replay is sound."""
+        done, resume = 0, False
+        while True:
+            done = engine.advance_each(
+                done, resume, moves, weights, lines, start_s, given, self.size, self.arrays, events, scratch
+            )
+            if not 0 <= done < len(moves):
+                return bool(done >= 0)
+            resume = True
+            self.enlarge()
+
+    def repeated(self, n: int, visible: int) -> QueueArrays:
+        """Arrays of n such queues along a new first axis, whose trees need no more room, for `engine.Copies`.
+
+        `visible`: how many of the first jobs of each an agent sees.
+        """
+        capacity = len(self.arrays.jobs)
+        while len(self.arrays.tree.nodes) < 32 + capacity // JOBS_PER_NODE:
+            self.enlarge()
+        picks = engine.new_picks(self.size, visible)._replace(logs=np.zeros((capacity, 2), np.float32))
+        return repeated(self.arrays._replace(picks=picks), n)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the arrays, those of the waiting jobs' tree and of the running jobs excepted."""
+        return sum(array.nbytes for array in self.arrays if isinstance(array, np.ndarray))
+
+    def start(self, row: int, now_s: float) -> None:
+        """Start a job that does not wait."""
+        engine.start(float(now_s), self.arrays, row)
+
+    def enqueue_all(self, rows: NDArray[np.intp], submitted: int) -> None:
+        """Queue these jobs, all among the first `submitted` jobs, the submitted ones."""
+        self.arrays.state["submitted"] = submitted
+        self.arrays.jobs["section"][rows] = 0  # any that is not AWAY
+        self.resort()
+
+    def fork(self) -> Queue:
+        """A copy that shares nothing."""
+        other = copy.copy(self)
+        other.arrays = with_scratch(copied(without_scratch(self.arrays)))
+        other.started, other.by_age = self.started.copy(), list(self.by_age)
+        return other
+
+    def saved(self) -> dict[str, NDArray[np.generic]]:
+        """The whole state as plain arrays by name, the input of `restore`."""
+        return named(without_scratch(self.arrays))
+
+    def restore(self, saved: dict[str, NDArray[np.generic]]) -> bool:
+        """Load the state from `saved` of a queue with the same rules; returns whether its network is the policy's."""
+        now, self.arrays = self.arrays.picks, with_scratch(restored(self.arrays, saved))
+        kept = self.arrays.picks
+        same = np.array_equal(now.layers, kept.layers) and np.array_equal(now.weights, kept.weights)
+        return same and bool((now.sight == kept.sight).all())
+
+    def enlarge(self) -> None:
+        """Double the tree's capacity."""
+        self.arrays = self.arrays._replace(tree=engine.enlarged(self.arrays.tree))
+
+    # Jobs come and go
+
+    def submit(
+        self,
+        job_id: str,
+        submit_s: float,
+        request_s: float,
+        procs: int,
+        *,
+        small: bool = False,
+        killable: bool = False,
+        estimate_s: float | None = None,
+        order_s: float | None = None,
+        outlives: bool = False,
+    ) -> int:
+        """Queue a job that fits the machine; returns its row.
+
+        Args:
+            job_id: breaks ties of `submit_s`, as text.
+            submit_s: r; may be earlier than that of a job submitted before.
+            request_s: p~; inf if it has none.
+            procs: q.
+            small: whether it goes before large jobs.
+            killable: whether a small job is killed at the divider.
+            estimate_s: the expected run time; by default p~.
+            order_s: the p~ of the orders, which must not move; by default the expected run time.
+            outlives: whether it may run for longer than p~.
+        """
+        row = self.known
+        if row == len(self.arrays.jobs):
+            self.grow()
+        estimate_s = float(request_s if estimate_s is None else estimate_s)
+        limit_s = float(math.inf if outlives else request_s)
+        if outlives:
+            self.arrays.rules["outlived"] = 1
+        key, rise = self.keys(row, submit_s, self.p_in_orders(estimate_s, order_s), procs)
+        age = (submit_s, job_id)
+        place = bisect(self.by_age, age)
+        job = float(submit_s), float(request_s), limit_s, procs, int(small), int(killable), estimate_s, key, rise
+        while (outcome := engine.submit(self.arrays, row, place, *job)) == engine.FULL:
+            self.enlarge()
+        self.by_age.insert(place, age)
+        self.known += 1
+        if outcome == engine.CROWDED:
+            jobs = self.arrays.jobs
+            jobs["seq"][self.arrays.ages[: row + 1]] = np.arange(1, row + 2) * engine.GAP
+            jobs["section"][row] = 0  # any that is not AWAY
+            self.resort()
+        return row
+
+    def grow(self) -> None:
+        """Double the number of jobs that fit."""
+        old, capacity = self.arrays, 2 * len(self.arrays.jobs)
+
+        def grown(array: NDArray[Any], length: int = capacity) -> NDArray[Any]:
+            longer: NDArray[Any] = np.concatenate([array, np.zeros(length - len(array), array.dtype)])
+            records: NDArray[Any] = engine.as_records(longer)
+            return records
+
+        self.arrays = old._replace(
+            jobs=grown(old.jobs),
+            ages=grown(old.ages),
+            backfill_lines=grown(old.backfill_lines) if len(old.backfill_lines) else old.backfill_lines,
+            tries=grown(old.tries),
+            running=engine.enlarged_ends(old.running, min(capacity, self.size)),
+            candidates=grown(old.candidates),
+        )
+
+    def finish(self, row: int) -> None:
+        """End a running job."""
+        engine.finish(self.arrays, row)
+
+    def kill_pays(self, row: int, now_s: float) -> bool:
+        """Whether to kill a try that has reached its divider, after the pass at `now_s`, unless they always are."""
+        return bool(engine.kill_pays(float(now_s), self.arrays, row))
+
+    def spare(self, row: int, now_s: float) -> None:
+        """Let a try that has reached its divider go on as a large job."""
+        engine.spare(float(now_s), self.arrays, row)
+
+    def demote(self, row: int) -> None:
+        """Move a job whose killed try has ended to the large jobs."""
+        engine.demote(self.arrays, row)
+
+    def requeue(self, row: int, now_s: float) -> None:
+        """Requeue a demoted job."""
+        while not engine.requeue(float(now_s), self.arrays, row):
+            self.enlarge()
+
+    def decide(self, now_s: float) -> NDArray[np.uint32]:
+        """Run one EASY pass at `now_s`; returns the rows of the started jobs, in start order."""
+        while True:
+            n, _ = engine.decide(float(now_s), self.arrays, self.started)
+            if n >= 0:
+                rows: NDArray[np.uint32] = self.started["row"][:n]
+                return rows
+            self.enlarge()
+
+    def pick(self, now_s: float, waiting: Sequence[int]) -> int:
+        """The next job of a pass that is made outside the engine: the network's pick, or the first of the queue.
+
+        `waiting`: the waiting jobs, at least one, in the order of `in_order`.
+        """
+        if self.policy.network is None:
+            return waiting[0]
+        while (row := engine.pick(float(now_s), self.arrays)) < 0:
+            self.enlarge()
+        return int(row)
+
+    def in_order(self, now_s: float) -> NDArray[np.intp]:
+        """The waiting jobs in the queue's order at `now_s`, for passes that are made outside the engine."""
+        rows = self.waiting_rows
+        jobs = self.arrays.jobs[rows]
+        before_overdue = (jobs["small"] != 0) & (self.overdue > 0)
+        overdue = (now_s - jobs["submit_s"] > self.threshold_s) & ~before_overdue
+        key = np.where(overdue, 0.0, keys_at(now_s, jobs, jobs, self.policy))
+        section = np.where(overdue, self.overdue, np.where(jobs["small"], 1 - self.overdue, 2))
+        return rows[np.lexsort((jobs["seq"], key, section))]
+
+    def in_backfill_order(self, rows: NDArray[np.intp], now_s: float) -> NDArray[np.intp]:
+        """These waiting jobs, given in the queue's order, in the order of backfilling."""
+        if self.backfill is None:
+            return rows
+        jobs = self.arrays.jobs[rows]
+        return rows[np.lexsort((jobs["seq"], keys_at(now_s, jobs, self.arrays.backfill_lines[rows], self.backfill)))]
+
+    def start_waiting(self, row: int, now_s: float) -> None:
+        """Start a job that waits."""
+        engine.start_waiting(float(now_s), self.arrays, row)
+
+    def note_divider(self, row: int) -> float:
+        """Record and return the divider at which the killable try that has just started is killed."""
+        self.arrays.tries["divider_s"][row] = self.divider_s
+        return self.divider_s
+
+    def correct(self, now_s: float) -> None:
+        """Raise the estimates of running jobs that were expected to end by `now_s`."""
+        engine.correct(float(now_s), self.arrays)
+
+    # Machines become available and unavailable
+
+    def change_free(self, by: int) -> None:
+        """Add idle processors, or withdraw them if `by` is negative."""
+        self.arrays.state["free"] += by
+        self.arrays.state["settled"] = 0
+
+    def change_release(self, row: int, by: int) -> None:
+        """Change the number of processors that a running job will release."""
+        engine.change_release(self.arrays, row, by)
+
+    # Estimates, classes and rules
+
+    def p_in_orders(self, estimate_s: float, order_s: float | None) -> float:
+        """The p~ of a job's keys: `order_s` if it is given, else its expected run time."""
+        if order_s is None:
+            return estimate_s
+        self.ordered_apart = True
+        return order_s
+
+    def keys(self, row: int, submit_s: float, order_s: float, procs: int) -> tuple[float, float]:
+        """The `key` and `rise` of a job that does not wait; sets those of its backfill order."""
+        known = np.array([submit_s], np.float64), np.array([order_s], np.float64), np.array([procs], np.int64)
+        if self.backfill is not None:
+            self.arrays.backfill_lines[row] = tuple(column[0] for column in self.backfill.lines(*known))
+        key, rise = self.policy.lines(*known)
+        return key[0], rise[0]
+
+    def set_class(self, row: int, small: bool, killable: bool, estimate_s: float) -> None:
+        """Set the class and the expected run time of a job that does not wait."""
+        if len(self.arrays.tries):
+            self.arrays.tries["whole_estimate_s"][row] = estimate_s
+        engine.set_class(self.arrays, row, int(small), int(killable), estimate_s)
+
+    def classify(
+        self, row: int, small: bool, *, killable: bool, estimate_s: float, order_s: float | None = None
+    ) -> None:
+        """Set class, estimate and keys of a job that has not been submitted; the arguments are those of `submit`."""
+        job = self.arrays.jobs[row]
+        p_s = self.p_in_orders(estimate_s, order_s)
+        if p_s != job["estimate_s"]:
+            job["key"], job["rise"] = self.keys(row, job["submit_s"], p_s, job["procs"])
+        self.set_class(row, small, killable, estimate_s)
+
+    def change_divider(self, divider_s: float, *, bound: bool) -> None:
+        """Kill small jobs that start from now on at this divider.
+
+        With `bound` it also caps the expected run times of waiting jobs and of those classified from now on.
+        """
+        rules, bound_s = self.arrays.rules, divider_s if bound else math.inf
+        if (rules["divider_s"][0], rules["bound_s"][0]) == (divider_s, bound_s):
+            return
+        rules["divider_s"], rules["bound_s"] = divider_s, bound_s
+        rows = self.waiting_rows
+        rows = rows[self.arrays.jobs["killable"][rows] != 0]
+        if bound and len(rows):
+            self.arrays.jobs["estimate_s"][rows] = np.minimum(self.arrays.tries["whole_estimate_s"][rows], bound_s)
+            self.resort()
+
+    def change_estimates(self, estimate_s: NDArray[np.float64]) -> None:
+        """Expect these run times, shape (capacity,), from the next decision on; they apply to running jobs too."""
+        jobs, running = self.arrays.jobs, self.running
+        jobs["estimate_s"] = estimate_s
+        if len(self.arrays.tries):
+            self.arrays.tries["whole_estimate_s"] = estimate_s
+            self.arrays.tries["corrections"] = 0
+        engine.expect(self.arrays, running)
+        self.change_rules(self.policy, self.backfill, self.threshold_s)
+
+    def change_rules(self, policy: Policy, backfill: Policy | None, threshold_s: float) -> None:
+        """Use these rules from the next decision on."""
+        self.adopt(policy, backfill, threshold_s)
+        self.resort()
+
+    def adopt(self, policy: Policy, backfill: Policy | None, threshold_s: float) -> None:
+        """Set these rules and compute every job's keys under them; call `resort` if jobs wait.
+
+        Raises:
+            BatfillError: the threshold is not a number of seconds, or a policy returns a key that cannot be sorted.
+        """
+        if not threshold_s >= 0:
+            raise BatfillError(f"threshold_s: {threshold_s!r} is not a number of seconds >= 0; inf is for none")
+        assert not self.ordered_apart, "the p~ of the orders is not kept"
+        rules, jobs, lines = self.arrays.rules, self.arrays.jobs[: self.known], self.arrays.backfill_lines
+        tries = self.arrays.tries[: self.known]
+        whole_s = tries["whole_estimate_s"] if len(tries) else jobs["estimate_s"]  # of the whole job, not of a try
+        known = jobs["submit_s"], whole_s, jobs["procs"].astype(np.int64)
+        if self.known:  # a policy of one's own may not take an empty array
+            jobs["key"], jobs["rise"] = policy.lines(*known)
+        if backfill is None:
+            lines = lines[:0]
+        else:
+            lines = lines if len(lines) else engine.new_records(len(self.arrays.jobs), engine.LINE)
+            if self.known:
+                lines["key"][: self.known], lines["rise"][: self.known] = backfill.lines(*known)
+        self.policy, self.backfill = policy, backfill
+        rules["moves"], rules["threshold_s"] = policy.motion, threshold_s
+        rules["backfill_same"], rules["backfill_moves"] = backfill is None, (backfill or policy).motion
+        rules["picks"], picks = engine.NO_PICKS, engine.new_picks(self.size)
+        if (network := policy.network) is not None:
+            assert not self.spares, "kill_pays asks for the head by key; Options refuses a network there"
+            rules["picks"] = engine.BY_NETWORK
+            picks = engine.new_picks(self.size, network.visible, network.layers, network.weights)
+        self.arrays = self.arrays._replace(backfill_lines=lines, picks=picks)
+
+    def resort(self) -> None:
+        """Rebuild the queue under the rules in force; the next decision moves overdue jobs."""
+        rows = self.waiting_rows.astype(np.uint32)
+        engine.clear(self.arrays.tree)
+        self.arrays.state["looked_at"] = 0
+        self.arrays.state["waiting"] = 0
+        now_s = float(self.arrays.jobs["submit_s"][rows].max(initial=0.0))
+        done = 0
+        while (done := engine.enqueue_rows(now_s, self.arrays, rows, done)) < len(rows):
+            self.enlarge()
+
+
+def keys_at(now_s: float, jobs: NDArray[np.void], lines: NDArray[np.void], policy: Policy) -> NDArray[np.float64]:
+    """The keys of these jobs at `now_s` as in the engine (`keys.key_at`); `lines` holds key and rise of each."""
+    unit_s = 1.0 if policy.motion == BY_SECOND else np.minimum(jobs["estimate_s"], UNLIMITED_S)
+    waited = (now_s - jobs["submit_s"]) / unit_s
+    keys: NDArray[np.float64] = lines["key"] + lines["rise"] * waited
+    return keys
+
+
+def without_scratch(arrays: QueueArrays) -> QueueArrays:
+    """The arrays that outlast a pass."""
+    return arrays._replace(candidates=arrays.candidates[:0])
+
+
+def with_scratch(arrays: QueueArrays) -> QueueArrays:
+    """The arrays with scratch space for a pass."""
+    return arrays._replace(candidates=engine.new_records(len(arrays.jobs), engine.CANDIDATE))
+
+
+def copied(part: Part) -> Part:
+    """Copies of these arrays, a named tuple of arrays or of such tuples."""
+    return type(part)._make(copy_of(array) if isinstance(array, np.ndarray) else copied(array) for array in part)
+
+
+def repeated(part: Part, n: int) -> Part:
+    """These arrays, as for `copied`, n times along a new first axis."""
+    return type(part)._make(
+        engine.as_records(np.repeat(array[None], n, axis=0)) if isinstance(array, np.ndarray) else repeated(array, n)
+        for array in part
+    )
+
+
+def copy_of(array: NDArray[Any]) -> NDArray[Any]:
+    """A copy; numpy copies records field by field, four times slower than their bytes."""
+    if not array.dtype.names:
+        return array.copy()
+    same: NDArray[Any] = engine.as_records(array.view(np.uint8).copy().view(array.dtype))
+    return same
+
+
+def named(part: Any, prefix: str = "") -> dict[str, NDArray[np.generic]]:
+    """The arrays of `part`, as for `copied`, by name, those of a tuple within it as tuple_name."""
+    found: dict[str, NDArray[np.generic]] = {}
+    for name, array in part._asdict().items():
+        found |= {prefix + name: array} if isinstance(array, np.ndarray) else named(array, f"{prefix}{name}_")
+    return found
+
+
+def restored(part: Part, saved: Mapping[str, NDArray[np.generic]], prefix: str = "") -> Part:
+    """A tuple like `part` of the arrays in `saved`, as `named` gives them."""
+    columns = part._asdict().items()
+    return type(part)._make(
+        engine.as_records(saved[prefix + name])
+        if isinstance(array, np.ndarray)
+        else restored(array, saved, f"{prefix}{name}_")
+        for name, array in columns
+    )

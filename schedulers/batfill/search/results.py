@@ -1,0 +1,313 @@
+"""One study: how its log is read, choices against what is in use over the same periods, and the result file.
+
+Result files hold findings with everything needed to repeat them. No dates, no timings: equal runs give equal bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from batfill.base.errors import BatfillError, WorkloadError, nearest
+from batfill.base.files import json_text, write_text
+from batfill.base.progress import patient_progress
+from batfill.base.stats import BETTER, comparison_warnings, paired, undecided
+from batfill.base.tables import Rows, cell, data_frame
+from batfill.base.version import ENGINE, __version__
+from batfill.model.metrics import TAU_S
+from batfill.model.options import seed_of
+from batfill.workloads import opened
+from batfill.workloads.formats import replayable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from contextlib import AbstractContextManager
+
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from batfill.base.processes import Bar
+    from batfill.base.stats import Paired
+    from batfill.model.jobs import JobTable, Overrun, Unrequested, Workload
+    from batfill.model.policy import Policy
+    from batfill.workloads.formats import Source
+
+WAITS = ("p999_wait_s", "max_wait_s")  # what `long_waits` finds of every choice
+
+# What several studies take as keyword arguments: each is documented here alone.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """How a study reads its log."""
+
+    procs: int | None = None  # the machine's size; by default the log's
+    overrun: Overrun | None = None  # see `read_workload`; for a file only
+    unrequested: Unrequested | None = None  # see `read_workload`; for a file only
+
+    @classmethod
+    def of(cls, **arguments: Any) -> Self:
+        """From keyword arguments.
+
+        Raises:
+            BatfillError: one is unknown.
+        """
+        known = [each.name for each in fields(cls)]
+        if unknown := [name for name in arguments if name not in known]:
+            suggested = nearest(unknown[0], known) or f"; known are {', '.join(known)}"
+            raise BatfillError(f"argument {unknown[0]!r} is unknown{suggested}")
+        return cls(**arguments)
+
+    @classmethod
+    def taken_from(cls, arguments: dict[str, Any]) -> Self:
+        """The arguments of these names, which are removed."""
+        return cls(**{each.name: arguments.pop(each.name) for each in fields(cls) if each.name in arguments})
+
+    @property
+    def reading(self) -> dict[str, Any]:
+        """These as keyword arguments."""
+        return {each.name: getattr(self, each.name) for each in fields(Reading)}
+
+    def source(self, log: Workload | str | Path) -> Source:
+        """The log, to be cut or resampled; see `replayable`."""
+        return replayable(log, **self.reading)
+
+    def jobs(self, log: Workload | str | Path) -> tuple[Workload, JobTable, int]:
+        """The log, those of its jobs that fit the machine, and the machine's size.
+
+        Raises:
+            WorkloadError: the log is unusable, or no job fits.
+        """
+        workload, size = opened(log, **self.reading)
+        jobs = workload.jobs.select(workload.jobs.procs <= size)
+        if not len(jobs):
+            where = workload.file or workload.name
+            raise WorkloadError(f"{where}: no job fits {size} processors; give a larger --procs")
+        return workload, jobs, size
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seeded(Reading):
+    """What studies with random numbers take, too."""
+
+    seed: int = 0  # of everything random: intervals, samples, and what is searched or fitted
+    bar: Bar | None = None  # makes progress bars; by default one appears after two seconds
+
+    def __post_init__(self) -> None:
+        """Refuse what is no seed.
+
+        Raises:
+            BatfillError: it is none.
+        """
+        seed_of("seed", self.seed)
+
+    def progress(self, label: str, total: float) -> AbstractContextManager[Callable[[float], None]]:
+        """A bar of this many steps."""
+        return (self.bar or patient_progress)(label, total)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Testing(Seeded):
+    """What studies take, too, that choose on a log's first periods and test on the others."""
+
+    backfill: Policy | str | None = None  # the order of backfilling; the queue's own by default
+    threshold_s: float | None = None  # jobs that have waited longer come first
+    tau_s: float = TAU_S  # the bound of the bounded slowdown
+    training: int | None = None  # number of training periods, from the first; half of them by default
+    policies: Sequence[str] = ()  # compared in addition, by name
+    baseline: str = "saf"  # the policy that all are compared with, by name
+
+
+def document(
+    command: str, *, seed: int | None, given: Mapping[str, Any], source: Mapping[str, Any], results: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Results first, provenance last; `given` are the command's options, `source` describes the input.
+
+    The seed is None if nothing is random.
+    """
+    return {
+        **results,
+        "made_by": f"batfill {__version__} {command}",
+        "engine": ENGINE,
+        "seed": seed,
+        "options": dict(given),
+        "input": dict(source),
+    }
+
+
+class Found(Rows, dict[str, Any]):
+    """The content of a result file: a dict displayed as the table that the command prints.
+
+    Attributes:
+        rows: the table, a dict per row with equal keys.
+        remark: a line below it.
+    """
+
+    def __init__(self, content: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], remark: str = "") -> None:
+        dict.__init__(self, content)
+        self.rows, self.remark = rows, remark
+
+    def as_json(self) -> str:
+        """The text of the result file, without the final newline."""
+        return as_json(self)
+
+    def save(self, path: str | Path) -> None:
+        """Write the result file, as the command's `--out` does."""
+        write_text(Path(path), self.as_json() + "\n")
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The rows as a frame; its `attrs` hold the options and the input, if known. Needs pandas."""
+        return data_frame(self.rows, **{name: self[name] for name in ("options", "input") if name in self})
+
+
+def as_json(content: Mapping[str, Any]) -> str:
+    """The text of a result file: keys in order, null for unknown values."""
+    return json_text(plain(content))
+
+
+def plain(value: Any) -> Any:
+    """The value in JSON's types."""
+    if isinstance(value, dict):
+        return {str(key): plain(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple, np.ndarray)):
+        return [plain(entry) for entry in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    return None if isinstance(value, float) and not np.isfinite(value) else value
+
+
+# Comparisons with what a site has: the same words in every result
+
+
+GROWTH = 0.1  # of the longest wait, above which a recommendation says what else there is
+
+
+def comparison_cells(found: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The cells of a comparison, from `Paired.as_dict`: the interval, the corrected p-value and the verdict."""
+    if found is None:
+        return {"from": None, "to": None, "p": None, "verdict": ""}
+    return {"from": found["low"], "to": found["high"], "p": found["corrected_p"], "verdict": found["verdict"]}
+
+
+def rows_over(
+    sums: Sequence[Mapping[str, Any]],
+    found: Mapping[str, Any],
+    baseline: str,
+    figures: Mapping[str, str],
+    *,
+    ratio: str,
+    take: str | None = None,
+) -> list[dict[str, Any]]:
+    """The table of a study: every choice with its figures, its comparison with the baseline, and its long waits.
+
+    Args:
+        sums: a row per choice, in the order to show.
+        found: the comparisons by name, from `judged`.
+        baseline: the choice in use.
+        figures: of a row, by the names to show; the last is the cost compared.
+        ratio: the name of the cost over the baseline's.
+        take: the choice recommended, if there is to be a column for it.
+    """
+    *_, cost = figures.values()
+    [base] = [row[cost] for row in sums if row["policy"] == baseline]
+    return [
+        {
+            "policy": row["policy"],
+            **{name: row[figure] for name, figure in figures.items()},
+            ratio: row[cost] / base,
+            **comparison_cells(found.get(row["policy"])),
+            **({} if take is None else {"recommended": "yes" if row["policy"] == take else ""}),
+            **{name: row[name] for name in WAITS},
+        }
+        for row in sums
+    ]
+
+
+def judged(
+    costs: Mapping[str, NDArray[np.float64]],
+    waits: Mapping[str, Mapping[str, float]],
+    baseline: str,
+    *,
+    seed: int,
+    over: str,
+    what: str,
+    periods: str,
+) -> dict[str, Any]:
+    """Every choice against the baseline by its costs in the same periods, all compared at once, and what to use.
+
+    Args:
+        costs: of every choice and the baseline, shape (n_periods,).
+        waits: of the same, as `long_waits` gives them.
+        baseline: the choice in use.
+        seed: of the intervals.
+        over: the name of the comparisons in result files.
+        what: the cost compared.
+        periods: what the periods are called.
+    """
+    base = costs[baseline]
+    names = [name for name in costs if name != baseline]
+    compared = dict(zip(names, paired(np.array([costs[name] for name in names]), base, seed=seed), strict=True))
+    return {
+        over: {name: one.as_dict() for name, one in compared.items()},
+        "recommendation": recommendation(compared, waits, baseline, what=what, periods=f"{len(base)} {periods}"),
+        "warnings": list(comparison_warnings(compared, len(base), periods)) if compared else [],
+    }
+
+
+def recommendation(
+    compared: Mapping[str, Paired], waits: Mapping[str, Mapping[str, float]], baseline: str, *, what: str, periods: str
+) -> dict[str, Any]:
+    """What to use, and how sure that is.
+
+    Args:
+        compared: every choice against the baseline.
+        waits: of every choice and the baseline, as `long_waits` gives them.
+        baseline: the choice in use.
+        what: the cost compared.
+        periods: the periods compared, with their number.
+
+    Returns:
+        `take`: the choice with the least cost among those better beyond chance, or the baseline, also if there are too
+        few periods to decide. `text`: a sentence that begins with the choice and its longest wait.
+    """
+    if not compared:
+        return {"take": baseline, "text": f"stay with {baseline}: there is nothing to gain over it"}
+    family = "1 comparison" if len(compared) == 1 else f"{len(compared)} comparisons"
+    better = {name: one for name, one in compared.items() if one.verdict == BETTER}
+    name, best = min((better or compared).items(), key=lambda entry: entry[1].value)
+    figures = (
+        f"{cell(best.value)} of {what} of {baseline} on {periods}, {best.level:.0%} interval {cell(best.low)} to "
+        f"{cell(best.high)}, p {best.corrected_p:.2g} after the correction for {family}"
+    )
+    later = waits[name].get("day_longer")
+    shown = (
+        f"longest wait {waits[name]['max_wait_s']:,.0f} s, {baseline} {waits[baseline]['max_wait_s']:,.0f} s"
+        f"{'' if later is None else f'; {later:.2%} of the jobs wait a day longer than under {baseline}'}; {figures}; "
+        f"99.9 % wait at most {waits[name]['p999_wait_s']:,.0f} s, {baseline} {waits[baseline]['p999_wait_s']:,.0f} s"
+    )
+    if too_few := undecided(best, len(compared)):
+        text = f"cannot decide, so stay with {baseline}: {too_few} of {periods}; the nearest is {name} ({shown})"
+        return {"take": baseline, "text": text}
+    if better:
+        return {"take": name, "text": f"take {name}: {shown}{within_limit(better, name, waits, baseline)}"}
+    why = "nothing compared is better" + (" beyond chance" if best.value < best.null else "")
+    return {"take": baseline, "text": f"stay with {baseline}: {why}; the nearest is {name} ({shown})"}
+
+
+def within_limit(
+    better: Mapping[str, Paired], best: str, waits: Mapping[str, Mapping[str, float]], baseline: str
+) -> str:
+    """If the best choice lets some job wait much longer: what else is better beyond chance; "" if it does not."""
+
+    def within(name: str) -> bool:
+        return waits[name]["max_wait_s"] <= (1 + GROWTH) * waits[baseline]["max_wait_s"]
+
+    if within(best):
+        return ""
+    able = [name for name in better if within(name)]
+    other = min(able, key=lambda name: better[name].value, default=None)
+    limit = f"a longest wait at most {GROWTH:.0%} above that of {baseline}"
+    return f". With {limit}: " + (f"{other}, {cell(better[other].value)}" if other else f"stay with {baseline}")
