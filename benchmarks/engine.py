@@ -18,7 +18,9 @@ from batfill.engine.features import FEATURES
 from batfill.model.jobs import WEEK_S, JobTable, Workload
 from batfill.model.networks import network_of
 from batfill.model.policy import POLICIES, Policy, mixed, picked_by, policy_named
-from batfill.replays.engine_replay import EngineReplay, Schedule, replay, replay_many
+from batfill.model.schedule import Schedule
+from batfill.replays.engine_replay import EngineReplay, replay
+from batfill.replays.many import replay_many
 from batfill.replays.queue import Queue
 from batfill.workloads.splitting import cut, select, windows
 from batfill.workloads.swf import workload_of

@@ -37,7 +37,7 @@ from batfill.model.jobs import LARGE, SMALL, Workload, job_table
 from batfill.model.networks import network_of
 from batfill.model.options import Options
 from batfill.model.policy import POLICIES, save_network
-from batfill.replays.experiment import simulate
+from batfill.replays.replay import simulate
 from batfill.workloads import opened
 from batfill.workloads.batsim_json import load_document
 

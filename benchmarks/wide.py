@@ -18,7 +18,8 @@ from timing import Case, Setting, by_turns, exponent, simulating, timed
 
 from batfill.model.jobs import JobTable, Workload, job_table
 from batfill.model.policy import policy_named
-from batfill.replays.engine_replay import EngineReplay, replay, save
+from batfill.replays.engine_replay import EngineReplay, replay
+from batfill.replays.saved import save
 from batfill.workloads.swf import padded_ids
 
 JOBS_A_PROCESSOR = 10

@@ -7,7 +7,8 @@ from pathlib import Path
 from batfill.batsim.replayed import write_batsim_files
 from batfill.batsim.results import JOB_COLUMNS
 from batfill.model.policy import policy_named
-from batfill.replays.engine_replay import Schedule, replay
+from batfill.model.schedule import Schedule
+from batfill.replays.engine_replay import replay
 from batfill.workloads import read_workload
 
 SAMPLE = Path(__file__).parents[1] / "workloads" / "sample.json"

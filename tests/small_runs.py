@@ -15,7 +15,7 @@ from batfill.batsim.results import JobRecord, try_name
 from batfill.batsim.simulation import Simulation
 from batfill.batsim.wire import SimulationSettings
 from batfill.batsim.wire4 import Wire4
-from batfill.replays.engine_replay import Schedule
+from batfill.model.schedule import Schedule
 from batfill.workloads.batsim_json import BatsimDocument
 
 Message = dict[str, Any]

@@ -26,7 +26,7 @@ from batfill.campaigns.plan import plan
 from batfill.campaigns.running import run_campaign
 from batfill.campaigns.traces import piece_of
 from batfill.model.options import arguments_of
-from batfill.replays.experiment import replay
+from batfill.replays.replay import replay
 from command import COMPILING, KILLS, Done, batfill, refusal, result
 
 ROOT = Path(__file__).parents[1]

@@ -14,7 +14,7 @@ from batfill.campaigns.plan import plan
 from batfill.campaigns.work import Task, run_task
 from batfill.model.metrics import Summary
 from batfill.model.options import arguments_of
-from batfill.replays.experiment import replay
+from batfill.replays.replay import replay
 from batfill.workloads.formats import load_log, save_log
 from batfill.workloads.resampling import resample
 from batfill.workloads.splitting import cut, windows

@@ -240,7 +240,7 @@ def test_an_option_that_is_dropped_would_be_noticed(monkeypatch):
     @app.command("lossy")
     @click.option("--cut", type=float)
     def lossy(cut):
-        from batfill.replays.experiment import replay
+        from batfill.replays.replay import replay
 
         replay("log", **({} if not cut else {"cut": cut}))
 

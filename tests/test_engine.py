@@ -19,8 +19,9 @@ from batfill.base.errors import BatfillError
 from batfill.engine import easy, jit, keys, running, tree
 from batfill.model.jobs import LARGE, SMALL
 from batfill.model.policy import POLICIES, policy_named
-from batfill.replays.engine_replay import EngineReplay, load, save
+from batfill.replays.engine_replay import EngineReplay
 from batfill.replays.queue import Queue
+from batfill.replays.saved import load, save
 from from_python import from_python
 from oracle import Oracle, assert_same, oracle
 from strategies import in_units, options, outliving, random_mixed, random_table, replayed, table, workloads

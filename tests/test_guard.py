@@ -17,7 +17,7 @@ import pytest
 
 from batfill.base.errors import Interrupted, WorkloadError
 from batfill.base.files import all_or_none, write_text
-from batfill.replays import experiment
+from batfill.replays import replay as replaying
 from command import COMPILING, batfill, json_result, refusal
 from swf_text import row
 
@@ -49,7 +49,7 @@ def test_a_bug_is_said_in_one_line_and_its_traceback_is_in_a_file(log, tmp_path,
     def broken(*_, **__):
         raise KeyError("of ours")
 
-    monkeypatch.setattr(experiment, "replay", broken)
+    monkeypatch.setattr(replaying, "replay", broken)
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
     done = batfill("replay", log, "--policy", "saf")
@@ -243,7 +243,7 @@ def test_an_interrupt_that_a_library_swallows_is_raised_again(log, monkeypatch):
             signal.raise_signal(signal.SIGINT)
         time.sleep(30)
 
-    monkeypatch.setattr(experiment, "replay", stubborn)
+    monkeypatch.setattr(replaying, "replay", stubborn)
     done = batfill("replay", log)
     assert (done.status, done.err) == (130, "batfill: interrupted by SIGINT\n")
 

@@ -17,7 +17,8 @@ from batfill.model.jobs import SMALL, Workload
 from batfill.model.networks import network_of
 from batfill.model.options import Options
 from batfill.model.policy import POLICIES, save_network
-from batfill.replays import experiment
+from batfill.replays.replay import replay, simulate
+from batfill.replays.session import Replay
 from batfill.workloads import read_workload
 from batfill.workloads.batsim_json import load_document, read_batsim_json
 from batfill.workloads.convert import convert
@@ -212,10 +213,10 @@ def test_the_hosts_agree_on_which_tries_of_classed_jobs_go_on(written, policy, m
     for seed in range(3):
         path = written(random_table(seed, n_jobs=300, size=12, span_s=3000, small=0.5), 12)
         log = read_batsim_json(path)
-        schedule, _ = experiment.simulate(log.jobs, log, options)
+        schedule, _ = simulate(log.jobs, log, options)
         starts = starts_by_name(schedule)
         assert_same_starts(starts, starts_of_plugin(load_document(path), 12, kills=True, **options.as_dict()))
-        always, _ = experiment.simulate(log.jobs, log, dataclasses.replace(options, kill="always"))
+        always, _ = simulate(log.jobs, log, dataclasses.replace(options, kill="always"))
         assert 0 < len(schedule.kills) < len(always.kills)
 
 
@@ -260,7 +261,7 @@ def test_under_a_network_of_known_choices_reserved_machines_are_those_of_the_ord
 def test_without_a_divider_a_jobs_class_means_nothing_to_any_host(written):
     jobs = random_table(9, n_jobs=200, size=8, span_s=500, small=0.5)
     path = written(jobs, 8)
-    report = experiment.replay(path, "saf")
+    report = replay(path, "saf")
     starts = starts_of_plugin(load_document(path), 8, policy="saf")
     waits = [starts[name] - submit_s for name, submit_s in zip(jobs.ids, jobs.submit_s, strict=True) if name in starts]
     assert report.figures.mean_wait_s == pytest.approx(np.mean(waits), rel=1e-12)
@@ -326,15 +327,15 @@ def test_on_one_processor_the_hosts_agree_on_kills_of_jobs_that_outlive_their_re
 def test_a_run_of_outliving_jobs_that_is_stopped_saved_and_copied_has_the_starts_of_a_whole_one(outlived, tmp_path):
     for policy in ("fcfs", "wfp3"):
         log = read_workload(outlived / "log.swf", overrun="extend", unrequested="runtime")
-        whole = experiment.replay(log, policy, threshold_s=9000)
-        run = experiment.Replay(log, policy, threshold_s=9000)
+        whole = replay(log, policy, threshold_s=9000)
+        run = Replay(log, policy, threshold_s=9000)
         stops = 0
         while not run.ended:
             run.run(run.next_s)
             stops += 1
             if stops % 100 == 0:
                 run.save(tmp_path / "run.npz")
-                run = experiment.Replay.load(tmp_path / "run.npz")
+                run = Replay.load(tmp_path / "run.npz")
             elif stops % 100 == 50:
                 run = run.fork(policy=policy)
         assert stops > 400

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from batfill.batsim.machines import Machines
+from batfill.model.invariants import InternalError, Ledger
 from batfill.model.metrics import Certificate
 from batfill.model.policy import policy_named
 from batfill.replays.engine_replay import EngineReplay, replay
-from batfill.replays.invariants import InternalError, Ledger
 from small_runs import at, document, execute, job, simulate
 from strategies import random_table, table
 

@@ -18,8 +18,9 @@ from batfill.engine.jit import COMPILED
 from batfill.model.jobs import SMALL
 from batfill.model.networks import network_of
 from batfill.model.policy import POLICIES, picked_by, policy_named
-from batfill.replays.engine_replay import EngineReplay, load, replay, save
+from batfill.replays.engine_replay import EngineReplay, replay
 from batfill.replays.queue import Queue
+from batfill.replays.saved import load, save
 from oracle import PickingOracle, UnclearError, assert_same, free_at
 from strategies import classify_both, for_replay, options, random_table, replayed, table, workloads
 

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from batfill.base.errors import PolicyError, WorkloadError
 from batfill.model.jobs import LARGE, job_table
 from batfill.model.policy import POLICIES, Policy, policy_named
-from batfill.replays.engine_replay import EngineReplay, replay, replay_many
+from batfill.replays.engine_replay import EngineReplay, replay
+from batfill.replays.many import replay_many
 from batfill.workloads import read_workload
 from oracle import KEYS, Oracle, assert_same, oracle
 from strategies import in_units, options, outliving, policies, random_mixed, random_table, replayed, table, workloads

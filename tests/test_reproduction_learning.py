@@ -9,7 +9,7 @@ import pytest
 
 from batfill.model.options import Options
 from batfill.model.policy import policy_named
-from batfill.replays.experiment import simulate
+from batfill.replays.replay import simulate
 from batfill.search.classify import autocorrelations, classify_log, read_jobs
 from batfill.search.fit import FUNCTIONS, RIVALS, replay_without_backfilling
 from batfill.search.online import selection_and_site

@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from batfill.base.errors import BatfillError
 from batfill.model.jobs import LARGE, SMALL
 from batfill.model.policy import POLICIES, policy_named
-from batfill.replays.engine_replay import EngineReplay, load, replay, replay_many, save
+from batfill.replays.engine_replay import EngineReplay, replay
+from batfill.replays.many import replay_many
+from batfill.replays.saved import load, save
 from strategies import outliving, random_table, table, workloads
 from sweeps import examples
 

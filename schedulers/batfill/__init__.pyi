@@ -25,12 +25,10 @@ from batfill.model.policy import picked_by as picked_by  # the policy under whic
 from batfill.model.policy import save_network as save_network  # write a network to a file, for the policy nn@FILE
 
 # Replays
-from batfill.replays.experiment import replay as replay  # a workload under one policy
-from batfill.replays.experiment import (
-    replay_many as replay_many,
-)  # a workload under several policies, on all processors
-from batfill.replays.experiment import Replay as Replay  # a replay that stops at any instant, forks, and is saved
-from batfill.replays.experiment import Result as Result  # what a replay found: figures, every job, plots
+from batfill.replays.replay import replay as replay  # a workload under one policy
+from batfill.replays.replay import replay_many as replay_many  # a workload under several policies, on all processors
+from batfill.replays.session import Replay as Replay  # a replay that stops at any instant, forks, and is saved
+from batfill.replays.result import Result as Result  # what a replay found: figures, every job, plots
 
 # Comparisons and reports
 from batfill.reports.comparison import compare as compare  # paired differences of replays, with intervals

@@ -20,7 +20,7 @@ from batfill.learn.habits import CATEGORIES, FEATURE_NAMES
 from batfill.model.jobs import DAY_S, WEEK_S, Workload
 from batfill.model.options import REQUEST as USER
 from batfill.model.options import Options
-from batfill.replays.experiment import simulate
+from batfill.replays.replay import simulate
 from batfill.search.classify import CORRELATION_LAGS, LoggedJobs, autocorrelations, classify_log, read_jobs
 from batfill.workloads.formats import load_log
 from batfill.workloads.swf import workload_of

@@ -18,7 +18,8 @@ from batfill.engine.features import FEATURES, OF_CLUSTER, OF_JOB
 from batfill.engine.jit import OPTIONS, compiled
 from batfill.engine.motion import BY_ESTIMATE
 from batfill.engine.picks import add_rows, score
-from batfill.replays.engine_replay import EngineReplay, thread_pool
+from batfill.replays.engine_replay import EngineReplay
+from batfill.replays.many import thread_pool
 from studies.rlscheduler.features import SOURCES, see_gym
 from studies.rlscheduler.schedgym import (
     Jobs,

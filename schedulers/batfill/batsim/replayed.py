@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from batfill.batsim.results import JobRecord, ScheduleTotals
-    from batfill.replays.engine_replay import Schedule
+    from batfill.model.schedule import Schedule
 
 
 class Judged(NamedTuple):

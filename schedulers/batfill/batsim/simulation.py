@@ -20,8 +20,8 @@ from batfill.batsim.catalogue import COMPLETED_BY_HAND, NOT_SUBMITTED, RUNNING, 
 from batfill.batsim.machines import Machines, MachineSet, machine_set
 from batfill.batsim.results import KILLED, NULL_EXECUTION_S, REJECTED
 from batfill.batsim.wire import RESOLUTION_S, Asked, Reply, ReplyError, SimulationStopped, shown_type
+from batfill.model.invariants import Ledger
 from batfill.model.jobs import LONGEST_S
-from batfill.replays.invariants import Ledger
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

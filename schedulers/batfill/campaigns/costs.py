@@ -14,7 +14,7 @@ from batfill.campaigns.traces import piece_of
 from batfill.campaigns.work import Task
 from batfill.learn import forest
 from batfill.model.options import Options
-from batfill.replays.experiment import simulate
+from batfill.replays.replay import simulate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -17,10 +17,10 @@ from batfill.base.version import __version__
 from batfill.campaigns.traces import Piece, Trace, piece_of
 from batfill.model.metrics import bounded_slowdown
 from batfill.model.options import NO_SMALL, Options
-from batfill.replays.experiment import simulate
+from batfill.replays.replay import simulate
 
 if TYPE_CHECKING:
-    from batfill.replays.engine_replay import Schedule
+    from batfill.model.schedule import Schedule
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,7 @@ def replay(workload: Path, options: dict[str, Any], out: Path | None, as_json: b
     batfill replay LOG --policy aged:20000,0.2,0 --small all --small-width 1/16
 
     """  # noqa: D301 - click keeps the lines after this mark
-    from batfill.replays.experiment import replay as run
+    from batfill.replays.replay import replay as run
 
     with progress("jobs judged") as judged:
         result = run(workload, **how, **arguments_of(options), advance=judged, say=on_stderr)

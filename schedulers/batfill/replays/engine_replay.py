@@ -11,45 +11,34 @@
 from __future__ import annotations
 
 import copy
-import json
-import os
-import zipfile
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from functools import cache
 from multiprocessing import parent_process
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from batfill import engine
 from batfill.base.errors import BatfillError
-from batfill.base.files import whole_file
-from batfill.base.tables import same_values
 from batfill.engine.violations import scratch_for
+from batfill.model.invariants import require_sound
 from batfill.model.jobs import SMALL, JobTable, checked_size
-from batfill.model.metrics import TAU_S, Certificate, Summary, bounded_slowdown, certify, summarize
-from batfill.model.policy import policy_named, require_order
-from batfill.replays.invariants import require_at_most, require_once, require_sound
-from batfill.replays.queue import Queue, copied, named, restored
+from batfill.model.policy import require_order
+from batfill.model.schedule import Schedule
+from batfill.replays.queue import Queue, copied
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import Sequence
 
     from batfill.model.policy import Policy
 
-Item = TypeVar("Item")
-Made = TypeVar("Made")
-Measure = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
-SAVED_FORMAT = "batfill replay 12"
 SAMPLE = 256  # jobs of which the arrays show a replay's bytes a job
+
+
 AT_ONCE = 100_000  # jobs replayed between two states of a progress bar
-BLOCK = 1 << 15  # jobs that `replay_many` replays together, so that their keys and starts stay in the cache
 
 
 @cache
@@ -57,107 +46,6 @@ def announce_compilation() -> None:
     """Print on standard error that the engine compiles first, if it has yet to; not in each of several workers."""
     if parent_process() is None:
         engine.announce_compilation(engine.advance)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Schedule:
-    """When and how every job of a workload ran; columns of shape (n_jobs,) in the job table's order."""
-
-    jobs: JobTable
-    size: int  # m
-    start_s: NDArray[np.float64]  # of the final try; nan for a rejected job, or before that start
-    backfilled: NDArray[np.bool_]  # whether that try was started by backfilling
-    kills: NDArray[np.void]  # engine KILL (n_kills,)  every try killed at a divider, in order of time
-    order: NDArray[np.int64]  # (n_tries,)  rows in order of their starts
-    until_s: float = np.inf  # the last instant processed, if the replay has not ended
-
-    def __eq__(self, other: object) -> bool:
-        """Whether the other schedule starts equal jobs at the same instants in the same order, and kills the same."""
-        if not isinstance(other, Schedule):
-            return NotImplemented
-        return all(same_values(getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
-
-    def __hash__(self) -> int:
-        return hash((self.jobs, self.size, self.until_s))
-
-    @property
-    def ended(self) -> NDArray[np.bool_]:
-        """The jobs whose final try has ended."""
-        return self.end_s <= self.until_s
-
-    @property
-    def rejected(self) -> NDArray[np.bool_]:
-        """The jobs wider than the machine."""
-        return self.jobs.procs > self.size
-
-    @property
-    def runtime_s(self) -> NDArray[np.float64]:
-        """The run time of the final try: min(p, p~)."""
-        return np.minimum(self.jobs.runtime_s, self.jobs.walltime_s)
-
-    @property
-    def end_s(self) -> NDArray[np.float64]:
-        """End of the final try; nan for a rejected job."""
-        return self.start_s + self.runtime_s
-
-    @property
-    def killed(self) -> NDArray[np.bool_]:
-        """The jobs killed at their walltime, as Batsim sees it: p >= p~, unless the log's own end is kept."""
-        cut = self.jobs.runtime_s > self.jobs.walltime_s
-        if not self.jobs.own_end:
-            cut |= self.jobs.runtime_s == self.jobs.walltime_s
-        return cut & ~self.rejected
-
-    @property
-    def requeued(self) -> NDArray[np.bool_]:
-        """The jobs with a try killed at a divider."""
-        again = np.zeros(len(self.jobs), bool)
-        again[self.kills["row"]] = True
-        return again
-
-    def summary(self, tau_s: float = TAU_S) -> Summary:
-        """The figures over the jobs that have ended, and the rejected and killed jobs so far."""
-        ran = self.ended
-        submitted = self.jobs.submit_s <= self.until_s
-        figures = summarize(
-            size=self.size,
-            submit_s=self.jobs.submit_s[ran],
-            start_s=self.start_s[ran],
-            runtime_s=self.runtime_s[ran],
-            procs=self.jobs.procs[ran],
-            tau_s=tau_s,
-            rejected=int((self.rejected & submitted).sum()),
-            killed=int((self.killed & ran).sum()),
-            backfilled=int((self.backfilled & ran).sum()),
-            requeued=len(self.kills),
-            wasted_proc_s=float((self.kills["ran_s"] * self.jobs.procs[self.kills["row"]]).sum()),
-        )
-        if self.until_s == np.inf:
-            require_once(figures.jobs, len(self.jobs))
-            require_at_most(
-                "the utilisation", figures.utilisation, 1.0, lambda: self.runtime_s * self.jobs.procs, self.jobs.ids
-            )
-        return figures
-
-    def certificate(self, rounds: int | None = None) -> Certificate:
-        """The mean wait that no scheduler can beat with the jobs that have ended; `rounds` as for `certify`.
-
-        It takes longer than the replay itself.
-        """
-        ran = self.ended
-        found = certify(
-            size=self.size,
-            submit_s=self.jobs.submit_s[ran],
-            start_s=self.start_s[ran],
-            runtime_s=self.runtime_s[ran],
-            procs=self.jobs.procs[ran],
-            rounds=rounds,
-        )
-        if ran.any():
-            wait_s = (self.start_s - self.jobs.submit_s)[ran]
-            most = float(wait_s.mean())
-            require_at_most("the lower bound", found.mean_wait_bound_s, most, lambda: self.runtime_s, self.jobs.ids)
-        return found
 
 
 class EngineReplay:
@@ -495,175 +383,3 @@ def engine_bytes(jobs: JobTable, policy: Policy, backfill: Policy | None, divide
     tries = len(run.events.starts) * made.order.itemsize + run.events.kills.nbytes  # if every try takes place
     others = (a.nbytes for a in arrays if isinstance(a, np.ndarray) and id(a) not in in_table)
     return int(tries) + run.queue.nbytes + sum(others)
-
-
-def mean_bsld(jobs: JobTable, size: int, tau_s: float = TAU_S) -> Measure:
-    """A measure for `replay_many`: the mean bounded slowdown of the jobs that ran; 0 if none did."""
-    ran = jobs.procs <= size
-    submit_s, runtime_s = jobs.submit_s[ran], np.minimum(jobs.runtime_s, jobs.walltime_s)[ran]
-
-    def measure(start_s: NDArray[np.float64]) -> NDArray[np.float64]:
-        if not ran.any():
-            return np.zeros(len(start_s))
-        start_s = start_s if ran.all() else start_s[:, ran]
-        # The order of a sum affects its last bit: summing row by row keeps a policy's mean independent of the others.
-        bsld = np.ascontiguousarray(bounded_slowdown(start_s - submit_s, runtime_s, tau_s))
-        return np.asarray(bsld.mean(axis=1))
-
-    return measure
-
-
-@contextmanager
-def thread_pool(threads: int) -> Iterator[ThreadPoolExecutor]:
-    """A pool of threads for the block; on failure or interrupt, running work is not waited for."""
-    pool = ThreadPoolExecutor(threads)
-    try:
-        yield pool
-    except BaseException:
-        pool.shutdown(wait=False, cancel_futures=True)
-        raise
-    pool.shutdown()
-
-
-def in_threads(
-    function: Callable[[Item], Made],
-    items: Iterable[Item],
-    advance: Callable[[int], None] = lambda _: None,
-    threads: int | None = None,
-) -> list[Made]:
-    """The results for these items, in their order, by default with a thread per processor.
-
-    `advance` is called with 1 after each.
-    """
-    found = []
-    with thread_pool(threads or len(os.sched_getaffinity(0))) as pool:
-        for made in pool.map(function, items):
-            found.append(made)
-            advance(1)
-    return found
-
-
-def replay_many(
-    jobs: JobTable,
-    size: int,
-    policies: Sequence[Policy],
-    *,
-    backfill: Policy | None = None,
-    threshold_s: float = np.inf,
-    measure: Measure | None = None,
-    threads: int | None = None,
-) -> NDArray[np.float64]:
-    """A measure of the schedule under each policy, shape (n_policies,): by default mean bounded slowdown, tau 10 s.
-
-    Args:
-        jobs: the workload.
-        size: the machine's processors.
-        policies: the queue orders.
-        backfill: the order of backfill candidates; None for the queue's own.
-        threshold_s: Theta.
-        measure: returns a figure per row of start times, (n_policies, n_jobs), nan for a rejected job.
-        threads: by default one per processor. The result does not depend on it.
-
-    Every thread has one replay, which runs its policies in blocks, compiled and without Python's global lock.
-    """
-    measure = measure or mean_bsld(jobs, size)
-    threads = max(1, min(threads or len(os.sched_getaffinity(0)), len(policies)))
-    at_once = max(1, min(BLOCK // max(len(jobs), 1), -(-len(policies) // threads)))
-    blocks = [slice(first, first + at_once) for first in range(0, len(policies), at_once)]
-    results = np.zeros(len(policies))
-
-    left = iter(blocks)  # a thread that finishes one takes the next
-
-    def work() -> None:
-        run = EngineReplay(jobs, size, policies[0])
-        for block in left:
-            start_s = run.starts_under(policies[block], backfill=backfill, threshold_s=threshold_s)
-            results[block] = measure(start_s)
-
-    with thread_pool(threads) as pool:
-        working = [pool.submit(work) for _ in range(threads if policies else 0)]
-        try:
-            for finished in working:
-                finished.result()
-        finally:  # after a failure or interrupt, no blocks are left
-            for _ in left:
-                pass
-    return results
-
-
-# A replay saved in a file, to continue in another process with results identical to the last byte
-
-
-def save(run: EngineReplay, path: Path, about: Mapping[str, Any] | None = None) -> None:
-    """Write the replay's whole state, including its workload, to one file (NumPy's .npz; contains no code).
-
-    `about` is any JSON value, which `load` returns.
-    """
-    columns = {f.name: getattr(run.table, f.name) for f in fields(run.table)}
-    table = {name: np.asarray(column) for name, column in columns.items() if column is not None}
-    table["ids"] = np.array(table["ids"].tolist(), np.str_)
-    arrays: dict[str, Any] = {
-        "format": np.array(SAVED_FORMAT),
-        "size": np.array(run.size),
-        "learns": np.array(run.learns),
-        "ordered_apart": np.array(run.queue.ordered_apart),
-        "policy": np.array(run.queue.policy.name),
-        "backfill": np.array(run.queue.backfill.name if run.queue.backfill else ""),
-        "threshold_s": np.array(run.queue.threshold_s),
-        "about": np.array(json.dumps(dict(about or {}))),
-    }
-    parts = {"queue": run.queue.saved(), "events": named(run.events), "given": named(run.given), "table": table}
-    for part, columns in parts.items():
-        arrays |= {f"{part}.{name}": array for name, array in columns.items()}
-    with whole_file(path) as stream:
-        np.savez(stream, **arrays)
-
-
-def load(path: Path, policies: Mapping[str, Policy] | None = None) -> tuple[EngineReplay, dict[str, Any]]:
-    """The replay saved in this file, and the `about` given to `save`.
-
-    Args:
-        path: the file.
-        policies: by name, those that `policy_named` does not know.
-
-    Raises:
-        BatfillError: the file was not written by `save`.
-    """
-    try:
-        with np.load(path, allow_pickle=False) as stored:
-            arrays = dict(stored)
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise BatfillError(f"{path}: cannot be read as a saved replay ({error}); save it again") from None
-    if str(arrays.get("format")) != SAVED_FORMAT:
-        raise BatfillError(
-            f"{path}: is not a saved replay of this version ({SAVED_FORMAT}); run it again from the workload"
-        )
-
-    def part(name: str) -> dict[str, Any]:
-        return {key.partition(".")[2]: array for key, array in arrays.items() if key.startswith(f"{name}.")}
-
-    table = part("table")
-    table["ids"] = table["ids"].astype(object)
-    table |= {name: bool(table[name]) for name in ("own_end", "outlives")}
-    own = policies or {}
-    policy, backfill = (
-        own[name] if name in own else policy_named(name) if name else None
-        for name in (str(arrays["policy"]), str(arrays["backfill"]))
-    )
-    assert policy is not None
-    queue = part("queue")
-    run = EngineReplay(
-        JobTable(**table),
-        int(arrays["size"]),
-        policy,
-        backfill=backfill,
-        threshold_s=float(arrays["threshold_s"]),
-        divider_s=float(queue["rules"]["divider_s"][0]),
-        learns=bool(arrays["learns"]),
-    )
-    if not run.queue.restore(queue):
-        raise BatfillError(f"{path}: was saved when {policy.name} held another network; restore that file")
-    run.queue.ordered_apart = bool(arrays["ordered_apart"])
-    run.events = restored(run.events, part("events"))
-    run.given = restored(run.given, part("given"))
-    return run, json.loads(str(arrays["about"]))

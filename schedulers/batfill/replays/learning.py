@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from batfill.learn import Judgement, Knowledge
     from batfill.model.jobs import Clock, JobTable
     from batfill.model.options import Options
-    from batfill.replays.engine_replay import Schedule
+    from batfill.model.schedule import Schedule
 
 
 @dataclass(frozen=True, slots=True, eq=False)

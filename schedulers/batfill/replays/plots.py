@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
-    from batfill.replays.engine_replay import Schedule
+    from batfill.model.schedule import Schedule
 
 Plot = Literal["waits", "utilisation", "gantt"]
 MOST_BARS = 20_000  # of a Gantt chart, which takes seconds

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
     from batfill.base.stats import Paired
     from batfill.model.jobs import Clock
-    from batfill.replays.experiment import Replay, Result
+    from batfill.replays.result import Result
+    from batfill.replays.session import Replay
     from batfill.reports.runs import ReportedRun
 
 CURVE_POINTS = 300
@@ -253,7 +254,7 @@ def compare(
         BatfillError: there is nothing to compare, a replay has not ended, or jobs or taus differ.
 
     Examples:
-        >>> from batfill.replays.experiment import replay
+        >>> from batfill.replays.replay import replay
         >>> fcfs, saf = (replay("workloads/sample.json", name) for name in ("fcfs", "saf"))
         >>> frame = compare(fcfs, saf)
         >>> frame[["policy", "figure"]].values.tolist()

@@ -31,7 +31,7 @@ from batfill.model.options import (
     those_that_apply,
     usual,
 )
-from batfill.replays.experiment import simulate
+from batfill.replays.replay import simulate
 from batfill.reports.comparison import Comparison, Difference, of_jobs, of_runs
 from batfill.reports.siteconfig import EXPRESSIBLE, site_config
 from batfill.search.results import Reading
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from batfill.base.stats import Paired
     from batfill.model.jobs import JobTable, Workload
-    from batfill.replays.engine_replay import Schedule
+    from batfill.model.schedule import Schedule
 
 THRESHOLDS_S = tuple(float(HOUR_S) * hours for hours in (6, 12, 24, 48, 96))
 MAX_WAIT_GROWTH = 0.1  # allowed growth of the longest wait over fcfs's, as a share of it

@@ -27,7 +27,7 @@ from batfill.reports.words import warning_paragraphs
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from batfill.replays.experiment import Result
+    from batfill.replays.result import Result
     from batfill.reports.runs import ReportedRun
 
 SCRIPTS = ("columns.js", "run.js", "view.js", "canvas.js", "colours.js", "gantt.js", "curve.js", "filter.js", "main.js")
@@ -63,7 +63,7 @@ def report(
 
     Examples:
         >>> import tempfile
-        >>> from batfill.replays.experiment import replay
+        >>> from batfill.replays.replay import replay
         >>> fcfs, saf = (replay("workloads/sample.json", name) for name in ("fcfs", "saf"))
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     [page.name for page in report({"today": fcfs, "tried": saf}, out=f"{folder}/both.html")]

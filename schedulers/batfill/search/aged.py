@@ -19,8 +19,9 @@ from batfill.model.jobs import DAY_S, Workload
 from batfill.model.metrics import TAU_S, bounded_slowdown, long_waits, on_front
 from batfill.model.options import finite, number_of
 from batfill.model.policy import Policy, aged, policy_named, require_order
-from batfill.replays.engine_replay import EngineReplay, in_threads
+from batfill.replays.engine_replay import EngineReplay
 from batfill.replays.engine_replay import replay as replay_schedule
+from batfill.replays.many import in_threads
 from batfill.search.periods import Conditions, training_of
 from batfill.search.results import WAITS, Found, Testing, document, judged, rows_over
 from batfill.workloads.splitting import MOST_WINDOWS

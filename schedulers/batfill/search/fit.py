@@ -23,7 +23,7 @@ from batfill.engine.keys import key_at, unit_of
 from batfill.model.jobs import DAY_S
 from batfill.model.metrics import long_waits
 from batfill.model.policy import FILE_FORMAT, POLICIES, Policy, Term, polynomial
-from batfill.replays.engine_replay import Schedule
+from batfill.model.schedule import Schedule
 from batfill.search.periods import Conditions, costs_and_waits, read_periods
 from batfill.search.proxy import N_QUEUED, Scores, Shuffle, score_jobs
 from batfill.search.results import Found, Seeded, document, judged, rows_over
@@ -332,7 +332,7 @@ def fit(
         BatfillError: the log is unreadable or too short, the machine's size is unknown, or the windows are too few.
 
     Examples:
-        >>> from batfill.replays.experiment import replay
+        >>> from batfill.replays.replay import replay
         >>> fitted = fit("workloads/sample.json", tuples=3, permutations=64, days=0.5)
         >>> list(fitted.policies), len(fitted.to_pandas()), fitted["recommendation"]["take"]
         (['area', 'lin'], 9, 'saf')

@@ -17,7 +17,8 @@ from batfill.base.errors import BatfillError
 from batfill.model.jobs import JobTable
 from batfill.model.options import SELECTION, Options, as_word, finite, selection_of
 from batfill.model.policy import PURE, Policy, names_in, policy_named, require_order
-from batfill.replays.engine_replay import EngineReplay, Schedule
+from batfill.model.schedule import Schedule
+from batfill.replays.engine_replay import EngineReplay
 from batfill.search.choosers import Method, chooser, options_of
 from batfill.search.feedback import Noise, Past, Site, period_costs
 

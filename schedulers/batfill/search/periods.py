@@ -14,7 +14,8 @@ from batfill.model.jobs import DAY_S, request_warnings
 from batfill.model.metrics import TAU_S
 from batfill.model.options import SAME, Options, finite, tau_of
 from batfill.model.policy import POLICIES
-from batfill.replays.engine_replay import EngineReplay, mean_bsld, replay_many
+from batfill.replays.engine_replay import EngineReplay
+from batfill.replays.many import mean_bsld, replay_many
 from batfill.search.results import Reading
 from batfill.workloads.splitting import cut, select, windows
 

@@ -16,7 +16,7 @@ import numpy as np
 from batfill.base.errors import WorkloadError
 from batfill.engine.jit import compiled
 from batfill.model.metrics import TAU_S
-from batfill.replays.engine_replay import in_threads
+from batfill.replays.many import in_threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,7 +13,9 @@ from batfill.model.jobs import DAY_S, WEEK_S
 from batfill.model.metrics import long_waits
 from batfill.model.options import SAME
 from batfill.model.policy import POLICIES, Policy
-from batfill.replays.engine_replay import Schedule, in_threads, replay
+from batfill.model.schedule import Schedule
+from batfill.replays.engine_replay import replay
+from batfill.replays.many import in_threads
 from batfill.search.online import select_online, selection_and_site
 from batfill.search.results import Found, Reading, Seeded, comparison_cells, document, judged
 from batfill.workloads.resampling import resample

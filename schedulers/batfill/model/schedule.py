@@ -1,0 +1,118 @@
+"""When and how every job of a workload ran."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from batfill.base.tables import same_values
+from batfill.model.invariants import require_at_most, require_once
+from batfill.model.jobs import JobTable
+from batfill.model.metrics import TAU_S, Certificate, Summary, certify, summarize
+
+if TYPE_CHECKING:
+    pass
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Schedule:
+    """When and how every job of a workload ran; columns of shape (n_jobs,) in the job table's order."""
+
+    jobs: JobTable
+    size: int  # m
+    start_s: NDArray[np.float64]  # of the final try; nan for a rejected job, or before that start
+    backfilled: NDArray[np.bool_]  # whether that try was started by backfilling
+    kills: NDArray[np.void]  # engine KILL (n_kills,)  every try killed at a divider, in order of time
+    order: NDArray[np.int64]  # (n_tries,)  rows in order of their starts
+    until_s: float = np.inf  # the last instant processed, if the replay has not ended
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the other schedule starts equal jobs at the same instants in the same order, and kills the same."""
+        if not isinstance(other, Schedule):
+            return NotImplemented
+        return all(same_values(getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
+
+    def __hash__(self) -> int:
+        return hash((self.jobs, self.size, self.until_s))
+
+    @property
+    def ended(self) -> NDArray[np.bool_]:
+        """The jobs whose final try has ended."""
+        return self.end_s <= self.until_s
+
+    @property
+    def rejected(self) -> NDArray[np.bool_]:
+        """The jobs wider than the machine."""
+        return self.jobs.procs > self.size
+
+    @property
+    def runtime_s(self) -> NDArray[np.float64]:
+        """The run time of the final try: min(p, p~)."""
+        return np.minimum(self.jobs.runtime_s, self.jobs.walltime_s)
+
+    @property
+    def end_s(self) -> NDArray[np.float64]:
+        """End of the final try; nan for a rejected job."""
+        return self.start_s + self.runtime_s
+
+    @property
+    def killed(self) -> NDArray[np.bool_]:
+        """The jobs killed at their walltime, as Batsim sees it: p >= p~, unless the log's own end is kept."""
+        cut = self.jobs.runtime_s > self.jobs.walltime_s
+        if not self.jobs.own_end:
+            cut |= self.jobs.runtime_s == self.jobs.walltime_s
+        return cut & ~self.rejected
+
+    @property
+    def requeued(self) -> NDArray[np.bool_]:
+        """The jobs with a try killed at a divider."""
+        again = np.zeros(len(self.jobs), bool)
+        again[self.kills["row"]] = True
+        return again
+
+    def summary(self, tau_s: float = TAU_S) -> Summary:
+        """The figures over the jobs that have ended, and the rejected and killed jobs so far."""
+        ran = self.ended
+        submitted = self.jobs.submit_s <= self.until_s
+        figures = summarize(
+            size=self.size,
+            submit_s=self.jobs.submit_s[ran],
+            start_s=self.start_s[ran],
+            runtime_s=self.runtime_s[ran],
+            procs=self.jobs.procs[ran],
+            tau_s=tau_s,
+            rejected=int((self.rejected & submitted).sum()),
+            killed=int((self.killed & ran).sum()),
+            backfilled=int((self.backfilled & ran).sum()),
+            requeued=len(self.kills),
+            wasted_proc_s=float((self.kills["ran_s"] * self.jobs.procs[self.kills["row"]]).sum()),
+        )
+        if self.until_s == np.inf:
+            require_once(figures.jobs, len(self.jobs))
+            require_at_most(
+                "the utilisation", figures.utilisation, 1.0, lambda: self.runtime_s * self.jobs.procs, self.jobs.ids
+            )
+        return figures
+
+    def certificate(self, rounds: int | None = None) -> Certificate:
+        """The mean wait that no scheduler can beat with the jobs that have ended; `rounds` as for `certify`.
+
+        It takes longer than the replay itself.
+        """
+        ran = self.ended
+        found = certify(
+            size=self.size,
+            submit_s=self.jobs.submit_s[ran],
+            start_s=self.start_s[ran],
+            runtime_s=self.runtime_s[ran],
+            procs=self.jobs.procs[ran],
+            rounds=rounds,
+        )
+        if ran.any():
+            wait_s = (self.start_s - self.jobs.submit_s)[ran]
+            most = float(wait_s.mean())
+            require_at_most("the lower bound", found.mean_wait_bound_s, most, lambda: self.runtime_s, self.jobs.ids)
+        return found

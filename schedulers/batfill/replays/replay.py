@@ -1,0 +1,220 @@
+"""A replay from log to figures: `replay` runs it whole, `Replay` stops at any instant, `Result` holds the outcome."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from batfill.base.errors import BatfillError
+from batfill.base.memory import in_gb, require_memory
+from batfill.base.progress import patient_progress
+from batfill.base.tables import data_frame
+from batfill.model.jobs import Workload
+from batfill.model.metrics import TAU_S
+from batfill.model.options import Options, of_arguments, tau_of
+from batfill.model.policy import POLICIES, Policy, digests
+from batfill.replays import engine_replay
+from batfill.replays.learning import LearningReport, replay_learning
+from batfill.replays.many import thread_pool
+from batfill.replays.result import LONG, Result
+from batfill.workloads import opened
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Unpack
+
+    import pandas as pd
+
+    from batfill.model.jobs import JobTable, Overrun, Unrequested
+    from batfill.model.options import Arguments
+    from batfill.model.schedule import Schedule
+
+
+def nothing(_: float) -> None:
+    """Called where progress is not shown."""
+
+
+def simulate(
+    jobs: JobTable, workload: Workload, options: Options, advance: Callable[[int], None] | None = None
+) -> tuple[Schedule, LearningReport | None]:
+    """Replay these jobs on the workload's machine, initially empty, under these options; `advance` as for `replay`."""
+    assert workload.procs is not None
+    if options.learns:
+        return replay_learning(jobs, workload.procs, options, workload.clock, advance or nothing)
+    schedule = engine_replay.replay(
+        jobs,
+        workload.procs,
+        options.policy,
+        backfill=options.backfill,
+        threshold_s=options.threshold_s,
+        divider_s=options.divider_s,
+        tries_first=options.tries_first,
+        spares=options.spares,
+        bound=options.bound,
+        kills=options.kills,
+        small=options.calls_small(jobs.job_class, jobs.procs, workload.procs),
+        advance=advance,
+    )
+    return schedule, None
+
+
+def load_engine(jobs: JobTable) -> None:
+    """Load the compiled engine, or compile it, so that a replay's time excludes this."""
+    engine_replay.replay(jobs.select(slice(0)), 1, POLICIES["fcfs"])
+
+
+def memory_line(workload: Workload, options: Options) -> str:
+    """What the workload and a replay of it take, in bytes a job and in all.
+
+    Raises:
+        WorkloadError: it is more than is available.
+    """
+    learns, n_jobs = options.learns, len(workload.jobs)
+    table, besides = engine_replay.bytes_a_job(
+        workload.jobs, options.policy, backfill=options.backfill, divider_s=options.divider_s, learns=learns
+    )
+    where = workload.file or workload.name
+    mend = "free some, or take a part of the jobs: `batfill workload convert --jobs` writes one"
+    require_memory(where, f"the replay of {n_jobs:,} jobs, {besides} B each,", n_jobs * besides, mend)
+    more = f"waiting and running jobs{', and the learner,' if learns else ''} take more"
+    whole = in_gb(n_jobs * (table + besides))
+    return f"{n_jobs:,} jobs: {table} B each in the table, {besides} B each in the replay, {whole} in all; {more}"
+
+
+def options_of(policy: Policy | str, arguments: Mapping[str, Any]) -> Options:
+    """The options from `replay`'s arguments.
+
+    Raises:
+        BatfillError: one is unknown, invalid, or has no effect with the others.
+    """
+    if isinstance(policy, (Mapping, Sequence)) and not isinstance(policy, str):
+        raise BatfillError("policy: these are several; `replay_many` replays a log under each")
+    return Options.of(of_arguments({"policy": policy, **arguments}))
+
+
+def replay(
+    log: Workload | str | Path,
+    policy: Policy | str = "fcfs",
+    *,
+    procs: int | None = None,
+    tau_s: float = TAU_S,
+    overrun: Overrun | None = None,
+    unrequested: Unrequested | None = None,
+    advance: Callable[[int], None] | None = None,
+    say: Callable[[str], None] | None = None,
+    **options: Unpack[Arguments],
+) -> Result:
+    """Replay a whole workload under one policy in the compiled engine.
+
+    Args:
+        log: a workload or a file, as for `read_workload`.
+        policy: a policy's name, a `Policy`, six weights as "mixed:1,0,0,0,0,0", or one in a file, as "lin@fitted.json"
+            or "nn@trained.npz".
+        procs: the machine's size; by default the workload's.
+        tau_s: the bound of the bounded slowdown, in seconds.
+        overrun: see `read_workload`; for a file only.
+        unrequested: see `read_workload`; for a file only.
+        advance: called with the number of jobs replayed since the last call; None shows a progress bar if the replay
+            takes more than two seconds.
+        say: called before the replay of a million jobs or more with a line on the memory that it takes.
+        **options: the scheduler's other options, as in the options' reference with underscores; durations are in
+            seconds, or text.
+
+    Raises:
+        BatfillError: the log or an option is unusable, the machine's size is unknown, a policy's key is not
+            finite for every job, or there is not enough memory.
+
+    Examples:
+        >>> saf = replay("workloads/sample.json", "saf", backfill="spf", threshold_s=200_000)
+        >>> saf.figures.backfilled > 0
+        True
+        >>> replay("workloads/sample.json", "safe")  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        batfill.base.errors.PolicyError: policy 'safe' is unknown; known are fcfs, ...; did you mean 'saf'?
+    """
+    chosen, tau_s = options_of(policy, options), tau_of(tau_s)
+    began = time.perf_counter()
+    workload, _ = opened(log, procs=procs, overrun=overrun, unrequested=unrequested)
+    read_s = None if isinstance(log, Workload) else time.perf_counter() - began
+    chosen.require_classes(workload.jobs, workload.name if read_s is None else str(log))
+    if len(workload.jobs) >= LONG:
+        line = memory_line(workload, chosen)
+        if say is not None:
+            say(line)
+
+    load_engine(workload.jobs)
+    began = time.perf_counter()
+    with patient_progress("jobs", len(workload.jobs)) if advance is None else nullcontext(advance) as shown:
+        schedule, learned = simulate(workload.jobs, workload, chosen, shown)
+    simulate_s = time.perf_counter() - began
+    return Result(workload, chosen, schedule, tau_s, schedule.summary(tau_s), simulate_s, read_s, learned)
+
+
+def replay_many(
+    log: Workload | str | Path,
+    policies: Policy | str | Iterable[Policy | str] | Mapping[str, Policy | str],
+    *,
+    procs: int | None = None,
+    tau_s: float = TAU_S,
+    overrun: Overrun | None = None,
+    unrequested: Unrequested | None = None,
+    threads: int | None = None,
+    advance: Callable[[int], None] | None = None,
+    **options: Unpack[Arguments],
+) -> pd.DataFrame:
+    """Replay a workload under each of several policies, on all processors: a row of figures per policy.
+
+    Args:
+        log: see `replay`.
+        policies: each as for `replay`; their names are the frame's index, or the keys of a dict.
+        procs: see `replay`.
+        tau_s: see `replay`.
+        overrun: see `replay`.
+        unrequested: see `replay`.
+        threads: number of replays at a time; by default one per processor. The figures do not depend on it.
+        advance: called with 1 after each replay; None shows a progress bar if they take more than two seconds.
+        **options: see `replay`; the same for every policy.
+
+    Returns:
+        A column per field of `Summary`. Needs pandas.
+
+    Raises:
+        BatfillError: as `replay`.
+
+    Examples:
+        >>> frame = replay_many("workloads/sample.json", ["fcfs", "saf"])
+        >>> frame.index.tolist(), bool(frame.mean_wait_s["saf"] < frame.mean_wait_s["fcfs"])
+        (['fcfs', 'saf'], True)
+    """
+    named = dict(policies) if isinstance(policies, Mapping) else {}
+    if not isinstance(policies, (str, Policy, Iterable)):
+        raise BatfillError(f"policies: {policies!r:.80} are none; give names or policies, as bf.policies.values()")
+    several = [policies] if isinstance(policies, (str, Policy)) else list(named.values() or policies)
+    if not several:
+        raise BatfillError("policies: there is none; give one or more, such as bf.policies.values()")
+    chosen, tau_s = [options_of(policy, options) for policy in several], tau_of(tau_s)
+    workload, size = opened(log, procs=procs, overrun=overrun, unrequested=unrequested)
+    for each in chosen:
+        each.require_classes(workload.jobs, workload.name)
+    load_engine(workload.jobs)  # once, not in every thread
+
+    def figures_under(one: Options) -> dict[str, Any]:
+        return {"policy": one.policy.name, **simulate(workload.jobs, workload, one)[0].summary(tau_s).as_dict()}
+
+    rows = []
+    shown = patient_progress("policies", len(chosen)) if advance is None else nullcontext(advance)
+    n_threads = max(1, min(threads or len(os.sched_getaffinity(0)), len(chosen)))
+    with shown as done, thread_pool(n_threads) as pool:
+        for row in pool.map(figures_under, chosen):
+            rows.append(row)
+            done(1)
+    rows = [{**row, "policy": name} for name, row in zip(named, rows, strict=True)] if named else rows
+    stated = {name: value for name, value in chosen[0].as_dict().items() if name != "policy"}
+    of_log: dict[str, Any] = {"workload": workload.name, "workload_sha256": workload.digest}
+    of_log |= {"overrun": workload.overrun, "unrequested": workload.unrequested}
+    of_log |= digests([*(one.policy for one in chosen), chosen[0].backfill])
+    return data_frame(rows, **of_log, procs=size, tau_s=tau_s, options=stated).set_index("policy")

@@ -1,0 +1,101 @@
+"""A replay in a file: saved at any instant, and loaded to go on."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from batfill.base.errors import BatfillError
+from batfill.base.files import whole_file
+from batfill.model.jobs import JobTable
+from batfill.model.policy import policy_named
+from batfill.replays.engine_replay import EngineReplay
+from batfill.replays.queue import named, restored
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from batfill.model.policy import Policy
+
+
+SAVED_FORMAT = "batfill replay 12"
+
+
+def save(run: EngineReplay, path: Path, about: Mapping[str, Any] | None = None) -> None:
+    """Write the replay's whole state, including its workload, to one file (NumPy's .npz; contains no code).
+
+    `about` is any JSON value, which `load` returns.
+    """
+    columns = {f.name: getattr(run.table, f.name) for f in fields(run.table)}
+    table = {name: np.asarray(column) for name, column in columns.items() if column is not None}
+    table["ids"] = np.array(table["ids"].tolist(), np.str_)
+    arrays: dict[str, Any] = {
+        "format": np.array(SAVED_FORMAT),
+        "size": np.array(run.size),
+        "learns": np.array(run.learns),
+        "ordered_apart": np.array(run.queue.ordered_apart),
+        "policy": np.array(run.queue.policy.name),
+        "backfill": np.array(run.queue.backfill.name if run.queue.backfill else ""),
+        "threshold_s": np.array(run.queue.threshold_s),
+        "about": np.array(json.dumps(dict(about or {}))),
+    }
+    parts = {"queue": run.queue.saved(), "events": named(run.events), "given": named(run.given), "table": table}
+    for part, columns in parts.items():
+        arrays |= {f"{part}.{name}": array for name, array in columns.items()}
+    with whole_file(path) as stream:
+        np.savez(stream, **arrays)
+
+
+def load(path: Path, policies: Mapping[str, Policy] | None = None) -> tuple[EngineReplay, dict[str, Any]]:
+    """The replay saved in this file, and the `about` given to `save`.
+
+    Args:
+        path: the file.
+        policies: by name, those that `policy_named` does not know.
+
+    Raises:
+        BatfillError: the file was not written by `save`.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            arrays = dict(stored)
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise BatfillError(f"{path}: cannot be read as a saved replay ({error}); save it again") from None
+    if str(arrays.get("format")) != SAVED_FORMAT:
+        raise BatfillError(
+            f"{path}: is not a saved replay of this version ({SAVED_FORMAT}); run it again from the workload"
+        )
+
+    def part(name: str) -> dict[str, Any]:
+        return {key.partition(".")[2]: array for key, array in arrays.items() if key.startswith(f"{name}.")}
+
+    table = part("table")
+    table["ids"] = table["ids"].astype(object)
+    table |= {name: bool(table[name]) for name in ("own_end", "outlives")}
+    own = policies or {}
+    policy, backfill = (
+        own[name] if name in own else policy_named(name) if name else None
+        for name in (str(arrays["policy"]), str(arrays["backfill"]))
+    )
+    assert policy is not None
+    queue = part("queue")
+    run = EngineReplay(
+        JobTable(**table),
+        int(arrays["size"]),
+        policy,
+        backfill=backfill,
+        threshold_s=float(arrays["threshold_s"]),
+        divider_s=float(queue["rules"]["divider_s"][0]),
+        learns=bool(arrays["learns"]),
+    )
+    if not run.queue.restore(queue):
+        raise BatfillError(f"{path}: was saved when {policy.name} held another network; restore that file")
+    run.queue.ordered_apart = bool(arrays["ordered_apart"])
+    run.events = restored(run.events, part("events"))
+    run.given = restored(run.given, part("given"))
+    return run, json.loads(str(arrays["about"]))

@@ -1,0 +1,278 @@
+"""A replay with all options that stops at any instant, forks, and is saved."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from batfill.base.errors import BatfillError
+from batfill.base.tables import JobRows, label_html, label_lines
+from batfill.model.jobs import Clock, Workload
+from batfill.model.metrics import TAU_S, Summary
+from batfill.model.options import REQUEST, Options, of_arguments, tau_of
+from batfill.model.policy import Policy
+from batfill.replays import saved
+from batfill.replays.engine_replay import EngineReplay
+from batfill.replays.replay import load_engine, options_of
+from batfill.replays.result import Result, until_of
+from batfill.workloads import opened
+
+if TYPE_CHECKING:
+    from typing import Self, Unpack
+
+    import pyarrow as pa
+    from matplotlib.axes import Axes
+    from numpy.typing import NDArray
+
+    from batfill.model.jobs import JobTable, Overrun, Unrequested
+    from batfill.model.options import Arguments
+    from batfill.replays.plots import Plot
+
+
+class Replay(JobRows):
+    """A replay that can stop at any instant, be inspected, copied, given other rules, saved, and continued.
+
+    Before the end, figures and tables cover the jobs that have ended, and say so.
+
+    Examples:
+        >>> run = Replay("workloads/sample.json", "saf").run(until_s=100_000)
+        >>> run.ended, len(run.running), len(run.waiting)
+        (False, 6, 2)
+        >>> other = run.fork(policy="wfp3").run()
+        >>> other.ended, run.ended
+        (True, False)
+    """
+
+    def __init__(
+        self,
+        log: Workload | str | Path,
+        policy: Policy | str = "fcfs",
+        *,
+        procs: int | None = None,
+        tau_s: float = TAU_S,
+        overrun: Overrun | None = None,
+        unrequested: Unrequested | None = None,
+        **options: Unpack[Arguments],
+    ) -> None:
+        """Set up the replay on an empty machine; the arguments are those of `replay`.
+
+        Raises:
+            BatfillError: as `replay`; only knowledge "user" allows stopping, copying and saving.
+        """
+        self.options, self.tau_s = options_of(policy, options), tau_of(tau_s)
+        if self.options.learns:
+            name = "small" if self.options.predict == REQUEST else "predict"
+            raise BatfillError(
+                f"option {name}: {getattr(self.options, name)} learns during the run, so it cannot stop; use `replay`, "
+                "or small all with a duration as divider"
+            )
+        self.workload, size = opened(log, procs=procs, overrun=overrun, unrequested=unrequested)
+        self.options.require_classes(self.workload.jobs, self.workload.name)
+        self.changes: tuple[tuple[float, Options], ...] = ()
+        self.forked_s: float | None = None  # where a fork left its original
+        self.simulate_s = 0.0
+        self.engine = EngineReplay(
+            self.workload.jobs,
+            size,
+            self.options.policy,
+            backfill=self.options.backfill,
+            threshold_s=self.options.threshold_s,
+            divider_s=self.options.divider_s,
+            tries_first=self.options.tries_first,
+            spares=self.options.spares,
+            bound=self.options.bound,
+            kills=self.options.kills,
+            small=self.options.calls_small(self.workload.jobs.job_class, self.workload.jobs.procs, size),
+        )
+
+    # Going on
+
+    def run(self, until_s: float = math.inf) -> Self:
+        """Process every instant up to and including `until_s`; by default all.
+
+        Args:
+            until_s: seconds since the workload's origin.
+
+        Raises:
+            BatfillError: it is before the last instant processed, or nan.
+        """
+        until_s = until_of("until_s", until_s, self.workload.clock)
+        if not until_s >= self.now_s:
+            raise BatfillError(f"until_s: {until_s!r} is not a number of seconds >= {self.now_s:g}, the run's now_s")
+        load_engine(self.workload.jobs)
+        began = time.perf_counter()
+        self.engine.advance(until_s)
+        self.simulate_s += time.perf_counter() - began
+        return self
+
+    def fork(self, policy: Policy | str | None = None, **options: Unpack[Arguments]) -> Replay:
+        """A copy that continues independently from here, under other rules if given; this run is not changed.
+
+        Args:
+            policy: the order from the next decision on; None for the current one.
+            **options: `backfill` and `threshold_s`, from the next decision on; math.inf means no threshold.
+
+        Raises:
+            BatfillError: an option is unknown, unusable, or not one of these two.
+        """
+        given = {name: value for name, value in options.items() if value is not None}
+        if other := [name for name in given if name not in ("backfill", "threshold_s")]:
+            of_arguments(given)
+            raise BatfillError(f"argument {other[0]!r}: only policy, backfill and threshold_s may change in a run")
+        wanted = options_of(self.options.policy if policy is None else policy, given)
+        copied = type(self).__new__(type(self))
+        copied.__dict__.update(self.__dict__)
+        copied.engine = self.engine.fork()
+        copied.forked_s = self.now_s
+        if policy is None and not given:
+            return copied
+        copied.options = replace(
+            self.options,
+            policy=wanted.policy,
+            backfill=wanted.backfill if "backfill" in given else self.options.backfill,
+            threshold_s=wanted.threshold_s if "threshold_s" in given else self.options.threshold_s,
+        )
+        copied.changes = (*self.changes, (self.now_s, self.options))
+        rules = copied.options
+        copied.engine.change_rules(rules.policy, backfill=rules.backfill, threshold_s=rules.threshold_s)
+        return copied
+
+    # What there is to see
+
+    @property
+    def now_s(self) -> float:
+        """The last instant processed, in seconds since the workload's origin; 0 before the first."""
+        return self.engine.now_s
+
+    @property
+    def next_s(self) -> float:
+        """The next instant with an event; inf if there is none."""
+        return self.engine.next_s
+
+    @property
+    def ended(self) -> bool:
+        """Whether no events are left."""
+        return self.next_s == math.inf
+
+    @property
+    def waiting(self) -> JobTable:
+        """The waiting jobs, oldest first."""
+        return self.workload.jobs.select(np.sort(self.engine.queue.waiting_rows))
+
+    @property
+    def running(self) -> JobTable:
+        """The running jobs, in order of submission; `result().to_pandas()` has their starts."""
+        return self.workload.jobs.select(np.sort(self.engine.queue.running_rows))
+
+    @property
+    def free(self) -> int:
+        """The idle processors."""
+        return self.engine.queue.free
+
+    def result(self) -> Result:
+        """The result so far."""
+        schedule = self.engine.schedule()
+        figures = schedule.summary(self.tau_s)
+        return Result(self.workload, self.options, schedule, self.tau_s, figures, self.simulate_s, changes=self.changes)
+
+    @property
+    def figures(self) -> Summary:
+        """The figures over the jobs that have ended; `ended` says whether these are all."""
+        return self.result().figures
+
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """As `Result.columns`, so far."""
+        return self.result().columns()
+
+    def about(self) -> dict[str, Any]:
+        """As `Result.about`."""
+        return self.result().about()
+
+    def to_arrow(self) -> pa.Table:
+        """As `Result.to_arrow`, so far."""
+        return self.result().to_arrow()
+
+    def plot(
+        self, kind: Plot = "waits", axes: Axes | None = None, *, from_s: float = 0.0, until_s: float = math.inf
+    ) -> Axes:
+        """As `Result.plot`, so far."""
+        return self.result().plot(kind, axes, from_s=from_s, until_s=until_s)
+
+    def rows(self) -> list[tuple[str, str]]:
+        """The state of the run and the figures so far, as rows of (label, text)."""
+        busy = self.engine.size - self.free
+        here = f"{len(self.waiting):,} jobs waiting, {len(self.running):,} running on {busy:,} processors"
+        now = f"{self.now_s:,.0f} s, {here}"
+        forked = [] if self.forked_s is None else [("fork", f"of a replay at {self.forked_s:,.0f} s")]
+        return [("now", now), *forked, *self.result().rows()]
+
+    def __repr__(self) -> str:
+        """The rows, one per line."""
+        return label_lines(self.rows())
+
+    def _repr_html_(self) -> str:
+        """The rows as a table, for notebooks."""
+        return label_html(self.rows())
+
+    # Kept in a file
+
+    def save(self, path: str | Path) -> None:
+        """Write the run's state, including its workload, to one file (NumPy's .npz; contains no code)."""
+        workload = self.workload
+        about = {
+            "name": workload.name,
+            "digest": workload.digest,
+            "notes": list(workload.notes),
+            "clock": workload.clock.as_dict() if workload.clock else None,
+            "overrun": workload.overrun,
+            "unrequested": workload.unrequested,
+            "tau_s": self.tau_s,
+            "simulate_s": self.simulate_s,
+            "forked_s": self.forked_s,
+            "options": self.options.as_dict(),
+            "changes": [[until_s, options.as_dict()] for until_s, options in self.changes],
+        }
+        saved.save(self.engine, Path(path), about)
+
+    @classmethod
+    def load(cls, path: str | Path, policies: Iterable[Policy] = ()) -> Replay:
+        """The run saved in this file; it continues with results identical to the last byte.
+
+        Args:
+            path: the file.
+            policies: the run's custom policies; the others are found by name.
+
+        Raises:
+            BatfillError: the file was not written by `save`, or a policy is unknown.
+        """
+        own = {policy.name: policy for policy in policies}
+        engine, about = saved.load(Path(path), own)
+        if "options" not in about:
+            raise BatfillError(f"{path}: was not saved by Replay.save; use `batfill.replays.saved.load`")
+        run = cls.__new__(cls)
+        run.engine = engine
+        run.workload = Workload(
+            about["name"],
+            engine.table,
+            engine.size,
+            about["digest"],
+            tuple(about["notes"]),
+            Clock.of(about["clock"]) if about["clock"] else None,
+            overrun=about["overrun"],
+            unrequested=about["unrequested"],
+        )
+        run.tau_s, run.simulate_s, run.forked_s = about["tau_s"], about["simulate_s"], about["forked_s"]
+
+        def options_again(stated: dict[str, Any]) -> Options:
+            orders = {name: own.get(stated[name], stated[name]) for name in ("policy", "backfill")}
+            return Options.of({**stated, **orders})
+
+        run.options = options_again(about["options"])
+        run.changes = tuple((until_s, options_again(stated)) for until_s, stated in about["changes"])
+        return run
