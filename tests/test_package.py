@@ -99,6 +99,7 @@ def test_the_paper_cites_what_its_references_hold_and_only_commands_that_exist()
     assert all((ROOT / path).is_file() for path in re.findall(r"(?:tests|docs|benchmarks)/[\w/.-]+\.\w+", paper))
 
 
+ARCHITECTURE = ROOT / "docs" / "background" / "architecture.md"
 LIGHT = (
     "batfill.cli",
     "batfill.model.options",
@@ -175,28 +176,68 @@ def test_the_command_and_the_module_are_the_same_program():
         assert (done.stdout, done.stderr) == (f"batfill {batfill.__version__}\n", "")
 
 
-def imported(path, package):
-    """The package's modules that a file imports when it runs, inside functions too; not those for type checkers."""
-    tree = ast.parse(path.read_text())
-    for node in ast.walk(tree):
-        if isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING":
-            node.body = []
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "batfill":
-            for name in (node.module, *(f"{node.module}.{alias.name}" for alias in node.names)):
-                place = package.joinpath(*name.split(".")[1:])
-                if place.with_suffix(".py").is_file():
-                    yield place.with_suffix(".py")
+# What each room may import of the others, from the ground up; the page on the architecture prints the same table.
+MAY = {
+    "base": "",
+    "engine": "",
+    "model": "base engine",
+    "workloads": "base engine model",
+    "learn": "base engine model",
+    "batsim": "base model workloads",
+    "replays": "base engine model workloads learn batsim",
+    "search": "base engine model workloads learn replays",
+    "campaigns": "base engine model workloads learn replays",
+    "env": "base engine model workloads replays",
+    "live": "base engine model workloads learn batsim replays search",
+    "reports": "base model workloads learn batsim replays search campaigns",
+    "cli": "base model workloads batsim replays search campaigns live reports",
+    "scheduler": "base batsim live",
+}
+PACKAGE = ROOT / "schedulers" / "batfill"
+FILES = {
+    ".".join(("batfill", *path.relative_to(PACKAGE).with_suffix("").parts)).removesuffix(".__init__"): path
+    for path in PACKAGE.rglob("*.py")
+}
 
 
-def test_no_module_imports_one_that_imports_it():
-    package = Path(batfill.__file__).parent
-    below = {path: set(imported(path, package)) for path in package.rglob("*.py")}
-    left = dict(below)
+def imported(path):
+    """The package's files that a file imports: at its top, inside functions, and for type checkers."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom):
+            names = [FILES.get(f"{node.module}.{alias.name}") and f"{node.module}.{alias.name}" for alias in node.names]
+            names = [name or node.module for name in names]
+        yield from (FILES[name] for name in names if name in FILES and FILES[name] != path)
+
+
+def room_of(path):
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def test_a_room_imports_only_what_it_may_and_needs_all_of_that():
+    found = {room: set() for room in MAY}
+    for path in FILES.values():
+        if room_of(path) not in ("__init__", "__main__"):
+            found[room_of(path)] |= {room_of(other) for other in imported(path)} - {room_of(path)}
+    assert found == {room: set(others.split()) for room, others in MAY.items()}
+    rows = re.findall(r"^\| `(\w+)/?(?:\.py)?` \|.*\| ([\w ,-]+) \|$", ARCHITECTURE.read_text(), re.MULTILINE)
+    assert {room: others.replace(",", "").replace("-", "") for room, others in rows} == MAY
+
+
+def test_rooms_are_at_most_fourteen_on_nine_floors():
+    floor = {}
+    for room, others in MAY.items():  # those below come first, so that no arrow runs back
+        floor[room] = 1 + max((floor[other] for other in others.split()), default=0)
+    assert len(floor) <= 14
+    assert max(floor.values()) <= 9
+
+
+def test_no_file_imports_one_that_imports_it():
+    left = {path: set(imported(path)) for path in FILES.values()}
     while free := [path for path, needs in left.items() if not needs & left.keys()]:
         for path in free:
             del left[path]
-    assert [str(path.relative_to(package)) for path in left] == []
+    assert [str(path.relative_to(PACKAGE)) for path in left] == []
 
 
 def test_outside_the_engine_only_the_queue_holds_its_arrays():

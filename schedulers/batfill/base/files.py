@@ -406,3 +406,14 @@ def make_folder(path: Path, *, mend: str = "choose another") -> None:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise WorkloadError(f"{path}: cannot make the folder ({error.strerror or error}); {mend}") from None
+
+
+def path_of(log: object) -> Path:
+    """The path in an argument.
+
+    Raises:
+        WorkloadError: it is none.
+    """
+    if not isinstance(log, (str, Path)):
+        raise WorkloadError(f"log: {log!r:.80} is no workload, file or data frame; `read` makes a workload of one")
+    return Path(log)

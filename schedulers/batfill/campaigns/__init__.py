@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from batfill.base.processes import Bar
     from batfill.campaigns.running import Done, Say
 
-AGAIN = "run the same command again"
-
 
 def campaign(
     file: str | Path,
@@ -24,7 +22,7 @@ def campaign(
     worker_limit_s: float | None = None,
     bar: Bar | None = None,
     say: Say | None = None,
-    again: str = AGAIN,
+    again: str | None = None,
 ) -> Done:
     """Run a grid of replays, resume it where it stopped, and store one row per run.
 
@@ -50,11 +48,16 @@ def campaign(
     from batfill.base.progress import patient_progress
     from batfill.campaigns.clusters import Where
     from batfill.campaigns.config import read_campaign
-    from batfill.campaigns.running import folder_of, run_campaign
+    from batfill.campaigns.running import AGAIN, folder_of, run_campaign
 
     path = Path(file)
     read = read_campaign(path)
     where = Where(scheduler, workers, read.campaign.cluster, worker_limit_s)
     return run_campaign(
-        read, folder_of(path, out), where, bar=bar or patient_progress, say=say or (lambda _: None), again=again
+        read,
+        folder_of(path, out),
+        where,
+        bar=bar or patient_progress,
+        say=say or (lambda _: None),
+        again=again or AGAIN,
     )

@@ -13,7 +13,6 @@ from batfill.base.errors import BatfillError, Interrupted, RunFailed, on_command
 from batfill.base.files import json_text
 from batfill.base.processes import Remaining, cpu_count, rough_duration
 from batfill.base.tables import in_columns, text_html
-from batfill.campaigns import AGAIN
 from batfill.campaigns.clusters import NoWorkers, Where, connect, require_usable, worker_count
 from batfill.campaigns.costs import Costs, by_kind, in_tasks, kind_of, measured
 from batfill.campaigns.plan import Plan, Planned, number_of_traces, plan
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
 
     Say = Callable[[str], None]
 
+AGAIN = "run the same command again"  # after a stop
 REPORT_S = 30.0  # between two progress lines
 
 

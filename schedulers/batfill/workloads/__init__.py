@@ -57,6 +57,7 @@ def read_workload(
     from pathlib import Path
 
     from batfill.base.errors import WorkloadError
+    from batfill.base.files import path_of
     from batfill.model.given import is_frame
     from batfill.model.jobs import checked_size, workload_of_frame
     from batfill.workloads.batsim_json import read_batsim_json
@@ -103,21 +104,6 @@ def read_workload(
         made.append("the machine's size is the most processors seen in use at once")
     notes = (*made, *workload.notes)
     return replace(workload, notes=notes, timezone=zone, cores_per_resource=cores if system == "oar" else None)
-
-
-def path_of(log: object) -> Path:
-    """The path in an argument.
-
-    Raises:
-        WorkloadError: it is none.
-    """
-    from pathlib import Path
-
-    from batfill.base.errors import WorkloadError
-
-    if not isinstance(log, (str, Path)):
-        raise WorkloadError(f"log: {log!r:.80} is no workload, file or data frame; `read` makes a workload of one")
-    return Path(log)
 
 
 def opened(

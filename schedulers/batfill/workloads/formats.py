@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 
 from batfill.base.errors import WorkloadError
-from batfill.base.files import CHUNK_BYTES, content_of, decompressed, digest, readable, shown
+from batfill.base.files import CHUNK_BYTES, content_of, decompressed, digest, path_of, readable, shown
 from batfill.base.memory import require_memory
 from batfill.base.version import __version__
 from batfill.model.given import is_frame
 from batfill.model.jobs import Overrun, Unrequested, Workload, workload_of_frame
 from batfill.model.options import unrequested_of
-from batfill.workloads import path_of
 from batfill.workloads.batsim_json import BATSIM_MARGIN_S, read_batsim_json, write_batsim_json
 from batfill.workloads.parquet_log import (
     ROWS_AT_ONCE,
