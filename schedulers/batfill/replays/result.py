@@ -59,7 +59,8 @@ class Result(JobRows):
     equal workloads, however long it took.
 
     Examples:
-        >>> fcfs = replay("workloads/sample.json", "fcfs")
+        >>> import batfill as bf
+        >>> fcfs = bf.replay("workloads/sample.json", "fcfs")
         >>> fcfs.figures.jobs, fcfs.ended
         (800, True)
         >>> table = fcfs.to_pandas()
