@@ -154,7 +154,8 @@ class Result(JobRows):
             BatfillError: the base has other jobs, or the divider is not one number > 0, nor one per job.
 
         Examples:
-            >>> fcfs, saf = (replay("workloads/sample.json", name) for name in ("fcfs", "saf"))
+            >>> import batfill as bf
+            >>> fcfs, saf = (bf.replay("workloads/sample.json", name) for name in ("fcfs", "saf"))
             >>> small, large = saf.who_pays(base=fcfs)["waits_by_class"]
             >>> small["delayed"], large["delayed"]
             (0.06, 0.0725)
