@@ -34,10 +34,7 @@ if TYPE_CHECKING:
     from batfill.model.schedule import Schedule
     from batfill.replays.plots import Plot
 
-
 LONG = 1_000_000  # jobs from which on a replay says what memory it takes
-
-
 WAITING, RUNNING, COMING = "waiting", "running", "not submitted"  # of the jobs of a run that has not ended
 UNBOUNDED = "not computed for a million jobs or more; in Python, Result.schedule.certificate() does"
 
