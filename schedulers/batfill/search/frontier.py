@@ -59,7 +59,7 @@ class Point:
     kill_share: float
     waste: float  # share of the processor-seconds used
     accuracy: float | None
-    auc: float | None  # see `learning.Confusion`
+    auc: float | None  # see `replays.learning.Confusion`
     brier: float | None
     mean_bsld: float
     mean_wait_s: float
