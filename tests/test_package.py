@@ -104,6 +104,7 @@ ARCHITECTURE = ROOT / "docs" / "background" / "architecture.md"
 LIGHT = (
     "batfill.cli",
     "batfill.model.options",
+    "batfill.model.values",
     "batfill.base.errors",
     "batfill.base.progress",
 )  # which load nothing that is slow

@@ -19,8 +19,9 @@ from batfill.batsim.replayed import Judged, write_batsim_files
 from batfill.batsim.results import CUT, REFUSED, RUN_JSON, STATES, result_file
 from batfill.model.jobs import Workload
 from batfill.model.metrics import Certificate, Summary, bounded_slowdown, figure_rows, who_pays
-from batfill.model.options import Options, seconds_of
+from batfill.model.options import Options
 from batfill.model.policy import Policy, digests
+from batfill.model.values import seconds_of
 from batfill.replays.learning import LearningReport
 
 if TYPE_CHECKING:
