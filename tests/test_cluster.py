@@ -31,8 +31,8 @@ def expected_end(t, start, known_s):
 
 def submit(cluster, jobs, row, **more):
     """The job, with its request if it may outlive it."""
-    walltime_s, known_s = float(jobs.walltime_s[row]), float(jobs.expected_s[row])
-    more |= {"expected_s": known_s} if known_s < walltime_s else {}
+    walltime_s, known_s = float(jobs.walltime_s[row]), float(jobs.request_s[row])
+    more |= {"request_s": known_s} if known_s < walltime_s else {}
     cluster.submit(str(jobs.ids[row]), float(jobs.submit_s[row]), walltime_s, int(jobs.procs[row]), **more)
 
 
@@ -81,7 +81,7 @@ def table_of(seed, outlives, size):
     jobs = random_table(seed, n_jobs=200, size=size, span_s=250, wide=0, unlimited=0.1)
     if outlives:
         jobs = outliving(random_table(seed, n_jobs=150, size=size, span_s=250, wide=0, longest=150, short=0.5))
-    columns = jobs.ids, jobs.submit_s, jobs.expected_s, jobs.procs
+    columns = jobs.ids, jobs.submit_s, jobs.request_s, jobs.procs
     return jobs, {str(i): (s, w, int(q)) for i, s, w, q in zip(*columns, strict=True)}
 
 

@@ -241,7 +241,7 @@ def driven(jobs, queue):
         while coming and jobs.submit_s[coming[0]] == now_s:
             row = coming.pop(0)
             small = jobs.job_class[row] == SMALL
-            known = jobs.ids[row], now_s, jobs.expected_s[row], int(jobs.procs[row])
+            known = jobs.ids[row], now_s, jobs.request_s[row], int(jobs.procs[row])
             queue.submit(*known, small=small, killable=small, outlives=jobs.outlives)
             assert queue.waits(row)
         decide(now_s)

@@ -100,7 +100,7 @@ def written(tmp_path_factory):
 
     def write(jobs, size):
         path = tmp_path_factory.mktemp("workload") / "made.json"
-        times = jobs.submit_s, jobs.runtime_s, jobs.walltime_s, jobs.expected_s
+        times = jobs.submit_s, jobs.runtime_s, jobs.walltime_s, jobs.request_s
         rows = zip(jobs.ids, *times, jobs.procs, jobs.job_class, strict=True)
         path.write_text(
             json.dumps(
@@ -109,9 +109,9 @@ def written(tmp_path_factory):
                     "jobs": [
                         {"id": name, "subtime": submit_s, "res": int(procs), "profile": f"{runtime_s:g}"}
                         | ({} if math.isinf(walltime_s) else {"walltime": walltime_s})
-                        | ({"expected_time": expected_s} if expected_s < walltime_s else {})
+                        | ({"expected_time": request_s} if request_s < walltime_s else {})
                         | ({"class": "small"} if job_class == SMALL else {})
-                        for name, submit_s, runtime_s, walltime_s, expected_s, procs, job_class in rows
+                        for name, submit_s, runtime_s, walltime_s, request_s, procs, job_class in rows
                     ],
                     "profiles": {f"{p:g}": {"type": "delay", "delay": p} for p in np.unique(jobs.runtime_s)},
                 }
@@ -309,7 +309,7 @@ def test_the_hosts_agree_on_jobs_that_outlive_the_requests_assumed_for_them(tmp_
     log = read_workload(tmp_path / "log.swf", overrun="extend", unrequested=unrequested).jobs
     unknown = np.isnan(log.requested_s)
     assert unknown.sum() > 50
-    assert (log.runtime_s > log.expected_s)[unknown].any() == (unrequested in (600.0, "user-max"))
+    assert (log.runtime_s > log.request_s)[unknown].any() == (unrequested in (600.0, "user-max"))
     ours = starts_by_name(replayed(log, 12, "saf"))
     assert_same_starts(ours, starts_of_plugin(load_document(tmp_path / "log.json"), 12, policy="saf"))
 

@@ -82,7 +82,7 @@ def test_the_users_request_is_kept_apart_from_the_limit(log_file):
         jobs = read_swf(path, overrun=overrun).jobs
         np.testing.assert_array_equal(jobs.requested_s, [40, np.nan, 60])
         assert jobs.walltime_s.tolist() == limits
-        assert jobs.expected_s.tolist() == expected
+        assert jobs.request_s.tolist() == expected
         assert jobs.invented.tolist() == [False, True, False]
         assert jobs.raised.tolist() == [overrun == "keep", False, False]
         assert (jobs.outlives, jobs.own_end) == (overrun == "extend", overrun != "kill")
@@ -129,7 +129,7 @@ def test_a_limit_that_stands_in_may_be_overrun_like_a_request(log_file):
     path = log_file(row(1, 0, 50, req_time=-1) + row(2, 1, 50, req_time=60))
     for overrun, limit, expected in (("keep", 50, 50), ("kill", 20, 20), ("extend", 50, 20)):
         jobs = read_swf(path, overrun=overrun, unrequested=20).jobs
-        assert (jobs.walltime_s[0], jobs.expected_s[0]) == (limit, expected)
+        assert (jobs.walltime_s[0], jobs.request_s[0]) == (limit, expected)
         assert np.isnan(jobs.requested_s[0])
     with pytest.raises(BatfillError, match="option unrequested: 0 is neither one of refuse, runtime"):
         read_swf(path, unrequested=0)

@@ -173,12 +173,15 @@ class Agent:
             if self.kills:
                 self.cluster.renew_divider(self.knowledge.divider_s)
         taken = self.cluster.submit(
-            *request[:4],
+            request.name,
+            request.submit_s,
+            request.walltime_s,
+            request.procs,
             small=small,
             killable=killable,
             estimate_s=estimate_s,
             order_s=order_s,
-            expected_s=request.expected_s,
+            request_s=request.request_s if request.outlives else None,
         )
         if taken and self.choice is not None:
             self.choice.submitted(request)

@@ -83,7 +83,7 @@ class Cluster:
         killable: bool = False,
         estimate_s: float | None = None,
         order_s: float | None = None,
-        expected_s: float | None = None,
+        request_s: float | None = None,
     ) -> bool:
         """Queue a job; returns False, without queueing it, if it can never run.
 
@@ -96,7 +96,7 @@ class Cluster:
             killable: whether a small job is killed at the divider.
             estimate_s: the predicted run time; by default p~.
             order_s: the p~ of the orders, which must not move; by default the predicted run time.
-            expected_s: p~ if the job may run for longer; by default its walltime.
+            request_s: p~ if the job may run for longer; by default its walltime.
         """
         if not 1 <= procs <= self.size:
             return False
@@ -105,13 +105,13 @@ class Cluster:
         row = self.queue.submit(
             job,
             submit_s,
-            walltime_s if expected_s is None else expected_s,
+            walltime_s if request_s is None else request_s,
             procs,
             small=small,
             killable=killable,
             estimate_s=estimate_s,
             order_s=order_s,
-            outlives=expected_s is not None,
+            outlives=request_s is not None,
         )
         self.rows[job] = row
         self.placed[row] = Placed(job, procs, walltime_s)

@@ -90,19 +90,19 @@ def request_of(name: str, fields: Mapping[str, Any]) -> Request:
     """
     walltime_s = fields.get("walltime", -1)
     walltime_s = walltime_s if walltime_s > 0 else math.inf
-    expected_s = fields.get(EXPECTED_FIELD, -1)
+    request_s = fields.get(EXPECTED_FIELD, -1)
     requested_s = user_request_of(fields)
     job_class = fields.get("class")
     return Request(
         name,
         fields["subtime"],
+        request_s if 0 < request_s < walltime_s else walltime_s,
         walltime_s,
         fields["res"],
         fields["profile"],
         user_of(fields),  # type: ignore[arg-type] # which only reads it
         job_class if isinstance(job_class, str) and job_class in CLASSES else None,
         fields.get("killable") is not False,
-        expected_s if 0 < expected_s < walltime_s else None,
         requested_s if requested_s > 0 else math.nan,
         fields.get("extra_data"),
     )

@@ -65,7 +65,7 @@ class JobColumns:
     user: NDArray[np.int64]  # the submitting user's number, -1 if unknown
     job_class: NDArray[np.int8]  # SMALL, LARGE or UNKNOWN, as the workload states
     own_end: bool = False  # a job with p = p~ ended by itself, as in logs; in Batsim, at its walltime
-    outlives: bool = False  # overrun is "extend": orders, backfilling and reservations read `expected_s`
+    outlives: bool = False  # overrun is "extend": orders, backfilling and reservations read `request_s`
     killable: NDArray[np.bool_] | None = None  # whether the job may be killed and restarted; None: all may
     assumed_s: NDArray[np.float64] | None = None  # what stands in for an unknown request; nan or None: p~
 
@@ -94,7 +94,7 @@ class JobColumns:
         return np.where(np.isnan(self.requested_s), self.assumed_s, self.requested_s)
 
     @property
-    def expected_s(self) -> NDArray[np.float64]:
+    def request_s(self) -> NDArray[np.float64]:
         """The run time that a scheduler without predictions expects: p~, or, with `outlives`, the request below it."""
         return np.fmin(self.unraised_s, self.walltime_s) if self.outlives else self.walltime_s
 

@@ -81,7 +81,7 @@ class EngineReplay:
             backfill: the order of backfill candidates; None for the queue's own.
             threshold_s: Theta: jobs that have waited longer come first, oldest first.
             divider_s: a small job still running after this time is killed and requeued as large; inf for never.
-            estimate_s: expected run time of each job, shape (n_jobs,); by default `jobs.expected_s`.
+            estimate_s: expected run time of each job, shape (n_jobs,); by default `jobs.request_s`.
             learns: whether `classify` sets the jobs' classes during the replay, instead of the workload.
             outlived: whether expected run times that a running job outlives are raised at each instant; with
                 `jobs.outlives` they always are, also beyond the request.
@@ -98,7 +98,7 @@ class EngineReplay:
         jobs.check()
         checked_size("size", size)
         n_jobs = len(jobs)
-        estimate_s = np.asarray(jobs.expected_s if estimate_s is None else estimate_s, np.float64)
+        estimate_s = np.asarray(jobs.request_s if estimate_s is None else estimate_s, np.float64)
         if estimate_s.shape != (n_jobs,) or not (estimate_s >= 0).all():
             raise BatfillError(f"estimate_s: not {n_jobs} numbers of seconds >= 0, one per job; mend it")
         if not divider_s > 0:
@@ -122,7 +122,7 @@ class EngineReplay:
             spares=spares,
             bound=bound,
         )
-        self.queue.know(jobs.submit_s, jobs.expected_s, jobs.procs, outlives=jobs.outlives)
+        self.queue.know(jobs.submit_s, jobs.request_s, jobs.procs, outlives=jobs.outlives)
         self.events = engine.Events(
             duration_s=np.minimum(jobs.runtime_s, jobs.walltime_s),
             ends=engine.new_ends(at_once),

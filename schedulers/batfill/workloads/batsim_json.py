@@ -518,7 +518,7 @@ def write_batsim_json(
         out: the file, compressed if its name ends in .gz, .xz or .bz2.
         batches: the jobs in pieces, each with further fields of the job objects by name; values below 0 are omitted. A
             job's `user` becomes its `user_id`, an infinite walltime is omitted; the request is the `requested_time` if
-            it is not the walltime, and `expected_s` the `expected_time`.
+            it is not the walltime, and `request_s` the `expected_time`.
         procs: the machine's size, "nb_res".
         description: the file's provenance, for human readers; Batsim ignores it.
         version: the Batsim whose form the file gets.
@@ -548,11 +548,11 @@ def job_objects(
         jobs.procs.tolist(),
         jobs.runtime_s.tolist(),
         np.where(jobs.invented, NO_WALLTIME, jobs.requested_s).tolist(),
-        jobs.expected_s.tolist(),
+        jobs.request_s.tolist(),
         np.where(jobs.invented, jobs.unraised_s, np.nan).tolist(),
         strict=True,
     )
-    for row, (name, submit_s, walltime_s, procs, runtime_s, requested_s, expected_s, assumed_s) in enumerate(numbers):
+    for row, (name, submit_s, walltime_s, procs, runtime_s, requested_s, request_s, assumed_s) in enumerate(numbers):
         profile = f"delay{number_text(runtime_s)}"
         if profile not in profiles:
             profiles[profile] = {"type": "delay", "delay": short_number(runtime_s)}
@@ -565,9 +565,9 @@ def job_objects(
                 job[field_name] = column[row]
         if requested_s == requested_s and requested_s != walltime_s:  # nan: neither a request nor a limit
             job[REQUEST_FIELD] = short_number(requested_s)
-        if expected_s < walltime_s:
-            job[EXPECTED_FIELD] = short_number(expected_s)
-        if assumed_s < expected_s:
+        if request_s < walltime_s:
+            job[EXPECTED_FIELD] = short_number(request_s)
+        if assumed_s < request_s:
             job[ASSUMED_FIELD] = short_number(assumed_s)
         yield job
 
