@@ -145,7 +145,7 @@ class Oracle:
         requests = t.walltime_s
         if t.outlives:
             requests = [
-                limit if math.isnan(asked) else asked for asked, limit in zip(t.requested_s, requests, strict=True)
+                limit if math.isnan(asked) else asked for asked, limit in zip(t.user_request_s, requests, strict=True)
             ]
             self.outlived = True
         estimates = requests if self.estimate_s is None else self.estimate_s

@@ -36,7 +36,7 @@ def outliving(jobs, unit_s=1.0):
         submit_s=jobs.submit_s * unit_s,
         runtime_s=runtime_s,
         walltime_s=np.maximum(request_s, runtime_s),
-        requested_s=np.where(np.isinf(request_s), np.nan, request_s),
+        user_request_s=np.where(np.isinf(request_s), np.nan, request_s),
         own_end=True,
         outlives=True,
     )

@@ -491,5 +491,5 @@ def key(function):
 
 
 def backwards(jobs):
-    names = ("ids", "submit_s", "runtime_s", "walltime_s", "requested_s", "procs", "user", "job_class")
+    names = ("ids", "submit_s", "runtime_s", "walltime_s", "user_request_s", "procs", "user", "job_class")
     return bf.JobTable(**{name: getattr(jobs, name)[::-1] for name in names})

@@ -20,19 +20,19 @@ def machine_ids(intervals):
     return {machine for first, last in intervals for machine in range(first, last + 1)}
 
 
-def expected_end(t, start, known_s):
+def expected_end(t, start, expected_s):
     """When a running job is expected to end at t, corrected if it has outlived what is known of its run time."""
     for step in STEPS:
-        if start + known_s > t:
+        if start + expected_s > t:
             break
-        known_s += step
-    return min(start + known_s, SOME_DAY)
+        expected_s += step
+    return min(start + expected_s, SOME_DAY)
 
 
 def submit(cluster, jobs, row, **more):
     """The job, with its request if it may outlive it."""
-    walltime_s, known_s = float(jobs.walltime_s[row]), float(jobs.request_s[row])
-    more |= {"request_s": known_s} if known_s < walltime_s else {}
+    walltime_s, expected_s = float(jobs.walltime_s[row]), float(jobs.request_s[row])
+    more |= {"request_s": expected_s} if expected_s < walltime_s else {}
     cluster.submit(str(jobs.ids[row]), float(jobs.submit_s[row]), walltime_s, int(jobs.procs[row]), **more)
 
 

@@ -76,7 +76,7 @@ def test_in_a_burst_of_jobs_that_outlive_their_requests_every_try_is_corrected_f
 @pytest.mark.parametrize("policy", ["fcfs", "saf", "wfp3"])
 def test_predictions_are_corrected_to_the_request_and_beyond_it_only_if_jobs_may_outlive_that(policy, outlives):
     extended = outliving(burst(3, n_jobs=120, size=10, span_s=60, short=0.4), 90.0)
-    request_s = np.where(np.isnan(extended.requested_s), math.inf, extended.requested_s)
+    request_s = np.where(np.isnan(extended.user_request_s), math.inf, extended.user_request_s)
     jobs = extended if outlives else dataclasses.replace(extended, walltime_s=request_s, outlives=False)
     guess = np.minimum(np.random.default_rng(3).choice([1.0, 80.0, 170.0, 1000.0], len(jobs)), request_s)
     run = EngineReplay(jobs, 10, policy_named(policy), estimate_s=guess, outlived=True)

@@ -25,7 +25,7 @@ from batfill.learn.events import KnowledgeByName
 from batfill.learn.habits import History
 from batfill.learn.predictor import make
 from batfill.learn.quantiles import RollingMedian
-from batfill.live.conversation import request_of
+from batfill.live.conversation import job_request
 from batfill.model.options import Divider, Options
 from batfill.model.policy import Policy, policy_named
 from batfill.replays.engine_replay import EngineReplay, replay
@@ -280,9 +280,9 @@ def test_easy_plus_plus_takes_the_mean_of_the_users_last_two_and_at_most_the_req
     assert easy.judge(job._replace(user=8)).estimate_s == 100
 
 
-RAISED = SubmittedJob(0, 10.0, 500.0, 1, 7, requested_s=100.0)  # it ran 500 s
-AS_ASKED = SubmittedJob(0, 10.0, 100.0, 1, 7, requested_s=100.0)
-UNKNOWN = SubmittedJob(0, 10.0, 500.0, 1, 7, requested_s=math.nan)
+RAISED = SubmittedJob(0, 10.0, 500.0, 1, 7, user_request_s=100.0)  # it ran 500 s
+AS_ASKED = SubmittedJob(0, 10.0, 100.0, 1, 7, user_request_s=100.0)
+UNKNOWN = SubmittedJob(0, 10.0, 500.0, 1, 7, user_request_s=math.nan)
 
 
 def test_a_raised_limit_does_not_reach_features_or_predictions():
@@ -320,13 +320,13 @@ def test_replays_and_the_plug_in_show_learners_the_same_requests(tmp_path):
         for path in (log, made):
             jobs = read_workload(path, overrun=overrun).jobs
             run = EngineReplay(jobs, 4, policy_named("fcfs"), learns=True)
-            assert [job.known_s for job in LearningReplay(run, UserEstimate()).jobs] == [40, 50, 60, 0]
+            assert [job.known_request_s for job in LearningReplay(run, UserEstimate()).jobs] == [40, 50, 60, 0]
         seen = KnowledgeByName(UserEstimate())
         for fields in json.loads(made.read_text())["jobs"]:
-            request = request_of(fields["id"], fields)
-            given = {"user": 1, "killable": True, "requested_s": request.requested_s}
+            request = job_request(fields["id"], fields)
+            given = {"user": 1, "killable": True, "user_request_s": request.user_request_s}
             seen.judge(request.name, request.submit_s, request.request_s, request.procs, **given)
-        assert [job.known_s for job in seen.jobs.values()] == [40, 50, 60, 0]
+        assert [job.known_request_s for job in seen.jobs.values()] == [40, 50, 60, 0]
 
 
 def test_the_regression_learns_that_users_need_a_tenth_of_what_they_ask_for():

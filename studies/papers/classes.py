@@ -144,7 +144,8 @@ def category_autocorrelation(context: Context, *, user: int) -> Outcome:
         (Chart("autocorrelation", "bands", head, curves, "lag", "autocorrelation"),),
         (
             f"User {user} submitted {int(own.sum()):,} jobs with "
-            f"{len(np.unique(jobs.procs[own]))} widths and {len(np.unique(jobs.requested_s[own]))} requested times.",
+            f"{len(np.unique(jobs.procs[own]))} widths and {len(np.unique(jobs.known_request_s[own]))} "
+            "requested times.",
         ),
     )
 

@@ -167,7 +167,7 @@ class Agent:
                 request.procs,
                 user=request.user,
                 killable=request.killable and request.procs <= self.cluster.widest_try,
-                requested_s=request.requested_s,
+                user_request_s=request.user_request_s,
             )
             small, estimate_s, order_s = verdict.small, verdict.estimate_s, verdict.order_s
             if self.kills:

@@ -21,7 +21,7 @@ class Request(NamedTuple):
     user: int = -1  # -1 if unknown
     job_class: str | None = None  # "small" or "large" if the workload states it
     killable: bool = True  # whether a try may be killed and the job requeued
-    requested_s: float = math.nan  # the user's request, which learners see; nan if unknown
+    user_request_s: float = math.nan  # which learners see; nan if unknown
     extra: Any = None  # further data, which only the simulator and the user understand; a later try keeps them
 
     @property

@@ -103,7 +103,7 @@ class PolicyChoice:
             submit_s=np.array([request.submit_s for request in requests], np.float64),
             runtime_s=np.where(ended, end_s - start_s, walltime_s),
             walltime_s=walltime_s,
-            requested_s=np.where(np.isfinite(request_s), request_s, np.nan),
+            user_request_s=np.where(np.isfinite(request_s), request_s, np.nan),
             procs=np.array([request.procs for request in requests], np.int64),
             outlives=outlives,
             user=np.full(n, -1, np.int64),
