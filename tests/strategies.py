@@ -83,7 +83,7 @@ def classify_both(run, beside, rng):
 def classify_like(run, jobs):
     """Give the jobs of a replay the classes that the oracle's jobs have."""
     for job in jobs:
-        run.classify(job.seq, job.small, killable=not job.exempt, estimate_s=job.walltime)
+        run.classify(job.seq, job.small, killable=not job.exempt, expected_s=job.walltime)
 
 
 def for_replay(jobs, case):

@@ -162,13 +162,13 @@ def obvious_features(earlier, job, divider_s, unix_start_s):
         return datetime.fromtimestamp(unix_start_s + j.submit_s, UTC)
 
     same = {
-        "p~": lambda j: j.walltime_s == job.walltime_s,
+        "p~": lambda j: j.request_s == job.request_s,
         "q": lambda j: j.procs == job.procs,
         "day": lambda j: day(j).weekday() == day(job).weekday(),
     }
     date = day(job)
     features = {
-        "p~": job.walltime_s,
+        "p~": job.request_s,
         "q": job.procs,
         "hour": date.hour,
         "weekday": date.weekday(),

@@ -58,7 +58,7 @@ class Events(NamedTuple):
 class Given(NamedTuple):
     """The input that all replays of a workload share; columns of shape (n_jobs,)."""
 
-    estimate_s: NDArray[np.float64]  # p~, or the expected run time
+    expected_s: NDArray[np.float64]  # p~, or what is expected instead, of the whole job
     small: NDArray[np.uint8]
     killable: NDArray[np.uint8]
     submit_s: NDArray[np.float64]  # as in the job table, for the check of the invariants,
@@ -75,16 +75,16 @@ def reset(size, given, queue, events):
     """Reset to an empty machine of `size` processors; the tree must be empty."""
     jobs, tries = queue.jobs, queue.tries
     for row in range(len(jobs)):
-        jobs[row].estimate_s = given.estimate_s[row]
+        jobs[row].expected_s = given.expected_s[row]
         jobs[row].small = given.small[row]
         jobs[row].killable = given.killable[row]
         if jobs[row].killable:
-            jobs[row].estimate_s = min(jobs[row].estimate_s, queue.rules[0].bound_s)
+            jobs[row].expected_s = min(jobs[row].expected_s, queue.rules[0].bound_s)
         jobs[row].section = AWAY
         jobs[row].start_s = np.nan
     for row in range(len(tries)):
         tries[row].divider_s = np.inf
-        tries[row].whole_estimate_s = given.estimate_s[row]
+        tries[row].whole_expected_s = given.expected_s[row]
         tries[row].corrections = 0
     queue.state[0] = AT_START[0]
     queue.state[0].free = size

@@ -41,10 +41,10 @@ class SubmittedJob(NamedTuple):
 class Judgement(NamedTuple):
     """What a predictor says of a job at its submission."""
 
-    estimate_s: float  # expected run time; at most p~
+    expected_s: float  # expected run time; at most p~
     small: bool
     probability: float = math.nan  # of being small, if that is learned
-    order_s: float | None = None  # run time that the orders read; None: `estimate_s`
+    key_request_s: float | None = None  # p~ of the keys; None: `expected_s`
 
 
 class Knowledge(Protocol):
@@ -52,7 +52,7 @@ class Knowledge(Protocol):
 
     name: str
     classifies: bool  # whether it calls jobs small or large
-    outlived: bool  # whether jobs may outlive their estimate, which is then corrected
+    outlived: bool  # whether jobs may outlive what is expected of them, which is then corrected
     divider_s: float  # in force: jobs that run shorter are small; inf for none
 
     def judge(self, job: SubmittedJob) -> Judgement:

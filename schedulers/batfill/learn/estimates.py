@@ -53,7 +53,7 @@ class RuntimeClairvoyant(Plain):
 
 
 class ClassClairvoyant(Plain):
-    """The true class, by the rolling median of the ended jobs' run times; the estimate stays p~."""
+    """The true class, by the rolling median of the ended jobs' run times; what is expected stays p~."""
 
     name = "class-clairvoyant"
     classifies = True
@@ -139,7 +139,7 @@ class OrderOnly(Plain):
 
     def judge(self, job: SubmittedJob) -> Judgement:
         """p~, and the prediction for the order."""
-        return Judgement(job.request_s, small=False, order_s=self.predictor.judge(job).estimate_s)
+        return Judgement(job.request_s, small=False, key_request_s=self.predictor.judge(job).expected_s)
 
     def ended(self, job: SubmittedJob, runtime_s: float, end_s: float) -> None:
         """The predictor learns."""
@@ -222,8 +222,8 @@ class OnlineRegression(Plain):
         self.seen[job.row] = features[PAIRS[:, 0]] * features[PAIRS[:, 1]]
         if self.state[0] == 0:
             return Judgement(job.most_s, small=False)
-        estimate_s = HOUR_S * float(self.weights @ self.seen[job.row])
-        return Judgement(min(max(estimate_s, 1.0), job.most_s), small=False)
+        predicted_s = HOUR_S * float(self.weights @ self.seen[job.row])
+        return Judgement(min(max(predicted_s, 1.0), job.most_s), small=False)
 
     def ended(self, job: SubmittedJob, runtime_s: float, end_s: float) -> None:
         """One gradient step on this job's loss."""

@@ -154,7 +154,7 @@ class Agent:
 
     def takes(self, request: Request) -> bool:
         """Queue a job with its class and estimate; False if it can never run."""
-        killable, estimate_s, order_s = request.killable and self.kills, None, None
+        killable, expected_s, key_request_s = request.killable and self.kills, None, None
         if self.knowledge is None or request.procs > self.cluster.size:
             self.has_classes |= request.job_class is not None
             job_class = SMALL if request.job_class == "small" else LARGE
@@ -169,7 +169,7 @@ class Agent:
                 killable=request.killable and request.procs <= self.cluster.widest_try,
                 user_request_s=request.user_request_s,
             )
-            small, estimate_s, order_s = verdict.small, verdict.estimate_s, verdict.order_s
+            small, expected_s, key_request_s = verdict.small, verdict.expected_s, verdict.key_request_s
             if self.kills:
                 self.cluster.renew_divider(self.knowledge.divider_s)
         taken = self.cluster.submit(
@@ -179,8 +179,8 @@ class Agent:
             request.procs,
             small=small,
             killable=killable,
-            estimate_s=estimate_s,
-            order_s=order_s,
+            expected_s=expected_s,
+            key_request_s=key_request_s,
             request_s=request.request_s if request.outlives else None,
         )
         if taken and self.choice is not None:

@@ -81,8 +81,8 @@ class Cluster:
         *,
         small: bool = False,
         killable: bool = False,
-        estimate_s: float | None = None,
-        order_s: float | None = None,
+        expected_s: float | None = None,
+        key_request_s: float | None = None,
         request_s: float | None = None,
     ) -> bool:
         """Queue a job; returns False, without queueing it, if it can never run.
@@ -94,8 +94,8 @@ class Cluster:
             procs: q.
             small: whether it goes before large jobs, if it is narrow enough.
             killable: whether a small job is killed at the divider.
-            estimate_s: the predicted run time; by default p~.
-            order_s: the p~ of the orders, which must not move; by default the predicted run time.
+            expected_s: the predicted run time; by default p~.
+            key_request_s: p~ of the keys, which must not move; by default the predicted run time.
             request_s: p~ if the job may run for longer; by default its walltime.
         """
         if not 1 <= procs <= self.size:
@@ -109,8 +109,8 @@ class Cluster:
             procs,
             small=small,
             killable=killable,
-            estimate_s=estimate_s,
-            order_s=order_s,
+            expected_s=expected_s,
+            key_request_s=key_request_s,
             outlives=request_s is not None,
         )
         self.rows[job] = row
@@ -189,12 +189,12 @@ class Cluster:
             started.append(self.place(row, now_s))
         shadow_s, reserved = self.reservation(self.placed[row].procs, now_s)
         idle = self.mask(self.idle.intervals())
-        estimate_s = queue.jobs["estimate_s"]
+        expected_s = queue.jobs["expected_s"]
         for row in queue.in_backfill_order(np.array(waiting, np.intp), now_s).tolist():
             need = self.placed[row].procs
             if need > queue.free:
                 continue
-            usable = idle if now_s + estimate_s[row] <= shadow_s else idle & ~reserved
+            usable = idle if now_s + expected_s[row] <= shadow_s else idle & ~reserved
             chosen = np.flatnonzero(usable)[:need]
             if len(chosen) < need:
                 continue

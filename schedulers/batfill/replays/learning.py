@@ -158,10 +158,12 @@ class LearningReplay:
             self.apply(job, verdict)
 
     def apply(self, job: SubmittedJob, verdict: Judgement) -> None:
-        """Set the job's estimate and class in the replay."""
+        """Set the job's expected run time and class in the replay."""
         small = verdict.small and job.procs <= self.widest_try
         killable = self.kill and job.killable
-        self.run.classify(job.row, small, killable=killable, estimate_s=verdict.estimate_s, order_s=verdict.order_s)
+        self.run.classify(
+            job.row, small, killable=killable, expected_s=verdict.expected_s, key_request_s=verdict.key_request_s
+        )
 
 
 def instants(submit_s: NDArray[np.float64]) -> Iterator[tuple[int, int]]:
