@@ -218,8 +218,8 @@ def driven(jobs, queue):
             start_s[row] = now_s
             runs_s = min(jobs.runtime_s[row], jobs.walltime_s[row])
             if queue.jobs["killable"][row]:
-                assert queue.note_divider(row) == queue.divider_of_try(row)
-            kill_s = queue.divider_of_try(row)
+                assert queue.note_kill_after(row) == queue.kill_after_s(row)
+            kill_s = queue.kill_after_s(row)
             heapq.heappush(ends, (float(now_s + min(runs_s, kill_s)), row, bool(kill_s < runs_s)))
 
     def kill(row, now_s):
@@ -245,7 +245,7 @@ def driven(jobs, queue):
             queue.submit(*known, small=small, killable=small, outlives=jobs.outlives)
             assert queue.waits(row)
         decide(now_s)
-        for row in sorted(due, key=lambda row: (jobs.procs[row] * queue.divider_of_try(row), row)):
+        for row in sorted(due, key=lambda row: (jobs.procs[row] * queue.kill_after_s(row), row)):
             if queue.kill_pays(row, now_s):
                 kill(row, now_s)
             else:

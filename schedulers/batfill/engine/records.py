@@ -44,7 +44,7 @@ LINE = np.dtype([("key", "f8"), ("rise", "f8")])
 # Fields of jobs that may be small, or may outlive what is expected of them.
 TRY = np.dtype(
     [
-        ("divider_s", "f8"),  # the divider when its last try started; inf if that could not be killed
+        ("kill_after_s", "f8"),  # the divider when its last try started; inf if that is not to be killed
         ("whole_expected_s", "f8"),  # `expected_s` if it is not killed
         ("request_s", "f8"),  # p~, where corrections of a shorter prediction stop first,
         ("most_expected_s", "f8"),  # and where all stop: p~ if it ends the job, inf if jobs may outlive it

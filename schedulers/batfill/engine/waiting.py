@@ -125,7 +125,7 @@ def submit(queue, row, place, submit_s, request_s, most_expected_s, procs, small
     tried.request_s = request_s
     tried.most_expected_s = most_expected_s
     tried.whole_expected_s = expected_s
-    tried.divider_s = np.inf
+    tried.kill_after_s = np.inf
     tried.corrections = 0
     set_class(queue, row, small, killable, expected_s)
     below = jobs[ages[place - 1]].seq if place > 0 else 0
@@ -178,7 +178,7 @@ def sweep_overdue(now_s, queue):
 def demote(queue, row):
     """Move a job killed at the divider to the large jobs."""
     queue.jobs[row].start_s = np.nan
-    queue.tries[row].divider_s = np.inf
+    queue.tries[row].kill_after_s = np.inf
     queue.tries[row].corrections = 0
     set_class(queue, row, 0, 0, queue.tries[row].whole_expected_s)
 

@@ -151,7 +151,7 @@ class Cluster:
     def lost_work(self, job: str) -> tuple[float, int]:
         """Sorts jobs at their dividers: by the processor-seconds that a kill would waste, then by age."""
         row = self.rows[job]
-        return self.queue.divider_of_try(row) * self.placed[row].procs, int(self.queue.jobs["seq"][row])
+        return self.queue.kill_after_s(row) * self.placed[row].procs, int(self.queue.jobs["seq"][row])
 
     def renew_divider(self, divider_s: float) -> None:
         """Kill small jobs that start from now on at this divider."""
@@ -239,9 +239,9 @@ class Cluster:
         placed.machines = self.idle.take(placed.procs) if machines is None else machines
         if row not in self.killable:
             return Start(placed.name, placed.machines, math.inf)
-        divider_s = self.queue.note_divider(row)
+        kill_after_s = self.queue.note_kill_after(row)
         # A job whose walltime ends it by then needs no kill call.
-        kill_at_s = now_s + divider_s if divider_s < placed.walltime_s else math.inf
+        kill_at_s = now_s + kill_after_s if kill_after_s < placed.walltime_s else math.inf
         return Start(placed.name, placed.machines, kill_at_s)
 
     def withdraw(self, machines: Iterable[int]) -> None:

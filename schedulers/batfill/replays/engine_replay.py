@@ -271,7 +271,7 @@ class EngineReplay:
 
     def reaches_divider(self, row: int) -> bool:
         """Whether a job's last try reaches its divider, or has gone on there."""
-        return bool(self.queue.divider_of_try(row) < self.events.duration_s[row])
+        return bool(self.queue.kill_after_s(row) < self.events.duration_s[row])
 
     def check(self, start_s: NDArray[np.float64]) -> None:
         """Check the invariants of the run so far, not after `begin_at`, which omits the past; `start_s` is its own.

@@ -128,7 +128,7 @@ class LearningReplay:
             if not run.reaches_divider(row):
                 self.events.add_end(self.jobs[row], start_s + ran_s, ran_s, killed=False)
             elif run.queue.spares:
-                heappush(self.undecided, (start_s + run.queue.divider_of_try(row), row, start_s))
+                heappush(self.undecided, (start_s + run.queue.kill_after_s(row), row, start_s))
         self.seen_starts = len(tries)
 
     def watch_spared(self) -> None:

@@ -158,10 +158,10 @@ class Queue:
         start_s: NDArray[np.float64] = self.arrays.jobs["start_s"].copy()
         return start_s
 
-    def divider_of_try(self, row: int) -> float:
+    def kill_after_s(self, row: int) -> float:
         """The divider of a job's last try, even if the try has gone on there; inf if it could not be killed."""
         tries = self.arrays.tries
-        return float(tries["divider_s"][row]) if len(tries) else math.inf
+        return float(tries["kill_after_s"][row]) if len(tries) else math.inf
 
     # The whole at once, for a replay
 
@@ -406,9 +406,9 @@ class Queue:
         """Start a job that waits."""
         engine.start_waiting(float(now_s), self.arrays, row)
 
-    def note_divider(self, row: int) -> float:
+    def note_kill_after(self, row: int) -> float:
         """Record and return the divider at which the killable try that has just started is killed."""
-        self.arrays.tries["divider_s"][row] = self.divider_s
+        self.arrays.tries["kill_after_s"][row] = self.divider_s
         return self.divider_s
 
     def correct(self, now_s: float) -> None:
