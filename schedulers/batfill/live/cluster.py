@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from batfill.learn import Judgement
+    from batfill.live.request import Request
     from batfill.model.options import Options
     from batfill.model.policy import Policy
 
@@ -53,7 +55,7 @@ class Cluster:
         self.ids = frozenset(ids)
         self.ends = max(ids, default=-1) + 1  # above the highest id
         self.size = len(ids)
-        self.bound = options.bound
+        self.kills, self.bound = options.kills, options.bound
         self.queue = Queue(
             self.size,
             options.policy,
@@ -72,52 +74,25 @@ class Cluster:
         self.placed: dict[int, Placed] = {}  # the same jobs by row
         self.killable: set[int] = set()  # rows of those that may still be killed and requeued
 
-    def submit(
-        self,
-        job: str,
-        submit_s: float,
-        walltime_s: float,
-        procs: int,
-        *,
-        small: bool = False,
-        killable: bool = False,
-        expected_s: float | None = None,
-        key_request_s: float | None = None,
-        request_s: float | None = None,
-    ) -> bool:
-        """Queue a job; returns False, without queueing it, if it can never run.
-
-        Args:
-            job: its name.
-            submit_s: r.
-            walltime_s: at which it is ended; inf if it has none.
-            procs: q.
-            small: whether it goes before large jobs, if it is narrow enough.
-            killable: whether a small job is killed at the divider.
-            expected_s: the predicted run time; by default p~.
-            key_request_s: p~ of the keys, which must not move; by default the predicted run time.
-            request_s: p~ if the job may run for longer; by default its walltime.
-        """
-        if not 1 <= procs <= self.size:
-            return False
-        small = small and procs <= self.widest_try
-        killable = killable and small
+    def submit(self, request: Request, judgement: Judgement) -> None:
+        """Queue a job that fits the machine, as it is judged; it goes first only if it is narrow enough for a try."""
+        small = judgement.small and request.procs <= self.widest_try
+        killable = small and self.kills and request.killable
         row = self.queue.submit(
-            job,
-            submit_s,
-            walltime_s if request_s is None else request_s,
-            procs,
+            request.name,
+            request.submit_s,
+            request.request_s,
+            request.procs,
             small=small,
             killable=killable,
-            expected_s=expected_s,
-            key_request_s=key_request_s,
-            outlives=request_s is not None,
+            expected_s=judgement.expected_s,
+            key_request_s=judgement.key_request_s,
+            outlives=request.outlives,
         )
-        self.rows[job] = row
-        self.placed[row] = Placed(job, procs, walltime_s)
+        self.rows[request.name] = row
+        self.placed[row] = Placed(request.name, request.procs, request.walltime_s)
         if killable:
             self.killable.add(row)
-        return True
 
     def requeue(self, job: str, now_s: float, name: str) -> None:
         """Requeue a killed job under a new name, with its first submission time."""
