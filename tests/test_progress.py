@@ -5,12 +5,14 @@ from __future__ import annotations
 import io
 import os
 import pty
+import re
 import subprocess
 import sys
 from contextlib import redirect_stderr, redirect_stdout
 
 import pytest
 
+import batfill as bf
 from batfill.base import progress as module
 from batfill.base.progress import patient_progress, progress, terminal_bar
 
@@ -130,6 +132,51 @@ def test_a_dumb_terminal_gets_no_line_that_is_redrawn(terminal, monkeypatch):
     with redirect_stderr(terminal), progress("rows") as advance:
         advance(7)
     assert terminal.getvalue() == ""
+
+
+CAMPAIGN = "workloads:\n- file: log.json\npolicies: [fcfs]\n"
+# The public functions that can take long: a call of each, and a label that it shows.
+LONG = {
+    "read": (lambda log: bf.read("log.json"), "reading log.json"),
+    "replay": (lambda log: bf.replay(log), "jobs"),
+    "Replay": (lambda log: bf.Replay(log).run(), "replaying"),
+    "replay_many": (lambda log: bf.replay_many(log, ["fcfs"]), "policies"),
+    "report": (lambda log: bf.report(bf.replay(log)), "runs read and described"),
+    "what_if": (lambda log: bf.what_if(log, thresholds_s=[3600], small_first=False), "choices"),
+    "campaign": (lambda log: bf.campaign("campaign.yaml", workers=1), "jobs"),
+    "tune": (lambda log: bf.tune(log, points=6, days=1, last=(1,)), "periods"),
+    "tune_aged": (lambda log: bf.tune_aged(log, points=6, days=1), "orders"),
+    "fit": (lambda log: bf.fit(log, tuples=2, permutations=256), "tuples"),
+    "select": (lambda log: bf.select(log), "logs"),
+    "classify": (lambda log: bf.classify(log), "jobs judged"),
+    "frontier": (lambda log: bf.frontier(log, cuts=[0.0], workers=1), "replays"),
+}
+# Those that take a second at most, or as long as the disk.
+SHORT = {"compare", "export_config", "generate", "job_table", "network_of", "picked_by", "save_network", "write"}
+
+
+def test_every_function_is_one_that_may_take_long_or_one_that_cannot():
+    named = {name for name in bf.__all__ if callable(getattr(bf, name)) and not isinstance(getattr(bf, name), type)}
+    assert named | {"Replay"} == LONG.keys() | SHORT
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    made = tmp_path_factory.mktemp("long")
+    bf.write(bf.generate(300, 16, seed=3), made / "log.json")
+    (made / "campaign.yaml").write_text(CAMPAIGN)
+    return made
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_a_function_that_may_take_long_says_what_it_does(name, folder, terminal, monkeypatch):
+    monkeypatch.chdir(folder)
+    call, label = LONG[name]
+    log = bf.read("log.json")
+    with redirect_stderr(terminal):
+        call(log)
+    assert re.search(rf"\r{label} (\.\.\.|[\d,]+)", terminal.getvalue())
+    assert terminal.lines[-1] == ""
 
 
 def test_a_function_waits_two_seconds_before_it_says_so(terminal, monkeypatch):
