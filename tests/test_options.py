@@ -11,7 +11,8 @@ import pytest
 
 from batfill.base.errors import BatfillError
 from batfill.live.agent import Agent
-from batfill.model.options import FORMER, OPTIONS, Options, of_arguments, tau_of
+from batfill.model.options import FORMER, OPTIONS, Options, of_arguments
+from batfill.model.values import tau_of
 
 
 def test_the_defaults_are_easy_fcfs():

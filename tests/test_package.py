@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tomllib
 import zipfile
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -103,6 +104,7 @@ ARCHITECTURE = ROOT / "docs" / "background" / "architecture.md"
 LIGHT = (
     "batfill.cli",
     "batfill.model.options",
+    "batfill.model.values",
     "batfill.base.errors",
     "batfill.base.progress",
 )  # which load nothing that is slow
@@ -238,6 +240,20 @@ def test_no_file_imports_one_that_imports_it():
         for path in free:
             del left[path]
     assert [str(path.relative_to(PACKAGE)) for path in left] == []
+
+
+def test_every_name_and_file_on_the_page_of_the_architecture_exists():
+    text = ARCHITECTURE.read_text()
+    files = re.findall(r"`((?:[\w-]+/)+[\w.-]*|[\w]+\.pyi?)`", text)
+    assert [name for name in files if not any((root / name).exists() for root in (ROOT, PACKAGE))] == []
+    names = [name for name in re.findall(r"`([\w.]+\.\w+)`", text) if name not in files and not (ROOT / name).exists()]
+    assert len(names) > 30
+    for name in names:
+        parts = ["batfill", *name.split(".")]
+        cut = next(cut for cut in range(len(parts), 0, -1) if ".".join(parts[:cut]) in FILES)
+        at = import_module(".".join(parts[:cut]))
+        for part in parts[cut:]:
+            at = getattr(at, part)
 
 
 def test_outside_the_engine_only_the_queue_holds_its_arrays():

@@ -1,7 +1,7 @@
 """The pybatsim plug-in: passes pybatsim's callbacks to an `Agent` and the agent's requests to pybatsim.
 
 Start it as `pybatsim batfill/scheduler -t 0 -v warning -o '{"policy": "saf", "threshold": 200000}'`. `batfill schedule`
-makes the same decisions without pybatsim (`cluster/loop.py`), faster, and under Batsim 5, too.
+makes the same decisions without pybatsim (`live/serve.py`), faster, and under Batsim 5, too.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class Scheduler(BatsimScheduler):  # type: ignore[misc] # pybatsim has no types
         """See `Agent.decide`."""
         self.agent.decide(self.bs.time())
 
-    # To pybatsim: `cluster.request.Host`
+    # To pybatsim: `live.request.Host`
 
     def execute(self, job: str, machines: Intervals) -> None:
         """See `Host`."""

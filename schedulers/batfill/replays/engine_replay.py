@@ -34,10 +34,7 @@ if TYPE_CHECKING:
 
     from batfill.model.policy import Policy
 
-
 SAMPLE = 256  # jobs of which the arrays show a replay's bytes a job
-
-
 AT_ONCE = 100_000  # jobs replayed between two states of a progress bar
 
 

@@ -19,8 +19,9 @@ from batfill.batsim.replayed import Judged, write_batsim_files
 from batfill.batsim.results import CUT, REFUSED, RUN_JSON, STATES, result_file
 from batfill.model.jobs import Workload
 from batfill.model.metrics import Certificate, Summary, bounded_slowdown, figure_rows, who_pays
-from batfill.model.options import Options, seconds_of
+from batfill.model.options import Options
 from batfill.model.policy import Policy, digests
+from batfill.model.values import seconds_of
 from batfill.replays.learning import LearningReport
 
 if TYPE_CHECKING:
@@ -34,10 +35,7 @@ if TYPE_CHECKING:
     from batfill.model.schedule import Schedule
     from batfill.replays.plots import Plot
 
-
 LONG = 1_000_000  # jobs from which on a replay says what memory it takes
-
-
 WAITING, RUNNING, COMING = "waiting", "running", "not submitted"  # of the jobs of a run that has not ended
 UNBOUNDED = "not computed for a million jobs or more; in Python, Result.schedule.certificate() does"
 
@@ -59,7 +57,8 @@ class Result(JobRows):
     equal workloads, however long it took.
 
     Examples:
-        >>> fcfs = replay("workloads/sample.json", "fcfs")
+        >>> import batfill as bf
+        >>> fcfs = bf.replay("workloads/sample.json", "fcfs")
         >>> fcfs.figures.jobs, fcfs.ended
         (800, True)
         >>> table = fcfs.to_pandas()
@@ -153,7 +152,8 @@ class Result(JobRows):
             BatfillError: the base has other jobs, or the divider is not one number > 0, nor one per job.
 
         Examples:
-            >>> fcfs, saf = (replay("workloads/sample.json", name) for name in ("fcfs", "saf"))
+            >>> import batfill as bf
+            >>> fcfs, saf = (bf.replay("workloads/sample.json", name) for name in ("fcfs", "saf"))
             >>> small, large = saf.who_pays(base=fcfs)["waits_by_class"]
             >>> small["delayed"], large["delayed"]
             (0.06, 0.0725)

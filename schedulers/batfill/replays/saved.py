@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from batfill.model.policy import Policy
 
-
 SAVED_FORMAT = "batfill replay 12"
 
 

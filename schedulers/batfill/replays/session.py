@@ -16,8 +16,9 @@ from batfill.base.progress import patient_progress
 from batfill.base.tables import JobRows, label_html, label_lines
 from batfill.model.jobs import Clock, Workload
 from batfill.model.metrics import TAU_S, Summary
-from batfill.model.options import REQUEST, Options, of_arguments, tau_of
+from batfill.model.options import REQUEST, Options, of_arguments
 from batfill.model.policy import Policy
+from batfill.model.values import tau_of
 from batfill.replays import saved
 from batfill.replays.engine_replay import EngineReplay
 from batfill.replays.replay import load_engine, options_of

@@ -17,20 +17,8 @@ from batfill.base.tables import data_frame, rows_html
 from batfill.base.version import ENGINE, __version__
 from batfill.model.jobs import HOUR_S
 from batfill.model.metrics import TAU_S, class_figures
-from batfill.model.options import (
-    OPTIONS,
-    SHARED_BY_TRIES,
-    Options,
-    arguments_of,
-    number_of,
-    probability_of,
-    seconds_of,
-    seed_of,
-    shared_of,
-    tau_of,
-    those_that_apply,
-    usual,
-)
+from batfill.model.options import OPTIONS, SHARED_BY_TRIES, Options, arguments_of, shared_of, those_that_apply, usual
+from batfill.model.values import number_of, probability_of, seconds_of, seed_of, tau_of
 from batfill.replays.replay import simulate
 from batfill.reports.comparison import Comparison, Difference, of_jobs, of_runs
 from batfill.reports.siteconfig import EXPRESSIBLE, site_config

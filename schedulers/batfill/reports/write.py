@@ -15,7 +15,7 @@ from batfill.base.progress import patient_progress
 from batfill.base.version import __version__
 from batfill.batsim.results import REPORT_PAGE
 from batfill.model.metrics import TAU_S
-from batfill.model.options import seed_of
+from batfill.model.values import seed_of
 from batfill.reports.comparison import comparisons, several
 from batfill.reports.data import run_data
 from batfill.reports.grids import campaign_comparisons, campaign_warnings, is_campaign, row_files

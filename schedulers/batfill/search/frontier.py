@@ -18,17 +18,9 @@ from batfill.base.tables import data_frame, text_html
 from batfill.base.version import __version__
 from batfill.model.jobs import HOUR_S
 from batfill.model.metrics import TAU_S, class_figures, long_waits, on_front, who_pays
-from batfill.model.options import (
-    SHARED_BY_ALL,
-    SHARED_BY_TRIES,
-    Options,
-    as_line,
-    number_or_text,
-    probability_of,
-    shared_of,
-    tau_of,
-)
+from batfill.model.options import SHARED_BY_ALL, SHARED_BY_TRIES, Options, as_line, shared_of
 from batfill.model.policy import digests, policy_named
+from batfill.model.values import number_or_text, probability_of, tau_of
 from batfill.replays.engine_replay import announce_compilation
 from batfill.replays.learning import confusion, replay_learning
 from batfill.search.results import Reading
@@ -59,7 +51,7 @@ class Point:
     kill_share: float
     waste: float  # share of the processor-seconds used
     accuracy: float | None
-    auc: float | None  # see `learning.Confusion`
+    auc: float | None  # see `replays.learning.Confusion`
     brier: float | None
     mean_bsld: float
     mean_wait_s: float

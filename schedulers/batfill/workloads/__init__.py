@@ -125,7 +125,7 @@ def opened(
 
     from batfill.base.errors import WorkloadError
     from batfill.model.jobs import Workload, checked_size, refuse_unrequested
-    from batfill.model.options import unrequested_of
+    from batfill.model.values import unrequested_of
 
     if isinstance(log, Workload):
         workload = log if procs is None else replace(log, procs=checked_size(log.name, procs))
@@ -176,7 +176,7 @@ def generate_workload(
         >>> generate_workload(jobs=100, procs=64, seed=1).jobs
         <JobTable: 100 jobs submitted over 0.6 days>
     """
-    from batfill.model.options import seed_of, whole_of
+    from batfill.model.values import seed_of, whole_of
     from batfill.workloads.generate import generate_log
     from batfill.workloads.swf import workload_of
 

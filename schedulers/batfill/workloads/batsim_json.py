@@ -31,7 +31,7 @@ from batfill.model.jobs import (
     job_table,
     refuse_unrequested,
 )
-from batfill.model.options import unrequested_of
+from batfill.model.values import unrequested_of
 from batfill.workloads.batsim5_json import (
     NEW_TYPES,
     from_version_5,

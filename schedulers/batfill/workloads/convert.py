@@ -17,7 +17,7 @@ import numpy as np
 from batfill.base.errors import WorkloadError
 from batfill.base.files import decompressed, whole_file
 from batfill.model.jobs import Overrun, Unrequested, checked_size, raised_warning, request_warning, stand_in
-from batfill.model.options import unrequested_of
+from batfill.model.values import unrequested_of
 from batfill.workloads.batsim5_json import (
     EXTRA_FIELD,
     NEW_TYPES,

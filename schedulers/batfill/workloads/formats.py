@@ -20,7 +20,7 @@ from batfill.base.memory import require_memory
 from batfill.base.version import __version__
 from batfill.model.given import is_frame
 from batfill.model.jobs import Overrun, Unrequested, Workload, workload_of_frame
-from batfill.model.options import unrequested_of
+from batfill.model.values import unrequested_of
 from batfill.workloads.batsim_json import BATSIM_MARGIN_S, read_batsim_json, write_batsim_json
 from batfill.workloads.parquet_log import (
     ROWS_AT_ONCE,

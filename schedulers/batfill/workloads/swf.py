@@ -30,7 +30,7 @@ from batfill.model.jobs import (
     request_warning,
     stand_in,
 )
-from batfill.model.options import unrequested_of
+from batfill.model.values import unrequested_of
 from batfill.workloads.swf_log import LAST_PARTIAL_FAILED, PARTIAL, SwfLog, joined, number_text
 
 if TYPE_CHECKING:
