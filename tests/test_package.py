@@ -125,6 +125,7 @@ def test_commands_import_nothing_heavy_before_they_are_called():
         "functools",
         "os",
         "sys",
+        "time",
         "click",
         "batfill",
     }
