@@ -194,9 +194,9 @@ def test_who_pays_is_what_a_loop_over_the_jobs_finds(jobs):
     columns = {"runtime_s": runtime_s, "procs": procs, "user": user}
     found = who_pays(wait_s, **columns, base_wait_s=base_s)
     ordered = sorted(runtime_s.tolist())
-    divider_s = (ordered[(len(jobs) - 1) // 2] + ordered[len(jobs) // 2]) / 2
-    assert found["class_divider_s"] == divider_s
-    by_class = waits_by_hand(jobs, "class", lambda job: "small" if job[2] < divider_s else "large")
+    small_below_s = (ordered[(len(jobs) - 1) // 2] + ordered[len(jobs) // 2]) / 2
+    assert found["small_below_s"] == small_below_s
+    by_class = waits_by_hand(jobs, "class", lambda job: "small" if job[2] < small_below_s else "large")
     close(found["waits_by_class"], sorted(by_class, key=lambda row: row["class"] == "large"))
     widths = [1, 2, 4, 8, 16, 32, 64, 128]
     by_width = waits_by_hand(jobs, "procs_up_to", lambda job: next(width for width in widths if job[3] <= width))
@@ -212,11 +212,11 @@ def test_who_pays_is_what_a_loop_over_the_jobs_finds(jobs):
 
 def test_a_divider_of_each_jobs_own_says_which_are_small_and_one_that_is_missing_that_this_is_unknown():
     columns = {"runtime_s": np.array([5.0, 5.0, 5.0]), "procs": np.ones(3, np.int64), "user": np.zeros(3, np.int64)}
-    found = who_pays(np.array([1.0, 2.0, 4.0]), **columns, divider_s=np.array([6.0, 5.0, np.nan]))
+    found = who_pays(np.array([1.0, 2.0, 4.0]), **columns, small_below_s=np.array([6.0, 5.0, np.nan]))
     assert [(row["class"], row["mean_wait_s"]) for row in found["waits_by_class"]] == [
         ("small", 1),
         ("large", 2),
         ("unknown", 4),
     ]
-    assert found["class_divider_s"] is None
-    assert who_pays(np.array([1.0, 2.0, 4.0]), **columns, divider_s=6.0)["waits_by_class"][0]["jobs"] == 3
+    assert found["small_below_s"] is None
+    assert who_pays(np.array([1.0, 2.0, 4.0]), **columns, small_below_s=6.0)["waits_by_class"][0]["jobs"] == 3

@@ -125,6 +125,7 @@ def test_commands_import_nothing_heavy_before_they_are_called():
         "functools",
         "os",
         "sys",
+        "time",
         "click",
         "batfill",
     }
@@ -165,7 +166,7 @@ def test_options_cluster_and_workloads_load_nothing_slow_before_they_are_used():
     workloads = {f"batfill.workloads.{path.stem}".removesuffix(".__init__") for path in folder.glob("*.py")}
     compiled = {"batfill.workloads.swf_parse"}
     light = {"batfill.model.options", "batfill.live.cluster", "batfill.live.serve"} | workloads - compiled
-    slow = {"matplotlib", "numba", "pyarrow", "pydantic", "requests", "scipy"}
+    slow = {"http.client", "matplotlib", "numba", "pyarrow", "pydantic", "scipy"}
     program = f"import sys, {', '.join(sorted(light))}; print(*({slow} & sys.modules.keys()))"
     said = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=60)
     assert said.stdout.strip() == ""
@@ -265,3 +266,14 @@ def test_outside_the_engine_only_the_queue_holds_its_arrays():
         if isinstance(node, ast.Attribute) and node.attr == "arrays"
     }
     assert found == {"schedulers/batfill/replays/queue.py"}
+
+
+FORMER_NAMES = "estimate_s whole_estimate_s unraised_s order_s p_in_orders ordered_apart known_s class_divider_s"
+
+
+def test_each_time_of_a_job_has_the_name_that_the_semantics_give_it_and_no_former_one():
+    used = {word for path in FILES.values() for word in re.findall(r"\w+", path.read_text())}
+    table = (ROOT / "docs" / "background" / "semantics.md").read_text()
+    names = re.findall(r"^\| [^|]+ \| `(\w+_s)` \|", table, re.MULTILINE)
+    assert {"request_s", "expected_s", "key_request_s", "walltime_s", "user_request_s"} <= set(names) <= used
+    assert not used & set(FORMER_NAMES.split())
