@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from batfill.model.jobs import LARGE, SMALL, UNKNOWN, job_table
 from batfill.model.policy import POLICIES, policy_named
+from batfill.model.rules import Rules
 from batfill.replays.engine_replay import replay
 
 
@@ -44,12 +45,10 @@ def outliving(jobs, unit_s=1.0):
 
 def replayed(jobs, size, policy, *, backfill=None, **rest):
     """The schedule of a replay under policies given by their names."""
+    rest = for_replay(jobs, rest)
+    small = rest.pop("small", None)
     return replay(
-        jobs,
-        size,
-        policy_named(policy),
-        backfill=policy_named(backfill) if backfill else None,
-        **for_replay(jobs, rest),
+        jobs, size, Rules(policy_named(policy), policy_named(backfill) if backfill else None, **rest), small=small
     )
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from batfill.base.stats import Paired
 from batfill.model.policy import policy_named
+from batfill.model.rules import Rules
 from batfill.replays.engine_replay import replay
 from batfill.reports.what_if import (
     CLASSES,
@@ -72,7 +73,7 @@ def test_every_choice_is_a_replay_of_the_log(log, answer):
     for outcome in answer.outcomes:
         policy = policy_named(outcome.name.partition(",")[0])
         threshold_s = outcome.options.get("threshold", np.inf)
-        figures = replay(workload.jobs, workload.procs, policy, threshold_s=threshold_s).summary()
+        figures = replay(workload.jobs, workload.procs, Rules(policy, threshold_s=threshold_s)).summary()
         assert outcome.mean_bsld == pytest.approx(figures.mean_bsld)
         assert (outcome.mean_wait_s, outcome.max_wait_s) == (pytest.approx(figures.mean_wait_s), figures.max_wait_s)
 

@@ -13,6 +13,7 @@ import pytest
 from batfill.base.errors import BatfillError
 from batfill.base.stats import Paired
 from batfill.model.policy import POLICIES, PURE, policy_named
+from batfill.model.rules import Rules
 from batfill.replays.engine_replay import replay
 from batfill.search.mixed_search import Coverage, Evolution, Space, first_places, l1_grid, xnes
 from batfill.search.periods import Conditions, costs, periods_of
@@ -302,7 +303,7 @@ def test_the_long_waits_are_those_of_the_testing_periods():
         waits = []
         for week, jobs in zip(found["by_period"][2:], weeks.tables[2:], strict=True):
             policy = policy_named(week["policies"].get(row["policy"], row["policy"]))
-            waits.append(replay(jobs, 8, policy, backfill=CONDITIONS.backfill).start_s - jobs.submit_s)
+            waits.append(replay(jobs, 8, Rules(policy, backfill=CONDITIONS.backfill)).start_s - jobs.submit_s)
         every = np.concatenate(waits)
         every = every[~np.isnan(every)]
         assert (row["p999_wait_s"], row["max_wait_s"]) == (pytest.approx(np.quantile(every, 0.999)), every.max())

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from batfill.model.jobs import JobTable
     from batfill.model.policy import Policy
+    from batfill.model.rules import Rules
 
 SAME = "same"
 NO_SMALL, CLASS, EVERY, FOREST, PERFECT = SMALLS = ("none", "class", "all", "forest", "perfect")
@@ -604,9 +605,21 @@ class Options:
         return math.inf if self.small == NO_SMALL else self.divider.fixed_s
 
     @property
-    def tries_first(self) -> bool:
-        """Whether small jobs go before overdue ones."""
-        return self.overdue_before == LARGE_ONES
+    def rules(self) -> Rules:
+        """The rules of the queue at the beginning."""
+        from batfill.model.rules import Rules
+
+        return Rules(
+            self.policy,
+            self.backfill,
+            self.threshold_s,
+            self.divider_s,
+            kills=self.kills,
+            spares=self.spares,
+            bound=self.bound,
+            tries_first=self.overdue_before == LARGE_ONES,
+            outlived=self.outlived,
+        )
 
     def widest_try(self, size: int) -> int:
         """The most processors that a small job may request on a machine of `size` processors; at least 1."""

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from batfill.model.jobs import JobTable
 from batfill.model.metrics import TAU_S, bounded_slowdown
+from batfill.model.rules import Rules
 from batfill.replays.engine_replay import EngineReplay
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ def replay_many(
     left = iter(blocks)  # a thread that finishes one takes the next
 
     def work() -> None:
-        run = EngineReplay(jobs, size, policies[0])
+        run = EngineReplay(jobs, size, Rules(policies[0]))
         for block in left:
             start_s = run.starts_under(policies[block], backfill=backfill, threshold_s=threshold_s)
             results[block] = measure(start_s)

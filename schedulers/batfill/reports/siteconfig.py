@@ -611,7 +611,7 @@ def draft_of(at: System, options: Options) -> Draft:
     # Under fcfs alone the oldest job is first anyway: a threshold changes nothing.
     never = math.isinf(options.threshold_s) or (key == ARRIVAL["fcfs"] and divider_s is None)
     threshold_s = None if never else options.threshold_s
-    draft = at.draft(Order(policy, key, threshold_s, divider_s, options.tries_first))
+    draft = at.draft(Order(policy, key, threshold_s, divider_s, options.rules.tries_first))
     if draft.files and options.backfill is not None and options.backfill.name != policy.name:
         draft.lacks.append(f"jobs are backfilled in the queue's order: {at.title} has no other")
     if draft.files and divider_s is not None:

@@ -19,6 +19,7 @@ from batfill.model.jobs import DAY_S, Workload
 from batfill.model.metrics import TAU_S, bounded_slowdown, long_waits, on_front
 from batfill.model.options import finite
 from batfill.model.policy import Policy, aged, policy_named, require_order
+from batfill.model.rules import Rules
 from batfill.model.values import number_of
 from batfill.replays.engine_replay import EngineReplay
 from batfill.replays.engine_replay import replay as replay_schedule
@@ -206,10 +207,11 @@ class Weeks:
 
     def starts_under(self, order: Order) -> NDArray[np.float64]:
         """All jobs' starts, shape (n_jobs,), if this order is used throughout."""
-        backfill = self.conditions.backfill
-        return replay_schedule(
-            self.jobs, self.size, order.policy, backfill=backfill, threshold_s=order.threshold_s
-        ).start_s
+        return replay_schedule(self.jobs, self.size, self.rules(order)).start_s
+
+    def rules(self, order: Order) -> Rules:
+        """The queue's rules under this order."""
+        return Rules(order.policy, self.conditions.backfill, order.threshold_s)
 
     def courses(self, orders: Sequence[Order], advance: Callable[[int], None]) -> NDArray[np.float64]:
         """What is known of each order at the beginning of each testing period, and at last in the end.
@@ -226,8 +228,7 @@ class Weeks:
 
     def trained_on(self, baseline: Order) -> EngineReplay:
         """A replay under the baseline that stops just before the first testing period."""
-        backfill = self.conditions.backfill
-        run = EngineReplay(self.jobs, self.size, baseline.policy, backfill=backfill, threshold_s=baseline.threshold_s)
+        run = EngineReplay(self.jobs, self.size, self.rules(baseline))
         run.advance(before(self.starts_s[0]))
         return run
 
@@ -236,7 +237,7 @@ class Weeks:
         run, last = run.fork(), None
         for order, end_s in zip(ahead, [*self.starts_s[1:], math.inf], strict=True):
             if order != last:
-                run.change_rules(order.policy, backfill=self.conditions.backfill, threshold_s=order.threshold_s)
+                run.change_rules(self.rules(order))
                 last = order
             run.advance(before(end_s))
         return run.schedule().start_s

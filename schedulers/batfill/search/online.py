@@ -189,14 +189,14 @@ def select_online(jobs: JobTable, selector: Selector, period_s: float) -> Schedu
     Period t is (t period_s, (t + 1) period_s]; the first includes its start. Jobs wider than the machine are rejected.
     """
     site = selector.site
-    run = EngineReplay(jobs, site.size, selector.begin(), backfill=site.backfill, threshold_s=site.threshold_s)
+    run = EngineReplay(jobs, site.size, site.under(selector.begin()))
     from_s = BEFORE_S
     for period in count(1):
         until_s = period * period_s
         if run.advance(until_s):
             return run.schedule()
         policy = selector.renew(past_of(run, from_s, until_s))
-        run.change_rules(policy, backfill=site.backfill, threshold_s=site.threshold_s)
+        run.change_rules(site.under(policy))
         from_s = until_s
     raise AssertionError("a workload has an end")
 

@@ -14,6 +14,7 @@ from batfill.model.jobs import DAY_S, request_warnings
 from batfill.model.metrics import TAU_S
 from batfill.model.options import SAME, Options, finite
 from batfill.model.policy import POLICIES
+from batfill.model.rules import Rules
 from batfill.model.values import tau_of
 from batfill.replays.engine_replay import EngineReplay
 from batfill.replays.many import mean_bsld, replay_many
@@ -202,7 +203,7 @@ def costs_and_waits(
     """
 
     def replayed(jobs: JobTable) -> NDArray[np.float64]:
-        run = EngineReplay(jobs, periods.procs, policies[0])
+        run = EngineReplay(jobs, periods.procs, Rules(policies[0]))
         return run.starts_under(policies, backfill=conditions.backfill, threshold_s=conditions.threshold_s)
 
     result, waits = np.empty((len(policies), len(periods))), []

@@ -112,7 +112,7 @@ def course(jobs: JobTable, selection: Selection, site: Site, sample: int) -> Cou
     """Select online on one log, and compare with each policy used throughout."""
 
     def throughout(policy: Policy) -> Schedule:
-        return replay(jobs, site.size, policy, backfill=site.backfill, threshold_s=site.threshold_s)
+        return replay(jobs, site.size, site.under(policy))
 
     selector = selection.selector(site, sample)
     schedules = {
