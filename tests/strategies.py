@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from batfill.model.jobs import LARGE, SMALL, UNKNOWN, job_table
 from batfill.model.policy import POLICIES, policy_named
-from batfill.replays.engine_replay import replay
+from batfill.replays.engine_replay import replay_jobs
 
 
 def table(rows, ids=None):
@@ -44,7 +44,7 @@ def outliving(jobs, unit_s=1.0):
 
 def replayed(jobs, size, policy, *, backfill=None, **rest):
     """The schedule of a replay under policies given by their names."""
-    return replay(
+    return replay_jobs(
         jobs,
         size,
         policy_named(policy),

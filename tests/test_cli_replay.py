@@ -8,7 +8,7 @@ from pathlib import Path
 
 from batfill.base.version import __version__
 from batfill.model.policy import policy_named
-from batfill.replays.engine_replay import replay
+from batfill.replays.engine_replay import replay_jobs
 from batfill.workloads import read_workload
 from command import json_result, result
 
@@ -20,7 +20,7 @@ FIGURES += ("mean_bsld", "mean_pp_bsld", "read_s", "simulate_s")
 def test_json_has_the_figures_and_what_is_needed_to_repeat_them():
     report = json_result("replay", SAMPLE, "--policy", "saf", "--threshold", 7200, "--backfill", "spf")
     workload = read_workload(SAMPLE)
-    again = replay(
+    again = replay_jobs(
         workload.jobs, 64, policy_named("saf"), backfill=policy_named("spf"), threshold_s=7200.0
     ).summary()  # fmt: skip
     assert report.items() >= again.as_dict().items()

@@ -46,7 +46,7 @@ def simulate(
     assert workload.procs is not None
     if options.learns:
         return replay_learning(jobs, workload.procs, options, workload.clock, advance or nothing)
-    schedule = engine_replay.replay(
+    schedule = engine_replay.replay_jobs(
         jobs,
         workload.procs,
         options.policy,
@@ -65,7 +65,7 @@ def simulate(
 
 def load_engine(jobs: JobTable) -> None:
     """Load the compiled engine, or compile it, so that a replay's time excludes this."""
-    engine_replay.replay(jobs.select(slice(0)), 1, POLICIES["fcfs"])
+    engine_replay.replay_jobs(jobs.select(slice(0)), 1, POLICIES["fcfs"])
 
 
 def memory_line(workload: Workload, options: Options) -> str:
