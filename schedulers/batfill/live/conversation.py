@@ -21,7 +21,6 @@ import orjson
 from batfill.base.errors import BatfillError
 from batfill.batsim.decisions import CallAt, Decision, Execute, Kill, Register, Registering, Reject
 from batfill.batsim.machines import intervals_text, machine_set
-from batfill.batsim.results import FAILED, KILLED, SUCCESS, WALLTIME_REACHED
 from batfill.batsim.wire import (
     ARRAY,
     INTEGER,
@@ -38,6 +37,7 @@ from batfill.batsim.wire import (
 )
 from batfill.live.request import Registration, Request
 from batfill.model.jobs import LONGEST_S
+from batfill.model.schedule import FAILED, KILLED, SUCCESS, WALLTIME_REACHED
 from batfill.workloads.batsim5_json import EXTRA_FIELD
 from batfill.workloads.batsim_json import CLASSES, EXPECTED_FIELD, REQUEST_FIELD, user_of, user_request_of
 

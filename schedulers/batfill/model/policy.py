@@ -629,7 +629,7 @@ def policy_in_file(text: str) -> Policy:
         raise PolicyError(f"policy {text}: {path} has no function {name!r}; it has {known}")
     try:
         terms = [term_of(term) for term in functions[name]["terms"]]
-    except (KeyError, TypeError, ValueError):
+    except (AttributeError, KeyError, TypeError, ValueError):
         raise PolicyError(
             f"policy {text}: a term of {name!r} in {path} is not a finite coefficient with whole powers p, q, r >= 0"
         ) from None
@@ -637,7 +637,7 @@ def policy_in_file(text: str) -> Policy:
 
 
 def term_of(entry: Any) -> Term:
-    """A term from its JSON object; ValueError, KeyError or TypeError if it is not one."""
+    """A term from its JSON object; ValueError, KeyError, TypeError or AttributeError if it is none."""
     powers = [entry.get(name, 0) for name in ("p", "q", "r")]
     if any(isinstance(power, bool) or not isinstance(power, int) or power < 0 for power in powers):
         raise ValueError(powers)

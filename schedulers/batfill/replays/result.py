@@ -16,11 +16,12 @@ from batfill.base.files import json_text, make_folder, write_json
 from batfill.base.tables import JobRows, arrow_table, label_html, label_lines
 from batfill.base.version import ENGINE, __version__
 from batfill.batsim.replayed import Judged, write_batsim_files
-from batfill.batsim.results import CUT, REFUSED, RUN_JSON, STATES, result_file
+from batfill.batsim.results import RUN_JSON, result_file
 from batfill.model.jobs import Workload
 from batfill.model.metrics import Certificate, Summary, bounded_slowdown, figure_rows, who_pays
 from batfill.model.options import Options
 from batfill.model.policy import Policy, digests
+from batfill.model.schedule import CUT, REFUSED, STATES
 from batfill.model.values import seconds_of
 from batfill.replays.learning import LearningReport
 

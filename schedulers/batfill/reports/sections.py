@@ -9,9 +9,9 @@ from string import Template
 from typing import TYPE_CHECKING
 
 from batfill.base.stats import RESAMPLES, comparison_warnings
-from batfill.batsim.results import CUT, STATES
 from batfill.model.jobs import HOUR_S
 from batfill.model.metrics import class_figures, overtaking
+from batfill.model.schedule import CUT, STATES
 from batfill.reports.charts import (
     box_chart,
     classes_chart,
