@@ -1,6 +1,6 @@
 """Converts an SWF log to jobs: selects the rows that ran, and sets their number, run time, walltime and processors.
 
-`requested_s` is the requested time in the log, -1 if it has none; `walltime_s` (p~) is the limit at which the job is
+`requested_s` is the requested time in the log, -1 if it has none; `walltime_s` is the limit at which the job is
 ended, which `jobs_in` derives from it.
 """
 
