@@ -20,10 +20,10 @@ from batfill.model.networks import network_of
 from batfill.model.policy import POLICIES, Policy, mixed, picked_by, policy_named
 from batfill.model.rules import Rules
 from batfill.model.schedule import Schedule
-from batfill.replays.engine_replay import EngineReplay, replay
-from batfill.replays.many import replay_many
+from batfill.replays.engine_replay import EngineReplay, replay_jobs
+from batfill.replays.many import measure_policies
 from batfill.replays.queue import Queue
-from batfill.workloads.splitting import cut, select, windows
+from batfill.workloads.splitting import consecutive_windows, cut, windows
 from batfill.workloads.swf import workload_of
 from batfill.workloads.swf_log import read_log
 
@@ -69,7 +69,7 @@ def beside_c(log: Log, policy: str, bar: float, copies: int, squeeze: float, set
         {
             "C": partial(setting.yardstick.simulation_s, plain, policy, repetitions),
             "ours": simulating(run),
-            "whole": lambda: timed(lambda: replay(given.jobs, log.procs, Rules(rules))),
+            "whole": lambda: timed(lambda: replay_jobs(given.jobs, log.procs, Rules(rules))),
         },
     )
     c = f"C {time_text(seconds['C'])}"
@@ -132,7 +132,9 @@ def by_queue(policy: str, setting: Setting) -> list[Row]:
 def week() -> Workload:
     """The first week of SDSC-SP2 with WEEK_OF_JOBS jobs."""
     log = read_log(SDSC.path)
-    return workload_of(SDSC.path, cut(log, select(windows(log, WEEK_S), count=1, min_jobs=WEEK_OF_JOBS)[0]))
+    return workload_of(
+        SDSC.path, cut(log, consecutive_windows(windows(log, WEEK_S), count=1, min_jobs=WEEK_OF_JOBS)[0])
+    )
 
 
 def evaluations(setting: Setting) -> list[Row]:
@@ -142,7 +144,7 @@ def evaluations(setting: Setting) -> list[Row]:
 
     def ours() -> float:
         whole_s = timed(
-            lambda: replay_many(given.jobs, SDSC.procs, policies, backfill=policy_named("spf"), threads=THREADS)
+            lambda: measure_policies(given.jobs, SDSC.procs, policies, backfill=policy_named("spf"), threads=THREADS)
         )
         return whole_s / EVALUATIONS
 
@@ -150,7 +152,7 @@ def evaluations(setting: Setting) -> list[Row]:
     if setting.yardstick is None:
         return [Row(case, time_text(by_turns(setting.rounds, {"ours": ours})["ours"]), NO_COMPILER, bar=EVALUATION_BAR)]
     plain = write_plain(given, setting.folder / "week.swf")
-    alike = replay(given.jobs, SDSC.procs, Rules(policy_named("fcfs")))
+    alike = replay_jobs(given.jobs, SDSC.procs, Rules(policy_named("fcfs")))
     require_equal_starts("the week under fcfs", alike, setting.yardstick.starts_s(plain, "fcfs"))
     theirs = partial(setting.yardstick.simulation_s, plain, "fcfs", EVALUATIONS)
     seconds = by_turns(setting.rounds, {"C": theirs, "ours": ours})

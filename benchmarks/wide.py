@@ -19,7 +19,7 @@ from timing import Case, Setting, by_turns, exponent, simulating, timed
 from batfill.model.jobs import JobTable, Workload, job_table
 from batfill.model.policy import policy_named
 from batfill.model.rules import Rules
-from batfill.replays.engine_replay import EngineReplay, replay
+from batfill.replays.engine_replay import EngineReplay, replay_jobs
 from batfill.replays.saved import save
 from batfill.workloads.swf import padded_ids
 
@@ -132,9 +132,9 @@ def main(n_jobs: int, procs: int, policy: str) -> None:
     """Print the seconds of a replay, from the table to the schedule, and by how much the process grows in it."""
     rules = policy_named(policy)
     jobs = wide_jobs(n_jobs, procs, seed=1)
-    replay(jobs.select(slice(100)), procs, Rules(rules))  # load the engine
+    replay_jobs(jobs.select(slice(100)), procs, Rules(rules))  # load the engine
     seconds: list[float] = []
-    grown = peak_growth(lambda: seconds.append(timed(lambda: replay(jobs, procs, Rules(rules)))))
+    grown = peak_growth(lambda: seconds.append(timed(lambda: replay_jobs(jobs, procs, Rules(rules)))))
     print(seconds[0], grown / n_jobs)
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from batfill.model.jobs import LARGE, SMALL, UNKNOWN, job_table
 from batfill.model.policy import POLICIES, policy_named
 from batfill.model.rules import Rules
-from batfill.replays.engine_replay import replay
+from batfill.replays.engine_replay import replay_jobs
 
 
 def table(rows, ids=None):
@@ -46,10 +46,8 @@ def outliving(jobs, unit_s=1.0):
 def replayed(jobs, size, policy, *, backfill=None, **rest):
     """The schedule of a replay under policies given by their names."""
     rest = for_replay(jobs, rest)
-    small = rest.pop("small", None)
-    return replay(
-        jobs, size, Rules(policy_named(policy), policy_named(backfill) if backfill else None, **rest), small=small
-    )
+    small, order = rest.pop("small", None), policy_named(backfill) if backfill else None
+    return replay_jobs(jobs, size, Rules(policy_named(policy), order, **rest), small=small)
 
 
 def random_table(seed, *, n_jobs, size, span_s, longest=40, unit_s=1, wide=0.02, unlimited=0.05, small=0.0, short=0.0):

@@ -13,7 +13,7 @@ from batfill.model.invariants import InternalError, Ledger
 from batfill.model.metrics import Certificate
 from batfill.model.policy import policy_named
 from batfill.model.rules import Rules
-from batfill.replays.engine_replay import EngineReplay, replay
+from batfill.replays.engine_replay import EngineReplay, replay_jobs
 from small_runs import at, document, execute, job, simulate
 from strategies import random_table, table
 
@@ -119,13 +119,13 @@ def test_the_checks_do_not_read_what_the_engine_reads():
 
 def test_figures_that_count_a_job_twice_or_exceed_the_machine_are_refused(monkeypatch):
     jobs = random_table(3, n_jobs=50, size=8, span_s=100)
-    schedule = replay(jobs, 8, Rules(FCFS))
+    schedule = replay_jobs(jobs, 8, Rules(FCFS))
     schedule.summary()
     monkeypatch.setattr(type(schedule), "rejected", property(lambda _: np.ones(50, bool)))
     with pytest.raises(InternalError, match=r"the figures count \d+ jobs, and 50 were submitted"):
         schedule.summary()
     monkeypatch.undo()
-    crowded = replay(table([(0, 10, 10, 1), (0, 90, 90, 1)], ids=["x", "y"]), 2, Rules(FCFS))
+    crowded = replay_jobs(table([(0, 10, 10, 1), (0, 90, 90, 1)], ids=["x", "y"]), 2, Rules(FCFS))
     with pytest.raises(InternalError, match=r"the utilisation is .*, above 1\.0; .* of job y"):
         replace(crowded, size=1).summary()
 
@@ -133,7 +133,7 @@ def test_figures_that_count_a_job_twice_or_exceed_the_machine_are_refused(monkey
 def test_a_bound_above_the_mean_is_refused(monkeypatch):
     monkeypatch.setattr("batfill.replays.engine_replay.certify", lambda **_: Certificate(1e9, 1.0))
     with pytest.raises(InternalError, match=r"the lower bound is 1000000000\.0, above"):
-        replay(random_table(3, n_jobs=50, size=8, span_s=100), 8, Rules(FCFS)).certificate()
+        replay_jobs(random_table(3, n_jobs=50, size=8, span_s=100), 8, Rules(FCFS)).certificate()
 
 
 def test_an_embedded_simulation_whose_machines_run_two_jobs_at_once_is_refused(monkeypatch):

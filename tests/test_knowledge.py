@@ -29,7 +29,7 @@ from batfill.live.conversation import job_request
 from batfill.model.options import Divider, Options
 from batfill.model.policy import Policy, policy_named
 from batfill.model.rules import Rules
-from batfill.replays.engine_replay import EngineReplay, replay
+from batfill.replays.engine_replay import EngineReplay, replay_jobs
 from batfill.replays.learning import LearningReplay
 from batfill.workloads import read_workload
 from batfill.workloads.convert import convert
@@ -74,7 +74,7 @@ def starts(driven):
 @pytest.mark.parametrize("threshold_s", [math.inf, 100.0])
 def test_a_replay_driven_by_the_users_word_is_the_plain_one(policy, threshold_s):
     jobs = random_table(1, n_jobs=400, size=10, span_s=1500)
-    plain = replay(jobs, 10, Rules(policy_named(policy), threshold_s=threshold_s))
+    plain = replay_jobs(jobs, 10, Rules(policy_named(policy), threshold_s=threshold_s))
     driven = drive(jobs, 10, UserEstimate(), policy, threshold_s)
     np.testing.assert_array_equal(driven.schedule.start_s, plain.start_s)
     np.testing.assert_array_equal(driven.schedule.order, plain.order)
@@ -95,7 +95,7 @@ OUTLIVING = outliving(random_table(5, n_jobs=300, size=8, span_s=1500, short=0.5
 
 @pytest.mark.parametrize("policy", ["fcfs", "spf", "wfp3"])
 def test_a_predictor_that_returns_the_request_starts_outliving_jobs_when_a_plain_replay_does(policy):
-    plain = replay(OUTLIVING, 8, Rules(policy_named(policy), threshold_s=20_000.0))
+    plain = replay_jobs(OUTLIVING, 8, Rules(policy_named(policy), threshold_s=20_000.0))
     driven = drive(OUTLIVING, 8, Told(), policy, 20_000.0)
     assert (OUTLIVING.runtime_s > OUTLIVING.request_s).sum() > 50
     assert driven.schedule.start_s.tobytes() == plain.start_s.tobytes()
@@ -146,7 +146,7 @@ def test_predictions_that_only_order_replay_as_orders_with_the_run_times_built_i
     def built_in(name):
         return Policy(f"{name} of p", lambda r, p, q: policy_named(name).key(r, runtime_s, q))
 
-    exact = replay(
+    exact = replay_jobs(
         jobs, 8, Rules(built_in(policy), backfill=built_in(backfill) if backfill else None, threshold_s=20_000.0)
     )
     learning = Options.of({"predict": "runtime", "predict-for": "order"})
@@ -179,7 +179,7 @@ def test_a_prediction_that_only_orders_moves_no_reservation():
 @pytest.mark.parametrize("policy", ["fcfs", "saf", "wfp3"])
 def test_classes_told_while_it_runs_are_as_good_as_classes_in_the_workload(policy):
     jobs = random_table(3, n_jobs=400, size=10, span_s=1500, small=0.5)
-    plain = replay(jobs, 10, Rules(policy_named(policy), divider_s=12.0, threshold_s=200.0))
+    plain = replay_jobs(jobs, 10, Rules(policy_named(policy), divider_s=12.0, threshold_s=200.0))
     small = set(np.flatnonzero(jobs.job_class == 1).tolist())
     driven = drive(jobs, 10, Told(small=small, divider_s=12.0), policy, 200.0, kill=True)
     assert plain.requeued.any()

@@ -19,7 +19,7 @@ from batfill.model.jobs import SMALL
 from batfill.model.networks import network_of
 from batfill.model.policy import POLICIES, picked_by, policy_named
 from batfill.model.rules import Rules
-from batfill.replays.engine_replay import EngineReplay, replay
+from batfill.replays.engine_replay import EngineReplay, replay_jobs
 from batfill.replays.queue import Queue
 from batfill.replays.saved import load, save
 from oracle import PickingOracle, UnclearError, assert_same, free_at
@@ -86,7 +86,7 @@ def test_any_workload_under_any_network_starts_what_the_oracle_starts(
         assume(False)
     order = policy_named(backfill) if backfill else None
     assert_same(
-        replay(jobs, size, Rules(picking(layers, visible, base), backfill=order, **for_replay(jobs, case))), beside
+        replay_jobs(jobs, size, Rules(picking(layers, visible, base), backfill=order, **for_replay(jobs, case))), beside
     )
 
 
@@ -114,7 +114,7 @@ def test_a_crowded_machine_under_a_network_starts_what_the_oracle_starts(seed, c
         except UnclearError:
             continue  # not every network: see the assertion on these seeds below
         order = policy_named(backfill) if backfill else None
-        schedule = replay(jobs, 10, Rules(picking(layers, visible, "sqf"), backfill=order, **case))
+        schedule = replay_jobs(jobs, 10, Rules(picking(layers, visible, "sqf"), backfill=order, **case))
         assert_same(schedule, beside)
         assert schedule.start_s.tolist() != replayed(jobs, 10, "sqf", backfill=backfill, **case).start_s.tolist()
         return
@@ -167,7 +167,7 @@ def test_predictions_that_jobs_outlive_are_corrected_before_a_network_sees_them(
     )
     layers = random_layers(5)
     beside = PickingOracle(jobs, 10, "fcfs", layers=layers, visible=64).run()
-    assert_same(replay(jobs, 10, Rules(picking(layers))), beside)
+    assert_same(replay_jobs(jobs, 10, Rules(picking(layers))), beside)
     assert (jobs.runtime_s > jobs.user_request_s).sum() > 10
 
 
@@ -183,7 +183,7 @@ def test_a_network_without_preference_starts_what_its_base_order_starts(base):
         given_case = dict(case)
         backfill = given_case.pop("backfill", None)
         order = policy_named(backfill) if backfill else None
-        ours = replay(jobs, 8, Rules(picking(ZEROS, 1000, base), backfill=order, **given_case))
+        ours = replay_jobs(jobs, 8, Rules(picking(ZEROS, 1000, base), backfill=order, **given_case))
         theirs = replayed(jobs, 8, base, **case)
         assert ours.start_s.tobytes() == theirs.start_s.tobytes()
         assert ours.order.tobytes() == theirs.order.tobytes()
@@ -197,7 +197,7 @@ def test_a_network_without_preference_starts_what_its_base_order_starts(base):
 def test_a_network_that_scores_one_feature_starts_what_the_policy_of_that_feature_starts(feature, policy):
     for seed in range(3):
         jobs = random_table(seed, n_jobs=120, size=8, span_s=300)
-        ours = replay(jobs, 8, Rules(picking(linear(**{feature: -1.0}), 1000)))
+        ours = replay_jobs(jobs, 8, Rules(picking(linear(**{feature: -1.0}), 1000)))
         assert ours.start_s.tobytes() == replayed(jobs, 8, policy, backfill="fcfs").start_s.tobytes()
 
 
@@ -205,31 +205,31 @@ def test_a_network_picks_among_the_visible_jobs_only():
     # One processor. The shortest job is the third of the queue.
     jobs = table([(0, 10, 10, 1), (1, 9, 9, 1), (2, 8, 8, 1), (3, 1, 1, 1)])
     shortest = linear(request=-1.0)
-    assert replay(jobs, 1, Rules(picking(shortest, 3))).start_s.tolist() == [0.0, 19.0, 11.0, 10.0]
-    assert replay(jobs, 1, Rules(picking(shortest, 2))).start_s.tolist() == [0.0, 19.0, 10.0, 18.0]
-    assert replay(jobs, 1, Rules(picking(shortest, 1))).start_s.tolist() == [0.0, 10.0, 19.0, 27.0]
+    assert replay_jobs(jobs, 1, Rules(picking(shortest, 3))).start_s.tolist() == [0.0, 19.0, 11.0, 10.0]
+    assert replay_jobs(jobs, 1, Rules(picking(shortest, 2))).start_s.tolist() == [0.0, 19.0, 10.0, 18.0]
+    assert replay_jobs(jobs, 1, Rules(picking(shortest, 1))).start_s.tolist() == [0.0, 10.0, 19.0, 27.0]
 
 
 def test_a_pick_that_does_not_fit_gets_the_reservation():
     # 4 processors, 2 in use until 10. The widest waiting job is picked; a long narrow one would delay it.
     rows = [(0, 10, 10, 2), (1, 20, 20, 1), (1, 5, 5, 4), (1, 9, 9, 1)]
     widest = linear(share=1.0)
-    assert replay(table(rows), 4, Rules(picking(widest))).start_s.tolist() == [0.0, 15.0, 10.0, 1.0]
+    assert replay_jobs(table(rows), 4, Rules(picking(widest))).start_s.tolist() == [0.0, 15.0, 10.0, 1.0]
     assert replayed(table(rows), 4, "fcfs").start_s.tolist() == [0.0, 1.0, 21.0, 1.0]
 
 
 def test_overdue_jobs_are_not_picked_among():
     jobs = table([(0, 50, 50, 1), (1, 9, 9, 1), (2, 8, 8, 1), (45, 1, 1, 1)])
     shortest = linear(request=-1.0)
-    assert replay(jobs, 1, Rules(picking(shortest))).start_s.tolist() == [0.0, 59.0, 51.0, 50.0]
-    assert replay(jobs, 1, Rules(picking(shortest), threshold_s=20.0)).start_s.tolist() == [0.0, 50.0, 59.0, 67.0]
+    assert replay_jobs(jobs, 1, Rules(picking(shortest))).start_s.tolist() == [0.0, 59.0, 51.0, 50.0]
+    assert replay_jobs(jobs, 1, Rules(picking(shortest), threshold_s=20.0)).start_s.tolist() == [0.0, 50.0, 59.0, 67.0]
 
 
 def test_scores_that_are_no_numbers_leave_the_order_as_it_is():
     huge = [(np.full((FEATURES, 2), 3e38), np.zeros(2)), (np.array([[3e38], [-3e38]]), np.zeros(1))]
     jobs = random_table(1, n_jobs=60, size=8, span_s=100)
     with np.errstate(all="ignore"):
-        ours = replay(jobs, 8, Rules(picking(huge)))
+        ours = replay_jobs(jobs, 8, Rules(picking(huge)))
     assert ours.start_s.tobytes() == replayed(jobs, 8, "fcfs").start_s.tobytes()
 
 
@@ -279,7 +279,7 @@ def test_no_pass_exceeds_the_machine_delays_its_head_or_leaves_a_lone_job_that_f
 
 def test_equal_input_gives_equal_bytes():
     jobs = random_table(2, n_jobs=100, size=8, span_s=300)
-    one, other = (replay(jobs, 8, Rules(picking(random_layers(4)))) for _ in range(2))
+    one, other = (replay_jobs(jobs, 8, Rules(picking(random_layers(4)))) for _ in range(2))
     assert one.start_s.tobytes() == other.start_s.tobytes()
     assert one.order.tobytes() == other.order.tobytes()
 
@@ -290,7 +290,7 @@ def test_equal_input_gives_equal_bytes():
 def test_a_replay_under_a_network_stops_steps_forks_and_goes_on_from_a_file(tmp_path):
     jobs = random_table(5, n_jobs=100, size=8, span_s=300)
     policy = replace(picking(random_layers(6), 16), name="mine")
-    whole = replay(jobs, 8, Rules(policy, threshold_s=90.0))
+    whole = replay_jobs(jobs, 8, Rules(policy, threshold_s=90.0))
     run = EngineReplay(jobs, 8, Rules(policy, threshold_s=90.0))
     while run.now_s < 100:
         run.step()

@@ -10,7 +10,7 @@ import pytest
 from batfill.engine.jit import COMPILED
 from batfill.model.policy import Policy, policy_named
 from batfill.model.rules import Rules
-from batfill.replays.engine_replay import EngineReplay, replay
+from batfill.replays.engine_replay import EngineReplay, replay_jobs
 from oracle import Oracle, assert_same, oracle
 from strategies import random_table
 
@@ -134,4 +134,4 @@ def test_an_order_may_read_another_run_time_than_reservations_do():
         run.classify(row, False, killable=False, expected_s=expected_s, key_request_s=read_s[row])
     run.advance()
     built_in = Policy("saf of these", lambda r, p, q: read_s * q)
-    assert run.schedule().start_s.tobytes() == replay(jobs, SIZE, Rules(built_in)).start_s.tobytes()
+    assert run.schedule().start_s.tobytes() == replay_jobs(jobs, SIZE, Rules(built_in)).start_s.tobytes()

@@ -14,8 +14,8 @@ from batfill.base.errors import BatfillError
 from batfill.model.jobs import LARGE, SMALL
 from batfill.model.policy import POLICIES, policy_named
 from batfill.model.rules import Rules
-from batfill.replays.engine_replay import EngineReplay, replay
-from batfill.replays.many import replay_many
+from batfill.replays.engine_replay import EngineReplay, replay_jobs
+from batfill.replays.many import measure_policies
 from batfill.replays.saved import load, save
 from strategies import outliving, random_table, table, workloads
 from sweeps import examples
@@ -195,22 +195,22 @@ def test_many_at_once_are_what_they_are_one_by_one(case, options):
     def sum_of_starts(start_s):
         return np.nansum(start_s * np.arange(1, len(jobs) + 1), axis=1)
 
-    one_by_one = np.array([replay(jobs, size, Rules(policy, **options)).start_s for policy in policies])
+    one_by_one = np.array([replay_jobs(jobs, size, Rules(policy, **options)).start_s for policy in policies])
     expected = sum_of_starts(one_by_one).tolist()
     for threads in (1, 2, 5):
-        found = replay_many(jobs, size, policies, measure=sum_of_starts, threads=threads, **options)
+        found = measure_policies(jobs, size, policies, measure=sum_of_starts, threads=threads, **options)
         assert found.tolist() == expected
     mixed_alone = [policy for policy in policies if policy.weights is not None]
-    found = replay_many(jobs, size, mixed_alone, measure=sum_of_starts, **options)
+    found = measure_policies(jobs, size, mixed_alone, measure=sum_of_starts, **options)
     assert found.tolist() == expected[-len(mixed_alone) :]
 
 
 def test_a_policys_mean_is_the_same_to_the_last_bit_whoever_stands_beside_it():
     jobs = random_table(7, n_jobs=3000, size=8, span_s=9000, wide=0.1)  # of which some are rejected
     policies = [policy_named(name) for name in NAMES]
-    alone = [replay_many(jobs, 8, [policy])[0] for policy in policies]
-    assert replay_many(jobs, 8, policies, threads=1).tolist() == alone
-    assert alone == [replay(jobs, 8, Rules(policy)).summary().mean_bsld for policy in policies]
+    alone = [measure_policies(jobs, 8, [policy])[0] for policy in policies]
+    assert measure_policies(jobs, 8, policies, threads=1).tolist() == alone
+    assert alone == [replay_jobs(jobs, 8, Rules(policy)).summary().mean_bsld for policy in policies]
 
 
 @pytest.mark.parametrize("names", [["saf", "wfp3", NAMES[-1]], NAMES[-2:]])
@@ -219,7 +219,7 @@ def test_replays_that_run_out_of_room_in_the_middle_of_many_go_on_where_they_wer
     jobs = random_table(4, n_jobs=6000, size=8, span_s=10, longest=30, wide=0)
     policies = [policy_named(name) for name in names]
     found = EngineReplay(jobs, 8, Rules(policies[0])).starts_under(policies)
-    assert found.tolist() == [replay(jobs, 8, Rules(policy)).start_s.tolist() for policy in policies]
+    assert found.tolist() == [replay_jobs(jobs, 8, Rules(policy)).start_s.tolist() for policy in policies]
 
 
 def test_a_file_that_is_no_saved_replay_is_named(tmp_path):

@@ -17,8 +17,8 @@ from batfill.batsim.wire4 import Wire4
 from batfill.model.jobs import Workload
 from batfill.model.policy import policy_named
 from batfill.model.rules import Rules
-from batfill.replays.engine_replay import EngineReplay, replay
-from batfill.search.choosers import EpsilonGreedy, Exponential, Hindsight, UpperConfidence, chooser, options_of
+from batfill.replays.engine_replay import EngineReplay, replay_jobs
+from batfill.search.choosers import EpsilonGreedy, Exponential, Hindsight, UpperConfidence, chooser, method_options
 from batfill.search.feedback import Site, period_costs, replay_from
 from batfill.search.online import TEN, Selection, past_of, select_online
 from batfill.workloads import read_workload
@@ -202,7 +202,9 @@ def learn_from(chooser, means, periods=400, seed=0):
 @pytest.mark.parametrize("method", ["epsilon-greedy", "ucb1", "exp3"])
 def test_bandits_find_the_policy_with_the_least_wait_and_repeat_themselves(method):
     def counts():
-        return learn_from(chooser(method, 4, seed=1, options=options_of(method, {})), [60, 80, 20, 90], periods=3000)
+        return learn_from(
+            chooser(method, 4, seed=1, options=method_options(method, {})), [60, 80, 20, 90], periods=3000
+        )
 
     found = counts()
     assert found.argmax() == 2
@@ -358,7 +360,7 @@ def test_batfill_select_compares_the_waits_of_every_period_with_those_under_fcfs
     workload = read_workload(log)
     found = bf.select(log, policies=["saf", "lcfs"], period_s=86_400)
     waited = {
-        name: replay(workload.jobs, SIZE, Rules(policy_named(name))).start_s - workload.jobs.submit_s
+        name: replay_jobs(workload.jobs, SIZE, Rules(policy_named(name))).start_s - workload.jobs.submit_s
         for name in ("fcfs", "saf", "lcfs")
     }
     day = np.maximum(np.ceil(workload.jobs.submit_s / 86_400).astype(int) - 1, 0)  # ends of days belong to them

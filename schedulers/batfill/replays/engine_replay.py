@@ -4,7 +4,7 @@
 >>> from batfill.model.policy import policy_named
 >>> from batfill.workloads import read_workload
 >>> workload = read_workload(Path("workloads/sample.json"))
->>> replay(workload.jobs, workload.procs, policy_named("saf")).summary().jobs
+>>> replay_jobs(workload.jobs, workload.procs, policy_named("saf")).summary().jobs
 800
 """
 
@@ -288,7 +288,7 @@ class EngineReplay:
         )
 
 
-def replay(
+def replay_jobs(
     jobs: JobTable,
     size: int,
     rules: Rules,

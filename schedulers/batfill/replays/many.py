@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 Item = TypeVar("Item")
 Made = TypeVar("Made")
 Measure = Callable[[NDArray[np.float64]], NDArray[np.float64]]
-BLOCK = 1 << 15  # jobs that `replay_many` replays together, so that their keys and starts stay in the cache
+BLOCK = 1 << 15  # jobs that `measure_policies` replays together, so that their keys and starts stay in the cache
 
 
 def mean_bsld(jobs: JobTable, size: int, tau_s: float = TAU_S) -> Measure:
-    """A measure for `replay_many`: the mean bounded slowdown of the jobs that ran; 0 if none did."""
+    """A measure for `measure_policies`: the mean bounded slowdown of the jobs that ran; 0 if none did."""
     ran = jobs.procs <= size
     submit_s, runtime_s = jobs.submit_s[ran], np.minimum(jobs.runtime_s, jobs.walltime_s)[ran]
 
@@ -73,7 +73,7 @@ def in_threads(
     return found
 
 
-def replay_many(
+def measure_policies(
     jobs: JobTable,
     size: int,
     policies: Sequence[Policy],

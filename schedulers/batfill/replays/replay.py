@@ -48,13 +48,13 @@ def simulate(
     if options.learns:
         return replay_learning(jobs, workload.procs, options, workload.clock, advance or nothing)
     small = options.calls_small(jobs.job_class, jobs.procs, workload.procs)
-    schedule = engine_replay.replay(jobs, workload.procs, options.rules, small=small, advance=advance)
+    schedule = engine_replay.replay_jobs(jobs, workload.procs, options.rules, small=small, advance=advance)
     return schedule, None
 
 
 def load_engine(jobs: JobTable) -> None:
     """Load the compiled engine, or compile it, so that a replay's time excludes this."""
-    engine_replay.replay(jobs.select(slice(0)), 1, Rules(POLICIES["fcfs"]))
+    engine_replay.replay_jobs(jobs.select(slice(0)), 1, Rules(POLICIES["fcfs"]))
 
 
 def memory_line(workload: Workload, options: Options) -> str:

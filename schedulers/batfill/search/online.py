@@ -19,7 +19,7 @@ from batfill.model.options import SELECTION, Options, as_word, finite, selection
 from batfill.model.policy import PURE, Policy, names_in, policy_named, require_order
 from batfill.model.schedule import Schedule
 from batfill.replays.engine_replay import EngineReplay
-from batfill.search.choosers import Method, chooser, options_of
+from batfill.search.choosers import Method, chooser, method_options
 from batfill.search.feedback import Noise, Past, Site, period_costs
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class Selection:
             period_s=in_force["period"],
             noise=noise_under(method, in_force.get("noise")),
             seed=in_force["seed"],
-            chooser=options_of(method, {name: in_force[name] for name in CHOOSERS if name in in_force}),
+            chooser=method_options(method, {name: in_force[name] for name in CHOOSERS if name in in_force}),
             budget_s=in_force.get("budget", math.inf),
         )
 
