@@ -82,7 +82,7 @@ class Queue:
         self.arrays.rules["outlived"], self.arrays.rules["overdue"] = outlived, tries_first
         self.arrays.rules["divider_s"], self.arrays.rules["bound_s"] = divider_s, divider_s if bound else math.inf
         self.arrays.rules["spares"] = spares
-        self.started = engine.new_records(size, engine.STARTED)
+        self.started = engine.Decided(engine.new_records(size, engine.STARTED))
         self.known = 0  # number of jobs, in rows 0, 1, ...
         self.ordered_apart = False  # whether the orders read another p~ of a job than its expected run time
         self.by_age: list[tuple[float, str]] = []  # (r, id) of the jobs in `ages`, if they are submitted one by one
@@ -192,7 +192,6 @@ class Queue:
 
     def advance(self, until_s: float, events: engine.Events) -> bool:
         """Process every event up to and including `until_s`; returns whether none is left."""
-        until_s = float(until_s)  # the kernel would be compiled again for an int
         while (why := engine.advance(until_s, self.size, self.arrays, events)) == engine.NEEDS_ROOM:
             self.enlarge()
         return bool(why == engine.DONE)
@@ -205,7 +204,7 @@ class Queue:
         start_s: NDArray[np.float64],
         given: engine.Given,
         events: engine.Events,
-        scratch: tuple[NDArray[Any], ...],
+        scratch: engine.Scratch,
     ) -> bool:
         """Replay all jobs under each policy, as `engine.advance_each`; returns whether every replay is sound."""
         done, resume = 0, False
@@ -248,7 +247,7 @@ class Queue:
         """A copy that shares nothing."""
         other = copy.copy(self)
         other.arrays = with_scratch(copied(without_scratch(self.arrays)))
-        other.started, other.by_age = self.started.copy(), list(self.by_age)
+        other.started, other.by_age = copied(self.started), list(self.by_age)
         return other
 
     def saved(self) -> dict[str, NDArray[np.generic]]:
@@ -358,9 +357,9 @@ class Queue:
     def decide(self, now_s: float) -> NDArray[np.uint32]:
         """Run one EASY pass at `now_s`; returns the rows of the started jobs, in start order."""
         while True:
-            n, _ = engine.decide(float(now_s), self.arrays, self.started)
+            n = engine.decide(float(now_s), self.arrays, self.started)
             if n >= 0:
-                rows: NDArray[np.uint32] = self.started["row"][:n]
+                rows: NDArray[np.uint32] = self.started.tries["row"][:n]
                 return rows
             self.enlarge()
 

@@ -29,7 +29,6 @@ from batfill.model.options import (
     tau_of,
 )
 from batfill.model.policy import digests, policy_named
-from batfill.replays.engine_replay import announce_compilation
 from batfill.replays.learning import confusion, replay_learning
 from batfill.search.results import Reading
 
@@ -259,7 +258,6 @@ def grid_of(
 def answers(trials: Sequence[Trial], workers: int) -> Generator[tuple[int, Any]]:
     """(index in `trials`, result of `tried` or an exception) of each, as they end."""
     if workers > 1:
-        announce_compilation()
         yield from spread(tried, trials, workers)
     else:
         for place, trial in enumerate(trials):
