@@ -19,7 +19,7 @@ test-core: $(VENV)-core/.installed kernels  ## Run the tests with the core alone
 test-oldest: $(VENV)-oldest/.installed kernels  ## The same with the oldest versions that pyproject.toml allows
 	$(VENV)-oldest/bin/pytest -n auto --dist worksteal -m "not slow" $(ARGS)
 
-# The engine's oracle tests as plain Python; they fail if they do not reach every line of engine/ and queue.py.
+# The engine's oracle tests as plain Python; they fail if they do not reach every line of engine/ and replays/queue.py.
 UNCOMPILED := tests/test_engine.py tests/test_easy.py tests/test_tree.py tests/test_policies.py tests/test_cluster.py \
 	tests/test_tries.py tests/test_replay_state.py tests/test_kernels.py tests/test_bound.py tests/test_ends.py \
 	tests/test_picks.py tests/test_copies.py tests/test_invariants.py

@@ -62,10 +62,10 @@ def builder() -> str:
 
 def fresh(folder: Path, files: list[Path], processor: str) -> bool:
     """Whether the library of a folder is what would be made of its sources now."""
-    library = folder / "kernels.so"
-    if not library.is_file() or len(end := library.read_bytes().rsplit(b"\n", 2)) < 3:
+    try:
+        about = json.loads((folder / "kernels.so").read_bytes().rsplit(b"\n", 2)[1])
+    except (OSError, IndexError, ValueError):
         return False
-    about = json.loads(end[1])
     return (
         about["made by"] == builder()
         and about["for"] == processor

@@ -59,7 +59,7 @@ class Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch):
-    monkeypatch.setattr("pooch.core.time.sleep", lambda _: None)
+    monkeypatch.setattr(archive.time, "sleep", lambda _: None)
 
 
 @pytest.fixture

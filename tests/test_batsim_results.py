@@ -18,7 +18,6 @@ from batfill.batsim.machines import MachineTimes
 from batfill.batsim.results import (
     BATSIM_VERSION,
     JOB_COLUMNS,
-    STATES,
     Allocation,
     JobRecord,
     ResultError,
@@ -32,6 +31,7 @@ from batfill.batsim.results import (
     write_jobs_csv,
     write_schedule,
 )
+from batfill.model.schedule import STATES
 from golden import RUNS, recording
 from golden5 import Recording5
 

@@ -22,7 +22,14 @@ from command import json_result, refusal
 
 SAMPLE = Path(__file__).parents[1] / "workloads" / "sample.json"
 # What commands are made of; all else is the library.
-LIGHT = ("batfill.cli", "batfill.model.options", "batfill.base.errors", "batfill.model.jobs", "batfill.base.version")
+LIGHT = (
+    "batfill.cli",
+    "batfill.model.options",
+    "batfill.model.values",
+    "batfill.base.errors",
+    "batfill.model.jobs",
+    "batfill.base.version",
+)
 
 # What an option needs beside it, and texts that its command reads itself.
 BESIDE = {

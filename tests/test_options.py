@@ -8,10 +8,11 @@ import subprocess
 import sys
 
 import pytest
+from batfill.model.values import tau_of
 
 from batfill.base.errors import BatfillError
 from batfill.live.agent import Agent
-from batfill.model.options import FORMER, OPTIONS, Options, of_arguments, tau_of
+from batfill.model.options import FORMER, OPTIONS, Options, of_arguments
 
 
 def test_the_defaults_are_easy_fcfs():

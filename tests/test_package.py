@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tomllib
 import zipfile
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -103,6 +104,7 @@ ARCHITECTURE = ROOT / "docs" / "background" / "architecture.md"
 LIGHT = (
     "batfill.cli",
     "batfill.model.options",
+    "batfill.model.values",
     "batfill.base.errors",
     "batfill.base.progress",
 )  # which load nothing that is slow
@@ -123,6 +125,7 @@ def test_commands_import_nothing_heavy_before_they_are_called():
         "functools",
         "os",
         "sys",
+        "time",
         "click",
         "batfill",
     }
@@ -163,7 +166,7 @@ def test_options_cluster_and_workloads_load_nothing_slow_before_they_are_used():
     workloads = {f"batfill.workloads.{path.stem}".removesuffix(".__init__") for path in folder.glob("*.py")}
     compiled = {"batfill.workloads.swf_parse"}
     light = {"batfill.model.options", "batfill.live.cluster", "batfill.live.serve"} | workloads - compiled
-    slow = {"matplotlib", "numba", "pyarrow", "pydantic", "requests", "scipy"}
+    slow = {"http.client", "matplotlib", "numba", "pyarrow", "pydantic", "scipy"}
     program = f"import sys, {', '.join(sorted(light))}; print(*({slow} & sys.modules.keys()))"
     said = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=60)
     assert said.stdout.strip() == ""
@@ -240,6 +243,20 @@ def test_no_file_imports_one_that_imports_it():
     assert [str(path.relative_to(PACKAGE)) for path in left] == []
 
 
+def test_every_name_and_file_on_the_page_of_the_architecture_exists():
+    text = ARCHITECTURE.read_text()
+    files = re.findall(r"`((?:[\w-]+/)+[\w.-]*|[\w]+\.pyi?)`", text)
+    assert [name for name in files if not any((root / name).exists() for root in (ROOT, PACKAGE))] == []
+    names = [name for name in re.findall(r"`([\w.]+\.\w+)`", text) if name not in files and not (ROOT / name).exists()]
+    assert len(names) > 30
+    for name in names:
+        parts = ["batfill", *name.split(".")]
+        cut = next(cut for cut in range(len(parts), 0, -1) if ".".join(parts[:cut]) in FILES)
+        at = import_module(".".join(parts[:cut]))
+        for part in parts[cut:]:
+            at = getattr(at, part)
+
+
 def test_outside_the_engine_only_the_queue_holds_its_arrays():
     found = {
         str(path.relative_to(ROOT))
@@ -249,3 +266,14 @@ def test_outside_the_engine_only_the_queue_holds_its_arrays():
         if isinstance(node, ast.Attribute) and node.attr == "arrays"
     }
     assert found == {"schedulers/batfill/replays/queue.py"}
+
+
+FORMER_NAMES = "estimate_s whole_estimate_s unraised_s order_s p_in_orders ordered_apart known_s class_divider_s"
+
+
+def test_each_time_of_a_job_has_the_name_that_the_semantics_give_it_and_no_former_one():
+    used = {word for path in FILES.values() for word in re.findall(r"\w+", path.read_text())}
+    table = (ROOT / "docs" / "background" / "semantics.md").read_text()
+    names = re.findall(r"^\| [^|]+ \| `(\w+_s)` \|", table, re.MULTILINE)
+    assert {"request_s", "expected_s", "key_request_s", "walltime_s", "user_request_s"} <= set(names) <= used
+    assert not used & set(FORMER_NAMES.split())

@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from batfill.model.policy import POLICIES, Policy
+import batfill as bf
 from batfill.scheduler import Scheduler
 
 DAY_S = 86_400
 
-FRUGAL = Policy("frugal", key=lambda r, p, q: 1e6 * np.floor(r / DAY_S) + q / (p / 3600))
-POLICIES["frugal"] = FRUGAL  # so that "frugal" names it in this process, as under Batsim
+FRUGAL = bf.Policy("frugal", key=lambda r, p, q: 1e6 * np.floor(r / DAY_S) + q / (p / 3600))
+bf.policies["frugal"] = FRUGAL  # so that "frugal" names it in this process, as under Batsim
 
 
 class Frugal(Scheduler):

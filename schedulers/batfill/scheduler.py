@@ -1,7 +1,7 @@
 """The pybatsim plug-in: passes pybatsim's callbacks to an `Agent` and the agent's requests to pybatsim.
 
 Start it as `pybatsim batfill/scheduler -t 0 -v warning -o '{"policy": "saf", "threshold": 200000}'`. `batfill schedule`
-makes the same decisions without pybatsim (`cluster/loop.py`), faster, and under Batsim 5, too.
+makes the same decisions without pybatsim (`live/serve.py`), faster, and under Batsim 5, too.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from procset import ProcSet
 
 from batfill.base.errors import BatfillError, missing
 from batfill.live.agent import Agent, with_options
-from batfill.live.conversation import request_of
+from batfill.live.conversation import job_request
 from batfill.live.request import Registration
 
 try:
@@ -54,7 +54,7 @@ class Scheduler(BatsimScheduler):  # type: ignore[misc] # pybatsim has no types
 
     def onJobSubmission(self, job: Job) -> None:
         """See `Agent.submitted`."""
-        self.agent.submitted(request_of(job.id, job.json_dict), self.bs.time())
+        self.agent.submitted(job_request(job.id, job.json_dict), self.bs.time())
 
     def onJobCompletion(self, job: Job) -> None:
         """See `Agent.ended`."""
@@ -92,7 +92,7 @@ class Scheduler(BatsimScheduler):  # type: ignore[misc] # pybatsim has no types
         """See `Agent.decide`."""
         self.agent.decide(self.bs.time())
 
-    # To pybatsim: `cluster.request.Host`
+    # To pybatsim: `live.request.Host`
 
     def execute(self, job: str, machines: Intervals) -> None:
         """See `Host`."""

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import math
+import os
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from threading import Timer
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
-PATIENCE_S = 2.0  # before a function of the Python interface shows a bar
+SOON_S = 0.5  # before a command shows a bar
+PATIENCE_S = 2.0  # before a function of the Python interface does
 LINE_EVERY_S = 5.0
-REDRAW_S = 0.2  # between two states of a notebook's bar
+REDRAW_S = 0.2  # between two states of a bar
+BAR = 30  # characters
 
 
 def in_notebook() -> bool:
@@ -22,36 +27,49 @@ def in_notebook() -> bool:
     return kernel is not None and kernel.IPKernelApp.initialized()
 
 
+def on_terminal() -> bool:
+    """Whether standard error is a terminal on which a line can be redrawn."""
+    return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+
+
 @contextmanager
 def progress(
-    label: str, total: float | None = None, after_s: float = 0.0, *, lines: bool = False
+    label: str, total: float | None = None, after_s: float = SOON_S, *, lines: bool = False
 ) -> Iterator[Callable[[float], None]]:
     """A function that advances a bar by this many steps; without `total` the bar shows only the steps done.
 
     Args:
         label: what the steps are.
         total: their number.
-        after_s: seconds before the bar appears, at the first step thereafter. It vanishes at the block's end.
+        after_s: seconds before the bar appears, even if no step is done by then. It vanishes at the block's end.
         lines: print a line every `LINE_EVERY_S` where standard error is no terminal, such as a pipe.
     """
-    begin = notebook_bar if in_notebook() else terminal_bar if sys.stderr.isatty() else line_printer if lines else None
+    begin = notebook_bar if in_notebook() else terminal_bar if on_terminal() else line_printer if lines else None
     if begin is None:
         yield lambda _: None
         return
-    began, done = time.monotonic(), 0.0
-    bar: Any = None if after_s else begin(label, total)
+    bar: Any = None
+    done = 0.0
+
+    def appear() -> None:
+        nonlocal bar
+        bar = begin(label, total)
+        bar.show(done)
 
     def advance(steps: float) -> None:
-        nonlocal bar, done
+        nonlocal done
         done += steps
-        if bar is None and time.monotonic() - began >= after_s:
-            bar = begin(label, total)
         if bar is not None:
             bar.show(done)
 
+    timer = Timer(after_s, appear)
+    timer.daemon = True
+    timer.start()
     try:
         yield advance
     finally:
+        timer.cancel()
+        timer.join()
         if bar is not None:
             bar.close()
 
@@ -62,29 +80,63 @@ def patient_progress(label: str, total: float | None = None) -> AbstractContextM
 
 
 def steps_text(done: float, total: float | None) -> str:
-    """The steps done, and of how many if that is known."""
-    return f"{done:,.0f}" + ("" if total is None else f" of {total:,.0f}")
+    """The steps done, and of how many if that is known; dots while nothing is."""
+    return f"{done:,.0f} of {total:,.0f}" if total is not None else f"{done:,.0f}" if done else "..."
 
 
 class terminal_bar:  # noqa: N801 - used as a function
-    """A bar on standard error."""
+    """A line at the bottom of the terminal, redrawn in place; what is printed meanwhile appears above it."""
 
-    def __init__(self, label: str, total: float | None) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        self.bar = Progress(*columns, console=Console(stderr=True), transient=True)
-        self.task = self.bar.add_task(label, total=total)
-        self.bar.start()
+    def __init__(
+        self, label: str, total: float | None, figures: Callable[[float, float | None], str] = steps_text
+    ) -> None:
+        self.label, self.total, self.figures = label, total, figures
+        self.began, self.drawn_at, self.drawn = time.monotonic(), -math.inf, False
+        self.terminal, self.streams = sys.stderr, (sys.stdout, sys.stderr)
+        sys.stdout, sys.stderr = (above(stream, self.erase) for stream in self.streams)
 
     def show(self, done: float) -> None:
-        """Set the steps done."""
-        self.bar.update(self.task, completed=done)
+        """Draw the steps done, a few times a second."""
+        now = time.monotonic()
+        if now - self.drawn_at < REDRAW_S:
+            return
+        self.drawn_at, text = now, f"{self.label} {self.figures(done, self.total)}"
+        if self.total and 0 < done <= self.total:
+            full = int(BAR * done / self.total)
+            minutes, seconds = divmod(round((now - self.began) * (self.total / done - 1)), 60)
+            text = f"{text} [{'#' * full}{'-' * (BAR - full)}] {minutes}:{seconds:02} left"
+        with suppress(OSError):
+            text = text[: (os.get_terminal_size(self.terminal.fileno()).columns or 80) - 1]
+        self.terminal.write(f"\r{text}\033[K")
+        self.terminal.flush()
+        self.drawn = True
+
+    def erase(self) -> None:
+        """Clear the line, if something is on it."""
+        if self.drawn:
+            self.drawn = False
+            self.terminal.write("\r\033[K")
+            self.terminal.flush()
 
     def close(self) -> None:
         """Remove the bar."""
-        self.bar.stop()
+        self.erase()
+        sys.stdout, sys.stderr = self.streams
+
+
+class above:  # noqa: N801 - used as a function
+    """A stream before whose output `erase` is called."""
+
+    def __init__(self, stream: Any, erase: Callable[[], None]) -> None:
+        self.stream, self.erase = stream, erase
+
+    def write(self, text: str) -> None:
+        """Write the text where the bar was."""
+        self.erase()
+        self.stream.write(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
 
 
 class line_printer:  # noqa: N801 - used as a function

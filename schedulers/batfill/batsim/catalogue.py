@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import orjson
 
 from batfill.base.errors import WorkloadError
-from batfill.batsim.results import FAILED, KILLED, SUCCESS, WALLTIME_REACHED, JobRecord
+from batfill.batsim.results import JobRecord
+from batfill.model.schedule import FAILED, KILLED, SUCCESS, WALLTIME_REACHED
 from batfill.workloads.batsim_json import NO_WALLTIME, UNWRITABLE, Task, check_job, check_profile, composed_task
 
 if TYPE_CHECKING:

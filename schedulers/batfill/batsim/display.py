@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from batfill.base.files import part_of
+from batfill.base.progress import on_terminal, terminal_bar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,13 +26,13 @@ class ProgressDisplay:
     def __init__(self, *, terminal: bool) -> None:
         """`terminal`: whether to draw a bar if stderr is a terminal and no progress file is requested."""
         self._show: Callable[[Simulation], None] | None = None
-        self._close: Callable[[], None] = lambda: None
+        self._bar: terminal_bar | None = None
         self._next = time.monotonic() + SHOW_EVERY_S
         if name := os.environ.get(FILE_VARIABLE):
             path = Path(name)
             self._show = lambda simulation: write_state(path, simulation)
-        elif terminal and sys.stderr.isatty():
-            self._show, self._close = _bar()
+        elif terminal and on_terminal():
+            self._show = self._draw
 
     def tick(self, simulation: Simulation) -> None:
         """Show the state if an update is due."""
@@ -44,7 +44,14 @@ class ProgressDisplay:
         """Show the final state."""
         if self._show:
             self._show(simulation)
-        self._close()
+        if self._bar:
+            self._bar.close()
+
+    def _draw(self, simulation: Simulation) -> None:
+        """Draw a bar of the jobs done on the terminal."""
+        self._bar = self._bar or terminal_bar("jobs", None)
+        self._bar.total = simulation.jobs_total
+        self._bar.show(simulation.jobs_done)
 
 
 def write_state(path: Path, simulation: Simulation) -> None:
@@ -61,20 +68,3 @@ def write_state(path: Path, simulation: Simulation) -> None:
         part.replace(path)
     except OSError:  # the reader has removed the folder, which must not end the run
         part.unlink(missing_ok=True)
-
-
-def _bar() -> tuple[Callable[[Simulation], None], Callable[[], None]]:
-    """The functions that draw a bar on the terminal, and remove it."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    bar = Bar(*columns, console=Console(stderr=True), transient=True)
-    task = bar.add_task("jobs")
-    bar.start()
-
-    def show(simulation: Simulation) -> None:
-        bar.update(task, completed=simulation.jobs_done, total=simulation.jobs_total)
-
-    return show, bar.stop

@@ -10,6 +10,7 @@ from batfill.base.files import all_or_none
 from batfill.batsim import results
 from batfill.batsim.machines import IdleMachines, Intervals, MachineTimes, as_text
 from batfill.batsim.results import metadata_text, try_name
+from batfill.model.schedule import KILLED, REJECTED, SUCCESS, WALLTIME_REACHED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -118,9 +119,9 @@ class Tries:
             )
             known = self.metadata(row, last=i >= len(self.row) or not self.killed[i])
             if i >= len(self.row):
-                yield results.JobRecord(*request, results.REJECTED, metadata=known)
+                yield results.JobRecord(*request, REJECTED, metadata=known)
                 continue
-            state = results.KILLED if self.killed[i] else results.WALLTIME_REACHED if killed[row] else results.SUCCESS
+            state = KILLED if self.killed[i] else WALLTIME_REACHED if killed[row] else SUCCESS
             ran_s = max(float(self.ran_s[i]), results.NULL_EXECUTION_S)
             yield results.JobRecord(*request, state, float(self.start_s[i]), ran_s, as_text(self.machines[i]), known)
 

@@ -23,6 +23,7 @@ from batfill.base.errors import BatfillError, installed, optional
 from batfill.base.files import remove_left_overs, whole_file
 from batfill.base.version import __version__
 from batfill.model.metrics import TAU_S, Summary, bounded_slowdown, summarize
+from batfill.model.schedule import CUT, REFUSED, REJECTED, REQUEUED, STATES, SUCCESS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -38,18 +39,6 @@ ResultRow = TypeVar("ResultRow")
 EMBEDDED = "+batfill-"
 BATSIM_VERSION = f"4.2.0{EMBEDDED}{__version__}"
 BATSIM_5_VERSION = f"v5.0.0-rc2{EMBEDDED}{__version__}"
-
-SUCCESS, FAILED = "COMPLETED_SUCCESSFULLY", "COMPLETED_FAILED"
-WALLTIME_REACHED, KILLED, REJECTED = "COMPLETED_WALLTIME_REACHED", "COMPLETED_KILLED", "REJECTED"
-# A job's final states: Batsim's term, and the one for pages.
-STATES = {
-    SUCCESS: "completed",
-    FAILED: "failed",
-    WALLTIME_REACHED: "ended at its walltime",
-    KILLED: "killed and requeued",
-    REJECTED: "rejected",
-}
-CUT, REQUEUED, REFUSED = (list(STATES).index(state) for state in (WALLTIME_REACHED, KILLED, REJECTED))
 
 JOBS_CSV = "_jobs.csv"  # after the prefix
 JOBS_CSV_5 = "jobs.csv"  # after version 5's prefix, which may be a folder

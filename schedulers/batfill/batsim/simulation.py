@@ -18,10 +18,11 @@ from batfill.base.errors import WorkloadError, on_command_line
 from batfill.batsim import decisions
 from batfill.batsim.catalogue import COMPLETED_BY_HAND, NOT_SUBMITTED, RUNNING, SUBMITTED, Catalogue, Job
 from batfill.batsim.machines import Machines, MachineSet, machine_set
-from batfill.batsim.results import KILLED, NULL_EXECUTION_S, REJECTED
+from batfill.batsim.results import NULL_EXECUTION_S
 from batfill.batsim.wire import RESOLUTION_S, Asked, Reply, ReplyError, SimulationStopped, shown_type
 from batfill.model.invariants import Ledger
 from batfill.model.jobs import LONGEST_S
+from batfill.model.schedule import KILLED, REJECTED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -1,6 +1,6 @@
 """What the simulation needs of a version of Batsim's protocol, and the checks that all versions share.
 
-`Wire` is the interface; `protocol4` and `protocol5` are its two versions. A wire writes what the simulation reports,
+`Wire` is the interface; `wire4` and `wire5` are its two versions. A wire writes what the simulation reports,
 one function an event, and reads the events of a reply as `decisions`.
 """
 

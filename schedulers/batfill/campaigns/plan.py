@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from batfill.campaigns.config import Campaign, ReadCampaign
 
-PROGRAMS = digest_of(*FILES, Path(__file__).parents[1] / "policy.py")  # of what decides when jobs start
+PROGRAMS = digest_of(*FILES, Path(__file__).parents[1] / "model" / "policy.py")  # of what decides when jobs start
 
 
 class Planned(NamedTuple):

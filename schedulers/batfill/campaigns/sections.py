@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from batfill.base.errors import LARGEST, BatfillError
-from batfill.model.options import seconds_of, tau_of, unrequested_of
+from batfill.model.values import seconds_of, tau_of, unrequested_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -20,15 +20,10 @@ from batfill.model.options import (
     SELECTION,
     SMALL_JOBS,
     WHAT,
-    number_of,
-    number_or_text,
-    part_of,
-    probability_of,
     refuse_other,
-    seconds_of,
-    unrequested_of,
 )
-from batfill.model.options import UNREQUESTED as UNREQUESTED_WORDS
+from batfill.model.values import UNREQUESTED as UNREQUESTED_WORDS
+from batfill.model.values import number_of, number_or_text, part_of, probability_of, seconds_of, unrequested_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-from contextlib import contextmanager
+import time
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
 from batfill.base.errors import Interrupted
+from batfill.base.progress import on_terminal, terminal_bar
 from batfill.base.progress import progress as progress
 
 if TYPE_CHECKING:
@@ -16,19 +17,27 @@ if TYPE_CHECKING:
 @contextmanager
 def download_progress(label: str) -> Iterator[tuple[Callable[[int | None], None], Callable[[int], None]]]:
     """Two functions: the first sets the number of bytes and restarts the bar, the second advances it."""
-    if not sys.stderr.isatty():
+    if not on_terminal():
         yield (lambda _: None, lambda _: None)
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+    received = 0
+    with closing(terminal_bar(label, None, megabytes)) as bar:
 
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(label, total=None)
-        yield (
-            lambda total: bar.reset(task, total=total),
-            lambda amount: bar.advance(task, amount),
-        )
+        def started(length: int | None) -> None:
+            nonlocal received
+            received, bar.total, bar.began = 0, length, time.monotonic()
+
+        def advance(amount: int) -> None:
+            nonlocal received
+            received += amount
+            bar.show(received)
+
+        yield started, advance
+
+
+def megabytes(done: float, total: float | None) -> str:
+    """The bytes received, and of how many if that is known."""
+    return f"{done / 1e6:.1f}" + (" MB" if total is None else f" of {total / 1e6:.1f} MB")
 
 
 @contextmanager

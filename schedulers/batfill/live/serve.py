@@ -102,9 +102,11 @@ def serve(
 
 def warm_up(agent: Agent) -> None:
     """Load what the pass needs before the simulator waits for it."""
+    from batfill.learn import Judgement
     from batfill.live.cluster import Cluster
+    from batfill.live.request import Request
 
     cluster = Cluster(range(2), agent.chosen, by_machines=agent.by_machines)
     if agent.by_machines:  # this pass loads more where a job starts
-        cluster.submit("", 0.0, 1.0, 1)
+        cluster.submit(Request("", 0.0, 1.0, 1.0, 1, ""), Judgement(1.0, small=False))
     cluster.decide(0.0)

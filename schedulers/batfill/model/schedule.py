@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +12,17 @@ from batfill.model.invariants import require_at_most, require_once
 from batfill.model.jobs import JobTable
 from batfill.model.metrics import TAU_S, Certificate, Summary, certify, summarize
 
-if TYPE_CHECKING:
-    pass
+SUCCESS, FAILED = "COMPLETED_SUCCESSFULLY", "COMPLETED_FAILED"
+WALLTIME_REACHED, KILLED, REJECTED = "COMPLETED_WALLTIME_REACHED", "COMPLETED_KILLED", "REJECTED"
+# A job's final states: Batsim's term, and the one for pages.
+STATES = {
+    SUCCESS: "completed",
+    FAILED: "failed",
+    WALLTIME_REACHED: "ended at its walltime",
+    KILLED: "killed and requeued",
+    REJECTED: "rejected",
+}
+CUT, REQUEUED, REFUSED = (list(STATES).index(state) for state in (WALLTIME_REACHED, KILLED, REJECTED))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from batfill.model.policy import Policy
 
-
 Item = TypeVar("Item")
 Made = TypeVar("Made")
 Measure = Callable[[NDArray[np.float64]], NDArray[np.float64]]

@@ -15,8 +15,9 @@ from batfill.base.progress import patient_progress
 from batfill.base.tables import data_frame
 from batfill.model.jobs import Workload
 from batfill.model.metrics import TAU_S
-from batfill.model.options import Options, of_arguments, tau_of
+from batfill.model.options import Options, of_arguments
 from batfill.model.policy import POLICIES, Policy, digests
+from batfill.model.values import tau_of
 from batfill.replays import engine_replay
 from batfill.replays.learning import LearningReport, replay_learning
 from batfill.replays.many import thread_pool

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from batfill.base.errors import BatfillError
+from batfill.base.progress import patient_progress
 from batfill.base.tables import JobRows, label_html, label_lines
 from batfill.model.jobs import Clock, Workload
 from batfill.model.metrics import TAU_S, Summary
-from batfill.model.options import REQUEST, Options, of_arguments, tau_of
+from batfill.model.options import REQUEST, Options, of_arguments
 from batfill.model.policy import Policy
+from batfill.model.values import tau_of
 from batfill.replays import saved
 from batfill.replays.engine_replay import EngineReplay
 from batfill.replays.replay import load_engine, options_of
@@ -107,7 +109,8 @@ class Replay(JobRows):
             raise BatfillError(f"until_s: {until_s!r} is not a number of seconds >= {self.now_s:g}, the run's now_s")
         load_engine(self.workload.jobs)
         began = time.perf_counter()
-        self.engine.advance(until_s)
+        with patient_progress("replaying"):
+            self.engine.advance(until_s)
         self.simulate_s += time.perf_counter() - began
         return self
 

@@ -15,10 +15,10 @@ import numpy as np
 from batfill.base.errors import BatfillError
 from batfill.base.stats import CONFIDENCE, FEWEST_BLOCKS, few_blocks, paired
 from batfill.base.tables import JobRows, data_frame
-from batfill.batsim.results import REFUSED
 from batfill.model.jobs import DAY_S, WEEK_S
 from batfill.model.metrics import bounded_slowdown, who_pays
 from batfill.model.options import described
+from batfill.model.schedule import REFUSED
 from batfill.reports.words import date_ticks, zone_text
 
 if TYPE_CHECKING:

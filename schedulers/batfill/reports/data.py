@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from batfill.batsim.results import STATES, prefix_of
+from batfill.batsim.results import prefix_of
+from batfill.model.schedule import STATES
 from batfill.reports.sample import curves_of_all, only_rows, span_s
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from batfill.batsim.results import REFUSED
+from batfill.model.schedule import REFUSED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -17,20 +17,8 @@ from batfill.base.tables import data_frame, rows_html
 from batfill.base.version import ENGINE, __version__
 from batfill.model.jobs import HOUR_S
 from batfill.model.metrics import TAU_S, class_figures
-from batfill.model.options import (
-    OPTIONS,
-    SHARED_BY_TRIES,
-    Options,
-    arguments_of,
-    number_of,
-    probability_of,
-    seconds_of,
-    seed_of,
-    shared_of,
-    tau_of,
-    those_that_apply,
-    usual,
-)
+from batfill.model.options import OPTIONS, SHARED_BY_TRIES, Options, arguments_of, shared_of, those_that_apply, usual
+from batfill.model.values import number_of, probability_of, seconds_of, seed_of, tau_of
 from batfill.replays.replay import simulate
 from batfill.reports.comparison import Comparison, Difference, of_jobs, of_runs
 from batfill.reports.siteconfig import EXPRESSIBLE, site_config
@@ -537,10 +525,10 @@ def groups_of(jobs: JobTable, size: int) -> list[tuple[str, NDArray[np.bool_]]]:
     """Jobs by class, as in `metrics.who_pays`, by width, by run time, and by their user's share of all work."""
     q, p = jobs.procs, jobs.runtime_s
     ran_s = np.minimum(p, jobs.walltime_s)
-    divider_s = float(np.median(ran_s))
+    small_below_s = float(np.median(ran_s))
     found = [
-        (f"small: ran for less than {divider_s:g} s, the median", ran_s < divider_s),
-        ("large: the others", ran_s >= divider_s),
+        (f"small: ran for less than {small_below_s:g} s, the median", ran_s < small_below_s),
+        ("large: the others", ran_s >= small_below_s),
         ("1 processor", q == 1),
         ("up to 1/16 of the machine", (q > 1) & (q <= size / 16)),
         ("up to 1/4 of the machine", (q > max(1, size / 16)) & (q <= size / 4)),

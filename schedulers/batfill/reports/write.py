@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from batfill.base.errors import BatfillError
 from batfill.base.files import digest, write_text
+from batfill.base.progress import patient_progress
 from batfill.base.version import __version__
 from batfill.batsim.results import REPORT_PAGE
 from batfill.model.metrics import TAU_S
-from batfill.model.options import seed_of
+from batfill.model.values import seed_of
 from batfill.reports.comparison import comparisons, several
 from batfill.reports.data import run_data
 from batfill.reports.grids import campaign_comparisons, campaign_warnings, is_campaign, row_files
@@ -80,16 +81,18 @@ def report(
     if not given:
         raise BatfillError("report: there is no run; give results of replays, or a folder")
     page = Path(REPORT_PAGE) if out is None and not places else None if out is None else Path(out)
-    return write_report(
-        places,
-        page,
-        replays=as_runs(results),
-        tau_s=tau_s,
-        overdue_s=overdue_s,
-        seed=seed,
-        sample=sample,
-        figures=figures,
-    )
+    with patient_progress("runs read and described") as advance:
+        return write_report(
+            places,
+            page,
+            replays=as_runs(results),
+            tau_s=tau_s,
+            overdue_s=overdue_s,
+            seed=seed,
+            sample=sample,
+            figures=figures,
+            advance=advance,
+        )
 
 
 def as_runs(results: Sequence[tuple[str | None, Result]]) -> list[ReportedRun]:

@@ -17,8 +17,9 @@ from batfill.base.errors import BatfillError, whole_from
 from batfill.base.tables import as_table
 from batfill.model.jobs import DAY_S, Workload
 from batfill.model.metrics import TAU_S, bounded_slowdown, long_waits, on_front
-from batfill.model.options import finite, number_of
+from batfill.model.options import finite
 from batfill.model.policy import Policy, aged, policy_named, require_order
+from batfill.model.values import number_of
 from batfill.replays.engine_replay import EngineReplay
 from batfill.replays.engine_replay import replay as replay_schedule
 from batfill.replays.many import in_threads

@@ -18,17 +18,9 @@ from batfill.base.tables import data_frame, text_html
 from batfill.base.version import __version__
 from batfill.model.jobs import HOUR_S
 from batfill.model.metrics import TAU_S, class_figures, long_waits, on_front, who_pays
-from batfill.model.options import (
-    SHARED_BY_ALL,
-    SHARED_BY_TRIES,
-    Options,
-    as_line,
-    number_or_text,
-    probability_of,
-    shared_of,
-    tau_of,
-)
+from batfill.model.options import SHARED_BY_ALL, SHARED_BY_TRIES, Options, as_line, shared_of
 from batfill.model.policy import digests, policy_named
+from batfill.model.values import number_or_text, probability_of, tau_of
 from batfill.replays.learning import confusion, replay_learning
 from batfill.search.results import Reading
 
@@ -58,7 +50,7 @@ class Point:
     kill_share: float
     waste: float  # share of the processor-seconds used
     accuracy: float | None
-    auc: float | None  # see `learning.Confusion`
+    auc: float | None  # see `replays.learning.Confusion`
     brier: float | None
     mean_bsld: float
     mean_wait_s: float
@@ -137,7 +129,7 @@ class Frontier:
         lines += [
             f"{made['workload']} on {made['procs']:,} processors, tau {made['tau_s']:g} s, {options}",
             "waits in hours: the longest; the mean of small jobs, "
-            f"which ran for less than {made['class_divider_s']:g} s, the median; of large",
+            f"which ran for less than {made['small_below_s']:g} s, the median; of large",
             "ones the mean, the 99.9 % quantile, and the share that waits over an hour longer than with small none",
         ]
         return "\n".join(lines)
@@ -313,7 +305,7 @@ def provenance(
         "warnings": list(workload.warnings),
         "procs": size,
         "tau_s": tau_s,
-        "class_divider_s": points[0].waits["class_divider_s"],
+        "small_below_s": points[0].waits["small_below_s"],
         "options": {
             **{name: list(each) for name, each in lists.items()},
             **chosen,

@@ -12,8 +12,9 @@ import numpy as np
 from batfill.base.errors import BatfillError, WorkloadError
 from batfill.model.jobs import DAY_S, request_warnings
 from batfill.model.metrics import TAU_S
-from batfill.model.options import SAME, Options, finite, tau_of
+from batfill.model.options import SAME, Options, finite
 from batfill.model.policy import POLICIES
+from batfill.model.values import tau_of
 from batfill.replays.engine_replay import EngineReplay
 from batfill.replays.many import mean_bsld, replay_many
 from batfill.search.results import Reading

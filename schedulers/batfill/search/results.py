@@ -18,7 +18,7 @@ from batfill.base.stats import BETTER, comparison_warnings, paired, undecided
 from batfill.base.tables import Rows, cell, data_frame
 from batfill.base.version import ENGINE, __version__
 from batfill.model.metrics import TAU_S
-from batfill.model.options import seed_of
+from batfill.model.values import seed_of
 from batfill.workloads import opened
 from batfill.workloads.formats import replayable
 

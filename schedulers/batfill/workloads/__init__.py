@@ -58,6 +58,7 @@ def read_workload(
 
     from batfill.base.errors import WorkloadError
     from batfill.base.files import path_of
+    from batfill.base.progress import patient_progress
     from batfill.model.given import is_frame
     from batfill.model.jobs import checked_size, workload_of_frame
     from batfill.workloads.batsim_json import read_batsim_json
@@ -88,15 +89,16 @@ def read_workload(
             raise WorkloadError(f"{path}: {name} applies to the accounting of {', '.join(of)} only; leave it out")
     kept: Overrun = "keep" if overrun is None else overrun
     zone, cores = timezone or "UTC", cores_per_resource or 1
-    if system is not None:
-        log = read_accounting(path, system, procs=procs, timezone=zone, cores_per_resource=cores)
-    elif first_byte(path) == b"{":
-        workload = as_stated(read_batsim_json(path), overrun, unrequested)
-        return workload if procs is None else replace(workload, procs=procs)
-    else:
-        require_memory_of(path, READING_BYTES, "reading the jobs")
-        log = read_rows(path, fields=needed_fields(unrequested))
-    workload = workload_of(path, log, procs=procs, overrun=kept, unrequested=unrequested)
+    with patient_progress(f"reading {path.name}") as advance:
+        if system is not None:
+            log = read_accounting(path, system, procs=procs, timezone=zone, cores_per_resource=cores)
+        elif first_byte(path) == b"{":
+            workload = as_stated(read_batsim_json(path), overrun, unrequested)
+            return workload if procs is None else replace(workload, procs=procs)
+        else:
+            require_memory_of(path, READING_BYTES, "reading the jobs")
+            log = read_rows(path, fields=needed_fields(unrequested), advance=advance)
+        workload = workload_of(path, log, procs=procs, overrun=kept, unrequested=unrequested)
     if system is None:
         return workload
     made = [f"{system} accounting, its dates in {zone}"]
@@ -123,7 +125,7 @@ def opened(
 
     from batfill.base.errors import WorkloadError
     from batfill.model.jobs import Workload, checked_size, refuse_unrequested
-    from batfill.model.options import unrequested_of
+    from batfill.model.values import unrequested_of
 
     if isinstance(log, Workload):
         workload = log if procs is None else replace(log, procs=checked_size(log.name, procs))
@@ -174,7 +176,7 @@ def generate_workload(
         >>> generate_workload(jobs=100, procs=64, seed=1).jobs
         <JobTable: 100 jobs submitted over 0.6 days>
     """
-    from batfill.model.options import seed_of, whole_of
+    from batfill.model.values import seed_of, whole_of
     from batfill.workloads.generate import generate_log
     from batfill.workloads.swf import workload_of
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import logging
 import os
 import shutil
-from contextlib import ExitStack
-from dataclasses import dataclass
+import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from batfill.base.errors import RunFailed, WorkloadError
 from batfill.base.files import CHUNK_BYTES, decompressed, digest, make_folder, raw_file, readable, whole_file
@@ -19,13 +17,17 @@ from batfill.workloads.manifest import ArchiveLog, manifest
 from batfill.workloads.swf_log import batches_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 ELSEWHERE = "choose another cache with --cache or $BATFILL_CACHE"
 DOWNLOAD_TRIES = 5
 TIMEOUT_S = 30.0
 BLOCK_BYTES = 1 << 16
 GONE = (401, 403, 404, 410)  # retrying would not help
+
+
+class Gone(Exception):  # noqa: N818 - an answer
+    """The server does not offer the file."""
 
 
 def known_log(name: str) -> ArchiveLog:
@@ -91,7 +93,7 @@ def fetch(
 
     Raises:
         RunFailed: the log cannot be fetched, or the download is something else.
-        WorkloadError: the local folder does not hold the log, or holds something else.
+        WorkloadError: the local folder does not hold the log, or holds something else; or the cache cannot be written.
     """
     folder = cache_folder() if cache is None else cache
     make_folder(folder, mend=ELSEWHERE)
@@ -108,106 +110,58 @@ def fetch(
     return kept, _download(log, folder, started, advance)
 
 
-@dataclass(slots=True)
-class _Bar:
-    """The progress bar for pooch, which calls `fetch`'s `started` and `advance`."""
-
-    started: Callable[[int | None], None]
-    update: Callable[[int], None]
-    length: int = 0
-
-    @property
-    def total(self) -> int:
-        """The number of bytes to receive; 0 if the server does not say."""
-        return self.length
-
-    @total.setter
-    def total(self, length: int) -> None:
-        self.length = length
-        self.reset()
-
-    def reset(self) -> None:
-        """Restart at 0."""
-        self.started(self.length or None)
-
-    def close(self) -> None:
-        """Nothing: the caller closes the bar."""
-
-
 def _download(
     log: ArchiveLog, folder: Path, started: Callable[[int | None], None], advance: Callable[[int], None]
 ) -> str:
     """Download the complete log into the folder and check it, or leave nothing; returns what was verified.
 
-    pooch retries, with pauses. It knows only the compressed file's checksum, which changes if the archive compresses
-    the log again, so `verified` decides.
-
     Raises:
         RunFailed: the log cannot be fetched; one line with the reason and the address.
+        WorkloadError: the folder cannot be written.
     """
-    import pooch  # with requests it takes half a second to load
-    import requests
-
-    answers = ExitStack()
-
-    def keep_packed(answer: Any, **_: Any) -> None:
-        answers.callback(answer.close)  # pooch leaves it open on failure
-        # Servers declare a .gz file's compression as Content-Encoding; requests would decompress it.
-        answer.raw.headers.pop("Content-Encoding", None)
-
-    http = pooch.HTTPDownloader(
-        progressbar=_Bar(started, advance),
-        chunk_size=BLOCK_BYTES,
-        timeout=TIMEOUT_S,
-        headers={"User-Agent": f"batfill/{__version__}", "Accept-Encoding": "identity"},
-        hooks={"response": keep_packed},
-    )
-    found = ""
-
-    def download(url: str, part: str, _: object) -> None:
-        nonlocal found
+    kept = folder / log.file
+    for tries_left in reversed(range(DOWNLOAD_TRIES)):
         try:
-            http(url, part, None)
-        except requests.HTTPError as error:
-            if error.response is not None and error.response.status_code in GONE:
-                raise unavailable(error) from None
-            raise
-        found = verified(log, Path(part))
-        umask = os.umask(0)
-        os.umask(umask)
-        Path(part).chmod(0o666 & ~umask)  # temporary files are private; a cache may be shared
+            with raw_file(kept) as part:
+                for block in _received(log.url, started):
+                    part.write(block)
+                    advance(len(block))
+                part.flush()
+                return verified(log, Path(part.name))
+        except (ValueError, Gone) as error:
+            if tries_left == 0 or isinstance(error, Gone):
+                raise RunFailed(f"{log.url}: {error}; fetch it by hand and pass its folder with --from") from None
+            time.sleep(DOWNLOAD_TRIES - tries_left)
+    raise AssertionError("the last try ends the loop")
 
-    def unavailable(error: Exception) -> RunFailed:
-        return RunFailed(f"{log.url}: {_reason(error)}; fetch it by hand and pass its folder with --from")
 
-    pooch.get_logger().setLevel(logging.WARNING)  # it would report each try
-    source = pooch.create(
-        folder, "", registry={log.file: None}, urls={log.file: log.url}, retry_if_failed=DOWNLOAD_TRIES - 1
-    )
+def _received(url: str, started: Callable[[int | None], None]) -> Iterator[bytes]:
+    """The bytes that the server sends, packed as they are; calls `started` with the length it announces, or None.
+
+    Raises:
+        Gone: the server says that another request would not help.
+        ValueError: the transfer failed; the message says why.
+    """
+    from http.client import HTTPException  # with TLS it takes as long to load as numpy
+    from urllib.error import HTTPError, URLError
+    from urllib.request import Request, urlopen
+
+    headers = {"User-Agent": f"batfill/{__version__}", "Accept-Encoding": "identity"}
     try:
-        with answers:
-            source.fetch(log.file, downloader=download)
-    except (ValueError, requests.RequestException) as error:
-        raise unavailable(error) from None
-    except OSError as error:
-        raise RunFailed(f"{folder}: cannot be written ({error.strerror or error}); {ELSEWHERE}") from None
-    return found
-
-
-def _reason(error: Exception) -> str:
-    """Why a download failed, in one short line."""
-    import requests
-
-    if isinstance(error, requests.HTTPError) and error.response is not None:
-        return f"the server answers {error.response.status_code} ({error.response.reason})"
-    if isinstance(error, requests.exceptions.ChunkedEncodingError):
-        return "the connection ended early"
-    if not isinstance(error, requests.RequestException):
-        return str(error)
-    cause: BaseException = error
-    while before := cause.__cause__ or cause.__context__:  # requests wraps the system's error three times
-        cause = before
-    return f"cannot be fetched ({' '.join(str(cause).split()) or type(cause).__name__})"
+        with urlopen(Request(url, headers=headers), timeout=TIMEOUT_S) as answer:
+            started(answer.length)
+            while block := answer.read(BLOCK_BYTES):
+                yield block
+            if answer.length:
+                raise ValueError("the connection ended early")
+    except HTTPError as error:
+        error.close()
+        raise (Gone if error.code in GONE else ValueError)(
+            f"the server answers {error.code} ({error.reason})"
+        ) from None
+    except (OSError, HTTPException) as error:
+        cause = error.reason if isinstance(error, URLError) else error
+        raise ValueError(f"cannot be fetched ({' '.join(str(cause).split()) or type(cause).__name__})") from None
 
 
 def _take(log: ArchiveLog, folder: Path, kept: Path) -> str:

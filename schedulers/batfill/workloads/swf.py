@@ -30,7 +30,7 @@ from batfill.model.jobs import (
     request_warning,
     stand_in,
 )
-from batfill.model.options import unrequested_of
+from batfill.model.values import unrequested_of
 from batfill.workloads.swf_log import LAST_PARTIAL_FAILED, PARTIAL, SwfLog, joined, number_text
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def workload_of(
             submit_s=jobs.submit_s,
             runtime_s=jobs.runtime_s,
             walltime_s=jobs.walltime_s,
-            requested_s=jobs.requested_s,
+            user_request_s=jobs.user_request_s,
             procs=jobs.procs,
             user=jobs.user,
             own_end=overrun != "kill",
@@ -164,7 +164,7 @@ def jobs_in(
         submit_s=rows.submit_s[here][keep] - rows.first_submit_s,
         runtime_s=runtime_s,
         walltime_s=walltime_s,
-        requested_s=np.where(no_request, np.nan, requested_s),
+        user_request_s=np.where(no_request, np.nan, requested_s),
         procs=log.needed_procs[keep].astype(np.int64),
         user=log["user"][keep].astype(np.int64),
         job_class=np.full(len(runtime_s), UNKNOWN, np.int8),

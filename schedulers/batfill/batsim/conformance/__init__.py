@@ -18,10 +18,10 @@ from batfill.batsim.conformance.cases import CASES
 from batfill.batsim.conformance.variants import CANDIDATES, VARIANTS, Reference, waiting_variants
 from batfill.batsim.external_events import read_external_events
 from batfill.batsim.platform import homogeneous_platform, read_platform
-from batfill.batsim.results import KILLED, REJECTED
 from batfill.batsim.simulation import Simulation
 from batfill.batsim.wire import SimulationSettings, SimulationStopped
 from batfill.batsim.wire4 import Wire4
+from batfill.model.schedule import KILLED, REJECTED
 from batfill.workloads.batsim_json import load_document
 
 if TYPE_CHECKING:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 import time
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
+from batfill.base.progress import on_terminal, terminal_bar
 from batfill.batsim.display import FILE_VARIABLE, SHOW_EVERY_S
 from batfill.batsim.runner.commands import Command, end
 from batfill.batsim.runner.context import is_here, is_listening, ports_of
@@ -75,18 +75,16 @@ class Watch:
 @contextmanager
 def live_display() -> Iterator[Callable[[SimulationState], None] | None]:
     """A function that shows a reading in place of the previous one; None if standard error is not a terminal."""
-    if not sys.stderr.isatty():
+    if not on_terminal():
         yield None
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    with closing(terminal_bar("simulating", None)) as bar:
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("simulating", total=None)
-        yield lambda reading: bar.update(
-            task, description=state_text(reading), completed=reading.done, total=reading.total
-        )
+        def show(reading: SimulationState) -> None:
+            bar.label, bar.total = state_text(reading), reading.total
+            bar.show(reading.done)
+
+        yield show
 
 
 def state_text(reading: SimulationState) -> str:
