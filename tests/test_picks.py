@@ -11,10 +11,10 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from batfill import engine
 from batfill.base.errors import BatfillError, PolicyError
+from batfill.base.kernels import PLAIN
+from batfill.engine import easy
 from batfill.engine.features import FEATURES, FEATURES_OF_JOB
-from batfill.engine.jit import COMPILED
 from batfill.model.jobs import SMALL
 from batfill.model.networks import network_of
 from batfill.model.policy import POLICIES, picked_by, policy_named
@@ -22,9 +22,11 @@ from batfill.model.rules import Rules
 from batfill.replays.engine_replay import EngineReplay, replay_jobs
 from batfill.replays.queue import Queue
 from batfill.replays.saved import load, save
+from from_python import from_python
 from oracle import PickingOracle, UnclearError, assert_same, free_at
 from strategies import classify_both, for_replay, options, random_table, replayed, table, workloads
 
+easy_pass = from_python(easy.easy_pass)
 FIXED = [name for name, policy in POLICIES.items() if not policy.moves]
 EXACT = ["fcfs", "spf", "lpf", "sqf", "saf", "srf"]  # whose keys the oracle computes to the last bit
 
@@ -61,7 +63,7 @@ def slower(jobs, unit_s):
 # Any workload, any network
 
 
-@settings(deadline=None, max_examples=200 if COMPILED else 20)
+@settings(deadline=None, max_examples=20 if PLAIN else 200)
 @given(
     workload=workloads(),
     case=options,
@@ -121,7 +123,7 @@ def test_a_crowded_machine_under_a_network_starts_what_the_oracle_starts(seed, c
     pytest.fail("no network of this seed gave scores that are clear; choose another seed")
 
 
-@settings(deadline=None, max_examples=100 if COMPILED else 15)
+@settings(deadline=None, max_examples=15 if PLAIN else 100)
 @given(
     workload=workloads(),
     base=st.sampled_from(EXACT),
@@ -259,8 +261,8 @@ def test_no_pass_exceeds_the_machine_delays_its_head_or_leaves_a_lone_job_that_f
         while coming and jobs.submit_s[coming[0]] == now_s:
             row = coming.pop(0)
             queue.submit(jobs.ids[row], now_s, jobs.walltime_s[row], int(jobs.procs[row]))
-        n, ahead = engine.decide(now_s, queue.arrays, queue.started)
-        rows = queue.started["row"][:n].tolist()
+        n, ahead = easy_pass(now_s, queue.arrays, queue.started.tries)
+        rows = queue.started.tries["row"][:n].tolist()
         ends += [(now_s + min(jobs.runtime_s[row], jobs.walltime_s[row]), row) for row in rows]
         assert sum(jobs.procs[row] for _, row in ends) == 8 - queue.free <= 8
         waiting = queue.waiting_rows.tolist()

@@ -18,11 +18,10 @@ import gym_oracle
 import swf_text
 from batfill.base.errors import PolicyError, WorkloadError
 from batfill.engine.features import FEATURES, FEATURES_OF_CLUSTER, FEATURES_OF_JOB
-from batfill.engine.jit import OPTIONS, compiled
 from batfill.model.policy import POLICIES, aged
 from batfill.model.rules import Rules
 from batfill.replays.engine_replay import replay_jobs
-from studies.rlscheduler.features import SOURCES, see_gym
+from studies.rlscheduler.features import see_gym
 from studies.rlscheduler.rollouts import (
     costs_in_gym,
     firsts_within,
@@ -35,12 +34,6 @@ from studies.rlscheduler.schedgym import GymLog, Jobs, Machine, begin, new_state
 
 ROOT = Path(__file__).parents[1]
 HOUR_S = 3600
-
-
-@compiled(*SOURCES, __file__, **OPTIONS)
-def see(jobs, machine, state, i, seen, of_jobs, of_cluster):
-    """The kernel, compiled once."""
-    see_gym(jobs, machine, state, i, seen, of_jobs, of_cluster)
 
 
 def log_of(rows, nodes, procs_per_node):
@@ -136,7 +129,7 @@ def test_features_are_those_of_the_formulas(made, backfill, visible, random):
         seen = min(waiting, visible)
         of_jobs = np.full((visible, len(FEATURES_OF_JOB)), -9, np.float32)
         of_cluster = np.zeros(len(FEATURES_OF_CLUSTER), np.float32)
-        see(log.jobs, log.machine, state, 0, seen, of_jobs, of_cluster)
+        see_gym(log.jobs, log.machine, state, 0, seen, of_jobs, of_cluster)
         jobs, cluster = seen_plainly(plain, seen, visible)
         expected = np.array([[one[name] for name in FEATURES_OF_JOB] for one in jobs], float)
         np.testing.assert_allclose(of_jobs[:seen], expected, rtol=1e-5, atol=1e-6)

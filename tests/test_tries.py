@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from batfill.base.kernels import PLAIN
 from batfill.batsim.replayed import Tries, write_batsim_files
-from batfill.engine.jit import COMPILED
 from batfill.model.jobs import SMALL
 from batfill.model.policy import policy_named
 from batfill.model.rules import Rules
@@ -23,7 +23,7 @@ from sweeps import examples, sweep
 
 FCFS = policy_named("fcfs")
 DIVIDER = 6.0
-N_JOBS = 150 if COMPILED else 90
+N_JOBS = 90 if PLAIN else 150
 
 
 def test_a_job_that_ends_at_its_second_divider_by_itself_or_by_its_walltime_is_complete():
@@ -77,7 +77,7 @@ def test_jobs_of_all_levels_start_and_are_killed_as_the_oracle_says(policy, spar
 
 @pytest.mark.parametrize("policy", ["saf", pytest.param("wfp3", marks=pytest.mark.compiled)])
 def test_dividers_that_change_hold_for_the_tries_that_start_from_then_on(policy):
-    for seed in range(6 if COMPILED else 2):
+    for seed in range(2 if PLAIN else 6):
         jobs = random_table(seed, n_jobs=150, size=8, span_s=300)
         run, beside = classified(jobs, 8, policy, divider=DIVIDER, seed=seed, bound=seed % 2 == 1)
         for at_s, divider in ((50.5, 3.0), (150.5, 9.0), (400.5, 2.0)):

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from batfill.base.files import digest
+from batfill.base.kernels import digest_of
 from batfill.base.version import __version__
 from batfill.campaigns.config import CampaignError, seeded
 from batfill.campaigns.traces import Trace, TraceFile, jobs_by_window, piece_of, read_source, warnings_by_log
 from batfill.campaigns.work import Run
-from batfill.engine.jit import FILES, digest_of
+from batfill.engine.sources import FILES
 from batfill.model.options import Options
 
 if TYPE_CHECKING:

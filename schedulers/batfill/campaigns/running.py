@@ -19,7 +19,6 @@ from batfill.campaigns.plan import Plan, Planned, number_of_traces, plan
 from batfill.campaigns.provenance import Provenance
 from batfill.campaigns.store import Store, open_store, overview, rows_in_file
 from batfill.campaigns.work import Finished, one_line
-from batfill.replays.engine_replay import announce_compilation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -231,7 +230,6 @@ class Session:
             BatfillError: a worker finds a mistake in the input; finished runs are stored.
         """
         mistake: BatfillError | None = None
-        announce_compilation()
         with closing(workers.run(self.ready.tasks)) as ended:
             try:
                 for outcomes in ended:

@@ -8,6 +8,7 @@ import numpy as np
 
 from batfill import engine
 from batfill.base.errors import BatfillError
+from batfill.base.kernels import Many
 from batfill.env.threads import Started, Threads
 from batfill.model.rules import Rules
 from batfill.replays.engine_replay import EngineReplay
@@ -86,8 +87,8 @@ class EasyCopies:
         setting["every"], setting["moves"] = every, base.motion
         setting["picks"] = engine.NO_PICKS if action in WEIGHTS else engine.FROM_OUTSIDE
         self.copies = engine.Copies(
-            queue=one.queue.repeated(copies, visible),
-            events=repeated(one.events, copies),
+            queue=Many(one.queue.repeated(copies, visible)),
+            events=Many(repeated(one.events, copies)),
             state=engine.new_records(copies, engine.COPY).reshape(copies, 1),
             setting=setting,
             jobs=copy_of(log.queue.jobs),
@@ -127,7 +128,7 @@ class EasyCopies:
 
     def starts(self, copy: NDArray[np.int64], row: NDArray[np.int64]) -> NDArray[np.float64]:
         """When these jobs started, (n,)."""
-        start_s: NDArray[np.float64] = self.copies.queue.jobs["start_s"][copy, row]
+        start_s: NDArray[np.float64] = self.copies.queue.all.jobs["start_s"][copy, row]
         return start_s
 
     def counts(self, copies: NDArray[np.intp]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

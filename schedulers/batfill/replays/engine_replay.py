@@ -13,8 +13,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import fields, replace
-from functools import cache
-from multiprocessing import parent_process
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -37,13 +35,6 @@ if TYPE_CHECKING:
 
 SAMPLE = 256  # jobs of which the arrays show a replay's bytes a job
 AT_ONCE = 100_000  # jobs replayed between two states of a progress bar
-
-
-@cache
-def announce_compilation() -> None:
-    """Print on standard error that the engine compiles first, if it has yet to; not in each of several workers."""
-    if parent_process() is None:
-        engine.announce_compilation(engine.advance)
 
 
 class EngineReplay:
@@ -107,7 +98,6 @@ class EngineReplay:
             submit_s=np.require(jobs.submit_s, np.float64, ["C", "W"]),
             procs=np.require(jobs.procs, np.int64, ["C", "W"]),
         )
-        announce_compilation()
         self.restart(rules)
 
     def restart(self, rules: Rules) -> None:
@@ -159,9 +149,7 @@ class EngineReplay:
         moves = np.array([policy.motion for policy in policies], np.uint8)
         weights = np.array([policy.weights or (0.0,) * 6 for policy in policies])
         start_s = np.empty((len(policies), len(self.table)))
-        n_jobs = len(self.table)
-        scratch = *scratch_for(n_jobs, len(self.events.kills), len(self.events.over)), np.empty(n_jobs)
-        if not self.queue.advance_each(moves, weights, lines, start_s, self.given, self.events, scratch):
+        if not self.queue.advance_each(moves, weights, lines, start_s, self.given, self.events, self.scratch()):
             self.check(self.start_s)
         return start_s
 
@@ -249,23 +237,14 @@ class EngineReplay:
         Raises:
             InternalError: one is violated.
         """
-        kills, tries, over = self.kills, self.tries, int(self.events.clock["over"][0])
-        found = engine.first_violation(
-            self.size,
-            np.inf if self.next_s == np.inf else self.now_s,
-            self.given.submit_s,
-            self.given.procs,
-            start_s,
-            start_s + self.events.duration_s,
-            tries["row"],
-            self.events.ended[: len(tries)],
-            self.events.over[:over],
-            kills["row"],
-            kills["start_s"],
-            kills["ran_s"],
-            *scratch_for(len(self.table), len(kills), over),
-        )
+        until_s = np.inf if self.next_s == np.inf else self.now_s
+        found = engine.violation(until_s, self.size, self.given, start_s, self.events, self.scratch())
         require_sound(found, lambda row: self.table.ids[row])
+
+    def scratch(self) -> engine.Scratch:
+        """Memory for `check`."""
+        n_jobs = len(self.table)
+        return engine.Scratch(*scratch_for(n_jobs, len(self.events.kills), len(self.events.over)), np.empty(n_jobs))
 
     def schedule(self) -> Schedule:
         """The schedule so far.

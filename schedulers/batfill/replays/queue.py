@@ -62,7 +62,7 @@ class Queue:
         of_tries = self.arrays.rules
         of_tries["outlived"], of_tries["overdue"], of_tries["spares"] = rules.outlived, rules.tries_first, rules.spares
         of_tries["divider_s"], of_tries["bound_s"] = rules.divider_s, rules.divider_s if rules.bound else math.inf
-        self.started = engine.new_records(size, engine.STARTED)
+        self.started = engine.Decided(engine.new_records(size, engine.STARTED))
         self.known = 0  # number of jobs, in rows 0, 1, ...
         self.has_key_requests = False  # whether a job's keys read another p~ than its expected run time
         self.by_age: list[tuple[float, str]] = []  # (r, id) of the jobs in `ages`, if they are submitted one by one
@@ -162,7 +162,6 @@ class Queue:
 
     def advance(self, until_s: float, events: engine.Events) -> bool:
         """Process every event up to and including `until_s`; returns whether none is left."""
-        until_s = float(until_s)  # the kernel would be compiled again for an int
         while (why := engine.advance(until_s, self.size, self.arrays, events)) == engine.NEEDS_ROOM:
             self.enlarge()
         return bool(why == engine.DONE)
@@ -175,7 +174,7 @@ class Queue:
         start_s: NDArray[np.float64],
         given: engine.Given,
         events: engine.Events,
-        scratch: tuple[NDArray[Any], ...],
+        scratch: engine.Scratch,
     ) -> bool:
         """Replay all jobs under each policy, as `engine.advance_each`; returns whether every replay is sound."""
         done, resume = 0, False
@@ -218,7 +217,7 @@ class Queue:
         """A copy that shares nothing."""
         other = copy.copy(self)
         other.arrays = with_scratch(copied(without_scratch(self.arrays)))
-        other.started, other.by_age = self.started.copy(), list(self.by_age)
+        other.started, other.by_age = copied(self.started), list(self.by_age)
         return other
 
     def saved(self) -> dict[str, NDArray[np.generic]]:
@@ -338,9 +337,9 @@ class Queue:
     def decide(self, now_s: float) -> NDArray[np.uint32]:
         """Run one EASY pass at `now_s`; returns the rows of the started jobs, in start order."""
         while True:
-            n, _ = engine.decide(float(now_s), self.arrays, self.started)
+            n = engine.decide(float(now_s), self.arrays, self.started)
             if n >= 0:
-                rows: NDArray[np.uint32] = self.started["row"][:n]
+                rows: NDArray[np.uint32] = self.started.tries["row"][:n]
                 return rows
             self.enlarge()
 

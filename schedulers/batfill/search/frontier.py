@@ -21,7 +21,6 @@ from batfill.model.metrics import TAU_S, class_figures, long_waits, on_front, wh
 from batfill.model.options import SHARED_BY_ALL, SHARED_BY_TRIES, Options, as_line, shared_of
 from batfill.model.policy import digests, policy_named
 from batfill.model.values import number_or_text, probability_of, tau_of
-from batfill.replays.engine_replay import announce_compilation
 from batfill.replays.learning import confusion, replay_learning
 from batfill.search.results import ReadingOptions
 
@@ -251,7 +250,6 @@ def grid_of(
 def answers(trials: Sequence[Trial], workers: int) -> Generator[tuple[int, Any]]:
     """(index in `trials`, result of `tried` or an exception) of each, as they end."""
     if workers > 1:
-        announce_compilation()
         yield from spread(tried, trials, workers)
     else:
         for place, trial in enumerate(trials):
