@@ -4,32 +4,32 @@ VENV := .venv
 BIN := $(VENV)/bin
 DESCRIPTOR ?= expe/sample_saf.yaml
 
-.PHONY: run test test-core test-oldest test-uncompiled compile lint docs bench format clean
+.PHONY: run test test-core test-oldest test-uncompiled kernels lint docs bench format clean
 
-run: $(VENV)/.installed  ## Run the main job: EASY with SAF on the sample, over the embedded simulator or Batsim
+run: $(VENV)/.installed kernels  ## Run the main job: EASY with SAF on the sample, over the embedded simulator or Batsim
 	$(BIN)/batfill run $(DESCRIPTOR)
 
-test: $(VENV)/.test  ## Run the tests but the slow ones, one process per processor; ARGS="-m quick" for the quickest
+test: $(VENV)/.test kernels  ## Run the tests but the slow ones, one process per processor; ARGS="-m quick" for the quickest
 	$(BIN)/pytest -n auto --dist worksteal -m "not slow" $(ARGS)
 
 # What the core alone can run, in environments of their own; the other tests are skipped, each with its reason.
-test-core: $(VENV)-core/.installed  ## Run the tests with the core alone, no extra
+test-core: $(VENV)-core/.installed kernels  ## Run the tests with the core alone, no extra
 	$(VENV)-core/bin/pytest -n auto --dist worksteal -m "not slow" $(ARGS)
 
-test-oldest: $(VENV)-oldest/.installed  ## The same with the oldest versions that pyproject.toml allows
+test-oldest: $(VENV)-oldest/.installed kernels  ## The same with the oldest versions that pyproject.toml allows
 	$(VENV)-oldest/bin/pytest -n auto --dist worksteal -m "not slow" $(ARGS)
 
 # The engine's oracle tests as plain Python; they fail if they do not reach every line of engine/ and replays/queue.py.
 UNCOMPILED := tests/test_engine.py tests/test_easy.py tests/test_tree.py tests/test_policies.py tests/test_cluster.py \
-	tests/test_tries.py tests/test_replay_state.py tests/test_compiled.py tests/test_bound.py tests/test_ends.py \
+	tests/test_tries.py tests/test_replay_state.py tests/test_kernels.py tests/test_bound.py tests/test_ends.py \
 	tests/test_picks.py tests/test_copies.py tests/test_invariants.py
 
-test-uncompiled: $(VENV)/.test  ## Run the engine's tests without compiling it: they must reach every line of it
-	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -q -n 2 --dist worksteal -m "not slow and not compiled" --cov batfill.engine \
+test-uncompiled: $(VENV)/.test  ## Run the engine's tests as plain Python: they must reach every line of it
+	BATFILL_PLAIN=1 $(BIN)/pytest -q -n 2 --dist worksteal -m "not slow and not compiled" --cov batfill.engine \
 		--cov batfill.replays.queue --cov-report term-missing:skip-covered --cov-fail-under 100 $(UNCOMPILED) $(ARGS)
 
-compile: $(VENV)/.installed  ## Compile the engine, which the first replay would do
-	$(BIN)/batfill replay workloads/sample.json > /dev/null
+kernels: $(VENV)/.numba  ## Compile the kernels whose sources have changed
+	@$(BIN)/python scripts/kernels.py
 
 lint: $(VENV)/.dev  ## Check style and types
 	$(BIN)/ruff check .
@@ -39,7 +39,7 @@ lint: $(VENV)/.dev  ## Check style and types
 docs: $(VENV)/.docs  ## Build the site of docs/ into site/; open site/index.html
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-bench: $(VENV)/.test  ## Time the engine beside a plain C replay
+bench: $(VENV)/.test kernels  ## Time the engine beside a plain C replay
 	$(BIN)/python benchmarks/run.py $(ARGS)
 
 format: $(VENV)/.dev  ## Format the code
@@ -53,28 +53,34 @@ clean:  ## Remove what the commands above made
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.installed: $(VENV)/bin/python pyproject.toml constraints.txt
+# What compiles the kernels of a checkout; first, so that pip finds them compiled.
+$(VENV)/.numba: $(VENV)/bin/python constraints.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt numba \
+		$(if $(shell command -v cc gcc clang),,ziglang)
+	touch $@
+
+$(VENV)/.installed: $(VENV)/bin/python pyproject.toml constraints.txt | kernels
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable .
 	touch $@
 
-$(VENV)/.test: $(VENV)/bin/python pyproject.toml constraints.txt
+$(VENV)/.test: $(VENV)/bin/python pyproject.toml constraints.txt | kernels
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable .[test]
 	touch $@ $(VENV)/.installed
 
-$(VENV)/.dev: $(VENV)/bin/python pyproject.toml constraints.txt
+$(VENV)/.dev: $(VENV)/bin/python pyproject.toml constraints.txt | kernels
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable .[dev]
 	touch $@ $(VENV)/.test $(VENV)/.installed
 
-$(VENV)/.docs: $(VENV)/bin/python pyproject.toml constraints.txt
+$(VENV)/.docs: $(VENV)/bin/python pyproject.toml constraints.txt | kernels
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable .[docs,pybatsim]
 	touch $@ $(VENV)/.installed
 
-$(VENV)-core/.installed: pyproject.toml constraints.txt
+$(VENV)-core/.installed: pyproject.toml constraints.txt | kernels
 	$(PYTHON) -m venv --clear $(VENV)-core
 	$(VENV)-core/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable .[test-core]
 	touch $@
 
-$(VENV)-oldest/.installed: pyproject.toml .ci/oldest.py
+$(VENV)-oldest/.installed: pyproject.toml .ci/oldest.py | kernels
 	$(PYTHON) -m venv --clear $(VENV)-oldest
 	$(PYTHON) .ci/oldest.py > $(VENV)-oldest/oldest.txt
 	$(VENV)-oldest/bin/pip install --quiet --disable-pip-version-check --constraint $(VENV)-oldest/oldest.txt --editable .[test-core]

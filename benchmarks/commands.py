@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import tempfile
 from functools import partial
 from pathlib import Path
 
@@ -60,16 +59,7 @@ def beside_import(title: str, command: tuple[str, ...], modules: str, bar: float
 
 def warm_replay(setting: Setting) -> list[Row]:
     command = (BATFILL, "replay", str(KTH.path))
-    return beside_import(f"batfill replay {KTH.file}", command, "numpy, numba", REPLAY_BAR, setting)
-
-
-def cold_replay(_: Setting) -> list[Row]:
-    log = str(KTH.path)
-    with tempfile.TemporaryDirectory() as empty:
-        done: list[subprocess.CompletedProcess[str]] = []
-        seconds = timed(lambda: done.append(ran(BATFILL, "replay", log, NUMBA_CACHE_DIR=empty)))
-    said = "says that it compiles" if "compiling" in done[0].stderr else "compiles SILENTLY"
-    return [Row("the first replay after installation, once", time_text(seconds), said, seconds, COLD_BAR_S, "s")]
+    return beside_import(f"batfill replay {KTH.file}", command, "numpy", REPLAY_BAR, setting)
 
 
 def cases() -> list[Case]:
@@ -79,5 +69,4 @@ def cases() -> list[Case]:
         Case(section, "reading", reading),
         Case(section, "warm replay", warm_replay),
         Case(section, "help", shown, quick=True),
-        Case(section, "cold replay", cold_replay),
     ]

@@ -122,7 +122,7 @@ def environment(tree: Path, **more: str) -> dict[str, str]:
     logs = os.environ.get("BATFILL_TRACES") or next((str(place) for place in ROOT.parent.glob("*/traces")), "")
     paths = os.pathsep.join([str(tree / "schedulers"), str(Path(__file__).parent)])
     place = {"PYTHONPATH": paths, "BATFILL_TRACES": logs}
-    return {**os.environ, "NUMBA_DISABLE_JIT": "1", "BATFILL_EXAMPLES": "1", **place, **more}
+    return {**os.environ, "BATFILL_PLAIN": "1", "BATFILL_EXAMPLES": "1", **place, **more}
 
 
 # As a plug-in of pytest

@@ -8,7 +8,6 @@ import shlex
 import sys
 import tempfile
 from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 
 import click
@@ -50,7 +49,7 @@ def provenance(yardstick: Yardstick | None, rounds: int, seed: int) -> list[str]
             here.append(str(missing))
     return [
         f"machine   {machine()}",
-        f"versions  batfill {__version__}, python {platform.python_version()}, numba {version('numba')}, "
+        f"versions  batfill {__version__}, python {platform.python_version()}, "
         f"numpy {np.__version__}, {yardstick.compiler if yardstick else engine.NO_COMPILER}",
         f"date      {datetime.now(UTC):%Y-%m-%d %H:%M} UTC, load average {os.getloadavg()[0]:.2f} at the end",
         f"command   {shlex.join(sys.argv)}",

@@ -11,7 +11,8 @@ from batfill import engine
 from batfill.env.easy import EasyCopies
 from batfill.model.jobs import Workload
 from batfill.model.policy import aged, mixed, policy_named
-from batfill.replays.engine_replay import replay
+from batfill.model.rules import Rules
+from batfill.replays.engine_replay import replay_jobs
 from oracle import Oracle, free_at
 from strategies import random_table, table
 
@@ -114,8 +115,8 @@ def act(copies, actions=None, values=None):
 
 def by_whim(copies, i, kind):
     """The action or priorities of copy i's agent."""
-    queue, seen = copies.copies.queue, int(copies.copies.state["seen"][i, 0])
-    now_s = copies.copies.events.clock["now_s"][i, 0]
+    queue, seen = copies.copies.queue.all, int(copies.copies.state["seen"][i, 0])
+    now_s = copies.copies.events.all.clock["now_s"][i, 0]
     whims = np.array([whim(now_s, row) for row in queue.picks.rows[i, :seen].tolist()])
     mask = copies.seen.mask[i]
     if kind == "priorities":
@@ -136,7 +137,7 @@ def played(copies, kind, first=0):
             act(copies, values=values)
         else:
             act(copies, [choice])
-    return copies.copies.queue.jobs["start_s"][0].copy()
+    return copies.copies.queue.all.jobs["start_s"][0].copy()
 
 
 def agent(jobs, kind, *, visible, base, warm):
@@ -170,7 +171,9 @@ def test_the_first_choice_at_every_decision_is_easy_in_the_base_order(kind, base
     begin(copies, [0])
     while not copies.seen.done[0]:
         act(copies, [int(np.argmax(copies.seen.mask[0]))])
-    assert np.array_equal(copies.copies.queue.jobs["start_s"][0], replay(jobs, SIZE, policy_named(base)).start_s)
+    assert np.array_equal(
+        copies.copies.queue.all.jobs["start_s"][0], replay_jobs(jobs, SIZE, Rules(policy_named(base))).start_s
+    )
 
 
 @pytest.mark.parametrize(
@@ -191,7 +194,7 @@ def test_constant_weights_are_the_order_that_they_describe(kind, weights, policy
         act(copies, values=[weights])
         decisions += 1
     assert decisions >= least
-    assert np.array_equal(copies.copies.queue.jobs["start_s"][0], replay(jobs, SIZE, policy).start_s)
+    assert np.array_equal(copies.copies.queue.all.jobs["start_s"][0], replay_jobs(jobs, SIZE, Rules(policy)).start_s)
 
 
 def test_weights_that_change_apply_from_their_decision_on():
@@ -200,15 +203,15 @@ def test_weights_that_change_apply_from_their_decision_on():
     begin(copies, [0])
     spf, lpf = np.array([[0.0, 1, 0, 0, 0, 0]]), np.array([[0.0, -1, 0, 0, 0, 0]])
     act(copies, values=spf)
-    at_s = copies.copies.events.clock["now_s"][0, 0]
+    at_s = copies.copies.events.all.clock["now_s"][0, 0]
     while not copies.seen.done[0]:
         act(copies, values=lpf)
-    started = copies.copies.queue.jobs["start_s"][0]
-    expected = replay(jobs, SIZE, policy_named("fcfs")).start_s
+    started = copies.copies.queue.all.jobs["start_s"][0]
+    expected = replay_jobs(jobs, SIZE, Rules(policy_named("fcfs"))).start_s
     first_s = jobs.submit_s[10]
     assert np.array_equal(started[expected < first_s], expected[expected < first_s])
     assert (started > at_s).any()
-    assert not np.array_equal(started, replay(jobs, SIZE, policy_named("lpf")).start_s)
+    assert not np.array_equal(started, replay_jobs(jobs, SIZE, Rules(policy_named("lpf"))).start_s)
 
 
 def test_an_episode_begins_anew_where_jobs_of_the_last_one_still_wait():
@@ -220,7 +223,7 @@ def test_an_episode_begins_anew_where_jobs_of_the_last_one_still_wait():
         while not copies.seen.done[0]:
             procs = copies.seen.jobs[0, :, list(engine.FEATURES_OF_JOB).index("wait")]
             act(copies, [int(np.argmin(np.where(copies.seen.mask[0], procs, np.inf)))])
-        return copies.copies.queue.jobs["start_s"][0].copy()
+        return copies.copies.queue.all.jobs["start_s"][0].copy()
 
     once = leaves_old_jobs(10)
     assert np.isnan(once).any()  # jobs before the scored ones
@@ -234,7 +237,7 @@ def test_a_decision_is_offered_only_where_it_matters():
     begin(copies, [0])
     seen = 0
     while not copies.seen.done[0]:
-        queue = copies.copies.queue
+        queue = copies.copies.queue.all
         rows = queue.picks.rows[0, : copies.copies.state["seen"][0, 0]]
         procs, free = queue.jobs["procs"][0, rows], queue.state["free"][0, 0]
         assert len(rows) > 1
@@ -255,7 +258,7 @@ def test_copies_are_independent_of_each_other_and_of_the_threads():
         while not many.seen.done.all():
             act(many, [0 if done else by_whim(many, i, "pick") for i, done in enumerate(many.seen.done)])
         for i, first in enumerate(firsts):
-            assert np.array_equal(many.copies.queue.jobs["start_s"][i], one[first])
+            assert np.array_equal(many.copies.queue.all.jobs["start_s"][i], one[first])
         many.close()
 
 
@@ -267,7 +270,7 @@ def test_every_scored_job_is_reported_once(warm):
     while not copies.seen.done[0]:
         steps.append(act(copies, [0]))
     reported = [job for step in steps for job in zip(*(column.tolist() for column in step), strict=True)]
-    started = copies.copies.queue.jobs[0]
+    started = copies.copies.queue.all.jobs[0]
     wait_s = (started["start_s"] - started["submit_s"]).tolist()
     ran_s = np.minimum(jobs.runtime_s, jobs.walltime_s).tolist()
     expected = list(zip([0] * 80, wait_s, ran_s, jobs.procs.tolist(), strict=True))
@@ -282,7 +285,7 @@ def test_jobs_that_no_priority_was_given_for_are_decided_in_the_base_order():
     begin(copies, [0])
     act(copies, values=np.array([[0.0, 1.0]]))
     assert copies.seen.done[0]
-    assert copies.copies.queue.jobs["start_s"][0].tolist() == [0, 10, 10, 15, 10]
+    assert copies.copies.queue.all.jobs["start_s"][0].tolist() == [0, 10, 10, 15, 10]
 
 
 def test_a_backfilled_job_takes_processors_that_the_head_leaves_from_the_next():
@@ -293,7 +296,7 @@ def test_a_backfilled_job_takes_processors_that_the_head_leaves_from_the_next():
     assert copies.seen.mask[0].tolist() == [0, 1, 1, 0, 1]
     act(copies, [1])
     assert copies.seen.done[0]
-    assert copies.copies.queue.jobs["start_s"][0].tolist() == [0, 100, 1, 109]
+    assert copies.copies.queue.all.jobs["start_s"][0].tolist() == [0, 100, 1, 109]
 
 
 @pytest.mark.parametrize("kind", ["pick", "backfill"])
@@ -308,7 +311,7 @@ def test_an_action_that_names_nothing_counts_as_the_default(kind, action):
     while not copies.seen.done[0]:
         act(copies, [action])
         act(other, [default])
-    assert np.array_equal(copies.copies.queue.jobs["start_s"], other.copies.queue.jobs["start_s"])
+    assert np.array_equal(copies.copies.queue.all.jobs["start_s"], other.copies.queue.all.jobs["start_s"])
     decisions, invalid = (counted.item() for counted in copies.counts(np.zeros(1, np.intp)))
     assert invalid == (0 if valid else decisions) > -1
 
@@ -322,7 +325,7 @@ def test_an_observation_shows_the_waiting_jobs_and_zeros_beyond_them(seed, visib
     while not copies.seen.done[0]:
         seen = int(copies.copies.state["seen"][0, 0])
         assert copies.seen.mask[0].tolist() == [1] * seen + [0] * (visible - seen)
-        shown, queue = copies.seen.jobs[0], copies.copies.queue
+        shown, queue = copies.seen.jobs[0], copies.copies.queue.all
         rows = queue.picks.rows[0, :seen]
         assert np.isnan(queue.jobs["start_s"][0, rows]).all()
         assert (shown[seen:] == 0).all()
@@ -340,4 +343,4 @@ def test_jobs_that_started_without_a_decision_cannot_be_chosen_at_the_next():
     assert copies.seen.mask[0].tolist() == [1, 1] + [0] * 6
     act(copies, [4])
     assert copies.counts(np.zeros(1, np.intp))[1].tolist() == [1]
-    assert copies.copies.queue.jobs["start_s"][0].tolist() == [0.0] * 5 + [100.0, 150.0, 170.0]
+    assert copies.copies.queue.all.jobs["start_s"][0].tolist() == [0.0] * 5 + [100.0, 150.0, 170.0]

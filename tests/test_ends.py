@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from batfill.base.kernels import PLAIN
 from batfill.engine import ends as module
 from batfill.engine.ends import (
     BLOCK,
@@ -17,17 +18,16 @@ from batfill.engine.ends import (
     clear_ends,
     enlarged_ends,
     enter,
-    leave_next,
     listed,
     new_ends,
-    next_end,
     next_end_s,
 )
-from batfill.engine.jit import COMPILED
 from from_python import from_python
 from sweeps import examples
 
-leave, released = map(from_python, (module.leave, module.released))
+leave, leave_next, next_end, released = map(
+    from_python, (module.leave, module.leave_next, module.next_end, module.released)
+)
 
 MOST = 12 * BLOCK
 
@@ -74,7 +74,7 @@ def require_sound(ends, plain):
 STEPS = st.lists(st.tuples(st.sampled_from(["in", "out", "next"]), st.integers(1, 400)), min_size=1, max_size=12)
 
 
-@settings(max_examples=examples(40 if COMPILED else 12), deadline=None, derandomize=not COMPILED)
+@settings(max_examples=examples(12), deadline=None, derandomize=PLAIN)
 @given(
     steps=STEPS, seed=st.integers(0, 2**32), instants=st.sampled_from([1, 5, 300, 10**9]), first=st.integers(0, MOST)
 )

@@ -18,10 +18,10 @@ import gym_oracle
 import swf_text
 from batfill.base.errors import PolicyError, WorkloadError
 from batfill.engine.features import FEATURES, FEATURES_OF_CLUSTER, FEATURES_OF_JOB
-from batfill.engine.jit import OPTIONS, compiled
 from batfill.model.policy import POLICIES, aged
-from batfill.replays.engine_replay import replay
-from studies.rlscheduler.features import SOURCES, see_gym
+from batfill.model.rules import Rules
+from batfill.replays.engine_replay import replay_jobs
+from studies.rlscheduler.features import see_gym
 from studies.rlscheduler.rollouts import (
     costs_in_gym,
     firsts_within,
@@ -34,12 +34,6 @@ from studies.rlscheduler.schedgym import GymLog, Jobs, Machine, begin, new_state
 
 ROOT = Path(__file__).parents[1]
 HOUR_S = 3600
-
-
-@compiled(*SOURCES, __file__, **OPTIONS)
-def see(jobs, machine, state, i, seen, of_jobs, of_cluster):
-    """The kernel, compiled once."""
-    see_gym(jobs, machine, state, i, seen, of_jobs, of_cluster)
 
 
 def log_of(rows, nodes, procs_per_node):
@@ -135,7 +129,7 @@ def test_features_are_those_of_the_formulas(made, backfill, visible, random):
         seen = min(waiting, visible)
         of_jobs = np.full((visible, len(FEATURES_OF_JOB)), -9, np.float32)
         of_cluster = np.zeros(len(FEATURES_OF_CLUSTER), np.float32)
-        see(log.jobs, log.machine, state, 0, seen, of_jobs, of_cluster)
+        see_gym(log.jobs, log.machine, state, 0, seen, of_jobs, of_cluster)
         jobs, cluster = seen_plainly(plain, seen, visible)
         expected = np.array([[one[name] for name in FEATURES_OF_JOB] for one in jobs], float)
         np.testing.assert_allclose(of_jobs[:seen], expected, rtol=1e-5, atol=1e-6)
@@ -245,7 +239,7 @@ def test_sequences_in_easy_are_replays_of_their_jobs(made_log):
     for policy in (POLICIES["saf"], bf.picked_by(linear(request=-1))):
         found = starts_in_easy(workload, policy, sequences, threshold_s=20_000.0)
         for rows, starts in zip(sequences, found, strict=True):
-            expected = replay(workload.jobs.select(rows), 32, policy, threshold_s=20_000.0).start_s
+            expected = replay_jobs(workload.jobs.select(rows), 32, Rules(policy, threshold_s=20_000.0)).start_s
             assert (starts == expected).all()
     picked = starts_in_easy(workload, bf.picked_by(linear(request=-1)), sequences)
     shortest = starts_in_easy(workload, POLICIES["spf"], sequences, backfill=POLICIES["fcfs"])

@@ -8,11 +8,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from batfill.engine import tree
-from batfill.engine.jit import COMPILED
 from batfill.engine.records import JOB, new_records
 from from_python import from_python
 
-insert, remove, summarize_group = map(from_python, (tree.insert, tree.remove, tree.summarize_group))
+has_capacity, insert, precedes, remove, summarize_group = map(
+    from_python, (tree.has_capacity, tree.insert, tree.precedes, tree.remove, tree.summarize_group)
+)
 
 SIZE = 20
 ROOM = 6000
@@ -51,7 +52,7 @@ class TreeBesideAList(RuleBasedStateMachine):
         for key in keys[: len(self.unused)].tolist():
             row = self.unused.pop()
             expected_s, procs = float(self.rng.integers(1, 99)), int(self.rng.integers(1, SIZE + 1))
-            if not tree.has_capacity(self.tree):
+            if not has_capacity(self.tree):
                 self.tree = tree.enlarged(self.tree)
             insert(self.tree, np.int64(section), key, row, expected_s, procs, self.jobs)
             self.lists[section].append((key, int(self.jobs["seq"][row]), row, expected_s, procs))
@@ -120,7 +121,7 @@ class TreeBesideAList(RuleBasedStateMachine):
 
 
 TestTreeBesideAList = TreeBesideAList.TestCase
-TestTreeBesideAList.settings = settings(max_examples=25 if COMPILED else 10, stateful_step_count=25, deadline=None)
+TestTreeBesideAList.settings = settings(max_examples=10, stateful_step_count=25, deadline=None)
 
 
 def test_widths_grow_with_processors_and_powers_of_two_have_their_own():
@@ -133,7 +134,7 @@ def test_widths_grow_with_processors_and_powers_of_two_have_their_own():
 def test_the_sort_rule_is_key_then_seq():
     jobs = new_records(2, JOB)
     jobs["seq"] = [5, 3]
-    assert tree.precedes(1.0, 0, 2.0, 1, jobs)
-    assert not tree.precedes(1.0, 0, 1.0, 1, jobs)
-    assert tree.precedes(1.0, 1, 1.0, 0, jobs)
-    assert not tree.precedes(1.0, 1, 1.0, 1, jobs)
+    assert precedes(1.0, 0, 2.0, 1, jobs)
+    assert not precedes(1.0, 0, 1.0, 1, jobs)
+    assert precedes(1.0, 1, 1.0, 0, jobs)
+    assert not precedes(1.0, 1, 1.0, 1, jobs)

@@ -27,7 +27,6 @@ from batfill.base.version import __version__
 from batfill.campaigns.config import read_campaign
 from batfill.campaigns.running import run_campaign
 from batfill.campaigns.sections import Section
-from batfill.replays.engine_replay import announce_compilation
 from batfill.search.results import as_json
 from batfill.workloads.formats import load_log
 
@@ -260,7 +259,6 @@ def side_by_side(
     workers = min(cpu_count(), len(tasks))
     if workers < FEWEST_WORKERS:
         return
-    announce_compilation()
     silent = replace(context, bar=no_bar)
     calls = [(function, silent, *task) for task in tasks]
     with context.bar(what, len(tasks)) as advance, closing(spread(called, calls, workers)) as ended:

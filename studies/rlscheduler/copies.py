@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from batfill import engine
-from batfill.engine.jit import OPTIONS, compiled
+from batfill.base.kernels import I8, U1, Array, entry, kernel, record
 from batfill.env.threads import Started, Threads
-from studies.rlscheduler.features import SOURCES, see_gym
+from studies.rlscheduler.features import see_gym
 from studies.rlscheduler.schedgym import (
     GymLog,
     Jobs,
@@ -17,7 +17,6 @@ from studies.rlscheduler.schedgym import (
     State,
     begin,
     check_sequence,
-    gym_kernel,
     new_state,
     pick,
 )
@@ -36,9 +35,8 @@ COUNTS = np.dtype(
 
 BEGINS, RESTS = engine.BEGINS, engine.RESTS
 
-entry = compiled(*SOURCES, __file__, **OPTIONS)
 
-
+@record(Jobs, Machine, State, COUNTS, engine.Seen)
 class Game(NamedTuple):
     """All that a step reads and changes."""
 
@@ -111,7 +109,7 @@ class GymCopies:
         self.threads.close()
 
 
-@gym_kernel
+@kernel
 def observe(game, i):  # type: ignore[no-untyped-def]
     """Write what copy i's agent sees: the waiting jobs, or nothing if there are none."""
     at, count, seen = game.state.at[i], game.counts[i], game.seen
@@ -130,7 +128,8 @@ def observe(game, i):  # type: ignore[no-untyped-def]
         seen.mask[i, 0] = 1
 
 
-@entry
+@entry(Game, int, int, Array(I8, read=True), Array(U1, read=True), Array(I8, read=True), int, engine.Fresh)
+@kernel
 def step_gym(game, low, high, actions, tasks, firsts, backfill, fresh):  # type: ignore[no-untyped-def]
     """As `engine.step`, for picks in RLScheduler's simulator. A job that waits alone is picked here."""
     n = 0

@@ -12,24 +12,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from batfill.engine.jit import FILES
+from batfill.base.kernels import kernel
 from batfill.engine.picks import HOUR_S, see_cluster, see_job, within_limits
-from studies.rlscheduler import schedgym
-from studies.rlscheduler.schedgym import gym_kernel, shadow
+from studies.rlscheduler.schedgym import shadow
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from numpy.typing import NDArray
 
     from studies.rlscheduler.schedgym import Jobs, Machine, State
 
 
-# Of every kernel that calls `see_gym`, besides its own file.
-SOURCES: tuple[str | Path, ...] = (*FILES, schedgym.__file__, __file__)
-
-
-@gym_kernel
+@kernel
 def see_gym(
     jobs: Jobs, machine: Machine, state: State, i: int, seen: int, of_jobs: NDArray[Any], of_cluster: NDArray[Any]
 ) -> None:

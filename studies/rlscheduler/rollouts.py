@@ -13,21 +13,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from batfill.base.errors import PolicyError, WorkloadError
+from batfill.base.kernels import F4, F8, I8, Array, entry, kernel
 from batfill.engine import new_picks
 from batfill.engine.features import FEATURES, OF_CLUSTER, OF_JOB
-from batfill.engine.jit import OPTIONS, compiled
 from batfill.engine.motion import BY_EXPECTED
 from batfill.engine.picks import add_rows, score
+from batfill.engine.records import Picks
+from batfill.model.rules import Rules
 from batfill.replays.engine_replay import EngineReplay
 from batfill.replays.many import thread_pool
-from studies.rlscheduler.features import SOURCES, see_gym
+from studies.rlscheduler.features import see_gym
 from studies.rlscheduler.schedgym import (
     Jobs,
     Machine,
     State,
     begin,
     check_sequence,
-    gym_kernel,
     new_state,
     pick,
     slowdowns,
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from batfill.engine.records import Picks
     from batfill.model.jobs import JobTable, Workload
     from batfill.model.networks import Network
     from batfill.model.policy import Policy
@@ -47,10 +47,10 @@ if TYPE_CHECKING:
     Firsts = Sequence[int] | NDArray[np.int64]
 
 AT_ONCE = 8  # sequences of one call, so that threads end at nearly the same time
-entry = compiled(*SOURCES, __file__, **OPTIONS)
+READ = Array(F8, read=True)
 
 
-@gym_kernel
+@kernel
 def best_in_gym(jobs: Jobs, machine: Machine, state: State, i: int, picks: Picks, of_jobs: NDArray[np.float32]) -> int:
     """The place in copy i's queue of the visible job that the network picks: the highest score, the first of equals.
 
@@ -72,7 +72,8 @@ def best_in_gym(jobs: Jobs, machine: Machine, state: State, i: int, picks: Picks
     return best
 
 
-@entry
+@entry(Jobs, Machine, State, Array(I8, read=True), Picks, Array(F4, 2), int)
+@kernel
 def play_network(
     jobs: Jobs,
     machine: Machine,
@@ -89,7 +90,7 @@ def play_network(
             pick(jobs, machine, state, i, best_in_gym(jobs, machine, state, i, picks, of_jobs), backfill)
 
 
-@gym_kernel
+@kernel
 def lowest_now(
     jobs: Jobs, state: State, i: int, key: NDArray[np.float64], rise: NDArray[np.float64], threshold_s: float
 ) -> int:
@@ -105,7 +106,8 @@ def lowest_now(
     return best
 
 
-@entry
+@entry(Jobs, Machine, State, Array(I8, read=True), READ, READ, float, int)
+@kernel
 def play_order(
     jobs: Jobs,
     machine: Machine,
@@ -277,7 +279,7 @@ def starts_in_easy(
 
     def starts(rows: NDArray[np.int64]) -> NDArray[np.float64]:
         jobs: JobTable = workload.jobs.select(rows)
-        run = EngineReplay(jobs, size, policy, **rules)
+        run = EngineReplay(jobs, size, Rules(policy, **rules))
         run.advance()
         return run.schedule().start_s
 

@@ -55,7 +55,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from batfill.base.errors import BatfillError, PolicyError, WorkloadError, nearest
-from batfill.engine.jit import OPTIONS, njit
+from batfill.base.kernels import F8, I8, Array, entry, kernel, record
 from batfill.model.metrics import bounded_slowdown
 from batfill.workloads.swf_log import read_log
 
@@ -70,6 +70,7 @@ NOT_STARTED = -1
 FIELDS = ("job", "submit_s", "runtime_s", "procs", "requested_procs", "requested_s")
 
 
+@record(*[Array(I8, read=True)] * 5)
 class Jobs(NamedTuple):
     """A log's jobs by number, and so by submission; every column is int64 of shape (n_jobs,)."""
 
@@ -80,6 +81,7 @@ class Jobs(NamedTuple):
     nodes: NDArray[np.int64]  # what the job takes of the machine
 
 
+@record(int, float)
 class Machine(NamedTuple):
     """The cluster: its nodes, and the processors of each."""
 
@@ -119,6 +121,7 @@ COPY = np.dtype(
 )
 
 
+@record(COPY, *[Array(I8, 2)] * 7)
 class State(NamedTuple):
     """Copies of the simulation, each of n jobs. A job is its place in its sequence: 0 .. n - 1.
 
@@ -190,10 +193,7 @@ def _machine(path: Path, log: SwfLog) -> Machine:
     return Machine(nodes, (size("MaxProcs") or nodes) / nodes)
 
 
-gym_kernel = njit(forceinline=True, **OPTIONS)
-
-
-@gym_kernel
+@kernel
 def begin(jobs: Jobs, machine: Machine, state: State, i: int, first: int) -> None:
     """Set copy i to the first decision of the sequence that begins at this row of the log.
 
@@ -210,7 +210,7 @@ def begin(jobs: Jobs, machine: Machine, state: State, i: int, first: int) -> Non
     state.start_s[i, :] = NOT_STARTED
 
 
-@gym_kernel
+@kernel
 def pick(jobs: Jobs, machine: Machine, state: State, i: int, place: int, backfill: bool) -> None:
     """Start the job at this place of copy i's queue, waiting for it if it must, and go on to the next decision.
 
@@ -236,7 +236,7 @@ def pick(jobs: Jobs, machine: Machine, state: State, i: int, place: int, backfil
         next_event(jobs, state, i)
 
 
-@gym_kernel
+@kernel
 def shadow(jobs: Jobs, machine: Machine, state: State, i: int, job: int) -> int:
     """When a waiting job that does not fit is expected to: the expected end that frees enough processors."""
     at = state.at[i]
@@ -251,7 +251,7 @@ def shadow(jobs: Jobs, machine: Machine, state: State, i: int, job: int) -> int:
     return expected_end_s
 
 
-@gym_kernel
+@kernel
 def backfill_pass(jobs: Jobs, state: State, i: int, shadow_s: int) -> None:
     """Start every waiting job that fits and is expected to end before the shadow time, by submission."""
     at = state.at[i]
@@ -264,7 +264,7 @@ def backfill_pass(jobs: Jobs, state: State, i: int, shadow_s: int) -> None:
             place += 1
 
 
-@gym_kernel
+@kernel
 def next_event(jobs: Jobs, state: State, i: int) -> None:
     """Move on to the next arrival, or the next end if it is earlier; the caller ensures that there is one."""
     at = state.at[i]
@@ -287,7 +287,7 @@ def next_event(jobs: Jobs, state: State, i: int) -> None:
         at["running"] -= 1
 
 
-@gym_kernel
+@kernel
 def start(jobs: Jobs, state: State, i: int, place: int) -> None:
     """Start the job at this place of the queue now; the caller ensures that it fits."""
     at = state.at[i]
@@ -306,7 +306,7 @@ def start(jobs: Jobs, state: State, i: int, place: int) -> None:
     at["started"] += 1
 
 
-@gym_kernel
+@kernel
 def insert(listed: NDArray[np.int64], n: int, job: int, key: NDArray[np.int64]) -> None:
     """Insert a job into a list of n that is sorted by key[job], after its equals; the list has room."""
     place = n
@@ -316,14 +316,14 @@ def insert(listed: NDArray[np.int64], n: int, job: int, key: NDArray[np.int64]) 
     listed[place] = job
 
 
-@gym_kernel
+@kernel
 def drop(listed: NDArray[np.int64], n: int, place: int) -> None:
     """Remove what is at this place of a list of n."""
     for k in range(place, n - 1):
         listed[k] = listed[k + 1]
 
 
-@gym_kernel
+@kernel
 def sort_ties(listed: NDArray[np.int64], key: NDArray[np.int64], tie: NDArray[Any]) -> None:
     """Sort a list that is sorted by key[job] by (key[job], tie[job]), stably."""
     for end in range(1, len(listed)):
@@ -335,7 +335,7 @@ def sort_ties(listed: NDArray[np.int64], key: NDArray[np.int64], tie: NDArray[An
         listed[place] = job
 
 
-@gym_kernel
+@kernel
 def lowest(jobs: Jobs, state: State, i: int, key: NDArray[np.float64]) -> int:
     """The place in copy i's queue of the job with the lowest key, of shape (n_jobs,) like the log."""
     at = state.at[i]
@@ -349,7 +349,8 @@ def lowest(jobs: Jobs, state: State, i: int, key: NDArray[np.float64]) -> int:
     return best
 
 
-@njit(cache=True, **OPTIONS)
+@entry(Jobs, Machine, State, I8, Array(F8, read=True), int)
+@kernel
 def play_sequences(
     jobs: Jobs, machine: Machine, state: State, firsts: NDArray[np.int64], key: NDArray[np.float64], backfill: bool
 ) -> None:

@@ -22,7 +22,7 @@ import numpy as np
 import batfill as bf
 from batfill.base.stats import BETTER, WORSE, paired
 from batfill.base.version import __version__
-from batfill.engine import SOURCES
+from batfill.engine.sources import SOURCES
 from batfill.model.jobs import HOUR_S
 from batfill.model.metrics import bounded_slowdown
 from batfill.model.policy import POLICIES, policy_named

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 from batfill.base.errors import library_version
 from batfill.base.files import write_json
 from batfill.base.version import ENGINE, __version__
-from batfill.engine.jit import SOURCES
+from batfill.engine.sources import SOURCES
 
 if TYPE_CHECKING:
     from batfill.campaigns.clusters import Where
     from batfill.campaigns.config import ReadCampaign
     from batfill.campaigns.plan import Plan
 
-LIBRARIES = ("numba", "numpy", "pyarrow", "scikit-learn", "distributed")
+LIBRARIES = ("numpy", "pyarrow", "scikit-learn", "distributed")
 FILE = "provenance.json"
 
 

@@ -234,7 +234,7 @@ def report_bug(error: Exception, words: list[str]) -> int:
 
     from batfill.base.version import __version__
 
-    found = {name: library_version(name) for name in ("numpy", "numba", "scipy", "scikit-learn", "pyarrow")}
+    found = {name: library_version(name) for name in ("numpy", "scipy", "scikit-learn", "pyarrow")}
     libraries = ", ".join(f"{name} {number or 'is not installed'}" for name, number in found.items())
     what = " ".join(f"{type(error).__name__}: {error}".split())[:200]
     try:

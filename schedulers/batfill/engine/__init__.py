@@ -3,10 +3,8 @@
 Read in this order: `records` (the data), `tree` (the waiting jobs, sorted), `ends` (the running jobs, sorted),
 `running` (the reservation and the rule of backfilling), `keys` (orders that move with time), `waiting` (joining and
 leaving the queue), `picks` (a network's choice of the next job), `easy` (the decision), `arrivals` (a shortcut for jobs
-submitted alone), `loop` (the replay's event loop), `copies` (many replays that stop where an agent decides). `jit`
-holds the compiler settings.
-
-Names load on first use, because importing numba takes most of a second.
+submitted alone), `loop` (the replay's event loop), `copies` (many replays that stop where an agent decides). Names
+load on first use.
 """
 
 from __future__ import annotations
@@ -15,10 +13,10 @@ from importlib import import_module
 from typing import Any
 
 PLACES = {
-    "jit": "SOURCES announce_compilation",
+    "sources": "FILES SOURCES",
     "records": (
         "AWAY BY_NETWORK CANDIDATE FROM_OUTSIDE JOB LINE NO_PICKS QUEUE STARTED TRY "
-        "QueueArrays RULES as_records new_picks new_records"
+        "Decided QueueArrays RULES as_records new_picks new_records"
     ),
     "tree": "clear enlarged new_tree",
     "ends": "END enlarged_ends enter listed new_ends next_end_s",
@@ -29,11 +27,9 @@ PLACES = {
         "ACTS AGED_WEIGHTS BACKFILL BEGINS COPY Copies Fresh MIXED_WEIGHTS PICK PRIORITIES RESTS SETTING Seen step"
     ),
     "features": "FEATURES FEATURES_OF_CLUSTER FEATURES_OF_JOB OF_CLUSTER OF_JOB",
-    "loop": "CLOCK DONE KILL NEEDS_ROOM Events Given advance advance_each first_violation reset",
+    "loop": "CLOCK DONE KILL NEEDS_ROOM Events Given Scratch advance advance_each reset violation",
 }
 HOME = {name: module for module, names in PLACES.items() for name in names.split()}
-# Kernels that the hosts of single events call at every event, always with arguments of the same types.
-EVENTS = ("correct", "decide", "finish", "requeue", "step", "submit")
 
 
 def __getattr__(name: str) -> Any:
@@ -41,7 +37,5 @@ def __getattr__(name: str) -> Any:
     if name not in HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(f"{__name__}.{HOME[name]}"), name)
-    if name in EVENTS:
-        value = import_module(f"{__name__}.jit").undispatched(value)
     globals()[name] = value
     return value

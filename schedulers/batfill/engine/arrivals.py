@@ -10,8 +10,8 @@ Without this shortcut the replay of KTH-SP2 takes 22 to 25 % longer under fcfs, 
 
 from __future__ import annotations
 
+from batfill.base.kernels import kernel
 from batfill.engine.easy import reserve
-from batfill.engine.jit import kernel
 from batfill.engine.keys import head_with, place_key, section_of
 from batfill.engine.records import NEVER_S, NO_PICKS, UNRESERVED
 from batfill.engine.running import charged, may_backfill, start

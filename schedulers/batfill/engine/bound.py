@@ -30,7 +30,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from batfill.engine.jit import entry, outlined
+from batfill.base.kernels import F8, I8, Array, entry, outlined
 
 LEAST_ROUNDS, MOST_ROUNDS = 5, 20  # subgradient steps per width of the slots
 VISITS = 1_000_000  # steps times jobs per width, between these limits
@@ -42,6 +42,7 @@ PATIENCE, SHRINK = 3, 1.5  # when the bound has fallen PATIENCE times, the aim i
 STRIDE, INERTIA = 0.4, 0.7
 
 Floats = NDArray[np.float64]
+READ, READ_ROWS = Array(F8, read=True), Array(I8, read=True)
 
 
 class Delays(NamedTuple):
@@ -101,7 +102,7 @@ def served(submit_s: Floats, work_s: Floats, *, by_remaining: bool) -> Service:
     return service._replace(from_s=service.from_s[:n_pieces], to_s=service.to_s[:n_pieces], row=service.row[:n_pieces])
 
 
-@entry
+@entry(READ, READ, F8, int, I8, F8, F8, F8, I8, F8, I8, gives=int)
 @outlined
 def serve(submit_s, work_s, left_s, by_remaining, heap, key, from_s, to_s, row, end_s, follower):
     """Fill the columns of a `Service`; returns the number of pieces.
@@ -158,7 +159,7 @@ def serve(submit_s, work_s, left_s, by_remaining, heap, key, from_s, to_s, row, 
     return pieces
 
 
-@entry
+@entry(READ, READ, READ, READ_ROWS, READ, READ_ROWS, F8, F8, F8)
 @outlined
 def price(work_s, from_s, to_s, row, end_s, follower, at_end, price_from, price_to):
     """Prices of the machine that make each job of a service by least work as cheap as at any other time.
@@ -188,7 +189,7 @@ def mean_prices(service: Service, work_s: Floats, width_s: float, n_slots: int) 
     return np.append(np.diff(np.interp(edges, times, totals)) / width_s, 0.0)
 
 
-@entry
+@entry(READ, READ, READ, float, READ, READ, F8, gives=float)
 @outlined
 def answer(submit_s, runtime_s, share, width_s, prices, totals, change):
     """Start each job where its delay and its price are least together; returns the sum of both over the jobs.

@@ -13,18 +13,20 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from batfill.base.kernels import F4, F8, I1, I8, U1, Array, ManyOf, entry, kernel, outlined, record
 from batfill.engine.easy import backfill_behind_head, easy_pass, reserve, start_heads, start_waiting
-from batfill.engine.jit import entry, expression, kernel, outlined
 from batfill.engine.keys import section_of, set_aged_key, set_mixed_key
 from batfill.engine.loop import REACHED, TO_DECIDE, Events, Given, advance, record_start, reset
 from batfill.engine.motion import BY_EXPECTED, BY_SECOND, FIXED
 from batfill.engine.picks import first_waiting, note_logs, see_all
-from batfill.engine.records import AWAY, NO_PICKS, Ends, Picks, QueueArrays, Tree
+from batfill.engine.records import AWAY, JOB, NO_PICKS, QueueArrays
 from batfill.engine.running import charged, may_backfill
 from batfill.engine.waiting import dequeue, enqueue_at
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from batfill.base.kernels import Many
 
 # What an action is.
 PICK, BACKFILL, PRIORITIES, MIXED_WEIGHTS, AGED_WEIGHTS = range(5)
@@ -53,17 +55,19 @@ COPY = np.dtype(
 )
 
 
+@record(ManyOf(QueueArrays), ManyOf(Events), Array(COPY, 2), SETTING, Array(JOB, read=True), Array(F8, read=True))
 class Copies(NamedTuple):
-    """All copies; every array but `setting` and those of the log has one more axis in front, the copy."""
+    """All copies."""
 
-    queue: QueueArrays
-    events: Events
-    state: NDArray[np.void]  # COPY (1,)
+    queue: Many
+    events: Many
+    state: NDArray[np.void]  # COPY (copies, 1)
     setting: NDArray[np.void]  # SETTING (1,)
     jobs: NDArray[np.void]  # JOB (n_jobs,)  the log's, with their keys in the base order
     duration_s: NDArray[np.float64]  # (n_jobs,)  and their run times
 
 
+@record(Array(F4, 3), Array(F4, 2), Array(I1, 2), U1)
 class Seen(NamedTuple):
     """What the agents see, (copies, ...)."""
 
@@ -73,6 +77,7 @@ class Seen(NamedTuple):
     done: NDArray[np.uint8]  # whether the episode is over
 
 
+@record(I8, F8, F8, I8, I8)
 class Fresh(NamedTuple):
     """The scored jobs started by a step, of all copies."""
 
@@ -81,56 +86,6 @@ class Fresh(NamedTuple):
     runtime_s: NDArray[np.float64]  # (capacity,)
     procs: NDArray[np.int64]  # (capacity,)
     used: NDArray[np.int64]  # (1,)
-
-
-@kernel
-def queue_of(many, i):
-    """The queue of copy i."""
-    tree, running, picks = many.tree, many.running, many.picks
-    return QueueArrays(
-        many.jobs[i],
-        many.ages[i],
-        many.backfill_lines[i],
-        many.tries[i],
-        Tree(
-            tree.slots[i],
-            tree.nodes[i],
-            tree.shortest_s[i],
-            tree.children[i],
-            tree.groups[i],
-            tree.sections[i],
-            tree.spare[i],
-        ),
-        Ends(running.slots[i], running.directory[i], running.used[i]),
-        many.candidates[i],
-        Picks(
-            picks.sight[i],
-            picks.layers[i],
-            picks.weights[i],
-            picks.logs[i],
-            picks.rows[i],
-            picks.features[i],
-            picks.values[i],
-        ),
-        many.rules[i],
-        many.state[i],
-    )
-
-
-@kernel
-def events_of(many, i):
-    """The events of copy i."""
-    ends = many.ends
-    return Events(
-        many.duration_s[i],
-        Ends(ends.slots[i], ends.directory[i], ends.used[i]),
-        many.due[i],
-        many.starts[i],
-        many.kills[i],
-        many.ended[i],
-        many.over[i],
-        many.clock[i],
-    )
 
 
 @outlined
@@ -241,7 +196,7 @@ def show(now_s, queue, copy, kind, seen, i, out):
     see_all(now_s, queue, queue.picks.rows, seen, of_jobs, of_cluster)
 
 
-@expression
+@kernel
 def next_by_priority(order, seen, priorities):
     """The place of the next job by priority, float64 (>= seen,): highest first, of equals the first.
 
@@ -255,7 +210,7 @@ def next_by_priority(order, seen, priorities):
     return best
 
 
-@expression
+@kernel
 def set_key(action, weights, job):
     """Set a job's key by these weights, float64 (>= 3,), 6 of a mixed order."""
     if action == MIXED_WEIGHTS:
@@ -402,7 +357,17 @@ def until_weighing(queue, events, copy, setting, weights, own, mask):
     return 0
 
 
-@entry
+@entry(
+    Copies,
+    int,
+    int,
+    Array(I8, read=True),
+    Array(F8, 2, read=True),
+    Array(U1, read=True),
+    Array(I8, read=True),
+    Seen,
+    Fresh,
+)
 @outlined
 def step(copies, low, high, actions, values, tasks, firsts, out, fresh):
     """Apply an action to each copy from `low` to below `high`, or begin an episode, and go on to the next decision.
@@ -424,7 +389,7 @@ def step(copies, low, high, actions, values, tasks, firsts, out, fresh):
     for i in range(low, high):
         if tasks[i] == RESTS:
             continue
-        queue, events = queue_of(copies.queue, i), events_of(copies.events, i)
+        queue, events = copies.queue[i], copies.events[i]
         copy, mask, acts = copies.state[i, 0], out.mask[i], tasks[i] != BEGINS
         if not acts:
             begin(queue, events, copy, copies, firsts[i])

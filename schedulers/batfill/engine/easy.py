@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from batfill.engine.jit import entry, expression, kernel, outlined
+from batfill.base.kernels import entry, kernel, outlined
 from batfill.engine.keys import find_head, key_at, unit_of
 from batfill.engine.picks import picked
-from batfill.engine.records import BY_NETWORK, NEVER_S, NO_HEAD, NO_PICKS, UNRESERVED
+from batfill.engine.records import BY_NETWORK, NEVER_S, NO_HEAD, NO_PICKS, UNRESERVED, Decided, QueueArrays
 from batfill.engine.running import charged, correct, finish, may_backfill, occupy, outlast, reservation, start
 from batfill.engine.tree import (
     EXACT,
@@ -34,7 +34,7 @@ from batfill.engine.tree import (
 from batfill.engine.waiting import NONE_WAITS, dequeue, is_walk, sweep_overdue
 
 
-@expression
+@kernel
 def easy_pass(now_s, queue, started):
     """Run one EASY pass at `now_s`; returns how many jobs start, and how many of them ahead of the reservation.
 
@@ -53,21 +53,22 @@ def easy_pass(now_s, queue, started):
     return pass_by_key(now_s, queue, started)
 
 
-@entry
+@entry(float, QueueArrays, Decided, gives=int, brief=True)
 @kernel
-def decide(now_s, queue, started):
+def decide(now_s, queue, decided):
     """Move the jobs that have become overdue to the front, raise what running jobs outlive, then run `easy_pass`.
 
-    Returns (-1, 0) if the tree is full: enlarge it and call again.
+    Returns how many jobs start; -1 if the tree is full: enlarge it and call again.
     """
     if not sweep_overdue(now_s, queue):
-        return -1, 0
+        return np.int64(-1)
     if queue.rules[0].outlived:
         correct(now_s, queue)
-    return easy_pass(now_s, queue, started)
+    n, _ = easy_pass(now_s, queue, decided.tries)
+    return np.int64(n)
 
 
-@entry
+@entry(float, QueueArrays, int, brief=True)
 @kernel
 def start_waiting(now_s, queue, row):
     """Start a waiting job, wherever it stands in the queue, for passes that are not made here."""
@@ -75,14 +76,14 @@ def start_waiting(now_s, queue, row):
     start(now_s, queue, row)
 
 
-@expression
+@kernel
 def reserve(queue):
     """Make the reservation of the head."""
     state = queue.state[0]
     state.shadow_s, state.extra = reservation(queue.jobs[state.head].procs, queue)
 
 
-@expression
+@kernel
 def settle(queue):
     """Record at the end of a pass whether no waiting job can start before a job ends, for `arrivals.py`."""
     state = queue.state[0]
@@ -105,7 +106,7 @@ def is_closed(now_s, tree, node, is_group, free, width, shadow_s, extra):
     return not may_backfill(now_s, tree.nodes[node].procs, tree.shortest_s[node, width], free, shadow_s, extra)
 
 
-@expression
+@kernel
 def next_open(now_s, tree, nodes, size, place, are_groups, free, width, shadow_s, extra):
     """The first place from `place` on whose node is not known to be closed; `size` if there is none.
 
@@ -177,7 +178,7 @@ def pass_in_order(now_s, queue, started):
     return n, n if state.ahead == NO_HEAD else state.ahead
 
 
-@expression
+@kernel
 def spare_now(state):
     """The processors a job may hold past the shadow time; without a reservation q <= free is the only test."""
     return state.free if state.extra == UNRESERVED else state.extra
@@ -222,7 +223,7 @@ def pass_through_leaf(now_s, queue, leaf, started, n):
     return n
 
 
-@kernel
+@outlined
 def pass_by_key(now_s, queue, started):
     """Run the pass if keys move with time, the backfill order is a separate one, or a network picks."""
     state = queue.state[0]
@@ -235,7 +236,7 @@ def pass_by_key(now_s, queue, started):
     return backfill_behind_head(now_s, queue, started, ahead), ahead
 
 
-@expression
+@kernel
 def start_heads(now_s, queue, started):
     """Start the first jobs of the queue while they fit; returns their number. `state.head` is then the next."""
     state, jobs = queue.state[0], queue.jobs
@@ -252,7 +253,7 @@ def start_heads(now_s, queue, started):
     return n
 
 
-@expression
+@kernel
 def backfill_behind_head(now_s, queue, started, ahead):
     """Make the reservation of the head, which does not fit, and backfill; `ahead` jobs are in `started` already.
 
@@ -307,7 +308,7 @@ def start_picks(now_s, queue, started):
     return n
 
 
-@entry
+@entry(float, QueueArrays, gives=int, brief=True)
 @outlined
 def pick(now_s, queue):
     """The waiting job that the network picks, for passes that are not made here: its row, int64.
@@ -320,7 +321,7 @@ def pick(now_s, queue):
     return np.int64(picked(now_s, queue))
 
 
-@kernel
+@outlined
 def gather_candidates(now_s, queue):
     """Write the jobs that could be backfilled if tried first to `queue.candidates`.
 
@@ -360,7 +361,7 @@ def gather_candidates(now_s, queue):
     return n, fewest, shortest_s
 
 
-@entry
+@entry(float, QueueArrays, int, gives=int, brief=True)
 @outlined
 def kill_pays(now_s, queue, row):
     """Whether to kill a running try that has reached its divider, if RULES.spares.
@@ -407,7 +408,7 @@ def add_candidate(now_s, queue, place, section, slot):
     candidate.key = key
 
 
-@expression
+@kernel
 def goes_first(candidates, jobs, i, j):
     """The sort rule: lowest rank first, then as in a section."""
     one, other = candidates[i], candidates[j]
@@ -416,7 +417,7 @@ def goes_first(candidates, jobs, i, j):
     return precedes(one.key, one.row, other.key, other.row, jobs)
 
 
-@expression
+@kernel
 def swap(candidates, i, j):
     """Exchange two candidates."""
     one, other = candidates[i], candidates[j]

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from batfill.engine.jit import entry, expression, kernel, outlined
-from batfill.engine.records import Ends, new_records
+from batfill.base.kernels import entry, kernel, outlined
+from batfill.engine.records import END, ENTRY, USED, Ends, new_records
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,21 +26,6 @@ HALF = BLOCK // 2
 # Slots are counted without signs, in steps of this: numba then omits the test for negative indices, which took a fifth
 # of the time.
 ONE = np.uint32(1)
-
-# A running job: when it ends, or is expected to, and the processors it will then release.
-END = np.dtype([("end_s", "f8"), ("procs", "i4"), ("row", "u4")])
-# A block's entry in the directory. Entries beyond those in use name the unused blocks in `first`.
-ENTRY = np.dtype(
-    [
-        ("end_s", "f8"),  # the block's jobs end at (end_s, row) or earlier, those of the block before later
-        ("procs", "i8"),  # what its jobs will release together
-        ("row", "u4"),
-        ("first", "u4"),  # its first slot
-        ("count", "u4"),  # its jobs
-        ("unused", "u4"),
-    ]
-)
-USED = np.dtype([("blocks", "u4")])  # in use, at least one
 
 
 def new_ends(capacity: int) -> Ends:
@@ -68,7 +53,7 @@ def listed(ends: Ends) -> NDArray[Any]:
     return jobs
 
 
-@entry
+@entry(Ends, brief=True)
 @kernel
 def clear_ends(ends):
     """Take all jobs out."""
@@ -77,7 +62,7 @@ def clear_ends(ends):
     ends.directory[0].procs = 0
 
 
-@expression
+@kernel
 def ends_later(end_s, row, other_end_s, other_row):
     """The sort rule: the latest end first, of equal ones the highest row."""
     if end_s != other_end_s:
@@ -99,7 +84,7 @@ def find_block(ends, end_s, row):
     return low
 
 
-@expression
+@kernel
 def block_of(ends, end_s, row):
     """As `find_block`, without a call while there is one block."""
     return np.uint64(0) if ends.used[0].blocks == 1 else find_block(ends, end_s, row)
@@ -125,7 +110,7 @@ def split_block(ends, place):
     ends.used[0].blocks += 1
 
 
-@entry
+@entry(Ends, float, int, int, brief=True)
 @kernel
 def enter(ends, end_s, procs, row):
     """Enter a job that starts, or whose end changes."""
@@ -150,7 +135,7 @@ def enter(ends, end_s, procs, row):
     block.procs += procs
 
 
-@expression
+@kernel
 def slot_in(ends, place, end_s, row):
     """The slot of (end_s, row) in the block at `place` of the directory, which holds it."""
     slots, block = ends.slots, ends.directory[place]
@@ -189,27 +174,27 @@ def leave(ends, end_s, row):
     return procs
 
 
-@expression
+@kernel
 def last_block(ends):
     """The place in the directory of the block whose jobs end first."""
     return ends.used[0].blocks - np.uint64(1)
 
 
-@expression
+@kernel
 def next_end(ends):
     """The slot of the job that ends next; there must be one."""
     block = ends.directory[last_block(ends)]
     return block.first + block.count - ONE
 
 
-@entry
+@entry(Ends, gives=float, brief=True)
 @kernel
 def next_end_s(ends):
     """When the next job ends; inf if none runs."""
     return ends.slots[next_end(ends)].end_s if ends.directory[last_block(ends)].count > 0 else np.inf
 
 
-@expression
+@kernel
 def leave_next(ends):
     """Take out the job that ends next."""
     shrink(ends, last_block(ends), ends.slots[next_end(ends)].procs)

@@ -11,11 +11,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from batfill.engine.jit import expression, kernel, outlined
+from batfill.base.kernels import kernel, outlined
 from batfill.engine.motion import BY_SECOND, UNLIMITED_S, aged_size, mixed_key
 from batfill.engine.tree import LEAF, first_slot, precedes
-
-compiled_mixed_key, compiled_aged_size = kernel(mixed_key), kernel(aged_size)
 
 
 @kernel
@@ -23,7 +21,7 @@ def set_mixed_key(weights, job):
     """Set a job's key and rise under the mixed policy with these weights, float64 (6,); see `policy.mixed`."""
     expected_s = min(job.expected_s, UNLIMITED_S)
     job.rise = weights[4]
-    job.key = weights[4] + compiled_mixed_key(
+    job.key = weights[4] + mixed_key(
         weights[0], weights[1], weights[2], weights[3], weights[5], job.submit_s, expected_s, job.procs
     )
 
@@ -31,35 +29,35 @@ def set_mixed_key(weights, job):
 @kernel
 def set_aged_key(weights, job):
     """Set a job's key and rise in the aged order of c, alpha, beta, which moves; see `policy.aged`."""
-    size = compiled_aged_size(min(job.expected_s, UNLIMITED_S), job.procs, weights[1], weights[2])
+    size = aged_size(min(job.expected_s, UNLIMITED_S), job.procs, weights[1], weights[2])
     job.key, job.rise = -weights[0] / size, -1 / size
 
 
-@expression
+@kernel
 def unit_of(moves, expected_s):
     """The unit of the wait, in seconds, in which keys rise that move in this way (RULES.moves)."""
     return 1.0 if moves == BY_SECOND else min(expected_s, UNLIMITED_S)
 
 
-@expression
+@kernel
 def key_at(now_s, key, rise, submit_s, unit_s):
     """The key at `now_s`, float64; `key` is its value at submission, `rise` its gain per unit of the wait."""
     return key + rise * ((now_s - submit_s) / unit_s)
 
 
-@expression
+@kernel
 def slope_of(queue, job):
     """The slope of a job's key, per second."""
     return job.rise / unit_of(queue.rules[0].moves, job.expected_s)
 
 
-@expression
+@kernel
 def section_of(queue, small):
     """The section in which small or large jobs wait that are not overdue."""
     return 1 - queue.rules[0].overdue if small else np.int64(2)
 
 
-@expression
+@kernel
 def place_key(queue, section, row):
     """The sort key of a job inside its section: its policy key, or its seq if the order is by age or moves."""
     if section == queue.rules[0].overdue or queue.rules[0].moves:
@@ -67,7 +65,7 @@ def place_key(queue, section, row):
     return queue.jobs[row].key
 
 
-@expression
+@kernel
 def line_at(now_s, job, slope):
     """A job's key at `now_s`, up to rounding, and the magnitude of its terms, which may cancel."""
     moved = slope * (now_s - job.submit_s)
@@ -87,7 +85,7 @@ def overtaken(now_s, lowest, slope, other, other_slope, size):
     return (now_s + lead / closing) * (1 - 1e-15)
 
 
-@expression
+@kernel
 def lower_bound(now_s, tree, leaf):
     """A lower bound on the leaf's keys at `now_s`, rounding included."""
     known = tree.nodes[leaf]
@@ -95,7 +93,7 @@ def lower_bound(now_s, tree, leaf):
     return known.lowest + change - 1e-9 * (abs(known.lowest) + abs(change))
 
 
-@kernel
+@outlined
 def lowest_in_leaf(now_s, queue, leaf):
     """Search a leaf at `now_s`: (slot of the lowest key, that key, second-lowest key, least slope, scale).
 
@@ -138,7 +136,7 @@ def lowest_in_section(now_s, queue, section):
     return best, stays_lowest(now_s, lowest, slope, second, least, scale), slope
 
 
-@expression
+@kernel
 def stays_lowest(now_s, lowest, slope, second, least, scale):
     """The instant until which a leaf's lowest key stays lowest, given the results of `lowest_in_leaf`."""
     if second == np.inf:
@@ -189,7 +187,7 @@ def lowest_of_leaves(now_s, queue, section):
     return best, until_s, slope
 
 
-@kernel
+@outlined
 def find_head(now_s, queue):
     """Record the first job of a non-empty queue, and until when it is known to be first."""
     section = 0

@@ -9,21 +9,20 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from batfill.engine import violations
+from batfill.base.kernels import F8, I4, I8, U1, U4, Array, entry, kernel, outlined, record
 from batfill.engine.arrivals import BACKFILLS, STARTS, UNDECIDED, arrives
 from batfill.engine.easy import easy_pass, kill_pays, settle
 from batfill.engine.ends import clear_ends, enter, leave_next, next_end, next_end_s
-from batfill.engine.jit import entry, expression, kernel, outlined
 from batfill.engine.keys import set_mixed_key
-from batfill.engine.records import AWAY, FROM_OUTSIDE, QUEUE
+from batfill.engine.records import AWAY, FROM_OUTSIDE, LINE, QUEUE, STARTED, Ends, QueueArrays
 from batfill.engine.running import correct, finish
 from batfill.engine.tree import has_capacity
+from batfill.engine.violations import first_violation
 from batfill.engine.waiting import demote, requeue, spare, sweep_overdue
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from batfill.engine.records import Ends
 
 # Why `advance` returned.
 DONE, REACHED, NEEDS_ROOM, TO_DECIDE = range(4)
@@ -42,6 +41,7 @@ CLOCK = np.dtype(
 )
 
 
+@record(F8, Ends, U4, STARTED, KILL, U4, U4, CLOCK)
 class Events(NamedTuple):
     """Future and past events; no scheduler may read them."""
 
@@ -55,6 +55,7 @@ class Events(NamedTuple):
     clock: NDArray[np.void]  # CLOCK (1,)
 
 
+@record(*(Array(column, read=True) for column in (F8, U1, U1, F8, I8)))
 class Given(NamedTuple):
     """The input that all replays of a workload share; columns of shape (n_jobs,)."""
 
@@ -65,11 +66,21 @@ class Given(NamedTuple):
     procs: NDArray[np.int64]  # as the next
 
 
+@record(I4, I8, F8, F8)
+class Scratch(NamedTuple):
+    """Memory for the check of the invariants."""
+
+    marks: NDArray[np.int32]  # these as for `violations.first_violation`
+    released: NDArray[np.int64]
+    dates_s: NDArray[np.float64]
+    end_s: NDArray[np.float64]  # (n_jobs,)
+
+
 AT_START = np.zeros(1, QUEUE)
 BEFORE_START = np.zeros(1, CLOCK)
 
 
-@entry
+@entry(int, Given, QueueArrays, Events)
 @kernel
 def reset(size, given, queue, events):
     """Reset to an empty machine of `size` processors; the tree must be empty."""
@@ -107,7 +118,7 @@ def record_start(row, backfilled, queue, events):
     clock.starts += 1
 
 
-@expression
+@kernel
 def record_end(row, events):
     """Record the end of a try."""
     clock = events.clock[0]
@@ -127,7 +138,7 @@ def kill(now_s, row, queue, events):
     requeue(now_s, queue, row)
 
 
-@kernel
+@outlined
 def run_pass(now_s, queue, events):
     """Run one pass and record the starts."""
     clock = events.clock[0]
@@ -163,7 +174,7 @@ def decide_due(queue, events):
         enter(events.ends, jobs[row].start_s + events.duration_s[row], 0, row)
 
 
-@entry
+@entry(float, int, QueueArrays, Events, gives=int)
 @outlined
 def advance(until_s, size, queue, events):
     """Handle every instant up to and including `until_s` on a machine of `size` processors.
@@ -239,10 +250,44 @@ def advance(until_s, size, queue, events):
         run_pass(now_s, queue, events)
 
 
-first_violation = entry(outlined(violations.first_violation))
+@entry(float, int, Given, Array(F8, read=True), Events, Scratch, gives=(int, int, float))
+@outlined
+def violation(until_s, size, given, start_s, events, scratch):
+    """A violation of an invariant by a replay, as `violations.first_violation` returns it.
+
+    Args:
+        until_s: the last instant handled; inf if the replay is over.
+        size: the machine's processors.
+        given: the input.
+        start_s: float64 (n_jobs,), the starts of the jobs' last tries.
+        events: read only.
+        scratch: changed.
+    """
+    clock, end_s = events.clock[0], scratch.end_s
+    for row in range(len(start_s)):
+        end_s[row] = start_s[row] + events.duration_s[row]
+    scratch.marks[:] = 0
+    kills = events.kills[: clock.kills]
+    return first_violation(
+        size,
+        until_s,
+        given.submit_s,
+        given.procs,
+        start_s,
+        end_s,
+        events.starts.row[: clock.starts],
+        events.ended[: clock.starts],
+        events.over[: clock.over],
+        kills.row,
+        kills.start_s,
+        kills.ran_s,
+        scratch.marks,
+        scratch.released,
+        scratch.dates_s,
+    )
 
 
-@entry
+@entry(int, int, U1, Array(F8, 2), Array(LINE, 2), Array(F8, 2), Given, int, QueueArrays, Events, Scratch, gives=int)
 @kernel
 def advance_each(first, resume, moves, weights, lines, start_s, given, size, queue, events, scratch):
     """Replay the whole workload under each policy from index `first` on; returns how many are done.
@@ -260,9 +305,9 @@ def advance_each(first, resume, moves, weights, lines, start_s, given, size, que
         size: the machine's processors.
         queue: changed in place; `rules[0].moves` is set for each policy.
         events: changed in place.
-        scratch: of `violations.first_violation`, and float64 (n_jobs,).
+        scratch: changed.
     """
-    jobs, clock = queue.jobs, events.clock[0]
+    jobs = queue.jobs
     for i in range(first, len(moves)):
         if not resume:
             reset(size, given, queue, events)
@@ -278,28 +323,7 @@ def advance_each(first, resume, moves, weights, lines, start_s, given, size, que
             return i
         for row in range(len(jobs)):
             start_s[i, row] = jobs[row].start_s
-        kills = events.kills[: clock.kills]
-        marks, released, dates_s, end_s = scratch
-        for row in range(len(jobs)):
-            end_s[row] = jobs[row].start_s + events.duration_s[row]
-        marks[:] = 0
-        wrong, _, _ = first_violation(
-            size,
-            np.inf,
-            given.submit_s,
-            given.procs,
-            start_s[i],
-            end_s,
-            events.starts.row[: clock.starts],
-            events.ended[: clock.starts],
-            events.over[: clock.over],
-            kills.row,
-            kills.start_s,
-            kills.ran_s,
-            marks,
-            released,
-            dates_s,
-        )
+        wrong, _, _ = violation(np.inf, size, given, start_s[i], events, scratch)
         if wrong:
             return -1
     return len(moves)

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from batfill.base.kernels import kernel, outlined
 from batfill.engine.ends import released_by
 from batfill.engine.features import FEATURES, OF_CLUSTER, OF_JOB
-from batfill.engine.jit import expression, kernel, outlined
 from batfill.engine.motion import UNLIMITED_S
 from batfill.engine.running import may_backfill, reservation
 from batfill.engine.tree import LEAF, first_slot
@@ -58,13 +58,13 @@ def note_logs(queue):
         queue.picks.logs[row, 1] = bits(job.procs)
 
 
-@expression
+@kernel
 def bits(number):
     """The binary logarithm, float32, of a number >= 1."""
     return np.log2(np.float32(number))
 
 
-@expression
+@kernel
 def within_limits(expected_s):
     """The p~ of the features."""
     return min(max(expected_s, 1.0), UNLIMITED_S)

@@ -1,15 +1,16 @@
 """The engine's data on jobs, queue and machine, as packed records.
 
-Imports numpy only, to load quickly. A record groups the fields that a kernel reads together. Times are float64
-seconds. Rows and counts are unsigned, so numba compiles indexing without the test for negative indices.
+A record groups the fields that a kernel reads together. Times are float64
+seconds. Rows and counts are unsigned, so indexing is compiled without the test for negative indices.
 """
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+
+from batfill.base.kernels import F4, F8, I8, PLAIN, U4, Array, record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -97,30 +98,65 @@ NO_HEAD = np.int64(-1)
 UNRESERVED = np.int64(-1)
 
 
+# The waiting jobs; `tree.py` explains it.
+SLOT = np.dtype([("key", "f8"), ("expected_s", "f8"), ("procs", "i4"), ("row", "u4")])
+# A leaf or a group; an unused node names the next unused one in `count`.
+NODE = np.dtype(
+    [
+        ("count", "u4"),  # a leaf's jobs, a group's leaves
+        ("state", "u4"),  # EXACT, STALE or NONE
+        ("procs", "i8"),  # smallest q
+        ("when_s", "f8"),  # of a leaf, if keys move: at this instant
+        ("lowest", "f8"),  # no key was below this; -inf if unknown;
+        ("slope", "f8"),  # and none falls faster than this, per second
+    ]
+)
+SECTION = np.dtype([("groups", "u4"), ("jobs", "u4")])  # number of groups and of jobs
+SPARE = np.dtype([("first", "u4"), ("left", "u4")])  # the first unused node, and their number
+# The running jobs; `ends.py` explains it.
+# A running job: when it ends, or is expected to, and the processors it will then release.
+END = np.dtype([("end_s", "f8"), ("procs", "i4"), ("row", "u4")])
+# A block's entry in the directory. Entries beyond those in use name the unused blocks in `first`.
+ENTRY = np.dtype(
+    [
+        ("end_s", "f8"),  # the block's jobs end at (end_s, row) or earlier, those of the block before later
+        ("procs", "i8"),  # what its jobs will release together
+        ("row", "u4"),
+        ("first", "u4"),  # its first slot
+        ("count", "u4"),  # its jobs
+        ("unused", "u4"),
+    ]
+)
+USED = np.dtype([("blocks", "u4")])  # in use, at least one
+
+
+@record(SLOT, NODE, Array(F8, 2), Array(U4, 2), Array(U4, 2), SECTION, SPARE)
 class Tree(NamedTuple):
     """The waiting jobs in the queue's order; `tree.py` explains it. Leaf n holds slots n * LEAF, n * LEAF + 1, ..."""
 
-    slots: NDArray[np.void]  # tree.SLOT (nodes * LEAF,)
-    nodes: NDArray[np.void]  # tree.NODE (nodes,)  leaves and groups
+    slots: NDArray[np.void]  # SLOT (nodes * LEAF,)
+    nodes: NDArray[np.void]  # NODE (nodes,)  leaves and groups
     shortest_s: NDArray[np.float64]  # (nodes, widths)  smallest `expected_s` of the jobs up to this width
     children: NDArray[np.uint32]  # (nodes, FAN)  of a group: its leaves in order
     groups: NDArray[np.uint32]  # (sections, nodes)  of a section: its groups in order
-    sections: NDArray[np.void]  # tree.SECTION (sections,)
-    spare: NDArray[np.void]  # tree.SPARE (1,)  unused nodes
+    sections: NDArray[np.void]  # SECTION (sections,)
+    spare: NDArray[np.void]  # SPARE (1,)  unused nodes
 
 
+@record(END, ENTRY, USED)
 class Ends(NamedTuple):
     """Running jobs by their ends, true or expected; `ends.py` explains it."""
 
-    slots: NDArray[np.void]  # ends.END (blocks * BLOCK,)
-    directory: NDArray[np.void]  # ends.ENTRY (blocks,)
-    used: NDArray[np.void]  # ends.USED (1,)
+    slots: NDArray[np.void]  # END (blocks * BLOCK,)
+    directory: NDArray[np.void]  # ENTRY (blocks,)
+    used: NDArray[np.void]  # USED (1,)
 
 
 # What a decision by picks sees.
 SIGHT = np.dtype([("procs", "i8"), ("visible", "i8")])  # m; the most jobs it chooses from
 
 
+@record(SIGHT, I8, F4, Array(F4, 2), U4, F4, Array(F4, 2))
 class Picks(NamedTuple):
     """Who picks the next job instead of the queue's order: a network, unless `layers` is empty; see `picks.py`."""
 
@@ -133,6 +169,7 @@ class Picks(NamedTuple):
     values: NDArray[np.float32]  # (3, widest layer)  and the values of two layers and of the cluster's share in one
 
 
+@record(JOB, U4, LINE, TRY, Tree, Ends, CANDIDATE, Picks, RULES, QUEUE)
 class QueueArrays(NamedTuple):
     """All that a decision reads and changes. Outside the engine only `queue.Queue` holds it."""
 
@@ -146,6 +183,13 @@ class QueueArrays(NamedTuple):
     picks: Picks
     rules: NDArray[np.void]  # RULES (1,)
     state: NDArray[np.void]  # QUEUE (1,)
+
+
+@record(STARTED)
+class Decided(NamedTuple):
+    """Where a decision writes the tries that it starts, in order."""
+
+    tries: NDArray[np.void]  # STARTED (>= free processors,)
 
 
 def new_records(n: int, dtype: np.dtype[Any]) -> NDArray[Any]:
@@ -171,6 +215,5 @@ def new_picks(
 
 
 def as_records(array: NDArray[Any]) -> NDArray[Any]:
-    """The same array in the form kernels need: uncompiled ones read a record's fields as attributes."""
-    uncompiled = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
-    return array.view(np.recarray) if uncompiled and array.dtype.names else array
+    """The same array in the form kernels need: in plain Python they read a record's fields as attributes."""
+    return array.view(np.recarray) if PLAIN and array.dtype.names else array

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import numpy as np
 
+from batfill.base.kernels import entry, kernel, outlined
 from batfill.engine.ends import ONE, block_of, clear_ends, enter, last_block, leave, released, slot_in
-from batfill.engine.jit import entry, expression, kernel, outlined
-from batfill.engine.records import AWAY, NEVER_S
+from batfill.engine.records import AWAY, END, NEVER_S, QueueArrays
 
 # Added to an expected run time when a job outlives it for the first, second, ... time; the last repeats.
 # Source: Tsafrir, Etsion and Feitelson, TPDS 2007, Section 4.
 CORRECTION_STEPS_S = np.array([60, 300, 900, 1800, 3600, 7200, 18_000, 36_000, 72_000, 180_000, 360_000], np.float64)
 
 
-@entry
+@entry(float, QueueArrays, int, brief=True)
 @kernel
 def start(now_s, queue, row):
     """Start a job that has left the queue: it takes its processors and is expected to end after `expected_s`."""
@@ -33,7 +33,7 @@ def occupy(queue, row, procs):
     queue.state[0].free -= procs
 
 
-@entry
+@entry(QueueArrays, int, gives=int, brief=True)
 @kernel
 def finish(queue, row):
     """End a running job and free its processors; returns their number."""
@@ -43,7 +43,7 @@ def finish(queue, row):
     return procs
 
 
-@entry
+@entry(QueueArrays, int, int, brief=True)
 @kernel
 def change_release(queue, row, by):
     """Change the number of processors that a running job will release."""
@@ -54,7 +54,7 @@ def change_release(queue, row, by):
     queue.state[0].settled = 0
 
 
-@entry
+@entry(QueueArrays, END)
 @outlined
 def expect(queue, held):
     """Sort the running jobs again, END (n,), whose expected run times have changed."""
@@ -75,7 +75,7 @@ def reservation(need, queue):
     return min(shadow_s, NEVER_S), max(free - need, np.int64(0))
 
 
-@expression
+@kernel
 def may_backfill(now_s, procs, expected_s, free, shadow_s, extra):
     """Whether a job fits now and either ends by the shadow time or needs only processors that are spare then.
 
@@ -84,13 +84,13 @@ def may_backfill(now_s, procs, expected_s, free, shadow_s, extra):
     return procs <= free and (now_s + expected_s <= shadow_s or procs <= extra)
 
 
-@expression
+@kernel
 def charged(now_s, procs, expected_s, shadow_s, extra):
     """The processors spare at the shadow time once a backfilled job has started, which may outlast it."""
     return extra - procs if now_s + expected_s > shadow_s else extra
 
 
-@entry
+@entry(float, float, float, int, float, float, gives=(float, int), brief=True)
 @kernel
 def corrected(now_s, start_s, expected_s, corrections, request_s, most_expected_s):
     """What is expected at `now_s` of a job that has run since `start_s`, and how often it has been corrected by then.
@@ -118,7 +118,7 @@ def outlast(now_s, queue, row, procs):
     occupy(queue, row, procs)
 
 
-@entry
+@entry(float, QueueArrays, brief=True)
 @outlined
 def correct(now_s, queue):
     """Raise the expected run time of each running job that was expected to end by `now_s`, as `corrected` does."""

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from batfill.engine.jit import entry, expression, kernel, outlined
-from batfill.engine.records import SECTIONS, Tree, new_records
+from batfill.base.kernels import entry, kernel, outlined
+from batfill.engine.records import NODE, SECTION, SECTIONS, SLOT, SPARE, Tree, new_records
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,21 +30,6 @@ FAN = 64
 
 # State of a node's minima: exact; a lower bound, as jobs have left since; not computed.
 EXACT, STALE, NONE = range(3)
-
-SLOT = np.dtype([("key", "f8"), ("expected_s", "f8"), ("procs", "i4"), ("row", "u4")])
-# A leaf or a group; an unused node names the next unused one in `count`.
-NODE = np.dtype(
-    [
-        ("count", "u4"),  # a leaf's jobs, a group's leaves
-        ("state", "u4"),  # EXACT, STALE or NONE
-        ("procs", "i8"),  # smallest q
-        ("when_s", "f8"),  # of a leaf, if keys move: at this instant
-        ("lowest", "f8"),  # no key was below this; -inf if unknown;
-        ("slope", "f8"),  # and none falls faster than this, per second
-    ]
-)
-SECTION = np.dtype([("groups", "u4"), ("jobs", "u4")])  # number of groups and of jobs
-SPARE = np.dtype([("first", "u4"), ("left", "u4")])  # the first unused node, and their number
 
 
 def new_tree(size: int) -> Tree:
@@ -98,7 +83,7 @@ def enlarged(tree: Tree) -> Tree:
     )
 
 
-@entry
+@entry(int, gives=int, brief=True)
 @kernel
 def width_of(procs):
     """The width class of `procs` processors: 2 k for 2^k, 2 k + 1 up to the next power of two.
@@ -111,7 +96,7 @@ def width_of(procs):
     return 2 * k + (procs > (1 << k))
 
 
-@expression
+@kernel
 def precedes(key, row, other_key, other_row, jobs):
     """The sort rule inside a section: lowest key first, then lowest seq, the order of (r, id)."""
     if key != other_key:
@@ -122,7 +107,7 @@ def precedes(key, row, other_key, other_row, jobs):
 # Nodes and lists
 
 
-@expression
+@kernel
 def insert_at(items, size, place, item):
     """Insert into the first `size` of `items`, (> size,), at `place`, moving later items up."""
     for i in range(size, place, -1):
@@ -153,7 +138,7 @@ def drop_node(tree, siblings, size, place):
         siblings[i] = siblings[i + 1]
 
 
-@expression
+@kernel
 def has_capacity(tree):
     """Whether one more job can be inserted anywhere: that takes at most one new leaf and one new group."""
     return tree.spare[0].left >= 2
@@ -168,7 +153,7 @@ def new_group(tree, section, place):
     return group
 
 
-@entry
+@entry(Tree, int, brief=True)
 @outlined
 def open_section(tree, section):
     """Create the one group and leaf of an empty section."""
@@ -180,7 +165,7 @@ def open_section(tree, section):
 # Insertion
 
 
-@expression
+@kernel
 def slot_precedes(tree, slot, key, row, jobs):
     """Whether the job in `slot` comes before (key, row) or equals it."""
     return not precedes(key, row, tree.slots[slot].key, tree.slots[slot].row, jobs)
@@ -217,7 +202,7 @@ def find(tree, section, key, row, jobs):
     return group_place, leaf_place, low
 
 
-@expression
+@kernel
 def move_jobs(tree, source, target, n):
     """Copy n jobs from slots `source`, ... to `target`, ...; in different leaves, or target < source."""
     for i in range(n):
@@ -414,13 +399,13 @@ def remove(tree, section, key, row, jobs):
 # Reading
 
 
-@expression
+@kernel
 def has_several_leaves(tree, section):
     """Whether the section has leaves to skip."""
     return tree.sections[section].groups > 1 or tree.nodes[tree.groups[section, 0]].count > 1
 
 
-@expression
+@kernel
 def first_slot(tree, section):
     """The slot of the section's first job."""
     return tree.children[tree.groups[section, 0], 0] * LEAF

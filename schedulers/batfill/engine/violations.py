@@ -1,10 +1,12 @@
-"""The invariants of every run, as one function of arrays: plain Python for simulations, compiled in `loop.py`."""
+"""The invariants of every run, as one function of arrays: plain Python for simulations, compiled for replays."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from batfill.base.kernels import outlined
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,6 +25,7 @@ WRONG = (
 SOUND, RESTARTS, EARLY, UNORDERED, CROWDED, AGAIN, LATE, UNENDED = range(len(WRONG))
 
 
+@outlined
 def first_violation(
     size: Any,
     until_s: Any,

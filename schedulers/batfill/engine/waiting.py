@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from batfill.engine.jit import entry, expression, kernel, outlined
+from batfill.base.kernels import U4, entry, kernel, outlined
 from batfill.engine.keys import head_with, place_key, section_of, slope_of
-from batfill.engine.records import AWAY, NO_PICKS
+from batfill.engine.records import AWAY, NO_PICKS, QueueArrays
 from batfill.engine.running import finish, outlast
 from batfill.engine.tree import has_capacity, insert, remove
 
@@ -19,19 +19,19 @@ GAP = np.int64(1 << 20)  # between neighbours in `seq`, so that a job submitted 
 FULL, CROWDED, QUEUED = range(3)  # outcomes of `submit`
 
 
-@expression
+@kernel
 def is_walk(queue):
     """Whether a pass is one walk through the queue: its order is fixed and also the backfill order."""
     return queue.rules[0].backfill_same and not queue.rules[0].moves and queue.rules[0].picks == NO_PICKS
 
 
-@expression
+@kernel
 def late(now_s, queue, row):
     """Whether a job has waited longer than the threshold, strictly."""
     return now_s - queue.jobs[row].submit_s > queue.rules[0].threshold_s
 
 
-@expression
+@kernel
 def overdue(now_s, queue, row):
     """Whether a job is late, and of a class that late jobs overtake."""
     return late(now_s, queue, row) and not (queue.jobs[row].small and queue.rules[0].overdue)
@@ -56,7 +56,7 @@ def enqueue(queue, section, row, leads, until_s):
     insert(queue.tree, section, place_key(queue, section, row), row, job.expected_s, job.procs, queue.jobs)
 
 
-@expression
+@kernel
 def enqueue_at(now_s, queue, section, row):
     """Insert a job into a section.
 
@@ -67,7 +67,7 @@ def enqueue_at(now_s, queue, section, row):
     enqueue(queue, section, row, leads, until_s)
 
 
-@expression
+@kernel
 def dequeue(queue, row):
     """Remove a waiting job from the queue."""
     state = queue.state[0]
@@ -88,7 +88,7 @@ def move_to(now_s, queue, section, row):
     enqueue_at(now_s, queue, section, row)
 
 
-@entry
+@entry(QueueArrays, int, int, int, float, brief=True)
 @kernel
 def set_class(queue, row, small, killable, expected_s):
     """Set the class and the expected run time of a job that is not queued.
@@ -103,7 +103,7 @@ def set_class(queue, row, small, killable, expected_s):
         job.expected_s = min(expected_s, queue.rules[0].bound_s)
 
 
-@entry
+@entry(QueueArrays, int, int, float, float, float, int, int, int, float, float, float, gives=int, brief=True)
 @kernel
 def submit(queue, row, place, submit_s, request_s, most_expected_s, procs, small, killable, expected_s, key, rise):
     """Add a newly submitted job as the last row of `jobs`, at `place` of `ages`, and queue it; needs `tries`.
@@ -142,7 +142,7 @@ def submit(queue, row, place, submit_s, request_s, most_expected_s, procs, small
     return QUEUED
 
 
-@entry
+@entry(float, QueueArrays, U4, int, gives=int)
 @kernel
 def enqueue_rows(now_s, queue, rows, first):
     """Insert rows[first:] into the sections of their classes, rows uint32 (n,), none of them in the tree.
@@ -173,7 +173,7 @@ def sweep_overdue(now_s, queue):
     return True
 
 
-@entry
+@entry(QueueArrays, int, brief=True)
 @outlined
 def demote(queue, row):
     """Move a job killed at the divider to the large jobs."""
@@ -183,7 +183,7 @@ def demote(queue, row):
     set_class(queue, row, 0, 0, queue.tries[row].whole_expected_s)
 
 
-@entry
+@entry(float, QueueArrays, int, brief=True)
 @kernel
 def spare(now_s, queue, row):
     """Let a running try that has reached its divider go on as a large job."""
@@ -192,7 +192,7 @@ def spare(now_s, queue, row):
     outlast(now_s, queue, row, finish(queue, row))
 
 
-@entry
+@entry(float, QueueArrays, int, gives=int, brief=True)
 @outlined
 def requeue(now_s, queue, row):
     """Requeue a killed and demoted job, among the large or the overdue jobs; False if the tree is full."""

@@ -8,7 +8,9 @@ import numpy as np
 
 from batfill import engine
 from batfill.base.errors import BatfillError
+from batfill.base.kernels import Many
 from batfill.env.threads import Started, Threads
+from batfill.model.rules import Rules
 from batfill.replays.engine_replay import EngineReplay
 from batfill.replays.queue import copy_of, repeated
 
@@ -75,18 +77,18 @@ class EasyCopies:
             )
         self.size, self.warm, self.length = workload.procs, warm, warm + jobs
         self.firsts = len(table) - self.length + 1
-        log = EngineReplay(table, self.size, base)
+        log = EngineReplay(table, self.size, Rules(base))
         self.submit_s, self.runtime_s = table.submit_s, log.events.duration_s
         self.procs = table.procs
         self.ids = table.ids
-        one = EngineReplay(table.select(slice(self.length)), self.size, base)
+        one = EngineReplay(table.select(slice(self.length)), self.size, Rules(base))
         setting = engine.new_records(1, engine.SETTING)
         setting["action"], setting["procs"], setting["warm"] = ACTIONS[action], self.size, warm
         setting["every"], setting["moves"] = every, base.motion
         setting["picks"] = engine.NO_PICKS if action in WEIGHTS else engine.FROM_OUTSIDE
         self.copies = engine.Copies(
-            queue=one.queue.repeated(copies, visible),
-            events=repeated(one.events, copies),
+            queue=Many(one.queue.repeated(copies, visible)),
+            events=Many(repeated(one.events, copies)),
             state=engine.new_records(copies, engine.COPY).reshape(copies, 1),
             setting=setting,
             jobs=copy_of(log.queue.jobs),
@@ -126,7 +128,7 @@ class EasyCopies:
 
     def starts(self, copy: NDArray[np.int64], row: NDArray[np.int64]) -> NDArray[np.float64]:
         """When these jobs started, (n,)."""
-        start_s: NDArray[np.float64] = self.copies.queue.jobs["start_s"][copy, row]
+        start_s: NDArray[np.float64] = self.copies.queue.all.jobs["start_s"][copy, row]
         return start_s
 
     def counts(self, copies: NDArray[np.intp]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

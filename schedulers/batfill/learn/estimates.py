@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from batfill.engine.jit import compiled
+from batfill.base.kernels import F8, entry, kernel
 from batfill.learn import Judgement, Plain, SubmittedJob
 from batfill.learn.quantiles import Divided
 from batfill.model.jobs import DAY_S, HOUR_S, WEEK_S
@@ -233,7 +233,8 @@ class OnlineRegression(Plain):
         self.users[job.user].add(hours, job.procs, end_s)
 
 
-@compiled(__file__, error_model="numpy", nogil=True)
+@entry(F8, float, float, float, F8, F8, F8, F8, brief=True)
+@kernel
 def descend(
     x: NDArray[np.float64],
     y: float,

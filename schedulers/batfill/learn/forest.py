@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from batfill.base.errors import optional
-from batfill.engine.jit import compiled
+from batfill.base.kernels import F4, I8, Array, entry, kernel
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,7 +61,7 @@ def grown_beside(grow: Callable[[], Forest]) -> Future[Forest]:
 
 
 def load_forest_code() -> None:
-    """Import and compile what training and prediction need, which takes a second or two."""
+    """Import what training and prediction need, which takes a second or two."""
     Forest(np.array([[0.0], [1.0]], np.float32), np.array([False, True]), 0).probability([0.0])
 
 
@@ -81,7 +81,8 @@ def flattened(grown: RandomForestClassifier) -> tuple[NDArray[np.void], NDArray[
     return nodes, roots[:-1]
 
 
-@compiled(__file__, error_model="numpy", nogil=True)
+@entry(NODE, I8, Array(F4, read=True), gives=float, brief=True)
+@kernel
 def walk(nodes: NDArray[np.void], roots: NDArray[np.int64], x: NDArray[np.float32]) -> float:
     """The mean value of the leaves that x falls into."""
     total = 0.0

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from batfill.base.errors import WorkloadError
-from batfill.engine.jit import compiled
+from batfill.base.kernels import F8, I8, Array, entry, kernel
 from batfill.model.metrics import TAU_S
 from batfill.replays.many import in_threads
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 Shuffle = Literal["fair", "published"]
 N_RUNNING, N_QUEUED = 16, 32  # |S|, |Q|
+READ = Array(F8, read=True)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,7 +41,7 @@ class Scores:
     firsts: NDArray[np.int64]  # number of orders that began with it
 
 
-@compiled(__file__, nogil=True)
+@kernel
 def place(order, ready_s, free, ends_s, ends_procs, n, submit_s, runtime_s, procs, start_s):  # type: ignore[no-untyped-def]
     """Start the jobs strictly in this order, the first not before `ready_s`; fills start_s and returns (free, n, last).
 
@@ -66,12 +67,13 @@ def place(order, ready_s, free, ends_s, ends_procs, n, submit_s, runtime_s, proc
         ends_procs[i] = procs[row]
         n += 1
     left = n - gone
-    ends_s[:left] = ends_s[gone:n].copy()
-    ends_procs[:left] = ends_procs[gone:n].copy()
+    for i in range(left):
+        ends_s[i] = ends_s[gone + i]
+        ends_procs[i] = ends_procs[gone + i]
     return free, left, now_s
 
 
-@compiled(__file__, nogil=True)
+@kernel
 def draw(state, below):  # type: ignore[no-untyped-def]
     """Next state of the SplitMix64 generator and a number in [0, below), uniform up to 2^-32."""
     state += np.uint64(0x9E3779B97F4A7C15)
@@ -82,7 +84,7 @@ def draw(state, below):  # type: ignore[no-untyped-def]
     return state, np.int64(((z >> np.uint64(32)) * np.uint64(below)) >> np.uint64(32))
 
 
-@compiled(__file__, nogil=True)
+@kernel
 def shuffle(state, order, first, fair):  # type: ignore[no-untyped-def]
     """Fill `order` with first, first + 1, ... in random order; returns the generator's next state.
 
@@ -103,25 +105,29 @@ def shuffle(state, order, first, fair):  # type: ignore[no-untyped-def]
     return state
 
 
-@compiled(__file__, nogil=True)
-def trials(n_trials, seed, fair, size, n_first, tau_s, submit_s, runtime_s, procs, sums, firsts):  # type: ignore[no-untyped-def]
+@entry(int, int, int, int, int, float, READ, READ, Array(I8, read=True), F8, I8, Array(F8, 2), Array(I8, 2))
+@kernel
+def trials(n_trials, seed, fair, size, n_first, tau_s, submit_s, runtime_s, procs, sums, firsts, seconds, counts):  # type: ignore[no-untyped-def]
     """Sum the mean bounded slowdowns of random orders of the jobs after the first `n_first`, by the first job.
 
-    sums, firsts: float64 and int64 (n_jobs - n_first,), zero on entry.
+    sums, firsts: float64 and int64 (n_jobs - n_first,), zero on entry; seconds, counts: float64 and int64 (3, n_jobs),
+    scratch space.
     """
     n_jobs = len(submit_s)
-    ends_s, ends_procs = np.empty(n_jobs), np.empty(n_jobs, np.int64)
-    start_s = np.empty(n_jobs)
-    free0, running0, now0_s = place(
-        np.arange(n_first), 0.0, size, ends_s, ends_procs, 0, submit_s, runtime_s, procs, start_s
-    )
-    ends0_s, ends0_procs = ends_s[:running0].copy(), ends_procs[:running0].copy()
-    order = np.empty(n_jobs - n_first, np.int64)
+    ends_s, start_s, ends_procs = seconds[0], seconds[1], counts[0]
+    order = counts[2, :n_first]
+    for row in range(n_first):
+        order[row] = row
+    free0, running0, now0_s = place(order, 0.0, size, ends_s, ends_procs, 0, submit_s, runtime_s, procs, start_s)
+    ends0_s, ends0_procs = seconds[2, :running0], counts[1, :running0]
+    for i in range(running0):
+        ends0_s[i], ends0_procs[i] = ends_s[i], ends_procs[i]
+    order = counts[2, : n_jobs - n_first]
     state = np.uint64(seed)
     for _ in range(n_trials):
         state = shuffle(state, order, n_first, fair)
-        ends_s[:running0] = ends0_s
-        ends_procs[:running0] = ends0_procs
+        for i in range(running0):
+            ends_s[i], ends_procs[i] = ends0_s[i], ends0_procs[i]
         place(order, now0_s, free0, ends_s, ends_procs, running0, submit_s, runtime_s, procs, start_s)
         total = 0.0
         for row in order:
@@ -177,7 +183,9 @@ def score_jobs(
         return submit_s - submit_s[0], jobs.runtime_s[rows(i)], jobs.procs[rows(i)]
 
     def work(i: int) -> None:
-        trials(permutations, seeds[i], how == "fair", size, running, TAU_S, *columns(i), sums[i], firsts[i])
+        scratch = np.empty((3, length)), np.empty((3, length), np.int64)
+        fair = how == "fair"
+        trials(permutations, int(seeds[i]), fair, size, running, TAU_S, *columns(i), sums[i], firsts[i], *scratch)
 
     in_threads(work, range(tuples), advance, threads)
     submit_s, runtime_s, procs = (

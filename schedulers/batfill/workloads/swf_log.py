@@ -287,7 +287,7 @@ def rows_in(
     Raises:
         WorkloadError: a row has another number of fields, or a field is not a number; the message names the line.
     """
-    from batfill.workloads.swf_parse import TENS, parse_rows  # loads numba, which only reading needs
+    from batfill.workloads.swf_parse import TENS, parse_rows  # which only reading needs
 
     most = text.count(b"\n")
     rows = np.empty((most, n_fields), np.float64)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from batfill.engine.jit import compiled
+from batfill.base.kernels import F8, I8, U1, Array, entry, kernel
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -19,7 +19,16 @@ EXACT_DIGITS = 15  # numbers of 15 digits and powers of ten up to 10^15 are exac
 TENS: NDArray[np.float64] = np.power(10.0, np.arange(EXACT_DIGITS + 1), dtype=np.float64)
 
 
-@compiled(__file__)
+@entry(
+    Array(U1, read=True),
+    Array(F8, read=True),
+    Array(F8, 2),
+    I8,
+    Array(I8, 2),
+    Array(I8, 2),
+    gives=(int, int, int, int, int),
+)
+@kernel
 def parse_rows(
     text: NDArray[np.uint8],
     tens: NDArray[np.float64],

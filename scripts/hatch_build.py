@@ -1,0 +1,37 @@
+"""Puts the compiled kernels into the wheel, and into an editable checkout."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+sys.path.insert(0, str(Path(__file__).parent))
+import kernels
+
+
+class KernelsHook(BuildHookInterface):  # type: ignore[type-arg]
+    """Compile what is stale; `BATFILL_TARGET` names another processor than this machine's."""
+
+    PLUGIN_NAME = "custom"
+
+    def dependencies(self) -> list[str]:
+        """Numba, if anything has to be compiled."""
+        return kernels.needs(target())
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Compile, and say which machines the wheel is for."""
+        kernels.make(target())
+        libraries = [(folder / "kernels.so").relative_to(kernels.ROOT) for folder in kernels.folders()]
+        build_data["artifacts"] += [str(path) for path in libraries if path.is_relative_to("schedulers")]
+        build_data["pure_python"] = False
+        build_data["tag"] = f"py3-none-{kernels.PROCESSORS[target()].wheel}"
+
+
+def target() -> str:
+    """The processor to compile for."""
+    return os.environ.get("BATFILL_TARGET") or platform.machine()
