@@ -120,6 +120,15 @@ def test_periodic_calls_come_at_multiples_of_their_period_until_they_are_stopped
     assert calls == [(4, "every 4"), (8, "every 4"), (12, "every 4"), (16, "every 8"), (24, "every 8")]
 
 
+@pytest.mark.parametrize("n", [1, 3])
+def test_a_number_of_periodic_calls_is_kept_to_and_the_last_one_says_so(n):
+    script = {"begin": [every(4, mode_type="FinitePeriodNumber", mode={"nb_periods": n})], 30: [start("w0!a")]}
+    told, _ = run(document(job("a", 30)), script, settings=REUSE_OFF)
+    calls = [(m["now"], e["event"]["last_periodic_call"]) for m in told for e in m["events"]
+             if e["event_type"] == "RequestedCallEvent"]  # fmt: skip
+    assert calls == [(4 * k, k == n) for k in range(1, n + 1)]
+
+
 def test_calls_for_the_past_and_for_now_come_in_the_next_message_of_the_date():
     told, _ = run(document(job("a")), {0: [start("w0!a")], 10: [call(3), call(10)]}, settings=REUSE_OFF)
     assert kinds(told)[-4:] == [

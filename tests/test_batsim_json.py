@@ -100,6 +100,10 @@ def test_jobs_are_read_as_the_engines(tmp_path):
     assert jobs.procs.tolist() == [99, 1, 2]
     assert jobs.user.tolist() == [3, -1, 7]
     assert jobs.job_class.tolist() == [LARGE, UNKNOWN, SMALL]
+    assert workload.overrun == "keep"
+    # Batsim ends a job with p = p~ at its walltime.
+    for walltime, overrun in ((20, "kill"), (21, "keep")):
+        assert read_batsim_json(write(tmp_path, changed("jobs.0.walltime", walltime))).overrun == overrun
 
 
 def test_compressed_is_the_same_but_for_the_digest(tmp_path):

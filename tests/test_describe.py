@@ -20,7 +20,7 @@ def test_counts_and_shares_are_those_of_a_log_drawn_by_hand(tmp_path):
         [
             row(1, 0, 100, req_time=100, req_procs=5, user=1),
             row(2, 10, 50, req_time=40, req_procs=10, user=1),  # overran
-            row(3, 10, 5, req_time=500, req_procs=1, user=2),  # 100 times
+            row(3, 10, 5, req_time=500, req_procs=1, user=0),  # 100 times
             row(4, 20, -1, status=5, user=3),
             row(4, 20, -1, status=5, user=3),  # the same row again
             row(5, 5, 30, req_time=-1, req_procs=11, status=0, user=-1),  # no estimate, too wide, out of order

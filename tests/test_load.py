@@ -17,6 +17,7 @@ from sweeps import examples
 NUMBERS = st.integers(-(2**53), 2**53).map(float) | st.floats(-1e15, 1e15).filter(lambda x: abs(x) <= LARGEST_EXACT)
 
 
+@pytest.mark.needs("pyarrow")
 @settings(max_examples=examples(30), deadline=None)
 @given(
     st.lists(st.lists(NUMBERS, min_size=18, max_size=18), max_size=6),
@@ -33,7 +34,7 @@ def test_parquet_keeps_every_number_comment_and_line(tmp_path_factory, rows, com
     assert again.lines.tolist() == log.lines.tolist()
 
 
-@pytest.mark.parametrize("name", ["x.swf", "x.swf.xz", "x.parquet"])
+@pytest.mark.parametrize("name", ["x.swf", "x.swf.xz", pytest.param("x.parquet", marks=pytest.mark.needs("pyarrow"))])
 def test_a_log_is_the_same_whatever_it_was_saved_as(tmp_path, name):
     log = generate_log(60, 32, 1)
     assert save_log(log, tmp_path / name) == 60
@@ -52,6 +53,7 @@ def test_a_batsim_workload_keeps_its_jobs_through_a_log(tmp_path):
     assert first["job"].tolist() == log["job"].tolist()
 
 
+@pytest.mark.needs("pyarrow")
 def test_the_engine_reads_swf_and_json_alike(tmp_path):
     log = generate_log(40, 16, 2)
     names = ("x.swf", "x.json", "x.json.gz", "x.parquet")

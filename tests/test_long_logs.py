@@ -62,6 +62,7 @@ def logs(draw):
     return SwfLog(comments, np.array(rows), np.arange(n_rows) + 1)
 
 
+@pytest.mark.needs("pyarrow")
 @settings(max_examples=examples(30), deadline=None)
 @given(logs(), st.sets(st.integers(1, 11)), st.integers(1, 5))
 def test_a_log_in_pieces_is_stored_and_read_as_the_log(tmp_path_factory, log, cuts, at_once):
@@ -88,6 +89,7 @@ def test_text_written_in_pieces_is_the_text(tmp_path_factory, log, cuts):
     assert (folder / "two.swf").read_text() == (folder / "one.swf").read_text()
 
 
+@pytest.mark.needs("pyarrow")
 @pytest.mark.parametrize("source", ["x.swf", "x.swf.gz", "x.parquet"])
 @pytest.mark.parametrize("out", ["y.swf.xz", "y.parquet"])
 def test_convert_keeps_every_row_and_comment_of_a_log(tmp_path, small_pieces, source, out):
@@ -108,6 +110,7 @@ def test_convert_keeps_every_row_and_comment_of_a_log(tmp_path, small_pieces, so
     assert f"workload convert, source {source}, source_sha256 " in again.header[-1]
 
 
+@pytest.mark.needs("pyarrow")
 def test_a_batsim_workload_becomes_a_log(tmp_path):
     source, out = Path("workloads/sample.json"), tmp_path / "y.parquet"
     done = batfill("workload", "convert", source, "--out", out)
@@ -130,6 +133,7 @@ ODD = st.builds(
 )
 
 
+@pytest.mark.needs("pyarrow")
 @settings(max_examples=examples(30), deadline=None)
 @given(
     st.lists(ODD, min_size=1, max_size=30),
@@ -159,6 +163,7 @@ def outcome(read):
     return texts + [str(one) for one in about]
 
 
+@pytest.mark.needs("pyarrow")
 def test_ids_of_a_log_take_16_bytes_and_are_strings(tmp_path):
     (tmp_path / "x.swf").write_text("".join(row(i, i, 5) for i in (3, 20, 100)))
     jobs = read_workload(tmp_path / "x.swf", procs=8).jobs
@@ -172,6 +177,7 @@ def test_ids_of_a_log_take_16_bytes_and_are_strings(tmp_path):
     assert objects.to_pandas().equals(jobs.to_pandas())
 
 
+@pytest.mark.needs("pyarrow")
 def test_a_log_that_does_not_fit_into_the_memory_is_refused_before_it_is_read(tmp_path, small_pieces, monkeypatch):
     rows = [row(i, i, 5 + i % 7) for i in range(1000)]
     (tmp_path / "x.swf").write_text("; MaxProcs: 8\n" + "".join(rows))
@@ -277,6 +283,7 @@ def test_what_is_available_is_the_least_of_the_machine_and_the_control_group(tmp
     assert memory.available_bytes() == 30_000
 
 
+@pytest.mark.needs("pyarrow")
 @pytest.mark.parametrize(("name", "value"), [("runtime_s", None), ("line", None), ("user", float("inf"))])
 def test_a_parquet_log_with_a_missing_value_is_refused(tmp_path, name, value):
     import pyarrow as pa
