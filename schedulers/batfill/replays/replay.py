@@ -19,7 +19,6 @@ from batfill.model.options import Options, of_arguments
 from batfill.model.policy import POLICIES, Policy, digests
 from batfill.model.values import tau_of
 from batfill.replays import engine_replay
-from batfill.replays.learning import LearningReport, replay_learning
 from batfill.replays.many import thread_pool
 from batfill.replays.result import LONG, Result
 from batfill.workloads import opened
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from batfill.model.jobs import JobTable, Overrun, Unrequested
     from batfill.model.options import Arguments
     from batfill.model.schedule import Schedule
+    from batfill.replays.learning import LearningReport
 
 
 def nothing(_: float) -> None:
@@ -45,6 +45,8 @@ def simulate(
     """Replay these jobs on the workload's machine, initially empty, under these options; `advance` as for `replay`."""
     assert workload.procs is not None
     if options.learns:
+        from batfill.replays.learning import replay_learning
+
         return replay_learning(jobs, workload.procs, options, workload.clock, advance or nothing)
     schedule = engine_replay.replay(
         jobs,
