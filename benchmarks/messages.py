@@ -12,7 +12,9 @@ from table import Row, time_text
 from timing import Case, Setting, by_turns, timed
 from wide import wide_jobs
 
+from batfill.learn import Judgement
 from batfill.live.cluster import Cluster
+from batfill.live.request import Request
 from batfill.model.options import Options
 
 MACHINES = 128
@@ -43,7 +45,8 @@ class Crowd:
         name = f"w0!{self.submitted:07}"
         self.runtime_s[name], walltime_s, procs = next(self.jobs)
         self.submitted += 1
-        self.cluster.submit(name, self.now_s, walltime_s, procs)
+        request = Request(name, self.now_s, walltime_s, walltime_s, procs, "")
+        self.cluster.submit(request, Judgement(walltime_s, small=False))
 
     def decide(self) -> None:
         """Start what the cluster starts."""

@@ -6,6 +6,11 @@
 
 A mutant is one changed operator, constant, condition or left-out statement in a copy of the tree. Of the tests only
 those that reach its line are run, as plain Python, until one fails. The seed decides which mutants there are.
+
+All tests take hours to reach their lines. A part of them answers for a part of the package in minutes:
+
+    python benchmarks/mutants.py reach --state part/ --tests tests/test_swf.py tests/test_import.py --longest 5
+    python benchmarks/mutants.py run --state part/ --subjects workloads --count 40
 """
 
 from __future__ import annotations
@@ -16,19 +21,23 @@ import json
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter, defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import Queue
+
+import pytest
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = "schedulers/batfill"
 # Rooms and files that decide what starts when, what is read, and what is reported of it; missing ones are skipped.
 SUBJECTS = (
-    "engine", "queue.py", "replays.py", "replay", "cluster", "live", "batsim/protocol.py", "batsim/protocol4.py",
+    "engine", "queue.py", "replays.py", "replays", "cluster", "live", "batsim/protocol.py", "batsim/protocol4.py",
     "batsim/protocol5.py", "batsim/wire.py", "batsim/wire4.py", "batsim/wire5.py", "batsim/simulation.py",
     "batsim/machines.py", "workloads", "metrics.py", "model/metrics.py", "policy.py", "model/policy.py",
 )  # fmt: skip
@@ -37,9 +46,9 @@ COMPARISONS = {
     ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In,
 }  # fmt: skip
 ARITHMETIC = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Add, ast.Div: ast.Mult, ast.FloorDiv: ast.Mult}
-PYTEST = ("-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-n", "0")
+PYTEST = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider")
 LONGEST_S = 300.0  # of a mutant's tests: one that takes longer hangs, and is caught
-MOST_TESTS = 60  # of those that reach a line; the first fail soonest where they are of the line's own file
+MOST_TESTS = 60  # of those that reach a line, see `in_order`
 
 
 def sites(tree: ast.Module) -> list[tuple[int, str, ast.AST]]:
@@ -96,10 +105,10 @@ def replace_with_pass(tree: ast.Module, node: ast.AST) -> None:
                 return
 
 
-def chosen(tree: Path, seed: int, count: int) -> list[tuple[str, int]]:
+def chosen(tree: Path, subjects: list[str], seed: int, count: int) -> list[tuple[str, int]]:
     """(file, number of the site) of the mutants."""
     package = tree / PACKAGE
-    files = [file for name in SUBJECTS for file in sorted([package / name, *(package / name).rglob("*.py")])]
+    files = [file for name in subjects for file in sorted([package / name, *(package / name).rglob("*.py")])]
     pool = [
         (str(file.relative_to(tree)), number)
         for file in dict.fromkeys(file for file in files if file.suffix == ".py" and file.is_file())
@@ -109,71 +118,108 @@ def chosen(tree: Path, seed: int, count: int) -> list[tuple[str, int]]:
 
 
 def environment(tree: Path, **more: str) -> dict[str, str]:
-    """The environment of a test run on this tree, uncompiled."""
+    """The environment of a test run on this tree, uncompiled; pytest finds this file as a plug-in."""
     logs = os.environ.get("BATFILL_TRACES") or next((str(place) for place in ROOT.parent.glob("*/traces")), "")
-    place = {"PYTHONPATH": str(tree / "schedulers"), "BATFILL_TRACES": logs}
+    paths = os.pathsep.join([str(tree / "schedulers"), str(Path(__file__).parent)])
+    place = {"PYTHONPATH": paths, "BATFILL_TRACES": logs}
     return {**os.environ, "NUMBA_DISABLE_JIT": "1", "BATFILL_EXAMPLES": "1", **place, **more}
 
 
-def reach(tree: Path, state: Path) -> None:
-    """Record which tests reach which lines."""
+# As a plug-in of pytest
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> object:
+    """End a test that takes too long."""
+
+    def end(number: int, frame: object) -> None:
+        raise TimeoutError("takes longer than --longest")
+
+    before = signal.signal(signal.SIGALRM, end)
+    signal.setitimer(signal.ITIMER_REAL, float(os.environ["MUTANTS_LONGEST_S"]))
+    try:
+        return (yield)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Note a test that passed, with its seconds."""
+    if report.when == "call" and report.passed and "PYTEST_XDIST_WORKER" not in os.environ:
+        with Path(os.environ["MUTANTS_PASSED"]).open("a") as file:
+            file.write(json.dumps([report.nodeid, report.duration]) + "\n")
+
+
+# The three commands
+
+
+def reach(tree: Path, state: Path, tests: list[str], longest_s: float) -> None:
+    """Record which tests reach which lines, and how long each takes; one that fails or takes too long is left out."""
     state.mkdir(parents=True, exist_ok=True)
-    options = ["-m", "not slow and not compiled", "--cov", "batfill", "--cov-context=test", "--cov-report="]
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "-n",
-        "2",
-        "--dist",
-        "worksteal",
-        *options,
-    ]
+    options = ["-p", "mutants", "-n", "2", "--dist", "worksteal", "-m", "not slow and not compiled"]
+    coverage = ["--cov", "batfill", "--cov-context=test", "--cov-report="]
+    places = {"COVERAGE_FILE": "coverage", "MUTANTS_PASSED": "passed.jsonl"}
+    places = {name: str((state / file).absolute()) for name, file in places.items()}
     done = subprocess.run(
-        command,
+        [*PYTEST, *options, *coverage, *tests],
         cwd=tree,
-        env=environment(tree, COVERAGE_FILE=str((state / "coverage").absolute())),
+        env=environment(tree, MUTANTS_LONGEST_S=str(longest_s), **places),
         check=False,
     )
-    print(f"pytest ended with {done.returncode}; lines and tests are in {state / 'coverage'}")
+    print(f"pytest ended with {done.returncode}; lines and tests are in {state}")
 
 
-def tests_of(state: Path, tree: Path) -> dict[str, dict[int, list[str]]]:
-    """Each file's lines, and the tests that reach them."""
+Reached = dict[str, dict[int, list[str]]]  # each file's lines, and the tests that reach them
+
+
+def tests_of(state: Path, tree: Path, passed: dict[str, float]) -> Reached:
+    """What the tests that passed reach."""
     from coverage import CoverageData
 
     data = CoverageData(str(state / "coverage"))
     data.read()
-    found: dict[str, dict[int, list[str]]] = {}
+    found: Reached = {}
     for file in data.measured_files():
         place = Path(file)
         name = str(place.relative_to(tree)) if place.is_relative_to(tree) else file
         contexts = data.contexts_by_lineno(file)
         found[name] = {
-            line: sorted({test.partition("|")[0] for test in tests if test}) for line, tests in contexts.items()
+            line: sorted({test.partition("|")[0] for test in tests} & passed.keys()) for line, tests in contexts.items()
         }
     return found
 
 
+def in_order(lines: dict[int, list[str]], line: int, passed: dict[str, float]) -> list[str]:
+    """The tests to run for a line of a file with these.
+
+    They come from each file of tests in turn, the quickest first. The files whose tests reach most of the file's lines
+    come first: the line is their subject.
+    """
+    breadth = Counter(test.partition("::")[0] for tests in lines.values() for test in tests)
+    turns: defaultdict[str, int] = defaultdict(int)
+    ranked = []
+    for test in sorted(lines.get(line, []), key=passed.__getitem__):
+        file = test.partition("::")[0]
+        turns[file] += 1
+        ranked.append((turns[file], -breadth[file], test))
+    return [test for _, _, test in sorted(ranked)[:MOST_TESTS]]
+
+
 def run_one(
-    tree: Path, file: str, number: int, reached: dict[str, dict[int, list[str]]], copy: Path
+    tree: Path, file: str, number: int, reached: Reached, passed: dict[str, float], copy: Path
 ) -> dict[str, object]:
     """Whether a test fails on this mutant."""
     text = (tree / file).read_text()
     changed, line, kind = mutated(text, number)
-    tests = reached.get(file, {}).get(line, [])
+    tests = in_order(reached.get(file, {}), line, passed)
     outcome = "not reached"
     began_s = time.monotonic()
     if tests:
-        order = random.Random(number)
-        picked = tests if len(tests) <= MOST_TESTS else order.sample(tests, MOST_TESTS)
         (copy / file).write_text(changed)
         try:
             done = subprocess.run(
-                [sys.executable, *PYTEST, *picked],
+                [*PYTEST, "-x", "-n", "0", *tests],
                 cwd=copy,
                 env=environment(copy),
                 timeout=LONGEST_S,
@@ -186,24 +232,18 @@ def run_one(
         finally:
             (copy / file).write_text(text)
     took_s = round(time.monotonic() - began_s, 1)
-    return {
-        "file": file,
-        "site": number,
-        "line": line,
-        "kind": kind,
-        "outcome": outcome,
-        "tests": len(tests),
-        "s": took_s,
-    }
+    mutant = {"file": file, "site": number, "line": line, "kind": kind}
+    return {**mutant, "outcome": outcome, "tests": len(tests), "s": took_s}
 
 
-def run(tree: Path, state: Path, seed: int, count: int, minutes: float) -> None:
+def run(tree: Path, state: Path, subjects: list[str], seed: int, count: int, minutes: float) -> None:
     """Try the mutants that have not been tried."""
     log = state / "mutants.jsonl"
     done = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
     tried = {(mutant["file"], mutant["site"]) for mutant in done}
-    left = [mutant for mutant in chosen(tree, seed, count) if mutant not in tried]
-    reached = tests_of(state, tree)
+    left = [mutant for mutant in chosen(tree, subjects, seed, count) if mutant not in tried]
+    passed = dict(json.loads(line) for line in (state / "passed.jsonl").read_text().splitlines())
+    reached = tests_of(state, tree, passed)
     deadline = time.monotonic() + 60 * minutes
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(2) as pool:
         copies: Queue[Path] = Queue()
@@ -215,7 +255,7 @@ def run(tree: Path, state: Path, seed: int, count: int, minutes: float) -> None:
                 return None
             copy = copies.get()
             try:
-                return run_one(tree, *mutant, reached, copy)
+                return run_one(tree, *mutant, reached, passed, copy)
             finally:
                 copies.put(copy)
 
@@ -251,13 +291,16 @@ def main() -> None:
     parser.add_argument("--tree", type=Path, default=ROOT, help="the checkout to change copies of; default this one")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--count", type=int, default=300)
+    parser.add_argument("--tests", nargs="+", default=[], help="reach: files of tests; default all")
+    parser.add_argument("--longest", type=float, default=60, help="reach: seconds after which a test is left out")
+    parser.add_argument("--subjects", nargs="+", default=SUBJECTS, help="run: files or folders of the package")
     parser.add_argument("--minutes", type=float, default=100, help="stop after this time; run again to go on")
     arguments = parser.parse_args()
     tree = arguments.tree.absolute()
     if arguments.what == "reach":
-        reach(tree, arguments.state)
+        reach(tree, arguments.state, arguments.tests, arguments.longest)
     elif arguments.what == "run":
-        run(tree, arguments.state, arguments.seed, arguments.count, arguments.minutes)
+        run(tree, arguments.state, arguments.subjects, arguments.seed, arguments.count, arguments.minutes)
     else:
         show(arguments.state)
 

@@ -61,7 +61,12 @@ KEYS = {
     "f3": lambda t, r, p, q: p * q + 6_860_000 * log10(max(r, 1)),
     "f4": lambda t, r, p, q: p * math.sqrt(q) + 530_000 * log10(max(r, 1)),
 }
-MOVING = ("sexp", "lexp", "wfp3", "unicef")  # order by what is expected of a job; the others by its estimate
+MOVING = (
+    "sexp",
+    "lexp",
+    "wfp3",
+    "unicef",
+)  # order by what is expected of a job; the others by what is expected of the whole
 
 
 def mixed_key(weights):
@@ -103,7 +108,7 @@ class Job:
     p: float
     walltime: float
     request: float
-    estimate: float  # what the scheduler knows of the run time
+    whole_expected: float  # how long it is expected to run if it is not killed
     q: int
     small: bool
     exempt: bool = False  # small, and yet not to be killed
@@ -131,7 +136,7 @@ class Oracle:
     spares: bool = False  # whether a try is killed at its divider only if its processors are needed
     widest_try: int | None = None  # wider jobs are large
     bound: bool = False  # whether jobs are expected to end at their divider at the latest
-    estimate_s: object = None  # what the scheduler expects the jobs to run, in the table's order; else the requests
+    expected_s: object = None  # what the scheduler expects the jobs to run, in the table's order; else the requests
     outlived: bool = False  # whether what was expected is corrected; always if jobs may outlive their requests
     waiting: list = field(default_factory=list)
     running: list = field(default_factory=list)
@@ -145,10 +150,10 @@ class Oracle:
         requests = t.walltime_s
         if t.outlives:
             requests = [
-                limit if math.isnan(asked) else asked for asked, limit in zip(t.requested_s, requests, strict=True)
+                limit if math.isnan(asked) else asked for asked, limit in zip(t.user_request_s, requests, strict=True)
             ]
             self.outlived = True
-        estimates = requests if self.estimate_s is None else self.estimate_s
+        expected_s = requests if self.expected_s is None else self.expected_s
         self.jobs = [
             Job(
                 seq,
@@ -156,7 +161,7 @@ class Oracle:
                 float(t.runtime_s[i]),
                 float(t.walltime_s[i]),
                 float(requests[i]),
-                float(estimates[i]),
+                float(expected_s[i]),
                 int(t.procs[i]),
                 bool(t.job_class[i] == SMALL and self.may_try(t.procs[i])),
             )
@@ -229,11 +234,11 @@ class Oracle:
 
     def expected(self, job):
         """How long a job is expected to run that starts now."""
-        return min(job.estimate, self.divider(job)) if self.bound else job.estimate
+        return min(job.whole_expected, self.divider(job)) if self.bound else job.whole_expected
 
     def expected_end(self, t, job):
         """Of a running job, as it is expected at t."""
-        span = min(job.estimate, job.bound)
+        span = min(job.whole_expected, job.bound)
         if self.outlived:
             for step in chain(STEPS, repeat(STEPS[-1])):
                 if job.start + span > t or (span >= job.request and not self.table.outlives):
@@ -244,7 +249,7 @@ class Oracle:
     # The queue's order
 
     def key_at(self, policy, t, job):
-        known = self.expected(job) if policy in MOVING else job.estimate
+        known = self.expected(job) if policy in MOVING else job.whole_expected
         return key_named(policy)(t, job.r, min(known, UNLIMITED), job.q)
 
     def sort_rule(self, t):

@@ -6,7 +6,7 @@ from typing import Any
 
 from batfill.batsim.machines import machine_set
 from batfill.live.agent import Agent
-from batfill.live.conversation import Conversation, request_of
+from batfill.live.conversation import Conversation, job_request
 from batfill.live.request import Request
 
 MOST_MACHINES = 10**6
@@ -65,7 +65,7 @@ class RecordedAgent(Agent):
             profile = job["profile_id"] if "!" in job["profile_id"] else f"w0!{job['profile_id']}"
             job = {**job, "subtime": self.talk.now, "res": job["resource_request"], "profile": profile}
             job |= {"walltime": job.get("walltime") or -1, "extra_data": job.get("extra_data", "")}
-        request = request_of(name, job)
+        request = job_request(name, job)
         self.requests[name] = request
         self.host.register(request)
 

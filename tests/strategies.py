@@ -36,7 +36,7 @@ def outliving(jobs, unit_s=1.0):
         submit_s=jobs.submit_s * unit_s,
         runtime_s=runtime_s,
         walltime_s=np.maximum(request_s, runtime_s),
-        requested_s=np.where(np.isinf(request_s), np.nan, request_s),
+        user_request_s=np.where(np.isinf(request_s), np.nan, request_s),
         own_end=True,
         outlives=True,
     )
@@ -83,7 +83,7 @@ def classify_both(run, beside, rng):
 def classify_like(run, jobs):
     """Give the jobs of a replay the classes that the oracle's jobs have."""
     for job in jobs:
-        run.classify(job.seq, job.small, killable=not job.exempt, estimate_s=job.walltime)
+        run.classify(job.seq, job.small, killable=not job.exempt, expected_s=job.walltime)
 
 
 def for_replay(jobs, case):

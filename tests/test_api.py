@@ -226,7 +226,7 @@ def test_who_pays_is_over_the_same_jobs_as_the_base_and_in_the_json_without_one(
     frame, before = tried.to_pandas(), fcfs.to_pandas()
     small = frame.runtime_s < frame.runtime_s.median()
     found = tried.who_pays(base=fcfs)
-    assert found["class_divider_s"] == frame.runtime_s.median()
+    assert found["small_below_s"] == frame.runtime_s.median()
     for group, rows in zip(found["waits_by_class"], (small, ~small), strict=True):
         longer_s = (frame.wait_s - before.wait_s)[rows]
         assert group["jobs"] == rows.sum()
@@ -237,7 +237,7 @@ def test_who_pays_is_over_the_same_jobs_as_the_base_and_in_the_json_without_one(
     told = json.loads(tried.as_json())
     assert told.items() >= json.loads(json.dumps(tried.who_pays())).items()
     assert "delayed" not in told["waits_by_user"][0]
-    own = tried.who_pays(divider_s=frame.divider_s.to_numpy())
+    own = tried.who_pays(small_below_s=frame.divider_s.to_numpy())
     assert [row["class"] for row in own["waits_by_class"]] == ["small", "large", "unknown"]
     half = bf.Replay(log, "saf").run(until_s=86_400).result()
     assert half.who_pays(base=fcfs)["waits_by_class"][0]["jobs"] < len(frame) / 2
@@ -491,5 +491,5 @@ def key(function):
 
 
 def backwards(jobs):
-    names = ("ids", "submit_s", "runtime_s", "walltime_s", "requested_s", "procs", "user", "job_class")
+    names = ("ids", "submit_s", "runtime_s", "walltime_s", "user_request_s", "procs", "user", "job_class")
     return bf.JobTable(**{name: getattr(jobs, name)[::-1] for name in names})

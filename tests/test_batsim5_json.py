@@ -340,7 +340,7 @@ def test_a_log_is_converted_and_comes_back(options, tmp_path):
     tables = [read_batsim_json(path) for path in (four, five, back)]
     for table in tables[1:]:
         assert table.overrun == tables[0].overrun
-        for name in ("ids", "submit_s", "runtime_s", "walltime_s", "requested_s", "expected_s", "procs", "user"):
+        for name in ("ids", "submit_s", "runtime_s", "walltime_s", "user_request_s", "request_s", "procs", "user"):
             assert getattr(table.jobs, name).tolist() == getattr(tables[0].jobs, name).tolist()
 
 

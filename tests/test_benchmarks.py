@@ -41,7 +41,7 @@ def plain_jobs(seed):
     jobs = random_table(seed, n_jobs=200, size=SIZE, span_s=1500, wide=0, unlimited=0)
     runtime_s = np.maximum(jobs.runtime_s, 1)
     request_s = np.maximum(jobs.walltime_s, runtime_s)
-    return replace(jobs, runtime_s=runtime_s, walltime_s=request_s, requested_s=request_s, own_end=True)
+    return replace(jobs, runtime_s=runtime_s, walltime_s=request_s, user_request_s=request_s, own_end=True)
 
 
 def bench(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -14,7 +14,7 @@ from threading import Thread
 import pytest
 import zmq
 
-from batfill.live.cluster import loop
+from batfill.live import serve
 from command import COMPILING, free_port, refusal, result
 from plugin import as_message, begins, completed, event, notify, submitted
 
@@ -136,9 +136,9 @@ def test_an_endpoint_that_cannot_be_bound_is_refused(endpoint, said):
 
 
 def test_it_prints_where_it_listens_and_what_to_do_if_no_simulator_comes(capfd, monkeypatch):
-    monkeypatch.setattr(loop, "PATIENCE_S", 0.1)
+    monkeypatch.setattr(serve, "PATIENCE_S", 0.1)
     endpoint = f"tcp://127.0.0.1:{free_port()}"
-    scheduler = Thread(target=loop.serve, args=({}, endpoint))
+    scheduler = Thread(target=serve.serve, args=({}, endpoint))
     scheduler.start()
     err = ""
     while "--socket tcp://*:28000 accepts one from another machine" not in err:

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from batfill.engine import GAP
+from batfill.learn import Judgement
 from batfill.live.cluster import Cluster, intervals_of, without
+from batfill.live.request import Request
 from batfill.model.options import Options
 from oracle import KEYS, SOME_DAY, STEPS, oracle
 from strategies import outliving, random_table
@@ -20,20 +22,19 @@ def machine_ids(intervals):
     return {machine for first, last in intervals for machine in range(first, last + 1)}
 
 
-def expected_end(t, start, known_s):
+def expected_end(t, start, expected_s):
     """When a running job is expected to end at t, corrected if it has outlived what is known of its run time."""
     for step in STEPS:
-        if start + known_s > t:
+        if start + expected_s > t:
             break
-        known_s += step
-    return min(start + known_s, SOME_DAY)
+        expected_s += step
+    return min(start + expected_s, SOME_DAY)
 
 
-def submit(cluster, jobs, row, **more):
-    """The job, with its request if it may outlive it."""
-    walltime_s, known_s = float(jobs.walltime_s[row]), float(jobs.expected_s[row])
-    more |= {"expected_s": known_s} if known_s < walltime_s else {}
-    cluster.submit(str(jobs.ids[row]), float(jobs.submit_s[row]), walltime_s, int(jobs.procs[row]), **more)
+def submit(cluster, name, submit_s, walltime_s, procs, *, small=False, request_s=None):
+    """Submit a job of which nothing is predicted, with its request if it may outlive it."""
+    request_s = walltime_s if request_s is None else request_s
+    cluster.submit(Request(name, submit_s, request_s, walltime_s, procs, "delay"), Judgement(request_s, small))
 
 
 @pytest.mark.parametrize(
@@ -52,7 +53,7 @@ def test_jobs_told_in_any_order_within_an_instant_start_as_the_oracle_says(polic
         while ends and ends[0][0] == t:
             cluster.end(heapq.heappop(ends)[1])
         for row in rng.permutation(np.flatnonzero(jobs.submit_s == t)):
-            assert cluster.submit(jobs.ids[row], t, float(jobs.walltime_s[row]), int(jobs.procs[row]))
+            submit(cluster, jobs.ids[row], t, float(jobs.walltime_s[row]), int(jobs.procs[row]))
         for begun in cluster.decide(float(t)):
             row = int(begun.job)
             starts[row] = t
@@ -63,11 +64,11 @@ def test_jobs_told_in_any_order_within_an_instant_start_as_the_oracle_says(polic
 
 def test_a_job_put_between_two_neighbours_without_room_has_all_numbered_anew():
     cluster = Cluster(range(1), Options.of({"threshold": 5}))
-    cluster.submit("0", 0.0, 9.0, 1)
+    submit(cluster, "0", 0.0, 9.0, 1)
     cluster.decide(0.0)
     names = [f"{i:02}" for i in range(1, 61)]
     for name in reversed(names):  # halves the room below the last one; it is used up after some twenty
-        cluster.submit(name, 1.0, 9.0, 1)
+        submit(cluster, name, 1.0, 9.0, 1)
     seq = cluster.queue.jobs["seq"][:61]
     assert seq[[cluster.rows[name] for name in ("0", *names)]].tolist() == sorted(seq)
     assert seq[1] > 20 * GAP  # the first to come is the last in order
@@ -81,7 +82,7 @@ def table_of(seed, outlives, size):
     jobs = random_table(seed, n_jobs=200, size=size, span_s=250, wide=0, unlimited=0.1)
     if outlives:
         jobs = outliving(random_table(seed, n_jobs=150, size=size, span_s=250, wide=0, longest=150, short=0.5))
-    columns = jobs.ids, jobs.submit_s, jobs.expected_s, jobs.procs
+    columns = jobs.ids, jobs.submit_s, jobs.request_s, jobs.procs
     return jobs, {str(i): (s, w, int(q)) for i, s, w, q in zip(*columns, strict=True)}
 
 
@@ -100,7 +101,9 @@ def check_each_second(cluster, jobs, ids, rng, every_s, expected_of, small=froze
         for row in np.flatnonzero(jobs.submit_s == t):
             name = str(jobs.ids[row])
             waiting.append(name)
-            submit(cluster, jobs, row, small=name in small)
+            times = float(t), float(jobs.walltime_s[row])
+            request_s = float(jobs.request_s[row])
+            submit(cluster, name, *times, int(jobs.procs[row]), small=name in small, request_s=request_s)
         expected = expected_of(t, waiting, running, away)
         found = [(start.job, machine_ids(start.machines)) for start in cluster.decide(float(t))]
         assert found == expected
@@ -243,27 +246,20 @@ def test_two_extra_processors_are_of_no_use_if_their_machines_are_reserved():
     """Machines 0-1 are idle, and the head gets 0-3 at 100; two processors are extra then, on machines 4-5."""
     for by_machines, expected in ((False, ["J"]), (True, [])):
         cluster = Cluster(range(6), Options.of({}), by_machines=by_machines)
-        cluster.submit("A", 0.0, 10.0, 2)
-        cluster.submit("B", 0.0, 100.0, 4)
+        submit(cluster, "A", 0.0, 10.0, 2)
+        submit(cluster, "B", 0.0, 100.0, 4)
         cluster.decide(0.0)
         cluster.end("A")
-        cluster.submit("H", 20.0, 50.0, 4)
-        cluster.submit("J", 30.0, 500.0, 2)
+        submit(cluster, "H", 20.0, 50.0, 4)
+        submit(cluster, "J", 30.0, 500.0, 2)
         assert [start.job for start in cluster.decide(30.0)] == expected
 
 
 def test_a_small_job_is_to_be_killed_one_divider_after_its_start_unless_its_walltime_comes_first():
     cluster = Cluster(range(3), Options.of({"small": "class", "divider": 20}))
     for job, walltime_s, small in (("1", 50.0, True), ("2", 20.0, True), ("3", 50.0, False)):
-        cluster.submit(job, 0.0, walltime_s, 1, small=small, killable=True)
+        submit(cluster, job, 0.0, walltime_s, 1, small=small)
     assert [start.kill_at_s for start in cluster.decide(5.0)] == [25.0, math.inf, math.inf]
-
-
-@pytest.mark.parametrize("procs", [0, -1, 5])
-def test_a_job_that_can_never_run_is_not_taken(procs):
-    cluster = Cluster(range(4), Options.of({}))
-    assert not cluster.submit("1", 0.0, 10.0, procs)
-    assert cluster.decide(0.0) == []
 
 
 def test_ids_and_intervals_are_each_others_inverse():
@@ -274,11 +270,11 @@ def test_ids_and_intervals_are_each_others_inverse():
 
 def test_a_cluster_outgrows_its_first_room():
     cluster = Cluster(range(2), Options.of({"policy": "spf"}))
-    cluster.submit("first", 0.0, 2100.0, 2)
+    submit(cluster, "first", 0.0, 2100.0, 2)
     cluster.decide(0.0)
     names = [f"{i:05}" for i in range(2100)]
     for name in names:
-        cluster.submit(name, 1.0, 2101.0 - int(name), 2)
+        submit(cluster, name, 1.0, 2101.0 - int(name), 2)
     for ended, name in zip(["first", *reversed(names)], reversed(names), strict=False):
         cluster.end(ended)
         assert [start.job for start in cluster.decide(2.0)] == [name]

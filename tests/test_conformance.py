@@ -465,6 +465,7 @@ def test_a_scheduler_learns_its_port_in_three_ways_or_listens_on_batsims_own(pla
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_pybatsims_own_scheduler_is_recognised():
     pytest.importorskip("batsim")
     verdict = examine(f"{Path(sys.executable).with_name('pybatsim')} easyBackfill -t 0 -v warning -s {{endpoint}}")

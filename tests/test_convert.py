@@ -83,7 +83,7 @@ def test_what_a_log_says_of_requests_survives_the_conversion_and_the_way_back(ov
     convert(log, made, overrun=overrun)
     read = read_workload(made)
     direct = read_workload(log, overrun=overrun)
-    for column in ("requested_s", "expected_s") if overrun == "extend" else ("requested_s",):
+    for column in ("user_request_s", "request_s") if overrun == "extend" else ("user_request_s",):
         np.testing.assert_array_equal(getattr(read.jobs, column), getattr(direct.jobs, column))
     for table in ("invented", "raised"):
         assert getattr(read.jobs, table).tolist() == getattr(direct.jobs, table).tolist()
@@ -104,12 +104,12 @@ def test_what_stands_in_for_a_request_survives_conversions(before, overrun, tmp_
     assert json.loads(twice.read_text())["jobs"] == json.loads(once.read_text())["jobs"]
     direct = read_workload(log, overrun=overrun, unrequested=30).jobs
     made = read_workload(twice).jobs
-    for column in ("requested_s", "raised") + (("expected_s",) if overrun == "extend" else ()):
+    for column in ("user_request_s", "raised") + (("request_s",) if overrun == "extend" else ()):
         np.testing.assert_array_equal(getattr(made, column), getattr(direct, column))
     assert direct.raised.tolist() == [False, False, False, overrun == "keep", overrun == "keep"]
     back = source_of(twice)
     again = back.workload(back.log).jobs
-    np.testing.assert_array_equal(again.expected_s, direct.expected_s)
+    np.testing.assert_array_equal(again.request_s, direct.request_s)
 
 
 @pytest.mark.parametrize(

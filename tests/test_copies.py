@@ -62,7 +62,7 @@ class Agent(Oracle):
     def may_go(self, t, job, head):
         """Whether the head can start when it could without this job."""
         held, shadow = self.held(t), self.shadow(t, head)
-        return job.q <= self.free and free_at(shadow, self.size, [*held, (t + job.estimate, job.q)]) >= head.q
+        return job.q <= self.free and free_at(shadow, self.size, [*held, (t + job.whole_expected, job.q)]) >= head.q
 
     def backfill_by_whim(self, t):
         for job in self.in_base_order(t):

@@ -118,7 +118,7 @@ def test_the_zone_is_the_named_one_else_the_offset_else_utc(tmp_path, header, da
 
 def test_the_papers_dividers_and_premature_shares_come_out(archive_log):
     kth = describe(archive_log("KTH-SP2-1996-2.1-cln.swf.gz"))["premature"]["jpdc"]
-    assert kth["all_rows"]["divider_s"] == 847
+    assert kth["all_rows"]["small_below_s"] == 847
     assert round(kth["completed"]["small_non_premature"], 4) == 0.1537
     assert round(kth["completed"]["small_premature"], 4) == 0.3459
-    assert describe(archive_log("SDSC-SP2-1998-4.2-cln.swf.gz"))["premature"]["jpdc"]["ran"]["divider_s"] == 359
+    assert describe(archive_log("SDSC-SP2-1998-4.2-cln.swf.gz"))["premature"]["jpdc"]["ran"]["small_below_s"] == 359

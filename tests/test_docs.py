@@ -142,7 +142,7 @@ class Reader:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.names: dict[str, Any] = {}  # of the Python session
-        for name in ("benchmarks", "docker", "docs", "expe", "platforms", "tests", "workloads"):
+        for name in ("benchmarks", "docker", "docs", "expe", "platforms", "studies", "tests", "workloads"):
             (folder / name).symlink_to(ROOT / name)
         (folder / "cache").mkdir()
         with socket.create_server(("localhost", 0)) as free:
@@ -446,7 +446,7 @@ def known_options() -> set[str]:
             *map(of, parts)
         )
 
-    sources = [ROOT / "schedulers" / "batfill" / "batsim" / "options.py", ROOT / "benchmarks" / "run.py"]
+    sources = [ROOT / "schedulers" / "batfill" / "batsim" / "command_line.py", ROOT / "benchmarks" / "run.py"]
     return of(app) | {
         name for source in sources for name in re.findall(r'(?<=[" ])--?[\w-]+(?=[" ])', source.read_text())
     }

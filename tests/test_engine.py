@@ -76,12 +76,12 @@ def test_in_a_burst_of_jobs_that_outlive_their_requests_every_try_is_corrected_f
 @pytest.mark.parametrize("policy", ["fcfs", "saf", "wfp3"])
 def test_predictions_are_corrected_to_the_request_and_beyond_it_only_if_jobs_may_outlive_that(policy, outlives):
     extended = outliving(burst(3, n_jobs=120, size=10, span_s=60, short=0.4), 90.0)
-    request_s = np.where(np.isnan(extended.requested_s), math.inf, extended.requested_s)
+    request_s = np.where(np.isnan(extended.user_request_s), math.inf, extended.user_request_s)
     jobs = extended if outlives else dataclasses.replace(extended, walltime_s=request_s, outlives=False)
     guess = np.minimum(np.random.default_rng(3).choice([1.0, 80.0, 170.0, 1000.0], len(jobs)), request_s)
-    run = EngineReplay(jobs, 10, policy_named(policy), estimate_s=guess, outlived=True)
+    run = EngineReplay(jobs, 10, policy_named(policy), expected_s=guess, outlived=True)
     run.advance()
-    assert_same(run.schedule(), oracle(jobs, 10, policy, estimate_s=guess, outlived=True))
+    assert_same(run.schedule(), oracle(jobs, 10, policy, expected_s=guess, outlived=True))
 
 
 @pytest.mark.parametrize("policy", [*POLICIES, "mixed:2,-0.1,0.01,3,-40,0.02"])
@@ -218,8 +218,8 @@ def driven(jobs, queue):
             start_s[row] = now_s
             runs_s = min(jobs.runtime_s[row], jobs.walltime_s[row])
             if queue.jobs["killable"][row]:
-                assert queue.note_divider(row) == queue.divider_of_try(row)
-            kill_s = queue.divider_of_try(row)
+                assert queue.note_kill_after(row) == queue.kill_after_s(row)
+            kill_s = queue.kill_after_s(row)
             heapq.heappush(ends, (float(now_s + min(runs_s, kill_s)), row, bool(kill_s < runs_s)))
 
     def kill(row, now_s):
@@ -241,11 +241,11 @@ def driven(jobs, queue):
         while coming and jobs.submit_s[coming[0]] == now_s:
             row = coming.pop(0)
             small = jobs.job_class[row] == SMALL
-            known = jobs.ids[row], now_s, jobs.expected_s[row], int(jobs.procs[row])
+            known = jobs.ids[row], now_s, jobs.request_s[row], int(jobs.procs[row])
             queue.submit(*known, small=small, killable=small, outlives=jobs.outlives)
             assert queue.waits(row)
         decide(now_s)
-        for row in sorted(due, key=lambda row: (jobs.procs[row] * queue.divider_of_try(row), row)):
+        for row in sorted(due, key=lambda row: (jobs.procs[row] * queue.kill_after_s(row), row)):
             if queue.kill_pays(row, now_s):
                 kill(row, now_s)
             else:
@@ -320,35 +320,35 @@ def test_a_replay_copied_or_saved_under_way_goes_on_as_the_oracle_does(policy, t
         assert_same(going_on.schedule(), oracle(jobs, 16, policy, **case))
 
 
-# Estimates that jobs outlive
+# Predictions that jobs outlive
 
 
-def raised(estimate_s, walltime_s, times, ran_s):
-    """The estimate of a job that has run for `ran_s`, and how often it was corrected, by the definition."""
-    while estimate_s <= ran_s and estimate_s < walltime_s:
-        estimate_s = min(
-            estimate_s + running.CORRECTION_STEPS_S[min(times, len(running.CORRECTION_STEPS_S) - 1)], walltime_s
+def raised(expected_s, walltime_s, times, ran_s):
+    """What is expected of a job that has run for `ran_s`, and how often it was corrected, by the definition."""
+    while expected_s <= ran_s and expected_s < walltime_s:
+        expected_s = min(
+            expected_s + running.CORRECTION_STEPS_S[min(times, len(running.CORRECTION_STEPS_S) - 1)], walltime_s
         )
         times += 1
-    return estimate_s, walltime_s, times
+    return expected_s, walltime_s, times
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_estimates_that_running_jobs_outlive_are_raised_step_by_step_to_their_walltimes(seed):
+def test_predictions_that_running_jobs_outlive_are_raised_step_by_step_to_their_walltimes(seed):
     rng = np.random.default_rng(seed)
     queue = Queue(40, policy_named("fcfs"), outlived=True)
     known = []
     for row in range(12):
-        walltime_s, estimate_s = float(rng.choice([100, 5000, 2_000_000])), float(rng.integers(1, 100))
-        queue.submit(f"{row:02}", 0.0, walltime_s, int(rng.integers(1, 4)), estimate_s=estimate_s)
-        known.append((estimate_s, walltime_s, 0))
+        walltime_s, expected_s = float(rng.choice([100, 5000, 2_000_000])), float(rng.integers(1, 100))
+        queue.submit(f"{row:02}", 0.0, walltime_s, int(rng.integers(1, 4)), expected_s=expected_s)
+        known.append((expected_s, walltime_s, 0))
     assert queue.decide(0.0).tolist() == list(range(12))
     for now_s in (0.5, 50.0, 51.0, 400.0, 1500.0, 9_000.0, 900_000.0):
         queue.decide(now_s)
         queue.correct(now_s)  # twice is as good as once
         known = [raised(*job, now_s) for job in known]
-        ends_s = [estimate_s for estimate_s, _, _ in known]
-        assert queue.jobs["estimate_s"][:12].tolist() == ends_s
+        ends_s = [expected_s for expected_s, _, _ in known]
+        assert queue.jobs["expected_s"][:12].tolist() == ends_s
         assert [ends_s[row] for row in queue.running_rows] == sorted(ends_s)
         assert reservation(40, queue.arrays) == (max(ends_s), 0)
 

@@ -100,7 +100,7 @@ def written(tmp_path_factory):
 
     def write(jobs, size):
         path = tmp_path_factory.mktemp("workload") / "made.json"
-        times = jobs.submit_s, jobs.runtime_s, jobs.walltime_s, jobs.expected_s
+        times = jobs.submit_s, jobs.runtime_s, jobs.walltime_s, jobs.request_s
         rows = zip(jobs.ids, *times, jobs.procs, jobs.job_class, strict=True)
         path.write_text(
             json.dumps(
@@ -109,9 +109,9 @@ def written(tmp_path_factory):
                     "jobs": [
                         {"id": name, "subtime": submit_s, "res": int(procs), "profile": f"{runtime_s:g}"}
                         | ({} if math.isinf(walltime_s) else {"walltime": walltime_s})
-                        | ({"expected_time": expected_s} if expected_s < walltime_s else {})
+                        | ({"expected_time": request_s} if request_s < walltime_s else {})
                         | ({"class": "small"} if job_class == SMALL else {})
-                        for name, submit_s, runtime_s, walltime_s, expected_s, procs, job_class in rows
+                        for name, submit_s, runtime_s, walltime_s, request_s, procs, job_class in rows
                     ],
                     "profiles": {f"{p:g}": {"type": "delay", "delay": p} for p in np.unique(jobs.runtime_s)},
                 }
@@ -294,7 +294,7 @@ def test_the_hosts_agree_on_every_start_of_jobs_that_outlive_their_requests(
         replayed(read_workload(outlived / "log.json").jobs, 12, policy, **more)
     )
     assert ours.runtime_s.tolist() == log.jobs.runtime_s.tolist()
-    assert (log.jobs.runtime_s > log.jobs.requested_s + 3600).sum() > 50
+    assert (log.jobs.runtime_s > log.jobs.user_request_s + 3600).sum() > 50
     # The limits that `keep` raises give other starts.
     assert starts_by_name(ours) != starts_by_name(
         replayed(read_workload(outlived / "log.swf").jobs, 12, policy, **more)
@@ -307,9 +307,9 @@ def test_the_hosts_agree_on_jobs_that_outlive_the_requests_assumed_for_them(tmp_
     save_log(log_of(Workload("made", jobs, 12)), tmp_path / "log.swf", procs=12)
     convert(tmp_path / "log.swf", tmp_path / "log.json", overrun="extend", unrequested=unrequested)
     log = read_workload(tmp_path / "log.swf", overrun="extend", unrequested=unrequested).jobs
-    unknown = np.isnan(log.requested_s)
+    unknown = np.isnan(log.user_request_s)
     assert unknown.sum() > 50
-    assert (log.runtime_s > log.expected_s)[unknown].any() == (unrequested in (600.0, "user-max"))
+    assert (log.runtime_s > log.request_s)[unknown].any() == (unrequested in (600.0, "user-max"))
     ours = starts_by_name(replayed(log, 12, "saf"))
     assert_same_starts(ours, starts_of_plugin(load_document(tmp_path / "log.json"), 12, policy="saf"))
 
@@ -378,7 +378,7 @@ def test_on_the_first_jobs_of_sdsc_sp2_the_hosts_agree_on_every_start(archive_lo
 def test_on_logs_whose_jobs_outlive_their_requests_the_hosts_agree_on_every_start(archive_log, converted, log, policy):
     path = converted(archive_log(log), 2000, "extend")
     workload = read_batsim_json(path)
-    assert (workload.jobs.runtime_s > workload.jobs.requested_s).sum() > 100
+    assert (workload.jobs.runtime_s > workload.jobs.user_request_s).sum() > 100
     assert_hosts_agree(path, workload.procs, policy=policy, threshold=100_000)
 
 

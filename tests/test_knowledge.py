@@ -25,7 +25,7 @@ from batfill.learn.events import KnowledgeByName
 from batfill.learn.habits import History
 from batfill.learn.predictor import make
 from batfill.learn.quantiles import RollingMedian
-from batfill.live.conversation import request_of
+from batfill.live.conversation import job_request
 from batfill.model.options import Divider, Options
 from batfill.model.policy import Policy, policy_named
 from batfill.replays.engine_replay import EngineReplay, replay
@@ -42,14 +42,14 @@ class Told(Plain):
     name = "told"
     classifies = True
 
-    def __init__(self, estimate_s=None, small=(), divider_s=math.inf, outlived=False):
-        self.estimate_s, self.small, self.outlived = estimate_s or {}, small, outlived
+    def __init__(self, expected_s=None, small=(), divider_s=math.inf, outlived=False):
+        self.expected_s, self.small, self.outlived = expected_s or {}, small, outlived
         self.divider_s = divider_s
         self.heard = []
 
     def judge(self, job):
         self.heard.append(("judge", job.row))
-        return Judgement(self.estimate_s.get(job.row, job.walltime_s), job.row in self.small)
+        return Judgement(self.expected_s.get(job.row, job.request_s), job.row in self.small)
 
     def ended(self, job, runtime_s, end_s):
         self.heard.append(("ended", job.row, runtime_s, end_s))
@@ -83,7 +83,7 @@ def test_a_replay_driven_by_the_users_word_is_the_plain_one(policy, threshold_s)
 def test_clairvoyance_is_a_replay_in_which_users_ask_for_what_they_need(policy):
     jobs = random_table(2, n_jobs=300, size=8, span_s=1200)
     runtime_s = np.maximum(np.minimum(jobs.runtime_s, jobs.walltime_s), 1e-9)
-    exact = EngineReplay(jobs, 8, policy_named(policy), estimate_s=runtime_s)
+    exact = EngineReplay(jobs, 8, policy_named(policy), expected_s=runtime_s)
     exact.advance()
     driven = drive(jobs, 8, RuntimeClairvoyant(runtime_s), policy)
     np.testing.assert_array_equal(driven.schedule.start_s, exact.schedule().start_s)
@@ -96,7 +96,7 @@ OUTLIVING = outliving(random_table(5, n_jobs=300, size=8, span_s=1500, short=0.5
 def test_a_predictor_that_returns_the_request_starts_outliving_jobs_when_a_plain_replay_does(policy):
     plain = replay(OUTLIVING, 8, policy_named(policy), threshold_s=20_000.0)
     driven = drive(OUTLIVING, 8, Told(), policy, 20_000.0)
-    assert (OUTLIVING.runtime_s > OUTLIVING.expected_s).sum() > 50
+    assert (OUTLIVING.runtime_s > OUTLIVING.request_s).sum() > 50
     assert driven.schedule.start_s.tobytes() == plain.start_s.tobytes()
     assert driven.schedule.order.tobytes() == plain.order.tobytes()
 
@@ -119,18 +119,18 @@ def test_predictions_for_jobs_that_may_outlive_their_requests_are_at_most_these(
     apply = replay.apply
 
     def noted(job, verdict):
-        expected_s[job.row] = verdict.estimate_s
+        expected_s[job.row] = verdict.expected_s
         apply(job, verdict)
 
     replay.apply = noted
     replay.finish()
     rows = list(expected_s)
-    assert (np.array(list(expected_s.values())) <= OUTLIVING.expected_s[rows]).all()
+    assert (np.array(list(expected_s.values())) <= OUTLIVING.request_s[rows]).all()
     assert len(rows) > 250
 
 
 def test_clairvoyance_knows_the_whole_run_time_of_jobs_that_outlive_their_requests():
-    exact = EngineReplay(OUTLIVING, 8, policy_named("saf"), estimate_s=np.maximum(OUTLIVING.runtime_s, 1e-9))
+    exact = EngineReplay(OUTLIVING, 8, policy_named("saf"), expected_s=np.maximum(OUTLIVING.runtime_s, 1e-9))
     exact.advance()
     driven = drive(OUTLIVING, 8, make(Options.of({"predict": "runtime", "predict-for": "all"}), OUTLIVING, None), "saf")
     assert driven.schedule.start_s.tobytes() == exact.schedule().start_s.tobytes()
@@ -234,10 +234,10 @@ def test_no_job_that_runs_is_expected_to_have_ended(policy):
 
     def check(now_s):
         rows = run.queue.running_rows
-        ends_s = run.start_s[rows] + run.queue.jobs["estimate_s"][rows]
+        ends_s = run.start_s[rows] + run.queue.jobs["expected_s"][rows]
         np.testing.assert_allclose(run.queue.running["end_s"], ends_s)
         assert (np.diff(ends_s) >= 0).all()
-        assert ((ends_s > now_s) | (run.queue.jobs["estimate_s"][rows] == jobs.walltime_s[rows])).all()
+        assert ((ends_s > now_s) | (run.queue.jobs["expected_s"][rows] == jobs.walltime_s[rows])).all()
         moments.append(now_s)
 
     replay.go_before = checked
@@ -272,17 +272,17 @@ def test_a_job_that_must_not_be_killed_goes_first_and_runs_to_its_end():
 
 def test_easy_plus_plus_takes_the_mean_of_the_users_last_two_and_at_most_the_request():
     easy, job = LastTwo(), SubmittedJob(0, 0.0, 100.0, 1, 7)
-    assert easy.judge(job).estimate_s == 100
+    assert easy.judge(job).expected_s == 100
     for runtime_s in (1.0, 20.0, 40.0):
         easy.ended(job, runtime_s, 0.0)
-    assert easy.judge(job).estimate_s == 30
-    assert easy.judge(job._replace(walltime_s=25.0)).estimate_s == 25
-    assert easy.judge(job._replace(user=8)).estimate_s == 100
+    assert easy.judge(job).expected_s == 30
+    assert easy.judge(job._replace(request_s=25.0)).expected_s == 25
+    assert easy.judge(job._replace(user=8)).expected_s == 100
 
 
-RAISED = SubmittedJob(0, 10.0, 500.0, 1, 7, requested_s=100.0)  # it ran 500 s
-AS_ASKED = SubmittedJob(0, 10.0, 100.0, 1, 7, requested_s=100.0)
-UNKNOWN = SubmittedJob(0, 10.0, 500.0, 1, 7, requested_s=math.nan)
+RAISED = SubmittedJob(0, 10.0, 500.0, 1, 7, user_request_s=100.0)  # it ran 500 s
+AS_ASKED = SubmittedJob(0, 10.0, 100.0, 1, 7, user_request_s=100.0)
+UNKNOWN = SubmittedJob(0, 10.0, 500.0, 1, 7, user_request_s=math.nan)
 
 
 def test_a_raised_limit_does_not_reach_features_or_predictions():
@@ -295,7 +295,7 @@ def test_a_raised_limit_does_not_reach_features_or_predictions():
             predictor.judge(RAISED)
             predictor.ended(RAISED, runtime_s, 5.0)
         assert predictor.judge(RAISED) == predictor.judge(AS_ASKED)
-        assert predictor.judge(RAISED).estimate_s <= 100
+        assert predictor.judge(RAISED).expected_s <= 100
 
 
 def test_an_unknown_request_is_told_apart_from_every_request():
@@ -303,7 +303,7 @@ def test_an_unknown_request_is_told_apart_from_every_request():
     assert [own[0] for own in features] == [0, 100, 0]
     history = UserHistory()
     assert [history.features(job)[-1] for job in (UNKNOWN, AS_ASKED)] == [1, 0]
-    assert UserHistory().features(UNKNOWN) == UserHistory().features(UNKNOWN._replace(walltime_s=900.0))
+    assert UserHistory().features(UNKNOWN) == UserHistory().features(UNKNOWN._replace(request_s=900.0))
 
 
 def test_replays_and_the_plug_in_show_learners_the_same_requests(tmp_path):
@@ -320,13 +320,13 @@ def test_replays_and_the_plug_in_show_learners_the_same_requests(tmp_path):
         for path in (log, made):
             jobs = read_workload(path, overrun=overrun).jobs
             run = EngineReplay(jobs, 4, policy_named("fcfs"), learns=True)
-            assert [job.known_s for job in LearningReplay(run, UserEstimate()).jobs] == [40, 50, 60, 0]
+            assert [job.known_request_s for job in LearningReplay(run, UserEstimate()).jobs] == [40, 50, 60, 0]
         seen = KnowledgeByName(UserEstimate())
         for fields in json.loads(made.read_text())["jobs"]:
-            request = request_of(fields["id"], fields)
-            given = {"user": 1, "killable": True, "requested_s": request.requested_s}
+            request = job_request(fields["id"], fields)
+            given = {"user": 1, "killable": True, "user_request_s": request.user_request_s}
             seen.judge(request.name, request.submit_s, request.request_s, request.procs, **given)
-        assert [job.known_s for job in seen.jobs.values()] == [40, 50, 60, 0]
+        assert [job.known_request_s for job in seen.jobs.values()] == [40, 50, 60, 0]
 
 
 def test_the_regression_learns_that_users_need_a_tenth_of_what_they_ask_for():
@@ -335,10 +335,10 @@ def test_the_regression_learns_that_users_need_a_tenth_of_what_they_ask_for():
     errors = []
     for row, walltime_s in enumerate(rng.choice([3600.0, 7200.0, 36_000.0], 3000)):
         job = SubmittedJob(row, 60.0 * row, float(walltime_s), 4, int(rng.integers(5)))
-        errors.append(abs(regression.judge(job).estimate_s - walltime_s / 10))
+        errors.append(abs(regression.judge(job).expected_s - walltime_s / 10))
         regression.ended(job, walltime_s / 10, 60.0 * row)
     assert np.mean(errors[-500:]) < 0.2 * np.mean(errors[:20])
-    assert regression.judge(job).estimate_s <= job.walltime_s
+    assert regression.judge(job).expected_s <= job.request_s
 
 
 @settings(deadline=None)

@@ -136,8 +136,8 @@ def test_a_job_that_has_run_for_the_divider_is_known_to_be_large(regime, expecte
     classifier.ended(long, 90.0, WEEK_S + 100.0)
     classifier.renew(2 * WEEK_S)
     assert known(2 * WEEK_S) == 0.0
-    known_s = [category.runtime_s for category in classifier.history.place(asked).categories]
-    assert known_s == [[90.0], [50.0, 90.0], [50.0, 90.0]]
+    run_times = [category.runtime_s for category in classifier.history.place(asked).categories]
+    assert run_times == [[90.0], [50.0, 90.0], [50.0, 90.0]]
 
 
 def test_a_killed_job_counts_as_large_once_and_by_its_run_time_when_that_is_known():
@@ -162,13 +162,13 @@ def obvious_features(earlier, job, divider_s, unix_start_s):
         return datetime.fromtimestamp(unix_start_s + j.submit_s, UTC)
 
     same = {
-        "p~": lambda j: j.walltime_s == job.walltime_s,
+        "p~": lambda j: j.request_s == job.request_s,
         "q": lambda j: j.procs == job.procs,
         "day": lambda j: day(j).weekday() == day(job).weekday(),
     }
     date = day(job)
     features = {
-        "p~": job.walltime_s,
+        "p~": job.request_s,
         "q": job.procs,
         "hour": date.hour,
         "weekday": date.weekday(),

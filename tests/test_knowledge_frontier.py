@@ -102,7 +102,7 @@ def test_the_base_is_the_first_point_of_each_policy_with_the_options_that_all_sh
             assert (point["max_wait_s"], point["kills"]) == (alone["max_wait_s"], alone["requeued"])
             for name in ("waits_by_class", "waits_by_width"):
                 assert all(a.items() >= b.items() for a, b in zip(point[name], alone[name], strict=True))
-        assert told["class_divider_s"] == alone["class_divider_s"]
+        assert told["small_below_s"] == alone["small_below_s"]
         assert told["points"][3 * k]["large_delayed"] == 0
 
 

@@ -55,7 +55,7 @@ def test_jobs_are_read_as_their_users_asked_for_them(tmp_path):
     jobs = read_jobs(path)
     assert jobs.submit_s.tolist() == [0, 10]
     assert jobs.end_s.tolist() == [37, 20]  # an unknown wait counts as none
-    assert jobs.requested_s.tolist() == [20, 99]  # not raised to the run time, unknown at submission
+    assert jobs.known_request_s.tolist() == [20, 99]  # not raised to the run time, unknown at submission
     assert (jobs.without_wait, jobs.user.tolist(), jobs.procs.tolist()) == (1, [4, 5], [2, 3])
     assert jobs.clock.unix_start_s == 843545102 + 50
 

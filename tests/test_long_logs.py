@@ -12,13 +12,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from batfill.replay import experiment
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from batfill.base import memory
 from batfill.base.errors import WorkloadError
 from batfill.model.policy import policy_named
+from batfill.replays import replay, result
 from batfill.replays.engine_replay import EngineReplay, bytes_a_job
 from batfill.workloads import formats, generate_workload, parquet_log, read_workload, swf_log
 from batfill.workloads.convert import convert
@@ -200,7 +200,8 @@ def test_a_log_that_does_not_fit_into_the_memory_is_refused_before_it_is_read(tm
 
 
 def test_a_long_replay_says_its_memory_first_and_refuses_what_does_not_fit(tmp_path, monkeypatch):
-    monkeypatch.setattr(experiment, "LONG", 800)
+    for place in (replay, result):
+        monkeypatch.setattr(place, "LONG", 800)
     done = batfill("replay", "workloads/sample.json", "--policy", "saf")
     assert re.fullmatch(
         r"800 jobs: 1\d\d B each in the table, \d+ B each in the replay, 0\.0 GB in all; "
@@ -212,7 +213,8 @@ def test_a_long_replay_says_its_memory_first_and_refuses_what_does_not_fit(tmp_p
     monkeypatch.setattr(memory, "available_bytes", lambda: 1000)
     said = refusal("replay", "workloads/sample.json", "--policy", "saf")
     assert "sample.json: the replay of 800 jobs, 119 B each, takes about" in said
-    monkeypatch.setattr(experiment, "LONG", 801)
+    for place in (replay, result):
+        monkeypatch.setattr(place, "LONG", 801)
     done = batfill("replay", "workloads/sample.json", "--policy", "saf")
     assert (done.err, "not computed" in done.out) == ("", False)
     assert "mean_wait_bound_s" in json.loads(batfill("replay", "workloads/sample.json", "--json").out)

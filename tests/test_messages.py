@@ -397,11 +397,12 @@ def test_what_was_answered_once_is_not_answered_twice(events):
         killing().answer(as_message(6, *events))
 
 
-def test_a_job_for_no_machine_is_rejected_with_its_reason(caplog):
+@pytest.mark.parametrize(("procs", "wanted"), [(0, "0 machines"), (5, "5 of 4 machines")])
+def test_a_job_that_can_never_run_is_rejected_with_its_reason(procs, wanted, caplog):
     talk = Conversation(WORDS_4, Agent({}))
     talk.answer(as_message(0, BEGIN))
-    assert b"REJECT_JOB" in talk.answer(as_message(0, job(procs=0)))
-    assert "w0!1 requests 0 machines: rejected" in caplog.text
+    assert b"REJECT_JOB" in talk.answer(as_message(0, job(procs=procs)))
+    assert f"w0!1 requests {wanted}: rejected" in caplog.text
 
 
 # The scheduler's options in Batsim's text

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batfill.model.jobs import LARGE, SMALL
-from batfill.model.metrics import bounded_slowdown, overtaking, per_processor_slowdown, summarize, who_pays
+from batfill.model.metrics import bounded_slowdown, figure_rows, overtaking, per_processor_slowdown, summarize, who_pays
 from batfill.model.policy import policy_named
 from batfill.replays.engine_replay import replay
 from strategies import table
@@ -34,6 +34,28 @@ def test_a_schedule_by_hand():
     assert run.max_bsld == 8.5
     assert run.mean_pp_bsld == pytest.approx((1 + 85 / 10 + 150 / 100) / 3)
     assert (run.share_bsld_1, run.share_bsld_10, run.share_bsld_100, run.share_bsld_above) == (1 / 3, 2 / 3, 0, 0)
+
+
+def test_the_printed_table_has_a_row_per_figure_and_under_batsim_those_that_it_knows():
+    run = figures([(0, 4000, 5000, 1), (0, 1000, 1000, 2), (10, 30, 30, 1, SMALL), (0, 1, 1, 9)], 2, divider_s=20.0)
+    replayed = dict(figure_rows(run.as_dict(), of_replay=True))
+    assert replayed == {
+        "jobs": "4 (1 rejected, 2 killed at their walltime)",
+        "backfilled": "1",
+        "requeued": "1 tries killed (0.33% of the work)",
+        "makespan": "5,000 s",
+        "utilisation": "60.50%",
+        "mean wait": "1,340.000 s (longest 4,000 s)",
+        "mean bsld": "2.5556 (tau 10 s; per processor 1.7222)",
+        "jobs by bsld": "33.3% at 1, 66.7% up to 10, 0.0% up to 100, 0.0% above",
+    }
+    assert dict(figure_rows(dataclasses.asdict(dataclasses.replace(run, requeued=0)), 0.5)) == {
+        "jobs": "4 (1 rejected, 2 killed)",
+        "makespan": "5,000 s",
+        "mean wait": "1,340.000 s (longest 4,000 s)",
+        "mean bsld": "2.5556 (tau 0.5 s)",
+        "utilisation": "60.50%",
+    }
 
 
 def test_tau_bounds_the_slowdown_of_short_jobs():
@@ -172,9 +194,9 @@ def test_who_pays_is_what_a_loop_over_the_jobs_finds(jobs):
     columns = {"runtime_s": runtime_s, "procs": procs, "user": user}
     found = who_pays(wait_s, **columns, base_wait_s=base_s)
     ordered = sorted(runtime_s.tolist())
-    divider_s = (ordered[(len(jobs) - 1) // 2] + ordered[len(jobs) // 2]) / 2
-    assert found["class_divider_s"] == divider_s
-    by_class = waits_by_hand(jobs, "class", lambda job: "small" if job[2] < divider_s else "large")
+    small_below_s = (ordered[(len(jobs) - 1) // 2] + ordered[len(jobs) // 2]) / 2
+    assert found["small_below_s"] == small_below_s
+    by_class = waits_by_hand(jobs, "class", lambda job: "small" if job[2] < small_below_s else "large")
     close(found["waits_by_class"], sorted(by_class, key=lambda row: row["class"] == "large"))
     widths = [1, 2, 4, 8, 16, 32, 64, 128]
     by_width = waits_by_hand(jobs, "procs_up_to", lambda job: next(width for width in widths if job[3] <= width))
@@ -190,11 +212,11 @@ def test_who_pays_is_what_a_loop_over_the_jobs_finds(jobs):
 
 def test_a_divider_of_each_jobs_own_says_which_are_small_and_one_that_is_missing_that_this_is_unknown():
     columns = {"runtime_s": np.array([5.0, 5.0, 5.0]), "procs": np.ones(3, np.int64), "user": np.zeros(3, np.int64)}
-    found = who_pays(np.array([1.0, 2.0, 4.0]), **columns, divider_s=np.array([6.0, 5.0, np.nan]))
+    found = who_pays(np.array([1.0, 2.0, 4.0]), **columns, small_below_s=np.array([6.0, 5.0, np.nan]))
     assert [(row["class"], row["mean_wait_s"]) for row in found["waits_by_class"]] == [
         ("small", 1),
         ("large", 2),
         ("unknown", 4),
     ]
-    assert found["class_divider_s"] is None
-    assert who_pays(np.array([1.0, 2.0, 4.0]), **columns, divider_s=6.0)["waits_by_class"][0]["jobs"] == 3
+    assert found["small_below_s"] is None
+    assert who_pays(np.array([1.0, 2.0, 4.0]), **columns, small_below_s=6.0)["waits_by_class"][0]["jobs"] == 3

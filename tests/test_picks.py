@@ -148,16 +148,16 @@ def test_under_a_bound_the_shortest_is_the_one_whose_try_ends_first():
         run = EngineReplay(jobs, 1, shortest, divider_s=4.0, learns=True, tries_first=False)
         run.change_divider(4.0, bound=bound)
         for row in range(3):
-            run.classify(row, True, killable=row == 1, estimate_s=jobs.walltime_s[row])
+            run.classify(row, True, killable=row == 1, expected_s=jobs.walltime_s[row])
         run.advance()
         assert run.schedule().start_s.tolist() == starts
 
 
-def test_estimates_that_jobs_outlive_are_corrected_before_a_network_sees_them():
+def test_predictions_that_jobs_outlive_are_corrected_before_a_network_sees_them():
     jobs = random_table(3, n_jobs=80, size=10, span_s=6000, unit_s=60, short=0.5)
     jobs = replace(
         jobs,
-        requested_s=np.where(np.isinf(jobs.walltime_s), np.nan, jobs.walltime_s),
+        user_request_s=np.where(np.isinf(jobs.walltime_s), np.nan, jobs.walltime_s),
         walltime_s=np.maximum(jobs.walltime_s, jobs.runtime_s),
         own_end=True,
         outlives=True,
@@ -165,7 +165,7 @@ def test_estimates_that_jobs_outlive_are_corrected_before_a_network_sees_them():
     layers = random_layers(5)
     beside = PickingOracle(jobs, 10, "fcfs", layers=layers, visible=64).run()
     assert_same(replay(jobs, 10, picking(layers)), beside)
-    assert (jobs.runtime_s > jobs.requested_s).sum() > 10
+    assert (jobs.runtime_s > jobs.user_request_s).sum() > 10
 
 
 # Networks whose choices are known

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import math
 from fractions import Fraction
+from hashlib import sha256
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from batfill.base.errors import PolicyError
 from batfill.engine.keys import key_at, unit_of
 from batfill.engine.motion import UNLIMITED_S
 from batfill.model.jobs import LONGEST_S
@@ -163,3 +166,55 @@ def test_a_mixed_policys_name_means_the_same_policy_again():
 def test_an_aged_orders_name_means_the_same_policy_again():
     policy = aged(1 / 3, 0.1, -0.7)
     assert keys(policy_named(policy.name), 99_000.0) == keys(policy, 99_000.0)
+
+
+# Policies in files
+
+TERMS = [{"coefficient": 2.5, "p": 1, "q": 2}, {"coefficient": 0, "p": 3}, {"coefficient": -1, "r": 1}]
+STORED = {"format": "batfill policies 1", "made_by": "hand", "functions": {"two": {"terms": TERMS}}}
+
+
+def stored(folder, content):
+    path = folder / "Own.json"
+    path.write_text(content if isinstance(content, str) else json.dumps(content))
+    return path
+
+
+def test_a_policy_in_a_file_orders_by_its_polynomial_and_states_its_file(tmp_path):
+    path = stored(tmp_path, {**STORED, "recommendation": {"take": "two"}})
+    expected = (2.5 * np.minimum(WALLTIME_S, UNLIMITED_S) * PROCS**2 - SUBMIT_S).tolist()
+    for text in (f"two@{path}", f" TWO@{path} ", f"@{path}"):
+        policy = policy_named(text)
+        assert keys(policy, 99_000.0) == pytest.approx(expected, rel=1e-12)
+        assert (policy.name, policy.formula, policy.source) == (f"two@{path}", "+2.5 p~ q^2 -1 r", "hand")
+        assert policy.digest == sha256(path.read_bytes()).hexdigest()
+    assert policy_named(f"@{stored(tmp_path, {**STORED, 'recommendation': {'take': 'saf'}})}") is POLICIES["saf"]
+    unsigned = {key: value for key, value in STORED.items() if key != "made_by"}
+    assert policy_named(f"two@{stored(tmp_path, unsigned)}").source == str(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("two", "{", "Own.json cannot be read (it is not JSON)"),
+        ("two", [], "Own.json is not a policy file (batfill policies 1)"),
+        ("two", {**STORED, "format": "batfill policies 2"}, "is not a policy file"),
+        ("", STORED, "Own.json recommends nothing; name one of its functions (two@)"),
+        ("", {**STORED, "recommendation": {"take": "fcfs2"}}, "has no function 'fcfs2'; it has two"),
+        ("saf", STORED, "has no function 'saf'; it has two"),
+        ("two", {**STORED, "functions": []}, "has no function 'two'; it has none"),
+        *(
+            ("two", {**STORED, "functions": {"two": {"terms": [term]}}}, "a term of 'two' in ")
+            for term in (7, {"p": 1}, {"coefficient": math.inf}, *({"coefficient": 1, "p": p} for p in (-1, 1.5, True)))
+        ),
+        ("two", {**STORED, "functions": {"two": {}}}, "a term of 'two' in "),
+    ],
+)
+def test_a_file_that_holds_no_such_policy_is_refused_with_what_it_holds(name, content, said, tmp_path):
+    path = stored(tmp_path, content)
+    with pytest.raises(PolicyError) as refused:
+        policy_named(f"{name}@{path}")
+    assert str(refused.value).startswith(f"policy {name}@{path}: ")
+    assert said in str(refused.value)
+    with pytest.raises(PolicyError, match=r"nowhere cannot be read \(No such file or directory\)"):
+        policy_named(f"{name}@{tmp_path}/nowhere")

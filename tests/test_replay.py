@@ -248,10 +248,10 @@ def test_nobody_waits_who_could_start():
             if waiting:
                 assert waiting[0].q > free
                 shadow, procs = instants.shadow_s(t, running, waiting[0].q)
-                rows = new[(t + instants.jobs.expected_s[new]) > shadow]
+                rows = new[(t + instants.jobs.request_s[new]) > shadow]
                 extra = procs - waiting[0].q - int(instants.jobs.procs[rows].sum())
                 for job in waiting[1:]:
-                    assert job.q > free or (t + job.estimate > shadow and job.q > extra)
+                    assert job.q > free or (t + job.whole_expected > shadow and job.q > extra)
 
 
 @unhurried

@@ -77,7 +77,7 @@ def test_new_rules_hold_from_the_next_decision_on(changed, threshold_s):
 ORDERS = ["wfp3", *(pytest.param(name, marks=pytest.mark.compiled) for name in ("fcfs", "saf"))]
 
 
-def estimates(seed):
+def guesses(seed):
     """Guesses that are right, too long, too short, and without end."""
     rng = np.random.default_rng(seed)
     guess = np.maximum(JOBS.runtime_s + rng.integers(-8, 9, len(JOBS)), 1.0)
@@ -85,23 +85,23 @@ def estimates(seed):
 
 
 @pytest.mark.parametrize("policy", ORDERS)
-def test_estimates_stand_for_walltimes_in_keys_and_reservations(policy):
-    guess = estimates(1)
-    run = EngineReplay(JOBS, SIZE, policy_named(policy), threshold_s=90.0, estimate_s=guess)
+def test_predictions_stand_for_walltimes_in_keys_and_reservations(policy):
+    guess = guesses(1)
+    run = EngineReplay(JOBS, SIZE, policy_named(policy), threshold_s=90.0, expected_s=guess)
     run.advance()
-    assert_same(run.schedule(), oracle(JOBS, SIZE, policy, threshold_s=90.0, estimate_s=guess))
+    assert_same(run.schedule(), oracle(JOBS, SIZE, policy, threshold_s=90.0, expected_s=guess))
 
 
 @pytest.mark.parametrize("policy", ORDERS)
-def test_new_estimates_hold_for_waiting_and_running_jobs(policy):
+def test_new_predictions_hold_for_waiting_and_running_jobs(policy):
     run, beside = new_replay(policy), Oracle(JOBS, SIZE, policy, **CASE)
     for turn in range(1, 6):
         run.advance(turn * 150.0)
         beside.run(until=turn * 150.0)
-        guess = estimates(turn)
-        run.change_estimates(guess)
+        guess = guesses(turn)
+        run.change_expected(guess)
         for job in beside.jobs:
-            job.estimate = float(guess[job.seq])
+            job.whole_expected = float(guess[job.seq])
     run.advance()
     assert_same(run.schedule(), beside.run())
 
@@ -111,7 +111,7 @@ def test_a_small_job_exempt_from_the_kill_goes_first_all_the_same():
     for job in beside.jobs:
         if job.small and job.seq % 3:
             job.exempt = True
-            run.classify(job.seq, True, killable=False, estimate_s=job.estimate)
+            run.classify(job.seq, True, killable=False, expected_s=job.whole_expected)
     run.advance()
     assert_same(run.schedule(), beside.run())
     assert 0 < run.schedule().requeued.sum() < sum(job.exempt for job in beside.jobs)
@@ -130,7 +130,7 @@ def test_an_order_may_read_another_run_time_than_reservations_do():
     read_s = np.random.default_rng(7).integers(1, 60, len(jobs)).astype(float)
     run = EngineReplay(jobs, SIZE, policy_named("saf"), learns=True)
     for row, expected_s in enumerate(jobs.walltime_s.tolist()):
-        run.classify(row, False, killable=False, estimate_s=expected_s, order_s=read_s[row])
+        run.classify(row, False, killable=False, expected_s=expected_s, key_request_s=read_s[row])
     run.advance()
     built_in = Policy("saf of these", lambda r, p, q: read_s * q)
     assert run.schedule().start_s.tobytes() == replay(jobs, SIZE, built_in).start_s.tobytes()

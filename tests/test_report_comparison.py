@@ -109,7 +109,7 @@ def test_who_pays_in_a_report_is_who_pays_in_the_replays(tmp_path):
         one.to_batsim(tmp_path / name / "out")
     (comparison,) = comparisons(find_runs([tmp_path / "fcfs", tmp_path / "saf"]), 10)
     for found, expected in zip(comparison.waits, (fcfs.who_pays(fcfs), saf.who_pays(fcfs)), strict=True):
-        assert found["class_divider_s"] == expected["class_divider_s"]
+        assert found["small_below_s"] == expected["small_below_s"]
         for groups in ("waits_by_class", "waits_by_width", "waits_by_user"):
             assert found[groups] == [
                 {key: pytest.approx(value) if isinstance(value, float) else value for key, value in group.items()}

@@ -203,7 +203,7 @@ def test_small_first_is_replayed_without_and_with_kills(few):
     ):
         assert set(options_words(choice).split()) >= {word for word in more if word != "2h"}
         figures = json_result("replay", few, *more)
-        assert choice.waits["class_divider_s"] == figures["class_divider_s"]
+        assert choice.waits["small_below_s"] == figures["small_below_s"]
         assert (choice.max_wait_s, choice.large_max_wait_s) == (
             figures["max_wait_s"],
             figures["waits_by_class"][1]["max_wait_s"],

@@ -280,21 +280,30 @@ def test_rank_agreement_is_spearmans_coefficient_of_what_both_have(pairs, expect
 # What results are kept for
 
 
+@pytest.fixture(scope="module")
+def copied(tmp_path_factory):
+    """A folder with the code of batfill and the studies."""
+    folder = tmp_path_factory.mktemp("code")
+    for root, package in zip(ROOTS, ("batfill", "studies"), strict=True):
+        shutil.copytree(root / package, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
+    return folder
+
+
 @pytest.fixture
-def package(tmp_path):
-    """A function that copies the code of batfill and the studies, with a change to one of the files."""
+def changed(copied):
+    """A function that changes a file of the copy, and returns the copy's roots."""
+    path = text = None
 
-    def changed(name="", old="", new=""):
-        folder = tmp_path / f"{len(list(tmp_path.iterdir()))}"
-        for root, package in zip(ROOTS, ("batfill", "studies"), strict=True):
-            shutil.copytree(root / package, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
-        if name:
-            text = (folder / name).read_text()
-            assert old in text
-            (folder / name).write_text(text.replace(old, new))
-        return folder, folder
+    def change(name, old, new):
+        nonlocal path, text
+        path = copied / name
+        text = path.read_text()
+        assert old in text
+        path.write_text(text.replace(old, new))
+        return copied, copied
 
-    return changed
+    yield change
+    path.write_text(text)
 
 
 @pytest.mark.parametrize(
@@ -316,21 +325,15 @@ def package(tmp_path):
             "# other\nfrom __future__",
         ),  # in another process
         ("premature-share", "batfill/workloads/describe.py", "PREMATURE = ", "PREMATURE = 1 + "),
-        *(
-            pytest.param(*case, marks=[pytest.mark.slow, pytest.mark.long])
-            for case in (
-                ("pure-policies", "batfill/workloads/splitting.py", "def windows(", "def windows(more: str, "),
-                ("pure-policies", "studies/papers/mixed.py", "def period_note(", "def period_note(more: str, "),
-                ("pure-policies", "studies/papers/core.py", "class Table:", "class Table(list):"),
-                ("classifier-quality", "batfill/learn/forest.py", "from __future__", "# other\nfrom __future__"),
-            )
-        ),
+        ("pure-policies", "batfill/workloads/splitting.py", "def windows(", "def windows(more: str, "),
+        ("pure-policies", "studies/papers/mixed.py", "def period_note(", "def period_note(more: str, "),
+        ("pure-policies", "studies/papers/core.py", "class Table:", "class Table(list):"),
+        ("classifier-quality", "batfill/learn/forest.py", "from __future__", "# other\nfrom __future__"),
     ],
 )
-def test_a_result_is_made_again_if_code_has_changed_that_its_figures_come_from(package, compute, name, old, new):
+def test_a_result_is_made_again_if_code_has_changed_that_its_figures_come_from(changed, compute, name, old, new):
     function = COMPUTATIONS[compute].function
-    assert code_of(function, package()) == code_of(function)
-    assert code_of(function, package(name, old, new)) != code_of(function)
+    assert code_of(function, changed(name, old, new)) != code_of(function)
 
 
 @pytest.mark.parametrize(
@@ -341,6 +344,6 @@ def test_a_result_is_made_again_if_code_has_changed_that_its_figures_come_from(p
         ("batfill/reports/figures.py", "from __future__", "# other\nfrom __future__"),
     ],
 )
-def test_a_result_is_not_made_again_for_other_code(package, name, old, new):
+def test_a_result_is_not_made_again_for_other_code(changed, name, old, new):
     function = COMPUTATIONS["pure-policies"].function
-    assert code_of(function, package(name, old, new)) == code_of(function)
+    assert code_of(function, changed(name, old, new)) == code_of(function)

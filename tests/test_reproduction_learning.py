@@ -123,7 +123,7 @@ def test_gains_are_over_the_same_policy_and_curves_end_at_the_sum(outcome, runs)
 
 
 def test_small_and_large_jobs_make_up_the_whole(outcome, runs):
-    small = runs.jobs("fcfs", "base").runtime_s < runs.divider_s
+    small = runs.jobs("fcfs", "base").runtime_s < runs.small_below_s
     parts = [means_of(runs, "fcfs", size)[0] for size in ("small", "large")]
     assert np.dot(parts, [small.mean(), 1 - small.mean()]) == pytest.approx(runs.mean("fcfs", "base"))
     (before, after), table = means_of(runs, "spf", "large"), outcome("classified-sizes", **REPLAYS).tables[0]

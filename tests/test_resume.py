@@ -38,7 +38,7 @@ rules = st.fixed_dictionaries(
         "spares": st.booleans(),
         "bound": st.booleans(),
         "outlived": st.booleans(),
-        "estimate_s": st.none() | st.integers(0, 99),  # the seed of others than the requests
+        "expected_s": st.none() | st.integers(0, 99),  # the seed of others than the requests
     }
 )
 
@@ -48,8 +48,8 @@ def new_run(jobs, size, name, options):
     options = dict(options)
     if "small" in options:
         options["small"] = (jobs.job_class == SMALL) & (jobs.procs <= 2)
-    if (seed := options.pop("estimate_s")) is not None:
-        options["estimate_s"] = np.random.default_rng(seed).integers(0, 30, len(jobs)).astype(float)
+    if (seed := options.pop("expected_s")) is not None:
+        options["expected_s"] = np.random.default_rng(seed).integers(0, 30, len(jobs)).astype(float)
     return EngineReplay(jobs, size, policy_named(name), **options)
 
 
@@ -118,10 +118,10 @@ WAYS = {
     "changed",
     [
         {"small": "narrow"},
-        {"estimate_s": 5},
+        {"expected_s": 5},
         {"spares": True},
         {"tries_first": True},
-        {"outlived": True, "estimate_s": 5},
+        {"outlived": True, "expected_s": 5},
         {"backfill": policy_named("spf")},
         {"threshold_s": 10.0},
         {"divider_s": 3.0},
@@ -132,7 +132,7 @@ WAYS = {
 @pytest.mark.parametrize("way", WAYS)
 def test_a_copied_replay_keeps_every_option_when_it_goes_on_and_when_it_restarts(tmp_path, way, changed):
     jobs = random_table(6, n_jobs=100, size=6, span_s=600, small=0.6)
-    plain = {"backfill": None, "threshold_s": 90.0, "divider_s": 6.0, "estimate_s": None}
+    plain = {"backfill": None, "threshold_s": 90.0, "divider_s": 6.0, "expected_s": None}
     options = {**plain, **changed}
     whole, other = new_run(jobs, 6, "wfp3", options), new_run(jobs, 6, "wfp3", plain)
     run = new_run(jobs, 6, "wfp3", options)
@@ -151,13 +151,13 @@ def test_a_copied_replay_keeps_every_option_when_it_goes_on_and_when_it_restarts
 @given(case=workloads() | extended, name=st.sampled_from(NAMES), options=rules, until_s=st.floats(0, 2000))
 def test_rules_changed_to_themselves_change_nothing(case, name, options, until_s):
     jobs, size = case
-    options = {**options, "estimate_s": None}
+    options = {**options, "expected_s": None}
     whole = new_run(jobs, size, name, options)
     whole.advance()
     run = new_run(jobs, size, name, options)
     run.advance(until_s)
     run.change_rules(policy_named(name), backfill=options["backfill"], threshold_s=options["threshold_s"])
-    run.change_estimates(jobs.expected_s)
+    run.change_expected(jobs.request_s)
     run.advance()
     assert bytes_of(run) == bytes_of(whole)
 

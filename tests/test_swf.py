@@ -80,9 +80,9 @@ def test_the_users_request_is_kept_apart_from_the_limit(log_file):
         ("extend", [50, 50, 60], [40, 50, 60]),
     ):
         jobs = read_swf(path, overrun=overrun).jobs
-        np.testing.assert_array_equal(jobs.requested_s, [40, np.nan, 60])
+        np.testing.assert_array_equal(jobs.user_request_s, [40, np.nan, 60])
         assert jobs.walltime_s.tolist() == limits
-        assert jobs.expected_s.tolist() == expected
+        assert jobs.request_s.tolist() == expected
         assert jobs.invented.tolist() == [False, True, False]
         assert jobs.raised.tolist() == [overrun == "keep", False, False]
         assert (jobs.outlives, jobs.own_end) == (overrun == "extend", overrun != "kill")
@@ -129,8 +129,8 @@ def test_a_limit_that_stands_in_may_be_overrun_like_a_request(log_file):
     path = log_file(row(1, 0, 50, req_time=-1) + row(2, 1, 50, req_time=60))
     for overrun, limit, expected in (("keep", 50, 50), ("kill", 20, 20), ("extend", 50, 20)):
         jobs = read_swf(path, overrun=overrun, unrequested=20).jobs
-        assert (jobs.walltime_s[0], jobs.expected_s[0]) == (limit, expected)
-        assert np.isnan(jobs.requested_s[0])
+        assert (jobs.walltime_s[0], jobs.request_s[0]) == (limit, expected)
+        assert np.isnan(jobs.user_request_s[0])
     with pytest.raises(BatfillError, match="option unrequested: 0 is neither one of refuse, runtime"):
         read_swf(path, unrequested=0)
 
@@ -150,10 +150,10 @@ def test_a_table_without_requests_takes_the_walltimes_for_them():
     columns = {name: np.array([0.0, 1.0]) for name in ("submit_s", "runtime_s")}
     given = {"ids": np.array(["a", "b"], object), "walltime_s": np.array([9.0, np.inf]), "procs": np.array([1, 1])}
     jobs = job_table("two", **columns, **given)
-    np.testing.assert_array_equal(jobs.requested_s, [9, np.nan])
+    np.testing.assert_array_equal(jobs.user_request_s, [9, np.nan])
     assert not jobs.invented.any()
     with pytest.raises(WorkloadError, match="a user's request that is not a number > 0"):
-        job_table("two", **columns, **given, requested_s=np.array([0.0, 5.0]))
+        job_table("two", **columns, **given, user_request_s=np.array([0.0, 5.0]))
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ class TreeBesideAList(RuleBasedStateMachine):
         self.jobs = new_records(ROOM, JOB)
         self.jobs["seq"] = self.rng.permutation(ROOM)
         self.tree = tree.new_tree(SIZE)
-        self.lists = {section: [] for section in range(SECTIONS)}  # of (key, seq, row, estimate_s, procs), sorted
+        self.lists = {section: [] for section in range(SECTIONS)}  # of (key, seq, row, expected_s, procs), sorted
         self.unused = list(range(ROOM))
 
     @rule(section=st.integers(0, SECTIONS - 1), n=st.integers(1, 900), order=st.sampled_from(["up", "down", "any"]))
@@ -50,11 +50,11 @@ class TreeBesideAList(RuleBasedStateMachine):
             keys = top + np.arange(n) if order == "up" else -top - np.arange(n)
         for key in keys[: len(self.unused)].tolist():
             row = self.unused.pop()
-            estimate_s, procs = float(self.rng.integers(1, 99)), int(self.rng.integers(1, SIZE + 1))
+            expected_s, procs = float(self.rng.integers(1, 99)), int(self.rng.integers(1, SIZE + 1))
             if not tree.has_capacity(self.tree):
                 self.tree = tree.enlarged(self.tree)
-            insert(self.tree, np.int64(section), key, row, estimate_s, procs, self.jobs)
-            self.lists[section].append((key, int(self.jobs["seq"][row]), row, estimate_s, procs))
+            insert(self.tree, np.int64(section), key, row, expected_s, procs, self.jobs)
+            self.lists[section].append((key, int(self.jobs["seq"][row]), row, expected_s, procs))
         self.lists[section].sort()
 
     @precondition(lambda self: any(self.lists.values()))
@@ -92,9 +92,9 @@ class TreeBesideAList(RuleBasedStateMachine):
         for section, jobs in self.lists.items():
             _, homes = listed(self.tree, section)
             members = {}
-            for (_, _, _, estimate_s, procs), nodes in zip(jobs, homes, strict=True):
+            for (_, _, _, expected_s, procs), nodes in zip(jobs, homes, strict=True):
                 for node in nodes:
-                    members.setdefault(node, []).append((estimate_s, procs))
+                    members.setdefault(node, []).append((expected_s, procs))
             for node, sizes in members.items():
                 state = self.tree.nodes[node]["state"]
                 if state == tree.NONE:
@@ -103,11 +103,11 @@ class TreeBesideAList(RuleBasedStateMachine):
                 bound, shortest_s = self.tree.nodes[node]["procs"], self.tree.shortest_s[node]
                 assert bound <= fewest
                 for procs in range(1, SIZE + 1):
-                    fitting = [estimate_s for estimate_s, needed in sizes if needed <= procs]
+                    fitting = [expected_s for expected_s, needed in sizes if needed <= procs]
                     assert shortest_s[tree.width_of(procs)] <= min(fitting, default=np.inf)
                 if state == tree.EXACT and node in {leaf for leaf, _ in homes}:
                     assert bound == fewest
-                    assert shortest_s[-1] == min(estimate_s for estimate_s, _ in sizes)
+                    assert shortest_s[-1] == min(expected_s for expected_s, _ in sizes)
 
     @invariant()
     def no_node_is_lost(self):

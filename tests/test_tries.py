@@ -110,11 +110,11 @@ def test_at_each_instant_the_machine_holds_its_jobs_and_nobody_waits_who_could_s
         order = sorted(waiting.tolist(), key=lambda row: (not run.queue.jobs["small"][row], float(key[row]), row))
         need = int(jobs.procs[order[0]])
         assert need > free
-        promised_s = run.start_s[busy] + run.queue.jobs["estimate_s"][busy]
+        promised_s = run.start_s[busy] + run.queue.jobs["expected_s"][busy]
         shadow_s, extra = shadow(promised_s, jobs.procs[busy], free, need)
         for row in order[1:]:
             procs = int(jobs.procs[row])
-            assert procs > free or (now_s + run.queue.jobs["estimate_s"][row] > shadow_s and procs > extra)
+            assert procs > free or (now_s + run.queue.jobs["expected_s"][row] > shadow_s and procs > extra)
         new = run.tries[started:]
         if not np.isin(new["row"], busy).all():
             continue  # what ran for no time at all was promised longer when others were backfilled beside it
@@ -125,7 +125,7 @@ def test_at_each_instant_the_machine_holds_its_jobs_and_nobody_waits_who_could_s
 
 def wfp3_keys(run):
     wait_s = run.now_s - run.table.submit_s
-    return -((wait_s / np.minimum(run.queue.jobs["estimate_s"], 1e12)) ** 3) * run.table.procs
+    return -((wait_s / np.minimum(run.queue.jobs["expected_s"], 1e12)) ** 3) * run.table.procs
 
 
 def shadow(promised_s, procs, free, need):

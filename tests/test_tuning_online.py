@@ -133,7 +133,7 @@ def test_feedback_knows_of_a_job_that_has_not_ended_its_request_and_not_the_limi
     limit_s = np.maximum(past.jobs.walltime_s, longer)
     other = replace(past, jobs=replace(past.jobs, runtime_s=longer, walltime_s=limit_s))
     ran_s = past.until_s - past.start_s[~past.ended]
-    assert (ran_s > past.jobs.requested_s[~past.ended] + 60).any()
+    assert (ran_s > past.jobs.user_request_s[~past.ended] + 60).any()
     one, two = (
         period_costs(each, POLICIES, site, noise=noise, rng=np.random.default_rng(1)).tolist() for each in (past, other)
     )

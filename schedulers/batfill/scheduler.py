@@ -13,7 +13,7 @@ from procset import ProcSet
 
 from batfill.base.errors import BatfillError, missing
 from batfill.live.agent import Agent, with_options
-from batfill.live.conversation import request_of
+from batfill.live.conversation import job_request
 from batfill.live.request import Registration
 
 try:
@@ -54,7 +54,7 @@ class Scheduler(BatsimScheduler):  # type: ignore[misc] # pybatsim has no types
 
     def onJobSubmission(self, job: Job) -> None:
         """See `Agent.submitted`."""
-        self.agent.submitted(request_of(job.id, job.json_dict), self.bs.time())
+        self.agent.submitted(job_request(job.id, job.json_dict), self.bs.time())
 
     def onJobCompletion(self, job: Job) -> None:
         """See `Agent.ended`."""

@@ -92,12 +92,12 @@ def premature_shares(path: Path, rows: Rows, of: Literal["jobs", "area"]) -> tup
     if rows == "completed":
         taken &= log["status"] == COMPLETED
     runtime_s, requested_s = log["runtime_s"][taken], log["requested_s"][taken]
-    divider_s = float(np.median(runtime_s))
-    small = runtime_s < divider_s
-    premature = small & (requested_s > divider_s)
+    small_below_s = float(np.median(runtime_s))
+    small = runtime_s < small_below_s
+    premature = small & (requested_s > small_below_s)
     weight = np.ones(len(runtime_s)) if of == "jobs" else runtime_s * log.needed_procs[taken]
     percents = [float(100 * weight[part].sum() / weight.sum()) for part in (~small, small & ~premature, premature)]
-    return (divider_s if of == "jobs" else percents[0], *percents[1:]), len(runtime_s)
+    return (small_below_s if of == "jobs" else percents[0], *percents[1:]), len(runtime_s)
 
 
 @computation
@@ -144,7 +144,8 @@ def category_autocorrelation(context: Context, *, user: int) -> Outcome:
         (Chart("autocorrelation", "bands", head, curves, "lag", "autocorrelation"),),
         (
             f"User {user} submitted {int(own.sum()):,} jobs with "
-            f"{len(np.unique(jobs.procs[own]))} widths and {len(np.unique(jobs.requested_s[own]))} requested times.",
+            f"{len(np.unique(jobs.procs[own]))} widths and {len(np.unique(jobs.known_request_s[own]))} "
+            "requested times.",
         ),
     )
 
@@ -406,7 +407,7 @@ class Runs:
         return Jobs(found["submit_s"], found["end_s"], found["end_s"] - found["start_s"], found["bsld"])
 
     @cached_property
-    def divider_s(self) -> float:
+    def small_below_s(self) -> float:
         """The median run time of the whole log."""
         return float(np.median(self.jobs(self.policies[0], BASE).runtime_s))
 
@@ -613,7 +614,7 @@ def classified_sizes(context: Context, how: Replays) -> Outcome:
             )
             for runs in found
         ),
-        tuple(f"{runs.label}: small is below {runs.divider_s:g} s, the median of the whole log." for runs in found),
+        tuple(f"{runs.label}: small is below {runs.small_below_s:g} s, the median of the whole log." for runs in found),
     )
 
 
@@ -623,7 +624,7 @@ SIZES = ("small", "large")
 def means_of(runs: Runs, policy: str, size: str) -> tuple[float, float]:
     """The mean bounded slowdown of the log's small or large jobs, in the base and with classification and killing."""
     jobs = [runs.jobs(policy, scenario) for scenario in (BASE, IDEMPOTENT)]
-    before, after = (each.bsld[(each.runtime_s < runs.divider_s) == (size == "small")].mean() for each in jobs)
+    before, after = (each.bsld[(each.runtime_s < runs.small_below_s) == (size == "small")].mean() for each in jobs)
     return float(before), float(after)
 
 

@@ -54,7 +54,7 @@ def see_gym(
     free_1h = free_8h = at_shadow = at["free"]
     for k in range(at["running"]):
         running = state.by_request[i, k]
-        end_s, nodes = state.expected_s[i, running], jobs.nodes[log_row + running]
+        end_s, nodes = state.expected_end_s[i, running], jobs.nodes[log_row + running]
         free_1h += nodes * (end_s <= now_s + HOUR_S)
         free_8h += nodes * (end_s <= now_s + 8 * HOUR_S)
         at_shadow += nodes * (end_s <= shadow_s and need > at["free"])

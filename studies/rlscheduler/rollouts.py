@@ -16,7 +16,7 @@ from batfill.base.errors import PolicyError, WorkloadError
 from batfill.engine import new_picks
 from batfill.engine.features import FEATURES, OF_CLUSTER, OF_JOB
 from batfill.engine.jit import OPTIONS, compiled
-from batfill.engine.motion import BY_ESTIMATE
+from batfill.engine.motion import BY_EXPECTED
 from batfill.engine.picks import add_rows, score
 from batfill.replays.engine_replay import EngineReplay
 from batfill.replays.many import thread_pool
@@ -188,7 +188,7 @@ def ordered_in_gym(
     jobs = log.jobs
     request_s, procs = np.maximum(jobs.request_s, 1.0), np.maximum(jobs.procs, 1)
     key, rise = policy.lines(jobs.submit_s.astype(np.float64), request_s, procs)
-    if policy.motion == BY_ESTIMATE:
+    if policy.motion == BY_EXPECTED:
         rise = rise / request_s
 
     def play(state: State, some: NDArray[np.int64]) -> None:

@@ -133,7 +133,7 @@ class State(NamedTuple):
     order: NDArray[np.int64]  # (copies, n) jobs in the order of their starts
     start_s: NDArray[np.int64]  # (copies, n) NOT_STARTED until then
     end_s: NDArray[np.int64]  # (copies, n) of started jobs
-    expected_s: NDArray[np.int64]  # (copies, n) of started jobs: start + request
+    expected_end_s: NDArray[np.int64]  # (copies, n) of started jobs: start + request
 
 
 def new_state(copies: int, n: int) -> State:
@@ -223,7 +223,7 @@ def pick(jobs: Jobs, machine: Machine, state: State, i: int, place: int, backfil
         job, shadow_s = queue[place], 0
         if backfill:
             shadow_s = shadow(jobs, machine, state, i, job)
-            sort_ties(state.by_end[i, : at["running"]], state.end_s[i], state.expected_s[i])
+            sort_ties(state.by_end[i, : at["running"]], state.end_s[i], state.expected_end_s[i])
         while needed > at["free"]:
             if backfill:
                 backfill_pass(jobs, state, i, shadow_s)
@@ -240,15 +240,15 @@ def pick(jobs: Jobs, machine: Machine, state: State, i: int, place: int, backfil
 def shadow(jobs: Jobs, machine: Machine, state: State, i: int, job: int) -> int:
     """When a waiting job that does not fit is expected to: the expected end that frees enough processors."""
     at = state.at[i]
-    first, expected_s = at["first"], 0
+    first, expected_end_s = at["first"], 0
     free = at["free"] * machine.procs_per_node
     for k in range(at["running"]):
         running = state.by_request[i, k]
-        expected_s = state.expected_s[i, running]
+        expected_end_s = state.expected_end_s[i, running]
         free += jobs.nodes[first + running] * machine.procs_per_node
         if free >= jobs.procs[first + job]:
             break
-    return expected_s
+    return expected_end_s
 
 
 @gym_kernel
@@ -298,9 +298,9 @@ def start(jobs: Jobs, state: State, i: int, place: int) -> None:
     at["free"] -= jobs.nodes[row]
     state.start_s[i, job] = at["now_s"]
     state.end_s[i, job] = at["now_s"] + jobs.runtime_s[row]
-    state.expected_s[i, job] = at["now_s"] + jobs.request_s[row]
+    state.expected_end_s[i, job] = at["now_s"] + jobs.request_s[row]
     insert(state.by_end[i], at["running"], job, state.end_s[i])
-    insert(state.by_request[i], at["running"], job, state.expected_s[i])
+    insert(state.by_request[i], at["running"], job, state.expected_end_s[i])
     at["running"] += 1
     state.order[i, at["started"]] = job
     at["started"] += 1

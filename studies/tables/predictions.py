@@ -80,16 +80,16 @@ class Boosting(Plain):
         """The trees' run time, between a second and the request; the request before the first training."""
         features = self.seen[job.row] = self.features(job)
         if self.trees is None:
-            return Judgement(job.limit_s, small=False)
+            return Judgement(job.most_s, small=False)
         predicted_s = math.exp(self.trees.predict([features])[0])
-        return Judgement(min(max(predicted_s, 1.0), job.limit_s), small=False)
+        return Judgement(min(max(predicted_s, 1.0), job.most_s), small=False)
 
     def features(self, job):
         """Of a job submitted now; times in seconds."""
         of_user, of_request, alike = (self.earlier.get(key, Earlier()) for key in groups_of(job))
         date = self.clock.date(job.submit_s)
         return [
-            job.known_s,
+            job.known_request_s,
             job.procs,
             date.hour,
             date.weekday(),
@@ -122,7 +122,7 @@ class Boosting(Plain):
 
 def groups_of(job):
     """What the job may have in common with earlier ones."""
-    return (job.user,), (job.user, job.known_s), (job.user, job.known_s, job.procs)
+    return (job.user,), (job.user, job.known_request_s), (job.user, job.known_request_s, job.procs)
 
 
 def schedule_of(workload, knowledge, predictions, seed):

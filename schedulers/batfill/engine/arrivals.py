@@ -3,7 +3,7 @@
 Invariant: `queue.state[0].settled` is 1 only while no waiting job can start before a running job ends. Until then the
 idle processors and the head's reservation are those of the last pass, and t only grows, so a job that could not start
 then cannot start now. Only the new job needs a decision, unless it goes before the head. Anything that breaks the
-invariant (an end, another job that joins or leaves the queue, a corrected estimate) clears `settled`.
+invariant (an end, another job that joins or leaves the queue, a corrected expectation) clears `settled`.
 
 Without this shortcut the replay of KTH-SP2 takes 22 to 25 % longer under fcfs, 6 to 8 % under saf.
 """
@@ -57,9 +57,9 @@ def judge(now_s, queue, section, row):
         return WAITS
     if state.extra == UNRESERVED:
         reserve(queue)
-    if not may_backfill(now_s, job.procs, job.estimate_s, state.free, state.shadow_s, state.extra):
+    if not may_backfill(now_s, job.procs, job.expected_s, state.free, state.shadow_s, state.extra):
         return WAITS
-    spare = charged(now_s, job.procs, job.estimate_s, state.shadow_s, state.extra)
+    spare = charged(now_s, job.procs, job.expected_s, state.shadow_s, state.extra)
     if spare < state.extra:
         state.extra, state.settled = spare, state.shadow_s < NEVER_S  # see `easy.settle`
     return BACKFILLS

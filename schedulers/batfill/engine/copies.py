@@ -17,7 +17,7 @@ from batfill.engine.easy import backfill_behind_head, easy_pass, reserve, start_
 from batfill.engine.jit import entry, expression, kernel, outlined
 from batfill.engine.keys import section_of, set_aged_key, set_mixed_key
 from batfill.engine.loop import REACHED, TO_DECIDE, Events, Given, advance, record_start, reset
-from batfill.engine.motion import BY_ESTIMATE, BY_SECOND, FIXED
+from batfill.engine.motion import BY_EXPECTED, BY_SECOND, FIXED
 from batfill.engine.picks import first_waiting, note_logs, see_all
 from batfill.engine.records import AWAY, NO_PICKS, Ends, Picks, QueueArrays, Tree
 from batfill.engine.running import charged, may_backfill
@@ -148,7 +148,7 @@ def begin(queue, events, copy, copies, first):
         events.duration_s[row] = copies.duration_s[first + row]
     queue.rules[0].moves = setting.moves
     queue.rules[0].picks = setting.picks
-    reset(setting.procs, Given(jobs.estimate_s, jobs.small, jobs.killable, jobs.submit_s, jobs.procs), queue, events)
+    reset(setting.procs, Given(jobs.expected_s, jobs.small, jobs.killable, jobs.submit_s, jobs.procs), queue, events)
     note_logs(queue)
 
 
@@ -210,11 +210,11 @@ def choices(now_s, queue, action, mask):
     seen = first_waiting(queue, rows)
     fewest, total, may = np.int64(state.free) + 1, np.int64(0), False
     for place in range(seen):
-        procs, estimate_s = np.int64(queue.jobs[rows[place]].procs), queue.jobs[rows[place]].estimate_s
+        procs, expected_s = np.int64(queue.jobs[rows[place]].procs), queue.jobs[rows[place]].expected_s
         fewest, total = min(fewest, procs), total + procs
         mask[place] = 1
         if action == BACKFILL:
-            mask[place] = place > 0 and may_backfill(now_s, procs, estimate_s, state.free, state.shadow_s, state.extra)
+            mask[place] = place > 0 and may_backfill(now_s, procs, expected_s, state.free, state.shadow_s, state.extra)
             may = may or mask[place] != 0
     if action == BACKFILL:
         return seen if may else 0
@@ -274,7 +274,7 @@ def take_weights(queue, events, action, weights):
             dequeue(queue, row)
             waiting[n].row = row
             n += 1
-    queue.rules[0].moves = BY_SECOND if action == AGED_WEIGHTS else BY_ESTIMATE if weights[4] != 0 else FIXED
+    queue.rules[0].moves = BY_SECOND if action == AGED_WEIGHTS else BY_EXPECTED if weights[4] != 0 else FIXED
     for place in range(n):
         row = waiting[place].row
         set_key(action, weights, queue.jobs[row])
@@ -350,7 +350,7 @@ def carry_out(queue, events, copy, kind, action, values, mask):
             return ADVANCES
         if kind == BACKFILL:
             job = queue.jobs[row]
-            state.extra = charged(now_s, job.procs, job.estimate_s, state.shadow_s, state.extra)
+            state.extra = charged(now_s, job.procs, job.expected_s, state.shadow_s, state.extra)
         start_one(queue, events, row, kind == BACKFILL)
         left -= 1
         if kind != PRIORITIES:

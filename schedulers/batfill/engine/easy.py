@@ -56,7 +56,7 @@ def easy_pass(now_s, queue, started):
 @entry
 @kernel
 def decide(now_s, queue, started):
-    """Move the jobs that have become overdue to the front, raise outlived estimates, then run `easy_pass`.
+    """Move the jobs that have become overdue to the front, raise what running jobs outlive, then run `easy_pass`.
 
     Returns (-1, 0) if the tree is full: enlarge it and call again.
     """
@@ -202,10 +202,10 @@ def pass_through_leaf(now_s, queue, leaf, started, n):
             if extra == UNRESERVED:
                 reserve(queue)
                 shadow_s, extra = state.shadow_s, state.extra
-            estimate_s = tree.slots[slot].estimate_s
-            starts = may_backfill(now_s, procs, estimate_s, free, shadow_s, extra)
+            expected_s = tree.slots[slot].expected_s
+            starts = may_backfill(now_s, procs, expected_s, free, shadow_s, extra)
             if starts:
-                extra = charged(now_s, procs, estimate_s, shadow_s, extra)
+                extra = charged(now_s, procs, expected_s, shadow_s, extra)
         if starts:
             start(now_s, queue, row)
             free -= procs
@@ -274,18 +274,18 @@ def backfill_behind_head(now_s, queue, started, ahead):
         size -= 1
         swap(candidates, np.int64(0), size)
         sift(candidates, jobs, np.int64(0), size)
-        procs, estimate_s = jobs[row].procs, jobs[row].estimate_s
-        if not may_backfill(now_s, procs, estimate_s, state.free, state.shadow_s, state.extra):
-            fewest, shortest_s = min(fewest, procs), min(shortest_s, estimate_s)
+        procs, expected_s = jobs[row].procs, jobs[row].expected_s
+        if not may_backfill(now_s, procs, expected_s, state.free, state.shadow_s, state.extra):
+            fewest, shortest_s = min(fewest, procs), min(shortest_s, expected_s)
             continue
-        state.extra = charged(now_s, procs, estimate_s, state.shadow_s, state.extra)
+        state.extra = charged(now_s, procs, expected_s, state.shadow_s, state.extra)
         dequeue(queue, row)
         start(now_s, queue, row)
         started[n].row = row
         n += 1
     for i in range(size):
         row = candidates[i].row
-        fewest, shortest_s = min(fewest, jobs[row].procs), min(shortest_s, jobs[row].estimate_s)
+        fewest, shortest_s = min(fewest, jobs[row].procs), min(shortest_s, jobs[row].expected_s)
     state.fewest, state.shortest_s = fewest, shortest_s
     settle(queue)
     return n
@@ -324,7 +324,7 @@ def pick(now_s, queue):
 def gather_candidates(now_s, queue):
     """Write the jobs that could be backfilled if tried first to `queue.candidates`.
 
-    Returns their number, and lower bounds on the smallest q and estimate of the other jobs.
+    Returns their number, and lower bounds on the smallest q and expected run time of the other jobs.
     """
     tree, state = queue.tree, queue.state[0]
     free, shadow_s, extra = state.free, state.shadow_s, state.extra
@@ -351,12 +351,12 @@ def gather_candidates(now_s, queue):
                     shortest_s = min(shortest_s, tree.shortest_s[leaf, -1])
                     continue
                 for slot in range(leaf * LEAF, leaf * LEAF + tree.nodes[leaf].count):
-                    procs, estimate_s = tree.slots[slot].procs, tree.slots[slot].estimate_s
-                    if may_backfill(now_s, procs, estimate_s, free, shadow_s, extra):
+                    procs, expected_s = tree.slots[slot].procs, tree.slots[slot].expected_s
+                    if may_backfill(now_s, procs, expected_s, free, shadow_s, extra):
                         add_candidate(now_s, queue, n, section, slot)
                         n += 1
                     else:
-                        fewest, shortest_s = min(fewest, procs), min(shortest_s, estimate_s)
+                        fewest, shortest_s = min(fewest, procs), min(shortest_s, expected_s)
     return n, fewest, shortest_s
 
 
@@ -403,7 +403,7 @@ def add_candidate(now_s, queue, place, section, slot):
         line = queue.backfill_lines[row]
         key, rise, moves = line.key, line.rise, queue.rules[0].backfill_moves
     if rise != 0.0:
-        key = key_at(now_s, key, rise, job.submit_s, unit_of(moves, job.estimate_s))
+        key = key_at(now_s, key, rise, job.submit_s, unit_of(moves, job.expected_s))
     candidate.key = key
 
 

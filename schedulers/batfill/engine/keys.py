@@ -1,6 +1,6 @@
 """Keys that move with time, and the search for the waiting job with the lowest.
 
-Every key is linear in the wait: key + rise (w / u), where u is the estimate in force or one second. It is rounded in
+Every key is linear in the wait: key + rise (w / u), where u is the expected run time or one second. It is rounded in
 this form, here and in docs/background/semantics.md. Two lines cross at most once, so the first job stays first until a
 known instant (`overtaken`), and a lower bound on a leaf's lowest key also holds later (`lower_bound`).
 
@@ -21,24 +21,24 @@ compiled_mixed_key, compiled_aged_size = kernel(mixed_key), kernel(aged_size)
 @kernel
 def set_mixed_key(weights, job):
     """Set a job's key and rise under the mixed policy with these weights, float64 (6,); see `policy.mixed`."""
-    estimate_s = min(job.estimate_s, UNLIMITED_S)
+    expected_s = min(job.expected_s, UNLIMITED_S)
     job.rise = weights[4]
     job.key = weights[4] + compiled_mixed_key(
-        weights[0], weights[1], weights[2], weights[3], weights[5], job.submit_s, estimate_s, job.procs
+        weights[0], weights[1], weights[2], weights[3], weights[5], job.submit_s, expected_s, job.procs
     )
 
 
 @kernel
 def set_aged_key(weights, job):
     """Set a job's key and rise in the aged order of c, alpha, beta, which moves; see `policy.aged`."""
-    size = compiled_aged_size(min(job.estimate_s, UNLIMITED_S), job.procs, weights[1], weights[2])
+    size = compiled_aged_size(min(job.expected_s, UNLIMITED_S), job.procs, weights[1], weights[2])
     job.key, job.rise = -weights[0] / size, -1 / size
 
 
 @expression
-def unit_of(moves, estimate_s):
+def unit_of(moves, expected_s):
     """The unit of the wait, in seconds, in which keys rise that move in this way (RULES.moves)."""
-    return 1.0 if moves == BY_SECOND else min(estimate_s, UNLIMITED_S)
+    return 1.0 if moves == BY_SECOND else min(expected_s, UNLIMITED_S)
 
 
 @expression
@@ -50,7 +50,7 @@ def key_at(now_s, key, rise, submit_s, unit_s):
 @expression
 def slope_of(queue, job):
     """The slope of a job's key, per second."""
-    return job.rise / unit_of(queue.rules[0].moves, job.estimate_s)
+    return job.rise / unit_of(queue.rules[0].moves, job.expected_s)
 
 
 @expression
@@ -105,7 +105,7 @@ def lowest_in_leaf(now_s, queue, leaf):
     best, lowest, second, slope, scale = leaf * LEAF, np.inf, np.inf, np.inf, 0.0
     for slot in range(leaf * LEAF, leaf * LEAF + tree.nodes[leaf].count):
         job = queue.jobs[tree.slots[slot].row]
-        unit_s = unit_of(queue.rules[0].moves, tree.slots[slot].estimate_s)
+        unit_s = unit_of(queue.rules[0].moves, tree.slots[slot].expected_s)
         key = key_at(now_s, job.key, job.rise, job.submit_s, unit_s)
         slope = min(slope, slope_of(queue, job))
         scale = max(scale, abs(job.key))

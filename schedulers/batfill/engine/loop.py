@@ -58,7 +58,7 @@ class Events(NamedTuple):
 class Given(NamedTuple):
     """The input that all replays of a workload share; columns of shape (n_jobs,)."""
 
-    estimate_s: NDArray[np.float64]  # p~, or the expected run time
+    expected_s: NDArray[np.float64]  # p~, or what is expected instead, of the whole job
     small: NDArray[np.uint8]
     killable: NDArray[np.uint8]
     submit_s: NDArray[np.float64]  # as in the job table, for the check of the invariants,
@@ -75,16 +75,16 @@ def reset(size, given, queue, events):
     """Reset to an empty machine of `size` processors; the tree must be empty."""
     jobs, tries = queue.jobs, queue.tries
     for row in range(len(jobs)):
-        jobs[row].estimate_s = given.estimate_s[row]
+        jobs[row].expected_s = given.expected_s[row]
         jobs[row].small = given.small[row]
         jobs[row].killable = given.killable[row]
         if jobs[row].killable:
-            jobs[row].estimate_s = min(jobs[row].estimate_s, queue.rules[0].bound_s)
+            jobs[row].expected_s = min(jobs[row].expected_s, queue.rules[0].bound_s)
         jobs[row].section = AWAY
         jobs[row].start_s = np.nan
     for row in range(len(tries)):
-        tries[row].divider_s = np.inf
-        tries[row].whole_estimate_s = given.estimate_s[row]
+        tries[row].kill_after_s = np.inf
+        tries[row].whole_expected_s = given.expected_s[row]
         tries[row].corrections = 0
     queue.state[0] = AT_START[0]
     queue.state[0].free = size
@@ -101,7 +101,7 @@ def record_start(row, backfilled, queue, events):
     events.ended[clock.starts] = clock.over
     end_s = job.start_s + events.duration_s[row]
     if job.killable:
-        queue.tries[row].divider_s = queue.rules[0].divider_s
+        queue.tries[row].kill_after_s = queue.rules[0].divider_s
         end_s = min(end_s, job.start_s + queue.rules[0].divider_s)
     enter(events.ends, end_s, 0, row)
     clock.starts += 1
@@ -121,7 +121,7 @@ def kill(now_s, row, queue, events):
     clock, record = events.clock[0], events.kills[events.clock[0].kills]
     record.row = row
     record.start_s = queue.jobs[row].start_s
-    record.ran_s = queue.tries[row].divider_s
+    record.ran_s = queue.tries[row].kill_after_s
     clock.kills += 1
     demote(queue, row)
     requeue(now_s, queue, row)
@@ -145,7 +145,7 @@ def decide_due(queue, events):
     cheapest, lost = 0, np.inf
     for place in range(np.int64(clock.due)):  # signed, as `cheapest` is
         job = jobs[due[place]]
-        cost = job.procs * queue.tries[due[place]].divider_s
+        cost = job.procs * queue.tries[due[place]].kill_after_s
         if cost < lost or (cost == lost and job.seq < jobs[due[cheapest]].seq):
             cheapest, lost = place, cost
     row = due[cheapest]
@@ -195,7 +195,7 @@ def advance(until_s, size, queue, events):
 
         while end_s == now_s:
             row = ends.slots[next_end(ends)].row
-            killed = jobs[row].killable and queue.tries[row].divider_s < events.duration_s[row]
+            killed = jobs[row].killable and queue.tries[row].kill_after_s < events.duration_s[row]
             if killed and queue.rules[0].spares:
                 leave_next(ends)
                 end_s = next_end_s(ends)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-FIXED, BY_ESTIMATE, BY_SECOND = range(3)  # whether keys move, and the unit of the wait in which they rise
+FIXED, BY_EXPECTED, BY_SECOND = range(3)  # whether keys move, and the unit of the wait in which they rise
 # The p~ of a job without walltime in a key, which keeps formulas finite; the longest time of a job table.
 UNLIMITED_S = 1e12
 SHORTEST_S = 1.0  # the least p~ of an aged order, which divides by its powers

@@ -51,10 +51,10 @@ def first_waiting(queue, rows):
 
 @kernel
 def note_logs(queue):
-    """Write the logarithms of all jobs, whose estimates must not change from now on."""
+    """Write the logarithms of all jobs, whose expected run times must not change from now on."""
     for row in range(len(queue.picks.logs)):
         job = queue.jobs[row]
-        queue.picks.logs[row, 0] = bits(within_limits(job.estimate_s))
+        queue.picks.logs[row, 0] = bits(within_limits(job.expected_s))
         queue.picks.logs[row, 1] = bits(job.procs)
 
 
@@ -65,28 +65,28 @@ def bits(number):
 
 
 @expression
-def within_limits(estimate_s):
+def within_limits(expected_s):
     """The p~ of the features."""
-    return min(max(estimate_s, 1.0), UNLIMITED_S)
+    return min(max(expected_s, 1.0), UNLIMITED_S)
 
 
 @kernel
-def see_job(now_s, submit_s, estimate_s, procs, size, free, safe, seen):
+def see_job(now_s, submit_s, expected_s, procs, size, free, safe, seen):
     """Write a visible job's features, FEATURES_OF_JOB, to `seen`, float32 (>= OF_JOB,).
 
     The arguments are what the features name; `size` is m, and `free` the idle processors.
     """
-    see_known(now_s, submit_s, estimate_s, procs, bits(within_limits(estimate_s)), bits(procs), size, free, safe, seen)
+    see_known(now_s, submit_s, expected_s, procs, bits(within_limits(expected_s)), bits(procs), size, free, safe, seen)
 
 
 @kernel
-def see_known(now_s, submit_s, estimate_s, procs, log_estimate, log_procs, size, free, safe, seen):
+def see_known(now_s, submit_s, expected_s, procs, log_expected, log_procs, size, free, safe, seen):
     """As `see_job`, with the binary logarithms of the features' p~ and of q, float32."""
-    wait_s, estimate_s = now_s - submit_s, within_limits(estimate_s)
-    share, request = np.float32(procs / size), log_estimate / np.float32(20)
+    wait_s, expected_s = now_s - submit_s, within_limits(expected_s)
+    share, request = np.float32(procs / size), log_expected / np.float32(20)
     seen[0] = bits(1 + wait_s / 60) / np.float32(16)
     seen[1] = bits(1 + wait_s / (10 * HOUR_S)) / np.float32(8)
-    seen[2] = wait_s / (wait_s + estimate_s)
+    seen[2] = wait_s / (wait_s + expected_s)
     seen[3] = request
     seen[4] = log_procs / bits(size) if size > 1 else 0
     seen[5] = share
@@ -135,12 +135,12 @@ def see_all(now_s, queue, rows, n, of_jobs, of_cluster):
 def see_row(now_s, queue, row, is_first, shadow_s, extra, seen):
     """Write the features of a visible job; `shadow_s` and `extra` are those of the queue's first job."""
     job, free = queue.jobs[row], queue.state[0].free
-    safe = job.procs <= free if is_first else may_backfill(now_s, job.procs, job.estimate_s, free, shadow_s, extra)
+    safe = job.procs <= free if is_first else may_backfill(now_s, job.procs, job.expected_s, free, shadow_s, extra)
     size, logs = queue.picks.sight[0].procs, queue.picks.logs
     if len(logs):
-        see_known(now_s, job.submit_s, job.estimate_s, job.procs, logs[row, 0], logs[row, 1], size, free, safe, seen)
+        see_known(now_s, job.submit_s, job.expected_s, job.procs, logs[row, 0], logs[row, 1], size, free, safe, seen)
     else:
-        see_job(now_s, job.submit_s, job.estimate_s, job.procs, size, free, safe, seen)
+        see_job(now_s, job.submit_s, job.expected_s, job.procs, size, free, safe, seen)
 
 
 @kernel
@@ -151,7 +151,7 @@ def see_queue(now_s, queue, rows, n, seen):
     work_proc_s = 0.0
     for i in range(n):
         job = queue.jobs[rows[i]]
-        work_proc_s += within_limits(job.estimate_s) * job.procs
+        work_proc_s += within_limits(job.expected_s) * job.procs
     free_1h = state.free + released_by(queue.running, now_s + HOUR_S)
     free_8h = state.free + released_by(queue.running, now_s + 8 * HOUR_S)
     see_cluster(

@@ -28,7 +28,7 @@ AWAY = -1  # the section of a job that does not wait
 JOB = np.dtype(
     [
         ("submit_s", "f8"),  # r
-        ("estimate_s", "f8"),  # p~, or the expected run time in force; inf if there is none
+        ("expected_s", "f8"),  # p~, or what is expected instead; inf if there is none
         ("key", "f8"),  # the policy's key at submission,
         ("rise", "f8"),  # and its gain while it waits: see `keys.key_at`
         ("start_s", "f8"),  # of the last try; nan before the first, and between a kill and the next try
@@ -41,14 +41,14 @@ JOB = np.dtype(
 )
 # The key in a separate backfill order, as `key` and `rise` of JOB.
 LINE = np.dtype([("key", "f8"), ("rise", "f8")])
-# Fields of jobs that may be small, or may outlive their estimates.
+# Fields of jobs that may be small, or may outlive what is expected of them.
 TRY = np.dtype(
     [
-        ("divider_s", "f8"),  # the divider when its last try started; inf if that could not be killed
-        ("whole_estimate_s", "f8"),  # its estimate if it is not killed
-        ("request_s", "f8"),  # p~, which corrections of a shorter estimate do not exceed,
-        ("limit_s", "f8"),  # and the longest estimate of all: p~ if it ends the job, inf if jobs may outlive p~
-        ("corrections", "i8"),  # how often the last try outlived its estimate
+        ("kill_after_s", "f8"),  # the divider when its last try started; inf if that is not to be killed
+        ("whole_expected_s", "f8"),  # `expected_s` if it is not killed
+        ("request_s", "f8"),  # p~, where corrections of a shorter prediction stop first,
+        ("most_expected_s", "f8"),  # and where all stop: p~ if it ends the job, inf if jobs may outlive it
+        ("corrections", "i8"),  # how often the last try outlived what was expected
     ]
 )
 STARTED = np.dtype([("row", "u4"), ("backfilled", "u4")])  # a try
@@ -68,7 +68,7 @@ QUEUE = np.dtype(
         ("extra", "i8"),  # and the processors spare at it; UNRESERVED if it was not needed
         ("head", "u4"),  # row of the first job that does not fit
         ("fewest", "i8"),  # no waiting job requests fewer processors (kept by `pass_by_key` only),
-        ("shortest_s", "f8"),  # none has a smaller estimate
+        ("shortest_s", "f8"),  # none has a smaller `expected_s`
         ("head_until_s", "f8"),  # before this instant `head` is the first of the queue (kept if keys move),
         ("head_slope", "f8"),  # and its key's slope, per second
     ]
@@ -82,7 +82,7 @@ RULES = np.dtype(
         ),  # whether the order of two waiting jobs may change, and the unit in which keys rise: `Policy.motion`
         ("backfill_moves", "u1"),  # the same of a separate backfill order
         ("backfill_same", "u1"),  # 1 if jobs are backfilled in the queue's order, overdue and small first
-        ("outlived", "u1"),  # 1 if running jobs may outlive their estimates, which are then raised
+        ("outlived", "u1"),  # 1 if running jobs may outlive `expected_s`, which is then raised
         ("threshold_s", "f8"),  # Theta; inf for none
         ("divider_s", "f8"),  # a killable job is killed after this time; inf for never
         ("bound_s", "f8"),  # cap on its expected run time: the divider, or inf for no cap
@@ -102,7 +102,7 @@ class Tree(NamedTuple):
 
     slots: NDArray[np.void]  # tree.SLOT (nodes * LEAF,)
     nodes: NDArray[np.void]  # tree.NODE (nodes,)  leaves and groups
-    shortest_s: NDArray[np.float64]  # (nodes, widths)  smallest estimate of the jobs up to this width
+    shortest_s: NDArray[np.float64]  # (nodes, widths)  smallest `expected_s` of the jobs up to this width
     children: NDArray[np.uint32]  # (nodes, FAN)  of a group: its leaves in order
     groups: NDArray[np.uint32]  # (sections, nodes)  of a section: its groups in order
     sections: NDArray[np.void]  # tree.SECTION (sections,)
@@ -139,7 +139,7 @@ class QueueArrays(NamedTuple):
     jobs: NDArray[np.void]  # JOB (n_jobs,)
     ages: NDArray[np.uint32]  # (n_jobs,)  rows by (submission time, id)
     backfill_lines: NDArray[np.void]  # LINE (n_jobs,), or (0,) if the backfill order is the queue's
-    tries: NDArray[np.void]  # TRY (n_jobs,), or (0,) if no job can be small or outlive its estimate
+    tries: NDArray[np.void]  # TRY (n_jobs,), or (0,) if no job can be small or outlive `expected_s`
     tree: Tree
     running: Ends  # by expected end, with what they will release
     candidates: NDArray[np.void]  # CANDIDATE (n_jobs,)  scratch space of a pass

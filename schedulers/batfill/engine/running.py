@@ -1,6 +1,6 @@
 """The running jobs by expected end, the head's reservation, and the rule of backfilling.
 
-Also the correction of estimates that running jobs outlive.
+Also the correction of expected run times that running jobs outlive.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ CORRECTION_STEPS_S = np.array([60, 300, 900, 1800, 3600, 7200, 18_000, 36_000, 7
 @entry
 @kernel
 def start(now_s, queue, row):
-    """Start a job that has left the queue: it takes its processors and is expected to end after its estimate."""
+    """Start a job that has left the queue: it takes its processors and is expected to end after `expected_s`."""
     job = queue.jobs[row]
     job.start_s = now_s
     job.section = AWAY
@@ -29,7 +29,7 @@ def start(now_s, queue, row):
 @kernel
 def occupy(queue, row, procs):
     """Enter a job that has started among the running ones; `procs` is what it takes, and will release."""
-    enter(queue.running, queue.jobs[row].start_s + queue.jobs[row].estimate_s, procs, row)
+    enter(queue.running, queue.jobs[row].start_s + queue.jobs[row].expected_s, procs, row)
     queue.state[0].free -= procs
 
 
@@ -37,7 +37,7 @@ def occupy(queue, row, procs):
 @kernel
 def finish(queue, row):
     """End a running job and free its processors; returns their number."""
-    procs = leave(queue.running, queue.jobs[row].start_s + queue.jobs[row].estimate_s, row)
+    procs = leave(queue.running, queue.jobs[row].start_s + queue.jobs[row].expected_s, row)
     queue.state[0].settled = 0
     queue.state[0].free += procs
     return procs
@@ -47,7 +47,7 @@ def finish(queue, row):
 @kernel
 def change_release(queue, row, by):
     """Change the number of processors that a running job will release."""
-    running, end_s = queue.running, queue.jobs[row].start_s + queue.jobs[row].estimate_s
+    running, end_s = queue.running, queue.jobs[row].start_s + queue.jobs[row].expected_s
     place = block_of(running, end_s, row)
     running.slots[slot_in(running, place, end_s, row)].procs += by
     running.directory[place].procs += by
@@ -57,11 +57,11 @@ def change_release(queue, row, by):
 @entry
 @outlined
 def expect(queue, held):
-    """Sort the running jobs again, END (n,), whose estimates have changed."""
+    """Sort the running jobs again, END (n,), whose expected run times have changed."""
     clear_ends(queue.running)
     for i in range(len(held)):
         job = queue.jobs[held[i].row]
-        enter(queue.running, job.start_s + job.estimate_s, held[i].procs, held[i].row)
+        enter(queue.running, job.start_s + job.expected_s, held[i].procs, held[i].row)
 
 
 @kernel
@@ -76,44 +76,44 @@ def reservation(need, queue):
 
 
 @expression
-def may_backfill(now_s, procs, estimate_s, free, shadow_s, extra):
+def may_backfill(now_s, procs, expected_s, free, shadow_s, extra):
     """Whether a job fits now and either ends by the shadow time or needs only processors that are spare then.
 
-    Given a group's smallest q and the smallest estimate among its jobs that fit: whether any of them may be backfilled.
+    Given a group's smallest q and the smallest `expected_s` of its jobs that fit: whether any may be backfilled.
     """
-    return procs <= free and (now_s + estimate_s <= shadow_s or procs <= extra)
+    return procs <= free and (now_s + expected_s <= shadow_s or procs <= extra)
 
 
 @expression
-def charged(now_s, procs, estimate_s, shadow_s, extra):
+def charged(now_s, procs, expected_s, shadow_s, extra):
     """The processors spare at the shadow time once a backfilled job has started, which may outlast it."""
-    return extra - procs if now_s + estimate_s > shadow_s else extra
+    return extra - procs if now_s + expected_s > shadow_s else extra
 
 
 @entry
 @kernel
-def corrected(now_s, start_s, estimate_s, corrections, request_s, limit_s):
-    """The estimate at `now_s` of a job that has run since `start_s`, and how often it has been corrected by then.
+def corrected(now_s, start_s, expected_s, corrections, request_s, most_expected_s):
+    """What is expected at `now_s` of a job that has run since `start_s`, and how often it has been corrected by then.
 
-    An estimate goes to `request_s` first, if it is shorter, and never beyond `limit_s`. The result depends on the try's
-    first estimate and on `now_s`, not on the instants of earlier corrections.
+    `expected_s` goes to `request_s` first, if it is shorter, and never beyond `most_expected_s`. The result depends on
+    what was first expected of the try and on `now_s`, not on the instants of earlier corrections.
     """
-    while start_s + estimate_s <= now_s and estimate_s < limit_s:
+    while start_s + expected_s <= now_s and expected_s < most_expected_s:
         step_s = CORRECTION_STEPS_S[min(corrections, len(CORRECTION_STEPS_S) - 1)]
-        estimate_s = min(estimate_s + step_s, request_s if estimate_s < request_s else limit_s)
+        expected_s = min(expected_s + step_s, request_s if expected_s < request_s else most_expected_s)
         corrections += 1
-    return estimate_s, corrections
+    return expected_s, corrections
 
 
 @kernel
 def outlast(now_s, queue, row, procs):
-    """Enter a try that has reached its divider again, expected to run for its whole estimate from now on.
+    """Enter a try that has reached its divider again, expected to run for `whole_expected_s` from now on.
 
     `finish` has taken it out, and returned `procs`.
     """
     job, tried = queue.jobs[row], queue.tries[row]
-    job.estimate_s, tried.corrections = corrected(
-        now_s, job.start_s, tried.whole_estimate_s, 0, tried.request_s, tried.limit_s
+    job.expected_s, tried.corrections = corrected(
+        now_s, job.start_s, tried.whole_expected_s, 0, tried.request_s, tried.most_expected_s
     )
     occupy(queue, row, procs)
 
@@ -121,7 +121,7 @@ def outlast(now_s, queue, row, procs):
 @entry
 @outlined
 def correct(now_s, queue):
-    """Raise the estimate of every running job that was expected to have ended by `now_s`, as `corrected` does."""
+    """Raise the expected run time of each running job that was expected to end by `now_s`, as `corrected` does."""
     # Those at their limits stay where they are: so the late ones are listed first, in the scratch space of a pass.
     late, n = queue.candidates, 0
     running = queue.running
@@ -137,10 +137,10 @@ def correct(now_s, queue):
     for i in range(n):
         row = late[i].row
         job, tried = queue.jobs[row], queue.tries[row]
-        estimate_s, tried.corrections = corrected(
-            now_s, job.start_s, job.estimate_s, tried.corrections, tried.request_s, tried.limit_s
+        expected_s, tried.corrections = corrected(
+            now_s, job.start_s, job.expected_s, tried.corrections, tried.request_s, tried.most_expected_s
         )
-        if estimate_s != job.estimate_s:  # the reservation may change
+        if expected_s != job.expected_s:  # the reservation may change
             procs = finish(queue, row)
-            job.estimate_s = estimate_s
+            job.expected_s = expected_s
             occupy(queue, row, procs)

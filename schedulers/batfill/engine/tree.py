@@ -3,8 +3,8 @@
 Sections follow each other in the queue's order: overdue, small and large jobs. A
 section is a sorted list of groups, a group a sorted list of at most FAN leaves, and a leaf an array of at most LEAF
 jobs. An empty section keeps one group with one leaf. A node (a leaf or a group) stores the smallest q in it and, for
-every width (`width_of`), the smallest estimate among its jobs up to that width; a pass skips nodes by these. A section
-of at most LEAF jobs is one sorted array without these minima.
+every width (`width_of`), the smallest `expected_s` among its jobs up to that width; a pass skips nodes by these. A
+section of at most LEAF jobs is one sorted array without these minima.
 
 Within a section jobs are ordered by (key, seq). `seq` is a job's place by (submission time, id), so the sort rule
 (key, r, seq) needs no r.
@@ -31,7 +31,7 @@ FAN = 64
 # State of a node's minima: exact; a lower bound, as jobs have left since; not computed.
 EXACT, STALE, NONE = range(3)
 
-SLOT = np.dtype([("key", "f8"), ("estimate_s", "f8"), ("procs", "i4"), ("row", "u4")])
+SLOT = np.dtype([("key", "f8"), ("expected_s", "f8"), ("procs", "i4"), ("row", "u4")])
 # A leaf or a group; an unused node names the next unused one in `count`.
 NODE = np.dtype(
     [
@@ -266,7 +266,7 @@ def split(tree, section, group_place, leaf_place):
 
 
 @kernel
-def insert(tree, section, key, row, estimate_s, procs, jobs):
+def insert(tree, section, key, row, expected_s, procs, jobs):
     """Insert a job into the section by (key, seq). The caller ensures `has_capacity`."""
     tree.sections[section].jobs += 1
     while True:
@@ -281,32 +281,32 @@ def insert(tree, section, key, row, estimate_s, procs, jobs):
     for i in range(base + tree.nodes[leaf].count, base + slot, -1):
         tree.slots[i] = tree.slots[i - 1]
     tree.slots[base + slot].key = key
-    tree.slots[base + slot].estimate_s = estimate_s
+    tree.slots[base + slot].expected_s = expected_s
     tree.slots[base + slot].procs = procs
     tree.slots[base + slot].row = row
     tree.nodes[leaf].count += 1
     tree.nodes[leaf].lowest = -np.inf
 
-    count_in(tree, leaf, estimate_s, procs)
-    count_in(tree, group, estimate_s, procs)
+    count_in(tree, leaf, expected_s, procs)
+    count_in(tree, group, expected_s, procs)
 
 
-# The smallest q and estimates
+# The smallest q and expected run times
 
 
 @kernel
-def count_in(tree, node, estimate_s, procs):
-    """Include one more job in the node's smallest q and estimates, if they are computed."""
+def count_in(tree, node, expected_s, procs):
+    """Include one more job in the node's smallest q and expected run times, if they are computed."""
     if tree.nodes[node].state != NONE:
         tree.nodes[node].procs = min(tree.nodes[node].procs, procs)
         shortest_s = tree.shortest_s[node]
         for width in range(width_of(procs), len(shortest_s)):
-            shortest_s[width] = min(shortest_s[width], estimate_s)
+            shortest_s[width] = min(shortest_s[width], expected_s)
 
 
 @outlined
 def summarize_leaf(tree, leaf):
-    """Make the leaf's smallest q and estimates exact."""
+    """Make the leaf's smallest q and expected run times exact."""
     shortest_s = tree.shortest_s[leaf]
     shortest_s[:] = np.inf
     fewest = tree.slots[leaf * LEAF].procs
@@ -314,7 +314,7 @@ def summarize_leaf(tree, leaf):
         procs = tree.slots[slot].procs
         fewest = min(fewest, procs)
         width = width_of(procs)
-        shortest_s[width] = min(shortest_s[width], tree.slots[slot].estimate_s)
+        shortest_s[width] = min(shortest_s[width], tree.slots[slot].expected_s)
     for width in range(1, len(shortest_s)):
         shortest_s[width] = min(shortest_s[width], shortest_s[width - 1])
     tree.nodes[leaf].procs = fewest
@@ -323,7 +323,7 @@ def summarize_leaf(tree, leaf):
 
 @outlined
 def summarize_group(tree, group):
-    """Make the smallest q and estimates of the group and its leaves exact."""
+    """Make the smallest q and expected run times of the group and its leaves exact."""
     shortest_s = tree.shortest_s[group]
     shortest_s[:] = np.inf
     fewest = np.int64(2**62)

@@ -14,7 +14,7 @@ from batfill.engine.records import AWAY, NO_PICKS
 from batfill.engine.running import finish, outlast
 from batfill.engine.tree import has_capacity, insert, remove
 
-NONE_WAITS = np.int64(2**62), np.inf  # smallest q and estimate of an empty queue
+NONE_WAITS = np.int64(2**62), np.inf  # smallest q and `expected_s` of an empty queue
 GAP = np.int64(1 << 20)  # between neighbours in `seq`, so that a job submitted late fits between two others
 FULL, CROWDED, QUEUED = range(3)  # outcomes of `submit`
 
@@ -44,7 +44,7 @@ def enqueue(queue, section, row, leads, until_s):
     if not is_walk(queue):
         fewest, shortest_s = NONE_WAITS if state.waiting == 0 else (state.fewest, state.shortest_s)
         state.fewest = min(fewest, job.procs)
-        state.shortest_s = min(shortest_s, job.estimate_s)
+        state.shortest_s = min(shortest_s, job.expected_s)
     state.settled = 0
     state.waiting += 1
     if queue.rules[0].moves:
@@ -53,7 +53,7 @@ def enqueue(queue, section, row, leads, until_s):
             state.head = row
             state.head_slope = slope_of(queue, job)
     job.section = section
-    insert(queue.tree, section, place_key(queue, section, row), row, job.estimate_s, job.procs, queue.jobs)
+    insert(queue.tree, section, place_key(queue, section, row), row, job.expected_s, job.procs, queue.jobs)
 
 
 @expression
@@ -90,27 +90,27 @@ def move_to(now_s, queue, section, row):
 
 @entry
 @kernel
-def set_class(queue, row, small, killable, estimate_s):
-    """Set the class and the estimate of a job that is not queued.
+def set_class(queue, row, small, killable, expected_s):
+    """Set the class and the expected run time of a job that is not queued.
 
-    `killable`, 0 or 1: whether it is killed at the divider if it is small; `estimate_s`: its run time if it is not.
+    `killable`, 0 or 1: whether it is killed at the divider if it is small; `expected_s`: its run time if it is not.
     """
     job = queue.jobs[row]
     job.small = small
     job.killable = killable if small else 0
-    job.estimate_s = estimate_s
+    job.expected_s = expected_s
     if job.killable:
-        job.estimate_s = min(estimate_s, queue.rules[0].bound_s)
+        job.expected_s = min(expected_s, queue.rules[0].bound_s)
 
 
 @entry
 @kernel
-def submit(queue, row, place, submit_s, request_s, limit_s, procs, small, killable, estimate_s, key, rise):
+def submit(queue, row, place, submit_s, request_s, most_expected_s, procs, small, killable, expected_s, key, rise):
     """Add a newly submitted job as the last row of `jobs`, at `place` of `ages`, and queue it; needs `tries`.
 
     Returns QUEUED; or FULL if the tree is full, with nothing changed; or CROWDED if no `seq` is left between those of
     its neighbours: then the job is not queued, and all have to be numbered and sorted again. The arguments from
-    `submit_s` on are fields of the job and its TRY, those from `small` to `estimate_s` as in `set_class`.
+    `submit_s` on are fields of the job and its TRY, those from `small` to `expected_s` as in `set_class`.
     """
     if not has_capacity(queue.tree):
         return FULL
@@ -123,11 +123,11 @@ def submit(queue, row, place, submit_s, request_s, limit_s, procs, small, killab
     job.key = key
     job.rise = rise
     tried.request_s = request_s
-    tried.limit_s = limit_s
-    tried.whole_estimate_s = estimate_s
-    tried.divider_s = np.inf
+    tried.most_expected_s = most_expected_s
+    tried.whole_expected_s = expected_s
+    tried.kill_after_s = np.inf
     tried.corrections = 0
-    set_class(queue, row, small, killable, estimate_s)
+    set_class(queue, row, small, killable, expected_s)
     below = jobs[ages[place - 1]].seq if place > 0 else 0
     above = jobs[ages[place]].seq if place < row else below + 2 * GAP
     for i in range(row, place, -1):
@@ -178,9 +178,9 @@ def sweep_overdue(now_s, queue):
 def demote(queue, row):
     """Move a job killed at the divider to the large jobs."""
     queue.jobs[row].start_s = np.nan
-    queue.tries[row].divider_s = np.inf
+    queue.tries[row].kill_after_s = np.inf
     queue.tries[row].corrections = 0
-    set_class(queue, row, 0, 0, queue.tries[row].whole_estimate_s)
+    set_class(queue, row, 0, 0, queue.tries[row].whole_expected_s)
 
 
 @entry

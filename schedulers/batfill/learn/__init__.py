@@ -20,31 +20,31 @@ class SubmittedJob(NamedTuple):
 
     row: int  # index in the order (submission, id)
     submit_s: float  # r
-    walltime_s: float  # p~ in force, which may have been raised to the run time: for limits, never for learning
+    request_s: float  # p~, which may have been raised to the run time: for limits, never for learning
     procs: int  # q
     user: int  # -1 if unknown
     killable: bool = True  # whether it may be killed and restarted
-    requested_s: float | None = None  # the user's request as the log has it, nan if unknown; None: p~
+    user_request_s: float | None = None  # as the log has it, nan if unknown; None: p~
 
     @property
-    def known_s(self) -> float:
+    def known_request_s(self) -> float:
         """The user's request, which learners read; 0, which no request is, if it is unknown."""
-        requested_s = self.walltime_s if self.requested_s is None else self.requested_s
-        return requested_s if requested_s < math.inf else 0.0
+        user_request_s = self.request_s if self.user_request_s is None else self.user_request_s
+        return user_request_s if user_request_s < math.inf else 0.0
 
     @property
-    def limit_s(self) -> float:
+    def most_s(self) -> float:
         """The longest run time to predict: the user's request if it is known, and at most p~."""
-        return min(self.known_s or math.inf, self.walltime_s)
+        return min(self.known_request_s or math.inf, self.request_s)
 
 
 class Judgement(NamedTuple):
     """What a predictor says of a job at its submission."""
 
-    estimate_s: float  # expected run time; at most p~
+    expected_s: float  # expected run time; at most p~
     small: bool
     probability: float = math.nan  # of being small, if that is learned
-    order_s: float | None = None  # run time that the orders read; None: `estimate_s`
+    key_request_s: float | None = None  # p~ of the keys; None: `expected_s`
 
 
 class Knowledge(Protocol):
@@ -52,7 +52,7 @@ class Knowledge(Protocol):
 
     name: str
     classifies: bool  # whether it calls jobs small or large
-    outlived: bool  # whether jobs may outlive their estimate, which is then corrected
+    outlived: bool  # whether jobs may outlive what is expected of them, which is then corrected
     divider_s: float  # in force: jobs that run shorter are small; inf for none
 
     def judge(self, job: SubmittedJob) -> Judgement:

@@ -61,7 +61,7 @@ class Classifier(Plain):
             chance = self.forest.probability(self.history.features(place, self.divider_s))
         small = chance >= self.settings.cut and self.divider_s < math.inf
         self.judged[job.row] = place.record()
-        return Judgement(job.walltime_s, small, chance)
+        return Judgement(job.request_s, small, chance)
 
     def started(self, job: SubmittedJob, start_s: float) -> None:
         """Track the try: once it has run longer than the divider, the job is known to be large."""

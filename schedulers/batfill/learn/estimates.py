@@ -35,7 +35,7 @@ class UserEstimate(Plain):
 
     def judge(self, job: SubmittedJob) -> Judgement:
         """p~."""
-        return Judgement(job.walltime_s, small=False)
+        return Judgement(job.request_s, small=False)
 
 
 class RuntimeClairvoyant(Plain):
@@ -53,7 +53,7 @@ class RuntimeClairvoyant(Plain):
 
 
 class ClassClairvoyant(Plain):
-    """The true class, by the rolling median of the ended jobs' run times; the estimate stays p~."""
+    """The true class, by the rolling median of the ended jobs' run times; what is expected stays p~."""
 
     name = "class-clairvoyant"
     classifies = True
@@ -67,7 +67,7 @@ class ClassClairvoyant(Plain):
     def judge(self, job: SubmittedJob) -> Judgement:
         """Small if p is below the divider."""
         small = self.runtime_s[job.row] < self.divider_s < math.inf
-        return Judgement(job.walltime_s, bool(small), float(small))
+        return Judgement(job.request_s, bool(small), float(small))
 
     def ended(self, job: SubmittedJob, runtime_s: float, end_s: float) -> None:
         """Add the run time to those known."""
@@ -92,7 +92,7 @@ class EveryJob(Plain):
 
     def judge(self, job: SubmittedJob) -> Judgement:
         """Small once there is a divider."""
-        return Judgement(job.walltime_s, self.divider_s < math.inf)
+        return Judgement(job.request_s, self.divider_s < math.inf)
 
     def ended(self, job: SubmittedJob, runtime_s: float, end_s: float) -> None:
         """Add the run time to those known."""
@@ -122,8 +122,8 @@ class LastTwo(Plain):
         """The mean, at least one second."""
         last = self.last.get(job.user, ())
         if len(last) < 2:
-            return Judgement(job.limit_s, small=False)
-        return Judgement(min(max(sum(last) / 2, 1.0), job.limit_s), small=False)
+            return Judgement(job.most_s, small=False)
+        return Judgement(min(max(sum(last) / 2, 1.0), job.most_s), small=False)
 
     def ended(self, job: SubmittedJob, runtime_s: float, end_s: float) -> None:
         """Keep it as one of its user's last two."""
@@ -139,7 +139,7 @@ class OrderOnly(Plain):
 
     def judge(self, job: SubmittedJob) -> Judgement:
         """p~, and the prediction for the order."""
-        return Judgement(job.walltime_s, small=False, order_s=self.predictor.judge(job).estimate_s)
+        return Judgement(job.request_s, small=False, key_request_s=self.predictor.judge(job).expected_s)
 
     def ended(self, job: SubmittedJob, runtime_s: float, end_s: float) -> None:
         """The predictor learns."""
@@ -180,7 +180,7 @@ class UserHistory:
         day, week = (2 * math.pi * (job.submit_s % span) / span for span in (DAY_S, WEEK_S))
         return [
             1.0,
-            min(job.known_s / HOUR_S, 1e4),
+            min(job.known_request_s / HOUR_S, 1e4),
             float(job.procs),
             *last,
             sum(last[:2]) / min(known, 2),
@@ -192,7 +192,7 @@ class UserHistory:
             math.sin(day),
             math.cos(week),
             math.sin(week),
-            float(job.known_s == 0),  # whether the request is unknown
+            float(job.known_request_s == 0),  # whether the request is unknown
         ]
 
 
@@ -221,9 +221,9 @@ class OnlineRegression(Plain):
         features = np.array(self.users.setdefault(job.user, UserHistory()).features(job))
         self.seen[job.row] = features[PAIRS[:, 0]] * features[PAIRS[:, 1]]
         if self.state[0] == 0:
-            return Judgement(job.limit_s, small=False)
-        estimate_s = HOUR_S * float(self.weights @ self.seen[job.row])
-        return Judgement(min(max(estimate_s, 1.0), job.limit_s), small=False)
+            return Judgement(job.most_s, small=False)
+        predicted_s = HOUR_S * float(self.weights @ self.seen[job.row])
+        return Judgement(min(max(predicted_s, 1.0), job.most_s), small=False)
 
     def ended(self, job: SubmittedJob, runtime_s: float, end_s: float) -> None:
         """One gradient step on this job's loss."""

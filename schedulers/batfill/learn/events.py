@@ -68,18 +68,18 @@ class KnowledgeByName:
         self,
         name: str,
         submit_s: float,
-        walltime_s: float,
+        request_s: float,
         procs: int,
         *,
         user: int,
         killable: bool,
-        requested_s: float,
+        user_request_s: float,
     ) -> Judgement:
         """Judge a job that is submitted now; the arguments are those of `SubmittedJob`."""
         if submit_s > self.now_s:
             self.events.catch_up(submit_s)
             self.now_s = submit_s
-        job = SubmittedJob(self.submitted, submit_s, walltime_s, procs, user, killable, requested_s)
+        job = SubmittedJob(self.submitted, submit_s, request_s, procs, user, killable, user_request_s)
         self.submitted += 1
         self.jobs[name] = job
         return self.knowledge.judge(job)

@@ -102,7 +102,7 @@ class History:
 
     def found(self, job: SubmittedJob, date: datetime) -> list[Category]:
         """The job's three categories."""
-        values = (job.known_s, job.procs, date.weekday())
+        values = (job.known_request_s, job.procs, date.weekday())
         keys = [(job.user, name, value) for name, value in zip(CATEGORIES, values, strict=True)]
         for key in keys:
             if key not in self.categories:
@@ -113,7 +113,7 @@ class History:
         """Features and categories of a job submitted now."""
         date = self.clock.date(job.submit_s)
         own = [
-            job.known_s,
+            job.known_request_s,
             float(job.procs),
             float(date.hour),
             float(date.weekday()),

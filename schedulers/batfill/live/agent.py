@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from batfill.base.errors import BatfillError
+from batfill.learn import Judgement
 from batfill.live.cluster import Cluster
 from batfill.live.request import Registration
 from batfill.model.invariants import Ledger
@@ -153,36 +154,33 @@ class Agent:
         self.host.reject(name)
 
     def takes(self, request: Request) -> bool:
-        """Queue a job with its class and estimate; False if it can never run."""
-        killable, estimate_s, order_s = request.killable and self.kills, None, None
-        if self.knowledge is None or request.procs > self.cluster.size:
-            self.has_classes |= request.job_class is not None
-            job_class = SMALL if request.job_class == "small" else LARGE
-            small = bool(self.chosen.calls_small(job_class, request.procs, self.cluster.size))
-        else:
-            verdict = self.knowledge.judge(
-                request.name,
-                request.submit_s,
-                request.request_s,
-                request.procs,
-                user=request.user,
-                killable=request.killable and request.procs <= self.cluster.widest_try,
-                requested_s=request.requested_s,
-            )
-            small, estimate_s, order_s = verdict.small, verdict.estimate_s, verdict.order_s
-            if self.kills:
-                self.cluster.renew_divider(self.knowledge.divider_s)
-        taken = self.cluster.submit(
-            *request[:4],
-            small=small,
-            killable=killable,
-            estimate_s=estimate_s,
-            order_s=order_s,
-            expected_s=request.expected_s,
-        )
-        if taken and self.choice is not None:
+        """Queue a job as it is judged; False if it can never run."""
+        self.has_classes |= request.job_class is not None
+        if not 1 <= request.procs <= self.cluster.size:
+            return False
+        self.cluster.submit(request, self.judge(request))
+        if self.choice is not None:
             self.choice.submitted(request)
-        return taken
+        return True
+
+    def judge(self, request: Request) -> Judgement:
+        """What the scheduler expects of a job, and whether it is small: as predicted, or as its class says."""
+        if self.knowledge is None:
+            job_class = SMALL if request.job_class == "small" else LARGE
+            small = self.chosen.calls_small(job_class, request.procs, self.cluster.size)
+            return Judgement(request.request_s, bool(small))
+        judgement = self.knowledge.judge(
+            request.name,
+            request.submit_s,
+            request.request_s,
+            request.procs,
+            user=request.user,
+            killable=request.killable and request.procs <= self.cluster.widest_try,
+            user_request_s=request.user_request_s,
+        )
+        if self.kills:
+            self.cluster.renew_divider(self.knowledge.divider_s)
+        return judgement
 
     def ended(self, job: str, now_s: float, *, killed: bool) -> None:
         """Release a job that has ended; `killed` if on our request, which makes a small job large.

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from batfill.learn import Judgement
+    from batfill.live.request import Request
     from batfill.model.options import Options
     from batfill.model.policy import Policy
 
@@ -53,7 +55,7 @@ class Cluster:
         self.ids = frozenset(ids)
         self.ends = max(ids, default=-1) + 1  # above the highest id
         self.size = len(ids)
-        self.bound = options.bound
+        self.kills, self.bound = options.kills, options.bound
         self.queue = Queue(
             self.size,
             options.policy,
@@ -72,52 +74,25 @@ class Cluster:
         self.placed: dict[int, Placed] = {}  # the same jobs by row
         self.killable: set[int] = set()  # rows of those that may still be killed and requeued
 
-    def submit(
-        self,
-        job: str,
-        submit_s: float,
-        walltime_s: float,
-        procs: int,
-        *,
-        small: bool = False,
-        killable: bool = False,
-        estimate_s: float | None = None,
-        order_s: float | None = None,
-        expected_s: float | None = None,
-    ) -> bool:
-        """Queue a job; returns False, without queueing it, if it can never run.
-
-        Args:
-            job: its name.
-            submit_s: r.
-            walltime_s: at which it is ended; inf if it has none.
-            procs: q.
-            small: whether it goes before large jobs, if it is narrow enough.
-            killable: whether a small job is killed at the divider.
-            estimate_s: the predicted run time; by default p~.
-            order_s: the p~ of the orders, which must not move; by default the predicted run time.
-            expected_s: p~ if the job may run for longer; by default its walltime.
-        """
-        if not 1 <= procs <= self.size:
-            return False
-        small = small and procs <= self.widest_try
-        killable = killable and small
+    def submit(self, request: Request, judgement: Judgement) -> None:
+        """Queue a job that fits the machine, as it is judged; it goes first only if it is narrow enough for a try."""
+        small = judgement.small and request.procs <= self.widest_try
+        killable = small and self.kills and request.killable
         row = self.queue.submit(
-            job,
-            submit_s,
-            walltime_s if expected_s is None else expected_s,
-            procs,
+            request.name,
+            request.submit_s,
+            request.request_s,
+            request.procs,
             small=small,
             killable=killable,
-            estimate_s=estimate_s,
-            order_s=order_s,
-            outlives=expected_s is not None,
+            expected_s=judgement.expected_s,
+            key_request_s=judgement.key_request_s,
+            outlives=request.outlives,
         )
-        self.rows[job] = row
-        self.placed[row] = Placed(job, procs, walltime_s)
+        self.rows[request.name] = row
+        self.placed[row] = Placed(request.name, request.procs, request.walltime_s)
         if killable:
             self.killable.add(row)
-        return True
 
     def requeue(self, job: str, now_s: float, name: str) -> None:
         """Requeue a killed job under a new name, with its first submission time."""
@@ -151,7 +126,7 @@ class Cluster:
     def lost_work(self, job: str) -> tuple[float, int]:
         """Sorts jobs at their dividers: by the processor-seconds that a kill would waste, then by age."""
         row = self.rows[job]
-        return self.queue.divider_of_try(row) * self.placed[row].procs, int(self.queue.jobs["seq"][row])
+        return self.queue.kill_after_s(row) * self.placed[row].procs, int(self.queue.jobs["seq"][row])
 
     def renew_divider(self, divider_s: float) -> None:
         """Kill small jobs that start from now on at this divider."""
@@ -189,12 +164,12 @@ class Cluster:
             started.append(self.place(row, now_s))
         shadow_s, reserved = self.reservation(self.placed[row].procs, now_s)
         idle = self.mask(self.idle.intervals())
-        estimate_s = queue.jobs["estimate_s"]
+        expected_s = queue.jobs["expected_s"]
         for row in queue.in_backfill_order(np.array(waiting, np.intp), now_s).tolist():
             need = self.placed[row].procs
             if need > queue.free:
                 continue
-            usable = idle if now_s + estimate_s[row] <= shadow_s else idle & ~reserved
+            usable = idle if now_s + expected_s[row] <= shadow_s else idle & ~reserved
             chosen = np.flatnonzero(usable)[:need]
             if len(chosen) < need:
                 continue
@@ -239,9 +214,9 @@ class Cluster:
         placed.machines = self.idle.take(placed.procs) if machines is None else machines
         if row not in self.killable:
             return Start(placed.name, placed.machines, math.inf)
-        divider_s = self.queue.note_divider(row)
+        kill_after_s = self.queue.note_kill_after(row)
         # A job whose walltime ends it by then needs no kill call.
-        kill_at_s = now_s + divider_s if divider_s < placed.walltime_s else math.inf
+        kill_at_s = now_s + kill_after_s if kill_after_s < placed.walltime_s else math.inf
         return Start(placed.name, placed.machines, kill_at_s)
 
     def withdraw(self, machines: Iterable[int]) -> None:

@@ -39,8 +39,7 @@ from batfill.live.request import Registration, Request
 from batfill.model.jobs import LONGEST_S
 from batfill.model.schedule import FAILED, KILLED, SUCCESS, WALLTIME_REACHED
 from batfill.workloads.batsim5_json import EXTRA_FIELD
-from batfill.workloads.batsim_json import CLASSES, EXPECTED_FIELD, REQUEST_FIELD, user_of
-from batfill.workloads.batsim_json import request_of as user_request_of
+from batfill.workloads.batsim_json import CLASSES, EXPECTED_FIELD, REQUEST_FIELD, user_of, user_request_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -82,7 +81,7 @@ def shown_date(date: float) -> str:
     return str(date).removesuffix(".0")
 
 
-def request_of(name: str, fields: Mapping[str, Any]) -> Request:
+def job_request(name: str, fields: Mapping[str, Any]) -> Request:
     """The request of a Batsim job; `fields` is its JSON object, with the fields that Batsim 4 gives it.
 
     Raises:
@@ -90,20 +89,20 @@ def request_of(name: str, fields: Mapping[str, Any]) -> Request:
     """
     walltime_s = fields.get("walltime", -1)
     walltime_s = walltime_s if walltime_s > 0 else math.inf
-    expected_s = fields.get(EXPECTED_FIELD, -1)
-    requested_s = user_request_of(fields)
+    request_s = fields.get(EXPECTED_FIELD, -1)
+    user_request_s = user_request_of(fields)
     job_class = fields.get("class")
     return Request(
         name,
         fields["subtime"],
+        request_s if 0 < request_s < walltime_s else walltime_s,
         walltime_s,
         fields["res"],
         fields["profile"],
         user_of(fields),  # type: ignore[arg-type] # which only reads it
         job_class if isinstance(job_class, str) and job_class in CLASSES else None,
         fields.get("killable") is not False,
-        expected_s if 0 < expected_s < walltime_s else None,
-        requested_s if requested_s > 0 else math.nan,
+        user_request_s if user_request_s > 0 else math.nan,
         fields.get("extra_data"),
     )
 
@@ -320,7 +319,7 @@ class Conversation:
         name = data.get("job_id")
         self.subject = f"of {name!r:.60} "
         fields = self.words.job_of(self, data)
-        request = request_of(name, fields)
+        request = job_request(name, fields)
         known = self.jobs.get(name)
         if known is None:
             self.left += 1

@@ -14,20 +14,20 @@ class Request(NamedTuple):
 
     name: str
     submit_s: float  # r
-    walltime_s: float  # at which the simulator ends it; inf if it has none
+    request_s: float  # p~; inf if it has none
+    walltime_s: float  # at which the simulator ends it, p~ or later; inf for never
     procs: int  # q
     profile: str  # the work it does, which only the simulator understands
     user: int = -1  # -1 if unknown
     job_class: str | None = None  # "small" or "large" if the workload states it
     killable: bool = True  # whether a try may be killed and the job requeued
-    expected_s: float | None = None  # p~ if the job may run for longer; None if p~ is its walltime
-    requested_s: float = math.nan  # the user's request, which learners see; nan if unknown
+    user_request_s: float = math.nan  # which learners see; nan if unknown
     extra: Any = None  # further data, which only the simulator and the user understand; a later try keeps them
 
     @property
-    def request_s(self) -> float:
-        """p~; inf if it has none."""
-        return self.walltime_s if self.expected_s is None else self.expected_s
+    def outlives(self) -> bool:
+        """Whether it may run for longer than p~."""
+        return self.request_s < self.walltime_s
 
     @property
     def walltime_field(self) -> float:

@@ -95,7 +95,7 @@ class PolicyChoice:
         requests = [job.request for job in jobs]
         start_s, end_s = (np.array([getattr(job, name) for job in jobs], np.float64) for name in ("start_s", "end_s"))
         walltime_s = np.array([request.walltime_s for request in requests], np.float64)
-        outlives = any(request.expected_s is not None for request in requests)
+        outlives = any(request.outlives for request in requests)
         request_s = np.array([request.request_s for request in requests], np.float64)
         ended, n = np.isfinite(end_s), len(jobs)
         table = JobTable(
@@ -103,7 +103,7 @@ class PolicyChoice:
             submit_s=np.array([request.submit_s for request in requests], np.float64),
             runtime_s=np.where(ended, end_s - start_s, walltime_s),
             walltime_s=walltime_s,
-            requested_s=np.where(np.isfinite(request_s), request_s, np.nan),
+            user_request_s=np.where(np.isfinite(request_s), request_s, np.nan),
             procs=np.array([request.procs for request in requests], np.int64),
             outlives=outlives,
             user=np.full(n, -1, np.int64),

@@ -104,10 +104,12 @@ def warm_up(agent: Agent) -> None:
     """Load or compile the pass before the simulator waits for it."""
     from batfill.engine.easy import decide, start_waiting
     from batfill.engine.jit import announce_compilation
+    from batfill.learn import Judgement
     from batfill.live.cluster import Cluster
+    from batfill.live.request import Request
 
     announce_compilation(start_waiting if agent.by_machines else decide)
     cluster = Cluster(range(2), agent.chosen, by_machines=agent.by_machines)
     if agent.by_machines:  # this pass is compiled where a job starts
-        cluster.submit("", 0.0, 1.0, 1)
+        cluster.submit(Request("", 0.0, 1.0, 1.0, 1, ""), Judgement(1.0, small=False))
     cluster.decide(0.0)

@@ -12,7 +12,8 @@ from batfill.base.tables import JobRows, plain_value
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-COLUMNS = {"job_id": "ids", "class": "job_class"}  # names in our tables, where they differ from `job_table`'s
+# Names in our tables, where they differ from `job_table`'s.
+COLUMNS = {"job_id": "ids", "class": "job_class", "requested_s": "user_request_s"}
 CLASS_NUMBERS = {"small": 1, "large": 0, None: -1}
 
 
@@ -25,7 +26,8 @@ def frame_columns(given: Any) -> dict[str, Any]:
     """The columns of such a frame by the names of `job_table`'s arguments; `submit` also means `submit_s`."""
     names = [str(name) for name in (getattr(given, "column_names", None) or list(given))]
     timed = {"submit", "runtime", "walltime", "requested"}
-    return {COLUMNS.get(name, f"{name}_s" if name in timed else name): given[name] for name in names}
+    columns = {f"{name}_s" if name in timed else name: name for name in names}
+    return {COLUMNS.get(column, column): given[name] for column, name in columns.items()}
 
 
 def array_of(given: Any) -> NDArray[Any]:

@@ -58,13 +58,13 @@ class JobColumns:
     ids: NDArray[Any]  # str, unique: objects, or for logs numpy's StringDType, which takes 16 B each
     submit_s: NDArray[np.float64]  # r    seconds since the workload's origin, >= 0
     runtime_s: NDArray[np.float64]  # p    true duration: the engine and the metrics read it, a policy never does
-    walltime_s: NDArray[np.float64]  # p~   limit, > 0, where the job is killed; inf for none
-    requested_s: NDArray[np.float64]  # the user's request as the log has it, > 0, what learners may see; nan if unknown
+    walltime_s: NDArray[np.float64]  # limit, > 0, where the job is killed; inf for none
+    user_request_s: NDArray[np.float64]  # as the log has it, > 0, what learners may see; nan if unknown
     procs: NDArray[np.int64]  # q    processors, 1 to LARGEST; may exceed the machine (such jobs are rejected)
     user: NDArray[np.int64]  # the submitting user's number, -1 if unknown
     job_class: NDArray[np.int8]  # SMALL, LARGE or UNKNOWN, as the workload states
     own_end: bool = False  # a job with p = p~ ended by itself, as in logs; in Batsim, at its walltime
-    outlives: bool = False  # overrun is "extend": orders, backfilling and reservations read `expected_s`
+    outlives: bool = False  # overrun is "extend": orders, backfilling and reservations read `request_s`
     killable: NDArray[np.bool_] | None = None  # whether the job may be killed and restarted; None: all may
     assumed_s: NDArray[np.float64] | None = None  # what stands in for an unknown request; nan or None: p~
 
@@ -74,28 +74,28 @@ class JobColumns:
     @property
     def invented(self) -> NDArray[np.bool_]:
         """The jobs with a limit although their log has no request."""
-        return np.isnan(self.requested_s) & np.isfinite(self.walltime_s)
+        return np.isnan(self.user_request_s) & np.isfinite(self.walltime_s)
 
     def n_missing(self, unrequested: Unrequested) -> int:
         """The number of jobs whose log should have a request; a workload may also state that a job has no limit."""
-        return int((self.invented if unrequested == "refuse" else np.isnan(self.requested_s)).sum())
+        return int((self.invented if unrequested == "refuse" else np.isnan(self.user_request_s)).sum())
 
     @property
     def raised(self) -> NDArray[np.bool_]:
         """The jobs that ran longer than their request, or what stands in for it, and whose visible p~ was raised."""
-        return (self.unraised_s < np.minimum(self.walltime_s, self.runtime_s)) & (not self.outlives)
+        return (self._unraised_s < np.minimum(self.walltime_s, self.runtime_s)) & (not self.outlives)
 
     @property
-    def unraised_s(self) -> NDArray[np.float64]:
+    def _unraised_s(self) -> NDArray[np.float64]:
         """The request, or what stands in for an unknown one; nan for a job with neither."""
         if self.assumed_s is None:
-            return self.requested_s
-        return np.where(np.isnan(self.requested_s), self.assumed_s, self.requested_s)
+            return self.user_request_s
+        return np.where(np.isnan(self.user_request_s), self.assumed_s, self.user_request_s)
 
     @property
-    def expected_s(self) -> NDArray[np.float64]:
-        """The run time that a scheduler without predictions expects: p~, or, with `outlives`, the request below it."""
-        return np.fmin(self.unraised_s, self.walltime_s) if self.outlives else self.walltime_s
+    def request_s(self) -> NDArray[np.float64]:
+        """p~, what a scheduler without predictions expects: the limit, or, with `outlives`, the request below it."""
+        return np.fmin(self._unraised_s, self.walltime_s) if self.outlives else self.walltime_s
 
     @property
     def nbytes(self) -> int:
@@ -136,7 +136,7 @@ class JobColumns:
             ),
             *(
                 (what, times_s, np.isnan(times_s) | (in_time(times_s) & (times_s > 0)), f"{within}, or nan for unknown")
-                for what, times_s in (("a user's request", self.requested_s), ("an assumed request", self.assumed_s))
+                for what, times_s in (("a user's request", self.user_request_s), ("an assumed request", self.assumed_s))
                 if times_s is not None
             ),
             (
@@ -231,7 +231,7 @@ class JobTable(JobColumns, JobRows):
             "submit_s": self.submit_s,
             "runtime_s": self.runtime_s,
             "walltime_s": np.where(np.isinf(self.walltime_s), np.nan, self.walltime_s),
-            "requested_s": self.requested_s,
+            "requested_s": self.user_request_s,
             "procs": self.procs,
             "class": classes,
         }
@@ -243,7 +243,7 @@ class JobTable(JobColumns, JobRows):
         plain = [f.name for f in fields(self) if f.name not in ("killable", "assumed_s")]  # None stands for a column
         return (
             len(self) == len(other)
-            and all(same_values(getattr(self, name), getattr(other, name)) for name in (*plain, "unraised_s"))
+            and all(same_values(getattr(self, name), getattr(other, name)) for name in (*plain, "_unraised_s"))
             and same_values(
                 *(np.ones(len(self), bool) if one.killable is None else one.killable for one in (self, other))
             )
@@ -528,7 +528,7 @@ def job_table(
     walltime_s: ArrayLike,
     procs: ArrayLike,
     ids: ArrayLike | None = None,
-    requested_s: ArrayLike | None = None,
+    user_request_s: ArrayLike | None = None,
     user: ArrayLike | None = None,
     job_class: ArrayLike | None = None,
     own_end: bool = False,
@@ -548,7 +548,7 @@ def job_table(
         walltime_s: seconds, > 0 and <= LONGEST_S; inf for a job without a limit.
         procs: from 1 to LARGEST.
         ids: unique; they break ties in submission time, as strings, like Batsim. By default 1, 2, ...
-        requested_s: the user's request as the log has it, > 0 and <= LONGEST_S; nan if unknown. By default the
+        user_request_s: the user's request as the log has it, > 0 and <= LONGEST_S; nan if unknown. By default the
             walltime, and unknown for a job without one.
         user: the user's number; -1 (the default) if unknown.
         job_class: "small", "large" or None (the default), or SMALL, LARGE and UNKNOWN.
@@ -580,14 +580,14 @@ def job_table(
     n = submit_s.size
     ids = np.array([str(number) for number in range(1, n + 1)], object) if ids is None else texts_in(ids)
     walltime_s = seconds("walltime_s", walltime_s)
-    if requested_s is None:
-        requested_s = np.where(np.isfinite(walltime_s), walltime_s, np.nan)
+    if user_request_s is None:
+        user_request_s = np.where(np.isfinite(walltime_s), walltime_s, np.nan)
     given = JobColumns(
         ids=ids,
         submit_s=submit_s,
         runtime_s=seconds("runtime_s", runtime_s),
         walltime_s=walltime_s,
-        requested_s=seconds("requested_s", requested_s),
+        user_request_s=seconds("user_request_s", user_request_s),
         procs=whole_in(source, "procs", procs),
         user=np.full(n, -1, np.int64) if user is None else whole_in(source, "user", user),
         job_class=np.full(n, UNKNOWN, np.int8) if job_class is None else classes_in(source, job_class),
@@ -632,7 +632,7 @@ def workload_of_frame(frame: Any, procs: int | None = None, unrequested: Unreque
         raise WorkloadError(f"{name}: no column {missing[0]}; its columns are {shown}; rename or add it")
     dated = seconds_in(name, "submit_s", columns["submit_s"])[1]
     walltime_s = seconds_in(name, "walltime_s", columns["walltime_s"])[0]
-    taken = {"ids", "requested_s", "user", "job_class", *needed} & columns.keys()
+    taken = {"ids", "user_request_s", "user", "job_class", *needed} & columns.keys()
     given = {column: columns[column] for column in taken} | {
         "walltime_s": np.where(np.isnan(walltime_s), np.inf, walltime_s),
         **{kind: bool(about.get(kind, False)) for kind in ("own_end", "outlives")},

@@ -106,31 +106,31 @@ def who_pays(
     runtime_s: NDArray[np.float64],
     procs: NDArray[np.int64],
     user: NDArray[np.int64],
-    divider_s: float | NDArray[np.float64] | None = None,
+    small_below_s: float | NDArray[np.float64] | None = None,
     base_wait_s: NDArray[np.float64] | None = None,
 ) -> dict[str, Any]:
     """The waits of small and large jobs, by width, and by user; see `waits_of`.
 
-    Small jobs ran for less than the divider. By default that is the median run time of these jobs, and not a
-    scheduler's, which moves with what it has seen: so every replay of a log has the same groups.
+    Small jobs ran for less than `small_below_s`. By default that is the median run time of these jobs, and not a
+    scheduler's divider, which moves with what it has seen: so every replay of a log has the same groups.
 
     Args:
         wait_s: of the jobs that ran.
         runtime_s: p.
         procs: q.
         user: -1 if unknown.
-        divider_s: one for all jobs, or one each, nan if unknown; None for the median run time.
+        small_below_s: one for all jobs, or one each, nan if unknown; None for the median run time.
         base_wait_s: of the same jobs in the base, if there is one.
 
     Returns:
-        `class_divider_s` (None if each job has its own) and a row per group that has jobs: `waits_by_class` (small,
+        `small_below_s` (None if each job has its own) and a row per group that has jobs: `waits_by_class` (small,
         large, unknown), `waits_by_width` (up to 1, 2, 4, ... processors), and `waits_by_user`, by the sum of the waits,
         less those in the base, largest first.
     """
     if not len(wait_s):
-        return {"class_divider_s": None, "waits_by_class": [], "waits_by_width": [], "waits_by_user": []}
-    divider_s = float(np.median(runtime_s)) if divider_s is None else divider_s
-    kind = np.where(np.isnan(divider_s), 2, runtime_s >= divider_s).astype(np.int64)
+        return {"small_below_s": None, "waits_by_class": [], "waits_by_width": [], "waits_by_user": []}
+    small_below_s = float(np.median(runtime_s)) if small_below_s is None else small_below_s
+    kind = np.where(np.isnan(small_below_s), 2, runtime_s >= small_below_s).astype(np.int64)
 
     def rows(name: str, group: NDArray[np.int64], label: Callable[[int], Any]) -> list[dict[str, Any]]:
         groups, where, counts = np.unique(group, return_inverse=True, return_counts=True)
@@ -143,7 +143,7 @@ def who_pays(
     paid = "mean_wait_s" if base_wait_s is None else "mean_longer_s"
     users = rows("user", user, int)
     return {
-        "class_divider_s": divider_s if np.ndim(divider_s) == 0 else None,
+        "small_below_s": small_below_s if np.ndim(small_below_s) == 0 else None,
         "waits_by_class": rows("class", kind, lambda k: ("small", "large", "unknown")[k]),
         "waits_by_width": rows("procs_up_to", width_class(procs), lambda width: 1 << width),
         "waits_by_user": sorted(users, key=lambda row: (-row[paid] * row["jobs"], row["user"])),
@@ -151,7 +151,7 @@ def who_pays(
 
 
 def class_figures(waits: Mapping[str, Any]) -> dict[str, Any]:
-    """The waits of small and large jobs as columns, from `who_pays` with a base and one divider for all jobs."""
+    """The waits of small and large jobs as columns, from `who_pays` with a base and one `small_below_s`."""
     by_class = {row["class"]: row for row in waits["waits_by_class"]}
     large = by_class["large"]  # there is one: the median is no larger than the longest run
     return {

@@ -595,7 +595,7 @@ class Options:
 
     @property
     def outlived(self) -> bool:
-        """Whether a job may outlive its estimate."""
+        """Whether a job may outlive its expected run time."""
         return self.predict in LEARNED and self.predict_for == ALL
 
     @property

@@ -23,7 +23,7 @@ import numpy as np
 
 from batfill.base.errors import PolicyError, nearest
 from batfill.base.tables import in_columns, label_html
-from batfill.engine.motion import BY_ESTIMATE, BY_SECOND, FIXED, UNLIMITED_S, aged_size, mixed_key
+from batfill.engine.motion import BY_EXPECTED, BY_SECOND, FIXED, UNLIMITED_S, aged_size, mixed_key
 from batfill.model.networks import MEND, Network, read_network, write_network
 
 if TYPE_CHECKING:
@@ -99,11 +99,11 @@ class Policy:
 
     @property
     def motion(self) -> int:
-        """How keys move: FIXED, BY_ESTIMATE or BY_SECOND."""
-        return BY_ESTIMATE if self.per_expansion is not None else BY_SECOND if self.per_wait is not None else FIXED
+        """How keys move: FIXED, BY_EXPECTED or BY_SECOND."""
+        return BY_EXPECTED if self.per_expansion is not None else BY_SECOND if self.per_wait is not None else FIXED
 
     def lines(
-        self, submit_s: NDArray[np.float64], estimate_s: NDArray[np.float64], procs: NDArray[np.int64]
+        self, submit_s: NDArray[np.float64], request_s: NDArray[np.float64], procs: NDArray[np.int64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Every job's key as a line: (key at submission, rise), float64, each of shape (n_jobs,).
 
@@ -113,7 +113,7 @@ class Policy:
         Raises:
             PolicyError: a function of the policy returns another shape, or a number that is not finite.
         """
-        known = submit_s, np.minimum(estimate_s, UNLIMITED_S), procs
+        known = submit_s, np.minimum(request_s, UNLIMITED_S), procs
         key = self.checked("key", self.key(*known), *known)
         if self.per_expansion is not None:
             return key, self.checked("per_expansion", self.per_expansion(*known), *known)
@@ -126,7 +126,7 @@ class Policy:
         what: str,
         values: NDArray[np.generic],
         submit_s: NDArray[np.float64],
-        estimate_s: NDArray[np.float64],
+        request_s: NDArray[np.float64],
         procs: NDArray[np.int64],
     ) -> NDArray[np.float64]:
         """The values of the policy's function `what` for these jobs, as float64; see `lines`."""
@@ -139,7 +139,7 @@ class Policy:
             row = int(np.argmin(np.isfinite(numbers)))
             raise PolicyError(
                 f"policy {self.name}: its {what} is {numbers[row]} for r = {submit_s[row]:g}, "
-                f"p~ = {estimate_s[row]:g}, q = {procs[row]}; mend its formula so that it is finite for every job"
+                f"p~ = {request_s[row]:g}, q = {procs[row]}; mend its formula so that it is finite for every job"
             )
         return numbers
 
@@ -629,7 +629,7 @@ def policy_in_file(text: str) -> Policy:
         raise PolicyError(f"policy {text}: {path} has no function {name!r}; it has {known}")
     try:
         terms = [term_of(term) for term in functions[name]["terms"]]
-    except (KeyError, TypeError, ValueError):
+    except (AttributeError, KeyError, TypeError, ValueError):
         raise PolicyError(
             f"policy {text}: a term of {name!r} in {path} is not a finite coefficient with whole powers p, q, r >= 0"
         ) from None
@@ -637,7 +637,7 @@ def policy_in_file(text: str) -> Policy:
 
 
 def term_of(entry: Any) -> Term:
-    """A term from its JSON object; ValueError, KeyError or TypeError if it is not one."""
+    """A term from its JSON object; ValueError, KeyError, TypeError or AttributeError if it is none."""
     powers = [entry.get(name, 0) for name in ("p", "q", "r")]
     if any(isinstance(power, bool) or not isinstance(power, int) or power < 0 for power in powers):
         raise ValueError(powers)

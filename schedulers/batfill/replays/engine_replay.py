@@ -60,7 +60,7 @@ class EngineReplay:
         backfill: Policy | None = None,
         threshold_s: float = np.inf,
         divider_s: float = np.inf,
-        estimate_s: NDArray[np.float64] | None = None,
+        expected_s: NDArray[np.float64] | None = None,
         learns: bool = False,
         outlived: bool = False,
         tries_first: bool = False,
@@ -78,7 +78,7 @@ class EngineReplay:
             backfill: the order of backfill candidates; None for the queue's own.
             threshold_s: Theta: jobs that have waited longer come first, oldest first.
             divider_s: a small job still running after this time is killed and requeued as large; inf for never.
-            estimate_s: expected run time of each job, shape (n_jobs,); by default `jobs.expected_s`.
+            expected_s: expected run time of each job, shape (n_jobs,); by default `jobs.request_s`.
             learns: whether `classify` sets the jobs' classes during the replay, instead of the workload.
             outlived: whether expected run times that a running job outlives are raised at each instant; with
                 `jobs.outlives` they always are, also beyond the request.
@@ -95,9 +95,9 @@ class EngineReplay:
         jobs.check()
         checked_size("size", size)
         n_jobs = len(jobs)
-        estimate_s = np.asarray(jobs.expected_s if estimate_s is None else estimate_s, np.float64)
-        if estimate_s.shape != (n_jobs,) or not (estimate_s >= 0).all():
-            raise BatfillError(f"estimate_s: not {n_jobs} numbers of seconds >= 0, one per job; mend it")
+        expected_s = np.asarray(jobs.request_s if expected_s is None else expected_s, np.float64)
+        if expected_s.shape != (n_jobs,) or not (expected_s >= 0).all():
+            raise BatfillError(f"expected_s: not {n_jobs} numbers of seconds >= 0, one per job; mend it")
         if not divider_s > 0:
             raise BatfillError(f"divider_s: {divider_s!r} is not a number of seconds > 0")
         self.table, self.size, self.learns = jobs, size, learns
@@ -119,7 +119,7 @@ class EngineReplay:
             spares=spares,
             bound=bound,
         )
-        self.queue.know(jobs.submit_s, jobs.expected_s, jobs.procs, outlives=jobs.outlives)
+        self.queue.know(jobs.submit_s, jobs.request_s, jobs.procs, outlives=jobs.outlives)
         self.events = engine.Events(
             duration_s=np.minimum(jobs.runtime_s, jobs.walltime_s),
             ends=engine.new_ends(at_once),
@@ -131,7 +131,7 @@ class EngineReplay:
             clock=engine.new_records(1, engine.CLOCK),
         )
         self.given = engine.Given(
-            estimate_s=estimate_s,
+            expected_s=expected_s,
             small=small.astype(np.uint8),
             killable=((small if jobs.killable is None else small & jobs.killable) & kills).astype(np.uint8),
             submit_s=np.require(jobs.submit_s, np.float64, ["C", "W"]),
@@ -181,7 +181,7 @@ class EngineReplay:
         for policy in policies:
             require_order(policy, "only orders are replayed many at a time")
         self.restart(policies[-1], backfill=backfill, threshold_s=threshold_s)
-        known = self.table.submit_s, self.given.estimate_s, self.table.procs
+        known = self.table.submit_s, self.given.expected_s, self.table.procs
         mixed = all(policy.weights is not None for policy in policies)
         lines = engine.as_records(np.empty((0 if mixed else len(policies), len(self.table)), engine.LINE))
         for line, policy in zip(lines, policies, strict=False):
@@ -205,12 +205,12 @@ class EngineReplay:
         """Use these rules for order and backfilling from the next decision on."""
         self.queue.change_rules(policy, backfill, threshold_s)
 
-    def change_estimates(self, estimate_s: NDArray[np.float64]) -> None:
+    def change_expected(self, expected_s: NDArray[np.float64]) -> None:
         """Use these expected run times, shape (n_jobs,), from the next decision on, also for running jobs."""
-        self.queue.change_estimates(estimate_s)
+        self.queue.change_expected(expected_s)
 
     def classify(
-        self, row: int, small: bool, *, killable: bool, estimate_s: float, order_s: float | None = None
+        self, row: int, small: bool, *, killable: bool, expected_s: float, key_request_s: float | None = None
     ) -> None:
         """Set the class and expected run time of a job not yet submitted.
 
@@ -218,10 +218,10 @@ class EngineReplay:
             row: the job.
             small: whether it goes before large jobs.
             killable: whether it may be killed at the divider.
-            estimate_s: the expected run time.
-            order_s: the p~ of the orders, which must not move; by default the expected run time.
+            expected_s: the expected run time.
+            key_request_s: p~ of the keys, which must not move; by default the expected run time.
         """
-        self.queue.classify(row, small, killable=killable, estimate_s=estimate_s, order_s=order_s)
+        self.queue.classify(row, small, killable=killable, expected_s=expected_s, key_request_s=key_request_s)
 
     def change_divider(self, divider_s: float, *, bound: bool) -> None:
         """Kill small jobs that start from now on at this divider; see `Queue.change_divider`."""
@@ -271,7 +271,7 @@ class EngineReplay:
 
     def reaches_divider(self, row: int) -> bool:
         """Whether a job's last try reaches its divider, or has gone on there."""
-        return bool(self.queue.divider_of_try(row) < self.events.duration_s[row])
+        return bool(self.queue.kill_after_s(row) < self.events.duration_s[row])
 
     def check(self, start_s: NDArray[np.float64]) -> None:
         """Check the invariants of the run so far, not after `begin_at`, which omits the past; `start_s` is its own.

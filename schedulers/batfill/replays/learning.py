@@ -70,7 +70,7 @@ class LearningReplay:
         may_be = np.ones(n_jobs, bool) if killable is None else killable
         self.widest_try = run.size if widest_try is None else widest_try
         may_be = may_be & (table.procs <= self.widest_try)
-        columns = (table.submit_s, table.expected_s, table.procs, table.user, may_be, table.requested_s)
+        columns = (table.submit_s, table.request_s, table.procs, table.user, may_be, table.user_request_s)
         self.jobs = [
             SubmittedJob(row, *job) for row, job in enumerate(zip(*(c.tolist() for c in columns), strict=True))
         ]
@@ -128,7 +128,7 @@ class LearningReplay:
             if not run.reaches_divider(row):
                 self.events.add_end(self.jobs[row], start_s + ran_s, ran_s, killed=False)
             elif run.queue.spares:
-                heappush(self.undecided, (start_s + run.queue.divider_of_try(row), row, start_s))
+                heappush(self.undecided, (start_s + run.queue.kill_after_s(row), row, start_s))
         self.seen_starts = len(tries)
 
     def watch_spared(self) -> None:
@@ -158,10 +158,12 @@ class LearningReplay:
             self.apply(job, verdict)
 
     def apply(self, job: SubmittedJob, verdict: Judgement) -> None:
-        """Set the job's estimate and class in the replay."""
+        """Set the job's expected run time and class in the replay."""
         small = verdict.small and job.procs <= self.widest_try
         killable = self.kill and job.killable
-        self.run.classify(job.row, small, killable=killable, estimate_s=verdict.estimate_s, order_s=verdict.order_s)
+        self.run.classify(
+            job.row, small, killable=killable, expected_s=verdict.expected_s, key_request_s=verdict.key_request_s
+        )
 
 
 def instants(submit_s: NDArray[np.float64]) -> Iterator[tuple[int, int]]:

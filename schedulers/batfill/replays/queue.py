@@ -58,8 +58,8 @@ class Queue:
             threshold_s: Theta; inf for none.
             divider_s: small jobs are killed after this time; inf for never.
             capacity: number of jobs to allocate for; `submit` grows it.
-            tries: whether jobs can be small, or outlive their estimates.
-            outlived: whether running jobs may outlive their estimates.
+            tries: whether jobs can be small, or outlive what is expected of them.
+            outlived: whether running jobs may outlive what is expected of them.
             tries_first: whether small jobs go before overdue ones.
             spares: whether a try at its divider is killed only if its processors are needed.
             bound: whether a job that may be killed is expected to end at the divider at the latest.
@@ -84,7 +84,7 @@ class Queue:
         self.arrays.rules["spares"] = spares
         self.started = engine.new_records(size, engine.STARTED)
         self.known = 0  # number of jobs, in rows 0, 1, ...
-        self.ordered_apart = False  # whether the orders read another p~ of a job than its expected run time
+        self.has_key_requests = False  # whether a job's keys read another p~ than its expected run time
         self.by_age: list[tuple[float, str]] = []  # (r, id) of the jobs in `ages`, if they are submitted one by one
         self.adopt(policy, backfill, threshold_s)
 
@@ -97,7 +97,7 @@ class Queue:
 
     @property
     def outlived(self) -> bool:
-        """Whether running jobs may outlive their estimates, which are then raised."""
+        """Whether running jobs may outlive their expected run times, which are then raised."""
         return bool(self.arrays.rules["outlived"][0])
 
     @property
@@ -158,10 +158,10 @@ class Queue:
         start_s: NDArray[np.float64] = self.arrays.jobs["start_s"].copy()
         return start_s
 
-    def divider_of_try(self, row: int) -> float:
+    def kill_after_s(self, row: int) -> float:
         """The divider of a job's last try, even if the try has gone on there; inf if it could not be killed."""
         tries = self.arrays.tries
-        return float(tries["divider_s"][row]) if len(tries) else math.inf
+        return float(tries["kill_after_s"][row]) if len(tries) else math.inf
 
     # The whole at once, for a replay
 
@@ -182,7 +182,7 @@ class Queue:
         jobs["submit_s"], jobs["procs"], jobs["seq"] = submit_s, procs, np.arange(len(jobs))
         if len(self.arrays.tries):
             self.arrays.tries["request_s"] = request_s
-            self.arrays.tries["limit_s"] = np.inf if outlives else request_s
+            self.arrays.tries["most_expected_s"] = np.inf if outlives else request_s
 
     def reset(self, given: engine.Given, events: engine.Events) -> None:
         """Reset to an empty machine, with the `events` of these jobs."""
@@ -277,8 +277,8 @@ class Queue:
         *,
         small: bool = False,
         killable: bool = False,
-        estimate_s: float | None = None,
-        order_s: float | None = None,
+        expected_s: float | None = None,
+        key_request_s: float | None = None,
         outlives: bool = False,
     ) -> int:
         """Queue a job that fits the machine; returns its row.
@@ -290,21 +290,31 @@ class Queue:
             procs: q.
             small: whether it goes before large jobs.
             killable: whether a small job is killed at the divider.
-            estimate_s: the expected run time; by default p~.
-            order_s: the p~ of the orders, which must not move; by default the expected run time.
+            expected_s: what is expected in its place; by default p~.
+            key_request_s: p~ of the keys, which must not move; by default the expected run time.
             outlives: whether it may run for longer than p~.
         """
         row = self.known
         if row == len(self.arrays.jobs):
             self.grow()
-        estimate_s = float(request_s if estimate_s is None else estimate_s)
-        limit_s = float(math.inf if outlives else request_s)
+        expected_s = float(request_s if expected_s is None else expected_s)
+        most_expected_s = float(math.inf if outlives else request_s)
         if outlives:
             self.arrays.rules["outlived"] = 1
-        key, rise = self.keys(row, submit_s, self.p_in_orders(estimate_s, order_s), procs)
+        key, rise = self.keys(row, submit_s, self.request_of_keys(expected_s, key_request_s), procs)
         age = (submit_s, job_id)
         place = bisect(self.by_age, age)
-        job = float(submit_s), float(request_s), limit_s, procs, int(small), int(killable), estimate_s, key, rise
+        job = (
+            float(submit_s),
+            float(request_s),
+            most_expected_s,
+            procs,
+            int(small),
+            int(killable),
+            expected_s,
+            key,
+            rise,
+        )
         while (outcome := engine.submit(self.arrays, row, place, *job)) == engine.FULL:
             self.enlarge()
         self.by_age.insert(place, age)
@@ -396,13 +406,13 @@ class Queue:
         """Start a job that waits."""
         engine.start_waiting(float(now_s), self.arrays, row)
 
-    def note_divider(self, row: int) -> float:
+    def note_kill_after(self, row: int) -> float:
         """Record and return the divider at which the killable try that has just started is killed."""
-        self.arrays.tries["divider_s"][row] = self.divider_s
+        self.arrays.tries["kill_after_s"][row] = self.divider_s
         return self.divider_s
 
     def correct(self, now_s: float) -> None:
-        """Raise the estimates of running jobs that were expected to end by `now_s`."""
+        """Raise the expected run times of running jobs that were expected to end by `now_s`."""
         engine.correct(float(now_s), self.arrays)
 
     # Machines become available and unavailable
@@ -416,38 +426,38 @@ class Queue:
         """Change the number of processors that a running job will release."""
         engine.change_release(self.arrays, row, by)
 
-    # Estimates, classes and rules
+    # Expected run times, classes and rules
 
-    def p_in_orders(self, estimate_s: float, order_s: float | None) -> float:
-        """The p~ of a job's keys: `order_s` if it is given, else its expected run time."""
-        if order_s is None:
-            return estimate_s
-        self.ordered_apart = True
-        return order_s
+    def request_of_keys(self, expected_s: float, key_request_s: float | None) -> float:
+        """p~ of a job's keys: `key_request_s` if it is given, else its expected run time."""
+        if key_request_s is None:
+            return expected_s
+        self.has_key_requests = True
+        return key_request_s
 
-    def keys(self, row: int, submit_s: float, order_s: float, procs: int) -> tuple[float, float]:
+    def keys(self, row: int, submit_s: float, key_request_s: float, procs: int) -> tuple[float, float]:
         """The `key` and `rise` of a job that does not wait; sets those of its backfill order."""
-        known = np.array([submit_s], np.float64), np.array([order_s], np.float64), np.array([procs], np.int64)
+        known = np.array([submit_s], np.float64), np.array([key_request_s], np.float64), np.array([procs], np.int64)
         if self.backfill is not None:
             self.arrays.backfill_lines[row] = tuple(column[0] for column in self.backfill.lines(*known))
         key, rise = self.policy.lines(*known)
         return key[0], rise[0]
 
-    def set_class(self, row: int, small: bool, killable: bool, estimate_s: float) -> None:
+    def set_class(self, row: int, small: bool, killable: bool, expected_s: float) -> None:
         """Set the class and the expected run time of a job that does not wait."""
         if len(self.arrays.tries):
-            self.arrays.tries["whole_estimate_s"][row] = estimate_s
-        engine.set_class(self.arrays, row, int(small), int(killable), estimate_s)
+            self.arrays.tries["whole_expected_s"][row] = expected_s
+        engine.set_class(self.arrays, row, int(small), int(killable), expected_s)
 
     def classify(
-        self, row: int, small: bool, *, killable: bool, estimate_s: float, order_s: float | None = None
+        self, row: int, small: bool, *, killable: bool, expected_s: float, key_request_s: float | None = None
     ) -> None:
-        """Set class, estimate and keys of a job that has not been submitted; the arguments are those of `submit`."""
+        """Set class, expected run time and keys of a job not yet submitted; the arguments are those of `submit`."""
         job = self.arrays.jobs[row]
-        p_s = self.p_in_orders(estimate_s, order_s)
-        if p_s != job["estimate_s"]:
-            job["key"], job["rise"] = self.keys(row, job["submit_s"], p_s, job["procs"])
-        self.set_class(row, small, killable, estimate_s)
+        key_request_s = self.request_of_keys(expected_s, key_request_s)
+        if key_request_s != job["expected_s"]:
+            job["key"], job["rise"] = self.keys(row, job["submit_s"], key_request_s, job["procs"])
+        self.set_class(row, small, killable, expected_s)
 
     def change_divider(self, divider_s: float, *, bound: bool) -> None:
         """Kill small jobs that start from now on at this divider.
@@ -461,15 +471,15 @@ class Queue:
         rows = self.waiting_rows
         rows = rows[self.arrays.jobs["killable"][rows] != 0]
         if bound and len(rows):
-            self.arrays.jobs["estimate_s"][rows] = np.minimum(self.arrays.tries["whole_estimate_s"][rows], bound_s)
+            self.arrays.jobs["expected_s"][rows] = np.minimum(self.arrays.tries["whole_expected_s"][rows], bound_s)
             self.resort()
 
-    def change_estimates(self, estimate_s: NDArray[np.float64]) -> None:
+    def change_expected(self, expected_s: NDArray[np.float64]) -> None:
         """Expect these run times, shape (capacity,), from the next decision on; they apply to running jobs too."""
         jobs, running = self.arrays.jobs, self.running
-        jobs["estimate_s"] = estimate_s
+        jobs["expected_s"] = expected_s
         if len(self.arrays.tries):
-            self.arrays.tries["whole_estimate_s"] = estimate_s
+            self.arrays.tries["whole_expected_s"] = expected_s
             self.arrays.tries["corrections"] = 0
         engine.expect(self.arrays, running)
         self.change_rules(self.policy, self.backfill, self.threshold_s)
@@ -487,10 +497,10 @@ class Queue:
         """
         if not threshold_s >= 0:
             raise BatfillError(f"threshold_s: {threshold_s!r} is not a number of seconds >= 0; inf is for none")
-        assert not self.ordered_apart, "the p~ of the orders is not kept"
+        assert not self.has_key_requests, "p~ of the keys is not kept"
         rules, jobs, lines = self.arrays.rules, self.arrays.jobs[: self.known], self.arrays.backfill_lines
         tries = self.arrays.tries[: self.known]
-        whole_s = tries["whole_estimate_s"] if len(tries) else jobs["estimate_s"]  # of the whole job, not of a try
+        whole_s = tries["whole_expected_s"] if len(tries) else jobs["expected_s"]  # of the whole job, not of a try
         known = jobs["submit_s"], whole_s, jobs["procs"].astype(np.int64)
         if self.known:  # a policy of one's own may not take an empty array
             jobs["key"], jobs["rise"] = policy.lines(*known)
@@ -524,7 +534,7 @@ class Queue:
 
 def keys_at(now_s: float, jobs: NDArray[np.void], lines: NDArray[np.void], policy: Policy) -> NDArray[np.float64]:
     """The keys of these jobs at `now_s` as in the engine (`keys.key_at`); `lines` holds key and rise of each."""
-    unit_s = 1.0 if policy.motion == BY_SECOND else np.minimum(jobs["estimate_s"], UNLIMITED_S)
+    unit_s = 1.0 if policy.motion == BY_SECOND else np.minimum(jobs["expected_s"], UNLIMITED_S)
     waited = (now_s - jobs["submit_s"]) / unit_s
     keys: NDArray[np.float64] = lines["key"] + lines["rise"] * waited
     return keys

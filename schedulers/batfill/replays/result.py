@@ -135,21 +135,21 @@ class Result(JobRows):
         }
 
     def who_pays(
-        self, base: Result | None = None, divider_s: float | NDArray[np.float64] | None = None
+        self, base: Result | None = None, small_below_s: float | NDArray[np.float64] | None = None
     ) -> dict[str, Any]:
         """The waits of small and large jobs, by width and by user, over the jobs that have ended.
 
         Args:
             base: a replay of the same jobs, such as one without first tries; each group then also has the share of its
                 jobs that wait over an hour longer than there.
-            divider_s: small jobs ran for less than this, in seconds; one number, or one per job of the log, as the
+            small_below_s: small jobs ran for less than this, in seconds; one number, or one per job of the log, as the
                 column `divider_s` of `to_pandas` (nan: unknown). None: the median run time of the jobs that have ended.
 
         Returns:
             As `metrics.who_pays`.
 
         Raises:
-            BatfillError: the base has other jobs, or the divider is not one number > 0, nor one per job.
+            BatfillError: the base has other jobs, or `small_below_s` is not one number > 0, nor one per job.
 
         Examples:
             >>> import batfill as bf
@@ -165,15 +165,15 @@ class Result(JobRows):
                 names = f"{self.workload.name} and {base.workload.name}"
                 raise BatfillError(f"base: {names} are not the same jobs; replay one workload")
             ran = ran & base.schedule.ended
-        divider = None if divider_s is None else np.asarray(divider_s, np.float64)
-        if divider is not None and (divider.shape not in ((), (len(jobs),)) or not (divider > 0).any()):
-            raise BatfillError(f"divider_s: neither a number of seconds > 0 nor {len(jobs):,} of them, one per job")
+        border = None if small_below_s is None else np.asarray(small_below_s, np.float64)
+        if border is not None and (border.shape not in ((), (len(jobs),)) or not (border > 0).any()):
+            raise BatfillError(f"small_below_s: neither a number of seconds > 0 nor {len(jobs):,} of them, one per job")
         return who_pays(
             (schedule.start_s - jobs.submit_s)[ran],
             runtime_s=schedule.runtime_s[ran],
             procs=jobs.procs[ran],
             user=jobs.user[ran],
-            divider_s=None if divider is None else divider[ran] if divider.ndim else float(divider),
+            small_below_s=None if border is None else border[ran] if border.ndim else float(border),
             base_wait_s=None if base is None else (base.schedule.start_s - jobs.submit_s)[ran],
         )
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from batfill.model.policy import Policy
 
-SAVED_FORMAT = "batfill replay 12"
+SAVED_FORMAT = "batfill replay 13"
 
 
 def save(run: EngineReplay, path: Path, about: Mapping[str, Any] | None = None) -> None:
@@ -37,7 +37,7 @@ def save(run: EngineReplay, path: Path, about: Mapping[str, Any] | None = None) 
         "format": np.array(SAVED_FORMAT),
         "size": np.array(run.size),
         "learns": np.array(run.learns),
-        "ordered_apart": np.array(run.queue.ordered_apart),
+        "has_key_requests": np.array(run.queue.has_key_requests),
         "policy": np.array(run.queue.policy.name),
         "backfill": np.array(run.queue.backfill.name if run.queue.backfill else ""),
         "threshold_s": np.array(run.queue.threshold_s),
@@ -94,7 +94,7 @@ def load(path: Path, policies: Mapping[str, Policy] | None = None) -> tuple[Engi
     )
     if not run.queue.restore(queue):
         raise BatfillError(f"{path}: was saved when {policy.name} held another network; restore that file")
-    run.queue.ordered_apart = bool(arrays["ordered_apart"])
+    run.queue.has_key_requests = bool(arrays["has_key_requests"])
     run.events = restored(run.events, part("events"))
     run.given = restored(run.given, part("given"))
     return run, json.loads(str(arrays["about"]))

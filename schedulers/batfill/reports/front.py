@@ -253,7 +253,7 @@ def waits_figure(points: list[Point], made: dict[str, Any]) -> Figure:
     dress(
         figure,
         f"{made['workload']} on {made['procs']:,} processors: no choice but perfect classes is below and left of the "
-        f"front; small jobs ran for less than {made['class_divider_s']:g} s, the median; cuts beside their "
+        f"front; small jobs ran for less than {made['small_below_s']:g} s, the median; cuts beside their "
         f"marks; {shared}; batfill {made['version']}",
     )
     return figure

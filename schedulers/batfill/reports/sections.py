@@ -254,14 +254,14 @@ def who_pays_part(comparison: Comparison) -> str:
         )
         for style, name, f in zip(drawn, comparison.names, figures, strict=True)
     ]
-    first, divider_s = escape(comparison.names[0]), comparison.waits[0]["class_divider_s"]
+    first, small_below_s = escape(comparison.names[0]), comparison.waits[0]["small_below_s"]
     head = ("", "small, mean wait", "large, mean wait", "large, 99.9 %", "large, longest", "large, later", "by, mean")
     return "\n".join(
         [
             "<h3>Small and large jobs</h3>",
             classes_chart(comparison, [(f["small_mean_wait_s"], f["large_mean_wait_s"]) for f in figures]),
             table(head, rows, f"{comparison.title}, waits of small and of large jobs"),
-            f'<p class="note">Small jobs ran for less than the median, {divider_s:g} s, large ones are the others. '
+            f'<p class="note">Small jobs ran for less than the median, {small_below_s:g} s, large ones are the others. '
             f"Later: those that wait over an hour longer than under {first}, and by how much.</p>",
             f"<h3>By width</h3>{width_table(comparison)}",
             f'<p class="note">Mean wait; ≤ is the longest; later: over an hour longer than under {first}.</p>',

@@ -525,10 +525,10 @@ def groups_of(jobs: JobTable, size: int) -> list[tuple[str, NDArray[np.bool_]]]:
     """Jobs by class, as in `metrics.who_pays`, by width, by run time, and by their user's share of all work."""
     q, p = jobs.procs, jobs.runtime_s
     ran_s = np.minimum(p, jobs.walltime_s)
-    divider_s = float(np.median(ran_s))
+    small_below_s = float(np.median(ran_s))
     found = [
-        (f"small: ran for less than {divider_s:g} s, the median", ran_s < divider_s),
-        ("large: the others", ran_s >= divider_s),
+        (f"small: ran for less than {small_below_s:g} s, the median", ran_s < small_below_s),
+        ("large: the others", ran_s >= small_below_s),
         ("1 processor", q == 1),
         ("up to 1/16 of the machine", (q > 1) & (q <= size / 16)),
         ("up to 1/4 of the machine", (q > max(1, size / 16)) & (q <= size / 4)),

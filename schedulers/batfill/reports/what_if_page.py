@@ -115,7 +115,7 @@ def export_text(answer: WhatIf) -> str:
     found = {name: site_config(name, **arguments_of(advice.options)) for name in SYSTEMS}
     able = [system] if system else [name for name, one in found.items() if one.verdict == EXPRESSIBLE]
     if not able:
-        divider = f"--small class --divider {answer.outcomes[0].waits['class_divider_s']:.12g}"
+        divider = f"--small class --divider {answer.outcomes[0].waits['small_below_s']:.12g}"
         return (
             "No batch system can be configured for this; `batfill schedule` runs it under Batsim. Nearest to it, "
             f"`batfill export-config SYSTEM {divider} --approximate` puts those jobs first that request little."
@@ -254,7 +254,7 @@ def class_texts(outcome: ChoiceFigures) -> tuple[str, str, str, str]:
 
 def divider_text(answer: WhatIf) -> str:
     """Which jobs are small and large, and which are later."""
-    return WAITS.format(answer.outcomes[0].waits["class_divider_s"])
+    return WAITS.format(answer.outcomes[0].waits["small_below_s"])
 
 
 def as_text(answer: WhatIf) -> str:

@@ -53,7 +53,7 @@ class LoggedJobs:
     submit_s: NDArray[np.float64]  # since the first submission
     runtime_s: NDArray[np.float64]
     end_s: NDArray[np.float64]
-    requested_s: NDArray[np.float64]  # even if the job ran longer; 0 if the log does not say
+    known_request_s: NDArray[np.float64]  # the user's request, even if the job ran longer; 0 if the log does not say
     procs: NDArray[np.int64]
     user: NDArray[np.int64]
     without_wait: int  # jobs whose wait is missing from the log, taken as zero
@@ -64,7 +64,7 @@ class LoggedJobs:
     @property
     def warnings(self) -> tuple[str, ...]:
         """As `Workload.warnings`."""
-        missing = int((self.requested_s == 0).sum())
+        missing = int((self.known_request_s == 0).sum())
         return request_warning(missing, len(self), "the classifier sees 0 there and uses the other features")
 
 
@@ -94,7 +94,7 @@ def read_jobs(source: Workload | str | Path) -> LoggedJobs:
         submit_s=submit_s,
         runtime_s=runtime_s,
         end_s=submit_s + np.maximum(wait_s, 0) + runtime_s,
-        requested_s=np.maximum(log["requested_s"][order], 0),
+        known_request_s=np.maximum(log["requested_s"][order], 0),
         procs=np.ceil(log.needed_procs[order]).astype(np.int64),
         user=log["user"][order].astype(np.int64),
         without_wait=int((wait_s < 0).sum()),
@@ -153,7 +153,7 @@ class ClassifiedLog:
             "user": jobs.user,
             "submit_s": jobs.submit_s,
             "runtime_s": jobs.runtime_s,
-            "walltime_s": np.where(jobs.requested_s > 0, jobs.requested_s, np.nan),
+            "walltime_s": np.where(jobs.known_request_s > 0, jobs.known_request_s, np.nan),
             "procs": jobs.procs,
             "week": self.week,
             "class": np.where(self.small, "small", "large"),
@@ -260,7 +260,7 @@ def classify_log(jobs: LoggedJobs, settings: Options, advance: Callable[[int], N
     events = EventQueue(classifier)
     small, probability, divider_s = (np.zeros(len(jobs), kind) for kind in (bool, np.float64, np.float64))
     importances: list[dict[str, float]] = []
-    columns = (jobs.submit_s, jobs.requested_s, jobs.procs, jobs.user, jobs.runtime_s, jobs.end_s)
+    columns = (jobs.submit_s, jobs.known_request_s, jobs.procs, jobs.user, jobs.runtime_s, jobs.end_s)
     known_until_s = -1.0
     for row, values in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
         *known, runtime_s, end_s = values
@@ -294,7 +294,7 @@ def autocorrelations(jobs: LoggedJobs) -> list[dict[str, Any]]:
     clock = jobs.clock or NO_CLOCK
     weekday = np.array([clock.date(at_s).weekday() for at_s in jobs.submit_s.tolist()])
     rows: list[dict[str, Any]] = []
-    for name, value in zip(CATEGORIES, (jobs.requested_s, jobs.procs, weekday), strict=True):
+    for name, value in zip(CATEGORIES, (jobs.known_request_s, jobs.procs, weekday), strict=True):
         pairs, where, counts = np.unique(
             np.column_stack([jobs.user.astype(np.float64), value]), axis=0, return_inverse=True, return_counts=True
         )

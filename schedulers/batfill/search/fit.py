@@ -409,8 +409,8 @@ def replay_without_backfilling(jobs: JobTable, size: int, policy: Policy) -> Sch
     At every submission or end, the queue's first job starts, repeatedly, until one does not fit. Policies see
     p~, or what is expected of jobs that may outlive it; jobs run min(p, walltime).
     """
-    key, rise = (column.tolist() for column in policy.lines(jobs.submit_s, jobs.expected_s, jobs.procs))
-    unit_s = [unit_of(policy.motion, expected_s) for expected_s in jobs.expected_s.tolist()]  # type: ignore[no-untyped-call]
+    key, rise = (column.tolist() for column in policy.lines(jobs.submit_s, jobs.request_s, jobs.procs))
+    unit_s = [unit_of(policy.motion, request_s) for request_s in jobs.request_s.tolist()]  # type: ignore[no-untyped-call]
     submit_s, procs = jobs.submit_s.tolist(), jobs.procs.tolist()
     runtime_s = np.minimum(jobs.runtime_s, jobs.walltime_s).tolist()
     start_s = np.full(len(jobs), np.nan)

@@ -130,7 +130,7 @@ class Frontier:
         lines += [
             f"{made['workload']} on {made['procs']:,} processors, tau {made['tau_s']:g} s, {options}",
             "waits in hours: the longest; the mean of small jobs, "
-            f"which ran for less than {made['class_divider_s']:g} s, the median; of large",
+            f"which ran for less than {made['small_below_s']:g} s, the median; of large",
             "ones the mean, the 99.9 % quantile, and the share that waits over an hour longer than with small none",
         ]
         return "\n".join(lines)
@@ -307,7 +307,7 @@ def provenance(
         "warnings": list(workload.warnings),
         "procs": size,
         "tau_s": tau_s,
-        "class_divider_s": points[0].waits["class_divider_s"],
+        "small_below_s": points[0].waits["small_below_s"],
         "options": {
             **{name: list(each) for name, each in lists.items()},
             **chosen,

@@ -61,9 +61,9 @@ class Space:
         factor is near 1 anyway.
         """
         procs = np.concatenate([jobs.procs for jobs in periods.tables])
-        expected_s = np.concatenate([jobs.expected_s for jobs in periods.tables])
-        finite = np.isfinite(expected_s)
-        p, q = expected_s[finite], procs[finite]
+        request_s = np.concatenate([jobs.request_s for jobs in periods.tables])
+        finite = np.isfinite(request_s)
+        p, q = request_s[finite], procs[finite]
         if not len(p):
             return cls.of(features)
         units = np.array([q.mean(), p.mean(), p.mean(), (p / q).mean(), 1.0, (p * q).mean()])

@@ -214,7 +214,7 @@ def read_batsim_json(path: Path) -> Workload:
         raise WorkloadError(f"{path}: jobs: no job in it; give a workload with jobs")
     walltimes = (job.get("walltime", NO_WALLTIME) for job in jobs)
     outlives = any(EXPECTED_FIELD in job for job in jobs)
-    requested_s = np.array([request_of(job) for job in jobs], dtype=np.float64)
+    user_request_s = np.array([user_request_of(job) for job in jobs], dtype=np.float64)
     if outlives:
         refuse_mixed(path, jobs)
     table = job_table(
@@ -223,13 +223,13 @@ def read_batsim_json(path: Path) -> Workload:
         submit_s=np.array([job["subtime"] for job in jobs], dtype=np.float64),
         runtime_s=np.array([tasks[job["profile"]].run_s for job in jobs], dtype=np.float64),
         walltime_s=np.array([np.inf if w == NO_WALLTIME else w for w in walltimes], dtype=np.float64),
-        requested_s=requested_s,
+        user_request_s=user_request_s,
         procs=np.array([job["res"] for job in jobs], dtype=np.int64),
         user=np.array([user_of(job) for job in jobs], dtype=np.int64),
         job_class=np.array([_class(job) for job in jobs], dtype=np.int8),
         killable=np.array([job.get("killable") is not False for job in jobs], dtype=np.bool_),
         outlives=outlives,
-        assumed_s=np.array([assumed_of(job) for job in jobs], np.float64) if np.isnan(requested_s).any() else None,
+        assumed_s=np.array([assumed_of(job) for job in jobs], np.float64) if np.isnan(user_request_s).any() else None,
     )
     stated: Overrun = "kill" if (table.runtime_s >= table.walltime_s).any() else "keep"
     if outlives:
@@ -248,7 +248,7 @@ def read_batsim_json(path: Path) -> Workload:
     )
 
 
-def request_of(job: Mapping[str, Any]) -> float:
+def user_request_of(job: Mapping[str, Any]) -> float:
     """The user's request of a checked job; nan if it is unknown, or the job has no walltime."""
     walltime = job.get("walltime", NO_WALLTIME)
     default = job.get(EXPECTED_FIELD, walltime)
@@ -264,14 +264,14 @@ def invented(job: Mapping[str, Any]) -> bool:
 
 def n_missing(jobs: Iterable[Mapping[str, Any]], unrequested: Unrequested) -> int:
     """As `JobColumns.n_missing`."""
-    return sum(invented(job) if unrequested == "refuse" else isnan(request_of(job)) for job in jobs)
+    return sum(invented(job) if unrequested == "refuse" else isnan(user_request_of(job)) for job in jobs)
 
 
 def raised_by_overrun(job: Mapping[str, Any]) -> bool:
     """Whether the scheduler sees a walltime above the job's request, by more than the second that Batsim needs."""
-    requested_s = request_of(job)
-    unraised_s = assumed_of(job) if isnan(requested_s) else requested_s
-    return unraised_s + BATSIM_MARGIN_S < expected_of(job) < inf
+    user_request_s = user_request_of(job)
+    before_s = assumed_of(job) if isnan(user_request_s) else user_request_s
+    return before_s + BATSIM_MARGIN_S < request_of(job) < inf
 
 
 def assumed_of(job: Mapping[str, Any]) -> float:
@@ -279,7 +279,7 @@ def assumed_of(job: Mapping[str, Any]) -> float:
     return float(job.get(ASSUMED_FIELD, job.get(EXPECTED_FIELD, nan)))
 
 
-def expected_of(job: Mapping[str, Any]) -> float:
+def request_of(job: Mapping[str, Any]) -> float:
     """The run time that a scheduler without predictions expects of a checked job; inf for one without a limit."""
     expected = job.get(EXPECTED_FIELD, job.get("walltime", NO_WALLTIME))
     return inf if expected == NO_WALLTIME else float(expected)
@@ -293,7 +293,7 @@ def refuse_mixed(path: Path, jobs: Sequence[Mapping[str, Any]]) -> None:
     """
     for place, job in enumerate(jobs):
         walltime = job.get("walltime", NO_WALLTIME)
-        requested, expected = request_of(job), expected_of(job)
+        requested, expected = user_request_of(job), request_of(job)
         if not isnan(requested) and expected != min(requested, inf if walltime == NO_WALLTIME else walltime):
             raise WorkloadError(
                 f"{path}: jobs[{place}].{EXPECTED_FIELD}: {_shown(job.get(EXPECTED_FIELD))} is not the request of "
@@ -518,7 +518,7 @@ def write_batsim_json(
         out: the file, compressed if its name ends in .gz, .xz or .bz2.
         batches: the jobs in pieces, each with further fields of the job objects by name; values below 0 are omitted. A
             job's `user` becomes its `user_id`, an infinite walltime is omitted; the request is the `requested_time` if
-            it is not the walltime, and `expected_s` the `expected_time`.
+            it is not the walltime, and `request_s` the `expected_time`.
         procs: the machine's size, "nb_res".
         description: the file's provenance, for human readers; Batsim ignores it.
         version: the Batsim whose form the file gets.
@@ -547,12 +547,12 @@ def job_objects(
         jobs.walltime_s.tolist(),
         jobs.procs.tolist(),
         jobs.runtime_s.tolist(),
-        np.where(jobs.invented, NO_WALLTIME, jobs.requested_s).tolist(),
-        jobs.expected_s.tolist(),
-        np.where(jobs.invented, jobs.unraised_s, np.nan).tolist(),
+        np.where(jobs.invented, NO_WALLTIME, jobs.user_request_s).tolist(),
+        jobs.request_s.tolist(),
+        np.where(jobs.invented, np.nan if jobs.assumed_s is None else jobs.assumed_s, np.nan).tolist(),
         strict=True,
     )
-    for row, (name, submit_s, walltime_s, procs, runtime_s, requested_s, expected_s, assumed_s) in enumerate(numbers):
+    for row, (name, submit_s, walltime_s, procs, runtime_s, user_request_s, request_s, assumed_s) in enumerate(numbers):
         profile = f"delay{number_text(runtime_s)}"
         if profile not in profiles:
             profiles[profile] = {"type": "delay", "delay": short_number(runtime_s)}
@@ -563,11 +563,11 @@ def job_objects(
         for field_name, column in columns.items():
             if column[row] >= 0:
                 job[field_name] = column[row]
-        if requested_s == requested_s and requested_s != walltime_s:  # nan: neither a request nor a limit
-            job[REQUEST_FIELD] = short_number(requested_s)
-        if expected_s < walltime_s:
-            job[EXPECTED_FIELD] = short_number(expected_s)
-        if assumed_s < expected_s:
+        if user_request_s == user_request_s and user_request_s != walltime_s:  # nan: neither a request nor a limit
+            job[REQUEST_FIELD] = short_number(user_request_s)
+        if request_s < walltime_s:
+            job[EXPECTED_FIELD] = short_number(request_s)
+        if assumed_s < request_s:
             job[ASSUMED_FIELD] = short_number(assumed_s)
         yield job
 

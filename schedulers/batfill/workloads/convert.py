@@ -35,7 +35,6 @@ from batfill.workloads.batsim_json import (
     assumed_of,
     check_job,
     check_profile,
-    expected_of,
     invented,
     is_time,
     n_missing,
@@ -46,6 +45,7 @@ from batfill.workloads.batsim_json import (
     short_number,
     tasks_of,
     unrequested_in,
+    user_request_of,
     write_batsim_json,
     write_members,
 )
@@ -391,23 +391,23 @@ def set_limit(job: dict[str, Any], delay: float, overrun: Overrun, *, run_time: 
 
     `run_time`: whether the run time stands in for missing requests.
     """
-    requested_s, unraised_s = request_of(job), expected_of(job)
-    below_s = requested_s
-    if isnan(requested_s):
+    user_request_s, request_s = user_request_of(job), request_of(job)
+    below_s = user_request_s
+    if isnan(user_request_s):
         below_s = delay if run_time and invented(job) else assumed_of(job)
     for name in (NO_REQUEST_FIELD, EXPECTED_FIELD, ASSUMED_FIELD, REQUEST_FIELD):
         job.pop(name, None)
-    unraised_s = min(unraised_s, inf if isnan(below_s) else below_s)
-    raised = overrun != "kill" and unraised_s <= delay
-    limit_s = delay + BATSIM_MARGIN_S if raised else unraised_s
-    if limit_s < inf:
-        job["walltime"] = short_number(limit_s)
-        if requested_s != limit_s:
-            job[REQUEST_FIELD] = NO_WALLTIME if isnan(requested_s) else short_number(requested_s)
+    request_s = min(request_s, inf if isnan(below_s) else below_s)
+    raised = overrun != "kill" and request_s <= delay
+    walltime_s = delay + BATSIM_MARGIN_S if raised else request_s
+    if walltime_s < inf:
+        job["walltime"] = short_number(walltime_s)
+        if user_request_s != walltime_s:
+            job[REQUEST_FIELD] = NO_WALLTIME if isnan(user_request_s) else short_number(user_request_s)
         if overrun == "extend" and raised:
-            job[EXPECTED_FIELD] = short_number(unraised_s)
-        elif raised and isnan(requested_s) and not run_time:
-            job[ASSUMED_FIELD] = short_number(unraised_s)
+            job[EXPECTED_FIELD] = short_number(request_s)
+        elif raised and isnan(user_request_s) and not run_time:
+            job[ASSUMED_FIELD] = short_number(request_s)
     return raised
 
 

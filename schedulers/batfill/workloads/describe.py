@@ -155,12 +155,12 @@ def premature_report(log: SwfLog) -> dict[str, Any]:
     jpdc = {}
     for name, rows in populations.items():
         if rows.any():
-            divider = float(np.median(p[rows]))
-            small = rows & (p < divider)
+            small_below_s = float(np.median(p[rows]))
+            small = rows & (p < small_below_s)
             jpdc[name] = {
-                "divider_s": divider,
-                "small_non_premature": _share(small & (requested < divider), rows),
-                "small_premature": _share(small & (requested >= divider), rows),
+                "small_below_s": small_below_s,
+                "small_non_premature": _share(small & (requested < small_below_s), rows),
+                "small_premature": _share(small & (requested >= small_below_s), rows),
             }
     return {"ccgrid": _share(ran & (requested >= PREMATURE * p), ran), "jpdc": jpdc}
 
@@ -229,7 +229,7 @@ def _premature_lines(premature: dict[str, Any]) -> list[str]:
     lines = [f"premature jobs: {premature['ccgrid']:.2%} requested {PREMATURE} times their run time or more"]
     for name, part in premature["jpdc"].items():
         lines.append(
-            f"  {name.replace('_', ' ')}: divider {part['divider_s']:g} s, small non-premature "
+            f"  {name.replace('_', ' ')}: divider {part['small_below_s']:g} s, small non-premature "
             f"{part['small_non_premature']:.2%}, small premature {part['small_premature']:.2%}"
         )
     return lines

@@ -285,8 +285,8 @@ def log_of(workload: Workload) -> SwfLog:
     numbered = all(name.isascii() and name.isdigit() and len(name) < 16 for name in jobs.ids)
     number = np.array([int(name) for name in jobs.ids]) if numbered else np.arange(len(jobs)) + 1
     # A limit raised to the run time gives way to the request; another limit was set by hand and becomes the request.
-    raised = (jobs.requested_s <= jobs.runtime_s) & (jobs.walltime_s <= jobs.runtime_s + BATSIM_MARGIN_S)
-    requested_s = np.where(raised | np.isinf(jobs.walltime_s), jobs.requested_s, jobs.walltime_s)
+    raised = (jobs.user_request_s <= jobs.runtime_s) & (jobs.walltime_s <= jobs.runtime_s + BATSIM_MARGIN_S)
+    requested_s = np.where(raised | np.isinf(jobs.walltime_s), jobs.user_request_s, jobs.walltime_s)
     header = [f"Note: from {workload.name}", f"MaxJobs: {len(jobs)}", f"MaxRecords: {len(jobs)}"]
     if workload.procs is not None:
         header.append(f"MaxProcs: {workload.procs}")
@@ -306,7 +306,7 @@ def log_of(workload: Workload) -> SwfLog:
     missing = ~(columns["requested_s"] > 0)
     if not missing.any():
         return columns
-    limit_s = jobs.walltime_s if jobs.assumed_s is None else np.fmin(jobs.unraised_s, jobs.walltime_s)
+    limit_s = jobs.walltime_s if jobs.assumed_s is None else np.fmin(jobs.assumed_s, jobs.walltime_s)
     return replace(columns, assumed_s=np.where(missing, limit_s, np.inf))
 
 
@@ -395,7 +395,7 @@ def save_log(
     log = with_assumed(out, log, of_jobs, unrequested)
     jobs = jobs_in(log, of_jobs, overrun=overrun, margin_s=BATSIM_MARGIN_S, changed=Counter())
     choices: dict[str, object] = {"overrun": overrun} if overrun != "keep" else {}
-    choices |= {"unrequested": unrequested} if np.isnan(jobs.requested_s).any() else {}
+    choices |= {"unrequested": unrequested} if np.isnan(jobs.user_request_s).any() else {}
     by = {"made_by": f"batfill {__version__}"} if choices else {}
     stated = {**by, **(description or {}), **choices}
     return write_batsim_json(out, [(jobs, {})], procs=machine, description=stated)
