@@ -182,7 +182,7 @@ def test_options_cluster_and_workloads_load_nothing_slow_before_they_are_used():
             "from batfill.cli import main; main(['replay', 'workloads/sample.json', '--policy', 'saf'])",
             "base cli engine model replays workloads",
         ),
-        ("import batfill.live.serve", "base batsim engine live model replays workloads"),
+        ("import batfill.live.serve", "base batsim engine learn live model replays workloads"),
     ],
     ids=["help", "a command's help", "a replay", "a scheduler"],
 )
