@@ -18,11 +18,12 @@ from batfill.engine.features import FEATURES
 from batfill.model.jobs import WEEK_S, JobTable, Workload
 from batfill.model.networks import network_of
 from batfill.model.policy import POLICIES, Policy, mixed, picked_by, policy_named
+from batfill.model.rules import Rules
 from batfill.model.schedule import Schedule
-from batfill.replays.engine_replay import EngineReplay, replay
-from batfill.replays.many import replay_many
+from batfill.replays.engine_replay import EngineReplay, replay_jobs
+from batfill.replays.many import measure_policies
 from batfill.replays.queue import Queue
-from batfill.workloads.splitting import cut, select, windows
+from batfill.workloads.splitting import consecutive_windows, cut, windows
 from batfill.workloads.swf import workload_of
 from batfill.workloads.swf_log import read_log
 
@@ -51,7 +52,7 @@ def require_equal_starts(case: str, schedule: Schedule, theirs_s: NDArray[np.flo
 
 def beside_c(log: Log, policy: str, bar: float, copies: int, squeeze: float, setting: Setting) -> list[Row]:
     given = workload(log, copies, squeeze)
-    run = EngineReplay(given.jobs, log.procs, policy_named(policy))
+    run = EngineReplay(given.jobs, log.procs, Rules(policy_named(policy)))
     run.advance()
     schedule, n_jobs = run.schedule(), len(given.jobs)
     case = f"{log.name}{f' x {copies}' if copies > 1 else ''} {policy}, {n_jobs:,} jobs"
@@ -68,7 +69,7 @@ def beside_c(log: Log, policy: str, bar: float, copies: int, squeeze: float, set
         {
             "C": partial(setting.yardstick.simulation_s, plain, policy, repetitions),
             "ours": simulating(run),
-            "whole": lambda: timed(lambda: replay(given.jobs, log.procs, rules)),
+            "whole": lambda: timed(lambda: replay_jobs(given.jobs, log.procs, Rules(rules))),
         },
     )
     c = f"C {time_text(seconds['C'])}"
@@ -80,7 +81,7 @@ def beside_c(log: Log, policy: str, bar: float, copies: int, squeeze: float, set
 
 def moving_keys(setting: Setting) -> list[Row]:
     jobs = workload(SDSC).jobs
-    runs = {name: EngineReplay(jobs, SDSC.procs, policy_named(name)) for name in ("fcfs", *MOVING)}
+    runs = {name: EngineReplay(jobs, SDSC.procs, Rules(policy_named(name))) for name in ("fcfs", *MOVING)}
     seconds = by_turns(setting.rounds, {name: simulating(run) for name, run in runs.items()})
     fcfs_s = seconds.pop("fcfs")
     return [
@@ -99,7 +100,7 @@ def longest_queue(schedule: Schedule) -> int:
 
 def simulated(tables: Sequence[JobTable], policy: str, setting: Setting) -> tuple[list[float], list[EngineReplay]]:
     """The median seconds of each table's simulation, by turns, and the finished replays."""
-    runs = [EngineReplay(jobs, KTH.procs, policy_named(policy)) for jobs in tables]
+    runs = [EngineReplay(jobs, KTH.procs, Rules(policy_named(policy))) for jobs in tables]
     seconds = by_turns(setting.rounds, {place: simulating(run) for place, run in enumerate(runs)})
     return list(seconds.values()), runs
 
@@ -131,7 +132,9 @@ def by_queue(policy: str, setting: Setting) -> list[Row]:
 def week() -> Workload:
     """The first week of SDSC-SP2 with WEEK_OF_JOBS jobs."""
     log = read_log(SDSC.path)
-    return workload_of(SDSC.path, cut(log, select(windows(log, WEEK_S), count=1, min_jobs=WEEK_OF_JOBS)[0]))
+    return workload_of(
+        SDSC.path, cut(log, consecutive_windows(windows(log, WEEK_S), count=1, min_jobs=WEEK_OF_JOBS)[0])
+    )
 
 
 def evaluations(setting: Setting) -> list[Row]:
@@ -141,7 +144,7 @@ def evaluations(setting: Setting) -> list[Row]:
 
     def ours() -> float:
         whole_s = timed(
-            lambda: replay_many(given.jobs, SDSC.procs, policies, backfill=policy_named("spf"), threads=THREADS)
+            lambda: measure_policies(given.jobs, SDSC.procs, policies, backfill=policy_named("spf"), threads=THREADS)
         )
         return whole_s / EVALUATIONS
 
@@ -149,7 +152,7 @@ def evaluations(setting: Setting) -> list[Row]:
     if setting.yardstick is None:
         return [Row(case, time_text(by_turns(setting.rounds, {"ours": ours})["ours"]), NO_COMPILER, bar=EVALUATION_BAR)]
     plain = write_plain(given, setting.folder / "week.swf")
-    alike = replay(given.jobs, SDSC.procs, policy_named("fcfs"))
+    alike = replay_jobs(given.jobs, SDSC.procs, Rules(policy_named("fcfs")))
     require_equal_starts("the week under fcfs", alike, setting.yardstick.starts_s(plain, "fcfs"))
     theirs = partial(setting.yardstick.simulation_s, plain, "fcfs", EVALUATIONS)
     seconds = by_turns(setting.rounds, {"C": theirs, "ours": ours})
@@ -160,7 +163,7 @@ def evaluations(setting: Setting) -> list[Row]:
 def crowded_queue(policy: Policy, seed: int) -> Queue:
     """A machine of 100 processors, 10 of them idle, on which PICKS_WAITING jobs wait."""
     rng = np.random.default_rng(seed)
-    queue = Queue(100, policy)
+    queue = Queue(100, Rules(policy))
     queue.submit("first", 0.0, 36_000.0, 90)
     queue.decide(0.0)
     for n in range(PICKS_WAITING):

@@ -18,7 +18,8 @@ from table import Row
 from timing import Case, Setting
 
 from batfill.model.policy import policy_named
-from batfill.replays.engine_replay import replay
+from batfill.model.rules import Rules
+from batfill.replays.engine_replay import replay_jobs
 
 BAR_BYTES = 200
 COPIES = 70
@@ -44,8 +45,8 @@ def peak_growth(work: Callable[[], object]) -> int:
 def bytes_a_job(copies: int, squeeze: float, policy: str) -> float:
     """By how much this process grows at most during a replay."""
     jobs = workload(KTH, copies, squeeze).jobs
-    replay(jobs.select(slice(100)), KTH.procs, policy_named(policy))  # load the engine
-    return peak_growth(lambda: replay(jobs, KTH.procs, policy_named(policy))) / len(jobs)
+    replay_jobs(jobs.select(slice(100)), KTH.procs, Rules(policy_named(policy)))  # load the engine
+    return peak_growth(lambda: replay_jobs(jobs, KTH.procs, Rules(policy_named(policy)))) / len(jobs)
 
 
 def measured(squeeze: float, policy: str, _: Setting) -> list[Row]:

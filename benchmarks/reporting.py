@@ -20,7 +20,8 @@ from batfill.base.files import raw_file
 from batfill.batsim.replayed import write_batsim_files
 from batfill.batsim.results import JOB_COLUMNS, result_file
 from batfill.model.policy import policy_named
-from batfill.replays.engine_replay import replay
+from batfill.model.rules import Rules
+from batfill.replays.engine_replay import replay_jobs
 from batfill.workloads import read_workload
 from batfill.workloads.generate import generate_log
 from batfill.workloads.swf_log import write_log
@@ -46,7 +47,7 @@ def write_run(folder: Path, n_jobs: int, seed: int) -> Path:
     """
     log = folder / "block.swf"
     write_log(generate_log(BLOCK_JOBS, BLOCK_PROCS, seed, load=LOAD), log)
-    schedule = replay(read_workload(log).jobs, BLOCK_PROCS, policy_named("fcfs"))
+    schedule = replay_jobs(read_workload(log).jobs, BLOCK_PROCS, Rules(policy_named("fcfs")))
     write_batsim_files(schedule, folder / "block", simulate_s=0.0)
     lines = result_file(folder / "block", "jobs.csv").read_text().splitlines()[1:]
     rows = [

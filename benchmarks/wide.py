@@ -18,7 +18,8 @@ from timing import Case, Setting, by_turns, exponent, simulating, timed
 
 from batfill.model.jobs import JobTable, Workload, job_table
 from batfill.model.policy import policy_named
-from batfill.replays.engine_replay import EngineReplay, replay
+from batfill.model.rules import Rules
+from batfill.replays.engine_replay import EngineReplay, replay_jobs
 from batfill.replays.saved import save
 from batfill.workloads.swf import padded_ids
 
@@ -59,7 +60,7 @@ def wide_workload(seed: int) -> Workload:
 
 def beside_c(policy: str, setting: Setting) -> list[Row]:
     given = wide_workload(setting.seed)
-    run = EngineReplay(given.jobs, PROCS, policy_named(policy))
+    run = EngineReplay(given.jobs, PROCS, Rules(policy_named(policy)))
     run.advance()
     case = f"{policy}, {len(given.jobs):,} jobs on {PROCS:,} processors"
     rounds = min(setting.rounds, MOST_ROUNDS)
@@ -75,7 +76,7 @@ def beside_c(policy: str, setting: Setting) -> list[Row]:
 
 def growth(policy: str, setting: Setting) -> list[Row]:
     runs = [
-        EngineReplay(wide_jobs(JOBS_A_PROCESSOR * procs, procs, setting.seed), procs, policy_named(policy))
+        EngineReplay(wide_jobs(JOBS_A_PROCESSOR * procs, procs, setting.seed), procs, Rules(policy_named(policy)))
         for procs in GROWING
     ]
     for run in runs:
@@ -106,7 +107,7 @@ def long_log(policy: str, _: Setting) -> list[Row]:
 
 def copies(setting: Setting) -> list[Row]:
     given = wide_workload(setting.seed)
-    run = EngineReplay(given.jobs, PROCS, policy_named("saf"))
+    run = EngineReplay(given.jobs, PROCS, Rules(policy_named("saf")))
     run.advance(float(given.jobs.submit_s[len(given.jobs) // 2]))
     path = setting.folder / "wide.npz"
     seconds = by_turns(COPIES_ROUNDS, {"fork": lambda: timed(run.fork), "save": lambda: timed(lambda: save(run, path))})
@@ -131,9 +132,9 @@ def main(n_jobs: int, procs: int, policy: str) -> None:
     """Print the seconds of a replay, from the table to the schedule, and by how much the process grows in it."""
     rules = policy_named(policy)
     jobs = wide_jobs(n_jobs, procs, seed=1)
-    replay(jobs.select(slice(100)), procs, rules)  # load the engine
+    replay_jobs(jobs.select(slice(100)), procs, Rules(rules))  # load the engine
     seconds: list[float] = []
-    grown = peak_growth(lambda: seconds.append(timed(lambda: replay(jobs, procs, rules))))
+    grown = peak_growth(lambda: seconds.append(timed(lambda: replay_jobs(jobs, procs, Rules(rules)))))
     print(seconds[0], grown / n_jobs)
 
 

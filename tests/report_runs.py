@@ -7,8 +7,9 @@ from pathlib import Path
 from batfill.batsim.replayed import write_batsim_files
 from batfill.batsim.results import JOB_COLUMNS
 from batfill.model.policy import policy_named
+from batfill.model.rules import Rules
 from batfill.model.schedule import Schedule
-from batfill.replays.engine_replay import replay
+from batfill.replays.engine_replay import replay_jobs
 from batfill.workloads import read_workload
 
 SAMPLE = Path(__file__).parents[1] / "workloads" / "sample.json"
@@ -17,7 +18,7 @@ SAMPLE = Path(__file__).parents[1] / "workloads" / "sample.json"
 def sample_run(folder: Path, policy: str) -> Schedule:
     """The sample under this policy, its files in the folder under the policy's name."""
     workload = read_workload(SAMPLE)
-    schedule = replay(workload.jobs, workload.procs, policy_named(policy))
+    schedule = replay_jobs(workload.jobs, workload.procs, Rules(policy_named(policy)))
     write_batsim_files(schedule, folder / policy, simulate_s=0.0)
     return schedule
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from batfill.batsim.external_events import ExternalEvent
-from batfill.batsim.platform import Host, Platform
+from batfill.batsim.platform import Platform, PlatformHost
 from batfill.batsim.replayed import Tries
 from batfill.batsim.results import JobRecord, try_name
 from batfill.batsim.simulation import Simulation
@@ -26,7 +26,7 @@ REUSE = SimulationSettings(dynamic_jobs=True, reuse_profiles=True)
 
 def machines(n: int, n_storage: int = 0) -> Platform:
     compute, storage = (
-        tuple(Host(f"{kind}{i}", 1e9, {"role": role}, {}) for i in range(count))
+        tuple(PlatformHost(f"{kind}{i}", 1e9, {"role": role}, {}) for i in range(count))
         for kind, count, role in (("node", n, ""), ("disk", n_storage, "storage"))
     )
     return Platform(compute, storage, "master_host")

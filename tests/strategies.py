@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from batfill.model.jobs import LARGE, SMALL, UNKNOWN, job_table
 from batfill.model.policy import POLICIES, policy_named
-from batfill.replays.engine_replay import replay
+from batfill.model.rules import Rules
+from batfill.replays.engine_replay import replay_jobs
 
 
 def table(rows, ids=None):
@@ -44,13 +45,9 @@ def outliving(jobs, unit_s=1.0):
 
 def replayed(jobs, size, policy, *, backfill=None, **rest):
     """The schedule of a replay under policies given by their names."""
-    return replay(
-        jobs,
-        size,
-        policy_named(policy),
-        backfill=policy_named(backfill) if backfill else None,
-        **for_replay(jobs, rest),
-    )
+    rest = for_replay(jobs, rest)
+    small, order = rest.pop("small", None), policy_named(backfill) if backfill else None
+    return replay_jobs(jobs, size, Rules(policy_named(policy), order, **rest), small=small)
 
 
 def random_table(seed, *, n_jobs, size, span_s, longest=40, unit_s=1, wide=0.02, unlimited=0.05, small=0.0, short=0.0):

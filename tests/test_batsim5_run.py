@@ -16,7 +16,7 @@ from batfill.batsim.command_line import parse_arguments
 from batfill.batsim.results import JOB_COLUMNS
 from batfill.batsim.runner.translation import (
     NUMBERING,
-    Place,
+    Whereabouts,
     become_batsim,
     rewritten_events,
     translated,
@@ -289,6 +289,6 @@ def test_what_is_batsim_5s_own_is_given_to_it_as_it_is(tmp_path, monkeypatch, wo
 
     monkeypatch.setattr(os, "execvp", become)
     with pytest.raises(SystemExit) as became:
-        become_batsim(words, Place(["/opt/batsim", "-x"], str(tmp_path), str(tmp_path / "report")))
+        become_batsim(words, Whereabouts(["/opt/batsim", "-x"], str(tmp_path), str(tmp_path / "report")))
     assert became.value.code == ("/opt/batsim", "/opt/batsim", "-x", *words)
     assert list(tmp_path.iterdir()) == []

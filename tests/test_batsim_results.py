@@ -22,7 +22,7 @@ from batfill.batsim.results import (
     JobRecord,
     ResultError,
     ScheduleTotals,
-    Words,
+    WordColumn,
     columns_by_arrow,
     columns_by_row,
     machines_of,
@@ -184,7 +184,7 @@ def columns_read(reader, path):
     if columns is None:
         return None
     kinds = {
-        Words: lambda column: [column.words[code] for code in column.code],
+        WordColumn: lambda column: [column.words[code] for code in column.code],
         Allocation: lambda column: [part.tolist() for part in column],
     }
     return {

@@ -11,7 +11,8 @@ from batfill.engine import bound
 from batfill.engine.bound import least_delay, served
 from batfill.model.metrics import certify
 from batfill.model.policy import POLICIES
-from batfill.replays.engine_replay import replay
+from batfill.model.rules import Rules
+from batfill.replays.engine_replay import replay_jobs
 from strategies import random_table, table
 
 
@@ -129,8 +130,12 @@ def test_prices_are_integrated_and_the_least_is_found_as_by_brute_force():
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.compiled) for seed in range(1, 6))])
 def test_no_policy_beats_the_bound_and_kills_do_not_change_it(seed):
     jobs = random_table(seed, n_jobs=200, size=16, span_s=600, small=0.5, wide=0.0)
-    runs = [replay(jobs, 16, policy) for name, policy in POLICIES.items() if name in ("fcfs", "spf", "saf", "sqf")]
-    runs.append(replay(jobs, 16, POLICIES["saf"], divider_s=5.0))
+    runs = [
+        replay_jobs(jobs, 16, Rules(policy))
+        for name, policy in POLICIES.items()
+        if name in ("fcfs", "spf", "saf", "sqf")
+    ]
+    runs.append(replay_jobs(jobs, 16, Rules(POLICIES["saf"], divider_s=5.0)))
     assert len(runs[-1].kills)
     bounds = {run.certificate(rounds=3).mean_wait_bound_s for run in runs}
     assert len(bounds) == 1
@@ -143,7 +148,7 @@ def test_no_policy_beats_the_bound_and_kills_do_not_change_it(seed):
 
 
 def test_what_never_waits_is_certified_as_the_best():
-    found = replay(table([(0, 5, 5, 1), (1, 5, 5, 1), (20, 0, 5, 2)]), 2, POLICIES["fcfs"]).certificate()
+    found = replay_jobs(table([(0, 5, 5, 1), (1, 5, 5, 1), (20, 0, 5, 2)]), 2, Rules(POLICIES["fcfs"])).certificate()
     assert (found.mean_wait_bound_s, found.turnaround_ratio) == (0.0, 1.0)
 
 

@@ -10,11 +10,11 @@ import pytest
 from batfill.campaigns import costs as library
 from batfill.campaigns.costs import LEARNING_S, RUN_S, WORKER_S, Costs, Curve, kind_of, measured
 from batfill.campaigns.plan import Planned, Readings
-from batfill.campaigns.traces import Source, Trace
+from batfill.campaigns.traces import Trace, TraceFile
 from batfill.campaigns.work import Run, Task
 
 SAMPLE = Path(__file__).parents[1] / "workloads" / "sample.json"
-LOG = Source("/log.swf", "sum", None, "keep")
+LOG = TraceFile("/log.swf", "sum", None, "keep")
 TRACE = Trace(LOG)
 PLAIN = {"policy": "fcfs", "backfill": "same", "threshold": None}
 LEARNING = {**PLAIN, "small": "forest", "kill": "never"}

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from batfill.base.version import __version__
 from batfill.model.policy import policy_named
-from batfill.replays.engine_replay import replay
+from batfill.model.rules import Rules
+from batfill.replays.engine_replay import replay_jobs
 from batfill.workloads import read_workload
 from command import json_result, result
 
@@ -20,9 +21,8 @@ FIGURES += ("mean_bsld", "mean_pp_bsld", "read_s", "simulate_s")
 def test_json_has_the_figures_and_what_is_needed_to_repeat_them():
     report = json_result("replay", SAMPLE, "--policy", "saf", "--threshold", 7200, "--backfill", "spf")
     workload = read_workload(SAMPLE)
-    again = replay(
-        workload.jobs, 64, policy_named("saf"), backfill=policy_named("spf"), threshold_s=7200.0
-    ).summary()  # fmt: skip
+    rules = Rules(policy_named("saf"), backfill=policy_named("spf"), threshold_s=7200.0)
+    again = replay_jobs(workload.jobs, 64, rules).summary()
     assert report.items() >= again.as_dict().items()
     assert set(FIGURES) <= report.keys()
     said = {name: report[name] for name in ("workload", "workload_sha256", "procs")}

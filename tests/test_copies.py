@@ -11,7 +11,8 @@ from batfill import engine
 from batfill.env.easy import EasyCopies
 from batfill.model.jobs import Workload
 from batfill.model.policy import aged, mixed, policy_named
-from batfill.replays.engine_replay import replay
+from batfill.model.rules import Rules
+from batfill.replays.engine_replay import replay_jobs
 from oracle import Oracle, free_at
 from strategies import random_table, table
 
@@ -170,7 +171,9 @@ def test_the_first_choice_at_every_decision_is_easy_in_the_base_order(kind, base
     begin(copies, [0])
     while not copies.seen.done[0]:
         act(copies, [int(np.argmax(copies.seen.mask[0]))])
-    assert np.array_equal(copies.copies.queue.all.jobs["start_s"][0], replay(jobs, SIZE, policy_named(base)).start_s)
+    assert np.array_equal(
+        copies.copies.queue.all.jobs["start_s"][0], replay_jobs(jobs, SIZE, Rules(policy_named(base))).start_s
+    )
 
 
 @pytest.mark.parametrize(
@@ -191,7 +194,7 @@ def test_constant_weights_are_the_order_that_they_describe(kind, weights, policy
         act(copies, values=[weights])
         decisions += 1
     assert decisions >= least
-    assert np.array_equal(copies.copies.queue.all.jobs["start_s"][0], replay(jobs, SIZE, policy).start_s)
+    assert np.array_equal(copies.copies.queue.all.jobs["start_s"][0], replay_jobs(jobs, SIZE, Rules(policy)).start_s)
 
 
 def test_weights_that_change_apply_from_their_decision_on():
@@ -204,11 +207,11 @@ def test_weights_that_change_apply_from_their_decision_on():
     while not copies.seen.done[0]:
         act(copies, values=lpf)
     started = copies.copies.queue.all.jobs["start_s"][0]
-    expected = replay(jobs, SIZE, policy_named("fcfs")).start_s
+    expected = replay_jobs(jobs, SIZE, Rules(policy_named("fcfs"))).start_s
     first_s = jobs.submit_s[10]
     assert np.array_equal(started[expected < first_s], expected[expected < first_s])
     assert (started > at_s).any()
-    assert not np.array_equal(started, replay(jobs, SIZE, policy_named("lpf")).start_s)
+    assert not np.array_equal(started, replay_jobs(jobs, SIZE, Rules(policy_named("lpf"))).start_s)
 
 
 def test_an_episode_begins_anew_where_jobs_of_the_last_one_still_wait():

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from batfill.workloads.describe import as_text, describe
+from batfill.workloads.describe import describe, description_text
 from swf_text import row
 
 
@@ -59,7 +59,7 @@ def test_filters_named_in_the_header_are_counted_or_said_to_be_not_understood(tm
     }
     assert (strange["removed"], strange["would_drop"]) == (3, None)
     assert "'a strange one' stands where a field" in strange["not_understood"]
-    text = as_text(report)
+    text = description_text(report)
     assert "user=1 and (job>=2 and job<=9): 8 removed before, by the header; would drop 1" in text
     assert "a strange one: 3 removed before, by the header; not understood: filter 'a strange one'" in text
     assert report["cleaning"]["wide"] is None
@@ -70,7 +70,7 @@ def test_of_a_log_without_requests_nothing_is_said_that_needs_them(tmp_path):
     assert report["warnings"][0].startswith("2 of 2 jobs (100.0%) have no requested time")
     assert report["premature"] == {"ccgrid": None, "jpdc": {}}
     assert report["quality"]["overruns"] is report["quality"]["overrun_share"] is None
-    text = as_text(report)
+    text = description_text(report)
     for said in (
         "warning: 2 of 2 jobs (100.0%) have no requested time",
         "premature jobs: unknown, since no job has a requested time",

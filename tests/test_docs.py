@@ -36,7 +36,7 @@ import batfill
 import notebook
 from batfill import PLACES
 from batfill.base.errors import BatfillError
-from batfill.batsim.command_line import options_of as parse_batsim
+from batfill.batsim.command_line import batsim_options as parse_batsim
 from batfill.batsim.descriptor import MEANING, read_descriptor
 from batfill.campaigns.config import Campaign, read_campaign
 from batfill.campaigns.sections import keys_of

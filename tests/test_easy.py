@@ -11,7 +11,8 @@ from batfill.engine import running as engine_running
 from batfill.engine.records import NEVER_S
 from batfill.model.jobs import LARGE, SMALL
 from batfill.model.policy import policy_named
-from batfill.replays.engine_replay import replay
+from batfill.model.rules import Rules
+from batfill.replays.engine_replay import replay_jobs
 from batfill.replays.queue import Queue
 from from_python import from_python
 from strategies import table
@@ -21,7 +22,7 @@ reservation = from_python(engine_running.reservation)
 
 def running(size, *jobs):
     """The running jobs of (expected end, processors), started at 0, on a machine of `size` processors."""
-    queue = Queue(size, policy_named("fcfs"))
+    queue = Queue(size, Rules(policy_named("fcfs")))
     for row, (end_s, procs) in enumerate(jobs):
         assert queue.submit(str(row), 0.0, float(end_s), procs) == row
         assert queue.decide(0.0).tolist() == [row]
@@ -30,7 +31,7 @@ def running(size, *jobs):
 
 def starts(size, rows, policy="fcfs", **options):
     """Start of each (submit, run time, walltime, processors[, class]) row."""
-    return replay(table(rows), size, policy_named(policy), **options).start_s.tolist()
+    return replay_jobs(table(rows), size, Rules(policy_named(policy), **options)).start_s.tolist()
 
 
 # The reservation
@@ -138,7 +139,7 @@ def test_overdue_jobs_go_by_age_among_themselves():
 
 def test_ties_go_by_submission_and_then_by_id_as_a_string():
     rows = [(0, 10, 10, 1), (1, 10, 10, 1), (1, 10, 10, 1)]
-    schedule = replay(table(rows, ids=["1", "9", "10"]), 1, policy_named("spf"))
+    schedule = replay_jobs(table(rows, ids=["1", "9", "10"]), 1, Rules(policy_named("spf")))
     assert dict(zip(schedule.jobs.ids, schedule.start_s, strict=True)) == {"1": 0, "10": 10, "9": 20}
 
 
@@ -146,30 +147,35 @@ def test_the_backfill_order_decides_who_is_tried_first():
     # one processor is free until the head's shadow time; two jobs would fit it
     rows = [(0, 100, 100, 2), (1, 10, 10, 3), (2, 99, 99, 1), (2, 20, 20, 1)]
     jobs, fcfs = table(rows), policy_named("fcfs")
-    assert replay(jobs, 3, fcfs).start_s.tolist() == [0, 100, 110, 2]  # 2 + 99 > 100
+    assert replay_jobs(jobs, 3, Rules(fcfs)).start_s.tolist() == [0, 100, 110, 2]  # 2 + 99 > 100
     rows[2] = (2, 98, 98, 1)
     jobs = table(rows)
-    assert replay(jobs, 3, fcfs).start_s.tolist() == [0, 100, 2, 110]
-    assert replay(jobs, 3, fcfs, backfill=policy_named("spf")).start_s.tolist() == [0, 100, 110, 2]
+    assert replay_jobs(jobs, 3, Rules(fcfs)).start_s.tolist() == [0, 100, 2, 110]
+    assert replay_jobs(jobs, 3, Rules(fcfs, backfill=policy_named("spf"))).start_s.tolist() == [0, 100, 110, 2]
 
 
 def test_a_backfill_order_of_its_own_knows_no_overdue_jobs():
     # at 21 the first one-processor job is overdue and the second is shorter: `same` goes by age, spf does not
     rows = [(0, 100, 100, 2), (0, 10, 10, 3), (1, 60, 60, 1), (1, 20, 20, 1)]
     jobs, fcfs = table(rows), policy_named("fcfs")
-    assert replay(jobs, 3, fcfs, threshold_s=0.0).start_s.tolist() == [0, 100, 1, 61]
-    assert replay(jobs, 3, fcfs, threshold_s=0.0, backfill=policy_named("spf")).start_s.tolist() == [0, 100, 21, 1]
+    assert replay_jobs(jobs, 3, Rules(fcfs, threshold_s=0.0)).start_s.tolist() == [0, 100, 1, 61]
+    assert replay_jobs(jobs, 3, Rules(fcfs, threshold_s=0.0, backfill=policy_named("spf"))).start_s.tolist() == [
+        0,
+        100,
+        21,
+        1,
+    ]
 
 
 def test_jobs_wider_than_the_machine_are_rejected_and_block_nobody():
-    schedule = replay(table([(0, 10, 10, 5), (0, 10, 10, 4)]), 4, policy_named("fcfs"))
+    schedule = replay_jobs(table([(0, 10, 10, 5), (0, 10, 10, 4)]), 4, Rules(policy_named("fcfs")))
     assert schedule.rejected.tolist() == [True, False]
     assert np.isnan(schedule.start_s[0])
     assert schedule.start_s[1] == 0
 
 
 def test_a_job_is_ended_at_its_walltime():
-    schedule = replay(table([(0, 50, 20, 1), (0, 20, 20, 1), (0, 19, 20, 1)]), 3, policy_named("fcfs"))
+    schedule = replay_jobs(table([(0, 50, 20, 1), (0, 20, 20, 1), (0, 19, 20, 1)]), 3, Rules(policy_named("fcfs")))
     assert schedule.end_s.tolist() == [20, 20, 19]
     assert schedule.killed.tolist() == [True, True, False]
 
@@ -193,7 +199,7 @@ def test_a_class_without_a_divider_means_nothing():
 
 def test_a_small_job_is_killed_at_the_divider_and_runs_again_as_a_large_one_from_the_beginning():
     rows = [(0, 30, 40, 1, SMALL), (1, 10, 10, 1, SMALL), (2, 10, 10, 1, LARGE)]
-    schedule = replay(table(rows), 1, policy_named("fcfs"), divider_s=20.0)
+    schedule = replay_jobs(table(rows), 1, Rules(policy_named("fcfs"), divider_s=20.0))
     # killed at 20, it comes behind the small job, and before the younger large one: its wait counts from 0
     assert schedule.kills.tolist() == [(0, 0.0, 20.0)]
     assert schedule.start_s.tolist() == [30, 20, 60]
@@ -203,13 +209,13 @@ def test_a_small_job_is_killed_at_the_divider_and_runs_again_as_a_large_one_from
 
 def test_a_small_job_of_exactly_the_divider_is_complete():
     rows = [(0, 20, 40, 1, SMALL), (1, 10, 10, 1, LARGE)]
-    schedule = replay(table(rows), 1, policy_named("fcfs"), divider_s=20.0)
+    schedule = replay_jobs(table(rows), 1, Rules(policy_named("fcfs"), divider_s=20.0))
     assert schedule.start_s.tolist() == [0, 20]
     assert not schedule.requeued.any()
 
 
 def test_a_walltime_before_the_divider_ends_the_job_for_good():
-    schedule = replay(table([(0, 50, 20, 1, SMALL)]), 1, policy_named("fcfs"), divider_s=30.0)
+    schedule = replay_jobs(table([(0, 50, 20, 1, SMALL)]), 1, Rules(policy_named("fcfs"), divider_s=30.0))
     assert schedule.end_s.tolist() == [20]
     assert not schedule.requeued.any()
 

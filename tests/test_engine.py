@@ -20,6 +20,7 @@ from batfill.base.kernels import PLAIN
 from batfill.engine import easy, keys, running, tree
 from batfill.model.jobs import LARGE, SMALL
 from batfill.model.policy import POLICIES, policy_named
+from batfill.model.rules import Rules
 from batfill.replays.engine_replay import EngineReplay
 from batfill.replays.queue import Queue
 from batfill.replays.saved import load, save
@@ -80,7 +81,7 @@ def test_predictions_are_corrected_to_the_request_and_beyond_it_only_if_jobs_may
     request_s = np.where(np.isnan(extended.user_request_s), math.inf, extended.user_request_s)
     jobs = extended if outlives else dataclasses.replace(extended, walltime_s=request_s, outlives=False)
     guess = np.minimum(np.random.default_rng(3).choice([1.0, 80.0, 170.0, 1000.0], len(jobs)), request_s)
-    run = EngineReplay(jobs, 10, policy_named(policy), expected_s=guess, outlived=True)
+    run = EngineReplay(jobs, 10, Rules(policy_named(policy), outlived=True), expected_s=guess)
     run.advance()
     assert_same(run.schedule(), oracle(jobs, 10, policy, expected_s=guess, outlived=True))
 
@@ -112,7 +113,7 @@ def test_hundreds_that_become_overdue_at_once_leave_the_others_in_order(policy):
         (80, 9, 9, 17),  # rejected: an instant at which nothing else happens
     ]
     jobs = table(rows)
-    run = EngineReplay(jobs, 16, policy_named(policy), threshold_s=60.0)
+    run = EngineReplay(jobs, 16, Rules(policy_named(policy), threshold_s=60.0))
     run.advance(160.0)
     assert_same(run.schedule(), Oracle(jobs, 16, policy, threshold_s=60.0).run(until=160.0))
     assert (run.schedule().start_s >= 100).sum() > 5
@@ -126,7 +127,7 @@ def test_short_jobs_that_arrive_behind_long_ones_are_backfilled_as_the_oracle_sa
         *zip(short.submit_s + 5, short.runtime_s, short.walltime_s, short.procs, strict=True),
     ]
     jobs = table(rows)
-    run = EngineReplay(jobs, 16, policy_named(policy), threshold_s=250.0)
+    run = EngineReplay(jobs, 16, Rules(policy_named(policy), threshold_s=250.0))
     run.advance(500.0)
     assert_same(run.schedule(), Oracle(jobs, 16, policy, threshold_s=250.0).run(until=500.0))
     assert run.schedule().backfilled.sum() > 20
@@ -142,7 +143,7 @@ def test_policies_replayed_one_after_the_other_start_what_the_oracle_starts(mixe
     if not mixed_only:
         names += ["saf", "wfp3"]
     jobs = random_table(3, n_jobs=150, size=10, span_s=40, longest=15)
-    run = EngineReplay(jobs, 10, policy_named("fcfs"))
+    run = EngineReplay(jobs, 10, Rules(policy_named("fcfs")))
     found = run.starts_under([policy_named(name) for name in names], threshold_s=99.0)
     for name, start_s in zip(names, found, strict=True):
         expected = [job.start for job in oracle(jobs, 10, name, threshold_s=99.0).jobs]
@@ -152,7 +153,7 @@ def test_policies_replayed_one_after_the_other_start_what_the_oracle_starts(mixe
 def test_policies_replayed_one_after_the_other_correct_the_expected_ends_of_each_replay():
     names = ["fcfs", "wfp3", "mixed:1,2,0.5,0,0,0.1", "saf"]
     jobs = outliving(random_table(4, n_jobs=150, size=10, span_s=100, longest=15, short=0.6), 90.0)
-    run = EngineReplay(jobs, 10, policy_named("fcfs"))
+    run = EngineReplay(jobs, 10, Rules(policy_named("fcfs")))
     found = run.starts_under([policy_named(name) for name in names], threshold_s=9000.0)
     for name, start_s in zip(names, found, strict=True):
         expected = [job.start for job in oracle(jobs, 10, name, threshold_s=9000.0).jobs]
@@ -176,14 +177,14 @@ def test_a_tree_that_is_full_when_jobs_become_overdue_or_are_killed_is_enlarged(
     for waiting in range(50, 64):
         rows = [(0, 30, 40, 4, SMALL), *((1, 5, 50, 1 + n % 4, LARGE) for n in range(waiting)), (27, 5, 5, 5)]
         jobs = table(rows)
-        run = EngineReplay(jobs, 4, policy_named("lpf"), **case)
+        run = EngineReplay(jobs, 4, Rules(policy_named("lpf"), **case))
         run.advance(45.0)
         assert_same(run.schedule(), Oracle(jobs, 4, "lpf", **case).run(until=45.0))
 
 
 @pytest.mark.parametrize("waiting", range(60, 90, 2))
 def test_a_queue_that_is_full_when_jobs_become_overdue_starts_the_oldest(waiting):
-    queue = Queue(2, policy_named("lcfs"), threshold_s=10.0)
+    queue = Queue(2, Rules(policy_named("lcfs"), threshold_s=10.0))
     rows = [queue.submit(f"{n:02}", float(n), 5.0, 2) for n in range(waiting)]
     assert queue.decide(float(waiting)).tolist() == rows[:1]
     started = rows[0]
@@ -199,7 +200,7 @@ def test_a_machine_taken_over_as_it_stands_goes_on_as_the_oracle_does():
         whole = oracle(jobs, 16, policy)
         start_s = np.array([job.start for job in whole.jobs])
         left = np.flatnonzero(start_s + np.minimum(jobs.runtime_s, jobs.walltime_s) > 50.5)
-        run = EngineReplay(jobs.select(left), 16, policy_named(policy))
+        run = EngineReplay(jobs.select(left), 16, Rules(policy_named(policy)))
         run.begin_at(50.5, np.where(start_s <= 50.5, start_s, np.nan)[left])
         run.advance()
         assert run.start_s.tolist() == start_s[left].tolist()
@@ -263,10 +264,12 @@ def test_a_queue_driven_event_by_event_starts_what_the_oracle_starts(policy, bac
         jobs = burst(n_jobs, n_jobs=n_jobs, small=0.5)
         queue = Queue(
             16,
-            policy_named(policy),
-            backfill=policy_named(backfill) if backfill else None,
-            threshold_s=50.0,
-            divider_s=3.0,
+            Rules(
+                policy_named(policy),
+                backfill=policy_named(backfill) if backfill else None,
+                threshold_s=50.0,
+                divider_s=3.0,
+            ),
         )
         case = {"backfill": backfill, "threshold_s": 50.0, "divider_s": 3.0}
         expected = oracle(jobs, 16, policy, **case)
@@ -280,7 +283,7 @@ def test_a_queue_driven_event_by_event_kills_only_where_the_oracle_does(policy, 
     spared = 0
     for seed in range(1 if PLAIN else 3):
         jobs = random_table(seed, n_jobs=150, size=16, span_s=500, small=0.5, wide=0)
-        queue = Queue(16, policy_named(policy), **case)
+        queue = Queue(16, Rules(policy_named(policy), **case))
         expected = oracle(jobs, 16, policy, **case)
         assert driven(jobs, queue).tolist() == [job.start for job in expected.jobs]
         assert expected.kills
@@ -291,7 +294,7 @@ def test_a_queue_driven_event_by_event_kills_only_where_the_oracle_does(policy, 
 @pytest.mark.parametrize("policy", ["fcfs", "lpf", "wfp3"])
 def test_a_queue_driven_event_by_event_corrects_expected_ends_from_the_first_job_that_may_outlive_its_request(policy):
     jobs = outliving(burst(7, n_jobs=120, small=0.4, short=0.6), 90.0)
-    queue = Queue(16, policy_named(policy), threshold_s=9000.0, divider_s=300.0)
+    queue = Queue(16, Rules(policy_named(policy), threshold_s=9000.0, divider_s=300.0))
     assert not queue.outlived
     expected = oracle(jobs, 16, policy, threshold_s=9000.0, divider_s=300.0)
     assert driven(jobs, queue).tolist() == [job.start for job in expected.jobs]
@@ -299,9 +302,9 @@ def test_a_queue_driven_event_by_event_corrects_expected_ends_from_the_first_job
 
 
 def test_rules_that_cannot_be_are_refused_and_dividers_in_force_change_nothing():
-    queue = Queue(4, policy_named("fcfs"), divider_s=3.0)
+    queue = Queue(4, Rules(policy_named("fcfs"), divider_s=3.0))
     with pytest.raises(BatfillError, match="threshold_s: nan is not a number of seconds >= 0"):
-        queue.change_rules(policy_named("saf"), None, math.nan)
+        queue.change_rules(Rules(policy_named("saf"), None, math.nan))
     before = queue.arrays
     queue.change_divider(3.0, bound=False)
     assert queue.arrays is before
@@ -311,7 +314,7 @@ def test_rules_that_cannot_be_are_refused_and_dividers_in_force_change_nothing()
 @pytest.mark.parametrize("policy", ["saf", "wfp3"])
 def test_a_replay_copied_or_saved_under_way_goes_on_as_the_oracle_does(policy, tmp_path):
     jobs, case = burst(9, n_jobs=100, small=0.3), {"threshold_s": 40.0, "divider_s": 8.0}
-    run = EngineReplay(jobs, 16, policy_named(policy), **case)
+    run = EngineReplay(jobs, 16, Rules(policy_named(policy), **case))
     run.advance(20.0)
     copied = run.fork()
     save(run, tmp_path / "run.npz")
@@ -337,7 +340,7 @@ def raised(expected_s, walltime_s, times, ran_s):
 @pytest.mark.parametrize("seed", range(5))
 def test_predictions_that_running_jobs_outlive_are_raised_step_by_step_to_their_walltimes(seed):
     rng = np.random.default_rng(seed)
-    queue = Queue(40, policy_named("fcfs"), outlived=True)
+    queue = Queue(40, Rules(policy_named("fcfs"), outlived=True))
     known = []
     for row in range(12):
         walltime_s, expected_s = float(rng.choice([100, 5000, 2_000_000])), float(rng.integers(1, 100))
@@ -355,7 +358,7 @@ def test_predictions_that_running_jobs_outlive_are_raised_step_by_step_to_their_
 
 
 def test_repeated_queues_hold_trees_that_need_no_more_room():
-    queue = Queue(8, POLICIES["fcfs"], capacity=4000)
+    queue = Queue(8, Rules(POLICIES["fcfs"]), capacity=4000)
     few, n_bytes = len(queue.arrays.tree.nodes), queue.nbytes
     copies = queue.repeated(3, 16)
     assert len(copies.tree.nodes) == 3

@@ -22,7 +22,8 @@ import numpy as np
 import pytest
 
 from batfill.model.policy import POLICIES, Policy, policy_named
-from batfill.replays.engine_replay import replay
+from batfill.model.rules import Rules
+from batfill.replays.engine_replay import replay_jobs
 from batfill.reports.siteconfig import KEYS, SLURM_ORIGIN, SYSTEMS, site_config
 from batfill.workloads import read_workload
 from command import batfill
@@ -178,14 +179,14 @@ def starts_in_slurms_order(policy, table, size):
     columns = (table.submit_s, table.walltime_s / 60, table.procs)
     rows = zip(*(column.tolist() for column in columns), strict=True)
     factors = np.array([factor(submitted=r, time_limit=limit, min_cpus=q) for r, limit, q in rows], np.float64)
-    return replay(table, size, Policy("by factor", key=lambda r, p, q: -factors)).start_s
+    return replay_jobs(table, size, Rules(Policy("by factor", key=lambda r, p, q: -factors))).start_s
 
 
 @pytest.mark.parametrize("policy", ["spf", "saf", "srf", "lqf", "lrf", "mixed:0,0,0,0,0,1"])
 def test_a_replay_in_the_order_of_slurms_factors_starts_every_job_as_under_the_policy(policy):
     table = random_table(7, n_jobs=400, size=64, span_s=1_500_000, unit_s=600, longest=100, wide=0, unlimited=0)
-    under_policy = replay(table, 64, policy_named(policy)).start_s
-    assert (under_policy != replay(table, 64, policy_named("fcfs")).start_s).any()
+    under_policy = replay_jobs(table, 64, Rules(policy_named(policy))).start_s
+    assert (under_policy != replay_jobs(table, 64, Rules(policy_named("fcfs"))).start_s).any()
     # Products p~ q differ by 600 here, which is 23 steps of the mixed policy's factor.
     assert np.array_equal(starts_in_slurms_order(policy, table, 64), under_policy)
 
@@ -194,7 +195,7 @@ def test_a_replay_in_the_order_of_slurms_factors_starts_every_job_as_under_the_p
 def test_on_kth_sp2_the_order_of_slurms_factors_changes_as_few_starts_as_the_page_says(policy, differ, archive_log):
     workload = read_workload(archive_log("KTH-SP2-1996-2.1-cln.swf.gz"))
     table = replace(workload.jobs, walltime_s=np.ceil(workload.jobs.walltime_s / 60) * 60)
-    changed = starts_in_slurms_order(policy, table, 100) != replay(table, 100, policy_named(policy)).start_s
+    changed = starts_in_slurms_order(policy, table, 100) != replay_jobs(table, 100, Rules(policy_named(policy))).start_s
     assert int(changed.sum()) == pytest.approx(differ, abs=differ / 20)  # the C library's logarithm may round otherwise
     page = (Path(__file__).parents[1] / "docs" / "how-to" / "export-config.md").read_text()
     assert f"| {differ:,} of {len(table):,} |" in page

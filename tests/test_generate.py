@@ -115,7 +115,7 @@ def test_popular_values_are_the_longest_and_nineteen_round_ones():
 
 
 def test_twenty_values_cover_89_percent_of_the_jobs():
-    values, shares = generate.distribution(10_000, 36 * 3600, rng())
+    values, shares = generate.request_distribution(10_000, 36 * 3600, rng())
     assert len(values) == len(set(values.tolist())) == 90
     assert shares.sum() == pytest.approx(1)
     assert shares[:20].sum() == pytest.approx(0.89)

@@ -15,7 +15,7 @@ from batfill.cli import main
 from batfill.workloads.cluster_log import ClusterJob, Key, Reading, most_in_use, swf_of
 from batfill.workloads.oar import read_oar
 from batfill.workloads.pbs import processors_requested, processors_used, read_pbs
-from batfill.workloads.record_text import seconds_in
+from batfill.workloads.record_text import clock_seconds
 from batfill.workloads.slurm import read_slurm
 from batfill.workloads.swf_log import read_log
 from command import batfill, refusal
@@ -525,7 +525,7 @@ def test_the_machine_is_the_most_in_use_at_once_unless_it_is_told():
     ],
 )
 def test_durations_in_every_form(text, seconds):
-    assert seconds_in(text, bare=60) == seconds
+    assert clock_seconds(text, bare=60) == seconds
 
 
 @settings(max_examples=examples(50), deadline=None)

@@ -12,7 +12,8 @@ from batfill.batsim.machines import Machines
 from batfill.model.invariants import InternalError, Ledger
 from batfill.model.metrics import Certificate
 from batfill.model.policy import policy_named
-from batfill.replays.engine_replay import EngineReplay, replay
+from batfill.model.rules import Rules
+from batfill.replays.engine_replay import EngineReplay, replay_jobs
 from small_runs import at, document, execute, job, simulate
 from strategies import random_table, table
 
@@ -61,7 +62,7 @@ def test_each_violation_of_a_simulation_names_its_job(events, spans, job, wrong)
 
 def broken(change, jobs, size, **options):
     """A replay whose arrays are changed after it has run."""
-    run = EngineReplay(jobs, size, FCFS, **options)
+    run = EngineReplay(jobs, size, Rules(FCFS, **options))
     run.advance()
     run.schedule()
     change(run)
@@ -105,12 +106,12 @@ def test_a_replay_that_breaks_an_invariant_gives_no_schedule(change, wrong):
 def test_the_checks_do_not_read_what_the_engine_reads():
     """As the wrapped widths of jobs of 2^31 processors did: the engine believes that jobs are narrow."""
     jobs = table([(0, 10, 10, 3), (1, 10, 10, 3), (2, 10, 10, 3)], ids=["x", "y", "z"])
-    run = EngineReplay(jobs, 4, FCFS)
+    run = EngineReplay(jobs, 4, Rules(FCFS))
     run.queue.arrays.jobs["procs"] = 1
     run.advance()
     with pytest.raises(InternalError, match="job y starts on processors that others use, at 1 s"):
         run.schedule()
-    run = EngineReplay(jobs, 4, FCFS)
+    run = EngineReplay(jobs, 4, Rules(FCFS))
     run.queue.arrays.jobs["procs"] = 1
     with pytest.raises(InternalError, match="job y starts on processors"):
         run.starts_under([FCFS, policy_named("saf")])
@@ -118,13 +119,13 @@ def test_the_checks_do_not_read_what_the_engine_reads():
 
 def test_figures_that_count_a_job_twice_or_exceed_the_machine_are_refused(monkeypatch):
     jobs = random_table(3, n_jobs=50, size=8, span_s=100)
-    schedule = replay(jobs, 8, FCFS)
+    schedule = replay_jobs(jobs, 8, Rules(FCFS))
     schedule.summary()
     monkeypatch.setattr(type(schedule), "rejected", property(lambda _: np.ones(50, bool)))
     with pytest.raises(InternalError, match=r"the figures count \d+ jobs, and 50 were submitted"):
         schedule.summary()
     monkeypatch.undo()
-    crowded = replay(table([(0, 10, 10, 1), (0, 90, 90, 1)], ids=["x", "y"]), 2, FCFS)
+    crowded = replay_jobs(table([(0, 10, 10, 1), (0, 90, 90, 1)], ids=["x", "y"]), 2, Rules(FCFS))
     with pytest.raises(InternalError, match=r"the utilisation is .*, above 1\.0; .* of job y"):
         replace(crowded, size=1).summary()
 
@@ -132,7 +133,7 @@ def test_figures_that_count_a_job_twice_or_exceed_the_machine_are_refused(monkey
 def test_a_bound_above_the_mean_is_refused(monkeypatch):
     monkeypatch.setattr("batfill.replays.engine_replay.certify", lambda **_: Certificate(1e9, 1.0))
     with pytest.raises(InternalError, match=r"the lower bound is 1000000000\.0, above"):
-        replay(random_table(3, n_jobs=50, size=8, span_s=100), 8, FCFS).certificate()
+        replay_jobs(random_table(3, n_jobs=50, size=8, span_s=100), 8, Rules(FCFS)).certificate()
 
 
 def test_an_embedded_simulation_whose_machines_run_two_jobs_at_once_is_refused(monkeypatch):

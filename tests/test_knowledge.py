@@ -28,7 +28,8 @@ from batfill.learn.quantiles import RollingMedian
 from batfill.live.conversation import job_request
 from batfill.model.options import Divider, Options
 from batfill.model.policy import Policy, policy_named
-from batfill.replays.engine_replay import EngineReplay, replay
+from batfill.model.rules import Rules
+from batfill.replays.engine_replay import EngineReplay, replay_jobs
 from batfill.replays.learning import LearningReplay
 from batfill.workloads import read_workload
 from batfill.workloads.convert import convert
@@ -60,7 +61,7 @@ class Told(Plain):
 
 def drive(jobs, size, knowledge, policy="fcfs", threshold_s=math.inf, **options):
     run = EngineReplay(
-        jobs, size, policy_named(policy), threshold_s=threshold_s, learns=True, outlived=knowledge.outlived
+        jobs, size, Rules(policy_named(policy), threshold_s=threshold_s, outlived=knowledge.outlived), learns=True
     )
     return LearningReplay(run, knowledge, **options).finish()
 
@@ -73,7 +74,7 @@ def starts(driven):
 @pytest.mark.parametrize("threshold_s", [math.inf, 100.0])
 def test_a_replay_driven_by_the_users_word_is_the_plain_one(policy, threshold_s):
     jobs = random_table(1, n_jobs=400, size=10, span_s=1500)
-    plain = replay(jobs, 10, policy_named(policy), threshold_s=threshold_s)
+    plain = replay_jobs(jobs, 10, Rules(policy_named(policy), threshold_s=threshold_s))
     driven = drive(jobs, 10, UserEstimate(), policy, threshold_s)
     np.testing.assert_array_equal(driven.schedule.start_s, plain.start_s)
     np.testing.assert_array_equal(driven.schedule.order, plain.order)
@@ -83,7 +84,7 @@ def test_a_replay_driven_by_the_users_word_is_the_plain_one(policy, threshold_s)
 def test_clairvoyance_is_a_replay_in_which_users_ask_for_what_they_need(policy):
     jobs = random_table(2, n_jobs=300, size=8, span_s=1200)
     runtime_s = np.maximum(np.minimum(jobs.runtime_s, jobs.walltime_s), 1e-9)
-    exact = EngineReplay(jobs, 8, policy_named(policy), expected_s=runtime_s)
+    exact = EngineReplay(jobs, 8, Rules(policy_named(policy)), expected_s=runtime_s)
     exact.advance()
     driven = drive(jobs, 8, RuntimeClairvoyant(runtime_s), policy)
     np.testing.assert_array_equal(driven.schedule.start_s, exact.schedule().start_s)
@@ -94,7 +95,7 @@ OUTLIVING = outliving(random_table(5, n_jobs=300, size=8, span_s=1500, short=0.5
 
 @pytest.mark.parametrize("policy", ["fcfs", "spf", "wfp3"])
 def test_a_predictor_that_returns_the_request_starts_outliving_jobs_when_a_plain_replay_does(policy):
-    plain = replay(OUTLIVING, 8, policy_named(policy), threshold_s=20_000.0)
+    plain = replay_jobs(OUTLIVING, 8, Rules(policy_named(policy), threshold_s=20_000.0))
     driven = drive(OUTLIVING, 8, Told(), policy, 20_000.0)
     assert (OUTLIVING.runtime_s > OUTLIVING.request_s).sum() > 50
     assert driven.schedule.start_s.tobytes() == plain.start_s.tobytes()
@@ -113,7 +114,7 @@ KNOWN = [
 @pytest.mark.parametrize("given", [known for known in KNOWN if known.get("predict") != "runtime"], ids=str)
 def test_predictions_for_jobs_that_may_outlive_their_requests_are_at_most_these(given):
     learning = Options.of(given)
-    run = EngineReplay(OUTLIVING, 8, policy_named("saf"), learns=True, outlived=learning.outlived)
+    run = EngineReplay(OUTLIVING, 8, Rules(policy_named("saf"), outlived=learning.outlived), learns=True)
     replay = LearningReplay(run, make(learning, OUTLIVING, None))
     expected_s = {}
     apply = replay.apply
@@ -130,7 +131,7 @@ def test_predictions_for_jobs_that_may_outlive_their_requests_are_at_most_these(
 
 
 def test_clairvoyance_knows_the_whole_run_time_of_jobs_that_outlive_their_requests():
-    exact = EngineReplay(OUTLIVING, 8, policy_named("saf"), expected_s=np.maximum(OUTLIVING.runtime_s, 1e-9))
+    exact = EngineReplay(OUTLIVING, 8, Rules(policy_named("saf")), expected_s=np.maximum(OUTLIVING.runtime_s, 1e-9))
     exact.advance()
     driven = drive(OUTLIVING, 8, make(Options.of({"predict": "runtime", "predict-for": "all"}), OUTLIVING, None), "saf")
     assert driven.schedule.start_s.tobytes() == exact.schedule().start_s.tobytes()
@@ -145,16 +146,20 @@ def test_predictions_that_only_order_replay_as_orders_with_the_run_times_built_i
     def built_in(name):
         return Policy(f"{name} of p", lambda r, p, q: policy_named(name).key(r, runtime_s, q))
 
-    exact = replay(jobs, 8, built_in(policy), backfill=built_in(backfill) if backfill else None, threshold_s=20_000.0)
+    exact = replay_jobs(
+        jobs, 8, Rules(built_in(policy), backfill=built_in(backfill) if backfill else None, threshold_s=20_000.0)
+    )
     learning = Options.of({"predict": "runtime", "predict-for": "order"})
     run = EngineReplay(
         jobs,
         8,
-        policy_named(policy),
-        backfill=policy_named(backfill) if backfill else None,
-        threshold_s=20_000.0,
+        Rules(
+            policy_named(policy),
+            backfill=policy_named(backfill) if backfill else None,
+            threshold_s=20_000.0,
+            outlived=learning.outlived,
+        ),
         learns=True,
-        outlived=learning.outlived,
     )
     driven = LearningReplay(run, make(learning, jobs, None)).finish()
     assert driven.schedule.start_s.tobytes() == exact.start_s.tobytes()
@@ -174,7 +179,7 @@ def test_a_prediction_that_only_orders_moves_no_reservation():
 @pytest.mark.parametrize("policy", ["fcfs", "saf", "wfp3"])
 def test_classes_told_while_it_runs_are_as_good_as_classes_in_the_workload(policy):
     jobs = random_table(3, n_jobs=400, size=10, span_s=1500, small=0.5)
-    plain = replay(jobs, 10, policy_named(policy), divider_s=12.0, threshold_s=200.0)
+    plain = replay_jobs(jobs, 10, Rules(policy_named(policy), divider_s=12.0, threshold_s=200.0))
     small = set(np.flatnonzero(jobs.job_class == 1).tolist())
     driven = drive(jobs, 10, Told(small=small, divider_s=12.0), policy, 200.0, kill=True)
     assert plain.requeued.any()
@@ -223,7 +228,7 @@ def test_a_correction_never_goes_beyond_the_walltime():
 @pytest.mark.parametrize("policy", ["fcfs", "spf", "wfp3"])
 def test_no_job_that_runs_is_expected_to_have_ended(policy):
     jobs = random_table(4, n_jobs=300, size=8, span_s=9000, longest=300, unlimited=0.0)
-    run = EngineReplay(jobs, 8, policy_named(policy), learns=True, outlived=True)
+    run = EngineReplay(jobs, 8, Rules(policy_named(policy), outlived=True), learns=True)
     replay = LearningReplay(run, Told(dict.fromkeys(range(300), 5.0), outlived=True))
     moments = []
 
@@ -319,7 +324,7 @@ def test_replays_and_the_plug_in_show_learners_the_same_requests(tmp_path):
         convert(log, made, overrun=overrun)
         for path in (log, made):
             jobs = read_workload(path, overrun=overrun).jobs
-            run = EngineReplay(jobs, 4, policy_named("fcfs"), learns=True)
+            run = EngineReplay(jobs, 4, Rules(policy_named("fcfs")), learns=True)
             assert [job.known_request_s for job in LearningReplay(run, UserEstimate()).jobs] == [40, 50, 60, 0]
         seen = KnowledgeByName(UserEstimate())
         for fields in json.loads(made.read_text())["jobs"]:

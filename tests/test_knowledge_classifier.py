@@ -21,6 +21,7 @@ from batfill.learn.predictor import make
 from batfill.model.jobs import DAY_S, WEEK_S, Clock
 from batfill.model.options import Options, of_arguments
 from batfill.model.policy import policy_named
+from batfill.model.rules import Rules
 from batfill.replays.engine_replay import EngineReplay
 from batfill.replays.learning import Confusion, LearningReplay, confusion, kills_by_user, kills_by_width
 from strategies import table
@@ -46,7 +47,9 @@ def forest(**options):
 
 
 def drive(jobs, classifier, **options):
-    return LearningReplay(EngineReplay(jobs, SIZE, policy_named("saf"), learns=True), classifier, **options).finish()
+    return LearningReplay(
+        EngineReplay(jobs, SIZE, Rules(policy_named("saf")), learns=True), classifier, **options
+    ).finish()
 
 
 @pytest.mark.parametrize("regime", REGIMES)

@@ -11,7 +11,8 @@ import pytest
 from batfill.model.jobs import WEEK_S
 from batfill.model.options import Options
 from batfill.model.policy import policy_named
-from batfill.replays.engine_replay import replay
+from batfill.model.rules import Rules
+from batfill.replays.engine_replay import replay_jobs
 from batfill.replays.learning import replay_learning
 from batfill.workloads.batsim_json import load_document, read_batsim_json
 from plugin import Plugin, assert_same_starts, completed, killed, starts_of_plugin, submitted
@@ -94,7 +95,7 @@ def test_the_hosts_agree_on_predictions_that_only_order(tmp_path, predictor, ord
 def test_the_hosts_agree_on_what_is_known_of_jobs_that_outlive_their_requests(tmp_path, known, policy):
     path = written(tmp_path / "made.json", 1, size=12, n_jobs=900, weeks=2, outliving=0.6)
     learned = assert_hosts_agree(path, 12, {**known, "policy": policy})
-    plain = starts_by_name(replay(read_batsim_json(path).jobs, 12, policy_named(policy)))
+    plain = starts_by_name(replay_jobs(read_batsim_json(path).jobs, 12, Rules(policy_named(policy))))
     assert learned != plain
 
 

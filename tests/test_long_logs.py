@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from batfill.base import memory
 from batfill.base.errors import WorkloadError
 from batfill.model.policy import policy_named
+from batfill.model.rules import Rules
 from batfill.replays import replay, result
 from batfill.replays.engine_replay import EngineReplay, bytes_a_job
 from batfill.workloads import formats, generate_workload, parquet_log, read_workload, swf_log
@@ -231,9 +232,9 @@ def test_a_long_replay_says_its_memory_first_and_refuses_what_does_not_fit(tmp_p
 )
 def test_the_bytes_of_a_replay_are_those_of_its_arrays(how):
     jobs = generate_workload(4000, 64, 1).jobs
-    table, besides = bytes_a_job(jobs, policy_named("saf"), **how)
+    table, besides = bytes_a_job(jobs, Rules(policy_named("saf"), **how))
     assert table == 65
-    run = EngineReplay(jobs, 64, policy_named("saf"), **how)
+    run = EngineReplay(jobs, 64, Rules(policy_named("saf"), **how))
     arrays = [*run.queue.arrays, *run.events, run.given.small, run.given.killable]
     own = sum(array.nbytes for array in arrays if isinstance(array, np.ndarray))
     run.advance()

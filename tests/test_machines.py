@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from procset import ProcSet
 
-from batfill.batsim.machines import IdleMachines, Machines, as_text, machine_set
+from batfill.batsim.machines import IdleMachines, Machines, intervals_text, machine_set
 
 
 @settings(deadline=None)
@@ -161,7 +161,7 @@ def test_one_machine_can_be_withdrawn_from_within_an_interval(machine, left):
 
 
 def test_machines_are_written_as_batsim_writes_them():
-    assert as_text([(0, 3), (7, 7), (9, 10)]) == "0-3 7 9-10"
+    assert intervals_text([(0, 3), (7, 7), (9, 10)]) == "0-3 7 9-10"
 
 
 class BesideASet(RuleBasedStateMachine):

@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 from batfill.model.jobs import LARGE, SMALL
 from batfill.model.metrics import bounded_slowdown, figure_rows, overtaking, per_processor_slowdown, summarize, who_pays
 from batfill.model.policy import policy_named
-from batfill.replays.engine_replay import replay
+from batfill.model.rules import Rules
+from batfill.replays.engine_replay import replay_jobs
 from strategies import table
 
 
 def figures(rows, size, tau_s=10.0, **options):
-    return replay(table(rows), size, policy_named("fcfs"), **options).summary(tau_s)
+    return replay_jobs(table(rows), size, Rules(policy_named("fcfs"), **options)).summary(tau_s)
 
 
 def test_a_schedule_by_hand():
@@ -105,8 +106,8 @@ def test_a_killed_try_counts_as_work_but_not_as_a_job():
 def test_jobs_that_only_the_log_ended_are_not_killed_where_the_log_says_so():
     jobs = table([(0, 10, 10, 1), (0, 20, 10, 1), (0, 5, 10, 1)])
     fcfs = policy_named("fcfs")
-    assert replay(jobs, 3, fcfs).summary().killed == 2
-    assert replay(dataclasses.replace(jobs, own_end=True), 3, fcfs).summary().killed == 1
+    assert replay_jobs(jobs, 3, Rules(fcfs)).summary().killed == 2
+    assert replay_jobs(dataclasses.replace(jobs, own_end=True), 3, Rules(fcfs)).summary().killed == 1
 
 
 times = st.lists(st.tuples(st.integers(0, 1000), st.integers(0, 1000), st.integers(1, 50)), min_size=1, max_size=20)

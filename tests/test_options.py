@@ -8,11 +8,11 @@ import subprocess
 import sys
 
 import pytest
-from batfill.model.values import tau_of
 
 from batfill.base.errors import BatfillError
 from batfill.live.agent import Agent
 from batfill.model.options import FORMER, OPTIONS, Options, of_arguments
+from batfill.model.values import tau_of
 
 
 def test_the_defaults_are_easy_fcfs():

@@ -18,7 +18,8 @@ from batfill.engine.features import FEATURES, FEATURES_OF_JOB
 from batfill.model.jobs import SMALL
 from batfill.model.networks import network_of
 from batfill.model.policy import POLICIES, picked_by, policy_named
-from batfill.replays.engine_replay import EngineReplay, replay
+from batfill.model.rules import Rules
+from batfill.replays.engine_replay import EngineReplay, replay_jobs
 from batfill.replays.queue import Queue
 from batfill.replays.saved import load, save
 from from_python import from_python
@@ -86,7 +87,9 @@ def test_any_workload_under_any_network_starts_what_the_oracle_starts(
     except UnclearError:
         assume(False)
     order = policy_named(backfill) if backfill else None
-    assert_same(replay(jobs, size, picking(layers, visible, base), backfill=order, **for_replay(jobs, case)), beside)
+    assert_same(
+        replay_jobs(jobs, size, Rules(picking(layers, visible, base), backfill=order, **for_replay(jobs, case))), beside
+    )
 
 
 # Uncompiled, one network reaches every line.
@@ -113,7 +116,7 @@ def test_a_crowded_machine_under_a_network_starts_what_the_oracle_starts(seed, c
         except UnclearError:
             continue  # not every network: see the assertion on these seeds below
         order = policy_named(backfill) if backfill else None
-        schedule = replay(jobs, 10, picking(layers, visible, "sqf"), backfill=order, **case)
+        schedule = replay_jobs(jobs, 10, Rules(picking(layers, visible, "sqf"), backfill=order, **case))
         assert_same(schedule, beside)
         assert schedule.start_s.tolist() != replayed(jobs, 10, "sqf", backfill=backfill, **case).start_s.tolist()
         return
@@ -131,7 +134,7 @@ def test_a_crowded_machine_under_a_network_starts_what_the_oracle_starts(seed, c
 def test_a_network_sees_a_try_end_at_its_divider_if_bound_is_on(workload, base, seed, divider_s, case):
     jobs, size = slower(workload[0], 60.0), workload[1]
     rng, layers = np.random.default_rng(seed), random_layers(seed, (FEATURES, 3, 1))
-    run = EngineReplay(jobs, size, picking(layers, base=base), divider_s=divider_s, learns=True, **case)
+    run = EngineReplay(jobs, size, Rules(picking(layers, base=base), divider_s=divider_s, **case), learns=True)
     beside = PickingOracle(jobs, size, base, divider_s=divider_s, bound=True, layers=layers, visible=64, **case)
     classify_both(run, beside, rng)
     try:
@@ -147,7 +150,7 @@ def test_under_a_bound_the_shortest_is_the_one_whose_try_ends_first():
     jobs = table([(0, 10, 10, 1), (1, 50, 50, 1, SMALL), (1, 9, 9, 1)])
     shortest = picking(linear(request=-1.0))
     for bound, starts in ((True, [0.0, 23.0, 14.0]), (False, [0.0, 23.0, 10.0])):
-        run = EngineReplay(jobs, 1, shortest, divider_s=4.0, learns=True, tries_first=False)
+        run = EngineReplay(jobs, 1, Rules(shortest, divider_s=4.0, tries_first=False), learns=True)
         run.change_divider(4.0, bound=bound)
         for row in range(3):
             run.classify(row, True, killable=row == 1, expected_s=jobs.walltime_s[row])
@@ -166,7 +169,7 @@ def test_predictions_that_jobs_outlive_are_corrected_before_a_network_sees_them(
     )
     layers = random_layers(5)
     beside = PickingOracle(jobs, 10, "fcfs", layers=layers, visible=64).run()
-    assert_same(replay(jobs, 10, picking(layers)), beside)
+    assert_same(replay_jobs(jobs, 10, Rules(picking(layers))), beside)
     assert (jobs.runtime_s > jobs.user_request_s).sum() > 10
 
 
@@ -182,7 +185,7 @@ def test_a_network_without_preference_starts_what_its_base_order_starts(base):
         given_case = dict(case)
         backfill = given_case.pop("backfill", None)
         order = policy_named(backfill) if backfill else None
-        ours = replay(jobs, 8, picking(ZEROS, 1000, base), backfill=order, **given_case)
+        ours = replay_jobs(jobs, 8, Rules(picking(ZEROS, 1000, base), backfill=order, **given_case))
         theirs = replayed(jobs, 8, base, **case)
         assert ours.start_s.tobytes() == theirs.start_s.tobytes()
         assert ours.order.tobytes() == theirs.order.tobytes()
@@ -196,7 +199,7 @@ def test_a_network_without_preference_starts_what_its_base_order_starts(base):
 def test_a_network_that_scores_one_feature_starts_what_the_policy_of_that_feature_starts(feature, policy):
     for seed in range(3):
         jobs = random_table(seed, n_jobs=120, size=8, span_s=300)
-        ours = replay(jobs, 8, picking(linear(**{feature: -1.0}), 1000))
+        ours = replay_jobs(jobs, 8, Rules(picking(linear(**{feature: -1.0}), 1000)))
         assert ours.start_s.tobytes() == replayed(jobs, 8, policy, backfill="fcfs").start_s.tobytes()
 
 
@@ -204,31 +207,31 @@ def test_a_network_picks_among_the_visible_jobs_only():
     # One processor. The shortest job is the third of the queue.
     jobs = table([(0, 10, 10, 1), (1, 9, 9, 1), (2, 8, 8, 1), (3, 1, 1, 1)])
     shortest = linear(request=-1.0)
-    assert replay(jobs, 1, picking(shortest, 3)).start_s.tolist() == [0.0, 19.0, 11.0, 10.0]
-    assert replay(jobs, 1, picking(shortest, 2)).start_s.tolist() == [0.0, 19.0, 10.0, 18.0]
-    assert replay(jobs, 1, picking(shortest, 1)).start_s.tolist() == [0.0, 10.0, 19.0, 27.0]
+    assert replay_jobs(jobs, 1, Rules(picking(shortest, 3))).start_s.tolist() == [0.0, 19.0, 11.0, 10.0]
+    assert replay_jobs(jobs, 1, Rules(picking(shortest, 2))).start_s.tolist() == [0.0, 19.0, 10.0, 18.0]
+    assert replay_jobs(jobs, 1, Rules(picking(shortest, 1))).start_s.tolist() == [0.0, 10.0, 19.0, 27.0]
 
 
 def test_a_pick_that_does_not_fit_gets_the_reservation():
     # 4 processors, 2 in use until 10. The widest waiting job is picked; a long narrow one would delay it.
     rows = [(0, 10, 10, 2), (1, 20, 20, 1), (1, 5, 5, 4), (1, 9, 9, 1)]
     widest = linear(share=1.0)
-    assert replay(table(rows), 4, picking(widest)).start_s.tolist() == [0.0, 15.0, 10.0, 1.0]
+    assert replay_jobs(table(rows), 4, Rules(picking(widest))).start_s.tolist() == [0.0, 15.0, 10.0, 1.0]
     assert replayed(table(rows), 4, "fcfs").start_s.tolist() == [0.0, 1.0, 21.0, 1.0]
 
 
 def test_overdue_jobs_are_not_picked_among():
     jobs = table([(0, 50, 50, 1), (1, 9, 9, 1), (2, 8, 8, 1), (45, 1, 1, 1)])
     shortest = linear(request=-1.0)
-    assert replay(jobs, 1, picking(shortest)).start_s.tolist() == [0.0, 59.0, 51.0, 50.0]
-    assert replay(jobs, 1, picking(shortest), threshold_s=20.0).start_s.tolist() == [0.0, 50.0, 59.0, 67.0]
+    assert replay_jobs(jobs, 1, Rules(picking(shortest))).start_s.tolist() == [0.0, 59.0, 51.0, 50.0]
+    assert replay_jobs(jobs, 1, Rules(picking(shortest), threshold_s=20.0)).start_s.tolist() == [0.0, 50.0, 59.0, 67.0]
 
 
 def test_scores_that_are_no_numbers_leave_the_order_as_it_is():
     huge = [(np.full((FEATURES, 2), 3e38), np.zeros(2)), (np.array([[3e38], [-3e38]]), np.zeros(1))]
     jobs = random_table(1, n_jobs=60, size=8, span_s=100)
     with np.errstate(all="ignore"):
-        ours = replay(jobs, 8, picking(huge))
+        ours = replay_jobs(jobs, 8, Rules(picking(huge)))
     assert ours.start_s.tobytes() == replayed(jobs, 8, "fcfs").start_s.tobytes()
 
 
@@ -248,7 +251,7 @@ def run_ends(queue):
 @pytest.mark.parametrize("seed", range(3))
 def test_no_pass_exceeds_the_machine_delays_its_head_or_leaves_a_lone_job_that_fits(seed):
     jobs = random_table(seed, n_jobs=100, size=8, span_s=400, wide=0, unlimited=0)
-    queue = Queue(8, picking(random_layers(seed), 16))
+    queue = Queue(8, Rules(picking(random_layers(seed), 16)))
     ends, coming, behind, alone = [], list(range(len(jobs))), 0, 0
     while ends or coming:
         now_s = min([end_s for end_s, _ in ends] + [float(jobs.submit_s[row]) for row in coming[:1]])
@@ -278,7 +281,7 @@ def test_no_pass_exceeds_the_machine_delays_its_head_or_leaves_a_lone_job_that_f
 
 def test_equal_input_gives_equal_bytes():
     jobs = random_table(2, n_jobs=100, size=8, span_s=300)
-    one, other = (replay(jobs, 8, picking(random_layers(4))) for _ in range(2))
+    one, other = (replay_jobs(jobs, 8, Rules(picking(random_layers(4)))) for _ in range(2))
     assert one.start_s.tobytes() == other.start_s.tobytes()
     assert one.order.tobytes() == other.order.tobytes()
 
@@ -289,8 +292,8 @@ def test_equal_input_gives_equal_bytes():
 def test_a_replay_under_a_network_stops_steps_forks_and_goes_on_from_a_file(tmp_path):
     jobs = random_table(5, n_jobs=100, size=8, span_s=300)
     policy = replace(picking(random_layers(6), 16), name="mine")
-    whole = replay(jobs, 8, policy, threshold_s=90.0)
-    run = EngineReplay(jobs, 8, policy, threshold_s=90.0)
+    whole = replay_jobs(jobs, 8, Rules(policy, threshold_s=90.0))
+    run = EngineReplay(jobs, 8, Rules(policy, threshold_s=90.0))
     while run.now_s < 100:
         run.step()
     copied = run.fork()
@@ -307,23 +310,23 @@ def test_a_replay_under_a_network_stops_steps_forks_and_goes_on_from_a_file(tmp_
 
 def test_a_network_takes_over_from_an_order_and_an_order_from_a_network():
     jobs = random_table(7, n_jobs=100, size=8, span_s=200)
-    run = EngineReplay(jobs, 8, policy_named("wfp3"))
+    run = EngineReplay(jobs, 8, Rules(policy_named("wfp3")))
     run.advance(100.0)
     assert len(run.queue.waiting_rows) > 10
-    run.change_rules(picking(linear(request=-1.0), 1000))
-    beside = EngineReplay(jobs, 8, policy_named("wfp3"))
+    run.change_rules(Rules(picking(linear(request=-1.0), 1000)))
+    beside = EngineReplay(jobs, 8, Rules(policy_named("wfp3")))
     beside.advance(100.0)
-    beside.change_rules(policy_named("spf"), backfill=policy_named("fcfs"))
+    beside.change_rules(Rules(policy_named("spf"), backfill=policy_named("fcfs")))
     for until_s in (200.0, math.inf):
         run.advance(until_s)
         beside.advance(until_s)
         assert np.array_equal(run.start_s, beside.start_s, equal_nan=True)
-        run.change_rules(policy_named("saf"))
-        beside.change_rules(policy_named("saf"))
+        run.change_rules(Rules(policy_named("saf")))
+        beside.change_rules(Rules(policy_named("saf")))
 
 
 def test_a_queue_picks_the_oldest_job_when_it_is_full_and_jobs_become_overdue():
-    queue = Queue(2, picking(ZEROS, 64, "lcfs"), threshold_s=10.0)
+    queue = Queue(2, Rules(picking(ZEROS, 64, "lcfs"), threshold_s=10.0))
     rows = []
     while queue.arrays.tree.spare["left"][0] >= 2:
         rows.append(queue.submit(f"{len(rows):06}", float(len(rows)), 5.0, 2))
@@ -333,7 +336,7 @@ def test_a_queue_picks_the_oldest_job_when_it_is_full_and_jobs_become_overdue():
 
 
 def test_a_queue_without_a_network_picks_its_first_job():
-    queue = Queue(2, policy_named("lcfs"))
+    queue = Queue(2, Rules(policy_named("lcfs")))
     rows = [queue.submit(str(n), float(n), 5.0, 2) for n in range(3)]
     assert queue.pick(3.0, queue.in_order(3.0).tolist()) == rows[2]
 
@@ -342,7 +345,7 @@ def test_the_first_jobs_are_visible_however_many_wait():
     """Several groups of leaves."""
     n_jobs = 700
     jobs = table([(0, 5, 5, 1)] + [(1, 2, 3, 1 + n % 2) for n in range(n_jobs)])
-    queue = Queue(2, picking(linear(share=1.0), 690))
+    queue = Queue(2, Rules(picking(linear(share=1.0), 690)))
     for row in range(len(jobs)):
         queue.submit(jobs.ids[row], jobs.submit_s[row], jobs.walltime_s[row], int(jobs.procs[row]))
     order = queue.in_order(1.0).tolist()
@@ -352,6 +355,6 @@ def test_the_first_jobs_are_visible_however_many_wait():
 
 
 def test_many_orders_at_a_time_leave_networks_out():
-    run = EngineReplay(random_table(1, n_jobs=10, size=8, span_s=30), 8, policy_named("fcfs"))
+    run = EngineReplay(random_table(1, n_jobs=10, size=8, span_s=30), 8, Rules(policy_named("fcfs")))
     with pytest.raises(PolicyError, match="a network picks the next job, and only orders are replayed many at a time"):
         run.starts_under([policy_named("fcfs"), picking(ZEROS)])

@@ -17,7 +17,8 @@ from batfill.engine.keys import key_at, unit_of
 from batfill.engine.motion import UNLIMITED_S
 from batfill.model.jobs import LONGEST_S
 from batfill.model.policy import POLICIES, aged, listing, mixed, names_in, policy_named
-from batfill.replays.engine_replay import replay
+from batfill.model.rules import Rules
+from batfill.replays.engine_replay import replay_jobs
 from command import json_result, result
 from oracle import KEYS, MOVING, assert_same, key_named, oracle
 from strategies import random_table, replayed, table
@@ -127,9 +128,9 @@ def test_aged_orders_hold_known_ones_as_special_and_limiting_cases(text, same):
 def test_under_an_aged_order_no_job_waits_for_ever():
     """One processor, a job of 10 s every 10 s, and a job of 100 s from the start: SPF never starts it."""
     jobs = table([(0, 10, 10, 1), (0, 100, 100, 1), *((10.0 * i, 10, 10, 1) for i in range(1, 200))])
-    assert replay(jobs, 1, policy_named("spf")).start_s[1] == 2000
+    assert replay_jobs(jobs, 1, Rules(policy_named("spf"))).start_s[1] == 2000
     # A job of 10 s starts at once: c / 10 = (c + w) / 100 at w = 9 c, and the older one goes first.
-    assert replay(jobs, 1, policy_named("aged:50,1,0")).start_s[1] == 450
+    assert replay_jobs(jobs, 1, Rules(policy_named("aged:50,1,0"))).start_s[1] == 450
 
 
 def test_no_job_of_a_table_is_longer_than_a_job_without_walltime_counts_in_a_key():

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from batfill.base.errors import PolicyError, WorkloadError
 from batfill.model.jobs import LARGE, job_table
 from batfill.model.policy import POLICIES, Policy, policy_named
-from batfill.replays.engine_replay import EngineReplay, replay
-from batfill.replays.many import replay_many
+from batfill.model.rules import Rules
+from batfill.replays.engine_replay import EngineReplay, replay_jobs
+from batfill.replays.many import measure_policies
 from batfill.workloads import read_workload
 from oracle import KEYS, Oracle, assert_same, oracle
 from strategies import in_units, options, outliving, policies, random_mixed, random_table, replayed, table, workloads
@@ -142,7 +143,7 @@ def test_heads_that_overtake_each_other_while_jobs_arrive_are_those_of_the_oracl
 )
 def test_a_burst_of_4500_jobs_begins_as_the_oracle_says_where_keys_move(policy, backfill):
     jobs = random_table(2, **BURST)
-    run = EngineReplay(jobs, 64, policy_named(policy), backfill=policy_named(backfill) if backfill else None)
+    run = EngineReplay(jobs, 64, Rules(policy_named(policy), backfill=policy_named(backfill) if backfill else None))
     assert not run.advance(10_000.0)
     assert_same(run.schedule(), Oracle(jobs, 64, policy, backfill).run(until=10_000.0))
 
@@ -159,7 +160,7 @@ def test_short_jobs_that_arrive_behind_4500_long_ones_are_backfilled_as_the_orac
         *zip(short.submit_s * 50 + 50, short.runtime_s, short.walltime_s, short.procs, strict=True),
     ]
     jobs = table(rows)
-    run = EngineReplay(jobs, 64, policy_named(policy), threshold_s=threshold_s)
+    run = EngineReplay(jobs, 64, Rules(policy_named(policy), threshold_s=threshold_s))
     run.advance(3500.0)
     assert_same(run.schedule(), Oracle(jobs, 64, policy, threshold_s=threshold_s).run(until=3500.0))
     assert len(run.queue.waiting_rows) > 4096
@@ -180,7 +181,7 @@ def test_thousands_that_become_overdue_at_once_leave_the_others_in_order(policy)
         *((t, 9, 9, 65) for t in (502, 650)),  # rejected: instants at which nothing else happens
     ]
     jobs = table(rows)
-    run = EngineReplay(jobs, 64, policy_named(policy), threshold_s=500.0)
+    run = EngineReplay(jobs, 64, Rules(policy_named(policy), threshold_s=500.0))
     run.advance(780.0)
     schedule = run.schedule()
     assert_same(schedule, Oracle(jobs, 64, policy, threshold_s=500.0).run(until=780.0))
@@ -331,7 +332,7 @@ def test_a_backfilled_job_without_walltime_counts_for_the_next_reservation_of_a_
     # 6 processors. Jobs without walltime hold 4 of them and the head wants 5, so the shadow time is infinite and 1 is
     # to spare. Whoever takes it is expected back at the shadow time as well, so the next finds 1 to spare again.
     jobs = table([*[(0, 9, None, 1)] * 4, (1, 5, None, 5), (2, 20, None, 1), (3, 2, None, 1)])
-    schedule = replay(jobs, 6, policy_named("fcfs"))
+    schedule = replay_jobs(jobs, 6, Rules(policy_named("fcfs")))
     assert schedule.start_s.tolist() == [0, 0, 0, 0, 9, 2, 3]
     assert_same(schedule, oracle(jobs, 6, "fcfs"))
 
@@ -339,7 +340,7 @@ def test_a_backfilled_job_without_walltime_counts_for_the_next_reservation_of_a_
 @pytest.mark.parametrize("seed", range(60))
 def test_a_burst_and_a_latecomer_where_most_jobs_have_no_walltime_agree_with_the_oracle(seed):
     jobs = random_table(seed, n_jobs=40, size=6, span_s=12, longest=6, unlimited=0.7)
-    assert_same(replay(jobs, 6, policy_named("saf")), oracle(jobs, 6, "saf"))
+    assert_same(replay_jobs(jobs, 6, Rules(policy_named("saf"))), oracle(jobs, 6, "saf"))
 
 
 # What a caller in Python gets wrong
@@ -369,11 +370,11 @@ FCFS = policy_named("fcfs")
 )
 def test_a_policy_that_nothing_can_be_sorted_by_is_refused_everywhere(wrong, said):
     with pytest.raises(PolicyError, match=said):
-        replay(JOBS, 4, wrong)
+        replay_jobs(JOBS, 4, Rules(wrong))
     with pytest.raises(PolicyError, match=said):
-        replay(JOBS, 4, FCFS, backfill=wrong)
+        replay_jobs(JOBS, 4, Rules(FCFS, backfill=wrong))
     with pytest.raises(PolicyError, match=said):
-        replay_many(JOBS, 4, [FCFS, wrong])
+        measure_policies(JOBS, 4, [FCFS, wrong])
 
 
 def test_a_policy_moves_in_one_way():
@@ -401,10 +402,10 @@ def test_a_policy_of_ones_own_that_moves_starts_as_the_oracle_says(monkeypatch, 
     monkeypatch.setitem(KEYS, name, key)
     jobs = random_table(seed, n_jobs=300, size=10, span_s=600, unlimited=0.05)
     if as_backfill:
-        found = replay(jobs, 10, FCFS, backfill=AGED[name], threshold_s=80.0)
+        found = replay_jobs(jobs, 10, Rules(FCFS, backfill=AGED[name], threshold_s=80.0))
         assert_same(found, oracle(jobs, 10, "fcfs", backfill=name, threshold_s=80.0))
     else:
-        assert_same(replay(jobs, 10, AGED[name]), oracle(jobs, 10, name))
+        assert_same(replay_jobs(jobs, 10, Rules(AGED[name])), oracle(jobs, 10, name))
 
 
 def test_ties_out_of_the_order_of_their_ids_are_refused():
@@ -426,6 +427,6 @@ def test_a_job_table_made_by_hand_is_checked(column, value, said):
     changed = getattr(JOBS, column).copy()
     changed[2] = value
     with pytest.raises(WorkloadError, match=rf"the job table: 1 of 4 jobs have {said} that is not .*first: job 000002"):
-        replay(dataclasses.replace(JOBS, **{column: changed}), 4, FCFS)
+        replay_jobs(dataclasses.replace(JOBS, **{column: changed}), 4, Rules(FCFS))
     with pytest.raises(WorkloadError, match=r"the job table: column \w+ has shape"):
-        replay(dataclasses.replace(JOBS, **{column: changed[:2]}), 4, FCFS)
+        replay_jobs(dataclasses.replace(JOBS, **{column: changed[:2]}), 4, Rules(FCFS))

@@ -9,7 +9,8 @@ import pytest
 
 from batfill.base.kernels import PLAIN
 from batfill.model.policy import Policy, policy_named
-from batfill.replays.engine_replay import EngineReplay, replay
+from batfill.model.rules import Rules
+from batfill.replays.engine_replay import EngineReplay, replay_jobs
 from oracle import Oracle, assert_same, oracle
 from strategies import random_table
 
@@ -20,7 +21,7 @@ CASE = {"threshold_s": 50.0, "divider_s": 10.0}
 
 
 def new_replay(policy="wfp3", **case):
-    return EngineReplay(JOBS, SIZE, policy_named(policy), **(case or CASE))
+    return EngineReplay(JOBS, SIZE, Rules(policy_named(policy), **case or CASE))
 
 
 def test_a_stopped_replay_goes_on_as_if_it_had_not_been_stopped():
@@ -67,7 +68,7 @@ def test_new_rules_hold_from_the_next_decision_on(changed, threshold_s):
     beside.run(until=500.0)
     assert len(run.queue.waiting_rows) > 50
     run.change_rules(
-        policy_named(policy), backfill=policy_named(backfill) if backfill else None, threshold_s=threshold_s
+        Rules(policy_named(policy), backfill=policy_named(backfill) if backfill else None, threshold_s=threshold_s)
     )
     beside.policy, beside.backfill, beside.threshold_s = policy, backfill, threshold_s
     run.advance()
@@ -87,7 +88,7 @@ def guesses(seed):
 @pytest.mark.parametrize("policy", ORDERS)
 def test_predictions_stand_for_walltimes_in_keys_and_reservations(policy):
     guess = guesses(1)
-    run = EngineReplay(JOBS, SIZE, policy_named(policy), threshold_s=90.0, expected_s=guess)
+    run = EngineReplay(JOBS, SIZE, Rules(policy_named(policy), threshold_s=90.0), expected_s=guess)
     run.advance()
     assert_same(run.schedule(), oracle(JOBS, SIZE, policy, threshold_s=90.0, expected_s=guess))
 
@@ -120,7 +121,7 @@ def test_a_small_job_exempt_from_the_kill_goes_first_all_the_same():
 def test_a_restarted_replay_is_a_new_one():
     run = new_replay("lqf")
     run.advance(600.0)
-    run.restart(policy_named("saf"), backfill=policy_named("spf"), threshold_s=70.0)
+    run.restart(Rules(policy_named("saf"), backfill=policy_named("spf"), threshold_s=70.0))
     run.advance()
     assert_same(run.schedule(), oracle(JOBS, SIZE, "saf", backfill="spf", threshold_s=70.0, divider_s=10.0))
 
@@ -128,9 +129,9 @@ def test_a_restarted_replay_is_a_new_one():
 def test_an_order_may_read_another_run_time_than_reservations_do():
     jobs = random_table(7, n_jobs=300, size=SIZE, span_s=900)
     read_s = np.random.default_rng(7).integers(1, 60, len(jobs)).astype(float)
-    run = EngineReplay(jobs, SIZE, policy_named("saf"), learns=True)
+    run = EngineReplay(jobs, SIZE, Rules(policy_named("saf")), learns=True)
     for row, expected_s in enumerate(jobs.walltime_s.tolist()):
         run.classify(row, False, killable=False, expected_s=expected_s, key_request_s=read_s[row])
     run.advance()
     built_in = Policy("saf of these", lambda r, p, q: read_s * q)
-    assert run.schedule().start_s.tobytes() == replay(jobs, SIZE, built_in).start_s.tobytes()
+    assert run.schedule().start_s.tobytes() == replay_jobs(jobs, SIZE, Rules(built_in)).start_s.tobytes()

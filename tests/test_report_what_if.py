@@ -6,7 +6,8 @@ import pytest
 
 from batfill.base.stats import Paired
 from batfill.model.policy import policy_named
-from batfill.replays.engine_replay import replay
+from batfill.model.rules import Rules
+from batfill.replays.engine_replay import replay_jobs
 from batfill.reports.what_if import (
     CLASSES,
     FEWEST_JOBS,
@@ -21,7 +22,7 @@ from batfill.reports.what_if import (
     planned,
     what_if,
 )
-from batfill.reports.what_if_page import as_page, as_text, options_words
+from batfill.reports.what_if_page import answer_text, as_page, options_words
 from batfill.workloads import read_workload
 from batfill.workloads.generate import generate_log
 from batfill.workloads.swf_log import write_log
@@ -72,7 +73,7 @@ def test_every_choice_is_a_replay_of_the_log(log, answer):
     for outcome in answer.outcomes:
         policy = policy_named(outcome.name.partition(",")[0])
         threshold_s = outcome.options.get("threshold", np.inf)
-        figures = replay(workload.jobs, workload.procs, policy, threshold_s=threshold_s).summary()
+        figures = replay_jobs(workload.jobs, workload.procs, Rules(policy, threshold_s=threshold_s)).summary()
         assert outcome.mean_bsld == pytest.approx(figures.mean_bsld)
         assert (outcome.mean_wait_s, outcome.max_wait_s) == (pytest.approx(figures.mean_wait_s), figures.max_wait_s)
 
@@ -156,7 +157,7 @@ def test_the_comparisons_with_fcfs_follow_a_plan_and_those_of_two_others_stand_a
         for place, k in enumerate(chain):
             assert fcfs[k].corrected_p == min(1, 2 * max(fcfs[j].p for j in chain[: place + 1]))
     assert all(one.corrected_p == one.p for mine in others for one in mine.values())
-    assert "2 planned comparisons with fcfs" in as_text(answer)
+    assert "2 planned comparisons with fcfs" in answer_text(answer)
     assert answer.as_dict()["comparisons"] == named
     tried = choices([1, 5, 4], True, 0)
     kinds = [[tried[k].name for k in chain] for chain in planned(tried, [1, 5, 4], {})]
@@ -175,7 +176,7 @@ def test_a_batch_system_is_offered_only_what_it_can_do(log, system, withheld):
     assert list(found.as_dict()["withheld"]) == withheld
     assert not {limit.advised for limit in found.limits} & set(found.withheld)
     assert not set(itertools.chain(*found.chains)) & set(found.withheld)
-    text = as_text(found)
+    text = answer_text(found)
     assert ("not offered for" in text) == bool(withheld)
     if system == "flux":
         assert "flux can do none of the other choices: stay with fcfs" in text
@@ -211,7 +212,7 @@ def test_small_first_is_replayed_without_and_with_kills(few):
         assert choice.mean_bsld == pytest.approx(figures["mean_bsld"])
         assert (choice.kills, choice.wasted) == (figures["requeued"], figures["wasted"])
     assert plain.kills == 0 < killing.kills < tries.kills
-    assert f"small first, kill: {killing.kills:,} tries are killed" in as_text(found)
+    assert f"small first, kill: {killing.kills:,} tries are killed" in answer_text(found)
     assert plain.mean_bsld not in {found.outcomes[0].mean_bsld, killing.mean_bsld}
 
 
@@ -227,7 +228,7 @@ def test_who_pays_is_measured_against_fcfs(log, answer):
         assert one.large_delayed == pytest.approx((longer_s > HOUR_S).mean())
         late = longer_s[longer_s > HOUR_S]
         assert one.large_mean_delay_s == (pytest.approx(late.mean()) if len(late) else None)
-        assert f"{one.large_delayed:.1%}" in as_text(answer)
+        assert f"{one.large_delayed:.1%}" in answer_text(answer)
         assert {row["user"] for row in one.waits["waits_by_user"]} == set(jobs.user.tolist())
     assert max(one.large_delayed for one in answer.outcomes) > answer.outcomes[0].large_delayed == 0
     told = answer.as_dict()["outcomes"][1]
@@ -283,7 +284,7 @@ def test_advice_from_a_few_days_is_not_to_be_trusted(tmp_path, answer):
     found = what_if(path, small_first=False)
     assert found.undecided == "1 days with submissions, 12 needed"
     assert (found.as_dict()["advice"], found.as_dict()["trusted"]) == (None, False)
-    for text in (as_text(found), as_page(found, path, "batfill what-if")):
+    for text in (answer_text(found), as_page(found, path, "batfill what-if")):
         assert "Cannot tell: 1 days with submissions, 12 needed" in text
         assert "Nothing to gain" not in text
         assert "(advised)" not in text
@@ -294,7 +295,7 @@ def test_the_command_prints_a_table_and_writes_a_page(log, answer, tmp_path):
     page = tmp_path / "page.html"
     done = batfill("what-if", log, "--threshold", "6h", "--threshold", "24h", "--no-small-first", "-o", page)
     assert (done.status, done.err) == (0, f"batfill: open it in a browser: {page}\n")
-    assert done.out == as_text(answer) + "\n"
+    assert done.out == answer_text(answer) + "\n"
     assert "Who gains, who loses" in page.read_text()
 
 

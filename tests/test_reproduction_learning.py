@@ -14,7 +14,7 @@ from batfill.search.classify import autocorrelations, classify_log, read_jobs
 from batfill.search.fit import FUNCTIONS, RIVALS, replay_without_backfilling
 from batfill.search.online import selection_and_site
 from batfill.search.periods import read_periods
-from batfill.search.results import Reading
+from batfill.search.results import ReadingOptions
 from batfill.search.select import Samples, course
 from batfill.workloads import read_workload
 from studies.papers import core
@@ -181,7 +181,7 @@ def test_open_choices_are_gains_over_easy_fcfs_without_a_threshold(log, outcome)
 
 def test_waits_and_shares_are_means_over_the_resamplings(log, outcome):
     selection, site = selection_and_site({"select": "noisy", "select-seed": 0}, PROCS, "same", None)
-    samples = Samples.of(log, Reading(), resampled=True, weeks=None, seed=0)
+    samples = Samples.of(log, ReadingOptions(), resampled=True, weeks=None, seed=0)
     courses = [course(samples.jobs(k), selection, site, k) for k in range(2)]
     found = outcome("online-courses", **CHOOSING, periods={"a week": 604_800})
     assert found.tables[0].value("NoisyFeedback", "Small") == pytest.approx(np.mean([one.ratio for one in courses]))

@@ -13,7 +13,8 @@ import pandas as pd
 import pytest
 
 from batfill.model.policy import PURE, policy_named
-from batfill.replays.engine_replay import replay
+from batfill.model.rules import Rules
+from batfill.replays.engine_replay import replay_jobs
 from batfill.search.periods import read_periods
 from studies.papers import core
 from studies.papers.core import Context
@@ -61,7 +62,9 @@ def weekly(log, policy, threshold_s=np.inf):
     """Week by week, one replay at a time."""
     periods = read_periods(log)
     return [
-        replay(jobs, periods.procs, policy_named(policy), backfill=policy_named("spf"), threshold_s=threshold_s)
+        replay_jobs(
+            jobs, periods.procs, Rules(policy_named(policy), backfill=policy_named("spf"), threshold_s=threshold_s)
+        )
         .summary()
         .mean_bsld
         for jobs in periods.tables

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from batfill.base.errors import BatfillError
 from batfill.model.jobs import LARGE, SMALL
 from batfill.model.policy import POLICIES, policy_named
-from batfill.replays.engine_replay import EngineReplay, replay
-from batfill.replays.many import replay_many
+from batfill.model.rules import Rules
+from batfill.replays.engine_replay import EngineReplay, replay_jobs
+from batfill.replays.many import measure_policies
 from batfill.replays.saved import load, save
 from strategies import outliving, random_table, table, workloads
 from sweeps import examples
@@ -45,16 +46,16 @@ rules = st.fixed_dictionaries(
 
 def new_run(jobs, size, name, options):
     """A replay at its beginning, and a function that restarts one with the same rules."""
-    options = dict(options)
-    if "small" in options:
-        options["small"] = (jobs.job_class == SMALL) & (jobs.procs <= 2)
-    if (seed := options.pop("expected_s")) is not None:
-        options["expected_s"] = np.random.default_rng(seed).integers(0, 30, len(jobs)).astype(float)
-    return EngineReplay(jobs, size, policy_named(name), **options)
+    rules = {key: value for key, value in options.items() if key not in ("small", "expected_s")}
+    small = (jobs.job_class == SMALL) & (jobs.procs <= 2) if "small" in options else None
+    seed, expected_s = options["expected_s"], None
+    if seed is not None:
+        expected_s = np.random.default_rng(seed).integers(0, 30, len(jobs)).astype(float)
+    return EngineReplay(jobs, size, Rules(policy_named(name), **rules), expected_s=expected_s, small=small)
 
 
 def restarted(run, name, options):
-    run.restart(policy_named(name), backfill=options["backfill"], threshold_s=options["threshold_s"])
+    run.restart(Rules(policy_named(name), backfill=options["backfill"], threshold_s=options["threshold_s"]))
     return run
 
 
@@ -156,7 +157,7 @@ def test_rules_changed_to_themselves_change_nothing(case, name, options, until_s
     whole.advance()
     run = new_run(jobs, size, name, options)
     run.advance(until_s)
-    run.change_rules(policy_named(name), backfill=options["backfill"], threshold_s=options["threshold_s"])
+    run.change_rules(Rules(policy_named(name), backfill=options["backfill"], threshold_s=options["threshold_s"]))
     run.change_expected(jobs.request_s)
     run.advance()
     assert bytes_of(run) == bytes_of(whole)
@@ -166,10 +167,10 @@ def test_rules_changed_to_themselves_change_nothing(case, name, options, until_s
 @given(case=workloads(), first=st.sampled_from(NAMES), second=st.sampled_from(NAMES), until_s=st.floats(0, 100))
 def test_a_change_of_policy_leaves_the_past_and_rules_the_future(case, first, second, until_s):
     jobs, size = case
-    run = EngineReplay(jobs, size, policy_named(first))
+    run = EngineReplay(jobs, size, Rules(policy_named(first)))
     run.advance(until_s)
     past = run.schedule().start_s
-    run.change_rules(policy_named(second))
+    run.change_rules(Rules(policy_named(second)))
     run.advance()
     started = ~np.isnan(past)
     assert np.array_equal(run.schedule().start_s[started], past[started])
@@ -178,7 +179,7 @@ def test_a_change_of_policy_leaves_the_past_and_rules_the_future(case, first, se
 
 
 def bytes_of_replay(jobs, size, name):
-    run = EngineReplay(jobs, size, policy_named(name))
+    run = EngineReplay(jobs, size, Rules(policy_named(name)))
     run.advance()
     return bytes_of(run)
 
@@ -194,22 +195,22 @@ def test_many_at_once_are_what_they_are_one_by_one(case, options):
     def sum_of_starts(start_s):
         return np.nansum(start_s * np.arange(1, len(jobs) + 1), axis=1)
 
-    one_by_one = np.array([replay(jobs, size, policy, **options).start_s for policy in policies])
+    one_by_one = np.array([replay_jobs(jobs, size, Rules(policy, **options)).start_s for policy in policies])
     expected = sum_of_starts(one_by_one).tolist()
     for threads in (1, 2, 5):
-        found = replay_many(jobs, size, policies, measure=sum_of_starts, threads=threads, **options)
+        found = measure_policies(jobs, size, policies, measure=sum_of_starts, threads=threads, **options)
         assert found.tolist() == expected
     mixed_alone = [policy for policy in policies if policy.weights is not None]
-    found = replay_many(jobs, size, mixed_alone, measure=sum_of_starts, **options)
+    found = measure_policies(jobs, size, mixed_alone, measure=sum_of_starts, **options)
     assert found.tolist() == expected[-len(mixed_alone) :]
 
 
 def test_a_policys_mean_is_the_same_to_the_last_bit_whoever_stands_beside_it():
     jobs = random_table(7, n_jobs=3000, size=8, span_s=9000, wide=0.1)  # of which some are rejected
     policies = [policy_named(name) for name in NAMES]
-    alone = [replay_many(jobs, 8, [policy])[0] for policy in policies]
-    assert replay_many(jobs, 8, policies, threads=1).tolist() == alone
-    assert alone == [replay(jobs, 8, policy).summary().mean_bsld for policy in policies]
+    alone = [measure_policies(jobs, 8, [policy])[0] for policy in policies]
+    assert measure_policies(jobs, 8, policies, threads=1).tolist() == alone
+    assert alone == [replay_jobs(jobs, 8, Rules(policy)).summary().mean_bsld for policy in policies]
 
 
 @pytest.mark.parametrize("names", [["saf", "wfp3", NAMES[-1]], NAMES[-2:]])
@@ -217,8 +218,8 @@ def test_replays_that_run_out_of_room_in_the_middle_of_many_go_on_where_they_wer
     # More jobs wait at once than a new replay has room for.
     jobs = random_table(4, n_jobs=6000, size=8, span_s=10, longest=30, wide=0)
     policies = [policy_named(name) for name in names]
-    found = EngineReplay(jobs, 8, policies[0]).starts_under(policies)
-    assert found.tolist() == [replay(jobs, 8, policy).start_s.tolist() for policy in policies]
+    found = EngineReplay(jobs, 8, Rules(policies[0])).starts_under(policies)
+    assert found.tolist() == [replay_jobs(jobs, 8, Rules(policy)).start_s.tolist() for policy in policies]
 
 
 def test_a_file_that_is_no_saved_replay_is_named(tmp_path):
@@ -235,8 +236,8 @@ def test_small_jobs_exempt_from_the_kill_stay_small_when_the_rules_change():
     # One processor: both wait for the first job; the exempt small job goes before the older large one.
     jobs = table([(0, 10, 10, 1), (1, 5, 5, 1, LARGE), (2, 5, 5, 1, SMALL)])
     jobs = dataclasses.replace(jobs, killable=np.zeros(3, bool))
-    run = EngineReplay(jobs, 1, policy_named("fcfs"), divider_s=3.0)
+    run = EngineReplay(jobs, 1, Rules(policy_named("fcfs"), divider_s=3.0))
     run.advance(5)
-    run.change_rules(policy_named("spf"))
+    run.change_rules(Rules(policy_named("spf")))
     run.advance()
     assert run.schedule().start_s.tolist() == [0, 15, 10]

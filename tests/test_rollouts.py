@@ -19,7 +19,8 @@ import swf_text
 from batfill.base.errors import PolicyError, WorkloadError
 from batfill.engine.features import FEATURES, FEATURES_OF_CLUSTER, FEATURES_OF_JOB
 from batfill.model.policy import POLICIES, aged
-from batfill.replays.engine_replay import replay
+from batfill.model.rules import Rules
+from batfill.replays.engine_replay import replay_jobs
 from studies.rlscheduler.features import see_gym
 from studies.rlscheduler.rollouts import (
     costs_in_gym,
@@ -238,7 +239,7 @@ def test_sequences_in_easy_are_replays_of_their_jobs(made_log):
     for policy in (POLICIES["saf"], bf.picked_by(linear(request=-1))):
         found = starts_in_easy(workload, policy, sequences, threshold_s=20_000.0)
         for rows, starts in zip(sequences, found, strict=True):
-            expected = replay(workload.jobs.select(rows), 32, policy, threshold_s=20_000.0).start_s
+            expected = replay_jobs(workload.jobs.select(rows), 32, Rules(policy, threshold_s=20_000.0)).start_s
             assert (starts == expected).all()
     picked = starts_in_easy(workload, bf.picked_by(linear(request=-1)), sequences)
     shortest = starts_in_easy(workload, POLICIES["spf"], sequences, backfill=POLICIES["fcfs"])

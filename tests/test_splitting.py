@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from batfill.base.errors import WorkloadError
 from batfill.cli import main
 from batfill.model.jobs import WEEK_S
-from batfill.workloads.splitting import cut, select, windows
+from batfill.workloads.splitting import consecutive_windows, cut, windows
 from batfill.workloads.swf_log import new_log, read_log
 from sweeps import examples
 
@@ -83,12 +83,12 @@ def test_every_row_is_in_the_one_window_of_its_time(submit, width, align):
 
 def test_consecutive_windows_are_the_first_run_with_enough_jobs():
     found = windows(log([0, 1, 10, 20, 21, 30, 31, 40, 41]), 10)
-    assert [window.index for window in select(found, count=2, min_jobs=2)] == [2, 3]
-    assert [window.index for window in select(found, skip=3, min_jobs=2)] == [3, 4]
+    assert [window.index for window in consecutive_windows(found, count=2, min_jobs=2)] == [2, 3]
+    assert [window.index for window in consecutive_windows(found, skip=3, min_jobs=2)] == [3, 4]
     with pytest.raises(WorkloadError, match="no 4 consecutive windows"):
-        select(found, count=4, min_jobs=2)
+        consecutive_windows(found, count=4, min_jobs=2)
     with pytest.raises(WorkloadError, match="skip fewer"):
-        select(found, skip=5)
+        consecutive_windows(found, skip=5)
 
 
 def test_a_window_is_a_log_whose_zero_is_its_start():

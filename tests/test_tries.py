@@ -14,7 +14,8 @@ from batfill.base.kernels import PLAIN
 from batfill.batsim.replayed import Tries, write_batsim_files
 from batfill.model.jobs import SMALL
 from batfill.model.policy import policy_named
-from batfill.replays.engine_replay import EngineReplay, replay
+from batfill.model.rules import Rules
+from batfill.replays.engine_replay import EngineReplay, replay_jobs
 from batfill.reports.runs import find_runs
 from oracle import Oracle, assert_same
 from strategies import classify_both, classify_like, random_table, table, workloads
@@ -27,7 +28,7 @@ N_JOBS = 90 if PLAIN else 150
 
 def test_a_job_that_ends_at_its_second_divider_by_itself_or_by_its_walltime_is_complete():
     for runtime, walltime in ((20, 90), (50, 20)):
-        schedule = replay(table([(0, runtime, walltime, 1, SMALL)]), 1, FCFS, divider_s=10.0)
+        schedule = replay_jobs(table([(0, runtime, walltime, 1, SMALL)]), 1, Rules(FCFS, divider_s=10.0))
         assert schedule.kills.tolist() == [(0, 0.0, 10.0)]
         assert schedule.start_s.tolist() == [10]
 
@@ -35,7 +36,7 @@ def test_a_job_that_ends_at_its_second_divider_by_itself_or_by_its_walltime_is_c
 def test_overdue_jobs_go_before_those_of_every_level():
     # Killed at 10 job 0 has waited for longer than 5 s, and so has job 1; job 0 is older.
     jobs = table([(0, 50, 90, 1, SMALL), (1, 9, 9, 1, SMALL)])
-    schedule = replay(jobs, 1, FCFS, divider_s=10.0, threshold_s=5.0)
+    schedule = replay_jobs(jobs, 1, Rules(FCFS, divider_s=10.0, threshold_s=5.0))
     assert schedule.kills.tolist() == [(0, 0.0, 10.0)]
     assert schedule.start_s.tolist() == [10, 60]
 
@@ -45,7 +46,7 @@ def test_overdue_jobs_go_before_those_of_every_level():
 
 def classified(jobs, size, policy, *, divider, seed, bound=False, **options):
     """A replay and an oracle whose jobs have random levels, some of them not to be killed."""
-    run = EngineReplay(jobs, size, policy_named(policy), learns=True, **options)
+    run = EngineReplay(jobs, size, Rules(policy_named(policy), **options), learns=True)
     beside = Oracle(jobs, size, policy, divider_s=divider, bound=bound, **options)
     classify_both(run, beside, np.random.default_rng(seed))
     return run, beside
@@ -155,11 +156,11 @@ def test_every_job_runs_whole_once_and_is_killed_at_ascending_levels_before(work
 
 def test_a_restarted_replay_of_levels_has_the_same_bytes():
     jobs = random_table(5, n_jobs=300, size=8, span_s=300, small=0.7)
-    run = EngineReplay(jobs, 8, FCFS, divider_s=DIVIDER)
+    run = EngineReplay(jobs, 8, Rules(FCFS, divider_s=DIVIDER))
     run.advance(200.0)
-    run.restart(policy_named("spf"))
+    run.restart(Rules(policy_named("spf")))
     run.advance()
-    fresh = replay(jobs, 8, policy_named("spf"), divider_s=DIVIDER)
+    fresh = replay_jobs(jobs, 8, Rules(policy_named("spf"), divider_s=DIVIDER))
     assert len(fresh.kills) > 50
     for name in ("start_s", "backfilled", "kills", "order"):
         assert getattr(run.schedule(), name).tobytes() == getattr(fresh, name).tobytes()
@@ -167,7 +168,7 @@ def test_a_restarted_replay_of_levels_has_the_same_bytes():
 
 def test_the_result_files_hold_every_try_and_a_report_finds_the_same_figures(tmp_path):
     jobs = random_table(6, n_jobs=300, size=8, span_s=300, small=0.7, wide=0.0)
-    schedule = replay(jobs, 8, FCFS, divider_s=DIVIDER)
+    schedule = replay_jobs(jobs, 8, Rules(FCFS, divider_s=DIVIDER))
     write_batsim_files(schedule, tmp_path / "out", simulate_s=0.0)
     (run,) = find_runs([tmp_path])
     assert len(run) == len(jobs) + len(schedule.kills)

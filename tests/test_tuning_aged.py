@@ -11,7 +11,8 @@ import batfill as bf
 from batfill.base.errors import BatfillError
 from batfill.model.jobs import DAY_S, Workload
 from batfill.model.policy import POLICIES, policy_named
-from batfill.replays.engine_replay import replay
+from batfill.model.rules import Rules
+from batfill.replays.engine_replay import replay_jobs
 from batfill.search.aged import (
     C_S,
     UNTUNED,
@@ -102,7 +103,7 @@ def test_orders_are_searched_without_the_threshold_and_with_it():
 def test_figures_are_those_known_at_the_instant(until_s):
     jobs = loaded()
     jobs = jobs.select(jobs.procs <= 8)
-    start_s = replay(jobs, 8, POLICIES["saf"]).start_s
+    start_s = replay_jobs(jobs, 8, Rules(POLICIES["saf"])).start_s
     assert figures_until(jobs, start_s, until_s, TAU_S) == pytest.approx(by_hand(jobs, start_s, until_s))
 
 

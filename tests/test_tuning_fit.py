@@ -15,7 +15,8 @@ from batfill.base.errors import BatfillError, WorkloadError
 from batfill.model.jobs import Workload, job_table
 from batfill.model.metrics import long_waits
 from batfill.model.policy import POLICIES, policy_named, polynomial
-from batfill.replays.engine_replay import replay
+from batfill.model.rules import Rules
+from batfill.replays.engine_replay import replay_jobs
 from batfill.search.fit import (
     FUNCTIONS,
     RIVALS,
@@ -312,7 +313,7 @@ def test_a_fitted_policy_is_one_wherever_policies_are_taken(fitted):
     workload = read_workload(SAMPLE)
     for own in fitted_policies(found.fits):
         result = json_result("replay", SAMPLE, "--policy", f"{own.name}@{out}")
-        assert result["mean_wait_s"] == replay(workload.jobs, workload.procs, own).summary().mean_wait_s
+        assert result["mean_wait_s"] == replay_jobs(workload.jobs, workload.procs, Rules(own)).summary().mean_wait_s
         assert policy_named(policy_named(f"{own.name}@{out}").name).formula == own.formula
 
 
@@ -324,7 +325,9 @@ def test_a_signed_fit_is_a_mixed_policy_too(name):
     jobs = random_table(1, n_jobs=300, size=SIZE, span_s=900)
     own, mixed = fitted_policies([found])[0], policy_named(found.mixed)
     assert "-0," not in replace(found, terms=(*found.terms[:3], (0.0, 0, 0, 1))).mixed
-    assert np.array_equal(replay(jobs, SIZE, own).start_s, replay(jobs, SIZE, mixed).start_s, equal_nan=True)
+    assert np.array_equal(
+        replay_jobs(jobs, SIZE, Rules(own)).start_s, replay_jobs(jobs, SIZE, Rules(mixed)).start_s, equal_nan=True
+    )
     assert fit_scores(made_scores("qdr", [0.03] + [1e-9] * 7), "qdr").mixed is None
 
 
@@ -365,7 +368,7 @@ def test_functions_are_compared_with_the_six_policies_with_and_without_backfilli
         assert found[half]["mine"]["mean_bsld"].tolist() == found[half]["spf"]["mean_bsld"].tolist()
     assert found["with_backfilling"]["fcfs"]["mean"] < found["without_backfilling"]["fcfs"]["mean"]
     assert found["with_backfilling"]["saf"]["median"] == np.median(found["with_backfilling"]["saf"]["mean_bsld"])
-    waits = [replay(jobs, SIZE, POLICIES["saf"]).start_s - jobs.submit_s for jobs in windows.tables]
+    waits = [replay_jobs(jobs, SIZE, Rules(POLICIES["saf"])).start_s - jobs.submit_s for jobs in windows.tables]
     ran = np.concatenate(waits)
     expected = long_waits(ran[~np.isnan(ran)])
     assert {name: found["with_backfilling"]["saf"][name] for name in expected} == expected

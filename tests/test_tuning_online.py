@@ -16,8 +16,9 @@ from batfill.batsim.wire import SimulationSettings
 from batfill.batsim.wire4 import Wire4
 from batfill.model.jobs import Workload
 from batfill.model.policy import policy_named
-from batfill.replays.engine_replay import EngineReplay, replay
-from batfill.search.choosers import EpsilonGreedy, Exponential, Hindsight, UpperConfidence, chooser, options_of
+from batfill.model.rules import Rules
+from batfill.replays.engine_replay import EngineReplay, replay_jobs
+from batfill.search.choosers import EpsilonGreedy, Exponential, Hindsight, UpperConfidence, chooser, method_options
 from batfill.search.feedback import Site, period_costs, replay_from
 from batfill.search.online import TEN, Selection, past_of, select_online
 from batfill.workloads import read_workload
@@ -45,12 +46,12 @@ def made_outliving(seed):
 
 def pasts(jobs, site, names, period_s):
     """The past of each period of a run that takes these policies in turn."""
-    run = EngineReplay(jobs, SIZE, policy_named(names[0]), backfill=site.backfill, threshold_s=site.threshold_s)
+    run = EngineReplay(jobs, SIZE, Rules(policy_named(names[0]), backfill=site.backfill, threshold_s=site.threshold_s))
     found, from_s = [], -1.0
     for i, name in enumerate([*names[1:], names[0]], start=1):
         run.advance(i * period_s)
         found.append(past_of(run, from_s, i * period_s))
-        run.change_rules(policy_named(name), backfill=site.backfill, threshold_s=site.threshold_s)
+        run.change_rules(Rules(policy_named(name), backfill=site.backfill, threshold_s=site.threshold_s))
         from_s = i * period_s
     return found
 
@@ -201,7 +202,9 @@ def learn_from(chooser, means, periods=400, seed=0):
 @pytest.mark.parametrize("method", ["epsilon-greedy", "ucb1", "exp3"])
 def test_bandits_find_the_policy_with_the_least_wait_and_repeat_themselves(method):
     def counts():
-        return learn_from(chooser(method, 4, seed=1, options=options_of(method, {})), [60, 80, 20, 90], periods=3000)
+        return learn_from(
+            chooser(method, 4, seed=1, options=method_options(method, {})), [60, 80, 20, 90], periods=3000
+        )
 
     found = counts()
     assert found.argmax() == 2
@@ -357,7 +360,7 @@ def test_batfill_select_compares_the_waits_of_every_period_with_those_under_fcfs
     workload = read_workload(log)
     found = bf.select(log, policies=["saf", "lcfs"], period_s=86_400)
     waited = {
-        name: replay(workload.jobs, SIZE, policy_named(name)).start_s - workload.jobs.submit_s
+        name: replay_jobs(workload.jobs, SIZE, Rules(policy_named(name))).start_s - workload.jobs.submit_s
         for name in ("fcfs", "saf", "lcfs")
     }
     day = np.maximum(np.ceil(workload.jobs.submit_s / 86_400).astype(int) - 1, 0)  # ends of days belong to them

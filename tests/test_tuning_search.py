@@ -13,15 +13,16 @@ import pytest
 from batfill.base.errors import BatfillError
 from batfill.base.stats import Paired
 from batfill.model.policy import POLICIES, PURE, policy_named
-from batfill.replays.engine_replay import replay
+from batfill.model.rules import Rules
+from batfill.replays.engine_replay import replay_jobs
 from batfill.search.mixed_search import Coverage, Evolution, Space, first_places, l1_grid, xnes
 from batfill.search.periods import Conditions, costs, periods_of
 from batfill.search.results import as_json, recommendation
 from batfill.search.tune import (
     StudyPlan,
     looking_back,
-    rows_of,
     study,
+    study_rows,
     tune_on,
 )
 from oracle import oracle
@@ -285,7 +286,7 @@ def test_choices_that_do_not_go_together_are_refused(choices, words):
 def test_the_table_compares_every_line_with_the_baseline():
     weeks = periods_of(ONE_BY_ONE.tables * 2, procs=1)
     found = tune_on(weeks, StudyPlan(points=60, last=(1,)))
-    rows = {row["policy"]: row for row in rows_of(found)}
+    rows = {row["policy"]: row for row in study_rows(found)}
     assert [row["policy"] for row in found["sums"]] == list(rows)
     assert (rows["saf"]["testing/saf"], rows["saf"]["from"], rows["saf"]["verdict"]) == (1, None, "")
     compared = found["testing_over_baseline"]["fcfs"]
@@ -302,7 +303,7 @@ def test_the_long_waits_are_those_of_the_testing_periods():
         waits = []
         for week, jobs in zip(found["by_period"][2:], weeks.tables[2:], strict=True):
             policy = policy_named(week["policies"].get(row["policy"], row["policy"]))
-            waits.append(replay(jobs, 8, policy, backfill=CONDITIONS.backfill).start_s - jobs.submit_s)
+            waits.append(replay_jobs(jobs, 8, Rules(policy, backfill=CONDITIONS.backfill)).start_s - jobs.submit_s)
         every = np.concatenate(waits)
         every = every[~np.isnan(every)]
         assert (row["p999_wait_s"], row["max_wait_s"]) == (pytest.approx(np.quantile(every, 0.999)), every.max())

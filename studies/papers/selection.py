@@ -12,7 +12,7 @@ from batfill.base.files import digest
 from batfill.campaigns.sections import Count, Seconds, Section, Seed, Text
 from batfill.model.jobs import DAY_S
 from batfill.search.online import selection_and_site
-from batfill.search.results import Reading
+from batfill.search.results import ReadingOptions
 from batfill.search.select import Samples, compare_online, mean_share
 from studies.papers.core import (
     Chart,
@@ -62,7 +62,7 @@ def selected(context: Context, label: str, method: PaperMethod, how: Choosing) -
     samples = samples_of(label, how)
 
     def make() -> dict[str, Any]:
-        logs = Samples.of(context.logs[label], Reading(), resampled=True, weeks=how.weeks, seed=how.seed)
+        logs = Samples.of(context.logs[label], ReadingOptions(), resampled=True, weeks=how.weeks, seed=how.seed)
         selection, site = selection_and_site(given_to(method, how), logs.procs, "same", how.threshold)
         with context.bar(f"{label}, {METHOD_TITLES[method]}: logs", samples) as advance:
             return compare_online(logs.jobs, samples, selection, site, source={}, advance=advance)

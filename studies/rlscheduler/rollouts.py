@@ -19,6 +19,7 @@ from batfill.engine.features import FEATURES, OF_CLUSTER, OF_JOB
 from batfill.engine.motion import BY_EXPECTED
 from batfill.engine.picks import add_rows, score
 from batfill.engine.records import Picks
+from batfill.model.rules import Rules
 from batfill.replays.engine_replay import EngineReplay
 from batfill.replays.many import thread_pool
 from studies.rlscheduler.features import see_gym
@@ -278,7 +279,7 @@ def starts_in_easy(
 
     def starts(rows: NDArray[np.int64]) -> NDArray[np.float64]:
         jobs: JobTable = workload.jobs.select(rows)
-        run = EngineReplay(jobs, size, policy, **rules)
+        run = EngineReplay(jobs, size, Rules(policy, **rules))
         run.advance()
         return run.schedule().start_s
 

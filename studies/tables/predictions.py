@@ -26,6 +26,7 @@ from batfill.learn.predictor import make
 from batfill.model.jobs import HOUR_S, WEEK_S
 from batfill.model.metrics import TAU_S, long_waits
 from batfill.model.options import ALL, LEARNED, ORDER, REQUEST, RUNTIME, Options
+from batfill.model.rules import Rules
 from batfill.replays.engine_replay import EngineReplay
 from batfill.replays.learning import LearningReplay
 from batfill.workloads import read_workload
@@ -139,10 +140,8 @@ def schedule_of(workload, knowledge, predictions, seed):
     run = EngineReplay(
         workload.jobs,
         workload.procs,
-        options.policy,
-        threshold_s=options.threshold_s,
+        Rules(options.policy, threshold_s=options.threshold_s, outlived=known.outlived),
         learns=True,
-        outlived=known.outlived,
     )
     schedule = LearningReplay(run, known).finish().schedule
     return schedule, time.perf_counter() - began_s

@@ -10,7 +10,7 @@ import orjson
 from batfill.base.errors import WorkloadError
 from batfill.batsim.results import JobRecord
 from batfill.model.schedule import FAILED, KILLED, SUCCESS, WALLTIME_REACHED
-from batfill.workloads.batsim_json import NO_WALLTIME, UNWRITABLE, Task, check_job, check_profile, composed_task
+from batfill.workloads.batsim_json import NO_WALLTIME, UNWRITABLE, ProfileTask, check_job, check_profile, composed_task
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -40,7 +40,7 @@ class Progress(NamedTuple):
     share: float  # of the delay, from 0 to 1
 
 
-class Job:
+class SimulatedJob:
     """A job, from its description to its end. Times are seconds."""
 
     __slots__ = (
@@ -49,7 +49,7 @@ class Job:
     )  # fmt: skip
 
     def __init__(
-        self, workload: str, raw: dict[str, Any], profile: dict[str, Any], task: Task, owner: str | None = None
+        self, workload: str, raw: dict[str, Any], profile: dict[str, Any], task: ProfileTask, owner: str | None = None
     ) -> None:
         self.workload = workload
         self.owner = workload if owner is None else owner  # the workload of its profile
@@ -135,16 +135,18 @@ class Catalogue:
         # The number of jobs of each profile that have not ended; None if the first end drops it.
         self._users: Counter[tuple[str, str]] | None = Counter() if until_last_job else None
         self._profiles: dict[str, dict[str, dict[str, Any] | None]] = {}
-        self._tasks: dict[str, dict[str, Task]] = {}  # those of dropped profiles too
-        self._jobs: dict[str, Job | None] = {}
-        self._static: list[Job] = []
+        self._tasks: dict[str, dict[str, ProfileTask]] = {}  # those of dropped profiles too
+        self._jobs: dict[str, SimulatedJob | None] = {}
+        self._static: list[SimulatedJob] = []
         self.registered = 0  # jobs that the scheduler made
         for workload, document in documents.items():
             profiles, tasks = document.profiles, document.tasks()
             used = used_profiles(document.jobs, tasks)
             self._profiles[workload] = {name: p if name in used else None for name, p in profiles.items()}
             self._tasks[workload] = tasks
-            jobs = [Job(workload, raw, profiles[raw["profile"]], tasks[raw["profile"]]) for raw in document.jobs]
+            jobs = [
+                SimulatedJob(workload, raw, profiles[raw["profile"]], tasks[raw["profile"]]) for raw in document.jobs
+            ]
             jobs.sort(key=lambda job: (job.subtime, job.id))
             self._static += jobs
             self._jobs.update((job.id, job) for job in jobs)
@@ -155,7 +157,7 @@ class Catalogue:
             raise WorkloadError(f"job {twice!r} occurs twice, with and without its workload's name; rename one")
 
     @property
-    def static_jobs(self) -> list[Job]:
+    def static_jobs(self) -> list[SimulatedJob]:
         """The workloads' jobs, workload by workload, each in submission order: (date, id as a string)."""
         return self._static
 
@@ -164,7 +166,7 @@ class Catalogue:
         """The profiles in use, by workload and name."""
         return {w: {name: p for name, p in known.items() if p is not None} for w, known in self._profiles.items()}
 
-    def __getitem__(self, job_id: str) -> Job:
+    def __getitem__(self, job_id: str) -> SimulatedJob:
         """The job of this id.
 
         Raises:
@@ -176,7 +178,7 @@ class Catalogue:
             raise WorkloadError(f"job {job_id!r} has ended")
         return job
 
-    def unfinished(self) -> Iterable[Job]:
+    def unfinished(self) -> Iterable[SimulatedJob]:
         """The jobs that have not ended."""
         return (job for job in self._jobs.values() if job and job.state in (NOT_SUBMITTED, SUBMITTED, RUNNING))
 
@@ -197,7 +199,7 @@ class Catalogue:
                 self._must_remain(where, part, profiles[part])
             tasks[name] = composed_task(where, name, profile, tasks)
         elif profile["delay"] > 0:
-            tasks[name] = Task(name, float(profile["delay"]), profile.get("ret", 0))
+            tasks[name] = ProfileTask(name, float(profile["delay"]), profile.get("ret", 0))
         else:
             raise WorkloadError(f"{where}.delay: 0 is not above 0, as Batsim requires; give the run time in seconds")
         profiles[name] = profile
@@ -213,7 +215,7 @@ class Catalogue:
         self._tasks.setdefault(workload, {})
         return self._profiles.setdefault(workload, {})
 
-    def register_job(self, job_id: str, raw: Any, owner: str | None = None) -> Job:
+    def register_job(self, job_id: str, raw: Any, owner: str | None = None) -> SimulatedJob:
         """Add a job that the scheduler registers, and its workload if that is new.
 
         Args:
@@ -237,14 +239,14 @@ class Catalogue:
             raise WorkloadError(f"job {job_id!r} is called {raw['id']!r} in its description; use one name")
         profile = self._must_remain(f"job {job_id!r}", raw["profile"], known[raw["profile"]])
         self._profiles_of(workload)
-        job = self._jobs[job_id] = Job(workload, raw, profile, self._tasks[owner][raw["profile"]], owner)
+        job = self._jobs[job_id] = SimulatedJob(workload, raw, profile, self._tasks[owner][raw["profile"]], owner)
         job.registered = True
         self.registered += 1
         if self._users is not None:
             self._users[owner, job.profile] += 1
         return job
 
-    def forget(self, job: Job) -> None:
+    def forget(self, job: SimulatedJob) -> None:
         """Drop a job whose end the scheduler knows or decided, and its profile unless profiles are reused."""
         self._jobs[job.id] = None
         if self._reuse_profiles:
@@ -265,7 +267,7 @@ class Catalogue:
         return profile
 
 
-def used_profiles(jobs: Iterable[Mapping[str, Any]], tasks: Mapping[str, Task]) -> set[str]:
+def used_profiles(jobs: Iterable[Mapping[str, Any]], tasks: Mapping[str, ProfileTask]) -> set[str]:
     """The profiles of these jobs, and all that they consist of."""
     found = {job["profile"] for job in jobs}
     left = list(found)

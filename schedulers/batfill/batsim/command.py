@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from batfill.base.errors import BatfillError, Interrupted, PlatformError, RunFailed, on_command_line
 from batfill.base.files import all_or_none
 from batfill.batsim.catalogue import used_profiles
-from batfill.batsim.command_line import ArgumentsError, BatsimOptions, options_of
+from batfill.batsim.command_line import ArgumentsError, BatsimOptions, batsim_options
 from batfill.batsim.display import ProgressDisplay
 from batfill.batsim.external_events import read_external_events, read_generic_events
 from batfill.batsim.platform import Platform, read_platform
@@ -48,11 +48,11 @@ BAD_PLATFORM, BAD_WORKLOAD, BAD_ARGUMENTS, STOPPED = 1, 2, 255, 1
 def main(arguments: Sequence[str]) -> int:
     """Run the command line and return its exit status; a failure is one line on stderr."""
     try:
-        options = options_of(arguments)
+        options = batsim_options(arguments)
         if options.dump_execution_context:
             print(_context(options))
         else:
-            simulate(options)
+            simulate_batsim(options)
     except (BatfillError, RunFailed) as error:
         print(f"batfill batsim: {on_command_line(error)}", file=sys.stderr)
         if isinstance(error, ArgumentsError):
@@ -63,7 +63,7 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def simulate(options: BatsimOptions) -> None:
+def simulate_batsim(options: BatsimOptions) -> None:
     """Simulate what the options say, and write the result files.
 
     Batsim 4's are `<export>_jobs.csv`, `_schedule.csv` and `_machine_states.csv`; Batsim 5's `<export>jobs.csv`,

@@ -35,7 +35,7 @@ FOR_SCHEDULERS = (
 LIBRARIES = ("-l", "--edc-library-str", "-L", "--edc-library-file")
 
 
-class Option(NamedTuple):
+class BatsimOption(NamedTuple):
     """An option that is honoured."""
 
     versions: str  # that have it: "4", "5" or "45"
@@ -44,9 +44,9 @@ class Option(NamedTuple):
     settings: dict[str, Any]  # argparse's others
 
 
-def option(versions: str, form: str, help: str, **settings: Any) -> Option:  # noqa: A002 (as argparse calls it)
+def option(versions: str, form: str, help: str, **settings: Any) -> BatsimOption:  # noqa: A002 (as argparse calls it)
     """A row of the table."""
-    return Option(versions, form, help, settings)
+    return BatsimOption(versions, form, help, settings)
 
 
 SEVERAL: dict[str, Any] = {"type": Path, "action": "append", "default": []}
@@ -298,7 +298,7 @@ def protocol_of(arguments: Sequence[str]) -> tuple[int, list[str]]:
     return int(found), others
 
 
-def options_of(arguments: Sequence[str]) -> BatsimOptions:
+def batsim_options(arguments: Sequence[str]) -> BatsimOptions:
     """The options on this command line of the version that --protocol names, or that its form shows.
 
     --help and --version print and exit.

@@ -179,7 +179,7 @@ def machine_set(text: str, n_machines: int) -> MachineSet:
     highest = joined[-1][1]
     if highest >= n_machines:
         raise ValueError(f"machine {highest} does not exist, the platform has 0-{n_machines - 1}")
-    canonical = as_text(joined)
+    canonical = intervals_text(joined)
     size = sum([b - a + 1 for a, b in joined])
     if len(joined) == 1:
         return MachineSet(canonical, size, slice(joined[0][0], highest + 1))
@@ -263,7 +263,7 @@ def intervals_of(ids: list[int]) -> Intervals:
     return intervals
 
 
-def as_text(intervals: Intervals) -> str:
+def intervals_text(intervals: Intervals) -> str:
     """The machines as Batsim writes them: "0-3 7"."""
     if len(intervals) == 1:
         first, last = intervals[0]

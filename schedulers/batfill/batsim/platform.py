@@ -54,7 +54,7 @@ LATENCIES = {"latency", "lat", "bb_lat", "loopback_lat"}
 WITHOUT_NETWORK = {"delay", "composed"}  # types of profiles; a composition is of others in its workload
 
 
-class Host(NamedTuple):
+class PlatformHost(NamedTuple):
     """One host: its name, its speed in flop/s, and what else Batsim sends to the scheduler."""
 
     name: str
@@ -65,23 +65,23 @@ class Host(NamedTuple):
     cores: int = 1
 
 
-class Place(NamedTuple):
+class PlacedHost(NamedTuple):
     """A host in the file, with the zones around it from the outermost on; a cluster is a zone of its hosts."""
 
-    host: Host
+    host: PlatformHost
     zones: tuple[Element, ...]
 
 
 class Platform(NamedTuple):
     """The machines of a simulation, compute hosts and storage hosts in the order of their ids."""
 
-    compute: tuple[Host, ...]
-    storage: tuple[Host, ...]
+    compute: tuple[PlatformHost, ...]
+    storage: tuple[PlatformHost, ...]
     master_host: str
     by_number: bool = False  # ids by the numbers in the names, whatever the role; else storage hosts come last
 
     @property
-    def machines(self) -> tuple[Host, ...]:
+    def machines(self) -> tuple[PlatformHost, ...]:
         """Every machine, by resource id."""
         if not self.by_number:
             return self.compute + self.storage
@@ -126,7 +126,7 @@ def read_platform(
         PlatformError: the file cannot be read or does not describe a usable platform.
     """
     roles = roles or {}
-    order: Callable[[Place], Any] = (
+    order: Callable[[PlacedHost], Any] = (
         (lambda place: by_number(place.host.name)) if version == 5 else lambda place: place.host.name
     )
     found = sorted(_places(path, _root(path), (), {}), key=order)
@@ -135,13 +135,13 @@ def read_platform(
         raise PlatformError(f"{path}: host {twice!r} is described {names[twice]} times; names must be unique")
     if unknown := next((name for name in roles if name not in names), None):
         raise PlatformError(f"{path}: there is no host {unknown!r} for the role {roles[unknown]!r}")
-    kinds: dict[str, list[Place]] = {COMPUTE: [], STORAGE: [], MASTER: []}
+    kinds: dict[str, list[PlacedHost]] = {COMPUTE: [], STORAGE: [], MASTER: []}
     for host, zones in found:
         given = [host.properties.get("role", ""), roles.get(host.name, ""), MASTER if host.name == master_host else ""]
         role = ",".join(dict.fromkeys(filter(None, given)))
         if (role or COMPUTE) not in kinds:
             raise PlatformError(f"{path}: host {host.name!r} has the role {role!r}; known: {', '.join(kinds)}")
-        kinds[role or COMPUTE].append(Place(host._replace(properties={**host.properties, "role": role}), zones))
+        kinds[role or COMPUTE].append(PlacedHost(host._replace(properties={**host.properties, "role": role}), zones))
     compute, storage, masters = kinds.values()
     if not found:
         raise PlatformError(f"{path}: no host in it; describe at least the master host")
@@ -308,7 +308,7 @@ def _root(path: Path) -> Element:
 
 def _places(
     path: Path, zone: Element, zones: tuple[Element, ...], zone_properties: Mapping[str, str]
-) -> Iterator[Place]:
+) -> Iterator[PlacedHost]:
     """The hosts of this zone and of its subzones; an inner zone's properties come before those of the zones around it.
 
     As in SimGrid a cluster's properties are those of its hosts and of its zone, unless it has a topology.
@@ -323,7 +323,9 @@ def _places(
             name = _attribute(path, element, "id")
             speed, *slower = _speeds_of(path, element)
             properties = _properties(element)
-            yield Place(Host(name, speed, properties, zone_properties, tuple(slower), _cores(path, element)), zones)
+            yield PlacedHost(
+                PlatformHost(name, speed, properties, zone_properties, tuple(slower), _cores(path, element)), zones
+            )
         elif element.tag in CLUSTERS:
             prefix, suffix = element.get("prefix", ""), element.get("suffix", "")
             (speed, *slower), properties = _speeds_of(path, element), _properties(element)
@@ -335,10 +337,10 @@ def _places(
                     around = {**zone_properties, **properties}
             for number in _radical(path, _attribute(path, element, "radical")):
                 name = f"{prefix}{number}{suffix}"
-                yield Place(Host(name, speed, properties, around, tuple(slower), cores), inside)
+                yield PlacedHost(PlatformHost(name, speed, properties, around, tuple(slower), cores), inside)
 
 
-def _require_routes(path: Path, places: Sequence[Place], master: Place) -> None:
+def _require_routes(path: Path, places: Sequence[PlacedHost], master: PlacedHost) -> None:
     """Refuse a host whose zone has no route towards the master's, as Batsim aborts when a job on it ends.
 
     Checked is the innermost zone that holds both, if its paths are those that the file describes: zones in it need a

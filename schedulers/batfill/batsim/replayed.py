@@ -8,7 +8,7 @@ import numpy as np
 
 from batfill.base.files import all_or_none
 from batfill.batsim import results
-from batfill.batsim.machines import IdleMachines, Intervals, MachineTimes, as_text
+from batfill.batsim.machines import IdleMachines, Intervals, MachineTimes, intervals_text
 from batfill.batsim.results import metadata_text, try_name
 from batfill.model.schedule import KILLED, REJECTED, SUCCESS, WALLTIME_REACHED
 
@@ -123,7 +123,9 @@ class Tries:
                 continue
             state = KILLED if self.killed[i] else WALLTIME_REACHED if killed[row] else SUCCESS
             ran_s = max(float(self.ran_s[i]), results.NULL_EXECUTION_S)
-            yield results.JobRecord(*request, state, float(self.start_s[i]), ran_s, as_text(self.machines[i]), known)
+            yield results.JobRecord(
+                *request, state, float(self.start_s[i]), ran_s, intervals_text(self.machines[i]), known
+            )
 
     def metadata(self, row: int, *, last: bool) -> str:
         """The metadata of a try of this job; only for the last try is it known whether it was backfilled."""

@@ -411,14 +411,14 @@ class Facts(NamedTuple):
 # Reading
 
 
-class Words(NamedTuple):
+class WordColumn(NamedTuple):
     """A column of words that repeat."""
 
     words: list[str]  # (n_words,)
     code: NDArray[np.int32]  # (n_rows,)  index into words
 
     @classmethod
-    def of(cls, texts: Sequence[str]) -> Words:
+    def of(cls, texts: Sequence[str]) -> WordColumn:
         """The words of these rows."""
         codes: dict[str, int] = {}
         code = np.array([codes.setdefault(text, len(codes)) for text in texts], np.int32)
@@ -428,15 +428,15 @@ class Words(NamedTuple):
 # The columns read from `_jobs.csv`; old versions of Batsim write no metadata.
 COLUMNS: dict[str, Any] = {
     "job_id": str,
-    "workload_name": Words,
+    "workload_name": WordColumn,
     "submission_time": float,
     "requested_number_of_resources": int,
     "requested_time": float,
-    "final_state": Words,
+    "final_state": WordColumn,
     "starting_time": float,
     "execution_time": float,
     "allocated_resources": str,
-    "metadata": Words,
+    "metadata": WordColumn,
 }
 # Larger files are read by pyarrow if it is installed, four times as fast; its import takes as long as 30,000 rows.
 LARGE_BYTES = 1 << 23
@@ -564,7 +564,7 @@ def read_results(path: Path, *, size: int | None = None, users: Mapping[str, int
         column[title][order] for title in ("requested_number_of_resources", "execution_time", "requested_time")
     )
     seen = int(max(machines.last.max(initial=-1) + 1, procs[state != REFUSED].max(initial=1)))
-    known = column.get("metadata", Words([""], np.zeros(len(ids), np.int32)))
+    known = column.get("metadata", WordColumn([""], np.zeros(len(ids), np.int32)))
     facts = Facts.of(known.words).rows(known.code[order])
     if users:
         elsewhere = np.array([users.get(job, -1) for job in ids], np.int64)
@@ -606,7 +606,7 @@ def places_of(texts: NDArray[np.object_]) -> NDArray[np.int64]:
 def read_columns(path: Path) -> dict[str, Any]:
     """The columns of a `_jobs.csv` that are used, see COLUMNS; missing numbers are nan.
 
-    Text is an array of str, or `Words`; the column `allocated_resources` is an `Allocation`.
+    Text is an array of str, or `WordColumn`; the column `allocated_resources` is an `Allocation`.
 
     Raises:
         ResultError: the file cannot be read, lacks a column, or has a line that is truncated or not a job's.
@@ -621,7 +621,7 @@ def columns_by_arrow(path: Path) -> dict[str, Any] | None:
     """The columns of a large file; None if it has a mistake, for which `columns_by_row` finds the line."""
     pa: Any = optional("pyarrow", "tables")
     arrow: Any = optional("pyarrow.csv", "tables")
-    kinds = {str: pa.string(), Words: pa.dictionary(pa.int32(), pa.string()), float: pa.float64(), int: pa.int64()}
+    kinds = {str: pa.string(), WordColumn: pa.dictionary(pa.int32(), pa.string()), float: pa.float64(), int: pa.int64()}
     try:
         with path.open("rb") as file:
             head = file.readline().decode().strip().split(",")
@@ -648,10 +648,10 @@ def columns_by_arrow(path: Path) -> dict[str, Any] | None:
         table = table.drop_columns(title)  # frees it once converted
         if title == "allocated_resources":
             columns[title] = joined([machines_of(path, lines_of(chunk)) for chunk in column.chunks])
-        elif COLUMNS[title] is Words:
+        elif COLUMNS[title] is WordColumn:
             whole = column.unify_dictionaries().combine_chunks()
             whole = whole.combine_chunks() if isinstance(whole, pa.ChunkedArray) else whole
-            columns[title] = Words(whole.dictionary.to_pylist(), whole.indices.to_numpy())
+            columns[title] = WordColumn(whole.dictionary.to_pylist(), whole.indices.to_numpy())
         else:
             columns[title] = column.to_numpy()
     return columns
@@ -680,7 +680,7 @@ def columns_by_row(path: Path) -> dict[str, Any]:
             places = {title: head.index(title) for title in COLUMNS if title in head}
             columns: dict[str, Any] = {title: [] for title in places}
             fields = [
-                (place, str if COLUMNS[title] is Words else COLUMNS[title], columns[title].append)
+                (place, str if COLUMNS[title] is WordColumn else COLUMNS[title], columns[title].append)
                 for title, place in places.items()
             ]
             for row in reader:
@@ -697,8 +697,8 @@ def columns_by_row(path: Path) -> dict[str, Any]:
     for title, values in columns.items():
         if title == "allocated_resources":
             columns[title] = machines_of(path, "".join([f"{text}\n" for text in values]).encode())
-        elif COLUMNS[title] is Words:
-            columns[title] = Words.of(values)
+        elif COLUMNS[title] is WordColumn:
+            columns[title] = WordColumn.of(values)
         else:
             columns[title] = np.array(values, types[COLUMNS[title]])
     return columns

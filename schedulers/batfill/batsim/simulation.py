@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from batfill.base.errors import WorkloadError, on_command_line
 from batfill.batsim import decisions
-from batfill.batsim.catalogue import COMPLETED_BY_HAND, NOT_SUBMITTED, RUNNING, SUBMITTED, Catalogue, Job
+from batfill.batsim.catalogue import COMPLETED_BY_HAND, NOT_SUBMITTED, RUNNING, SUBMITTED, Catalogue, SimulatedJob
 from batfill.batsim.machines import Machines, MachineSet, machine_set
 from batfill.batsim.results import NULL_EXECUTION_S
 from batfill.batsim.wire import RESOLUTION_S, Asked, Reply, ReplyError, SimulationStopped, shown_type
@@ -116,7 +116,7 @@ class Simulation:
         self._ready = True  # the simulation has reached the date of the scheduler's last reply
         self._outbox: list[bytes] = []
         self._n_files = len(workloads) + (events is not None)
-        self._ended: list[Job] = []  # jobs to drop from the catalogue once their ends are sent
+        self._ended: list[SimulatedJob] = []  # jobs to drop from the catalogue once their ends are sent
         self._sequence = 0
         self._queue: list[HeapEntry] = []
         for job in self.catalogue.static_jobs:
@@ -343,7 +343,7 @@ class Simulation:
         """See `ForceStop`; jobs that have not ended are in no file."""
         self._forced = True
 
-    def _job(self, job_id: str, state: str, to: str) -> Job:
+    def _job(self, job_id: str, state: str, to: str) -> SimulatedJob:
         """The job of this id, which must be in this state."""
         job = self.catalogue[job_id]
         if job.state != state:
@@ -357,7 +357,7 @@ class Simulation:
         if not self.registering:
             raise WorkloadError(f"no {what} can be registered after {self._wire.end_of_registration}")
 
-    def _start(self, job: Job, machines: MachineSet | None) -> None:
+    def _start(self, job: SimulatedJob, machines: MachineSet | None) -> None:
         """Start a job: on these machines for its run time, or on none until the scheduler declares its end."""
         job.machines, job.start_date, job.state = machines, self.now, RUNNING
         self.jobs_running += 1
@@ -367,7 +367,7 @@ class Simulation:
             self._on_machine_states((self.now, self.machines.idle, self.machines.computing))
             self._plan(self.now + job.outcome()[0], COMPLETION, job)
 
-    def _conclude(self, job: Job, state: str, execution_s: float | None = None) -> None:
+    def _conclude(self, job: SimulatedJob, state: str, execution_s: float | None = None) -> None:
         """Put a job into a final state, after this execution time or, by default, the time since its start."""
         if job.state == RUNNING:
             self.jobs_running -= 1
@@ -408,17 +408,17 @@ class Simulation:
         else:
             self._ready = True
 
-    def _announce(self, job: Job) -> None:
+    def _announce(self, job: SimulatedJob) -> None:
         """Send a job's submission to the scheduler."""
         self._outbox.append(self._wire.job_submitted(self.now, job, with_profile=self.settings.forward_profiles))
 
-    def _end(self, job: Job, execution_s: float, state: str, return_code: int) -> None:
+    def _end(self, job: SimulatedJob, execution_s: float, state: str, return_code: int) -> None:
         """Release a job's machines, and send its completion to the scheduler."""
         assert job.machines
         self._conclude(job, state, execution_s)
         self._outbox.append(self._wire.job_completed(self.now, job, return_code))
 
-    def _killed(self, jobs: list[Job]) -> None:
+    def _killed(self, jobs: list[SimulatedJob]) -> None:
         """Kill those of the jobs that still run, and acknowledge all."""
         running = [job for job in jobs if job.state == RUNNING]
         progress = [(job, job.progress(self.now)) for job in running]

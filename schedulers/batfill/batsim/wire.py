@@ -23,7 +23,7 @@ from batfill.model.jobs import LONGEST_S
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from batfill.batsim.catalogue import Job, Progress
+    from batfill.batsim.catalogue import Progress, SimulatedJob
     from batfill.batsim.external_events import ExternalEvent
     from batfill.batsim.platform import Platform
 
@@ -152,15 +152,17 @@ class Wire(ABC):
         """The first event: machines, settings, and each workload's path and profiles."""
 
     @abstractmethod
-    def job_submitted(self, date: float, job: Job, *, with_profile: bool) -> bytes:
+    def job_submitted(self, date: float, job: SimulatedJob, *, with_profile: bool) -> bytes:
         """A job was submitted."""
 
     @abstractmethod
-    def job_completed(self, date: float, job: Job, return_code: int) -> bytes:
+    def job_completed(self, date: float, job: SimulatedJob, return_code: int) -> bytes:
         """A job ended in its state."""
 
     @abstractmethod
-    def jobs_killed(self, date: float, jobs: Sequence[Job], progress: Sequence[tuple[Job, Progress]]) -> bytes:
+    def jobs_killed(
+        self, date: float, jobs: Sequence[SimulatedJob], progress: Sequence[tuple[SimulatedJob, Progress]]
+    ) -> bytes:
         """The jobs of one request to kill, and the progress of those that ran."""
 
     @abstractmethod

@@ -27,7 +27,7 @@ from batfill.batsim.wire import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from batfill.batsim.catalogue import Job, Progress
+    from batfill.batsim.catalogue import Progress, SimulatedJob
     from batfill.batsim.external_events import ExternalEvent
     from batfill.batsim.platform import Platform
     from batfill.batsim.wire import Profiles, SimulationSettings
@@ -165,20 +165,22 @@ class Wire4(Wire):
         }
         return self.event(0.0, b"SIMULATION_BEGINS", orjson.dumps(data))
 
-    def job_submitted(self, date: float, job: Job, *, with_profile: bool) -> bytes:
+    def job_submitted(self, date: float, job: SimulatedJob, *, with_profile: bool) -> bytes:
         """JOB_SUBMITTED: the job with all the user's fields, and the id with the workload's name."""
         profile = b',"profile":%b' % orjson.dumps(job.profile_raw) if with_profile else b""
         description = orjson.dumps({**job.raw, "id": job.id})
         return self.event(date, b"JOB_SUBMITTED", b'{"job_id":%b,"job":%b%b}' % (job.id_json, description, profile))
 
-    def job_completed(self, date: float, job: Job, return_code: int) -> bytes:
+    def job_completed(self, date: float, job: SimulatedJob, return_code: int) -> bytes:
         """JOB_COMPLETED."""
         assert job.machines
         data = b'{"job_id":%b,"job_state":"%b","return_code":%d,"alloc":"%b"}'
         values = (job.id_json, job.state.encode(), return_code, job.machines.text.encode())
         return self.event(date, b"JOB_COMPLETED", data % values)
 
-    def jobs_killed(self, date: float, jobs: Sequence[Job], progress: Sequence[tuple[Job, Progress]]) -> bytes:
+    def jobs_killed(
+        self, date: float, jobs: Sequence[SimulatedJob], progress: Sequence[tuple[SimulatedJob, Progress]]
+    ) -> bytes:
         """JOB_KILLED."""
         ids = b",".join([job.id_json for job in jobs])
         done = b",".join([b"%b:%b" % (job.id_json, _progress(made)) for job, made in progress])

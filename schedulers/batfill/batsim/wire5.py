@@ -43,9 +43,9 @@ from batfill.workloads.batsim_json import NO_WALLTIME, repeat_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from batfill.batsim.catalogue import Job, Progress
+    from batfill.batsim.catalogue import Progress, SimulatedJob
     from batfill.batsim.external_events import ExternalEvent
-    from batfill.batsim.platform import Host, Platform
+    from batfill.batsim.platform import Platform, PlatformHost
     from batfill.batsim.wire import Profiles
 
 JSON_FLAG = 2
@@ -139,7 +139,7 @@ def _pairs(properties: Mapping[str, str]) -> list[dict[str, str]]:
     return [{"key": key, "value": value} for key, value in properties.items() if (key, value) != ("role", "")]
 
 
-def _host(place: int, host: Host) -> dict[str, Any]:
+def _host(place: int, host: PlatformHost) -> dict[str, Any]:
     """A host of this id, as the first message describes it."""
     return {
         "id": place,
@@ -373,7 +373,7 @@ class Wire5(Wire):
         }
         return self.event(0.0, b"SimulationBeginsEvent", orjson.dumps(data))
 
-    def job_submitted(self, date: float, job: Job, *, with_profile: bool) -> bytes:
+    def job_submitted(self, date: float, job: SimulatedJob, *, with_profile: bool) -> bytes:
         """JobSubmittedEvent."""
         described = {
             "resource_request": job.res,
@@ -390,12 +390,14 @@ class Wire5(Wire):
             date, b"JobSubmittedEvent", data % (job.id_json, orjson.dumps(described), number(job.subtime), profile)
         )
 
-    def job_completed(self, date: float, job: Job, return_code: int) -> bytes:
+    def job_completed(self, date: float, job: SimulatedJob, return_code: int) -> bytes:
         """JobCompletedEvent; the return code is unsigned."""
         data = b'{"job_id": %b,"state": "%b","return_code": %d}'
         return self.event(date, b"JobCompletedEvent", data % (job.id_json, job.state.encode(), return_code % 2**32))
 
-    def jobs_killed(self, date: float, jobs: Sequence[Job], progress: Sequence[tuple[Job, Progress]]) -> bytes:
+    def jobs_killed(
+        self, date: float, jobs: Sequence[SimulatedJob], progress: Sequence[tuple[SimulatedJob, Progress]]
+    ) -> bytes:
         """JobsKilledEvent."""
         ids = b",".join([job.id_json for job in jobs])
         made = [(job.id_json, _progress(job.owner, how_far)) for job, how_far in progress]

@@ -13,7 +13,7 @@ from batfill.base.files import digest
 from batfill.base.kernels import digest_of
 from batfill.base.version import __version__
 from batfill.campaigns.config import CampaignError, seeded
-from batfill.campaigns.traces import Source, Trace, jobs_by_window, piece_of, read_source, warnings_by_log
+from batfill.campaigns.traces import Trace, TraceFile, jobs_by_window, piece_of, read_source, warnings_by_log
 from batfill.campaigns.work import Run
 from batfill.engine.sources import FILES
 from batfill.model.options import Options
@@ -37,7 +37,7 @@ class Planned(NamedTuple):
 class Readings(NamedTuple):
     """Times of reading while the campaign was planned, in seconds."""
 
-    logs: dict[Source, float]  # once per worker
+    logs: dict[TraceFile, float]  # once per worker
     traces: dict[Trace, float]  # resampling, cutting, the first jobs: once per task
 
 
@@ -94,7 +94,7 @@ def traces_of(read: ReadCampaign) -> Iterator[Trace]:
     campaign = read.campaign
     for section in campaign.workloads:
         path = (read.path.parent / section.file).resolve()
-        source = Source(str(path), digest(path), section.procs, section.overrun, section.unrequested)
+        source = TraceFile(str(path), digest(path), section.procs, section.overrun, section.unrequested)
         if campaign.resamplings is None:
             yield Trace(source, windows=campaign.windows)
             continue

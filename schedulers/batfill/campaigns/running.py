@@ -17,7 +17,7 @@ from batfill.campaigns.clusters import NoWorkers, Where, connect, require_usable
 from batfill.campaigns.costs import Costs, by_kind, in_tasks, kind_of, measured
 from batfill.campaigns.plan import Plan, Planned, number_of_traces, plan
 from batfill.campaigns.provenance import Provenance
-from batfill.campaigns.store import Store, open_store, overview, read_rows
+from batfill.campaigns.store import Store, open_store, overview, rows_in_file
 from batfill.campaigns.work import Finished, one_line
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class Done:
 
     def to_arrow(self) -> pa.Table:
         """A row per run, with its figures and every option."""
-        return read_rows(self.results)
+        return rows_in_file(self.results)
 
     def to_pandas(self) -> pd.DataFrame:
         """A row per run, with its figures and every option. Needs pandas."""

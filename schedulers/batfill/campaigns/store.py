@@ -77,7 +77,7 @@ class Store:
         Raises:
             CampaignError: a file is not one of a campaign's.
         """
-        table = pa.concat_tables([SCHEMA.empty_table(), *map(read_rows, self.files())])
+        table = pa.concat_tables([SCHEMA.empty_table(), *map(rows_in_file, self.files())])
         seen: set[str] = set()
         first = []
         for i, run in enumerate(run_names(table)):
@@ -101,7 +101,7 @@ class Store:
                 file.write(stored)
         if rows:
             make_folder(self.parts)
-            write_parquet(pa.Table.from_pylist(list(rows), SCHEMA), self.parts / f"{rows[0]['run']}.parquet")
+            store_rows(pa.Table.from_pylist(list(rows), SCHEMA), self.parts / f"{rows[0]['run']}.parquet")
 
     def merge(self, order: Sequence[str]) -> pa.Table:
         """Move these finished runs, in this order, to runs.parquet, and all others to earlier.parquet."""
@@ -111,8 +111,8 @@ class Store:
         others = [i for run, i in place.items() if run not in wanted]
         runs = table.take(pa.array([place[run] for run in order], pa.int64()))
         if others:
-            write_parquet(table.take(pa.array(others, pa.int64())), self.earlier)
-        write_parquet(runs, self.runs)
+            store_rows(table.take(pa.array(others, pa.int64())), self.earlier)
+        store_rows(runs, self.runs)
         if not others:
             self.earlier.unlink(missing_ok=True)
         for path in self.parts.glob("*.parquet"):
@@ -153,7 +153,7 @@ def open_store(folder: Path) -> Iterator[Store]:
             raise
 
 
-def read_rows(path: Path) -> pa.Table:
+def rows_in_file(path: Path) -> pa.Table:
     """The rows in a file of the campaign."""
     try:
         table = pq.read_table(path)
@@ -170,7 +170,7 @@ def run_names(table: pa.Table) -> list[str]:
     return [str(run) for run in table.column("run").to_pylist()]
 
 
-def write_parquet(table: pa.Table, path: Path) -> None:
+def store_rows(table: pa.Table, path: Path) -> None:
     """Write the rows to a Parquet file that appears whole."""
     with raw_file(path) as file:
         pq.write_table(table, file)

@@ -14,7 +14,7 @@ from batfill.model.jobs import DAY_S, Overrun, Unrequested, refuse_unrequested
 from batfill.workloads import formats, read_workload
 from batfill.workloads.formats import replayable
 from batfill.workloads.resampling import resample
-from batfill.workloads.splitting import cut, select, windows
+from batfill.workloads.splitting import consecutive_windows, cut, windows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class TraceFile:
     """A workload file, identified by its content, and how it is read."""
 
     path: str  # absolute
@@ -49,7 +49,7 @@ class Source:
 class Trace:
     """A workload, or one sample of it, and how it is cut. Equal traces hold equal jobs on every machine."""
 
-    source: Source
+    source: TraceFile
     resamplings: Resamplings | None = None
     seed: int = 0
     sample: int = 0
@@ -81,7 +81,7 @@ class Piece(NamedTuple):
 
 
 @lru_cache(maxsize=2)
-def read_source(source: Source) -> formats.Source:
+def read_source(source: TraceFile) -> formats.Source:
     """The log in the file.
 
     Raises:
@@ -111,7 +111,7 @@ def log_and_windows(trace: Trace) -> tuple[SwfLog, dict[int, Window]]:
     wanted = trace.windows
     width_s = wanted.days if isinstance(wanted.days, str) else wanted.days * DAY_S
     found = windows(log, width_s, align=wanted.align, boundary=wanted.boundary)
-    chosen = select(found, skip=wanted.skip, count=wanted.count, min_jobs=wanted.min_jobs)
+    chosen = consecutive_windows(found, skip=wanted.skip, count=wanted.count, min_jobs=wanted.min_jobs)
     return log, {window.index: window for window in chosen}
 
 
@@ -137,7 +137,7 @@ def piece_of(trace: Trace, number: int | None) -> Piece:
     return piece
 
 
-def whole_workload(source: Source) -> Workload:
+def whole_workload(source: TraceFile) -> Workload:
     """All jobs of the file.
 
     Raises:
@@ -162,7 +162,7 @@ def warnings_by_log(traces: Iterable[Trace]) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def require_same(source: Source) -> None:
+def require_same(source: TraceFile) -> None:
     """Refuse a file that has changed, or differs on this machine."""
     found = digest(Path(source.path))
     if found != source.sha256:

@@ -92,7 +92,7 @@ def command(name: str | None = None, **more: Any) -> Callable[[Callable[..., Any
     return click.command(name, cls=OnceCommand, **more)
 
 
-class Place(click.Path):
+class PathParam(click.Path):
     """A path; of what the command writes (`writes`), one that can be written, which is checked before any work."""
 
     def __init__(self, writes: Writes | None = None, example: str = "out") -> None:
@@ -112,9 +112,9 @@ class Place(click.Path):
         return super().convert(value, param, ctx)
 
 
-FILE = Place()
-NEW_FILE = Place("file")
-NEW_FOLDER = Place("folder")
+FILE = PathParam()
+NEW_FILE = PathParam("file")
+NEW_FOLDER = PathParam("folder")
 
 
 class Checked(click.ParamType):  # type: ignore[type-arg]  # older clicks have no generic one
@@ -130,7 +130,7 @@ class Checked(click.ParamType):  # type: ignore[type-arg]  # older clicks have n
         return self.check(option_name(param), number_or_text(value))
 
 
-class Words(Checked):
+class CheckedWords(Checked):
     """A value checked by the library, often one of these words."""
 
     def __init__(self, name: str, check: Callable[[str, Any], Any], words: Sequence[str]) -> None:
@@ -298,8 +298,8 @@ def out_option(
     example: str = "out",
     **more: Any,
 ) -> Callable[[Command], Command]:
-    """`--out`, the same in every command; `writes` and `example` as for `Place`."""
-    return click.option("--out", "-o", type=Place(writes, example), help=help, **more)
+    """`--out`, the same in every command; `writes` and `example` as for `PathParam`."""
+    return click.option("--out", "-o", type=PathParam(writes, example), help=help, **more)
 
 
 LOG_OUT = out_option(
@@ -347,7 +347,7 @@ OVERRUN = click.option(
 UNREQUESTED = click.option(
     "--unrequested",
     metavar="CHOICE",
-    type=Words("choice", unrequested_of, UNREQUESTED_WORDS),
+    type=CheckedWords("choice", unrequested_of, UNREQUESTED_WORDS),
     help="What stands in for a missing request: `runtime`, `none`, a limit such as 24h, `queue` (its longest request), "
     "`user-max` (the user's longest run so far), or `refuse` logs with more than 1 % of them [default: refuse, runtime "
     "for generated logs].",

@@ -118,4 +118,4 @@ def what_if(
         note(f"open it in a browser: {out}")
     if as_json:  # the text shows them with the advice
         warn(answer.workload.warnings)
-    print(json_text(answer.as_dict()) if as_json else pages.as_text(answer))
+    print(json_text(answer.as_dict()) if as_json else pages.answer_text(answer))

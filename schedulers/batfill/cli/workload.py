@@ -72,7 +72,7 @@ def describe(source: Path, procs: int | None, as_json: bool) -> None:
     if as_json:
         print_json(report)
     else:
-        print(library.as_text(report))
+        print(library.description_text(report))
 
 
 @command()
@@ -202,7 +202,7 @@ def split(
     format_of(Path(f"--suffix {suffix}"))  # the name that a refusal begins with
     log = log_in(source, procs, beside=splitting.BESIDE)
     found = splitting.windows(log, "month" if months else days * DAY_S, align=align, boundary=boundary)
-    chosen = splitting.select(found, **wanted)
+    chosen = splitting.consecutive_windows(found, **wanted)
     largest = max(len(window.rows) for window in chosen)
     require_memory(source, f"a window of {largest:,} rows", largest * ROW_BYTES, "choose shorter windows")
     make_folder(out)

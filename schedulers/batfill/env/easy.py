@@ -10,6 +10,7 @@ from batfill import engine
 from batfill.base.errors import BatfillError
 from batfill.base.kernels import Many
 from batfill.env.threads import Started, Threads
+from batfill.model.rules import Rules
 from batfill.replays.engine_replay import EngineReplay
 from batfill.replays.queue import copy_of, repeated
 
@@ -76,11 +77,11 @@ class EasyCopies:
             )
         self.size, self.warm, self.length = workload.procs, warm, warm + jobs
         self.firsts = len(table) - self.length + 1
-        log = EngineReplay(table, self.size, base)
+        log = EngineReplay(table, self.size, Rules(base))
         self.submit_s, self.runtime_s = table.submit_s, log.events.duration_s
         self.procs = table.procs
         self.ids = table.ids
-        one = EngineReplay(table.select(slice(self.length)), self.size, base)
+        one = EngineReplay(table.select(slice(self.length)), self.size, Rules(base))
         setting = engine.new_records(1, engine.SETTING)
         setting["action"], setting["procs"], setting["warm"] = ACTIONS[action], self.size, warm
         setting["every"], setting["moves"] = every, base.motion

@@ -7,7 +7,7 @@ no protocol: `agent` and the conversations, or `scheduler`, adapt it to Batsim.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -56,17 +56,7 @@ class Cluster:
         self.ends = max(ids, default=-1) + 1  # above the highest id
         self.size = len(ids)
         self.kills, self.bound = options.kills, options.bound
-        self.queue = Queue(
-            self.size,
-            options.policy,
-            backfill=options.backfill,
-            threshold_s=options.threshold_s,
-            divider_s=options.divider_s,  # a learned one: none yet
-            outlived=options.outlived,
-            tries_first=options.tries_first,
-            spares=options.spares,
-            bound=options.bound,
-        )
+        self.queue = Queue(self.size, options.rules)  # a divider that is learned is not there yet
         self.widest_try = options.widest_try(self.size)
         self.idle = IdleMachines(intervals_of(ids))
         self.away: set[int] = set()  # unavailable machines
@@ -134,7 +124,7 @@ class Cluster:
 
     def change_policy(self, policy: Policy) -> None:
         """Order the queue by this policy from the next decision on; a separate backfill order stays."""
-        self.queue.change_rules(policy, self.queue.backfill, self.queue.threshold_s)
+        self.queue.change_rules(replace(self.queue.rules, policy=policy))
 
     def decide(self, now_s: float) -> list[Start]:
         """Run one EASY pass; each started job gets the idle machines with the lowest ids."""

@@ -20,7 +20,7 @@ import orjson
 
 from batfill.base.errors import BatfillError
 from batfill.batsim.decisions import CallAt, Decision, Execute, Kill, Register, Registering, Reject
-from batfill.batsim.machines import as_text, machine_set
+from batfill.batsim.machines import intervals_text, machine_set
 from batfill.batsim.wire import (
     ARRAY,
     INTEGER,
@@ -69,7 +69,7 @@ RESOURCES: Fields = {"resources": STRING}
 LENGTH = struct.Struct("=I")  # of the initialisation text; the flags of the answer have the same form
 
 
-class Run(NamedTuple):
+class RunningJob(NamedTuple):
     """A running job, as Batsim must report its end."""
 
     machines: str
@@ -171,7 +171,7 @@ class Conversation:
         self.knows_all_external = True  # whether each external event has to be one that batfill knows, or has been
         self.jobs: dict[str, str] = {}  # each one's state
         self.left = 0  # jobs that were neither started nor rejected
-        self.runs: dict[str, Run] = {}  # the jobs that run
+        self.runs: dict[str, RunningJob] = {}  # the jobs that run
         self.kills: set[str] = set()  # the jobs whose kill was requested and is not yet acknowledged
         self.called_for = 0  # calls requested so far
         self.calls: dict[str, float] = {}  # the dates for which calls were requested, by their ids, if events have ids
@@ -364,7 +364,7 @@ class Conversation:
         self.jobs[name] = ENDED
         self.agent.ended(name, self.now_s, killed=state == KILLED)
 
-    def check_end(self, data: dict[str, Any], run: Run | None) -> None:
+    def check_end(self, data: dict[str, Any], run: RunningJob | None) -> None:
         """Refuse the end of a job that Batsim cannot have reported; a job need not have ended successfully."""
         self.check(data, {"job_id": STRING, self.words.state_field: STRING, "return_code": INTEGER})
         name, state, code = data["job_id"], data[self.words.state_field], data["return_code"]
@@ -392,7 +392,7 @@ class Conversation:
             raise self.wrong(f"{self.subject}ran on {data['alloc']!r:.60}, but was started on {run.machines!r:.60}")
 
     @staticmethod
-    def limit(run: Run) -> str:
+    def limit(run: RunningJob) -> str:
         """The date of a job's walltime, in words."""
         return f"its walltime at {shown_date(run.limit_s)}" if run.limit_s < math.inf else "any walltime: it has none"
 
@@ -486,8 +486,8 @@ class Conversation:
         """See `Host`."""
         self.jobs[job] = RUNS
         self.left -= 1
-        text = as_text(machines)
-        self.runs[job] = Run(text, self.now + self.agent.requests[job].walltime_s)
+        text = intervals_text(machines)
+        self.runs[job] = RunningJob(text, self.now + self.agent.requests[job].walltime_s)
         self.say(Execute(job, text))
 
     def reject(self, job: str) -> None:

@@ -25,7 +25,7 @@ log = logging.getLogger("batfill")
 
 
 @dataclass
-class Seen:
+class PresentJob:
     """A job of the current period."""
 
     request: Request
@@ -46,8 +46,8 @@ class PolicyChoice:
         self.period_s = selection.period_s
         self.periods = 0  # completed ones
         self.from_s = BEFORE_S
-        self.jobs: dict[int, Seen] = {}  # by row, those present in the current period
-        self.just_ended: list[Seen] = []  # in the current message
+        self.jobs: dict[int, PresentJob] = {}  # by row, those present in the current period
+        self.just_ended: list[PresentJob] = []  # in the current message
         self.cluster.change_policy(self.selector.begin())
 
     @staticmethod
@@ -58,7 +58,7 @@ class PolicyChoice:
 
     def submitted(self, request: Request) -> None:
         """Note a job that the cluster has queued."""
-        self.jobs[self.cluster.rows[request.name]] = Seen(request)
+        self.jobs[self.cluster.rows[request.name]] = PresentJob(request)
 
     def ended(self, job: str) -> None:
         """Note a job that ends; call this before the cluster ends it."""

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from batfill.model.jobs import JobTable
     from batfill.model.policy import Policy
+    from batfill.model.rules import Rules
 
 SAME = "same"
 NO_SMALL, CLASS, EVERY, FOREST, PERFECT = SMALLS = ("none", "class", "all", "forest", "perfect")
@@ -187,7 +188,7 @@ class Option:
         return self.kind.check(name, value)
 
 
-def table(*rows: tuple[Any, ...]) -> dict[str, Option]:
+def options_table(*rows: tuple[Any, ...]) -> dict[str, Option]:
     """The options by their names; a row has the values of `Option`, with any number of needs."""
     return {
         name: Option(name, group, kind, default, text, tuple(needs))
@@ -195,7 +196,7 @@ def table(*rows: tuple[Any, ...]) -> dict[str, Option]:
     }
 
 
-OPTIONS = table(
+OPTIONS = options_table(
     ("policy", WHAT, POLICY, "fcfs", "The queue's order; see `batfill policies`."),
     ("backfill", WHAT, BACKFILL, SAME, "The order of backfilling: the queue's own, or a policy's."),
     ("threshold", WHAT, DURATION_S, None, "Jobs that have waited longer than this come first, oldest first."),
@@ -235,7 +236,7 @@ SHARED_BY_ALL = ("backfill", "threshold")  # to all of them
 SHARED_BY_TRIES = ("overdue-before", "divider", "small-width", "kill", "bound")  # to those with small jobs first
 
 METHODS = ("full", "noisy", "epsilon-greedy", "ucb1", "exp3")
-SELECTION = table(  # the settings of `select`, after its method
+SELECTION = options_table(  # the settings of `select`, after its method
     ("policies", LIVE_ONLY, NAMES_OF, "ten", "The policies to choose from."),
     ("period", LIVE_ONLY, PERIOD_S, "7d", "Delta: the time between choices."),
     ("lambda", LIVE_ONLY, PROBABILITY, None, "full, noisy: the weight of a period relative to the next; 0.9."),
@@ -264,7 +265,7 @@ def selection_of(name: str, value: Any) -> dict[str, Any]:
 
 
 # Options of a scheduler that places jobs on machines: `batfill schedule` and the plug-in.
-LIVE = table(
+LIVE = options_table(
     (RESERVATION, LIVE_ONLY, words(PROCESSORS, MACHINES), PROCESSORS, "What the head reserves: a number of processors, "
      "or the machines with the lowest ids that are expected to be free, as batsched's easy_bf does."),
     ("select", LIVE_ONLY, Kind(text_of, "`METHOD` or `METHOD:SETTING=VALUE,...`", "method"), None, "Choose the policy "
@@ -604,9 +605,21 @@ class Options:
         return math.inf if self.small == NO_SMALL else self.divider.fixed_s
 
     @property
-    def tries_first(self) -> bool:
-        """Whether small jobs go before overdue ones."""
-        return self.overdue_before == LARGE_ONES
+    def rules(self) -> Rules:
+        """The rules of the queue at the beginning."""
+        from batfill.model.rules import Rules
+
+        return Rules(
+            self.policy,
+            self.backfill,
+            self.threshold_s,
+            self.divider_s,
+            kills=self.kills,
+            spares=self.spares,
+            bound=self.bound,
+            tries_first=self.overdue_before == LARGE_ONES,
+            outlived=self.outlived,
+        )
 
     def widest_try(self, size: int) -> int:
         """The most processors that a small job may request on a machine of `size` processors; at least 1."""

@@ -4,7 +4,7 @@
 >>> from batfill.model.policy import policy_named
 >>> from batfill.workloads import read_workload
 >>> workload = read_workload(Path("workloads/sample.json"))
->>> replay(workload.jobs, workload.procs, policy_named("saf")).summary().jobs
+>>> replay_jobs(workload.jobs, workload.procs, policy_named("saf")).summary().jobs
 800
 """
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from batfill.model.policy import Policy
+    from batfill.model.rules import Rules
 
 SAMPLE = 256  # jobs of which the arrays show a replay's bytes a job
 AT_ONCE = 100_000  # jobs replayed between two states of a progress bar
@@ -46,37 +47,20 @@ class EngineReplay:
         self,
         jobs: JobTable,
         size: int,
-        policy: Policy,
+        rules: Rules,
         *,
-        backfill: Policy | None = None,
-        threshold_s: float = np.inf,
-        divider_s: float = np.inf,
         expected_s: NDArray[np.float64] | None = None,
         learns: bool = False,
-        outlived: bool = False,
-        tries_first: bool = False,
-        spares: bool = False,
-        bound: bool = False,
-        kills: bool = True,
         small: NDArray[np.bool_] | None = None,
     ) -> None:
         """Set up a replay on an empty machine.
 
         Args:
-            jobs: the workload.
+            jobs: the workload; where jobs may outlive their requests, what is expected of them is always raised.
             size: the machine's processors; wider jobs are rejected at submission.
-            policy: the queue's order.
-            backfill: the order of backfill candidates; None for the queue's own.
-            threshold_s: Theta: jobs that have waited longer come first, oldest first.
-            divider_s: a small job still running after this time is killed and requeued as large; inf for never.
+            rules: those of the queue.
             expected_s: expected run time of each job, shape (n_jobs,); by default `jobs.request_s`.
             learns: whether `classify` sets the jobs' classes during the replay, instead of the workload.
-            outlived: whether expected run times that a running job outlives are raised at each instant; with
-                `jobs.outlives` they always are, also beyond the request.
-            tries_first: whether small jobs go before overdue ones.
-            spares: whether a try at its divider is killed only if its processors are needed.
-            bound: whether a job that may be killed is expected to end at the divider at the latest.
-            kills: whether small jobs are killed at the divider; otherwise they only go first.
             small: whether each job goes before the others, with a divider, shape (n_jobs,); by default class SMALL.
 
         Raises:
@@ -89,27 +73,13 @@ class EngineReplay:
         expected_s = np.asarray(jobs.request_s if expected_s is None else expected_s, np.float64)
         if expected_s.shape != (n_jobs,) or not (expected_s >= 0).all():
             raise BatfillError(f"expected_s: not {n_jobs} numbers of seconds >= 0, one per job; mend it")
-        if not divider_s > 0:
-            raise BatfillError(f"divider_s: {divider_s!r} is not a number of seconds > 0")
         self.table, self.size, self.learns = jobs, size, learns
         at_once = min(n_jobs, size)
         # Without a divider, classes have no effect.
-        small = (jobs.job_class == SMALL if small is None else small) & (not learns) & (divider_s < np.inf)
+        small = (jobs.job_class == SMALL if small is None else small) & (not learns) & (rules.divider_s < np.inf)
         n_small = n_jobs if learns else int(small.sum())
-        outlived = outlived or jobs.outlives
-        self.queue = Queue(
-            size,
-            policy,
-            backfill=backfill,
-            threshold_s=threshold_s,
-            divider_s=divider_s,
-            capacity=n_jobs,
-            tries=n_small > 0 or outlived,
-            outlived=outlived,
-            tries_first=tries_first,
-            spares=spares,
-            bound=bound,
-        )
+        rules = replace(rules, outlived=rules.outlived or jobs.outlives)
+        self.queue = Queue(size, rules, capacity=n_jobs, tries=n_small > 0 or rules.outlived)
         self.queue.know(jobs.submit_s, jobs.request_s, jobs.procs, outlives=jobs.outlives)
         self.events = engine.Events(
             duration_s=np.minimum(jobs.runtime_s, jobs.walltime_s),
@@ -124,16 +94,16 @@ class EngineReplay:
         self.given = engine.Given(
             expected_s=expected_s,
             small=small.astype(np.uint8),
-            killable=((small if jobs.killable is None else small & jobs.killable) & kills).astype(np.uint8),
+            killable=((small if jobs.killable is None else small & jobs.killable) & rules.kills).astype(np.uint8),
             submit_s=np.require(jobs.submit_s, np.float64, ["C", "W"]),
             procs=np.require(jobs.procs, np.int64, ["C", "W"]),
         )
-        self.restart(policy, backfill=backfill, threshold_s=threshold_s)
+        self.restart(rules)
 
-    def restart(self, policy: Policy, *, backfill: Policy | None = None, threshold_s: float = np.inf) -> None:
-        """Reset to an empty machine, under these rules, without allocating memory."""
+    def restart(self, rules: Rules) -> None:
+        """Reset to an empty machine, with this order, backfill order and threshold, without allocating memory."""
         self.queue.reset(self.given, self.events)
-        self.queue.adopt(policy, backfill, threshold_s)
+        self.queue.adopt(rules)
 
     # Going on
 
@@ -170,7 +140,7 @@ class EngineReplay:
         """
         for policy in policies:
             require_order(policy, "only orders are replayed many at a time")
-        self.restart(policies[-1], backfill=backfill, threshold_s=threshold_s)
+        self.restart(replace(self.queue.rules, policy=policies[-1], backfill=backfill, threshold_s=threshold_s))
         known = self.table.submit_s, self.given.expected_s, self.table.procs
         mixed = all(policy.weights is not None for policy in policies)
         lines = engine.as_records(np.empty((0 if mixed else len(policies), len(self.table)), engine.LINE))
@@ -189,9 +159,9 @@ class EngineReplay:
 
     # Changing course
 
-    def change_rules(self, policy: Policy, *, backfill: Policy | None = None, threshold_s: float = np.inf) -> None:
-        """Use these rules for order and backfilling from the next decision on."""
-        self.queue.change_rules(policy, backfill, threshold_s)
+    def change_rules(self, rules: Rules) -> None:
+        """Use this order, backfill order and threshold from the next decision on."""
+        self.queue.change_rules(rules)
 
     def change_expected(self, expected_s: NDArray[np.float64]) -> None:
         """Use these expected run times, shape (n_jobs,), from the next decision on, also for running jobs."""
@@ -297,35 +267,16 @@ class EngineReplay:
         )
 
 
-def replay(
+def replay_jobs(
     jobs: JobTable,
     size: int,
-    policy: Policy,
+    rules: Rules,
     *,
-    backfill: Policy | None = None,
-    threshold_s: float = np.inf,
-    divider_s: float = np.inf,
-    tries_first: bool = False,
-    spares: bool = False,
-    bound: bool = False,
-    kills: bool = True,
     small: NDArray[np.bool_] | None = None,
     advance: Callable[[int], None] | None = None,
 ) -> Schedule:
     """Replay the whole workload; `advance` is called with the jobs submitted, the rest is as for `EngineReplay`."""
-    run = EngineReplay(
-        jobs,
-        size,
-        policy,
-        backfill=backfill,
-        threshold_s=threshold_s,
-        divider_s=divider_s,
-        tries_first=tries_first,
-        spares=spares,
-        bound=bound,
-        kills=kills,
-        small=small,
-    )
+    run = EngineReplay(jobs, size, rules, small=small)
     done = 0
     while advance is not None and done + AT_ONCE < len(jobs):
         run.advance(jobs.submit_s[done + AT_ONCE - 1])
@@ -337,22 +288,20 @@ def replay(
     return run.schedule()
 
 
-def bytes_a_job(
-    jobs: JobTable, policy: Policy, *, backfill: Policy | None = None, divider_s: float = np.inf, learns: bool = False
-) -> tuple[int, int]:
+def bytes_a_job(jobs: JobTable, rules: Rules, *, learns: bool = False) -> tuple[int, int]:
     """The memory of a replay and its schedule, in bytes a job: of the job table, and of all else.
 
     The latter does not count the tree of waiting jobs, which grows with the queue, nor what a learner keeps. The
     arguments are those of `EngineReplay`; jobs that may be small count as if they were.
     """
-    some = [engine_bytes(jobs.select(slice(n)), policy, backfill, divider_s, learns) for n in (SAMPLE // 2, SAMPLE)]
+    some = [engine_bytes(jobs.select(slice(n)), rules, learns) for n in (SAMPLE // 2, SAMPLE)]
     return round(jobs.nbytes / max(len(jobs), 1)), -(-(some[1] - some[0]) // (SAMPLE - SAMPLE // 2))
 
 
-def engine_bytes(jobs: JobTable, policy: Policy, backfill: Policy | None, divider_s: float, learns: bool) -> int:
+def engine_bytes(jobs: JobTable, rules: Rules, learns: bool) -> int:
     """The bytes of all arrays of a replay of these jobs, the tree excepted, and of its schedule at its end."""
     small = replace(jobs, job_class=np.full(len(jobs), SMALL, np.int8)) if (jobs.job_class == SMALL).any() else jobs
-    run = EngineReplay(small, 1, policy, backfill=backfill, divider_s=divider_s, learns=learns)
+    run = EngineReplay(small, 1, rules, learns=learns)
     made = run.schedule()
     arrays = [*run.events, *run.given, made.start_s, made.backfilled]
     in_table = {id(getattr(small, f.name)) for f in fields(small)}

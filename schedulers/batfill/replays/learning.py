@@ -127,7 +127,7 @@ class LearningReplay:
             self.note_start(row, start_s)
             if not run.reaches_divider(row):
                 self.events.add_end(self.jobs[row], start_s + ran_s, ran_s, killed=False)
-            elif run.queue.spares:
+            elif run.queue.rules.spares:
                 heappush(self.undecided, (start_s + run.queue.kill_after_s(row), row, start_s))
         self.seen_starts = len(tries)
 
@@ -344,18 +344,8 @@ def replay_learning(
 ) -> tuple[Schedule, LearningReport]:
     """Replay the workload with the predictor of the options; `advance` gets the number of jobs judged."""
     knowledge = make(options, jobs, clock)
-    run = EngineReplay(
-        jobs,
-        size,
-        options.policy,
-        backfill=options.backfill,
-        threshold_s=options.threshold_s,
-        divider_s=knowledge.divider_s,
-        learns=True,
-        outlived=knowledge.outlived,
-        tries_first=options.tries_first,
-        spares=options.spares,
-    )
+    rules = replace(options.rules, divider_s=knowledge.divider_s, outlived=knowledge.outlived, bound=False)
+    run = EngineReplay(jobs, size, rules, learns=True)
     replay = LearningReplay(
         run,
         knowledge,

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from batfill.model.jobs import JobTable
 from batfill.model.metrics import TAU_S, bounded_slowdown
+from batfill.model.rules import Rules
 from batfill.replays.engine_replay import EngineReplay
 
 if TYPE_CHECKING:
@@ -23,11 +24,11 @@ if TYPE_CHECKING:
 Item = TypeVar("Item")
 Made = TypeVar("Made")
 Measure = Callable[[NDArray[np.float64]], NDArray[np.float64]]
-BLOCK = 1 << 15  # jobs that `replay_many` replays together, so that their keys and starts stay in the cache
+BLOCK = 1 << 15  # jobs that `measure_policies` replays together, so that their keys and starts stay in the cache
 
 
 def mean_bsld(jobs: JobTable, size: int, tau_s: float = TAU_S) -> Measure:
-    """A measure for `replay_many`: the mean bounded slowdown of the jobs that ran; 0 if none did."""
+    """A measure for `measure_policies`: the mean bounded slowdown of the jobs that ran; 0 if none did."""
     ran = jobs.procs <= size
     submit_s, runtime_s = jobs.submit_s[ran], np.minimum(jobs.runtime_s, jobs.walltime_s)[ran]
 
@@ -72,7 +73,7 @@ def in_threads(
     return found
 
 
-def replay_many(
+def measure_policies(
     jobs: JobTable,
     size: int,
     policies: Sequence[Policy],
@@ -104,7 +105,7 @@ def replay_many(
     left = iter(blocks)  # a thread that finishes one takes the next
 
     def work() -> None:
-        run = EngineReplay(jobs, size, policies[0])
+        run = EngineReplay(jobs, size, Rules(policies[0]))
         for block in left:
             start_s = run.starts_under(policies[block], backfill=backfill, threshold_s=threshold_s)
             results[block] = measure(start_s)

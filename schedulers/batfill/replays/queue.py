@@ -9,12 +9,12 @@ from __future__ import annotations
 import copy
 import math
 from bisect import bisect
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from batfill import engine
-from batfill.base.errors import BatfillError
 from batfill.engine.motion import BY_SECOND, UNLIMITED_S
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from batfill.engine.records import QueueArrays
     from batfill.model.policy import Policy
+    from batfill.model.rules import Rules
 
 Part = TypeVar("Part", bound=NamedTuple)
 
@@ -34,37 +35,16 @@ JOBS_PER_NODE = 16  # of a tree that must not need more room; a leaf that splits
 class Queue:
     """The waiting and running jobs of a machine of `size` processors. Jobs are named by their rows."""
 
-    def __init__(
-        self,
-        size: int,
-        policy: Policy,
-        *,
-        backfill: Policy | None = None,
-        threshold_s: float = math.inf,
-        divider_s: float = math.inf,
-        capacity: int = FIRST_CAPACITY,
-        tries: bool = True,
-        outlived: bool = False,
-        tries_first: bool = False,
-        spares: bool = False,
-        bound: bool = False,
-    ) -> None:
+    def __init__(self, size: int, rules: Rules, *, capacity: int = FIRST_CAPACITY, tries: bool = True) -> None:
         """An empty queue.
 
         Args:
             size: m.
-            policy: the queue's order.
-            backfill: the order in which jobs are tried for backfilling; None for the queue's own.
-            threshold_s: Theta; inf for none.
-            divider_s: small jobs are killed after this time; inf for never.
+            rules: those in force; `bound` and `tries_first` stay as they are.
             capacity: number of jobs to allocate for; `submit` grows it.
             tries: whether jobs can be small, or outlive what is expected of them.
-            outlived: whether running jobs may outlive what is expected of them.
-            tries_first: whether small jobs go before overdue ones.
-            spares: whether a try at its divider is killed only if its processors are needed.
-            bound: whether a job that may be killed is expected to end at the divider at the latest.
         """
-        self.size = size
+        self.size, self.rules = size, rules
         self.arrays: QueueArrays = engine.QueueArrays(
             jobs=engine.new_records(capacity, engine.JOB),
             ages=np.arange(capacity, dtype=np.uint32),
@@ -79,14 +59,14 @@ class Queue:
         )
         self.arrays.jobs["section"] = engine.AWAY
         self.arrays.state["free"] = size
-        self.arrays.rules["outlived"], self.arrays.rules["overdue"] = outlived, tries_first
-        self.arrays.rules["divider_s"], self.arrays.rules["bound_s"] = divider_s, divider_s if bound else math.inf
-        self.arrays.rules["spares"] = spares
+        of_tries = self.arrays.rules
+        of_tries["outlived"], of_tries["overdue"], of_tries["spares"] = rules.outlived, rules.tries_first, rules.spares
+        of_tries["divider_s"], of_tries["bound_s"] = rules.divider_s, rules.divider_s if rules.bound else math.inf
         self.started = engine.Decided(engine.new_records(size, engine.STARTED))
         self.known = 0  # number of jobs, in rows 0, 1, ...
         self.has_key_requests = False  # whether a job's keys read another p~ than its expected run time
         self.by_age: list[tuple[float, str]] = []  # (r, id) of the jobs in `ages`, if they are submitted one by one
-        self.adopt(policy, backfill, threshold_s)
+        self.adopt(rules)
 
     @property
     def jobs(self) -> NDArray[np.void]:
@@ -101,19 +81,9 @@ class Queue:
         return bool(self.arrays.rules["outlived"][0])
 
     @property
-    def spares(self) -> bool:
-        """Whether a try may go on at its divider."""
-        return bool(self.arrays.rules["spares"][0])
-
-    @property
     def free(self) -> int:
         """The number of idle processors."""
         return int(self.arrays.state["free"][0])
-
-    @property
-    def threshold_s(self) -> float:
-        """Theta; inf for none."""
-        return float(self.arrays.rules["threshold_s"][0])
 
     @property
     def overdue(self) -> int:
@@ -378,7 +348,7 @@ class Queue:
 
         `waiting`: the waiting jobs, at least one, in the order of `in_order`.
         """
-        if self.policy.network is None:
+        if self.rules.policy.network is None:
             return waiting[0]
         while (row := engine.pick(float(now_s), self.arrays)) < 0:
             self.enlarge()
@@ -389,17 +359,19 @@ class Queue:
         rows = self.waiting_rows
         jobs = self.arrays.jobs[rows]
         before_overdue = (jobs["small"] != 0) & (self.overdue > 0)
-        overdue = (now_s - jobs["submit_s"] > self.threshold_s) & ~before_overdue
-        key = np.where(overdue, 0.0, keys_at(now_s, jobs, jobs, self.policy))
+        overdue = (now_s - jobs["submit_s"] > self.rules.threshold_s) & ~before_overdue
+        key = np.where(overdue, 0.0, keys_at(now_s, jobs, jobs, self.rules.policy))
         section = np.where(overdue, self.overdue, np.where(jobs["small"], 1 - self.overdue, 2))
         return rows[np.lexsort((jobs["seq"], key, section))]
 
     def in_backfill_order(self, rows: NDArray[np.intp], now_s: float) -> NDArray[np.intp]:
         """These waiting jobs, given in the queue's order, in the order of backfilling."""
-        if self.backfill is None:
+        if self.rules.backfill is None:
             return rows
         jobs = self.arrays.jobs[rows]
-        return rows[np.lexsort((jobs["seq"], keys_at(now_s, jobs, self.arrays.backfill_lines[rows], self.backfill)))]
+        return rows[
+            np.lexsort((jobs["seq"], keys_at(now_s, jobs, self.arrays.backfill_lines[rows], self.rules.backfill)))
+        ]
 
     def start_waiting(self, row: int, now_s: float) -> None:
         """Start a job that waits."""
@@ -437,9 +409,9 @@ class Queue:
     def keys(self, row: int, submit_s: float, key_request_s: float, procs: int) -> tuple[float, float]:
         """The `key` and `rise` of a job that does not wait; sets those of its backfill order."""
         known = np.array([submit_s], np.float64), np.array([key_request_s], np.float64), np.array([procs], np.int64)
-        if self.backfill is not None:
-            self.arrays.backfill_lines[row] = tuple(column[0] for column in self.backfill.lines(*known))
-        key, rise = self.policy.lines(*known)
+        if self.rules.backfill is not None:
+            self.arrays.backfill_lines[row] = tuple(column[0] for column in self.rules.backfill.lines(*known))
+        key, rise = self.rules.policy.lines(*known)
         return key[0], rise[0]
 
     def set_class(self, row: int, small: bool, killable: bool, expected_s: float) -> None:
@@ -481,23 +453,23 @@ class Queue:
             self.arrays.tries["whole_expected_s"] = expected_s
             self.arrays.tries["corrections"] = 0
         engine.expect(self.arrays, running)
-        self.change_rules(self.policy, self.backfill, self.threshold_s)
+        self.change_rules(self.rules)
 
-    def change_rules(self, policy: Policy, backfill: Policy | None, threshold_s: float) -> None:
-        """Use these rules from the next decision on."""
-        self.adopt(policy, backfill, threshold_s)
+    def change_rules(self, rules: Rules) -> None:
+        """Order and backfill by these rules from the next decision on."""
+        self.adopt(rules)
         self.resort()
 
-    def adopt(self, policy: Policy, backfill: Policy | None, threshold_s: float) -> None:
-        """Set these rules and compute every job's keys under them; call `resort` if jobs wait.
+    def adopt(self, rules: Rules) -> None:
+        """Set order, backfill order and threshold, and compute every job's keys; call `resort` if jobs wait.
 
         Raises:
-            BatfillError: the threshold is not a number of seconds, or a policy returns a key that cannot be sorted.
+            PolicyError: a policy returns a key that cannot be sorted.
         """
-        if not threshold_s >= 0:
-            raise BatfillError(f"threshold_s: {threshold_s!r} is not a number of seconds >= 0; inf is for none")
         assert not self.has_key_requests, "p~ of the keys is not kept"
-        rules, jobs, lines = self.arrays.rules, self.arrays.jobs[: self.known], self.arrays.backfill_lines
+        policy, backfill = rules.policy, rules.backfill
+        self.rules = replace(self.rules, policy=policy, backfill=backfill, threshold_s=rules.threshold_s)
+        stated, jobs, lines = self.arrays.rules, self.arrays.jobs[: self.known], self.arrays.backfill_lines
         tries = self.arrays.tries[: self.known]
         whole_s = tries["whole_expected_s"] if len(tries) else jobs["expected_s"]  # of the whole job, not of a try
         known = jobs["submit_s"], whole_s, jobs["procs"].astype(np.int64)
@@ -509,13 +481,12 @@ class Queue:
             lines = lines if len(lines) else engine.new_records(len(self.arrays.jobs), engine.LINE)
             if self.known:
                 lines["key"][: self.known], lines["rise"][: self.known] = backfill.lines(*known)
-        self.policy, self.backfill = policy, backfill
-        rules["moves"], rules["threshold_s"] = policy.motion, threshold_s
-        rules["backfill_same"], rules["backfill_moves"] = backfill is None, (backfill or policy).motion
-        rules["picks"], picks = engine.NO_PICKS, engine.new_picks(self.size)
+        stated["moves"], stated["threshold_s"] = policy.motion, rules.threshold_s
+        stated["backfill_same"], stated["backfill_moves"] = backfill is None, (backfill or policy).motion
+        stated["picks"], picks = engine.NO_PICKS, engine.new_picks(self.size)
         if (network := policy.network) is not None:
-            assert not self.spares, "kill_pays asks for the head by key; Options refuses a network there"
-            rules["picks"] = engine.BY_NETWORK
+            assert not self.rules.spares, "kill_pays asks for the head by key; Options refuses a network there"
+            stated["picks"] = engine.BY_NETWORK
             picks = engine.new_picks(self.size, network.visible, network.layers, network.weights)
         self.arrays = self.arrays._replace(backfill_lines=lines, picks=picks)
 

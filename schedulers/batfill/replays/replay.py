@@ -17,6 +17,7 @@ from batfill.model.jobs import Workload
 from batfill.model.metrics import TAU_S
 from batfill.model.options import Options, of_arguments
 from batfill.model.policy import POLICIES, Policy, digests
+from batfill.model.rules import Rules
 from batfill.model.values import tau_of
 from batfill.replays import engine_replay
 from batfill.replays.learning import LearningReport, replay_learning
@@ -46,26 +47,14 @@ def simulate(
     assert workload.procs is not None
     if options.learns:
         return replay_learning(jobs, workload.procs, options, workload.clock, advance or nothing)
-    schedule = engine_replay.replay(
-        jobs,
-        workload.procs,
-        options.policy,
-        backfill=options.backfill,
-        threshold_s=options.threshold_s,
-        divider_s=options.divider_s,
-        tries_first=options.tries_first,
-        spares=options.spares,
-        bound=options.bound,
-        kills=options.kills,
-        small=options.calls_small(jobs.job_class, jobs.procs, workload.procs),
-        advance=advance,
-    )
+    small = options.calls_small(jobs.job_class, jobs.procs, workload.procs)
+    schedule = engine_replay.replay_jobs(jobs, workload.procs, options.rules, small=small, advance=advance)
     return schedule, None
 
 
 def load_engine(jobs: JobTable) -> None:
     """Load the compiled engine, or compile it, so that a replay's time excludes this."""
-    engine_replay.replay(jobs.select(slice(0)), 1, POLICIES["fcfs"])
+    engine_replay.replay_jobs(jobs.select(slice(0)), 1, Rules(POLICIES["fcfs"]))
 
 
 def memory_line(workload: Workload, options: Options) -> str:
@@ -75,9 +64,7 @@ def memory_line(workload: Workload, options: Options) -> str:
         WorkloadError: it is more than is available.
     """
     learns, n_jobs = options.learns, len(workload.jobs)
-    table, besides = engine_replay.bytes_a_job(
-        workload.jobs, options.policy, backfill=options.backfill, divider_s=options.divider_s, learns=learns
-    )
+    table, besides = engine_replay.bytes_a_job(workload.jobs, options.rules, learns=learns)
     where = workload.file or workload.name
     mend = "free some, or take a part of the jobs: `batfill workload convert --jobs` writes one"
     require_memory(where, f"the replay of {n_jobs:,} jobs, {besides} B each,", n_jobs * besides, mend)

@@ -13,6 +13,7 @@ from batfill.base.errors import BatfillError
 from batfill.base.files import whole_file
 from batfill.model.jobs import JobTable
 from batfill.model.policy import policy_named
+from batfill.model.rules import Rules
 from batfill.replays.engine_replay import EngineReplay
 from batfill.replays.queue import named, restored
 
@@ -33,14 +34,14 @@ def save(run: EngineReplay, path: Path, about: Mapping[str, Any] | None = None) 
     columns = {f.name: getattr(run.table, f.name) for f in fields(run.table)}
     table = {name: np.asarray(column) for name, column in columns.items() if column is not None}
     table["ids"] = np.array(table["ids"].tolist(), np.str_)
+    rules = run.queue.rules
     arrays: dict[str, Any] = {
         "format": np.array(SAVED_FORMAT),
         "size": np.array(run.size),
         "learns": np.array(run.learns),
         "has_key_requests": np.array(run.queue.has_key_requests),
-        "policy": np.array(run.queue.policy.name),
-        "backfill": np.array(run.queue.backfill.name if run.queue.backfill else ""),
-        "threshold_s": np.array(run.queue.threshold_s),
+        "policy": np.array(rules.policy.name),
+        "backfill": np.array(rules.backfill.name if rules.backfill else ""),
         "about": np.array(json.dumps(dict(about or {}))),
     }
     parts = {"queue": run.queue.saved(), "events": named(run.events), "given": named(run.given), "table": table}
@@ -83,15 +84,18 @@ def load(path: Path, policies: Mapping[str, Policy] | None = None) -> tuple[Engi
     )
     assert policy is not None
     queue = part("queue")
-    run = EngineReplay(
-        JobTable(**table),
-        int(arrays["size"]),
+    stated = queue["rules"][0]
+    rules = Rules(
         policy,
-        backfill=backfill,
-        threshold_s=float(arrays["threshold_s"]),
-        divider_s=float(queue["rules"]["divider_s"][0]),
-        learns=bool(arrays["learns"]),
+        backfill,
+        float(stated["threshold_s"]),
+        float(stated["divider_s"]),
+        spares=bool(stated["spares"]),
+        bound=bool(stated["bound_s"] < np.inf),
+        tries_first=bool(stated["overdue"]),
+        outlived=bool(stated["outlived"]),
     )
+    run = EngineReplay(JobTable(**table), int(arrays["size"]), rules, learns=bool(arrays["learns"]))
     if not run.queue.restore(queue):
         raise BatfillError(f"{path}: was saved when {policy.name} held another network; restore that file")
     run.queue.has_key_requests = bool(arrays["has_key_requests"])

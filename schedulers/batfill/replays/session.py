@@ -79,19 +79,9 @@ class Replay(JobRows):
         self.changes: tuple[tuple[float, Options], ...] = ()
         self.forked_s: float | None = None  # where a fork left its original
         self.simulate_s = 0.0
-        self.engine = EngineReplay(
-            self.workload.jobs,
-            size,
-            self.options.policy,
-            backfill=self.options.backfill,
-            threshold_s=self.options.threshold_s,
-            divider_s=self.options.divider_s,
-            tries_first=self.options.tries_first,
-            spares=self.options.spares,
-            bound=self.options.bound,
-            kills=self.options.kills,
-            small=self.options.calls_small(self.workload.jobs.job_class, self.workload.jobs.procs, size),
-        )
+        jobs = self.workload.jobs
+        small = self.options.calls_small(jobs.job_class, jobs.procs, size)
+        self.engine = EngineReplay(jobs, size, self.options.rules, small=small)
 
     # Going on
 
@@ -142,8 +132,7 @@ class Replay(JobRows):
             threshold_s=wanted.threshold_s if "threshold_s" in given else self.options.threshold_s,
         )
         copied.changes = (*self.changes, (self.now_s, self.options))
-        rules = copied.options
-        copied.engine.change_rules(rules.policy, backfill=rules.backfill, threshold_s=rules.threshold_s)
+        copied.engine.change_rules(copied.options.rules)
         return copied
 
     # What there is to see

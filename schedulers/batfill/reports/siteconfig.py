@@ -133,7 +133,7 @@ class Draft:
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class SiteOrder:
     """An order of the queue in sections: overdue jobs, small jobs, all others."""
 
     policy: Policy
@@ -150,7 +150,7 @@ class System:
     title: str
     written_for: str
     sources: tuple[str, ...]
-    draft: Callable[[Order], Draft]
+    draft: Callable[[SiteOrder], Draft]
     no_tries: str  # why it cannot kill a job at a divider and queue it again as a large one
 
 
@@ -285,7 +285,7 @@ SLURM_ORIGIN = 1_735_689_600  # 2025-01-01 00:00 UTC: r counts from here, so tha
 SLURM_LARGEST = {"q": 1e4, "p": 2.6e6, "w": 3.2e8, "p / q": 2.6e6, "p * q": 2.6e10}
 
 
-def slurm(order: Order) -> Draft:
+def slurm(order: SiteOrder) -> Draft:
     """Slurm: a site factor from a submit plug-in in Lua, and a reservation for the first waiting job only."""
     policy, key = order.policy, order.key
     if policy.moves:
@@ -403,7 +403,7 @@ def {name}(queues, now, jids, jobs, config, platform):
 '''
 
 
-def oar(order: Order) -> Draft:
+def oar(order: SiteOrder) -> Draft:
     """OAR 3: a sorting function in Python, which can compute any key, before conservative backfilling."""
     key, name = order.key, order.policy.name.partition(":")[0]
     overdue, small = ("w > THRESHOLD_S", "r"), ("p <= DIVIDER_S", key)
@@ -459,7 +459,7 @@ PBS_OVERDUE = "10**15 + eligible_time"  # above any other value, and whole secon
 PBS_OVERDUE_BELOW, PBS_FIRST = "3 * 10**8 + eligible_time", "10**9"
 
 
-def pbs(order: Order) -> Draft:
+def pbs(order: SiteOrder) -> Draft:
     """OpenPBS: a formula for the order, and one job with a reservation."""
     key, sections = order.key, (order.threshold_s, order.divider_s) != (None, None)
     aged = order.policy.name.startswith("aged:")
@@ -492,7 +492,7 @@ def pbs(order: Order) -> Draft:
     return Draft(differs, {"qmgr": "\n".join(server) + "\n", "$PBS_HOME/sched_priv/sched_config": config}, [])
 
 
-def pbs_formula(order: Order) -> str:
+def pbs_formula(order: SiteOrder) -> str:
     """The order as a formula; PBS takes the highest value first, and each section exceeds the next."""
     # Logarithms to any base give the same order, and PBS documents only the functions of Python's math module.
     key = order.key.replace("log2(max(q, 2))", "log(q if q > 1 else 2)").replace("max(p, 1)", "(p if p > 1 else 1)")
@@ -535,7 +535,7 @@ max-queue-depth = 1000000
 """
 
 
-def flux(order: Order) -> Draft:
+def flux(order: SiteOrder) -> Draft:
     """Flux with Fluxion: EASY, in order of submission."""
     if order.key != ARRIVAL["fcfs"] or order.divider_s is not None:
         why = "a job's priority is the urgency that its owner gives it, from 0 to 31"
@@ -611,7 +611,7 @@ def draft_of(at: System, options: Options) -> Draft:
     # Under fcfs alone the oldest job is first anyway: a threshold changes nothing.
     never = math.isinf(options.threshold_s) or (key == ARRIVAL["fcfs"] and divider_s is None)
     threshold_s = None if never else options.threshold_s
-    draft = at.draft(Order(policy, key, threshold_s, divider_s, options.tries_first))
+    draft = at.draft(SiteOrder(policy, key, threshold_s, divider_s, options.rules.tries_first))
     if draft.files and options.backfill is not None and options.backfill.name != policy.name:
         draft.lacks.append(f"jobs are backfilled in the queue's order: {at.title} has no other")
     if draft.files and divider_s is not None:

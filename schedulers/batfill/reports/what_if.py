@@ -22,7 +22,7 @@ from batfill.model.values import number_of, probability_of, seconds_of, seed_of,
 from batfill.replays.replay import simulate
 from batfill.reports.comparison import Comparison, Difference, of_jobs, of_runs
 from batfill.reports.siteconfig import EXPRESSIBLE, site_config
-from batfill.search.results import Reading
+from batfill.search.results import ReadingOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -79,7 +79,7 @@ class ChoiceFigures(NamedTuple):
         return {name: value for name, value in self._asdict().items() if name != "waits"}
 
 
-class Group(NamedTuple):
+class JobGroup(NamedTuple):
     """Some of the jobs, and the effect on them of each choice but the first. Times in seconds."""
 
     name: str
@@ -110,7 +110,7 @@ class WhatIf:
     comparison: Comparison
     outcomes: list[ChoiceFigures]
     bsld: list[dict[int, Paired]]  # [a][b]: b's mean minus a's; see `pairs_of`
-    groups: list[Group]
+    groups: list[JobGroup]
     limits: list[Limit]  # half the given one, the given one, its double, and none
     given: int  # the index of the given limit
     chains: list[list[int]]  # see `planned`
@@ -184,7 +184,7 @@ class WhatIf:
     def as_dict(self) -> dict[str, Any]:
         """For JSON: times in seconds."""
 
-        def group_of(group: Group) -> dict[str, Any]:
+        def group_of(group: JobGroup) -> dict[str, Any]:
             found = [{**d._asdict(), "bsld": d.bsld.as_dict(), "wait_s": d.wait_s.as_dict()} for d in group.differences]
             return {**group._asdict(), "differences": found}
 
@@ -223,7 +223,7 @@ class WhatIf:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measured(Reading):
+class Measured(ReadingOptions):
     """What `what_if` takes, too."""
 
     tau_s: float = TAU_S  # the bound of the bounded slowdown
@@ -552,9 +552,9 @@ def groups_of(jobs: JobTable, size: int) -> list[tuple[str, NDArray[np.bool_]]]:
 
 def group_of(
     name: str, comparison: Comparison, submit_s: NDArray[np.float64], rows: NDArray[np.bool_], seed: int
-) -> Group:
+) -> JobGroup:
     """The effect on these jobs, of all that were submitted at `submit_s`."""
     waits = comparison.wait_s[:, rows]
     part = of_jobs(comparison.names, submit_s[rows], comparison.bsld[:, rows], waits)
     mean, longest = float(comparison.wait_s[0][rows].mean()), waits.max(axis=1).tolist()
-    return Group(name, int(rows.sum()), mean, longest, part.differences(seed))
+    return JobGroup(name, int(rows.sum()), mean, longest, part.differences(seed))

@@ -257,7 +257,7 @@ def divider_text(answer: WhatIf) -> str:
     return WAITS.format(answer.outcomes[0].waits["small_below_s"])
 
 
-def as_text(answer: WhatIf) -> str:
+def answer_text(answer: WhatIf) -> str:
     """The choices in a table, then the limits, then the advice."""
     width = max(len(outcome.name) for outcome in answer.outcomes) + 2
     lines = [

@@ -19,9 +19,9 @@ from batfill.model.jobs import DAY_S, Workload
 from batfill.model.metrics import TAU_S, bounded_slowdown, long_waits, on_front
 from batfill.model.options import finite
 from batfill.model.policy import Policy, aged, policy_named, require_order
+from batfill.model.rules import Rules
 from batfill.model.values import number_of
-from batfill.replays.engine_replay import EngineReplay
-from batfill.replays.engine_replay import replay as replay_schedule
+from batfill.replays.engine_replay import EngineReplay, replay_jobs
 from batfill.replays.many import in_threads
 from batfill.search.periods import Conditions, training_of
 from batfill.search.results import WAITS, Found, Testing, document, judged, rows_over
@@ -52,7 +52,7 @@ class Order:
     @property
     def name(self) -> str:
         """For tables."""
-        return named(choice_of(self))
+        return choice_line(choice_of(self))
 
 
 def aged_points(n: int, seed: int) -> NDArray[np.float64]:
@@ -206,10 +206,11 @@ class Weeks:
 
     def starts_under(self, order: Order) -> NDArray[np.float64]:
         """All jobs' starts, shape (n_jobs,), if this order is used throughout."""
-        backfill = self.conditions.backfill
-        return replay_schedule(
-            self.jobs, self.size, order.policy, backfill=backfill, threshold_s=order.threshold_s
-        ).start_s
+        return replay_jobs(self.jobs, self.size, self.rules(order)).start_s
+
+    def rules(self, order: Order) -> Rules:
+        """The queue's rules under this order."""
+        return Rules(order.policy, self.conditions.backfill, order.threshold_s)
 
     def courses(self, orders: Sequence[Order], advance: Callable[[int], None]) -> NDArray[np.float64]:
         """What is known of each order at the beginning of each testing period, and at last in the end.
@@ -226,8 +227,7 @@ class Weeks:
 
     def trained_on(self, baseline: Order) -> EngineReplay:
         """A replay under the baseline that stops just before the first testing period."""
-        backfill = self.conditions.backfill
-        run = EngineReplay(self.jobs, self.size, baseline.policy, backfill=backfill, threshold_s=baseline.threshold_s)
+        run = EngineReplay(self.jobs, self.size, self.rules(baseline))
         run.advance(before(self.starts_s[0]))
         return run
 
@@ -236,7 +236,7 @@ class Weeks:
         run, last = run.fork(), None
         for order, end_s in zip(ahead, [*self.starts_s[1:], math.inf], strict=True):
             if order != last:
-                run.change_rules(order.policy, backfill=self.conditions.backfill, threshold_s=order.threshold_s)
+                run.change_rules(self.rules(order))
                 last = order
             run.advance(before(end_s))
         return run.schedule().start_s
@@ -339,14 +339,14 @@ def tune_aged(
             "unrequested": workload.unrequested,
             "warnings": list(workload.warnings),
         },
-        results=results_of(weeks, used, orders, known, bounds, given.seed),
+        results=aged_results(weeks, used, orders, known, bounds, given.seed),
     )
     over, figures = content["testing_over_baseline"], {"testing": "mean_bsld"}
     rows = rows_over(content["sums"], over, content["baseline"], figures, ratio="testing/baseline")
     return Found(content, rows, remarks_of(content, bounds))
 
 
-def results_of(
+def aged_results(
     weeks: Weeks,
     used: Sequence[Order],
     orders: Sequence[Order],
@@ -434,17 +434,17 @@ def remarks_of(found: dict[str, Any], bounds: Bounds) -> str:
                 f"bounded slowdown on {weeks}"
             )
         else:
-            lines.append(f"{name}: {named(choice)}, chosen on {weeks} by {bounds} that of {found['baseline']}")
+            lines.append(f"{name}: {choice_line(choice)}, chosen on {weeks} by {bounds} that of {found['baseline']}")
     front = sorted((order for order in found["orders"] if order["front"]), key=lambda order: order["mean_bsld"])
     table = [
         {"order": found["baseline"], **found["baseline_throughout"]},
-        *({"order": named(order), **{name: order[name] for name in NAMES}} for order in front),
+        *({"order": choice_line(order), **{name: order[name] for name in NAMES}} for order in front),
     ]
     head = "The baseline and the front of the orders, each used on all weeks (in hindsight):"
     return "\n".join([*lines, "", head, as_table(table)])
 
 
-def named(choice: dict[str, Any]) -> str:
+def choice_line(choice: dict[str, Any]) -> str:
     """A choice as a line of a table: what `--policy` and `--threshold` take."""
     threshold = choice["threshold"]
     return str(choice["policy"]) + ("" if threshold is None else f", threshold {threshold:g}")

@@ -159,7 +159,7 @@ class Exponential(Bandit):
             self.log_weights[self.used] += self.gamma * reward / (chance * self.n)
 
 
-def options_of(method: Method, given: Mapping[str, float]) -> dict[str, float]:
+def method_options(method: Method, given: Mapping[str, float]) -> dict[str, float]:
     """The method's options: the given ones, and defaults for the others.
 
     Raises:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from batfill import engine
+from batfill.model.rules import Rules
 from batfill.replays.engine_replay import EngineReplay
 
 if TYPE_CHECKING:
@@ -59,6 +60,10 @@ class Site:
     backfill: Policy | None = None
     threshold_s: float = math.inf
 
+    def under(self, policy: Policy) -> Rules:
+        """The rules with this policy."""
+        return Rules(policy, self.backfill, self.threshold_s)
+
 
 def expected_runtimes(past: Past) -> NDArray[np.float64]:
     """The run times expected at the period's end: p~, and of a running job that has outlived it the corrected time."""
@@ -95,7 +100,7 @@ def replay_from(past: Past, site: Site, runtime_s: NDArray[np.float64], policy: 
     runtime_s = np.where(running, np.maximum(runtime_s[kept], past.from_s - left.start_s), runtime_s[kept])
     walltime_s = np.maximum(left.jobs.walltime_s, runtime_s)
     table = replace(left.jobs, runtime_s=runtime_s, walltime_s=walltime_s)
-    run = EngineReplay(table, site.size, policy, backfill=site.backfill, threshold_s=site.threshold_s)
+    run = EngineReplay(table, site.size, site.under(policy))
     run.begin_at(past.from_s, left.start_s)
     return run, left
 
@@ -125,7 +130,7 @@ def period_costs(
     result = np.empty(len(policies))
     for i, policy in enumerate(policies):
         run = first.fork()
-        run.change_rules(policy, backfill=site.backfill, threshold_s=site.threshold_s)
+        run.change_rules(site.under(policy))
         stops = [past.until_s] if math.isinf(budget_s) else np.linspace(past.from_s, past.until_s, SLICES + 1)[1:]
         for until_s in stops:
             run.advance(until_s)

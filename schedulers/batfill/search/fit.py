@@ -238,7 +238,7 @@ class Fitted(Found):
     def as_text(self) -> str:
         """The coefficients, the validation, and the recommendation."""
         validation = self["validation"]
-        shown = [] if validation is None else [as_table(rows_of(validation)), *validation["warnings"]]
+        shown = [] if validation is None else [as_table(fit_rows(validation)), *validation["warnings"]]
         return "\n\n".join([as_table(self.rows), *shown, self.remark])
 
     __repr__ = as_text
@@ -265,7 +265,7 @@ class Fitted(Found):
             days: length of a window.
             count: use only this many windows, from the first.
             bar: makes progress bars; by default one appears after two seconds.
-            **reading: procs, overrun, unrequested: see `Reading`.
+            **reading: procs, overrun, unrequested: see `ReadingOptions`.
 
         Raises:
             BatfillError: the log is unusable, or has no window that was not learned from.
@@ -284,7 +284,7 @@ class Fitted(Found):
         with (bar or patient_progress)("windows", 2 * len(windows)) as advance:
             found = evaluate(windows, list(self.policies.values()), advance=advance)
         found |= over_saf(found["with_backfilling"], list(self.policies), seed=self["seed"])
-        return Found(found, rows_of(found), "\n".join([found["recommendation"]["text"], *found["warnings"]]))
+        return Found(found, fit_rows(found), "\n".join([found["recommendation"]["text"], *found["warnings"]]))
 
 
 NOTHING_HELD_OUT = "every window was learned from, and none is left to test on; give shorter --days, or --training N"
@@ -543,7 +543,7 @@ def powers_of(found: Fit) -> list[Powers]:
     return [(p, q, r) for _, p, q, r in found.terms]
 
 
-def rows_of(found: Mapping[str, Any]) -> list[dict[str, Any]]:
+def fit_rows(found: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Costs on the held-out windows, from the least sum with backfilling, and each function against SAF.
 
     Of an evaluation, with the medians without backfilling.

@@ -22,7 +22,7 @@ from batfill.model.options import SHARED_BY_ALL, SHARED_BY_TRIES, Options, as_li
 from batfill.model.policy import digests, policy_named
 from batfill.model.values import number_or_text, probability_of, tau_of
 from batfill.replays.learning import confusion, replay_learning
-from batfill.search.results import Reading
+from batfill.search.results import ReadingOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
@@ -174,7 +174,7 @@ def frontier(
         workers: processes for the replays; the points do not depend on it. With 1 they run in this process; a script
             that uses more must call this below `if __name__ == "__main__":`.
         report: called with a line after each replay; None shows a progress bar after two seconds.
-        **options: procs, overrun, unrequested: see `Reading`. And options of the scheduler that the replays share,
+        **options: procs, overrun, unrequested: see `ReadingOptions`. Options of the scheduler that the replays share,
             named as in `replay`: `backfill` and `threshold_s` of all; `overdue_before`, `divider`, `small_width`,
             `kill` and `bound` of those with small jobs first; `seed` of those with a forest. The seed also draws the
             protected jobs.
@@ -182,7 +182,7 @@ def frontier(
     Raises:
         BatfillError: the log or an option cannot be used; scikit-learn is not installed.
     """
-    workload, _, size = Reading.taken_from(options).jobs(log)
+    workload, _, size = ReadingOptions.taken_from(options).jobs(log)
     further = shared_of(options, SHARED)
     trials = [
         Trial(workload, size, chosen, share, further.get("seed", 0), tau_of(tau_s))
@@ -206,12 +206,12 @@ def frontier(
                 left = "time left unknown" if left_s is None else f"about {rough_duration(left_s)} left"
                 left = "done" if len(found) == len(trials) else left
                 report(f"{len(found)} of {len(trials)}: {found[place][0].as_line()}; {elapsed} elapsed, {left}")
-    points = compared(workload, size, *zip(*(found[place] for place in range(len(trials))), strict=True))
+    points = compared_points(workload, size, *zip(*(found[place] for place in range(len(trials))), strict=True))
     lists = {"policy": policies, "cuts": cuts, "protected": protected}
-    return Frontier(points, provenance(workload, size, tau_s, further, points, **lists))
+    return Frontier(points, frontier_provenance(workload, size, tau_s, further, points, **lists))
 
 
-def compared(
+def compared_points(
     workload: Workload, size: int, points: Sequence[Point], waits_s: Sequence[NDArray[np.float64]]
 ) -> list[Point]:
     """The points with their columns of comparison; `waits_s` of the jobs that fit the machine, shape (n_fit,) each."""
@@ -286,7 +286,7 @@ def tried(trial: Trial) -> tuple[Point, NDArray[np.float64], float]:
     return point, wait_s, time.perf_counter() - began
 
 
-def provenance(
+def frontier_provenance(
     workload: Workload,
     size: int,
     tau_s: float,

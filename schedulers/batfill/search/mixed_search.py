@@ -142,7 +142,7 @@ class Coverage:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Found:
+class BestSeen:
     """The best policy seen in a search."""
 
     policy: Policy
@@ -210,7 +210,7 @@ def xnes(
     sigma: float = 0.3,
     sigma_again: float = 0.03,
     patience: int = 20,
-) -> Found:
+) -> BestSeen:
     """The best policy that xNES evaluates.
 
     The first tenth of the evaluations are pure and random policies. A search starts from each of the two best and may
@@ -241,7 +241,7 @@ def xnes(
         search(places[place], sigma, evaluations // 3)
     while looked.evaluated < evaluations:
         search(looked.point, sigma_again, evaluations)
-    return Found(space.policy(looked.point), looked.least, looked.evaluated)
+    return BestSeen(space.policy(looked.point), looked.least, looked.evaluated)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -19,7 +19,7 @@ from batfill.model.options import SELECTION, Options, as_word, finite, selection
 from batfill.model.policy import PURE, Policy, names_in, policy_named, require_order
 from batfill.model.schedule import Schedule
 from batfill.replays.engine_replay import EngineReplay
-from batfill.search.choosers import Method, chooser, options_of
+from batfill.search.choosers import Method, chooser, method_options
 from batfill.search.feedback import Noise, Past, Site, period_costs
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class Selection:
             period_s=in_force["period"],
             noise=noise_under(method, in_force.get("noise")),
             seed=in_force["seed"],
-            chooser=options_of(method, {name: in_force[name] for name in CHOOSERS if name in in_force}),
+            chooser=method_options(method, {name: in_force[name] for name in CHOOSERS if name in in_force}),
             budget_s=in_force.get("budget", math.inf),
         )
 
@@ -189,14 +189,14 @@ def select_online(jobs: JobTable, selector: Selector, period_s: float) -> Schedu
     Period t is (t period_s, (t + 1) period_s]; the first includes its start. Jobs wider than the machine are rejected.
     """
     site = selector.site
-    run = EngineReplay(jobs, site.size, selector.begin(), backfill=site.backfill, threshold_s=site.threshold_s)
+    run = EngineReplay(jobs, site.size, site.under(selector.begin()))
     from_s = BEFORE_S
     for period in count(1):
         until_s = period * period_s
         if run.advance(until_s):
             return run.schedule()
         policy = selector.renew(past_of(run, from_s, until_s))
-        run.change_rules(policy, backfill=site.backfill, threshold_s=site.threshold_s)
+        run.change_rules(site.under(policy))
         from_s = until_s
     raise AssertionError("a workload has an end")
 

@@ -14,11 +14,12 @@ from batfill.model.jobs import DAY_S, request_warnings
 from batfill.model.metrics import TAU_S
 from batfill.model.options import SAME, Options, finite
 from batfill.model.policy import POLICIES
+from batfill.model.rules import Rules
 from batfill.model.values import tau_of
 from batfill.replays.engine_replay import EngineReplay
-from batfill.replays.many import mean_bsld, replay_many
-from batfill.search.results import Reading
-from batfill.workloads.splitting import cut, select, windows
+from batfill.replays.many import mean_bsld, measure_policies
+from batfill.search.results import ReadingOptions
+from batfill.workloads.splitting import consecutive_windows, cut, windows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -115,17 +116,17 @@ def read_periods(
         skip: leave out this many periods at the start.
         count: take this many consecutive periods; None for all.
         min_jobs: leave out periods with fewer jobs.
-        **reading: see `Reading`; what stands in for requests is settled on the whole log.
+        **reading: see `ReadingOptions`; what stands in for requests is settled on the whole log.
 
     Raises:
         WorkloadError: the log cannot be read or cut so, its machine's size is not known, or too many of its jobs have
             no request.
     """
-    source = Reading.of(**reading).source(log)
+    source = ReadingOptions.of(**reading).source(log)
     where = source.where
     width_s: float | Literal["month"] = "month" if days == "month" else days * DAY_S
     found = windows(source.log, width_s, align=align, boundary=boundary)
-    chosen = select(found, skip=skip, count=count, min_jobs=max(min_jobs, 1))
+    chosen = consecutive_windows(found, skip=skip, count=count, min_jobs=max(min_jobs, 1))
     kept = [(window.index, source.workload(cut(source.log, window))) for window in chosen]
     size = kept[0][1].procs
     if size is None:
@@ -183,7 +184,7 @@ def costs(
     shared: dict[str, Any] = {"backfill": conditions.backfill, "threshold_s": conditions.threshold_s}
     for column, jobs in enumerate(periods.tables):
         measure = mean_bsld(jobs, periods.procs, conditions.tau_s)
-        result[:, column] = replay_many(jobs, periods.procs, policies, **shared, measure=measure)
+        result[:, column] = measure_policies(jobs, periods.procs, policies, **shared, measure=measure)
         advance(1)
     return result
 
@@ -202,7 +203,7 @@ def costs_and_waits(
     """
 
     def replayed(jobs: JobTable) -> NDArray[np.float64]:
-        run = EngineReplay(jobs, periods.procs, policies[0])
+        run = EngineReplay(jobs, periods.procs, Rules(policies[0]))
         return run.starts_under(policies, backfill=conditions.backfill, threshold_s=conditions.threshold_s)
 
     result, waits = np.empty((len(policies), len(periods))), []

@@ -41,7 +41,7 @@ WAITS = ("p999_wait_s", "max_wait_s")  # what `long_waits` finds of every choice
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading:
+class ReadingOptions:
     """How a study reads its log."""
 
     procs: int | None = None  # the machine's size; by default the log's
@@ -69,7 +69,7 @@ class Reading:
     @property
     def reading(self) -> dict[str, Any]:
         """These as keyword arguments."""
-        return {each.name: getattr(self, each.name) for each in fields(Reading)}
+        return {each.name: getattr(self, each.name) for each in fields(ReadingOptions)}
 
     def source(self, log: Workload | str | Path) -> Source:
         """The log, to be cut or resampled; see `replayable`."""
@@ -90,7 +90,7 @@ class Reading:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Seeded(Reading):
+class Seeded(ReadingOptions):
     """What studies with random numbers take, too."""
 
     seed: int = 0  # of everything random: intervals, samples, and what is searched or fitted

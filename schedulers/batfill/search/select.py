@@ -14,10 +14,10 @@ from batfill.model.metrics import long_waits
 from batfill.model.options import SAME
 from batfill.model.policy import POLICIES, Policy
 from batfill.model.schedule import Schedule
-from batfill.replays.engine_replay import replay
+from batfill.replays.engine_replay import replay_jobs
 from batfill.replays.many import in_threads
 from batfill.search.online import select_online, selection_and_site
-from batfill.search.results import Found, Reading, Seeded, comparison_cells, document, judged
+from batfill.search.results import Found, ReadingOptions, Seeded, comparison_cells, document, judged
 from batfill.workloads.resampling import resample
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Samples:
 
     @classmethod
     def of(
-        cls, log: Workload | str | Path, reading: Reading, *, resampled: bool, weeks: int | None, seed: int
+        cls, log: Workload | str | Path, reading: ReadingOptions, *, resampled: bool, weeks: int | None, seed: int
     ) -> Samples:
         """The samples of a log.
 
@@ -112,7 +112,7 @@ def course(jobs: JobTable, selection: Selection, site: Site, sample: int) -> Cou
     """Select online on one log, and compare with each policy used throughout."""
 
     def throughout(policy: Policy) -> Schedule:
-        return replay(jobs, site.size, policy, backfill=site.backfill, threshold_s=site.threshold_s)
+        return replay_jobs(jobs, site.size, site.under(policy))
 
     selector = selection.selector(site, sample)
     schedules = {
@@ -203,7 +203,7 @@ def select(
             logs.jobs, n_logs, selection, site, itself=itself, source=logs.provenance(), advance=advance
         )
     advice = f"{'on the log as it is: ' * (itself is not None)}{content['recommendation']['text']}"
-    return Found(content, rows_of(content), "\n".join([advice, *content["warnings"]]))
+    return Found(content, selection_rows(content), "\n".join([advice, *content["warnings"]]))
 
 
 def compare_online(
@@ -239,7 +239,7 @@ def compare_online(
         },
         source={**source, "procs": site.size, "samples": samples},
         results={
-            **results_of(courses[:samples], [policy.name for policy in selection.policies]),
+            **selection_results(courses[:samples], [policy.name for policy in selection.policies]),
             **judged(
                 {name: one.waited_s[name] for name in names},
                 one.long,
@@ -253,7 +253,7 @@ def compare_online(
     )
 
 
-def results_of(courses: Sequence[Course], names: Sequence[str]) -> dict[str, Any]:
+def selection_results(courses: Sequence[Course], names: Sequence[str]) -> dict[str, Any]:
     """Mean waits relative to EASY-FCFS with their bands, and the policies chosen; below 1 is better."""
     by_period = []
     for period in range(max(len(one.chosen) for one in courses)):
@@ -284,7 +284,7 @@ def band(values: Sequence[float]) -> dict[str, float]:
     return {"mean": float(np.mean(values)), "p10": float(low), "p90": float(high)}
 
 
-def rows_of(found: dict[str, Any]) -> list[dict[str, Any]]:
+def selection_rows(found: dict[str, Any]) -> list[dict[str, Any]]:
     """Online selection among the policies used throughout, best first.
 
     Of the log as it is, with the comparison with EASY-FCFS; of samples, with the band.

@@ -189,10 +189,10 @@ def tune_on(periods: Periods, plan: StudyPlan, advance: Callable[[int], None] = 
         seed=plan.seed,
         given={**conditions.as_dict(), **search.as_dict(), "training": n_training, "last": list(plan.last)},
         source=periods.provenance(),
-        results=results_of(done, periods, plan.baseline, plan.seed),
+        results=study_results(done, periods, plan.baseline, plan.seed),
     )
     remarks = [content["recommendation"]["text"], *content["warnings"], f"w*train is {content['trained']}"]
-    return Found(content, rows_of(content), "\n".join(remarks))
+    return Found(content, study_rows(content), "\n".join(remarks))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -303,7 +303,7 @@ def looking_back(costs: NDArray[np.float64], k: int) -> list[int]:
     return [int(costs[:, i - k : i].sum(axis=1).argmin()) for i in range(k, costs.shape[1])]
 
 
-def results_of(done: Study, periods: Periods, baseline: str, seed: int) -> dict[str, Any]:
+def study_results(done: Study, periods: Periods, baseline: str, seed: int) -> dict[str, Any]:
     """Sums, comparisons, the recommendation, the policies found, and the cost of every period."""
     return {
         "sums": done.sums(),
@@ -326,7 +326,7 @@ def results_of(done: Study, periods: Periods, baseline: str, seed: int) -> dict[
     }
 
 
-def rows_of(found: dict[str, Any]) -> list[dict[str, Any]]:
+def study_rows(found: dict[str, Any]) -> list[dict[str, Any]]:
     """The table to show: every line's sums, its testing sum relative to the baseline's, and its long waits."""
     baseline = policy_named(found["baseline"]).name
     figures = {name: name for name in ("training", "testing")}

@@ -66,7 +66,7 @@ UNWRITABLE = re.compile(r'[,"\r\n]')
 CLASSES = {"small": SMALL, "large": LARGE}
 
 
-class Task(NamedTuple):
+class ProfileTask(NamedTuple):
     """The work of a profile: a delay, or parts that run one after the other, several times over.
 
     A part with a return code other than 0 ends the whole, as in Batsim.
@@ -75,7 +75,7 @@ class Task(NamedTuple):
     profile: str
     run_s: float  # to its end, that of the part that fails if there is one
     ret: int
-    parts: tuple[Task, ...] = ()
+    parts: tuple[ProfileTask, ...] = ()
     repeat: int = 1
 
 
@@ -92,7 +92,7 @@ class BatsimDocument:
     version: int = 4  # of Batsim whose form the file has, 4 or 5
     notes: tuple[str, ...] = ()  # what Batsim does not read, one line each
 
-    def tasks(self) -> dict[str, Task]:
+    def tasks(self) -> dict[str, ProfileTask]:
         """The work of each profile, by name."""
         return tasks_of(f"{self.path}: profiles", self.profiles)
 
@@ -351,13 +351,13 @@ def check_job(where: str, job: Any, profiles: dict[str, Any]) -> None:
         )
 
 
-def tasks_of(where: str, profiles: Mapping[str, Any], types: Mapping[str, str] | None = None) -> dict[str, Task]:
+def tasks_of(where: str, profiles: Mapping[str, Any], types: Mapping[str, str] | None = None) -> dict[str, ProfileTask]:
     """The work of each of these profiles, by name; `where` begins the messages, `types` are as in `check_profile`.
 
     Raises:
         WorkloadError: as for `check_profile`, or a sequence contains itself.
     """
-    tasks: dict[str, Task] = {}
+    tasks: dict[str, ProfileTask] = {}
     sequences: dict[str, list[str]] = {}
     for name, profile in profiles.items():
         place = f"{where}[{name!r}]"
@@ -365,7 +365,7 @@ def tasks_of(where: str, profiles: Mapping[str, Any], types: Mapping[str, str] |
         if profile["type"] == "composed":
             sequences[name] = profile["seq"]
         else:
-            tasks[name] = Task(name, float(profile["delay"]), profile.get("ret", 0))
+            tasks[name] = ProfileTask(name, float(profile["delay"]), profile.get("ret", 0))
     try:
         for name in TopologicalSorter(sequences).static_order():
             if name not in tasks:
@@ -379,7 +379,7 @@ def tasks_of(where: str, profiles: Mapping[str, Any], types: Mapping[str, str] |
     return tasks
 
 
-def composed_task(where: str, name: str, profile: Mapping[str, Any], tasks: Mapping[str, Task]) -> Task:
+def composed_task(where: str, name: str, profile: Mapping[str, Any], tasks: Mapping[str, ProfileTask]) -> ProfileTask:
     """The work of a checked composed profile; `tasks` has that of its parts.
 
     Raises:
@@ -396,7 +396,7 @@ def composed_task(where: str, name: str, profile: Mapping[str, Any], tasks: Mapp
         repeat, ret = repeat_of(profile), profile.get("ret", 0)
         run_s *= repeat
     refuse_late(f"{where}: all delays together", run_s)
-    return Task(name, run_s, ret, parts, repeat)
+    return ProfileTask(name, run_s, ret, parts, repeat)
 
 
 def repeat_of(profile: Mapping[str, Any]) -> Any:

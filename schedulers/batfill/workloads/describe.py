@@ -190,7 +190,7 @@ def filters_report(log: SwfLog) -> list[dict[str, Any]]:
     return report
 
 
-def as_text(report: dict[str, Any]) -> str:
+def description_text(report: dict[str, Any]) -> str:
     """The report as readable text."""
     time, load = report["time"], report["load"]
     known = f"  known as {report['known']}" if report["known"] else ""

@@ -306,8 +306,8 @@ def log_of(workload: Workload) -> SwfLog:
     missing = ~(columns["requested_s"] > 0)
     if not missing.any():
         return columns
-    limit_s = jobs.walltime_s if jobs.assumed_s is None else np.fmin(jobs.assumed_s, jobs.walltime_s)
-    return replace(columns, assumed_s=np.where(missing, limit_s, np.inf))
+    assumed_s = jobs.walltime_s if jobs.assumed_s is None else np.fmin(jobs.assumed_s, jobs.walltime_s)
+    return replace(columns, assumed_s=np.where(missing, assumed_s, np.inf))
 
 
 def format_of(path: Path) -> str:

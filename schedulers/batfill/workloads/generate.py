@@ -317,7 +317,7 @@ def requested_times(
         raise WorkloadError(
             f"a longest request of {longest_s:g} s; it must reach an hour and the longest run ({most:g} s)"
         )
-    values, shares = distribution(len(runtime_s), int(longest_s), rng)
+    values, shares = request_distribution(len(runtime_s), int(longest_s), rng)
     counts = _shares_to_counts(shares, len(runtime_s))
     requests = np.sort(np.repeat(values, counts).astype(np.float64))[::-1]
     longest_first = np.argsort(-runtime_s, kind="stable")
@@ -329,7 +329,7 @@ def requested_times(
     return Requested(requested_s, int(short.sum()))
 
 
-def distribution(
+def request_distribution(
     n_jobs: int, longest_s: int, rng: np.random.Generator
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """The values that `n_jobs` jobs request, in seconds, and the share of the jobs for each (summing to 1)."""

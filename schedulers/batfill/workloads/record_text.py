@@ -214,16 +214,16 @@ def epoch(text: str) -> int:
 
 
 def limit_of(text: str, *, bare: float) -> int:
-    """Seconds as `seconds_in`, 0 for none, and else UNLIMITED, PARTITION_LIMIT or ODD."""
+    """Seconds as `clock_seconds`, 0 for none, and else UNLIMITED, PARTITION_LIMIT or ODD."""
     words = {"": 0, "unlimited": UNLIMITED, "infinite": UNLIMITED, "partition_limit": PARTITION_LIMIT}
     text = text.strip().lower()
     if text in words:
         return words[text]
-    seconds = seconds_in(text, bare=bare)
+    seconds = clock_seconds(text, bare=bare)
     return ODD if seconds is None else min(int(seconds), LAST_S + 1)
 
 
-def seconds_in(text: str, *, bare: float) -> float | None:
+def clock_seconds(text: str, *, bare: float) -> float | None:
     """Seconds of [days-]hours:minutes:seconds, minutes:seconds, or a number of units of `bare` seconds; or None."""
     days, dash, clock = text.rpartition("-")
     whole, point, fraction = clock.partition(".")

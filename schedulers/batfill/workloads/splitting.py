@@ -82,7 +82,9 @@ def windows(
     return found
 
 
-def select(found: Sequence[Window], *, skip: int = 0, count: int | None = None, min_jobs: int = 0) -> list[Window]:
+def consecutive_windows(
+    found: Sequence[Window], *, skip: int = 0, count: int | None = None, min_jobs: int = 0
+) -> list[Window]:
     """Consecutive windows: after the first `skip`, the first run of `count` with at least `min_jobs` jobs each.
 
     Without `count`, all windows after the skipped ones that hold enough jobs.

@@ -1,6 +1,6 @@
 """Converts an SWF log to jobs: selects the rows that ran, and sets their number, run time, walltime and processors.
 
-`requested_s` is the requested time in the log, -1 if it has none; `walltime_s` (p~) is the limit at which the job is
+`requested_s` is the requested time in the log, -1 if it has none; `walltime_s` is the limit at which the job is
 ended, which `jobs_in` derives from it.
 """
 
@@ -125,7 +125,7 @@ def workload_of(
 
 def jobs_in(
     log: SwfLog,
-    rows: JobRows,
+    rows: RowsOfJobs,
     *,
     first_row: int = 0,
     overrun: Overrun = "keep",
@@ -174,7 +174,7 @@ def jobs_in(
 
 
 @dataclass(frozen=True, eq=False)
-class JobRows:
+class RowsOfJobs:
     """The rows of a log that become jobs. Arrays have shape (n_rows,), in the file's order."""
 
     keep: NDArray[np.bool_]
@@ -194,7 +194,7 @@ class JobRows:
         """The number of digits of the largest job number."""
         return len(str(self.number[self.keep].max()))
 
-    def jobs_only(self, jobs: slice) -> JobRows:
+    def jobs_only(self, jobs: slice) -> RowsOfJobs:
         """Only these jobs, counted in the order of (submission, number).
 
         Raises:
@@ -209,7 +209,7 @@ class JobRows:
         return replace(self, keep=keep)
 
 
-def job_rows(path: Path, batches: Iterable[SwfLog]) -> JobRows:
+def job_rows(path: Path, batches: Iterable[SwfLog]) -> RowsOfJobs:
     """The rows that ran: run time > 0, a submission time, and processors, requested or allocated.
 
     By the format's standard a checkpointed job has several rows with one number: its partial executions (status 2 to 4)
@@ -258,7 +258,7 @@ def job_rows(path: Path, batches: Iterable[SwfLog]) -> JobRows:
         why = "; ".join(f"{count}: {text}" for text, count in dropped.items())
         raise WorkloadError(f"{path}: none of {n_rows} rows is a job that ran ({why}); is it an SWF log?")
     unique, renumbered = _unique(number.astype(np.int64), keep)
-    return JobRows(keep, unique, submit_s, runtime_s, dropped, renumbered)
+    return RowsOfJobs(keep, unique, submit_s, runtime_s, dropped, renumbered)
 
 
 def _reason(log: SwfLog) -> NDArray[np.int8]:
@@ -310,7 +310,7 @@ def _unique(number: NDArray[np.int64], keep: NDArray[np.bool_]) -> tuple[NDArray
     return number, int(again.sum())
 
 
-def notes_of(rows: JobRows, changed: Counter[str], unrequested: Unrequested) -> tuple[str, ...]:
+def notes_of(rows: RowsOfJobs, changed: Counter[str], unrequested: Unrequested) -> tuple[str, ...]:
     """One line per kind of dropped rows and changed jobs, with counts, except those that `warnings_of` reports."""
     changed = changed + Counter({"job number unknown or used before, a new one given": rows.renumbered})
     n_rows, n_jobs = len(rows.keep), int(rows.keep.sum())
@@ -325,7 +325,7 @@ def notes_of(rows: JobRows, changed: Counter[str], unrequested: Unrequested) -> 
     )
 
 
-def warnings_of(rows: JobRows, changed: Counter[str], unrequested: Unrequested) -> tuple[str, ...]:
+def warnings_of(rows: RowsOfJobs, changed: Counter[str], unrequested: Unrequested) -> tuple[str, ...]:
     """The changes that make figures doubtful, one line each."""
     n_jobs = int(rows.keep.sum())
     missing = changed[NO_REQUEST] + (changed[NO_LIMIT] if unrequested != "refuse" else 0)
@@ -347,7 +347,7 @@ def choice_for(log: SwfLog, unrequested: Unrequested | None) -> tuple[Unrequeste
     return "runtime", ("generated jobs have no user who requests: unrequested is runtime unless you choose another",)
 
 
-def with_assumed(where: object, log: SwfLog, rows: JobRows, unrequested: Unrequested) -> SwfLog:
+def with_assumed(where: object, log: SwfLog, rows: RowsOfJobs, unrequested: Unrequested) -> SwfLog:
     """The log with p~ of its rows without a request, unless the run time stands in for it, or they have it already.
 
     Args:

@@ -228,7 +228,7 @@ class Verdict:
             return min([date for date in (here.get(job), there[job]) if isinstance(date, int)], default=math.inf)
 
         job = min((job for job in there if here.get(job) != there[job]), key=when)
-        return f"job {job} {in_words(here.get(job))}, and under {self.nearest[0]} it {in_words(there[job])}"
+        return f"job {job} {outcome_text(here.get(job))}, and under {self.nearest[0]} it {outcome_text(there[job])}"
 
     def summary(self) -> str:
         """Which variant it is."""
@@ -284,7 +284,7 @@ class Verdict:
         }
 
 
-def in_words(what: int | str | None) -> str:
+def outcome_text(what: int | str | None) -> str:
     """What happened to a job, after its name."""
     if what is None:
         return "never ends"

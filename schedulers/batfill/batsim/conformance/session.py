@@ -114,7 +114,7 @@ def examine(
         first, *others = names
         try:
             runs = {first: run(first)}
-            if not answers(folders[first]):
+            if not has_answered(folders[first]):
                 patience.lost = "the scheduler answered no message"
             runs |= zip(others, results([pool.submit(run, name) for name in others]), strict=True)
             observed = {name: run for name, run in runs.items() if run is not None}
@@ -221,7 +221,7 @@ def run_one(
         end([scheduler])
 
 
-def answers(folder: Path) -> bool:
+def has_answered(folder: Path) -> bool:
     """Whether the scheduler answered a message of the workload in this folder."""
     return b"\nReceived '" in (folder / MESSAGES_FILE).read_bytes()
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import orjson
 
 from batfill.batsim.conformance.cases import THRESHOLDS_S, NoWalltime
-from batfill.batsim.machines import as_text, intervals_of, machine_set
+from batfill.batsim.machines import intervals_of, intervals_text, machine_set
 from batfill.model.jobs import DAY_S
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Job(NamedTuple):
     submit_s: float = 0.0
 
 
-class Run(NamedTuple):
+class Occupant(NamedTuple):
     """A running job, or one that has a reservation."""
 
     job: Job
@@ -50,8 +50,8 @@ class Rule:
         self.machines = frozenset(machines)
         self.away: frozenset[int] = frozenset()
         self.queue: list[Job] = []
-        self.running: dict[str, Run] = {}  # in the order of the starts
-        self.started: list[Run] = []  # in this pass
+        self.running: dict[str, Occupant] = {}  # in the order of the starts
+        self.started: list[Occupant] = []  # in this pass
         self.has_ended = False  # a job, since the last pass
 
     def submitted(self, job: Job) -> None:
@@ -63,7 +63,7 @@ class Rule:
         del self.running[name]
         self.has_ended = True
 
-    def decide(self, now_s: float) -> list[Run]:
+    def decide(self, now_s: float) -> list[Occupant]:
         """The jobs that start now."""
         self.started = []
         self.decide_now(now_s)
@@ -83,7 +83,7 @@ class Rule:
         """Start a job on the lowest of these machines, by default of the idle ones."""
         chosen = sorted(self.idle() if machines is None else machines)[: job.procs]
         self.queue.remove(job)
-        self.running[job.name] = Run(job, now_s, now_s + job.walltime_s, frozenset(chosen))
+        self.running[job.name] = Occupant(job, now_s, now_s + job.walltime_s, frozenset(chosen))
         self.started.append(self.running[job.name])
 
     def idle(self) -> frozenset[int]:
@@ -255,7 +255,7 @@ class Conservative(Rule):
 
     def __init__(self, machines: Iterable[int]) -> None:
         super().__init__(machines)
-        self.reserved: dict[str, Run] = {}
+        self.reserved: dict[str, Occupant] = {}
 
     def decide_now(self, now_s: float) -> None:
         """Reserve, and start those whose reservation begins now."""
@@ -273,7 +273,7 @@ class Conservative(Rule):
                 del self.reserved[job.name]
                 self.start(job, now_s, run.machines)
 
-    def earliest(self, job: Job, now_s: float) -> Run:
+    def earliest(self, job: Job, now_s: float) -> Occupant:
         """The earliest time at which enough machines are free for as long as the job needs."""
         length_s = job.walltime_s + self.margin_s
         planned = [run._replace(end_s=run.end_s + self.margin_s) for run in self.running.values()]
@@ -284,7 +284,7 @@ class Conservative(Rule):
             taken = (run.machines for run in planned if run.start_s < end_s and run.end_s > start_s)
             free = sorted(self.machines.difference(self.away, *taken))
             if len(free) >= job.procs:
-                return Run(job, start_s, end_s, frozenset(free[: job.procs]))
+                return Occupant(job, start_s, end_s, frozenset(free[: job.procs]))
         raise AssertionError("the last release frees the machine")
 
 
@@ -300,14 +300,14 @@ class ConservativeMargin(Conservative):
     margin_s = BATSCHED_MARGIN_S
 
 
-class Space:
+class IdleRange:
     """A range of idle machines, as `Contiguous` keeps it."""
 
     def __init__(self, first: int, last: int) -> None:
         self.first, self.last = first, last
         self.from_below = True  # from which end machines are taken
         self.limit_s = math.inf  # the longest walltime that may use it
-        self.twin: Space | None = None  # a space that shares machines with this one
+        self.twin: IdleRange | None = None  # a space that shares machines with this one
 
     @property
     def size(self) -> int:
@@ -340,7 +340,7 @@ class Contiguous(Rule):
 
     def __init__(self, machines: Iterable[int]) -> None:
         super().__init__(machines)
-        self.spaces = [Space(min(self.machines), max(self.machines))]
+        self.spaces = [IdleRange(min(self.machines), max(self.machines))]
 
     def ended(self, name: str) -> None:
         """Release a job's machines."""
@@ -376,7 +376,7 @@ class Contiguous(Rule):
         """The head's shadow time, and the first and last machine of its range."""
         spaces = []
         for space in self.spaces:
-            spaces.append(Space(space.first, space.last))
+            spaces.append(IdleRange(space.first, space.last))
             spaces[-1].from_below = space.from_below
         for run in sorted(self.running.values(), key=lambda run: run.end_s):
             space = release(spaces, min(run.machines), max(run.machines))
@@ -384,7 +384,7 @@ class Contiguous(Rule):
                 return run.end_s, *space.take(self.queue[0].procs)
         raise AssertionError("the last release frees the machine")
 
-    def limit(self, first: int, last: int, limit_s: float) -> tuple[list[Space], list[Space]]:
+    def limit(self, first: int, last: int, limit_s: float) -> tuple[list[IdleRange], list[IdleRange]]:
         """Limit the walltimes on the ranges at the reservation's edges; returns them, and twins without limit."""
         edges, virtual = [], []
         for space in list(self.spaces):
@@ -393,7 +393,7 @@ class Contiguous(Rule):
                 edges.append(space)
                 space.limit_s = limit_s
             if low or high:
-                free = Space(space.first, first - 1) if low else Space(last + 1, space.last)
+                free = IdleRange(space.first, first - 1) if low else IdleRange(last + 1, space.last)
                 free.from_below, space.from_below = low, not low
                 free.twin, space.twin = space, free
                 virtual.append(free)
@@ -401,7 +401,7 @@ class Contiguous(Rule):
         return edges, virtual
 
 
-def release(spaces: list[Space], first: int, last: int) -> Space:
+def release(spaces: list[IdleRange], first: int, last: int) -> IdleRange:
     """Add idle machines to the ranges; returns the range that holds them."""
     left = next((space for space in spaces if space.last == first - 1), None)
     right = next((space for space in spaces if space.first == last + 1), None)
@@ -415,7 +415,7 @@ def release(spaces: list[Space], first: int, last: int) -> Space:
     if right:
         right.first, right.from_below = first, True
         return right
-    space = Space(first, last)
+    space = IdleRange(first, last)
     spaces.insert(sum(other.first < first for other in spaces), space)
     return space
 
@@ -478,14 +478,14 @@ def waiting_variants() -> Iterator[Variant]:
     """EASY under every habit of waiting that is looked for."""
     for words, key in UNTIL_THEN.items():
         for threshold_s in THRESHOLDS_S:
-            name = f"easy with a threshold near {in_words(threshold_s)}"
+            name = f"easy with a threshold near {duration_text(threshold_s)}"
             known_as = f"jobs that have waited for longer go first; until then {words}"
             yield Variant(name, partial(EasyWaiting, key=key, threshold_s=threshold_s), known_as)
     for words, key in AGEING.items():
         yield Variant("easy with ageing", partial(EasyWaiting, key=key, threshold_s=math.inf), f"the order is {words}")
 
 
-def in_words(seconds: int) -> str:
+def duration_text(seconds: int) -> str:
     """A duration in the largest unit that divides it."""
     units = {"d": DAY_S, "h": 3600, "min": 60, "s": 1}
     unit = next(unit for unit, size in units.items() if seconds % size == 0)
@@ -571,7 +571,7 @@ class Reference:
     def decide(self, now_s: float) -> None:
         """Start jobs."""
         for run in self.rule.decide(now_s):
-            alloc = as_text(intervals_of(sorted(run.machines)))
+            alloc = intervals_text(intervals_of(sorted(run.machines)))
             self.decisions.append(("EXECUTE_JOB", {"job_id": run.job.name, "alloc": alloc}))
 
 

@@ -48,7 +48,7 @@ from batfill.batsim.runner.setup import (
     wait_for_port,
     with_free_port,
 )
-from batfill.batsim.runner.translation import Done, Place
+from batfill.batsim.runner.translation import ProgramReport, Whereabouts
 from batfill.batsim.runner.verdict import SIMULATOR, Stopped, digests, ending, last_line_of, recorded, tail
 from batfill.batsim.simulation import DEADLOCK
 from batfill.model.jobs import raised_warning, request_warning, stand_in
@@ -125,7 +125,7 @@ def run(
     refuse_elsewhere(path, plain_command(descriptor.batcmd))  # before it makes its folder in the wrong place
     with scratch_folder("batfill-run") as folder, noted_interrupts() as interrupts:
         words, version = callers_batsim(engine, os.environ)
-        batsim5 = Place(words, descriptor.output_dir, str(folder / TRANSLATION)) if version == 5 else None
+        batsim5 = Whereabouts(words, descriptor.output_dir, str(folder / TRANSLATION)) if version == 5 else None
         env = command_environment(engine, os.environ, folder, batsim5)
         setting = Setting(path, descriptor, simulator, engine, version, env, folder, interrupts, say, list(notes))
         record = {"command": command, "descriptor": str(path), "descriptor_sha256": digest}
@@ -176,7 +176,7 @@ def run_in_folder(
     lookout = Lookout(setting, context, watch, show)
     try:
         ends = run_pair(setting, lifeline, context, lookout)
-        translation = Done.reported(setting.scratch / TRANSLATION)
+        translation = ProgramReport.reported(setting.scratch / TRANSLATION)
         options, requested = stated_options(setting.options_file)
         setting.notes.extend(translation.notes)
         if translation.features:

@@ -36,7 +36,7 @@ from batfill.batsim.runner.context import (
 )
 from batfill.batsim.runner.sessions import POLL_S, TERM_GRACE_S
 from batfill.batsim.runner.translation import PROGRAM as TRANSLATOR
-from batfill.batsim.runner.translation import VARIABLE, Place, major_version
+from batfill.batsim.runner.translation import VARIABLE, Whereabouts, major_version
 from batfill.batsim.runner.verdict import SIMULATOR, Stopped, ending, last_line_of
 from batfill.workloads.archive import known_log
 from batfill.workloads.batsim_json import read_members
@@ -413,7 +413,7 @@ def callers_batsim(engine: Engine, environ: Mapping[str, str]) -> tuple[list[str
 
 
 def command_environment(
-    engine: Engine, environ: Mapping[str, str], programs: Path, batsim5: Place | None = None
+    engine: Engine, environ: Mapping[str, str], programs: Path, batsim5: Whereabouts | None = None
 ) -> dict[str, str]:
     """The environment of a run's commands: `environ` with our programs first on PATH, written into `programs`.
 

@@ -3,7 +3,7 @@
 Run as a program, `python -m batfill.batsim.runner.translation ARGUMENT...` stands for `batsim` in a run: it becomes
 Batsim 5, with the same arguments if they are version 5's, and with translated ones if they are version 4's. The
 environment's
-variable `VARIABLE` has its `Place`.
+variable `VARIABLE` has its `Whereabouts`.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ PASSED_ON = {"-E": "--energy-host", "--energy": "--energy-host", "--sg-cfg": "--
 PRINTING = {"-h", "--help", "--version", "--simgrid-version"}
 
 
-class Place(NamedTuple):
+class Whereabouts(NamedTuple):
     """Where things are, for the program."""
 
     words: list[str]  # that start Batsim 5
     folder: str  # for rewritten files
-    report: str  # the file for what was done, as `Done`
+    report: str  # the file for what was done, as `ProgramReport`
 
     @property
     def variable(self) -> str:
@@ -63,7 +63,7 @@ class Place(NamedTuple):
         return json.dumps(self._asdict())
 
 
-class Done(NamedTuple):
+class ProgramReport(NamedTuple):
     """What the program did."""
 
     command: str = ""  # that it became
@@ -71,7 +71,7 @@ class Done(NamedTuple):
     features: tuple[str, ...] = ()  # of the hello, for which the command line has version 4's options
 
     @classmethod
-    def reported(cls, report: Path) -> Done:
+    def reported(cls, report: Path) -> ProgramReport:
         """What this file says; nothing if there is none."""
         try:
             found = json.loads(report.read_bytes())
@@ -98,7 +98,7 @@ class Translation(NamedTuple):
 
     words: list[str]
     notes: list[str]
-    features: tuple[str, ...]  # see `Done`
+    features: tuple[str, ...]  # see `ProgramReport`
 
 
 def major_version(words: Sequence[str], env: Mapping[str, str]) -> int | None:
@@ -204,7 +204,7 @@ def rewritten_events(events: Path, written: Path, notes: list[str]) -> Path:
     return written
 
 
-def become_batsim(arguments: Sequence[str], place: Place) -> None:
+def become_batsim(arguments: Sequence[str], place: Whereabouts) -> None:
     """Become Batsim 5, or answer --dump-execution-context as it would if the arguments are version 4's.
 
     Raises:
@@ -223,13 +223,13 @@ def become_batsim(arguments: Sequence[str], place: Place) -> None:
         return
     words, notes, features = translated(options, Path(place.folder))
     command = [*place.words, *words]
-    Path(place.report).write_text(json.dumps(Done(shlex.join(command), tuple(notes), features)._asdict()))
+    Path(place.report).write_text(json.dumps(ProgramReport(shlex.join(command), tuple(notes), features)._asdict()))
     os.execvp(command[0], command)
 
 
 if __name__ == "__main__":
     try:
-        become_batsim(sys.argv[1:], Place(**json.loads(os.environ[VARIABLE])))
+        become_batsim(sys.argv[1:], Whereabouts(**json.loads(os.environ[VARIABLE])))
     except BatfillError as error:
         print(f"batfill run, for Batsim 5: {error.on_command_line}", file=sys.stderr)
         sys.exit(2)

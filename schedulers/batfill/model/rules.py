@@ -1,0 +1,37 @@
+"""The rules by which a queue is ordered, backfilled and cleared of tries: what every host passes on whole."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from batfill.base.errors import BatfillError
+
+if TYPE_CHECKING:
+    from batfill.model.policy import Policy
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The rules in force in a queue; `Options.rules` makes them of what a user chose.
+
+    Raises:
+        BatfillError: a time is not a number of seconds; from `__init__`.
+    """
+
+    policy: Policy  # the queue's order
+    backfill: Policy | None = None  # the order in which jobs are tried for backfilling; None for the queue's own
+    threshold_s: float = math.inf  # Theta: jobs that have waited longer come first, oldest first; inf for none
+    divider_s: float = math.inf  # how long a small job's try runs; inf for none, or none yet
+    kills: bool = True  # whether a small job that still runs at its divider is killed, and queued again as large
+    spares: bool = False  # whether that is done only if its processors are needed
+    bound: bool = False  # whether a job that may be killed is expected to end at the divider at the latest
+    tries_first: bool = False  # whether small jobs go before overdue ones
+    outlived: bool = False  # whether running jobs may outlive what is expected of them, which is then raised
+
+    def __post_init__(self) -> None:
+        if not self.threshold_s >= 0:
+            raise BatfillError(f"threshold_s: {self.threshold_s!r} is not a number of seconds >= 0; inf is for none")
+        if not self.divider_s > 0:
+            raise BatfillError(f"divider_s: {self.divider_s!r} is not a number of seconds > 0")

@@ -1,0 +1,168 @@
+"""Checks of a user's values: from what JSON or the command line gives to the value in use, or a line that says why not.
+
+Loads no library that is slow to import, as `options` does not.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import TYPE_CHECKING, Any
+
+from batfill.base.errors import LARGEST, BatfillError, nearest, whole_from
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+UNITS_S = {"": 1, "s": 1, "sec": 1, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
+DURATION = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)\s*([a-z]*)", re.ASCII)
+UNREQUESTED = ("refuse", "runtime", "none", "queue", "user-max")  # the words of batfill.model.jobs.Unrequested
+ONE_OF = re.compile(r"1/([1-9]\d{0,5})", re.ASCII)
+PER_CENT = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))\s*%", re.ASCII)
+
+
+def seconds_of(name: str, value: Any, *, least: float = 0.0) -> float:
+    """The value as a finite number of seconds, at least `least`: a number, or text such as 72000, 20h, 1.5d, 30min.
+
+    Raises:
+        BatfillError: it is something else.
+    """
+    value = of_numpy(value)
+    number = value.total_seconds() if hasattr(value, "total_seconds") else value
+    if isinstance(value, str) and (found := DURATION.fullmatch(value.strip().lower())) and found[2] in UNITS_S:
+        number = float(found[1]) * UNITS_S[found[2]]
+    return number_of(
+        name,
+        number,
+        least,
+        math.inf,
+        f"a number of seconds {'>= 0' if least == 0 else '> 0'}, as 72000, 20h, 3d or 30min",
+    )
+
+
+def of_numpy(value: Any) -> Any:
+    """The value in Python's type if it is a number of NumPy, and as it is otherwise."""
+    return value.item() if type(value).__module__ == "numpy" and value.shape == () else value
+
+
+def number_or_text(value: Any) -> Any:
+    """A word of the command line as JSON has it: a number if it is one."""
+    for kind in (int, float):
+        try:
+            return kind(value) if isinstance(value, str) else value
+        except ValueError:
+            pass
+    return value
+
+
+def number_of(name: str, value: Any, least: float, most: float, rule: str) -> float:
+    """The value, which must be a finite number from `least` to `most`; `rule` describes this range."""
+    value = of_numpy(value)
+    wrong = isinstance(value, bool) or not isinstance(value, (int, float))
+    if wrong or not math.isfinite(value) or not least <= value <= most:
+        raise BatfillError(f"option {name}: {value!r} is not {rule}")
+    return float(value)
+
+
+def part_of(name: str, value: Any, *, most: float = math.inf, positive: bool = False) -> float:
+    """The value as a share from 0 to `most`: a number such as 0.1, or text such as 10%.
+
+    Raises:
+        BatfillError: it is neither, or a number above 1, which may be meant as per cent.
+    """
+    per_cent = PER_CENT.fullmatch(value.strip()) if isinstance(value, str) else None
+    number = float(per_cent[1]) / 100 if per_cent else value
+    rule = f"a share {'>' if positive else '>='} 0{' and at most 1' if most == 1 else ''}, as 10% or 0.1"
+    wrong = isinstance(number, bool) or not isinstance(number, (int, float)) or not math.isfinite(number)
+    if per_cent is None and not wrong and 1 < number <= 100 * most:
+        raise BatfillError(f"option {name}: {value!r} is more than the whole; write {value}% for per cent")
+    if wrong or not 0 <= number <= most or (positive and number == 0):
+        raise BatfillError(f"option {name}: {value!r} is not {rule}")
+    return float(number)
+
+
+def probability_of(name: str, value: Any) -> float:
+    """The value as a share of the whole, as for `part_of`."""
+    return part_of(name, value, most=1)
+
+
+def width_of(name: str, value: Any) -> float:
+    """The value as a share of the machine above 0, as for `part_of`, or as 1/16."""
+    if isinstance(value, str) and (found := ONE_OF.fullmatch(value.strip())):
+        return 1 / int(found[1])
+    return part_of(name, value, most=1, positive=True)
+
+
+def tau_of(value: Any) -> float:
+    """The bound of the bounded slowdown, in seconds.
+
+    Raises:
+        BatfillError: it is not a finite number > 0.
+    """
+    return seconds_of("tau", value, least=1e-9)
+
+
+def text_of(name: str, value: Any) -> str:
+    """The value, which must be text."""
+    if not isinstance(value, str):
+        raise BatfillError(f"option {name}: {value!r} is not a name; try 'fcfs', or see `batfill policies`")
+    return value
+
+
+def one_of(name: str, value: Any, known: Sequence[str]) -> str:
+    """The value, which must be one of these."""
+    if not isinstance(value, str) or value not in known:
+        suggested = nearest(value, known) if isinstance(value, str) else ""
+        raise BatfillError(f"option {name}: {value!r} is none of {', '.join(known)}{suggested}")
+    return value
+
+
+def truth(name: str, value: Any) -> bool:
+    """The value, which must be true or false."""
+    if not isinstance(value, bool):
+        raise BatfillError(f"option {name}: {value!r} is neither true nor false")
+    return value
+
+
+def noise_of(name: str, value: Any) -> float | str:
+    """The value as "walltime" or a number >= 0."""
+    if value == "walltime":
+        return "walltime"
+    try:
+        return number_of(name, float(value), 0, math.inf, "a number >= 0")
+    except (TypeError, ValueError):
+        raise BatfillError(f"option {name}: {value!r} is neither walltime nor a number >= 0; try 0.5") from None
+
+
+def unrequested_of(name: str, value: Any) -> str | float:
+    """What stands in for a missing request: one of UNREQUESTED, or a limit in seconds, whole if it is a whole number.
+
+    Raises:
+        BatfillError: it is neither.
+    """
+    if isinstance(value, str) and value in UNREQUESTED:
+        return value
+    try:
+        seconds = seconds_of(name, value, least=1e-9)
+    except BatfillError:
+        raise BatfillError(
+            f"option {name}: {value!r} is neither one of {', '.join(UNREQUESTED)} nor a limit > 0 such as 3600 or 24h"
+        ) from None
+    return int(seconds) if seconds == int(seconds) else seconds
+
+
+def seed_of(name: str, value: Any) -> int:
+    """The value, which must be a whole number that all random number generators accept."""
+    value = of_numpy(value)
+    if type(value) is not int or not 0 <= value <= LARGEST:
+        raise BatfillError(f"option {name}: {value!r} is not {whole_from(0)}; try 0")
+    return value
+
+
+def whole_of(name: str, value: Any) -> int:
+    """The value, which must be a whole number; its range is for the caller to check."""
+    number = of_numpy(value)
+    if type(number) is not int:
+        raise BatfillError(f"option {name}: {value!r} is not a whole number")
+    return number
