@@ -106,7 +106,7 @@ def make(processor: str) -> None:
     environment = {
         **os.environ,
         "BATFILL_PLAIN": "1",
-        "PYTHONPATH": os.pathsep.join(map(str, SOURCE_ROOTS)),
+        "PYTHONPATH": os.pathsep.join([*map(str, SOURCE_ROOTS), os.environ.get("PYTHONPATH", "")]),
         "NUMBA_CPU_NAME": PROCESSORS[processor].cpu,
         "NUMBA_CPU_FEATURES": "",
         "PYTHONHASHSEED": "0",
