@@ -69,6 +69,37 @@ def free_port() -> int:
         return port
 
 
+def conversed(frames, *options):
+    """What `batfill schedule` leaves behind in this process after these frames, and its answers.
+
+    The line that says where it listens is left out.
+    """
+    endpoint = f"tcp://127.0.0.1:{free_port()}"
+    over = threading.Event()
+    answers: list[bytes] = []
+
+    def send():
+        with zmq.Context() as context, context.socket(zmq.REQ) as socket:
+            socket.setsockopt(zmq.LINGER, 0)
+            socket.connect(endpoint)
+            for frame in frames:
+                socket.send(frame)
+                while not socket.poll(20):
+                    if over.is_set():
+                        return
+                answers.append(socket.recv())
+
+    batsim = threading.Thread(target=send)
+    batsim.start()
+    try:
+        done = batfill("schedule", *options, "-s", endpoint)
+    finally:
+        over.set()
+        batsim.join(10)
+    said = [line for line in done.err.splitlines() if not line.startswith("batfill: listening on tcp://127.0.0.1:")]
+    return (done.status, done.out, said), answers
+
+
 @contextmanager
 def scheduler(answer):
     """A scheduler in a thread, as the option that names it.

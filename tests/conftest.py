@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
 
 import pytest
@@ -57,73 +56,12 @@ def pytest_collection_modifyitems(items):
             item.add_marker("quick")
 
 
-# What extras bring. Without one of them the tests that need it are skipped, as `make test-core` does; with all of them
-# nothing is.
-BROUGHT = (
-    "batsim", "cmaes", "dask_jobqueue", "distributed", "duckdb", "gymnasium", "lupa", "matplotlib", "pandas", "pyarrow",
-    "pydantic", "scipy", "sklearn",
-)  # fmt: skip
-ABSENT = {errors.DISTRIBUTIONS.get(module, module): module for module in BROUGHT if not errors.installed(module)}
-NEEDED = re.compile(r"needs ([\w-]+), which is not installed: pip install|No module named '(\w+)")
-# Files of which nothing may be skipped for an extra: what they test is the core, or what it says without an extra.
-CORE = {
-    "test_batsim_results.py",
-    "test_batsim_simulation.py",
-    "test_cluster.py",
-    "test_descriptor.py",
-    "test_easy.py",
-    "test_extras.py",
-    "test_tries.py",
-    "test_metrics.py",
-    "test_policies.py",
-    "test_replay.py",
-    "test_replay_state.py",
-    "test_swf.py",
-    "test_tree.py",
-}
-
-
-missed: list[str] = []  # the libraries that batfill has missed in this process since the last report
-
-
-def pytest_configure():
-    original = errors.missing
-
-    def noted(library, extra):
-        missed.append(library)
-        return original(library, extra)
-
-    if ABSENT:
-        errors.missing = noted
-
-
-def skip_without_its_extra(report, path):
-    """Turn a failure into a skip with its reason, if it is for a library of an extra that is not installed."""
-    found = [(errors.DISTRIBUTIONS.get(library, library), "") for library in missed]
-    missed.clear()
-    if not ABSENT or not report.failed or path.name in CORE:
-        return
-    text = "\n".join([str(report.longrepr), *(content for _, content in report.sections)])
-    for by_us, by_python in [*found, *NEEDED.findall(text)]:
-        if by_us in ABSENT or by_python in ABSENT.values():
-            report.outcome = "skipped"
-            report.longrepr = (str(path), 0, f"Skipped: needs {by_us or by_python}, which an extra brings")
-            return
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_make_collect_report(collector):
-    report = yield
-    if isinstance(collector, pytest.Module):
-        skip_without_its_extra(report, collector.path)
-    return report
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item):
-    report = yield
-    skip_without_its_extra(report, item.path)
-    return report
+def pytest_runtest_setup(item):
+    """Skip a test with the mark `needs`, such as needs("sklearn"), if a module that it names is not installed."""
+    for mark in item.iter_markers("needs"):
+        for module in mark.args:
+            if not errors.installed(module):
+                pytest.skip(f"needs {errors.DISTRIBUTIONS.get(module, module)}, which an extra brings")
 
 
 def places():

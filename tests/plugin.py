@@ -6,6 +6,10 @@ import json
 from typing import Any
 from unittest.mock import patch
 
+import pytest
+
+pytest.importorskip("batsim")
+
 from batsim.batsim import Batsim
 
 from batfill.base.errors import BatfillError

@@ -11,11 +11,11 @@ from typing import Any
 from batfill.batsim.external_events import ExternalEvent
 from batfill.batsim.platform import Platform, PlatformHost
 from batfill.batsim.replayed import Tries
-from batfill.batsim.results import JobRecord, try_name
+from batfill.batsim.results import JobRecord
 from batfill.batsim.simulation import Simulation
 from batfill.batsim.wire import SimulationSettings
 from batfill.batsim.wire4 import Wire4
-from batfill.model.schedule import Schedule
+from batfill.model.schedule import Schedule, try_name
 from batfill.workloads.batsim_json import BatsimDocument
 
 Message = dict[str, Any]

@@ -70,6 +70,7 @@ def test_importing_batfill_loads_no_library():
     assert done.stdout.split() == []
 
 
+@pytest.mark.needs("pandas", "sklearn")
 @pytest.mark.parametrize(
     "module", sorted({module for module, _ in bf.PLACES.values()} | {"batfill", "batfill.model.options"})
 )
@@ -79,6 +80,7 @@ def test_the_examples_in_the_docstrings_hold(module, monkeypatch):
     assert done.failed == 0
 
 
+@pytest.mark.needs("pandas")
 @pytest.mark.parametrize("log", ["sample", "KTH-SP2-1996-2.1-cln.swf.gz"])
 def test_the_first_minute_works(log, request, tmp_path):
     """The example that the guide names, as a user runs it: with warnings as errors, in a folder of its own."""
@@ -96,6 +98,7 @@ def test_the_first_minute_works(log, request, tmp_path):
 # Reading
 
 
+@pytest.mark.needs("pyarrow")
 @pytest.mark.parametrize(
     ("file", "how", "jobs", "procs"),
     [
@@ -116,6 +119,7 @@ def test_accounting_is_read_as_the_import_command_writes_it(file, how, jobs, pro
     assert written.to_pandas().equals(read.to_pandas())
 
 
+@pytest.mark.needs("pandas")
 def test_a_workload_shows_itself_and_becomes_tables(log):
     assert repr(log).splitlines()[:3] == [
         "workload     sample.json",
@@ -133,6 +137,7 @@ def test_a_workload_shows_itself_and_becomes_tables(log):
     assert table["class"].null_count == 800
 
 
+@pytest.mark.needs("pandas")
 def test_arrays_of_ones_own_become_a_workload_in_any_order():
     jobs = bf.job_table(
         "mine",
@@ -152,6 +157,7 @@ def test_arrays_of_ones_own_become_a_workload_in_any_order():
     )
 
 
+@pytest.mark.needs("pandas")
 def test_jobs_that_outlive_their_requests_end_by_themselves_and_their_table_has_request_and_limit(tmp_path):
     runs = row(1, 0, 500, req_time=100), row(2, 5, 80, req_time=80), row(3, 6, 40, req_time=90)
     log = tmp_path / "log.swf"
@@ -172,6 +178,7 @@ def test_jobs_that_outlive_their_requests_end_by_themselves_and_their_table_has_
         assert states.count("COMPLETED_WALLTIME_REACHED") == ended[overrun]
 
 
+@pytest.mark.needs("pandas")
 def test_equal_seeds_generate_equal_workloads():
     one, same, other = (bf.generate(jobs=50, procs=16, seed=seed) for seed in (3, 3, 4))
     assert one.to_pandas().equals(same.to_pandas())
@@ -191,6 +198,7 @@ def test_a_result_is_what_the_command_prints(log):
     assert f'<td style="text-align:left">{ours.figures.makespan_s:,.0f} s</td>' in ours._repr_html_()
 
 
+@pytest.mark.needs("pandas")
 def test_the_table_of_a_result_has_every_job_with_units(fcfs):
     frame = fcfs.to_pandas()
     assert list(frame) == [
@@ -221,6 +229,7 @@ def test_the_table_of_a_result_has_every_job_with_units(fcfs):
     assert json.loads(arrow.schema.metadata[b"batfill.replay"])["workload"] == "sample.json"
 
 
+@pytest.mark.needs("pandas")
 def test_who_pays_is_over_the_same_jobs_as_the_base_and_in_the_json_without_one(log, fcfs):
     tried = bf.replay(log, "fcfs", small="all", kill="always")
     frame, before = tried.to_pandas(), fcfs.to_pandas()
@@ -243,6 +252,7 @@ def test_who_pays_is_over_the_same_jobs_as_the_base_and_in_the_json_without_one(
     assert half.who_pays(base=fcfs)["waits_by_class"][0]["jobs"] < len(frame) / 2
 
 
+@pytest.mark.needs("pandas")
 def test_classes_tries_and_dividers_of_a_classifier_are_in_the_table(log):
     done = bf.replay(log, small="all", kill="always")
     frame = done.to_pandas()
@@ -259,6 +269,7 @@ def test_batsims_files_are_those_of_the_command(fcfs, tmp_path):
     assert (tmp_path / "new" / "ours_run.json").exists()
 
 
+@pytest.mark.needs("sklearn")
 @pytest.mark.parametrize("option", sorted(set(ARGUMENTS) - {"policy"}))
 def test_every_option_of_the_table_is_taken_and_stated(log, option):
     given = {"backfill": "spf", "threshold_s": np.int64(50), "small": "class", "predict": "easy++"}
@@ -280,6 +291,7 @@ def test_every_option_of_the_table_is_taken_and_stated(log, option):
     assert stated == value
 
 
+@pytest.mark.needs("pandas")
 def test_a_policy_of_ones_own_is_one_row_among_others(log):
     mine = bf.Policy("mine", key=lambda r, p, q: p * q, per_wait=lambda r, p, q: -q)
     frame = bf.replay_many(log, [mine, *bf.policies.values()])
@@ -304,6 +316,7 @@ def test_policies_by_weights_and_from_files_are_taken(log, tmp_path):
 # What the commands do
 
 
+@pytest.mark.needs("pandas")
 def test_every_command_that_learns_or_searches_gives_what_it_prints(log, tmp_path):
     """Each function as an object, and its command's JSON of the same arguments."""
     made = bf.generate(jobs=400, procs=32, seed=1, interarrival=8.0)
@@ -331,6 +344,7 @@ def test_every_command_that_learns_or_searches_gives_what_it_prints(log, tmp_pat
     assert answer.to_pandas().name.tolist() == ["fcfs", "spf", "saf", "saf, threshold 1 h"]
 
 
+@pytest.mark.needs("sklearn")
 def test_a_classified_log_is_what_the_command_prints(tmp_path):
     made = bf.generate(jobs=300, procs=32, seed=1, interarrival=40.0)
     done = bf.classify(made, cut=0.4, seed=2)
@@ -348,6 +362,7 @@ def test_a_classified_log_is_what_the_command_prints(tmp_path):
     assert frame.right.sum() == ours["true_small"] + ours["true_large"]
 
 
+@pytest.mark.needs("pydantic")
 def test_a_campaign_and_a_report_are_functions_too(tmp_path):
     (tmp_path / "two.yaml").write_text(f"workloads: [{{file: {SAMPLE}}}]\npolicies: [fcfs, saf]\n")
     done = bf.campaign(tmp_path / "two.yaml", tmp_path / "out", workers=1)
@@ -359,6 +374,7 @@ def test_a_campaign_and_a_report_are_functions_too(tmp_path):
     assert "sample.json on 64 processors" in (tmp_path / "runs" / "report.html").read_text()
 
 
+@pytest.mark.needs("pandas")
 def test_differences_are_paired_job_by_job(fcfs, log):
     saf, again = bf.replay(log, "saf"), bf.replay(log, "saf", threshold_s=3600)
     frame = bf.compare(fcfs, saf, again)
@@ -383,6 +399,7 @@ def test_a_log_that_changed_after_it_was_read_is_refused(tmp_path):
         bf.tune(read)
 
 
+@pytest.mark.needs("pyarrow")
 def test_accounting_goes_on_in_its_own_time_zone():
     """Periods of days begin at the cluster's midnight, which only `read` is given."""
     log = bf.read(ACCOUNTING / "slurm.txt", timezone="Europe/Paris")
@@ -396,6 +413,7 @@ def test_accounting_goes_on_in_its_own_time_zone():
 # Runs that stop
 
 
+@pytest.mark.needs("pandas")
 def test_a_run_that_has_not_ended_says_so_and_gives_what_has_ended(log):
     run = bf.Replay(log, "saf").run(until_s=86_400)
     part, whole = run.result(), bf.replay(log, "saf")
@@ -416,6 +434,7 @@ def test_a_run_that_has_not_ended_says_so_and_gives_what_has_ended(log):
     assert run.run().figures == whole.figures
 
 
+@pytest.mark.needs("pandas")
 def test_a_fork_goes_its_own_way_and_says_which(log):
     run = bf.Replay(log, "fcfs").run(until_s=86_400)
     other = run.fork(policy="wfp3", threshold_s=7200).run()
@@ -431,6 +450,7 @@ def test_a_fork_goes_its_own_way_and_says_which(log):
         run.fork(small="all")
 
 
+@pytest.mark.needs("pandas")
 def test_a_saved_run_goes_on_with_a_policy_of_ones_own(log, tmp_path):
     mine = bf.Policy("mine", key=lambda r, p, q: p * q, per_wait=lambda r, p, q: -q)
     bf.Replay(log, mine, threshold_s=900, tau_s=60).run(until_s=40_000).save(tmp_path / "run.npz")

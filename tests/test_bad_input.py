@@ -154,9 +154,6 @@ def test_a_log_that_could_not_be_read_again_is_not_written(tmp_path, words, name
     assert list(tmp_path.iterdir()) == [log]
 
 
-# Jobs that cannot be
-
-
 # Options
 
 

@@ -5,12 +5,9 @@ from __future__ import annotations
 import json
 import math
 import re
-import subprocess
-import sys
 
 import numpy as np
 import pytest
-import zmq
 from hypothesis import given
 from hypothesis import strategies as st
 from procset import ProcSet
@@ -25,9 +22,8 @@ from batfill.live.conversation import Conversation, date_meant
 from batfill.live.serve import conversation_with
 from batfill.live.words4 import WORDS_4
 from batfill.live.words5 import WORDS_5, milliseconds_from
-from batfill.model.jobs import WEEK_S
 from batfill.workloads.batsim_json import load_document
-from command import COMPILING, free_port
+from command import conversed
 from golden5 import recordings
 from plugin import assert_same_starts
 from small_runs import machines
@@ -214,14 +210,14 @@ def starts(document, size, answer, settings):
     return {record.job_id: record.starting_time for record in records if record.final_state != "REJECTED"}
 
 
-def written(path, seed, *, size=12, n_jobs=350, span_s=40_000, unit_s=1.0):
+def written(path, seed, *, size=12, n_jobs=350, span_s=40_000):
     """A workload with every field that the scheduler reads."""
     rng = np.random.default_rng(seed)
     jobs, profiles = [], {}
     for row, submit_s in enumerate(np.sort(rng.integers(0, span_s, n_jobs)).tolist()):
-        delay_s = unit_s * math.ceil(math.exp(rng.normal(5.5, 1.2)))
+        delay_s = 1.0 * math.ceil(math.exp(rng.normal(5.5, 1.2)))
         profiles[f"d{delay_s:g}"] = {"type": "delay", "delay": delay_s}
-        job = {"id": f"{row:04}", "subtime": submit_s * unit_s, "res": int(rng.integers(1, size + 2))}
+        job = {"id": f"{row:04}", "subtime": float(submit_s), "res": int(rng.integers(1, size + 2))}
         job |= {"profile": f"d{delay_s:g}", "user_id": int(rng.integers(5))}
         job |= {"class": str(rng.choice(["small", "large"]))} if rng.random() < 0.7 else {}
         job |= {"walltime": delay_s * float(rng.choice([0.5, 1, 1.5, 4]))} if rng.random() < 0.9 else {}
@@ -254,8 +250,7 @@ KILLING = [options for options in EVERY_OPTION if "divider" in options or "kill"
 def test_every_option_decides_under_batsim_5_as_under_batsim_4(tmp_path, options, acknowledged):
     kills = options in KILLING
     settings = SimulationSettings(dynamic_jobs=kills, reuse_profiles=kills, acknowledge=acknowledged)
-    # The classifier learns from whole weeks.
-    document = written(tmp_path / "made.json", 3, span_s=4 * WEEK_S if "knowledge" in options else 40_000)
+    document = written(tmp_path / "made.json", 3)
     if "select" in options:
         options = {**options, "select": f"{options['select']},budget=1000"}
     under_4 = starts(document, 12, Conversation(WORDS_4, Agent(options)).answer, settings)
@@ -388,52 +383,15 @@ def test_the_request_behind_a_walltime_is_read_from_the_user_data():
     assert in_words(talk, 1, completed("3")) == ["2 on 0-3"]
 
 
-# What is no message
-
-
-def refused(*messages):
-    """What the last of these messages is refused with."""
-    talk = greeted(Agent({}))
-    for message in messages[:-1]:
-        talk.answer(message)
-    with pytest.raises(BatfillError) as error:
-        talk.answer(messages[-1])
-    (line,) = str(error.value).splitlines()
-    return line.removesuffix("; this is not Batsim 5's protocol")
-
-
 # The command
-
-
-def conversed(frames, *options):
-    """Exit status and both streams of `batfill schedule` after these frames, and its answers."""
-    endpoint = f"tcp://127.0.0.1:{free_port()}"
-    command = [sys.executable, "-m", "batfill", "schedule", *options, "-s", endpoint]
-    with (
-        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process,
-        zmq.Context() as context,
-        context.socket(zmq.REQ) as socket,
-    ):
-        socket.setsockopt(zmq.LINGER, 0)
-        socket.connect(endpoint)
-        answers = []
-        for frame in frames:
-            socket.send(frame)
-            while process.poll() is None and not socket.poll(50):
-                pass
-            if socket.poll(0):
-                answers.append(socket.recv())
-        out, err = process.communicate(timeout=120)
-    usual = COMPILING, "batfill: listening on tcp://127.0.0.1:"
-    return process.returncode, out, [line for line in err.splitlines() if not line.startswith(usual)], answers
 
 
 @pytest.mark.parametrize("options", [(), ("--protocol", "5")])
 def test_the_command_schedules_for_batsim_5_until_the_end_is_answered(options):
     frames = [handshake(), as_message(1e-12, BEGIN), as_message(2e-12, submitted("1"))]
     frames += [as_message(5, completed("1")), as_message(5, event("SimulationEndsEvent"))]
-    status, out, err, answers = conversed(frames, "--policy", "saf", *options)
-    assert (status, out, err) == (0, "", [])
+    ended, answers = conversed(frames, "--policy", "saf", *options)
+    assert ended == (0, "", [])
     assert len(answers) == len(frames)
     assert json.loads(answers[-1]) == {"now": 5, "events": []}
 
@@ -450,6 +408,6 @@ def test_the_command_schedules_for_batsim_5_until_the_end_is_answered(options):
     ],
 )
 def test_the_command_ends_with_one_line_and_status_2_if_it_cannot_go_on(frames, options, said):
-    status, out, (line,), _ = conversed(frames, *options)
+    (status, out, (line,)), _ = conversed(frames, *options)
     assert (status, out) == (2, "")
     assert line.startswith(said)

@@ -28,7 +28,6 @@ from golden import RUNS, RecordedScheduler, Recording, key, recording
 KILLED_AT_THEIR_END = frozenset({"w0!0012051", "w0!0012251", "w0!0013001"})
 FORGIVEN = {"small-first-kill-requeue": KILLED_AT_THEIR_END}
 WALL_CLOCK = {"scheduling_time", "simulation_time"}
-MACHINE_TIMES = {"time_computing", "time_idle", "time_unavailable"}
 
 
 class Run:

@@ -1,4 +1,4 @@
-"""Batsim's JSON workloads: what is read, and what is refused with the place inside the document."""
+"""Workloads in the forms of Batsim 4 and 5: read, refused with the place inside, and written as each other."""
 
 from __future__ import annotations
 
@@ -13,8 +13,20 @@ from hypothesis import strategies as st
 
 from batfill.base.errors import WorkloadError
 from batfill.model.jobs import LARGE, SMALL, UNKNOWN
+from batfill.workloads.batsim5_json import (
+    OWN_FIELDS,
+    extra_of,
+    extra_text,
+    job_for_version_5,
+    job_from_version_5,
+    version_of,
+)
 from batfill.workloads.batsim_json import load_document, read_batsim_json
+from batfill.workloads.convert import convert, rewrite_for_batsim_5
+from command import batfill, result
 from golden import RUNS, recording
+from golden5 import Recording5, recordings
+from swf_text import row
 
 GOOD = {
     "nb_res": 8,
@@ -24,6 +36,19 @@ GOOD = {
         {"id": "a", "subtime": 5, "res": 1, "profile": "p", "walltime": -1, "user_id": "ann", "class": "odd"},
     ],
     "profiles": {"p": {"type": "delay", "delay": 20}, "q": {"type": "delay", "delay": 1.25, "ret": 1}},
+}
+GOOD_5 = {
+    "nb_res": 8,
+    "jobs": [
+        {"id": "b", "subtime": 5, "res": 2, "profile": "p", "walltime": 30, "extra_data": {"user_id": 7, "x": [1]}},
+        {"id": 12, "subtime": 0.5, "res": 99, "profile": "q", "extra_data": '{"class": "large"}'},
+        {"id": "a", "subtime": 5, "res": 1, "profile": "s", "extra_data": "words"},
+    ],
+    "profiles": {
+        "p": {"type": "DelayProfile", "delay": 20},
+        "q": {"type": "DelayProfile", "delay": 1.25, "ret": 1, "extra_data": {"k": 1}},
+        "s": {"type": "SequentialCompositionProfile", "repeat": 2, "seq": ["p", "p"]},
+    },
 }
 
 
@@ -97,6 +122,119 @@ def test_the_recorded_workloads_are_read_in_batsims_order(name):
     assert read_batsim_json(recorded.folder / "workload.json.gz").jobs.ids.tolist() == told
 
 
+# Reading version 5's form
+
+
+def test_a_document_is_read_in_version_4s_form(tmp_path):
+    document = load_document(write(tmp_path, GOOD_5))
+    assert document.version == 5
+    assert document.jobs == [
+        {"id": "b", "subtime": 5, "res": 2, "profile": "p", "walltime": 30, "user_id": 7, "x": [1]},
+        {"id": 12, "subtime": 0.5, "res": 99, "profile": "q", "class": "large"},
+        {"id": "a", "subtime": 5, "res": 1, "profile": "s", "extra_data": "words"},
+    ]
+    assert document.profiles == {
+        "p": {"type": "delay", "delay": 20},
+        "q": {"type": "delay", "delay": 1.25, "ret": 1, "extra_data": {"k": 1}},
+        "s": {"type": "composed", "repeat": 2, "seq": ["p", "p"]},
+    }
+    jobs = read_batsim_json(tmp_path / "w.json").jobs
+    assert jobs.runtime_s.tolist() == [1.25, 80, 20]
+    assert jobs.walltime_s.tolist() == [np.inf, np.inf, 30]
+    assert jobs.user.tolist() == [-1, -1, 7]
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_recorded_workload_says_the_same_in_both_versions(name):
+    old = load_document(recording(name).folder / "workload.json.gz")
+    new = load_document(Recording5(name).folder / "workload.json", version=5, workload="w0")
+    assert (old.nb_res, old.jobs, old.profiles) == (new.nb_res, new.jobs, new.profiles)
+    assert (old.version, new.version, new.notes) == (4, 5, ())
+
+
+REFUSED = {
+    "error-delay-zero": "profiles['d0'].delay: 0 is not a number > 0",
+    "error-id-contains-workload-name": "jobs[0].id: 'raw0' has the workload's name 'w0' in it",
+    "error-id-with-exclamation": "jobs[0].id: 'a!b' has '!' in it",
+    "error-no-nb-res": "nb_res: missing",
+    "error-old-workload": "has the profile types of Batsim 4, which Batsim 5 refuses",
+    "error-same-id-twice": "jobs[1].id: '1' occurs before",
+    "error-unknown-profile": "jobs[0].profile: 'd11' is not the name of a profile",
+    "error-walltime-minus-one": "jobs[0].walltime: -1 is not a number > 0; leave it out",
+    "small-forward-profiles": "profiles['hom'].type: 'ParallelTaskHomogeneousProfile' is not supported; supported: "
+    "DelayProfile, SequentialCompositionProfile",  # Batsim takes it; delays alone are simulated here
+}
+
+
+def test_what_batsim_5_refused_is_refused_and_nothing_else():
+    seen = {}
+    for run in recordings():
+        path = run.folder / "workload.json"
+        if not path.exists():  # that of the run with the same name and the usual platform
+            continue
+        try:
+            load_document(path, version=5, workload="w0")
+        except WorkloadError as refused:
+            seen[run.name] = str(refused).removeprefix(f"{path}: ")
+    assert seen.keys() == REFUSED.keys()
+    for name, said in REFUSED.items():
+        assert seen[name].startswith(said)
+        assert "\n" not in seen[name]
+
+
+def test_fields_that_batsim_5_drops_are_left_out_and_noted():
+    path = Recording5("small-user-fields").folder / "workload.json"
+    document = load_document(path)
+    assert document.jobs == [{"id": "1", "subtime": 0, "res": 1, "profile": "d", "walltime": 100}]
+    assert document.notes == tuple(
+        f"field {name} of 1 of 1 jobs left out: Batsim 5 reads the user's fields in extra_data only"
+        for name in ("user_id", "class")
+    )
+    assert read_batsim_json(path).notes == document.notes
+    assert f"note         {document.notes[0]}\n" in result("replay", path)
+
+
+def test_the_recorded_submissions_show_the_same_extra_data():
+    """Batsim passes it on as text; ours is made from the job in version 4's form."""
+    compared = 0
+    for run in recordings():
+        path = run.folder / "workload.json"
+        if not path.exists():
+            continue
+        jobs = {f"w0!{job['id']}": job for job in json.loads(path.read_text())["jobs"]}
+        for message in run.messages:
+            events = message["msg"].get("events", []) if isinstance(message.get("msg"), dict) else []
+            for event in events:
+                if event["event_type"] == "JobSubmittedEvent" and (job := jobs.get(event["event"]["job_id"])):
+                    ours = extra_text(extra_of("", job_from_version_5("", job, {})))
+                    assert ours == (event["event"]["job"].get("extra_data") or "")
+                    compared += 1
+    assert compared > 10_000
+
+
+@pytest.mark.parametrize(("version", "option"), [(4, ""), (5, " --format batsim5")])
+def test_the_form_of_the_other_version_is_refused_with_the_command_that_makes_ones_own(version, option, tmp_path):
+    other = write(tmp_path, GOOD_5)
+    if version == 5:
+        convert(other, tmp_path / "4.json")
+        other = tmp_path / "4.json"
+    with pytest.raises(WorkloadError, match=f"refuses; make one for it with `batfill workload convert{option}`"):
+        load_document(other, version=version)
+
+
+def test_a_workload_without_jobs_is_of_both_versions(tmp_path):
+    path = write(tmp_path, {"nb_res": 4, "jobs": [], "profiles": {}})
+    assert [load_document(path, version=version).jobs for version in (None, 4, 5)] == [[], [], []]
+    assert version_of("", {}) == 4
+
+
+# What is refused
+
+
+def changed_5(path, value):
+    return changed(path, value, GOOD_5)
+
+
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [
@@ -110,11 +248,23 @@ def test_the_recorded_workloads_are_read_in_batsims_order(name):
         (changed("jobs.0.profile", "x"), "jobs[0].profile: 'x' is not the name of a profile"),
         (changed("profiles.p.delay", -2), "profiles['p'].delay: -2 is not a number >= 0"),
         ([], "not a JSON object"),
+        (changed_5("jobs.0.id", "a!b"), "jobs[0].id: 'a!b' has '!' in it"),
+        (changed_5("jobs.0.walltime", -1), "jobs[0].walltime: -1 is not a number > 0; leave it out"),
+        (changed_5("jobs.0.walltime", 0), "jobs[0].walltime: 0 is not a number > 0; leave it out"),
+        (changed_5("jobs.0.walltime", None), "jobs[0].walltime: None is not a number > 0; leave it out"),
+        (changed_5("jobs.1", 7), "jobs[1]: 7 is not an object"),
+        (changed_5("profiles.p", 7), "profiles['p']: 7 is not an object"),
+        (changed_5("profiles.p.delay", 0.0), "profiles['p'].delay: 0 is not a number > 0"),
+        (changed_5("profiles.p.delay", "1"), "profiles['p'].delay: '1' is not a number >= 0"),
+        (changed_5("profiles.p.type", "ReplaySmpiProfile"), "profiles['p'].type: 'ReplaySmpiProfile' is not supported"),
+        (
+            changed_5("profiles.p.type", "delay"),
+            "profiles['q'].type 'DelayProfile' is Batsim 5's, and ['p'].type 'delay'",
+        ),
     ],
 )
-def test_what_is_no_delay_workload_is_refused_with_its_place(content, complaint, tmp_path):
-    path = write(tmp_path, content)
-    assert refusal_of(read_batsim_json, path).startswith(complaint)
+def test_what_is_no_delay_workload_of_either_version_is_refused_with_its_place(content, complaint, tmp_path):
+    assert refusal_of(read_batsim_json, write(tmp_path, content)).startswith(complaint)
 
 
 JSON = st.recursive(
@@ -122,19 +272,189 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
     max_leaves=5,
 )
+IN_JOBS = [
+    "jobs",
+    "jobs.0",
+    *(f"jobs.0.{name}" for name in ("id", "res", "subtime", "walltime", "profile", "user_id", "class")),
+]
+IN_PROFILES = ["profiles", "profiles.p", *(f"profiles.p.{name}" for name in ("type", "delay", "ret"))]
+OF_5 = ["jobs.0.extra_data", "jobs.0.more", "jobs.1.extra_data", "profiles.p.generation_strategy", "profiles.s.repeat"]
+PLACES = [(GOOD, place) for place in ("nb_res", *IN_JOBS, *IN_PROFILES)]
+PLACES += [(GOOD_5, place) for place in (*IN_JOBS[1:], *IN_PROFILES[1:], *OF_5)]
 
 
-@settings(deadline=None)
-@given(st.sampled_from(["nb_res", "jobs", "jobs.0", "jobs.0.id", "jobs.0.res", "jobs.0.subtime", "jobs.0.walltime",
-                        "jobs.0.profile", "jobs.0.user_id", "jobs.0.class", "profiles", "profiles.p",
-                        "profiles.p.type", "profiles.p.delay", "profiles.p.ret"]), JSON)  # fmt: skip
-def test_any_value_anywhere_is_read_or_refused_in_one_line(tmp_path_factory, place, value):
-    path = write(tmp_path_factory.mktemp("any"), changed(place, value))
-    try:
-        workload = read_batsim_json(path)
-    except WorkloadError as refused:
-        said = str(refused)
-    else:
+@settings(deadline=None, max_examples=150)
+@given(st.sampled_from(PLACES), JSON)
+def test_any_value_anywhere_is_read_rewritten_or_refused_in_one_line(tmp_path_factory, place, value):
+    good, where = place
+    folder = tmp_path_factory.mktemp("any")
+    path = write(folder, changed(where, value, good))
+    for step in (read_batsim_json, lambda path: convert(path, folder / "5.json", version=5)):
         said = ""
-        assert len(workload.jobs) == len(json.loads(path.read_text())["jobs"])
-    assert "\n" not in said
+        try:
+            made = step(path)
+        except WorkloadError as refused:
+            said = str(refused)
+        else:
+            assert step is not read_batsim_json or len(made.jobs) == len(json.loads(path.read_text())["jobs"])
+        assert "\n" not in said
+
+
+# Writing
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_recorded_workload_of_version_4_becomes_that_of_version_5(name, tmp_path):
+    out = tmp_path / "w.json"
+    changes = rewrite_for_batsim_5(recording(name).folder / "workload.json.gz", out)
+    made, recorded = (json.loads(path.read_text()) for path in (out, Recording5(name).folder / "workload.json"))
+    assert made == recorded
+    assert [list(job) for job in made["jobs"]] == [list(job) for job in recorded["jobs"]]  # the order of fields, too
+    assert list(made["profiles"]) == list(recorded["profiles"])
+    n_jobs, n_profiles = len(made["jobs"]), len(made["profiles"])
+    assert changes[0] == f"{n_profiles} profiles: delay is now DelayProfile"
+    assert changes[1].startswith(f"{n_jobs} jobs: ")
+    assert changes[1].endswith("user_id moved into extra_data")
+
+
+def test_walltimes_of_minus_one_are_left_out_and_ids_stay(tmp_path):
+    content = {
+        "nb_res": 4,
+        "description": {"made_by": "batfill 0.1.0 workload convert", "unrequested": "none"},
+        "jobs": [
+            {"id": 7, "subtime": 1, "res": 1, "profile": "s", "walltime": -1, "requested_time": -1},
+            {"id": "x", "subtime": 0, "res": 1, "profile": "d", "walltime": 2.5, "extra_data": {"a": 1}, "b": 2},
+            {"id": "y", "subtime": 0, "res": 1, "profile": "d", "extra_data": "words"},
+        ],
+        "profiles": {
+            "d": {"type": "delay", "delay": 4, "ret": 3},
+            "s": {"type": "composed", "nb": 3, "seq": ["d"]},
+            "h": {"type": "parallel_homogeneous", "cpu": 1e9, "com": 0},
+        },
+    }
+    out = tmp_path / "5.json"
+    changes = rewrite_for_batsim_5(write(tmp_path, content), out)
+    made = json.loads(out.read_text())
+    assert made["description"] == content["description"]
+    assert made["jobs"] == [
+        {"id": 7, "subtime": 1, "res": 1, "profile": "s", "extra_data": {"requested_time": -1}},
+        {"id": "x", "subtime": 0, "res": 1, "profile": "d", "walltime": 2.5, "extra_data": {"a": 1, "b": 2}},
+        {"id": "y", "subtime": 0, "res": 1, "profile": "d", "extra_data": "words"},
+    ]
+    assert made["profiles"] == {
+        "d": {"type": "DelayProfile", "delay": 4, "ret": 3},
+        "s": {"type": "SequentialCompositionProfile", "repeat": 3, "seq": ["d"]},
+        "h": {"type": "ParallelTaskHomogeneousProfile", "cpu": 1e9, "com": 0},
+    }
+    assert changes == (
+        "3 profiles: composed is now SequentialCompositionProfile, delay is now DelayProfile, parallel_homogeneous is "
+        "now ParallelTaskHomogeneousProfile",
+        "2 jobs: b, requested_time moved into extra_data",
+        "1 jobs: walltime -1 left out",
+    )
+
+
+def test_a_workload_in_version_5s_form_is_copied_unpacked(tmp_path):
+    text = json.dumps(GOOD_5, indent=1).encode()
+    packed, out = tmp_path / "w.json.gz", tmp_path / "out.json"
+    packed.write_bytes(gzip.compress(text))
+    assert rewrite_for_batsim_5(packed, out) == ()
+    assert out.read_bytes() == text
+
+
+JOB4 = {"id": "1", "subtime": 0, "res": 1, "profile": "d"}
+
+
+@pytest.mark.parametrize(
+    ("job", "profile", "complaint"),
+    [
+        (JOB4 | {"id": "a!b"}, {}, "job 'a!b'.id: 'a!b' has '!' in it"),
+        (JOB4 | {"id": "w01"}, {}, "job 'w01'.id: 'w01' has the workload's name 'w0' in it"),
+        (JOB4, {"delay": 0}, "profiles['d'].delay: 0 is not a number > 0"),
+        (
+            JOB4,
+            {"type": "smpi"},
+            "profiles['d'].type: 'smpi' is not translated to Batsim 5; translated: delay, composed",
+        ),
+        (JOB4 | {"walltime": -5}, {}, "jobs[0].walltime: -5 is not a number > 0"),
+        (JOB4 | {"extra_data": "words", "user": 3}, {}, "job '1'.extra_data: 'words' is not an object"),
+        (JOB4 | {"extra_data": {"user": 3}, "user": 4}, {}, "job '1'.extra_data: has user, as the job itself"),
+    ],
+)
+def test_what_batsim_5_has_no_form_for_is_refused_and_no_file_is_left(job, profile, complaint, tmp_path):
+    path = write(tmp_path, {"nb_res": 4, "jobs": [job], "profiles": {"d": {"type": "delay", "delay": 9} | profile}})
+    assert refusal_of(lambda path: rewrite_for_batsim_5(path, tmp_path / "out.json"), path).startswith(complaint)
+    assert not (tmp_path / "out.json").exists()
+
+
+FIELDS = st.dictionaries(st.sampled_from(["user_id", "class", "requested_time", "note", "", "a b"]), JSON)
+JOBS4 = st.fixed_dictionaries(
+    {"id": st.sampled_from(["1", 2, "job"]), "subtime": st.integers(0, 9), "res": st.just(1), "profile": st.just("d")},
+    optional={"walltime": st.integers(1, 9) | st.floats(0.5, 9)},
+)
+
+
+@given(JOBS4, FIELDS)
+def test_a_job_comes_back_from_version_5_as_it_was(job, fields):
+    dropped = {}
+    new = job_for_version_5("", job | fields, "w0")
+    assert new.keys() <= {*OWN_FIELDS, "extra_data"}
+    assert job_from_version_5("", new, dropped) == job | fields
+    assert dropped == {}
+
+
+@given(
+    JOBS4, st.dictionaries(st.sampled_from(["user_id", "res", "extra_data", "id", "x"]), JSON, min_size=1) | st.text()
+)
+def test_a_job_of_version_5_comes_back_from_version_4_as_it_was(job, extra):
+    """Even if its data have names of Batsim's own fields."""
+    whole = job | ({"extra_data": extra} if extra else {})
+    back = job_for_version_5("", job_from_version_5("", whole, {}), "w0")
+    if isinstance(extra, str) and isinstance(back.get("extra_data"), dict):  # the text of an object
+        extra = json.loads(extra)
+    assert back == job | ({"extra_data": extra} if extra else {})
+
+
+# The command
+
+LOG = (
+    "; MaxProcs: 8\n"
+    + row(1, 0, 50, req_time=40, user=3)
+    + row(2, 0, 50, req_time=50)
+    + row(3, 5, 50, req_time=60)
+    + "".join(row(number, 10 * number, 20 + number % 3, req_time=100, user=number % 2) for number in range(4, 40))
+)
+
+
+@pytest.mark.parametrize("options", [[], ["--overrun", "kill"], ["--overrun", "extend"], ["--field", "group_id"]])
+def test_a_log_is_converted_and_comes_back(options, tmp_path):
+    log, four, five, again, back = (tmp_path / name for name in ("l.swf", "4.json", "5.json", "5b.json", "4b.json"))
+    log.write_text(LOG)
+    kept = options if "--overrun" in options else []
+    for source, out, more in (
+        (log, four, options),
+        (log, five, [*options, "--format", "batsim5"]),
+        (four, again, [*kept, "--format", "batsim5"]),
+        (five, back, kept),
+    ):
+        assert batfill("workload", "convert", source, "--out", out, *more).status == 0
+    old, new, from_old, from_new = (json.loads(path.read_text()) for path in (four, five, again, back))
+    for made, wanted in ((from_old, new), (from_new, old)):
+        assert made["jobs"] == wanted["jobs"]
+        assert dict(sorted(made["profiles"].items())) == dict(sorted(wanted["profiles"].items()))
+    assert all(job.keys() <= {*OWN_FIELDS, "extra_data"} for job in new["jobs"])
+    assert {profile["type"] for profile in new["profiles"].values()} == {"DelayProfile"}
+    tables = [read_batsim_json(path) for path in (four, five, back)]
+    for table in tables[1:]:
+        assert table.overrun == tables[0].overrun
+        for name in ("ids", "submit_s", "runtime_s", "walltime_s", "user_request_s", "request_s", "procs", "user"):
+            assert getattr(table.jobs, name).tolist() == getattr(tables[0].jobs, name).tolist()
+
+
+def test_homogeneous_tasks_of_version_5_become_delays_if_their_amounts_are_per_host(tmp_path):
+    task = {"type": "ParallelTaskHomogeneousProfile", "cpu": 4e9, "com": 0}
+    convert(write(tmp_path, changed_5("profiles.p", task)), tmp_path / "4.json")
+    assert json.loads((tmp_path / "4.json").read_text())["profiles"]["p"] == {"type": "delay", "delay": 4}
+    path = write(tmp_path, changed_5("profiles.p", task | {"generation_strategy": "other"}))
+    with pytest.raises(WorkloadError, match="'ParallelTaskHomogeneousProfile' has no duration that is known"):
+        convert(path, tmp_path / "x.json")

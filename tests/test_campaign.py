@@ -14,9 +14,13 @@ from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import psutil
 import pytest
+
+pytest.importorskip("pandas")
+pytest.importorskip("pydantic")
+
+import pandas as pd
 
 from batfill.base.errors import RunFailed
 from batfill.base.files import digest
@@ -66,7 +70,7 @@ def rows(folder):
 
 
 def done(*arguments):
-    ended = run(*arguments, "--json")
+    ended = batfill("campaign", *arguments, "--json")
     assert ended.status == 0, ended.err
     return json.loads(ended.out)
 
@@ -104,30 +108,32 @@ def test_results_are_those_of_single_replays_and_say_how_they_came_about(campaig
     assert session["command"][1:] == ["campaign", str(file), "--out", str(tmp_path / "out"), "--workers", "2"]
 
 
-@pytest.mark.slow
-def test_two_campaigns_at_once_know_nothing_of_each_other(campaign_file, tmp_path):
-    file = campaign_file(SMALL)
+@pytest.fixture(scope="module")
+def at_once(tmp_path_factory):
+    """The folders of two small campaigns that ran at once, and what each said."""
+    folder = tmp_path_factory.mktemp("at-once")
+    file = folder / "c.yaml"
+    file.write_text(f"workloads: [{{file: {SAMPLE}}}]\n{SMALL}")
     both = [
-        subprocess.Popen(
-            command(file, "--out", tmp_path / name, "--workers", 1),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        subprocess.Popen(command(file, "--out", folder / name, "--workers", 1), stderr=subprocess.PIPE, text=True)
         for name in "ab"
     ]
-    for process in both:
-        _, said = process.communicate(timeout=LIMIT_S)
-        assert process.returncode == 0
-        (line,) = [line for line in said.splitlines() if not line.startswith(COMPILING)]
-        assert line.startswith("batfill: 10 runs; about ")
+    said = [process.communicate(timeout=LIMIT_S)[1].splitlines() for process in both]
+    assert [process.returncode for process in both] == [0, 0]
+    return [folder / name for name in "ab"], said
 
 
 @pytest.mark.slow
-def test_finished_runs_are_never_run_again(campaign_file, tmp_path):
-    out = tmp_path / "out"
-    first = done(campaign_file(SMALL), "--out", out, "--workers", 1)
-    assert (first["runs"], first["finished_before"]) == (10, 0)
+def test_two_campaigns_at_once_know_nothing_of_each_other(at_once):
+    for folder, said in zip(*at_once, strict=True):
+        (line,) = [line for line in said if not line.startswith(COMPILING)]
+        assert line.startswith("batfill: 10 runs; about ")
+        assert rows(folder)["run"].nunique() == 10
+
+
+@pytest.mark.slow
+def test_finished_runs_are_never_run_again(at_once, campaign_file, tmp_path):
+    out = shutil.copytree(at_once[0][0], tmp_path / "out")
     before = rows(out).set_index("run")["simulate_s"]
     again = batfill("campaign", campaign_file(SMALL), "--out", out)
     assert (again.status, again.err) == (0, "batfill: 10 runs, all finished earlier\n")
@@ -138,9 +144,8 @@ def test_finished_runs_are_never_run_again(campaign_file, tmp_path):
 
 
 @pytest.mark.slow
-def test_per_job_tables_are_written_on_request_also_later(campaign_file, tmp_path):
-    out = tmp_path / "out"
-    done(campaign_file(SMALL), "--out", out, "--workers", 1)
+def test_per_job_tables_are_written_on_request_also_later(at_once, campaign_file, tmp_path):
+    out = shutil.copytree(at_once[0][1], tmp_path / "out")
     later = done(campaign_file(SMALL + "per-job: true\n"), "--out", out, "--workers", 1)
     assert later["finished_before"] == 0
     jobs = pd.read_parquet(out / "jobs")

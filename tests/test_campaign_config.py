@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+pytest.importorskip("pydantic")
+
 from batfill.campaigns.config import CampaignError, read_campaign
 
 LEAST = "workloads: [{file: log.swf}]\npolicies: [fcfs]\n"

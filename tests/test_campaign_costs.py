@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("pydantic")
+
 from batfill.campaigns import costs as library
 from batfill.campaigns.costs import LEARNING_S, RUN_S, WORKER_S, Costs, Curve, kind_of, measured
 from batfill.campaigns.plan import Planned, Readings

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("pydantic")
+
 from batfill.campaigns import traces
 from batfill.campaigns.config import CampaignError, read_campaign
 from batfill.campaigns.costs import Costs, Curve, kind_of

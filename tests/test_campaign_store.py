@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+pytest.importorskip("pydantic")
+
 from batfill.campaigns.config import CampaignError
 from batfill.campaigns.store import SCHEMA, open_store
 

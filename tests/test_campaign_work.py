@@ -6,8 +6,12 @@ import io
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
+
+pytest.importorskip("pandas")
+pytest.importorskip("pydantic")
+
+import pandas as pd
 
 from batfill.campaigns.config import read_campaign
 from batfill.campaigns.plan import plan

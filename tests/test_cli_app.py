@@ -61,7 +61,7 @@ def test_a_result_that_nobody_can_read_is_a_failure(tmp_path):
 
 
 def test_an_interrupt_while_the_command_line_loads_shows_no_traceback(tmp_path):
-    (tmp_path / "difflib.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    (tmp_path / "typing.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
     words = [sys.executable, "-m", "batfill", "policies"]
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False, timeout=60)

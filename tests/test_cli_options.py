@@ -53,6 +53,7 @@ ARGUMENTS = {
 # These become a flag, a level of logging, a number of calls, another function, and a version on their way.
 CHANGED = {("schedule", "verbosity"), ("workload resample", "samples"), ("tune", "family")}
 CHANGED |= {("workload convert", "form")}
+MODULES = {"campaign": ["pydantic"], "workload import": ["pyarrow"]}  # without which they refuse at once
 TEXTS = {"jobs": ("0:", "5:9"), "last": ("0", "2,3"), "cuts": ("0", "0.25,1")}
 TEXTS |= {"bandwidth": ("1Bps", "10Gbps"), "latency": ("0", "1ms")}
 TEXTS |= {"protected": ("0", "0.25,1"), "figures": ("", "pdf,png"), "suffix": (".swf", ".json")}
@@ -213,7 +214,10 @@ class Recorder(str):
     __hash__ = str.__hash__
 
 
-@pytest.mark.parametrize(("name", "command", "param"), EVERY, ids=[f"{n} --{p.name}" for n, _, p in EVERY])
+@pytest.mark.parametrize(
+    ("name", "command", "param"),
+    [pytest.param(n, c, p, id=f"{n} --{p.name}", marks=pytest.mark.needs(*MODULES.get(n, ()))) for n, c, p in EVERY],
+)
 def test_every_value_of_every_option_reaches_the_library(name, command, param, monkeypatch):
     beside = BESIDE.get((name, param.name), BESIDE.get((name, "*"), []))
     needed = [
@@ -299,7 +303,11 @@ def classed(tmp_path_factory):
     return path
 
 
-@pytest.mark.parametrize("name", NAMES)
+def with_its_modules(name):
+    return pytest.param(name, marks=pytest.mark.needs(*["sklearn"] * ("forest" in beside(OPTIONS[name]).values())))
+
+
+@pytest.mark.parametrize("name", [with_its_modules(name) for name in NAMES])
 def test_a_replays_result_states_each_option_as_it_was_given(name, classed):
     option = OPTIONS[name]
     for value in values_of(option):

@@ -15,7 +15,7 @@ import pytest
 import zmq
 
 from batfill.live import serve
-from command import COMPILING, free_port, refusal, result
+from command import COMPILING, conversed, free_port, refusal, result
 from plugin import as_message, begins, completed, event, notify, submitted
 
 ROOT = Path(__file__).parents[1]
@@ -40,10 +40,8 @@ def scheduled(*command):
     ):
         socket.connect(f"tcp://127.0.0.1:{port}")
 
-        def tell(now, *events, answered=True):
+        def tell(now, *events):
             socket.send(as_message(now, *events))
-            if not answered:
-                return None
             assert socket.poll(180_000), "no answer"
             return json.loads(socket.recv())["events"]
 
@@ -87,30 +85,28 @@ def test_rejected_jobs_are_said_on_stderr():
         )
 
 
-def test_jobs_left_waiting_are_a_failure():
-    with scheduled(*BATFILL) as (process, tell):
-        tell(0, begins(range(2)))
-        tell(0, notify("event_machine_unavailable", resources="0"), submitted("1", 0, 9, 2))
-        tell(0, END, answered=False)
-        status, out, (line,) = ended(process)
-        assert (status, out) == (2, "")
-        assert "(SIMULATION_ENDS) ends the simulation while job 'w0!1' waits" in line
-
-
-def test_a_silent_batsim_is_given_up_after_the_timeout():
-    with scheduled(*BATFILL, "--timeout", "200") as (process, tell):
-        tell(0, begins(range(2)))
-        status, out, (line,) = ended(process)
-        assert (status, out) == (1, "")
-        assert line.startswith("batfill: Batsim has not sent a message for 200 ms")
-
-
-def test_a_divider_without_dynamic_jobs_is_a_mistake():
-    with scheduled(*BATFILL, "--small", "class", "--divider", "60", "--kill", "always") as (process, tell):
-        tell(0, begins(range(2)), answered=False)
-        status, out, (line,) = ended(process)
-        assert (status, out) == (2, "")
-        assert "start Batsim with --enable-dynamic-jobs --enable-profile-reuse" in line
+@pytest.mark.parametrize(
+    ("told", "options", "status", "said"),
+    [
+        (
+            [(notify("event_machine_unavailable", resources="0"), submitted("1", 0, 9, 2)), (END,)],
+            (),
+            2,
+            "(SIMULATION_ENDS) ends the simulation while job 'w0!1' waits",
+        ),
+        ([], ("--timeout", "200"), 1, "batfill: Batsim has not sent a message for 200 ms"),
+        (
+            [],
+            ("--small", "class", "--divider", "60", "--kill", "always"),
+            2,
+            "start Batsim with --enable-dynamic-jobs --enable-profile-reuse",
+        ),
+    ],
+)
+def test_a_simulation_that_cannot_go_on_ends_it_with_one_line(told, options, status, said):
+    (ended, out, (line,)), _ = conversed([as_message(0, *events) for events in ((begins(range(2)),), *told)], *options)
+    assert (ended, out) == (status, "")
+    assert said in line
 
 
 def test_the_port_in_use_is_named():
@@ -155,11 +151,9 @@ def test_it_prints_where_it_listens_and_what_to_do_if_no_simulator_comes(capfd, 
 
 
 def test_a_message_that_cannot_be_used_ends_it_with_one_line_and_status_2():
-    with scheduled(*BATFILL) as (process, tell):
-        tell(0, submitted("1", 0, 9, 2), answered=False)
-        status, out, (line,) = ended(process)
-        assert (status, out) == (2, "")
-        assert line.startswith("batfill: message 1 from Batsim at 0 events[0] (JOB_SUBMITTED) comes before")
+    (status, out, (line,)), _ = conversed([as_message(0, submitted("1", 0, 9, 2))])
+    assert (status, out) == (2, "")
+    assert line.startswith("batfill: message 1 from Batsim at 0 events[0] (JOB_SUBMITTED) comes before")
 
 
 @pytest.mark.parametrize("host", ["batfill", "pybatsim"])

@@ -160,6 +160,7 @@ def test_pieces_make_the_same_file_as_the_whole(converted, monkeypatch):
     assert converted(text) == whole
 
 
+@pytest.mark.needs("pyarrow")
 @pytest.mark.parametrize("stored", [".swf", ".parquet"])
 def test_the_header_of_a_log_in_pieces_counts(tmp_path, monkeypatch, stored):
     monkeypatch.setattr("batfill.base.files.CHUNK_BYTES", 333)

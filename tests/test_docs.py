@@ -32,6 +32,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 import pytest
 
+pytest.importorskip("batsim")
+pytest.importorskip("pydantic")
+
 import batfill
 import notebook
 from batfill import PLACES

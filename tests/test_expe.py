@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import runpy
 import shlex
 import shutil
 import socket
@@ -79,6 +80,7 @@ def test_a_descriptor_names_its_own_folder_a_platform_that_is_there_and_a_schedu
     assert Options.of(options).policy.name in path.stem
 
 
+@pytest.mark.needs("batsim")
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.stem)
 def test_a_sample_runs_at_once(study, path):
     done = run(f"expe/{path.name}", "--simulator", "embedded", "--json", cwd=study, BATSIM_PORT=str(free_port()))
@@ -152,11 +154,17 @@ def test_while_the_port_is_in_use_a_descriptor_that_reads_its_number_runs_on_a_f
         assert f"port {port} is in use for longer than the ready-timeout" in done.stderr
 
 
-def printed(*arguments):
-    """A script of tables, its cells without the blanks that align them."""
-    done = python("-m", *arguments)
-    done.stdout = re.sub(r" +\|", " |", done.stdout)
-    return done
+@pytest.fixture
+def printed(monkeypatch, capsys):
+    """A function that runs a script of tables, and returns its cells without the blanks that align them."""
+    monkeypatch.chdir(ROOT)
+
+    def run_script(name, *arguments):
+        monkeypatch.setattr("sys.argv", [name, *arguments])
+        runpy.run_module(name, run_name="__main__")
+        return re.sub(r" +\|", " |", capsys.readouterr().out)
+
+    return run_script
 
 
 @pytest.fixture
@@ -168,41 +176,41 @@ def sample(tmp_path):
     return str(path)
 
 
-def test_the_comparison_of_predicted_run_times_prints_a_row_for_each(sample):
-    done = printed("studies.tables.predictions", "--seeds", "1", sample)
-    assert done.returncode == 0, done.stderr
+@pytest.mark.needs("sklearn")
+def test_the_comparison_of_predicted_run_times_prints_a_row_for_each(printed, sample):
+    shown = printed("studies.tables.predictions", "--seeds", "1", sample)
     predictors = ("easy++", "regression", "runtime", "boosting")
     for row in (f"| {knowledge}, {predictions} |" for knowledge in predictors for predictions in ("all", "order")):
-        assert done.stdout.count(row) == 5  # comparison, slowdown, mean wait, long waits, seconds
-    assert done.stdout.count("| request, all |") == 4
+        assert shown.count(row) == 5  # comparison, slowdown, mean wait, long waits, seconds
+    assert shown.count("| request, all |") == 4
 
 
-def test_the_test_of_tuned_orders_prints_a_row_for_each_choice_and_baseline():
-    done = printed("studies.tables.aged", "workloads/sample.json", "--days", "0.5")
-    assert done.returncode == 0, done.stderr
-    assert "seed 0, tau 60 s; 24 comparisons" in done.stdout
+@pytest.mark.needs("pydantic")
+def test_the_test_of_tuned_orders_prints_a_row_for_each_choice_and_baseline(printed):
+    shown = printed("studies.tables.aged", "workloads/sample.json", "--days", "0.5")
+    assert "seed 0, tau 60 s; 24 comparisons" in shown
     for row in ("trained", "walk forward", "untuned", "chosen with first tries", "aged:50000,1/3,0, first tries"):
-        assert done.stdout.count(f"| {row} |") == 2  # one for each threshold
-    front = re.findall(r"(\d+\.\d), (\d+)", done.stdout.splitlines()[-1].split("|")[3])
+        assert shown.count(f"| {row} |") == 2  # one for each threshold
+    front = re.findall(r"(\d+\.\d), (\d+)", shown.splitlines()[-1].split("|")[3])
     assert len(front) == 6
     assert front == sorted(front, key=lambda point: int(point[1]))
     assert front == sorted(front, key=lambda point: -float(point[0]))
 
 
-def test_the_comparison_of_guards_prints_a_row_for_each(sample):
-    done = printed("studies.tables.guards", sample)
-    assert done.returncode == 0, done.stderr
+@pytest.mark.needs("pydantic")
+def test_the_comparison_of_guards_prints_a_row_for_each(printed, sample):
+    shown = printed("studies.tables.guards", sample)
     for row in ("saf, threshold 72000", "aged:50000,1/3,0", "saf, threshold 72000, first tries, large"):
-        assert done.stdout.count(f"| {row} |") == 1
-    best = min(float(slowdown) for slowdown in re.findall(r"\| \**(\d+\.\d)\**;", done.stdout))
-    assert f"| **{best}**;" in done.stdout
+        assert shown.count(f"| {row} |") == 1
+    best = min(float(slowdown) for slowdown in re.findall(r"\| \**(\d+\.\d)\**;", shown))
+    assert f"| **{best}**;" in shown
 
 
-def test_the_comparison_of_first_tries_prints_a_row_for_each_setting(sample):
-    done = printed("studies.tables.tries", "--quick", "--load", "0.3", sample)
-    assert done.returncode == 0, done.stderr
-    assert "## sample at load 0.3" in done.stdout
-    table, compared = done.stdout.split("95 % interval")
+@pytest.mark.needs("pydantic")
+def test_the_comparison_of_first_tries_prints_a_row_for_each_setting(printed, sample):
+    shown = printed("studies.tables.tries", "--quick", "--load", "0.3", sample)
+    assert "## sample at load 0.3" in shown
+    table, compared = shown.split("95 % interval")
     rows = dict(re.findall(r"^\| ([a-z][^|]+) \| (.*) \|$", table, re.MULTILINE))
     assert len(rows) == 3 * 7 - 2 + 3
     assert len(re.findall(r"^\| (fcfs|aged).* to .* \|$", compared, re.MULTILINE)) == 4
@@ -211,11 +219,11 @@ def test_the_comparison_of_first_tries_prints_a_row_for_each_setting(sample):
     assert 0 < needed < always
 
 
-def test_the_tables_of_small_jobs_first_show_what_replays_give(sample):
-    done = printed("studies.tables.classification", sample)
-    assert done.returncode == 0, done.stderr
-    assert "seed 0, tau 60 s, threshold 200000 s" in done.stdout
-    tables = [[line.strip("| ").split(" | ") for line in text.splitlines()] for text in done.stdout.split("\n\n")[1:]]
+@pytest.mark.needs("pydantic")
+def test_the_tables_of_small_jobs_first_show_what_replays_give(printed, sample):
+    shown = printed("studies.tables.classification", sample)
+    assert "seed 0, tau 60 s, threshold 200000 s" in shown
+    tables = [[line.strip("| ").split(" | ") for line in text.splitlines()] for text in shown.split("\n\n")[1:]]
     main, sizes, quality = (table[2:] for table in tables)
     row = {name: dict(zip(tables[0][0][1:], cells, strict=True)) for name, *cells in main}
     tries = {"small": "all", "kill": "always"}

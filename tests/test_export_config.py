@@ -17,9 +17,12 @@ from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 
-import lupa
 import numpy as np
 import pytest
+
+pytest.importorskip("lupa")
+
+import lupa
 
 from batfill.model.policy import POLICIES, Policy, policy_named
 from batfill.model.rules import Rules

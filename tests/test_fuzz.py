@@ -23,6 +23,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, note, seed, settings
 from hypothesis import strategies as st
 
+pytest.importorskip("pydantic")
+
 from batfill.base.errors import BatfillError
 from batfill.batsim.platform import homogeneous_platform, read_platform
 from batfill.batsim.simulation import Simulation

@@ -179,6 +179,7 @@ def run(*arguments):
     return ended.value.code
 
 
+@pytest.mark.needs("pyarrow")
 @pytest.mark.parametrize("name", ["x.swf", "x.swf.gz", "x.json", "x.parquet"])
 def test_one_seed_gives_identical_bytes(tmp_path, capsys, name):
     (tmp_path / "a").mkdir()

@@ -93,7 +93,7 @@ def test_a_path_that_the_locale_cannot_say_keeps_its_bytes(tmp_path):
     env = {**os.environ, **ascii_only}
     path = tmp_path / "journal-été.swf"
     path.write_text(LOG)
-    for command in (["replay", path], ["replay", path, "--json"], ["replay", path, "--out", tmp_path / "sortie-é"]):
+    for command in (["replay", path, "--out", tmp_path / "sortie-é"], ["replay", path, "--json"]):
         done = run(*command, env=env)
         assert (done.returncode, lines_of(done.stderr)) == (0, [])
     done = run("workload", "convert", path, "-o", tmp_path / "été.json", env=env)

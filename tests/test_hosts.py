@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from procset import ProcSet
 
-from batfill.batsim.results import try_name
 from batfill.engine.features import FEATURES, FEATURES_OF_JOB
 from batfill.model.jobs import SMALL, Workload
 from batfill.model.networks import network_of
 from batfill.model.options import Options
 from batfill.model.policy import POLICIES, save_network
+from batfill.model.schedule import try_name
 from batfill.replays.replay import replay, simulate
 from batfill.replays.session import Replay
 from batfill.workloads import read_workload

@@ -37,6 +37,7 @@ def slurm():
     return swf_of(read_slurm([DATA / "slurm.txt"], Reading("Europe/Paris")), source="test", zone="Europe/Paris")
 
 
+@pytest.mark.needs("pyarrow")
 def test_slurm_jobs_have_their_times_processors_and_states(slurm):
     rows = table(slurm, "submit_s", "wait_s", "runtime_s", "procs", "requested_procs", "requested_s", "status")
     assert rows == [
@@ -54,6 +55,7 @@ def test_slurm_jobs_have_their_times_processors_and_states(slurm):
     ]
 
 
+@pytest.mark.needs("pyarrow")
 def test_slurm_says_what_it_left_out_or_joined(slurm):
     header = "\n".join(slurm.header)
     assert "2 records: jobs that have not ended, left out" in header
@@ -62,6 +64,7 @@ def test_slurm_says_what_it_left_out_or_joined(slurm):
     assert "2 records: components of heterogeneous jobs, joined" in header
 
 
+@pytest.mark.needs("pyarrow")
 def test_slurm_names_become_numbers_by_first_submission(slurm):
     assert slurm["user"].astype(int).tolist() == [1, 2, 1, 3, 3, 1, 4, 4, 4, 2, 5]
     assert "; User: 3 carol" in slurm.header
@@ -71,6 +74,7 @@ def test_slurm_names_become_numbers_by_first_submission(slurm):
     assert slurm.header_value("UnixStartTime") == "1711789200"
 
 
+@pytest.mark.needs("pyarrow")
 def test_slurm_columns_are_found_by_name_and_times_may_be_seconds(tmp_path):
     path = tmp_path / "x"
     path.write_text("State|End|Start|NCPUS|Submit|JobID|\nCOMPLETED|1700000090|1700000030|4|1700000000|7|\n")
@@ -78,6 +82,7 @@ def test_slurm_columns_are_found_by_name_and_times_may_be_seconds(tmp_path):
     assert (job.submit_s, job.start_s, job.end_s, job.procs) == (1700000000, 1700000030, 1700000090, 4)
 
 
+@pytest.mark.needs("pyarrow")
 def test_slurm_ids_used_again_by_another_job_are_another_job(tmp_path):
     path = tmp_path / "x"
     line = "{}|{}|{}|2024-01-0{}T00:00:00|2024-01-0{}T00:00:00|2024-01-0{}T01:00:00|1-00:00:00|4|4|COMPLETED\n"
@@ -85,6 +90,7 @@ def test_slurm_ids_used_again_by_another_job_are_another_job(tmp_path):
     assert len(read_slurm([path]).jobs) == 2
 
 
+@pytest.mark.needs("pyarrow")
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -161,6 +167,7 @@ records = st.one_of(
 COLUMNS = "JobID|User|Group|Account|JobName|Partition|Submit|Start|End|{limit}|AllocCPUS|ReqCPUS|State"
 
 
+@pytest.mark.needs("pyarrow")
 @settings(max_examples=examples(100), deadline=None)
 @given(
     st.lists(records, max_size=12),
@@ -208,6 +215,7 @@ def read_row(tmp_path, column="AllocCPUS", zone="Europe/Paris", **fields):
     return next(iter(reading.jobs), None), " ".join(reading.notes)
 
 
+@pytest.mark.needs("pyarrow")
 @pytest.mark.parametrize(
     ("fields", "width"),
     [
@@ -223,6 +231,7 @@ def test_processors_are_found_in_each_column_and_unit_that_sacct_prints(tmp_path
     assert (job.procs, job.end_s - job.start_s, said) == (width, 3600, "")
 
 
+@pytest.mark.needs("pyarrow")
 @pytest.mark.parametrize(
     ("fields", "times"),  # wait and run time
     [
@@ -244,6 +253,7 @@ def test_dates_are_read_in_every_form_and_through_the_changes_of_a_clock(tmp_pat
     assert ("clock repeats" in said) == any("27T02" in field for field in fields.values())
 
 
+@pytest.mark.needs("pyarrow")
 @pytest.mark.parametrize(
     ("fields", "kept", "reason"),
     [
@@ -295,6 +305,7 @@ def imported(tmp_path, *options):
     return log["submit_s"].tolist(), log["requested_s"].tolist(), json.loads(done.out)
 
 
+@pytest.mark.needs("pyarrow")
 def test_partitions_and_clusters_are_chosen_and_the_partitions_limit_is_stated(tmp_path):
     assert imported(tmp_path)[:2] == ([0, 1, 2, 3], [-1, -1, 1800, -1])  # ids of two clusters are different jobs
     assert "3 of 4 jobs are of other clusters than a" in "\n".join(read_log(tmp_path / "log.swf").header)
@@ -312,6 +323,7 @@ def test_partitions_and_clusters_are_chosen_and_the_partitions_limit_is_stated(t
 # OAR
 
 
+@pytest.mark.needs("pyarrow")
 def test_oar_jobs_in_both_spellings():
     log = swf_of(read_oar([DATA / "oar.json"]), source="test")
     rows = table(log, "submit_s", "wait_s", "runtime_s", "procs", "requested_procs", "requested_s", "status")
@@ -327,10 +339,12 @@ def test_oar_jobs_in_both_spellings():
     assert "; Executable: 1 relax" in log.header
 
 
+@pytest.mark.needs("pyarrow")
 def test_an_oar_resource_may_be_several_cores():
     assert [job.procs for job in read_oar([DATA / "oar.json"], cores_per_resource=8).jobs] == [32, 16, 8, None]
 
 
+@pytest.mark.needs("pyarrow")
 @pytest.mark.parametrize("shape", [lambda jobs: list(jobs.values()), lambda jobs: {"items": list(jobs.values())}])
 def test_oar_lists_read_as_the_object_does(tmp_path, shape):
     path = tmp_path / "x.json"
@@ -338,6 +352,7 @@ def test_oar_lists_read_as_the_object_does(tmp_path, shape):
     assert list(read_oar([path]).jobs) == list(read_oar([DATA / "oar.json"]).jobs)
 
 
+@pytest.mark.needs("pyarrow")
 @pytest.mark.parametrize("text", ["", "[1]", '"x"', '{"a": 1}', "{", "\x00"])
 def test_json_that_is_no_oar_log_is_said(tmp_path, text):
     path = tmp_path / "x"
@@ -349,6 +364,7 @@ def test_json_that_is_no_oar_log_is_said(tmp_path, text):
 # PBS
 
 
+@pytest.mark.needs("pyarrow")
 def test_pbs_jobs_end_are_deleted_and_run_again():
     log = swf_of(read_pbs([DATA / "pbs.txt"], Reading("America/Denver")), source="test")
     rows = table(log, "submit_s", "wait_s", "runtime_s", "procs", "requested_procs", "requested_s", "status")
@@ -399,6 +415,7 @@ def test_pbs_processors_asked(request_list, procs):
     assert processors_requested({f"Resource_List.{name}": value for name, value in request_list.items()}) == procs
 
 
+@pytest.mark.needs("pyarrow")
 def test_a_line_that_is_no_accounting_record_is_named(tmp_path):
     path = tmp_path / "x"
     path.write_text("08/26/2014 17:07:44;Q;1.a;queue=b\nJobID|User\n")
@@ -406,6 +423,7 @@ def test_a_line_that_is_no_accounting_record_is_named(tmp_path):
         read_pbs([path])
 
 
+@pytest.mark.needs("pyarrow")
 @pytest.mark.parametrize("huge", ["9" * 400, "²", "-1"])
 def test_impossible_times_are_no_times(tmp_path, huge):
     path = tmp_path / "x"
@@ -417,6 +435,7 @@ def test_impossible_times_are_no_times(tmp_path, huge):
     assert len(read_pbs([path]).jobs) == 0
 
 
+@pytest.mark.needs("pyarrow")
 @pytest.mark.parametrize(
     ("record", "kept", "reason"),
     [
@@ -443,6 +462,7 @@ def test_what_oar_leaves_out_or_guesses_is_noted(tmp_path, record, kept, reason)
     assert all(example.startswith("job 17, ") for example in reading.examples.values())
 
 
+@pytest.mark.needs("pyarrow")
 def test_what_pbs_leaves_out_or_guesses_is_noted(tmp_path):
     path = tmp_path / "20240501"
     ran = "qtime=100 start=110 end=200"
@@ -473,6 +493,7 @@ def test_what_pbs_leaves_out_or_guesses_is_noted(tmp_path):
 # What they share
 
 
+@pytest.mark.needs("pyarrow")
 def test_an_anonymous_log_holds_no_name_and_a_key_only_where_asked(tmp_path):
     key = Key()
     log = swf_of(read_slurm([DATA / "slurm.txt"]), source="test", anonymise=True, key=key)
@@ -485,6 +506,7 @@ def test_an_anonymous_log_holds_no_name_and_a_key_only_where_asked(tmp_path):
     assert json.loads((tmp_path / "key.json").read_text())["user"]["alice"] == 1
 
 
+@pytest.mark.needs("pyarrow")
 def test_a_key_keeps_numbers_stable_from_one_log_to_the_next(tmp_path):
     first, path = Key(), tmp_path / "key.json"
     assert first.number("user", "zoe") == 1
@@ -495,6 +517,7 @@ def test_a_key_keeps_numbers_stable_from_one_log_to_the_next(tmp_path):
     assert not any("zoe" in text for text in log.header)
 
 
+@pytest.mark.needs("pyarrow")
 def test_the_machine_is_the_most_in_use_at_once_unless_it_is_told():
     jobs = [
         ClusterJob(1, start, end, procs, procs, None, 1) for start, end, procs in ((1, 10, 4), (10, 20, 8), (15, 30, 1))
@@ -528,6 +551,7 @@ def test_durations_in_every_form(text, seconds):
     assert clock_seconds(text, bare=60) == seconds
 
 
+@pytest.mark.needs("pyarrow")
 @settings(max_examples=examples(50), deadline=None)
 @given(st.sampled_from([read_slurm, read_oar, read_pbs]), st.binary(max_size=300), st.booleans())
 def test_random_records_never_trace_back(tmp_path_factory, read, text, after_a_good_one):
@@ -543,6 +567,7 @@ def test_random_records_never_trace_back(tmp_path_factory, read, text, after_a_g
     assert "\n" not in message
 
 
+@pytest.mark.needs("pyarrow")
 @pytest.mark.parametrize(
     ("system", "file", "jobs"), [("slurm", "slurm.txt", 11), ("oar", "oar.json", 4), ("pbs", "pbs.txt", 5)]
 )
@@ -562,6 +587,7 @@ def test_the_command_writes_a_log_that_reads_back(tmp_path, capsys, system, file
     assert not any("User:" in text for text in log.header)
 
 
+@pytest.mark.needs("pyarrow")
 def test_what_is_read_as_a_whole_says_its_memory_before_it_takes_it(tmp_path, monkeypatch):
     monkeypatch.setattr("batfill.workloads.accounting.LARGE_BYTES", 1)
     for system, file in (("oar", "oar.json"), ("pbs", "pbs.txt"), ("slurm", "slurm.txt")):

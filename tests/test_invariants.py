@@ -131,7 +131,7 @@ def test_figures_that_count_a_job_twice_or_exceed_the_machine_are_refused(monkey
 
 
 def test_a_bound_above_the_mean_is_refused(monkeypatch):
-    monkeypatch.setattr("batfill.replays.engine_replay.certify", lambda **_: Certificate(1e9, 1.0))
+    monkeypatch.setattr("batfill.model.schedule.certify", lambda **_: Certificate(1e9, 1.0))
     with pytest.raises(InternalError, match=r"the lower bound is 1000000000\.0, above"):
         replay_jobs(random_table(3, n_jobs=50, size=8, span_s=100), 8, Rules(FCFS)).certificate()
 

@@ -247,6 +247,13 @@ campaign c.yaml --worker-limit 2h
 """
 MOST_STEPS = 3
 IN_CI = 5  # every fifth case is run everywhere; the others have the marks `slow` and `long`
+# Words of lines whose remedy needs a module of an extra.
+MODULES = {
+    **dict.fromkeys(("classify", "frontier", "what-if", "forest"), "sklearn"),
+    "campaign": "pydantic",
+    "reproduce": "pydantic",
+    "import": "pyarrow",
+}
 # Words that keep a command short once its line is right.
 SHORT = {
     "tune": ["--points", "6"],
@@ -262,7 +269,9 @@ HERE = Path(__file__).parent
 def cases():
     lines = [line for line in CASES.strip().splitlines() if not line.startswith("#")]
     for place, line in enumerate(lines):
-        yield pytest.param(line, id=line, marks=[pytest.mark.slow, pytest.mark.long] if place % IN_CI else [])
+        marks = [pytest.mark.slow, pytest.mark.long] if place % IN_CI else []
+        modules = [module for word, module in MODULES.items() if word in line.split()]
+        yield pytest.param(line, id=line, marks=[*marks, pytest.mark.needs(*modules)])
 
 
 @pytest.fixture

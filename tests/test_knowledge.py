@@ -105,13 +105,14 @@ def test_a_predictor_that_returns_the_request_starts_outliving_jobs_when_a_plain
 KNOWN = [
     {},
     *({"predict": name, "predict-for": "all"} for name in ("easy++", "regression", "runtime")),
-    *({"small": name} for name in ("all", "forest", "perfect")),
+    *({"small": name} for name in ("all", "perfect")),
     {"small": "all", "divider": "median/4"},
     {"small": "perfect", "divider": 50},
 ]
+FOREST = pytest.param({"small": "forest"}, marks=pytest.mark.needs("sklearn"))
 
 
-@pytest.mark.parametrize("given", [known for known in KNOWN if known.get("predict") != "runtime"], ids=str)
+@pytest.mark.parametrize("given", [*(known for known in KNOWN if known.get("predict") != "runtime"), FOREST], ids=str)
 def test_predictions_for_jobs_that_may_outlive_their_requests_are_at_most_these(given):
     learning = Options.of(given)
     run = EngineReplay(OUTLIVING, 8, Rules(policy_named("saf"), outlived=learning.outlived), learns=True)
@@ -379,14 +380,14 @@ def test_class_clairvoyance_calls_small_what_runs_shorter_than_the_median_of_wha
     assert not knowledge.judge(job._replace(row=3)).small
 
 
-@pytest.mark.parametrize("known", KNOWN, ids=str)
+@pytest.mark.parametrize("known", [*KNOWN, FOREST], ids=str)
 def test_every_knowledge_listed_drives_a_replay_to_its_end(known):
     jobs = random_table(5, n_jobs=300, size=8, span_s=2_000_000, longest=3000, unit_s=10)
     driven = drive(jobs, 8, make(Options.of(known), jobs, None), "saf")
     np.testing.assert_array_equal(np.isfinite(driven.schedule.start_s), jobs.procs <= 8)
 
 
-@pytest.mark.parametrize("known", KNOWN, ids=str)
+@pytest.mark.parametrize("known", [*KNOWN, FOREST], ids=str)
 def test_a_workload_of_no_jobs_is_driven_to_its_end_at_once(known):
     jobs = random_table(5, n_jobs=3, size=8, span_s=100).select(slice(0))
     assert not len(drive(jobs, 8, make(Options.of(known), jobs, None)).schedule.jobs)

@@ -10,6 +10,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
+pytest.importorskip("sklearn")
+
 from sklearn.ensemble import RandomForestClassifier
 
 from batfill.base.errors import BatfillError

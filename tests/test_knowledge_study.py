@@ -7,8 +7,11 @@ import math
 import re
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
+
+pytest.importorskip("pyarrow")
+
+import pyarrow.parquet as pq
 
 from batfill.learn.habits import FEATURE_NAMES
 from batfill.model.jobs import WEEK_S

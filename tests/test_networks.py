@@ -161,6 +161,7 @@ def test_damaged_bytes_are_refused_or_change_nothing(trained):
 # Where it runs
 
 
+@pytest.mark.needs("pandas")
 def test_a_result_states_the_digest_of_the_file(trained, tmp_path):
     digest = {f"nn@{trained}": hashlib.sha256(trained.read_bytes()).hexdigest()}
     ran = bf.replay(SAMPLE, f"nn@{trained}")
@@ -182,6 +183,7 @@ def test_a_result_states_the_digest_of_the_file(trained, tmp_path):
         bf.Replay.load(tmp_path / "run.npz")
 
 
+@pytest.mark.needs("pydantic")
 def test_a_campaign_states_the_digest_and_runs_again_when_the_file_changes(trained, tmp_path):
     text = f"workloads: [{{file: {SAMPLE}}}]\npolicies: ['nn@{trained}', saf]\n"
     (tmp_path / "campaign.yaml").write_text(text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import platform
 import re
 import subprocess
@@ -178,6 +179,60 @@ def test_options_cluster_and_workloads_load_nothing_slow_before_they_are_used():
     program = f"import sys, {', '.join(sorted(light))}; print(*({slow} & sys.modules.keys()))"
     said = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=60)
     assert said.stdout.strip() == ""
+
+
+@pytest.mark.parametrize(
+    ("program", "rooms"),
+    [
+        ("from batfill.cli import main; main(['--help'])", "base cli"),
+        ("from batfill.cli import main; main(['replay', '--help'])", "base cli model"),
+        (
+            "from batfill.cli import main; main(['replay', 'workloads/sample.json', '--policy', 'saf'])",
+            "base cli engine model replays workloads",
+        ),
+        ("import batfill.live.serve", "base batsim engine learn live model replays workloads"),
+    ],
+    ids=["help", "a command's help", "a replay", "a scheduler"],
+)
+def test_a_command_loads_no_room_that_it_does_not_use(program, rooms):
+    program = (
+        "import atexit, sys\n"
+        "def rooms(): return {name.split('.')[1] for name in sys.modules if name.startswith('batfill.')}\n"
+        f"atexit.register(lambda: print(*sorted(rooms())))\n{program}\n"
+    )
+    words = [sys.executable, "-c", program]
+    said = subprocess.run(words, cwd=ROOT, check=True, capture_output=True, text=True, timeout=300)
+    assert said.stdout.splitlines()[-1] == rooms
+
+
+@pytest.mark.parametrize(
+    ("program", "given", "in_force"),
+    [
+        ("from batfill.cli import main; main()", {}, "1"),
+        ("from batfill.cli import main; main()", {"OPENBLAS_NUM_THREADS": "2"}, "2"),
+        ("from batfill.cli import main; main(['policies'])", {}, None),
+        ("import batfill; batfill.policies", {}, None),
+    ],
+    ids=["a command", "the user's choice", "called in a program", "imported"],
+)
+def test_a_command_has_one_thread_of_openblas_unless_the_user_chose(program, given, in_force):
+    program = f"import atexit, os; atexit.register(lambda: print(os.environ.get('OPENBLAS_NUM_THREADS'))); {program}"
+    env = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"} | given
+    words = [sys.executable, "-c", program, "policies"]
+    said = subprocess.run(words, env=env, check=True, capture_output=True, text=True, timeout=60)
+    assert said.stdout.splitlines()[-1] == str(in_force)
+
+
+def test_programs_of_the_user_keep_their_threads(tmp_path):
+    shown = tmp_path / "shown"
+    program = f"echo ${{OPENBLAS_NUM_THREADS-unset}} > {shown}; exit 1"
+    env = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
+    script = tmp_path / "scheduler"
+    script.write_text(f"#!/bin/sh\n{program}\n")
+    script.chmod(0o755)
+    words = [sys.executable, "-m", "batfill", "conformance", str(script)]
+    subprocess.run(words, env=env, capture_output=True, timeout=60, cwd=tmp_path)
+    assert shown.read_text() == "unset\n"
 
 
 def test_the_command_and_the_module_are_the_same_program():

@@ -143,7 +143,7 @@ LONG = {
     "replay_many": (lambda log: bf.replay_many(log, ["fcfs"]), "policies"),
     "report": (lambda log: bf.report(bf.replay(log)), "runs read and described"),
     "what_if": (lambda log: bf.what_if(log, thresholds_s=[3600], small_first=False), "choices"),
-    "campaign": (lambda log: bf.campaign("campaign.yaml", workers=1), "jobs"),
+    "campaign": (lambda log: bf.campaign("campaign.yaml", workers=1), "runs"),
     "tune": (lambda log: bf.tune(log, points=6, days=1, last=(1,)), "periods"),
     "tune_aged": (lambda log: bf.tune_aged(log, points=6, days=1), "orders"),
     "fit": (lambda log: bf.fit(log, tuples=2, permutations=256), "tuples"),

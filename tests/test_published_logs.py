@@ -14,6 +14,8 @@ from batfill.workloads.swf_log import read_log
 from command import batfill, refusal
 
 BEGAN = 1_700_000_000
+pytestmark = pytest.mark.needs("pyarrow")
+
 FIELDS = ("submit_s", "wait_s", "runtime_s", "procs", "requested_procs", "requested_s", "status")
 
 

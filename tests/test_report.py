@@ -56,6 +56,7 @@ def test_names_cannot_become_part_of_the_page(tmp_path):
     assert text.count("</script>") == 2
 
 
+@pytest.mark.needs("matplotlib")
 @pytest.mark.parametrize("formats", ["pdf", "png,svg"])
 def test_every_figure_comes_with_its_data(runs, schedules, tmp_path, formats):
     written = json_result("report", runs, "-o", tmp_path / "page.html", "--figures", formats)
@@ -76,6 +77,7 @@ def test_every_figure_comes_with_its_data(runs, schedules, tmp_path, formats):
     )
 
 
+@pytest.mark.needs("matplotlib")
 def test_a_run_alone_has_figures_too(runs, tmp_path):
     written = json_result("report", runs / "saf", "-o", tmp_path / "page.html", "--figures", "svg")
     assert {path.rpartition("/")[2] for path in written} == {
@@ -87,6 +89,7 @@ def test_a_run_alone_has_figures_too(runs, tmp_path):
     }
 
 
+@pytest.mark.needs("matplotlib")
 def test_equal_figures_are_equal_files(runs, tmp_path):
     contents = []
     for _ in range(2):

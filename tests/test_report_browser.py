@@ -8,6 +8,8 @@ from datetime import datetime
 import numpy as np
 import pytest
 
+pytest.importorskip("pyarrow")
+
 from batfill.campaigns.store import SCHEMA, open_store
 from batfill.reports import write_report
 from batfill.reports.runs import find_runs

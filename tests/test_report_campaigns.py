@@ -1,5 +1,7 @@
 import pytest
 
+pytest.importorskip("pyarrow")
+
 from batfill.campaigns.store import SCHEMA, open_store
 from batfill.reports.grids import campaign_comparisons, is_campaign
 from command import json_result

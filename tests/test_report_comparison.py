@@ -3,6 +3,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+
+pytest.importorskip("matplotlib")
+
 from matplotlib.figure import Figure
 
 import batfill as bf

@@ -71,6 +71,7 @@ def test_what_is_known_of_a_job_comes_back_from_its_metadata(tmp_path):
     assert facts.backfilled.tolist() == [0, -1, -1, -1]
 
 
+@pytest.mark.needs("sklearn")
 def test_a_classifiers_judgements_are_in_the_files(tmp_path):
     log = tmp_path / "log.swf"
     lines = (

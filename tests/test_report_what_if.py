@@ -186,6 +186,7 @@ def test_a_batch_system_is_offered_only_what_it_can_do(log, system, withheld):
         assert batfill("export-config", system, *words.split()).status == 0
 
 
+@pytest.mark.needs("sklearn")
 def test_small_first_is_replayed_without_and_with_kills(few):
     found = what_if(few, thresholds_s=[3600, 7200, 10_800], seed=1)
     plain, killing, tries, guarded = found.outcomes[6:]
@@ -216,6 +217,7 @@ def test_small_first_is_replayed_without_and_with_kills(few):
     assert plain.mean_bsld not in {found.outcomes[0].mean_bsld, killing.mean_bsld}
 
 
+@pytest.mark.needs("pandas")
 def test_who_pays_is_measured_against_fcfs(log, answer):
     jobs = read_workload(log).jobs
     large = jobs.runtime_s >= np.median(jobs.runtime_s)

@@ -7,6 +7,8 @@ import shutil
 
 import pytest
 
+pytest.importorskip("pydantic")
+
 from batfill.base.errors import RunFailed
 from batfill.workloads.manifest import manifest
 from command import batfill, refusal

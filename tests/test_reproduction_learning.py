@@ -7,6 +7,8 @@ from contextlib import nullcontext
 import numpy as np
 import pytest
 
+pytest.importorskip("pydantic")
+
 from batfill.model.options import Options
 from batfill.model.policy import policy_named
 from batfill.replays.replay import simulate

@@ -9,8 +9,12 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
+
+pytest.importorskip("pandas")
+pytest.importorskip("pydantic")
+
+import pandas as pd
 
 from batfill.model.policy import PURE, policy_named
 from batfill.model.rules import Rules

@@ -90,6 +90,7 @@ def test_of_equally_good_points_coverage_takes_the_sensible_one():
     assert p > 0 > w
 
 
+@pytest.mark.needs("cmaes")
 @pytest.mark.parametrize("features", [3, 6])
 def test_xnes_finds_the_best_order_of_every_period(features):
     search = Evolution(ONE_BY_ONE, CONDITIONS, Space.scaled(features, ONE_BY_ONE), seed=1, evaluations=120)
@@ -97,6 +98,7 @@ def test_xnes_finds_the_best_order_of_every_period(features):
         assert costs(ONE_BY_ONE.part(i, i + 1), [search.best(i, i + 1)], CONDITIONS)[0, 0] == pytest.approx(BEST[i])
 
 
+@pytest.mark.needs("cmaes")
 def test_xnes_is_driven_by_the_cost_and_repeats_itself():
     # Only the direction counts: the cost is the distance to a point on the sphere.
     goal = np.array([0.2, -0.5, 0.1, 0.0, 0.15, -0.05])
@@ -121,6 +123,7 @@ def test_xnes_looks_at_every_pure_policy_first_and_keeps_to_the_sphere(features)
     assert {tuple(axis) for axis in np.vstack([np.eye(features), -np.eye(features)])} <= set(map(tuple, places))
 
 
+@pytest.mark.needs("cmaes")
 def test_xnes_is_never_worse_than_the_best_pure_policy_however_few_it_may_look_at():
     weeks = periods_of([random_table(seed, n_jobs=60, size=8, span_s=100) for seed in range(3)], procs=8)
 
@@ -131,6 +134,7 @@ def test_xnes_is_never_worse_than_the_best_pure_policy_however_few_it_may_look_a
     assert found.cost <= total([POLICIES[name] for name in PURE]).min()
 
 
+@pytest.mark.needs("cmaes")
 def test_xnes_begins_again_around_the_best_point_when_it_finds_nothing_better():
     # A needle in a plain: whatever is told, nothing is better than the first point.
     asked = []
@@ -235,6 +239,7 @@ def test_from_too_few_periods_nothing_is_recommended(blocks, merged, decides):
     assert (found["take"] != "saf") == (decides and blocks > 6)
 
 
+@pytest.mark.needs("cmaes")
 @pytest.mark.parametrize("choices", [{"points": 60}, {"method": "xnes", "features": 6, "evaluations": 20}])
 def test_the_same_seed_gives_the_same_bytes_and_all_that_is_needed_to_run_it_again(choices):
     weeks = periods_of([random_table(seed, n_jobs=40, size=8, span_s=100) for seed in range(4)], procs=8)
@@ -250,6 +255,7 @@ def test_the_same_seed_gives_the_same_bytes_and_all_that_is_needed_to_run_it_aga
     assert [week["mean_bsld"]["w*train"] for week in found["by_period"]] == replayed.tolist()
 
 
+@pytest.mark.needs("matplotlib")
 def test_maps_are_drawn_for_every_period_and_repeat_themselves(tmp_path):
     for name in ("a", "b"):
         tune_on(ONE_BY_ONE, StudyPlan(points=60, last=(1,), maps=tmp_path / name))

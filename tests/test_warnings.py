@@ -89,6 +89,7 @@ def test_replay_and_what_if_warn_beside_their_figures_and_in_json(log, tmp_path)
     assert SAID in page.read_text()
 
 
+@pytest.mark.needs("sklearn")
 @pytest.mark.parametrize(
     ("command", "place"),
     [

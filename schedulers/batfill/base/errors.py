@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
-from difflib import get_close_matches
 from importlib import import_module
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -149,6 +147,8 @@ def require(extra: str, *libraries: str) -> None:
 
 def installed(library: str) -> bool:
     """Whether Python finds the library; does not import it."""
+    from importlib.util import find_spec
+
     try:
         return find_spec(library) is not None
     except (ImportError, ValueError):  # ValueError: sys.modules has None in its place
@@ -179,5 +179,7 @@ def nearest(word: str, known: Iterable[str]) -> str:
         >>> nearest("safe", ["fcfs", "saf"])
         "; did you mean 'saf'?"
     """
+    from difflib import get_close_matches
+
     found = get_close_matches(word, list(known), 1)
     return f"; did you mean {found[0]!r}?" if found else ""

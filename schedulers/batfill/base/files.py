@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import bz2
-import csv
 import fcntl
-import gzip
 import hashlib
 import io
 import json
-import lzma
 import os
 import re
 import stat
 import sys
-import zlib
 from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
 from functools import cache
@@ -31,7 +26,6 @@ if TYPE_CHECKING:
     Writes = Literal["file", "folder", "prefix"]
 
 GZIP, XZ, BZIP2 = b"\x1f\x8b", b"\xfd7zXZ\x00", b"BZh"
-DAMAGE = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, OSError)
 CHUNK_BYTES = 1 << 23
 LONGEST_LINE = CHUNK_BYTES  # no record is that long, and reading a line takes a multiple of its size in memory
 STANDARD_INPUT = Path("-")
@@ -102,15 +96,29 @@ def content_of(path: Path, stored: BinaryIO) -> Iterator[BinaryIO]:
         start = stored.read(6)
         stored.seek(0)
         if start.startswith(GZIP):
+            import gzip
+
             yield cast("BinaryIO", gzip.GzipFile(fileobj=stored))
         elif start.startswith(XZ):
+            import lzma
+
             yield cast("BinaryIO", lzma.LZMAFile(stored))  # noqa: SIM115 - it closes with `stored`
         elif start.startswith(BZIP2):
+            import bz2
+
             yield cast("BinaryIO", bz2.BZ2File(stored))
         else:
             yield stored
-    except DAMAGE as error:
+    except damage() as error:
         raise WorkloadError(f"{path}: cannot be unpacked ({error}); fetch or copy the file again") from None
+
+
+def damage() -> tuple[type[Exception], ...]:
+    """What the libraries raise that unpack; few files need them, so they are loaded on use."""
+    import lzma
+    import zlib
+
+    return EOFError, OSError, lzma.LZMAError, zlib.error
 
 
 def whole_lines(path: Path, content: BinaryIO, text_sum: _Hash | None = None) -> Iterator[bytes]:
@@ -154,12 +162,18 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
     remove_left_overs(path.parent, lambda name: name == path.name[:200])
     with raw_file(path) as stored:
         if path.suffix == ".gz":
+            import gzip
+
             with gzip.GzipFile(filename="", fileobj=stored, mode="wb", compresslevel=6, mtime=0) as packed:
                 yield cast("BinaryIO", packed)
         elif path.suffix == ".xz":
+            import lzma
+
             with lzma.LZMAFile(stored, "wb") as packed_xz:
                 yield cast("BinaryIO", packed_xz)
         elif path.suffix == ".bz2":
+            import bz2
+
             with bz2.BZ2File(stored, "wb") as packed_bz2:
                 yield cast("BinaryIO", packed_bz2)
         else:
@@ -390,6 +404,8 @@ def write_json(path: Path, value: object) -> None:
 
 def csv_text(rows: Iterable[Iterable[object]]) -> str:
     """The rows as CSV, each ended by a line feed."""
+    import csv
+
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(rows)
     return text.getvalue()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
@@ -214,12 +213,24 @@ def as_table(rows: Sequence[Mapping[str, Any]]) -> str:
     return in_columns([head, *([cell(row[name]) for name in head] for row in rows)], words)
 
 
+def escaped(text: str) -> str:
+    """The text as HTML."""
+    from html import escape  # loads a table of 2,000 characters, which only notebooks need
+
+    return escape(text)
+
+
 def rows_html(rows: Sequence[Mapping[str, Any]], remark: str = "") -> str:
     """The same as HTML, for notebooks."""
-    head = "".join(f"<th>{escape(str(name))}</th>" for name in rows[0])
-    body = "".join(f"<tr>{''.join(f'<td>{escape(cell(value))}</td>' for value in row.values())}</tr>" for row in rows)
-    below = f"<p>{escape(remark)}</p>" if remark else ""
+    head = "".join(f"<th>{escaped(str(name))}</th>" for name in rows[0])
+    body = "".join(f"<tr>{''.join(f'<td>{escaped(cell(value))}</td>' for value in row.values())}</tr>" for row in rows)
+    below = f"<p>{escaped(remark)}</p>" if remark else ""
     return f"<table><tr>{head}</tr>{body}</table>{below}"
+
+
+def number_text(value: float) -> str:
+    """The shortest decimal that reads back as this number; whole numbers have no decimal point."""
+    return str(int(value)) if value == int(value) else repr(value)
 
 
 def label_lines(rows: Iterable[tuple[str, str]]) -> str:
@@ -230,7 +241,7 @@ def label_lines(rows: Iterable[tuple[str, str]]) -> str:
 def label_html(rows: Iterable[tuple[str, str]]) -> str:
     """Rows of (label, text) as a table for notebooks."""
     cells = (
-        f'<tr><th style="text-align:left">{escape(label)}</th><td style="text-align:left">{escape(text)}</td></tr>'
+        f'<tr><th style="text-align:left">{escaped(label)}</th><td style="text-align:left">{escaped(text)}</td></tr>'
         for label, text in rows
     )
     return f"<table>{''.join(cells)}</table>"
@@ -250,7 +261,7 @@ def in_columns(rows: Sequence[Sequence[str]], words: Collection[int]) -> str:
 
 def text_html(text: str) -> str:
     """Text in columns as HTML, for notebooks."""
-    return f'<pre style="line-height:1.3">{escape(text)}</pre>'
+    return f'<pre style="line-height:1.3">{escaped(text)}</pre>'
 
 
 def cell(value: Any) -> str:

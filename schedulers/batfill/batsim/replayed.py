@@ -9,8 +9,8 @@ import numpy as np
 from batfill.base.files import all_or_none
 from batfill.batsim import results
 from batfill.batsim.machines import IdleMachines, Intervals, MachineTimes, intervals_text
-from batfill.batsim.results import metadata_text, try_name
-from batfill.model.schedule import KILLED, REJECTED, SUCCESS, WALLTIME_REACHED
+from batfill.batsim.results import metadata_text
+from batfill.model.schedule import KILLED, REJECTED, SUCCESS, WALLTIME_REACHED, try_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

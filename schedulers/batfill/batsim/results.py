@@ -23,7 +23,7 @@ from batfill.base.errors import BatfillError, installed, optional
 from batfill.base.files import remove_left_overs, whole_file
 from batfill.base.version import __version__
 from batfill.model.metrics import TAU_S, Summary, bounded_slowdown, summarize
-from batfill.model.schedule import CUT, REFUSED, REJECTED, REQUEUED, STATES, SUCCESS
+from batfill.model.schedule import CUT, LATER_TRY, REFUSED, REJECTED, REQUEUED, STATES, SUCCESS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -335,14 +335,6 @@ def _mean(total: float, jobs: int) -> str:
 
 
 # The column `metadata` and the names of tries
-
-
-def try_name(job: str, number: int) -> str:
-    """The name of a try: the first has the job's, later ones add their number, as in the plug-in."""
-    return f"{job}#{number}" if number else job
-
-
-LATER_TRY = re.compile(r"(.+)#(\d+)")  # a name made by `try_name`
 
 
 def metadata_text(

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from batfill.base.errors import BatfillError
-from batfill.batsim.results import try_name
 from batfill.learn import Judgement
 from batfill.live.cluster import Cluster
 from batfill.live.request import Registration
 from batfill.model.invariants import Ledger
 from batfill.model.jobs import LARGE, SMALL
 from batfill.model.options import ALWAYS, CLASS, LIVE, MACHINES, NO_SMALL, OPTIONS_FILE, RESERVATION, Options
+from batfill.model.schedule import try_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from sys import getsizeof
 from typing import TYPE_CHECKING, Any, Literal
-from zoneinfo import ZoneInfo
 
 import numpy as np
 
@@ -284,6 +283,8 @@ def checked_size(source: object, procs: int) -> int:
 
 def zone_named(name: str) -> tzinfo | None:
     """The time zone of this name; None if this system has none."""
+    from zoneinfo import ZoneInfo
+
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError):

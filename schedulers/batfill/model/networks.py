@@ -14,8 +14,6 @@ from __future__ import annotations
 
 import io
 import json
-import zipfile
-import zlib
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import pairwise
@@ -35,19 +33,8 @@ if TYPE_CHECKING:
 
 FORMAT = "batfill network 1"
 VISIBLE = 128  # jobs that a network sees if nothing else is said
-# What numpy and zipfile raise on damaged files.
-DAMAGE = (
-    OSError,
-    ValueError,
-    EOFError,
-    KeyError,
-    TypeError,
-    OverflowError,
-    MemoryError,
-    RuntimeError,
-    zipfile.BadZipFile,
-    zlib.error,
-)
+# What numpy and zipfile raise on damaged files, besides errors of their own.
+DAMAGE = (OSError, ValueError, EOFError, KeyError, TypeError, OverflowError, MemoryError, RuntimeError)
 MOST_VISIBLE = 1_000_000  # jobs that a network may choose from
 MEND = "write it with `batfill.save_network`"
 
@@ -138,6 +125,9 @@ def read_network(path: Path, where: str) -> tuple[Network, str, str, str]:
         PolicyError: the file cannot be read, is damaged or not such a file, or is for other features; the message
             begins with `where`.
     """
+    import zipfile
+    import zlib
+
     try:
         content = path.read_bytes()
     except (OSError, ValueError) as error:
@@ -148,7 +138,7 @@ def read_network(path: Path, where: str) -> tuple[Network, str, str, str]:
             pass
         with np.load(io.BytesIO(content), allow_pickle=False) as stored:
             kept = dict(stored)
-    except DAMAGE:
+    except (*DAMAGE, zipfile.BadZipFile, zlib.error):
         raise PolicyError(f"{where}: the file is not a whole .npz file of numpy's; {MEND}") from None
     if text_in(kept, "format") != FORMAT:
         raise PolicyError(f"{where}: the file is not a network's ({FORMAT}); {MEND}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -23,6 +24,14 @@ STATES = {
     REJECTED: "rejected",
 }
 CUT, REQUEUED, REFUSED = (list(STATES).index(state) for state in (WALLTIME_REACHED, KILLED, REJECTED))
+
+
+def try_name(job: str, number: int) -> str:
+    """The name of a try: the first has the job's, later ones add their number, as in the plug-in."""
+    return f"{job}#{number}" if number else job
+
+
+LATER_TRY = re.compile(r"(.+)#(\d+)")  # a name made by `try_name`
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
@@ -18,6 +17,7 @@ from batfill.replays.engine_replay import EngineReplay
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+    from concurrent.futures import ThreadPoolExecutor
 
     from batfill.model.policy import Policy
 
@@ -46,6 +46,8 @@ def mean_bsld(jobs: JobTable, size: int, tau_s: float = TAU_S) -> Measure:
 @contextmanager
 def thread_pool(threads: int) -> Iterator[ThreadPoolExecutor]:
     """A pool of threads for the block; on failure or interrupt, running work is not waited for."""
+    from concurrent.futures import ThreadPoolExecutor
+
     pool = ThreadPoolExecutor(threads)
     try:
         yield pool

@@ -20,7 +20,6 @@ from batfill.model.policy import POLICIES, Policy, digests
 from batfill.model.rules import Rules
 from batfill.model.values import tau_of
 from batfill.replays import engine_replay
-from batfill.replays.learning import LearningReport, replay_learning
 from batfill.replays.many import thread_pool
 from batfill.replays.result import LONG, Result
 from batfill.workloads import opened
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from batfill.model.jobs import JobTable, Overrun, Unrequested
     from batfill.model.options import Arguments
     from batfill.model.schedule import Schedule
+    from batfill.replays.learning import LearningReport
 
 
 def nothing(_: float) -> None:
@@ -46,6 +46,8 @@ def simulate(
     """Replay these jobs on the workload's machine, initially empty, under these options; `advance` as for `replay`."""
     assert workload.procs is not None
     if options.learns:
+        from batfill.replays.learning import replay_learning
+
         return replay_learning(jobs, workload.procs, options, workload.clock, advance or nothing)
     small = options.calls_small(jobs.job_class, jobs.procs, workload.procs)
     schedule = engine_replay.replay_jobs(jobs, workload.procs, options.rules, small=small, advance=advance)

@@ -15,15 +15,12 @@ from batfill.base.errors import BatfillError
 from batfill.base.files import json_text, make_folder, write_json
 from batfill.base.tables import JobRows, arrow_table, label_html, label_lines
 from batfill.base.version import ENGINE, __version__
-from batfill.batsim.replayed import Judged, write_batsim_files
-from batfill.batsim.results import RUN_JSON, result_file
 from batfill.model.jobs import Workload
 from batfill.model.metrics import Certificate, Summary, bounded_slowdown, figure_rows, who_pays
 from batfill.model.options import Options
 from batfill.model.policy import Policy, digests
 from batfill.model.schedule import CUT, REFUSED, STATES
 from batfill.model.values import seconds_of
-from batfill.replays.learning import LearningReport
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,8 +29,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
+    from batfill.batsim.replayed import Judged
     from batfill.model.jobs import Clock
     from batfill.model.schedule import Schedule
+    from batfill.replays.learning import LearningReport
     from batfill.replays.plots import Plot
 
 LONG = 1_000_000  # jobs from which on a replay says what memory it takes
@@ -238,6 +237,8 @@ class Result(JobRows):
 
     def judged(self) -> Judged | None:
         """The scheduler's judgement of each job; None if it treated all jobs alike."""
+        from batfill.batsim.replayed import Judged
+
         jobs = self.schedule.jobs
         if self.learned is not None:
             small = self.learned.learned.small if self.learned.knowledge.classifies else None
@@ -327,6 +328,9 @@ class Result(JobRows):
         Raises:
             BatfillError: the replay has not ended, or a file cannot be written.
         """
+        from batfill.batsim.replayed import write_batsim_files
+        from batfill.batsim.results import RUN_JSON, result_file
+
         if not self.ended:
             raise BatfillError(
                 f"{prefix}: {self.not_ended:,} jobs have not ended, which Batsim's files cannot show; run it to its end"

@@ -20,6 +20,7 @@ import orjson
 
 from batfill.base.errors import LARGEST, BatfillError, WorkloadError, whole_from
 from batfill.base.files import digest, read_json, whole_file
+from batfill.base.tables import number_text
 from batfill.model.jobs import (
     LARGE,
     LONGEST_S,
@@ -40,7 +41,6 @@ from batfill.workloads.batsim5_json import (
     refuse_name,
     version_of,
 )
-from batfill.workloads.swf_log import number_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
+from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +34,9 @@ class ArchiveLog:
 @cache
 def manifest() -> dict[str, ArchiveLog]:
     """The logs of archive.toml by name."""
-    text = resources.files("batfill.workloads").joinpath("archive.toml").read_text("utf-8")
+    import tomllib
+
+    text = Path(__file__).with_name("archive.toml").read_text("utf-8")
     return {name: ArchiveLog(name=name, **fields) for name, fields in tomllib.loads(text).items()}
 
 

@@ -6,7 +6,6 @@ The 18 columns are typed and compressed; each row's line is a column, too, and t
 from __future__ import annotations
 
 import json
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -95,6 +94,8 @@ def _written(
     Raises:
         _FractionFound: another column has some.
     """
+    from concurrent.futures import ThreadPoolExecutor
+
     pa, pq = optional("pyarrow", "tables"), optional("pyarrow.parquet", "tables")
     reading = iter(pieces())
     first = next(reading, SwfLog((), np.empty((0, N_FIELDS)), np.empty(0, np.int64)))

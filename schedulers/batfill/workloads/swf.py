@@ -17,6 +17,7 @@ from numpy.dtypes import StringDType
 
 from batfill.base.errors import LARGEST, WorkloadError, whole_from
 from batfill.base.files import digest
+from batfill.base.tables import number_text
 from batfill.model.jobs import (
     UNKNOWN,
     JobColumns,
@@ -31,7 +32,7 @@ from batfill.model.jobs import (
     stand_in,
 )
 from batfill.model.values import unrequested_of
-from batfill.workloads.swf_log import LAST_PARTIAL_FAILED, PARTIAL, SwfLog, joined, number_text
+from batfill.workloads.swf_log import LAST_PARTIAL_FAILED, PARTIAL, SwfLog, joined
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

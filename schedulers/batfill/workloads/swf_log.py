@@ -14,6 +14,7 @@ import numpy as np
 
 from batfill.base.errors import WorkloadError
 from batfill.base.files import decompressed, whole_file, whole_lines
+from batfill.base.tables import number_text
 from batfill.model.jobs import Clock, zone_named
 from batfill.workloads.manifest import log_with_text
 
@@ -378,8 +379,3 @@ def _text(rows: NDArray[np.float64], at_once: int = 50_000) -> Iterator[bytes]:
             for f in range(N_FIELDS)
         ]
         yield b"".join(b"%b\n" % " ".join(map(str, row)).encode() for row in zip(*columns, strict=True))
-
-
-def number_text(value: float) -> str:
-    """The shortest decimal that reads back as this number; whole numbers have no decimal point."""
-    return str(int(value)) if value == int(value) else repr(value)
