@@ -106,7 +106,7 @@ def make(processor: str) -> None:
     environment = {
         **os.environ,
         "BATFILL_PLAIN": "1",
-        "PYTHONPATH": os.pathsep.join(map(str, SOURCE_ROOTS)),
+        "PYTHONPATH": os.pathsep.join([*map(str, SOURCE_ROOTS), os.environ.get("PYTHONPATH", "")]),
         "NUMBA_CPU_NAME": PROCESSORS[processor].cpu,
         "NUMBA_CPU_FEATURES": "",
         "PYTHONHASHSEED": "0",
@@ -121,6 +121,7 @@ def make(processor: str) -> None:
 
 def make_one(folder: Path, processor: str) -> None:
     """Make the library of a folder."""
+    before = {path: sha256(path.read_bytes()).hexdigest() for place in PLACES for path in (ROOT / place).rglob("*.py")}
     from compiling import object_of  # which loads numba
 
     roots = {path: next(root for root in SOURCE_ROOTS if path.is_relative_to(root)) for path in folders()[folder]}
@@ -129,7 +130,7 @@ def make_one(folder: Path, processor: str) -> None:
 
     here = linked_here(processor)
     code, files = object_of(modules, f"{processor}-unknown-linux-gnu", about.cpu, about.symbols if here else None)
-    digests = {os.path.relpath(file, folder): sha256(file.read_bytes()).hexdigest() for file in files}
+    digests = {os.path.relpath(file, folder): before[file] for file in files}
     origin = json.dumps({"made by": builder(), "for": processor, "sources": digests}).encode()
     with tempfile.TemporaryDirectory(dir=folder) as place:
         whole, library = Path(place, "kernels.o"), Path(place, "kernels.so")

@@ -18,7 +18,7 @@ from numba.core.imputils import lower_builtin, lower_getattr_generic
 from numba.core.typing.templates import AbstractTemplate, AttributeTemplate, infer_getattr, infer_global, signature
 from numba.np.arrayobj import populate_array
 
-from batfill.base.kernels import ManyOf, array_type
+from batfill.base.kernels import ManyOf, array_type, words_in
 
 WORD = ir.IntType(64)
 
@@ -30,7 +30,7 @@ class Record(types.Type):
         self.kind, self.fields, self.places, self.words = kind, {}, {}, 0
         for field, column in kind.columns.items():
             self.fields[field], self.places[field] = type_of(column), self.words
-            self.words += words_in(self.fields[field])
+            self.words += words_in(column)
         super().__init__(f"{kind.__module__}.{kind.__name__}")
 
 
@@ -53,13 +53,6 @@ def type_of(kind: Any) -> types.Type:
         return Record(kind)
     dtype, ndim, _ = array_type(kind)
     return types.Array(numba.from_dtype(dtype), ndim, "C")
-
-
-def words_in(kind: types.Type) -> int:
-    """The words that a value takes in a record."""
-    if isinstance(kind, Record):
-        return kind.words
-    return 1 + kind.ndim if isinstance(kind, types.Array) else 1
 
 
 @register_default(Record)

@@ -55,6 +55,10 @@ def test_nothing_in_the_package_imports_a_compiler():
         assert not re.search(r"^\s*(import|from) (numba|llvmlite)", path.read_text(), re.MULTILINE), path
 
 
+def test_the_digest_of_the_engine_is_that_of_its_files():
+    assert kernels.digest_of(*sorted((PACKAGE / "engine").glob("*.py"))) == engine.SOURCES
+
+
 # What Python passes
 
 

@@ -56,7 +56,7 @@ def test_the_published_table_to_the_printed_digit(archive_log, name):
 
 def log_of(rows, *, nodes=4, procs_per_node=1.0):
     """The log of (submit, run time, request, processors) rows."""
-    submit, runtime, request, procs = np.array(rows, np.int64).reshape(-1, 4).T
+    submit, runtime, request, procs = np.array(rows, np.int64).reshape(-1, 4).T.copy()
     jobs = Jobs(submit, runtime, request, procs, np.ceil(procs / procs_per_node).astype(np.int64))
     return GymLog(Path("made"), jobs, Machine(nodes, procs_per_node), np.arange(len(rows)) + 1)
 

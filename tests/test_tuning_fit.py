@@ -67,7 +67,8 @@ def orders_drawn(seed, n_trials, n, *, fair):
     """The orders that the kernel draws."""
     state, order, drawn = np.uint64(seed), np.empty(n, np.int64), []
     for _ in range(n_trials):
-        state = np.uint64(shuffle(state, order, 0, fair))
+        with np.errstate(over="ignore"):  # the generator is arithmetic modulo 2^64
+            state = np.uint64(shuffle(state, order, 0, fair))
         drawn.append(tuple(order.tolist()))
     return drawn
 

@@ -11,8 +11,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
-from contextlib import suppress
-from functools import cache
+from functools import cache, cached_property
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -107,25 +106,28 @@ def record(*columns: Any) -> Callable[[Class], Class]:
 
     def give(cls: Class) -> Class:
         # A named tuple of `typing` has no room for a table: hence a class of the same name below it.
-        own = {"__doc__": cls.__doc__, "__module__": cls.__module__, "__qualname__": cls.__qualname__}
-        methods = {"from_param": classmethod(pointer_to), "__getstate__": lambda _: None}
-        fields = dict(zip(cls._fields, columns, strict=True))  # type: ignore[attr-defined]
-        return type(cls.__name__, (cls,), {**own, **methods, "columns": fields})  # type: ignore[return-value]
+        own: dict[str, Any] = {"__doc__": cls.__doc__, "__module__": cls.__module__, "__qualname__": cls.__qualname__}
+        own["columns"] = dict(zip(cls._fields, columns, strict=True))  # type: ignore[attr-defined]
+        own["table"] = type(cls.__name__, (ctypes.c_int64 * sum(map(words_in, columns)),), {})
+        own |= {"_as_parameter_": cached_property(table_in), "__getstate__": lambda _: None}  # the first is for ctypes
+        return type(cls.__name__, (cls,), own)  # type: ignore[return-value]
 
     return give
 
 
-def pointer_to(cls: Any, given: Any) -> Any:
-    """The address of a record's table, for ctypes."""
-    if type(given) is not cls:
-        raise TypeError(f"{type(given).__name__} where {cls.__name__} is needed")
-    with suppress(AttributeError):
-        return given.pointer
+def table_in(given: Any) -> Any:
+    """The words of a record."""
     kept: list[Any] = []
-    table = np.array(words_of(given, cls, kept, cls.__name__), np.int64)
-    given.table = table, kept
-    given.pointer = ctypes.c_void_p(table.ctypes.data)
-    return given.pointer
+    table = given.table(*words_of(given, type(given), kept, type(given).__name__))
+    table.kept = kept
+    return table
+
+
+def words_in(kind: Any) -> int:
+    """The number of words of a value."""
+    if hasattr(kind, "columns"):
+        return sum(map(words_in, kind.columns.values()))
+    return 1 if isinstance(kind, type | ManyOf) else 1 + array_type(kind).ndim
 
 
 # The words of an array are its address and its shape; those of a record are the words of its fields.
@@ -303,9 +305,9 @@ C_TYPES = {float: ctypes.c_double, int: ctypes.c_int64}
 
 def argument_of(kind: Any, name: str) -> Any:
     """How ctypes converts an argument."""
-    if isinstance(kind, type):
-        return C_TYPES.get(kind, kind)
-    return ArrayArgument(array_type(kind), name)
+    if hasattr(kind, "table"):
+        return kind.table
+    return C_TYPES[kind] if isinstance(kind, type) else ArrayArgument(array_type(kind), name)
 
 
 def with_results(compiled: Any, gives: Sequence[type]) -> Any:

@@ -56,7 +56,7 @@ def spread(function: Callable[[Item], Any], tasks: Sequence[Item], workers: int)
         tasks: its arguments, one call each; they and the results must be picklable.
         workers: the maximum number of processes.
     """
-    context = get_context("spawn")  # a fork would copy the locks of numba's and scikit-learn's threads
+    context = get_context("spawn")  # a fork would copy the locks of scikit-learn's threads
     lifeline, held = context.Pipe(duplex=False)
     waiting = deque(range(len(tasks)))
     deaths: Counter[int] = Counter()

@@ -452,7 +452,7 @@ class Queue:
         if len(self.arrays.tries):
             self.arrays.tries["whole_expected_s"] = expected_s
             self.arrays.tries["corrections"] = 0
-        engine.expect(self.arrays, running)
+        engine.expect(self.arrays, running.copy())  # which is contiguous
         self.change_rules(self.rules)
 
     def change_rules(self, rules: Rules) -> None:
