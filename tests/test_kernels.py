@@ -23,7 +23,7 @@ from batfill.base import kernels
 from batfill.base.errors import BatfillError
 from batfill.engine import bound, ends, tree
 from batfill.model.policy import policy_named
-from batfill.replays.engine_replay import EngineReplay, replay
+from batfill.replays.engine_replay import EngineReplay, replay_jobs
 from batfill.replays.queue import Queue
 from strategies import random_table
 
@@ -151,11 +151,11 @@ def test_results_of_calls_in_several_threads_are_their_own():
 
 def test_replays_in_threads_and_in_a_forked_process_are_the_same():
     jobs = random_table(3, n_jobs=200, size=16, span_s=900)
-    known = replay(jobs, 16, policy_named("saf")).start_s
+    known = replay_jobs(jobs, 16, policy_named("saf")).start_s
     found = [None] * 4
 
     def work(place):
-        found[place] = replay(jobs, 16, policy_named("saf")).start_s
+        found[place] = replay_jobs(jobs, 16, policy_named("saf")).start_s
 
     threads = [threading.Thread(target=work, args=(place,)) for place in range(4)]
     for thread in threads:
