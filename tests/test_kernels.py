@@ -23,6 +23,7 @@ from batfill.base import kernels
 from batfill.base.errors import BatfillError
 from batfill.engine import bound, ends, tree
 from batfill.model.policy import policy_named
+from batfill.model.rules import Rules
 from batfill.replays.engine_replay import EngineReplay, replay_jobs
 from batfill.replays.queue import Queue
 from strategies import random_table
@@ -151,11 +152,11 @@ def test_results_of_calls_in_several_threads_are_their_own():
 
 def test_replays_in_threads_and_in_a_forked_process_are_the_same():
     jobs = random_table(3, n_jobs=200, size=16, span_s=900)
-    known = replay_jobs(jobs, 16, policy_named("saf")).start_s
+    known = replay_jobs(jobs, 16, Rules(policy_named("saf"))).start_s
     found = [None] * 4
 
     def work(place):
-        found[place] = replay_jobs(jobs, 16, policy_named("saf")).start_s
+        found[place] = replay_jobs(jobs, 16, Rules(policy_named("saf"))).start_s
 
     threads = [threading.Thread(target=work, args=(place,)) for place in range(4)]
     for thread in threads:
@@ -163,7 +164,7 @@ def test_replays_in_threads_and_in_a_forked_process_are_the_same():
     for thread in threads:
         thread.join()
     assert all(one.tobytes() == known.tobytes() for one in found)
-    run = EngineReplay(jobs, 16, policy_named("saf"))
+    run = EngineReplay(jobs, 16, Rules(policy_named("saf")))
     run.advance(300.0)
     child = os.fork()
     if child == 0:
@@ -175,7 +176,7 @@ def test_replays_in_threads_and_in_a_forked_process_are_the_same():
 
 
 def test_a_queue_grows_while_a_kernel_holds_none_of_its_old_arrays():
-    queue = Queue(4, policy_named("fcfs"), capacity=2)
+    queue = Queue(4, Rules(policy_named("fcfs")), capacity=2)
     for row in range(300):
         queue.submit(str(row), float(row), 10.0, 4)
         gc.collect(0)
