@@ -234,7 +234,7 @@ def driven(jobs, queue):
         now_s = min([*(end_s for end_s, _, _ in ends[:1]), *(float(jobs.submit_s[row]) for row in coming[:1])])
         while ends and ends[0][0] == now_s:
             _, row, killed = heapq.heappop(ends)
-            if killed and queue.spares:
+            if killed and queue.rules.spares:
                 due.append(row)
             elif killed:
                 kill(row, now_s)
