@@ -13,7 +13,6 @@ import numpy as np
 from table import Row
 from yardstick import Yardstick
 
-from batfill.model.rules import Rules
 from batfill.replays.engine_replay import EngineReplay
 
 Name = TypeVar("Name")
@@ -62,7 +61,7 @@ def simulating(run: EngineReplay, repetitions: int | None = None) -> Callable[[]
 
     def once() -> float:
         queue = run.queue
-        run.restart(Rules(queue.policy, backfill=queue.backfill, threshold_s=queue.threshold_s))
+        run.restart(queue.rules)
         return timed(run.advance)
 
     times = repetitions_of(once()) if repetitions is None else repetitions

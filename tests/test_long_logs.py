@@ -228,19 +228,19 @@ def test_a_long_replay_says_its_memory_first_and_refuses_what_does_not_fit(tmp_p
 
 
 @pytest.mark.parametrize(
-    "how",
+    ("how", "learns"),
     [
-        {},
-        {"backfill": policy_named("spf")},
-        {"divider_s": 3600.0},
-        {"divider_s": 3600.0, "learns": True},
+        ({}, False),
+        ({"backfill": policy_named("spf")}, False),
+        ({"divider_s": 3600.0}, False),
+        ({"divider_s": 60.0}, True),
     ],
 )
-def test_the_bytes_of_a_replay_are_those_of_its_arrays(how):
-    jobs = generate_workload(4000, 64, 1).jobs
-    table, besides = bytes_a_job(jobs, Rules(policy_named("saf"), **how))
+def test_the_bytes_of_a_replay_are_those_of_its_arrays(how, learns):
+    jobs, rules = generate_workload(4000, 64, 1).jobs, Rules(policy_named("saf"), **how)
+    table, besides = bytes_a_job(jobs, rules, learns=learns)
     assert table == 65
-    run = EngineReplay(jobs, 64, Rules(policy_named("saf"), **how))
+    run = EngineReplay(jobs, 64, rules, learns=learns)
     arrays = [*run.queue.arrays, *run.events, run.given.small, run.given.killable]
     own = sum(array.nbytes for array in arrays if isinstance(array, np.ndarray))
     run.advance()

@@ -86,10 +86,9 @@ def test_any_workload_under_any_network_starts_what_the_oracle_starts(
         beside.run()
     except UnclearError:
         assume(False)
-    rules = for_replay(jobs, case)
-    small, order = rules.pop("small"), policy_named(backfill) if backfill else None
-    chosen = Rules(picking(layers, visible, base), backfill=order, **rules)
-    assert_same(replay_jobs(jobs, size, chosen, small=small), beside)
+    order, case = policy_named(backfill) if backfill else None, for_replay(jobs, case)
+    small = case.pop("small", None)
+    assert_same(replay_jobs(jobs, size, Rules(picking(layers, visible, base), order, **case), small=small), beside)
 
 
 # Uncompiled, one network reaches every line.
