@@ -447,7 +447,7 @@ class Queue:
 
     def change_expected(self, expected_s: NDArray[np.float64]) -> None:
         """Expect these run times, shape (capacity,), from the next decision on; they apply to running jobs too."""
-        jobs, running = self.arrays.jobs, self.running.copy()  # a kernel takes no strided array
+        jobs, running = self.arrays.jobs, self.running
         jobs["expected_s"] = expected_s
         if len(self.arrays.tries):
             self.arrays.tries["whole_expected_s"] = expected_s
