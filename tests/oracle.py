@@ -61,12 +61,6 @@ KEYS = {
     "f3": lambda t, r, p, q: p * q + 6_860_000 * log10(max(r, 1)),
     "f4": lambda t, r, p, q: p * math.sqrt(q) + 530_000 * log10(max(r, 1)),
 }
-MOVING = (
-    "sexp",
-    "lexp",
-    "wfp3",
-    "unicef",
-)  # order by what is expected of a job; the others by what is expected of the whole
 
 
 def mixed_key(weights):
@@ -132,6 +126,7 @@ class Oracle:
     backfill: str | None = None
     threshold_s: float = math.inf
     tries_first: bool = False  # whether small jobs go before overdue ones
+    half: bool = False  # whether only the older half of the overdue jobs goes first, at least 4
     divider_s: float = math.inf
     spares: bool = False  # whether a try is killed at its divider only if its processors are needed
     widest_try: int | None = None  # wider jobs are large
@@ -249,17 +244,21 @@ class Oracle:
     # The queue's order
 
     def key_at(self, policy, t, job):
-        known = self.expected(job) if policy in MOVING else job.whole_expected
-        return key_named(policy)(t, job.r, min(known, UNLIMITED), job.q)
+        return key_named(policy)(t, job.r, min(job.whole_expected, UNLIMITED), job.q)
 
     def sort_rule(self, t):
         """The first two numbers name a section of the queue."""
+        late = [job for job in self.waiting if t - job.r > self.threshold_s and not (job.small and self.tries_first)]
+        late.sort(key=lambda job: (job.r, job.seq))
+        if self.half:
+            late = late[: max(4, math.ceil(len(late) / 2))]
+        first = {job.seq for job in late}
 
         def rule(job):
             plain = (self.key_at(self.policy, t, job), job.r, job.seq)
             if job.small and self.tries_first:
                 return (0, 0, *plain)
-            if t - job.r > self.threshold_s:
+            if job.seq in first:
                 return (OVERDUE, 0, 0, job.r, job.seq)
             return (2, not job.small, *plain)
 

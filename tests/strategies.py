@@ -134,6 +134,7 @@ options = st.fixed_dictionaries(
         "backfill": st.none() | policies,
         "threshold_s": st.sampled_from([0.0, 1.0, 5.0, 20.0, math.inf]),
         "tries_first": st.booleans(),
+        "half": st.booleans(),
         "divider_s": st.sampled_from([1.0, 3.0, 8.0, math.inf]),
         "spares": st.booleans(),
         "bound": st.booleans(),

@@ -21,7 +21,7 @@ PLACES = {
     "tree": "clear enlarged new_tree",
     "ends": "END enlarged_ends enter listed new_ends next_end_s",
     "running": "change_release correct corrected expect finish start",
-    "waiting": "CROWDED FULL GAP demote enqueue_rows requeue set_class spare submit",
+    "waiting": "CROWDED FULL GAP choose_first demote enqueue_rows requeue set_class spare submit",
     "easy": "decide kill_pays pick start_waiting",
     "copies": (
         "ACTS AGED_WEIGHTS BACKFILL BEGINS COPY Copies Fresh MIXED_WEIGHTS PICK PRIORITIES RESTS SETTING Seen step"

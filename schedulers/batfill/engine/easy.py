@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from batfill.base.kernels import entry, kernel, outlined
-from batfill.engine.keys import find_head, key_at, unit_of
+from batfill.engine.keys import find_head, key_at, request_in_key, unit_of
 from batfill.engine.picks import picked
 from batfill.engine.records import BY_NETWORK, NEVER_S, NO_HEAD, NO_PICKS, UNRESERVED, Decided, QueueArrays
 from batfill.engine.running import charged, correct, finish, may_backfill, occupy, outlast, reservation, start
@@ -366,8 +366,9 @@ def gather_candidates(now_s, queue):
 def kill_pays(now_s, queue, row):
     """Whether to kill a running try that has reached its divider, if RULES.spares.
 
-    The pass of this instant must have been made. The processors are needed if another pass without the try
-    would start a waiting job, or if the head's reservation would come later if the try went on.
+    The pass of this instant must have been made, and after it, if RULES.half, the choice of those that go first. The
+    processors are needed if another pass without the try would start a waiting job, or if the head's reservation would
+    come later if the try went on.
     """
     state = queue.state[0]
     if state.waiting == 0:
@@ -404,7 +405,7 @@ def add_candidate(now_s, queue, place, section, slot):
         line = queue.backfill_lines[row]
         key, rise, moves = line.key, line.rise, queue.rules[0].backfill_moves
     if rise != 0.0:
-        key = key_at(now_s, key, rise, job.submit_s, unit_of(moves, job.expected_s))
+        key = key_at(now_s, key, rise, job.submit_s, unit_of(moves, request_in_key(queue, row)))
     candidate.key = key
 
 

@@ -46,9 +46,16 @@ def key_at(now_s, key, rise, submit_s, unit_s):
 
 
 @kernel
-def slope_of(queue, job):
+def request_in_key(queue, row):
+    """The p~ of a waiting job's key, float64: that of the whole job, even if its try is expected to end earlier."""
+    job = queue.jobs[row]
+    return queue.tries[row].whole_expected_s if job.killable else job.expected_s
+
+
+@kernel
+def slope_of(queue, row):
     """The slope of a job's key, per second."""
-    return job.rise / unit_of(queue.rules[0].moves, job.expected_s)
+    return queue.jobs[row].rise / unit_of(queue.rules[0].moves, request_in_key(queue, row))
 
 
 @kernel
@@ -102,10 +109,11 @@ def lowest_in_leaf(now_s, queue, leaf):
     tree = queue.tree
     best, lowest, second, slope, scale = leaf * LEAF, np.inf, np.inf, np.inf, 0.0
     for slot in range(leaf * LEAF, leaf * LEAF + tree.nodes[leaf].count):
-        job = queue.jobs[tree.slots[slot].row]
-        unit_s = unit_of(queue.rules[0].moves, tree.slots[slot].expected_s)
+        row = tree.slots[slot].row
+        job = queue.jobs[row]
+        unit_s = unit_of(queue.rules[0].moves, request_in_key(queue, row))
         key = key_at(now_s, job.key, job.rise, job.submit_s, unit_s)
-        slope = min(slope, slope_of(queue, job))
+        slope = min(slope, job.rise / unit_s)
         scale = max(scale, abs(job.key))
         second = min(second, max(key, lowest))
         if key < lowest:  # the first of equal keys wins: the leaf is sorted by seq here
@@ -132,7 +140,7 @@ def lowest_in_section(now_s, queue, section):
     if tree.sections[section].jobs > tree.nodes[leaf].count:
         return lowest_of_leaves(now_s, queue, section)
     best, lowest, second, least, scale = lowest_in_leaf(now_s, queue, leaf)
-    slope = slope_of(queue, queue.jobs[tree.slots[best].row])
+    slope = slope_of(queue, tree.slots[best].row)
     return best, stays_lowest(now_s, lowest, slope, second, least, scale), slope
 
 
@@ -173,7 +181,7 @@ def lowest_of_leaves(now_s, queue, section):
                 best, lowest = slot, key
 
     home = np.uint32(best // LEAF)
-    slope = slope_of(queue, jobs[tree.slots[best].row])
+    slope = slope_of(queue, tree.slots[best].row)
     _, _, second, least, scale = lowest_in_leaf(now_s, queue, home)
     until_s = stays_lowest(now_s, lowest, slope, second, least, scale)
     for group_place in range(tree.sections[section].groups):
@@ -222,7 +230,7 @@ def head_with(now_s, queue, section, row):
         return leads, np.inf if leads else state.head_until_s
     if section == queue.rules[0].overdue:
         return job.seq < head.seq, np.inf
-    slope = slope_of(queue, job)
+    slope = slope_of(queue, row)
     first, size = line_at(now_s, head, state.head_slope)
     mine, my_size = line_at(now_s, job, slope)
     leads = mine < first

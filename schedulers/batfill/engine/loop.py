@@ -18,7 +18,7 @@ from batfill.engine.records import AWAY, FROM_OUTSIDE, LINE, QUEUE, STARTED, End
 from batfill.engine.running import correct, finish
 from batfill.engine.tree import has_capacity
 from batfill.engine.violations import first_violation
-from batfill.engine.waiting import demote, requeue, spare, sweep_overdue
+from batfill.engine.waiting import choose_first, demote, requeue, spare, sweep_overdue
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -37,6 +37,7 @@ CLOCK = np.dtype(
         ("rejected", "u4"),  # jobs wider than the machine
         ("kills", "i8"),  # tries killed at a divider: entries of `kills` in use
         ("passes", "i8"),
+        ("lacks_pass", "u1"),  # 1 while this instant still needs one
     ]
 )
 
@@ -92,6 +93,7 @@ def reset(size, given, queue, events):
         if jobs[row].killable:
             jobs[row].expected_s = min(jobs[row].expected_s, queue.rules[0].bound_s)
         jobs[row].section = AWAY
+        jobs[row].late = 0
         jobs[row].start_s = np.nan
     for row in range(len(tries)):
         tries[row].kill_after_s = np.inf
@@ -143,6 +145,7 @@ def run_pass(now_s, queue, events):
     """Run one pass and record the starts."""
     clock = events.clock[0]
     clock.passes += 1
+    clock.lacks_pass = 0
     started = events.starts[clock.starts :]
     n, ahead = easy_pass(now_s, queue, started)
     for i in range(n):
@@ -166,7 +169,7 @@ def decide_due(queue, events):
         finish(queue, row)
         record_end(row, events)
         kill(clock.now_s, row, queue, events)
-        run_pass(clock.now_s, queue, events)
+        clock.lacks_pass = 1
     else:  # without a pass: no job waits, or none would start even without the try, and the head keeps its reservation
         spare(clock.now_s, queue, row)
         queue.state[0].ahead = 0
@@ -186,7 +189,12 @@ def advance(until_s, size, queue, events):
     ends, clock = events.ends, events.clock[0]
     n_jobs = len(jobs)
     while True:
-        if clock.due > 0:
+        if clock.lacks_pass or clock.due > 0:
+            if queue.rules[0].half and not choose_first(clock.now_s, queue):
+                return NEEDS_ROOM
+            if clock.lacks_pass:
+                run_pass(clock.now_s, queue, events)
+                continue
             if not has_capacity(tree):
                 return NEEDS_ROOM
             decide_due(queue, events)
@@ -247,7 +255,7 @@ def advance(until_s, size, queue, events):
 
         if queue.rules[0].picks == FROM_OUTSIDE:
             return TO_DECIDE
-        run_pass(now_s, queue, events)
+        clock.lacks_pass = 1
 
 
 @entry(float, int, Given, Array(F8, read=True), Events, Scratch, gives=(int, int, float))

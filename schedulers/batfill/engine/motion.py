@@ -13,6 +13,12 @@ SHORTEST_S = 1.0  # the least p~ of an aged order, which divides by its powers
 
 
 @kernel
+def to_go_first(n):  # of whole numbers, and compiled of one
+    """How many of n overdue jobs go first, the oldest, where not all do."""
+    return np.maximum(4, (n + 1) // 2)
+
+
+@kernel
 def mixed_key(a, b, c, d, f, r, p, q):  # of arrays, and compiled of one job
     """A mixed policy's key at submission without e, its weight on (w + p~) / p~; -r replaces w."""
     return a * q + b * p - c * r + d * (p / q) + f * (p * q)

@@ -37,7 +37,8 @@ JOB = np.dtype(
         ("procs", "i4"),  # q
         ("small", "u1"),  # 1 if it goes before the large jobs
         ("killable", "u1"),  # 1 if it is small and killed at the divider
-        ("section", "i2"),  # where it waits; AWAY if it does not wait
+        ("section", "i1"),  # where it waits; AWAY if it does not wait
+        ("late", "u1"),  # 1 if it waits and counts as overdue, whether or not it goes first; where RULES.half
     ]
 )
 # The key in a separate backfill order, as `key` and `rise` of JOB.
@@ -61,6 +62,8 @@ QUEUE = np.dtype(
     [
         ("submitted", "u4"),  # jobs submitted so far
         ("looked_at", "u4"),  # the oldest of these, already checked for being overdue
+        ("late", "u4"),  # waiting jobs that count as overdue; where RULES.half
+        ("first_to", "u4"),  # of these, all before this place of `ages` go first
         ("free", "i8"),  # idle processors
         ("waiting", "u4"),  # waiting jobs
         ("settled", "u4"),  # 1 while no waiting job can start before a job ends
@@ -88,6 +91,7 @@ RULES = np.dtype(
         ("divider_s", "f8"),  # a killable job is killed after this time; inf for never
         ("bound_s", "f8"),  # cap on its expected run time: the divider, or inf for no cap
         ("overdue", "i8"),  # section of overdue jobs: 0, or 1 if only large jobs come behind them
+        ("half", "u1"),  # 1 if only the older half of the overdue jobs goes first
         ("spares", "u1"),  # 1 if a try at its divider is killed only if its processors are needed
         ("picks", "i8"),  # who picks the next job: NO_PICKS (the queue's order does), BY_NETWORK or FROM_OUTSIDE
     ],

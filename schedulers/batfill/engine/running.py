@@ -23,6 +23,8 @@ def start(now_s, queue, row):
     job = queue.jobs[row]
     job.start_s = now_s
     job.section = AWAY
+    queue.state[0].late -= job.late
+    job.late = 0
     occupy(queue, row, job.procs)
 
 

@@ -409,3 +409,11 @@ def has_several_leaves(tree, section):
 def first_slot(tree, section):
     """The slot of the section's first job."""
     return tree.children[tree.groups[section, 0], 0] * LEAF
+
+
+@kernel
+def last_slot(tree, section):
+    """The slot of the section's last job."""
+    group = tree.groups[section, tree.sections[section].groups - 1]
+    leaf = tree.children[group, tree.nodes[group].count - 1]
+    return leaf * LEAF + tree.nodes[leaf].count - 1

@@ -10,9 +10,10 @@ import numpy as np
 
 from batfill.base.kernels import U4, entry, kernel, outlined
 from batfill.engine.keys import head_with, place_key, section_of, slope_of
+from batfill.engine.motion import to_go_first
 from batfill.engine.records import AWAY, NO_PICKS, QueueArrays
 from batfill.engine.running import finish, outlast
-from batfill.engine.tree import has_capacity, insert, remove
+from batfill.engine.tree import has_capacity, insert, last_slot, remove
 
 NONE_WAITS = np.int64(2**62), np.inf  # smallest q and `expected_s` of an empty queue
 GAP = np.int64(1 << 20)  # between neighbours in `seq`, so that a job submitted late fits between two others
@@ -51,7 +52,7 @@ def enqueue(queue, section, row, leads, until_s):
         state.head_until_s = until_s
         if leads:
             state.head = row
-            state.head_slope = slope_of(queue, job)
+            state.head_slope = slope_of(queue, row)
     job.section = section
     insert(queue.tree, section, place_key(queue, section, row), row, job.expected_s, job.procs, queue.jobs)
 
@@ -120,6 +121,7 @@ def submit(queue, row, place, submit_s, request_s, most_expected_s, procs, small
     job.procs = procs
     job.start_s = np.nan
     job.section = AWAY
+    job.late = 0
     job.key = key
     job.rise = rise
     tried.request_s = request_s
@@ -135,7 +137,8 @@ def submit(queue, row, place, submit_s, request_s, most_expected_s, procs, small
     ages[place] = row
     job.seq = (above + below) // 2
     state.submitted = row + 1
-    state.looked_at = min(state.looked_at, place)  # the sweep has passed its place: step back
+    state.looked_at = min(state.looked_at, place)  # the sweep has passed its place: step back,
+    state.first_to = min(state.first_to, place)  # and so has the choice of those that go first
     if above - below < 2:
         return CROWDED
     enqueue_at(submit_s, queue, section_of(queue, small), row)
@@ -156,6 +159,62 @@ def enqueue_rows(now_s, queue, rows, first):
     return len(rows)
 
 
+@outlined
+def place_of(queue, row):
+    """The place of a submitted job in `ages`."""
+    low, high = np.int64(0), np.int64(queue.state[0].submitted)
+    while low < high:
+        middle = (low + high) // 2
+        if queue.jobs[queue.ages[middle]].seq < queue.jobs[row].seq:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@entry(float, QueueArrays, gives=int, brief=True)
+@outlined
+def choose_first(now_s, queue):
+    """Let the older half of the overdue jobs go first, if RULES.half; False if the tree is full: call again.
+
+    The jobs of the overdue section are the oldest overdue ones, but for those that have become overdue, or have been
+    queued again, since the last call: these are at STATE.first_to or behind it in `ages`.
+    """
+    tree, state, first = queue.tree, queue.state[0], queue.rules[0].overdue
+    late = np.int64(state.late)
+    wanted = min(to_go_first(late), late)
+    while late > 0:
+        size = tree.sections[first].jobs
+        last = np.int64(-1) if size == 0 else np.int64(queue.jobs[tree.slots[last_slot(tree, first)].row].seq)
+        while state.first_to < state.submitted:
+            row = queue.ages[state.first_to]
+            if queue.jobs[row].late and queue.jobs[row].section != first:
+                break
+            state.first_to += 1
+        older = state.first_to < state.submitted and queue.jobs[queue.ages[state.first_to]].seq < last
+        if size == wanted and not older:
+            break
+        if not has_capacity(tree):
+            return False
+        if older or size < wanted:
+            move_to(now_s, queue, first, queue.ages[state.first_to])
+        else:
+            row = tree.slots[last_slot(tree, first)].row
+            move_to(now_s, queue, section_of(queue, queue.jobs[row].small), row)
+            state.first_to = min(state.first_to, place_of(queue, row))
+    return True
+
+
+@outlined
+def count_late(queue, row):
+    """Count a waiting job as overdue, for `choose_first`."""
+    state = queue.state[0]
+    if not queue.jobs[row].late:
+        queue.jobs[row].late = 1
+        state.late += 1
+        state.first_to = min(state.first_to, place_of(queue, row))
+
+
 @kernel
 def sweep_overdue(now_s, queue):
     """Move the jobs that have become overdue to their section; False if the tree is full: enlarge it and call again."""
@@ -166,11 +225,14 @@ def sweep_overdue(now_s, queue):
             break
         section = queue.jobs[row].section
         if section != AWAY and section != queue.rules[0].overdue and overdue(now_s, queue, row):
-            if not has_capacity(queue.tree):
-                return False
-            move_to(now_s, queue, queue.rules[0].overdue, row)
+            if queue.rules[0].half:
+                count_late(queue, row)
+            else:
+                if not has_capacity(queue.tree):
+                    return False
+                move_to(now_s, queue, queue.rules[0].overdue, row)
         state.looked_at += 1
-    return True
+    return not queue.rules[0].half or choose_first(now_s, queue)
 
 
 @entry(QueueArrays, int, brief=True)
@@ -198,6 +260,9 @@ def requeue(now_s, queue, row):
     """Requeue a killed and demoted job, among the large or the overdue jobs; False if the tree is full."""
     if not has_capacity(queue.tree):
         return False
-    section = queue.rules[0].overdue if overdue(now_s, queue, row) else section_of(queue, queue.jobs[row].small)
-    move_to(now_s, queue, section, row)
+    is_overdue = overdue(now_s, queue, row)
+    first = is_overdue and not queue.rules[0].half
+    move_to(now_s, queue, queue.rules[0].overdue if first else section_of(queue, queue.jobs[row].small), row)
+    if is_overdue and queue.rules[0].half:
+        count_late(queue, row)
     return True

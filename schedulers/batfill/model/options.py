@@ -38,7 +38,7 @@ NO_SMALL, CLASS, EVERY, FOREST, PERFECT = SMALLS = ("none", "class", "all", "for
 REQUEST, RUNTIME = "request", "runtime"
 LEARNED = ("easy++", "regression")  # predictions of run times, which jobs may outlive
 NEVER, ALWAYS, NEEDED = KILLS = ("never", "always", "needed")
-ALL, ORDER, LARGE_ONES = "all", "order", "large"
+ALL, ORDER, LARGE_ONES, HALF = "all", "order", "large", "half"
 RESERVATION, PROCESSORS, MACHINES = "reservation", "processors", "machines"
 
 MEDIAN = re.compile(r"median(?:/([1-9]\d{0,5}))?", re.ASCII)
@@ -200,6 +200,8 @@ OPTIONS = options_table(
     ("policy", WHAT, POLICY, "fcfs", "The queue's order; see `batfill policies`."),
     ("backfill", WHAT, BACKFILL, SAME, "The order of backfilling: the queue's own, or a policy's."),
     ("threshold", WHAT, DURATION_S, None, "Jobs that have waited longer than this come first, oldest first."),
+    ("overdue", WHAT, words(ALL, HALF), ALL, "Which of those come first: all, or the older half of them, at least 4.",
+     OF_THRESHOLD),
     ("overdue-before", WHAT, words(ALL, LARGE_ONES), ALL, "What overdue jobs go before: all others, or the large ones "
      "alone.", OF_THRESHOLD, OF_SMALL),
     ("small", SMALL_JOBS, words(*SMALLS), NO_SMALL, "Which jobs come first, for a try up to the divider: none, "
@@ -297,6 +299,7 @@ class Arguments(TypedDict, total=False):
 
     backfill: Policy | str | None
     threshold_s: float | str | None
+    overdue: Literal["all", "half"] | None
     overdue_before: Literal["all", "large"] | None
     small: Literal["none", "class", "all", "forest", "perfect"] | None
     divider: float | str | None
@@ -498,6 +501,7 @@ class Options:
     policy: Policy
     backfill: Policy | None = None  # None for the queue's own order
     threshold_s: float = math.inf  # Theta
+    overdue: str = ALL
     overdue_before: str = ALL
     small: str = NO_SMALL
     divider: Divider = Divider()
@@ -617,6 +621,7 @@ class Options:
             kills=self.kills,
             spares=self.spares,
             bound=self.bound,
+            half=self.overdue == HALF,
             tries_first=self.overdue_before == LARGE_ONES,
             outlived=self.outlived,
         )

@@ -27,6 +27,7 @@ class Rules:
     kills: bool = True  # whether a small job that still runs at its divider is killed, and queued again as large
     spares: bool = False  # whether that is done only if its processors are needed
     bound: bool = False  # whether a job that may be killed is expected to end at the divider at the latest
+    half: bool = False  # whether only the older half of the overdue jobs goes first, at least 4
     tries_first: bool = False  # whether small jobs go before overdue ones
     outlived: bool = False  # whether running jobs may outlive what is expected of them, which is then raised
 

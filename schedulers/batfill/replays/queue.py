@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 
 from batfill import engine
-from batfill.engine.motion import BY_SECOND, UNLIMITED_S
+from batfill.engine.motion import BY_SECOND, UNLIMITED_S, to_go_first
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -61,6 +61,7 @@ class Queue:
         self.arrays.state["free"] = size
         of_tries = self.arrays.rules
         of_tries["outlived"], of_tries["overdue"], of_tries["spares"] = rules.outlived, rules.tries_first, rules.spares
+        of_tries["half"] = rules.half
         of_tries["divider_s"], of_tries["bound_s"] = rules.divider_s, rules.divider_s if rules.bound else math.inf
         self.started = engine.Decided(engine.new_records(size, engine.STARTED))
         self.known = 0  # number of jobs, in rows 0, 1, ...
@@ -319,6 +320,8 @@ class Queue:
 
     def kill_pays(self, row: int, now_s: float) -> bool:
         """Whether to kill a try that has reached its divider, after the pass at `now_s`, unless they always are."""
+        while self.rules.half and not engine.choose_first(float(now_s), self.arrays):
+            self.enlarge()
         return bool(engine.kill_pays(float(now_s), self.arrays, row))
 
     def spare(self, row: int, now_s: float) -> None:
@@ -360,7 +363,9 @@ class Queue:
         jobs = self.arrays.jobs[rows]
         before_overdue = (jobs["small"] != 0) & (self.overdue > 0)
         overdue = (now_s - jobs["submit_s"] > self.rules.threshold_s) & ~before_overdue
-        key = np.where(overdue, 0.0, keys_at(now_s, jobs, jobs, self.rules.policy))
+        if self.rules.half:  # rows are in order of age
+            overdue &= np.cumsum(overdue) <= to_go_first(overdue.sum())
+        key = np.where(overdue, 0.0, self.keys_at(now_s, rows, jobs, self.rules.policy))
         section = np.where(overdue, self.overdue, np.where(jobs["small"], 1 - self.overdue, 2))
         return rows[np.lexsort((jobs["seq"], key, section))]
 
@@ -368,10 +373,27 @@ class Queue:
         """These waiting jobs, given in the queue's order, in the order of backfilling."""
         if self.rules.backfill is None:
             return rows
-        jobs = self.arrays.jobs[rows]
-        return rows[
-            np.lexsort((jobs["seq"], keys_at(now_s, jobs, self.arrays.backfill_lines[rows], self.rules.backfill)))
-        ]
+        keys = self.keys_at(now_s, rows, self.arrays.backfill_lines[rows], self.rules.backfill)
+        return rows[np.lexsort((self.arrays.jobs["seq"][rows], keys))]
+
+    def keys_at(
+        self, now_s: float, rows: NDArray[np.intp], lines: NDArray[np.void], policy: Policy
+    ) -> NDArray[np.float64]:
+        """The keys of these waiting jobs at `now_s` as in the engine; `lines` holds key and rise of each."""
+        unit_s: Any = 1.0
+        if policy.motion != BY_SECOND:
+            unit_s = np.minimum(self.whole_expected_s[rows], UNLIMITED_S)
+        waited = (now_s - self.arrays.jobs["submit_s"][rows]) / unit_s
+        keys: NDArray[np.float64] = lines["key"] + lines["rise"] * waited
+        return keys
+
+    @property
+    def whole_expected_s(self) -> NDArray[np.float64]:
+        """The expected run time of each job as a whole, not of its try, shape (capacity,)."""
+        whole: NDArray[np.float64] = (
+            self.arrays.tries["whole_expected_s"] if len(self.arrays.tries) else self.arrays.jobs["expected_s"]
+        )
+        return whole
 
     def start_waiting(self, row: int, now_s: float) -> None:
         """Start a job that waits."""
@@ -470,9 +492,7 @@ class Queue:
         policy, backfill = rules.policy, rules.backfill
         self.rules = replace(self.rules, policy=policy, backfill=backfill, threshold_s=rules.threshold_s)
         stated, jobs, lines = self.arrays.rules, self.arrays.jobs[: self.known], self.arrays.backfill_lines
-        tries = self.arrays.tries[: self.known]
-        whole_s = tries["whole_expected_s"] if len(tries) else jobs["expected_s"]  # of the whole job, not of a try
-        known = jobs["submit_s"], whole_s, jobs["procs"].astype(np.int64)
+        known = jobs["submit_s"], self.whole_expected_s[: self.known], jobs["procs"].astype(np.int64)
         if self.known:  # a policy of one's own may not take an empty array
             jobs["key"], jobs["rise"] = policy.lines(*known)
         if backfill is None:
@@ -494,20 +514,13 @@ class Queue:
         """Rebuild the queue under the rules in force; the next decision moves overdue jobs."""
         rows = self.waiting_rows.astype(np.uint32)
         engine.clear(self.arrays.tree)
-        self.arrays.state["looked_at"] = 0
+        self.arrays.state["looked_at"] = self.arrays.state["late"] = self.arrays.state["first_to"] = 0
+        self.arrays.jobs["late"] = 0
         self.arrays.state["waiting"] = 0
         now_s = float(self.arrays.jobs["submit_s"][rows].max(initial=0.0))
         done = 0
         while (done := engine.enqueue_rows(now_s, self.arrays, rows, done)) < len(rows):
             self.enlarge()
-
-
-def keys_at(now_s: float, jobs: NDArray[np.void], lines: NDArray[np.void], policy: Policy) -> NDArray[np.float64]:
-    """The keys of these jobs at `now_s` as in the engine (`keys.key_at`); `lines` holds key and rise of each."""
-    unit_s = 1.0 if policy.motion == BY_SECOND else np.minimum(jobs["expected_s"], UNLIMITED_S)
-    waited = (now_s - jobs["submit_s"]) / unit_s
-    keys: NDArray[np.float64] = lines["key"] + lines["rise"] * waited
-    return keys
 
 
 def without_scratch(arrays: QueueArrays) -> QueueArrays:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from batfill.model.policy import Policy
 
-SAVED_FORMAT = "batfill replay 13"
+SAVED_FORMAT = "batfill replay 14"
 
 
 def save(run: EngineReplay, path: Path, about: Mapping[str, Any] | None = None) -> None:
@@ -92,6 +92,7 @@ def load(path: Path, policies: Mapping[str, Policy] | None = None) -> tuple[Engi
         float(stated["divider_s"]),
         spares=bool(stated["spares"]),
         bound=bool(stated["bound_s"] < np.inf),
+        half=bool(stated["half"]),
         tries_first=bool(stated["overdue"]),
         outlived=bool(stated["outlived"]),
     )
