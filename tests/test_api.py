@@ -274,11 +274,19 @@ def test_batsims_files_are_those_of_the_command(fcfs, tmp_path):
 def test_every_option_of_the_table_is_taken_and_stated(log, option):
     given = {"backfill": "spf", "threshold_s": np.int64(50), "small": "class", "predict": "easy++"}
     changed = {"divider": 100.0, "kill": "always", "bound": False, "regime": "decoupled", "divider_rule": "week"}
-    changed |= {"cut": 0.1, "train_lag_s": 60, "seed": 7, "overdue_before": "large", "small_width": 0.5}
+    changed |= {
+        "cut": 0.1,
+        "train_lag_s": 60,
+        "seed": 7,
+        "overdue_before": "large",
+        "overdue": "half",
+        "small_width": 0.5,
+    }
     changed |= {"predict_for": "all"}
     besides = {
         "small": {"divider": 100},
         "predict_for": {"predict": "easy++"},
+        "overdue": {"threshold_s": 50},
         "overdue_before": {"small": "all", "threshold_s": 50},
         "divider_rule": {"small": "forest", "regime": "decoupled"},
     }

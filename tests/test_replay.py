@@ -208,6 +208,7 @@ class Instants:
             running = self.ran[(start_s[self.ran] <= t) & (end_s[self.ran] > t)]
             now = self.schedule.backfilled[running] & (start_s[running] == t)
             waiting = [self.rule.jobs[i] for i in self.ran if submit_s[i] <= t < start_s[i]]
+            self.rule.waiting = waiting
             yield t, running[~now], running[now], sorted(waiting, key=self.rule.sort_rule(t))
 
     def shadow_s(self, t, running, need):
