@@ -72,3 +72,7 @@ def test_an_interrupt_while_the_command_line_loads_shows_no_traceback(tmp_path):
 def test_a_refusal_is_one_line(words):
     refused = program(*words)
     assert (refused.returncode, refused.stderr.count("\n")) == (2, 1), refused.stderr
+
+
+def test_the_help_of_replay_is_one_screen():
+    assert len(batfill("replay", "--help").out.splitlines()) <= 60

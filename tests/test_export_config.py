@@ -462,6 +462,7 @@ def test_jobs_that_request_little_go_first(system, policy, before):
     ("words", "status"),
     [
         ("pbs --policy saf --threshold 48h", 0),
+        ("pbs --policy saf --threshold 48h --overdue half", 3),
         ("slurm --policy fcfs --threshold 48h", 0),
         ("slurm --policy saf --threshold 48h", 3),
         ("slurm --policy saf --backfill spf", 3),

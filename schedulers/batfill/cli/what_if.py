@@ -50,7 +50,7 @@ SHORT_S = 600
     default=True,
     help="Also try small jobs first: by a classifier, without and with kills, and by first tries; this takes longest.",
 )
-@scheduler_options("backfill", *(name for name in SHARED_BY_TRIES if name in NAMES))
+@scheduler_options("backfill", "overdue", *(name for name in SHARED_BY_TRIES if name in NAMES))
 @click.option(
     "--max-wait-growth",
     type=PART,

@@ -199,13 +199,13 @@ def options_table(*rows: tuple[Any, ...]) -> dict[str, Option]:
 OPTIONS = options_table(
     ("policy", WHAT, POLICY, "fcfs", "The queue's order; see `batfill policies`."),
     ("backfill", WHAT, BACKFILL, SAME, "The order of backfilling: the queue's own, or a policy's."),
-    ("threshold", WHAT, DURATION_S, None, "Jobs that have waited longer than this come first, oldest first."),
-    ("overdue", WHAT, words(ALL, HALF), ALL, "Which of those come first: all, or the older half of them, at least 4.",
+    ("threshold", WHAT, DURATION_S, None, "Jobs that waited longer come first, oldest first."),
+    ("overdue", WHAT, words(ALL, HALF), ALL, "Which overdue jobs do: all, or the older half, at least 4.",
      OF_THRESHOLD),
     ("overdue-before", WHAT, words(ALL, LARGE_ONES), ALL, "What overdue jobs go before: all others, or the large ones "
      "alone.", OF_THRESHOLD, OF_SMALL),
-    ("small", SMALL_JOBS, words(*SMALLS), NO_SMALL, "Which jobs come first, for a try up to the divider: none, "
-     "those of class small in the workload, all, those that a forest expects to be short, or (perfect) that are."),
+    ("small", SMALL_JOBS, words(*SMALLS), NO_SMALL, "Which jobs get a first try, up to the divider: none, those "
+     "of class small, all, those that a forest expects to be short, or (perfect) that are."),
     ("divider", SMALL_JOBS, DIVIDER, "median", "How long a first try runs: a duration, the median of the known run "
      "times, or a part of it, as median/4.", OF_SMALL),
     ("small-width", SMALL_JOBS, WIDTH, 1, "The widest job that can be small, as a share of the machine.", OF_SMALL),
@@ -234,7 +234,7 @@ ARGUMENTS = {option.argument: option for option in OPTIONS.values()}
 ARGUMENT_OF.update((name, option.argument) for name, option in OPTIONS.items())  # for the messages of errors
 
 # The options that `frontier` and `what-if` hand on to their replays.
-SHARED_BY_ALL = ("backfill", "threshold")  # to all of them
+SHARED_BY_ALL = ("backfill", "threshold", "overdue")  # to all of them
 SHARED_BY_TRIES = ("overdue-before", "divider", "small-width", "kill", "bound")  # to those with small jobs first
 
 METHODS = ("full", "noisy", "epsilon-greedy", "ucb1", "exp3")

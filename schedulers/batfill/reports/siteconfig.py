@@ -19,7 +19,7 @@ from batfill.base.errors import BatfillError
 from batfill.base.tables import text_html
 from batfill.base.version import __version__
 from batfill.model.jobs import HOUR_S
-from batfill.model.options import CLASS, EVERY, NO_SMALL, OPTIONS, REQUEST, Options, of_arguments
+from batfill.model.options import CLASS, EVERY, HALF, NO_SMALL, OPTIONS, REQUEST, Options, of_arguments
 from batfill.model.policy import require_order
 
 if TYPE_CHECKING:
@@ -614,6 +614,8 @@ def draft_of(at: System, options: Options) -> Draft:
     draft = at.draft(SiteOrder(policy, key, threshold_s, divider_s, options.rules.tries_first))
     if draft.files and options.backfill is not None and options.backfill.name != policy.name:
         draft.lacks.append(f"jobs are backfilled in the queue's order: {at.title} has no other")
+    if draft.files and threshold_s is not None and options.overdue == HALF:
+        draft.lacks.append(f"all overdue jobs go first: {at.title} cannot tell the older half of them")
     if draft.files and divider_s is not None:
         draft.lacks.append(
             f"small jobs are those that request at most the divider, whatever their class and width, and none is tried "

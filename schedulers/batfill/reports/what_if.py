@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 THRESHOLDS_S = tuple(float(HOUR_S) * hours for hours in (6, 12, 24, 48, 96))
 MAX_WAIT_GROWTH = 0.1  # allowed growth of the longest wait over fcfs's, as a share of it
 MIN_GAIN = 0.05  # smallest relative reduction of the mean bounded slowdown that counts as a gain
-SHARED = ("backfill", *SHARED_BY_TRIES)  # options that the choices share, if they take them
+SHARED = ("backfill", "overdue", *SHARED_BY_TRIES)  # options that the choices share, if they take them
 USUAL = {name: OPTIONS[name].default for name in SHARED}
 FEWEST_JOBS = 20  # of a user counted among possible losers, and of a group
 TODAY, ORDER, THRESHOLD, CLASSES, KILLS = range(5)  # effort a choice requires of a site, least first
@@ -264,8 +264,8 @@ def what_if(
         advance: called with the share of a choice replayed since the last call; they sum to 1 for each. None
             shows a progress bar after two seconds.
         **options: tau_s, seed, procs, overrun, unrequested: see `Measured`. And options of the scheduler that the
-            choices share, named as in `replay`: `backfill` of all; `overdue_before`, `divider`, `small_width`, `kill`
-            and `bound` of those with small jobs first.
+            choices share, named as in `replay`: `backfill` of all; `overdue` of those with a threshold; `overdue_before`,
+            `divider`, `small_width`, `kill` and `bound` of those with small jobs first.
 
     Raises:
         BatfillError: an option is unusable, or no job of the log fits the machine.

@@ -175,9 +175,9 @@ def frontier(
             that uses more must call this below `if __name__ == "__main__":`.
         report: called with a line after each replay; None shows a progress bar after two seconds.
         **options: procs, overrun, unrequested: see `ReadingOptions`. Options of the scheduler that the replays share,
-            named as in `replay`: `backfill` and `threshold_s` of all; `overdue_before`, `divider`, `small_width`,
-            `kill` and `bound` of those with small jobs first; `seed` of those with a forest. The seed also draws the
-            protected jobs.
+            named as in `replay`: `backfill`, `threshold_s` and `overdue` of all; `overdue_before`, `divider`,
+            `small_width`, `kill` and `bound` of those with small jobs first; `seed` of those with a forest. The seed
+            also draws the protected jobs.
 
     Raises:
         BatfillError: the log or an option cannot be used; scikit-learn is not installed.
