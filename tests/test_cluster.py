@@ -177,6 +177,7 @@ def expected_starts(t, waiting, running, away, known, size, key):
             {"threshold": 40},
             {"policy": "saf"},
             {"policy": "wfp3", "threshold": 60},
+            {"policy": "saf", "threshold": 10, "overdue": "half"},
             {"policy": "lqf", "backfill": "spf"},
             {"backfill": "sexp", "small": "class", "divider": 30, "kill": "always"},
         ],
@@ -204,8 +205,12 @@ def starts_beside_reserved_machines(t, waiting, running, ids, away, known, small
         submit, walltime, procs = known[job]
         return KEYS[policy](t, submit, min(walltime, 1e12), procs)
 
+    late = [job for job in waiting if t - known[job][0] > options.get("threshold", math.inf)]
+    late.sort(key=lambda job: (known[job][0], job))
+    first = late[: max(4, math.ceil(len(late) / 2))] if options.get("overdue") == "half" else late
+
     def place(job):
-        overdue = t - known[job][0] > options.get("threshold", math.inf)
+        overdue = job in first
         rank = 0 if overdue else 1 if job in small else 2
         return rank, 0 if overdue else key(options.get("policy", "fcfs"), job), known[job][0], job
 

@@ -101,8 +101,9 @@ def test_a_burst_drains_as_the_oracle_says_with_a_backfill_order_of_its_own(poli
     assert_same(replayed(jobs, 16, policy, **case), oracle(jobs, 16, policy, **case))
 
 
+@pytest.mark.parametrize("half", [False, True])
 @pytest.mark.parametrize("policy", ["fcfs", "lqf", "wfp3"])
-def test_hundreds_that_become_overdue_at_once_leave_the_others_in_order(policy):
+def test_hundreds_that_become_overdue_at_once_leave_the_others_in_order(policy, half):
     rng = np.random.default_rng(1)
     rows = [
         (0, 1000, 1000, 8),  # what the head waits for
@@ -113,9 +114,9 @@ def test_hundreds_that_become_overdue_at_once_leave_the_others_in_order(policy):
         (80, 9, 9, 17),  # rejected: an instant at which nothing else happens
     ]
     jobs = table(rows)
-    run = EngineReplay(jobs, 16, Rules(policy_named(policy), threshold_s=60.0))
+    run = EngineReplay(jobs, 16, Rules(policy_named(policy), threshold_s=60.0, half=half))
     run.advance(160.0)
-    assert_same(run.schedule(), Oracle(jobs, 16, policy, threshold_s=60.0).run(until=160.0))
+    assert_same(run.schedule(), Oracle(jobs, 16, policy, threshold_s=60.0, half=half).run(until=160.0))
     assert (run.schedule().start_s >= 100).sum() > 5
 
 
@@ -289,6 +290,31 @@ def test_a_queue_driven_event_by_event_kills_only_where_the_oracle_does(policy, 
         assert expected.kills
         spared += len(oracle(jobs, 16, policy, **(case | {"spares": False})).kills) - len(expected.kills)
     assert spared > 0
+
+
+def test_those_overdue_that_go_first_are_chosen_again_before_a_kill_also_if_the_tree_is_full():
+    # When job 1 starts, six overdue jobs are left, three of which go first: a fourth has to move.
+    rows = [(0, 90, 95, 2, SMALL), (1, 90, 95, 1), *((1, 9, 20 + number, 4) for number in range(6)), (8, 9, 9, 5)]
+    jobs, rules = table([(0, 10, 10, 1), *rows]), {"threshold_s": 5.0, "divider_s": 10.0, "spares": True, "half": True}
+    jobs = dataclasses.replace(jobs, procs=np.where(jobs.runtime_s == 90, 2, jobs.procs))
+    run = EngineReplay(jobs, 4, Rules(policy_named("lpf"), **rules))
+    run.advance(8.0)
+    run.queue.arrays.tree.spare["left"] = 0
+    run.advance()
+    assert_same(run.schedule(), oracle(jobs, 4, "lpf", **rules))
+
+    queue = Queue(4, Rules(policy_named("lpf"), **rules))
+    queue.submit("a", 0.0, 95.0, 2, small=True, killable=True)
+    queue.submit("c", 0.0, 10.0, 1)
+    assert queue.decide(0.0).tolist() == [0, 1]
+    queue.note_kill_after(0)
+    for number in range(7):
+        queue.submit(f"b{number}", 1.0, 95.0 - 10 * number, 4 if number else 2)
+    queue.finish(1)
+    assert queue.decide(10.0).tolist() == [2]
+    queue.arrays.tree.spare["left"] = 0
+    queue.kill_pays(0, 10.0)
+    assert queue.arrays.tree.spare["left"] > 0
 
 
 @pytest.mark.parametrize("policy", ["fcfs", "lpf", "wfp3"])
