@@ -70,7 +70,7 @@ def test_choices_are_every_combination(read):
         (LEAST + "knowledge: [{small: forest, seed: 1}]\n", "3: a campaign's seeds are a separate list"),
         (
             LEAST + "knowledge:\n- policy: saf\n",
-            "4: policy is not an option of knowledge; those are small, divider, small-width, kill, ",
+            "4: policy is not an option of knowledge; those are overdue, overdue-before, small, divider, ",
         ),
         (LEAST + "knowledge: [request, request]\n", "3: knowledge has 'request' twice; keep one of them"),
         ("workloads: [{file: a}]\npolicies:\n- fcfs\n- sfa\n", "4: policy 'sfa' is unknown; known are "),
@@ -84,3 +84,15 @@ def test_a_mistake_is_one_line_that_says_where(read, tmp_path, text, line):
         read(text)
     (said,) = refused.value.on_command_line.splitlines()
     assert said.startswith(f"{tmp_path / 'c.yaml'}:{line}")
+
+
+def test_overdue_jobs_are_chosen_where_every_threshold_of_the_campaign_makes_some(tmp_path):
+    path = tmp_path / "c.yaml"
+    text = (
+        "workloads: [{file: log.swf}]\npolicies: [saf]\nthresholds: [3600]\nknowledge: [{small: none, overdue: half}]\n"
+    )
+    path.write_text(text)
+    assert read_campaign(path).campaign.choices[0]["overdue"] == "half"
+    path.write_text(text.replace("[3600]", "[3600, null]"))
+    with pytest.raises(CampaignError, match="4: option overdue: no job is overdue without a threshold"):
+        read_campaign(path)

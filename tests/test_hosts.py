@@ -201,6 +201,15 @@ def test_where_the_hosts_differ_after_kills_each_has_the_starts_of_its_documente
     assert different > 0
 
 
+@pytest.mark.parametrize("policy", ["saf", "wfp3", "aged:600,0.5,0.5"])
+def test_the_hosts_agree_on_the_older_half_of_the_overdue_jobs(written, policy):
+    path = written(random_table(5, n_jobs=400, size=12, span_s=2500), 12)
+    half, whole = (replayed(read_batsim_json(path).jobs, 12, policy, threshold_s=100.0, half=half) for half in (1, 0))
+    theirs = starts_of_plugin(load_document(path), 12, kills=False, policy=policy, threshold=100, overdue="half")
+    assert_same_starts(starts_by_name(half), theirs)
+    assert starts_by_name(half) != starts_by_name(whole)
+
+
 @pytest.mark.parametrize(
     *sweep(
         2,

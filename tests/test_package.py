@@ -318,6 +318,7 @@ def test_every_name_and_file_on_the_page_of_the_architecture_exists():
         at = import_module(".".join(parts[:cut]))
         for part in parts[cut:]:
             at = getattr(at, part)
+        assert getattr(at, "__module__", None) in (None, "ctypes", "typing", ".".join(parts[:cut])), name
 
 
 def test_outside_the_engine_only_the_queue_holds_its_arrays():

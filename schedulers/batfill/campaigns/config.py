@@ -156,7 +156,8 @@ def check_options(path: Path, document: Document, campaign: Campaign) -> None:
         for i, given in enumerate(each):
             at = f"{path}:{document.line((key, i))}"
             try:
-                Options.of(given).require_libraries()
+                for threshold in campaign.thresholds if key == "knowledge" else [None]:  # which overdue jobs go first
+                    Options.of({"threshold": threshold, **given}).require_libraries()
             except BatfillError as error:
                 raise CampaignError(f"{at}: {error.on_command_line}") from None
             if values[i] in values[:i]:

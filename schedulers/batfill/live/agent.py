@@ -1,7 +1,7 @@
 """The scheduler as a simulator sees it: a message's events in, decisions out, independent of the protocol.
 
 A simulator's adapter calls `Agent` for each event of a message and `decide` after the last one; `Agent` replies through
-`Host`. `batsim4.py` and `batsim5.py` adapt Batsim's JSON, `scheduler.py` the callbacks of pybatsim.
+`Host`. `conversation.py` adapts Batsim's JSON, `scheduler.py` the callbacks of pybatsim.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Agent:
     """EASY backfilling for a simulation: one pass per message, after all of its events; lowest machine ids first."""
 
     def __init__(self, options: Mapping[str, Any]) -> None:
-        """An agent with these options of `options.Options` and `tuning.online.Selection`.
+        """An agent with these options of `options.Options` and `search.online.Selection`.
 
         Raises:
             BatfillError: an option cannot be used.

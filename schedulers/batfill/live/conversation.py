@@ -1,6 +1,6 @@
 """A conversation with Batsim 4 or 5: JSON messages are checked, passed to an `Agent`, and answered.
 
-`Conversation` is one simulation, bytes in and bytes out, without a network. `batsim4.py` and `batsim5.py` have each
+`Conversation` is one simulation, bytes in and bytes out, without a network. `words4.py` and `words5.py` have each
 version's `Words` for events and decisions; `serve.py` binds a socket. A message that Batsim cannot have sent ends the
 run with one line that names the message and what is wrong with it: each event has its form, is dated, and agrees with
 what was sent, received and requested before. Members that batfill does not read may be added to an event's data.

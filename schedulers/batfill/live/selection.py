@@ -42,7 +42,9 @@ class PolicyChoice:
     def __init__(self, cluster: Cluster, options: Options, selection: Selection) -> None:
         """Set the first period's policy on a cluster that is still empty."""
         self.cluster = cluster
-        self.selector = selection.selector(Site(cluster.size, options.backfill, options.threshold_s))
+        self.selector = selection.selector(
+            Site(cluster.size, options.backfill, options.threshold_s, options.rules.half)
+        )
         self.period_s = selection.period_s
         self.periods = 0  # completed ones
         self.from_s = BEFORE_S

@@ -229,7 +229,9 @@ OPTIONS = options_table(
      OF_FOREST),
 )  # fmt: skip
 NAMES = tuple(name for name, option in OPTIONS.items() if option.group != STUDY)  # of commands
-LEARNING = tuple(name for name, option in OPTIONS.items() if option.group != WHAT)  # of jobs and their run times
+LEARNING = tuple(
+    name for name in OPTIONS if name not in ("policy", "backfill", "threshold")
+)  # which have lists of their own in campaigns
 ARGUMENTS = {option.argument: option for option in OPTIONS.values()}
 ARGUMENT_OF.update((name, option.argument) for name, option in OPTIONS.items())  # for the messages of errors
 

@@ -40,7 +40,7 @@ class Queue:
 
         Args:
             size: m.
-            rules: those in force; `bound` and `tries_first` stay as they are.
+            rules: those in force; all but order, backfill order and threshold stay as they are.
             capacity: number of jobs to allocate for; `submit` grows it.
             tries: whether jobs can be small, or outlive what is expected of them.
         """

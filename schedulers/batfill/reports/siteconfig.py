@@ -43,8 +43,9 @@ WAITING = {
     "wfp3": "-((w / p) ** 3 * q)",
     "unicef": "-(w / (log2(max(q, 2)) * p))",
 }
+UNBOUNDED = {"wfp3"}  # of WAITING: those whose values have no bound
 KEYS = {**ARRIVAL, **SMALLEST_FIRST, **LARGEST_FIRST, **WAITING}
-FEATURE_TEXTS = ("q", "p", "w", "p / q", "(w + p) / p", "p * q")  # of a mixed policy, as `policies.FEATURES`
+FEATURE_TEXTS = ("q", "p", "w", "p / q", "(w + p) / p", "p * q")  # of a mixed policy, as `policy.FEATURES`
 
 NODES = "the first waiting job's reservation is for nodes chosen in advance, not for a number of processors"
 LOGS_CLOCK = "it counts the submission time from the first second of a log, which a running cluster does not have"
@@ -463,7 +464,7 @@ def pbs(order: SiteOrder) -> Draft:
     """OpenPBS: a formula for the order, and one job with a reservation."""
     key, sections = order.key, (order.threshold_s, order.divider_s) != (None, None)
     aged = order.policy.name.startswith("aged:")
-    if (aged and "(-" in key[2:] and sections) or (order.policy.name == "wfp3" and order.divider_s is not None):
+    if (aged and "(-" in key[2:] and sections) or (order.policy.name in UNBOUNDED and order.divider_s is not None):
         return Draft.refused(PBS_UNBOUNDED)
     differs = [*PBS_DIFFERS]
     server = [

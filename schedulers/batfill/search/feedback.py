@@ -59,10 +59,11 @@ class Site:
     size: int  # m
     backfill: Policy | None = None
     threshold_s: float = math.inf
+    half: bool = False  # see `Rules`
 
     def under(self, policy: Policy) -> Rules:
         """The rules with this policy."""
-        return Rules(policy, self.backfill, self.threshold_s)
+        return Rules(policy, self.backfill, self.threshold_s, half=self.half)
 
 
 def expected_runtimes(past: Past) -> NDArray[np.float64]:
