@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from batfill.base import errors
 
@@ -42,6 +43,9 @@ QUICK = {
     "test_splitting.py",
     "test_swf.py",
 }
+
+settings.register_profile("untimed", deadline=None)  # speed is for benchmarks: a busy machine fails no test
+settings.load_profile("untimed")
 
 
 def pytest_ignore_collect(collection_path, config):

@@ -55,6 +55,7 @@ def test_the_wheel_holds_the_compiled_kernels_for_one_kind_of_machine_and_every_
     assert f"Tag: py3-none-manylinux_2_17_{platform.machine()}\n" in about
 
 
+@pytest.mark.needs("batsim")
 def test_pybatsim_3_finds_the_scheduler_by_module_path():
     from batsim.tools.launcher import instanciate_scheduler
 
@@ -65,6 +66,7 @@ def test_pybatsim_3_finds_the_scheduler_by_module_path():
     assert scheduler.agent.chosen.policy.name == "saf"
 
 
+@pytest.mark.needs("batsim")
 def test_pybatsim_3_finds_the_scheduler_by_file():
     from batsim.tools.launcher import instanciate_scheduler
 

@@ -168,7 +168,12 @@ def folder(tmp_path_factory):
     return made
 
 
-@pytest.mark.parametrize("name", LONG)
+NEEDS = {"replay_many": "pandas", "campaign": "pydantic", "classify": "sklearn"}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.needs(*filter(None, [NEEDS.get(name)]))) for name in LONG]
+)
 def test_a_function_that_may_take_long_says_what_it_does(name, folder, terminal, monkeypatch):
     monkeypatch.chdir(folder)
     call, label = LONG[name]
