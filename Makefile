@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DESCRIPTOR ?= expe/sample_saf.yaml
 
-.PHONY: run test test-core test-oldest test-uncompiled kernels lint docs bench format clean
+.PHONY: run test test-core test-oldest test-uncompiled test-wheel kernels dist lint docs bench format clean
 
 run: $(VENV)/.installed kernels  ## Run the main job: EASY with SAF on the sample, over the embedded simulator or Batsim
 	$(BIN)/batfill run $(DESCRIPTOR)
@@ -28,8 +28,26 @@ test-uncompiled: $(VENV)/.test  ## Run the engine's tests as plain Python: they 
 	BATFILL_PLAIN=1 $(BIN)/pytest -q -n 2 --dist worksteal -m "not slow and not compiled" --cov batfill.engine \
 		--cov batfill.replays.queue --cov-report term-missing:skip-covered --cov-fail-under 100 $(UNCOMPILED) $(ARGS)
 
+# Against the installed wheel, in a copy without compiled kernels; without tests that compile or need the studies' kernels.
+WHEEL_LEAVES := --ignore tests/test_docker.py --ignore tests/test_schedgym.py --ignore tests/test_rollouts.py \
+	--deselect tests/test_package.py::test_the_wheel \
+	--deselect "tests/test_cli_options.py::test_every_value_of_every_option_reaches_the_library[reproduce"
+
+test-wheel:  ## Run the tests of the core on the wheel of dist/ for this machine, without a checkout's package or a compiler
+	$(PYTHON) -m venv --clear $(VENV)-wheel
+	$(VENV)-wheel/bin/pip install --quiet --disable-pip-version-check "$$(ls dist/*_$$(uname -m).whl)[test-core]"
+	rm -rf build/wheel && mkdir -p build/wheel && git archive HEAD | tar -x -C build/wheel
+	cd build/wheel && $(CURDIR)/$(VENV)-wheel/bin/pytest -n auto --dist worksteal -m "not slow" $(WHEEL_LEAVES) $(ARGS)
+
 kernels: $(VENV)/.numba  ## Compile the kernels whose sources have changed
 	@$(BIN)/python scripts/kernels.py
+
+dist: $(VENV)/.dev  ## Build the source archive, and from it the wheels for each kind of processor, in dist/
+	rm -rf dist
+	$(BIN)/python -m build --sdist
+	for processor in x86_64 aarch64; do \
+		BATFILL_TARGET=$$processor $(BIN)/python -m build --wheel --outdir dist dist/batfill-*.tar.gz || exit; \
+	done
 
 lint: $(VENV)/.dev  ## Check style and types
 	$(BIN)/ruff check .
@@ -47,7 +65,8 @@ format: $(VENV)/.dev  ## Format the code
 	$(BIN)/ruff format .
 
 clean:  ## Remove what the commands above made
-	rm -rf $(VENV) $(VENV)-core $(VENV)-oldest build dist site expe-out .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-core $(VENV)-oldest $(VENV)-wheel build dist site expe-out \
+		.pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 # Installed again whenever the project's metadata or the pins change.
 $(VENV)/bin/python:

@@ -17,8 +17,11 @@ import pytest
 
 import batfill
 from batfill.base.errors import DISTRIBUTIONS, MissingExtra, optional
+from batfill.cli.app import COMMANDS
+from swf_text import row
 
 ROOT = Path(__file__).parents[1]
+INSTALLED = Path(batfill.__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = PROJECT["optional-dependencies"]
 OF_DEVELOPERS = {"test-core", "test", "docs", "dev"}
@@ -104,7 +107,7 @@ def core(tmp_path_factory):
     """A function that runs `batfill`, or a program, with the core alone, in a folder with a log and descriptors."""
     blocker, folder = tmp_path_factory.mktemp("blocker"), tmp_path_factory.mktemp("core")
     (blocker / "sitecustomize.py").write_text(BLOCKER.format(absent=absent()))
-    path = os.pathsep.join([str(blocker), str(ROOT / "schedulers")])
+    path = os.pathsep.join([str(blocker), str(INSTALLED)])
 
     def batfill(*words: str, program: str | None = None) -> subprocess.CompletedProcess[str]:
         if program is not None:
@@ -220,6 +223,63 @@ def complaint(status, out, err, extra):
     needed = rf"batfill: .*not installed: pip install 'batfill\[{extra}\]'"
     named = (status, out, len(lines)) == (2, "", 1) and re.fullmatch(needed, lines[0])
     return None if named else f"status {status}: {out}{err}"
+
+
+# What only compiles kernels cannot be imported; every module is, and every command shows its help.
+WITHOUT_A_COMPILER = """\
+import sys
+
+sys.modules["numba"] = sys.modules["llvmlite"] = None
+import io
+from contextlib import redirect_stdout, suppress
+from importlib import import_module
+from pathlib import Path
+
+import batfill
+import click
+from batfill.base.errors import MissingExtra
+from batfill.cli import main
+from batfill.cli.app import app
+
+root = Path(batfill.__file__).parents[1]
+for path in sorted(Path(batfill.__file__).parent.rglob("*.py")):
+    name = ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__")
+    try:
+        None if path.stem == "__main__" else import_module(name)
+    except (MissingExtra, ModuleNotFoundError) as missing:
+        print("missing", name, missing)
+
+
+def tree(command, words):
+    yield words
+    for name, inner in getattr(command, "commands", {}).items():
+        yield from tree(inner, [*words, name])
+
+
+for name in app.list_commands(None):
+    for words in tree(app.get_command(None, name), [name]):
+        with redirect_stdout(io.StringIO()) as said, suppress(SystemExit):
+            main([*words, "--help"])
+        print("help", *words, len(said.getvalue()))
+main(["replay", "log.swf", "--policy", "saf"])
+"""
+
+
+def test_without_numba_every_module_is_imported_every_command_shows_its_help_and_a_log_is_replayed(tmp_path):
+    """The extras' libraries may be missing, and only the modules that need them."""
+    (tmp_path / "log.swf").write_text("; MaxProcs: 4\n" + "".join(row(n, n, 10, req_time=20) for n in range(1, 60)))
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_A_COMPILER], cwd=tmp_path, capture_output=True, text=True, timeout=120
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    missing = {re.search(r"(?:needs |named ')([\w-]+)", line)[1] for line in lines if line.startswith("missing")}
+    assert missing <= {name_of(requirement) for extra in EXTRAS for requirement in EXTRAS[extra]}
+    helped = [line.split() for line in lines if line.startswith("help")]
+    assert {words[1] for words in helped} == set(COMMANDS)
+    assert ["workload", "import"] in [words[1:3] for words in helped]
+    assert all(int(words[-1]) > 100 for words in helped)
+    assert "jobs         59 (0 rejected" in done.stdout
 
 
 @pytest.mark.slow

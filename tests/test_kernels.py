@@ -280,7 +280,7 @@ main(["replay", "workloads/sample.json", "--policy", "saf", "--json"])
 def test_a_replay_needs_no_compiler_and_is_the_same_as_plain_python(plain):
     said = subprocess.run(
         [sys.executable, "-c", REPLAY],
-        cwd=PACKAGE.parents[1],
+        cwd=Path(__file__).parents[1],
         env={**os.environ, "BATFILL_PLAIN": plain},
         check=True,
         capture_output=True,
