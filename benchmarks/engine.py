@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 
 import numpy as np
-from logs import BLUE, KTH, SDSC, Log, workload, write_plain
+from logs import BLUE, KTH, SDSC, Log, crowded, workload, write_plain
 from numpy.typing import NDArray
 from table import Row, time_text
 from timing import Case, Setting, by_turns, exponent, repetitions_of, simulating, timed
@@ -130,11 +131,11 @@ def by_queue(policy: str, setting: Setting) -> list[Row]:
 
 
 def week() -> Workload:
-    """The first week of SDSC-SP2 with WEEK_OF_JOBS jobs."""
+    """The first week of SDSC-SP2 with WEEK_OF_JOBS jobs; as plain C reads requests as they are, none is below p."""
     log = read_log(SDSC.path)
-    return workload_of(
-        SDSC.path, cut(log, consecutive_windows(windows(log, WEEK_S), count=1, min_jobs=WEEK_OF_JOBS)[0])
-    )
+    first = consecutive_windows(windows(log, WEEK_S), count=1, min_jobs=WEEK_OF_JOBS)[0]
+    given = workload_of(SDSC.path, cut(log, first))
+    return replace(given, jobs=crowded(given.jobs, 1, 1.0))
 
 
 def evaluations(setting: Setting) -> list[Row]:
