@@ -189,7 +189,7 @@ def timed_learning(planned: Planned, budget_s: float) -> Curve:
 
 
 def load_kernels(workload: Workload, options: Options) -> None:
-    """Load or compile what a replay with these options needs."""
+    """Load what a replay with these options needs."""
     simulate(workload.jobs.select(slice(0)), workload, options)
 
 

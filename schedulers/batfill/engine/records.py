@@ -1,7 +1,7 @@
 """The engine's data on jobs, queue and machine, as packed records.
 
-A record groups the fields that a kernel reads together. Times are float64
-seconds. Rows and counts are unsigned, so indexing is compiled without the test for negative indices.
+A record groups the fields that a kernel reads together. Times are float64 seconds. Rows and counts are unsigned, so
+indexing is compiled without the test for negative indices.
 """
 
 from __future__ import annotations

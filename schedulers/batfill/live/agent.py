@@ -48,7 +48,7 @@ class Agent:
         Raises:
             BatfillError: an option cannot be used.
         """
-        # Selection and learning are imported only here: they load the compiler, and a simulator may be waiting.
+        # Selection and learning are imported only where they are used: a simulator may be waiting.
         self.given = dict(options)
         self.selection: Selection | None = None
         self.choice: PolicyChoice | None = None
@@ -113,7 +113,7 @@ class Agent:
 
     @cached_property
     def cluster(self) -> Cluster:
-        """The machines and their jobs. It loads the compiler, so it is made when the first event needs it."""
+        """The machines and their jobs."""
         return Cluster(self.machines, self.chosen, by_machines=self.by_machines)
 
     # Events

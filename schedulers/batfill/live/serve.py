@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 DEFAULT_ENDPOINT = "tcp://127.0.0.1:28000"  # where Batsim connects by default
-AT_ONCE_MS = 250  # a simulator that connects in this time gets its first answer before the compiler is loaded
 PATIENCE_S = 10  # wait for a simulator before printing where one should connect
 AUTO = "auto"  # the first frame says which
 
@@ -76,9 +75,6 @@ def serve(
                 f"socket {endpoint}: {error}; give another with --socket, as tcp://127.0.0.1:28001, or free this one"
             ) from None
         print(f"batfill: listening on {endpoint}", file=sys.stderr, flush=True)
-        is_there = bool(socket.poll(AT_ONCE_MS))
-        if not is_there:
-            warm_up(agent)
         if not socket.poll(PATIENCE_S * 1000):
             print(
                 f"batfill: no simulator has connected to {endpoint} yet; Batsim connects to tcp://localhost:28000 "
@@ -89,8 +85,6 @@ def serve(
         message = socket.recv()
         conversation = conversation_with(message, agent, protocol)
         socket.send(conversation.answer(message))
-        if is_there:
-            warm_up(conversation.agent)
         socket.setsockopt(zmq.RCVTIMEO, timeout_ms or -1)
         while not conversation.ended:
             try:
@@ -98,15 +92,3 @@ def serve(
             except zmq.Again:
                 raise RunFailed(f"Batsim has not sent a message for {timeout_ms} ms") from None
             socket.send(conversation.answer(message))
-
-
-def warm_up(agent: Agent) -> None:
-    """Load what the pass needs before the simulator waits for it."""
-    from batfill.learn import Judgement
-    from batfill.live.cluster import Cluster
-    from batfill.live.request import Request
-
-    cluster = Cluster(range(2), agent.chosen, by_machines=agent.by_machines)
-    if agent.by_machines:  # this pass loads more where a job starts
-        cluster.submit(Request("", 0.0, 1.0, 1.0, 1, ""), Judgement(1.0, small=False))
-    cluster.decide(0.0)

@@ -55,7 +55,7 @@ def simulate(
 
 
 def load_engine(jobs: JobTable) -> None:
-    """Load the compiled engine, or compile it, so that a replay's time excludes this."""
+    """Load the compiled engine, so that a replay's time excludes this."""
     engine_replay.replay_jobs(jobs.select(slice(0)), 1, Rules(POLICIES["fcfs"]))
 
 

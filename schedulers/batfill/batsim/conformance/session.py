@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 PORT_VARIABLE = "BATSIM_PORT"
 DEFAULT_PORT = 28000
 DEATH_S = 2.0  # from the end of a connection to that of its process
-TIMEOUT_S = 120.0  # a first start may compile
+TIMEOUT_S = 120.0  # a scheduler may compile at its first start
 LIMIT_S = 900.0
 HEED_S = 0.2  # the longest time until the main thread heeds an interrupt
 EXIT_GRACE_S = 5.0  # from the end of the simulation to the scheduler's
