@@ -35,6 +35,10 @@ POLICIES = [policy_named(name) for name in TEN]
 RNG = np.random.default_rng(0)
 
 
+def site_with(backfill, threshold_s):
+    return Site(SIZE, Rules(policy_named("fcfs"), backfill, threshold_s))
+
+
 def made(seed, *, unlimited=0.05):
     return random_table(seed, n_jobs=120, size=SIZE, span_s=300, unlimited=unlimited)
 
@@ -46,21 +50,23 @@ def made_outliving(seed):
 
 def pasts(jobs, site, names, period_s):
     """The past of each period of a run that takes these policies in turn."""
-    run = EngineReplay(jobs, SIZE, Rules(policy_named(names[0]), backfill=site.backfill, threshold_s=site.threshold_s))
+    run = EngineReplay(
+        jobs, SIZE, Rules(policy_named(names[0]), backfill=site.rules.backfill, threshold_s=site.rules.threshold_s)
+    )
     found, from_s = [], -1.0
     for i, name in enumerate([*names[1:], names[0]], start=1):
         run.advance(i * period_s)
         found.append(past_of(run, from_s, i * period_s))
-        run.change_rules(Rules(policy_named(name), backfill=site.backfill, threshold_s=site.threshold_s))
+        run.change_rules(Rules(policy_named(name), backfill=site.rules.backfill, threshold_s=site.rules.threshold_s))
         from_s = i * period_s
     return found
 
 
 def waited_by_hand(jobs, site, names, period_s, period, policy):
     """The waiting in a period, had `policy` been used there: job by job and second by second, by the oracle."""
-    backfill = site.backfill.name if site.backfill else None
-    course = Oracle(jobs, SIZE, names[0], backfill=backfill, threshold_s=site.threshold_s)
-    real = Oracle(jobs, SIZE, names[0], backfill=backfill, threshold_s=site.threshold_s)
+    backfill = site.rules.backfill.name if site.rules.backfill else None
+    course = Oracle(jobs, SIZE, names[0], backfill=backfill, threshold_s=site.rules.threshold_s)
+    real = Oracle(jobs, SIZE, names[0], backfill=backfill, threshold_s=site.rules.threshold_s)
     from_s, until_s = period * period_s, (period + 1) * period_s
     for i in range(period + 1):
         if i:
@@ -88,7 +94,7 @@ def waited_by_hand(jobs, site, names, period_s, period, policy):
 @pytest.mark.parametrize(("made", "unit_s"), [(made, 1.0), (made_outliving, 90.0)])
 def test_feedback_is_the_waiting_that_an_oracle_finds_for_every_policy(made, unit_s, seed):
     jobs = made(seed)
-    site = Site(SIZE, policy_named("spf") if seed % 2 else None, 200.0 * unit_s if seed % 3 else math.inf)
+    site = site_with(policy_named("spf") if seed % 2 else None, 200.0 * unit_s if seed % 3 else math.inf)
     names, period_s = ["fcfs", "lpf", "lexp", "saf"], 75.0 * unit_s
     distinct = set()
     for period, past in enumerate(pasts(jobs, site, names, period_s)):
@@ -269,7 +275,7 @@ def test_hindsight_finds_what_is_best_after_one_period(method):
 
 def test_a_run_is_the_oracle_s_with_the_policies_that_were_chosen():
     jobs = made(7)
-    selector = Selection.of({"select": "exp3", "period": 40.0, "gamma": 0.9}).selector(Site(SIZE, None, 90.0))
+    selector = Selection.of({"select": "exp3", "period": 40.0, "gamma": 0.9}).selector(site_with(None, 90.0))
     schedule = select_online(jobs, selector, 40.0)
     assert len(set(selector.chosen)) > 4
     beside = Oracle(jobs, SIZE, TEN[selector.chosen[0]], threshold_s=90.0)
@@ -308,7 +314,7 @@ def test_the_plug_in_chooses_as_the_replay_does(method, backfill, overrun, unit_
     ).run()
     live = {record.job_id: record.starting_time for record in records if record.final_state != "REJECTED"}
 
-    site = Site(SIZE, policy_named(backfill) if backfill else None, threshold_s)
+    site = site_with(policy_named(backfill) if backfill else None, threshold_s)
     selector = Selection.of(given).selector(site)
     starts = select_online(jobs, selector, period_s).start_s.tolist()
     assert live == {name: start for name, start in zip(jobs.ids, starts, strict=True) if not math.isnan(start)}

@@ -42,9 +42,7 @@ class PolicyChoice:
     def __init__(self, cluster: Cluster, options: Options, selection: Selection) -> None:
         """Set the first period's policy on a cluster that is still empty."""
         self.cluster = cluster
-        self.selector = selection.selector(
-            Site(cluster.size, options.backfill, options.threshold_s, options.rules.half)
-        )
+        self.selector = selection.selector(Site(cluster.size, options.rules))
         self.period_s = selection.period_s
         self.periods = 0  # completed ones
         self.from_s = BEFORE_S

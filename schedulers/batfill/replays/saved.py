@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
     from batfill.model.policy import Policy
 
-SAVED_FORMAT = "batfill replay 14"
+SAVED_FORMAT = "batfill replay 15"
+ORDERS = ("policy", "backfill")  # the fields of `Rules` that are policies
 
 
 def save(run: EngineReplay, path: Path, about: Mapping[str, Any] | None = None) -> None:
@@ -34,14 +35,14 @@ def save(run: EngineReplay, path: Path, about: Mapping[str, Any] | None = None) 
     columns = {f.name: getattr(run.table, f.name) for f in fields(run.table)}
     table = {name: np.asarray(column) for name, column in columns.items() if column is not None}
     table["ids"] = np.array(table["ids"].tolist(), np.str_)
-    rules = run.queue.rules
+    rules_by_name = {f.name: getattr(run.queue.rules, f.name) for f in fields(Rules)}
+    rules_by_name |= {name: order and order.name for name, order in rules_by_name.items() if name in ORDERS}
     arrays: dict[str, Any] = {
         "format": np.array(SAVED_FORMAT),
         "size": np.array(run.size),
         "learns": np.array(run.learns),
         "has_key_requests": np.array(run.queue.has_key_requests),
-        "policy": np.array(rules.policy.name),
-        "backfill": np.array(rules.backfill.name if rules.backfill else ""),
+        "rules": np.array(json.dumps(rules_by_name)),
         "about": np.array(json.dumps(dict(about or {}))),
     }
     parts = {"queue": run.queue.saved(), "events": named(run.events), "given": named(run.given), "table": table}
@@ -77,28 +78,15 @@ def load(path: Path, policies: Mapping[str, Policy] | None = None) -> tuple[Engi
     table = part("table")
     table["ids"] = table["ids"].astype(object)
     table |= {name: bool(table[name]) for name in ("own_end", "outlives")}
-    own = policies or {}
-    policy, backfill = (
-        own[name] if name in own else policy_named(name) if name else None
-        for name in (str(arrays["policy"]), str(arrays["backfill"]))
-    )
-    assert policy is not None
-    queue = part("queue")
-    stated = queue["rules"][0]
-    rules = Rules(
-        policy,
-        backfill,
-        float(stated["threshold_s"]),
-        float(stated["divider_s"]),
-        spares=bool(stated["spares"]),
-        bound=bool(stated["bound_s"] < np.inf),
-        half=bool(stated["half"]),
-        tries_first=bool(stated["overdue"]),
-        outlived=bool(stated["outlived"]),
-    )
-    run = EngineReplay(JobTable(**table), int(arrays["size"]), rules, learns=bool(arrays["learns"]))
-    if not run.queue.restore(queue):
-        raise BatfillError(f"{path}: was saved when {policy.name} held another network; restore that file")
+    own, rules = policies or {}, json.loads(str(arrays["rules"]))
+    for name in ORDERS:
+        if (order := rules[name]) is not None:
+            rules[name] = own[order] if order in own else policy_named(order)
+    run = EngineReplay(JobTable(**table), int(arrays["size"]), Rules(**rules), learns=bool(arrays["learns"]))
+    if not run.queue.restore(part("queue")):
+        raise BatfillError(
+            f"{path}: was saved when {run.queue.rules.policy.name} held another network; restore that file"
+        )
     run.queue.has_key_requests = bool(arrays["has_key_requests"])
     run.events = restored(run.events, part("events"))
     run.given = restored(run.given, part("given"))

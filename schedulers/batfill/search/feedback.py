@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from batfill import engine
+from batfill.model.policy import POLICIES
 from batfill.model.rules import Rules
 from batfill.replays.engine_replay import EngineReplay
 
@@ -52,18 +53,19 @@ class Past:
         return float(np.maximum(left_s - began_s, 0).sum())
 
 
+FCFS = Rules(POLICIES["fcfs"])
+
+
 @dataclass(frozen=True, slots=True)
 class Site:
     """A machine and the rules shared by all policies compared on it."""
 
     size: int  # m
-    backfill: Policy | None = None
-    threshold_s: float = math.inf
-    half: bool = False  # see `Rules`
+    rules: Rules = FCFS  # under each of the policies, whatever the policy here
 
     def under(self, policy: Policy) -> Rules:
         """The rules with this policy."""
-        return Rules(policy, self.backfill, self.threshold_s, half=self.half)
+        return replace(self.rules, policy=policy)
 
 
 def expected_runtimes(past: Past) -> NDArray[np.float64]:

@@ -142,8 +142,7 @@ def selection_and_site(
         BatfillError: as `Selection.of`, or one of the other two is invalid.
     """
     selection = Selection.of(given)
-    shared = Options.of({"backfill": backfill, "threshold": threshold})
-    return selection, Site(size, shared.backfill, shared.threshold_s)
+    return selection, Site(size, Options.of({"backfill": backfill, "threshold": threshold}).rules)
 
 
 @dataclass

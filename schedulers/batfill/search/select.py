@@ -234,8 +234,8 @@ def compare_online(
         seed=selection.seed,
         given={
             **selection.as_dict(),
-            "backfill": site.backfill.name if site.backfill else SAME,
-            "threshold": site.threshold_s,
+            "backfill": site.rules.backfill.name if site.rules.backfill else SAME,
+            "threshold": site.rules.threshold_s,
         },
         source={**source, "procs": site.size, "samples": samples},
         results={
