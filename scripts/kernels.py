@@ -26,6 +26,9 @@ ROOT = Path(__file__).resolve().parents[1]
 SOURCE_ROOTS = (ROOT / "schedulers", ROOT)  # of batfill, and of the studies
 PLACES = ("schedulers/batfill", "studies")
 ENTRY = re.compile(r"^@entry\(", re.MULTILINE)
+LIBRARY = (
+    "kernels.so"  # as `batfill.base.kernels` calls it, which needs numpy: where a wheel is built there may be none
+)
 NUMBA = "numba>=0.61,<0.69"
 LINKER = "ziglang>=0.13"
 
@@ -54,6 +57,11 @@ def folders() -> dict[Path, list[Path]]:
     return found
 
 
+def digest_of(path: Path) -> str:
+    """The sha256 of a file's bytes, hexadecimal."""
+    return sha256(path.read_bytes()).hexdigest()
+
+
 def builder() -> str:
     """A digest of what compiles."""
     text = "".join(path.read_text() for path in sorted(Path(__file__).parent.glob("*.py")))
@@ -63,7 +71,7 @@ def builder() -> str:
 def fresh(folder: Path, files: list[Path], processor: str) -> bool:
     """Whether the library of a folder is what would be made of its sources now."""
     try:
-        about = json.loads((folder / "kernels.so").read_bytes().rsplit(b"\n", 2)[1])
+        about = json.loads((folder / LIBRARY).read_bytes().rsplit(b"\n", 2)[1])
     except (OSError, IndexError, ValueError):
         return False
     return (
@@ -71,7 +79,7 @@ def fresh(folder: Path, files: list[Path], processor: str) -> bool:
         and about["for"] == processor
         and {path.name for path in files} <= about["sources"].keys()
         and all(
-            (folder / name).is_file() and sha256((folder / name).read_bytes()).hexdigest() == digest
+            (folder / name).is_file() and digest_of(folder / name) == digest
             for name, digest in about["sources"].items()
         )
     )
@@ -121,7 +129,7 @@ def make(processor: str) -> None:
 
 def make_one(folder: Path, processor: str) -> None:
     """Make the library of a folder."""
-    before = {path: sha256(path.read_bytes()).hexdigest() for place in PLACES for path in (ROOT / place).rglob("*.py")}
+    before = {path: digest_of(path) for place in PLACES for path in (ROOT / place).rglob("*.py")}
     from compiling import object_of  # which loads numba
 
     roots = {path: next(root for root in SOURCE_ROOTS if path.is_relative_to(root)) for path in folders()[folder]}
@@ -133,14 +141,14 @@ def make_one(folder: Path, processor: str) -> None:
     digests = {os.path.relpath(file, folder): before[file] for file in files}
     origin = json.dumps({"made by": builder(), "for": processor, "sources": digests}).encode()
     with tempfile.TemporaryDirectory(dir=folder) as place:
-        whole, library = Path(place, "kernels.o"), Path(place, "kernels.so")
+        whole, library = Path(place, "kernels.o"), Path(place, LIBRARY)
         whole.write_bytes(code)
         linker = [here] if here else [sys.executable, "-m", "ziglang", "cc", "-target", f"{processor}-linux-gnu.2.17"]
-        flags = ["-shared", "-nostartfiles", "-Wl,--build-id=none", "-Wl,-soname,kernels.so", "-s"]
+        flags = ["-shared", "-nostartfiles", "-Wl,--build-id=none", f"-Wl,-soname,{LIBRARY}", "-s"]
         subprocess.run([*linker, *flags, str(whole), "-lm", "-o", str(library)], check=True)
         content = library.read_bytes() + b"\n" + origin
         library.write_bytes(content + b"\n" + sha256(content).hexdigest().encode())
-        library.replace(folder / "kernels.so")  # a process that runs the old one keeps it
+        library.replace(folder / LIBRARY)  # a process that runs the old one keeps it
 
 
 def main() -> None:

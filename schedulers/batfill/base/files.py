@@ -374,22 +374,22 @@ def write_text(path: Path, text: str) -> None:
         file.write(text.encode("utf-8", "surrogateescape"))
 
 
-def read_json(path: Path, mend: str) -> Any:
+def read_json(path: Path, remedy: str) -> Any:
     """The JSON document in this file, which may be compressed.
 
     Raises:
-        WorkloadError: the file is unreadable, empty or not JSON; `mend` ends the message.
+        WorkloadError: the file is unreadable, empty or not JSON; `remedy` ends the message.
     """
     import orjson
 
     with decompressed(path) as content:
         text = content.read()
     if not text.strip():
-        raise WorkloadError(f"{path}: the file is empty; {mend}")
+        raise WorkloadError(f"{path}: the file is empty; {remedy}")
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError as error:
-        raise WorkloadError(f"{path}: not JSON ({error}); {mend}") from None
+        raise WorkloadError(f"{path}: not JSON ({error}); {remedy}") from None
 
 
 def json_text(value: object) -> str:
@@ -416,12 +416,12 @@ def shown(path: Path | str) -> str:
     return str(path).encode("utf-8", "backslashreplace").decode()
 
 
-def make_folder(path: Path, *, mend: str = "choose another") -> None:
+def make_folder(path: Path, *, remedy: str = "choose another") -> None:
     """Make the folder and its parents if they do not exist."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise WorkloadError(f"{path}: cannot make the folder ({error.strerror or error}); {mend}") from None
+        raise WorkloadError(f"{path}: cannot make the folder ({error.strerror or error}); {remedy}") from None
 
 
 def path_of(log: object) -> Path:

@@ -10,21 +10,21 @@ from batfill.base.errors import WorkloadError
 PROC, GROUPS = Path("/proc"), Path("/sys/fs/cgroup")
 
 
-def require_memory(where: object, what: str, n_bytes: float, mend: str) -> None:
+def require_memory(where: object, what: str, n_bytes: float, remedy: str) -> None:
     """Refuse work that the kernel would kill halfway.
 
     Args:
         where: begins the message.
         what: the work, as a noun.
         n_bytes: the memory that it takes.
-        mend: what to do.
+        remedy: what to do.
 
     Raises:
         WorkloadError: it takes more than is available, if that is known.
     """
     free = available_bytes()
     if free is not None and n_bytes > free:
-        raise WorkloadError(f"{where}: {what} takes about {in_gb(n_bytes)} of memory, {in_gb(free)} is free; {mend}")
+        raise WorkloadError(f"{where}: {what} takes about {in_gb(n_bytes)} of memory, {in_gb(free)} is free; {remedy}")
 
 
 def in_gb(n_bytes: float) -> str:

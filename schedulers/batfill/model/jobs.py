@@ -486,7 +486,7 @@ def refuse_unrequested(
     missing: int,
     n_jobs: int,
     unrequested: Unrequested,
-    mend: str = "say what stands in for it with",
+    remedy: str = "say what stands in for it with",
 ) -> None:
     """Refuse to replay jobs of which more than `FEW` have no request, unless it is stated what stands in for it.
 
@@ -495,14 +495,14 @@ def refuse_unrequested(
         missing: number of jobs without one.
         n_jobs: number of jobs.
         unrequested: what is stated.
-        mend: what to do with the option that the message names.
+        remedy: what to do with the option that the message names.
 
     Raises:
         WorkloadError: it is not.
     """
     if unrequested == "refuse" and missing > FEW * n_jobs:
         raise WorkloadError(
-            f"{source}: {share_text(missing, n_jobs)} have no requested time; {mend} "
+            f"{source}: {share_text(missing, n_jobs)} have no requested time; {remedy} "
             "--unrequested runtime, none, SECONDS, queue or user-max (in Python and campaigns: unrequested)"
         )
 

@@ -36,7 +36,7 @@ VISIBLE = 128  # jobs that a network sees if nothing else is said
 # What numpy and zipfile raise on damaged files, besides errors of their own.
 DAMAGE = (OSError, ValueError, EOFError, KeyError, TypeError, OverflowError, MemoryError, RuntimeError)
 MOST_VISIBLE = 1_000_000  # jobs that a network may choose from
-MEND = "write it with `batfill.save_network`"
+REMEDY = "write it with `batfill.save_network`"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -139,9 +139,9 @@ def read_network(path: Path, where: str) -> tuple[Network, str, str, str]:
         with np.load(io.BytesIO(content), allow_pickle=False) as stored:
             kept = dict(stored)
     except (*DAMAGE, zipfile.BadZipFile, zlib.error):
-        raise PolicyError(f"{where}: the file is not a whole .npz file of numpy's; {MEND}") from None
+        raise PolicyError(f"{where}: the file is not a whole .npz file of numpy's; {REMEDY}") from None
     if text_in(kept, "format") != FORMAT:
-        raise PolicyError(f"{where}: the file is not a network's ({FORMAT}); {MEND}")
+        raise PolicyError(f"{where}: the file is not a network's ({FORMAT}); {REMEDY}")
     for kind, known in (("features_of_job", FEATURES_OF_JOB), ("features_of_cluster", FEATURES_OF_CLUSTER)):
         found = kept.get(kind, np.array([])).ravel().tolist()
         if found != list(known):
@@ -158,11 +158,11 @@ def read_network(path: Path, where: str) -> tuple[Network, str, str, str]:
         json.loads(about)
         network = Network(tuple(layers), weights, visible[0])
     except KeyError as error:
-        raise PolicyError(f"{where}: the file lacks {error}; {MEND}") from None
+        raise PolicyError(f"{where}: the file lacks {error}; {REMEDY}") from None
     except json.JSONDecodeError:
-        raise PolicyError(f"{where}: its text about how it was made is not JSON; {MEND}") from None
+        raise PolicyError(f"{where}: its text about how it was made is not JSON; {REMEDY}") from None
     except PolicyError as error:
-        raise PolicyError(f"{where}: {error.on_command_line}; {MEND}") from None
+        raise PolicyError(f"{where}: {error.on_command_line}; {REMEDY}") from None
     return network, text_in(kept, "base"), about, sha256(content).hexdigest()
 
 

@@ -24,7 +24,7 @@ import numpy as np
 from batfill.base.errors import PolicyError, nearest
 from batfill.base.tables import in_columns, label_html
 from batfill.engine.motion import BY_EXPECTED, BY_SECOND, FIXED, UNLIMITED_S, aged_size, mixed_key
-from batfill.model.networks import MEND, Network, read_network, write_network
+from batfill.model.networks import REMEDY, Network, read_network, write_network
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -564,7 +564,7 @@ def network_in_file(text: str) -> Policy:
     try:
         return picked_by(network, base=base, name=f"nn@{path}", source=f"{path}: {about}", digest=digest)
     except PolicyError as error:
-        raise PolicyError(f"{where}: {error.on_command_line}; {MEND}") from None
+        raise PolicyError(f"{where}: {error.on_command_line}; {REMEDY}") from None
 
 
 # Learned policies in files: `area@heuristics.json` is the function `area` of that file, and `@heuristics.json` what it

@@ -68,8 +68,8 @@ def memory_line(workload: Workload, options: Options) -> str:
     learns, n_jobs = options.learns, len(workload.jobs)
     table, besides = engine_replay.bytes_a_job(workload.jobs, options.rules, learns=learns)
     where = workload.file or workload.name
-    mend = "free some, or take a part of the jobs: `batfill workload convert --jobs` writes one"
-    require_memory(where, f"the replay of {n_jobs:,} jobs, {besides} B each,", n_jobs * besides, mend)
+    remedy = "free some, or take a part of the jobs: `batfill workload convert --jobs` writes one"
+    require_memory(where, f"the replay of {n_jobs:,} jobs, {besides} B each,", n_jobs * besides, remedy)
     more = f"waiting and running jobs{', and the learner,' if learns else ''} take more"
     whole = in_gb(n_jobs * (table + besides))
     return f"{n_jobs:,} jobs: {table} B each in the table, {besides} B each in the replay, {whole} in all; {more}"

@@ -96,7 +96,7 @@ def fetch(
         WorkloadError: the local folder does not hold the log, or holds something else; or the cache cannot be written.
     """
     folder = cache_folder() if cache is None else cache
-    make_folder(folder, mend=ELSEWHERE)
+    make_folder(folder, remedy=ELSEWHERE)
     kept = folder / log.file
     if local is not None:
         return kept, _take(log, local, kept)
