@@ -27,13 +27,14 @@ EVERY_S: float = 15
 
 TRIES, OVERDUE = 1_000_000_000, 2_050_000_000  # the least site factor of a try, the largest of an overdue job
 ORIGIN_S = 1_735_689_600  # of the minutes that place overdue jobs: 2025-01-01
-FIELDS = "JobID:|,StateCompact:|,Reason:|,Partition:|,NumCPUs:|,TimeLimit:|,StartTime:|,RestartCnt:|,PriorityLong:|,"
+WAITS = ("Resources", "Priority", "None", "Nodes required")  # reasons of jobs that wait for processors
+FIELDS = "JobArrayID:|,StateCompact:|,Reason:|,Partition:|,NumCPUs:|,TimeLimit:|,StartTime:|,RestartCnt:|,"
 
 
 class Job(NamedTuple):
     """A waiting or running job."""
 
-    id: str
+    id: str  # of tasks of an array 7_1, or 7_[2-9] together while they wait: 7 alone would be all of them
     reason: str
     tried: bool  # whether it is in the partition of tries
     cpus: int
@@ -49,7 +50,7 @@ class Job(NamedTuple):
 
 def slurm(*command: str) -> str:
     """What a command of Slurm prints; its complaints go to standard error."""
-    environment = {**os.environ, "SLURM_TIME_FORMAT": "%s"}
+    environment = {**os.environ, "SLURM_TIME_FORMAT": "%s", "SLURM_BITSTR_LEN": "0"}
     return subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=False).stdout
 
 
@@ -64,10 +65,10 @@ def seconds(limit: str) -> float:
 
 def job_of(row: str) -> Job:
     """The job of a line of squeue."""
-    number, state, reason, partition, cpus, limit, start, restarts, priority, note, _ = row.split("|")
+    number, state, reason, partition, cpus, limit, start, restarts, priority, note = row.split("|", 9)
     start_s, limit_s = float(start) if state == "R" else inf, seconds(limit)
     seen = (number, reason, partition == PARTITION, int(cpus), limit_s, start_s, int(restarts), int(priority))
-    words = note.split()
+    words = note.rstrip("|").split()
     if words[:1] != ["batfill"]:
         return Job(*seen, own_limit_s=limit_s)
     return Job(*seen, float(words[1]), float(words[2]), int(words[3]), words[4])
@@ -135,13 +136,12 @@ def order(pending: list[Job], sent: dict[str, int], now: float) -> None:
 
 def look(sent: dict[str, int]) -> None:
     """One look at all jobs; `sent` keeps the site factors that were set."""
-    rows = slurm("squeue", "-h", "-t", "PD,R", "-O", f"{FIELDS}admin_comment:|").splitlines()
+    rows = slurm("squeue", "-h", "-t", "PD,R", "-O", f"{FIELDS}PriorityLong:|,admin_comment:|").splitlines()
     free = sum(int(row.split("/")[1]) for row in slurm("sinfo", "-h", "-o", "%C").splitlines())
     now, jobs = time.time(), [job_of(row) for row in rows]
     pending = [job for job in jobs if job.start_s == inf and job.priority > 0]  # the others are held
-    # Slurm gives no reason yet for a job that it has not looked at, nor for one that was queued again just now.
-    again = [job for job in pending if job.tried and job.restarts > 0]
-    waiting = [job for job in pending if job.reason in ("Resources", "Priority", "None") and job not in again]
+    # No reason is known yet of a job that Slurm has not looked at, nor of one that was queued again just now.
+    waiting = [job for job in pending if job.reason.startswith(WAITS) and not (job.tried and job.restarts > 0)]
     waiting.sort(key=lambda job: (-job.priority, job.submit_s))
     decide(waiting, [job for job in jobs if job.start_s < inf], free, now)
     order([job for job in pending if job.home], sent, now)
