@@ -207,19 +207,20 @@ def figures(**changed):
 
 
 @pytest.mark.parametrize(
-    ("base", "tries", "kind", "broken"),
+    ("base", "tries", "jobs", "kind", "broken"),
     [
-        ({}, {"bsld": 7.9, "wait": 3600.0}, "busy", []),
-        ({}, {"bsld": 8.1, "longest": 2.5e5}, "busy", ["mean bsld 0.810 > 0.80", "longest wait 1.250 > 1.20"]),
-        ({}, {"bsld": 7, "waste": 0.02}, "busy", ["wasted work 0.020 > 0.01"]),
-        ({"wait": 0.0, "bsld": 5.0}, {"wait": 0.0, "bsld": 1.0}, "busy", []),
-        ({"bsld": 3.0}, {"bsld": 9.0, "wait": 3602.0}, "quiet", []),
-        ({"bsld": 3.0}, {"wait": 3602.5}, "quiet", ["mean wait 2.5 s longer"]),
-        ({"wait": 28_800.0}, {"wait": 99_999.0, "bsld": 99.0}, "overloaded", []),
+        ({}, {"bsld": 8.4, "wait": 3600.0}, 20_000, "busy", []),
+        ({}, {"bsld": 8.6, "longest": 2.7e5}, 20_000, "busy", ["mean bsld 0.860 > 0.85", "longest wait 1.350 > 1.30"]),
+        ({}, {"bsld": 7, "waste": 0.02}, 20_000, "busy", ["wasted work 0.020 > 0.01"]),
+        ({"wait": 0.0, "bsld": 5.0}, {"wait": 0.0, "bsld": 1.0}, 20_000, "busy", []),
+        ({}, {"bsld": 8.6, "longest": 2.7e5}, 19_999, "short", ["mean bsld 0.860 > 0.85"]),
+        ({"bsld": 3.0}, {"bsld": 9.0, "wait": 3610.0}, 20_000, "quiet", []),
+        ({"bsld": 3.0}, {"wait": 3610.5}, 20, "quiet", ["mean wait 10.5 s longer"]),
+        ({"wait": 28_800.0}, {"wait": 99_999.0, "bsld": 99.0}, 20_000, "overloaded", []),
     ],
 )
-def test_the_promise_is_of_means_over_the_seeds(base, tries, kind, broken):
-    made = promise.Check(*(np.array([figures(**one)] * 3, float) for one in (tries, base)))
+def test_the_promise_is_of_means_over_the_seeds(base, tries, jobs, kind, broken):
+    made = promise.Check(*(np.array([figures(**one)] * 3, float) for one in (tries, base)), jobs)
     assert (made.kind, list(made.broken.values())) == (kind, broken)
     assert made.as_dict()["kept"] == (None if kind == "overloaded" else not broken)
 

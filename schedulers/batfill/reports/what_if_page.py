@@ -30,7 +30,6 @@ from batfill.reports.words import date_text, duration, interval_text, table, zon
 from batfill.reports.write import html_page, made_from
 from batfill.search.promise import (
     BUSY_BSLD,
-    MOST,
     MOVED_S,
     OVERLOADED,
     OVERLOADED_S,
@@ -252,9 +251,9 @@ def promise_texts(answer: WhatIf) -> list[str]:
         found = [f"mean wait {made.longer_s:+.1f} s ({most})"]
     else:
         found = [
-            f"{WORDS[name]} {column.mean():.3f} ({column.min():.3f} to {column.max():.3f}; at most {MOST[name]:g})"
+            f"{WORDS[name]} {column.mean():.3f} ({column.min():.3f} to {column.max():.3f}; at most {made.promised[name]:g})"
             for name, column in zip(Figures._fields, made.ratios.T, strict=True)
-            if name in MOST
+            if name in made.promised
         ]
     verdict = f"broken on this log ({'; '.join(made.broken.values())})" if made.broken else "kept on this log"
     return [f"First tries' promise is {verdict}. Over fcfs's, in {seeds}: {', '.join(found)}. There {log}."]
