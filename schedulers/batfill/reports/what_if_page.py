@@ -251,9 +251,9 @@ def promise_texts(answer: WhatIf) -> list[str]:
         found = [f"mean wait {made.longer_s:+.1f} s ({most})"]
     else:
         found = [
-            f"{WORDS[name]} {column.mean():.3f} ({column.min():.3f} to {column.max():.3f}; at most {made.promised[name]:g})"
-            for name, column in zip(Figures._fields, made.ratios.T, strict=True)
-            if name in made.promised
+            f"{WORDS[name]} {column.mean():.3f} ({column.min():.3f} to {column.max():.3f}; at most {most:g})"
+            for name, most in made.promised.items()
+            for column in [made.ratios[:, Figures._fields.index(name)]]
         ]
     verdict = f"broken on this log ({'; '.join(made.broken.values())})" if made.broken else "kept on this log"
     return [f"First tries' promise is {verdict}. Over fcfs's, in {seeds}: {', '.join(found)}. There {log}."]
