@@ -509,6 +509,7 @@ def test_on_a_real_node_a_try_is_queued_again_if_it_is_needed_and_otherwise_goes
             again = shown(slurm, "Partition", "TimeLimit", "RestartCnt")["longer"]
         finally:
             slurm.run("scancel", "-u", getuser(), check=False)
+            slurm.wait_until(lambda: not slurm.run("squeue", "-h"))
             node.terminate()
             node.wait(20)
     assert again == ("all", "1:30:00", "1")
