@@ -61,15 +61,7 @@ def main(words):
             held += [] if holds is None else [holds]
     print(f"<!-- batfill {__version__}, python -m studies.tables.halves {' '.join(words)}; tau 10 s -->")
     print(f"\nThe choice held in {sum(held)} of {len(held)} draws in which one was advised, {len(rows)} in all.\n")
-    columns = (
-        "log",
-        "draw",
-        "advice of the first half",
-        "its slowdown over fcfs's",
-        "on the second",
-        "longest wait",
-        "",
-    )
+    columns = ("log", "draw", "advice of the 1st half", "slowdown over fcfs's", "on the 2nd half", "longest wait", "")
     print(markdown(columns, [(*row, "")[: len(columns)] for row in rows]))
 
 
