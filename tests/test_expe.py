@@ -14,6 +14,7 @@ import sys
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import batfill
@@ -239,3 +240,44 @@ def test_the_tables_of_small_jobs_first_show_what_replays_give(printed, sample):
     assert all(cells.count("-") <= 1 for cells in sizes)
     assert [procs for _, procs, *_ in sizes] == ["64", "96", "128", "256"]
     assert [regime for _, regime, *_ in quality] == ["decoupled", "fresh"]
+
+
+@pytest.mark.needs("pydantic")
+def test_the_promise_of_first_tries_lists_broken_variants_first_and_says_by_how_much():
+    from studies.tables.first_tries import BASE, TRIES, Variant, broken, counts_line, failing_first, over, promise_table
+
+    def variant(name, base, tries):  # two seeds of (bsld, tau 10, wait, large, 99.9 %, longest, waste, kills)
+        return Variant("log", Path("log.swf"), change=name), {BASE: np.array(base), TRIES: np.array(tries)}
+
+    busy = [[10, 30, 100, 200, 1000, 2000, 0, 0], [20, 60, 200, 400, 1000, 2000, 0, 0]]
+    kept = [[5, 15, 90, 200, 1000, 2000, 0.001, 50], [14, 48, 190, 400, 1100, 2200, 0.003, 70]]
+    worse = [[9, 15, 90, 200, 1000, 2000, 0.001, 50], [16, 48, 190, 400, 1600, 2000, 0.003, 70]]
+    quiet = [[1, 1, 0, 0, 0, 0, 0, 0]] * 2
+    full = [[50, 90, 30_000, 30_000, 90_000, 90_000, 0, 0]] * 2
+    slower = [[1, 1, 2, 2, 4, 4, 0, 0], [1, 1, 3, 3, 5, 5, 0, 0]]
+    found = dict(
+        [
+            variant("overloaded", full, [[90, 90, 90_000, 90_000, 90_000, 90_000, 0, 0]] * 2),
+            variant("kept", busy, kept),
+            variant("still quiet", quiet, quiet),
+            variant("slower", quiet, slower),
+            variant("worse", busy, worse),
+        ]
+    )
+    assert [each.change for each in failing_first(found)] == ["worse", "slower", "kept", "still quiet", "overloaded"]
+    ratios = over(np.array(kept), np.array(busy))[:, [0, 4, 6, 7]]
+    assert ratios.tolist() == [
+        [0.5, 1, 0.001, 50],
+        [0.7, 1.1, 0.003, 70],
+    ]
+    said = {each.change: broken(both[TRIES], both[BASE]) for each, both in found.items()}
+    assert said["worse"] == {"bsld": "bsld 0.850 > 0.80", "p999": "99.9 % 1.300 > 1.15"}
+    assert said["slower"] == {"wait": "mean wait 2.5 s longer"}
+    assert not said["kept"]
+    assert not said["overloaded"]
+    assert counts_line(found).startswith("The promise holds on 2 of 4 variants that it covers (2 busy, 2 quiet);")
+    lines = promise_table(found).splitlines()
+    verdicts = [re.findall("fails|kept|not covered", line)[0] for line in lines[2:]]
+    assert verdicts == ["fails", "fails", "kept", "kept", "not covered"]
+    assert "| 0.60 (0.50-0.70) " in lines[4]
+    assert "| 0.20 (0.10-0.30) | 60 " in lines[4]
