@@ -7,6 +7,7 @@ Each log, its halves, other loads, weeks drawn anew and bursts of one user (`stu
 whole, from an empty machine, with several seeds, which move each submission by up to a minute. A variant's ratio is the
 mean over the seeds of the ratio to FCFS without tries on the same jobs; in brackets are the least and the most.
 Large jobs run for at least the median of their variant. The last table compares schedulers on the whole logs.
+`--generated` takes the logs of five models instead (`studies.tables.models`), on which no setting was chosen.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from batfill.model.options import described, of_arguments
 from studies.papers.page import markdown
 from studies.papers.run import places
 from studies.tables.common import LOGS, by_name, progress, waits_of
+from studies.tables.models import DRAWS, MODELS, Generated
 from studies.tables.variants import Variant, variants_of
 
 TAU_S, OTHER_TAU_S = 60, 10
@@ -318,18 +320,21 @@ def main(words):
     parser.add_argument("--jobs", type=int, default=2, help="processes [default: 2]")
     parser.add_argument("--csv", type=Path, help="write the figures of every replay to this file")
     parser.add_argument("--quick", action="store_true", help="the promise alone, without the schedulers that learn")
+    parser.add_argument("--generated", action="store_true", help="the logs of `studies.tables.models`, and no other")
     given = parser.parse_args(words)
-    logs = by_name(given.logs or logs_at_hand())
+    logs = {} if given.generated else by_name(given.logs or logs_at_hand())
 
     print(f"<!-- batfill {__version__}, python -m studies.tables.first_tries {shlex.join(words)}; seeds 0 to ", end="")
     print(f"{given.seeds - 1}, tau {TAU_S} s and {OTHER_TAU_S} s; setting {options_text(FIRST_TRIES)}")
     print(*(f"{log}: {path.name}, sha256 {digest(path)}" for log, path in logs.items()), "-->", sep="\n")
     variants = [variant for log, path in logs.items() for variant in variants_of(log, path)]
+    if given.generated:
+        variants = [Generated(model, draw) for model in MODELS for draw in DRAWS]
     tasks = [Task(variant, seed, ON_VARIANTS) for variant in variants for seed in range(given.seeds)]
     done = replay_all(tasks, given.jobs)
     found = by_variant(tasks, done)
     print(f"\n{counts_line(found)}\n\n{worst_table(found)}\n\n{promise_table(found)}", flush=True)
-    if not given.quick:
+    if logs and not given.quick:
         compared = comparison_tasks(logs, given.seeds)
         done += replay_all(compared, given.jobs)
         print(f"\n{comparison_table(by_variant(compared, done[len(tasks) :]))}")

@@ -34,7 +34,7 @@ def office(rng, load):
     """
     n_jobs, procs = 25_000, 512
     runtime_s = np.minimum(rng.lognormal(np.log(15 * MINUTE_S), 2.0, n_jobs), 2 * DAY_S)
-    width = 2.0 ** np.minimum(rng.geometric(0.32, n_jobs) - 1, 9)
+    width = 2.0 ** np.minimum(rng.geometric(0.45, n_jobs) - 1, 9)
     hours = np.arange(WEEK_S // HOUR_S)
     rate = (1 + 0.9 * day(hours)) * np.where(hours // 24 < 5, 1.0, 0.3)
     submit_s = dates(rng.exponential(1, n_jobs), rate, (runtime_s * width).sum() / (procs * load))
@@ -48,7 +48,7 @@ def rushes(rng, load):
     are one of four queues' limits.
     """
     n_jobs, procs = 30_000, 1024
-    batch = np.minimum(rng.zipf(1.8, n_jobs), 400)
+    batch = np.minimum(rng.zipf(1.8, n_jobs), 200)
     batch = batch[: int(np.searchsorted(np.cumsum(batch), n_jobs)) + 1]
     gap_s, state_s = (3000, 500, 60), (12 * HOUR_S, 6 * HOUR_S, HOUR_S)
     gaps_s = []
@@ -61,7 +61,7 @@ def rushes(rng, load):
     of_batch = np.repeat(np.arange(len(batch)), batch)[:n_jobs]
     scale_s = 40 * MINUTE_S * rng.weibull(0.45, len(batch))
     runtime_s = np.clip(scale_s[of_batch] * rng.lognormal(0, 0.5, n_jobs), 1, 3 * DAY_S)
-    width = np.ceil(2 ** rng.uniform(0, 7.5, len(batch)))[of_batch]
+    width = np.ceil(2 ** rng.uniform(0, 6, len(batch)))[of_batch]
     queue_s = np.array([HOUR_S, 6 * HOUR_S, DAY_S, 3 * DAY_S])
     longest_s = np.maximum.reduceat(runtime_s, np.flatnonzero(np.diff(of_batch, prepend=-1)))
     asked = np.maximum(np.searchsorted(queue_s, longest_s), rng.integers(0, 4, len(longest_s)))
@@ -73,10 +73,10 @@ def rushes(rng, load):
 def farm(rng, load):
     """A farm of mostly serial jobs of 400 users, as grid sites and shared clusters report them.
 
-    Nine of ten jobs are serial, the widest take 32 of 2,048 processors; three in ten fail or end within two minutes,
+    Nine of ten jobs are serial, the widest take 32 of 1,024 processors; three in ten fail or end within two minutes,
     the others run for four hours on average. Two thirds of the users request the default of a day, whatever they run.
     """
-    n_jobs, procs = 60_000, 2048
+    n_jobs, procs = 60_000, 1024
     user = synthetic_users(n_jobs, 400, rng)
     runs_long = rng.random(n_jobs) < 0.7
     runtime_s = np.where(runs_long, rng.gamma(0.7, 4 * HOUR_S / 0.7, n_jobs), rng.exponential(40, n_jobs))
@@ -112,11 +112,11 @@ def capability(rng, load):
 # By name: the model, and the offered load of its log.
 MODELS = {
     "lublin": (lublin, 0.65),
-    "office": (office, 0.7),
-    "rushes": (rushes, 0.55),
-    "farm": (farm, 0.85),
+    "office": (office, 0.6),
+    "rushes": (rushes, 0.3),
+    "farm": (farm, 0.9),
     "capability": (capability, 0.6),
-    "office, overloaded": (office, 0.95),
+    "office, overloaded": (office, 0.9),
 }
 
 
