@@ -55,18 +55,20 @@ MOST = {"bsld": 0.80, "wait": 1.00, "large": 1.03, "p999": 1.15, "longest": 1.20
 QUIET_S = 2.0  # on quieter logs: how much longer the mean wait is
 BUSY, QUIET, OVERLOADED = "busy", "quiet", "overloaded"
 
-# The schedulers that are compared on whole logs. Those that learn are replayed with the first seed alone.
+# The schedulers that are compared on whole logs. Those that learn are replayed with the first seed alone, and forests,
+# which are trained on all that has ended at each week's end, only on logs on which that takes minutes.
 PAPER = {"small": "forest", "regime": "decoupled", "kill": "always", "bound": False}
 EASY = {"predict": "easy++", "predict_for": "all", "backfill": "spf"}
 HALF = {"threshold_s": 50_000, "overdue": "half"}
 THRESHOLDS_H = (2, 4, 8, 12, 16, 24, 36, 48, 72, 96, 144)
 LEARNING = {
     "first tries, perfect classes": {**FIRST_TRIES, "small": "perfect"},
+    "EASY++": EASY,
     "first tries, forest's classes": {**FIRST_TRIES, "small": "forest"},
     "paper's classifier": PAPER,
     "paper's classifier, threshold 50000, half": {**PAPER, **HALF},
-    "EASY++": EASY,
 }
+NO_FORESTS = ("SDSC-BLUE", "HPC2N")
 AGED = {"first tries without tries": {"policy": FIRST_TRIES["policy"], **HALF}}
 
 
@@ -277,7 +279,7 @@ def comparison_table(found):
     rows = []
     for variant, each in found.items():
         chosen = nearest_threshold(each)
-        for name in (*ON_VARIANTS, chosen, *AGED, *LEARNING):
+        for name in (name for name in (*ON_VARIANTS, chosen, *AGED, *LEARNING) if name in each):
             figures, base = each[name], each[BASE][: len(each[name])]
             words = f"saf, threshold {name.removeprefix('saf, ')}: the nearest longest wait" if name == chosen else name
             rows.append((f"{variant.log}, {variant.name}", words, base_cell(figures), *ratio_cells(figures, base)))
@@ -291,7 +293,12 @@ def comparison_tasks(logs, seeds):
     """The replays of the whole logs under all schedulers; those that take long come first."""
     whole = [Variant(log, path) for log, path in logs.items()]
     guarded = {f"saf, {hours} h": {"policy": "saf", "threshold_s": hours * HOUR_S} for hours in THRESHOLDS_H}
-    tasks = [Task(variant, 0, {name: setting}) for variant in whole for name, setting in LEARNING.items()]
+    tasks = [
+        Task(variant, 0, {name: setting})
+        for variant in whole
+        for name, setting in LEARNING.items()
+        if not (variant.log in NO_FORESTS and setting.get("small") == "forest")
+    ]
     plain = {**ON_VARIANTS, **AGED, **guarded}
     return tasks + [Task(variant, seed, plain) for variant in whole for seed in range(seeds)]
 
@@ -324,15 +331,18 @@ def main(words):
     given = parser.parse_args(words)
     logs = {} if given.generated else by_name(given.logs or logs_at_hand())
 
-    print(f"<!-- batfill {__version__}, python -m studies.tables.first_tries {shlex.join(words)}; seeds 0 to ", end="")
-    print(f"{given.seeds - 1}, tau {TAU_S} s and {OTHER_TAU_S} s; setting {options_text(FIRST_TRIES)}")
-    print(*(f"{log}: {path.name}, sha256 {digest(path)}" for log, path in logs.items()), "-->", sep="\n")
+    about = [
+        f"batfill {__version__}, python -m studies.tables.first_tries {shlex.join(words)}",
+        f"seeds 0 to {given.seeds - 1}, tau {TAU_S} s and {OTHER_TAU_S} s, first tries: {options_text(FIRST_TRIES)}",
+        *(f"{log}: {path.name}, sha256 {digest(path)}" for log, path in logs.items()),
+    ]
     variants = [variant for log, path in logs.items() for variant in variants_of(log, path)]
     if given.generated:
         variants = [Generated(model, draw) for model in MODELS for draw in DRAWS]
     tasks = [Task(variant, seed, ON_VARIANTS) for variant in variants for seed in range(given.seeds)]
     done = replay_all(tasks, given.jobs)
     found = by_variant(tasks, done)
+    print("<!--", *about, "-->", sep="\n")
     print(f"\n{counts_line(found)}\n\n{worst_table(found)}\n\n{promise_table(found)}", flush=True)
     if logs and not given.quick:
         compared = comparison_tasks(logs, given.seeds)
@@ -340,7 +350,7 @@ def main(words):
         print(f"\n{comparison_table(by_variant(compared, done[len(tasks) :]))}")
         tasks += compared
     if given.csv:
-        write_text(given.csv, csv_text(csv_rows(tasks, done)))
+        write_text(given.csv, "".join(f"# {line}\n" for line in about) + csv_text(csv_rows(tasks, done)))
 
 
 if __name__ == "__main__":
