@@ -14,7 +14,6 @@ import sys
 from itertools import pairwise
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import batfill
@@ -244,40 +243,35 @@ def test_the_tables_of_small_jobs_first_show_what_replays_give(printed, sample):
 
 @pytest.mark.needs("pydantic")
 def test_the_promise_of_first_tries_lists_broken_variants_first_and_says_by_how_much():
-    from studies.tables.first_tries import BASE, TRIES, Variant, broken, counts_line, failing_first, over, promise_table
+    from batfill.search.promise import Figures
+    from studies.tables.first_tries import BASE, TRIES, Task, checks, counts_line, promise_table
+    from studies.tables.variants import Variant
 
-    def variant(name, base, tries):  # two seeds of (bsld, tau 10, wait, large, 99.9 %, longest, waste, kills)
-        return Variant("log", Path("log.swf"), change=name), {BASE: np.array(base), TRIES: np.array(tries)}
+    def figures(bsld, wait):
+        return Figures(bsld, bsld, wait, wait, wait, wait, waste=0.001, kills=50)
 
-    busy = [[10, 30, 100, 200, 1000, 2000, 0, 0], [20, 60, 200, 400, 1000, 2000, 0, 0]]
-    kept = [[5, 15, 90, 200, 1000, 2000, 0.001, 50], [14, 48, 190, 400, 1100, 2200, 0.003, 70]]
-    worse = [[9, 15, 90, 200, 1000, 2000, 0.001, 50], [16, 48, 190, 400, 1600, 2000, 0.003, 70]]
-    quiet = [[1, 1, 0, 0, 0, 0, 0, 0]] * 2
-    full = [[50, 90, 30_000, 30_000, 90_000, 90_000, 0, 0]] * 2
-    slower = [[1, 1, 2, 2, 4, 4, 0, 0], [1, 1, 3, 3, 5, 5, 0, 0]]
-    found = dict(
-        [
-            variant("overloaded", full, [[90, 90, 90_000, 90_000, 90_000, 90_000, 0, 0]] * 2),
-            variant("kept", busy, kept),
-            variant("still quiet", quiet, quiet),
-            variant("slower", quiet, slower),
-            variant("worse", busy, worse),
-        ]
+    replays = {  # FCFS's and first tries' slowdowns and waits with two seeds
+        "overloaded": [((50, 30_000), (90, 90_000))] * 2,
+        "kept": [((10, 100), (5, 90)), ((20, 200), (14, 200))],
+        "quiet": [((1, 0), (1, 0))] * 2,
+        "slower": [((1, 0), (1, 20)), ((1, 0), (1, 30))],
+        "worse": [((10, 100), (9, 90)), ((20, 200), (18, 180))],
+    }
+    tasks = [Task(Variant("log", Path("log.swf"), change=name), seed, {}) for name in replays for seed in (0, 1)]
+    found = checks(
+        tasks,
+        [(30_000, {BASE: figures(*base), TRIES: figures(*tries)}) for each in replays.values() for base, tries in each],
     )
-    assert [each.change for each in failing_first(found)] == ["worse", "slower", "kept", "still quiet", "overloaded"]
-    ratios = over(np.array(kept), np.array(busy))[:, [0, 4, 6, 7]]
-    assert ratios.tolist() == [
-        [0.5, 1, 0.001, 50],
-        [0.7, 1.1, 0.003, 70],
+    assert counts_line(found).startswith(
+        "The promise holds on 2 of 4 variants that it covers (2 busy, 0 short, 2 quiet)"
+    )
+    rows = [[cell.strip() for cell in line.split("|")[2:-1]] for line in promise_table(found).splitlines()[2:]]
+    assert [(name, verdict) for name, verdict, *_ in rows] == [
+        ("whole, worse", "**fails**: mean bsld 0.900 > 0.85"),
+        ("whole, slower", "**fails**: mean wait 25.0 s longer"),
+        ("whole, kept", "kept: busy"),
+        ("whole, quiet", "kept: quiet, mean wait +0.0 s"),
+        ("whole, overloaded", "not covered: overloaded"),
     ]
-    said = {each.change: broken(both[TRIES], both[BASE]) for each, both in found.items()}
-    assert said["worse"] == {"bsld": "bsld 0.850 > 0.80", "p999": "99.9 % 1.300 > 1.15"}
-    assert said["slower"] == {"wait": "mean wait 2.5 s longer"}
-    assert not said["kept"]
-    assert not said["overloaded"]
-    assert counts_line(found).startswith("The promise holds on 2 of 4 variants that it covers (2 busy, 2 quiet);")
-    lines = promise_table(found).splitlines()
-    verdicts = [re.findall("fails|kept|not covered", line)[0] for line in lines[2:]]
-    assert verdicts == ["fails", "fails", "kept", "kept", "not covered"]
-    assert "| 0.60 (0.50-0.70) " in lines[4]
-    assert "| 0.20 (0.10-0.30) | 60 " in lines[4]
+    assert rows[2][2:5] == ["15.0, 0.04 h", "0.60 (0.50-0.70)", "0.60 (0.50-0.70)"]
+    assert rows[2][-2:] == ["0.10 (0.10-0.10)", "50"]

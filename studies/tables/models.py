@@ -13,9 +13,8 @@ import numpy as np
 
 from batfill.model.jobs import DAY_S, HOUR_S, WEEK_S
 from batfill.workloads.generate import generate_log, synthetic_users
-from batfill.workloads.swf import workload_of
 from batfill.workloads.swf_log import new_log
-from studies.tables.variants import moved
+from studies.tables.variants import moved_workload
 
 MINUTE_S = 60
 ROUND_S = np.array([300, 900, 1800, *(HOUR_S * hours for hours in (1, 2, 4, 8, 12, 24, 48, 72, 168))])
@@ -166,8 +165,7 @@ class Generated(NamedTuple):
     def replica(self, seed):
         """The workload of this seed, which moves the submissions."""
         log, procs = generated(self.log, self.draw)
-        rng = np.random.default_rng([seed, self.draw, *self.log.encode()])
-        return workload_of(f"{self.log}, {self.name}, seed {seed}", moved(log, rng), procs=procs)
+        return moved_workload(f"{self.log}, {self.name}, seed {seed}", log, procs, seed)
 
 
 @lru_cache(maxsize=2)

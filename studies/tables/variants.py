@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from batfill.model.jobs import DAY_S, HOUR_S
+from batfill.search.promise import moved
 from batfill.workloads.formats import load_log
 from batfill.workloads.resampling import resample
 from batfill.workloads.scaling import runs, stretch
@@ -21,7 +22,6 @@ from batfill.workloads.swf import machine_size, workload_of
 from batfill.workloads.swf_log import FIELD
 
 LOADS = (0.4, 0.8, 0.9, 1.1, 1.2, 1.3)  # the times between submissions are divided by these
-MOVED_S = 60  # a replica's submissions move by up to this
 WEEKS = {"weeks": "weeks shuffled", "users": "users' weeks drawn"}  # the methods of `workload resample`
 
 WHOLE = "whole"
@@ -93,7 +93,7 @@ class Variant(NamedTuple):
             log = with_burst(log, procs, BURSTS[self.change], rng)
         elif self.change:
             log = stretch(log, 1 / float(self.change))
-        return workload_of(f"{self.log}, {self.name}, seed {seed}", moved(log, rng), procs=procs)
+        return moved_workload(f"{self.log}, {self.name}, seed {seed}", log, procs, seed)
 
 
 def variants_of(log, path):
@@ -116,11 +116,10 @@ def part_of(path, first, part):
     return log.select(slice(begin, end)), procs
 
 
-def moved(log, rng):
-    """The log with submissions moved by up to a minute, and all of them a minute later, so that none is negative."""
-    rows = log.rows.copy()
-    rows[:, FIELD["submit_s"]] += rng.integers(0, 2 * MOVED_S + 1, len(rows))
-    return replace(log, rows=rows)
+def moved_workload(name, log, procs, seed):
+    """The workload of a log, with its submissions moved by up to a minute, as the promise says."""
+    workload = workload_of(name, log, procs=procs)
+    return replace(workload, jobs=moved(workload.jobs, seed))
 
 
 def with_burst(log, procs, burst, rng):
