@@ -235,11 +235,12 @@ EVERY_OPTION = [
     {"policy": "saf", "small": "class", "divider": 300, "kill": "needed", "threshold": 3000},
     {"policy": "saf", "small": "class", "divider": 300, "kill": "needed", "overdue-before": "large", "threshold": 3000},
     {"policy": "fcfs", "small": "class", "divider": 301.0625, "kill": "always", "small-width": 0.5},
+    {"preset": "first-tries"},
     {"policy": "saf", "predict": "easy++", "predict-for": "all"},
     {"policy": "saf", "small": "all", "kill": "always"},
     {"select": "full:policies=fcfs+spf+lpf,period=4000"},
 ]
-KILLING = [options for options in EVERY_OPTION if "divider" in options or "kill" in options]
+KILLING = [options for options in EVERY_OPTION if {"divider", "kill", "preset"} & options.keys()]
 
 
 @pytest.mark.parametrize(

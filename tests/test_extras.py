@@ -179,8 +179,8 @@ CASES = [
     ("reproduce --list", "all"),
     ("report run", None),
     ("report run --figures pdf", "report"),
-    ("what-if log.swf", "learn"),
-    ("what-if log.swf --no-small-first", None),
+    ("what-if log.swf", None),
+    ("what-if log.swf --classifier", "learn"),
     ("export-config slurm --policy saf", None),
 ]
 
@@ -308,7 +308,7 @@ CALLS = {
     "tune_aged": ("bf.tune_aged(log, points=6, days=1)", None),
     "fit": ("bf.fit(log, tuples=2, permutations=256)", None),
     "select": ("bf.select(log)", None),
-    "what_if": ("bf.what_if(log)", "learn"),
+    "what_if": ("bf.what_if(log)", None),
     "report": ("bf.report(fcfs, saf, out='both.html'), bf.report('run/out')", None),
     "campaign": ("bf.campaign('campaign.yaml')", "campaign"),
     "export_config": ("bf.export_config('slurm', 'saf')._repr_html_()", None),

@@ -22,7 +22,7 @@ from batfill.campaigns.sections import (
 )
 from batfill.model.jobs import Overrun, Unrequested
 from batfill.model.metrics import TAU_S
-from batfill.model.options import FOREST, LEARNED, LEARNING, REQUEST, RUNTIME, SAME, Options
+from batfill.model.options import FOREST, LEARNED, LEARNING, REQUEST, RUNTIME, SAME, Options, with_preset
 from batfill.workloads.resampling import MOST_WEEKS, ProfileWeeks, ResamplingMethod
 from batfill.workloads.splitting import Align, Boundary
 
@@ -83,6 +83,7 @@ class Campaign(Section):
 
     workloads: Annotated[list[WorkloadSection], Field(min_length=1)]
     policies: Annotated[list[Text], Field(min_length=1)]
+    presets: list[Text] = Field(default=[], min_length=1)  # replayed as they are, beside the combinations
     backfills: list[Text] = Field(default=[SAME], min_length=1)
     thresholds: list[Seconds | None] = Field(default=[None], min_length=1)
     knowledge: list[Text | dict[str, Any]] = Field(default=[REQUEST], min_length=1)
@@ -102,7 +103,7 @@ class Campaign(Section):
             for backfill in self.backfills
             for threshold in self.thresholds
             for knowledge in self.knowledge
-        ]
+        ] + [whole(preset) for preset in self.presets]
 
 
 class ReadCampaign(NamedTuple):
@@ -145,6 +146,7 @@ def check_options(path: Path, document: Document, campaign: Campaign) -> None:
     """Refuse options the scheduler would refuse, lists that repeat a value, and seeds without effect."""
     lists: dict[str, list[dict[str, Any]]] = {
         "policies": [{"policy": policy} for policy in campaign.policies],
+        "presets": [{"preset": preset} for preset in campaign.presets],
         "backfills": [{"backfill": backfill} for backfill in campaign.backfills],
         "thresholds": [{"threshold": threshold} for threshold in campaign.thresholds],
         "knowledge": [learning(knowledge) for knowledge in campaign.knowledge],
@@ -188,6 +190,11 @@ def learning(knowledge: str | dict[str, Any]) -> dict[str, Any]:
         return knowledge
     predicts = knowledge in (REQUEST, *LEARNED, RUNTIME)
     return {} if knowledge == REQUEST else {"predict" if predicts else "small": knowledge}
+
+
+def whole(preset: str) -> dict[str, Any]:
+    """The options of a preset, with those that every run states."""
+    return {"policy": None, "backfill": SAME, "threshold": None, **with_preset({"preset": preset})[0]}
 
 
 def seeded(given: dict[str, Any]) -> bool:

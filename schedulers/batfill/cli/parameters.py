@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from batfill.base.errors import LARGEST, BatfillError, whole_from
+from batfill.cli import note
 from batfill.model.options import (
     FORMER,
     LIVE,
@@ -21,6 +22,7 @@ from batfill.model.options import (
     SMALL_JOBS,
     WHAT,
     refuse_other,
+    with_preset,
 )
 from batfill.model.values import UNREQUESTED as UNREQUESTED_WORDS
 from batfill.model.values import number_of, number_or_text, part_of, probability_of, seconds_of, unrequested_of
@@ -272,7 +274,11 @@ def scheduler_options(*names: str) -> Callable[[Callable[..., Any]], Callable[..
         @wraps(command)
         def collected(**values: Any) -> Any:
             given = {name: values.pop(name.replace("-", "_")) for name in names or NAMES}
-            return command(**values, options={name: value for name, value in given.items() if value is not None})
+            options = {name: value for name, value in given.items() if value is not None}
+            lapsed = with_preset({name: value for name, value in options.items() if name in OPTIONS})[1]
+            for name, why in lapsed.items():
+                note(f"the preset's {name} lapses: {why}")
+            return command(**values, options=options)
 
         for name in (LIVE.keys() | FORMER.keys() | OPTIONS.keys() - set(NAMES)) - set(names):
             collected = click.option(

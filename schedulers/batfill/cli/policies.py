@@ -15,9 +15,10 @@ def policies(as_json: bool) -> None:
     """List every policy: name, formula, whether its order changes while jobs wait, and source.
 
     r is the submission time, p~ the requested time (walltime), q the processors, w the waiting time; lowest key first,
-    ties by r, then by job id.
+    ties by r, then by job id. Presets, which are settings of several options, follow.
     """
     from batfill.base.files import json_text
+    from batfill.model.options import PRESETS
     from batfill.model.policy import listing
 
     rows = listing()
@@ -29,6 +30,10 @@ def policies(as_json: bool) -> None:
     print(f"{'name':{names}}  {'key, lowest first':{formulas}}  order    source")
     for row in rows:
         print(f"{row['name']:{names}}  {row['formula']:{formulas}}  {row['order']:7}  {row['source']}")
+    for name, preset in PRESETS.items():
+        if preset.values:
+            words = " ".join(f"--{option} {value}" for option, value in preset.values.items())
+            print(f"\n--preset {name}: {preset.meaning}\n  {words}")
 
 
 @command("export-config")
@@ -47,7 +52,7 @@ def export_config(system: Any, options: dict[str, Any], approximate: bool, as_js
     from batfill.model.options import arguments_of
     from batfill.reports.siteconfig import site_config
 
-    found = site_config(system, **{"policy": "fcfs", **arguments_of(options)}).usable()
+    found = site_config(system, **arguments_of(options)).usable()
     print(json_text(found.as_dict()) if as_json else found.as_text())
     lacking = found.lacking(accepted=approximate)
     return say(lacking, 3) if lacking else 0

@@ -45,7 +45,7 @@ def replay(workload: Path, options: dict[str, Any], out: Path | None, as_json: b
 
     \b
     batfill replay LOG --policy saf --threshold 2d
-    batfill replay LOG --policy aged:20000,0.2,0 --small all --small-width 1/16
+    batfill replay LOG --preset first-tries
 
     """  # noqa: D301 - click keeps the lines after this mark
     from batfill.replays.replay import replay as run

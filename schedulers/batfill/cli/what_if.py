@@ -25,7 +25,7 @@ from batfill.cli.parameters import (
     seed_option,
 )
 from batfill.cli.progress import progress
-from batfill.model.options import NAMES, SHARED_BY_TRIES, arguments_of
+from batfill.model.options import FOREST, NAMES, SHARED_BY_TRIES, arguments_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,7 +48,12 @@ SHORT_S = 600
 @click.option(
     "--small-first/--no-small-first",
     default=True,
-    help="Also try small jobs first: by a classifier, without and with kills, and by first tries; this takes longest.",
+    help="Also try the preset first tries, which kills and restarts jobs.",
+)
+@click.option(
+    "--classifier",
+    is_flag=True,
+    help="And small jobs first by an online classifier, without and with kills: slow, needs scikit-learn.",
 )
 @scheduler_options("backfill", "overdue", *(name for name in SHARED_BY_TRIES if name in NAMES))
 @click.option(
@@ -78,6 +83,7 @@ def what_if(
     out: Path | None,
     threshold: tuple[float, ...],
     small_first: bool,
+    classifier: bool,
     seed: int,
     options: dict[str, Any],
     as_json: bool,
@@ -99,14 +105,15 @@ def what_if(
     thresholds = threshold or library.THRESHOLDS_S
 
     def begin(choice: library.Choice, jobs: int) -> None:
-        if choice.effort >= library.CLASSES:
+        if choice.options.get("small") == FOREST:
             note(f"{choice.name}: judging {jobs:,} jobs one by one, the slow part")
 
-    with progress("choices", len(library.choices(thresholds, small_first, seed))) as advance:
+    with progress("choices", len(library.choices(thresholds, small_first, classifier, seed))) as advance:
         answer = library.what_if(
             log,
             thresholds_s=thresholds,
             small_first=small_first,
+            classifier=classifier,
             seed=seed,
             **arguments_of(options),
             **how,

@@ -33,6 +33,8 @@ from batfill.engine.tree import (
 )
 from batfill.engine.waiting import NONE_WAITS, dequeue, is_walk, sweep_overdue
 
+GOES_ON = np.int64(-1)  # of a try at its divider whose processors are not needed
+
 
 @kernel
 def easy_pass(now_s, queue, started):
@@ -266,7 +268,7 @@ def backfill_behind_head(now_s, queue, started, ahead):
     if state.fewest > state.extra and now_s + state.shortest_s > state.shadow_s:
         settle(queue)
         return n
-    size, fewest, shortest_s = gather_candidates(now_s, queue)
+    size, fewest, shortest_s = gather_candidates(now_s, queue, True)
     candidates = queue.candidates
     for i in range(size // 2 - 1, -1, -1):
         sift(candidates, jobs, i, size)
@@ -322,8 +324,8 @@ def pick(now_s, queue):
 
 
 @outlined
-def gather_candidates(now_s, queue):
-    """Write the jobs that could be backfilled if tried first to `queue.candidates`.
+def gather_candidates(now_s, queue, every):
+    """Write the jobs that could be backfilled if tried first, or one of them, to `queue.candidates`.
 
     Returns their number, and lower bounds on the smallest q and expected run time of the other jobs.
     """
@@ -356,15 +358,27 @@ def gather_candidates(now_s, queue):
                     if may_backfill(now_s, procs, expected_s, free, shadow_s, extra):
                         add_candidate(now_s, queue, n, section, slot)
                         n += 1
+                        if not every:
+                            return n, fewest, shortest_s
                     else:
                         fewest, shortest_s = min(fewest, procs), min(shortest_s, expected_s)
     return n, fewest, shortest_s
 
 
 @entry(float, QueueArrays, int, gives=int, brief=True)
-@outlined
+@kernel
 def kill_pays(now_s, queue, row):
-    """Whether to kill a running try that has reached its divider, if RULES.spares.
+    """Whether to kill a running try that has reached its divider, if RULES.spares; see `ended_if_needed`."""
+    procs = ended_if_needed(now_s, queue, row)
+    if procs == GOES_ON:
+        return False
+    occupy(queue, row, procs)
+    return True
+
+
+@outlined
+def ended_if_needed(now_s, queue, row):
+    """End a running try that has reached its divider if its processors are needed; returns their number or GOES_ON.
 
     The pass of this instant must have been made, and after it, if RULES.half, the choice of those that go first. The
     processors are needed if another pass without the try would start a waiting job, or if the head's reservation would
@@ -372,21 +386,23 @@ def kill_pays(now_s, queue, row):
     """
     state = queue.state[0]
     if state.waiting == 0:
-        return False
+        return GOES_ON
     procs = finish(queue, row)
-    find_head(now_s, queue)
-    needed = queue.jobs[state.head].procs <= state.free
-    if not needed:
-        reserve(queue)
-        n, _, _ = gather_candidates(now_s, queue)
-        needed = n > 0
-    if needed:
-        occupy(queue, row, procs)
-        return True
+    if not queue.rules[0].moves or now_s >= state.head_until_s:
+        find_head(now_s, queue)
+    if queue.jobs[state.head].procs <= state.free:
+        return procs
+    reserve(queue)
+    if may_backfill(now_s, state.fewest, state.shortest_s, state.free, state.shadow_s, state.extra):
+        n, _, _ = gather_candidates(now_s, queue, False)
+        if n > 0:
+            return procs
     shadow_s = state.shadow_s
     outlast(now_s, queue, row, procs)
     reserve(queue)
-    return state.shadow_s > shadow_s
+    if state.shadow_s > shadow_s:
+        return finish(queue, row)
+    return GOES_ON
 
 
 @kernel

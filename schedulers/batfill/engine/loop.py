@@ -11,7 +11,7 @@ import numpy as np
 
 from batfill.base.kernels import F8, I4, I8, U1, U4, Array, entry, kernel, outlined, record
 from batfill.engine.arrivals import BACKFILLS, STARTS, UNDECIDED, arrives
-from batfill.engine.easy import easy_pass, kill_pays, settle
+from batfill.engine.easy import GOES_ON, easy_pass, ended_if_needed, settle
 from batfill.engine.ends import clear_ends, enter, leave_next, next_end, next_end_s
 from batfill.engine.keys import set_mixed_key
 from batfill.engine.records import AWAY, FROM_OUTSIDE, LINE, QUEUE, STARTED, Ends, QueueArrays
@@ -165,8 +165,7 @@ def decide_due(queue, events):
     row = due[cheapest]
     clock.due -= 1
     due[cheapest] = due[clock.due]
-    if kill_pays(clock.now_s, queue, row):
-        finish(queue, row)
+    if ended_if_needed(clock.now_s, queue, row) != GOES_ON:
         record_end(row, events)
         kill(clock.now_s, row, queue, events)
         clock.lacks_pass = 1

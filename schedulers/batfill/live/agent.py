@@ -23,7 +23,17 @@ from batfill.live.cluster import Cluster
 from batfill.live.request import Registration
 from batfill.model.invariants import Ledger
 from batfill.model.jobs import LARGE, SMALL
-from batfill.model.options import ALWAYS, CLASS, LIVE, MACHINES, NO_SMALL, OPTIONS_FILE, RESERVATION, Options
+from batfill.model.options import (
+    ALWAYS,
+    CLASS,
+    LIVE,
+    MACHINES,
+    NO_SMALL,
+    OPTIONS_FILE,
+    RESERVATION,
+    Options,
+    with_preset,
+)
 from batfill.model.schedule import try_name
 
 if TYPE_CHECKING:
@@ -65,7 +75,10 @@ class Agent:
         if self.by_machines and self.selection:
             raise BatfillError("option select: its replays reserve processors; leave it or reservation machines out")
         given = {name: value for name, value in plain.items() if name not in LIVE}
-        if self.by_machines and given.get("kill") is None and given.get("small", NO_SMALL) not in (None, NO_SMALL):
+        whole, lapsed = with_preset(given)
+        for name, why in lapsed.items():
+            log.warning("the preset's %s lapses: %s", name, why)
+        if self.by_machines and given.get("kill") is None and whole.get("small") not in (None, NO_SMALL):
             given["kill"] = ALWAYS  # whether a kill pays is known of processors only
         self.chosen = Options.of(given)
         if self.selection:

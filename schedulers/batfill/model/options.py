@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from batfill.model.rules import Rules
 
 SAME = "same"
+OFF = "none"  # of an option without a default, where a preset has a value
+NO_PRESET, FIRST_TRIES = "none", "first-tries"
 NO_SMALL, CLASS, EVERY, FOREST, PERFECT = SMALLS = ("none", "class", "all", "forest", "perfect")
 REQUEST, RUNTIME = "request", "runtime"
 LEARNED = ("easy++", "regression")  # predictions of run times, which jobs may outlive
@@ -122,6 +124,12 @@ POLICY = Kind(
 )
 BACKFILL = Kind(order_of, "`same`, or a policy", "policy")
 DURATION_S = Kind(seconds_of, "a duration, >= 0", "duration", " s")
+LIMIT_S = Kind(
+    lambda name, value: value if value == OFF else seconds_of(name, value),
+    "a duration, >= 0, or `none`",
+    "duration",
+    " s",
+)
 PERIOD_S = Kind(lambda name, value: seconds_of(name, value, least=1e-9), "a duration, > 0", "duration", " s")
 DIVIDER = Kind(divider_of, "a duration > 0, `median`, or a part of it as `median/4`", "divider", " s")
 WIDTH = Kind(width_of, "a share > 0, at most 1, as `1/16`", "share")
@@ -196,10 +204,36 @@ def options_table(*rows: tuple[Any, ...]) -> dict[str, Option]:
     }
 
 
+class Preset(NamedTuple):
+    """A setting that goes by a name."""
+
+    values: dict[str, Any]  # by option, as a user would write them
+    meaning: str  # in words; empty for none
+
+
+PRESETS = {
+    NO_PRESET: Preset({}, ""),
+    FIRST_TRIES: Preset(
+        {
+            "policy": "aged:20000,0.2,0",
+            "threshold": 50_000,
+            "overdue": HALF,
+            "small": EVERY,
+            "divider": 120,
+            "small-width": "1/8",
+            "kill": NEEDED,
+        },
+        "Every job of at most an eighth of the machine first gets a try of two minutes. The try is killed only if its "
+        "processors are needed, and the job then starts again from its beginning. The order ages, and of the jobs that "
+        "have waited for 50,000 s the older half comes first.",
+    ),
+}
+
 OPTIONS = options_table(
+    ("preset", WHAT, words(*PRESETS), NO_PRESET, "A setting by name: first-tries."),
     ("policy", WHAT, POLICY, "fcfs", "The queue's order; see `batfill policies`."),
     ("backfill", WHAT, BACKFILL, SAME, "The order of backfilling: the queue's own, or a policy's."),
-    ("threshold", WHAT, DURATION_S, None, "Jobs that waited longer come first, oldest first."),
+    ("threshold", WHAT, LIMIT_S, None, "Jobs that waited longer come first, oldest first."),
     ("overdue", WHAT, words(ALL, HALF), ALL, "Which overdue jobs do: all, or the older half, at least 4.",
      OF_THRESHOLD),
     ("overdue-before", WHAT, words(ALL, LARGE_ONES), ALL, "What overdue jobs go before: all others, or the large ones "
@@ -216,8 +250,8 @@ OPTIONS = options_table(
     ("seed", SMALL_JOBS, SEED, 0, "Seed of the forests.", OF_FOREST),
     ("predict", PREDICTIONS, words(REQUEST, *LEARNED, RUNTIME), REQUEST, "The run time expected of a job: its request, "
      "a prediction (easy++, regression), or the true runtime.", OF_REQUESTS),
-    ("predict-for", PREDICTIONS, words(ORDER, ALL), ORDER, "What a prediction replaces the request in: the order, or "
-     "all, the reservation and the backfilling test too; all where the order changes with the waits.",
+    ("predict-for", PREDICTIONS, words(ORDER, ALL), ORDER, "Where it replaces the request: in the order, or in all, "
+     "the reservation and the backfilling test too; in all if the order moves.",
      OF_PREDICTIONS),
     ("bound", STUDY, SWITCH, True, "Expect a small job that may be killed to end at the divider at the latest.",
      OF_TRIES, OF_KILLS),
@@ -230,7 +264,7 @@ OPTIONS = options_table(
 )  # fmt: skip
 NAMES = tuple(name for name, option in OPTIONS.items() if option.group != STUDY)  # of commands
 LEARNING = tuple(
-    name for name in OPTIONS if name not in ("policy", "backfill", "threshold")
+    name for name in OPTIONS if name not in ("preset", "policy", "backfill", "threshold")
 )  # which have lists of their own in campaigns
 ARGUMENTS = {option.argument: option for option in OPTIONS.values()}
 ARGUMENT_OF.update((name, option.argument) for name, option in OPTIONS.items())  # for the messages of errors
@@ -312,6 +346,7 @@ class Arguments(TypedDict, total=False):
     None is each one's default. A duration is a number of seconds, or text such as "20h".
     """
 
+    preset: Literal["none", "first-tries"] | None
     backfill: Policy | str | None
     threshold_s: float | str | None
     overdue: Literal["all", "half"] | None
@@ -360,13 +395,15 @@ def of_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
         if getattr(value, "ndim", None) == 0:
             value = value.item()
         if option.default is None and option.kind.unit and isinstance(value, float) and value == math.inf:
-            value = None
+            value = OFF
         given[option.name] = value
     return given
 
 
 def shared_of(arguments: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
     """As `of_arguments`, for replays that share these options and have their own values of the others; None is dropped.
+
+    Values are as in results.
 
     Raises:
         BatfillError: an argument is unknown, or is not one of these options.
@@ -377,12 +414,13 @@ def shared_of(arguments: Mapping[str, Any], names: Sequence[str]) -> dict[str, A
         raise BatfillError(
             f"argument {OPTIONS[other[0]].argument!r}: each replay here has its own; those that they share are {shared}"
         )
-    return {name: value for name, value in given.items() if value is not None}
+    checked = {name: OPTIONS[name].check(name, value) for name, value in given.items() if value is not None}
+    return {name: given[name] if value is None else plain_value(value) for name, value in checked.items()}
 
 
 def those_that_apply(shared: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, Any]:
     """The shared options whose needs the chosen ones meet."""
-    chosen = {name: option.default for name, option in OPTIONS.items()} | dict(chosen)
+    chosen = {name: option.default for name, option in OPTIONS.items()} | with_preset(chosen)[0]
     return {name: value for name, value in shared.items() if all(need.met(chosen) for need in OPTIONS[name].needs)}
 
 
@@ -392,11 +430,7 @@ def in_force(given: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         BatfillError: a name is unknown, or a value is invalid or would have no effect with the others.
     """
-    for name in given:
-        if name not in OPTIONS:
-            refuse_other(str(name))
-            suggested = nearest(str(name), OPTIONS)
-            raise BatfillError(f"option {name!r} is unknown; known are {', '.join(OPTIONS)}{suggested}")
+    own, (given, _) = given, with_preset(given)
     chosen = {}
     for name, option in OPTIONS.items():
         chosen[name] = usual(option) if given.get(name) is None else option.check(name, given[name])
@@ -404,7 +438,7 @@ def in_force(given: Mapping[str, Any]) -> dict[str, Any]:
         if given.get(name) is not None and chosen[name] != usual(OPTIONS[name]):
             raise BatfillError(f"option {name}: {need.why.format(value=chosen[need.option])}; {remedy(name, given)}")
         chosen[name] = None
-    if chosen["kill"] is not None and given.get("kill") is None and chosen["policy"].network is not None:
+    if chosen["kill"] is not None and own.get("kill") is None and chosen["policy"].network is not None:
         chosen["kill"] = ALWAYS
     if chosen["predict-for"] == ORDER:
         orders = (chosen["policy"], chosen["backfill"])
@@ -414,6 +448,50 @@ def in_force(given: Mapping[str, Any]) -> dict[str, Any]:
             refuse_moving_orders(*orders)
     refuse_without_effect(chosen)
     return chosen
+
+
+def with_preset(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+    """The given options with those of their preset, and why some of these lapse, by name.
+
+    A given option wins over the preset's. A value of the preset lapses if it would make a given option useless, or if
+    it is left without what it needs itself.
+
+    Raises:
+        BatfillError: a name is unknown.
+
+    Examples:
+        >>> with_preset({"preset": "first-tries", "small": "none"})[1]["divider"]
+        'no job is small'
+    """
+    for name in given:
+        if name not in OPTIONS:
+            refuse_other(str(name))
+            suggested = nearest(str(name), OPTIONS)
+            raise BatfillError(f"option {name!r} is unknown; known are {', '.join(OPTIONS)}{suggested}")
+    given = {
+        name: None if value == OFF and OPTIONS[name].default is None else value
+        for name, value in given.items()
+        if value is not None
+    }
+    values = PRESETS[OPTIONS["preset"].check("preset", given.get("preset", NO_PRESET))].values
+    usual_ones = {name: option.default for name, option in OPTIONS.items()}
+    kept = {name: value for name, value in values.items() if name not in given}
+    why: dict[str, str] = {}
+
+    def drop(name: str, reason: str) -> None:
+        why[name] = reason.format(value=(usual_ones | kept | given)[name])
+        del kept[name]
+
+    for name in given:
+        for need in OPTIONS[name].needs:
+            meets = need.option in kept and need.met(usual_ones)
+            if meets and given[name] != usual_ones[name] and not need.met(usual_ones | kept):
+                drop(need.option, f"{name} is {given[name]}")
+    for name in list(kept):  # what an option needs stands before it in the table, and so in a preset
+        for need in OPTIONS[name].needs:
+            if name in kept and not need.met(usual_ones | kept | given):
+                drop(name, need.why)
+    return {**kept, **given}, why
 
 
 def refuse_without_effect(chosen: Mapping[str, Any]) -> None:
@@ -517,6 +595,7 @@ class Options:
     """How a scheduler orders, backfills, kills and learns: a field per row of the table, by its name in Python."""
 
     policy: Policy
+    preset: str = NO_PRESET  # what it stands for is in the other fields
     backfill: Policy | None = None  # None for the queue's own order
     threshold_s: float = math.inf  # Theta
     overdue: str = ALL
@@ -564,6 +643,8 @@ class Options:
         """
         stated = {name: plain_value(getattr(self, option.argument)) for name, option in OPTIONS.items()}
         stated["backfill"] = stated["backfill"] or SAME
+        if any(stated[name] is None for name in PRESETS[self.preset].values):  # which the preset would switch on again
+            stated["preset"] = NO_PRESET
         whole = dict(stated)
         return {
             name: value if all(need.met(whole) for need in OPTIONS[name].needs) else None
@@ -573,12 +654,15 @@ class Options:
     def as_text(self) -> str:
         """The same as one line, without the options that do not apply, and without those of studies by default."""
         stated = self.as_dict()
+        changed = [name for name, value in preset_values(stated["preset"]).items() if value != stated[name]]
+        if changed:
+            stated["preset"] += f" but for {', '.join(changed)}"
         return as_line(
             {
                 name: value
                 for name, value in stated.items()
                 if (value is not None or OPTIONS[name].default is None)
-                and (OPTIONS[name].group != STUDY or value != OPTIONS[name].default)
+                and ((OPTIONS[name].group != STUDY and name != "preset") or value != OPTIONS[name].default)
             }
         )
 
@@ -679,6 +763,11 @@ class Options:
             )
 
 
+def preset_values(preset: str) -> dict[str, Any]:
+    """The values of a preset by option, as results state them."""
+    return {name: plain_value(OPTIONS[name].check(name, value)) for name, value in PRESETS[preset].values.items()}
+
+
 def plain_value(value: Any) -> Any:
     """A field's value as a user writes it; None if it is off."""
     if value is None or isinstance(value, (bool, str, int)):
@@ -710,15 +799,20 @@ def as_word(value: Any) -> str:
 
 
 def described(given: Mapping[str, Any]) -> str:
-    """The options in short: the policy, and every option that is not the default.
+    """The options in short: the preset or the policy, and every option that is neither the preset's nor the default.
 
     >>> described({"policy": "saf", "backfill": "spf", "threshold": 200000})
     'saf, backfill spf, threshold 200000 s'
+    >>> described(Options.of({"preset": "first-tries", "threshold": "20h"}).as_dict())
+    'first-tries, threshold 72000 s'
     """
-    parts = [str(given.get("policy", OPTIONS["policy"].default))]
+    preset = given.get("preset") or NO_PRESET
+    usual_ones = {name: option.default for name, option in (OPTIONS | LIVE).items()} | preset_values(preset)
+    first = "policy" if preset == NO_PRESET else "preset"
+    parts = [str(given.get(first, usual_ones[first]))]
     for name, option in (OPTIONS | LIVE).items():
         value = given.get(name)
-        if name == "policy" or value is None or value == option.default:
+        if name in (first, "preset") or value is None or value == usual_ones[name]:
             continue
         parts.append(f"{name} {option.with_unit(value)}")
     return ", ".join(parts)

@@ -75,7 +75,7 @@ def memory_line(workload: Workload, options: Options) -> str:
     return f"{n_jobs:,} jobs: {table} B each in the table, {besides} B each in the replay, {whole} in all; {more}"
 
 
-def options_of(policy: Policy | str, arguments: Mapping[str, Any]) -> Options:
+def options_of(policy: Policy | str | None, arguments: Mapping[str, Any]) -> Options:
     """The options from `replay`'s arguments.
 
     Raises:
@@ -88,7 +88,7 @@ def options_of(policy: Policy | str, arguments: Mapping[str, Any]) -> Options:
 
 def replay(
     log: Workload | str | Path,
-    policy: Policy | str = "fcfs",
+    policy: Policy | str | None = None,
     *,
     procs: int | None = None,
     tau_s: float = TAU_S,
@@ -103,7 +103,7 @@ def replay(
     Args:
         log: a workload or a file, as for `read_workload`.
         policy: a policy's name, a `Policy`, six weights as "mixed:1,0,0,0,0,0", or one in a file, as "lin@fitted.json"
-            or "nn@trained.npz".
+            or "nn@trained.npz". None for the preset's, or fcfs.
         procs: the machine's size; by default the workload's.
         tau_s: the bound of the bounded slowdown, in seconds.
         overrun: see `read_workload`; for a file only.

@@ -54,7 +54,7 @@ class Replay(JobRows):
     def __init__(
         self,
         log: Workload | str | Path,
-        policy: Policy | str = "fcfs",
+        policy: Policy | str | None = None,
         *,
         procs: int | None = None,
         tau_s: float = TAU_S,

@@ -557,13 +557,18 @@ SYSTEMS = {
 
 
 def site_config(
-    system: str, policy: str, *, backfill: str | None = None, threshold_s: float | None = None, **others: Any
+    system: str,
+    policy: str | None = None,
+    *,
+    backfill: str | None = None,
+    threshold_s: float | None = None,
+    **others: Any,
 ) -> SiteConfig:
     """The nearest configuration of the system to a policy, and what it lacks of the options.
 
     Args:
         system: a name of SYSTEMS.
-        policy: the queue's order, as for `policy_named`.
+        policy: the queue's order, as for `policy_named`; None for the preset's, or fcfs.
         backfill: the order of backfilling; None, `same` or the policy itself for the queue's own.
         threshold_s: jobs that have waited longer come first, in seconds; None for never.
         **others: every other option of a replay, named as there. A divider puts those jobs first that request at most

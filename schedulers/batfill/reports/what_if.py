@@ -17,11 +17,20 @@ from batfill.base.tables import data_frame, rows_html
 from batfill.base.version import ENGINE, __version__
 from batfill.model.jobs import HOUR_S
 from batfill.model.metrics import TAU_S, class_figures
-from batfill.model.options import OPTIONS, SHARED_BY_TRIES, Options, arguments_of, shared_of, those_that_apply, usual
+from batfill.model.options import (
+    FIRST_TRIES,
+    OPTIONS,
+    SHARED_BY_TRIES,
+    Options,
+    arguments_of,
+    shared_of,
+    those_that_apply,
+)
 from batfill.model.values import number_of, probability_of, seconds_of, seed_of, tau_of
 from batfill.replays.replay import simulate
 from batfill.reports.comparison import Comparison, Difference, of_jobs, of_runs
 from batfill.reports.siteconfig import EXPRESSIBLE, site_config
+from batfill.search import promise
 from batfill.search.results import ReadingOptions
 
 if TYPE_CHECKING:
@@ -66,6 +75,7 @@ class ChoiceFigures(NamedTuple):
     overdue: int | None  # jobs that waited longer than the threshold; None without one
     kills: int  # tries killed at the divider and restarted
     wasted: float  # their share of the processor time used
+    most_wasted: float | None  # the share of the work that they can waste at most; None for a learned divider
     small_mean_wait_s: float | None  # of jobs that ran for less than the median; None without any
     large_mean_wait_s: float  # of the others, as are the next ones
     large_p999_wait_s: float
@@ -115,6 +125,7 @@ class WhatIf:
     given: int  # the index of the given limit
     chains: list[list[int]]  # see `planned`
     withheld: dict[int, str]  # outcomes that the system cannot do, and why
+    promise: promise.Check | None = None  # of first tries; None if they were not tried as they are
 
     @property
     def limit(self) -> Limit:
@@ -213,6 +224,7 @@ class WhatIf:
             "comparisons": [[self.outcomes[k].name for k in chain] for chain in self.chains],
             "withheld": {self.outcomes[k].name: why for k, why in self.withheld.items()},
             "undecided": self.undecided,
+            "promise": None if self.promise is None else self.promise.as_dict(),
             "advice": self.advised_name,
             "gain": None if advised == 0 else self.bsld[0][advised].as_dict(),
             "trusted": not self.cautions,
@@ -244,6 +256,7 @@ def what_if(
     *,
     thresholds_s: Sequence[float] = THRESHOLDS_S,
     small_first: bool = True,
+    classifier: bool = False,
     max_wait_growth: float = MAX_WAIT_GROWTH,
     min_gain: float = MIN_GAIN,
     system: str | None = None,
@@ -256,7 +269,8 @@ def what_if(
     Args:
         log: a workload or a file, as for `read_workload`.
         thresholds_s: waiting times after which jobs come first.
-        small_first: whether to include the choices that put small jobs first.
+        small_first: whether to include choices that put small jobs first.
+        classifier: whether these include jobs that a forest expects to be short; needs scikit-learn, and takes longest.
         max_wait_growth: allowed growth of the longest wait over fcfs's, as a share of it.
         min_gain: the least relative reduction of the mean bounded slowdown that counts as better.
         system: advise only what this batch system can be configured for in full: slurm, oar, pbs or flux.
@@ -270,7 +284,7 @@ def what_if(
     Raises:
         BatfillError: an option is unusable, or no job of the log fits the machine.
     """
-    if small_first:
+    if classifier:
         require("learn", "sklearn")
     how = Measured.taken_from(options)
     for seconds in thresholds_s:
@@ -278,9 +292,9 @@ def what_if(
     number_of("max-wait-growth", max_wait_growth, 0, math.inf, "a share >= 0, as 10% or 0.1")
     probability_of("min-gain", min_gain)
     shared = shared_of(options, SHARED)
-    tried = choices(thresholds_s, small_first, how.seed, shared)
+    tried = choices(thresholds_s, small_first, classifier, how.seed, shared)
     for name in shared:
-        if not takes(tried, name) and OPTIONS[name].check(name, shared[name]) != usual(OPTIONS[name]):
+        if not takes(tried, name) and shared[name] != OPTIONS[name].default:
             missing = "a threshold" if small_first else "small jobs first"
             raise BatfillError(f"option {name}: no choice takes it without {missing}; leave it out")
     for choice in tried:
@@ -302,6 +316,7 @@ def what_if(
         clock=workload.clock,
     )
     outcomes = [outcome_of(choice, comparison, k, schedules[k]) for k, choice in enumerate(tried)]
+    as_promised = {"preset": FIRST_TRIES} in (choice.options for choice in tried)
     pairs = pairs_of(comparison, how.seed, chains)
     offered = sorted(itertools.chain(*chains))
     limits = [
@@ -315,6 +330,7 @@ def what_if(
         "unrequested": workload.unrequested,
         "thresholds_s": sorted(set(thresholds_s)),
         "small_first": small_first,
+        "classifier": classifier,
         **{
             OPTIONS[name].argument: shared.get(name, usual) if takes(tried, name) else None
             for name, usual in USUAL.items()
@@ -330,7 +346,19 @@ def what_if(
         for name, rows in groups_of(jobs, size)
         if rows.sum() >= FEWEST_JOBS
     ]
-    answer = WhatIf(workload, settings, comparison, outcomes, pairs, groups, limits, given, chains, withheld)
+    answer = WhatIf(
+        workload,
+        settings,
+        comparison,
+        outcomes,
+        pairs,
+        groups,
+        limits,
+        given,
+        chains,
+        withheld,
+        promise.check(jobs, workload) if as_promised else None,
+    )
     return answer if answer.undecided else replace(answer, comparison=marked(comparison, limits[given].advised))
 
 
@@ -344,7 +372,8 @@ def planned(tried: Sequence[Choice], thresholds_s: Sequence[float], withheld: Ma
     """The order in which choices are compared with fcfs: a chain each for orders, thresholds, and small jobs first.
 
     It is laid down before the log is read, so that three comparisons need a correction and not one for every choice;
-    see `stats.in_chains`. The middle threshold comes first, then those nearest to it; of the other kinds, the last.
+    see `stats.in_chains`. The middle threshold comes first, then those nearest to it; of small jobs first, first tries;
+    of the other kinds, the last.
     """
     middle = sorted(set(thresholds_s))[len(set(thresholds_s)) // 2 :][:1]
     chains: dict[int, list[int]] = {}
@@ -353,6 +382,7 @@ def planned(tried: Sequence[Choice], thresholds_s: Sequence[float], withheld: Ma
             chains.setdefault(min(choice.effort, CLASSES), []).append(k)
     for seconds in middle:
         chains.get(THRESHOLD, []).sort(key=lambda k: abs(math.log(tried[k].options["threshold"] / seconds)))
+    chains.get(CLASSES, []).sort(key=lambda k: "preset" not in tried[k].options)
     return [chains[effort] for effort in sorted(chains)]
 
 
@@ -363,37 +393,33 @@ def marked(comparison: Comparison, advised: int) -> Comparison:
 
 
 def choices(
-    thresholds_s: Sequence[float], small_first: bool, seed: int, shared: Mapping[str, Any] | None = None
+    thresholds_s: Sequence[float],
+    small_first: bool,
+    classifier: bool,
+    seed: int,
+    shared: Mapping[str, Any] | None = None,
 ) -> list[Choice]:
-    """fcfs, spf, saf, saf with thresholds, and small jobs first: by a classifier, and by a first try of every job.
+    """fcfs, first tries, spf, saf, saf with thresholds, and small jobs first by a classifier.
 
-    First tries take one threshold, the middle one, as each such replay takes as long as a classifier's; of two in the
-    middle the longer one. `shared` are options of SHARED, for the choices that can take them.
+    `shared` are options of SHARED, for the choices that can take them.
     """
     saf = {"policy": "saf"}
     known = {"policy": "fcfs", "small": "forest", "seed": seed}
-    tries = {"policy": "fcfs", "small": "all"}
-    thresholds = sorted(set(thresholds_s))
     found = [
         Choice("fcfs", {"policy": "fcfs"}, TODAY),
+        *([Choice("first tries", {"preset": FIRST_TRIES}, KILLS)] if small_first else []),
         Choice("spf", {"policy": "spf"}, ORDER),
         Choice("saf", saf, ORDER),
     ]
     found += [
         Choice(f"saf, threshold {threshold_text(seconds)}", {**saf, "threshold": seconds}, THRESHOLD)
-        for seconds in thresholds
+        for seconds in sorted(set(thresholds_s))
     ]
-    if small_first:
+    if small_first and classifier:
         found += [
             Choice("small first, no kill", {**known, "kill": "never"}, CLASSES),
             Choice("small first, kill", known, KILLS),
-            Choice("first tries", tries, KILLS),
         ]
-        found += [
-            Choice(f"first tries, threshold {threshold_text(seconds)}", {**tries, "threshold": seconds}, KILLS)
-            for seconds in thresholds[len(thresholds) // 2 :][:1]
-        ]
-
     return [choice._replace(options=taken(shared or {}, choice.options) | choice.options) for choice in found]
 
 
@@ -448,8 +474,8 @@ def outcome_of(choice: Choice, comparison: Comparison, k: int, schedule: Schedul
     users, where, jobs = np.unique(user, return_inverse=True, return_counts=True)
     longer = np.bincount(where, weights=wait_s - comparison.wait_s[0]) > 0
     counted = (jobs >= FEWEST_JOBS) & (users >= 0)
-    threshold_s = choice.options.get("threshold")
-    figures = schedule.summary()
+    options, figures = Options.of(choice.options), schedule.summary()
+    bounded = options.kills and math.isfinite(options.divider_s)
     return ChoiceFigures(
         **choice._asdict(),
         mean_bsld=float(comparison.bsld[k].mean()),
@@ -457,9 +483,10 @@ def outcome_of(choice: Choice, comparison: Comparison, k: int, schedule: Schedul
         p99_wait_s=float(np.quantile(wait_s, 0.99)),
         max_wait_s=float(wait_s.max()),
         losers=float(longer[counted].mean()) if counted.any() else None,
-        overdue=None if threshold_s is None else int((wait_s > threshold_s).sum()),
+        overdue=None if math.isinf(options.threshold_s) else int((wait_s > options.threshold_s).sum()),
         kills=figures.requeued,
         wasted=figures.wasted,
+        most_wasted=promise.most_wasted(schedule.jobs, schedule.size, options) if bounded else None,
         **class_figures(waits),
         waits=waits,
     )

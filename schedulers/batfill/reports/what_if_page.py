@@ -12,7 +12,7 @@ from batfill.base.stats import BETTER, CONFIDENCE, WORSE, decidable
 from batfill.base.version import ENGINE, __version__
 from batfill.model.jobs import DAY_S, HOUR_S
 from batfill.model.metrics import TAU_S
-from batfill.model.options import OPTIONS, arguments_of
+from batfill.model.options import FIRST_TRIES, OPTIONS, PRESETS, arguments_of
 from batfill.reports.charts import sample, styles_of
 from batfill.reports.sections import comparison_section
 from batfill.reports.siteconfig import APPROXIMATE, EXPRESSIBLE, IMPOSSIBLE, SYSTEMS, site_config
@@ -28,6 +28,17 @@ from batfill.reports.what_if import (
 )
 from batfill.reports.words import date_text, duration, interval_text, table, zone_text
 from batfill.reports.write import html_page, made_from
+from batfill.search.promise import (
+    BUSY_BSLD,
+    MOVED_S,
+    OVERLOADED,
+    OVERLOADED_S,
+    QUIET,
+    QUIET_S,
+    WORDS,
+    Figures,
+)
+from batfill.search.promise import TAU_S as BSLD_TAU_S
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,9 +63,9 @@ CHOSEN = (
 CLASSIFIED = (
     "Small first: fcfs, but jobs that an online classifier predicts to be small go first. No kill: they run to "
     "completion. Kill: a small job still running at the divider (the median of the known run times) is killed and "
-    "restarted from its beginning as a large job; its wait lasts until that last start. First tries: no classifier; "
-    "every job counts as small until it is killed once."
+    "restarted from its beginning as a large job; its wait lasts until that last start."
 )
+TRIES = f"First tries: {PRESETS[FIRST_TRIES].meaning} A job's wait lasts until its last start."
 WAITS = (
     "Small jobs ran for less than the median, {:g} s, large ones are the others; large, later: the share of the large "
     "jobs that wait over an hour longer than under fcfs."
@@ -205,7 +216,7 @@ def limit_text(limit: Limit) -> str:
 
 def choice_notes(answer: WhatIf) -> list[str]:
     """Notes on some rows: thresholds that never apply, and the cost of kills."""
-    idle = [o for o in answer.outcomes if o.overdue == 0]
+    idle = [o for o in answer.outcomes if o.overdue == 0 and "threshold" in o.options]
     system = answer.settings["system"]
     notes = [
         f"{'; '.join(o.name for k, o in enumerate(answer.outcomes) if answer.withheld.get(k) == why)}: "
@@ -217,11 +228,35 @@ def choice_notes(answer: WhatIf) -> list[str]:
         thresholds = ", ".join(map(threshold_text, named))
         notes.append(f"No job waits as long as {thresholds} under {name}: such a threshold never applies.")
     notes += [
-        f"{o.name}: {o.kills:,} tries are killed at the divider and restarted, {o.wasted:.2%} of the processor time."
+        f"{o.name}: {o.kills:,} tries are killed at the divider and restarted, {o.wasted:.2%} of the processor time"
+        f"{'' if o.most_wasted is None else f'; whatever is killed, it is at most {o.most_wasted:.2%} of the work'}."
         for o in answer.outcomes
         if o.effort == KILLS
     ]
-    return notes
+    return [*notes, *promise_texts(answer)]
+
+
+def promise_texts(answer: WhatIf) -> list[str]:
+    """Whether first tries keep their promise on this log, with the spread over the seeds; a sentence or two."""
+    made = answer.promise
+    if made is None:
+        return []
+    seeds = f"{len(made.base)} pairs of replays whose submissions are moved by up to {MOVED_S} s"
+    fcfs = Figures(*made.base.mean(axis=0))
+    log = f"fcfs's mean bounded slowdown is {fcfs.bsld:.1f} (tau {BSLD_TAU_S:g} s), its mean wait {duration(fcfs.wait)}"
+    if made.kind == OVERLOADED:
+        return [f"First tries promise nothing on this log: {log}, and the promise ends at {duration(OVERLOADED_S)}."]
+    if made.kind == QUIET:
+        most = f"at most {QUIET_S:g} s longer is promised where the mean bounded slowdown is at most {BUSY_BSLD:g}"
+        found = [f"mean wait {made.longer_s:+.1f} s ({most})"]
+    else:
+        found = [
+            f"{WORDS[name]} {column.mean():.3f} ({column.min():.3f} to {column.max():.3f}; at most {most:g})"
+            for name, most in made.promised.items()
+            for column in [made.ratios[:, Figures._fields.index(name)]]
+        ]
+    verdict = f"broken on this log ({'; '.join(made.broken.values())})" if made.broken else "kept on this log"
+    return [f"First tries' promise is {verdict}. Over fcfs's, in {seeds}: {', '.join(found)}. There {log}."]
 
 
 def options_words(outcome: ChoiceFigures) -> str:
@@ -304,7 +339,11 @@ def as_page(answer: WhatIf, path: Path, command: str) -> str:
     notes = "".join(
         f"<li>{escape(note)}</li>" for note in (divider_text(answer), *choice_notes(answer), plan_text(answer))
     )
-    small_first = f" {CLASSIFIED}" if answer.settings["small_first"] else ""
+    small_first = "".join(
+        f" {text}"
+        for text, tried in ((TRIES, answer.settings["small_first"]), (CLASSIFIED, answer.settings["classifier"]))
+        if tried
+    )
     limits = (
         f"<h3>What the limit on the longest wait costs</h3>{limits_table(answer)}"
         f'<p class="note">{escape(CHOSEN.format(100 * answer.settings["min_gain"]))}</p>'
@@ -384,6 +423,7 @@ def options_in_force(answer: WhatIf) -> list[tuple[str, str, bool]]:
             for value in (settings[OPTIONS[name].argument],)
         ),
         ("small-first", "yes" if settings["small_first"] else "no", settings["small_first"]),
+        ("classifier", "yes" if settings["classifier"] else "no", not settings["classifier"]),
         ("max-wait-growth", percent(settings["max_wait_growth"]), settings["max_wait_growth"] == MAX_WAIT_GROWTH),
         ("min-gain", percent(settings["min_gain"]), settings["min_gain"] == MIN_GAIN),
         ("system", str(settings["system"] or "any"), settings["system"] is None),
