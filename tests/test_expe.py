@@ -245,3 +245,39 @@ def test_the_tables_of_small_jobs_first_show_what_replays_give(printed, sample):
     assert all(cells.count("-") <= 1 for cells in sizes)
     assert [procs for _, procs, *_ in sizes] == ["64", "96", "128", "256"]
     assert [regime for _, regime, *_ in quality] == ["decoupled", "fresh"]
+
+
+@pytest.mark.needs("pydantic")
+def test_the_promise_of_first_tries_lists_broken_variants_first_and_says_by_how_much():
+    from batfill.search.promise import Figures
+    from studies.tables.first_tries import BASE, TRIES, Task, checks, counts_line, promise_table
+    from studies.tables.variants import Variant
+
+    def figures(bsld, wait):
+        return Figures(bsld, bsld, wait, wait, wait, wait, waste=0.001, kills=50)
+
+    replays = {  # FCFS's and first tries' slowdowns and waits with two seeds
+        "overloaded": [((50, 30_000), (90, 90_000))] * 2,
+        "kept": [((10, 100), (5, 90)), ((20, 200), (14, 200))],
+        "quiet": [((1, 0), (1, 0))] * 2,
+        "slower": [((1, 0), (1, 20)), ((1, 0), (1, 30))],
+        "worse": [((10, 100), (9, 90)), ((20, 200), (18, 180))],
+    }
+    tasks = [Task(Variant("log", Path("log.swf"), change=name), seed, {}) for name in replays for seed in (0, 1)]
+    found = checks(
+        tasks,
+        [(30_000, {BASE: figures(*base), TRIES: figures(*tries)}) for each in replays.values() for base, tries in each],
+    )
+    assert counts_line(found).startswith(
+        "The promise holds on 2 of 4 variants that it covers (2 busy, 0 short, 2 quiet)"
+    )
+    rows = [[cell.strip() for cell in line.split("|")[2:-1]] for line in promise_table(found).splitlines()[2:]]
+    assert [(name, verdict) for name, verdict, *_ in rows] == [
+        ("whole, worse", "**fails**: mean bsld 0.900 > 0.85"),
+        ("whole, slower", "**fails**: mean wait 25.0 s longer"),
+        ("whole, kept", "kept: busy"),
+        ("whole, quiet", "kept: quiet, mean wait +0.0 s"),
+        ("whole, overloaded", "not covered: overloaded"),
+    ]
+    assert rows[2][2:5] == ["15.0, 0.04 h", "0.60 (0.50-0.70)", "0.60 (0.50-0.70)"]
+    assert rows[2][-2:] == ["0.10 (0.10-0.10)", "50"]
