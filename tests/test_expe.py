@@ -11,6 +11,7 @@ import shutil
 import socket
 import subprocess
 import sys
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
@@ -54,6 +55,11 @@ def study(tmp_path):
     return tmp_path
 
 
+@cache
+def machines_of(platform):
+    return len(read_platform(platform).compute)
+
+
 @pytest.mark.parametrize("path", DESCRIPTORS, ids=lambda path: path.stem)
 def test_a_descriptor_names_its_own_folder_a_platform_that_is_there_and_a_scheduler_that_can_be(path):
     descriptor, _, notes = read_descriptor(path)
@@ -62,7 +68,7 @@ def test_a_descriptor_names_its_own_folder_a_platform_that_is_there_and_a_schedu
     words = shlex.split(descriptor.batcmd)
     value = dict(pairwise(words))
     assert value["-e"] == f"expe-out/{path.stem}/out"
-    machines = len(read_platform(ROOT / value["-p"]).compute)
+    machines = machines_of(ROOT / value["-p"])
     if path in SAMPLES:
         assert machines == json.loads((ROOT / value["-w"]).read_text())["nb_res"]
     else:
