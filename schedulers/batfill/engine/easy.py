@@ -468,7 +468,8 @@ def ended_if_needed(now_s, queue, row):
     if queue.jobs[state.head].procs <= state.free:
         return procs
     reserve(queue)
-    if may_backfill(now_s, state.fewest, state.shortest_s, state.free, state.shadow_s, state.extra):
+    bounded = not is_walk(queue)  # whether the bounds on all waiting jobs are kept
+    if not bounded or may_backfill(now_s, state.fewest, state.shortest_s, state.free, state.shadow_s, state.extra):
         n, _, _, _, _ = gather_candidates(now_s, queue, False)
         if n > 0:
             return procs
