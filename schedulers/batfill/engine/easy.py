@@ -14,7 +14,8 @@ from __future__ import annotations
 import numpy as np
 
 from batfill.base.kernels import entry, kernel, outlined
-from batfill.engine.keys import find_head, key_at, lower_bound, moved_key, request_in_key, unit_of
+from batfill.engine.candidates import sift, swap
+from batfill.engine.keys import backfill_key, find_head, lower_bound, moved_key
 from batfill.engine.picks import picked
 from batfill.engine.records import BY_NETWORK, NEVER_S, NO_HEAD, NO_PICKS, UNRESERVED, Decided, QueueArrays
 from batfill.engine.running import charged, correct, finish, may_backfill, occupy, outlast, reservation, start
@@ -491,41 +492,4 @@ def add_candidate(now_s, queue, place, section, slot):
         candidate.key = queue.tree.slots[slot].key
         return
     candidate.rank = 0
-    line = queue.backfill_lines[row]
-    candidate.key = line.key
-    if line.rise != 0.0:
-        unit_s = unit_of(queue.rules[0].backfill_moves, request_in_key(queue, row))
-        candidate.key = key_at(now_s, line.key, line.rise, queue.jobs[row].submit_s, unit_s)
-
-
-@kernel
-def goes_first(candidates, jobs, i, j):
-    """The sort rule: lowest rank first, then as in a section."""
-    one, other = candidates[i], candidates[j]
-    if one.rank != other.rank:
-        return one.rank < other.rank
-    return precedes(one.key, one.row, other.key, other.row, jobs)
-
-
-@kernel
-def swap(candidates, i, j):
-    """Exchange two candidates."""
-    one, other = candidates[i], candidates[j]
-    one.key, other.key = other.key, one.key
-    one.row, other.row = other.row, one.row
-    one.rank, other.rank = other.rank, one.rank
-
-
-@kernel
-def sift(candidates, jobs, i, size):
-    """Restore the heap of the first `size` candidates below place i."""
-    while True:
-        child = 2 * i + 1
-        if child >= size:
-            return
-        if child + 1 < size and goes_first(candidates, jobs, child + 1, child):
-            child += 1
-        if not goes_first(candidates, jobs, child, i):
-            return
-        swap(candidates, i, child)
-        i = child
+    candidate.key = backfill_key(now_s, queue, row)
