@@ -6,7 +6,8 @@ fit, then takes backfill candidates from a heap, or, in a queue whose keys move,
 the leaves and groups of the tree in which no job can start.
 
 Kernels change `queue`, records.QueueArrays, in place. A decision depends on the waiting and running jobs, never on the
-previous pass; the state kept between passes only saves work (`arrivals.py`).
+previous pass; the state kept between passes only saves work (`arrivals.py`). With more or fewer reservations than one
+`plan.py` makes the pass.
 """
 
 from __future__ import annotations
@@ -17,7 +18,18 @@ from batfill.base.kernels import entry, kernel, outlined
 from batfill.engine.candidates import sift, swap
 from batfill.engine.keys import backfill_key, find_head, lower_bound, moved_key
 from batfill.engine.picks import picked
-from batfill.engine.records import BY_NETWORK, NEVER_S, NO_HEAD, NO_PICKS, UNRESERVED, Decided, QueueArrays
+from batfill.engine.plan import ended_if_planned, plan_pass
+from batfill.engine.records import (
+    BY_NETWORK,
+    GOES_ON,
+    NEVER_S,
+    NO_HEAD,
+    NO_PICKS,
+    ONE_RESERVATION,
+    UNRESERVED,
+    Decided,
+    QueueArrays,
+)
 from batfill.engine.running import charged, correct, finish, may_backfill, occupy, outlast, reservation, start
 from batfill.engine.tree import (
     EXACT,
@@ -35,8 +47,6 @@ from batfill.engine.tree import (
 )
 from batfill.engine.waiting import NONE_WAITS, dequeue, is_walk, sweep_overdue
 
-GOES_ON = np.int64(-1)  # of a try at its divider whose processors are not needed
-
 
 @kernel
 def easy_pass(now_s, queue, started):
@@ -48,6 +58,8 @@ def easy_pass(now_s, queue, started):
     state = queue.state[0]
     if state.free == 0 or state.waiting == 0:
         return 0, 0
+    if queue.rules[0].depth != ONE_RESERVATION:
+        return plan_pass(now_s, queue, started)
     if is_walk(queue):
         return pass_in_order(now_s, queue, started)
     if state.free < state.fewest:
@@ -91,6 +103,9 @@ def reserve(queue):
 def settle(queue):
     """Record at the end of a pass whether no waiting job can start before a job ends, for `arrivals.py`."""
     state = queue.state[0]
+    if queue.rules[0].depth != ONE_RESERVATION:
+        state.settled = 0
+        return
     if queue.rules[0].picks != NO_PICKS:  # the next pass may reserve for another job
         state.settled = state.free < state.fewest
         return
@@ -463,6 +478,8 @@ def ended_if_needed(now_s, queue, row):
     state = queue.state[0]
     if state.waiting == 0:
         return GOES_ON
+    if queue.rules[0].depth != ONE_RESERVATION:
+        return ended_if_planned(now_s, queue, row)
     procs = finish(queue, row)
     if not queue.rules[0].moves or now_s >= state.head_until_s:
         find_head(now_s, queue)
