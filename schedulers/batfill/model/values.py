@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 UNITS_S = {"": 1, "s": 1, "sec": 1, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
 DURATION = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)\s*([a-z]*)", re.ASCII)
 UNREQUESTED = ("refuse", "runtime", "none", "queue", "user-max")  # the words of batfill.model.jobs.Unrequested
-DIGITS = 19  # a text with fewer is a number that fits
 ONE_OF = re.compile(r"1/([1-9]\d{0,5})", re.ASCII)
 PER_CENT = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))\s*%", re.ASCII)
 
@@ -163,13 +162,12 @@ def seed_of(name: str, value: Any) -> int:
 
 def depth_of(name: str, value: Any) -> int | str:
     """The value as a number of reservations: a whole number, also as text, or "all"."""
-    value = of_numpy(value)
-    if isinstance(value, str):
-        word = value.strip().lower()
-        value = int(word) if word.isascii() and word.isdigit() and len(word) < DIGITS else word
-    if value != "all" and (type(value) is not int or not 0 <= value <= LARGEST):
+    number = number_or_text(of_numpy(value))
+    if isinstance(number, str) and number.strip().lower() == "all":
+        return "all"
+    if type(number) is not int or not 0 <= number <= LARGEST:
         raise BatfillError(f"option {name}: {value!r} is neither {whole_from(0)} nor all; try 1")
-    return value
+    return number
 
 
 def whole_of(name: str, value: Any) -> int:
