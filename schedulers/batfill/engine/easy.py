@@ -103,8 +103,7 @@ def reserve(queue):
 def settle(queue):
     """Record at the end of a pass whether no waiting job can start before a job ends, for `arrivals.py`."""
     state = queue.state[0]
-    if queue.rules[0].depth != ONE_RESERVATION:
-        state.settled = 0
+    if queue.rules[0].depth != ONE_RESERVATION:  # `plan.py` has done so
         return
     if queue.rules[0].picks != NO_PICKS:  # the next pass may reserve for another job
         state.settled = state.free < state.fewest

@@ -34,8 +34,13 @@ def plan_pass(now_s, queue, started):
     steps = plan_running(now_s, queue)
     waiting = line_up(now_s, queue)
     n, ahead, reserved = np.int64(0), NO_HEAD, np.int64(0)
+    last = waiting - 1  # no job behind this one can start
+    state.settled = not rules.moves
     for place in range(waiting):
-        if state.free == 0:
+        # Within a pass fewer and fewer processors are free at each date: who cannot start now never can.
+        while last >= place and not fits_now(queue, steps, last):
+            last -= 1
+        if last < place:
             break
         row = queue.candidates[place].row
         procs, span_s = jobs[row].procs, planned_span(jobs[row].expected_s)
@@ -48,8 +53,11 @@ def plan_pass(now_s, queue, started):
             steps = hold(plan, steps, step, procs, min(end_s, LAST_S) if ahead == NO_HEAD else end_s)
             started[n].row = row
             n += 1
+            settled = state.settled and (ahead == NO_HEAD or span_s < FOREVER_S)
             dequeue(queue, row)
             start(now_s, queue, row)
+            # Behind a reservation one without a walltime takes more in this pass than it will in the next.
+            state.settled = settled
             continue
         if ahead == NO_HEAD:
             ahead = n
@@ -58,8 +66,18 @@ def plan_pass(now_s, queue, started):
             reserved += 1
             if reserved == rules.depth and not rules.backfill_same:
                 line_up_again(now_s, queue, place + 1, waiting)
+                last = waiting - 1
     state.ahead = ahead
     return n, n if ahead == NO_HEAD else ahead
+
+
+@kernel
+def fits_now(queue, steps, place):
+    """Whether a candidate could start now."""
+    job = queue.jobs[queue.candidates[place].row]
+    if job.procs > queue.state[0].free:
+        return False
+    return stays_free(queue.plan, steps, 0, job.procs, planned_span(job.expected_s)) == steps
 
 
 @outlined
