@@ -49,8 +49,13 @@ def judge(now_s, queue, section, row):
     if state.waiting == 0:
         state.head, state.extra = row, UNRESERVED
         return STARTS if job.procs <= state.free else WAITS
-    if queue.rules[0].depth != ONE_RESERVATION:  # a reservation behind all others moves none of them
-        return WAITS if state.settled and job.procs > state.free and goes_last(queue, section, row) else UNDECIDED
+    if queue.rules[0].depth != ONE_RESERVATION:
+        if job.procs <= state.free:
+            return UNDECIDED
+        if state.free < state.fewest:
+            return WAITS
+        # A reservation behind all others moves none of them.
+        return WAITS if state.settled and goes_last(queue, section, row) else UNDECIDED
     if queue.rules[0].picks != NO_PICKS:  # settled means here that no waiting job fits
         return WAITS if state.settled and job.procs > state.free else UNDECIDED
     if not state.settled or (not queue.rules[0].moves and goes_before_head(queue, section, row)):

@@ -19,7 +19,7 @@ from batfill.engine.keys import backfill_key, moved_key
 from batfill.engine.records import GOES_ON, NO_HEAD
 from batfill.engine.running import finish, outlast, start
 from batfill.engine.tree import LEAF
-from batfill.engine.waiting import dequeue
+from batfill.engine.waiting import NONE_WAITS, dequeue
 
 # A running job without a walltime is planned to release its processors at this date, later than any other; one that
 # waits, or has started behind a reservation, takes them for the second. A walltime is 10^12 s at most.
@@ -31,10 +31,14 @@ FOREVER_S = 2.0**51
 def plan_pass(now_s, queue, started):
     """Start what fits the plan, and make the reservations; arguments and results as of `easy.easy_pass`."""
     plan, jobs, state, rules = queue.plan, queue.jobs, queue.state[0], queue.rules[0]
+    state.settled = 1
+    if state.free < state.fewest:
+        return 0, 0
+    waiting, last = line_up(now_s, queue)  # no job behind the last can start
+    if last < 0:
+        return 0, 0
     steps = plan_running(now_s, queue)
-    waiting = line_up(now_s, queue)
     n, ahead, reserved = np.int64(0), NO_HEAD, np.int64(0)
-    last = waiting - 1  # no job behind this one can start
     state.settled = not rules.moves
     for place in range(waiting):
         # Within a pass fewer and fewer processors are free at each date: who cannot start now never can.
@@ -86,7 +90,7 @@ def ended_if_planned(now_s, queue, row):
     plan, jobs, candidates = queue.plan, queue.jobs, queue.candidates
     procs = finish(queue, row)
     steps = plan_running(now_s, queue)
-    waiting = line_up(now_s, queue)
+    waiting, _ = line_up(now_s, queue)
     depth = min(waiting, queue.rules[0].depth)
     for place in range(waiting):
         job = jobs[candidates[place].row]
@@ -201,9 +205,14 @@ def tied_before(plan, step):
 
 @outlined
 def line_up(now_s, queue):
-    """Write all waiting jobs to `queue.candidates`, in the queue's order; returns their number."""
+    """Write all waiting jobs to `queue.candidates`, in the queue's order.
+
+    Returns their number, and the last place at which idle processors suffice, -1 if they do at none. If the order
+    moves, that is any place behind it.
+    """
     tree, candidates, moves = queue.tree, queue.candidates, queue.rules[0].moves
-    n = np.int64(0)
+    free, fewest = queue.state[0].free, NONE_WAITS[0]
+    n, last = np.int64(0), np.int64(-1)
     for section in range(len(tree.sections)):
         if tree.sections[section].jobs == 0:
             continue
@@ -217,10 +226,17 @@ def line_up(now_s, queue):
                     candidates[n].row, candidates[n].rank, candidates[n].key = row, 0, tree.slots[slot].key
                     if moves and section != queue.rules[0].overdue:
                         candidates[n].key = moved_key(now_s, queue, row)
+                    procs = np.int64(tree.slots[slot].procs)
+                    fewest = min(fewest, procs)
+                    if procs <= free:
+                        last = n
                     n += 1
         if moves and section != queue.rules[0].overdue:
             sort(candidates[first:], queue.jobs, n - first)
-    return n
+            if last >= first:
+                last = n - 1
+    queue.state[0].fewest = fewest
+    return n, last
 
 
 @outlined
