@@ -34,15 +34,16 @@ def plan_pass(now_s, queue, started):
     state.settled = 1
     if state.free < state.fewest:
         return 0, 0
-    waiting, last = line_up(now_s, queue)  # no job behind the last can start
+    waiting, last, longest_s = line_up(now_s, queue)  # no job behind the last can start
+    until_s = now_s + longest_s  # and none would still run then
     if last < 0:
         return 0, 0
     steps = plan_running(now_s, queue)
-    n, ahead, reserved = np.int64(0), NO_HEAD, np.int64(0)
+    n, ahead, reserved, falls = np.int64(0), NO_HEAD, np.int64(0), np.int64(0)
     state.settled = not rules.moves
     for place in range(waiting):
         # Within a pass fewer and fewer processors are free at each date: who cannot start now never can.
-        while last >= place and not fits_now(queue, steps, last):
+        while last >= place and not fits_now(now_s, queue, falls, last):
             last -= 1
         if last < place:
             break
@@ -51,7 +52,7 @@ def plan_pass(now_s, queue, started):
         if reserved < rules.depth:
             step = earliest(plan, steps, procs, span_s)
         else:
-            step = 0 if stays_free(plan, steps, 0, procs, span_s) == steps else steps
+            step = np.int64(0) if fits_now(now_s, queue, falls, place) else steps
         if step == 0:
             end_s = now_s + span_s
             steps = hold(plan, steps, step, procs, min(end_s, LAST_S) if ahead == NO_HEAD else end_s)
@@ -62,12 +63,15 @@ def plan_pass(now_s, queue, started):
             start(now_s, queue, row)
             # Behind a reservation one without a walltime takes more in this pass than it will in the next.
             state.settled = settled
+            falls = note_falls(queue, steps, falls, step, until_s)
             continue
         if ahead == NO_HEAD:
             ahead = n
         if reserved < rules.depth:
             steps = hold(plan, steps, step, procs, plan[step].at_s + span_s)
             reserved += 1
+            if plan[step].at_s < until_s:
+                falls = note_falls(queue, steps, falls, step, until_s)
             if reserved == rules.depth and not rules.backfill_same:
                 line_up_again(now_s, queue, place + 1, waiting)
                 last = waiting - 1
@@ -76,12 +80,45 @@ def plan_pass(now_s, queue, started):
 
 
 @kernel
-def fits_now(queue, steps, place):
+def fits_now(now_s, queue, falls, place):
     """Whether a candidate could start now."""
     job = queue.jobs[queue.candidates[place].row]
     if job.procs > queue.state[0].free:
         return False
-    return stays_free(queue.plan, steps, 0, job.procs, planned_span(job.expected_s)) == steps
+    end_s = now_s + planned_span(job.expected_s)
+    for fall in range(falls):
+        if queue.falls[fall].at_s >= end_s:
+            return True
+        if queue.falls[fall].free < job.procs:
+            return False
+    return True
+
+
+@kernel
+def note_falls(queue, steps, falls, first, until_s):
+    """Write the dates before `until_s` at which the least number of processors free from now on falls.
+
+    Returns how many there are.
+
+    The plan has changed from step `first` on only; before it the first `falls` entries hold.
+    """
+    plan, least = queue.plan, queue.state[0].free
+    while first > 0 and plan[first - 1].at_s == plan[first].at_s:
+        first -= 1
+    if first == 0:
+        falls = np.int64(0)
+    while falls > 0 and queue.falls[falls - 1].at_s >= plan[first].at_s:
+        falls -= 1
+    if falls > 0:
+        least = queue.falls[falls - 1].free
+    for step in range(first, steps):
+        if plan[step].at_s >= until_s:
+            break
+        if plan[step].free < least:
+            least = plan[step].free
+            queue.falls[falls].at_s, queue.falls[falls].free = plan[step].at_s, least
+            falls += 1
+    return falls
 
 
 @outlined
@@ -90,7 +127,7 @@ def ended_if_planned(now_s, queue, row):
     plan, jobs, candidates = queue.plan, queue.jobs, queue.candidates
     procs = finish(queue, row)
     steps = plan_running(now_s, queue)
-    waiting, _ = line_up(now_s, queue)
+    waiting, _, _ = line_up(now_s, queue)
     depth = min(waiting, queue.rules[0].depth)
     for place in range(waiting):
         job = jobs[candidates[place].row]
@@ -207,12 +244,12 @@ def tied_before(plan, step):
 def line_up(now_s, queue):
     """Write all waiting jobs to `queue.candidates`, in the queue's order.
 
-    Returns their number, and the last place at which idle processors suffice, -1 if they do at none. If the order
-    moves, that is any place behind it.
+    Returns their number; the last place at which idle processors suffice, or -1, and any place behind it if the order
+    moves; and the longest that a job is expected to run for which they do.
     """
     tree, candidates, moves = queue.tree, queue.candidates, queue.rules[0].moves
     free, fewest = queue.state[0].free, NONE_WAITS[0]
-    n, last = np.int64(0), np.int64(-1)
+    n, last, longest_s = np.int64(0), np.int64(-1), 0.0
     for section in range(len(tree.sections)):
         if tree.sections[section].jobs == 0:
             continue
@@ -230,13 +267,14 @@ def line_up(now_s, queue):
                     fewest = min(fewest, procs)
                     if procs <= free:
                         last = n
+                        longest_s = max(longest_s, tree.slots[slot].expected_s)
                     n += 1
         if moves and section != queue.rules[0].overdue:
             sort(candidates[first:], queue.jobs, n - first)
             if last >= first:
                 last = n - 1
     queue.state[0].fewest = fewest
-    return n, last
+    return n, last, longest_s
 
 
 @outlined

@@ -54,6 +54,7 @@ class Queue:
             running=engine.new_ends(min(capacity, size)),
             candidates=engine.new_records(capacity, engine.CANDIDATE),
             plan=new_plan(capacity, rules.depth),
+            falls=new_plan(capacity, rules.depth),
             picks=engine.new_picks(size),
             rules=engine.new_records(1, engine.RULES),
             state=engine.new_records(1, engine.QUEUE),
@@ -315,6 +316,7 @@ class Queue:
             running=engine.enlarged_ends(old.running, min(capacity, self.size)),
             candidates=grown(old.candidates),
             plan=new_plan(capacity, self.rules.depth),
+            falls=new_plan(capacity, self.rules.depth),
         )
 
     def finish(self, row: int) -> None:
@@ -528,14 +530,14 @@ class Queue:
 
 def without_scratch(arrays: QueueArrays) -> QueueArrays:
     """The arrays that outlast a pass."""
-    return arrays._replace(candidates=arrays.candidates[:0], plan=arrays.plan[:0])
+    return arrays._replace(candidates=arrays.candidates[:0], plan=arrays.plan[:0], falls=arrays.falls[:0])
 
 
 def with_scratch(arrays: QueueArrays) -> QueueArrays:
     """The arrays with scratch space for a pass."""
     capacity = len(arrays.jobs)
-    plan = new_plan(capacity, int(arrays.rules["depth"][0]))
-    return arrays._replace(candidates=engine.new_records(capacity, engine.CANDIDATE), plan=plan)
+    plan, falls = (new_plan(capacity, int(arrays.rules["depth"][0])) for _ in range(2))
+    return arrays._replace(candidates=engine.new_records(capacity, engine.CANDIDATE), plan=plan, falls=falls)
 
 
 def new_plan(capacity: int, depth: int) -> NDArray[np.void]:
