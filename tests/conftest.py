@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,10 @@ from hypothesis import settings
 from batfill.base import errors
 
 ROOT = Path(__file__).parents[1]
+
+# Tests start hundreds of processes, each of which would compile the sources again.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # The files whose tests have the mark `quick`, unless one is slow: they start no process and replay no long log.
 QUICK = {

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import orjson
+
 FOLDER = Path(__file__).parent / "data" / "golden"
 RUNS = sorted(path.name for path in FOLDER.iterdir() if path.is_dir())
 
@@ -66,11 +68,11 @@ class RecordedScheduler:
     def __init__(self, recorded: Recording, forgive: frozenset[str] = frozenset()) -> None:
         self.told: Counter[tuple[Any, ...]] = Counter()
         self.forgive = forgive
-        self.left = [(self._needs(asked), json.loads(reply)["events"]) for asked, reply in recorded.exchanges]
+        self.left = [(self._needs(asked), orjson.loads(reply)["events"]) for asked, reply in recorded.exchanges]
         self.left.reverse()
 
     def _needs(self, message: bytes) -> Counter[tuple[Any, ...]]:
-        return Counter(filter(None, map(self._key, json.loads(message)["events"])))
+        return Counter(filter(None, map(self._key, orjson.loads(message)["events"])))
 
     def _key(self, event: dict[str, Any]) -> tuple[Any, ...] | None:
         data = event["data"]
@@ -83,14 +85,14 @@ class RecordedScheduler:
         return key({**event, "data": data})
 
     def __call__(self, message: bytes) -> bytes:
-        told = json.loads(message)
+        told = orjson.loads(message)
         self.told.update(filter(None, map(self._key, told["events"])))
         events: list[dict[str, Any]] = []
         while self.left and self.left[-1][0] <= self.told:
             needs, decisions = self.left.pop()
             self.told -= needs
             events += filter(None, map(self._forgiven, decisions))
-        return json.dumps({"now": told["now"], "events": events}).encode()
+        return orjson.dumps({"now": told["now"], "events": events})
 
     def _forgiven(self, decision: dict[str, Any]) -> dict[str, Any] | None:
         if decision["type"] != "KILL_JOB":

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import atexit
-import json
 import shutil
 import tarfile
 import tempfile
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
+
+import orjson
 
 ARCHIVE = Path(__file__).parent / "data" / "golden5.tar.xz"
 
@@ -44,7 +45,12 @@ class Recording5:
     @property
     def messages(self) -> list[dict[str, Any]]:
         """The lines of the conversation: seq, dir, and msg, or text where it is no JSON; the handshake comes first."""
-        return [json.loads(line) for line in (self.folder / "messages.jsonl").read_text().splitlines()]
+        return messages_of(self.name)
+
+
+@lru_cache(maxsize=2)  # each test asks for those of one recording, several times
+def messages_of(name: str) -> list[dict[str, Any]]:
+    return [orjson.loads(line) for line in (folder() / name / "messages.jsonl").read_text().splitlines()]
 
 
 def recordings(prefix: str = "") -> list[Recording5]:

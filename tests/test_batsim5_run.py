@@ -144,31 +144,31 @@ def test_a_study_runs_unchanged_under_both_versions(batsim5, tmp_path, batsim_op
     assert any("#1" in job for job, *_ in under_5) == ("--divider" in scheduler_options)
 
 
-@pytest.mark.parametrize("simulator", ["auto", "embedded"])
-def test_a_study_in_version_5s_form_runs_under_batsim_5_and_under_the_embedded_one(batsim5, tmp_path, simulator):
+def test_a_study_in_version_5s_form_runs_under_batsim_5_and_under_the_embedded_one(batsim5, tmp_path):
+    kills = "--policy saf --small class --divider 40 --kill always"
     path = study(
         tmp_path,
         form=5,
         batsim_options="--trace-machine-state --energy-host --trace-probe-data never",
-        scheduler_options="--policy saf --small class --divider 40 --kill always",
+        scheduler_options=kills,
     )
-    for _ in range(2):  # the second run replaces the first
-        done = batfill("run", path, "--json", "--simulator", simulator)
-        assert (done.status, done.err) == (0, "")
-    record = json.loads((tmp_path / "run/run.json").read_text())
-    assert record["batsim_version"].startswith("v5.")
-    assert record["workloads"] == [f"{tmp_path}/w5.json"]
-    assert record["jobs_csv"] == f"{tmp_path}/run/out/jobs.csv"
-    assert (tmp_path / "run/out/machine_states.csv").exists()
-    under_5 = tries(tmp_path, "run/out/jobs.csv")
-    assert batfill("run", path).status == 0
-    assert (tmp_path / "run/out/report.html").exists()
-    path = study(
-        tmp_path, batsim_options=KILLS, scheduler_options="--policy saf --small class --divider 40 --kill always"
-    )
+    under_5 = []
+    for simulator in ("auto", "embedded"):  # each run replaces the one before
+        for words in (["--json"], []):
+            done = batfill("run", path, *words, "--simulator", simulator)
+            assert done.status == 0, done.err
+            assert (tmp_path / "run/out/report.html").exists() == (not words)
+            assert (done.err == "") == bool(words)
+        record = json.loads((tmp_path / "run/run.json").read_text())
+        assert record["batsim_version"].startswith("v5.")
+        assert record["workloads"] == [f"{tmp_path}/w5.json"]
+        assert record["jobs_csv"] == f"{tmp_path}/run/out/jobs.csv"
+        assert (tmp_path / "run/out/machine_states.csv").exists()
+        under_5.append(tries(tmp_path, "run/out/jobs.csv"))
+    path = study(tmp_path, batsim_options=KILLS, scheduler_options=kills)
     assert batfill("run", path, "--simulator", "embedded").status == 0
     assert not (tmp_path / "run/out/jobs.csv").exists()
-    assert under_5 == tries(tmp_path)
+    assert under_5 == [tries(tmp_path)] * 2
 
 
 def test_options_of_batsim_5_reach_it_as_they_are(batsim5, tmp_path):

@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 import zmq
 
@@ -66,9 +67,9 @@ def answers(recorded: Recording5) -> list[bytes]:
     for line in recorded.messages:
         if line["dir"] != "edc->batsim":
             continue
-        text = line["text"] if "text" in line else json.dumps(line.get("msg"))
+        text = line["text"].encode() if "text" in line else orjson.dumps(line.get("msg"))
         flags = struct.pack("=I", line["flags"]) if "flags" in line else b""
-        frames.append(bytes.fromhex(line["bytes_hex"]) if "bytes_hex" in line else flags + text.encode())
+        frames.append(bytes.fromhex(line["bytes_hex"]) if "bytes_hex" in line else flags + text)
     return frames
 
 
@@ -89,7 +90,7 @@ def comparable(message: dict[str, Any], *, ordered: bool = True) -> Any:
             data["submission_time"] = round(data["submission_time"], 6) + 0.0
         if kind != "SimulationBeginsEvent":
             date = now if stale else round(event["timestamp"], 6) + 0.0
-            events.append((date, kind, json.dumps(data, sort_keys=True)))
+            events.append((date, kind, orjson.dumps(data, option=orjson.OPT_SORT_KEYS)))
     return now, events if ordered else sorted(events)
 
 
@@ -115,7 +116,7 @@ class Run:
 
         def exchanged(message):
             assert message.endswith(b"}\0")
-            self.told.append(json.loads(message[:-1]))
+            self.told.append(orjson.loads(message[:-1]))
             return exchange(message)
 
         wire_5 = Wire5(options.arguments)

@@ -11,6 +11,7 @@ import shutil
 import socket
 import subprocess
 import sys
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
@@ -54,6 +55,11 @@ def study(tmp_path):
     return tmp_path
 
 
+@cache
+def machines_of(platform):
+    return len(read_platform(platform).compute)
+
+
 @pytest.mark.parametrize("path", DESCRIPTORS, ids=lambda path: path.stem)
 def test_a_descriptor_names_its_own_folder_a_platform_that_is_there_and_a_scheduler_that_can_be(path):
     descriptor, _, notes = read_descriptor(path)
@@ -62,7 +68,7 @@ def test_a_descriptor_names_its_own_folder_a_platform_that_is_there_and_a_schedu
     words = shlex.split(descriptor.batcmd)
     value = dict(pairwise(words))
     assert value["-e"] == f"expe-out/{path.stem}/out"
-    machines = len(read_platform(ROOT / value["-p"]).compute)
+    machines = machines_of(ROOT / value["-p"])
     if path in SAMPLES:
         assert machines == json.loads((ROOT / value["-w"]).read_text())["nb_res"]
     else:
@@ -195,3 +201,39 @@ def test_the_test_of_tuned_orders_prints_a_row_for_each_choice_and_baseline(prin
     assert len(front) == 6
     assert front == sorted(front, key=lambda point: int(point[1]))
     assert front == sorted(front, key=lambda point: -float(point[0]))
+
+
+@pytest.mark.needs("pydantic")
+def test_the_promise_of_first_tries_lists_broken_variants_first_and_says_by_how_much():
+    from batfill.search.promise import Figures
+    from studies.tables.first_tries import BASE, TRIES, Task, checks, counts_line, promise_table
+    from studies.tables.variants import Variant
+
+    def figures(bsld, wait):
+        return Figures(bsld, bsld, wait, wait, wait, wait, waste=0.001, kills=50)
+
+    replays = {  # FCFS's and first tries' slowdowns and waits with two seeds
+        "overloaded": [((50, 30_000), (90, 90_000))] * 2,
+        "kept": [((10, 100), (5, 90)), ((20, 200), (14, 200))],
+        "quiet": [((1, 0), (1, 0))] * 2,
+        "slower": [((1, 0), (1, 20)), ((1, 0), (1, 30))],
+        "worse": [((10, 100), (9, 90)), ((20, 200), (18, 180))],
+    }
+    tasks = [Task(Variant("log", Path("log.swf"), change=name), seed, {}) for name in replays for seed in (0, 1)]
+    found = checks(
+        tasks,
+        [(30_000, {BASE: figures(*base), TRIES: figures(*tries)}) for each in replays.values() for base, tries in each],
+    )
+    assert counts_line(found).startswith(
+        "The promise holds on 2 of 4 variants that it covers (2 busy, 0 short, 2 quiet)"
+    )
+    rows = [[cell.strip() for cell in line.split("|")[2:-1]] for line in promise_table(found).splitlines()[2:]]
+    assert [(name, verdict) for name, verdict, *_ in rows] == [
+        ("whole, worse", "**fails**: mean bsld 0.900 > 0.85"),
+        ("whole, slower", "**fails**: mean wait 25.0 s longer"),
+        ("whole, kept", "kept: busy"),
+        ("whole, quiet", "kept: quiet, mean wait +0.0 s"),
+        ("whole, overloaded", "not covered: overloaded"),
+    ]
+    assert rows[2][2:5] == ["15.0, 0.04 h", "0.60 (0.50-0.70)", "0.60 (0.50-0.70)"]
+    assert rows[2][-2:] == ["0.10 (0.10-0.10)", "50"]

@@ -9,6 +9,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 import tomllib
 from dataclasses import replace
@@ -145,22 +146,22 @@ def test_no_value_of_pbs_formula_falls_below_what_pbs_takes_for_never(policy):
 # Slurm
 
 
-def slurm_plugin(policy, **options):
-    """The submit plug-in in Lua as Slurm would run it: from a job's request to its site factor."""
+def slurm_plugin(policy, *, whole=False, **options):
+    """The submit plug-in in Lua as Slurm would run it: from a job's request to its site factor, or to all it sets."""
     lua = lupa.LuaRuntime()
     lua.execute("slurm = {NO_VAL = 4294967294, NO_VAL16 = 65534, SUCCESS = 0}")
     lua.execute(site_config("slurm", policy, **options).files["job_submit.lua"])
     unknown = dict.fromkeys(("time_limit", "min_cpus", "num_tasks", "min_nodes"), 4294967294)
-    unknown |= dict.fromkeys(("cpus_per_task", "ntasks_per_node"), 65534)
+    unknown |= dict.fromkeys(("cpus_per_task", "ntasks_per_node", "requeue"), 65534)
 
-    def factor(submitted=0, partitions=(), **request):
+    def submitted_as(submitted=0, partitions=(), **request):
         lua.globals().os.time = lambda: SLURM_ORIGIN + submitted
         description = lua.table_from({**unknown, **request})
         known = lua.table_from({part["name"]: lua.table_from(part) for part in partitions})
         assert lua.globals().slurm_job_submit(description, known, 0) == 0
-        return description["site_factor"]
+        return description
 
-    return factor
+    return submitted_as if whole else lambda **request: submitted_as(**request)["site_factor"]
 
 
 @pytest.mark.parametrize("policy", [name for name in ON_SLURM if name != "fcfs"])
@@ -225,6 +226,56 @@ def test_slurms_submit_plugin_takes_the_partitions_limit_for_a_job_without_one()
     assert factor(partitions=parts, partition="open") == factor(time_limit=YEAR_MIN) == factor()
 
 
+SMALL_ALL = {"small": "all", "divider": 90, "small_width": 1 / 8, "kill": "needed"}
+
+
+def test_slurms_submit_plugin_gives_a_try_to_narrow_batch_jobs_that_may_be_queued_again():
+    submit = slurm_plugin("aged:20000,0.2,0", whole=True, **SMALL_ALL)
+    known = {"default_time": 30, "max_time": 6000, "total_cpus": 100}
+    parts = [{"name": "all", "flag_default": 1, **known}, {"name": "other", "flag_default": 0, **known}]
+    narrow = {"submitted": 7, "partitions": parts, "time_limit": 60, "min_cpus": 12, "script": "#!/bin/sh"}
+    tried = submit(**narrow)
+    place = tried["site_factor"] - 1_000_000_000
+    assert (tried["partition"], tried["time_limit"]) == ("first-try", 2)
+    assert tried["admin_comment"] == f"batfill {SLURM_ORIGIN + 7} 3600 {place} all"
+    assert 0 < place < 1_000_000_000
+    assert submit(**narrow | {"time_limit": 1})["time_limit"] == 1
+    assert submit(**narrow | {"partition": "first-try"})["admin_comment"] == tried["admin_comment"]
+    for large in ({"min_cpus": 13}, {"requeue": 0}, {"script": None}):
+        job = submit(**narrow | large)
+        assert (job["partition"], job["time_limit"], job["site_factor"]) == (None, 60, place)
+        assert job["admin_comment"] == tried["admin_comment"]
+    elsewhere = submit(**narrow | {"partition": "other"})
+    assert (elsewhere["partition"], elsewhere["time_limit"], elsewhere["admin_comment"]) == ("other", 60, None)
+
+
+@pytest.mark.parametrize("policy", ["aged:20000,0.2,0", "aged:50000,0.5,-0.5", "saf", "fcfs", "mixed:1,0,0,0,0,1"])
+def test_slurms_script_orders_as_the_policy_and_puts_the_older_half_of_the_overdue_jobs_first(policy):
+    options = {**SMALL_ALL, "threshold_s": 4_000_000, "overdue": "half"}
+    script, submit, said = {"__name__": ""}, slurm_plugin(policy, whole=True, **options), {}
+    exec(site_config("slurm", policy, **options).files["slurm_tries.py"], script)
+    assert (script["TRY_S"], script["ALWAYS"], script["HALF"]) == (90, False, True)
+    part = {"name": "all", "flag_default": 1, "default_time": 30, "max_time": 6000, "total_cpus": 1}
+    table, pending = jobs(8), []
+    for i, (r, p, q) in enumerate(table):
+        job = submit(submitted=r, partitions=[part], time_limit=p // 60, min_cpus=q)
+        line = f"{i}|PD|Priority|all|{q}|30:00|N/A|0|{job['site_factor']}|{job['admin_comment']}|"
+        pending.append(script["job_of"](line))
+        said[i] = job["site_factor"]
+    script["slurm"] = lambda *words: said.update({int(words[2][6:]): int(words[3].removeprefix("sitefactor="))})
+    script["order"](pending, {}, SLURM_ORIGIN + NOW)
+    found = sorted(said, key=lambda i: (-said[i], i))
+    overdue = [i for i, (r, _, _) in enumerate(table) if NOW - r > 4_000_000]
+    first = overdue[: math.ceil(len(overdue) / 2)]
+    assert len(first) > 4
+    assert found[: len(first)] == first
+    if policy.startswith("aged"):  # a place moves when the age has changed by a hundredth
+        keys = [key_named(policy)(NOW, *table[i]) for i in found[len(first) :]]
+        assert all(one <= other + 0.011 * abs(one) for one, other in pairwise(keys))
+    else:
+        assert same_order(policy, table, found[len(first) :], tie=60.0 if "mixed" in policy else 0.21)
+
+
 SLURM_PROGRAMS = ("slurmctld", "scontrol", "sbatch", "squeue")
 BASE_CONF = """\
 ClusterName=batfill
@@ -241,20 +292,30 @@ SlurmdTimeout=0
 ProctrackType=proctrack/linuxproc
 MpiDefault=none
 MailProg=/bin/true
-NodeName=n[1-8] NodeAddr=127.0.0.1 Port=[{first}-{last}] CPUs=16
+{nodes}
 PartitionName=all Nodes=ALL Default=YES DefaultTime=30 MaxTime=INFINITE
 """
+SILENT = "NodeName=n[1-8] NodeAddr=127.0.0.1 Port=[{first}-{last}] CPUs=16"
+ANSWERING = """\
+SlurmdParameters=config_overrides
+SlurmdSpoolDir={folder}/spool
+SlurmdPidFile={folder}/node.pid
+TaskPlugin=task/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU
+NodeName=n1 NodeHostname={host} NodeAddr=127.0.0.1 Port={first} CPUs=16"""
 
 
 class Controller:
-    """A slurmctld of one's own, with nodes that never answer: jobs are taken and wait."""
+    """A slurmctld of one's own, with nodes that never answer, so that jobs are taken and wait, or with a slurmd."""
 
-    def __init__(self, folder, files, extra=""):
+    def __init__(self, folder, files, extra="", nodes=SILENT):
         self.folder = folder
         (folder / "state").mkdir()
-        with socket.create_server(("localhost", 0)) as free:
-            port = free.getsockname()[1]
-        base = BASE_CONF.format(port=port, user=getuser(), folder=folder, first=port + 1, last=port + 8)
+        with socket.create_server(("localhost", 0)) as free, socket.create_server(("localhost", 0)) as other:
+            port, first = free.getsockname()[1], other.getsockname()[1]
+        nodes = nodes.format(folder=folder, first=first, last=first + 7, host=socket.gethostname().partition(".")[0])
+        base = BASE_CONF.format(port=port, user=getuser(), folder=folder, nodes=nodes)
         for name, text in files.items():
             (folder / name).write_text(text)
         (folder / "slurm.conf").write_text(base + files.get("slurm.conf", "") + extra)
@@ -266,11 +327,8 @@ class Controller:
         )
 
     def __enter__(self):
-        until = time.monotonic() + 30
-        while "UP" not in self.run("scontrol", "ping", check=False):
-            assert self.process.poll() is None, self.log.read_text(errors="replace")
-            assert time.monotonic() < until, self.log.read_text(errors="replace")
-            time.sleep(0.1)
+        self.wait_until(lambda: self.process.poll() is not None or "UP" in self.run("scontrol", "ping", check=False))
+        assert self.process.poll() is None, self.log.read_text(errors="replace")
         return self
 
     def __exit__(self, *_):
@@ -290,6 +348,13 @@ class Controller:
         )
         assert not check or done.returncode == 0, done.stderr + self.log.read_text(errors="replace")
         return done.stdout
+
+    def wait_until(self, holds):
+        """Until the condition holds, for half a minute."""
+        until = time.monotonic() + 30
+        while not holds():
+            assert time.monotonic() < until, self.log.read_text(errors="replace")
+            time.sleep(0.2)
 
     def errors(self):
         """What it says of its configuration and of the submit plug-in."""
@@ -388,6 +453,68 @@ def test_slurmctld_reads_every_scheduler_parameter_of_the_files(tmp_path):
     assert b"bf_window_linear=" in (plugins / "select_cons_tres.so").read_bytes()
 
 
+def first_tries(divider, **more):
+    return site_config("slurm", "aged:20000,0.2,0", **{**SMALL_ALL, "divider": divider, **more}).files
+
+
+def shown(slurm, *names):
+    """These fields of every job, by its name."""
+    wanted = ",".join(f"{name}:|" for name in ("Name", *names))
+    rows = [row.split("|")[:-1] for row in slurm.run("squeue", "-h", "-O", wanted).splitlines()]
+    return {name: tuple(values) for name, *values in rows}
+
+
+@needs_slurm
+def test_slurmctld_sends_narrow_jobs_to_the_partition_of_first_tries_and_takes_the_scripts_orders(tmp_path):
+    with Controller(tmp_path, first_tries(120, threshold_s=1)) as slurm:
+        partition = slurm.run("scontrol", "show", "partition", "first-try")
+        for name, words in {"narrow": "-n 16", "wide": "-n 17", "once": "-n 16 --no-requeue"}.items():
+            slurm.run("sbatch", "-t", "60", "-J", name, *words.split(), "--wrap", "true")
+        before = shown(slurm, "Partition", "TimeLimit", "PriorityLong")
+        time.sleep(2.1)
+        slurm.run(sys.executable, "slurm_tries.py", "--once")
+        after = shown(slurm, "PriorityLong")
+    assert slurm.errors() == []
+    assert "MaxTime=00:02:00" in partition
+    assert "OverTimeLimit=UNLIMITED" in partition
+    assert {name: values[:2] for name, values in before.items()} == {
+        "narrow": ("first-try", "2:00"), "wide": ("all", "1:00:00"), "once": ("all", "1:00:00")
+    }  # fmt: skip
+    assert int(before["narrow"][2]) - int(before["wide"][2]) == 1_000_000_000
+    assert all(2_000_000_000 < int(priority) < 2_050_000_000 for (priority,) in after.values())
+
+
+SLURM_NODE = [path_of("slurmd"), "-D", "-N", "n1", "-d", path_of("slurmstepd")]
+
+
+@needs_slurm
+@pytest.mark.skipif(getuser() != "root", reason="slurmd must run as root to start jobs")
+@pytest.mark.skipif(not Path(SLURM_NODE[0]).is_file(), reason="slurmd is not installed")
+def test_on_a_real_node_a_try_is_queued_again_if_it_is_needed_and_otherwise_goes_on(tmp_path):
+    with Controller(tmp_path, first_tries(1, small_width=1 / 2), nodes=ANSWERING) as slurm:
+        node = subprocess.Popen([*SLURM_NODE, "-f", str(tmp_path / "slurm.conf")], stdout=slurm.said, stderr=slurm.said)
+        try:
+            slurm.wait_until(lambda: "idle" in slurm.run("sinfo", "-h", "-o", "%T"))
+            for name, minutes in (("one", "60"), ("longer", "90")):
+                slurm.run("sbatch", "-t", minutes, "-n", "8", "-J", name, "-o", "/dev/null", "--wrap", "sleep 300")
+                slurm.wait_until(lambda name=name: shown(slurm, "StateCompact")[name] == ("R",))
+                time.sleep(1.1)
+                slurm.run(sys.executable, "slurm_tries.py", "--once")
+                if name == "one":  # nothing waits
+                    assert shown(slurm, "Partition", "TimeLimit")["one"] == ("first-try", "1:00:00")
+                    slurm.run("sbatch", "-t", "60", "-n", "16", "-J", "wide", "-o", "/dev/null", "--wrap", "true")
+            # The wide job can start when the first one ends, half an hour before the other would.
+            slurm.wait_until(lambda: shown(slurm, "StateCompact")["longer"] == ("PD",))
+            slurm.run(sys.executable, "slurm_tries.py", "--once")
+            again = shown(slurm, "Partition", "TimeLimit", "RestartCnt")["longer"]
+        finally:
+            slurm.run("scancel", "-u", getuser(), check=False)
+            slurm.wait_until(lambda: not slurm.run("squeue", "-h"))
+            node.terminate()
+            node.wait(20)
+    assert again == ("all", "1:30:00", "1")
+
+
 # All systems
 
 
@@ -471,6 +598,10 @@ def test_jobs_that_request_little_go_first(system, policy, before):
         ("flux --small class --divider 10min", 2),
         ("slurm --policy aged:20000,0.2,0", 2),
         ("pbs --policy fcfs --small all --kill always", 2),
+        ("slurm --policy aged:20000,0.2,0 --small all --divider 120 --small-width 1/8", 3),
+        ("slurm --policy sexp --small all --divider 120", 2),
+        ("slurm --small all --kill needed", 2),
+        ("slurm --small all --divider 120 --small-width 1/8 --kill never", 2),
     ],
 )
 def test_the_exit_status_says_whether_the_files_do_what_the_options_say(words, status):

@@ -46,7 +46,7 @@ replay w.json --small class --divider 100 --predict easy++
 replay w.json --small some
 replay log.swf --small all --kill never
 replay log.swf --small all --divider mean
-replay log.swf --kill needed
+replay log.swf --kill always
 replay log.swf --kill --small all
 replay log.swf --kill waiting --small all
 replay log.swf --small-width 0.5
@@ -54,8 +54,8 @@ replay log.swf --small-width 200% --small perfect
 replay log.swf --small-width 12.5 --small perfect
 replay log.swf --small-width 1/0 --small perfect
 replay log.swf --predict magic
-replay log.swf --predict-for order
-replay log.swf --predict-for order --small perfect
+replay log.swf --predict-for all
+replay log.swf --predict-for all --small perfect
 replay log.swf --predict-for order --predict easy++ --policy wfp3
 replay log.swf --cut 0.3
 replay log.swf --cut 0 --small forest
@@ -433,11 +433,25 @@ def add_companions(words, found, name):
     return words
 
 
-@remedy(r"add (divider) (\d+), or any other duration|choose (kill) (needed), or add|choose (small) (all)$")
+@remedy(r"add (divider) (\d+), or any other duration|choose (kill) (needed), or add")
 def choose_value(words, found, name):
     key, value = (part for part in found.groups() if part)
-    words = without(words, "--cut") if key == "small" else words
     return with_value(words, f"--{key}", value)
+
+
+@remedy(r"option ([a-z-]+) is now [^:]*?(?:: |as in )(--.*)")
+def replace_former(words, found, name):
+    """The example for the value that was given, else the first."""
+    name = f"--{found[1]}"
+    value = words[words.index(name) + 1]
+    examples = re.split(r", (?=--)", found[2])
+    example = next((one for one in examples if one.endswith(f" for {value}")), examples[0])
+    return [*without(words, name), *re.sub(r" (?:or|for) .*", "", example).split()]
+
+
+@remedy(r"^batfill: [\w.]+: .*; give the machine's size$")
+def mend_file(words, found, name):
+    return
 
 
 @remedy(r"add --policy (\S+)")
@@ -528,6 +542,9 @@ def first_known(words, found, name):
     if name is None:
         wrong = re.search(r"(?:value for '[^']+': |No such command |no [a-z ]+ )'([^']+)'", found.string)[1]
         return [value if word == wrong else word for word in words if word != "help"]
+    if f"value for '{name}': '--" in found.string:  # the value was forgotten, and the next option taken for it
+        place = words.index(name) + 1
+        return [*words[:place], value, *words[place:]]
     return with_value(words, name, f"saf,{value}" if name == "--policies" else value)
 
 

@@ -33,7 +33,7 @@ REGIMES = ("decoupled", "fresh")
 SIZE = 16
 
 
-def weeks_of_habits(seed, n_jobs=1200, weeks=4):
+def weeks_of_habits(seed, n_jobs=700, weeks=4):
     """Users whose jobs mostly run for as long as that user's jobs do."""
     rng = np.random.default_rng(seed)
     user = rng.integers(0, 12, n_jobs)

@@ -58,7 +58,9 @@ def test_a_lower_cut_kills_more_and_protection_less(log):
 
 
 def test_the_table_the_file_and_the_figure_hold_the_same_points(log, tmp_path):
-    text = batfill("frontier", log, "--policy", "fcfs,spf", "--cuts", "0.3", "--out", tmp_path / "f").out
+    text = batfill(
+        "frontier", log, "--policy", "fcfs,spf", "--cuts", "0.3", "--workers", 1, "--out", tmp_path / "f"
+    ).out
     with (tmp_path / "f" / "frontier.csv").open() as file:
         rows = list(csv.DictReader(file))
     told = json.loads((tmp_path / "f" / "frontier.json").read_text())
@@ -197,6 +199,6 @@ def test_every_point_is_a_line_on_stderr_with_the_time_that_passed_and_that_is_l
 def test_points_do_not_depend_on_the_number_of_processes(log):
     alone, together = (
         json.loads(batfill("frontier", log, "--policy", "spf", "--cuts", "0.3", "--json", "--workers", n).out)
-        for n in (1, 3)
+        for n in (1, 2)
     )
     assert alone == together

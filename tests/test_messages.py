@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
-from copy import deepcopy
+import pickle
 from fnmatch import fnmatch
+from types import FunctionType
 
 import pytest
 
@@ -195,16 +197,38 @@ def each_kind(version, messages):
     return set(seen.values())
 
 
+class Copies:
+    """Copies of a value, with functions and these parts in common; `deepcopy` takes several times as long for each."""
+
+    def __init__(self, value, *shared):
+        self.shared = {id(part): part for part in shared}
+        self.stored = io.BytesIO()
+        pickler = pickle.Pickler(self.stored)
+        pickler.persistent_id = self.key
+        pickler.dump(value)
+
+    def key(self, part):
+        if isinstance(part, FunctionType):
+            self.shared[id(part)] = part
+        return id(part) if id(part) in self.shared else None
+
+    def another(self):
+        self.stored.seek(0)
+        unpickler = pickle.Unpickler(self.stored)
+        unpickler.persistent_load = self.shared.__getitem__
+        return unpickler.load()
+
+
 def check_mutants(agent, messages, free):
     version, lines, taken = agent.talk.words, [], []
     numbers = each_kind(version, messages)
     for number, (asked, answer) in enumerate(messages[: max(numbers) + 1]):
         message = json.loads(asked.rstrip(b"\0"))
         talk_number = agent.talk.messages + 1
+        if number in numbers:
+            copies = Copies(agent, version, *([] if version is WORDS_5 else [agent.talk.profiles]))
         for path, value, changed in mutants(message) if number in numbers else ():
-            profiles = agent.talk.profiles
-            same = (version,) if version is WORDS_5 else (version, profiles)
-            fork = deepcopy(agent, {id(kept): kept for kept in same})
+            fork = copies.another()
             fork.answer = []
             try:
                 fork.talk.answer(json.dumps(changed).encode() + version.suffix)

@@ -11,8 +11,9 @@ import pytest
 
 from batfill.base.errors import BatfillError
 from batfill.live.agent import Agent
-from batfill.model.options import FORMER, OPTIONS, Options, of_arguments
+from batfill.model.options import FORMER, OPTIONS, Options, of_arguments, selection_of
 from batfill.model.values import tau_of
+from batfill.search.online import Selection
 
 
 def test_the_defaults_are_easy_fcfs():
@@ -113,6 +114,12 @@ def test_a_former_name_is_refused_with_the_new_spelling(name):
             refused()
         assert error.value.on_command_line == said
     assert name not in OPTIONS
+
+
+@pytest.mark.parametrize("example", [word for what in FORMER.values() for word in re.findall(r"--select (\S+)", what)])
+def test_the_example_beside_a_former_setting_of_a_selection_is_taken_and_changes_it(example):
+    plain = Selection.of(selection_of("select", example.partition(":")[0]))
+    assert Selection.of(selection_of("select", example)) != plain
 
 
 @pytest.mark.parametrize("name", ["policy", "backfill"])

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tomllib
 import zipfile
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 
@@ -268,9 +269,14 @@ FILES = {
 }
 
 
+@cache
+def nodes_of(path):
+    return list(ast.walk(ast.parse(path.read_text())))
+
+
 def imported(path):
     """The package's files that a file imports: at its top, inside functions, and for type checkers."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes_of(path):
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         if isinstance(node, ast.ImportFrom):
             names = [FILES.get(f"{node.module}.{alias.name}") and f"{node.module}.{alias.name}" for alias in node.names]
@@ -328,7 +334,7 @@ def test_outside_the_engine_only_the_queue_holds_its_arrays():
         str(path.relative_to(ROOT))
         for folder in (ROOT / "schedulers" / "batfill", ROOT / "studies")
         for path in folder.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in nodes_of(path)
         if isinstance(node, ast.Attribute) and node.attr == "arrays"
     }
     assert found == {"schedulers/batfill/replays/queue.py"}

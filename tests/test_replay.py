@@ -76,7 +76,7 @@ def test_jobs_that_outlive_their_requests_start_when_the_oracle_says_under_any_o
 @pytest.mark.parametrize("policy", [*POLICIES, "mixed:2,-0.1,0.01,3,-40,0.02", "aged:300,0.5,0.5", "aged:50,1,-0.5"])
 def test_a_long_queue_of_jobs_that_outlive_their_requests_drains_as_the_oracle_says(policy):
     seed = len(policy)
-    jobs = outliving(random_table(seed, n_jobs=400, size=16, span_s=500, longest=50, small=0.2, short=0.4), 90.0)
+    jobs = outliving(random_table(seed, n_jobs=250, size=16, span_s=310, longest=50, small=0.2, short=0.4), 90.0)
     case = {"backfill": [None, "spf", "wfp3"][seed % 3], "threshold_s": [math.inf, 40_000.0][seed % 2]}
     case["divider_s"] = [1800.0, math.inf][seed % 2]
     assert_same(replayed(jobs, 16, policy, **case), oracle(jobs, 16, policy, **case))
@@ -111,7 +111,7 @@ def test_a_burst_of_4500_jobs_drains_as_the_oracle_says(policy, case):
     )
 )
 def test_a_long_queue_whose_order_changes_drains_as_the_oracle_says(policy, threshold_s):
-    jobs = random_table(3, n_jobs=1500, size=16, span_s=5000, longest=60, small=0.2)
+    jobs = random_table(3, n_jobs=1000, size=16, span_s=3300, longest=60, small=0.2)
     case = {"threshold_s": threshold_s, "divider_s": 40.0}
     assert_same(replayed(jobs, 16, policy, **case), oracle(jobs, 16, policy, **case))
 
@@ -148,9 +148,7 @@ def test_a_burst_of_4500_jobs_begins_as_the_oracle_says_where_keys_move(policy, 
     assert_same(run.schedule(), Oracle(jobs, 64, policy, backfill).run(until=10_000.0))
 
 
-@pytest.mark.parametrize(
-    ("policy", "threshold_s"), [("fcfs", math.inf), ("lpf", math.inf), ("srf", 900.0), ("wfp3", 2500.0)]
-)
+@pytest.mark.parametrize(("policy", "threshold_s"), [("lpf", math.inf), ("srf", 900.0), ("wfp3", 2500.0)])
 def test_short_jobs_that_arrive_behind_4500_long_ones_are_backfilled_as_the_oracle_says(policy, threshold_s):
     # No long job fits beside two others, so some processors are always left for short ones.
     long = random_table(5, n_jobs=4500, size=64, span_s=3, longest=30, unit_s=100, wide=0)

@@ -9,6 +9,7 @@ import pytest
 
 pytest.importorskip("pydantic")
 
+from batfill.campaigns import clusters
 from batfill.model.options import Options
 from batfill.model.policy import policy_named
 from batfill.replays.replay import simulate
@@ -100,7 +101,9 @@ def test_lags_are_medians_over_the_users_categories(log, outcome):
 
 @pytest.fixture(scope="module")
 def runs(context):
-    return runs_of(context, "Small", Replays.model_validate(REPLAYS))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(clusters, "cpu_count", lambda: 1)  # a worker's start takes longer than the runs
+        return runs_of(context, "Small", Replays.model_validate(REPLAYS))
 
 
 def test_a_campaign_holds_each_scenario_under_its_name(log, runs):

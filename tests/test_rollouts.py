@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -261,30 +258,41 @@ def test_windows_hold_only_what_is_allowed():
 # The example that trains
 
 
-def trained(log, out, *more):
+@pytest.fixture
+def trained(monkeypatch, capsys):
+    """A function that runs the example in this process, and returns its exit status and what it said."""
     pytest.importorskip("cmaes")
-    script = [sys.executable, "-m", "studies.rlscheduler.train", log, "--out", out, *more]
-    environment = {**os.environ, "PYTHONPATH": str(Path(bf.__file__).parents[1])}
-    return subprocess.run(script, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=300)
+    from studies.rlscheduler import train
+
+    def run(log, out, *more):
+        monkeypatch.setattr("sys.argv", ["train", str(log), "--out", str(out), *more])
+        status = 0
+        try:
+            train.main()
+        except SystemExit as ended:
+            status = ended.code
+        return status, capsys.readouterr().err
+
+    return run
 
 
-def test_the_example_trains_the_same_file_again(made_log, tmp_path):
-    quick = ("--jobs", "20", "--sequences", "4", "--population", "6", "--generations", "3")
+def test_the_example_trains_the_same_file_again(made_log, trained, tmp_path):
+    quick = ("--jobs", "20", "--sequences", "2", "--population", "6", "--generations", "2")
     contents = []
     for name, hidden in (("one", "2"), ("two", "2"), ("linear", "0")):
-        done = trained(made_log, tmp_path / name, *quick, "--hidden", hidden)
-        assert done.returncode == 0, done.stderr
-        assert done.stderr.count("generation") == 4
+        status, said = trained(made_log, tmp_path / name, *quick, "--hidden", hidden)
+        assert status == 0, said
+        assert said.count("generation") == 3
         contents.append((tmp_path / name).read_bytes())
     assert contents[0] == contents[1] != contents[2]
     assert bf.replay(made_log, f"nn@{tmp_path / 'one'}").figures.jobs == 480
 
 
-def test_the_example_refuses_a_log_that_is_too_short(made_log, tmp_path):
-    done = trained(made_log, tmp_path / "out")
-    assert done.returncode == 2
-    assert done.stderr.count("\n") == 1
-    assert "too few jobs for sequences of 1024; give a smaller --jobs" in done.stderr
+def test_the_example_refuses_a_log_that_is_too_short(made_log, trained, tmp_path):
+    status, said = trained(made_log, tmp_path / "out")
+    assert status == 2
+    assert said.count("\n") == 1
+    assert "too few jobs for sequences of 1024; give a smaller --jobs" in said
     assert not (tmp_path / "out").exists()
 
 

@@ -105,7 +105,8 @@ def test_errors_by_group_are_the_spread_of_the_coefficients_however_rows_depend_
         coefficients, errors = least_squares(x, y, np.ones(320), groups)
         found.append(coefficients)
         reported.append(errors)
-        by_row.append(least_squares(x, y, np.ones(320), np.arange(320))[1])
+        if len(by_row) < 20:
+            by_row.append(least_squares(x, y, np.ones(320), np.arange(320))[1])
     spread = np.std(found, axis=0)
     assert np.mean(reported, axis=0) == pytest.approx(spread, rel=0.15)
     assert (np.mean(by_row, axis=0) < spread / 2).all()
@@ -246,7 +247,7 @@ def test_of_many_choices_that_do_not_differ_few_are_called_better_or_worse():
     for _ in range(trials):
         base, _ = heavy(rng, 16)
         costs = np.array([swapped_at_random(rng, base, base * rng.lognormal(sigma=0.5, size=16))[0] for _ in range(10)])
-        found = paired(costs, base, seed=0, resamples=1000)
+        found = paired(costs, base, seed=0, resamples=400)
         alone += any(one.p <= 0.05 for one in found)
         together += any(one.verdict != "unclear" for one in found)
     assert together <= 0.06 * trials < alone

@@ -258,7 +258,7 @@ def test_the_same_seed_gives_the_same_bytes_and_all_that_is_needed_to_run_it_aga
 @pytest.mark.needs("matplotlib")
 def test_maps_are_drawn_for_every_period_and_repeat_themselves(tmp_path):
     for name in ("a", "b"):
-        tune_on(ONE_BY_ONE, StudyPlan(points=60, last=(1,), maps=tmp_path / name))
+        tune_on(ONE_BY_ONE, StudyPlan(points=20, last=(1,), maps=tmp_path / name))
     drawn = sorted(path.name for path in (tmp_path / "a").iterdir())
     assert drawn == ["period-0000.png", "period-0001.png", "period-0002.png"]
     assert all((tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes() for name in drawn)

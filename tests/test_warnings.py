@@ -25,7 +25,7 @@ HOSTS = {
     "replay": [],
     "replay fcfs": ["--policy", "fcfs", "--backfill", "saf"],
     "what-if": ["--no-small-first"],
-    "frontier": ["--policy", "spf", "--cuts", "0.5"],
+    "frontier": ["--policy", "spf", "--cuts", "0.5", "--workers", "1"],
     "select": ["--policies", "fcfs,spf"],
     "select samples": ["--policies", "fcfs,spf", "--samples", "2"],
     "tune": ["--points", "6", "--boundary", "submitted", "--training", "1", "--last", "1"],

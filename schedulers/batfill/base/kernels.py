@@ -13,6 +13,7 @@ import json
 import os
 from functools import cache, cached_property
 from hashlib import sha256
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -107,12 +108,18 @@ def record(*columns: Any) -> Callable[[Class], Class]:
     def give(cls: Class) -> Class:
         # A named tuple of `typing` has no room for a table: hence a class of the same name below it.
         own: dict[str, Any] = {"__doc__": cls.__doc__, "__module__": cls.__module__, "__qualname__": cls.__qualname__}
-        own["columns"] = dict(zip(cls._fields, columns, strict=True))  # type: ignore[attr-defined]
-        own["table"] = type(cls.__name__, (ctypes.c_int64 * sum(map(words_in, columns)),), {})
-        own |= {"_as_parameter_": cached_property(table_in), "__getstate__": lambda _: None}  # the first is for ctypes
+        kinds = [Array(each) if isinstance(each, np.dtype) else each for each in columns]
+        own["columns"] = dict(zip(cls._fields, kinds, strict=True))  # type: ignore[attr-defined]
+        own["table"] = ctypes.c_int64 * sum(map(words_in, columns))
+        own |= {own_name(cls): cached_property(table_in), "__getstate__": lambda _: None}
         return type(cls.__name__, (cls,), own)  # type: ignore[return-value]
 
     return give
+
+
+def own_name(cls: Any) -> str:
+    """The attribute of a record's words, which no other class has."""
+    return f"words_of_{cls.__module__}_{cls.__qualname__}".replace(".", "_")
 
 
 def table_in(given: Any) -> Any:
@@ -171,7 +178,7 @@ def words_of_array(array: Any, kind: Array, name: str) -> list[int]:
             f"{name}: a {''.join(manners)}array of {array.dtype}, {array.ndim} axes, where "
             f"{'a' if kind.read else 'a writable'} contiguous one of {kind.dtype}, {kind.ndim} axes, is needed"
         )
-    return [array.__array_interface__["data"][0], *array.shape]
+    return [array.ctypes.data, *array.shape]
 
 
 def table_of(every: Any, kind: Any, name: str) -> NDArray[np.int64]:
@@ -305,8 +312,8 @@ C_TYPES = {float: ctypes.c_double, int: ctypes.c_int64}
 
 def argument_of(kind: Any, name: str) -> Any:
     """How ctypes converts an argument."""
-    if hasattr(kind, "table"):
-        return kind.table
+    if hasattr(kind, "table"):  # looked up in C; a type of ctypes here would take twice the time
+        return type(kind.__name__, (), {"from_param": attrgetter(own_name(kind))})
     return C_TYPES[kind] if isinstance(kind, type) else ArrayArgument(array_type(kind), name)
 
 

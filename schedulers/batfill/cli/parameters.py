@@ -71,12 +71,17 @@ class OnceCommand(click.Command):
                 formatter.write_dl(records, col_max=22)
 
     def make_parser(self, ctx: click.Context) -> Any:
-        """Click's parser, which would take the last of several values without a word."""
+        """Click's parser, which would take the last of several values without a word, and suggest hidden options."""
         parser = super().make_parser(ctx)
         parse = parser.parse_args
 
         def parse_once(args: list[str]) -> Any:
-            parsed = parse(args)
+            try:
+                parsed = parse(args)
+            except click.NoSuchOption as error:
+                hidden = {name for param in self.params if getattr(param, "hidden", False) for name in param.opts}
+                known = [name for name in error.possibilities or () if name not in hidden]
+                raise click.NoSuchOption(error.option_name, possibilities=known, ctx=ctx) from None
             given: set[click.Parameter] = set()
             for param in parsed[2]:
                 if param in given and isinstance(param, click.Option) and not (param.multiple or param.is_eager):

@@ -2,7 +2,8 @@
 
 `running.may_backfill` is the rule. `easy_pass` applies it in one of two ways: `pass_in_order` walks once through a
 queue whose order is fixed and also the backfill order; `pass_by_key` starts heads, or a network's picks, while they
-fit, then takes backfill candidates from a heap. Both skip the leaves and groups of the tree in which no job can start.
+fit, then takes backfill candidates from a heap, or, in a queue whose keys move, searches for each by bounds. Both skip
+the leaves and groups of the tree in which no job can start.
 
 Kernels change `queue`, records.QueueArrays, in place. A decision depends on the waiting and running jobs, never on the
 previous pass; the state kept between passes only saves work (`arrivals.py`).
@@ -13,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from batfill.base.kernels import entry, kernel, outlined
-from batfill.engine.keys import find_head, key_at, request_in_key, unit_of
+from batfill.engine.keys import find_head, key_at, lower_bound, moved_key, request_in_key, unit_of
 from batfill.engine.picks import picked
 from batfill.engine.records import BY_NETWORK, NEVER_S, NO_HEAD, NO_PICKS, UNRESERVED, Decided, QueueArrays
 from batfill.engine.running import charged, correct, finish, may_backfill, occupy, outlast, reservation, start
@@ -268,11 +269,15 @@ def backfill_behind_head(now_s, queue, started, ahead):
     if state.fewest > state.extra and now_s + state.shortest_s > state.shadow_s:
         settle(queue)
         return n
-    size, fewest, shortest_s = gather_candidates(now_s, queue, True)
+    if queue.rules[0].moves and queue.rules[0].backfill_same:
+        n = backfill_by_bounds(now_s, queue, started, n)
+        settle(queue)
+        return n
+    size, least, least_s, fewest, shortest_s = gather_candidates(now_s, queue, True)
     candidates = queue.candidates
     for i in range(size // 2 - 1, -1, -1):
         sift(candidates, jobs, i, size)
-    while size > 0 and state.free > 0:
+    while size > 0 and may_backfill(now_s, least, least_s, state.free, state.shadow_s, state.extra):
         row = candidates[0].row
         size -= 1
         swap(candidates, np.int64(0), size)
@@ -292,6 +297,74 @@ def backfill_behind_head(now_s, queue, started, ahead):
     state.fewest, state.shortest_s = fewest, shortest_s
     settle(queue)
     return n
+
+
+@outlined
+def backfill_by_bounds(now_s, queue, started, n):
+    """Backfill in the queue's own order, which moves; returns how many the pass has started, `n` before.
+
+    Each start only makes `may_backfill` stricter, so the first job in the order that may be backfilled is always next.
+    """
+    state = queue.state[0]
+    while state.free > 0:
+        row, fewest, shortest_s = first_to_backfill(now_s, queue)
+        if row < 0:
+            state.fewest, state.shortest_s = fewest, shortest_s
+            break
+        job = queue.jobs[row]
+        state.extra = charged(now_s, job.procs, job.expected_s, state.shadow_s, state.extra)
+        dequeue(queue, row)
+        start(now_s, queue, row)
+        started[n].row = row
+        n += 1
+    return n
+
+
+@outlined
+def first_to_backfill(now_s, queue):
+    """The row of the first job in the queue's order, which moves, that may be backfilled; -1 if there is none.
+
+    Also returns the smallest q and expected run time of the waiting jobs, or lower bounds, if there is none. Like
+    `keys.lowest_of_leaves`, it skips the leaves whose keys are all above the lowest that it has found.
+    """
+    tree, state = queue.tree, queue.state[0]
+    free, shadow_s, extra = state.free, state.shadow_s, state.extra
+    best, lowest = np.int64(-1), np.inf
+    fewest, shortest_s = NONE_WAITS
+    width = 0
+    for section in range(len(tree.sections)):
+        if tree.sections[section].jobs == 0:
+            continue
+        by_age = section == queue.rules[0].overdue
+        if has_several_leaves(tree, section):
+            width = width_of(free)
+        for group_place in range(tree.sections[section].groups):
+            group = tree.groups[section, group_place]
+            several = tree.sections[section].groups > 1
+            if several and is_closed(now_s, tree, group, True, free, width, shadow_s, extra):
+                fewest = min(fewest, tree.nodes[group].procs)
+                shortest_s = min(shortest_s, tree.shortest_s[group, -1])
+                continue
+            for leaf_place in range(tree.nodes[group].count):
+                leaf = tree.children[group, leaf_place]
+                several = tree.nodes[group].count > 1
+                if best >= 0 and (by_age or lower_bound(now_s, tree, leaf) > lowest):
+                    continue
+                if several and is_closed(now_s, tree, leaf, False, free, width, shadow_s, extra):
+                    fewest = min(fewest, tree.nodes[leaf].procs)
+                    shortest_s = min(shortest_s, tree.shortest_s[leaf, -1])
+                    continue
+                for slot in range(leaf * LEAF, leaf * LEAF + tree.nodes[leaf].count):
+                    row, procs, expected_s = tree.slots[slot].row, tree.slots[slot].procs, tree.slots[slot].expected_s
+                    if may_backfill(now_s, procs, expected_s, free, shadow_s, extra):
+                        key = tree.slots[slot].key if by_age else moved_key(now_s, queue, row)
+                        if best < 0 or precedes(key, row, lowest, best, queue.jobs):
+                            best, lowest = np.int64(row), key
+                    else:
+                        fewest, shortest_s = min(fewest, procs), min(shortest_s, expected_s)
+        if best >= 0:
+            break
+    return best, fewest, shortest_s
 
 
 @outlined
@@ -327,11 +400,12 @@ def pick(now_s, queue):
 def gather_candidates(now_s, queue, every):
     """Write the jobs that could be backfilled if tried first, or one of them, to `queue.candidates`.
 
-    Returns their number, and lower bounds on the smallest q and expected run time of the other jobs.
+    Returns their number, their smallest q and expected run time, and lower bounds on those of the other jobs.
     """
     tree, state = queue.tree, queue.state[0]
     free, shadow_s, extra = state.free, state.shadow_s, state.extra
     n = 0
+    least, least_s = NONE_WAITS
     fewest, shortest_s = NONE_WAITS
     width = 0
     for section in range(len(tree.sections)):
@@ -358,11 +432,12 @@ def gather_candidates(now_s, queue, every):
                     if may_backfill(now_s, procs, expected_s, free, shadow_s, extra):
                         add_candidate(now_s, queue, n, section, slot)
                         n += 1
+                        least, least_s = min(least, procs), min(least_s, expected_s)
                         if not every:
-                            return n, fewest, shortest_s
+                            return n, least, least_s, fewest, shortest_s
                     else:
                         fewest, shortest_s = min(fewest, procs), min(shortest_s, expected_s)
-    return n, fewest, shortest_s
+    return n, least, least_s, fewest, shortest_s
 
 
 @entry(float, QueueArrays, int, gives=int, brief=True)
@@ -393,8 +468,9 @@ def ended_if_needed(now_s, queue, row):
     if queue.jobs[state.head].procs <= state.free:
         return procs
     reserve(queue)
-    if may_backfill(now_s, state.fewest, state.shortest_s, state.free, state.shadow_s, state.extra):
-        n, _, _ = gather_candidates(now_s, queue, False)
+    bounded = not is_walk(queue)  # whether the bounds on all waiting jobs are kept
+    if not bounded or may_backfill(now_s, state.fewest, state.shortest_s, state.free, state.shadow_s, state.extra):
+        n, _, _, _, _ = gather_candidates(now_s, queue, False)
         if n > 0:
             return procs
     shadow_s = state.shadow_s
@@ -409,20 +485,17 @@ def ended_if_needed(now_s, queue, row):
 def add_candidate(now_s, queue, place, section, slot):
     """Record a candidate and its place in the backfill order: (rank, key, seq); the rank may be the section."""
     row, candidate = queue.tree.slots[slot].row, queue.candidates[place]
-    job = queue.jobs[row]
     candidate.row = row
-    if queue.rules[0].backfill_same:
+    if queue.rules[0].backfill_same:  # and fixed: where it moves, `backfill_by_bounds` orders
         candidate.rank = section
-        key, rise, moves = job.key, job.rise, queue.rules[0].moves
-        if section == queue.rules[0].overdue:
-            key, rise = float(job.seq), 0.0
-    else:
-        candidate.rank = 0
-        line = queue.backfill_lines[row]
-        key, rise, moves = line.key, line.rise, queue.rules[0].backfill_moves
-    if rise != 0.0:
-        key = key_at(now_s, key, rise, job.submit_s, unit_of(moves, request_in_key(queue, row)))
-    candidate.key = key
+        candidate.key = queue.tree.slots[slot].key
+        return
+    candidate.rank = 0
+    line = queue.backfill_lines[row]
+    candidate.key = line.key
+    if line.rise != 0.0:
+        unit_s = unit_of(queue.rules[0].backfill_moves, request_in_key(queue, row))
+        candidate.key = key_at(now_s, line.key, line.rise, queue.jobs[row].submit_s, unit_s)
 
 
 @kernel

@@ -53,6 +53,13 @@ def request_in_key(queue, row):
 
 
 @kernel
+def moved_key(now_s, queue, row):
+    """The key of a waiting job at `now_s`."""
+    job = queue.jobs[row]
+    return key_at(now_s, job.key, job.rise, job.submit_s, unit_of(queue.rules[0].moves, request_in_key(queue, row)))
+
+
+@kernel
 def slope_of(queue, row):
     """The slope of a job's key, per second."""
     return queue.jobs[row].rise / unit_of(queue.rules[0].moves, request_in_key(queue, row))

@@ -179,6 +179,8 @@ class Agent:
     def judge(self, request: Request) -> Judgement:
         """What the scheduler expects of a job, and whether it is small: as predicted, or as its class says."""
         if self.knowledge is None:
+            if self.chosen.small == NO_SMALL:
+                return Judgement(request.request_s, False)  # by place, which takes half the time
             job_class = SMALL if request.job_class == "small" else LARGE
             small = self.chosen.calls_small(job_class, request.procs, self.cluster.size)
             return Judgement(request.request_s, bool(small))
@@ -208,10 +210,10 @@ class Agent:
         self.cluster.end(job, again=again)
         request = self.requests.pop(job)
         first, number = self.tries.pop(job, (job, 0))
-        name = try_name(first, number + 1)
+        name = try_name(first, number + 1) if again else None
         if self.knowledge is not None:
-            self.knowledge.ended(job, now_s, name if again else None)
-        if not again:
+            self.knowledge.ended(job, now_s, name)
+        if name is None:
             return
         self.tries[name] = first, number + 1
         self.requests[name] = request._replace(name=name)

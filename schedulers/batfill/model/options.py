@@ -318,12 +318,25 @@ FORMER = {
     "kill-if": "kill: --kill always or needed",
     "try-width": "small-width",
     "levels": "divider, which takes one: several did not help",
-    **dict.fromkeys(("max-waste", "max-kill-share", "limits"), "small-width and kill needed, which waste less"),
-    "train": "left out: forests are trained every week",
     **dict.fromkeys(
-        ("policies", "period", "lambda", "alpha", "epsilon", "gamma", "noise", "budget", "select-seed"),
-        "a setting of select, as in --select exp3:period=1d",
+        ("max-waste", "max-kill-share", "limits"),
+        "small-width and kill, which waste less: --small-width 1/16 --kill needed",
     ),
+    "train": "left out: forests are trained every week",
+    **{
+        name: f"a setting of select, as in --select {method}:{setting}"
+        for name, method, setting in (
+            ("policies", "full", "policies=fcfs+saf"),
+            ("period", "full", "period=1d"),
+            ("lambda", "full", "lambda=0.5"),
+            ("alpha", "full", "alpha=0"),
+            ("epsilon", "epsilon-greedy", "epsilon=0.2"),
+            ("gamma", "exp3", "gamma=0.2"),
+            ("noise", "noisy", "noise=0.5"),
+            ("budget", "full", "budget=1min"),
+            ("select-seed", "exp3", "seed=3"),
+        )
+    },
 }
 
 
@@ -499,7 +512,10 @@ def refuse_without_effect(chosen: Mapping[str, Any]) -> None:
             "small-width 1/16"
         )
     if small == FOREST and chosen["cut"] == 0:
-        raise BatfillError("option cut: at 0 every job is small, whatever the forest expects; choose small all")
+        raise BatfillError(
+            "option cut: at 0 every job is small, whatever the forest expects; choose a larger one, such as 0.5, or "
+            "small all"
+        )
     if chosen["divider-rule"] == "week" and chosen["regime"] != "decoupled":
         raise BatfillError("option divider-rule: week moves the divider weekly; add regime decoupled")
     if small == EVERY and divider.fixed_s < math.inf and chosen["regime"] == "decoupled":

@@ -273,7 +273,8 @@ class Queue:
             self.arrays.rules["outlived"] = 1
         key, rise = self.keys(row, submit_s, self.request_of_keys(expected_s, key_request_s), procs)
         age = (submit_s, job_id)
-        place = bisect(self.by_age, age)
+        is_last = not self.by_age or self.by_age[-1] <= age  # nearly always
+        place = len(self.by_age) if is_last else bisect(self.by_age, age)
         job = (
             float(submit_s),
             float(request_s),

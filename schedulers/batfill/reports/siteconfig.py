@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -19,7 +20,7 @@ from batfill.base.errors import BatfillError
 from batfill.base.tables import text_html
 from batfill.base.version import __version__
 from batfill.model.jobs import HOUR_S
-from batfill.model.options import CLASS, EVERY, HALF, NO_SMALL, OPTIONS, REQUEST, Options, of_arguments
+from batfill.model.options import ALWAYS, CLASS, EVERY, HALF, NO_SMALL, OPTIONS, REQUEST, Options, of_arguments
 from batfill.model.policy import require_order
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ NO_CLASSES = (
     "it knows what a job requests, and not the class that a classifier gives it; to put those jobs first that request "
     "little, give --small class --divider 10min instead of --small {small}"
 )
+NO_DIVIDER = "it learns no divider: give --divider 2min, and --kill needed or always"
 NO_PREDICTIONS = "it knows what a job requests, and predicts no run time"
 
 
@@ -142,6 +144,7 @@ class SiteOrder:
     threshold_s: float | None = None  # jobs that have waited longer are overdue; None if it changes nothing
     divider_s: float | None = None  # jobs that request at most this are small
     tries_first: bool = False  # whether small jobs go before overdue ones
+    tries: Options | None = None  # if every narrow job first gets a try: how wide, and when it is killed
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +155,7 @@ class System:
     written_for: str
     sources: tuple[str, ...]
     draft: Callable[[SiteOrder], Draft]
-    no_tries: str  # why it cannot kill a job at a divider and queue it again as a large one
+    no_tries: str  # why it cannot kill a job at a divider and queue it again as a large one, by itself
 
 
 def mark_of(file: str) -> str:
@@ -279,6 +282,45 @@ function slurm_job_modify(job_desc, job_rec, part_list, modify_uid)
    return slurm.SUCCESS
 end
 """
+SLURM_TRIES_CONF = """\
+JobRequeue=1
+# First tries: name the nodes of your default partition here. slurm_tries.py ends and requeues what runs in this one.
+PartitionName=first-try Nodes=ALL MaxTime={minutes} OverTimeLimit=UNLIMITED
+"""
+SLURM_HOME = """\
+-- The default partition, if that is where the job goes.
+local function home_of(job_desc, part_list)
+   for name, part in pairs(part_list or {}) do
+      if part.flag_default == 1 and (job_desc.partition == nil or job_desc.partition == name) then return part end
+   end
+end
+
+"""
+SLURM_TRY = """\
+   place = math.floor(place)
+   if job_desc.partition == "first-try" then job_desc.partition = nil end
+   local home = home_of(job_desc, part_list)
+   if home then
+      job_desc.admin_comment = string.format("batfill %d %d %d %s", os.time(), p, place, home.name)
+      local widest = math.max(1, math.floor(home.total_cpus * {width} + 1e-9))
+      if job_desc.script and job_desc.requeue ~= 0 and q <= widest then
+         place = place + {middle}
+         job_desc.partition = "first-try"
+         job_desc.time_limit = math.min(p / 60, {minutes})
+      end
+   end
+"""
+SLURM_LOOKS = (
+    "a try is decided on by slurm_tries.py, which looks every 15 seconds, counts CPUs alone (no memory, GRES or "
+    "partition but the default one), and must always run",
+    "a job that is queued again waits for two minutes before it can start (AuthInfo=cred_expire)",
+)
+SLURM_TRIED = (
+    "only batch jobs of the default partition that may be queued again get a try (not salloc and srun, nor sbatch "
+    "--no-requeue); the width is a share of its CPUs",
+    "a job that outlives its request in first-try is cancelled at the next look, not timed out",
+    "a wait is counted from the submission, even if a job could not start yet (--begin, --dependency)",
+)
 # Logarithms of keys from 1e-6 to 1e15 times this, from the middle, stay between 1 and 2e9.
 SLURM_MIDDLE, SLURM_PER_E = 1_000_000_000, 28_000_000
 SLURM_ORIGIN = 1_735_689_600  # 2025-01-01 00:00 UTC: r counts from here, so that it fits for decades
@@ -288,20 +330,26 @@ SLURM_LARGEST = {"q": 1e4, "p": 2.6e6, "w": 3.2e8, "p / q": 2.6e6, "p * q": 2.6e
 
 def slurm(order: SiteOrder) -> Draft:
     """Slurm: a site factor from a submit plug-in in Lua, and a reservation for the first waiting job only."""
-    policy, key = order.policy, order.key
-    if policy.moves:
+    policy, key, tries = order.policy, order.key, order.tries
+    aged = policy.name.startswith("aged:") and policy.moves
+    if policy.moves and not (aged and tries):
         why = "jobs change places while they wait, and a submit plug-in sees a job once"
         return Draft.refused(f"{why}; it takes a plug-in in C (PrioritySiteFactorPlugin)")
     differs = [*SLURM_DIFFERS]
-    lacks = [SLURM_THRESHOLD] if order.threshold_s is not None else []
+    lacks = [SLURM_THRESHOLD] if order.threshold_s is not None and tries is None else []
     if key == ARRIVAL["fcfs"] and order.divider_s is None:
         return Draft(differs, {"slurm.conf": SLURM_CONF + "PriorityType=priority/basic\n"}, lacks)
     differs.append(SLURM_PLUGIN)
     differs += [SLURM_CPUS] if reads(key, "q") else []
-    line = ""
+    line, age_s = "", 1.0
     shared = 1 if order.divider_s is None else 2  # sections that share the factors
     if key in ARRIVAL.values():
         place, shared = "r" if key == ARRIVAL["lcfs"] else f"{SLURM_MIDDLE} - r", 1
+    elif aged:
+        c_s, alpha, beta = policy.name.removeprefix("aged:").split(",")
+        age_s, size = max(float(c_s), 1.0), f"({alpha}) * math.log(p) + ({beta}) * math.log(q)"
+        place = f"{SLURM_MIDDLE} + {SLURM_PER_E} * (math.log({age_s:.17g}) - ({size}))"
+        differs.append("a job that ages moves up when its key has changed by about a hundredth")
     elif policy.weights is None:
         sign, smallest = ("+", key[1:]) if policy.name in LARGEST_FIRST else ("-", key)
         place = f"{SLURM_MIDDLE} {sign} {SLURM_PER_E} * math.log({smallest})"
@@ -316,15 +364,41 @@ def slurm(order: SiteOrder) -> Draft:
             "that 10,000 CPUs, 30 days and the year 2034 fit; take a smaller one for a smaller machine)"
         )
     submission = f"   local r = os.time() - {SLURM_ORIGIN}\n" if re.search(r"\br\b", place) else ""
-    small = ""
+    small, files = "", {"slurm.conf": SLURM_CONF + SLURM_FACTOR}
     if order.divider_s is not None:  # the upper half of the factors is for small jobs
         place = place if shared == 1 else f"({place}) / {shared}"
-        small = (
-            f"   place = math.max(0, math.min({SLURM_MIDDLE}, place))\n"
-            f"   if p <= {order.divider_s:.17g} then place = place + {SLURM_MIDDLE} end\n"
-        )
-    lua = SLURM_LUA.format(place=place, submission=submission, step=line, small=small)
-    return Draft(differs, {"slurm.conf": SLURM_CONF + SLURM_FACTOR, "job_submit.lua": lua}, lacks)
+        small = f"   place = math.max(0, math.min({SLURM_MIDDLE}, place))\n"
+        if tries is None:
+            small += f"   if p <= {order.divider_s:.17g} then place = place + {SLURM_MIDDLE} end\n"
+        else:
+            minutes = math.ceil(order.divider_s / 60)
+            small += SLURM_TRY.format(middle=SLURM_MIDDLE, width=f"{tries.small_width:.17g}", minutes=minutes)
+            line += SLURM_HOME
+            files["slurm.conf"] += SLURM_TRIES_CONF.format(minutes=minutes)
+            files["slurm_tries.py"] = slurm_script(
+                TRY_S=tries.divider_s,
+                ALWAYS=tries.kill == ALWAYS,
+                THRESHOLD_S=math.inf if order.threshold_s is None else order.threshold_s,
+                HALF=tries.overdue == HALF,
+                AGE_S=age_s,
+                RISE=SLURM_PER_E / shared if aged else 0.0,
+            )
+            differs += SLURM_TRIED
+            lacks += SLURM_LOOKS
+            if order.divider_s % 60:
+                lacks.append(f"a try is expected to end after {minutes} min: Slurm has no limits of seconds")
+            if order.tries_first and order.threshold_s is not None:
+                lacks.append("overdue jobs go before first tries too")
+    files["job_submit.lua"] = SLURM_LUA.format(place=place, submission=submission, step=line, small=small)
+    return Draft(differs, files, lacks)
+
+
+def slurm_script(**values: float) -> str:
+    """The script that decides on first tries, with these numbers."""
+    text = (Path(__file__).parent / "slurm_tries.py").read_text()
+    for name, value in values.items():
+        text = re.sub(rf"^({name}: \w+ =) \w+", rf"\1 {value!r}", text, flags=re.MULTILINE)
+    return text
 
 
 def slurm_step(policy: Policy) -> float:
@@ -608,8 +682,11 @@ def draft_of(at: System, options: Options) -> Draft:
     small, policy = options.small, options.policy
     if options.predict != REQUEST:
         return Draft.refused(NO_PREDICTIONS)
-    if small not in (NO_SMALL, CLASS):
+    tries = options if small == EVERY and at.draft is slurm else None
+    if small not in (NO_SMALL, CLASS) and tries is None:
         return Draft.refused(at.no_tries if small == EVERY else NO_CLASSES.format(small=small))
+    if tries is not None and not (tries.kills and tries.divider_s < math.inf):
+        return Draft.refused(NO_DIVIDER)
     key = key_text(policy)
     if key is None:
         return Draft.refused(LOGS_CLOCK if reads_clock(policy) else NO_FORMULA)
@@ -617,12 +694,12 @@ def draft_of(at: System, options: Options) -> Draft:
     # Under fcfs alone the oldest job is first anyway: a threshold changes nothing.
     never = math.isinf(options.threshold_s) or (key == ARRIVAL["fcfs"] and divider_s is None)
     threshold_s = None if never else options.threshold_s
-    draft = at.draft(SiteOrder(policy, key, threshold_s, divider_s, options.rules.tries_first))
+    draft = at.draft(SiteOrder(policy, key, threshold_s, divider_s, options.rules.tries_first, tries))
     if draft.files and options.backfill is not None and options.backfill.name != policy.name:
         draft.lacks.append(f"jobs are backfilled in the queue's order: {at.title} has no other")
-    if draft.files and threshold_s is not None and options.overdue == HALF:
+    if draft.files and threshold_s is not None and options.overdue == HALF and tries is None:
         draft.lacks.append(f"all overdue jobs go first: {at.title} cannot tell the older half of them")
-    if draft.files and divider_s is not None:
+    if draft.files and divider_s is not None and tries is None:
         draft.lacks.append(
             f"small jobs are those that request at most the divider, whatever their class and width, and none is tried "
             f"and killed there: {at.no_tries}"

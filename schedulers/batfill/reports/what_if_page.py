@@ -105,6 +105,11 @@ def taken_lines(answer: WhatIf) -> list[str]:
             f"Of the users with at least {FEWEST_JOBS} jobs, {advice.losers:.1%} would wait longer on average than "
             "under fcfs."
         )
+    if advice.kills:
+        lines.append(
+            f"{advice.kills:,} of {len(answer.comparison.at):,} jobs would start twice, the second time from their "
+            "beginning: tell users before, and let jobs that must not start twice go without a try."
+        )
     best = min(
         (k for k, o in enumerate(answer.outcomes) if limit.allows(o) and k not in answer.withheld),
         key=lambda k: answer.outcomes[k].mean_bsld,
@@ -125,18 +130,25 @@ def export_text(answer: WhatIf) -> str:
     advice, system = answer.advice, answer.settings["system"]
     found = {name: site_config(name, **arguments_of(advice.options)) for name in SYSTEMS}
     able = [system] if system else [name for name, one in found.items() if one.verdict == EXPRESSIBLE]
-    if not able:
+    near = [name for name, one in found.items() if one.verdict == APPROXIMATE]
+    if not able and not near:
         divider = f"--small class --divider {answer.outcomes[0].waits['small_below_s']:.12g}"
         return (
             "No batch system can be configured for this; `batfill schedule` runs it under Batsim. Nearest to it, "
             f"`batfill export-config SYSTEM {divider} --approximate` puts those jobs first that request little."
         )
-    text = f"`batfill export-config {system or 'SYSTEM'} {options_words(advice)}` prints its configuration"
+    words = options_words(advice)
+    if not able:
+        nearest = [
+            f"`batfill export-config {name} {words} --approximate` prints its configuration but in part "
+            f"({'; '.join(found[name].lacks)})"
+            for name in near
+        ]
+        return "; ".join([*nearest, *(f"{name} cannot do it" for name in found if name not in near)]) + "."
+    text = f"`batfill export-config {system or 'SYSTEM'} {words}` prints its configuration"
     if system:
         return f"{text}."
-    partly = [
-        f"{name} only in part ({'; '.join(found[name].lacks)})" for name in found if found[name].verdict == APPROXIMATE
-    ]
+    partly = [f"{name} only in part ({'; '.join(found[name].lacks)})" for name in near]
     never = [f"{name} cannot do it" for name in found if found[name].verdict == IMPOSSIBLE]
     return "; ".join([f"{text} for {' or '.join(able)}", *partly, *never]) + "."
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from batfill.base.files import write_text
 from batfill.batsim.conformance.cases import CASES
-from batfill.batsim.conformance.variants import CANDIDATES, VARIANTS, Reference, waiting_variants
+from batfill.batsim.conformance.variants import CANDIDATES, VARIANTS, WAITING_VARIANTS, Reference
 from batfill.batsim.external_events import read_external_events
 from batfill.batsim.platform import homogeneous_platform, read_platform
 from batfill.batsim.simulation import Simulation
@@ -142,17 +142,21 @@ def known_schedules(name: str, no_walltime: NoWalltime = "waits") -> dict[Candid
         return {known: schedule for known, schedule in schedules.items() if schedule is not None}
 
 
+@cache
+def habitual_schedule(name: str, variant: Variant) -> Schedule | None:
+    """The schedule of a workload under one of WAITING_VARIANTS."""
+    with TemporaryDirectory() as folder:
+        write_inputs(CASES[name], Path(folder))
+        return schedule_of(CASES[name], Path(folder), Reference(variant))
+
+
 def waiting_habit(schedules: dict[str, Schedule]) -> Variant | None:
     """EASY under the threshold, or the ageing, that gives every one of these schedules; None if there is none."""
-    with TemporaryDirectory() as temporary:
-        # The workload that shows most habits comes first, since the first difference ends a comparison.
-        folders = {name: Path(temporary) / name for name in sorted(schedules, key=lambda name: name != WAITING)}
-        for name, folder in folders.items():
-            folder.mkdir()
-            write_inputs(CASES[name], folder)
-        for variant in waiting_variants():
-            if all(schedules[name] == schedule_of(CASES[name], folders[name], Reference(variant)) for name in folders):
-                return variant
+    # The workload that shows most habits comes first, since the first difference ends a comparison.
+    names = sorted(schedules, key=lambda name: name != WAITING)
+    for variant in WAITING_VARIANTS:
+        if all(schedules[name] == habitual_schedule(name, variant) for name in names):
+            return variant
     return None
 
 

@@ -18,7 +18,7 @@ from batfill.batsim.machines import intervals_of, intervals_text, machine_set
 from batfill.model.jobs import DAY_S
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
 
 Grain = Literal["message", "event", "instant"]
 CALL_AFTER_S = 1 / 64  # the grain "instant" decides this long after an instant's first message
@@ -474,22 +474,29 @@ AGEING: dict[str, Callable[[Job, float], float]] = {
 }
 
 
-def waiting_variants() -> Iterator[Variant]:
-    """EASY under every habit of waiting that is looked for."""
-    for words, key in UNTIL_THEN.items():
-        for threshold_s in THRESHOLDS_S:
-            name = f"easy with a threshold near {duration_text(threshold_s)}"
-            known_as = f"jobs that have waited for longer go first; until then {words}"
-            yield Variant(name, partial(EasyWaiting, key=key, threshold_s=threshold_s), known_as)
-    for words, key in AGEING.items():
-        yield Variant("easy with ageing", partial(EasyWaiting, key=key, threshold_s=math.inf), f"the order is {words}")
-
-
 def duration_text(seconds: int) -> str:
     """A duration in the largest unit that divides it."""
     units = {"d": DAY_S, "h": 3600, "min": 60, "s": 1}
     unit = next(unit for unit, size in units.items() if seconds % size == 0)
     return f"{seconds // units[unit]} {unit}"
+
+
+# EASY under every habit of waiting that is looked for.
+WAITING_VARIANTS = (
+    *(
+        Variant(
+            f"easy with a threshold near {duration_text(threshold_s)}",
+            partial(EasyWaiting, key=key, threshold_s=threshold_s),
+            f"jobs that have waited for longer go first; until then {words}",
+        )
+        for words, key in UNTIL_THEN.items()
+        for threshold_s in THRESHOLDS_S
+    ),
+    *(
+        Variant("easy with ageing", partial(EasyWaiting, key=key, threshold_s=math.inf), f"the order is {words}")
+        for words, key in AGEING.items()
+    ),
+)
 
 
 class Reference:

@@ -1,0 +1,155 @@
+"""Decides on first tries in Slurm, and puts overdue and aging jobs forward; runs beside slurmctld as SlurmUser.
+
+job_submit.lua sends new narrow jobs to the partition of tries, and notes on each job when it was submitted, its limit,
+its place in the order and its partition. This looks at them every few seconds: a try at its divider is queued again in
+its own partition if its processors are needed, and gets its own limit if they are not. `batfill export-config` writes
+this file with other numbers. It takes Python 3.9, and only the commands of Slurm; `--once` looks once and ends.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from itertools import takewhile
+from math import ceil, inf, log
+from typing import NamedTuple
+
+PARTITION: str = "first-try"
+TRY_S: float = 120
+ALWAYS: bool = False  # whether a try is queued again at its divider although its processors are not needed
+THRESHOLD_S: float = inf  # jobs that have waited longer go first
+HALF: bool = False  # whether only the older half of them does, at least 4
+AGE_S: float = 1  # the place of a job that has waited for w seconds is higher by RISE * log(1 + w / AGE_S)
+RISE: float = 0
+EVERY_S: float = 15
+
+TRIES, OVERDUE = 1_000_000_000, 2_050_000_000  # the least site factor of a try, the largest of an overdue job
+ORIGIN_S = 1_735_689_600  # of the minutes that place overdue jobs: 2025-01-01
+WAITS = ("Resources", "Priority", "None", "Nodes required")  # reasons of jobs that wait for processors
+FIELDS = "JobArrayID:|,StateCompact:|,Reason:|,Partition:|,NumCPUs:|,TimeLimit:|,StartTime:|,RestartCnt:|,"
+
+
+class Job(NamedTuple):
+    """A waiting or running job."""
+
+    id: str  # of tasks of an array 7_1, or 7_[2-9] together while they wait: 7 alone would be all of them
+    reason: str
+    tried: bool  # whether it is in the partition of tries
+    cpus: int
+    limit_s: float  # in force
+    start_s: float  # inf while it waits
+    restarts: int
+    priority: int
+    submit_s: float = inf  # from here on as noted at its submission
+    own_limit_s: float = inf
+    place: int = 0
+    home: str = ""  # its partition; empty without a note
+
+
+def slurm(*command: str) -> str:
+    """What a command of Slurm prints; its complaints go to standard error."""
+    environment = {**os.environ, "SLURM_TIME_FORMAT": "%s", "SLURM_BITSTR_LEN": "0"}
+    return subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=False).stdout
+
+
+def seconds(limit: str) -> float:
+    """Of a time limit as 1-02:30:00, 30:00 or UNLIMITED."""
+    days, _, clock = limit.rpartition("-")
+    if not clock.replace(":", "").isdigit():
+        return inf
+    hours, minutes, rest = [0, 0, *map(int, clock.split(":"))][-3:]
+    return int(days or 0) * 86400 + hours * 3600 + minutes * 60 + rest
+
+
+def job_of(row: str) -> Job:
+    """The job of a line of squeue."""
+    number, state, reason, partition, cpus, limit, start, restarts, priority, note = row.split("|", 9)
+    start_s, limit_s = float(start) if state == "R" else inf, seconds(limit)
+    seen = (number, reason, partition == PARTITION, int(cpus), limit_s, start_s, int(restarts), int(priority))
+    words = note.rstrip("|").split()
+    if words[:1] != ["batfill"]:
+        return Job(*seen, own_limit_s=limit_s)
+    return Job(*seen, float(words[1]), float(words[2]), int(words[3]), words[4])
+
+
+def outlook(waiting: list[Job], running: list[Job], free: int, now: float) -> tuple[set[str], float]:
+    """The waiting jobs that could start now, each by itself, and when the first that could not is expected to."""
+    able = [job.id for job in takewhile(lambda job: job.cpus <= free, waiting)]
+    if len(able) == len(waiting):
+        return set(able), now
+    need, then, shadow_s = waiting[len(able)].cpus, free, inf
+    for end_s, cpus in sorted((max(job.start_s + job.limit_s, now), job.cpus) for job in running):
+        if then >= need and end_s > shadow_s:
+            break
+        then, shadow_s = then + cpus, end_s
+    if then < need:
+        then, shadow_s = need + free, inf
+    fit = [job for job in waiting if job.cpus <= free and (now + job.limit_s <= shadow_s or job.cpus <= then - need)]
+    return {*able, *(job.id for job in fit)}, shadow_s
+
+
+def is_needed(job: Job, waiting: list[Job], running: list[Job], free: int, now: float) -> bool:
+    """Whether a waiting job would start without this one, or the first would start later if this one goes on."""
+    others = [other for other in running if other is not job]
+    able, _ = outlook(waiting, running, free, now)
+    without, sooner_s = outlook(waiting, others, free + job.cpus, now)
+    _, later_s = outlook(waiting, [*others, job._replace(limit_s=job.own_limit_s)], free, now)
+    return bool(without - able) or later_s > sooner_s
+
+
+def decide(waiting: list[Job], running: list[Job], free: int, now: float) -> None:
+    """Tries at their dividers are queued again or go on, the one with the least to lose first."""
+    for job in sorted((job for job in running if job.tried), key=lambda job: (job.cpus, job.submit_s)):
+        if now - job.start_s >= job.own_limit_s:
+            slurm("scancel", job.id)
+        elif now - job.start_s < TRY_S or job.limit_s >= job.own_limit_s:
+            continue
+        elif ALWAYS or is_needed(job, waiting, running, free, now):
+            slurm("scontrol", "requeue", job.id)
+            running, free = [other for other in running if other is not job], free + job.cpus
+            able, _ = outlook(waiting, running, free, now)
+            for other in [other for other in waiting if other.id in able]:
+                if other.cpus <= free:
+                    waiting, free = [later for later in waiting if later is not other], free - other.cpus
+                    running = [*running, other._replace(start_s=now)]
+        else:
+            slurm("scontrol", "update", f"jobid={job.id}", f"timelimit={job.own_limit_s / 60:.0f}")
+            running = [other._replace(limit_s=job.own_limit_s) if other is job else other for other in running]
+
+
+def order(pending: list[Job], sent: dict[str, int], now: float) -> None:
+    """Killed tries leave the tries' partition, and jobs whose place has moved get a new site factor."""
+    late = sorted((job for job in pending if now - job.submit_s > THRESHOLD_S), key=lambda job: job.submit_s)
+    first = {job.id for job in (late[: max(4, ceil(len(late) / 2))] if HALF else late)}
+    for job in pending:
+        again = job.tried and job.restarts > 0
+        place = min(job.place + int(RISE * log(1 + max(now - job.submit_s, 0) / AGE_S)), TRIES)
+        factor = place + TRIES if job.tried and not again else place
+        factor = OVERDUE - int(job.submit_s - ORIGIN_S) // 60 if job.id in first else factor
+        if again or abs(factor - sent.get(job.id, job.priority)) > RISE / 100:
+            home = [f"partition={job.home}", f"timelimit={job.own_limit_s / 60:.0f}"] if again else []
+            slurm("scontrol", "update", f"jobid={job.id}", *home, f"sitefactor={factor}")
+            sent[job.id] = factor
+
+
+def look(sent: dict[str, int]) -> None:
+    """One look at all jobs; `sent` keeps the site factors that were set."""
+    rows = slurm("squeue", "-h", "-t", "PD,R", "-O", f"{FIELDS}PriorityLong:|,admin_comment:|").splitlines()
+    free = sum(int(row.split("/")[1]) for row in slurm("sinfo", "-h", "-o", "%C").splitlines())
+    now, jobs = time.time(), [job_of(row) for row in rows]
+    pending = [job for job in jobs if job.start_s == inf and job.priority > 0]  # the others are held
+    # No reason is known yet of a job that Slurm has not looked at, nor of one that was queued again just now.
+    waiting = [job for job in pending if job.reason.startswith(WAITS) and not (job.tried and job.restarts > 0)]
+    waiting.sort(key=lambda job: (-job.priority, job.submit_s))
+    decide(waiting, [job for job in jobs if job.start_s < inf], free, now)
+    order([job for job in pending if job.home], sent, now)
+
+
+if __name__ == "__main__":
+    factors: dict[str, int] = {}
+    look(factors)
+    while "--once" not in sys.argv:
+        time.sleep(EVERY_S)
+        look(factors)
