@@ -21,6 +21,7 @@ import batfill
 from batfill.batsim.descriptor import read_descriptor
 from batfill.batsim.platform import read_platform
 from batfill.model.options import NAMES, Options
+from batfill.replays.replay import simulate
 from batfill.workloads.archive import known_log
 from command import free_port
 
@@ -237,3 +238,26 @@ def test_the_promise_of_first_tries_lists_broken_variants_first_and_says_by_how_
     ]
     assert rows[2][2:5] == ["15.0, 0.04 h", "0.60 (0.50-0.70)", "0.60 (0.50-0.70)"]
     assert rows[2][-2:] == ["0.10 (0.10-0.10)", "50"]
+
+
+@pytest.mark.needs("matplotlib")
+def test_the_figures_of_first_tries_show_every_try_and_the_mean_of_the_replays(sample):
+    from batfill.search.promise import SEEDS, moved
+    from studies.tables.first_tries_figures import RUSH_LASTS_S, THRESHOLDS_H, front_figure, rush_figure
+
+    log = batfill.read(sample)
+    rush, n_jobs = rush_figure(log, 0)
+    assert n_jobs == (log.jobs.submit_s < RUSH_LASTS_S).sum() > 0
+    fcfs, tries, queue = rush.axes
+    names = ["runs for longer than two minutes", "a try that is killed", "runs for at most two minutes"]
+    assert [patch.get_label() for patch in tries.patches] == names
+    assert [patch.get_label() for patch in fcfs.patches] == [names[0], names[2]]
+    for line in queue.lines:
+        assert 0 == line.get_ydata()[-1] == line.get_ydata().min() < line.get_ydata().max() < n_jobs
+    front = front_figure({"sample": log, "again": log})
+    means = {line.get_label(): line.get_xydata() for line in front.axes[0].lines}
+    assert len(means["SAF with a threshold"]) == len(THRESHOLDS_H)
+    tried = Options.of({"preset": "first-tries"})
+    replays = [simulate(moved(log.jobs, seed), log, tried)[0].summary(60.0) for seed in SEEDS]
+    expected = [sum(one.max_wait_s for one in replays) / 3600 / 5, sum(one.mean_bsld for one in replays) / 5]
+    assert means["first tries"][0] == pytest.approx(expected)

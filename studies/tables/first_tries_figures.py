@@ -39,16 +39,16 @@ THRESHOLDS_H = (2, 4, 8, 12, 24, 48, 96, 144)  # of SAF
 NAMED_H = (48, 96, 144)
 
 
-def rush_figure(log):
+def rush_figure(log, from_s):
     """The machine over time under both, and how many jobs wait."""
     from matplotlib.figure import Figure
 
-    jobs = log.jobs.select((log.jobs.submit_s >= RUSH_S) & (log.jobs.submit_s < RUSH_S + RUSH_LASTS_S))
+    jobs = log.jobs.select((log.jobs.submit_s >= from_s) & (log.jobs.submit_s < from_s + RUSH_LASTS_S))
     figure = Figure(figsize=(7.4, 6.4), layout="constrained")
     *machines, queue = figure.subplots(3, sharex=True, height_ratios=(3, 3, 1.5))
     for axes, colour, (name, setting) in zip(machines, (REST[1], LIGHT[0]), SETTINGS.items(), strict=True):
         schedule, _ = simulate(jobs, log, Options.of(setting))
-        draw_machine(axes, schedule)
+        draw_machine(axes, schedule, from_s)
         found = figures_of(schedule)
         kills = f", {found.kills} tries killed" if found.kills else ""
         axes.set_title(
@@ -57,14 +57,14 @@ def rush_figure(log):
             fontsize=8,
             loc="left",
         )
-        draw_queue(queue, schedule, colour, name)
+        draw_queue(queue, schedule, from_s, colour, name)
     queue.set(xlabel="hours", ylabel="jobs that wait", xlim=(0, SHOWN_S / HOUR_S), ylim=(0, None))
     queue.legend(frameon=False)
     figure.legend(*machines[1].get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=8)
     return figure, len(jobs)
 
 
-def draw_machine(axes, schedule):
+def draw_machine(axes, schedule, from_s):
     """Each try as bars over its processors: short jobs, killed tries, all others."""
     from matplotlib.patches import PathPatch
     from matplotlib.path import Path
@@ -79,8 +79,8 @@ def draw_machine(axes, schedule):
     for name, (chosen, colour, edge) in looks.items():
         bars = [
             ((left, first), (right, first), (right, last + 1), (left, last + 1), (left, first))
-            for i in np.flatnonzero(chosen & (tries.start_s < RUSH_S + SHOWN_S))
-            for left, right in [((at_s - RUSH_S) / HOUR_S for at_s in (tries.start_s[i], tries.end_s[i]))]
+            for i in np.flatnonzero(chosen & (tries.start_s < from_s + SHOWN_S))
+            for left, right in [((at_s - from_s) / HOUR_S for at_s in (tries.start_s[i], tries.end_s[i]))]
             for first, last in tries.machines[i]
         ]
         if bars:
@@ -89,12 +89,12 @@ def draw_machine(axes, schedule):
     axes.set(ylabel="processors", ylim=(0, schedule.size))
 
 
-def draw_queue(axes, schedule, colour, name):
+def draw_queue(axes, schedule, from_s, colour, name):
     """How many jobs wait; one whose try was killed waits until its second start."""
     submit_s, start_s = np.sort(schedule.jobs.submit_s), np.sort(schedule.start_s)
-    at_s = np.unique(np.concatenate([[RUSH_S], submit_s, start_s]))
+    at_s = np.unique(np.concatenate([[from_s], submit_s, start_s]))
     waiting = np.searchsorted(submit_s, at_s, "right") - np.searchsorted(start_s, at_s, "right")
-    axes.step((at_s - RUSH_S) / HOUR_S, waiting, where="post", color=colour, label=name)
+    axes.step((at_s - from_s) / HOUR_S, waiting, where="post", color=colour, label=name)
 
 
 def front_figure(logs):
@@ -153,7 +153,7 @@ def main():
     logs = {name: bf.read(path) for name, path in by_name(given.logs).items()}
     given.out.mkdir(exist_ok=True)
     with mpl.rc_context(DRAWN):
-        rush, n_jobs = rush_figure(next(iter(logs.values())))
+        rush, n_jobs = rush_figure(next(iter(logs.values())), RUSH_S)
         progress(f"rush.svg: {n_jobs} jobs")
         save(rush, given.out / "rush.svg")
         save(front_figure(logs), given.out / "front.svg")
