@@ -261,3 +261,22 @@ def test_the_figures_of_first_tries_show_every_try_and_the_mean_of_the_replays(s
     replays = [simulate(moved(log.jobs, seed), log, tried)[0].summary(60.0) for seed in SEEDS]
     expected = [sum(one.max_wait_s for one in replays) / 3600 / 5, sum(one.mean_bsld for one in replays) / 5]
     assert means["first tries"][0] == pytest.approx(expected)
+
+
+@pytest.mark.needs("pydantic")
+def test_first_tries_are_compared_with_the_best_saf_that_has_no_longer_a_longest_wait():
+    import numpy as np
+
+    from batfill.search.promise import Check, Figures
+    from studies.tables.first_tries import GUARDED, SAF, TRIES, best_as_long
+
+    def check(bsld, longest):
+        figures = np.array([Figures(bsld, bsld, 1, 1, 1, longest, 0, 0)], float)
+        return Check(figures, figures, 1)
+
+    starving = {name: check(1, 500) for name in GUARDED}
+    short, fair, late = list(GUARDED)[:3]
+    each = {**starving, SAF: check(9, 90), TRIES: check(5, 100), short: check(8, 50)}
+    assert best_as_long(each) == short
+    assert best_as_long({**each, fair: check(7, 102), late: check(6, 103)}) == fair
+    assert best_as_long({**starving, SAF: check(9, 300), TRIES: check(5, 100)}) == SAF
