@@ -307,6 +307,7 @@ def what_if(
         schedules = [replayed(choice, jobs, workload, begin, shown) for choice in tried]
         as_promised = {"preset": FIRST_TRIES} in (choice.options for choice in tried)
         checked = promise.check(jobs, workload, shown) if as_promised else None
+        shown(float(small_first and not as_promised))
     comparison = of_runs(
         tuple(choice.name for choice in tried),
         np.array([schedule.start_s - jobs.submit_s for schedule in schedules]),
