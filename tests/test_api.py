@@ -272,7 +272,13 @@ def test_batsims_files_are_those_of_the_command(fcfs, tmp_path):
 @pytest.mark.needs("sklearn")
 @pytest.mark.parametrize("option", sorted(set(ARGUMENTS) - {"policy"}))
 def test_every_option_of_the_table_is_taken_and_stated(log, option):
-    given = {"backfill": "spf", "threshold_s": np.int64(50), "small": "class", "predict": "easy++"}
+    given = {
+        "preset": "first-tries",
+        "backfill": "spf",
+        "threshold_s": np.int64(50),
+        "small": "class",
+        "predict": "easy++",
+    }
     changed = {"divider": 100.0, "kill": "always", "bound": False, "regime": "decoupled", "divider_rule": "week"}
     changed |= {
         "cut": 0.1,

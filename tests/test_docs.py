@@ -278,12 +278,12 @@ PLAIN = re.compile(r"batfill (?!campaign|reproduce|schedule|batsim)[\w ./:,=@+-]
 REPEATED = "docs/results/gallery.md"
 # Pages whose commands take the longest.
 LONG = {
-    *("campaigns", "classification", "decide", "gallery", "learn-a-policy", "own-policy", "reports", "small-first"),
+    *("campaigns", "classification", "decide", "gallery", "learn-a-policy", "own-policy", "reports", "first-tries"),
     "workloads",
 }
 # Blocks on archive logs of these pages take long; others show the same commands on smaller ones.
 ON_WHOLE_LOGS = {
-    *("docs/results/classification.md", "docs/results/gallery.md", "docs/results/what-we-found.md"),
+    *("docs/results/gallery.md", "docs/results/what-we-found.md"),
     *("docs/tutorials/paper-table.md", "docs/how-to/learn-a-policy.md", "docs/how-to/reports.md"),
 }
 RUN_PAGES = list(dict.fromkeys(block.page for block in TO_RUN if not block.marked("needs")))

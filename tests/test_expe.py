@@ -21,6 +21,7 @@ import batfill
 from batfill.batsim.descriptor import read_descriptor
 from batfill.batsim.platform import read_platform
 from batfill.model.options import NAMES, Options
+from batfill.replays.replay import simulate
 from batfill.workloads.archive import known_log
 from command import free_port
 
@@ -194,57 +195,13 @@ def test_the_comparison_of_predicted_run_times_prints_a_row_for_each(printed, sa
 @pytest.mark.needs("pydantic")
 def test_the_test_of_tuned_orders_prints_a_row_for_each_choice_and_baseline(printed):
     shown = printed("studies.tables.aged", "workloads/sample.json", "--days", "0.5")
-    assert "seed 0, tau 60 s; 24 comparisons" in shown
-    for row in ("trained", "walk forward", "untuned", "chosen with first tries", "aged:50000,1/3,0, first tries"):
+    assert "seed 0, tau 60 s; 16 comparisons" in shown
+    for row in ("trained", "walk forward", "untuned", "first tries"):
         assert shown.count(f"| {row} |") == 2  # one for each threshold
     front = re.findall(r"(\d+\.\d), (\d+)", shown.splitlines()[-1].split("|")[3])
     assert len(front) == 6
     assert front == sorted(front, key=lambda point: int(point[1]))
     assert front == sorted(front, key=lambda point: -float(point[0]))
-
-
-@pytest.mark.needs("pydantic")
-def test_the_comparison_of_guards_prints_a_row_for_each(printed, sample):
-    shown = printed("studies.tables.guards", sample)
-    for row in ("saf, threshold 72000", "aged:50000,1/3,0", "saf, threshold 72000, first tries, large"):
-        assert shown.count(f"| {row} |") == 1
-    best = min(float(slowdown) for slowdown in re.findall(r"\| \**(\d+\.\d)\**;", shown))
-    assert f"| **{best}**;" in shown
-
-
-@pytest.mark.needs("pydantic")
-def test_the_comparison_of_first_tries_prints_a_row_for_each_setting(printed, sample):
-    shown = printed("studies.tables.tries", "--quick", "--load", "0.3", sample)
-    assert "## sample at load 0.3" in shown
-    table, compared = shown.split("95 % interval")
-    rows = dict(re.findall(r"^\| ([a-z][^|]+) \| (.*) \|$", table, re.MULTILINE))
-    assert len(rows) == 3 * 7 - 2 + 3
-    assert len(re.findall(r"^\| (fcfs|aged).* to .* \|$", compared, re.MULTILINE)) == 4
-    assert rows["fcfs, base"].count("(1.00)") == 5
-    always, needed = (int(rows[name].split(" | ")[5]) for name in ("fcfs, first tries", "fcfs, first tries, needed"))
-    assert 0 < needed < always
-
-
-@pytest.mark.needs("pydantic")
-def test_the_tables_of_small_jobs_first_show_what_replays_give(printed, sample):
-    shown = printed("studies.tables.classification", sample)
-    assert "seed 0, tau 60 s, threshold 200000 s" in shown
-    tables = [[line.strip("| ").split(" | ") for line in text.splitlines()] for text in shown.split("\n\n")[1:]]
-    main, sizes, quality = (table[2:] for table in tables)
-    row = {name: dict(zip(tables[0][0][1:], cells, strict=True)) for name, *cells in main}
-    tries = {"small": "all", "kill": "always"}
-    for policy, options, cell in (
-        ("saf", {}, row["base: users' requests"]["saf"]),
-        ("spf", tries, row["bound, cut 0"]["spf"]),
-        ("fcfs", {**tries, "threshold_s": 200_000}, row["bound, cut 0"]["fcfs, threshold"]),
-        ("fcfs", {**tries, "kill": "needed", "procs": 128}, sizes[2][4]),
-    ):
-        figures = batfill.replay(sample, policy, tau_s=60, **options).figures
-        kills = f"; {figures.requeued:,}, {figures.wasted:.1%}" if options else ""
-        assert cell == f"{figures.mean_bsld:.2f}, {figures.max_wait_s / 3600:.0f}{kills}"
-    assert all(cells.count("-") <= 1 for cells in sizes)
-    assert [procs for _, procs, *_ in sizes] == ["64", "96", "128", "256"]
-    assert [regime for _, regime, *_ in quality] == ["decoupled", "fresh"]
 
 
 @pytest.mark.needs("pydantic")
@@ -281,3 +238,45 @@ def test_the_promise_of_first_tries_lists_broken_variants_first_and_says_by_how_
     ]
     assert rows[2][2:5] == ["15.0, 0.04 h", "0.60 (0.50-0.70)", "0.60 (0.50-0.70)"]
     assert rows[2][-2:] == ["0.10 (0.10-0.10)", "50"]
+
+
+@pytest.mark.needs("matplotlib")
+def test_the_figures_of_first_tries_show_every_try_and_the_mean_of_the_replays(sample):
+    from batfill.search.promise import SEEDS, moved
+    from studies.tables.first_tries_figures import RUSH_LASTS_S, THRESHOLDS_H, front_figure, rush_figure
+
+    log = batfill.read(sample)
+    rush, n_jobs = rush_figure(log, 0)
+    assert n_jobs == (log.jobs.submit_s < RUSH_LASTS_S).sum() > 0
+    fcfs, tries, queue = rush.axes
+    names = ["runs for longer than two minutes", "a try that is killed", "runs for at most two minutes"]
+    assert [patch.get_label() for patch in tries.patches] == names
+    assert [patch.get_label() for patch in fcfs.patches] == [names[0], names[2]]
+    for line in queue.lines:
+        assert 0 == line.get_ydata()[-1] == line.get_ydata().min() < line.get_ydata().max() < n_jobs
+    front = front_figure({"sample": log, "again": log})
+    means = {line.get_label(): line.get_xydata() for line in front.axes[0].lines}
+    assert len(means["SAF with a threshold"]) == len(THRESHOLDS_H)
+    tried = Options.of({"preset": "first-tries"})
+    replays = [simulate(moved(log.jobs, seed), log, tried)[0].summary(60.0) for seed in SEEDS]
+    expected = [sum(one.max_wait_s for one in replays) / 3600 / 5, sum(one.mean_bsld for one in replays) / 5]
+    assert means["first tries"][0] == pytest.approx(expected)
+
+
+@pytest.mark.needs("pydantic")
+def test_first_tries_are_compared_with_the_best_saf_that_has_no_longer_a_longest_wait():
+    import numpy as np
+
+    from batfill.search.promise import Check, Figures
+    from studies.tables.first_tries import GUARDED, SAF, TRIES, best_as_long
+
+    def check(bsld, longest):
+        figures = np.array([Figures(bsld, bsld, 1, 1, 1, longest, 0, 0)], float)
+        return Check(figures, figures, 1)
+
+    starving = {name: check(1, 500) for name in GUARDED}
+    short, fair, late = list(GUARDED)[:3]
+    each = {**starving, SAF: check(9, 90), TRIES: check(5, 100), short: check(8, 50)}
+    assert best_as_long(each) == short
+    assert best_as_long({**each, fair: check(7, 102), late: check(6, 103)}) == fair
+    assert best_as_long({**starving, SAF: check(9, 300), TRIES: check(5, 100)}) == SAF

@@ -144,11 +144,13 @@ def test_a_list_of_policies_keeps_the_numbers_of_a_name_together():
 
 
 def test_the_command_lists_a_row_per_policy_under_a_header():
-    header, *rows = result("policies").splitlines()
+    listed, presets = result("policies").split("\n\n", 1)
+    header, *rows = listed.splitlines()
+    assert presets.startswith("--preset first-tries: ")
     assert header.split() == ["name", "key,", "lowest", "first", "order", "source"]
     assert [row.split()[0] for row in rows[:-3]] == list(POLICIES)
     assert [row.split()[0] for row in rows[-3:]] == ["mixed:a,b,c,d,e,f", "aged:c,alpha,beta", "nn@FILE"]
-    assert all(listed["source"] in row for listed, row in zip(listing(), rows, strict=True))
+    assert all(one["source"] in row for one, row in zip(listing(), rows, strict=True))
     assert json_result("policies") == listing()
 
 

@@ -192,6 +192,7 @@ def test_a_campaign_replays_presets_beside_its_combinations(tmp_path):
     *others, last = read_campaign(path).campaign.choices
     assert [one["policy"] for one in others] == ["fcfs", "saf"]
     assert Options.of(last) == Options.of({"preset": "first-tries"})
+    assert described(last) == "first-tries"
 
 
 # The promise

@@ -1,1 +1,1 @@
-"""The tables of the results pages, a module each: `python -m studies.tables.tries LOG...`."""
+"""The tables of the results pages, a module each: `python -m studies.tables.first_tries LOG...`."""

@@ -1,10 +1,9 @@
-"""Aged orders tuned on a log's past against SAF with a threshold: the tables of docs/results/guards.md.
+"""Aged orders and first tries against SAF with a threshold on later weeks: docs/results/first-tries.md and tuning.md.
 
 `python -m studies.tables.aged LOG... > tables.md`;
-each log is replayed whole, from an empty machine. On its first half of weeks
-`batfill tune --family aged` chooses an order by the longest wait that SAF with a threshold has there, and all are
-compared on the second half: the order chosen, one chosen again each week, one that is not tuned, and orders beside
-first tries (every job is tried for one divider and killed there), fixed and chosen in the same way.
+each log is replayed whole, from an empty machine. On its first half of weeks `batfill tune --family aged` chooses an
+order by the longest wait that SAF with a threshold has there, and all are compared on the second half: the order
+chosen, one chosen again each week, one that is not tuned, and the preset first tries.
 """
 
 from __future__ import annotations
@@ -21,23 +20,14 @@ from batfill.base.stats import BETTER, WORSE, holm, paired
 from batfill.base.version import __version__
 from batfill.model.jobs import HOUR_S
 from batfill.model.metrics import long_waits
-from batfill.model.policy import policy_named
-from batfill.search.aged import FORWARD, TRAINED, UNTUNED, Bounds, Order, Weeks, chosen, figures_until
+from batfill.search.aged import FORWARD, TRAINED, UNTUNED, Weeks
 from batfill.search.periods import Conditions
 from studies.papers.page import markdown
 from studies.tables.common import MARKS, by_name, longest, progress
 
 TAU_S, SEED = 60, 0
 THRESHOLDS_S = (72_000, 200_000)  # of SAF, the baseline
-TRIES = {"small": "all", "kill": "always"}
-ORDERS = (
-    ("fcfs", 72_000),
-    ("fcfs", 200_000),
-    (UNTUNED.name, None),
-    (UNTUNED.name, 72_000),
-    (UNTUNED.name, 200_000),
-)
-FIXED = (("fcfs", 200_000), (UNTUNED.name, None))
+TRIES = "first tries"
 ALL = "all logs"
 
 
@@ -58,22 +48,13 @@ def short(policy, threshold_s):
     return name + ("" if threshold_s is None else f", threshold {threshold_s:g}")
 
 
-def with_tries(workload, size, policy, threshold_s):
-    """All jobs' starts, of those no wider than the machine, beside first tries."""
-    run = bf.replay(workload, policy, threshold_s=threshold_s, **TRIES)
-    return run.schedule.start_s[workload.jobs.procs <= size]
+def with_tries(workload):
+    """The starts of all jobs that fit the machine, under first tries."""
+    schedule = bf.replay(workload, preset="first-tries").schedule
+    return schedule.start_s[~schedule.rejected]
 
 
-def chosen_tries(weeks, starts, base_s):
-    """The name of the order beside first tries that the training weeks choose; None if none keeps the longest wait."""
-    until_s = weeks.starts_s[0]
-    known = np.array([figures_until(weeks.jobs, start_s, until_s, TAU_S) for start_s in starts.values()])
-    base = figures_until(weeks.jobs, base_s, until_s, TAU_S)
-    place = chosen(known, base, Bounds.of(0.0, None))
-    return None if place is None else list(starts)[place]
-
-
-def lines_of(workload, threshold_s, tries, days):
+def lines_of(workload, threshold_s, tried_s, days):
     """Every choice against SAF with this threshold on one log."""
     found = bf.tune_aged(workload, threshold_s=threshold_s, tau_s=TAU_S, days=days, seed=SEED)
     ran = workload.jobs.procs <= workload.procs
@@ -87,14 +68,7 @@ def lines_of(workload, threshold_s, tries, days):
     what[FORWARD] = f"{used} order{'s' * (used > 1)}"
     new = weeks.jobs.submit_s >= weeks.starts_s[0]
     lines = {label: (costs[name], waits[name], what.get(name, "")) for name, label in names.items()}
-    base_s = weeks.starts_under(Order(policy_named("saf"), threshold_s))
-    taken = chosen_tries(weeks, tries, base_s)
-    fixed = {f"{short(*choice)}, first tries": short(*choice) for choice in FIXED}
-    for label, name in {"chosen with first tries": taken, **fixed}.items():
-        start_s = base_s if name is None else tries[name]
-        cost = weeks.by_period(start_s)
-        what_it_is = ("saf" if name is None else name) if label == "chosen with first tries" else ""
-        lines[label] = cost, long_waits((start_s - weeks.jobs.submit_s)[new]), what_it_is
+    lines[TRIES] = weeks.by_period(tried_s), long_waits((tried_s - weeks.jobs.submit_s)[new]), ""
     return Log(
         lines, costs[base_name], waits[base_name], weeks.tested > 0, found["orders"], found["baseline_throughout"]
     )
@@ -103,8 +77,8 @@ def lines_of(workload, threshold_s, tries, days):
 def figures_of(path, days):
     """By threshold: the lines of one log."""
     workload, began = bf.read(path), time.perf_counter()
-    tries = {short(*order): with_tries(workload, workload.procs, *order) for order in ORDERS}
-    found = {threshold_s: lines_of(workload, threshold_s, tries, days) for threshold_s in THRESHOLDS_S}
+    tried_s = with_tries(workload)
+    found = {threshold_s: lines_of(workload, threshold_s, tried_s, days) for threshold_s in THRESHOLDS_S}
     progress(f"{path.name}: {time.perf_counter() - began:.0f} s")
     return found
 

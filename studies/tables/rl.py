@@ -286,7 +286,8 @@ interval over the same sequences
 ([how](../background/statistics.md)); ▼ is lower and ▲ higher than SAF's beyond chance, corrected for the comparisons of
 a table, {comparisons} in all tables together. In RLScheduler's simulator FCFS, SPF (its SJF), WFP3, UNICEF and F1 are
 its own formulas, backfilling is in order of submission, and jobs cannot be killed. The aged orders and the threshold
-see the true waits there too. First tries learn their divider within each sequence ([setting](tries.md)).""")
+see the true waits there too. First tries are here tries for every job up to a
+divider that is learned within each sequence ([what became of them](first-tries.md#what-they-replace)).""")
     print(*sections, sep="\n")
 
 

@@ -108,7 +108,8 @@ def what_if(
         if choice.options.get("small") == FOREST:
             note(f"{choice.name}: judging {jobs:,} jobs one by one, the slow part")
 
-    with progress("choices", len(library.choices(thresholds, small_first, classifier, seed))) as advance:
+    steps = len(library.choices(thresholds, small_first, classifier, seed)) + small_first
+    with progress("choices", steps) as advance:
         answer = library.what_if(
             log,
             thresholds_s=thresholds,

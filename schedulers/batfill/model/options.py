@@ -833,7 +833,8 @@ def described(given: Mapping[str, Any]) -> str:
     parts = [str(given.get(first, usual_ones[first]))]
     for name, option in (OPTIONS | LIVE).items():
         value = given.get(name)
-        if name in (first, "preset") or value is None or value == usual_ones[name]:
+        as_written = PRESETS[preset].values.get(name)
+        if name in (first, "preset") or value is None or value in (usual_ones[name], as_written):
             continue
         parts.append(f"{name} {option.with_unit(value)}")
     return ", ".join(parts)

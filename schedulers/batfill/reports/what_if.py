@@ -275,8 +275,8 @@ def what_if(
         min_gain: the least relative reduction of the mean bounded slowdown that counts as better.
         system: advise only what this batch system can be configured for in full: slurm, oar, pbs or flux.
         begin: called with every choice before its replay, and the number of jobs.
-        advance: called with the share of a choice replayed since the last call; they sum to 1 for each. None
-            shows a progress bar after two seconds.
+        advance: called with the share of a choice replayed since the last call; they sum to 1 for each, and to 1 for
+            the check of first tries. None shows a progress bar after two seconds.
         **options: tau_s, seed, procs, overrun, unrequested: see `Measured`. And options of the scheduler that the
             choices share, named as in `replay`: `backfill` of all; `overdue` of those with a threshold;
             `overdue_before`, `divider`, `small_width`, `kill` and `bound` of those with small jobs first.
@@ -302,8 +302,12 @@ def what_if(
     withheld = beyond(system, tried) if system is not None else {}
     chains = planned(tried, thresholds_s, withheld)
     workload, jobs, size = how.jobs(log)
-    with patient_progress("choices", len(tried)) if advance is None else nullcontext(advance) as shown:
+    steps = len(tried) + small_first
+    with patient_progress("choices", steps) if advance is None else nullcontext(advance) as shown:
         schedules = [replayed(choice, jobs, workload, begin, shown) for choice in tried]
+        as_promised = {"preset": FIRST_TRIES} in (choice.options for choice in tried)
+        checked = promise.check(jobs, workload, shown) if as_promised else None
+        shown(float(small_first and not as_promised))
     comparison = of_runs(
         tuple(choice.name for choice in tried),
         np.array([schedule.start_s - jobs.submit_s for schedule in schedules]),
@@ -316,7 +320,6 @@ def what_if(
         clock=workload.clock,
     )
     outcomes = [outcome_of(choice, comparison, k, schedules[k]) for k, choice in enumerate(tried)]
-    as_promised = {"preset": FIRST_TRIES} in (choice.options for choice in tried)
     pairs = pairs_of(comparison, how.seed, chains)
     offered = sorted(itertools.chain(*chains))
     limits = [
@@ -357,7 +360,7 @@ def what_if(
         given,
         chains,
         withheld,
-        promise.check(jobs, workload) if as_promised else None,
+        checked,
     )
     return answer if answer.undecided else replace(answer, comparison=marked(comparison, limits[given].advised))
 

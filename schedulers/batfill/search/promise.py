@@ -14,9 +14,11 @@ import numpy as np
 from batfill.model.jobs import HOUR_S
 from batfill.model.metrics import bounded_slowdown, long_waits
 from batfill.model.options import FIRST_TRIES, Options
-from batfill.replays.replay import simulate
+from batfill.replays.replay import nothing, simulate
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from batfill.model.jobs import JobTable, Workload
@@ -154,14 +156,18 @@ def moved(jobs: JobTable, seed: int) -> JobTable:
     return replace(jobs, **ordered)
 
 
-def check(jobs: JobTable, workload: Workload) -> Check:
-    """Replay these jobs, all of which fit the machine, under the preset and under FCFS with each of SEEDS."""
-    replicas = [moved(jobs, seed) for seed in SEEDS]
-    figures, base = (
-        np.array([figures_of(simulate(replica, workload, options)[0]) for replica in replicas], float)
-        for options in (Options.of({"preset": FIRST_TRIES}), Options.of({}))
-    )
-    return Check(figures, base, len(jobs))
+def check(jobs: JobTable, workload: Workload, advance: Callable[[float], None] = nothing) -> Check:
+    """Replay these jobs, all of which fit the machine, under the preset and under FCFS with each of SEEDS.
+
+    `advance` is called with the share of the replays made since the last call.
+    """
+    rows = []
+    for seed in SEEDS:
+        replica = moved(jobs, seed)
+        for options in (Options.of({"preset": FIRST_TRIES}), Options.of({})):
+            rows.append(figures_of(simulate(replica, workload, options)[0]))
+            advance(1 / (2 * len(SEEDS)))
+    return Check(np.array(rows[::2], float), np.array(rows[1::2], float), len(jobs))
 
 
 def most_wasted(jobs: JobTable, size: int, options: Options) -> float:
