@@ -226,8 +226,18 @@ def commands(tmp_path):
 LATER = [pytest.param(after_s, marks=pytest.mark.slow) for after_s in (0.05, 1.0)]
 
 
+LONG = [
+    pytest.param("replay", marks=pytest.mark.needs("sklearn")),
+    pytest.param("campaign", marks=pytest.mark.needs("pydantic")),
+    pytest.param("frontier", marks=pytest.mark.needs("sklearn", "matplotlib")),
+    "tune",
+    "convert",
+    "schedule",
+]
+
+
 @pytest.mark.parametrize("after_s", [0.0, *LATER])
-@pytest.mark.parametrize("name", ["replay", "campaign", "frontier", "tune", "convert", "schedule"])
+@pytest.mark.parametrize("name", LONG)
 def test_an_interrupt_at_any_moment_is_one_line_and_130(commands, tmp_path, name, after_s):
     status, said = interrupted(commands[name], signal.SIGINT, after_s=after_s)
     said = [line for line in said if not line.startswith("batfill: listening on ")]

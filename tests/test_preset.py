@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import batfill as bf
-from batfill.campaigns.config import read_campaign
 from batfill.live.agent import Agent
 from batfill.model.jobs import SMALL, Workload
 from batfill.model.options import NO_PRESET, PRESETS, Options, described, with_preset
@@ -186,7 +185,10 @@ def test_machines_are_reserved_under_the_preset_with_kills_at_every_divider():
     assert (stated["preset"], stated["kill"]) == ("first-tries", "always")
 
 
+@pytest.mark.needs("pydantic")
 def test_a_campaign_replays_presets_beside_its_combinations(tmp_path):
+    from batfill.campaigns.config import read_campaign
+
     path = tmp_path / "campaign.yaml"
     path.write_text("workloads: [{file: log.swf}]\npolicies: [fcfs, saf]\npresets: [first-tries]\n")
     *others, last = read_campaign(path).campaign.choices

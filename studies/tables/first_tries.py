@@ -3,7 +3,7 @@
 `python -m studies.tables.first_tries [LOG...] [--jobs 2] [--csv replays.csv] > first-tries.md`;
 without a LOG, the six logs of `studies.tables.common` in $BATFILL_TRACES or the cache of `batfill workload fetch`.
 
-Each log, its halves, other loads, weeks drawn anew and bursts of one user (`studies.tables.variants`) are replayed
+Each log, its halves, other loads, resampled weeks and bursts of one user (`studies.tables.variants`) are replayed
 whole, from an empty machine, with several seeds, which move each submission by up to a minute. A variant's ratio is the
 mean over the seeds of the ratio to FCFS without tries on the same jobs; in brackets are the least and the most. What is
 measured and promised is in `batfill.search.promise`. The last table compares schedulers on the whole logs.

@@ -1,7 +1,7 @@
-"""Variants of a log: parts of it, other loads, weeks drawn anew, bursts of one user, submissions that move a little.
+"""Variants of a log: parts of it, other loads, resampled weeks, bursts of one user, and small moves of submissions.
 
-A variant is made of the jobs that ran. Every variant has as many replicas as there are seeds: each moves every
-submission by up to a minute, and draws its weeks, or its burst, anew.
+A variant is made of the jobs that ran. Every variant has one replica per seed: each seed moves every
+submission by up to a minute, and has its own resampled weeks or burst.
 """
 
 from __future__ import annotations

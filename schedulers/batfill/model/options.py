@@ -209,7 +209,7 @@ def options_table(*rows: tuple[Any, ...]) -> dict[str, Option]:
 class Preset(NamedTuple):
     """A setting that goes by a name."""
 
-    values: dict[str, Any]  # by option, as a user would write them
+    values: dict[str, Any]  # by option, as results state them
     meaning: str  # in words; empty for none
 
 
@@ -222,7 +222,7 @@ PRESETS = {
             "overdue": HALF,
             "small": EVERY,
             "divider": 120,
-            "small-width": "1/8",
+            "small-width": 0.125,
             "kill": NEEDED,
         },
         "Every job of at most an eighth of the machine first gets a try of two minutes. The try is killed only if its "
@@ -672,7 +672,7 @@ class Options:
         Those of studies, the preset and the depth are left out by default.
         """
         stated = self.as_dict()
-        changed = [name for name, value in preset_values(stated["preset"]).items() if value != stated[name]]
+        changed = [name for name, value in PRESETS[stated["preset"]].values.items() if value != stated[name]]
         if changed:
             stated["preset"] += f" but for {', '.join(changed)}"
         return as_line(
@@ -784,11 +784,6 @@ class Options:
             )
 
 
-def preset_values(preset: str) -> dict[str, Any]:
-    """The values of a preset by option, as results state them."""
-    return {name: plain_value(OPTIONS[name].check(name, value)) for name, value in PRESETS[preset].values.items()}
-
-
 def plain_value(value: Any) -> Any:
     """A field's value as a user writes it; None if it is off."""
     if value is None or isinstance(value, (bool, str, int)):
@@ -828,13 +823,12 @@ def described(given: Mapping[str, Any]) -> str:
     'first-tries, threshold 72000 s'
     """
     preset = given.get("preset") or NO_PRESET
-    usual_ones = {name: option.default for name, option in (OPTIONS | LIVE).items()} | preset_values(preset)
+    usual_ones = {name: option.default for name, option in (OPTIONS | LIVE).items()} | PRESETS[preset].values
     first = "policy" if preset == NO_PRESET else "preset"
     parts = [str(given.get(first, usual_ones[first]))]
     for name, option in (OPTIONS | LIVE).items():
         value = given.get(name)
-        as_written = PRESETS[preset].values.get(name)
-        if name in (first, "preset") or value is None or value in (usual_ones[name], as_written):
+        if name in (first, "preset") or value is None or value == usual_ones[name]:
             continue
         parts.append(f"{name} {option.with_unit(value)}")
     return ", ".join(parts)

@@ -1,7 +1,7 @@
 """The promise of first tries: what the preset has over FCFS at most, and whether it holds on a log.
 
 One replay says little: moving every submission by up to a minute moves the longest wait by up to a fifth. So each
-figure is a mean over several seeds, each of which moves the submissions anew and replays both schedulers.
+figure is a mean over several seeds. Each seed moves the submissions differently, and both schedulers are replayed.
 """
 
 from __future__ import annotations
