@@ -18,6 +18,8 @@ from batfill.model.jobs import SMALL, JobTable
 
 # A job without walltime that runs already ends some day; one that is started behind the head ends later than that.
 SOME_DAY = float(np.finfo(np.float64).max)
+# In a plan the first is given up on this date, and the second, as a reservation without walltime, lasts so long.
+LAST, FOREVER = 2.0**50, 2.0**51
 UNLIMITED = 1e12
 OVERDUE = 1  # the section of overdue jobs: before all others but small jobs
 MINUTE, HOUR = 60, 3600
@@ -126,6 +128,7 @@ class Oracle:
     backfill: str | None = None
     threshold_s: float = math.inf
     tries_first: bool = False  # whether small jobs go before overdue ones
+    depth: float | None = None  # by a plan with so many reservations, inf for any number; None for the head's alone
     half: bool = False  # whether only the older half of the overdue jobs goes first, at least 4
     divider_s: float = math.inf
     spares: bool = False  # whether a try is killed at its divider only if its processors are needed
@@ -214,6 +217,10 @@ class Oracle:
         without, beside = (copy.deepcopy(self, {id(self.table): self.table}) for _ in range(2))
         without.finish(without.jobs[job.seq])
         beside.spare(beside.jobs[job.seq])
+        if self.depth is not None:
+            dates, others = without.planned_pass(t), beside.planned_pass(t)
+            sooner = any(date < others.get(seq, (t, 0)) for seq, date in dates.items())
+            return sooner or len(without.order) > len(self.order)
         head = without.jobs[min(self.waiting, key=self.sort_rule(t)).seq]
         without.easy_pass(t)
         if len(without.order) > len(self.order):
@@ -274,6 +281,9 @@ class Oracle:
         return order[0]
 
     def easy_pass(self, t):
+        if self.depth is not None:
+            self.planned_pass(t)
+            return
         order = sorted(self.waiting, key=self.sort_rule(t))
         while order and (head := self.first(t, order)).q <= self.free:
             order.remove(head)
@@ -289,6 +299,37 @@ class Oracle:
                 self.begin(t, job, backfilled=True)
             else:
                 held.pop()
+
+    def planned_pass(self, t):
+        """The pass by a plan, a list of (begin, end, q) in places of time; returns the reservations' begins by seq."""
+        plan = [((t, 0), max((min(end, LAST), 0), (t, 1)), q) for end, q in self.held(t)]
+        dates, passed = {}, False  # passed: whether a job was passed over, behind which others are backfilled
+        order = sorted(self.waiting, key=self.sort_rule(t))
+        while order:
+            job = order.pop(0)
+            length = min(self.expected(job), FOREVER)
+            begin = self.earliest(t, plan, length, job.q)
+            if begin == (t, 0):
+                end = place_after(begin, length)
+                plan.append((begin, end if passed else min(end, (LAST, 0)), job.q))
+                self.begin(t, job, backfilled=passed)
+                continue
+            passed = True
+            if len(dates) < self.depth:
+                dates[job.seq] = begin
+                plan.append((begin, place_after(begin, length), job.q))
+                if len(dates) == self.depth and self.backfill is not None:
+                    order.sort(key=self.backfill_rule(t))
+        return dates
+
+    def earliest(self, t, plan, length, q):
+        """The first place of time at which so many processors are free for so long, all of its dates tried."""
+        for begin in sorted({(t, 0)} | {end for _, end, _ in plan}):
+            end = place_after(begin, length)
+            tried = [begin] + [other for other, _, _ in plan if begin < other < end]
+            if all(sum(n for b, e, n in plan if b <= at < e) + q <= self.size for at in tried):
+                return begin
+        raise AssertionError("some day all processors are free")
 
     def held(self, t):
         """What the running jobs hold, and until when, as is expected at t."""
@@ -418,6 +459,12 @@ class PickingOracle(Oracle):
             (s - t) / (s - t + 3600),
             spare / m,
         ]
+
+
+def place_after(begin, length):
+    """The end of what begins at a place of time (date, turn); what takes no time has a turn of its own at its date."""
+    date, turn = begin
+    return max((date + length, 0), (date, turn + 1))
 
 
 def free_at(t, size, held):

@@ -275,6 +275,7 @@ BESIDE_IN_TABLE = {
 VALUES = {
     "policy": ("fcfs", "saf"),
     "backfill": ("same", "spf"),
+    "depth": (0, "all"),
     "threshold": (0, 7200),
     "small": ("class", "perfect"),
     "divider": (1, 600),

@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 from procset import ProcSet
 
+from batfill.base.errors import BatfillError
 from batfill.engine.features import FEATURES, FEATURES_OF_JOB
+from batfill.live.agent import Agent
 from batfill.model.jobs import SMALL, Workload
 from batfill.model.networks import network_of
 from batfill.model.options import Options
@@ -229,6 +231,47 @@ def test_the_hosts_agree_on_which_tries_of_classed_jobs_go_on(written, policy, m
         assert 0 < len(schedule.kills) < len(always.kills)
 
 
+@pytest.mark.parametrize("host", ["batfill", "pybatsim", "Batsim 5"])
+@pytest.mark.parametrize("depth", [0, 2, "all"])
+def test_with_any_number_of_reservations_the_hosts_have_the_starts_of_the_oracle(written, monkeypatch, host, depth):
+    monkeypatch.setattr(Plugin, "host", host)
+    tries = {"small": "class", "divider": 10}
+    cases = [{}, {"policy": "saf", "threshold": 100, "overdue": "half"}, {"policy": "wfp3"}, {"policy": "saf", **tries}]
+    cases += [{"backfill": "spf"}] if depth == 2 else []
+    for seed, given in enumerate(cases):
+        path = written(random_table(seed, n_jobs=120, size=12, span_s=1000, small=0.5), 12)
+        log, options = read_batsim_json(path), Options.of({**given, "depth": depth})
+        slow = oracle(
+            log.jobs,
+            12,
+            options.policy.name,
+            backfill=given.get("backfill"),
+            threshold_s=options.threshold_s,
+            half=options.overdue == "half",
+            divider_s=options.divider_s,
+            spares=options.spares,
+            depth=math.inf if depth == "all" else depth,
+        )
+        starts = starts_of_oracle(slow)
+        schedule, _ = simulate(log.jobs, log, options)
+        assert_same_starts(starts_by_name(schedule), starts)
+        stated = {name: value for name, value in options.as_dict().items() if value is not None}
+        assert_same_starts(starts, starts_of_plugin(load_document(path), 12, kills="divider" in given, **stated))
+        assert not options.spares or len(schedule.kills) > 0
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"reservation": "machines"}, "machines are reserved for one job, not for 2"),
+        ({"select": "full"}, "select compares policies with one reservation, not 2"),
+    ],
+)
+def test_a_depth_that_a_live_scheduler_cannot_take_is_refused_in_words(more, words):
+    with pytest.raises(BatfillError, match=words):
+        Agent({"depth": 2, **more})
+
+
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     """A network's file."""
@@ -246,6 +289,9 @@ def test_under_a_network_the_hosts_agree_on_every_start(written, trained):
         assert_hosts_agree(path, 12, policy=f"nn@{trained}", **options)
         starts.append(replayed(read_batsim_json(path).jobs, 12, f"nn@{trained}").start_s.tolist())
         assert starts[-1] != replayed(read_batsim_json(path).jobs, 12, "sqf").start_s.tolist()
+    with pytest.raises(BatfillError, match="option depth: 2 reserves for the first jobs of an order"):
+        Options.of({"policy": f"nn@{trained}", "depth": 2})
+    assert Options.of({"policy": f"nn@{trained}", "depth": 1}).as_dict()["depth"] is None
     path = written(random_table(8, n_jobs=200, size=1, span_s=2000, wide=0, small=0.5), 1)
     for threshold in (math.inf, 200):
         assert_hosts_agree(path, 1, policy=f"nn@{trained}", threshold=threshold, divider=10)

@@ -2,7 +2,8 @@
 
 Read in this order: `records` (the data), `tree` (the waiting jobs, sorted), `ends` (the running jobs, sorted),
 `running` (the reservation and the rule of backfilling), `keys` (orders that move with time), `waiting` (joining and
-leaving the queue), `picks` (a network's choice of the next job), `easy` (the decision), `arrivals` (a shortcut for jobs
+leaving the queue), `picks` (a network's choice of the next job), `plan` (any number of reservations), `easy` (the
+decision), `arrivals` (a shortcut for jobs
 submitted alone), `loop` (the replay's event loop), `copies` (many replays that stop where an agent decides). Names
 load on first use.
 """
@@ -15,7 +16,7 @@ from typing import Any
 PLACES = {
     "sources": "FILES SOURCES",
     "records": (
-        "AWAY BY_NETWORK CANDIDATE FROM_OUTSIDE JOB LINE NO_PICKS QUEUE STARTED TRY "
+        "AWAY BY_NETWORK CANDIDATE FROM_OUTSIDE JOB LINE NO_PICKS ONE_RESERVATION QUEUE SPARE_STEPS STARTED STEP TRY "
         "Decided QueueArrays RULES as_records new_picks new_records"
     ),
     "tree": "clear enlarged new_tree",

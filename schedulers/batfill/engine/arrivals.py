@@ -13,9 +13,9 @@ from __future__ import annotations
 from batfill.base.kernels import kernel
 from batfill.engine.easy import reserve
 from batfill.engine.keys import head_with, place_key, section_of
-from batfill.engine.records import NEVER_S, NO_PICKS, UNRESERVED
+from batfill.engine.records import NEVER_S, NO_PICKS, ONE_RESERVATION, UNRESERVED
 from batfill.engine.running import charged, may_backfill, start
-from batfill.engine.tree import precedes
+from batfill.engine.tree import last_slot, precedes
 from batfill.engine.waiting import enqueue
 
 WAITS, STARTS, BACKFILLS, UNDECIDED = range(4)
@@ -49,6 +49,13 @@ def judge(now_s, queue, section, row):
     if state.waiting == 0:
         state.head, state.extra = row, UNRESERVED
         return STARTS if job.procs <= state.free else WAITS
+    if queue.rules[0].depth != ONE_RESERVATION:
+        if job.procs <= state.free:
+            return UNDECIDED
+        if state.free < state.fewest:
+            return WAITS
+        # A reservation behind all others moves none of them.
+        return WAITS if state.settled and goes_last(queue, section, row) else UNDECIDED
     if queue.rules[0].picks != NO_PICKS:  # settled means here that no waiting job fits
         return WAITS if state.settled and job.procs > state.free else UNDECIDED
     if not state.settled or (not queue.rules[0].moves and goes_before_head(queue, section, row)):
@@ -63,6 +70,19 @@ def judge(now_s, queue, section, row):
     if spare < state.extra:
         state.extra, state.settled = spare, state.shadow_s < NEVER_S  # see `easy.settle`
     return BACKFILLS
+
+
+@kernel
+def goes_last(queue, section, row):
+    """Whether a job that would wait in `section` goes behind all others; the order must be fixed."""
+    tree = queue.tree
+    for later in range(section + 1, len(tree.sections)):
+        if tree.sections[later].jobs > 0:
+            return False
+    if tree.sections[section].jobs == 0:
+        return True
+    last = tree.slots[last_slot(tree, section)]
+    return precedes(last.key, last.row, place_key(queue, section, row), row, queue.jobs)
 
 
 @kernel

@@ -6,7 +6,8 @@ fit, then takes backfill candidates from a heap, or, in a queue whose keys move,
 the leaves and groups of the tree in which no job can start.
 
 Kernels change `queue`, records.QueueArrays, in place. A decision depends on the waiting and running jobs, never on the
-previous pass; the state kept between passes only saves work (`arrivals.py`).
+previous pass; the state kept between passes only saves work (`arrivals.py`). With more or fewer reservations than one
+`plan.py` makes the pass.
 """
 
 from __future__ import annotations
@@ -14,9 +15,21 @@ from __future__ import annotations
 import numpy as np
 
 from batfill.base.kernels import entry, kernel, outlined
-from batfill.engine.keys import find_head, key_at, lower_bound, moved_key, request_in_key, unit_of
+from batfill.engine.candidates import sift, swap
+from batfill.engine.keys import backfill_key, find_head, lower_bound, moved_key
 from batfill.engine.picks import picked
-from batfill.engine.records import BY_NETWORK, NEVER_S, NO_HEAD, NO_PICKS, UNRESERVED, Decided, QueueArrays
+from batfill.engine.plan import ended_if_planned, plan_pass
+from batfill.engine.records import (
+    BY_NETWORK,
+    GOES_ON,
+    NEVER_S,
+    NO_HEAD,
+    NO_PICKS,
+    ONE_RESERVATION,
+    UNRESERVED,
+    Decided,
+    QueueArrays,
+)
 from batfill.engine.running import charged, correct, finish, may_backfill, occupy, outlast, reservation, start
 from batfill.engine.tree import (
     EXACT,
@@ -34,8 +47,6 @@ from batfill.engine.tree import (
 )
 from batfill.engine.waiting import NONE_WAITS, dequeue, is_walk, sweep_overdue
 
-GOES_ON = np.int64(-1)  # of a try at its divider whose processors are not needed
-
 
 @kernel
 def easy_pass(now_s, queue, started):
@@ -47,6 +58,8 @@ def easy_pass(now_s, queue, started):
     state = queue.state[0]
     if state.free == 0 or state.waiting == 0:
         return 0, 0
+    if queue.rules[0].depth != ONE_RESERVATION:
+        return plan_pass(now_s, queue, started)
     if is_walk(queue):
         return pass_in_order(now_s, queue, started)
     if state.free < state.fewest:
@@ -90,6 +103,8 @@ def reserve(queue):
 def settle(queue):
     """Record at the end of a pass whether no waiting job can start before a job ends, for `arrivals.py`."""
     state = queue.state[0]
+    if queue.rules[0].depth != ONE_RESERVATION:  # `plan.py` has done so
+        return
     if queue.rules[0].picks != NO_PICKS:  # the next pass may reserve for another job
         state.settled = state.free < state.fewest
         return
@@ -462,6 +477,8 @@ def ended_if_needed(now_s, queue, row):
     state = queue.state[0]
     if state.waiting == 0:
         return GOES_ON
+    if queue.rules[0].depth != ONE_RESERVATION:
+        return ended_if_planned(now_s, queue, row)
     procs = finish(queue, row)
     if not queue.rules[0].moves or now_s >= state.head_until_s:
         find_head(now_s, queue)
@@ -491,41 +508,4 @@ def add_candidate(now_s, queue, place, section, slot):
         candidate.key = queue.tree.slots[slot].key
         return
     candidate.rank = 0
-    line = queue.backfill_lines[row]
-    candidate.key = line.key
-    if line.rise != 0.0:
-        unit_s = unit_of(queue.rules[0].backfill_moves, request_in_key(queue, row))
-        candidate.key = key_at(now_s, line.key, line.rise, queue.jobs[row].submit_s, unit_s)
-
-
-@kernel
-def goes_first(candidates, jobs, i, j):
-    """The sort rule: lowest rank first, then as in a section."""
-    one, other = candidates[i], candidates[j]
-    if one.rank != other.rank:
-        return one.rank < other.rank
-    return precedes(one.key, one.row, other.key, other.row, jobs)
-
-
-@kernel
-def swap(candidates, i, j):
-    """Exchange two candidates."""
-    one, other = candidates[i], candidates[j]
-    one.key, other.key = other.key, one.key
-    one.row, other.row = other.row, one.row
-    one.rank, other.rank = other.rank, one.rank
-
-
-@kernel
-def sift(candidates, jobs, i, size):
-    """Restore the heap of the first `size` candidates below place i."""
-    while True:
-        child = 2 * i + 1
-        if child >= size:
-            return
-        if child + 1 < size and goes_first(candidates, jobs, child + 1, child):
-            child += 1
-        if not goes_first(candidates, jobs, child, i):
-            return
-        swap(candidates, i, child)
-        i = child
+    candidate.key = backfill_key(now_s, queue, row)

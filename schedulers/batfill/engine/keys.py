@@ -60,6 +60,16 @@ def moved_key(now_s, queue, row):
 
 
 @kernel
+def backfill_key(now_s, queue, row):
+    """The key of a waiting job at `now_s` in a separate backfill order."""
+    line = queue.backfill_lines[row]
+    if line.rise == 0.0:
+        return line.key
+    unit_s = unit_of(queue.rules[0].backfill_moves, request_in_key(queue, row))
+    return key_at(now_s, line.key, line.rise, queue.jobs[row].submit_s, unit_s)
+
+
+@kernel
 def slope_of(queue, row):
     """The slope of a job's key, per second."""
     return queue.jobs[row].rise / unit_of(queue.rules[0].moves, request_in_key(queue, row))

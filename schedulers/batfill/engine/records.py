@@ -55,6 +55,7 @@ TRY = np.dtype(
 )
 STARTED = np.dtype([("row", "u4"), ("backfilled", "u4")])  # a try
 CANDIDATE = np.dtype([("key", "f8"), ("row", "u4"), ("rank", "i4")])  # a job that may be backfilled; lowest rank first
+STEP = np.dtype([("at_s", "f8"), ("free", "i8")])  # of a plan: from a date on, so many processors are free
 
 # The queue as a whole, and results of the last pass. The fields from `settled` on only save work and change no start;
 # they are kept between passes, and `arrivals.py` says when they hold.
@@ -71,7 +72,7 @@ QUEUE = np.dtype(
         ("shadow_s", "f8"),  # the head's reservation,
         ("extra", "i8"),  # and the processors spare at it; UNRESERVED if it was not needed
         ("head", "u4"),  # row of the first job that does not fit
-        ("fewest", "i8"),  # no waiting job requests fewer processors (kept by `pass_by_key` only),
+        ("fewest", "i8"),  # no waiting job requests fewer processors (not kept by `pass_in_order`),
         ("shortest_s", "f8"),  # none has a smaller `expected_s`
         ("head_until_s", "f8"),  # before this instant `head` is the first of the queue (kept if keys move),
         ("head_slope", "f8"),  # and its key's slope, per second
@@ -93,12 +94,16 @@ RULES = np.dtype(
         ("overdue", "i8"),  # section of overdue jobs: 0, or 1 if only large jobs come behind them
         ("half", "u1"),  # 1 if only the older half of the overdue jobs goes first
         ("spares", "u1"),  # 1 if a try at its divider is killed only if its processors are needed
+        ("depth", "i8"),  # how many jobs get a reservation: ONE_RESERVATION for EASY, else `plan.py` makes the pass
         ("picks", "i8"),  # who picks the next job: NO_PICKS (the queue's order does), BY_NETWORK or FROM_OUTSIDE
     ],
     align=True,
 )
 NO_PICKS, BY_NETWORK, FROM_OUTSIDE = range(3)  # see `picks.py`
+ONE_RESERVATION = 1
+SPARE_STEPS = 2  # a plan's steps beside one for each job: the present, and the return of unavailable machines
 NO_HEAD = np.int64(-1)
+GOES_ON = np.int64(-1)  # of a try at its divider whose processors are not needed
 UNRESERVED = np.int64(-1)
 
 
@@ -173,7 +178,7 @@ class Picks(NamedTuple):
     values: NDArray[np.float32]  # (3, widest layer)  and the values of two layers and of the cluster's share in one
 
 
-@record(JOB, U4, LINE, TRY, Tree, Ends, CANDIDATE, Picks, RULES, QUEUE)
+@record(JOB, U4, LINE, TRY, Tree, Ends, CANDIDATE, STEP, STEP, Picks, RULES, QUEUE)
 class QueueArrays(NamedTuple):
     """All that a decision reads and changes. Outside the engine only `queue.Queue` holds it."""
 
@@ -183,7 +188,9 @@ class QueueArrays(NamedTuple):
     tries: NDArray[np.void]  # TRY (n_jobs,), or (0,) if no job can be small or outlive `expected_s`
     tree: Tree
     running: Ends  # by expected end, with what they will release
-    candidates: NDArray[np.void]  # CANDIDATE (n_jobs,)  scratch space of a pass
+    candidates: NDArray[np.void]  # CANDIDATE (n_jobs,)  scratch space of a pass,
+    plan: NDArray[np.void]  # STEP (n_jobs + SPARE_STEPS,)  and of its plan; (0,) if there is one reservation
+    falls: NDArray[np.void]  # STEP, as many  and of the least number of processors free from now on
     picks: Picks
     rules: NDArray[np.void]  # RULES (1,)
     state: NDArray[np.void]  # QUEUE (1,)

@@ -94,6 +94,11 @@ class Agent:
             raise BatfillError(
                 "option kill: needed counts processors; choose always, or leave reservation machines out"
             )
+        if self.by_machines and self.chosen.depth != 1:
+            raise BatfillError(
+                f"option depth: machines are reserved for one job, not for {self.chosen.depth}; leave it or "
+                "reservation machines out"
+            )
         state_options(self.stated())
         self.machines: list[int] = []
         self.ledger = Ledger(0)  # of the jobs that it started

@@ -52,7 +52,15 @@ class PolicyChoice:
 
     @staticmethod
     def check(options: Options) -> None:
-        """Raise BatfillError if jobs are also classified or predicted, which the replays of the past do not model."""
+        """Refuse what the replays of the past do not model.
+
+        Raises:
+            BatfillError: jobs are also classified or predicted, or other than one of them gets a reservation.
+        """
+        if options.depth != 1:
+            raise BatfillError(
+                f"option depth: select compares policies with one reservation, not {options.depth}; leave one out"
+            )
         if options.small != NO_SMALL or options.learns:
             raise BatfillError("option select: its replays support neither small nor predict; leave one out")
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
 
 from batfill.base.errors import ARGUMENT_OF, BatfillError, nearest, require
 from batfill.model.values import (
+    depth_of,
     noise_of,
     number_or_text,
     one_of,
@@ -123,6 +124,7 @@ POLICY = Kind(
     "policy",
 )
 BACKFILL = Kind(order_of, "`same`, or a policy", "policy")
+DEPTH = Kind(depth_of, "a whole number, or `all`", "number")
 DURATION_S = Kind(seconds_of, "a duration, >= 0", "duration", " s")
 LIMIT_S = Kind(
     lambda name, value: value if value == OFF else seconds_of(name, value),
@@ -233,6 +235,7 @@ OPTIONS = options_table(
     ("preset", WHAT, words(*PRESETS), NO_PRESET, "A setting by name: first-tries."),
     ("policy", WHAT, POLICY, "fcfs", "The queue's order; see `batfill policies`."),
     ("backfill", WHAT, BACKFILL, SAME, "The order of backfilling: the queue's own, or a policy's."),
+    ("depth", WHAT, DEPTH, 1, "The number of reservations, or all."),
     ("threshold", WHAT, LIMIT_S, None, "Jobs that waited longer come first, oldest first."),
     ("overdue", WHAT, words(ALL, HALF), ALL, "Which overdue jobs do: all, or the older half, at least 4.",
      OF_THRESHOLD),
@@ -246,7 +249,7 @@ OPTIONS = options_table(
     ("kill", SMALL_JOBS, words(*KILLS), NEEDED, "When a small job is killed at the divider, and queued again as large: "
      "never, always, or if its processors are needed; always where machines are reserved or a network picks.",
      OF_SMALL),
-    ("cut", SMALL_JOBS, PROBABILITY, 0.5, "The probability from which the forest's jobs count as small.", OF_FOREST),
+    ("cut", SMALL_JOBS, PROBABILITY, 0.5, "The least probability of a small job.", OF_FOREST),
     ("seed", SMALL_JOBS, SEED, 0, "Seed of the forests.", OF_FOREST),
     ("predict", PREDICTIONS, words(REQUEST, *LEARNED, RUNTIME), REQUEST, "The run time expected of a job: its request, "
      "a prediction (easy++, regression), or the true runtime.", OF_REQUESTS),
@@ -270,7 +273,7 @@ ARGUMENTS = {option.argument: option for option in OPTIONS.values()}
 ARGUMENT_OF.update((name, option.argument) for name, option in OPTIONS.items())  # for the messages of errors
 
 # The options that `frontier` and `what-if` hand on to their replays.
-SHARED_BY_ALL = ("backfill", "threshold", "overdue")  # to all of them
+SHARED_BY_ALL = ("backfill", "depth", "threshold", "overdue")  # to all of them
 SHARED_BY_TRIES = ("overdue-before", "divider", "small-width", "kill", "bound")  # to those with small jobs first
 
 METHODS = ("full", "noisy", "epsilon-greedy", "ucb1", "exp3")
@@ -348,6 +351,7 @@ class Arguments(TypedDict, total=False):
 
     preset: Literal["none", "first-tries"] | None
     backfill: Policy | str | None
+    depth: int | Literal["all"] | None
     threshold_s: float | str | None
     overdue: Literal["all", "half"] | None
     overdue_before: Literal["all", "large"] | None
@@ -500,6 +504,12 @@ def refuse_without_effect(chosen: Mapping[str, Any]) -> None:
     Raises:
         BatfillError: some of these do.
     """
+    if chosen["depth"] in (0, ALL) and chosen["backfill"] is not None:
+        none_left = "no job gets a reservation" if chosen["depth"] == 0 else "every job that waits gets a reservation"
+        raise BatfillError(
+            f"option backfill: with depth {chosen['depth']} {none_left}, and no order of backfilling begins behind the "
+            "last; leave one of them out"
+        )
     small, divider = chosen["small"], chosen["divider"]
     if small == CLASS and divider.fixed_s == math.inf:
         raise BatfillError(
@@ -597,6 +607,7 @@ class Options:
     policy: Policy
     preset: str = NO_PRESET  # what it stands for is in the other fields
     backfill: Policy | None = None  # None for the queue's own order
+    depth: int | str = 1  # how many jobs get a reservation; ALL for all that wait
     threshold_s: float = math.inf  # Theta
     overdue: str = ALL
     overdue_before: str = ALL
@@ -625,6 +636,8 @@ class Options:
             require_order(self.policy, f"option kill: {NEEDED} looks at the first job of an order")
         if self.predict_for == ORDER:
             require_order(self.policy, f"option predict-for: {ORDER} would hide the predictions from it")
+        if self.depth != 1:
+            require_order(self.policy, f"option depth: {self.depth} reserves for the first jobs of an order")
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Options:
@@ -643,6 +656,8 @@ class Options:
         """
         stated = {name: plain_value(getattr(self, option.argument)) for name, option in OPTIONS.items()}
         stated["backfill"] = stated["backfill"] or SAME
+        if self.policy.network is not None:  # which takes one reservation only
+            stated["depth"] = None
         if any(stated[name] is None for name in PRESETS[self.preset].values):  # which the preset would switch on again
             stated["preset"] = NO_PRESET
         whole = dict(stated)
@@ -652,7 +667,10 @@ class Options:
         }
 
     def as_text(self) -> str:
-        """The same as one line, without the options that do not apply, and without those of studies by default."""
+        """The same as one line, without the options that do not apply.
+
+        Those of studies, the preset and the depth are left out by default.
+        """
         stated = self.as_dict()
         changed = [name for name, value in PRESETS[stated["preset"]].values.items() if value != stated[name]]
         if changed:
@@ -662,7 +680,9 @@ class Options:
                 name: value
                 for name, value in stated.items()
                 if (value is not None or OPTIONS[name].default is None)
-                and ((OPTIONS[name].group != STUDY and name != "preset") or value != OPTIONS[name].default)
+                and (
+                    (OPTIONS[name].group != STUDY and name not in ("preset", "depth")) or value != OPTIONS[name].default
+                )
             }
         )
 
@@ -713,7 +733,7 @@ class Options:
     @property
     def rules(self) -> Rules:
         """The rules of the queue at the beginning."""
-        from batfill.model.rules import Rules
+        from batfill.model.rules import EVERY_JOB, Rules
 
         return Rules(
             self.policy,
@@ -724,6 +744,7 @@ class Options:
             spares=self.spares,
             bound=self.bound,
             half=self.overdue == HALF,
+            depth=EVERY_JOB if isinstance(self.depth, str) else self.depth,
             tries_first=self.overdue_before == LARGE_ONES,
             outlived=self.outlived,
         )

@@ -11,6 +11,8 @@ from batfill.base.errors import BatfillError
 if TYPE_CHECKING:
     from batfill.model.policy import Policy
 
+EVERY_JOB = 2**62  # the depth at which every job that waits gets a reservation
+
 
 @dataclass(frozen=True, slots=True)
 class Rules:
@@ -29,6 +31,7 @@ class Rules:
     bound: bool = False  # whether a job that may be killed is expected to end at the divider at the latest
     half: bool = False  # whether only the older half of the overdue jobs goes first, at least 4
     tries_first: bool = False  # whether small jobs go before overdue ones
+    depth: int = 1  # how many waiting jobs get a reservation in a pass; EVERY_JOB for all
     outlived: bool = False  # whether running jobs may outlive what is expected of them, which is then raised
 
     def __post_init__(self) -> None:
@@ -36,3 +39,12 @@ class Rules:
             raise BatfillError(f"threshold_s: {self.threshold_s!r} is not a number of seconds >= 0; inf is for none")
         if not self.divider_s > 0:
             raise BatfillError(f"divider_s: {self.divider_s!r} is not a number of seconds > 0")
+        if self.depth < 0:
+            raise BatfillError(f"depth: {self.depth!r} is not a number of reservations >= 0")
+        if self.depth != 1 and self.policy.network is not None:
+            raise BatfillError(f"depth: a network picks one job to reserve for, and {self.depth} were given")
+        if self.depth in (0, EVERY_JOB) and self.backfill is not None:
+            raise BatfillError(
+                "backfill: an order of its own begins behind the last reservation: give a depth of at least 1, but not "
+                "that of all jobs"
+            )

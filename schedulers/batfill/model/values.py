@@ -160,6 +160,16 @@ def seed_of(name: str, value: Any) -> int:
     return value
 
 
+def depth_of(name: str, value: Any) -> int | str:
+    """The value as a number of reservations: a whole number, also as text, or "all"."""
+    number = number_or_text(of_numpy(value))
+    if isinstance(number, str) and number.strip().lower() == "all":
+        return "all"
+    if type(number) is not int or not 0 <= number <= LARGEST:
+        raise BatfillError(f"option {name}: {value!r} is neither {whole_from(0)} nor all; try 1")
+    return number
+
+
 def whole_of(name: str, value: Any) -> int:
     """The value, which must be a whole number; its range is for the caller to check."""
     number = of_numpy(value)

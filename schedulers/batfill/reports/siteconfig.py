@@ -656,6 +656,11 @@ def site_config(
     given = of_arguments({"policy": policy, "backfill": backfill, "threshold_s": threshold_s, **others})
     options = Options.of(given)
     require_order(options.policy, "a batch system's configuration gives a priority")
+    if options.depth != 1:
+        raise BatfillError(
+            f"option depth: the files give an order, and the system's own settings the number of reservations; leave "
+            f"{options.depth} out"
+        )
     at = SYSTEMS[system]
     draft = draft_of(at, options)
     verdict = IMPOSSIBLE if not draft.files else APPROXIMATE if draft.lacks else EXPRESSIBLE

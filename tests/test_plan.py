@@ -1,0 +1,212 @@
+"""Any number of reservations: the engine's plan against the oracle's, recorded starts, and cases drawn on paper."""
+
+from __future__ import annotations
+
+import csv
+import lzma
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from batfill.base.errors import BatfillError
+from batfill.model.policy import policy_named
+from batfill.model.rules import EVERY_JOB, Rules
+from batfill.replays.engine_replay import EngineReplay, replay_jobs
+from batfill.replays.queue import Queue
+from batfill.replays.saved import load, save
+from batfill.workloads.batsim_json import read_batsim_json
+from command import batfill
+from oracle import assert_same, oracle
+from strategies import in_units, options, outliving, random_table, replayed, table, workloads
+from sweeps import examples, sweep
+
+DATA = Path(__file__).parent / "data" / "depth"
+DEPTHS = (0, 2, 3, math.inf)
+depths = st.sampled_from(DEPTHS)
+
+
+def in_engine(depth):
+    return EVERY_JOB if depth == math.inf else depth
+
+
+def both(jobs, size, policy, *, depth, **case):
+    """The engine's schedule, and the oracle's run, whose backfill order goes where there is none."""
+    if depth in (0, math.inf):
+        case = case | {"backfill": None}
+    return (
+        replayed(jobs, size, policy, depth=in_engine(depth), **case),
+        oracle(jobs, size, policy, depth=depth, **case),
+    )
+
+
+@settings(deadline=None, max_examples=examples(60))
+@given(workloads(), options, depths)
+def test_any_workload_under_any_options_and_depth_starts_what_the_oracle_starts(workload, case, depth):
+    assert_same(*both(*workload, **case, depth=depth))
+
+
+@settings(deadline=None, max_examples=examples(30))
+@given(workloads(), options, depths, st.sampled_from([1.0, 45.0, 700.0]))
+def test_jobs_that_outlive_their_requests_are_planned_as_the_oracle_does(workload, case, depth, unit_s):
+    jobs, size = workload
+    assert_same(*both(outliving(jobs, unit_s), size, **in_units(case, unit_s), depth=depth))
+
+
+@settings(deadline=None, max_examples=examples(40))
+@given(workloads(), options)
+def test_with_one_reservation_the_oracles_plan_gives_the_starts_of_easy(workload, case):
+    jobs, size = workload
+    assert_same(replayed(jobs, size, **case), oracle(jobs, size, **case, depth=1))
+
+
+@pytest.mark.parametrize(
+    *sweep(policy=["fcfs", "saf", "wfp3"], depth=DEPTHS, case=[{}, {"divider_s": 4.0, "spares": True}, {"half": True}])
+)
+def test_a_burst_drains_as_the_oracles_plan_says(policy, depth, case):
+    jobs = random_table(len(policy), n_jobs=60, size=16, span_s=20, longest=20, wide=0.0, small=0.4, short=0.2)
+    assert_same(*both(jobs, 16, policy, depth=depth, threshold_s=30.0, **case))
+
+
+@pytest.mark.parametrize("depth", DEPTHS)
+def test_predictions_of_no_time_and_those_that_are_outlived_are_planned_as_the_oracle_does(depth):
+    for seed in range(12):
+        jobs = random_table(seed, n_jobs=50, size=8, span_s=40, longest=20, wide=0.0)
+        guess = np.minimum(np.random.default_rng(seed).choice([0.0, 3.0, 9.0], len(jobs)), jobs.walltime_s)
+        run = EngineReplay(jobs, 8, Rules(policy_named("spf"), outlived=True, depth=in_engine(depth)), expected_s=guess)
+        run.advance()
+        assert_same(run.schedule(), oracle(jobs, 8, "spf", expected_s=guess, outlived=True, depth=depth))
+
+
+@pytest.mark.compiled
+def test_the_starts_on_the_sample_are_those_of_an_independent_program():
+    workload = read_batsim_json(Path(__file__).parents[1] / "workloads" / "sample.json")
+    assert columns_off("sample", workload.jobs, workload.procs) == dict.fromkeys(recorded("sample"), 0)
+
+
+@pytest.mark.compiled
+def test_the_starts_on_5000_jobs_of_kth_sp2_are_those_of_an_independent_program(archive_log, tmp_path):
+    log, made = archive_log("KTH-SP2-1996-2.1-cln.swf.gz"), tmp_path / "kth.json"
+    assert batfill("workload", "convert", log, "--overrun", "kill", "--jobs", "0:5000", "--out", made).status == 0
+    workload = read_batsim_json(made)
+    assert columns_off("kth", workload.jobs, workload.procs) == dict.fromkeys(recorded("kth"), 0)
+
+
+def recorded(name):
+    """Each column of a recording but the ids: the starts by id."""
+    with lzma.open(DATA / f"{name}.csv.xz", "rt") as file:
+        rows = list(csv.DictReader(file))
+    return {column: {row["job_id"]: float(row[column]) for row in rows} for column in list(rows[0])[1:]}
+
+
+def columns_off(name, jobs, size):
+    """How many starts differ from the recorded ones, by column."""
+    off = {}
+    for column, starts in recorded(name).items():
+        policy, _, depth = column.partition("-k")
+        rules = Rules(policy_named(policy), depth=EVERY_JOB if depth == "all" else int(depth))
+        start_s = replay_jobs(jobs, size, rules).start_s
+        assert len(starts) == len(jobs)
+        off[column] = sum(starts[job] != start for job, start in zip(jobs.ids, start_s, strict=True))
+    return off
+
+
+# Cases drawn on paper
+
+
+def starts(rows, size, depth, policy="fcfs", **rules):
+    return replay_jobs(table(rows), size, Rules(policy_named(policy), depth=in_engine(depth), **rules)).start_s.tolist()
+
+
+@pytest.mark.parametrize(("depth", "found"), [(0, [0, 15, 3]), (1, [0, 10, 20]), (2, [0, 10, 20])])
+def test_only_without_a_reservation_a_job_starts_that_delays_the_head(depth, found):
+    assert starts([(0, 10, 10, 3), (1, 10, 10, 4), (3, 12, 12, 1)], 4, depth) == found
+
+
+@pytest.mark.parametrize(("depth", "second", "third"), [(1, 53, 3), (2, 20, 30), (math.inf, 20, 30)])
+def test_only_a_second_reservation_protects_the_second_job_that_waits(depth, second, third):
+    # Of 4 processors 2 are taken to 10 and 1 to 100. The head needs 2 from 10 to 20, the second 3 from 20 on. The third
+    # takes 1 for 50 s, beside the head, but not beside the second.
+    rows = [(0, 10, 10, 2), (0, 100, 100, 1), (1, 10, 10, 2), (2, 10, 10, 3), (3, 50, 50, 1)]
+    assert starts(rows, 4, depth) == [0, 0, 10, second, third]
+
+
+def test_the_jobs_behind_the_last_reservation_are_taken_in_the_backfill_order():
+    # One processor of 3 is idle to 10; the heads need all. Of the jobs behind them the shortest goes first, not the
+    # oldest; with a third reservation the oldest would be looked at before.
+    rows = [(0, 10, 10, 2), (1, 5, 5, 3), (2, 5, 5, 3), (3, 6, 6, 1), (3, 4, 4, 1)]
+    backfill = policy_named("spf")
+    assert starts(rows, 3, 2, backfill=backfill)[3:] == [20, 3]
+    assert starts(rows, 3, 2)[3:] == [3, 20]
+
+
+def test_without_a_walltime_a_job_goes_before_reservations_only_on_what_they_all_leave_free():
+    rows = [(0, 10, 10, 2), (1, 5, 5, 3), (2, 5, 5, 4), (3, 3, None, 1)]
+    assert starts(rows, 4, 1)[3] == 3  # beside the head
+    assert starts(rows, 4, 2)[3] > 3  # not beside the second
+    assert starts(rows, 4, 0)[3] == 3
+
+
+def test_a_try_is_killed_where_only_the_second_reservation_would_be_earlier_without_it():
+    # The try on 1 of 4 processors is at its divider at 5. The head waits for 3 others to 20 with or without it; the
+    # second needs all 4 from 25, which it would have only if the try were gone by then.
+    rows = [(0, 40, 40, 1, 1), (0, 20, 20, 3, 0), (1, 5, 5, 3, 0), (2, 5, 5, 4, 0)]
+    rules = {"divider_s": 5.0, "spares": True, "bound": True}
+    jobs = table(rows)
+    for depth, killed in [(2, 1), (math.inf, 1), (1, 0), (0, 0)]:
+        schedule, expected = both(jobs, 4, "spf", depth=depth, **rules)
+        assert len(schedule.kills) == killed
+        assert_same(schedule, expected)
+
+
+# The queue
+
+
+@pytest.mark.parametrize("depth", [0, 2, math.inf])
+def test_a_planned_replay_copied_or_saved_under_way_goes_on_as_the_oracle_does(depth, tmp_path):
+    jobs = random_table(7, n_jobs=60, size=9, span_s=60, longest=20, small=0.5)
+    rules = Rules(policy_named("saf"), divider_s=5.0, spares=True, depth=in_engine(depth))
+    expected = oracle(jobs, 9, "saf", divider_s=5.0, spares=True, depth=depth)
+    run = EngineReplay(jobs, 9, rules)
+    run.advance(30.0)
+    save(run, tmp_path / "run.npz")
+    for going_on in (run.fork(), load(tmp_path / "run.npz")[0], run):
+        going_on.advance()
+        assert_same(going_on.schedule(), expected)
+
+
+def test_a_queue_that_grows_has_room_for_the_plan_of_all_its_jobs():
+    queue = Queue(2, Rules(policy_named("fcfs"), depth=EVERY_JOB), capacity=2)
+    jobs = [(f"{i:02}", float(i % 3 + 1)) for i in range(40)]
+    rows = [queue.submit(name, 0.0, request_s, 1 + i % 2) for i, (name, request_s) in enumerate(jobs)]
+    assert queue.decide(0.0).tolist() == [rows[0], rows[6]]
+
+
+def test_a_job_that_needs_unavailable_processors_holds_back_only_jobs_without_a_walltime():
+    queue = Queue(4, Rules(policy_named("fcfs"), depth=2))
+    queue.change_free(-1)
+    wide = queue.submit("a", 0.0, 10.0, 4)
+    forever = queue.submit("b", 0.0, math.inf, 1)
+    short = queue.submit("c", 0.0, 10.0, 3)
+    assert queue.decide(0.0).tolist() == [short]
+    queue.finish(short)
+    queue.change_free(1)
+    assert queue.decide(10.0).tolist() == [wide]
+    queue.finish(wide)
+    assert queue.decide(20.0).tolist() == [forever]
+
+
+@pytest.mark.parametrize(
+    ("rules", "words"),
+    [
+        ({"depth": -1}, "depth: -1 is not a number of reservations >= 0"),
+        ({"depth": 0, "backfill": policy_named("spf")}, "begins behind the last reservation"),
+        ({"depth": EVERY_JOB, "backfill": policy_named("spf")}, "begins behind the last reservation"),
+    ],
+)
+def test_depths_that_cannot_be_are_refused(rules, words):
+    with pytest.raises(BatfillError, match=words):
+        Rules(policy_named("fcfs"), **rules)
