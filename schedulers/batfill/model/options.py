@@ -255,9 +255,9 @@ LIKES = {  # the defaults of real schedulers; the meaning says what is not model
 
 OPTIONS = options_table(
     ("preset", WHAT, words(*PRESETS), NO_PRESET, "A setting by name: first-tries."),
-    ("like", WHAT, words(*LIKES), NO_PRESET, "A real scheduler's defaults: slurm, flux, pbs."),
+    ("like", WHAT, words(*LIKES), NO_PRESET, "The defaults of a real scheduler."),
     ("policy", WHAT, POLICY, "fcfs", "Queue order; see `batfill policies`."),
-    ("backfill", WHAT, BACKFILL, SAME, "The order of backfilling: the queue's own, or a policy's."),
+    ("backfill", WHAT, BACKFILL, SAME, "The order of backfilling."),
     ("depth", WHAT, DEPTH, 1, "The number of reservations, or all."),
     ("tested", WHAT, TESTED, ALL, "The number of jobs tested, or all."),
     ("threshold", WHAT, LIMIT_S, None, "Jobs that waited longer come first, oldest first."),

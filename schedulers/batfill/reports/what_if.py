@@ -385,8 +385,8 @@ def planned(tried: Sequence[Choice], thresholds_s: Sequence[float], withheld: Ma
     """The order in which choices are compared with fcfs: a chain for each kind, such as orders and thresholds.
 
     It is laid down before the log is read, so that a comparison for each kind needs a correction, and not one for every
-    choice; see `stats.in_chains`. The middle threshold comes first, then those nearest to it; of small jobs first, first tries;
-    of the other kinds, the last.
+    choice; see `stats.in_chains`. The middle threshold comes first, then those nearest to it; of small jobs first,
+    first tries; of the other kinds, the last.
     """
     middle = sorted(set(thresholds_s))[len(set(thresholds_s)) // 2 :][:1]
     chains: dict[int, list[int]] = {}

@@ -67,9 +67,9 @@ CLASSIFIED = (
 )
 TRIES = f"First tries: {PRESETS[FIRST_TRIES].meaning} A job's wait lasts until its last start."
 RESERVED = (
-    "Reservations: on six logs of the archive every one beyond the first lengthened the mean wait, with one for every "
-    "job to 1.1 to 1.5 times that with one alone, and shortened the longest by a tenth at most; the step that matters is "
-    "from none to one. Single replays differ by up to 15 %."
+    "Reservations: on six logs of the archive every one beyond the first lengthened the mean wait, to 1.1 to 1.5 times "
+    "with one for every job, and shortened the longest by a tenth at most; the step that matters is from none to one. "
+    "Single replays differ by up to 15 %."
 )
 WAITS = (
     "Small jobs ran for less than the median, {:g} s, large ones are the others; large, later: the share of the large "
