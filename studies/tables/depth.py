@@ -1,6 +1,6 @@
 """What more than one reservation buys: the tables of docs/results/depth.md.
 
-`python -m studies.tables.depth [LOG...] [--seeds 5] [--jobs 2] [--csv replays.csv] > depth.md`;
+`python -m studies.tables.depth [LOG...] [--seeds 5] [--jobs 2] [--csv replays.csv] [--figure depth.svg] > depth.md`;
 without a LOG, the six logs of `studies.tables.common` in $BATFILL_TRACES or the cache of `batfill workload fetch`.
 
 Each log is replayed whole (of CEA-Curie the first 60,000 jobs) under three schedulers at each depth, with several
@@ -28,10 +28,12 @@ from batfill.base.version import __version__
 from batfill.model.jobs import HOUR_S, WEEK_S
 from batfill.model.options import Options, of_arguments
 from batfill.replays.replay import simulate
+from batfill.reports.palette import LIGHT, REST
 from batfill.search.promise import TAU_S, figures_of
 from studies.papers.page import markdown
 from studies.tables.common import by_name, by_week, progress, ratio, waits_of
 from studies.tables.first_tries import logs_at_hand, spread_cell
+from studies.tables.first_tries_figures import DRAWN, save
 from studies.tables.variants import Variant
 
 DEPTHS = (1, 0, 2, 4, 8, 16, "all")
@@ -41,6 +43,7 @@ SCHEDULERS = {
     "first tries": {"preset": "first-tries"},
 }
 TESTED = (32, 100, 500)
+MARKS = ("o-", "s-", "D-", "^-", "v-", "P-")  # of the figure
 WIDE = 1 / 4  # of the machine: wider jobs are wide
 RATIOS = ("bsld", "mean wait", "99.9 %", "longest", "wide jobs'", "processor time")
 WEEKLY = ("bsld", "mean wait")
@@ -149,6 +152,26 @@ def tested_table(found):
     return markdown(("log", "depth", *(f"{most} tested" for most in TESTED), "all"), rows)
 
 
+def depth_figure(found):
+    """Mean wait, longest wait and wide jobs' wait under FCFS over those with one reservation, by depth."""
+    from matplotlib.figure import Figure
+
+    figure, in_order = Figure(figsize=(7.4, 2.9), layout="constrained"), [1, *DEPTHS[2:]]
+    titles = {"mean wait": "mean wait", "longest": "longest wait", "wide jobs'": "wide jobs' mean wait"}
+    for axes, (column, title) in zip(figure.subplots(1, len(titles), sharey=True), titles.items(), strict=True):
+        for k, (log, replicas) in enumerate(found.items()):
+            base = [each["fcfs", 1, "all"] for each in replicas]
+            over = [ratios_of([each["fcfs", depth, "all"] for each in replicas], base) for depth in in_order]
+            line = [each[:, RATIOS.index(column)].mean() for each in over]
+            axes.plot(range(len(line)), line, MARKS[k % len(MARKS)], color=LIGHT[k % len(LIGHT)], label=log, ms=4)
+        axes.axhline(1, color=REST[0], linewidth=0.8, zorder=0)
+        axes.set_xticks(range(len(in_order)), [str(depth) for depth in in_order])
+        axes.set(xlabel="reservations", title=title)
+    figure.axes[0].set_ylabel("over EASY's (one reservation)")
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=len(found), fontsize=7)
+    return figure
+
+
 def csv_rows(tasks, done):
     """A row for each replay."""
     yield "log", "seed", "scheduler", "depth", "tested", "jobs", *RATIOS
@@ -164,6 +187,7 @@ def main(words):
     parser.add_argument("--seeds", type=int, default=5, help="replicas of each log [default: 5]")
     parser.add_argument("--jobs", type=int, default=2, help="processes [default: 2]")
     parser.add_argument("--csv", type=Path, help="write the figures of every replay to this file")
+    parser.add_argument("--figure", type=Path, help="draw FCFS's ratios to this SVG file")
     given = parser.parse_args(words)
     logs = by_name(given.logs or logs_at_hand())
     settings = settings_of(DEPTHS, ("all",)) | settings_of((1, "all"), TESTED)
@@ -185,6 +209,11 @@ def main(words):
     for name in SCHEDULERS:
         print(f"\n{name}, over one reservation:\n\n{depth_table(found, name)}")
     print(f"\nFCFS's mean bounded slowdown by the number of jobs tested:\n\n{tested_table(found)}")
+    if given.figure:
+        import matplotlib as mpl
+
+        with mpl.rc_context(DRAWN):
+            save(depth_figure(found), given.figure)
     if given.csv:
         write_text(given.csv, "".join(f"# {line}\n" for line in about) + csv_text(csv_rows(tasks, done)))
 
