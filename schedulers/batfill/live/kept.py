@@ -1,0 +1,245 @@
+"""A conservative plan that is kept from decision to decision, on machines: the rule of batsched's conservative_bf.
+
+The docs' page on the semantics has the rules, under "Kept plans". Sets of machines are bits of an int, by machine id.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from bisect import bisect_left, insort
+from typing import TYPE_CHECKING, NamedTuple
+
+from batfill.base.errors import BatfillError
+from batfill.model.options import ALL, NO_SMALL, PRESETS, REQUEST
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from batfill.batsim.machines import Intervals
+    from batfill.live.request import Request
+    from batfill.model.options import Options
+
+
+class Window(NamedTuple):
+    """A time in which these machines run no job."""
+
+    begin_s: float
+    end_s: float
+    machines: int
+
+
+class Job(NamedTuple):
+    """A job that waits; the queue's order is that of these tuples."""
+
+    key: float
+    name: str
+    row: int
+    length_s: float  # for which it is planned
+    procs: int
+
+
+class Place(NamedTuple):
+    """What the plan holds for a job that waits or runs."""
+
+    begin_s: float
+    end_s: float
+    machines: int
+
+
+class Timeline:
+    """Which machines the plan leaves free, from the present on: those of `free[i]` from `dates_s[i]` to the next."""
+
+    def __init__(self, machines: int) -> None:
+        self.dates_s = [0.0]
+        self.free = [machines]
+
+    def advance(self, now_s: float) -> None:
+        """Forget what is past."""
+        past = bisect_left(self.dates_s, math.nextafter(now_s, math.inf)) - 1
+        del self.dates_s[:past], self.free[:past]
+        self.dates_s[0] = now_s
+
+    def at(self, date_s: float) -> int:
+        """The step that begins at this date, which is not past; it is split off if there is none."""
+        i = bisect_left(self.dates_s, date_s)
+        if i == len(self.dates_s) or self.dates_s[i] != date_s:
+            self.dates_s.insert(i, date_s)
+            self.free.insert(i, self.free[i - 1])
+        return i
+
+    def change(self, begin_s: float, end_s: float, machines: int) -> None:
+        """Take these machines if they are free between the two dates, of which the first is not past, or free them."""
+        if begin_s >= end_s:
+            return
+        first, last = self.at(begin_s), self.at(end_s)
+        for i in range(first, last):
+            self.free[i] ^= machines
+        for i in (last, first):
+            if i and self.free[i] == self.free[i - 1]:
+                del self.dates_s[i], self.free[i]
+
+    def earliest(self, length_s: float, procs: int, usable: int, idle: int) -> tuple[float, int] | None:
+        """The first date from which `procs` machines are free for so long, and all that are; None if there is none.
+
+        Args:
+            length_s: how long.
+            procs: how many.
+            usable: the machines that may be used.
+            idle: those of them that run no job, which alone can be used at once.
+        """
+        dates_s, free = self.dates_s, self.free
+        now_s = dates_s[0]
+        if machines := self.throughout(0, now_s + length_s, procs, idle):
+            return now_s, machines
+        for i in range(0 if free[0] & usable & ~idle else 1, len(dates_s)):
+            begin_s = dates_s[i] if i else math.nextafter(now_s, math.inf)
+            if machines := self.throughout(i, begin_s + length_s, procs, usable):
+                return begin_s, machines
+        return None
+
+    def throughout(self, i: int, end_s: float, procs: int, machines: int) -> int:
+        """Those of the machines that are free from step i until a date; 0 if they are fewer than `procs`."""
+        dates_s, free = self.dates_s, self.free
+        for j in range(i, len(dates_s)):
+            if dates_s[j] >= end_s:
+                break
+            machines &= free[j]
+            if machines.bit_count() < procs:
+                return 0
+        return machines
+
+
+class KeptPlan:
+    """The places of the jobs that wait and run on one machine, and the rules by which they move."""
+
+    def __init__(self, machines: Iterable[int], margin_s: float = 0.0, windows: Iterable[Window] = ()) -> None:
+        """An empty plan.
+
+        Args:
+            machines: their ids.
+            margin_s: for how much longer than its request a job is planned.
+            windows: in which machines run no job.
+        """
+        self.margin_s = margin_s
+        self.usable = mask_of(machines)  # but for those that are unavailable
+        self.busy = 0
+        self.waiting: list[Job] = []  # in order
+        self.new: list[Job] = []  # of these, the ones submitted since the last decision, as they were named
+        self.places: dict[int, Place] = {}  # by row
+        self.left: list[Place] = []  # by jobs that have ended since the last decision
+        self.moves = False  # whether the next decision places all jobs again
+        self.timeline = Timeline(self.usable)
+        self.windows_end_s = sorted((window.end_s for window in windows), reverse=True)  # of those that have not ended
+        for begin_s, end_s, held in windows:
+            for i in range(self.timeline.at(begin_s), self.timeline.at(end_s)):
+                self.timeline.free[i] &= ~held
+
+    @staticmethod
+    def check(options: Options) -> None:
+        """Refuse options that a kept plan does not model.
+
+        Raises:
+            BatfillError: one of them is chosen.
+        """
+        moves = options.policy.moves or options.policy.network is not None
+        for name, is_wrong, why in (
+            ("depth", options.depth != ALL, "holds a place for every job that waits; choose depth all"),
+            ("policy", moves, "takes an order that stays as it is while jobs wait; choose another policy"),
+            ("threshold", options.threshold_s < math.inf, "lets no job overtake; choose threshold none"),
+            ("small", options.small != NO_SMALL, "has no first tries; choose small none"),
+            ("predict", options.predict != REQUEST, "goes by requests; choose predict request"),
+        ):
+            if is_wrong:
+                by = f" in place of the preset's {name}" * (name in PRESETS[options.preset].values)
+                raise BatfillError(f"option plan: a kept plan {why}{by}, or leave plan out")
+
+    @property
+    def call_s(self) -> float:
+        """When the next decision must be made, even if nothing happens; inf for no date.
+
+        A place begins when something before it ends, which the simulator reports if it is a job, but not if it is a
+        window.
+        """
+        if not self.windows_end_s:
+            return math.inf
+        next_s = min((self.places[job.row].begin_s for job in self.waiting if job.row in self.places), default=math.inf)
+        return next_s if next_s in self.windows_end_s else math.inf
+
+    def submit(self, row: int, request: Request, key: float) -> None:
+        """Queue a job with a request, which is to run for no longer.
+
+        Raises:
+            BatfillError: it may run for longer.
+        """
+        if request.outlives:
+            raise BatfillError(
+                f"option plan: job {request.name} may outlive its request of {request.request_s:g} s, which a kept "
+                "plan relies on; convert the workload with --overrun keep or kill"
+            )
+        job = Job(key, request.name, row, request.request_s + self.margin_s, request.procs)
+        insort(self.waiting, job)
+        self.new.append(job)
+
+    def end(self, row: int) -> None:
+        """Free the machines of a job that has ended."""
+        place = self.places.pop(row)
+        self.left.append(place)
+        self.busy ^= place.machines
+        self.moves = True
+
+    def withdraw(self, machine: int) -> None:
+        """Stop using a machine."""
+        self.usable &= ~(1 << machine)
+        self.moves = True
+
+    def restore(self, machine: int) -> None:
+        """Use a machine again."""
+        self.usable |= 1 << machine
+        self.moves = True
+
+    def decide(self, now_s: float) -> list[tuple[int, Intervals]]:
+        """Place jobs; returns the rows of those that start, and their machines."""
+        timeline = self.timeline
+        timeline.advance(now_s)
+        for place in self.left:
+            timeline.change(now_s, place.end_s, place.machines)
+        while self.windows_end_s and self.windows_end_s[-1] <= now_s:
+            self.windows_end_s.pop()
+            self.moves = True
+        started = []
+        for job in list(self.waiting) if self.moves else self.new:
+            before = self.places.pop(job.row, None)
+            if before is not None:
+                timeline.change(max(before.begin_s, now_s), before.end_s, before.machines)
+            found = timeline.earliest(job.length_s, job.procs, self.usable, self.usable & ~self.busy)
+            if found is None:
+                continue
+            begin_s, machines = found[0], lowest(found[1], job.procs)
+            place = self.places[job.row] = Place(begin_s, begin_s + job.length_s, machines)
+            timeline.change(*place)
+            if begin_s == now_s:
+                self.busy |= machines
+                del self.waiting[bisect_left(self.waiting, job)]
+                started.append((job.row, machines_of(machines)))
+        self.new, self.left, self.moves = [], [], False
+        return started
+
+
+def mask_of(machines: Iterable[int]) -> int:
+    """These machines as bits."""
+    mask = 0
+    for machine in machines:
+        mask |= 1 << machine
+    return mask
+
+
+def machines_of(mask: int) -> Intervals:
+    """The machines of these bits."""
+    return [(run.start(), run.end() - 1) for run in re.finditer("1+", f"{mask:b}"[::-1])]
+
+
+def lowest(mask: int, n: int) -> int:
+    """The n lowest bits of the mask, which has at least so many."""
+    below = bisect_left(range(mask.bit_length()), n, key=lambda i: (mask & ((1 << i) - 1)).bit_count())
+    return mask & ((1 << below) - 1)
