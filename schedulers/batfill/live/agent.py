@@ -302,7 +302,7 @@ class Agent:
             self.host.finish_registration()
 
     def start_jobs(self, now_s: float) -> None:
-        """Run a pass, start its jobs, and ask for a call at their dividers."""
+        """Run a pass, start its jobs, and ask for a call at their dividers, or where a kept plan needs one."""
         for start in self.cluster.decide(now_s):
             self.host.execute(start.job, start.machines)
             request = self.requests[start.job]
@@ -313,6 +313,8 @@ class Agent:
             if start.kill_at_s < math.inf:
                 heapq.heappush(self.calls, (start.kill_at_s, start.job))
                 self.host.call_at(start.kill_at_s)
+        if self.cluster.plan is not None and (call_s := self.cluster.plan.call_s()) < math.inf:
+            self.host.call_at(call_s)
 
     def kill(self, job: str) -> None:
         """Kill a running job, which will be queued again."""

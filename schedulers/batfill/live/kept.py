@@ -10,11 +10,15 @@ import re
 from bisect import bisect_left, insort
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from batfill.base.errors import BatfillError
 from batfill.model.options import ALL, NO_SMALL, PRESETS, REQUEST
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from numpy.typing import NDArray
 
     from batfill.batsim.machines import Intervals
     from batfill.live.request import Request
@@ -51,33 +55,58 @@ class Timeline:
     """Which machines the plan leaves free, from the present on: those of `free[i]` from `dates_s[i]` to the next."""
 
     def __init__(self, machines: int) -> None:
-        self.dates_s = [0.0]
+        self.dates_s, self.counts = np.zeros(64), np.full(64, machines.bit_count())  # of the first `len(free)` steps
         self.free = [machines]
+
+    def step(self, date_s: float) -> int:
+        """The first step that begins at a date or later."""
+        return int(self.dates_s[: len(self.free)].searchsorted(date_s))
+
+    def move(self, first: int, by: int) -> None:
+        """Move the steps from `first` on, after `by` other ones or in place of `-by` ones."""
+        n = len(self.free)
+        if n + by > len(self.dates_s):
+            self.dates_s, self.counts = np.resize(self.dates_s, 2 * n), np.resize(self.counts, 2 * n)
+        for column in (self.dates_s, self.counts):
+            column[first + by : n + by] = column[first:n]
 
     def advance(self, now_s: float) -> None:
         """Forget what is past."""
-        past = bisect_left(self.dates_s, math.nextafter(now_s, math.inf)) - 1
-        del self.dates_s[:past], self.free[:past]
+        past = self.step(math.nextafter(now_s, math.inf)) - 1
+        self.move(past, -past)
+        del self.free[:past]
         self.dates_s[0] = now_s
 
     def at(self, date_s: float) -> int:
         """The step that begins at this date, which is not past; it is split off if there is none."""
-        i = bisect_left(self.dates_s, date_s)
-        if i == len(self.dates_s) or self.dates_s[i] != date_s:
-            self.dates_s.insert(i, date_s)
+        i = self.step(date_s)
+        if i == len(self.free) or self.dates_s[i] != date_s:
+            self.move(i, 1)
+            self.dates_s[i], self.counts[i] = date_s, self.counts[i - 1]
             self.free.insert(i, self.free[i - 1])
         return i
 
-    def change(self, begin_s: float, end_s: float, machines: int) -> None:
-        """Take these machines if they are free between the two dates, of which the first is not past, or free them."""
+    def change(self, begin_s: float, end_s: float, machines: int, by: int) -> None:
+        """Free these machines between two dates, neither of them past, if `by` is 1, or take them if it is -1."""
         if begin_s >= end_s:
             return
         first, last = self.at(begin_s), self.at(end_s)
         for i in range(first, last):
             self.free[i] ^= machines
+        self.counts[first:last] += by * machines.bit_count()
         for i in (last, first):
             if i and self.free[i] == self.free[i - 1]:
-                del self.dates_s[i], self.free[i]
+                self.move(i + 1, -1)
+                del self.free[i]
+
+    def candidates(self, length_s: float, procs: int, n: int) -> NDArray[np.intp]:
+        """Those of the first n steps from which `procs` machines, always the same or not, are free for so long.
+
+        What comes after the n steps does not count.
+        """
+        dates_s, enough = self.dates_s[:n], self.counts[:n] >= procs
+        until_s = np.append(dates_s[~enough], math.inf)[np.cumsum(~enough)]
+        return np.flatnonzero(enough & (dates_s + length_s <= until_s))
 
     def earliest(self, length_s: float, procs: int, usable: int, idle: int) -> tuple[float, int] | None:
         """The first date from which `procs` machines are free for so long, and all that are; None if there is none.
@@ -88,23 +117,20 @@ class Timeline:
             usable: the machines that may be used.
             idle: those of them that run no job, which alone can be used at once.
         """
-        dates_s, free = self.dates_s, self.free
-        now_s = dates_s[0]
-        if machines := self.throughout(0, now_s + length_s, procs, idle):
-            return now_s, machines
-        for i in range(0 if free[0] & usable & ~idle else 1, len(dates_s)):
-            begin_s = dates_s[i] if i else math.nextafter(now_s, math.inf)
+        for i in self.candidates(length_s, procs, len(self.free)).tolist():
+            begin_s = float(self.dates_s[i])
+            if i == 0:
+                if machines := self.throughout(0, begin_s + length_s, procs, idle):
+                    return begin_s, machines
+                begin_s = math.nextafter(begin_s, math.inf)
             if machines := self.throughout(i, begin_s + length_s, procs, usable):
                 return begin_s, machines
         return None
 
     def throughout(self, i: int, end_s: float, procs: int, machines: int) -> int:
         """Those of the machines that are free from step i until a date; 0 if they are fewer than `procs`."""
-        dates_s, free = self.dates_s, self.free
-        for j in range(i, len(dates_s)):
-            if dates_s[j] >= end_s:
-                break
-            machines &= free[j]
+        for j in range(i, self.step(end_s)):
+            machines &= self.free[j]
             if machines.bit_count() < procs:
                 return 0
         return machines
@@ -129,8 +155,10 @@ class KeptPlan:
         self.places: dict[int, Place] = {}  # by row
         self.left: list[Place] = []  # by jobs that have ended since the last decision
         self.moves = False  # whether the next decision places all jobs again
+        self.freed_s = self.freed_before_s = 0.0  # until when machines were freed in this pass, and in the last
         self.timeline = Timeline(self.usable)
         self.windows_end_s = sorted((window.end_s for window in windows), reverse=True)  # of those that have not ended
+        self.called_s = -math.inf
         for begin_s, end_s, held in windows:
             for i in range(self.timeline.at(begin_s), self.timeline.at(end_s)):
                 self.timeline.free[i] &= ~held
@@ -154,17 +182,12 @@ class KeptPlan:
                 by = f" in place of the preset's {name}" * (name in PRESETS[options.preset].values)
                 raise BatfillError(f"option plan: a kept plan {why}{by}, or leave plan out")
 
-    @property
     def call_s(self) -> float:
-        """When the next decision must be made, even if nothing happens; inf for no date.
-
-        A place begins when something before it ends, which the simulator reports if it is a job, but not if it is a
-        window.
-        """
-        if not self.windows_end_s:
+        """The end of a window for which jobs wait, where a decision is needed, named once; inf if there is none."""
+        if not self.waiting or not self.windows_end_s or self.called_s == self.windows_end_s[-1]:
             return math.inf
-        next_s = min((self.places[job.row].begin_s for job in self.waiting if job.row in self.places), default=math.inf)
-        return next_s if next_s in self.windows_end_s else math.inf
+        self.called_s = self.windows_end_s[-1]
+        return self.called_s
 
     def submit(self, row: int, request: Request, key: float) -> None:
         """Queue a job with a request, which is to run for no longer.
@@ -191,39 +214,64 @@ class KeptPlan:
     def withdraw(self, machine: int) -> None:
         """Stop using a machine."""
         self.usable &= ~(1 << machine)
-        self.moves = True
+        self.moves, self.freed_s = True, math.inf
 
     def restore(self, machine: int) -> None:
         """Use a machine again."""
         self.usable |= 1 << machine
-        self.moves = True
+        self.moves, self.freed_s = True, math.inf
 
     def decide(self, now_s: float) -> list[tuple[int, Intervals]]:
         """Place jobs; returns the rows of those that start, and their machines."""
         timeline = self.timeline
         timeline.advance(now_s)
-        for place in self.left:
-            timeline.change(now_s, place.end_s, place.machines)
         while self.windows_end_s and self.windows_end_s[-1] <= now_s:
             self.windows_end_s.pop()
-            self.moves = True
+            self.moves |= len(self.waiting) > len(self.new)
+        if self.moves:
+            self.freed_before_s, self.freed_s = self.freed_s, now_s
+        for place in self.left:
+            timeline.change(now_s, place.end_s, place.machines, 1)
+            self.freed_s = max(self.freed_s, place.end_s)
         started = []
         for job in list(self.waiting) if self.moves else self.new:
-            before = self.places.pop(job.row, None)
+            before = self.places.get(job.row)
             if before is not None:
-                timeline.change(max(before.begin_s, now_s), before.end_s, before.machines)
+                if self.stays(job, before):
+                    continue
+                timeline.change(max(before.begin_s, now_s), before.end_s, before.machines, 1)
             found = timeline.earliest(job.length_s, job.procs, self.usable, self.usable & ~self.busy)
             if found is None:
+                self.places.pop(job.row, None)
                 continue
             begin_s, machines = found[0], lowest(found[1], job.procs)
             place = self.places[job.row] = Place(begin_s, begin_s + job.length_s, machines)
-            timeline.change(*place)
+            timeline.change(*place, -1)
+            if before is not None and place != before:
+                self.freed_s = max(self.freed_s, before.end_s)
             if begin_s == now_s:
                 self.busy |= machines
                 del self.waiting[bisect_left(self.waiting, job)]
                 started.append((job.row, machines_of(machines)))
         self.new, self.left, self.moves = [], [], False
         return started
+
+    def stays(self, job: Job, place: Place) -> bool:
+        """Whether a job that waits would have the same place again, as far as numbers of free machines tell.
+
+        Where nothing was freed since the job was placed, there is still no earlier place.
+        """
+        timeline, freed_s = self.timeline, max(self.freed_s, self.freed_before_s)
+        if place.begin_s <= timeline.dates_s[0] or place.machines & ~self.usable:
+            return False
+        earlier = timeline.candidates(job.length_s, job.procs, timeline.step(place.begin_s))
+        if len(earlier) and timeline.dates_s[earlier[0]] < freed_s:
+            return False
+        if freed_s <= place.begin_s:
+            return True
+        first = timeline.step(math.nextafter(place.begin_s, math.inf)) - 1
+        lower = self.usable & ((1 << place.machines.bit_length()) - 1)
+        return not timeline.throughout(first, place.end_s, 1, lower)
 
 
 def mask_of(machines: Iterable[int]) -> int:
