@@ -5,24 +5,21 @@ from __future__ import annotations
 import csv
 import json
 import lzma
-import math
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from batfill.base.errors import BatfillError
 from batfill.batsim.machines import intervals_text
 from batfill.batsim.simulation import Simulation
 from batfill.batsim.wire import SimulationSettings
 from batfill.batsim.wire4 import Wire4
-from batfill.live.agent import Agent
 from batfill.live.cluster import Cluster
-from batfill.live.kept import KeptPlan, Timeline, Window, machines_of, mask_of
+from batfill.live.kept import KeptPlan, Window, machines_of, mask_of
 from batfill.workloads.batsim_json import BatsimDocument, load_document
 from command import batfill
-from plugin import Plugin, completed, notify, submitted
+from plugin import Plugin
 from small_runs import machines
 from sweeps import examples
 
@@ -101,7 +98,7 @@ def test_on_5000_jobs_of_kth_sp2_every_start_end_and_machine_is_batscheds(archiv
 @pytest.mark.parametrize("host", ["batfill", "Batsim 5"])
 def test_on_16_workloads_made_by_hand_every_start_end_machine_and_rejection_is_batscheds(monkeypatch, tmp_path, host):
     monkeypatch.setattr(Plugin, "host", host)
-    runs, made = recorded("hand"), json.loads(lzma.open(DATA / "hand.json.xz").read())
+    runs, made = recorded("hand"), json.loads(lzma.decompress((DATA / "hand.json.xz").read_bytes()))
     assert len(runs) == 32
     for run, rows in runs.items():
         name, margin = run.split()

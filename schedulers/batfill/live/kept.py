@@ -7,18 +7,14 @@ from __future__ import annotations
 
 import math
 import re
-from bisect import bisect_left, insort
+from bisect import bisect_left, bisect_right, insort
 from typing import TYPE_CHECKING, NamedTuple
-
-import numpy as np
 
 from batfill.base.errors import BatfillError
 from batfill.model.options import ALL, NO_SMALL, PRESETS, REQUEST
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from numpy.typing import NDArray
+    from collections.abc import Iterable, Iterator
 
     from batfill.batsim.machines import Intervals
     from batfill.live.request import Request
@@ -55,35 +51,27 @@ class Timeline:
     """Which machines the plan leaves free, from the present on: those of `free[i]` from `dates_s[i]` to the next."""
 
     def __init__(self, machines: int) -> None:
-        self.dates_s, self.counts = np.zeros(64), np.full(64, machines.bit_count())  # of the first `len(free)` steps
+        self.dates_s = [0.0]
         self.free = [machines]
+        self.counts = [machines.bit_count()]  # of each step's
 
     def step(self, date_s: float) -> int:
         """The first step that begins at a date or later."""
-        return int(self.dates_s[: len(self.free)].searchsorted(date_s))
-
-    def move(self, first: int, by: int) -> None:
-        """Move the steps from `first` on, after `by` other ones or in place of `-by` ones."""
-        n = len(self.free)
-        if n + by > len(self.dates_s):
-            self.dates_s, self.counts = np.resize(self.dates_s, 2 * n), np.resize(self.counts, 2 * n)
-        for column in (self.dates_s, self.counts):
-            column[first + by : n + by] = column[first:n]
+        return bisect_left(self.dates_s, date_s)
 
     def advance(self, now_s: float) -> None:
         """Forget what is past."""
-        past = self.step(math.nextafter(now_s, math.inf)) - 1
-        self.move(past, -past)
-        del self.free[:past]
+        past = bisect_right(self.dates_s, now_s) - 1
+        del self.dates_s[:past], self.free[:past], self.counts[:past]
         self.dates_s[0] = now_s
 
     def at(self, date_s: float) -> int:
         """The step that begins at this date, which is not past; it is split off if there is none."""
         i = self.step(date_s)
         if i == len(self.free) or self.dates_s[i] != date_s:
-            self.move(i, 1)
-            self.dates_s[i], self.counts[i] = date_s, self.counts[i - 1]
+            self.dates_s.insert(i, date_s)
             self.free.insert(i, self.free[i - 1])
+            self.counts.insert(i, self.counts[i - 1])
         return i
 
     def change(self, begin_s: float, end_s: float, machines: int, by: int) -> None:
@@ -91,22 +79,31 @@ class Timeline:
         if begin_s >= end_s:
             return
         first, last = self.at(begin_s), self.at(end_s)
+        by *= machines.bit_count()
         for i in range(first, last):
             self.free[i] ^= machines
-        self.counts[first:last] += by * machines.bit_count()
+            self.counts[i] += by
         for i in (last, first):
             if i and self.free[i] == self.free[i - 1]:
-                self.move(i + 1, -1)
-                del self.free[i]
+                del self.dates_s[i], self.free[i], self.counts[i]
 
-    def candidates(self, length_s: float, procs: int, n: int) -> NDArray[np.intp]:
+    def room(self, length_s: float, procs: int, n: int) -> Iterator[int]:
         """Those of the first n steps from which `procs` machines, always the same or not, are free for so long.
 
         What comes after the n steps does not count.
         """
-        dates_s, enough = self.dates_s[:n], self.counts[:n] >= procs
-        until_s = np.append(dates_s[~enough], math.inf)[np.cumsum(~enough)]
-        return np.flatnonzero(enough & (dates_s + length_s <= until_s))
+        dates_s, counts, i = self.dates_s, self.counts, 0
+        while i < n:
+            if counts[i] < procs:
+                i += 1
+                continue
+            first = i
+            while i < n and counts[i] >= procs:
+                i += 1
+            latest_s = dates_s[i] if i < n else math.inf
+            while first < i and dates_s[first] + length_s <= latest_s:
+                yield first
+                first += 1
 
     def earliest(self, length_s: float, procs: int, usable: int, idle: int) -> tuple[float, int] | None:
         """The first date from which `procs` machines are free for so long, and all that are; None if there is none.
@@ -117,23 +114,28 @@ class Timeline:
             usable: the machines that may be used.
             idle: those of them that run no job, which alone can be used at once.
         """
-        for i in self.candidates(length_s, procs, len(self.free)).tolist():
-            begin_s = float(self.dates_s[i])
+        hopeless = -1  # the last step from which there is no place
+        for i in self.room(length_s, procs, len(self.free)):
+            begin_s = self.dates_s[i]
             if i == 0:
-                if machines := self.throughout(0, begin_s + length_s, procs, idle):
+                machines, _ = self.common(range(self.step(begin_s + length_s)), procs, idle)
+                if machines:
                     return begin_s, machines
                 begin_s = math.nextafter(begin_s, math.inf)
-            if machines := self.throughout(i, begin_s + length_s, procs, usable):
-                return begin_s, machines
+            if i > hopeless:
+                machines, blocked = self.common(range(i, self.step(begin_s + length_s)), procs, usable)
+                if machines:
+                    return begin_s, machines
+                _, hopeless = self.common(range(blocked, -1, -1), procs, usable)
         return None
 
-    def throughout(self, i: int, end_s: float, procs: int, machines: int) -> int:
-        """Those of the machines that are free from step i until a date; 0 if they are fewer than `procs`."""
-        for j in range(i, self.step(end_s)):
-            machines &= self.free[j]
+    def common(self, steps: range, procs: int, machines: int) -> tuple[int, int]:
+        """Those of the machines that are free in all of the steps; 0 if fewer than `procs`, and in which step first."""
+        for i in steps:
+            machines &= self.free[i]
             if machines.bit_count() < procs:
-                return 0
-        return machines
+                return 0, i
+        return machines, -1
 
 
 class KeptPlan:
@@ -264,14 +266,15 @@ class KeptPlan:
         timeline, freed_s = self.timeline, max(self.freed_s, self.freed_before_s)
         if place.begin_s <= timeline.dates_s[0] or place.machines & ~self.usable:
             return False
-        earlier = timeline.candidates(job.length_s, job.procs, timeline.step(place.begin_s))
-        if len(earlier) and timeline.dates_s[earlier[0]] < freed_s:
-            return False
+        for i in timeline.room(job.length_s, job.procs, timeline.step(place.begin_s)):
+            if timeline.dates_s[i] < freed_s:
+                return False
+            break
         if freed_s <= place.begin_s:
             return True
         first = timeline.step(math.nextafter(place.begin_s, math.inf)) - 1
         lower = self.usable & ((1 << place.machines.bit_length()) - 1)
-        return not timeline.throughout(first, place.end_s, 1, lower)
+        return not timeline.common(range(first, timeline.step(place.end_s)), 1, lower)[0]
 
 
 def mask_of(machines: Iterable[int]) -> int:

@@ -310,8 +310,8 @@ def selection_of(name: str, value: Any) -> dict[str, Any]:
 LIVE = options_table(
     (RESERVATION, LIVE_ONLY, words(PROCESSORS, MACHINES), PROCESSORS, "What the head reserves: a number of processors, "
      "or the machines with the lowest ids that are expected to be free, as batsched's easy_bf does."),
-    (PLAN, LIVE_ONLY, words(SCRATCH, KEPT), SCRATCH, "With depth all: a plan from scratch in each decision, or one that "
-     "is kept, on machines, as batsched's conservative_bf does."),
+    (PLAN, LIVE_ONLY, words(SCRATCH, KEPT), SCRATCH, "With depth all: whether each decision plans from scratch, "
+     "or the plan is kept, on machines, as batsched's conservative_bf does."),
     (PLAN_MARGIN, LIVE_ONLY, DURATION_S, 0, "How much longer than its request each job is planned; conservative_bf's "
      "default is 5 s.", Needs(PLAN, (KEPT,), "no plan is kept")),
     ("select", LIVE_ONLY, Kind(text_of, "`METHOD` or `METHOD:SETTING=VALUE,...`", "method"), None, "Choose the policy "
