@@ -11,17 +11,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from batfill.base.errors import BatfillError
 from batfill.batsim.machines import intervals_text
 from batfill.batsim.simulation import Simulation
 from batfill.batsim.wire import SimulationSettings
 from batfill.batsim.wire4 import Wire4
+from batfill.live.agent import Agent
 from batfill.live.cluster import Cluster
 from batfill.live.kept import KeptPlan, Window, machines_of, mask_of
 from batfill.workloads.batsim_json import BatsimDocument, load_document
 from command import batfill
-from plugin import Plugin
+from plugin import Plugin, completed, notify, submitted
 from small_runs import machines
-from sweeps import examples
+from sweeps import examples, sweep
 
 DATA = Path(__file__).parent / "data" / "kept"
 SAMPLE = Path(__file__).parents[1] / "workloads" / "sample.json"
@@ -76,15 +78,17 @@ def exact(text):
         return text
 
 
-@pytest.mark.parametrize("host", ["batfill", "pybatsim", "Batsim 5"])
 @pytest.mark.parametrize(
-    ("policy", "margin"),
-    [("fcfs", 5), ("fcfs", 0), ("lcfs", 0), ("sqf", 0), ("lqf", 0), ("spf", 0), ("lpf", 0)],
+    *sweep(
+        host=["batfill", "pybatsim", "Batsim 5"],
+        run=["fcfs 5", "fcfs 0", "lcfs 0", "sqf 0", "lqf 0", "spf 0", "lpf 0"],
+    )
 )
-def test_on_the_sample_every_start_end_and_machine_is_batscheds(monkeypatch, host, policy, margin):
+def test_on_the_sample_every_start_end_and_machine_is_batscheds(monkeypatch, host, run):
     monkeypatch.setattr(Plugin, "host", host)
-    ours = rows_of(load_document(SAMPLE), 64, policy=policy, **{"plan-margin": margin})
-    assert_as_recorded(ours, recorded("sample")[f"{policy} {margin}"])
+    policy, margin = run.split()
+    ours = rows_of(load_document(SAMPLE), 64, policy=policy, **{"plan-margin": int(margin)})
+    assert_as_recorded(ours, recorded("sample")[run])
 
 
 @pytest.mark.parametrize("margin", [0, 5])
@@ -264,3 +268,108 @@ def test_any_workload_has_the_plan_of_the_oracle_after_each_decision(case):
 
 def text_of(machines):
     return intervals_text(machines_of(mask_of(machines)))
+
+
+# Cases on paper
+
+
+def test_a_job_that_still_runs_at_its_planned_end_holds_its_machines_until_it_ends():
+    kept = Plugin(**KEPT).begin(2)
+    assert kept.tell(0, submitted("a", 0, 10, 2)) == ["start a on 0-1"]
+    assert kept.tell(1, submitted("b", 1, 10, 1)) == []
+    # Another message of the instant at which a should end: c fits behind b's place, and neither starts yet.
+    assert kept.tell(10, submitted("c", 10, 10, 1)) == []
+    assert kept.tell(10, completed("a")) == ["start b on 0", "start c on 1"]
+
+
+def test_machines_that_go_away_make_every_job_move_and_one_that_needs_them_has_no_place():
+    away, back = (notify(f"event_machine_{what}available", resources="1") for what in ("un", ""))
+    kept = Plugin(**KEPT).begin(3)
+    assert kept.tell(0, submitted("a", 0, 10, 3)) == ["start a on 0-2"]
+    assert kept.tell(1, submitted("b", 1, 10, 2), submitted("c", 1, 5, 3), submitted("d", 1, 30, 1)) == []
+    assert kept.tell(2, away) == []
+    # c has no place any more, so that d is not held back by it.
+    assert kept.tell(10, completed("a")) == ["start b on 0 2"]
+    assert kept.tell(15, back) == ["start d on 1"]
+    assert kept.tell(20, completed("b")) == []
+    assert kept.tell(45, completed("d")) == ["start c on 0-2"]
+
+
+def test_after_a_time_without_jobs_new_ones_are_placed_in_the_order_of_the_message():
+    kept = Plugin(policy="spf", **KEPT).begin(1)
+    assert kept.tell(0, submitted("a", 0, 5, 1)) == ["start a on 0"]
+    assert kept.tell(5, completed("a")) == []
+    assert kept.tell(9, submitted("b", 9, 20, 1), submitted("c", 9, 10, 1)) == ["start b on 0"]
+
+
+def test_the_scheduler_is_called_at_the_end_of_a_window_for_which_jobs_wait():
+    plugin = Plugin(**KEPT).begin(2)
+    plan = KeptPlan(range(2), 0, [Window(5, 50, 0b11), Window(60, 70, 0b01)])
+    plugin.agent.cluster = Cluster(range(2), plugin.agent.chosen, plan=plan)
+    assert plugin.tell(0, submitted("a", 0, 10, 1), submitted("b", 0, 20, 2), submitted("c", 0, 5, 2)) == [
+        "start c on 0-1"
+    ]
+    assert plan.windows_end_s == [70, 50]
+    assert plan.called_s == 50
+    assert plugin.tell(5, completed("c")) == []
+    assert plugin.tell(50, {"type": "REQUESTED_CALL", "data": {}}) == ["start a on 0"]
+    assert plan.called_s == 70
+    assert plugin.tell(60, completed("a")) == []
+    assert plugin.tell(70, {"type": "REQUESTED_CALL", "data": {}}) == ["start b on 0-1"]
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"depth": 1}, "a kept plan holds a place for every job that waits; choose depth all, or leave plan out"),
+        ({"policy": "wfp3"}, "takes an order that stays as it is while jobs wait; choose another policy"),
+        ({"threshold": 100}, "lets no job overtake; choose threshold none"),
+        ({"small": "all"}, "has no first tries; choose small none, or leave plan out"),
+        ({"preset": "first-tries", "policy": "saf"}, "choose threshold none in place of the preset's threshold, or"),
+        ({"predict": "easy++"}, "goes by requests; choose predict request"),
+        ({"backfill": "spf"}, "with depth all every job that waits gets a reservation, and no order of backfilling"),
+        ({"select": "full"}, "select compares policies with one reservation, not all"),
+        ({"reservation": "machines"}, "machines are reserved for one job, not for all"),
+        ({"plan": "scratch", "plan-margin": 5}, "no plan is kept; add plan kept, or leave it out"),
+        ({"plan": "keep"}, "option plan: 'keep' is none of scratch, kept"),
+    ],
+    ids=str,
+)
+def test_what_a_kept_plan_does_not_model_is_refused_in_words(given, words):
+    with pytest.raises(BatfillError, match=words):
+        Agent(KEPT | given)
+
+
+def test_a_job_that_may_outlive_its_request_ends_the_run_with_a_line_that_says_why(capsys):
+    job = submitted("a", 0, 20, 1)
+    job["data"]["job"]["expected_time"] = 10
+    with pytest.raises(SystemExit):
+        Plugin(**KEPT).begin(1).tell(0, job)
+    assert "job w0!a may outlive its request of 10 s, which a kept plan relies on; convert" in capsys.readouterr().err
+
+
+def test_jobs_that_are_too_wide_or_have_no_walltime_are_rejected_and_counted_by_reason(caplog):
+    kept = Plugin(**KEPT).begin(2)
+    assert kept.tell(0, submitted("a", 0, None, 1), submitted("b", 0, 10, 3)) == ["reject a", "reject b"]
+    assert kept.tell(1, submitted("c", 1, 10, 2)) == ["start c on 0-1"]
+    assert "w0!a requests no walltime: rejected" in caplog.text
+    kept.agent.finish()
+    assert "2 jobs were rejected: they request more machines than there are or no walltime" in caplog.text
+
+
+def test_the_plan_is_stated_with_its_margin_and_a_replay_refuses_both():
+    stated = Agent(KEPT | {"plan-margin": "5s"}).stated()
+    assert (stated["plan"], stated["plan-margin"], Agent({}).stated()["plan-margin"]) == ("kept", 5, None)
+    for name, value in (("plan", "kept"), ("plan-margin", "5")):
+        done = batfill("replay", SAMPLE, "--depth", "all", f"--{name}", value)
+        assert done.status == 2
+        assert f"option {name}: only `batfill schedule` and the plug-in take it" in done.err
+    done = batfill("schedule", "--plan", "kept")
+    assert (done.status, done.out) == (2, "")
+    assert done.err == (
+        "batfill: option plan: a kept plan holds a place for every job that waits; choose depth all, or leave plan "
+        "out\n"
+    )

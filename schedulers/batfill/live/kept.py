@@ -231,7 +231,7 @@ class KeptPlan:
             self.windows_end_s.pop()
             self.moves |= len(self.waiting) > len(self.new)
         if self.moves:
-            self.freed_before_s, self.freed_s = self.freed_s, now_s
+            self.freed_before_s, self.freed_s = self.freed_s, math.nextafter(now_s, math.inf)
         for place in self.left:
             timeline.change(now_s, place.end_s, place.machines, 1)
             self.freed_s = max(self.freed_s, place.end_s)
