@@ -44,6 +44,7 @@ LEARNED = ("easy++", "regression")  # predictions of run times, which jobs may o
 NEVER, ALWAYS, NEEDED = KILLS = ("never", "always", "needed")
 ALL, ORDER, LARGE_ONES, HALF = "all", "order", "large", "half"
 RESERVATION, PROCESSORS, MACHINES = "reservation", "processors", "machines"
+PLAN, SCRATCH, KEPT, PLAN_MARGIN = "plan", "scratch", "kept", "plan-margin"
 
 MEDIAN = re.compile(r"median(?:/([1-9]\d{0,5}))?", re.ASCII)
 
@@ -334,6 +335,10 @@ def selection_of(name: str, value: Any) -> dict[str, Any]:
 LIVE = options_table(
     (RESERVATION, LIVE_ONLY, words(PROCESSORS, MACHINES), PROCESSORS, "What the head reserves: a number of processors, "
      "or the machines with the lowest ids that are expected to be free, as batsched's easy_bf does."),
+    (PLAN, LIVE_ONLY, words(SCRATCH, KEPT), SCRATCH, "With depth all: whether each decision plans from scratch, "
+     "or the plan is kept, on machines, as batsched's conservative_bf does."),
+    (PLAN_MARGIN, LIVE_ONLY, DURATION_S, 0, "How much longer than its request each job is planned; conservative_bf's "
+     "default is 5 s.", Needs(PLAN, (KEPT,), "no plan is kept")),
     ("select", LIVE_ONLY, Kind(text_of, "`METHOD` or `METHOD:SETTING=VALUE,...`", "method"), None, "Choose the policy "
      "again after each period: full, noisy, epsilon-greedy, ucb1 or exp3, as exp3:period=1d,policies=fcfs+saf."),
 )  # fmt: skip
