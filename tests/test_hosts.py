@@ -164,7 +164,7 @@ def test_on_one_processor_the_hosts_agree_on_kills_and_second_tries(written, pol
 def starts_of_oracle(oracle):
     """The start of every try of an oracle's run, by the name that it has under Batsim."""
     starts, tries = {}, Counter()
-    for seq, start_s, _ in oracle.kills:
+    for seq, start_s, _, _ in oracle.kills:
         starts[try_name(oracle.table.ids[seq], tries[seq])] = start_s
         tries[seq] += 1
     ran = (job for job in oracle.jobs if not math.isnan(job.start))

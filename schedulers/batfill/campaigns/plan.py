@@ -79,6 +79,11 @@ def plan(read: ReadCampaign, advance: Callable[[int], None] = lambda _: None) ->
         readings.traces[trace] = time.perf_counter() - began
         for number, jobs in jobs_by_window(trace).items():
             for given in choices_of(campaign, trace):
+                if given.get("calendar") and (number is not None or trace.resamplings is not None):
+                    raise CampaignError(
+                        f"{read.path}: calendar: its dates are those of a whole log, not of windows or resamplings; "
+                        "leave one of them out"
+                    )
                 identity = run_id(trace, number, given, campaign.tau, piece.workload.procs)
                 if identity in runs:
                     raise CampaignError(

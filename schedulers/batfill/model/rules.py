@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from batfill.base.errors import BatfillError
 
 if TYPE_CHECKING:
+    from batfill.model.calendar import Calendar
     from batfill.model.policy import Policy
 
 EVERY_JOB = 2**62  # the depth at which every job that waits gets a reservation
@@ -33,6 +34,7 @@ class Rules:
     tries_first: bool = False  # whether small jobs go before overdue ones
     depth: int = 1  # how many waiting jobs get a reservation in a pass; EVERY_JOB for all
     outlived: bool = False  # whether running jobs may outlive what is expected of them, which is then raised
+    calendar: Calendar | None = None  # windows in which processors are unavailable, in seconds of the log
 
     def __post_init__(self) -> None:
         if not self.threshold_s >= 0:
@@ -43,8 +45,15 @@ class Rules:
             raise BatfillError(f"depth: {self.depth!r} is not a number of reservations >= 0")
         if self.depth != 1 and self.policy.network is not None:
             raise BatfillError(f"depth: a network picks one job to reserve for, and {self.depth} were given")
+        if self.calendar is not None and self.policy.network is not None:
+            raise BatfillError("calendar: a network picks without a plan, which windows need; leave one of them out")
         if self.depth in (0, EVERY_JOB) and self.backfill is not None:
             raise BatfillError(
                 "backfill: an order of its own begins behind the last reservation: give a depth of at least 1, but not "
                 "that of all jobs"
             )
+
+    @property
+    def planned(self) -> bool:
+        """Whether a plan decides: not with one reservation and no calendar."""
+        return self.depth != 1 or self.calendar is not None
