@@ -50,6 +50,12 @@ def test_any_workload_under_any_options_and_depth_starts_what_the_oracle_starts(
 
 
 @settings(deadline=None, max_examples=examples(30))
+@given(workloads(), options, st.sampled_from([0, 1, 2, math.inf]), st.sampled_from([1, 2, 5]))
+def test_a_pass_that_tests_few_jobs_starts_what_the_oracle_starts(workload, case, depth, tested):
+    assert_same(*both(*workload, **case, depth=depth, tested=tested))
+
+
+@settings(deadline=None, max_examples=examples(30))
 @given(workloads(), options, depths, st.sampled_from([1.0, 45.0, 700.0]))
 def test_jobs_that_outlive_their_requests_are_planned_as_the_oracle_does(workload, case, depth, unit_s):
     jobs, size = workload
@@ -162,6 +168,13 @@ def test_a_try_is_killed_where_only_the_second_reservation_would_be_earlier_with
         assert_same(schedule, expected)
 
 
+@pytest.mark.parametrize(("tested", "found"), [(1, 30), (2, 30), (3, 3), (EVERY_JOB, 3)])
+def test_a_job_behind_those_that_are_tested_does_not_start(tested, found):
+    # The two that wait need all 4 processors. The last job would fit, on one processor, until the first can start.
+    rows = [(0, 10, 10, 3), (1, 10, 10, 4), (2, 10, 10, 4), (3, 5, 5, 1)]
+    assert starts(rows, 4, 1, tested=tested)[3] == found
+
+
 # The queue
 
 
@@ -203,6 +216,7 @@ def test_a_job_that_needs_unavailable_processors_holds_back_only_jobs_without_a_
     ("rules", "words"),
     [
         ({"depth": -1}, "depth: -1 is not a number of reservations >= 0"),
+        ({"tested": 0}, "tested: 0 is not a number of jobs > 0"),
         ({"depth": 0, "backfill": policy_named("spf")}, "begins behind the last reservation"),
         ({"depth": EVERY_JOB, "backfill": policy_named("spf")}, "begins behind the last reservation"),
     ],

@@ -13,9 +13,11 @@ from batfill.base.errors import LARGEST, BatfillError, whole_from
 from batfill.cli import note
 from batfill.model.options import (
     FORMER,
+    LIKES,
     LIVE,
     LIVE_ONLY,
     NAMES,
+    NO_PRESET,
     OPTIONS,
     PREDICTIONS,
     SELECTION,
@@ -278,6 +280,8 @@ def scheduler_options(*names: str) -> Callable[[Callable[..., Any]], Callable[..
             lapsed = with_preset({name: value for name, value in options.items() if name in OPTIONS})[1]
             for name, why in lapsed.items():
                 note(f"the preset's {name} lapses: {why}")
+            if meaning := LIKES[options.get("like", NO_PRESET)].meaning:
+                note(f"{options['like']}: {meaning}")
             return command(**values, options=options)
 
         for name in (LIVE.keys() | FORMER.keys() | OPTIONS.keys() - set(NAMES)) - set(names):

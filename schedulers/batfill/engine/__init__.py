@@ -16,8 +16,8 @@ from typing import Any
 PLACES = {
     "sources": "FILES SOURCES",
     "records": (
-        "AWAY BY_NETWORK CANDIDATE CHANGE FROM_OUTSIDE JOB LINE NO_PICKS ONE_RESERVATION QUEUE SPARE_STEPS STARTED "
-        "STEP TRY Decided QueueArrays RULES as_records new_picks new_records"
+        "AWAY BY_NETWORK CANDIDATE CHANGE FROM_OUTSIDE JOB LINE NO_PICKS QUEUE SPARE_STEPS STARTED STEP TRY "
+        "Decided QueueArrays RULES as_records new_picks new_records"
     ),
     "tree": "clear enlarged new_tree",
     "ends": "END enlarged_ends enter listed new_ends next_end_s",

@@ -218,7 +218,7 @@ def decide_due(queue, events):
 @entry(float, QueueArrays, gives=float, brief=True)
 @outlined
 def next_change_s(end_s, queue):
-    """The next date of the calendar at which jobs may wait, or `end_s`, the next other event, if that is earlier."""
+    """The next date of the calendar, or `end_s`, the next other event, if that is earlier or no job is left."""
     state = queue.state[0]
     if state.changed < len(queue.changes) and (end_s < np.inf or state.waiting > 0):
         return min(end_s, queue.changes[state.changed].at_s)

@@ -11,6 +11,7 @@ import json
 import logging
 import math
 import os
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -94,10 +95,15 @@ class Agent:
             raise BatfillError(
                 "option kill: needed counts processors; choose always, or leave reservation machines out"
             )
-        if self.by_machines and self.chosen.depth != 1:
+        if self.by_machines and self.chosen.rules.planned:
             raise BatfillError(
-                f"option depth: machines are reserved for one job, not for {self.chosen.depth}; leave it or "
-                "reservation machines out"
+                "options depth, tested, calendar: machines are reserved for one job of all that wait, without a plan; "
+                "leave them or reservation machines out"
+            )
+        if self.chosen.calendar is not None and self.chosen.calendar.most_kills(1):
+            raise BatfillError(
+                f"option calendar: {self.chosen.calendar.name} has failures, and under Batsim machine events say what "
+                "fails; leave the lines of kind failure out"
             )
         state_options(self.stated())
         self.machines: list[int] = []
@@ -108,6 +114,7 @@ class Agent:
         self.has_classes = False  # whether a job has a class
         self.rejected = 0
         self.reasons: set[str] = set()  # what the rejected jobs request
+        self.change_s = -math.inf  # the last date of the calendar for which a call was requested
         self.calls: list[tuple[float, str]] = []  # heap of (when, job): small jobs to kill if they still run then
         self.due: list[str] = []  # jobs that have reached their dividers
         self.killed: set[str] = set()  # jobs whose kill was requested and is not yet acknowledged
@@ -144,6 +151,8 @@ class Agent:
         """
         self.host, self.registration, self.may_register = host, registration, registration.allowed
         self.machines = list(machines)
+        if self.chosen.calendar is not None:
+            self.chosen = replace(self.chosen, calendar=self.chosen.calendar.on(len(self.machines), None))
         self.ledger = Ledger(len(self.machines))
         if self.selection:
             from batfill.live.selection import PolicyChoice
@@ -168,13 +177,17 @@ class Agent:
             requested = f"{request.procs} of {self.cluster.size} machines" if request.procs else "0 machines"
             log.warning("%s requests %s: rejected; further such jobs are only counted", name, requested)
         self.rejected += 1
-        self.reasons.add("more machines than there are" if request.procs else "none")
         self.host.reject(name)
 
     def takes(self, request: Request) -> bool:
         """Queue a job as it is judged; False if it can never run."""
         self.has_classes |= request.job_class is not None
         if not 1 <= request.procs <= self.cluster.size:
+            self.reasons.add("more machines than there are" if request.procs else "none")
+            return False
+        calendar = self.chosen.calendar
+        if calendar and not calendar.has_gap(request.procs, request.request_s, request.submit_s, self.cluster.size):
+            self.reasons.add("a gap that the calendar never has")
             return False
         self.cluster.submit(request, self.judge(request))
         if self.choice is not None:
@@ -275,6 +288,12 @@ class Agent:
                 self.kill(job)
             else:
                 self.start_jobs(now_s)
+
+        if self.chosen.calendar is not None:
+            change_s = self.cluster.queue.next_change_s(math.inf)  # inf if no job waits
+            if self.change_s < change_s < math.inf:
+                self.change_s = change_s
+                self.host.call_at(change_s)
 
         if self.knowledge is not None and not self.all_submitted:
             self.knowledge.at(now_s)

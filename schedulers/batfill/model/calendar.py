@@ -220,25 +220,28 @@ class Calendar:
         at_s, away = self.away()
         return float((np.diff(np.clip(at_s, from_s, until_s), prepend=from_s, append=until_s) * away).sum())
 
+    def has_gap(self, procs: int, span_s: float, submit_s: float, size: int) -> bool:
+        """Whether the windows ever leave so many of `size` processors for so long, from a submission on."""
+        at_s, away = self.away()
+        if procs <= size - away[-1]:
+            return True
+        from_s = submit_s
+        for until_s, taken in zip(at_s.tolist(), away.tolist(), strict=False):
+            if taken > size - procs:
+                from_s = max(until_s, submit_s)
+            elif until_s - from_s >= span_s:
+                return True
+        return False
+
     def require_possible(self, jobs: JobTable, size: int, source: str) -> None:
         """Refuse a workload with jobs for which no gap is ever wide and long enough.
 
         Raises:
             BatfillError: it has some.
         """
-        at_s, away = self.away()
-        never = size - int(away[-1])  # processors that stay in the end
         lasts_s = np.minimum(np.minimum(jobs.runtime_s, jobs.walltime_s), jobs.request_s)
-        stuck = []
-        for row in np.flatnonzero((jobs.procs > never) & (jobs.procs <= size)).tolist():
-            from_s = submit_s = float(jobs.submit_s[row])  # of the gap
-            for until_s, taken in zip(at_s.tolist(), away.tolist(), strict=False):
-                if taken > size - jobs.procs[row]:
-                    from_s = max(until_s, submit_s)
-                elif until_s - from_s >= lasts_s[row]:
-                    break
-            else:
-                stuck.append(row)
+        wide = np.flatnonzero((jobs.procs > size - self.away()[1][-1]) & (jobs.procs <= size)).tolist()
+        stuck = [row for row in wide if not self.has_gap(jobs.procs[row], lasts_s[row], jobs.submit_s[row], size)]
         if stuck:
             raise BatfillError(never_runs(source, self.name, jobs, stuck))
 
@@ -247,8 +250,8 @@ def never_runs(source: str, calendar: str, jobs: JobTable, stuck: list[int]) -> 
     """The words of jobs that can never run because of a calendar."""
     first = stuck[0]
     return (
-        f"{source}: {len(stuck):,} of {len(jobs):,} jobs can never run, as {calendar} leaves no gap for them (first: "
-        f"job {jobs.ids[first]}, {jobs.procs[first]} processors from {jobs.submit_s[first]:,.0f} s on); leave them out, or "
+        f"{source}: {len(stuck):,} of {len(jobs):,} jobs can never run: {calendar} has no gap for them (first: job "
+        f"{jobs.ids[first]}, {jobs.procs[first]} processors from {jobs.submit_s[first]:,.0f} s on); leave them out, or "
         "let the windows end"
     )
 

@@ -64,8 +64,8 @@ class Queue:
         self.arrays.state["free"] = size
         of_tries = self.arrays.rules
         of_tries["outlived"], of_tries["overdue"], of_tries["spares"] = rules.outlived, rules.tries_first, rules.spares
-        of_tries["half"], of_tries["depth"] = rules.half, rules.depth
-        of_tries["planned"] = rules.planned
+        of_tries["half"], of_tries["planned"] = rules.half, rules.planned
+        of_tries["depth"], of_tries["tested"] = rules.depth, rules.tested
         of_tries["divider_s"], of_tries["bound_s"] = rules.divider_s, rules.divider_s if rules.bound else math.inf
         self.started = engine.Decided(engine.new_records(size, engine.STARTED))
         self.known = 0  # number of jobs, in rows 0, 1, ...
@@ -426,8 +426,14 @@ class Queue:
         """Change the number of processors that a running job will release."""
         engine.change_release(self.arrays, row, by)
 
+    def pass_changes(self, now_s: float) -> int:
+        """Pass the dates of the calendar up to `now_s`; returns the processors of the windows that are open then."""
+        changes = self.arrays.changes
+        self.arrays.state["changed"] = passed = int(np.searchsorted(changes["at_s"], now_s, side="right"))
+        return -int(changes["procs"][:passed].sum())
+
     def next_change_s(self, end_s: float) -> float:
-        """The next date of the calendar at which jobs may wait, or `end_s`, the next other event, if that is earlier."""
+        """The next date of the calendar, or `end_s`, the next other event, if that is earlier or no job is left."""
         return float(engine.next_change_s(float(end_s), self.arrays))
 
     # Expected run times, classes and rules

@@ -39,8 +39,8 @@ def outages(source: Path | str, log: SwfLog, procs: int) -> Calendar:
     wait_s = log["wait_s"][rows.keep]
     if not (wait_s >= 0).any():
         raise WorkloadError(
-            f"{path}: none of {len(wait_s):,} jobs that ran has a wait, so its outages cannot be known; take the log as "
-            "its site wrote it"
+            f"{path}: none of {len(wait_s):,} jobs that ran has a wait, so its outages cannot be known; take the log "
+            "as its site wrote it"
         )
     submit_s = rows.submit_s[rows.keep] - rows.first_submit_s
     start_s = submit_s + np.maximum(wait_s, 0)
