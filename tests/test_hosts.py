@@ -28,7 +28,7 @@ from batfill.workloads.convert import convert
 from batfill.workloads.formats import log_of, save_log
 from golden import RUNS, recording
 from oracle import LiveOracle, oracle
-from plugin import DECISIVE, Plugin, assert_same_starts, completed, event, notify, starts_of_plugin, submitted
+from plugin import DECISIVE, Plugin, assert_same_starts, completed, notify, starts_of_plugin, submitted
 from small_runs import starts_by_name
 from strategies import outliving, random_table, replayed
 from sweeps import sweep
@@ -471,10 +471,11 @@ def test_machines_that_become_unavailable_in_a_window_are_the_windows():
     plugin = Plugin(policy="fcfs", calendar=calendar).begin(4)
     jobs = submitted("z", 95, 10, 4), submitted("b", 95, 200, 1), submitted("c", 95, 5, 2)
     assert plugin.tell(95, *jobs) == ["start b on 0", "start c on 1-2"]
-    assert plugin.tell(100, notify("event_machine_unavailable", resources="2-3"), completed("c")) == []
+    called = json.loads('{"type": "REQUESTED_CALL", "data": {}}')
+    assert plugin.tell(100, notify("event_machine_unavailable", resources="2-3"), completed("c"), called) == []
     assert plugin.tell(150, submitted("d", 150, 10, 1)) == []
     # 2 of the window's 3 are those that Batsim has withdrawn. If they stay away, one is left at its end.
-    assert plugin.tell(200, event("REQUESTED_CALL")) == ["start d on 1"]
+    assert plugin.tell(200, called) == ["start d on 1"]
     assert plugin.tell(210, completed("d"), notify("event_machine_available", resources="2-3")) == []
     assert plugin.tell(295, completed("b")) == ["start z on 0-3"]
 
