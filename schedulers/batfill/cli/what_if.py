@@ -55,7 +55,7 @@ SHORT_S = 600
     is_flag=True,
     help="And small jobs first by an online classifier, without and with kills: slow, needs scikit-learn.",
 )
-@scheduler_options("backfill", "depth", "overdue", *(name for name in SHARED_BY_TRIES if name in NAMES))
+@scheduler_options("backfill", "depth", "calendar", "overdue", *(name for name in SHARED_BY_TRIES if name in NAMES))
 @click.option(
     "--max-wait-growth",
     type=PART,

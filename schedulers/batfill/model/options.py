@@ -265,14 +265,14 @@ LIKES = {  # the defaults of real schedulers; the meaning says what is not model
 
 OPTIONS = options_table(
     ("preset", WHAT, words(*PRESETS), NO_PRESET, "A setting by name: first-tries."),
-    ("like", WHAT, words(*LIKES), NO_PRESET, "A real scheduler's defaults: slurm, flux, pbs."),
+    ("like", WHAT, words(*LIKES), NO_PRESET, "The defaults of slurm, flux or pbs."),
     ("policy", WHAT, POLICY, "fcfs", "Queue order; see `batfill policies`."),
-    ("backfill", WHAT, BACKFILL, SAME, "The order of backfilling: the queue's own, or a policy's."),
+    ("backfill", WHAT, BACKFILL, SAME, "The order of backfilling."),
     ("depth", WHAT, DEPTH, 1, "The number of reservations, or all."),
     ("tested", WHAT, TESTED, ALL, "The number of jobs tested, or all."),
     ("calendar", WHAT, CALENDAR, None, "Windows in which processors are unavailable."),
     ("threshold", WHAT, LIMIT_S, None, "Jobs that waited longer come first, oldest first."),
-    ("overdue", WHAT, words(ALL, HALF), ALL, "Which overdue jobs do: all, or the older half.",
+    ("overdue", WHAT, words(ALL, HALF), ALL, "All of these, or the older half.",
      OF_THRESHOLD),
     ("overdue-before", WHAT, words(ALL, LARGE_ONES), ALL, "What overdue jobs go before: all others, or the large ones "
      "alone.", OF_THRESHOLD, OF_SMALL),
