@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from batfill.cli import warn
 from batfill.cli.parameters import FILE, JSON, OVERRUN, PROCS, UNREQUESTED, command, out_option
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ def fidelity(log: Path, fit: bool, out: Path | None, as_json: bool, **how: Any) 
     from batfill.search import fidelity as library
 
     found = library.fidelity(log, fit=fit, **how)
+    warn(found["input"]["warnings"])
     if out is not None:
         found.save(out)
     print(found.as_json() if as_json else found.as_text())

@@ -10,7 +10,7 @@ import math
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
     from batfill.model.jobs import Clock, Overrun, Unrequested, Workload
     from batfill.workloads.swf_log import SwfLog
+
+AnyFound = TypeVar("AnyFound", bound=Found)
 
 FEWEST_JOBS, LEAST_WAIT_S = 50, 60.0  # of a moving mean that is compared
 NEAR_S = 600.0  # a simulated wait is near the logged one if they differ by no more
@@ -65,17 +67,22 @@ class Score(NamedTuple):
         return {
             "jobs": f"{self.jobs:,}",
             "error": percent(self.error),
-            "sim/log": self.ratio,
+            "sim/log": ratio_text(self.ratio),
             "simulated h": f"{self.simulated_mean_s / HOUR_S:.2f}",
             "logged h": f"{self.logged_mean_s / HOUR_S:.2f}",
             "within 10 min": percent(self.near),
-            "correlation": self.correlation,
+            "correlation": ratio_text(self.correlation),
         }
 
 
 def percent(share: float | None) -> str:
     """The share in whole percent."""
     return "-" if share is None else f"{100 * share:.0f} %"
+
+
+def ratio_text(value: float | None) -> str:
+    """The number with two decimals."""
+    return "-" if value is None else f"{value:.2f}"
 
 
 def score(submit_s: NDArray[np.float64], logged_s: NDArray[np.float64], simulated_s: NDArray[np.float64]) -> Score:
@@ -103,7 +110,8 @@ def error_of(
 
     def means(wait_s: NDArray[np.float64]) -> NDArray[np.float64]:
         sums = np.append(0, np.cumsum(wait_s))
-        return (sums[beyond] - sums[first]) / np.maximum(jobs, 1)
+        mean: NDArray[np.float64] = (sums[beyond] - sums[first]) / np.maximum(jobs, 1)
+        return mean
 
     logged, simulated = means(logged_s), means(simulated_s)
     counts = (jobs >= FEWEST_JOBS) & (logged > LEAST_WAIT_S)
@@ -130,13 +138,15 @@ class Logged(NamedTuple):
     @property
     def counted(self) -> NDArray[np.bool_]:
         """The jobs that are compared: with a wait, and not wider than the machine."""
-        return ~np.isnan(self.wait_s) & (self.workload.jobs.procs <= self.size)
+        counted: NDArray[np.bool_] = ~np.isnan(self.wait_s) & (self.workload.jobs.procs <= self.size)
+        return counted
 
     @property
     def first_half(self) -> NDArray[np.bool_]:
         """The first half of the jobs; the second begins with a submission."""
         submit_s = self.workload.jobs.submit_s
-        return submit_s < submit_s[len(submit_s) // 2]
+        first: NDArray[np.bool_] = submit_s < submit_s[len(submit_s) // 2]
+        return first
 
     def score(self, wait_s: NDArray[np.float64], rows: NDArray[np.bool_] | None = None) -> Score:
         """The score of simulated waits, of all jobs or some."""
@@ -160,16 +170,11 @@ class Logged(NamedTuple):
         )
 
 
-class UnknownWaits(WorkloadError):
-    """A log without the waits of a site."""
-
-
 def logged_of(workload: Workload, log: SwfLog, where: Path | str) -> Logged:
     """The log of a workload with its waits.
 
     Raises:
-        UnknownWaits: it has none.
-        WorkloadError: one is negative.
+        WorkloadError: it has no waits of a site, or one is negative.
     """
     rows = job_rows(Path(where), [log])
     kept = np.flatnonzero(rows.keep)
@@ -184,7 +189,7 @@ def logged_of(workload: Workload, log: SwfLog, where: Path | str) -> Logged:
         )
     if log.generated or not (wait_s > 0).any():
         why = "its jobs are generated" if log.generated else f"none of its {jobs} has a wait above 0"
-        raise UnknownWaits(f"{where}: {why}, so how near simulated waits are to its site's cannot be known")
+        raise WorkloadError(f"{where}: {why}, so how near simulated waits are to its site's cannot be known")
     return Logged(
         where, log, workload, np.where(wait_s == UNKNOWN_WAIT, np.nan, wait_s), log["queue"][kept].astype(np.int64)
     )
@@ -204,7 +209,7 @@ class Factors(NamedTuple):
     def names(self) -> list[str]:
         """Each that is in force, in words."""
         notice = self.notice_s
-        known = "" if notice in (None, math.inf) else f" announced {notice / HOUR_S:g} h before"  # type: ignore[operator]
+        known = "" if notice in (None, math.inf) else f" announced {notice / HOUR_S:g} h before"
         return [
             *([f"its outages{known}"] if notice is not None else []),
             *([f"{100 * self.capacity:g} % of the processors"] if self.capacity < 1 else []),
@@ -319,7 +324,7 @@ def fidelity(
     Examples:
         >>> fidelity("workloads/sample.json")  # doctest: +ELLIPSIS
         Traceback (most recent call last):
-        batfill.search.fidelity.UnknownWaits: workloads/sample.json: none of its 800 jobs that ran has a wait above ...
+        batfill.base.errors.WorkloadError: workloads/sample.json: none of its 800 jobs that ran has a wait above ...
     """
     source = replayable(log, procs=procs, overrun=overrun, unrequested=unrequested)
     workload = source.workload(source.log)
@@ -354,7 +359,7 @@ def fidelity(
         source={
             "source": workload.name,
             "source_sha256": workload.digest,
-            "procs": workload.procs,
+            "procs": logged.size,
             "jobs": len(workload.jobs),
             "warnings": list(workload.warnings),
         },
@@ -364,7 +369,7 @@ def fidelity(
     return Found(content, rows, text_below(content))
 
 
-SHOWN = {"plain": PLAIN, "with its outages": WITH_OUTAGES}
+SHOWN = {"plain": PLAIN, "outages": WITH_OUTAGES}
 
 
 def groups(logged: Logged, waits: Mapping[str, NDArray[np.float64]]) -> Iterator[dict[str, Any]]:
@@ -380,7 +385,8 @@ def groups(logged: Logged, waits: Mapping[str, NDArray[np.float64]]) -> Iterator
         hour = local_hour(jobs.submit_s, logged.workload.clock)
         kinds["submitted"] = (hour // HOURS, [f"{h} to {h + HOURS} h" for h in range(0, 24, HOURS)])
     for by, (group_of, names) in kinds.items():
-        for group in np.unique(group_of[logged.counted]).tolist():
+        there = np.unique(group_of[logged.counted]).tolist()
+        for group in there if len(there) > 1 else []:
             rows = group_of == group
             yield {
                 "by": by,
@@ -391,8 +397,10 @@ def groups(logged: Logged, waits: Mapping[str, NDArray[np.float64]]) -> Iterator
 
 def local_hour(submit_s: NDArray[np.float64], clock: Clock) -> NDArray[np.int64]:
     """The hour of the day of each submission, in the users' time zone."""
-    quarters, of_job = np.unique(submit_s // (HOUR_S / 4), return_inverse=True)
-    return np.array([clock.date(quarter * HOUR_S / 4).hour for quarter in quarters.tolist()])[of_job]
+    quarter_s, start_s = HOUR_S // 4, clock.unix_start_s  # a zone's offset is in whole quarters of an hour
+    quarters, of_job = np.unique((submit_s + start_s) // quarter_s, return_inverse=True)
+    hours = np.array([clock.date(quarter * quarter_s - start_s).hour for quarter in quarters.tolist()])
+    return hours[of_job]
 
 
 def text_below(content: Mapping[str, Any]) -> str:
@@ -400,7 +408,8 @@ def text_below(content: Mapping[str, Any]) -> str:
     outages_found = content["outages"]
     parts = [
         f"{content['input']['source']} on {content['input']['procs']:,} processors, fcfs with EASY backfilling; "
-        f"{outages_found['number']:,} outages found in the log, {outages_found['days']:,.1f} days in all",
+        f"{outages_found['number']:,} outages found in the log, {outages_found['days']:,.1f} days in all,\n"
+        "of which the replay in the row outages knows beforehand",
         as_table(
             [
                 {
@@ -412,14 +421,16 @@ def text_below(content: Mapping[str, Any]) -> str:
                         f"{name}: {column}": text
                         for name in SHOWN
                         for column, text in (
-                            ("sim/log", row[name]["ratio"]),
+                            ("sim/log", ratio_text(row[name]["ratio"])),
                             ("within 10 min", percent(row[name]["near"])),
                         )
                     },
                 }
                 for row in content["groups"]
             ]
-        ),
+        )
+        if content["groups"]
+        else "",
     ]
     if steps := content["fitted"]:
         plain, last = steps[0], steps[-1]
@@ -428,7 +439,7 @@ def text_below(content: Mapping[str, Any]) -> str:
                 "factors": step["factors"],
                 "error, first half": percent(step["error"]),
                 "error, second half": percent(step["later"]["error"]),
-                "sim/log, second half": step["later"]["ratio"],
+                "sim/log, second half": ratio_text(step["later"]["ratio"]),
             }
             for step in steps
         ]
@@ -441,7 +452,7 @@ def text_below(content: Mapping[str, Any]) -> str:
             f"not explained: {percent(after)} on the second half"
             + (f"; the factors do not hold there, where the plain replay has {percent(before)}" if worse else ""),
         ]
-    return "\n\n".join([*parts, *content["input"]["warnings"], content["grade"]])
+    return "\n\n".join(filter(None, [*parts, content["grade"]]))
 
 
 # The grade beside every advice
@@ -460,11 +471,18 @@ def grade(log: Workload | Path | str, **reading: Any) -> str:
     source = source_of(log, **reading)
     workload = source.workload(source.log)
     try:
-        logged = logged_of(workload, source.log, source.where)
+        logged = logged_of(workload, source.log, Path(source.where).name)
     except WorkloadError as error:
         return str(error)
     found = logged.outages()
     return grade_text(*(logged.score(one.waits(workload, found)) for one in SHOWN.values()))
+
+
+def graded(found: AnyFound, log: Workload | Path | str, reading: Mapping[str, Any]) -> AnyFound:
+    """The result of a study with the grade of its log."""
+    found["fidelity"] = grade(log, **reading)
+    found.remark = f"{found.remark}\n{found['fidelity']}"
+    return found
 
 
 def grade_text(plain: Score, with_outages: Score) -> str:
