@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 @out_option("file", "Write the full result to this JSON file.")
 @JSON
 def fidelity(log: Path, fit: bool, out: Path | None, as_json: bool, **how: Any) -> None:
-    """Compare the waits of a replay under FCFS with EASY backfilling with those in the log, and say what explains them.
+    """How far simulated waits are from those in a log, and what its site does that explains it.
 
+    The replay is FCFS with EASY backfilling, plain and with the outages that the log shows as announced windows.
     LOG is SWF or Parquet with waits, or a cluster's accounting.
     """
     from batfill.search import fidelity as library
