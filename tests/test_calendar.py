@@ -455,3 +455,13 @@ def test_a_log_without_waits_or_size_cannot_tell_of_outages(tmp_path):
 def test_kth_sp2_has_the_outages_that_an_independent_program_found(archive_log):
     done = batfill("workload", "outages", archive_log("KTH-SP2-1996-2.1-cln.swf.gz"))
     assert "262 outages, 16.2 days in all" in done.err
+
+
+def test_a_tree_that_is_full_when_jobs_fail_is_enlarged():
+    jobs, calendar = table([(0, 30, 40, 2), (0, 30, 40, 1), (1, 5, 5, 4)]), Calendar((failure(20, 25, 4),))
+    run = EngineReplay(jobs, 4, Rules(policy_named("fcfs"), calendar=calendar))
+    run.advance(19.0)
+    run.queue.arrays.tree.spare["left"] = 0
+    run.advance()
+    assert_same(run.schedule(), oracle(jobs, 4, "fcfs", windows=for_oracle(calendar)))
+    assert len(run.kills) == 2
