@@ -39,13 +39,14 @@ if TYPE_CHECKING:
 SAME = "same"
 OFF = "none"  # of an option without a default, where a preset has a value
 NO_PRESET, FIRST_TRIES = "none", "first-tries"
-SLURM, FLUX, PBS = "slurm", "flux", "pbs"
+SLURM, FLUX, PBS, CONSERVATIVE = "slurm", "flux", "pbs", "conservative_bf"
 NO_SMALL, CLASS, EVERY, FOREST, PERFECT = SMALLS = ("none", "class", "all", "forest", "perfect")
 REQUEST, RUNTIME = "request", "runtime"
 LEARNED = ("easy++", "regression")  # predictions of run times, which jobs may outlive
 NEVER, ALWAYS, NEEDED = KILLS = ("never", "always", "needed")
 ALL, ORDER, LARGE_ONES, HALF = "all", "order", "large", "half"
 RESERVATION, PROCESSORS, MACHINES = "reservation", "processors", "machines"
+PLAN, SCRATCH, KEPT, PLAN_MARGIN = "plan", "scratch", "kept", "plan-margin"
 
 MEDIAN = re.compile(r"median(?:/([1-9]\d{0,5}))?", re.ASCII)
 
@@ -261,11 +262,16 @@ LIKES = {  # the defaults of real schedulers; the meaning says what is not model
         "The defaults of OpenPBS: no reservation, whatever backfill_depth says, as strict_ordering is off. Not "
         "modelled: nodes, the pause between cycles (scheduler_iteration), and help for starving jobs.",
     ),
+    CONSERVATIVE: Preset(
+        {"depth": ALL, PLAN: KEPT, PLAN_MARGIN: 5},
+        "batsched's conservative_bf by default: a plan on machines that is kept, with 5 s more for each job. Live "
+        "schedulers alone have it, and nothing of it is left out.",
+    ),
 }
 
 OPTIONS = options_table(
     ("preset", WHAT, words(*PRESETS), NO_PRESET, "A setting by name: first-tries."),
-    ("like", WHAT, words(*LIKES), NO_PRESET, "The defaults of slurm, flux or pbs."),
+    ("like", WHAT, words(*LIKES), NO_PRESET, "The defaults of a real scheduler."),
     ("policy", WHAT, POLICY, "fcfs", "Queue order; see `batfill policies`."),
     ("backfill", WHAT, BACKFILL, SAME, "The order of backfilling."),
     ("depth", WHAT, DEPTH, 1, "The number of reservations, or all."),
@@ -345,6 +351,10 @@ def selection_of(name: str, value: Any) -> dict[str, Any]:
 LIVE = options_table(
     (RESERVATION, LIVE_ONLY, words(PROCESSORS, MACHINES), PROCESSORS, "What the head reserves: a number of processors, "
      "or the machines with the lowest ids that are expected to be free, as batsched's easy_bf does."),
+    (PLAN, LIVE_ONLY, words(SCRATCH, KEPT), SCRATCH, "With depth all: whether each decision plans from scratch, "
+     "or the plan is kept, on machines, as batsched's conservative_bf does."),
+    (PLAN_MARGIN, LIVE_ONLY, DURATION_S, 0, "How much longer than its request each job is planned; conservative_bf's "
+     "default is 5 s.", Needs(PLAN, (KEPT,), "no plan is kept")),
     ("select", LIVE_ONLY, Kind(text_of, "`METHOD` or `METHOD:SETTING=VALUE,...`", "method"), None, "Choose the policy "
      "again after each period: full, noisy, epsilon-greedy, ucb1 or exp3, as exp3:period=1d,policies=fcfs+saf."),
 )  # fmt: skip
@@ -386,7 +396,7 @@ class Arguments(TypedDict, total=False):
     """
 
     preset: Literal["none", "first-tries"] | None
-    like: Literal["none", "slurm", "flux", "pbs"] | None
+    like: Literal["none", "slurm", "flux", "pbs"] | None  # one more plans machines, which live schedulers do
     backfill: Policy | str | None
     depth: int | Literal["all"] | None
     tested: int | Literal["all"] | None
@@ -521,7 +531,7 @@ def with_preset(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str
     }
     values = named_values(given)
     usual_ones = {name: option.default for name, option in OPTIONS.items()}
-    kept = {name: value for name, value in values.items() if name not in given}
+    kept = {name: value for name, value in values.items() if name not in given and name in OPTIONS}
     why: dict[str, str] = {}
 
     def drop(name: str, reason: str) -> None:
@@ -546,6 +556,11 @@ def named_values(given: Mapping[str, Any]) -> dict[str, Any]:
     return LIKES[like].values | PRESETS[preset].values
 
 
+def plans_machines(like: str) -> bool:
+    """Whether a real scheduler's defaults are for live schedulers alone."""
+    return bool(LIVE.keys() & LIKES[like].values.keys())
+
+
 def refuse_without_effect(chosen: Mapping[str, Any]) -> None:
     """Refuse values that mean something each, and nothing together.
 
@@ -557,6 +572,11 @@ def refuse_without_effect(chosen: Mapping[str, Any]) -> None:
         raise BatfillError(
             f"option backfill: with depth {chosen['depth']} {none_left}, and no order of backfilling begins behind the "
             "last; leave one of them out"
+        )
+    if plans_machines(chosen["like"]):
+        raise BatfillError(
+            f"option like: {chosen['like']} plans machines, and a replay counts processors; leave it out, or simulate "
+            "it with `batfill run`"
         )
     small, divider = chosen["small"], chosen["divider"]
     if small == CLASS and divider.fixed_s == math.inf:
