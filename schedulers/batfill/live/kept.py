@@ -177,6 +177,7 @@ class KeptPlan:
             ("depth", options.depth != ALL, "holds a place for every job that waits; choose depth all"),
             ("tested", options.tested != ALL, "places every job that waits; choose tested all"),
             ("policy", moves, "takes an order that stays as it is while jobs wait; choose another policy"),
+            ("calendar", options.calendar is not None, "knows no windows in advance; choose plan scratch"),
             ("threshold", options.threshold_s < math.inf, "lets no job overtake; choose threshold none"),
             ("small", options.small != NO_SMALL, "has no first tries; choose small none"),
             ("predict", options.predict != REQUEST, "goes by requests; choose predict request"),
