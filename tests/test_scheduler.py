@@ -304,7 +304,7 @@ def test_no_event_is_sent_after_the_end():
     [
         (
             {"polycy": "saf"},
-            "option 'polycy' is unknown; known are preset, policy, backfill, threshold, overdue, overdue-before",
+            "option 'polycy' is unknown; known are preset, like, policy, backfill, ",
         ),
         ({"policy": "best"}, "policy 'best' is unknown; known are fcfs,"),
         ({"policy": 7}, "option policy: 7 is not a name"),

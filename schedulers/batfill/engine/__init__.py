@@ -16,7 +16,7 @@ from typing import Any
 PLACES = {
     "sources": "FILES SOURCES",
     "records": (
-        "AWAY BY_NETWORK CANDIDATE FROM_OUTSIDE JOB LINE NO_PICKS ONE_RESERVATION QUEUE SPARE_STEPS STARTED STEP TRY "
+        "AWAY BY_NETWORK CANDIDATE FROM_OUTSIDE JOB LINE NO_PICKS QUEUE SPARE_STEPS STARTED STEP TRY "
         "Decided QueueArrays RULES as_records new_picks new_records"
     ),
     "tree": "clear enlarged new_tree",

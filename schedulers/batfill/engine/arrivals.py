@@ -13,7 +13,7 @@ from __future__ import annotations
 from batfill.base.kernels import kernel
 from batfill.engine.easy import reserve
 from batfill.engine.keys import head_with, place_key, section_of
-from batfill.engine.records import NEVER_S, NO_PICKS, ONE_RESERVATION, UNRESERVED
+from batfill.engine.records import NEVER_S, NO_PICKS, UNRESERVED
 from batfill.engine.running import charged, may_backfill, start
 from batfill.engine.tree import last_slot, precedes
 from batfill.engine.waiting import enqueue
@@ -49,7 +49,7 @@ def judge(now_s, queue, section, row):
     if state.waiting == 0:
         state.head, state.extra = row, UNRESERVED
         return STARTS if job.procs <= state.free else WAITS
-    if queue.rules[0].depth != ONE_RESERVATION:
+    if queue.rules[0].planned:
         if job.procs <= state.free:
             return UNDECIDED
         if state.free < state.fewest:

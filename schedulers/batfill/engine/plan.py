@@ -1,4 +1,4 @@
-"""The pass with any number of reservations but one: a plan of all processors, made anew at each pass.
+"""The pass by a plan of all processors, made anew at each pass: with any number of reservations but one.
 
 The plan is a list of steps in order of time, records.STEP: from a step's date on, until the next one's, so many
 processors are free. The first step is the present: its processors are the idle ones, whatever is expected of the
@@ -39,7 +39,7 @@ def plan_pass(now_s, queue, started):
     if last < 0:
         return 0, 0
     steps = plan_running(now_s, queue)
-    n, ahead, reserved, falls = np.int64(0), NO_HEAD, np.int64(0), np.int64(0)
+    n, ahead, reserved, passed, falls = np.int64(0), NO_HEAD, np.int64(0), np.int64(0), np.int64(0)
     state.settled = not rules.moves
     for place in range(waiting):
         # Within a pass fewer and fewer processors are free at each date: who cannot start now never can.
@@ -67,6 +67,9 @@ def plan_pass(now_s, queue, started):
             continue
         if ahead == NO_HEAD:
             ahead = n
+        passed += 1
+        if passed == rules.tested:
+            break
         if reserved < rules.depth:
             steps = hold(plan, steps, step, procs, plan[step].at_s + span_s)
             reserved += 1
@@ -128,6 +131,7 @@ def ended_if_planned(now_s, queue, row):
     procs = finish(queue, row)
     steps = plan_running(now_s, queue)
     waiting, _, _ = line_up(now_s, queue)
+    waiting = min(waiting, queue.rules[0].tested)
     depth = min(waiting, queue.rules[0].depth)
     for place in range(waiting):
         job = jobs[candidates[place].row]

@@ -103,10 +103,10 @@ class Agent:
             raise BatfillError(
                 "option kill: needed counts processors; choose always, or leave reservation machines out"
             )
-        if self.by_machines and self.chosen.depth != 1:
+        if self.by_machines and self.chosen.rules.planned:
             raise BatfillError(
-                f"option depth: machines are reserved for one job, not for {self.chosen.depth}; leave it or "
-                "reservation machines out"
+                "options depth, tested: machines are reserved for one job of all that wait; leave them or reservation "
+                "machines out"
             )
         if self.live[PLAN] == KEPT:
             KeptPlan.check(self.chosen)

@@ -53,8 +53,8 @@ class Queue:
             tree=engine.new_tree(size),
             running=engine.new_ends(min(capacity, size)),
             candidates=engine.new_records(capacity, engine.CANDIDATE),
-            plan=new_plan(capacity, rules.depth),
-            falls=new_plan(capacity, rules.depth),
+            plan=new_plan(capacity, rules.planned),
+            falls=new_plan(capacity, rules.planned),
             picks=engine.new_picks(size),
             rules=engine.new_records(1, engine.RULES),
             state=engine.new_records(1, engine.QUEUE),
@@ -63,7 +63,8 @@ class Queue:
         self.arrays.state["free"] = size
         of_tries = self.arrays.rules
         of_tries["outlived"], of_tries["overdue"], of_tries["spares"] = rules.outlived, rules.tries_first, rules.spares
-        of_tries["half"], of_tries["depth"] = rules.half, rules.depth
+        of_tries["half"], of_tries["planned"] = rules.half, rules.planned
+        of_tries["depth"], of_tries["tested"] = rules.depth, rules.tested
         of_tries["divider_s"], of_tries["bound_s"] = rules.divider_s, rules.divider_s if rules.bound else math.inf
         self.started = engine.Decided(engine.new_records(size, engine.STARTED))
         self.known = 0  # number of jobs, in rows 0, 1, ...
@@ -315,8 +316,8 @@ class Queue:
             tries=grown(old.tries),
             running=engine.enlarged_ends(old.running, min(capacity, self.size)),
             candidates=grown(old.candidates),
-            plan=new_plan(capacity, self.rules.depth),
-            falls=new_plan(capacity, self.rules.depth),
+            plan=new_plan(capacity, self.rules.planned),
+            falls=new_plan(capacity, self.rules.planned),
         )
 
     def finish(self, row: int) -> None:
@@ -536,15 +537,13 @@ def without_scratch(arrays: QueueArrays) -> QueueArrays:
 def with_scratch(arrays: QueueArrays) -> QueueArrays:
     """The arrays with scratch space for a pass."""
     capacity = len(arrays.jobs)
-    plan, falls = (new_plan(capacity, int(arrays.rules["depth"][0])) for _ in range(2))
+    plan, falls = (new_plan(capacity, arrays.rules["planned"][0]) for _ in range(2))
     return arrays._replace(candidates=engine.new_records(capacity, engine.CANDIDATE), plan=plan, falls=falls)
 
 
-def new_plan(capacity: int, depth: int) -> NDArray[np.void]:
+def new_plan(capacity: int, planned: bool) -> NDArray[np.void]:
     """Scratch space for the plan of so many jobs and reservations."""
-    steps: NDArray[np.void] = engine.new_records(
-        0 if depth == engine.ONE_RESERVATION else capacity + engine.SPARE_STEPS, engine.STEP
-    )
+    steps: NDArray[np.void] = engine.new_records(capacity + engine.SPARE_STEPS if planned else 0, engine.STEP)
     return steps
 
 
