@@ -277,6 +277,7 @@ VALUES = {
     "backfill": ("same", "spf"),
     "depth": (0, "all"),
     "tested": (5, "all"),
+    "like": ("none", "slurm", "flux", "pbs"),
     "threshold": (0, 7200),
     "small": ("class", "perfect"),
     "divider": (1, 600),

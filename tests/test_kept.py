@@ -20,7 +20,7 @@ from batfill.live.agent import Agent
 from batfill.live.cluster import Cluster
 from batfill.live.kept import KeptPlan, Place, machines_of, mask_of
 from batfill.workloads.batsim_json import BatsimDocument, load_document
-from command import batfill
+from command import batfill, refusal
 from plugin import Plugin, completed, notify, submitted
 from small_runs import machines
 from sweeps import examples, sweep
@@ -331,9 +331,10 @@ def test_the_scheduler_is_called_at_the_end_of_a_window_for_which_jobs_wait():
         ({"preset": "first-tries", "policy": "saf"}, "choose threshold none in place of the preset's threshold, or"),
         ({"predict": "easy++"}, "goes by requests; choose predict request"),
         ({"backfill": "spf"}, "with depth all every job that waits gets a reservation, and no order of backfilling"),
-        ({"select": "full"}, "select compares policies with one reservation, not all"),
-        ({"reservation": "machines"}, "machines are reserved for one job, not for all"),
+        ({"select": "full"}, "select compares policies with one reservation and all jobs"),
+        ({"reservation": "machines"}, "machines are reserved for one job of all"),
         ({"plan": "scratch", "plan-margin": 5}, "no plan is kept; add plan kept, or leave it out"),
+        ({"tested": 5}, "places every job that waits; choose tested all"),
         ({"plan": "keep"}, "option plan: 'keep' is none of scratch, kept"),
     ],
     ids=str,
@@ -358,6 +359,22 @@ def test_jobs_that_are_too_wide_or_have_no_walltime_are_rejected_and_counted_by_
     assert "w0!a requests no walltime: rejected" in caplog.text
     kept.agent.finish()
     assert "2 jobs were rejected: they request more machines than there are or no walltime" in caplog.text
+
+
+def test_the_defaults_of_conservative_bf_are_one_option_of_live_schedulers():
+    stated = Agent({"like": "conservative_bf"}).stated()
+    assert (stated["like"], stated["depth"], stated["plan"], stated["plan-margin"]) == (
+        "conservative_bf",
+        "all",
+        "kept",
+        5,
+    )
+    stated = Agent({"like": "conservative_bf", "plan-margin": 0, "policy": "lcfs"}).stated()
+    assert (stated["policy"], stated["plan-margin"]) == ("lcfs", 0)
+    assert Agent({"like": "conservative_bf", "plan": "scratch"}).stated()["plan-margin"] is None
+    assert "conservative_bf plans machines, and a replay counts" in refusal(
+        "replay", SAMPLE, "--like", "conservative_bf"
+    )
 
 
 def test_the_plan_is_stated_with_its_margin_and_a_replay_refuses_both():

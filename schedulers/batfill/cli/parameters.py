@@ -23,6 +23,7 @@ from batfill.model.options import (
     SELECTION,
     SMALL_JOBS,
     WHAT,
+    plans_machines,
     refuse_other,
     with_preset,
 )
@@ -280,8 +281,9 @@ def scheduler_options(*names: str) -> Callable[[Callable[..., Any]], Callable[..
             lapsed = with_preset({name: value for name, value in options.items() if name in OPTIONS})[1]
             for name, why in lapsed.items():
                 note(f"the preset's {name} lapses: {why}")
-            if meaning := LIKES[options.get("like", NO_PRESET)].meaning:
-                note(f"{options['like']}: {meaning}")
+            like = options.get("like", NO_PRESET)
+            if like != NO_PRESET and not plans_machines(like):
+                note(f"{like}: {LIKES[like].meaning}")
             return command(**values, options=options)
 
         for name in (LIVE.keys() | FORMER.keys() | OPTIONS.keys() - set(NAMES)) - set(names):

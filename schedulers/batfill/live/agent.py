@@ -28,14 +28,17 @@ from batfill.model.options import (
     ALWAYS,
     CLASS,
     KEPT,
+    LIKES,
     LIVE,
     MACHINES,
+    NO_PRESET,
     NO_SMALL,
     OPTIONS_FILE,
     PLAN,
     PLAN_MARGIN,
     RESERVATION,
     Options,
+    plans_machines,
     with_preset,
 )
 from batfill.model.schedule import try_name
@@ -72,11 +75,14 @@ class Agent:
             from batfill.search.online import Selection
 
             self.selection, plain = Selection.taken_from(options)
+        self.like = plain.get("like") or NO_PRESET
+        if self.like in LIKES and plans_machines(self.like):  # of which `Options` know nothing
+            plain = {**LIKES[self.like].values, **plain, "like": None}
         live = {name: option.default for name, option in LIVE.items() if option.default is not None}
         live |= {name: value for name, value in plain.items() if name in LIVE and value is not None}
         self.live = {name: LIVE[name].check(name, value) for name, value in live.items()}
         if self.live[PLAN] != KEPT and self.live[PLAN_MARGIN] is not None:
-            if self.live[PLAN_MARGIN] != LIVE[PLAN_MARGIN].default:
+            if self.given.get(PLAN_MARGIN):
                 (need,) = LIVE[PLAN_MARGIN].needs
                 raise BatfillError(f"option {PLAN_MARGIN}: {need.why}; add {PLAN} {KEPT}, or leave it out")
             self.live[PLAN_MARGIN] = None
@@ -130,7 +136,7 @@ class Agent:
 
     def stated(self) -> dict[str, Any]:
         """Every option in force by name, default or not; those of a selection come last."""
-        stated = self.chosen.as_dict() | self.live
+        stated = self.chosen.as_dict() | {"like": self.like} | self.live
         if self.selection:
             stated |= {"policy": None, **self.selection.as_dict()}
         return stated | self.chosen.digests

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 SAME = "same"
 OFF = "none"  # of an option without a default, where a preset has a value
 NO_PRESET, FIRST_TRIES = "none", "first-tries"
-SLURM, FLUX, PBS = "slurm", "flux", "pbs"
+SLURM, FLUX, PBS, CONSERVATIVE = "slurm", "flux", "pbs", "conservative_bf"
 NO_SMALL, CLASS, EVERY, FOREST, PERFECT = SMALLS = ("none", "class", "all", "forest", "perfect")
 REQUEST, RUNTIME = "request", "runtime"
 LEARNED = ("easy++", "regression")  # predictions of run times, which jobs may outlive
@@ -252,6 +252,11 @@ LIKES = {  # the defaults of real schedulers; the meaning says what is not model
         "The defaults of OpenPBS: no reservation, whatever backfill_depth says, as strict_ordering is off. Not "
         "modelled: nodes, the pause between cycles (scheduler_iteration), and help for starving jobs.",
     ),
+    CONSERVATIVE: Preset(
+        {"depth": ALL, PLAN: KEPT, PLAN_MARGIN: 5},
+        "batsched's conservative_bf by default: a plan on machines that is kept, with 5 s more for each job. Live "
+        "schedulers alone have it, and nothing of it is left out.",
+    ),
 }
 
 OPTIONS = options_table(
@@ -380,7 +385,7 @@ class Arguments(TypedDict, total=False):
     """
 
     preset: Literal["none", "first-tries"] | None
-    like: Literal["none", "slurm", "flux", "pbs"] | None
+    like: Literal["none", "slurm", "flux", "pbs"] | None  # one more plans machines, which live schedulers do
     backfill: Policy | str | None
     depth: int | Literal["all"] | None
     tested: int | Literal["all"] | None
@@ -511,7 +516,7 @@ def with_preset(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str
     }
     values = named_values(given)
     usual_ones = {name: option.default for name, option in OPTIONS.items()}
-    kept = {name: value for name, value in values.items() if name not in given}
+    kept = {name: value for name, value in values.items() if name not in given and name in OPTIONS}
     why: dict[str, str] = {}
 
     def drop(name: str, reason: str) -> None:
@@ -536,6 +541,11 @@ def named_values(given: Mapping[str, Any]) -> dict[str, Any]:
     return LIKES[like].values | PRESETS[preset].values
 
 
+def plans_machines(like: str) -> bool:
+    """Whether a real scheduler's defaults are for live schedulers alone."""
+    return bool(LIVE.keys() & LIKES[like].values.keys())
+
+
 def refuse_without_effect(chosen: Mapping[str, Any]) -> None:
     """Refuse values that mean something each, and nothing together.
 
@@ -547,6 +557,11 @@ def refuse_without_effect(chosen: Mapping[str, Any]) -> None:
         raise BatfillError(
             f"option backfill: with depth {chosen['depth']} {none_left}, and no order of backfilling begins behind the "
             "last; leave one of them out"
+        )
+    if plans_machines(chosen["like"]):
+        raise BatfillError(
+            f"option like: {chosen['like']} plans machines, and a replay counts processors; leave it out, or simulate "
+            "it with `batfill run`"
         )
     small, divider = chosen["small"], chosen["divider"]
     if small == CLASS and divider.fixed_s == math.inf:
