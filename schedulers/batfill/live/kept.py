@@ -123,10 +123,14 @@ class Timeline:
 
     def common(self, steps: range, procs: int, machines: int) -> tuple[int, int]:
         """Those of the machines that are free in all of the steps; 0 if fewer than `procs`, and in which step first."""
+        if machines.bit_count() < procs:
+            return 0, steps.start
         for i in steps:
-            machines &= self.free[i]
-            if machines.bit_count() < procs:
-                return 0, i
+            left = machines & self.free[i]
+            if left != machines:  # counting is what takes long on a wide machine
+                machines = left
+                if machines.bit_count() < procs:
+                    return 0, i
         return machines, -1
 
 
