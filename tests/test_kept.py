@@ -344,6 +344,12 @@ def test_what_a_kept_plan_does_not_model_is_refused_in_words(given, words):
         Agent(KEPT | given)
 
 
+def test_a_calendar_is_refused_beside_a_kept_plan(tmp_path):
+    (tmp_path / "windows.csv").write_text("kind,begin,end,processors\nannounced,10,20,1\n")
+    with pytest.raises(BatfillError, match="a kept plan is of machines, and a calendar of numbers; choose calendar"):
+        Agent(KEPT | {"calendar": str(tmp_path / "windows.csv")})
+
+
 def test_a_job_that_may_outlive_its_request_ends_the_run_with_a_line_that_says_why(capsys):
     job = submitted("a", 0, 20, 1)
     job["data"]["job"]["expected_time"] = 10
