@@ -167,24 +167,24 @@ def test_hours_are_those_of_the_users(tmp_path):
     ]
 
 
-UNKNOWN = "so how near simulated waits are to its site's cannot be known"
+UNKNOWN = "so how near simulated waits are to the site's cannot be known"
 
 
 def test_logs_without_the_waits_of_a_site_say_so(tmp_path, work):
     bare = written(tmp_path / "bare.swf", work.jobs, np.full(len(work), -1))
-    assert refusal("fidelity", bare) == f"{bare}: none of its 4,000 jobs that ran has a wait above 0, {UNKNOWN}"
-    assert grade(bare) == f"bare.swf: none of its 4,000 jobs that ran has a wait above 0, {UNKNOWN}"
+    assert refusal("fidelity", bare) == f"{bare}: none of the log's 4,000 jobs that ran has a wait above 0, {UNKNOWN}"
+    assert grade(bare) == f"none of the log's 4,000 jobs that ran has a wait above 0, {UNKNOWN}"
     assert UNKNOWN in refusal("fidelity", bf.write(work, tmp_path / "batsim.json"))
     header = f"; MaxProcs: {PROCS}\n; Note: made by batfill 1 workload generate\n"
     made = written(tmp_path / "made.swf", work.jobs, np.full(len(work), 9), header=header)
-    assert refusal("fidelity", made) == f"{made}: its jobs are generated, {UNKNOWN}"
+    assert refusal("fidelity", made) == f"{made}: the log's jobs are generated, {UNKNOWN}"
     with pytest.raises(BatfillError, match="has a wait above 0"):
         bf.fidelity(work)
 
 
 def test_negative_waits_are_refused(tmp_path, work):
     path = written(tmp_path / "log.swf", work.jobs, np.append(np.full(len(work) - 1, 9), -7))
-    said = "log.swf: 1 of 4,000 jobs that ran have a negative wait (first: job 4000, -7 s)"
+    said = "1 of 4,000 jobs that ran have a negative wait (first: job 4000, -7 s)"
     assert said in refusal("fidelity", path)
     assert said in grade(path)
 

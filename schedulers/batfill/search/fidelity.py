@@ -188,8 +188,8 @@ def logged_of(workload: Workload, log: SwfLog, where: Path | str) -> Logged:
             f"{wait_s[row]:g} s); mend or drop them, or write -1 for unknown"
         )
     if log.generated or not (wait_s > 0).any():
-        why = "its jobs are generated" if log.generated else f"none of its {jobs} has a wait above 0"
-        raise WorkloadError(f"{where}: {why}, so how near simulated waits are to its site's cannot be known")
+        why = "the log's jobs are generated" if log.generated else f"none of the log's {jobs} has a wait above 0"
+        raise WorkloadError(f"{where}: {why}, so how near simulated waits are to the site's cannot be known")
     return Logged(
         where, log, workload, np.where(wait_s == UNKNOWN_WAIT, np.nan, wait_s), log["queue"][kept].astype(np.int64)
     )
@@ -324,7 +324,7 @@ def fidelity(
     Examples:
         >>> fidelity("workloads/sample.json")  # doctest: +ELLIPSIS
         Traceback (most recent call last):
-        batfill.base.errors.WorkloadError: workloads/sample.json: none of its 800 jobs that ran has a wait above ...
+        batfill.base.errors.WorkloadError: workloads/sample.json: none of the log's 800 jobs that ran has a wait ...
     """
     source = replayable(log, procs=procs, overrun=overrun, unrequested=unrequested)
     workload = source.workload(source.log)
@@ -471,9 +471,9 @@ def grade(log: Workload | Path | str, **reading: Any) -> str:
     source = source_of(log, **reading)
     workload = source.workload(source.log)
     try:
-        logged = logged_of(workload, source.log, Path(source.where).name)
+        logged = logged_of(workload, source.log, source.where)
     except WorkloadError as error:
-        return str(error)
+        return str(error).removeprefix(f"{source.where}: ")
     found = logged.outages()
     return grade_text(*(logged.score(one.waits(workload, found)) for one in SHOWN.values()))
 
