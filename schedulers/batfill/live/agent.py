@@ -21,7 +21,7 @@ import orjson
 from batfill.base.errors import BatfillError
 from batfill.learn import Judgement
 from batfill.live.cluster import Cluster
-from batfill.live.kept import KeptPlan
+from batfill.live.kept import KeptPlan, windows_of
 from batfill.live.request import Registration
 from batfill.model.invariants import Ledger
 from batfill.model.jobs import LARGE, SMALL
@@ -156,8 +156,10 @@ class Agent:
     @cached_property
     def cluster(self) -> Cluster:
         """The machines and their jobs."""
-        plan = KeptPlan(self.machines, self.live[PLAN_MARGIN]) if self.live[PLAN] == KEPT else None
-        return Cluster(self.machines, self.chosen, by_machines=self.by_machines, plan=plan)
+        if self.live[PLAN] != KEPT:
+            return Cluster(self.machines, self.chosen, by_machines=self.by_machines)
+        plan = KeptPlan(self.machines, self.live[PLAN_MARGIN], windows_of(self.chosen.calendar))
+        return Cluster(self.machines, replace(self.chosen, calendar=None), plan=plan)  # the plan has the calendar
 
     # Events
 
@@ -170,7 +172,8 @@ class Agent:
         self.host, self.registration, self.may_register = host, registration, registration.allowed
         self.machines = list(machines)
         if self.chosen.calendar is not None:
-            self.chosen = replace(self.chosen, calendar=self.chosen.calendar.on(len(self.machines), None))
+            ids = self.machines if self.live[PLAN] == KEPT else None
+            self.chosen = replace(self.chosen, calendar=self.chosen.calendar.on(len(self.machines), None, ids))
         self.ledger = Ledger(len(self.machines))
         if self.selection:
             from batfill.live.selection import PolicyChoice
@@ -311,7 +314,7 @@ class Agent:
             else:
                 self.start_jobs(now_s)
 
-        if self.chosen.calendar is not None:
+        if self.cluster.queue.rules.calendar is not None:
             change_s = self.cluster.queue.next_change_s(math.inf)  # inf if no job waits
             if self.change_s < change_s < math.inf:
                 self.change_s = change_s
