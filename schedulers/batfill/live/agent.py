@@ -188,34 +188,33 @@ class Agent:
         if name in self.requeues:
             self.cluster.requeue(self.requeues.pop(name), now_s, name)
             return
-        if self.takes(request):
+        self.has_classes |= request.job_class is not None
+        impossible = self.impossible(request)
+        if impossible is None:
+            self.cluster.submit(request, self.judge(request))
+            if self.choice is not None:
+                self.choice.submitted(request)
             self.requests[name] = request
             return
-        requested, reason = f"{request.procs} of {self.cluster.size} machines", "more machines than there are"
-        if request.procs == 0:
-            requested, reason = "0 machines", "none"
-        elif request.procs <= self.cluster.size:
-            requested = reason = "no walltime" if self.cluster.plan is not None else "a gap that the calendar never has"
+        requested, reason = impossible
         if self.rejected == 0:
             log.warning("%s requests %s: rejected; further such jobs are only counted", name, requested)
         self.rejected += 1
         self.reasons.add(reason)
         self.host.reject(name)
 
-    def takes(self, request: Request) -> bool:
-        """Queue a job as it is judged; False if it can never run."""
-        self.has_classes |= request.job_class is not None
-        if not 1 <= request.procs <= self.cluster.size:
-            return False
-        calendar = self.chosen.calendar
+    def impossible(self, request: Request) -> tuple[str, str] | None:
+        """What a job requests that can never run, and the reason in short; None if it can."""
+        requested, calendar = f"{request.procs} of {self.cluster.size} machines", self.chosen.calendar
+        if request.procs == 0:
+            return "0 machines", "none"
+        if request.procs > self.cluster.size:
+            return requested, "more machines than there are"
         if calendar and not calendar.has_gap(request.procs, request.request_s, request.submit_s, self.cluster.size):
-            return False
+            return requested, "a gap that the calendar never has"
         if self.cluster.plan is not None and request.request_s == math.inf:
-            return False
-        self.cluster.submit(request, self.judge(request))
-        if self.choice is not None:
-            self.choice.submitted(request)
-        return True
+            return "no walltime", "no walltime"
+        return None
 
     def judge(self, request: Request) -> Judgement:
         """What the scheduler expects of a job, and whether it is small: as predicted, or as its class says."""
