@@ -179,7 +179,6 @@ class KeptPlan:
                 "is of machines, and a calendar of numbers; choose calendar none",
             ),
             ("policy", moves, "takes an order that stays as it is while jobs wait; choose another policy"),
-            ("calendar", options.calendar is not None, "knows no windows in advance; choose plan scratch"),
             ("threshold", options.threshold_s < math.inf, "lets no job overtake; choose threshold none"),
             ("small", options.small != NO_SMALL, "has no first tries; choose small none"),
             ("predict", options.predict != REQUEST, "goes by requests; choose predict request"),
