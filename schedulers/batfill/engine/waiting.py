@@ -9,10 +9,10 @@ from __future__ import annotations
 import numpy as np
 
 from batfill.base.kernels import U4, entry, kernel, outlined
-from batfill.engine.keys import head_with, place_key, section_of, slope_of
+from batfill.engine.keys import find_head, head_with, place_key, section_of, slope_of
 from batfill.engine.motion import to_go_first
 from batfill.engine.records import AWAY, NO_PICKS, ONE_RESERVATION, QueueArrays
-from batfill.engine.running import finish, outlast
+from batfill.engine.running import finish, outlast, start
 from batfill.engine.tree import has_capacity, insert, last_slot, remove
 
 NONE_WAITS = np.int64(2**62), np.inf  # smallest q and `expected_s` of an empty queue
@@ -80,6 +80,23 @@ def dequeue(queue, row):
     section = np.int64(queue.jobs[row].section)
     remove(queue.tree, section, place_key(queue, section, row), row, queue.jobs)
     queue.jobs[row].section = AWAY
+
+
+@kernel
+def start_heads(now_s, queue, started):
+    """Start the first jobs of the queue while they fit; returns their number. `state.head` is then the next."""
+    state, jobs = queue.state[0], queue.jobs
+    n = np.int64(0)
+    while state.waiting > 0 and state.free > 0:
+        if not queue.rules[0].moves or now_s >= state.head_until_s:
+            find_head(now_s, queue)
+        if jobs[state.head].procs > state.free:
+            break
+        started[n].row = state.head
+        n += 1
+        dequeue(queue, state.head)
+        start(now_s, queue, state.head)
+    return n
 
 
 @outlined
