@@ -12,13 +12,20 @@ from __future__ import annotations
 
 from batfill.base.kernels import kernel
 from batfill.engine.easy import reserve
-from batfill.engine.keys import head_with, place_key, section_of
-from batfill.engine.records import NEVER_S, NO_PICKS, ONE_RESERVATION, UNRESERVED
+from batfill.engine.keys import head_with, section_of
+from batfill.engine.plan import judge_by_plan, plan_holds
+from batfill.engine.records import (
+    BACKFILLS,
+    NEVER_S,
+    NO_PICKS,
+    ONE_RESERVATION,
+    STARTS,
+    UNDECIDED,
+    UNRESERVED,
+    WAITS,
+)
 from batfill.engine.running import charged, may_backfill, start
-from batfill.engine.tree import last_slot, precedes
-from batfill.engine.waiting import enqueue
-
-WAITS, STARTS, BACKFILLS, UNDECIDED = range(4)
+from batfill.engine.waiting import enqueue, goes_before
 
 
 @kernel
@@ -50,15 +57,12 @@ def judge(now_s, queue, section, row):
         state.head, state.extra = row, UNRESERVED
         return STARTS if job.procs <= state.free else WAITS
     if queue.rules[0].depth != ONE_RESERVATION:
-        if job.procs <= state.free:
-            return UNDECIDED
-        if state.free < state.fewest:
-            return WAITS
-        # A reservation behind all others moves none of them.
-        return WAITS if state.settled and goes_last(queue, section, row) else UNDECIDED
+        if not state.settled or not plan_holds(now_s, queue) or goes_before(queue, section, row, state.reached):
+            return WAITS if state.free < min(job.procs, state.fewest) else UNDECIDED
+        return judge_by_plan(now_s, queue, job)
     if queue.rules[0].picks != NO_PICKS:  # settled means here that no waiting job fits
         return WAITS if state.settled and job.procs > state.free else UNDECIDED
-    if not state.settled or (not queue.rules[0].moves and goes_before_head(queue, section, row)):
+    if not state.settled or (not queue.rules[0].moves and goes_before(queue, section, row, state.head)):
         return UNDECIDED
     if job.procs > state.free:
         return WAITS
@@ -70,26 +74,3 @@ def judge(now_s, queue, section, row):
     if spare < state.extra:
         state.extra, state.settled = spare, state.shadow_s < NEVER_S  # see `easy.settle`
     return BACKFILLS
-
-
-@kernel
-def goes_last(queue, section, row):
-    """Whether a job that would wait in `section` goes behind all others; the order must be fixed."""
-    tree = queue.tree
-    for later in range(section + 1, len(tree.sections)):
-        if tree.sections[later].jobs > 0:
-            return False
-    if tree.sections[section].jobs == 0:
-        return True
-    last = tree.slots[last_slot(tree, section)]
-    return precedes(last.key, last.row, place_key(queue, section, row), row, queue.jobs)
-
-
-@kernel
-def goes_before_head(queue, section, row):
-    """Whether a job that would wait in `section` goes before the head."""
-    head = queue.state[0].head
-    if section != queue.jobs[head].section:
-        return section < queue.jobs[head].section
-    key, head_key = place_key(queue, section, row), place_key(queue, section, head)
-    return precedes(key, row, head_key, head, queue.jobs)

@@ -10,11 +10,23 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from batfill.base.kernels import F8, I4, I8, U1, U4, Array, entry, kernel, outlined, record
-from batfill.engine.arrivals import BACKFILLS, STARTS, UNDECIDED, arrives
+from batfill.engine.arrivals import arrives
 from batfill.engine.easy import easy_pass, ended_if_needed, settle
 from batfill.engine.ends import clear_ends, enter, leave_next, next_end, next_end_s
 from batfill.engine.keys import set_mixed_key
-from batfill.engine.records import AWAY, FROM_OUTSIDE, GOES_ON, LINE, QUEUE, STARTED, Ends, QueueArrays
+from batfill.engine.records import (
+    AWAY,
+    BACKFILLS,
+    FROM_OUTSIDE,
+    GOES_ON,
+    LINE,
+    QUEUE,
+    STARTED,
+    STARTS,
+    UNDECIDED,
+    Ends,
+    QueueArrays,
+)
 from batfill.engine.running import correct, finish
 from batfill.engine.tree import has_capacity
 from batfill.engine.violations import first_violation

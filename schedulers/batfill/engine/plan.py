@@ -15,11 +15,11 @@ import numpy as np
 from batfill.base.kernels import kernel, outlined
 from batfill.engine.candidates import sift, swap
 from batfill.engine.ends import ONE
-from batfill.engine.keys import backfill_key, moved_key
-from batfill.engine.records import GOES_ON, NO_HEAD
-from batfill.engine.running import finish, outlast, start
-from batfill.engine.tree import LEAF
-from batfill.engine.waiting import NONE_WAITS, dequeue
+from batfill.engine.keys import backfill_key, moved_key, place_key
+from batfill.engine.records import BACKFILLS, GOES_ON, UNDECIDED, WAITS
+from batfill.engine.running import finish, outlast, start, unsettle
+from batfill.engine.tree import EXACT, LEAF, NONE, find, summarize_group, summarize_leaf, width_of
+from batfill.engine.waiting import NONE_WAITS, dequeue, start_heads
 
 # A running job without a walltime is planned to release its processors at this date, later than any other; one that
 # waits, or has started behind a reservation, takes them for the second. A walltime is 10^12 s at most.
@@ -30,107 +30,148 @@ FOREVER_S = 2.0**51
 @outlined
 def plan_pass(now_s, queue, started):
     """Start what fits the plan, and make the reservations; arguments and results as of `easy.easy_pass`."""
-    plan, jobs, state, rules = queue.plan, queue.jobs, queue.state[0], queue.rules[0]
+    plan, lined, state, rules = queue.plan, queue.lined, queue.state[0], queue.rules[0]
+    ahead, goes_on = np.int64(0), plan_holds(now_s, queue)
+    if not goes_on:
+        unsettle(queue)
+        ahead = start_heads(now_s, queue, started)
+        if state.waiting == 0 or state.free == 0:
+            return ahead, ahead
     state.settled = 1
     if state.free < state.fewest:
-        return 0, 0
-    waiting, last, longest_s = line_up(now_s, queue)  # no job behind the last can start
-    until_s = now_s + longest_s  # and none would still run then
-    if last < 0:
-        return 0, 0
-    steps = plan_running(now_s, queue)
-    n, ahead, reserved, falls = np.int64(0), NO_HEAD, np.int64(0), np.int64(0)
-    state.settled = not rules.moves
-    for place in range(waiting):
+        return ahead, ahead
+    waiting = line_up(now_s, queue)
+    if waiting == 0:
+        return ahead, ahead
+    if goes_on:
+        steps, falls, reserved = np.int64(state.steps), np.int64(state.falls), state.reserved
+    else:
+        steps, falls, reserved = plan_running(now_s, queue), np.int64(0), np.int64(0)
+        state.reached = state.head
+    plan[0].at_s = now_s
+    if reserved == rules.depth and not rules.backfill_same:
+        waiting = line_up_again(now_s, queue, falls, np.int64(0), waiting)
+    n, place, last, settled = ahead, np.int64(0), waiting - 1, not rules.moves
+    while True:
         # Within a pass fewer and fewer processors are free at each date: who cannot start now never can.
-        while last >= place and not fits_now(now_s, queue, falls, last):
+        while last >= place and not fits_now(now_s, queue, falls, lined[last].procs, lined[last].expected_s):
             last -= 1
         if last < place:
             break
-        row = queue.candidates[place].row
-        procs, span_s = jobs[row].procs, planned_span(jobs[row].expected_s)
-        if reserved < rules.depth:
-            step = earliest(plan, steps, procs, span_s)
-        else:
-            step = np.int64(0) if fits_now(now_s, queue, falls, place) else steps
-        if step == 0:
-            end_s = now_s + span_s
-            steps = hold(plan, steps, step, procs, min(end_s, LAST_S) if ahead == NO_HEAD else end_s)
-            started[n].row = row
-            n += 1
-            settled = state.settled and (ahead == NO_HEAD or span_s < FOREVER_S)
+        row, procs, span_s = lined[place].row, np.int64(lined[place].procs), planned_span(lined[place].expected_s)
+        if fits_now(now_s, queue, falls, procs, span_s):
             dequeue(queue, row)
             start(now_s, queue, row)
+            falls = note_start(queue, falls, state.free, procs, now_s + span_s)
+            if reserved < rules.depth:
+                steps = hold(plan, steps, np.int64(0), procs, now_s + span_s)
             # Behind a reservation one without a walltime takes more in this pass than it will in the next.
-            state.settled = settled
-            falls = note_falls(queue, steps, falls, step, until_s)
-            continue
-        if ahead == NO_HEAD:
-            ahead = n
-        if reserved < rules.depth:
-            steps = hold(plan, steps, step, procs, plan[step].at_s + span_s)
+            settled = settled and span_s < FOREVER_S
+            started[n].row = row
+            n += 1
+        elif reserved < rules.depth:
+            step = earliest(plan, steps, procs, span_s)
+            end_s = plan[step].at_s + span_s
+            steps = hold(plan, steps, step, procs, end_s)
+            falls = note_hold(queue, steps, falls, step, end_s)
             reserved += 1
-            if plan[step].at_s < until_s:
-                falls = note_falls(queue, steps, falls, step, until_s)
+            state.reached = row
             if reserved == rules.depth and not rules.backfill_same:
-                line_up_again(now_s, queue, place + 1, waiting)
+                waiting = line_up_again(now_s, queue, falls, place + 1, waiting)
                 last = waiting - 1
-    state.ahead = ahead
-    return n, n if ahead == NO_HEAD else ahead
+        place += 1
+    state.settled = settled
+    state.steps, state.falls, state.reserved = steps if settled else 0, falls, reserved
+    return n, ahead
 
 
 @kernel
-def fits_now(now_s, queue, falls, place):
-    """Whether a candidate could start now."""
-    job = queue.jobs[queue.candidates[place].row]
-    if job.procs > queue.state[0].free:
+def plan_holds(now_s, queue):
+    """Whether the plan that the last pass has left is still that of a pass made now, but for jobs behind `reached`."""
+    return queue.state[0].steps > 0 and queue.plan[1].at_s >= now_s
+
+
+@kernel
+def judge_by_plan(now_s, queue, job):
+    """`arrivals.judge` of a job behind `reached`, by the plan that is kept."""
+    state, span_s = queue.state[0], planned_span(job.expected_s)
+    if not fits_now(now_s, queue, state.falls, job.procs, span_s):
+        return WAITS
+    if state.reserved < queue.rules[0].depth:
+        return UNDECIDED
+    state.falls = note_start(queue, state.falls, state.free - job.procs, job.procs, now_s + span_s)
+    if span_s == FOREVER_S:  # see `plan_pass`
+        unsettle(queue)
+    return BACKFILLS
+
+
+@kernel
+def fits_now(now_s, queue, falls, procs, expected_s):
+    """Whether a job could start now."""
+    if procs > queue.state[0].free:
         return False
-    end_s = now_s + planned_span(job.expected_s)
+    end_s = now_s + planned_span(expected_s)
     for fall in range(falls):
         if queue.falls[fall].at_s >= end_s:
             return True
-        if queue.falls[fall].free < job.procs:
+        if queue.falls[fall].free < procs:
             return False
     return True
 
 
 @kernel
-def note_falls(queue, steps, falls, first, until_s):
-    """Write the dates before `until_s` at which the least number of processors free from now on falls.
+def note_start(queue, falls, free, procs, end_s):
+    """Update the falls for the start of a job that is planned to end at `end_s`; returns how many there are.
 
-    Returns how many there are.
-
-    The plan has changed from step `first` on only; before it the first `falls` entries hold.
+    It takes `procs` processors; `free` are then idle.
     """
-    plan, least = queue.plan, queue.state[0].free
+    least, n = free, np.int64(0)
+    for fall in range(falls):
+        at_s, free = queue.falls[fall].at_s, queue.falls[fall].free
+        if at_s < end_s:
+            free -= procs
+        if free < least:
+            queue.falls[n].at_s, queue.falls[n].free = at_s, free
+            least = free
+            n += 1
+    return n
+
+
+@kernel
+def note_hold(queue, steps, falls, first, end_s):
+    """Update the falls, the dates at which the least number of processors free from now on falls.
+
+    Processors are held from step `first` on until `end_s`. Returns how many falls there are.
+    """
+    plan, least, before = queue.plan, queue.state[0].free, np.int64(0)
     while first > 0 and plan[first - 1].at_s == plan[first].at_s:
         first -= 1
-    if first == 0:
-        falls = np.int64(0)
-    while falls > 0 and queue.falls[falls - 1].at_s >= plan[first].at_s:
-        falls -= 1
-    if falls > 0:
-        least = queue.falls[falls - 1].free
-    for step in range(first, steps):
-        if plan[step].at_s >= until_s:
-            break
-        if plan[step].free < least:
-            least = plan[step].free
-            queue.falls[falls].at_s, queue.falls[falls].free = plan[step].at_s, least
-            falls += 1
-    return falls
+    while before < falls and queue.falls[before].at_s < plan[first].at_s:
+        least = queue.falls[before].free
+        before += 1
+    step = first
+    while step < steps and plan[step].free >= least:
+        step += 1
+        if step == steps or plan[step].at_s > end_s:
+            return falls
+    for later in range(step, steps):
+        if plan[later].free < least:
+            least = plan[later].free
+            queue.falls[before].at_s, queue.falls[before].free = plan[later].at_s, least
+            before += 1
+    return before
 
 
 @outlined
 def ended_if_planned(now_s, queue, row):
     """As `easy.ended_if_needed`: with or without the try, does a job start, or is a reservation earlier without it?"""
-    plan, jobs, candidates = queue.plan, queue.jobs, queue.candidates
+    plan, lined, candidates, depth = queue.plan, queue.lined, queue.candidates, queue.rules[0].depth
     procs = finish(queue, row)
     steps = plan_running(now_s, queue)
-    waiting, _, _ = line_up(now_s, queue)
-    depth = min(waiting, queue.rules[0].depth)
+    waiting = line_up_to(now_s, queue, np.int64(-1), depth)
+    depth = min(waiting, depth)
     for place in range(waiting):
-        job = jobs[candidates[place].row]
+        job = lined[place]
         span_s = planned_span(job.expected_s)
         if stays_free(plan, steps, 0, job.procs, span_s) == steps:
             return procs
@@ -141,7 +182,7 @@ def ended_if_planned(now_s, queue, row):
     outlast(now_s, queue, row, procs)
     steps = plan_running(now_s, queue)
     for place in range(depth):
-        job = jobs[candidates[place].row]
+        job = lined[place]
         span_s = planned_span(job.expected_s)
         step = earliest(plan, steps, job.procs, span_s)
         # The first date that differs is a later one: until then the same is held, and the try's processors besides.
@@ -157,7 +198,7 @@ def ended_if_planned(now_s, queue, row):
 @kernel
 def planned_span(expected_s):
     """How long a job that waits takes its processors in the plan."""
-    return FOREVER_S if expected_s == np.inf else expected_s
+    return min(expected_s, FOREVER_S)
 
 
 @outlined
@@ -242,57 +283,117 @@ def tied_before(plan, step):
 
 @outlined
 def line_up(now_s, queue):
-    """Write all waiting jobs to `queue.candidates`, in the queue's order.
+    """Write the waiting jobs that matter to the pass to `queue.lined`, in the queue's order; returns how many.
 
-    Returns their number; the last place at which idle processors suffice, or -1, and any place behind it if the order
-    moves; and the longest that a job is expected to run for which they do.
+    Those before the place that a kept plan has reached do not, nor do those behind the last job that can start now.
     """
-    tree, candidates, moves = queue.tree, queue.candidates, queue.rules[0].moves
-    free, fewest = queue.state[0].free, NONE_WAITS[0]
-    n, last, longest_s = np.int64(0), np.int64(-1), 0.0
-    for section in range(len(tree.sections)):
-        if tree.sections[section].jobs == 0:
-            continue
-        first = n
-        for group_place in range(tree.sections[section].groups):
-            group = tree.groups[section, group_place]
-            for leaf_place in range(tree.nodes[group].count):
-                leaf = tree.children[group, leaf_place]
-                for slot in range(leaf * LEAF, leaf * LEAF + tree.nodes[leaf].count):
-                    row = tree.slots[slot].row
-                    candidates[n].row, candidates[n].rank, candidates[n].key = row, 0, tree.slots[slot].key
-                    if moves and section != queue.rules[0].overdue:
-                        candidates[n].key = moved_key(now_s, queue, row)
-                    procs = np.int64(tree.slots[slot].procs)
-                    fewest = min(fewest, procs)
-                    if procs <= free:
-                        last = n
-                        longest_s = max(longest_s, tree.slots[slot].expected_s)
-                    n += 1
-        if moves and section != queue.rules[0].overdue:
-            sort(candidates[first:], queue.jobs, n - first)
-            if last >= first:
-                last = n - 1
-    queue.state[0].fewest = fewest
-    return n, last, longest_s
+    state, rules = queue.state[0], queue.rules[0]
+    last = last_to_fit(now_s, queue)
+    if last < 0:
+        return np.int64(0)
+    left = rules.depth - state.reserved if state.steps > 0 else rules.depth
+    return line_up_to(now_s, queue, np.int64(-1) if rules.moves else last, left)
 
 
 @outlined
-def line_up_again(now_s, queue, first, waiting):
-    """Sort the candidates from `first` on by the separate backfill order."""
-    rest = queue.candidates[first:]
-    for place in range(waiting - first):
-        rest[place].key = backfill_key(now_s, queue, rest[place].row)
-    sort(rest, queue.jobs, waiting - first)
+def last_to_fit(now_s, queue):
+    """The slot of the last job of a queue of fixed order that could start now; if there is none, -1."""
+    tree, state = queue.tree, queue.state[0]
+    falls = np.int64(state.falls) if state.steps > 0 else np.int64(0)
+    fewest, width = NONE_WAITS[0], width_of(state.free)
+    for section in range(len(tree.sections) - 1, -1, -1):
+        for group_place in range(np.int64(tree.sections[section].groups) - 1, -1, -1):
+            group = tree.groups[section, group_place]
+            if tree.sections[section].groups > 1:
+                if tree.nodes[group].state == NONE:
+                    summarize_group(tree, group)
+                if not fits_now(now_s, queue, falls, tree.nodes[group].procs, tree.shortest_s[group, width]):
+                    fewest = min(fewest, tree.nodes[group].procs)
+                    continue
+            for leaf_place in range(np.int64(tree.nodes[group].count) - 1, -1, -1):
+                leaf = np.int64(tree.children[group, leaf_place])
+                shortest_s = tree.shortest_s[leaf, width]
+                if tree.nodes[leaf].state != NONE and not fits_now(
+                    now_s, queue, falls, tree.nodes[leaf].procs, shortest_s
+                ):
+                    fewest = min(fewest, tree.nodes[leaf].procs)
+                    continue
+                for slot in range(leaf * LEAF + tree.nodes[leaf].count - 1, leaf * LEAF - 1, -1):
+                    procs = np.int64(tree.slots[slot].procs)
+                    if fits_now(now_s, queue, falls, procs, tree.slots[slot].expected_s):
+                        return slot
+                    fewest = min(fewest, procs)
+                if tree.nodes[group].count > 1 and tree.nodes[leaf].state != EXACT:
+                    summarize_leaf(tree, leaf)
+    state.fewest = fewest
+    return np.int64(-1)
+
+
+@outlined
+def line_up_to(now_s, queue, last, left):
+    """As `line_up`, up to slot `last`, or all; `left` reservations are left.
+
+    Once they are made, jobs that need more than the idle processors are left out.
+    """
+    tree, state, moves, n = queue.tree, queue.state[0], queue.rules[0].moves, np.int64(0)
+    section, group_place, leaf_place, place = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
+    if state.steps > 0:
+        section = np.int64(queue.jobs[state.reached].section)
+        key = place_key(queue, section, state.reached)
+        group_place, leaf_place, place = find(tree, section, key, state.reached, queue.jobs)
+    while section < len(tree.sections):
+        while group_place < tree.sections[section].groups:
+            group = tree.groups[section, group_place]
+            while leaf_place < tree.nodes[group].count:
+                leaf = np.int64(tree.children[group, leaf_place])
+                for slot in range(leaf * LEAF + place, leaf * LEAF + tree.nodes[leaf].count):
+                    wide = tree.slots[slot].procs > state.free
+                    if moves or left > 0 or not wide:
+                        queue.lined[n] = tree.slots[slot]
+                        n += 1
+                        left -= wide
+                    if slot == last:
+                        return n
+                leaf_place, place = leaf_place + 1, np.int64(0)
+            group_place, leaf_place = group_place + 1, np.int64(0)
+        section, group_place = section + 1, np.int64(0)
+    if moves:
+        for place in range(n):
+            candidate, row = queue.candidates[place], queue.lined[place].row
+            candidate.row, candidate.rank, candidate.key = row, queue.jobs[row].section, queue.lined[place].key
+            if candidate.rank != queue.rules[0].overdue:
+                candidate.key = moved_key(now_s, queue, row)
+        sort(queue, np.int64(0), n)
+    return n
+
+
+@outlined
+def line_up_again(now_s, queue, falls, first, waiting):
+    """Sort the jobs lined up from `first` on by the separate backfill order, without those that cannot start now.
+
+    Returns how many are then lined up, those before `first` included.
+    """
+    n = np.int64(0)
+    for place in range(first, waiting):
+        job = queue.lined[place]
+        if fits_now(now_s, queue, falls, job.procs, job.expected_s):
+            candidate = queue.candidates[n]
+            candidate.row, candidate.rank, candidate.key = job.row, 0, backfill_key(now_s, queue, job.row)
+            n += 1
+    sort(queue, first, n)
+    return first + n
 
 
 @kernel
-def sort(candidates, jobs, n):
-    """Sort the first n candidates."""
+def sort(queue, first, n):
+    """Line up the first n candidates from place `first` on."""
+    candidates = queue.candidates
     for place in range(n // 2 - 1, -1, -1):
-        sift(candidates, jobs, place, n)
-    for size in range(n - 1, 0, -1):  # the last goes first
-        swap(candidates, np.int64(0), size)
-        sift(candidates, jobs, np.int64(0), size)
-    for place in range(n // 2):
-        swap(candidates, place, n - 1 - place)
+        sift(candidates, queue.jobs, place, n)
+    for place in range(first, first + n):
+        row = candidates[0].row
+        job, lined = queue.jobs[row], queue.lined[place]
+        lined.row, lined.procs, lined.expected_s = row, job.procs, job.expected_s
+        n -= 1
+        swap(candidates, np.int64(0), n)
+        sift(candidates, queue.jobs, np.int64(0), n)

@@ -68,6 +68,10 @@ QUEUE = np.dtype(
         ("free", "i8"),  # idle processors
         ("waiting", "u4"),  # waiting jobs
         ("settled", "u4"),  # 1 while no waiting job can start before a job ends
+        ("steps", "u4"),  # of the plan that is kept for the next pass; 0 for none
+        ("falls", "u4"),  # its falls,
+        ("reserved", "i8"),  # the reservations made in it,
+        ("reached", "u4"),  # and the row of the last job that may have one: jobs behind it change none
         ("ahead", "i8"),  # jobs that the pass started ahead of the head; NO_HEAD if every job fitted
         ("shadow_s", "f8"),  # the head's reservation,
         ("extra", "i8"),  # and the processors spare at it; UNRESERVED if it was not needed
@@ -101,6 +105,7 @@ RULES = np.dtype(
 )
 NO_PICKS, BY_NETWORK, FROM_OUTSIDE = range(3)  # see `picks.py`
 ONE_RESERVATION = 1
+WAITS, STARTS, BACKFILLS, UNDECIDED = range(4)  # what becomes of a job submitted alone, see `arrivals.py`
 SPARE_STEPS = 2  # a plan's steps beside one for each job: the present, and the return of unavailable machines
 NO_HEAD = np.int64(-1)
 GOES_ON = np.int64(-1)  # of a try at its divider whose processors are not needed
@@ -178,7 +183,7 @@ class Picks(NamedTuple):
     values: NDArray[np.float32]  # (3, widest layer)  and the values of two layers and of the cluster's share in one
 
 
-@record(JOB, U4, LINE, TRY, Tree, Ends, CANDIDATE, STEP, STEP, Picks, RULES, QUEUE)
+@record(JOB, U4, LINE, TRY, Tree, Ends, CANDIDATE, SLOT, STEP, STEP, Picks, RULES, QUEUE)
 class QueueArrays(NamedTuple):
     """All that a decision reads and changes. Outside the engine only `queue.Queue` holds it."""
 
@@ -189,8 +194,9 @@ class QueueArrays(NamedTuple):
     tree: Tree
     running: Ends  # by expected end, with what they will release
     candidates: NDArray[np.void]  # CANDIDATE (n_jobs,)  scratch space of a pass,
-    plan: NDArray[np.void]  # STEP (n_jobs + SPARE_STEPS,)  and of its plan; (0,) if there is one reservation
-    falls: NDArray[np.void]  # STEP, as many  and of the least number of processors free from now on
+    lined: NDArray[np.void]  # SLOT (n_jobs,)  of a pass by a plan, in its order; (0,) if there is one reservation
+    plan: NDArray[np.void]  # STEP (n_jobs + SPARE_STEPS,)  its plan; likewise,
+    falls: NDArray[np.void]  # STEP, as many  and when the least number of processors free from now on falls
     picks: Picks
     rules: NDArray[np.void]  # RULES (1,)
     state: NDArray[np.void]  # QUEUE (1,)

@@ -53,8 +53,7 @@ class Queue:
             tree=engine.new_tree(size),
             running=engine.new_ends(min(capacity, size)),
             candidates=engine.new_records(capacity, engine.CANDIDATE),
-            plan=new_plan(capacity, rules.depth),
-            falls=new_plan(capacity, rules.depth),
+            **of_plan(capacity, rules.depth),
             picks=engine.new_picks(size),
             rules=engine.new_records(1, engine.RULES),
             state=engine.new_records(1, engine.QUEUE),
@@ -209,6 +208,7 @@ class Queue:
     def start(self, row: int, now_s: float) -> None:
         """Start a job that does not wait."""
         engine.start(float(now_s), self.arrays, row)
+        engine.unsettle(self.arrays)
 
     def enqueue_all(self, rows: NDArray[np.intp], submitted: int) -> None:
         """Queue these jobs, all among the first `submitted` jobs, the submitted ones."""
@@ -315,9 +315,9 @@ class Queue:
             tries=grown(old.tries),
             running=engine.enlarged_ends(old.running, min(capacity, self.size)),
             candidates=grown(old.candidates),
-            plan=new_plan(capacity, self.rules.depth),
-            falls=new_plan(capacity, self.rules.depth),
+            **of_plan(capacity, self.rules.depth),
         )
+        engine.unsettle(self.arrays)
 
     def finish(self, row: int) -> None:
         """End a running job."""
@@ -418,7 +418,7 @@ class Queue:
     def change_free(self, by: int) -> None:
         """Add idle processors, or withdraw them if `by` is negative."""
         self.arrays.state["free"] += by
-        self.arrays.state["settled"] = 0
+        engine.unsettle(self.arrays)
 
     def change_release(self, row: int, by: int) -> None:
         """Change the number of processors that a running job will release."""
@@ -519,6 +519,7 @@ class Queue:
         """Rebuild the queue under the rules in force; the next decision moves overdue jobs."""
         rows = self.waiting_rows.astype(np.uint32)
         engine.clear(self.arrays.tree)
+        engine.unsettle(self.arrays)
         self.arrays.state["looked_at"] = self.arrays.state["late"] = self.arrays.state["first_to"] = 0
         self.arrays.jobs["late"] = 0
         self.arrays.state["waiting"] = 0
@@ -529,23 +530,26 @@ class Queue:
 
 
 def without_scratch(arrays: QueueArrays) -> QueueArrays:
-    """The arrays that outlast a pass."""
-    return arrays._replace(candidates=arrays.candidates[:0], plan=arrays.plan[:0], falls=arrays.falls[:0])
+    """The arrays that outlast a pass; a plan that is kept is made again."""
+    return arrays._replace(candidates=arrays.candidates[:0], **of_plan(0, engine.ONE_RESERVATION))
 
 
 def with_scratch(arrays: QueueArrays) -> QueueArrays:
     """The arrays with scratch space for a pass."""
     capacity = len(arrays.jobs)
-    plan, falls = (new_plan(capacity, int(arrays.rules["depth"][0])) for _ in range(2))
-    return arrays._replace(candidates=engine.new_records(capacity, engine.CANDIDATE), plan=plan, falls=falls)
+    arrays.state["steps"] = 0
+    scratch = of_plan(capacity, int(arrays.rules["depth"][0]))
+    return arrays._replace(candidates=engine.new_records(capacity, engine.CANDIDATE), **scratch)
 
 
-def new_plan(capacity: int, depth: int) -> NDArray[np.void]:
-    """Scratch space for the plan of so many jobs and reservations."""
-    steps: NDArray[np.void] = engine.new_records(
-        0 if depth == engine.ONE_RESERVATION else capacity + engine.SPARE_STEPS, engine.STEP
-    )
-    return steps
+def of_plan(capacity: int, depth: int) -> dict[str, NDArray[np.void]]:
+    """The arrays for the plan of so many jobs and reservations."""
+    capacity, steps = (0, 0) if depth == engine.ONE_RESERVATION else (capacity, capacity + engine.SPARE_STEPS)
+    return {
+        "lined": engine.new_records(capacity, engine.SLOT),
+        "plan": engine.new_records(steps, engine.STEP),
+        "falls": engine.new_records(steps, engine.STEP),
+    }
 
 
 def copied(part: Part) -> Part:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from batfill.model.policy import Policy
 
-SAVED_FORMAT = "batfill replay 16"
+SAVED_FORMAT = "batfill replay 17"
 ORDERS = ("policy", "backfill")  # the fields of `Rules` that are policies
 
 
