@@ -25,37 +25,54 @@ from batfill.engine.waiting import NONE_WAITS, dequeue, start_heads
 # waits, or has started behind a reservation, takes them for the second. A walltime is 10^12 s at most.
 LAST_S = 2.0**50
 FOREVER_S = 2.0**51
+ZERO = np.uint64(0)  # steps and falls are counted without signs; see `ends.ONE`
+SIZE = np.uint64(LEAF)
+FEW = 16  # reservations: so few are all entered at once
 
 
 @outlined
 def plan_pass(now_s, queue, started):
     """Start what fits the plan, and make the reservations; arguments and results as of `easy.easy_pass`."""
-    plan, lined, state, rules = queue.plan, queue.lined, queue.state[0], queue.rules[0]
-    ahead, goes_on = np.int64(0), plan_holds(now_s, queue)
-    if not goes_on:
-        unsettle(queue)
-        ahead = start_heads(now_s, queue, started)
-        if state.waiting == 0 or state.free == 0:
-            return ahead, ahead
-    state.settled = 1
+    plan, state = queue.plan, queue.state[0]
     if state.free < state.fewest:
+        state.settled = 1
+        return 0, 0
+    if plan_holds(now_s, queue):
+        waiting = line_up(now_s, queue)
+        if waiting == 0 or last_end(now_s, queue, state.falls, np.int64(0), waiting - 1) <= state.horizon_s:
+            plan[0].at_s = now_s
+            state.settled = 1
+            return plan_jobs(now_s, queue, started, np.int64(0), waiting), np.int64(0)
+    unsettle(queue)
+    ahead = start_heads(now_s, queue, started)
+    if state.waiting == 0 or state.free == 0:
         return ahead, ahead
+    state.settled = 1
     waiting = line_up(now_s, queue)
     if waiting == 0:
         return ahead, ahead
-    if goes_on:
-        steps, falls, reserved = np.int64(state.steps), np.int64(state.falls), state.reserved
-    else:
-        steps, falls, reserved = plan_running(now_s, queue), np.int64(0), np.int64(0)
-        state.reached = state.head
-    plan[0].at_s = now_s
+    state.steps, state.falls, state.reserved, state.reached = plan_running(now_s, queue), 0, 0, state.head
+    state.noted, state.noted_s, state.horizon_s = 0, np.inf, np.inf
+    return plan_jobs(now_s, queue, started, ahead, waiting), ahead
+
+
+@outlined
+def plan_jobs(now_s, queue, started, n, waiting):
+    """Start or enter the jobs that are lined up; `n` jobs are in `started` already. Returns how many then are."""
+    plan, lined, state, rules = queue.plan, queue.lined, queue.state[0], queue.rules[0]
+    steps, falls, reserved = np.uint64(state.steps), np.uint64(state.falls), state.reserved
     if reserved == rules.depth and not rules.backfill_same:
         waiting = line_up_again(now_s, queue, falls, np.int64(0), waiting)
-    n, place, last, settled = ahead, np.int64(0), waiting - 1, not rules.moves
+    place, last, settled, changed = np.int64(0), waiting - 1, not rules.moves, True
+    former_procs, former_s, former_step = NONE_WAITS[0], np.inf, ZERO
     while True:
-        # Within a pass fewer and fewer processors are free at each date: who cannot start now never can.
-        while last >= place and not fits_now(now_s, queue, falls, lined[last].procs, lined[last].expected_s):
-            last -= 1
+        if changed:
+            # Within a pass fewer and fewer processors are free at each date: who cannot start now never can.
+            while last >= place and not fits_now(now_s, queue, falls, lined[last].procs, lined[last].expected_s):
+                last -= 1
+            if rules.depth > FEW and last >= place:
+                state.horizon_s = min(state.horizon_s, last_end(now_s, queue, falls, place, last))
+            changed = False
         if last < place:
             break
         row, procs, span_s = lined[place].row, np.int64(lined[place].procs), planned_span(lined[place].expected_s)
@@ -64,16 +81,26 @@ def plan_pass(now_s, queue, started):
             start(now_s, queue, row)
             falls = note_start(queue, falls, state.free, procs, now_s + span_s)
             if reserved < rules.depth:
-                steps = hold(plan, steps, np.int64(0), procs, now_s + span_s)
+                steps = hold(plan, steps, ZERO, procs, now_s + span_s)
             # Behind a reservation one without a walltime takes more in this pass than it will in the next.
             settled = settled and span_s < FOREVER_S
             started[n].row = row
             n += 1
+            changed = True
         elif reserved < rules.depth:
-            step = earliest(plan, steps, procs, span_s)
-            end_s = plan[step].at_s + span_s
-            steps = hold(plan, steps, step, procs, end_s)
-            falls = note_hold(queue, steps, falls, step, end_s)
+            # No job begins earlier than one that is neither wider nor longer and goes before it.
+            step = former_step if procs >= former_procs and span_s >= former_s else ZERO
+            step = earliest(plan, steps, step, procs, span_s)
+            if plan[step].at_s >= state.horizon_s:
+                note_far(queue, row, plan[step].at_s)
+            else:
+                if plan[step].at_s + span_s > state.noted_s:
+                    steps = enter_noted(queue, steps)
+                    step = earliest(plan, steps, step, procs, span_s)
+                end_s = plan[step].at_s + span_s
+                steps = hold(plan, steps, step, procs, end_s)
+                falls, changed = note_hold(queue, steps, falls, step, end_s)
+            former_procs, former_s, former_step = procs, span_s, step
             reserved += 1
             state.reached = row
             if reserved == rules.depth and not rules.backfill_same:
@@ -82,7 +109,7 @@ def plan_pass(now_s, queue, started):
         place += 1
     state.settled = settled
     state.steps, state.falls, state.reserved = steps if settled else 0, falls, reserved
-    return n, ahead
+    return n
 
 
 @kernel
@@ -91,13 +118,52 @@ def plan_holds(now_s, queue):
     return queue.state[0].steps > 0 and queue.plan[1].at_s >= now_s
 
 
+# Far jobs: a job that cannot begin before all who could start now would have ended concerns none of them. It is only
+# noted with a date before which it cannot begin. The noted jobs are entered when another job may run into one.
+
+
+@kernel
+def last_end(now_s, queue, falls, first, last):
+    """When the last of the jobs lined up from `first` to `last` would end that can start now."""
+    longest_s = 0.0
+    for place in range(first, last + 1):
+        job = queue.lined[place]
+        if job.expected_s > longest_s and fits_now(now_s, queue, falls, job.procs, job.expected_s):
+            longest_s = job.expected_s
+    return now_s + planned_span(longest_s)
+
+
+@kernel
+def note_far(queue, row, at_s):
+    """Note a job that begins at `at_s` or later instead of entering it."""
+    state = queue.state[0]
+    queue.noted[state.noted].row, queue.noted[state.noted].key = row, at_s
+    state.noted += 1
+    state.noted_s = min(state.noted_s, at_s)
+
+
+@outlined
+def enter_noted(queue, steps):
+    """Enter the noted jobs, in their order; returns the number of steps."""
+    plan, state = queue.plan, queue.state[0]
+    for place in range(state.noted):
+        job, step = queue.jobs[queue.noted[place].row], ZERO
+        span_s = planned_span(job.expected_s)
+        while plan[step].at_s < queue.noted[place].key:
+            step += ONE
+        step = earliest(plan, steps, step, job.procs, span_s)
+        steps = hold(plan, steps, step, job.procs, plan[step].at_s + span_s)
+    state.noted, state.noted_s = 0, np.inf
+    return steps
+
+
 @kernel
 def judge_by_plan(now_s, queue, job):
     """`arrivals.judge` of a job behind `reached`, by the plan that is kept."""
     state, span_s = queue.state[0], planned_span(job.expected_s)
     if not fits_now(now_s, queue, state.falls, job.procs, span_s):
         return WAITS
-    if state.reserved < queue.rules[0].depth:
+    if state.reserved < queue.rules[0].depth or now_s + span_s > state.horizon_s:
         return UNDECIDED
     state.falls = note_start(queue, state.falls, state.free - job.procs, job.procs, now_s + span_s)
     if span_s == FOREVER_S:  # see `plan_pass`
@@ -111,11 +177,11 @@ def fits_now(now_s, queue, falls, procs, expected_s):
     if procs > queue.state[0].free:
         return False
     end_s = now_s + planned_span(expected_s)
-    for fall in range(falls):
-        if queue.falls[fall].at_s >= end_s:
-            return True
+    fall = ZERO
+    while fall < falls and queue.falls[fall].at_s < end_s:
         if queue.falls[fall].free < procs:
             return False
+        fall += ONE
     return True
 
 
@@ -125,15 +191,16 @@ def note_start(queue, falls, free, procs, end_s):
 
     It takes `procs` processors; `free` are then idle.
     """
-    least, n = free, np.int64(0)
-    for fall in range(falls):
+    least, n, fall = free, ZERO, ZERO
+    while fall < falls:
         at_s, free = queue.falls[fall].at_s, queue.falls[fall].free
         if at_s < end_s:
             free -= procs
         if free < least:
             queue.falls[n].at_s, queue.falls[n].free = at_s, free
             least = free
-            n += 1
+            n += ONE
+        fall += ONE
     return n
 
 
@@ -141,25 +208,26 @@ def note_start(queue, falls, free, procs, end_s):
 def note_hold(queue, steps, falls, first, end_s):
     """Update the falls, the dates at which the least number of processors free from now on falls.
 
-    Processors are held from step `first` on until `end_s`. Returns how many falls there are.
+    Processors are held from step `first` on until `end_s`. Returns how many falls there are, and whether any is new.
     """
-    plan, least, before = queue.plan, queue.state[0].free, np.int64(0)
-    while first > 0 and plan[first - 1].at_s == plan[first].at_s:
-        first -= 1
+    plan, least, before = queue.plan, queue.state[0].free, ZERO
+    while first > 0 and plan[first - ONE].at_s == plan[first].at_s:
+        first -= ONE
     while before < falls and queue.falls[before].at_s < plan[first].at_s:
         least = queue.falls[before].free
-        before += 1
+        before += ONE
     step = first
-    while step < steps and plan[step].free >= least:
-        step += 1
+    while plan[step].free >= least:
+        step += ONE
         if step == steps or plan[step].at_s > end_s:
-            return falls
-    for later in range(step, steps):
-        if plan[later].free < least:
-            least = plan[later].free
-            queue.falls[before].at_s, queue.falls[before].free = plan[later].at_s, least
-            before += 1
-    return before
+            return falls, False
+    while step < steps:
+        if plan[step].free < least:
+            least = plan[step].free
+            queue.falls[before].at_s, queue.falls[before].free = plan[step].at_s, least
+            before += ONE
+        step += ONE
+    return before, True
 
 
 @outlined
@@ -173,10 +241,10 @@ def ended_if_planned(now_s, queue, row):
     for place in range(waiting):
         job = lined[place]
         span_s = planned_span(job.expected_s)
-        if stays_free(plan, steps, 0, job.procs, span_s) == steps:
+        step = earliest(plan, steps, ZERO, job.procs, span_s)
+        if step == 0:
             return procs
         if place < depth:
-            step = earliest(plan, steps, job.procs, span_s)
             candidates[place].key, candidates[place].rank = plan[step].at_s, tied_before(plan, step)
             steps = hold(plan, steps, step, job.procs, plan[step].at_s + span_s)
     outlast(now_s, queue, row, procs)
@@ -184,7 +252,7 @@ def ended_if_planned(now_s, queue, row):
     for place in range(depth):
         job = lined[place]
         span_s = planned_span(job.expected_s)
-        step = earliest(plan, steps, job.procs, span_s)
+        step = earliest(plan, steps, ZERO, job.procs, span_s)
         # The first date that differs is a later one: until then the same is held, and the try's processors besides.
         if candidates[place].key != plan[step].at_s or candidates[place].rank != tied_before(plan, step):
             return finish(queue, row)
@@ -207,7 +275,7 @@ def plan_running(now_s, queue):
     plan, state, directory, slots = queue.plan, queue.state[0], queue.running.directory, queue.running.slots
     free = state.free
     plan[0].at_s, plan[0].free = now_s, free
-    steps = np.int64(1)
+    steps = np.uint64(ONE)
     for place in range(np.int64(queue.running.used[0].blocks) - 1, -1, -1):
         block = directory[np.uint64(place)]
         slot = block.first + block.count
@@ -215,67 +283,60 @@ def plan_running(now_s, queue):
             slot -= ONE
             free += slots[slot].procs
             at_s = min(max(slots[slot].end_s, now_s), LAST_S)
-            if steps == 1 or plan[steps - 1].at_s < at_s:
+            if steps == ONE or plan[steps - ONE].at_s < at_s:
                 plan[steps].at_s = at_s
-                steps += 1
-            plan[steps - 1].free = free
+                steps += ONE
+            plan[steps - ONE].free = free
     size = queue.picks.sight[0].procs
     if free < size:  # unavailable machines are back some day
-        if steps == 1 or plan[steps - 1].at_s < LAST_S:
+        if steps == ONE or plan[steps - ONE].at_s < LAST_S:
             plan[steps].at_s = LAST_S
-            steps += 1
-        plan[steps - 1].free = size
+            steps += ONE
+        plan[steps - ONE].free = size
     return steps
 
 
 @kernel
-def stays_free(plan, steps, step, procs, span_s):
-    """The step before the end of `span_s` at which fewer processors are free, from `step` on; `steps` if none is."""
-    if plan[step].free < procs:
-        return step
-    end_s = plan[step].at_s + span_s
-    later = step + 1
-    while later < steps and plan[later].at_s < end_s:
-        if plan[later].free < procs:
-            return later
-        later += 1
-    return steps
-
-
-@kernel
-def earliest(plan, steps, procs, span_s):
-    """The first step from which so many processors stay free for so long; in the last, all are."""
-    step = np.int64(0)
+def earliest(plan, steps, step, procs, span_s):
+    """The first step, `step` or later, from which so many processors stay free for so long; in the last, all are."""
     while True:
-        short = stays_free(plan, steps, step, procs, span_s)
-        if short == steps:
+        while plan[step].free < procs:
+            step += ONE
+        end_s = plan[step].at_s + span_s
+        later = step + ONE
+        while later < steps and plan[later].at_s < end_s and plan[later].free >= procs:
+            later += ONE
+        if later == steps or plan[later].at_s >= end_s:
             return step
-        step = short + 1
+        step = later + ONE
 
 
 @kernel
 def hold(plan, steps, step, procs, end_s):
     """Take processors from a step on until `end_s`, and in any case in this step; returns the number of steps."""
-    end = step + 1
+    end = step + ONE
     while end < steps and plan[end].at_s < end_s:
-        end += 1
+        end += ONE
     if end == steps or plan[end].at_s > end_s:
-        for later in range(steps, end, -1):
-            plan[later].at_s, plan[later].free = plan[later - 1].at_s, plan[later - 1].free
-        plan[end].at_s, plan[end].free = end_s, plan[end - 1].free
-        steps += 1
-    for held in range(step, end):
-        plan[held].free -= procs
+        later = steps
+        while later > end:
+            plan[later].at_s, plan[later].free = plan[later - ONE].at_s, plan[later - ONE].free
+            later -= ONE
+        plan[end].at_s, plan[end].free = end_s, plan[end - ONE].free
+        steps += ONE
+    while step < end:
+        plan[step].free -= procs
+        step += ONE
     return steps
 
 
 @kernel
 def tied_before(plan, step):
     """How many steps before this one have its date."""
-    n = np.int64(0)
-    while n < step and plan[step - n - 1].at_s == plan[step].at_s:
-        n += 1
-    return n
+    first = step
+    while first > 0 and plan[first - ONE].at_s == plan[step].at_s:
+        first -= ONE
+    return np.int64(step - first)
 
 
 # The waiting jobs in order
@@ -299,7 +360,7 @@ def line_up(now_s, queue):
 def last_to_fit(now_s, queue):
     """The slot of the last job of a queue of fixed order that could start now; if there is none, -1."""
     tree, state = queue.tree, queue.state[0]
-    falls = np.int64(state.falls) if state.steps > 0 else np.int64(0)
+    falls = np.uint64(state.falls) if state.steps > 0 else ZERO
     fewest, width = NONE_WAITS[0], width_of(state.free)
     for section in range(len(tree.sections) - 1, -1, -1):
         for group_place in range(np.int64(tree.sections[section].groups) - 1, -1, -1):
@@ -335,7 +396,7 @@ def line_up_to(now_s, queue, last, left):
 
     Once they are made, jobs that need more than the idle processors are left out.
     """
-    tree, state, moves, n = queue.tree, queue.state[0], queue.rules[0].moves, np.int64(0)
+    tree, state, free, moves, n = queue.tree, queue.state[0], queue.state[0].free, queue.rules[0].moves, ZERO
     section, group_place, leaf_place, place = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
     if state.steps > 0:
         section = np.int64(queue.jobs[state.reached].section)
@@ -345,26 +406,28 @@ def line_up_to(now_s, queue, last, left):
         while group_place < tree.sections[section].groups:
             group = tree.groups[section, group_place]
             while leaf_place < tree.nodes[group].count:
-                leaf = np.int64(tree.children[group, leaf_place])
-                for slot in range(leaf * LEAF + place, leaf * LEAF + tree.nodes[leaf].count):
-                    wide = tree.slots[slot].procs > state.free
+                leaf = np.uint64(tree.children[group, leaf_place])
+                slot, end = leaf * SIZE + np.uint64(place), leaf * SIZE + tree.nodes[leaf].count
+                while slot < end:
+                    wide = tree.slots[slot].procs > free
                     if moves or left > 0 or not wide:
                         queue.lined[n] = tree.slots[slot]
-                        n += 1
+                        n += ONE
                         left -= wide
                     if slot == last:
-                        return n
+                        return np.int64(n)
+                    slot += ONE
                 leaf_place, place = leaf_place + 1, np.int64(0)
             group_place, leaf_place = group_place + 1, np.int64(0)
         section, group_place = section + 1, np.int64(0)
     if moves:
-        for place in range(n):
+        for place in range(np.int64(n)):
             candidate, row = queue.candidates[place], queue.lined[place].row
             candidate.row, candidate.rank, candidate.key = row, queue.jobs[row].section, queue.lined[place].key
             if candidate.rank != queue.rules[0].overdue:
                 candidate.key = moved_key(now_s, queue, row)
-        sort(queue, np.int64(0), n)
-    return n
+        sort(queue, np.int64(0), np.int64(n))
+    return np.int64(n)
 
 
 @outlined

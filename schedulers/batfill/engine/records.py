@@ -71,7 +71,10 @@ QUEUE = np.dtype(
         ("steps", "u4"),  # of the plan that is kept for the next pass; 0 for none
         ("falls", "u4"),  # its falls,
         ("reserved", "i8"),  # the reservations made in it,
-        ("reached", "u4"),  # and the row of the last job that may have one: jobs behind it change none
+        ("reached", "u4"),  # the row of the last job that may have one: jobs behind it change none;
+        ("noted", "u4"),  # how many of them are only noted,
+        ("noted_s", "f8"),  # the first date at which one of these may begin,
+        ("horizon_s", "f8"),  # and the date before which the plan is whole without them
         ("ahead", "i8"),  # jobs that the pass started ahead of the head; NO_HEAD if every job fitted
         ("shadow_s", "f8"),  # the head's reservation,
         ("extra", "i8"),  # and the processors spare at it; UNRESERVED if it was not needed
@@ -183,7 +186,7 @@ class Picks(NamedTuple):
     values: NDArray[np.float32]  # (3, widest layer)  and the values of two layers and of the cluster's share in one
 
 
-@record(JOB, U4, LINE, TRY, Tree, Ends, CANDIDATE, SLOT, STEP, STEP, Picks, RULES, QUEUE)
+@record(JOB, U4, LINE, TRY, Tree, Ends, CANDIDATE, SLOT, CANDIDATE, STEP, STEP, Picks, RULES, QUEUE)
 class QueueArrays(NamedTuple):
     """All that a decision reads and changes. Outside the engine only `queue.Queue` holds it."""
 
@@ -195,6 +198,7 @@ class QueueArrays(NamedTuple):
     running: Ends  # by expected end, with what they will release
     candidates: NDArray[np.void]  # CANDIDATE (n_jobs,)  scratch space of a pass,
     lined: NDArray[np.void]  # SLOT (n_jobs,)  of a pass by a plan, in its order; (0,) if there is one reservation
+    noted: NDArray[np.void]  # CANDIDATE (n_jobs,)  reservations not entered in its plan: `key` is a date; likewise,
     plan: NDArray[np.void]  # STEP (n_jobs + SPARE_STEPS,)  its plan; likewise,
     falls: NDArray[np.void]  # STEP, as many  and when the least number of processors free from now on falls
     picks: Picks

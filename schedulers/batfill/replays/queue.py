@@ -547,6 +547,7 @@ def of_plan(capacity: int, depth: int) -> dict[str, NDArray[np.void]]:
     capacity, steps = (0, 0) if depth == engine.ONE_RESERVATION else (capacity, capacity + engine.SPARE_STEPS)
     return {
         "lined": engine.new_records(capacity, engine.SLOT),
+        "noted": engine.new_records(capacity, engine.CANDIDATE),
         "plan": engine.new_records(steps, engine.STEP),
         "falls": engine.new_records(steps, engine.STEP),
     }
