@@ -39,9 +39,13 @@ def plan_pass(now_s, queue, started):
         return 0, 0
     if plan_holds(now_s, queue):
         waiting = line_up(now_s, queue)
-        if waiting == 0 or last_end(now_s, queue, state.falls, np.int64(0), waiting - 1) <= state.horizon_s:
-            plan[0].at_s = now_s
-            state.settled = 1
+        plan[0].at_s = now_s
+        state.settled = 1
+        if waiting > 0 and last_end(now_s, queue, state.falls, np.int64(0), waiting - 1) > state.horizon_s:
+            state.settled = state.reserved < queue.rules[0].depth  # else the plan lacks the last starts
+            state.steps, state.horizon_s = enter_noted(queue, np.uint64(state.steps)), np.inf
+            state.falls, _ = note_hold(queue, np.uint64(state.steps), ZERO, ZERO, np.int64(-1))
+        if state.settled:
             return plan_jobs(now_s, queue, started, np.int64(0), waiting), np.int64(0)
     unsettle(queue)
     ahead = start_heads(now_s, queue, started)
@@ -53,6 +57,8 @@ def plan_pass(now_s, queue, started):
         return ahead, ahead
     state.steps, state.falls, state.reserved, state.reached = plan_running(now_s, queue), 0, 0, state.head
     state.noted, state.noted_s, state.horizon_s = 0, np.inf, np.inf
+    for width in range(len(queue.far)):
+        queue.far[width].span_s = np.inf
     return plan_jobs(now_s, queue, started, ahead, waiting), ahead
 
 
@@ -81,26 +87,34 @@ def plan_jobs(now_s, queue, started, n, waiting):
             start(now_s, queue, row)
             falls = note_start(queue, falls, state.free, procs, now_s + span_s)
             if reserved < rules.depth:
-                steps = hold(plan, steps, ZERO, procs, now_s + span_s)
+                end = ZERO + ONE
+                while end < steps and plan[end].at_s < now_s + span_s:
+                    end += ONE
+                steps, _ = hold(plan, steps, ZERO, end, procs, now_s + span_s)
             # Behind a reservation one without a walltime takes more in this pass than it will in the next.
             settled = settled and span_s < FOREVER_S
             started[n].row = row
             n += 1
             changed = True
         elif reserved < rules.depth:
-            # No job begins earlier than one that is neither wider nor longer and goes before it.
-            step = former_step if procs >= former_procs and span_s >= former_s else ZERO
-            step = earliest(plan, steps, step, procs, span_s)
-            if plan[step].at_s >= state.horizon_s:
-                note_far(queue, row, plan[step].at_s)
+            width = width_of(procs)
+            if queue.far[width].span_s <= span_s and queue.far[width].at_s >= state.horizon_s:
+                note_far(queue, row, queue.far[width].at_s)
             else:
-                if plan[step].at_s + span_s > state.noted_s:
-                    steps = enter_noted(queue, steps)
-                    step = earliest(plan, steps, step, procs, span_s)
-                end_s = plan[step].at_s + span_s
-                steps = hold(plan, steps, step, procs, end_s)
-                falls, changed = note_hold(queue, steps, falls, step, end_s)
-            former_procs, former_s, former_step = procs, span_s, step
+                # No job begins earlier than one that is neither wider nor longer and goes before it.
+                step = former_step if procs >= former_procs and span_s >= former_s else ZERO
+                step, end = earliest(plan, steps, step, procs, span_s)
+                former_procs, former_s, former_step = procs, span_s, step
+                if plan[step].at_s >= state.horizon_s:
+                    note_far(queue, row, plan[step].at_s)
+                    note_span(queue, width, procs, span_s, plan[step].at_s)
+                else:
+                    if plan[step].at_s + span_s > state.noted_s:
+                        steps = enter_noted(queue, steps)
+                        step, end = earliest(plan, steps, step, procs, span_s)
+                    end_s = plan[step].at_s + span_s
+                    steps, fewest = hold(plan, steps, step, end, procs, end_s)
+                    falls, changed = note_hold(queue, steps, falls, step, fewest)
             reserved += 1
             state.reached = row
             if reserved == rules.depth and not rules.backfill_same:
@@ -142,6 +156,16 @@ def note_far(queue, row, at_s):
     state.noted_s = min(state.noted_s, at_s)
 
 
+@kernel
+def note_span(queue, width, procs, span_s, at_s):
+    """Note that no job at least so wide, of width class `width`, and at least so long begins before `at_s`."""
+    far = queue.far
+    for wide in range(width + (procs & (procs - 1) != 0), len(far)):
+        if far[wide].span_s <= span_s:
+            break
+        far[wide].span_s, far[wide].at_s = span_s, at_s
+
+
 @outlined
 def enter_noted(queue, steps):
     """Enter the noted jobs, in their order; returns the number of steps."""
@@ -151,8 +175,8 @@ def enter_noted(queue, steps):
         span_s = planned_span(job.expected_s)
         while plan[step].at_s < queue.noted[place].key:
             step += ONE
-        step = earliest(plan, steps, step, job.procs, span_s)
-        steps = hold(plan, steps, step, job.procs, plan[step].at_s + span_s)
+        step, end = earliest(plan, steps, step, job.procs, span_s)
+        steps, _ = hold(plan, steps, step, end, job.procs, plan[step].at_s + span_s)
     state.noted, state.noted_s = 0, np.inf
     return steps
 
@@ -205,28 +229,26 @@ def note_start(queue, falls, free, procs, end_s):
 
 
 @kernel
-def note_hold(queue, steps, falls, first, end_s):
+def note_hold(queue, steps, falls, first, fewest):
     """Update the falls, the dates at which the least number of processors free from now on falls.
 
-    Processors are held from step `first` on until `end_s`. Returns how many falls there are, and whether any is new.
+    Processors are held from step `first` on, where at least `fewest` are still free. Returns how many falls there are,
+    and whether any is new.
     """
     plan, least, before = queue.plan, queue.state[0].free, ZERO
-    while first > 0 and plan[first - ONE].at_s == plan[first].at_s:
-        first -= ONE
     while before < falls and queue.falls[before].at_s < plan[first].at_s:
         least = queue.falls[before].free
         before += ONE
-    step = first
-    while plan[step].free >= least:
-        step += ONE
-        if step == steps or plan[step].at_s > end_s:
-            return falls, False
-    while step < steps:
-        if plan[step].free < least:
-            least = plan[step].free
-            queue.falls[before].at_s, queue.falls[before].free = plan[step].at_s, least
+    if fewest >= least:
+        return falls, False
+    while first > 0 and plan[first - ONE].at_s == plan[first].at_s:
+        first -= ONE
+    while first < steps:
+        if plan[first].free < least:
+            least = plan[first].free
+            queue.falls[before].at_s, queue.falls[before].free = plan[first].at_s, least
             before += ONE
-        step += ONE
+        first += ONE
     return before, True
 
 
@@ -241,22 +263,22 @@ def ended_if_planned(now_s, queue, row):
     for place in range(waiting):
         job = lined[place]
         span_s = planned_span(job.expected_s)
-        step = earliest(plan, steps, ZERO, job.procs, span_s)
+        step, end = earliest(plan, steps, ZERO, job.procs, span_s)
         if step == 0:
             return procs
         if place < depth:
             candidates[place].key, candidates[place].rank = plan[step].at_s, tied_before(plan, step)
-            steps = hold(plan, steps, step, job.procs, plan[step].at_s + span_s)
+            steps, _ = hold(plan, steps, step, end, job.procs, plan[step].at_s + span_s)
     outlast(now_s, queue, row, procs)
     steps = plan_running(now_s, queue)
     for place in range(depth):
         job = lined[place]
         span_s = planned_span(job.expected_s)
-        step = earliest(plan, steps, ZERO, job.procs, span_s)
+        step, end = earliest(plan, steps, ZERO, job.procs, span_s)
         # The first date that differs is a later one: until then the same is held, and the try's processors besides.
         if candidates[place].key != plan[step].at_s or candidates[place].rank != tied_before(plan, step):
             return finish(queue, row)
-        steps = hold(plan, steps, step, job.procs, plan[step].at_s + span_s)
+        steps, _ = hold(plan, steps, step, end, job.procs, plan[step].at_s + span_s)
     return GOES_ON
 
 
@@ -298,25 +320,28 @@ def plan_running(now_s, queue):
 
 @kernel
 def earliest(plan, steps, step, procs, span_s):
-    """The first step, `step` or later, from which so many processors stay free for so long; in the last, all are."""
+    """The first step, `step` or later, from which so many processors stay free for so long; in the last, all are.
+
+    Also returns the first step behind it that is not before the end of that time; `steps` if none is.
+    """
     while True:
         while plan[step].free < procs:
             step += ONE
-        end_s = plan[step].at_s + span_s
-        later = step + ONE
-        while later < steps and plan[later].at_s < end_s and plan[later].free >= procs:
-            later += ONE
-        if later == steps or plan[later].at_s >= end_s:
-            return step
-        step = later + ONE
+        end, end_s = step + ONE, plan[step].at_s + span_s
+        while end < steps and plan[end].at_s < end_s and plan[end].free >= procs:
+            end += ONE
+        if end == steps or plan[end].at_s >= end_s:
+            return step, end
+        step = end + ONE
 
 
 @kernel
-def hold(plan, steps, step, procs, end_s):
-    """Take processors from a step on until `end_s`, and in any case in this step; returns the number of steps."""
-    end = step + ONE
-    while end < steps and plan[end].at_s < end_s:
-        end += ONE
+def hold(plan, steps, step, end, procs, end_s):
+    """Take processors from a step on until `end_s`, and in any case in this step.
+
+    `end`: the first step behind it that is not before `end_s`. Returns the number of steps, and the fewest processors
+    then free in those that are held.
+    """
     if end == steps or plan[end].at_s > end_s:
         later = steps
         while later > end:
@@ -324,10 +349,12 @@ def hold(plan, steps, step, procs, end_s):
             later -= ONE
         plan[end].at_s, plan[end].free = end_s, plan[end - ONE].free
         steps += ONE
+    fewest = plan[step].free
     while step < end:
+        fewest = min(fewest, plan[step].free)
         plan[step].free -= procs
         step += ONE
-    return steps
+    return steps, fewest - procs
 
 
 @kernel

@@ -55,6 +55,7 @@ TRY = np.dtype(
 )
 STARTED = np.dtype([("row", "u4"), ("backfilled", "u4")])  # a try
 CANDIDATE = np.dtype([("key", "f8"), ("row", "u4"), ("rank", "i4")])  # a job that may be backfilled; lowest rank first
+FAR = np.dtype([("span_s", "f8"), ("at_s", "f8")])  # no job so wide and so long can begin before a date
 STEP = np.dtype([("at_s", "f8"), ("free", "i8")])  # of a plan: from a date on, so many processors are free
 
 # The queue as a whole, and results of the last pass. The fields from `settled` on only save work and change no start;
@@ -186,7 +187,7 @@ class Picks(NamedTuple):
     values: NDArray[np.float32]  # (3, widest layer)  and the values of two layers and of the cluster's share in one
 
 
-@record(JOB, U4, LINE, TRY, Tree, Ends, CANDIDATE, SLOT, CANDIDATE, STEP, STEP, Picks, RULES, QUEUE)
+@record(JOB, U4, LINE, TRY, Tree, Ends, CANDIDATE, SLOT, CANDIDATE, FAR, STEP, STEP, Picks, RULES, QUEUE)
 class QueueArrays(NamedTuple):
     """All that a decision reads and changes. Outside the engine only `queue.Queue` holds it."""
 
@@ -199,6 +200,7 @@ class QueueArrays(NamedTuple):
     candidates: NDArray[np.void]  # CANDIDATE (n_jobs,)  scratch space of a pass,
     lined: NDArray[np.void]  # SLOT (n_jobs,)  of a pass by a plan, in its order; (0,) if there is one reservation
     noted: NDArray[np.void]  # CANDIDATE (n_jobs,)  reservations not entered in its plan: `key` is a date; likewise,
+    far: NDArray[np.void]  # FAR (widths,)  by width class, see `tree.width_of`; likewise,
     plan: NDArray[np.void]  # STEP (n_jobs + SPARE_STEPS,)  its plan; likewise,
     falls: NDArray[np.void]  # STEP, as many  and when the least number of processors free from now on falls
     picks: Picks

@@ -53,7 +53,7 @@ class Queue:
             tree=engine.new_tree(size),
             running=engine.new_ends(min(capacity, size)),
             candidates=engine.new_records(capacity, engine.CANDIDATE),
-            **of_plan(capacity, rules.depth),
+            **of_plan(capacity, size, rules.depth),
             picks=engine.new_picks(size),
             rules=engine.new_records(1, engine.RULES),
             state=engine.new_records(1, engine.QUEUE),
@@ -315,7 +315,7 @@ class Queue:
             tries=grown(old.tries),
             running=engine.enlarged_ends(old.running, min(capacity, self.size)),
             candidates=grown(old.candidates),
-            **of_plan(capacity, self.rules.depth),
+            **of_plan(capacity, self.size, self.rules.depth),
         )
         engine.unsettle(self.arrays)
 
@@ -531,23 +531,25 @@ class Queue:
 
 def without_scratch(arrays: QueueArrays) -> QueueArrays:
     """The arrays that outlast a pass; a plan that is kept is made again."""
-    return arrays._replace(candidates=arrays.candidates[:0], **of_plan(0, engine.ONE_RESERVATION))
+    return arrays._replace(candidates=arrays.candidates[:0], **of_plan(0, 0, engine.ONE_RESERVATION))
 
 
 def with_scratch(arrays: QueueArrays) -> QueueArrays:
     """The arrays with scratch space for a pass."""
     capacity = len(arrays.jobs)
     arrays.state["steps"] = 0
-    scratch = of_plan(capacity, int(arrays.rules["depth"][0]))
+    scratch = of_plan(capacity, int(arrays.picks.sight["procs"][0]), int(arrays.rules["depth"][0]))
     return arrays._replace(candidates=engine.new_records(capacity, engine.CANDIDATE), **scratch)
 
 
-def of_plan(capacity: int, depth: int) -> dict[str, NDArray[np.void]]:
-    """The arrays for the plan of so many jobs and reservations."""
-    capacity, steps = (0, 0) if depth == engine.ONE_RESERVATION else (capacity, capacity + engine.SPARE_STEPS)
+def of_plan(capacity: int, size: int, depth: int) -> Any:
+    """The arrays by name for the plan of so many jobs, processors and reservations."""
+    planned = depth != engine.ONE_RESERVATION
+    jobs, steps = (capacity, capacity + engine.SPARE_STEPS) if planned else (0, 0)
     return {
-        "lined": engine.new_records(capacity, engine.SLOT),
-        "noted": engine.new_records(capacity, engine.CANDIDATE),
+        "lined": engine.new_records(jobs, engine.SLOT),
+        "noted": engine.new_records(jobs, engine.CANDIDATE),
+        "far": engine.new_records(engine.width_of(size) + 1 if planned else 0, engine.FAR),
         "plan": engine.new_records(steps, engine.STEP),
         "falls": engine.new_records(steps, engine.STEP),
     }
