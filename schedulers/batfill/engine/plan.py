@@ -26,7 +26,6 @@ from batfill.engine.waiting import NONE_WAITS, dequeue, start_heads
 LAST_S = 2.0**50
 FOREVER_S = 2.0**51
 ZERO = np.uint64(0)  # steps and falls are counted without signs; see `ends.ONE`
-SIZE = np.uint64(LEAF)
 FEW = 16  # reservations: so few are all entered at once
 
 
@@ -158,12 +157,16 @@ def note_far(queue, row, at_s):
 
 @kernel
 def note_span(queue, width, procs, span_s, at_s):
-    """Note that no job at least so wide, of width class `width`, and at least so long begins before `at_s`."""
+    """Note that no later job at least so wide, of width class `width`, and at least so long begins before `at_s`.
+
+    Of a class it is noted for the shortest job.
+    """
     far = queue.far
     for wide in range(width + (procs & (procs - 1) != 0), len(far)):
-        if far[wide].span_s <= span_s:
+        if far[wide].span_s < span_s:
             break
-        far[wide].span_s, far[wide].at_s = span_s, at_s
+        if far[wide].span_s > span_s or far[wide].at_s < at_s:
+            far[wide].span_s, far[wide].at_s = span_s, at_s
 
 
 @outlined
@@ -171,12 +174,21 @@ def enter_noted(queue, steps):
     """Enter the noted jobs, in their order; returns the number of steps."""
     plan, state = queue.plan, queue.state[0]
     for place in range(state.noted):
-        job, step = queue.jobs[queue.noted[place].row], ZERO
-        span_s = planned_span(job.expected_s)
-        while plan[step].at_s < queue.noted[place].key:
-            step += ONE
-        step, end = earliest(plan, steps, step, job.procs, span_s)
-        steps, _ = hold(plan, steps, step, end, job.procs, plan[step].at_s + span_s)
+        row, at_s = queue.noted[place].row, queue.noted[place].key
+        procs, span_s = np.int64(queue.jobs[row].procs), planned_span(queue.jobs[row].expected_s)
+        width = width_of(procs)
+        if queue.far[width].span_s <= span_s:
+            at_s = max(at_s, queue.far[width].at_s)
+        low, high = ZERO, steps
+        while low < high:  # the first step from this date on
+            middle = (low + high) >> ONE
+            if plan[middle].at_s < at_s:
+                low = middle + ONE
+            else:
+                high = middle
+        step, end = earliest(plan, steps, low, procs, span_s)
+        steps, _ = hold(plan, steps, step, end, procs, plan[step].at_s + span_s)
+        note_span(queue, width, procs, span_s, plan[step].at_s)
     state.noted, state.noted_s = 0, np.inf
     return steps
 
@@ -433,8 +445,8 @@ def line_up_to(now_s, queue, last, left):
         while group_place < tree.sections[section].groups:
             group = tree.groups[section, group_place]
             while leaf_place < tree.nodes[group].count:
-                leaf = np.uint64(tree.children[group, leaf_place])
-                slot, end = leaf * SIZE + np.uint64(place), leaf * SIZE + tree.nodes[leaf].count
+                leaf = np.int64(tree.children[group, leaf_place])
+                slot, end = np.uint64(leaf * LEAF + place), np.uint64(leaf * LEAF + tree.nodes[leaf].count)
                 while slot < end:
                     wide = tree.slots[slot].procs > free
                     if moves or left > 0 or not wide:
