@@ -129,6 +129,7 @@ class Oracle:
     threshold_s: float = math.inf
     tries_first: bool = False  # whether small jobs go before overdue ones
     depth: float | None = None  # by a plan with so many reservations, inf for any number; None for the head's alone
+    tested: float = math.inf  # how many jobs of the plan must wait before it ends
     half: bool = False  # whether only the older half of the overdue jobs goes first, at least 4
     divider_s: float = math.inf
     spares: bool = False  # whether a try is killed at its divider only if its processors are needed
@@ -303,7 +304,7 @@ class Oracle:
     def planned_pass(self, t):
         """The pass by a plan, a list of (begin, end, q) in places of time; returns the reservations' begins by seq."""
         plan = [((t, 0), max((min(end, LAST), 0), (t, 1)), q) for end, q in self.held(t)]
-        dates, passed = {}, False  # passed: whether a job was passed over, behind which others are backfilled
+        dates, passed = {}, 0  # passed: how many jobs were passed over, behind which others are backfilled
         order = sorted(self.waiting, key=self.sort_rule(t))
         while order:
             job = order.pop(0)
@@ -312,14 +313,16 @@ class Oracle:
             if begin == (t, 0):
                 end = place_after(begin, length)
                 plan.append((begin, end if passed else min(end, (LAST, 0)), job.q))
-                self.begin(t, job, backfilled=passed)
+                self.begin(t, job, backfilled=passed > 0)
                 continue
-            passed = True
+            passed += 1
             if len(dates) < self.depth:
                 dates[job.seq] = begin
                 plan.append((begin, place_after(begin, length), job.q))
                 if len(dates) == self.depth and self.backfill is not None:
                     order.sort(key=self.backfill_rule(t))
+            if passed == self.tested:
+                break
         return dates
 
     def earliest(self, t, plan, length, q):

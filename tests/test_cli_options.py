@@ -18,7 +18,7 @@ import pytest
 from batfill.cli import main
 from batfill.cli.app import app
 from batfill.model.options import NAMES, OPTIONS, Options
-from command import json_result, refusal
+from command import batfill, refusal
 
 SAMPLE = Path(__file__).parents[1] / "workloads" / "sample.json"
 # What commands are made of; all else is the library.
@@ -276,6 +276,8 @@ VALUES = {
     "policy": ("fcfs", "saf"),
     "backfill": ("same", "spf"),
     "depth": (0, "all"),
+    "tested": (5, "all"),
+    "like": ("none", "slurm", "flux", "pbs"),
     "threshold": (0, 7200),
     "small": ("class", "perfect"),
     "divider": (1, 600),
@@ -315,7 +317,7 @@ def test_a_replays_result_states_each_option_as_it_was_given(name, classed):
     for value in values_of(option):
         given = {**beside(option), name: value}
         words = [word for key, entry in given.items() for word in (f"--{key}", entry)]
-        stated = json_result("replay", classed, *words)["options"]
+        stated = json.loads(batfill("replay", classed, *words, "--json").out)["options"]
         assert stated.items() >= given.items()
         assert tuple(stated) == (*OPTIONS, "procs", "tau", "overrun", "unrequested")
 

@@ -263,8 +263,8 @@ def test_with_any_number_of_reservations_the_hosts_have_the_starts_of_the_oracle
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        ({"reservation": "machines"}, "machines are reserved for one job, not for 2"),
-        ({"select": "full"}, "select compares policies with one reservation, not 2"),
+        ({"reservation": "machines"}, "machines are reserved for one job of all"),
+        ({"select": "full"}, "select compares policies with one reservation and all jobs"),
     ],
 )
 def test_a_depth_that_a_live_scheduler_cannot_take_is_refused_in_words(more, words):

@@ -16,7 +16,7 @@ from typing import Any
 PLACES = {
     "sources": "FILES SOURCES",
     "records": (
-        "AWAY BY_NETWORK CANDIDATE FAR FROM_OUTSIDE JOB LINE NO_PICKS ONE_RESERVATION QUEUE SLOT SPARE_STEPS STARTED "
+        "AWAY BY_NETWORK CANDIDATE FAR FROM_OUTSIDE JOB LINE NO_PICKS QUEUE SLOT SPARE_STEPS STARTED "
         "STEP TRY Decided QueueArrays RULES as_records new_picks new_records"
     ),
     "tree": "clear enlarged new_tree width_of",

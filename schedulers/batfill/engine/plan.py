@@ -1,4 +1,15 @@
-"""The pass with any number of reservations but one: a plan of all processors, made anew at each pass.
+"""The pass by a plan of all processors: with any number of reservations but one.
+
+Four things keep it short, and change no start:
+
+- A pass ends with the last job that could still start, which bounds in the tree find from behind. Who can start now is
+  told by `falls`, the dates at which the least number of processors free from now on falls.
+- While nothing ends and no job joins before `reached`, the plan is kept, and goes on with the jobs behind that place.
+- A reservation from `horizon_s` on, when all who could start now would have ended, is noted only, and entered before
+  another job that may run into it.
+- A job at least as wide and as long as one before it begins no earlier.
+
+Whatever else changes a waiting or running job, or the machine, calls `running.unsettle`, which drops the plan.
 
 The plan is a list of steps in order of time, records.STEP: from a step's date on, until the next one's, so many
 processors are free. The first step is the present: its processors are the idle ones, whatever is expected of the
@@ -69,7 +80,7 @@ def plan_jobs(now_s, queue, started, n, waiting):
     if reserved == rules.depth and not rules.backfill_same:
         waiting = line_up_again(now_s, queue, falls, np.int64(0), waiting)
     place, last, settled, changed = np.int64(0), waiting - 1, not rules.moves, True
-    former_procs, former_s, former_step = NONE_WAITS[0], np.inf, ZERO
+    former_procs, former_s, former_step, known = NONE_WAITS[0], np.inf, ZERO, n
     while True:
         if changed:
             # Within a pass fewer and fewer processors are free at each date: who cannot start now never can.
@@ -95,6 +106,8 @@ def plan_jobs(now_s, queue, started, n, waiting):
             started[n].row = row
             n += 1
             changed = True
+        elif place - (n - known) + 1 == rules.tested:
+            break
         elif reserved < rules.depth:
             width = width_of(procs)
             if queue.far[width].span_s <= span_s and queue.far[width].at_s >= state.horizon_s:
@@ -121,8 +134,14 @@ def plan_jobs(now_s, queue, started, n, waiting):
                 last = waiting - 1
         place += 1
     state.settled = settled
-    state.steps, state.falls, state.reserved = steps if settled else 0, falls, reserved
+    state.steps, state.falls, state.reserved = steps if settled and not is_limited(queue) else 0, falls, reserved
     return n
+
+
+@kernel
+def is_limited(queue):
+    """Whether a pass may end before it has tested all jobs; then no plan is kept, and none is left out of account."""
+    return queue.rules[0].tested < len(queue.jobs)
 
 
 @kernel
@@ -248,13 +267,11 @@ def note_hold(queue, steps, falls, first, fewest):
     and whether any is new.
     """
     plan, least, before = queue.plan, queue.state[0].free, ZERO
-    while before < falls and queue.falls[before].at_s < plan[first].at_s:
+    while before < falls and queue.falls[before].at_s <= plan[first].at_s:
         least = queue.falls[before].free
         before += ONE
     if fewest >= least:
         return falls, False
-    while first > 0 and plan[first - ONE].at_s == plan[first].at_s:
-        first -= ONE
     while first < steps:
         if plan[first].free < least:
             least = plan[first].free
@@ -270,7 +287,7 @@ def ended_if_planned(now_s, queue, row):
     plan, lined, candidates, depth = queue.plan, queue.lined, queue.candidates, queue.rules[0].depth
     procs = finish(queue, row)
     steps = plan_running(now_s, queue)
-    waiting = line_up_to(now_s, queue, np.int64(-1), depth)
+    waiting = min(line_up_to(now_s, queue, np.int64(-1), depth), queue.rules[0].tested)
     depth = min(waiting, depth)
     for place in range(waiting):
         job = lined[place]
@@ -392,7 +409,7 @@ def line_up(now_s, queue):
     if last < 0:
         return np.int64(0)
     left = rules.depth - state.reserved if state.steps > 0 else rules.depth
-    return line_up_to(now_s, queue, np.int64(-1) if rules.moves else last, left)
+    return line_up_to(now_s, queue, np.int64(-1) if rules.moves or is_limited(queue) else last, left)
 
 
 @outlined
@@ -436,6 +453,7 @@ def line_up_to(now_s, queue, last, left):
     Once they are made, jobs that need more than the idle processors are left out.
     """
     tree, state, free, moves, n = queue.tree, queue.state[0], queue.state[0].free, queue.rules[0].moves, ZERO
+    every = moves or is_limited(queue)
     section, group_place, leaf_place, place = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
     if state.steps > 0:
         section = np.int64(queue.jobs[state.reached].section)
@@ -449,7 +467,7 @@ def line_up_to(now_s, queue, last, left):
                 slot, end = np.uint64(leaf * LEAF + place), np.uint64(leaf * LEAF + tree.nodes[leaf].count)
                 while slot < end:
                     wide = tree.slots[slot].procs > free
-                    if moves or left > 0 or not wide:
+                    if every or left > 0 or not wide:
                         queue.lined[n] = tree.slots[slot]
                         n += ONE
                         left -= wide
@@ -460,9 +478,9 @@ def line_up_to(now_s, queue, last, left):
             group_place, leaf_place = group_place + 1, np.int64(0)
         section, group_place = section + 1, np.int64(0)
     if moves:
-        for place in range(np.int64(n)):
-            candidate, row = queue.candidates[place], queue.lined[place].row
-            candidate.row, candidate.rank, candidate.key = row, queue.jobs[row].section, queue.lined[place].key
+        for i in range(np.int64(n)):
+            candidate, row = queue.candidates[i], queue.lined[i].row
+            candidate.row, candidate.rank, candidate.key = row, queue.jobs[row].section, queue.lined[i].key
             if candidate.rank != queue.rules[0].overdue:
                 candidate.key = moved_key(now_s, queue, row)
         sort(queue, np.int64(0), np.int64(n))
@@ -478,7 +496,7 @@ def line_up_again(now_s, queue, falls, first, waiting):
     n = np.int64(0)
     for place in range(first, waiting):
         job = queue.lined[place]
-        if fits_now(now_s, queue, falls, job.procs, job.expected_s):
+        if is_limited(queue) or fits_now(now_s, queue, falls, job.procs, job.expected_s):
             candidate = queue.candidates[n]
             candidate.row, candidate.rank, candidate.key = job.row, 0, backfill_key(now_s, queue, job.row)
             n += 1

@@ -102,13 +102,14 @@ RULES = np.dtype(
         ("overdue", "i8"),  # section of overdue jobs: 0, or 1 if only large jobs come behind them
         ("half", "u1"),  # 1 if only the older half of the overdue jobs goes first
         ("spares", "u1"),  # 1 if a try at its divider is killed only if its processors are needed
-        ("depth", "i8"),  # how many jobs get a reservation: ONE_RESERVATION for EASY, else `plan.py` makes the pass
+        ("planned", "u1"),  # 1 if `plan.py` makes the pass: always but for EASY
+        ("depth", "i8"),  # how many jobs get a reservation
+        ("tested", "i8"),  # how many jobs may have to wait before a pass stops
         ("picks", "i8"),  # who picks the next job: NO_PICKS (the queue's order does), BY_NETWORK or FROM_OUTSIDE
     ],
     align=True,
 )
 NO_PICKS, BY_NETWORK, FROM_OUTSIDE = range(3)  # see `picks.py`
-ONE_RESERVATION = 1
 WAITS, STARTS, BACKFILLS, UNDECIDED = range(4)  # what becomes of a job submitted alone, see `arrivals.py`
 SPARE_STEPS = 2  # a plan's steps beside one for each job: the present, and the return of unavailable machines
 NO_HEAD = np.int64(-1)

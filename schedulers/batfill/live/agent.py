@@ -20,18 +20,25 @@ import orjson
 from batfill.base.errors import BatfillError
 from batfill.learn import Judgement
 from batfill.live.cluster import Cluster
+from batfill.live.kept import KeptPlan
 from batfill.live.request import Registration
 from batfill.model.invariants import Ledger
 from batfill.model.jobs import LARGE, SMALL
 from batfill.model.options import (
     ALWAYS,
     CLASS,
+    KEPT,
+    LIKES,
     LIVE,
     MACHINES,
+    NO_PRESET,
     NO_SMALL,
     OPTIONS_FILE,
+    PLAN,
+    PLAN_MARGIN,
     RESERVATION,
     Options,
+    plans_machines,
     with_preset,
 )
 from batfill.model.schedule import try_name
@@ -68,9 +75,17 @@ class Agent:
             from batfill.search.online import Selection
 
             self.selection, plain = Selection.taken_from(options)
+        self.like = plain.get("like") or NO_PRESET
+        if self.like in LIKES and plans_machines(self.like):  # of which `Options` know nothing
+            plain = {**LIKES[self.like].values, **plain, "like": None}
         live = {name: option.default for name, option in LIVE.items() if option.default is not None}
         live |= {name: value for name, value in plain.items() if name in LIVE and value is not None}
         self.live = {name: LIVE[name].check(name, value) for name, value in live.items()}
+        if self.live[PLAN] != KEPT and self.live[PLAN_MARGIN] is not None:
+            if self.given.get(PLAN_MARGIN):
+                (need,) = LIVE[PLAN_MARGIN].needs
+                raise BatfillError(f"option {PLAN_MARGIN}: {need.why}; add {PLAN} {KEPT}, or leave it out")
+            self.live[PLAN_MARGIN] = None
         self.by_machines = self.live[RESERVATION] == MACHINES
         if self.by_machines and self.selection:
             raise BatfillError("option select: its replays reserve processors; leave it or reservation machines out")
@@ -94,11 +109,13 @@ class Agent:
             raise BatfillError(
                 "option kill: needed counts processors; choose always, or leave reservation machines out"
             )
-        if self.by_machines and self.chosen.depth != 1:
+        if self.by_machines and self.chosen.rules.planned:
             raise BatfillError(
-                f"option depth: machines are reserved for one job, not for {self.chosen.depth}; leave it or "
-                "reservation machines out"
+                "options depth, tested: machines are reserved for one job of all that wait; leave them or reservation "
+                "machines out"
             )
+        if self.live[PLAN] == KEPT:
+            KeptPlan.check(self.chosen)
         state_options(self.stated())
         self.machines: list[int] = []
         self.ledger = Ledger(0)  # of the jobs that it started
@@ -119,7 +136,7 @@ class Agent:
 
     def stated(self) -> dict[str, Any]:
         """Every option in force by name, default or not; those of a selection come last."""
-        stated = self.chosen.as_dict() | self.live
+        stated = self.chosen.as_dict() | {"like": self.like} | self.live
         if self.selection:
             stated |= {"policy": None, **self.selection.as_dict()}
         return stated | self.chosen.digests
@@ -132,7 +149,8 @@ class Agent:
     @cached_property
     def cluster(self) -> Cluster:
         """The machines and their jobs."""
-        return Cluster(self.machines, self.chosen, by_machines=self.by_machines)
+        plan = KeptPlan(self.machines, self.live[PLAN_MARGIN]) if self.live[PLAN] == KEPT else None
+        return Cluster(self.machines, self.chosen, by_machines=self.by_machines, plan=plan)
 
     # Events
 
@@ -164,17 +182,23 @@ class Agent:
         if self.takes(request):
             self.requests[name] = request
             return
+        requested, reason = f"{request.procs} of {self.cluster.size} machines", "more machines than there are"
+        if request.procs == 0:
+            requested, reason = "0 machines", "none"
+        elif request.procs <= self.cluster.size:
+            requested = reason = "no walltime"
         if self.rejected == 0:
-            requested = f"{request.procs} of {self.cluster.size} machines" if request.procs else "0 machines"
             log.warning("%s requests %s: rejected; further such jobs are only counted", name, requested)
         self.rejected += 1
-        self.reasons.add("more machines than there are" if request.procs else "none")
+        self.reasons.add(reason)
         self.host.reject(name)
 
     def takes(self, request: Request) -> bool:
         """Queue a job as it is judged; False if it can never run."""
         self.has_classes |= request.job_class is not None
         if not 1 <= request.procs <= self.cluster.size:
+            return False
+        if self.cluster.plan is not None and request.request_s == math.inf:
             return False
         self.cluster.submit(request, self.judge(request))
         if self.choice is not None:
@@ -284,8 +308,8 @@ class Agent:
             self.host.finish_registration()
 
     def start_jobs(self, now_s: float) -> None:
-        """Run a pass, start its jobs, and ask for a call at their dividers."""
-        for start in self.cluster.decide(now_s) if self.requests else ():
+        """Run a pass, start its jobs, and ask for a call at their dividers, or where a kept plan needs one."""
+        for start in self.cluster.decide(now_s):
             self.host.execute(start.job, start.machines)
             request = self.requests[start.job]
             self.ledger.start(start.job, request.submit_s, request.procs, now_s)
@@ -295,6 +319,8 @@ class Agent:
             if start.kill_at_s < math.inf:
                 heapq.heappush(self.calls, (start.kill_at_s, start.job))
                 self.host.call_at(start.kill_at_s)
+        if self.cluster.plan is not None and (call_s := self.cluster.plan.call_s()) < math.inf:
+            self.host.call_at(call_s)
 
     def kill(self, job: str) -> None:
         """Kill a running job, which will be queued again."""

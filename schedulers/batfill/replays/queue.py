@@ -53,7 +53,7 @@ class Queue:
             tree=engine.new_tree(size),
             running=engine.new_ends(min(capacity, size)),
             candidates=engine.new_records(capacity, engine.CANDIDATE),
-            **of_plan(capacity, size, rules.depth),
+            **of_plan(capacity, size, rules.planned),
             picks=engine.new_picks(size),
             rules=engine.new_records(1, engine.RULES),
             state=engine.new_records(1, engine.QUEUE),
@@ -62,7 +62,8 @@ class Queue:
         self.arrays.state["free"] = size
         of_tries = self.arrays.rules
         of_tries["outlived"], of_tries["overdue"], of_tries["spares"] = rules.outlived, rules.tries_first, rules.spares
-        of_tries["half"], of_tries["depth"] = rules.half, rules.depth
+        of_tries["half"], of_tries["planned"] = rules.half, rules.planned
+        of_tries["depth"], of_tries["tested"] = rules.depth, rules.tested
         of_tries["divider_s"], of_tries["bound_s"] = rules.divider_s, rules.divider_s if rules.bound else math.inf
         self.started = engine.Decided(engine.new_records(size, engine.STARTED))
         self.known = 0  # number of jobs, in rows 0, 1, ...
@@ -315,7 +316,7 @@ class Queue:
             tries=grown(old.tries),
             running=engine.enlarged_ends(old.running, min(capacity, self.size)),
             candidates=grown(old.candidates),
-            **of_plan(capacity, self.size, self.rules.depth),
+            **of_plan(capacity, self.size, self.rules.planned),
         )
         engine.unsettle(self.arrays)
 
@@ -531,20 +532,19 @@ class Queue:
 
 def without_scratch(arrays: QueueArrays) -> QueueArrays:
     """The arrays that outlast a pass; a plan that is kept is made again."""
-    return arrays._replace(candidates=arrays.candidates[:0], **of_plan(0, 0, engine.ONE_RESERVATION))
+    return arrays._replace(candidates=arrays.candidates[:0], **of_plan(0, 0, False))
 
 
 def with_scratch(arrays: QueueArrays) -> QueueArrays:
     """The arrays with scratch space for a pass."""
     capacity = len(arrays.jobs)
     arrays.state["steps"] = 0
-    scratch = of_plan(capacity, int(arrays.picks.sight["procs"][0]), int(arrays.rules["depth"][0]))
+    scratch = of_plan(capacity, int(arrays.picks.sight["procs"][0]), bool(arrays.rules["planned"][0]))
     return arrays._replace(candidates=engine.new_records(capacity, engine.CANDIDATE), **scratch)
 
 
-def of_plan(capacity: int, size: int, depth: int) -> Any:
-    """The arrays by name for the plan of so many jobs, processors and reservations."""
-    planned = depth != engine.ONE_RESERVATION
+def of_plan(capacity: int, size: int, planned: bool) -> Any:
+    """The arrays by name for the plan of so many jobs and processors, empty unless a plan is made."""
     jobs, steps = (capacity, capacity + engine.SPARE_STEPS) if planned else (0, 0)
     return {
         "lined": engine.new_records(jobs, engine.SLOT),
