@@ -331,7 +331,7 @@ def test_the_scheduler_is_called_at_the_end_of_a_window_for_which_jobs_wait():
         ({"preset": "first-tries", "policy": "saf"}, "choose threshold none in place of the preset's threshold, or"),
         ({"predict": "easy++"}, "goes by requests; choose predict request"),
         ({"backfill": "spf"}, "with depth all every job that waits gets a reservation, and no order of backfilling"),
-        ({"select": "full"}, "select compares policies with one reservation and all jobs"),
+        ({"select": "full"}, "select compares policies with one reservation"),
         ({"reservation": "machines"}, "machines are reserved for one job of all"),
         ({"plan": "scratch", "plan-margin": 5}, "no plan is kept; add plan kept, or leave it out"),
         ({"tested": 5}, "places every job that waits; choose tested all"),

@@ -41,6 +41,7 @@ class WorkloadSection(Section):
     procs: Count | None = None  # the machine's; None for the file's
     overrun: Overrun | None = None  # None for keep, or what a Batsim workload was made with
     unrequested: Annotated[Unrequested, BeforeValidator(checked_choice)] | None = None  # None for the log's default
+    calendar: Text | None = None  # windows in which processors are unavailable
 
 
 class Windows(Section):

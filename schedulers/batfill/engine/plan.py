@@ -27,7 +27,7 @@ from batfill.base.kernels import kernel, outlined
 from batfill.engine.candidates import sift, swap
 from batfill.engine.ends import ONE
 from batfill.engine.keys import backfill_key, moved_key, place_key
-from batfill.engine.records import BACKFILLS, GOES_ON, UNDECIDED, WAITS
+from batfill.engine.records import BACKFILLS, GOES_ON, NO_HEAD, UNDECIDED, WAITS
 from batfill.engine.running import finish, outlast, start, unsettle
 from batfill.engine.tree import EXACT, LEAF, NONE, find, summarize_group, summarize_leaf, width_of
 from batfill.engine.waiting import NONE_WAITS, dequeue, start_heads
@@ -56,25 +56,32 @@ def plan_pass(now_s, queue, started):
             state.steps, state.horizon_s = enter_noted(queue, np.uint64(state.steps)), np.inf
             state.falls, _ = note_hold(queue, np.uint64(state.steps), ZERO, ZERO, np.int64(-1))
         if state.settled:
-            return plan_jobs(now_s, queue, started, np.int64(0), waiting), np.int64(0)
+            return plan_jobs(now_s, queue, started, np.int64(0), np.int64(0), waiting)
     unsettle(queue)
-    ahead = start_heads(now_s, queue, started)
-    if state.waiting == 0 or state.free == 0:
-        return ahead, ahead
+    n = start_heads(now_s, queue, started) if len(queue.changes) == 0 else np.int64(0)  # none may run into a window
+    if state.waiting == 0 or state.free <= 0:
+        return n, n
     state.settled = 1
     waiting = line_up(now_s, queue)
     if waiting == 0:
-        return ahead, ahead
+        return n, n
     state.steps, state.falls, state.reserved, state.reached = plan_running(now_s, queue), 0, 0, state.head
     state.noted, state.noted_s, state.horizon_s = 0, np.inf, np.inf
     for width in range(len(queue.far)):
         queue.far[width].span_s = np.inf
-    return plan_jobs(now_s, queue, started, ahead, waiting), ahead
+    if len(queue.changes) > 0:
+        state.falls, _ = note_hold(queue, np.uint64(state.steps), ZERO, ZERO, np.int64(-1))
+        return plan_jobs(now_s, queue, started, n, NO_HEAD, waiting)
+    return plan_jobs(now_s, queue, started, n, n, waiting)
 
 
 @outlined
-def plan_jobs(now_s, queue, started, n, waiting):
-    """Start or enter the jobs that are lined up; `n` jobs are in `started` already. Returns how many then are."""
+def plan_jobs(now_s, queue, started, n, ahead, waiting):
+    """Start or enter the jobs that are lined up; `n` jobs are in `started` already.
+
+    `ahead`: how many of them start ahead of the first that waits; NO_HEAD if that is not known yet. Returns how many
+    start, and how many of them ahead.
+    """
     plan, lined, state, rules = queue.plan, queue.lined, queue.state[0], queue.rules[0]
     steps, falls, reserved = np.uint64(state.steps), np.uint64(state.falls), state.reserved
     if reserved == rules.depth and not rules.backfill_same:
@@ -95,20 +102,25 @@ def plan_jobs(now_s, queue, started, n, waiting):
         if fits_now(now_s, queue, falls, procs, span_s):
             dequeue(queue, row)
             start(now_s, queue, row)
-            falls = note_start(queue, falls, state.free, procs, now_s + span_s)
+            end_s = now_s + span_s if ahead != NO_HEAD else min(now_s + span_s, LAST_S)
+            falls = note_start(queue, falls, state.free, procs, end_s)
             if reserved < rules.depth:
                 end = ZERO + ONE
-                while end < steps and plan[end].at_s < now_s + span_s:
+                while end < steps and plan[end].at_s < end_s:
                     end += ONE
-                steps, _ = hold(plan, steps, ZERO, end, procs, now_s + span_s)
+                steps, _ = hold(plan, steps, ZERO, end, procs, end_s)
             # Behind a reservation one without a walltime takes more in this pass than it will in the next.
-            settled = settled and span_s < FOREVER_S
+            settled = settled and (ahead == NO_HEAD or span_s < FOREVER_S)
             started[n].row = row
             n += 1
             changed = True
-        elif place - (n - known) + 1 == rules.tested:
+            place += 1
+            continue
+        if ahead == NO_HEAD:
+            ahead = n
+        if place - (n - known) + 1 == rules.tested:
             break
-        elif reserved < rules.depth:
+        if reserved < rules.depth:
             width = width_of(procs)
             if queue.far[width].span_s <= span_s and queue.far[width].at_s >= state.horizon_s:
                 note_far(queue, row, queue.far[width].at_s)
@@ -134,14 +146,16 @@ def plan_jobs(now_s, queue, started, n, waiting):
                 last = waiting - 1
         place += 1
     state.settled = settled
-    state.steps, state.falls, state.reserved = steps if settled and not is_limited(queue) else 0, falls, reserved
-    return n
+    if not settled or is_limited(queue):
+        steps = ZERO
+    state.steps, state.falls, state.reserved = steps, falls, reserved
+    return n, n if ahead == NO_HEAD else ahead
 
 
 @kernel
 def is_limited(queue):
-    """Whether a pass may end before it has tested all jobs; then no plan is kept, and none is left out of account."""
-    return queue.rules[0].tested < len(queue.jobs)
+    """Whether a calendar or a number of tested jobs limits a pass: all jobs are lined up then, and no plan is kept."""
+    return queue.rules[0].tested < len(queue.jobs) or len(queue.changes) > 0
 
 
 @kernel
@@ -300,6 +314,11 @@ def ended_if_planned(now_s, queue, row):
             steps, _ = hold(plan, steps, step, end, job.procs, plan[step].at_s + span_s)
     outlast(now_s, queue, row, procs)
     steps = plan_running(now_s, queue)
+    for place in range(np.int64(steps)):
+        if plan[place].at_s >= queue.jobs[row].start_s + queue.jobs[row].expected_s:
+            break
+        if plan[place].free < 0:  # it would be in the way of a window
+            return finish(queue, row)
     for place in range(depth):
         job = lined[place]
         span_s = planned_span(job.expected_s)
@@ -322,28 +341,45 @@ def planned_span(expected_s):
 
 @outlined
 def plan_running(now_s, queue):
-    """Write the plan of the running jobs; returns its number of steps."""
+    """Write the plan of the running jobs and the windows known of; returns its number of steps."""
     plan, state, directory, slots = queue.plan, queue.state[0], queue.running.directory, queue.running.slots
-    free = state.free
-    plan[0].at_s, plan[0].free = now_s, free
+    changes, change = queue.changes, np.int64(state.changed)
+    plan[0].at_s, plan[0].free = now_s, state.free
     steps = np.uint64(ONE)
     for place in range(np.int64(queue.running.used[0].blocks) - 1, -1, -1):
         block = directory[np.uint64(place)]
         slot = block.first + block.count
         while slot > block.first:
             slot -= ONE
-            free += slots[slot].procs
             at_s = min(max(slots[slot].end_s, now_s), LAST_S)
-            if steps == ONE or plan[steps - ONE].at_s < at_s:
-                plan[steps].at_s = at_s
-                steps += ONE
-            plan[steps - ONE].free = free
+            while change < len(changes) and changes[change].at_s < at_s:
+                steps = plan_change(now_s, plan, steps, changes[change])
+                change += 1
+            steps = free_from(plan, steps, at_s, slots[slot].procs)
+    for later in range(change, len(changes)):
+        steps = plan_change(now_s, plan, steps, changes[later])
     size = queue.picks.sight[0].procs
-    if free < size:  # unavailable machines are back some day
-        if steps == ONE or plan[steps - ONE].at_s < LAST_S:
-            plan[steps].at_s = LAST_S
-            steps += ONE
-        plan[steps - ONE].free = size
+    if plan[steps - ONE].free < size:  # unavailable machines are back some day
+        steps = free_from(plan, steps, LAST_S, size - plan[steps - ONE].free)
+    return steps
+
+
+@kernel
+def plan_change(now_s, plan, steps, change):
+    """Enter a date of the calendar behind the last step, if it is known of; returns the number of steps."""
+    if change.announced_s > now_s or change.procs == 0:
+        return steps
+    return free_from(plan, steps, change.at_s, change.procs)
+
+
+@kernel
+def free_from(plan, steps, at_s, procs):
+    """Enter that so many processors become free behind, or at, the last step; returns the number of steps."""
+    free = plan[steps - ONE].free + procs
+    if steps == ONE or plan[steps - ONE].at_s < at_s:
+        plan[steps].at_s = at_s
+        steps += ONE
+    plan[steps - ONE].free = free
     return steps
 
 

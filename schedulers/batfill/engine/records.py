@@ -57,6 +57,15 @@ STARTED = np.dtype([("row", "u4"), ("backfilled", "u4")])  # a try
 CANDIDATE = np.dtype([("key", "f8"), ("row", "u4"), ("rank", "i4")])  # a job that may be backfilled; lowest rank first
 FAR = np.dtype([("span_s", "f8"), ("at_s", "f8")])  # no job so wide and so long can begin before a date
 STEP = np.dtype([("at_s", "f8"), ("free", "i8")])  # of a plan: from a date on, so many processors are free
+# A date of the calendar, after the ends of that date. At equal dates ends of windows come before begins, failures last.
+CHANGE = np.dtype(
+    [
+        ("at_s", "f8"),  # when a window begins or ends, or becomes known,
+        ("procs", "i8"),  # the processors that this frees: those of the window, less than 0 at its begin, or 0
+        ("announced_s", "f8"),  # since when the window is known; -inf for always
+        ("fails", "u1"),  # 1 if jobs that are in its way are killed
+    ]
+)
 
 # The queue as a whole, and results of the last pass. The fields from `settled` on only save work and change no start;
 # they are kept between passes, and `arrivals.py` says when they hold.
@@ -66,7 +75,8 @@ QUEUE = np.dtype(
         ("looked_at", "u4"),  # the oldest of these, already checked for being overdue
         ("late", "u4"),  # waiting jobs that count as overdue; where RULES.half
         ("first_to", "u4"),  # of these, all before this place of `ages` go first
-        ("free", "i8"),  # idle processors
+        ("free", "i8"),  # idle processors; below 0 if so many are in use that a window should have
+        ("changed", "u4"),  # dates of the calendar that are over
         ("waiting", "u4"),  # waiting jobs
         ("settled", "u4"),  # 1 while no waiting job can start before a job ends
         ("steps", "u4"),  # of the plan that is kept for the next pass; 0 for none
@@ -111,7 +121,7 @@ RULES = np.dtype(
 )
 NO_PICKS, BY_NETWORK, FROM_OUTSIDE = range(3)  # see `picks.py`
 WAITS, STARTS, BACKFILLS, UNDECIDED = range(4)  # what becomes of a job submitted alone, see `arrivals.py`
-SPARE_STEPS = 2  # a plan's steps beside one for each job: the present, and the return of unavailable machines
+SPARE_STEPS = 2  # a plan's steps beside those of jobs and calendar: the present, the return of unavailable machines
 NO_HEAD = np.int64(-1)
 GOES_ON = np.int64(-1)  # of a try at its divider whose processors are not needed
 UNRESERVED = np.int64(-1)
@@ -188,7 +198,7 @@ class Picks(NamedTuple):
     values: NDArray[np.float32]  # (3, widest layer)  and the values of two layers and of the cluster's share in one
 
 
-@record(JOB, U4, LINE, TRY, Tree, Ends, CANDIDATE, SLOT, CANDIDATE, FAR, STEP, STEP, Picks, RULES, QUEUE)
+@record(JOB, U4, LINE, TRY, Tree, Ends, CANDIDATE, SLOT, CANDIDATE, FAR, STEP, STEP, CHANGE, Picks, RULES, QUEUE)
 class QueueArrays(NamedTuple):
     """All that a decision reads and changes. Outside the engine only `queue.Queue` holds it."""
 
@@ -199,11 +209,12 @@ class QueueArrays(NamedTuple):
     tree: Tree
     running: Ends  # by expected end, with what they will release
     candidates: NDArray[np.void]  # CANDIDATE (n_jobs,)  scratch space of a pass,
-    lined: NDArray[np.void]  # SLOT (n_jobs,)  of a pass by a plan, in its order; (0,) if there is one reservation
+    lined: NDArray[np.void]  # SLOT (n_jobs,)  of a pass by a plan, in its order; (0,) if it makes none
     noted: NDArray[np.void]  # CANDIDATE (n_jobs,)  reservations not entered in its plan: `key` is a date; likewise,
     far: NDArray[np.void]  # FAR (widths,)  by width class, see `tree.width_of`; likewise,
-    plan: NDArray[np.void]  # STEP (n_jobs + SPARE_STEPS,)  its plan; likewise,
+    plan: NDArray[np.void]  # STEP (n_jobs + n_changes + SPARE_STEPS,)  its plan; likewise,
     falls: NDArray[np.void]  # STEP, as many  and when the least number of processors free from now on falls
+    changes: NDArray[np.void]  # CHANGE (n_changes,)  the calendar, in order of time
     picks: Picks
     rules: NDArray[np.void]  # RULES (1,)
     state: NDArray[np.void]  # QUEUE (1,)

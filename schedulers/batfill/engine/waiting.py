@@ -274,6 +274,17 @@ def demote(queue, row):
     set_class(queue, row, 0, 0, queue.tries[row].whole_expected_s)
 
 
+@kernel
+def take_back(queue, row):
+    """Expect of a job that a failure has killed what was expected before its try; it keeps its class."""
+    job = queue.jobs[row]
+    job.start_s = np.nan
+    if len(queue.tries) > 0:
+        queue.tries[row].kill_after_s = np.inf
+        queue.tries[row].corrections = 0
+        set_class(queue, row, job.small, job.killable, queue.tries[row].whole_expected_s)
+
+
 @entry(float, QueueArrays, int, brief=True)
 @kernel
 def spare(now_s, queue, row):

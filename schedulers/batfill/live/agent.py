@@ -11,6 +11,7 @@ import json
 import logging
 import math
 import os
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -111,8 +112,13 @@ class Agent:
             )
         if self.by_machines and self.chosen.rules.planned:
             raise BatfillError(
-                "options depth, tested: machines are reserved for one job of all that wait; leave them or reservation "
-                "machines out"
+                "options depth, tested, calendar: machines are reserved for one job of all that wait, without a plan; "
+                "leave them or reservation machines out"
+            )
+        if self.chosen.calendar is not None and self.chosen.calendar.most_kills(1):
+            raise BatfillError(
+                f"option calendar: {self.chosen.calendar.name} has failures, and under Batsim machine events say what "
+                "fails; leave the lines of kind failure out"
             )
         if self.live[PLAN] == KEPT:
             KeptPlan.check(self.chosen)
@@ -125,6 +131,7 @@ class Agent:
         self.has_classes = False  # whether a job has a class
         self.rejected = 0
         self.reasons: set[str] = set()  # what the rejected jobs request
+        self.change_s = -math.inf  # the last date of the calendar for which a call was requested
         self.calls: list[tuple[float, str]] = []  # heap of (when, job): small jobs to kill if they still run then
         self.due: list[str] = []  # jobs that have reached their dividers
         self.killed: set[str] = set()  # jobs whose kill was requested and is not yet acknowledged
@@ -162,6 +169,8 @@ class Agent:
         """
         self.host, self.registration, self.may_register = host, registration, registration.allowed
         self.machines = list(machines)
+        if self.chosen.calendar is not None:
+            self.chosen = replace(self.chosen, calendar=self.chosen.calendar.on(len(self.machines), None))
         self.ledger = Ledger(len(self.machines))
         if self.selection:
             from batfill.live.selection import PolicyChoice
@@ -179,31 +188,33 @@ class Agent:
         if name in self.requeues:
             self.cluster.requeue(self.requeues.pop(name), now_s, name)
             return
-        if self.takes(request):
+        self.has_classes |= request.job_class is not None
+        impossible = self.impossible(request)
+        if impossible is None:
+            self.cluster.submit(request, self.judge(request))
+            if self.choice is not None:
+                self.choice.submitted(request)
             self.requests[name] = request
             return
-        requested, reason = f"{request.procs} of {self.cluster.size} machines", "more machines than there are"
-        if request.procs == 0:
-            requested, reason = "0 machines", "none"
-        elif request.procs <= self.cluster.size:
-            requested = reason = "no walltime"
+        requested, reason = impossible
         if self.rejected == 0:
             log.warning("%s requests %s: rejected; further such jobs are only counted", name, requested)
         self.rejected += 1
         self.reasons.add(reason)
         self.host.reject(name)
 
-    def takes(self, request: Request) -> bool:
-        """Queue a job as it is judged; False if it can never run."""
-        self.has_classes |= request.job_class is not None
-        if not 1 <= request.procs <= self.cluster.size:
-            return False
+    def impossible(self, request: Request) -> tuple[str, str] | None:
+        """What a job requests that can never run, and the reason in short; None if it can."""
+        requested, calendar = f"{request.procs} of {self.cluster.size} machines", self.chosen.calendar
+        if request.procs == 0:
+            return "0 machines", "none"
+        if request.procs > self.cluster.size:
+            return requested, "more machines than there are"
+        if calendar and not calendar.has_gap(request.procs, request.request_s, request.submit_s, self.cluster.size):
+            return requested, "a gap that the calendar never has"
         if self.cluster.plan is not None and request.request_s == math.inf:
-            return False
-        self.cluster.submit(request, self.judge(request))
-        if self.choice is not None:
-            self.choice.submitted(request)
-        return True
+            return "no walltime", "no walltime"
+        return None
 
     def judge(self, request: Request) -> Judgement:
         """What the scheduler expects of a job, and whether it is small: as predicted, or as its class says."""
@@ -299,6 +310,12 @@ class Agent:
                 self.kill(job)
             else:
                 self.start_jobs(now_s)
+
+        if self.chosen.calendar is not None:
+            change_s = self.cluster.queue.next_change_s(math.inf)  # inf if no job waits
+            if self.change_s < change_s < math.inf:
+                self.change_s = change_s
+                self.host.call_at(change_s)
 
         if self.knowledge is not None and not self.all_submitted:
             self.knowledge.at(now_s)

@@ -73,6 +73,7 @@ class Cluster:
         self.rows: dict[str, int] = {}  # of the jobs that wait or run
         self.placed: dict[int, Placed] = {}  # the same jobs by row
         self.killable: set[int] = set()  # rows of those that may still be killed and requeued
+        self.held = 0  # processors of open windows of the calendar, beside the unavailable machines
 
     def submit(self, request: Request, judgement: Judgement) -> None:
         """Queue a job that fits the machine, as it is judged; it goes first only if it is narrow enough for a try."""
@@ -148,6 +149,8 @@ class Cluster:
             return []
         if self.by_machines:
             return self.decide_by_machines(now_s)
+        if self.queue.rules.calendar is not None:
+            self.hold_windows(now_s)
         return [self.place(row, now_s) for row in self.queue.decide(now_s).tolist()]
 
     def decide_by_machines(self, now_s: float) -> list[Start]:
@@ -229,6 +232,12 @@ class Cluster:
         # A job whose walltime ends it by then needs no kill call.
         kill_at_s = now_s + kill_after_s if kill_after_s < placed.walltime_s else math.inf
         return Start(placed.name, placed.machines, kill_at_s)
+
+    def hold_windows(self, now_s: float) -> None:
+        """Leave the processors of the windows open at `now_s` idle; machines that are unavailable count as theirs."""
+        held = max(self.queue.pass_changes(now_s) - len(self.away), 0)
+        self.queue.change_free(self.held - held)
+        self.held = held
 
     def withdraw(self, machines: Iterable[int]) -> None:
         """Stop using these machines; a job on one of them keeps running and does not release it.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from keyword import iskeyword
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
 
@@ -29,8 +29,10 @@ from batfill.model.values import (
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
-    from batfill.model.jobs import JobTable
+    from batfill.model.calendar import Calendar
+    from batfill.model.jobs import JobTable, Workload
     from batfill.model.policy import Policy
     from batfill.model.rules import Rules
 
@@ -65,6 +67,13 @@ def order_of(name: str, value: Any) -> Policy | None:
     order = policy_of(name, value)
     require_order(order, f"option {name} takes an order only")
     return order
+
+
+def calendar_file(name: str, value: Any) -> Calendar:
+    """The calendar in this file, or the calendar itself."""
+    from batfill.model.calendar import calendar_of
+
+    return calendar_of(name, value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +137,7 @@ POLICY = Kind(
 BACKFILL = Kind(order_of, "`same`, or a policy", "policy")
 DEPTH = Kind(count_of, "a whole number, or `all`", "number")
 TESTED = Kind(lambda name, value: count_of(name, value, least=1), "a whole number > 0, or `all`", "number")
+CALENDAR = Kind(calendar_file, "a CSV file", "file")
 DURATION_S = Kind(seconds_of, "a duration, >= 0", "duration", " s")
 LIMIT_S = Kind(
     lambda name, value: value if value == OFF else seconds_of(name, value),
@@ -266,8 +276,9 @@ OPTIONS = options_table(
     ("backfill", WHAT, BACKFILL, SAME, "The order of backfilling."),
     ("depth", WHAT, DEPTH, 1, "The number of reservations, or all."),
     ("tested", WHAT, TESTED, ALL, "The number of jobs tested, or all."),
+    ("calendar", WHAT, CALENDAR, None, "Windows in which processors are unavailable."),
     ("threshold", WHAT, LIMIT_S, None, "Jobs that waited longer come first, oldest first."),
-    ("overdue", WHAT, words(ALL, HALF), ALL, "Which overdue jobs do: all, or the older half.",
+    ("overdue", WHAT, words(ALL, HALF), ALL, "All of these, or the older half.",
      OF_THRESHOLD),
     ("overdue-before", WHAT, words(ALL, LARGE_ONES), ALL, "What overdue jobs go before: all others, or the large ones "
      "alone.", OF_THRESHOLD, OF_SMALL),
@@ -295,16 +306,16 @@ OPTIONS = options_table(
     ("train-lag", STUDY, DURATION_S, 0, "The time from a week's end until the forest trained on it is used.",
      OF_FOREST),
 )  # fmt: skip
-ONLY_IF_CHANGED = ("preset", "like", "depth", "tested")  # which a result's text leaves out by default
+ONLY_IF_CHANGED = ("preset", "like", "depth", "tested", "calendar")  # which a result's text leaves out by default
 NAMES = tuple(name for name, option in OPTIONS.items() if option.group != STUDY)  # of commands
 LEARNING = tuple(
-    name for name in OPTIONS if name not in ("preset", "like", "policy", "backfill", "depth", "threshold")
+    name for name in OPTIONS if name not in ("preset", "like", "policy", "backfill", "depth", "calendar", "threshold")
 )  # which have lists of their own in campaigns
 ARGUMENTS = {option.argument: option for option in OPTIONS.values()}
 ARGUMENT_OF.update((name, option.argument) for name, option in OPTIONS.items())  # for the messages of errors
 
 # The options that `frontier` and `what-if` hand on to their replays.
-SHARED_BY_ALL = ("backfill", "like", "depth", "tested", "threshold", "overdue")  # to all of them
+SHARED_BY_ALL = ("backfill", "like", "depth", "tested", "calendar", "threshold", "overdue")  # to all of them
 SHARED_BY_TRIES = ("overdue-before", "divider", "small-width", "kill", "bound")  # to those with small jobs first
 
 METHODS = ("full", "noisy", "epsilon-greedy", "ucb1", "exp3")
@@ -389,6 +400,7 @@ class Arguments(TypedDict, total=False):
     backfill: Policy | str | None
     depth: int | Literal["all"] | None
     tested: int | Literal["all"] | None
+    calendar: Calendar | str | Path | None
     threshold_s: float | str | None
     overdue: Literal["all", "half"] | None
     overdue_before: Literal["all", "large"] | None
@@ -444,7 +456,7 @@ def of_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
 def shared_of(arguments: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
     """As `of_arguments`, for replays that share these options and have their own values of the others; None is dropped.
 
-    Values are as in results.
+    Values are as in results, but for a calendar that is in no file.
 
     Raises:
         BatfillError: an argument is unknown, or is not one of these options.
@@ -456,7 +468,10 @@ def shared_of(arguments: Mapping[str, Any], names: Sequence[str]) -> dict[str, A
             f"argument {OPTIONS[other[0]].argument!r}: each replay here has its own; those that they share are {shared}"
         )
     checked = {name: OPTIONS[name].check(name, value) for name, value in given.items() if value is not None}
-    return {name: given[name] if value is None else plain_value(value) for name, value in checked.items()}
+    return {
+        name: given[name] if value is None or name == "calendar" else plain_value(value)
+        for name, value in checked.items()
+    }
 
 
 def those_that_apply(shared: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, Any]:
@@ -663,6 +678,7 @@ class Options:
     backfill: Policy | None = None  # None for the queue's own order
     depth: int | str = 1  # how many jobs get a reservation; ALL for all that wait
     tested: int | str = ALL  # how many jobs must wait before a decision looks at no more
+    calendar: Calendar | None = None  # None if all processors are always available
     threshold_s: float = math.inf  # Theta
     overdue: str = ALL
     overdue_before: str = ALL
@@ -695,6 +711,13 @@ class Options:
             require_order(self.policy, f"option depth: {self.depth} reserves for the first jobs of an order")
         if self.tested != ALL:
             require_order(self.policy, f"option tested: {self.tested} are the first jobs of an order")
+        if self.calendar is not None:
+            require_order(self.policy, "option calendar: a plan, which windows need, takes jobs in an order")
+            if self.learns and self.calendar.most_kills(1):
+                raise BatfillError(
+                    f"option calendar: {self.calendar.name} has failures, which kill jobs, and nothing can be learned "
+                    "of those; leave the lines of kind failure out, or what is learned"
+                )
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Options:
@@ -743,10 +766,28 @@ class Options:
 
     @property
     def digests(self) -> dict[str, Any]:
-        """What a result states besides `as_dict`; see `policy.digests`."""
+        """What a result states besides `as_dict`: the sha256 of files; see `policy.digests`."""
         from batfill.model.policy import digests
 
-        return digests([self.policy, self.backfill])
+        return digests([self.policy, self.backfill]) | self.calendar_digest
+
+    @property
+    def calendar_digest(self) -> dict[str, str]:
+        """The sha256 of the calendar's file; {} without one."""
+        return {} if self.calendar is None else {"calendar_sha256": self.calendar.digest}
+
+    def on(self, workload: Workload, jobs: JobTable) -> Options:
+        """The same with the calendar in seconds of these jobs of a workload, which must be able to run beside it.
+
+        Raises:
+            BatfillError: they are not, or the calendar does not fit the machine or the workload.
+        """
+        if self.calendar is None:
+            return self
+        assert workload.procs is not None
+        calendar = self.calendar.on(workload.procs, workload.clock)
+        calendar.require_possible(jobs, workload.procs, workload.name)
+        return replace(self, calendar=calendar)
 
     # What the options mean together
 
@@ -802,6 +843,7 @@ class Options:
             depth=EVERY_JOB if isinstance(self.depth, str) else self.depth,
             tested=EVERY_JOB if isinstance(self.tested, str) else self.tested,
             tries_first=self.overdue_before == LARGE_ONES,
+            calendar=self.calendar,
             outlived=self.outlived,
         )
 

@@ -53,7 +53,8 @@ class Queue:
             tree=engine.new_tree(size),
             running=engine.new_ends(min(capacity, size)),
             candidates=engine.new_records(capacity, engine.CANDIDATE),
-            **of_plan(capacity, size, rules.planned),
+            **of_plan(capacity, size, rules),
+            changes=changes_of(rules),
             picks=engine.new_picks(size),
             rules=engine.new_records(1, engine.RULES),
             state=engine.new_records(1, engine.QUEUE),
@@ -86,7 +87,7 @@ class Queue:
     @property
     def free(self) -> int:
         """The number of idle processors."""
-        return int(self.arrays.state["free"][0])
+        return max(int(self.arrays.state["free"][0]), 0)
 
     @property
     def overdue(self) -> int:
@@ -220,7 +221,7 @@ class Queue:
     def fork(self) -> Queue:
         """A copy that shares nothing."""
         other = copy.copy(self)
-        other.arrays = with_scratch(copied(without_scratch(self.arrays)))
+        other.arrays = with_scratch(copied(without_scratch(self.arrays)), self.rules)
         other.started, other.by_age = copied(self.started), list(self.by_age)
         return other
 
@@ -230,7 +231,7 @@ class Queue:
 
     def restore(self, saved: dict[str, NDArray[np.generic]]) -> bool:
         """Load the state from `saved` of a queue with the same rules; returns whether its network is the policy's."""
-        now, self.arrays = self.arrays.picks, with_scratch(restored(self.arrays, saved))
+        now, self.arrays = self.arrays.picks, with_scratch(restored(self.arrays, saved), self.rules)
         kept = self.arrays.picks
         same = np.array_equal(now.layers, kept.layers) and np.array_equal(now.weights, kept.weights)
         return same and bool((now.sight == kept.sight).all())
@@ -316,7 +317,7 @@ class Queue:
             tries=grown(old.tries),
             running=engine.enlarged_ends(old.running, min(capacity, self.size)),
             candidates=grown(old.candidates),
-            **of_plan(capacity, self.size, self.rules.planned),
+            **of_plan(capacity, self.size, self.rules),
         )
         engine.unsettle(self.arrays)
 
@@ -425,6 +426,16 @@ class Queue:
         """Change the number of processors that a running job will release."""
         engine.change_release(self.arrays, row, by)
 
+    def pass_changes(self, now_s: float) -> int:
+        """Pass the dates of the calendar up to `now_s`; returns the processors of the windows that are open then."""
+        changes = self.arrays.changes
+        self.arrays.state["changed"] = passed = int(np.searchsorted(changes["at_s"], now_s, side="right"))
+        return -int(changes["procs"][:passed].sum())
+
+    def next_change_s(self, end_s: float) -> float:
+        """The next date of the calendar, or `end_s`, the next other event, if that is earlier or no job is left."""
+        return float(engine.next_change_s(float(end_s), self.arrays))
+
     # Expected run times, classes and rules
 
     def request_of_keys(self, expected_s: float, key_request_s: float | None) -> float:
@@ -532,27 +543,42 @@ class Queue:
 
 def without_scratch(arrays: QueueArrays) -> QueueArrays:
     """The arrays that outlast a pass; a plan that is kept is made again."""
-    return arrays._replace(candidates=arrays.candidates[:0], **of_plan(0, 0, False))
+    return arrays._replace(
+        candidates=arrays.candidates[:0],
+        lined=arrays.lined[:0],
+        noted=arrays.noted[:0],
+        far=arrays.far[:0],
+        plan=arrays.plan[:0],
+        falls=arrays.falls[:0],
+    )
 
 
-def with_scratch(arrays: QueueArrays) -> QueueArrays:
+def with_scratch(arrays: QueueArrays, rules: Rules) -> QueueArrays:
     """The arrays with scratch space for a pass."""
     capacity = len(arrays.jobs)
     arrays.state["steps"] = 0
-    scratch = of_plan(capacity, int(arrays.picks.sight["procs"][0]), bool(arrays.rules["planned"][0]))
+    scratch = of_plan(capacity, int(arrays.picks.sight["procs"][0]), rules)
     return arrays._replace(candidates=engine.new_records(capacity, engine.CANDIDATE), **scratch)
 
 
-def of_plan(capacity: int, size: int, planned: bool) -> Any:
+def of_plan(capacity: int, size: int, rules: Rules) -> Any:
     """The arrays by name for the plan of so many jobs and processors, empty unless a plan is made."""
-    jobs, steps = (capacity, capacity + engine.SPARE_STEPS) if planned else (0, 0)
+    dates = 0 if rules.calendar is None else len(rules.calendar.changes)
+    jobs, steps = (capacity, capacity + dates + engine.SPARE_STEPS) if rules.planned else (0, 0)
     return {
         "lined": engine.new_records(jobs, engine.SLOT),
         "noted": engine.new_records(jobs, engine.CANDIDATE),
-        "far": engine.new_records(engine.width_of(size) + 1 if planned else 0, engine.FAR),
+        "far": engine.new_records(engine.width_of(size) + 1 if rules.planned else 0, engine.FAR),
         "plan": engine.new_records(steps, engine.STEP),
         "falls": engine.new_records(steps, engine.STEP),
     }
+
+
+def changes_of(rules: Rules) -> NDArray[np.void]:
+    """The calendar's dates as the engine's CHANGE (n,)."""
+    changes = () if rules.calendar is None else rules.calendar.changes
+    dates: NDArray[np.void] = engine.as_records(np.array(list(changes), engine.CHANGE))
+    return dates
 
 
 def copied(part: Part) -> Part:

@@ -686,6 +686,8 @@ def site_config(
     require_order(options.policy, "a batch system's configuration gives a priority")
     at = SYSTEMS[system]
     draft = draft_of(at, options)
+    if options.calendar is not None:
+        draft.lacks.append("the calendar's windows: reserve their nodes for maintenance in the batch system itself")
     verdict = IMPOSSIBLE if not draft.files else APPROXIMATE if draft.lacks else EXPRESSIBLE
     stated = {name: value for name, value in options.as_dict().items() if name != "policy"}
     found = SiteConfig(

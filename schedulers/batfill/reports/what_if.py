@@ -47,14 +47,8 @@ if TYPE_CHECKING:
 THRESHOLDS_S = tuple(float(HOUR_S) * hours for hours in (6, 12, 24, 48, 96))
 MAX_WAIT_GROWTH = 0.1  # allowed growth of the longest wait over fcfs's, as a share of it
 MIN_GAIN = 0.05  # smallest relative reduction of the mean bounded slowdown that counts as a gain
-SHARED = (
-    "backfill",
-    "like",
-    "depth",
-    "tested",
-    "overdue",
-    *SHARED_BY_TRIES,
-)  # options that the choices share, if they take them
+# Options that the choices share, if they take them.
+SHARED = ("backfill", "like", "depth", "tested", "calendar", "overdue", *SHARED_BY_TRIES)
 USUAL = {name: OPTIONS[name].default for name in SHARED}
 FEWEST_JOBS = 20  # of a user counted among possible losers, and of a group
 TODAY, DEPTH, ORDER, THRESHOLD, CLASSES, KILLS = range(6)  # effort a choice requires of a site, least first
