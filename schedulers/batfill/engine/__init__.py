@@ -28,6 +28,7 @@ PLACES = {
         "ACTS AGED_WEIGHTS BACKFILL BEGINS COPY Copies Fresh MIXED_WEIGHTS PICK PRIORITIES RESTS SETTING Seen step"
     ),
     "features": "FEATURES FEATURES_OF_CLUSTER FEATURES_OF_JOB OF_CLUSTER OF_JOB",
+    "forks": "Forks run_forks",
     "loop": "CLOCK DONE KILL NEEDS_ROOM Events Given Scratch advance advance_each reset violation",
 }
 HOME = {name: module for module, names in PLACES.items() for name in names.split()}

@@ -1,0 +1,206 @@
+"""Many ways in which the queue may go on from an instant: run times and arrivals are drawn from the past.
+
+Each fork draws once for each user from which quantile of the past its jobs' run times are taken, since a user's jobs
+run long or short together. For each day to come it takes the arrivals of one of the last days. Then the engine decides.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from batfill import engine
+from batfill.model.jobs import DAY_S
+from batfill.replays.queue import JOBS_PER_NODE, Queue
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from batfill.learn.past import Past
+    from batfill.model.rules import Rules
+
+FORKS = 21
+DAYS = 7  # the last days whose arrivals come again
+DAYS_AHEAD = 32  # days to come whose arrivals are drawn
+FIRST_COMING, MORE, MOST_COMING = 64, 8, 4096  # arrivals at first, times more if they do not suffice, and at most
+LATEST_S = 1e15  # for the keys of jobs that do not come
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """The jobs that wait or run at an instant, by age, and what is idle."""
+
+    now_s: float
+    size: int
+    free: int
+    queue: Queue  # whose rules are in force
+    rows: NDArray[np.intp]  # (known,)  of the jobs, in the queue
+    past_rows: NDArray[np.intp]  # (known,)  and in the past
+
+    @property
+    def jobs(self) -> NDArray[np.void]:
+        """The jobs, engine JOB (known,), a copy."""
+        return self.queue.arrays.jobs[self.rows]
+
+    @property
+    def waits(self) -> NDArray[np.bool_]:
+        """Whether each waits, shape (known,)."""
+        waits: NDArray[np.bool_] = self.queue.arrays.jobs["section"][self.rows] != engine.AWAY
+        return waits
+
+
+def moment_of(queue: Queue, now_s: float) -> Moment:
+    """The state of a queue whose rows are those of the past."""
+    rows = np.concatenate([queue.waiting_rows, queue.running_rows])
+    rows = rows[np.argsort(queue.arrays.jobs["seq"][rows])]
+    return Moment(now_s, queue.size, queue.free, queue, rows, rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Draws:
+    """What the forks draw; (forks, n) each."""
+
+    duration_s: NDArray[np.float64]  # of the jobs that wait or run
+    coming: NDArray[np.intp]  # rows in the past of the jobs that come again
+    submit_s: NDArray[np.float64]  # when they come; inf for those that do not
+    coming_s: NDArray[np.float64]  # and how long they run
+
+
+class Ensemble:
+    """Forks of a moment, and the memory for them, which is kept."""
+
+    def __init__(self, rules: Rules, size: int, forks: int = FORKS, seed: int = 0) -> None:
+        """`rules`: by which arrivals are ordered; those in force are the moment's."""
+        self.rules, self.size, self.forks, self.seed = rules, size, forks, seed
+        self.kept: dict[tuple[int, bool], tuple[Queue, engine.Events]] = {}
+
+    def starts(self, moment: Moment, past: Past, asked: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """When the jobs asked for, bool (known,), start in each fork, shape (forks, n), after `moment.now_s`."""
+        random = np.random.default_rng([self.seed, int(moment.now_s * 1000)])
+        drawn = self.durations(moment, past, random)
+        days = random.integers(1, DAYS + 1, (self.forks, DAYS_AHEAD))
+        start_s, left, n = np.empty((self.forks, len(moment.rows))), np.arange(self.forks), FIRST_COMING
+        while len(left):
+            draws = draw_arrivals(moment, past, days[left], drawn[left], n)
+            start_s[left], short = self.run(moment, past, asked, draws, stops=n < MOST_COMING)
+            left, n = left[short], n * MORE
+        return start_s[:, asked]
+
+    def durations(self, moment: Moment, past: Past, random: np.random.Generator) -> NDArray[np.float64]:
+        """Whole run times of the jobs that wait or run, shape (forks, known)."""
+        users, of_job = np.unique(past.jobs["user"][moment.past_rows], return_inverse=True)
+        # A fork in each of as many equal parts of the chances: with few forks the median is then less of a gamble.
+        parts = np.argsort(random.random((len(users), self.forks)), axis=1)
+        chances = (parts + random.random(parts.shape)) / self.forks
+        ran_s = np.where(moment.waits, 0.0, moment.now_s - moment.jobs["start_s"])
+        return past.drawn_s(moment.past_rows, ran_s, np.ascontiguousarray(chances[of_job].T))
+
+    def run(
+        self, moment: Moment, past: Past, asked: NDArray[np.bool_], draws: Draws, *, stops: bool
+    ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """The first starts of the jobs asked for in each fork, (forks, known), and which forks lacked arrivals."""
+        forks, n = draws.submit_s.shape
+        arrays, rows = moment.queue.arrays, moment.rows
+        jobs = moment.jobs
+        jobs["seq"] = np.arange(len(rows))
+        again = past.jobs[draws.coming]
+        coming = np.zeros((forks, n), engine.JOB)
+        coming["submit_s"], coming["expected_s"], coming["procs"] = draws.submit_s, again["request_s"], again["procs"]
+        coming["small"], coming["killable"], coming["section"] = again["small"], again["killable"], engine.AWAY
+        coming["seq"], coming["start_s"] = len(rows) + np.arange(n), np.nan
+        coming_lines = np.zeros((forks, n if len(arrays.backfill_lines) else 0), engine.LINE)
+        known = (
+            np.minimum(draws.submit_s, LATEST_S).ravel(),
+            again["request_s"].ravel(),
+            again["procs"].ravel(),
+        )
+        if n:
+            for policy, lines in ((moment.queue.rules.policy, coming), (moment.queue.rules.backfill, coming_lines)):
+                if policy is not None:
+                    lines["key"], lines["rise"] = (line.reshape(forks, n) for line in policy.lines(*known))
+        queue, events = self.memory(moment, len(rows) + n)
+        found = engine.Forks(
+            jobs=engine.as_records(jobs),
+            tries=engine.as_records(arrays.tries[rows] if len(queue.arrays.tries) else arrays.tries[:0].copy()),
+            lines=engine.as_records(
+                arrays.backfill_lines[rows] if len(arrays.backfill_lines) else arrays.backfill_lines.copy()
+            ),
+            asked=asked.astype(np.uint8),
+            duration_s=np.ascontiguousarray(draws.duration_s),
+            coming=engine.as_records(coming),
+            coming_lines=engine.as_records(coming_lines),
+            coming_s=np.ascontiguousarray(draws.coming_s),
+            start_s=np.empty((forks, len(rows))),
+            short=np.zeros(forks, np.uint8),
+        )
+        engine.run_forks(moment.now_s, moment.size, moment.free, stops, found, queue.arrays, events)
+        return found.start_s, found.short != 0
+
+    def memory(self, moment: Moment, jobs: int) -> tuple[Queue, engine.Events]:
+        """A queue under the rules in force, and events, for at least so many jobs."""
+        source, capacity = moment.queue, max(64, 1 << (jobs - 1).bit_length())
+        tries = len(source.arrays.tries) > 0
+        if (capacity, tries) not in self.kept:
+            queue = Queue(self.size, self.rules, capacity=capacity, tries=tries)
+            while len(queue.arrays.tree.nodes) < 32 + capacity // JOBS_PER_NODE:
+                queue.enlarge()
+            self.kept[capacity, tries] = queue, new_events(capacity, min(capacity, self.size))
+        queue, events = self.kept[capacity, tries]
+        queue.arrays.rules[:] = source.arrays.rules
+        if queue.rules.policy is not source.rules.policy or queue.rules.backfill is not source.rules.backfill:
+            queue.change_rules(source.rules)
+        return queue, events
+
+
+def new_events(capacity: int, at_once: int) -> engine.Events:
+    """Memory for the events of so many jobs, each of which may be killed at a divider once."""
+    return engine.Events(
+        duration_s=np.zeros(capacity),
+        ends=engine.new_ends(at_once),
+        due=np.zeros(at_once, np.uint32),
+        starts=engine.new_records(2 * capacity, engine.STARTED),
+        kills=engine.new_records(capacity, engine.KILL),
+        ended=np.zeros(2 * capacity, np.uint32),
+        over=np.zeros(2 * capacity, np.uint32),
+        clock=engine.new_records(1, engine.CLOCK),
+    )
+
+
+def draw_arrivals(moment: Moment, past: Past, days: NDArray[np.int64], drawn_s: NDArray[np.float64], n: int) -> Draws:
+    """The first n arrivals of each fork: those of the past days `days`, one for each day to come, (forks, days ahead).
+
+    Args:
+        moment: the instant; a day ends there.
+        past: the jobs so far.
+        days: how many days ago; fewer where the past is shorter.
+        drawn_s: run times of the jobs that wait or run, (forks, known), which are theirs if they come again, too.
+        n: how many.
+    """
+    # In a live queue a job may have been submitted with an earlier date than the one before.
+    order = np.argsort(past.jobs["submit_s"][: past.submitted], kind="stable")
+    submit_s = past.jobs["submit_s"][order]
+    forks = len(days)
+    nothing = np.zeros((forks, 0))
+    if not len(order) or submit_s[0] >= moment.now_s:
+        return Draws(drawn_s, nothing.astype(np.intp), nothing, nothing)
+    age_s = moment.now_s - submit_s[0]
+    span_s, most = min(DAY_S, age_s), max(1, int(age_s // DAY_S))
+    days = (days - 1) % most + 1
+    bounds = np.searchsorted(submit_s, moment.now_s - np.arange(min(most, DAYS) + 1) * span_s, side="right")
+    begins = bounds[days]
+    last = np.cumsum(bounds[days - 1] - begins, axis=1)
+    place = np.arange(n)
+    day = (last[:, :, None] <= place).sum(axis=1)
+    comes = day < DAYS_AHEAD
+    day = np.minimum(day, DAYS_AHEAD - 1)
+    fork = np.arange(forks)[:, None]
+    before = np.where(day > 0, last[fork, day - 1], 0)
+    index = np.minimum(begins[fork, day] + place - before, len(order) - 1)
+    coming = order[index]
+    later_s = np.where(comes, submit_s[index] + (days[fork, day] + day) * span_s, np.inf)
+    runtime_s = past.jobs["runtime_s"][coming]
+    known = np.argsort(moment.past_rows)
+    same = known[np.minimum(np.searchsorted(moment.past_rows, coming, sorter=known), len(known) - 1)]
+    return Draws(drawn_s, coming, later_s, np.where(np.isnan(runtime_s), drawn_s[fork, same], runtime_s))

@@ -1,0 +1,408 @@
+"""When each waiting job is expected to start: estimates from an ensemble, and intervals that past starts calibrate."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from batfill.base.errors import BatfillError
+from batfill.base.files import json_text
+from batfill.base.tables import JobRows, as_table
+from batfill.base.version import __version__
+from batfill.learn.past import JOB_SO_FAR, Past
+from batfill.model.jobs import DAY_S, HOUR_S
+from batfill.replays.engine_replay import EngineReplay
+from batfill.replays.ensemble import FORKS, Ensemble, Moment, moment_of
+from batfill.replays.replay import load_engine, options_of
+from batfill.replays.session import Replay
+from batfill.replays.why_not import Instants, reasons
+from batfill.workloads.site_state import SiteState, read_state
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from batfill.model.jobs import Clock, JobTable
+    from batfill.model.options import Options
+    from batfill.model.policy import Policy
+
+SHARE = 0.8  # of the starts lie within the intervals
+OUTSIDE = (1 - SHARE) / 2  # on each side
+WITHIN_S = {"within_10min": 600.0, "within_1h": HOUR_S, "within_4h": 4 * HOUR_S, "within_1d": DAY_S}
+WIDENED = 0.2  # logarithm of the factor by which intervals are wider than the forks', before any start is known
+STEP = 0.15  # of that logarithm, for a start outside
+MARGIN, MARGIN_S = 0.05, 60.0  # added to the forks' spread, as a share of the time until the start, and besides
+HINDCASTS = 200  # past jobs that calibrate the estimates of a single instant
+
+
+class Found(NamedTuple):
+    """Estimates of jobs, each (n,) but `within`, (n, 4); dates are in seconds."""
+
+    rows: NDArray[np.intp]  # in the past
+    start_s: NDArray[np.float64]
+    from_s: NDArray[np.float64]
+    to_s: NDArray[np.float64]
+    within: NDArray[np.float64]  # probabilities, of WITHIN_S
+    late: NDArray[np.bool_]  # whether it is expected later than it was first promised
+
+
+class Forecast:
+    """Estimates from instant to instant; each start that follows one calibrates the next intervals.
+
+    The interval's sides are the forks' deciles, stretched by two factors. A start outside raises the factor of its
+    side, one within lowers both, so that in the long run a tenth is outside on each (adaptive conformal inference,
+    Gibbs and Candes, NeurIPS 2021, on the logarithm of the factor).
+    """
+
+    def __init__(self, past: Past, ensemble: Ensemble) -> None:
+        """`past` is updated by the caller, through `ended`."""
+        self.past, self.ensemble = past, ensemble
+        self.widened = np.full(2, WIDENED)
+        self.promised: dict[int, tuple[float, float]] = {}  # by row, the first interval of each job that waits
+        self.calibrated_on = 0
+
+    def started(self, row: int, start_s: float) -> None:
+        """Record the start of a job."""
+        if (interval := self.promised.pop(row, None)) is not None:
+            outside = np.array([start_s < interval[0], start_s > interval[1]])
+            self.widened += STEP * (outside - OUTSIDE)
+            self.calibrated_on += 1
+
+    def estimate(self, moment: Moment, asked: NDArray[np.bool_]) -> Found:
+        """Estimates for the jobs asked for, bool (known,), which wait at `moment`."""
+        start_s = np.sort(self.ensemble.starts(moment, self.past, asked), axis=0)
+        middle_s = np.median(start_s, axis=0)
+        away_s = start_s - middle_s
+        stretched_s = middle_s + away_s * np.where(away_s < 0, *np.exp(self.widened))
+        margin_s = MARGIN * (middle_s - moment.now_s) + MARGIN_S
+        lower_s, upper_s = np.quantile(stretched_s, [OUTSIDE, 1 - OUTSIDE], axis=0)
+        from_s = np.maximum(lower_s - np.exp(self.widened[0]) * margin_s, moment.now_s)
+        to_s = upper_s + np.exp(self.widened[1]) * margin_s
+        soon = [(stretched_s - moment.now_s <= within_s).sum(axis=0) for within_s in WITHIN_S.values()]
+        rows = moment.past_rows[asked]
+        first = [
+            self.promised.setdefault(row, interval)
+            for row, interval in zip(rows.tolist(), zip(from_s.tolist(), to_s.tolist(), strict=True), strict=True)
+        ]
+        late = middle_s > np.array([interval[1] for interval in first])
+        within = (np.array(soon).T + 0.5) / (len(start_s) + 1)
+        return Found(rows, middle_s, from_s, to_s, within, late)
+
+
+class ForecastOfReplay(Forecast):
+    """The same, as a replay goes on: `when` may be called each time that it has stopped."""
+
+    def __init__(self, run: Replay, *, forks: int = FORKS, seed: int = 0) -> None:
+        """Follow a replay from where it has stopped, with all that has ended so far as the past."""
+        self.run, given = run, run.engine.given
+        past = Past(so_far(run.workload.jobs, given.small, given.killable))
+        super().__init__(past, Ensemble(run.engine.queue.rules, run.engine.size, forks, seed))
+        self.tries, self.over = len(run.engine.tries), 0
+
+    def follow(self) -> None:
+        """Take note of what has started and ended since."""
+        events, start_s = self.run.engine.events, self.run.engine.queue.arrays.jobs["start_s"]
+        for row in self.run.engine.tries["row"][self.tries :].tolist():
+            if not math.isnan(start_s[row]):
+                self.started(row, float(start_s[row]))
+        self.tries = len(self.run.engine.tries)
+        over = int(events.clock["over"][0])
+        rows = events.over[self.over : over]
+        rows = rows[start_s[rows] + events.duration_s[rows] <= self.run.now_s]  # the others were killed at a divider
+        self.past.ended(rows.tolist(), events.duration_s[rows].tolist())
+        self.past.submitted, self.over = self.run.engine.submitted, over
+
+    def when(self, job: str | None = None) -> Estimates:
+        """Estimates for one waiting job, or for all.
+
+        Raises:
+            BatfillError: no job of this name waits.
+        """
+        self.follow()
+        run = self.run
+        moment = moment_of(run.engine.queue, run.now_s)
+        asked = asked_of(moment, run.workload.jobs.ids, job, run.workload.name)
+        return estimates_of(self, moment, asked, run.workload.jobs, run.workload.clock, run.options)
+
+
+def so_far(jobs: JobTable, small: Any, killable: Any) -> NDArray[np.void]:
+    """The jobs of a table as a past in which none has ended."""
+    past = np.zeros(len(jobs), JOB_SO_FAR)
+    past["submit_s"], past["request_s"], past["procs"] = jobs.submit_s, jobs.request_s, jobs.procs
+    past["user"], past["runtime_s"] = np.unique(jobs.user, return_inverse=True)[1], np.nan
+    past["small"], past["killable"] = small, killable
+    return past
+
+
+def asked_of(moment: Moment, ids: NDArray[Any], job: str | None, source: str) -> NDArray[np.bool_]:
+    """Which of the moment's jobs wait, and are asked for, bool (known,).
+
+    Raises:
+        BatfillError: no job of this name waits.
+    """
+    waits = moment.waits
+    if job is None:
+        return waits
+    asked: NDArray[np.bool_] = waits & (ids[moment.past_rows] == str(job))
+    if not asked.any():
+        raise BatfillError(f"{source}: no job {job} waits at {moment.now_s:,.0f} s; {int(waits.sum()):,} others do")
+    return asked
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Estimates(JobRows):
+    """When the waiting jobs are expected to start, with intervals, probabilities, and why each does not start now.
+
+    Examples:
+        >>> import batfill as bf
+        >>> soon = bf.when(bf.Replay("workloads/sample.json", "saf").run(until_s=100_000))
+        >>> soon["job_id"].tolist()
+        ['147', '148']
+    """
+
+    found: Found
+    why: tuple[str, ...]
+    jobs: JobTable
+    now_s: float
+    clock: Clock | None
+    options: Options
+    size: int
+    forks: int
+    seed: int
+    calibrated_on: int  # starts
+
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """Every job by column, in order of submission: its estimated `start_s` and the interval `from_s` to `to_s`.
+
+        `within_10min`, `within_1h`, `within_4h` and `within_1d` are probabilities; `late` says that the start is now
+        expected after the end of the interval that the job was given first; `why` says why it does not start now.
+        """
+        found, columns = self.found, self.jobs.select(self.found.rows).columns()
+        return {
+            **{name: columns[name] for name in ("job_id", "user", "procs", "requested_s", "submit_s")},
+            "start_s": found.start_s,
+            "from_s": found.from_s,
+            "to_s": found.to_s,
+            **dict(zip(WITHIN_S, found.within.T, strict=True)),
+            "late": found.late,
+            "why": np.array(self.why, object),
+        }
+
+    def about(self) -> dict[str, Any]:
+        """The instant, the machine, and how the estimates were made."""
+        return {
+            "now_s": self.now_s,
+            "procs": self.size,
+            "share": SHARE,
+            "forks": self.forks,
+            "seed": self.seed,
+            "calibrated_on": self.calibrated_on,
+            "options": self.options.as_dict(),
+            "clock": self.clock.as_dict() if self.clock else None,
+            "version": __version__,
+        }
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {**self.about(), "jobs": list(self)}
+
+    def as_json(self) -> str:
+        """One object."""
+        return json_text(self.as_dict())
+
+    def as_text(self) -> str:
+        """A table to read, and a line for each job."""
+        instants, n = Instants(self.now_s, self.clock), len(self.why)
+        head = f"{instants.full(self.now_s)}: {n:,} waiting job{'' if n == 1 else 's'} on {self.size:,} processors"
+        if not n:
+            return head
+        rows = [
+            {
+                "job": row["job_id"],
+                "procs": row["procs"],
+                "expected": instants.text(row["start_s"]) + (" (late)" if row["late"] else ""),
+                f"{SHARE:.0%} between": f"{instants.text(row['from_s'])} and {instants.text(row['to_s'])}",
+                **{name.removeprefix("within_"): f"{row[name]:.0%}" for name in WITHIN_S},
+                "why not now": row["why"],
+            }
+            for row in self
+        ]
+        on = f"calibrated on {self.calibrated_on:,} starts" if self.calibrated_on else "not calibrated: no past starts"
+        how = f"{self.options.as_text()}; {self.forks} forks, seed {self.seed}; intervals {on}"
+        return f"{head}\n\n{as_table(rows)}\n\n{how}"
+
+    __repr__ = as_text
+
+
+def estimates_of(
+    forecast: Forecast,
+    moment: Moment,
+    asked: NDArray[np.bool_],
+    jobs: JobTable,
+    clock: Clock | None,
+    options: Options,
+) -> Estimates:
+    """The estimates for these jobs, with the reasons why they do not start now."""
+    none = np.zeros(0)
+    nothing = Found(moment.past_rows[:0], none, none, none, np.zeros((0, len(WITHIN_S))), none.astype(bool))
+    found = forecast.estimate(moment, asked) if asked.any() else nothing
+    names = dict(zip(moment.rows.tolist(), jobs.ids[moment.past_rows].tolist(), strict=True))
+    why = reasons(moment, moment.rows[asked].tolist(), names, Instants(moment.now_s, clock))
+    made = forecast.ensemble
+    return Estimates(
+        found, why, jobs, moment.now_s, clock, options, moment.size, made.forks, made.seed, forecast.calibrated_on
+    )
+
+
+def when(
+    state: Replay | str | Path | Mapping[str, Any] | Iterable[Mapping[str, Any]],
+    job: str | None = None,
+    *,
+    policy: Policy | str | None = None,
+    at: Any = None,
+    procs: int | None = None,
+    forks: int = FORKS,
+    seed: int = 0,
+    **options: Any,
+) -> Estimates:
+    """When the waiting jobs of a cluster are expected to start, and why they do not start now.
+
+    The estimates are medians over forks of the state that the engine replays on, with run times drawn from what each
+    user's last jobs ran of their requests, and arrivals from the last days. No run time of a job that has not ended is
+    read. Intervals are calibrated on the last jobs that have started; `Forecast` does so as a replay goes on.
+
+    Args:
+        state: a stopped `Replay`, whose options hold; or a state of a site, in a file or in Python, as
+            `workloads.site_state.read_state` takes it.
+        job: the id of one waiting job; None for all.
+        policy: of a site's state, as are the next; by default fcfs.
+        at: the instant: seconds, or a date; by default the state's own, or the last date in it.
+        procs: the machine's processors; by default those that the state names.
+        forks: how many; an odd number has a median that is a fork's.
+        seed: of what is drawn.
+        **options: as of `replay`.
+
+    Raises:
+        BatfillError: the state cannot be, or an argument does not fit.
+    """
+    if forks < 1:
+        raise BatfillError(f"forks: {forks!r} is not a whole number >= 1")
+    if isinstance(state, Replay):
+        given = {"policy": policy, "at": at, "procs": procs, **options}
+        if other := [name for name, value in given.items() if value is not None]:
+            raise BatfillError(f"argument {other[0]!r}: a replay has its own; leave it out")
+        load_engine(state.workload.jobs)
+        return when_in_replay(state, job, forks, seed)
+    chosen = options_of(policy, options)
+    if chosen.learns or chosen.kills:
+        what = "small" if chosen.kills or chosen.predict == "request" else "predict"
+        raise BatfillError(
+            f"option {what}: of a site's state it is not known which jobs are in their first tries, or what was "
+            "predicted; leave it out, or stop a replay"
+        )
+    site = read_state(state, at=at, procs=procs)
+    chosen.require_classes(site.jobs, site.name)
+    load_engine(site.jobs)
+    return when_at_site(site, job, chosen, forks, seed)
+
+
+def when_in_replay(run: Replay, job: str | None, forks: int, seed: int) -> Estimates:
+    """The estimates for a stopped replay, calibrated on its past."""
+    forecast = ForecastOfReplay(run, forks=forks, seed=seed)
+    if not run.options.kills:  # else the starts of earlier tries are not known
+        end_s = run.engine.start_s + np.where(ended_in(run), run.engine.events.duration_s, np.inf)
+        forecast.widened, forecast.calibrated_on = hindcast(
+            run.workload.jobs, run.engine.start_s, end_s, run.now_s, run.engine.size, run.options, forks, seed
+        )
+    return forecast.when(job)
+
+
+def ended_in(run: Replay) -> NDArray[np.bool_]:
+    """Whether each job of a stopped replay has ended, (n_jobs,)."""
+    ended = np.isfinite(run.engine.start_s)
+    ended[run.engine.queue.running_rows] = False
+    return ended
+
+
+def when_at_site(site: SiteState, job: str | None, options: Options, forks: int, seed: int) -> Estimates:
+    """The estimates for a site's state, after the decision that is due."""
+    jobs, start_s = site.jobs, site.start_s
+    small = options.calls_small(jobs.job_class, jobs.procs, site.size)
+    past = Past(so_far(jobs, small, False), len(jobs))
+    ended = np.flatnonzero(np.isfinite(site.end_s))
+    ended = ended[np.argsort(site.end_s[ended], kind="stable")]
+    past.ended(ended.tolist(), (site.end_s - start_s)[ended].tolist())
+    forecast = Forecast(past, Ensemble(options.rules, site.size, forks, seed))
+    forecast.widened, forecast.calibrated_on = hindcast(
+        jobs, start_s, site.end_s, site.now_s, site.size, options, forks, seed
+    )
+    moment = moment_at(jobs, start_s, site.end_s, site.now_s, site.size, options)
+    asked = asked_of(moment, jobs.ids, job, site.name)
+    return estimates_of(forecast, moment, asked, jobs, site.clock, options)
+
+
+def moment_at(
+    jobs: JobTable,
+    start_s: NDArray[np.float64],
+    end_s: NDArray[np.float64],
+    now_s: float,
+    size: int,
+    options: Options,
+) -> Moment:
+    """The state at an instant of jobs that start and end at these dates, nan or inf where these are not known."""
+    rows = np.flatnonzero((jobs.submit_s <= now_s) & ~(end_s <= now_s) & (jobs.procs <= size))
+    part = jobs.select(rows)
+    small = options.calls_small(part.job_class, part.procs, size)
+    run = EngineReplay(part, size, options.rules, small=small)
+    run.begin_at(now_s, start_s[rows])
+    return Moment(now_s, size, run.queue.free, run.queue, np.arange(len(rows)), rows)
+
+
+def hindcast(
+    jobs: JobTable,
+    start_s: NDArray[np.float64],
+    end_s: NDArray[np.float64],
+    now_s: float,
+    size: int,
+    options: Options,
+    forks: int,
+    seed: int,
+) -> tuple[NDArray[np.float64], int]:
+    """How far intervals must be widened for the last jobs that have waited, and how many these are.
+
+    Args:
+        jobs: the jobs.
+        start_s: when they started, (n_jobs,); nan if they have not.
+        end_s: when they ended; later than `now_s`, or not finite, if they have not.
+        now_s: nothing later is read.
+        size: the machine's processors.
+        options: those in force.
+        forks: as for `when`.
+        seed: as for `when`.
+    """
+    end_s = np.where(end_s <= now_s, end_s, np.inf)
+    past = Past(so_far(jobs, options.calls_small(jobs.job_class, jobs.procs, size), False))
+    forecast = Forecast(past, Ensemble(options.rules, size, forks, seed))
+    waited = np.flatnonzero((start_s > jobs.submit_s) & (start_s <= now_s))
+    begun = waited[np.argsort(start_s[waited], kind="stable")][-HINDCASTS:]
+    by_end = np.argsort(end_s, kind="stable")[: int(np.isfinite(end_s).sum())]
+    ended = started = 0
+    for row in np.sort(begun).tolist():
+        at_s = float(jobs.submit_s[row])
+        past.submitted = int(np.searchsorted(jobs.submit_s, at_s, side="right"))
+        more = int(np.searchsorted(end_s[by_end], at_s, side="right"))
+        past.ended(by_end[ended:more].tolist(), (end_s - start_s)[by_end[ended:more]].tolist())
+        ended = more
+        while started < len(begun) and start_s[begun[started]] <= at_s:
+            forecast.started(int(begun[started]), float(start_s[begun[started]]))
+            started += 1
+        moment = moment_at(jobs, start_s, end_s, at_s, size, options)
+        forecast.estimate(moment, moment.past_rows == row)
+    for row in begun[started:].tolist():
+        forecast.started(row, float(start_s[row]))
+    return forecast.widened, forecast.calibrated_on
