@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from batfill.base.errors import BatfillError
 from batfill.base.files import json_text
-from batfill.base.tables import JobRows, as_table
+from batfill.base.tables import JobRows, as_table, label_lines
 from batfill.base.version import __version__
 from batfill.learn.past import JOB_SO_FAR, Past
 from batfill.model.jobs import DAY_S, HOUR_S
@@ -37,6 +37,7 @@ WITHIN_S = {"within_10min": 600.0, "within_1h": HOUR_S, "within_4h": 4 * HOUR_S,
 WIDENED = 0.2  # logarithm of the factor by which intervals are wider than the forks', before any start is known
 STEP = 0.15  # of that logarithm, for a start outside
 MARGIN, MARGIN_S = 0.05, 60.0  # added to the forks' spread, as a share of the time until the start, and besides
+STARTS = "nothing: it starts at once"
 HINDCASTS = 200  # past jobs that calibrate the estimates of a single instant
 
 
@@ -126,7 +127,7 @@ class ForecastOfReplay(Forecast):
         self.follow()
         run = self.run
         moment = moment_of(run.engine.queue, run.now_s)
-        asked = asked_of(moment, run.workload.jobs.ids, job, run.workload.name)
+        asked = asked_of(moment, run.workload.jobs.ids, job, run.workload.name, moment.waits)
         return estimates_of(self, moment, asked, run.workload.jobs, run.workload.clock, run.options)
 
 
@@ -139,13 +140,14 @@ def so_far(jobs: JobTable, small: Any, killable: Any) -> NDArray[np.void]:
     return past
 
 
-def asked_of(moment: Moment, ids: NDArray[Any], job: str | None, source: str) -> NDArray[np.bool_]:
-    """Which of the moment's jobs wait, and are asked for, bool (known,).
+def asked_of(
+    moment: Moment, ids: NDArray[Any], job: str | None, source: str, waits: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
+    """Which of the jobs that wait are asked for, bool (known,).
 
     Raises:
         BatfillError: no job of this name waits.
     """
-    waits = moment.waits
     if job is None:
         return waits
     asked: NDArray[np.bool_] = waits & (ids[moment.past_rows] == str(job))
@@ -228,13 +230,13 @@ class Estimates(JobRows):
                 "expected": instants.text(row["start_s"]) + (" (late)" if row["late"] else ""),
                 f"{SHARE:.0%} between": f"{instants.text(row['from_s'])} and {instants.text(row['to_s'])}",
                 **{name.removeprefix("within_"): f"{row[name]:.0%}" for name in WITHIN_S},
-                "why not now": row["why"],
             }
             for row in self
         ]
+        why = label_lines([("why not now", ""), *((row["job_id"], row["why"]) for row in self)])
         on = f"calibrated on {self.calibrated_on:,} starts" if self.calibrated_on else "not calibrated: no past starts"
         how = f"{self.options.as_text()}; {self.forks} forks, seed {self.seed}; intervals {on}"
-        return f"{head}\n\n{as_table(rows)}\n\n{how}"
+        return f"{head}\n\n{as_table(rows)}\n\n{why}\n\n{how}"
 
     __repr__ = as_text
 
@@ -247,12 +249,19 @@ def estimates_of(
     clock: Clock | None,
     options: Options,
 ) -> Estimates:
-    """The estimates for these jobs, with the reasons why they do not start now."""
-    none = np.zeros(0)
-    nothing = Found(moment.past_rows[:0], none, none, none, np.zeros((0, len(WITHIN_S))), none.astype(bool))
-    found = forecast.estimate(moment, asked) if asked.any() else nothing
+    """The estimates for these jobs, with the reasons why they do not start now; those that run start now."""
+    start, waits = np.flatnonzero(asked & ~moment.waits), asked & moment.waits
+    now_s = np.full(len(start), moment.now_s)
+    found = Found(moment.past_rows[start], now_s, now_s, now_s, np.ones((len(start), len(WITHIN_S))), now_s < 0)
     names = dict(zip(moment.rows.tolist(), jobs.ids[moment.past_rows].tolist(), strict=True))
-    why = reasons(moment, moment.rows[asked].tolist(), names, Instants(moment.now_s, clock))
+    why: tuple[str, ...] = (STARTS,) * len(start)
+    if waits.any():
+        both = zip(found, forecast.estimate(moment, waits), strict=True)
+        found = Found._make(np.concatenate(columns) for columns in both)
+        order = np.argsort(found.rows)
+        found = Found._make(column[order] for column in found)
+        why += reasons(moment, moment.rows[waits].tolist(), names, Instants(moment.now_s, clock))
+        why = tuple(why[place] for place in order)
     made = forecast.ensemble
     return Estimates(
         found, why, jobs, moment.now_s, clock, options, moment.size, made.forks, made.seed, forecast.calibrated_on
@@ -342,7 +351,10 @@ def when_at_site(site: SiteState, job: str | None, options: Options, forks: int,
         jobs, start_s, site.end_s, site.now_s, site.size, options, forks, seed
     )
     moment = moment_at(jobs, start_s, site.end_s, site.now_s, site.size, options)
-    asked = asked_of(moment, jobs.ids, job, site.name)
+    waits = moment.waits
+    moment.queue.decide(site.now_s)
+    moment = replace(moment, free=moment.queue.free)
+    asked = asked_of(moment, jobs.ids, job, site.name, waits)
     return estimates_of(forecast, moment, asked, jobs, site.clock, options)
 
 
