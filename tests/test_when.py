@@ -188,9 +188,10 @@ def test_draws_are_weighted_quantiles_of_the_users_jobs_above_what_has_run():
             weighed = []
             for age, other in enumerate(own):
                 mine, theirs = jobs[row], jobs[other]
-                share = runtime_s[other] / theirs["request_s"] * mine["request_s"]
-                unbounded = math.inf in (mine["request_s"], theirs["request_s"])
-                value = min(runtime_s[other], mine["request_s"]) if unbounded else share
+                if math.inf in (mine["request_s"], theirs["request_s"]):
+                    value = min(runtime_s[other], mine["request_s"])
+                else:
+                    value = runtime_s[other] / theirs["request_s"] * mine["request_s"]
                 same = int(mine["request_s"] == theirs["request_s"]) + int(mine["procs"] == theirs["procs"])
                 weighed.append((value, 10.0**same * 0.5 ** (age / 8)))
             table = past.of_all()

@@ -6,6 +6,7 @@ run long or short together. For each day to come it takes the arrivals of one of
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -178,17 +179,17 @@ def draw_arrivals(moment: Moment, past: Past, days: NDArray[np.int64], drawn_s: 
         drawn_s: run times of the jobs that wait or run, (forks, known), which are theirs if they come again, too.
         n: how many.
     """
-    # In a live queue a job may have been submitted with an earlier date than the one before.
-    order = np.argsort(past.jobs["submit_s"][: past.submitted], kind="stable")
-    submit_s = past.jobs["submit_s"][order]
-    forks = len(days)
+    jobs, forks = past.jobs, len(days)
+    submit_s = jobs["submit_s"]
     nothing = np.zeros((forks, 0))
-    if not len(order) or submit_s[0] >= moment.now_s:
+    if not past.submitted or submit_s[0] >= moment.now_s:
         return Draws(drawn_s, nothing.astype(np.intp), nothing, nothing)
     age_s = moment.now_s - submit_s[0]
-    span_s, most = min(DAY_S, age_s), max(1, int(age_s // DAY_S))
+    span_s, most = min(DAY_S, age_s), int(min(max(1, age_s // DAY_S), DAYS))
     days = (days - 1) % most + 1
-    bounds = np.searchsorted(submit_s, moment.now_s - np.arange(min(most, DAYS) + 1) * span_s, side="right")
+    ends_s = [moment.now_s - day * span_s for day in range(most + 1)]
+    # By bisection of a view, since numpy would copy the whole column.
+    bounds = np.array([bisect_right(submit_s, end_s, 0, past.submitted) for end_s in ends_s])
     begins = bounds[days]
     last = np.cumsum(bounds[days - 1] - begins, axis=1)
     place = np.arange(n)
@@ -197,10 +198,9 @@ def draw_arrivals(moment: Moment, past: Past, days: NDArray[np.int64], drawn_s: 
     day = np.minimum(day, DAYS_AHEAD - 1)
     fork = np.arange(forks)[:, None]
     before = np.where(day > 0, last[fork, day - 1], 0)
-    index = np.minimum(begins[fork, day] + place - before, len(order) - 1)
-    coming = order[index]
-    later_s = np.where(comes, submit_s[index] + (days[fork, day] + day) * span_s, np.inf)
-    runtime_s = past.jobs["runtime_s"][coming]
+    coming = np.minimum(begins[fork, day] + place - before, past.submitted - 1)
+    later_s = np.where(comes, submit_s[coming] + (days[fork, day] + day) * span_s, np.inf)
+    runtime_s = jobs["runtime_s"][coming]
     known = np.argsort(moment.past_rows)
     same = known[np.minimum(np.searchsorted(moment.past_rows, coming, sorter=known), len(known) - 1)]
     return Draws(drawn_s, coming, later_s, np.where(np.isnan(runtime_s), drawn_s[fork, same], runtime_s))

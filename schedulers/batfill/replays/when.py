@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -14,16 +16,17 @@ from batfill.base.tables import JobRows, as_table, label_lines
 from batfill.base.version import __version__
 from batfill.learn.past import JOB_SO_FAR, Past
 from batfill.model.jobs import DAY_S, HOUR_S
+from batfill.model.options import REQUEST
 from batfill.replays.engine_replay import EngineReplay
 from batfill.replays.ensemble import FORKS, Ensemble, Moment, moment_of
-from batfill.replays.replay import load_engine, options_of
+from batfill.replays.replay import options_of
+from batfill.replays.result import until_of
 from batfill.replays.session import Replay
 from batfill.replays.why_not import Instants, reasons
-from batfill.workloads.site_state import SiteState, read_state
+from batfill.workloads.site_state import SiteState, is_site_state, read_state
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -283,41 +286,55 @@ def when(
 
     The estimates are medians over forks of the state that the engine replays on, with run times drawn from what each
     user's last jobs ran of their requests, and arrivals from the last days. No run time of a job that has not ended is
-    read. Intervals are calibrated on the last jobs that have started; `Forecast` does so as a replay goes on.
+    read. Intervals are calibrated on the last jobs that have started.
 
     Args:
-        state: a stopped `Replay`, whose options hold; or a state of a site, in a file or in Python, as
-            `workloads.site_state.read_state` takes it.
+        state: a stopped `Replay`, or a file that holds one, whose options hold; a log, which is replayed until `at`; or
+            a site's state, in a file or in Python, as `workloads.site_state.read_state` takes it.
         job: the id of one waiting job; None for all.
-        policy: of a site's state, as are the next; by default fcfs.
-        at: the instant: seconds, or a date; by default the state's own, or the last date in it.
-        procs: the machine's processors; by default those that the state names.
+        policy: of a log or a site's state, as are the next; by default fcfs.
+        at: the instant: seconds, or a date; of a site's state by default its own, or the last date in it.
+        procs: the machine's processors; by default those that the log or the state names.
         forks: how many; an odd number has a median that is a fork's.
         seed: of what is drawn.
-        **options: as of `replay`.
+        **options: as of `replay`, of which those that predict or learn are refused.
 
     Raises:
         BatfillError: the state cannot be, or an argument does not fit.
     """
-    if forks < 1:
-        raise BatfillError(f"forks: {forks!r} is not a whole number >= 1")
+    if not isinstance(forks, int) or forks < 1:
+        raise BatfillError(f"option forks: {forks!r} is not a whole number >= 1")
+    if isinstance(state, str | Path) and Path(state).suffix == ".npz":
+        state = Replay.load(state)
     if isinstance(state, Replay):
         given = {"policy": policy, "at": at, "procs": procs, **options}
         if other := [name for name, value in given.items() if value is not None]:
-            raise BatfillError(f"argument {other[0]!r}: a replay has its own; leave it out")
-        load_engine(state.workload.jobs)
+            raise BatfillError(f"option {other[0].replace('_', '-')}: a stopped replay has its own; leave it out")
         return when_in_replay(state, job, forks, seed)
+    if isinstance(state, str | Path) and not is_site_state(Path(state)):
+        if at is None:
+            raise BatfillError(f"option at: {state} is a log, which has to stop at an instant; give seconds, or a date")
+        run = Replay(state, policy, procs=procs, **options)
+        clock = run.workload.clock
+        return when_in_replay(run.run(until_s=until_of("at", date_of(at), clock)), job, forks, seed)
     chosen = options_of(policy, options)
     if chosen.learns or chosen.kills:
-        what = "small" if chosen.kills or chosen.predict == "request" else "predict"
+        name = "predict" if chosen.predict != REQUEST else "small"
         raise BatfillError(
-            f"option {what}: of a site's state it is not known which jobs are in their first tries, or what was "
-            "predicted; leave it out, or stop a replay"
+            f"option {name}: a site's state does not say which jobs are in their first tries, or what was predicted; "
+            "leave it out, or replay a log"
         )
     site = read_state(state, at=at, procs=procs)
     chosen.require_classes(site.jobs, site.name)
-    load_engine(site.jobs)
     return when_at_site(site, job, chosen, forks, seed)
+
+
+def date_of(at: Any) -> Any:
+    """An instant as `until_of` takes it: text that is a date as one."""
+    try:
+        return datetime.fromisoformat(at) if isinstance(at, str) and "-" in at else at
+    except ValueError:
+        return at
 
 
 def when_in_replay(run: Replay, job: str | None, forks: int, seed: int) -> Estimates:

@@ -93,6 +93,17 @@ def read_state(
     return state_of(name, jobs, at, size)
 
 
+def is_site_state(path: Path) -> bool:
+    """Whether a file holds a site's state, and not a log: by its name's end, and whether JSON is a Batsim workload."""
+    if path.suffix != ".json":
+        return path.suffix in (".csv", ".txt")
+    try:
+        found = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return False  # readers of logs say what is wrong
+    return isinstance(found, list) or (isinstance(found, dict) and not {"profiles", "nb_res"} & found.keys())
+
+
 def records_in(path: Path) -> tuple[Any, Mapping[str, Any]]:
     """The jobs in a file, a mapping each, and what it says besides."""
     try:
