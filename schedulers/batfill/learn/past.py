@@ -133,6 +133,8 @@ class Past:
         self.kept = Kept._make([*(np.zeros((users, LAST)) for _ in range(3)), np.zeros(users, np.int64)])
         self.all = np.full((2, OF_ALL), np.nan)
         self.ends = 0
+        self.quantiles = np.empty((2, 0))  # of `all`,
+        self.quantiles_at = 0  # when so many had ended
         self.numbers: dict[Hashable, int] = {}  # of users that come one by one
 
     def add(self, user: Hashable, **job: Any) -> None:
@@ -171,9 +173,12 @@ class Past:
 
     def of_all(self) -> NDArray[np.float64]:
         """The quantiles of all users' shares and run times, for `draw`."""
-        found = np.empty((2, QUANTILES if self.ends else 0))
+        if self.quantiles_at == self.ends:
+            return self.quantiles
+        found = np.empty((2, QUANTILES))
         for values, out in zip(self.all, found, strict=True):
-            known = np.sort(values[~np.isnan(values)]) if self.ends else values[:0]
+            known = np.sort(values[~np.isnan(values)])
             known = known if len(known) else np.ones(1)  # where no request is known, the whole of it
-            out[:] = known[((np.arange(found.shape[1]) + 0.5) / QUANTILES * len(known)).astype(np.int64)]
+            out[:] = known[((np.arange(QUANTILES) + 0.5) / QUANTILES * len(known)).astype(np.int64)]
+        self.quantiles, self.quantiles_at = found, self.ends
         return found

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 FORKS = 21
 DAYS = 7  # the last days whose arrivals come again
-DAYS_AHEAD = 32  # days to come whose arrivals are drawn
+DAYS_AHEAD = 16  # days to come whose arrivals are drawn
 FIRST_COMING, MORE, MOST_COMING = 64, 8, 4096  # arrivals at first, times more if they do not suffice, and at most
 LATEST_S = 1e15  # for the keys of jobs that do not come
 
@@ -54,7 +54,14 @@ class Moment:
 
 def moment_of(queue: Queue, now_s: float) -> Moment:
     """The state of a queue whose rows are those of the past."""
-    rows = np.concatenate([queue.waiting_rows, queue.running_rows])
+    n, last, submitted = int(queue.arrays.state["waiting"][0]), 256, queue.submitted
+    while True:  # of a long log, only the jobs since the first that waits
+        rows = queue.arrays.ages[max(submitted - last, 0) : submitted]
+        rows = rows[queue.arrays.jobs["section"][rows] != engine.AWAY]
+        if len(rows) == n:
+            break
+        last *= 4
+    rows = np.concatenate([rows, queue.running["row"]]).astype(np.intp)
     rows = rows[np.argsort(queue.arrays.jobs["seq"][rows])]
     return Moment(now_s, queue.size, queue.free, queue, rows, rows)
 
@@ -201,6 +208,9 @@ def draw_arrivals(moment: Moment, past: Past, days: NDArray[np.int64], drawn_s: 
     coming = np.minimum(begins[fork, day] + place - before, past.submitted - 1)
     later_s = np.where(comes, submit_s[coming] + (days[fork, day] + day) * span_s, np.inf)
     runtime_s = jobs["runtime_s"][coming]
-    known = np.argsort(moment.past_rows)
-    same = known[np.minimum(np.searchsorted(moment.past_rows, coming, sorter=known), len(known) - 1)]
-    return Draws(drawn_s, coming, later_s, np.where(np.isnan(runtime_s), drawn_s[fork, same], runtime_s))
+    unknown = np.isnan(runtime_s)
+    if unknown.any():
+        known = np.argsort(moment.past_rows)
+        same = known[np.minimum(np.searchsorted(moment.past_rows, coming, sorter=known), len(known) - 1)]
+        runtime_s = np.where(unknown, drawn_s[fork, same], runtime_s)
+    return Draws(drawn_s, coming, later_s, runtime_s)

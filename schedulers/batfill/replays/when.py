@@ -80,11 +80,11 @@ class Forecast:
     def estimate(self, moment: Moment, asked: NDArray[np.bool_]) -> Found:
         """Estimates for the jobs asked for, bool (known,), which wait at `moment`."""
         start_s = np.sort(self.ensemble.starts(moment, self.past, asked), axis=0)
-        middle_s = np.median(start_s, axis=0)
+        middle_s = quantile(start_s, 0.5)
         away_s = start_s - middle_s
         stretched_s = middle_s + away_s * np.where(away_s < 0, *np.exp(self.widened))
         margin_s = MARGIN * (middle_s - moment.now_s) + MARGIN_S
-        lower_s, upper_s = np.quantile(stretched_s, [OUTSIDE, 1 - OUTSIDE], axis=0)
+        lower_s, upper_s = quantile(stretched_s, OUTSIDE), quantile(stretched_s, 1 - OUTSIDE)
         from_s = np.maximum(lower_s - np.exp(self.widened[0]) * margin_s, moment.now_s)
         to_s = upper_s + np.exp(self.widened[1]) * margin_s
         soon = [(stretched_s - moment.now_s <= within_s).sum(axis=0) for within_s in WITHIN_S.values()]
@@ -96,6 +96,14 @@ class Forecast:
         late = middle_s > np.array([interval[1] for interval in first])
         within = (np.array(soon).T + 0.5) / (len(start_s) + 1)
         return Found(rows, middle_s, from_s, to_s, within, late)
+
+
+def quantile(ordered: NDArray[np.float64], part: float) -> NDArray[np.float64]:
+    """As numpy's, of values in order along the first axis: that takes much longer for a few values."""
+    place = part * (len(ordered) - 1)
+    low = ordered[int(place)]
+    high: NDArray[np.float64] = ordered[math.ceil(place)]
+    return low + (high - low) * (place - int(place))
 
 
 class ForecastOfReplay(Forecast):
