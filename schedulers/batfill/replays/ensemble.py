@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 FORKS = 21
 DAYS = 7  # the last days whose arrivals come again
 DAYS_AHEAD = 16  # days to come whose arrivals are drawn
-FIRST_COMING, MORE, MOST_COMING = 64, 8, 4096  # arrivals at first, times more if they do not suffice, and at most
+FIRST_COMING, MORE, MOST_COMING = 64, 4, 4096  # arrivals at first, times more if they do not suffice, and at most
 LATEST_S = 1e15  # for the keys of jobs that do not come
 
 
@@ -56,12 +56,12 @@ def moment_of(queue: Queue, now_s: float) -> Moment:
     """The state of a queue whose rows are those of the past."""
     n, last, submitted = int(queue.arrays.state["waiting"][0]), 256, queue.submitted
     while True:  # of a long log, only the jobs since the first that waits
-        rows = queue.arrays.ages[max(submitted - last, 0) : submitted]
-        rows = rows[queue.arrays.jobs["section"][rows] != engine.AWAY]
-        if len(rows) == n:
+        waiting = queue.arrays.ages[max(submitted - last, 0) : submitted]
+        waiting = waiting[queue.arrays.jobs["section"][waiting] != engine.AWAY]
+        if len(waiting) == n:
             break
         last *= 4
-    rows = np.concatenate([rows, queue.running["row"]]).astype(np.intp)
+    rows = np.concatenate([waiting, queue.running["row"]]).astype(np.intp)
     rows = rows[np.argsort(queue.arrays.jobs["seq"][rows])]
     return Moment(now_s, queue.size, queue.free, queue, rows, rows)
 

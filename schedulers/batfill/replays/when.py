@@ -102,8 +102,8 @@ def quantile(ordered: NDArray[np.float64], part: float) -> NDArray[np.float64]:
     """As numpy's, of values in order along the first axis: that takes much longer for a few values."""
     place = part * (len(ordered) - 1)
     low = ordered[int(place)]
-    high: NDArray[np.float64] = ordered[math.ceil(place)]
-    return low + (high - low) * (place - int(place))
+    found: NDArray[np.float64] = low + (ordered[math.ceil(place)] - low) * (place - int(place))
+    return found
 
 
 class ForecastOfReplay(Forecast):
@@ -175,7 +175,7 @@ class Estimates(JobRows):
         >>> import batfill as bf
         >>> soon = bf.when(bf.Replay("workloads/sample.json", "saf").run(until_s=100_000))
         >>> soon["job_id"].tolist()
-        ['147', '148']
+        ['023', '038']
     """
 
     found: Found
@@ -197,7 +197,7 @@ class Estimates(JobRows):
         """
         found, columns = self.found, self.jobs.select(self.found.rows).columns()
         return {
-            **{name: columns[name] for name in ("job_id", "user", "procs", "requested_s", "submit_s")},
+            **{name: columns[name] for name in ("job_id", "procs", "requested_s", "submit_s")},
             "start_s": found.start_s,
             "from_s": found.from_s,
             "to_s": found.to_s,
@@ -228,6 +228,12 @@ class Estimates(JobRows):
         """One object."""
         return json_text(self.as_dict())
 
+    @property
+    def how(self) -> str:
+        """How the estimates were made, in a line."""
+        on = f"calibrated on {self.calibrated_on:,} starts" if self.calibrated_on else "not calibrated: no past starts"
+        return f"{self.options.as_text()}; {self.forks} forks, seed {self.seed}; intervals {on}"
+
     def as_text(self) -> str:
         """A table to read, and a line for each job."""
         instants, n = Instants(self.now_s, self.clock), len(self.why)
@@ -245,9 +251,7 @@ class Estimates(JobRows):
             for row in self
         ]
         why = label_lines([("why not now", ""), *((row["job_id"], row["why"]) for row in self)])
-        on = f"calibrated on {self.calibrated_on:,} starts" if self.calibrated_on else "not calibrated: no past starts"
-        how = f"{self.options.as_text()}; {self.forks} forks, seed {self.seed}; intervals {on}"
-        return f"{head}\n\n{as_table(rows)}\n\n{why}\n\n{how}"
+        return f"{head}\n\n{as_table(rows)}\n\n{why}\n\n{self.how}"
 
     __repr__ = as_text
 
