@@ -182,6 +182,7 @@ CASES = [
     ("what-if log.swf", None),
     ("what-if log.swf --classifier", "learn"),
     ("export-config slurm --policy saf", None),
+    ("when log.swf --at 1000", None),
 ]
 
 

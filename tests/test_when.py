@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,7 +17,10 @@ from batfill.model.jobs import LARGE, SMALL, Workload, job_table
 from batfill.replays.ensemble import Ensemble
 from batfill.replays.session import Replay
 from batfill.replays.when import Forecast, ForecastOfReplay, when
+from batfill.workloads.batsim_json import load_document
+from command import batfill, json_result, refusal
 from oracle import Oracle
+from plugin import starts_of_plugin
 from strategies import outliving, random_table
 
 SIZE = 8
@@ -329,3 +334,99 @@ def test_what_has_ended_in_a_state_is_its_past():
     found = when([*past, *jobs], procs=16, at=5010)
     assert found["start_s"][0] == 5100
     assert found.calibrated_on == 49
+
+
+def test_a_state_in_csv_in_json_and_as_slurm_prints_it_is_the_same(tmp_path):
+    rows = [
+        ("4711", "ada", "RUNNING", 12, "04:00:00", "2026-01-31T10:00:00", "2026-01-31T10:05:00", "None"),
+        ("4712", "bo", "RUNNING", 2, "08:00:00", "2026-01-31T10:01:00", "2026-01-31T10:05:00", "None"),
+        ("5000", "bo", "PENDING", 14, "1:00:00", "2026-01-31T10:02:00", "N/A", "Resources"),
+        ("5001", "ada", "PENDING", 3, "04:00:00", "2026-01-31T10:03:00", "2026-02-01T00:00:00", "Priority"),
+        ("5002", "cy", "PENDING", 3, "1-00:00:00", "2026-01-31T10:03:00", "N/A", "Dependency"),
+    ]
+    names = ("id", "user", "state", "processors", "request", "submit", "start")
+    plain = [dict(zip(names, row, strict=False)) for row in rows[:-1]]
+    for job in plain:
+        if job["state"] == "PENDING":
+            del job["start"]
+    (tmp_path / "state.json").write_text(json.dumps({"procs": 18, "at": "2026-01-31T10:25", "jobs": plain}))
+    lines = ["id,user,processors,request,submit,start"]
+    lines += [",".join(str(job.get(name, "")) for name in lines[0].split(",")) for job in plain]
+    (tmp_path / "state.csv").write_text("\n".join(lines))
+    head = "JOBID|USER|STATE|CPUS|TIME_LIMIT|SUBMIT_TIME|START_TIME|REASON"
+    squeue = [
+        "|".join([row[0], row[1], row[2], str(row[3]), row[4], row[5], row[6], f"({row[7]})" * (row[2] == "PENDING")])
+        for row in rows
+    ]
+    (tmp_path / "squeue.txt").write_text("\n".join([head, *squeue]))
+    blocks = [
+        f"JobId={row[0]} JobName=NumCPUs=99\n   UserId={row[1]}(1001) GroupId=users(100) MCS_label=N/A\n"
+        f"   JobState={row[2]} Reason={row[7]} Dependency=(null)\n   RunTime=00:00:00 TimeLimit={row[4]} TimeMin=N/A\n"
+        f"   SubmitTime={row[5]} EligibleTime={row[5]}\n   StartTime={row[6]} EndTime=Unknown Deadline=N/A\n"
+        f"   NumNodes=1 NumCPUs={row[3]} NumTasks=1 CPUs/Task=1\n   Command=/home/x StartTime=never\n"
+        for row in rows
+    ]
+    (tmp_path / "scontrol.txt").write_text("\n".join(blocks))
+    said = [when(tmp_path / "state.json")]
+    said += [
+        when(tmp_path / name, at="2026-01-31T10:25", procs=18) for name in ("state.csv", "squeue.txt", "scontrol.txt")
+    ]
+    assert said[0]["job_id"].tolist() == ["5000", "5001"]
+    assert (
+        said[0]
+        .why[1]
+        .endswith("at 14:05 by 20 min: a request of 3 h 40 min or less, or 2 processors or fewer would start at once")
+    )
+    assert {one.to_csv() for one in said} == {said[0].to_csv()}
+
+
+def test_the_command_prints_a_table_json_and_a_page_and_refuses_in_one_line(tmp_path):
+    (tmp_path / "state.json").write_text(json.dumps({"procs": 18, "at": 1200, "jobs": STATE}))
+    done = batfill("when", tmp_path / "state.json", "b", "--out", tmp_path / "page.html")
+    assert "a request of 3 h 40 min or less" in done.out
+    page = (tmp_path / "page.html").read_text()
+    assert "a request of 3 h 40 min or less" in page
+    assert page.count("<circle") == 2  # one, on wide pages and on narrow ones
+    assert json_result("when", tmp_path / "state.json") == when(tmp_path / "state.json").as_dict()
+    for words, said in [
+        (("--procs", "13"), "its running jobs have 14 processors, and the machine 13"),
+        (("x",), "no job x waits"),
+        (("--at", "soon"), "has the instant 'soon'"),
+        (("--small", "all", "--divider", "60"), "option small"),
+    ]:
+        assert said in refusal("when", tmp_path / "state.json", *words)
+
+
+def test_a_log_is_replayed_until_the_instant(tmp_path):
+    run = Replay("workloads/sample.json", "saf", threshold_s=7200).run(until_s=50_000)
+    run.save(tmp_path / "run.npz")
+    found = when(run)
+    assert when("workloads/sample.json", policy="saf", threshold_s=7200, at=50_000).to_csv() == found.to_csv()
+    assert when(tmp_path / "run.npz").to_csv() == found.to_csv()
+    with pytest.raises(BatfillError, match="option at"):
+        when("workloads/sample.json")
+    with pytest.raises(BatfillError, match="a stopped replay has its own"):
+        when(run, policy="saf")
+
+
+@pytest.mark.parametrize("preset", ["none", "first-tries"])
+def test_a_scheduler_writes_estimates_and_starts_the_same_jobs(tmp_path, preset):
+    whole = load_document(Path("workloads/sample.json"))
+    document = replace(whole, jobs=whole.jobs[:250])
+    options = {"preset": preset, "threshold": 7200}
+    plain = starts_of_plugin(document, 64, kills=preset != "none", **options)
+    file = tmp_path / "estimates.jsonl"
+    assert starts_of_plugin(document, 64, kills=preset != "none", estimates=str(file), **options) == plain
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    assert [line["at_s"] for line in lines] == sorted(line["at_s"] for line in lines)
+    first = {}
+    for line in lines:
+        assert line["late"] == (line["job"] in first)
+        assert line["at_s"] <= line["from_s"] <= line["start_s"] <= line["to_s"]
+        first.setdefault(line["job"], line)
+    if preset == "none":
+        starts = {name.removeprefix("w0!"): start for name, start in plain.items()}
+        waited = {job["id"] for job in document.jobs if starts[job["id"]] > job["subtime"]}
+        inside = [one["from_s"] <= starts[name.removeprefix("w0!")] <= one["to_s"] for name, one in first.items()]
+        assert {name.removeprefix("w0!") for name in first} == waited
+        assert 0.5 < np.mean(inside) < 0.95  # of the first jobs, before there is a past

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from batfill.learn.events import KnowledgeByName
+    from batfill.live.estimates import EstimatesFile
     from batfill.live.request import Host, Request
     from batfill.live.selection import PolicyChoice
     from batfill.search.online import Selection
@@ -100,6 +101,9 @@ class Agent:
                 "reservation machines out"
             )
         state_options(self.stated())
+        if self.by_machines and self.live.get("estimates"):
+            raise BatfillError("option estimates: they count processors; leave it or reservation machines out")
+        self.estimates: EstimatesFile | None = None
         self.machines: list[int] = []
         self.ledger = Ledger(0)  # of the jobs that it started
         self.host: Host
@@ -149,6 +153,10 @@ class Agent:
             from batfill.live.selection import PolicyChoice
 
             self.choice = PolicyChoice(self.cluster, self.chosen, self.selection)
+        if self.live.get("estimates"):
+            from batfill.live.estimates import EstimatesFile
+
+            self.estimates = EstimatesFile(self.live["estimates"], self.cluster)
         if self.kills and not (registration.allowed and registration.reuses_profiles):
             raise BatfillError(
                 f"option kill: {self.chosen.kill} kills jobs and submits them again; "
@@ -177,8 +185,9 @@ class Agent:
         if not 1 <= request.procs <= self.cluster.size:
             return False
         self.cluster.submit(request, self.judge(request))
-        if self.choice is not None:
-            self.choice.submitted(request)
+        for observer in (self.choice, self.estimates):
+            if observer is not None:
+                observer.submitted(request)
         return True
 
     def judge(self, request: Request) -> Judgement:
@@ -212,6 +221,8 @@ class Agent:
         self.ledger.end(job, now_s)
         if self.choice is not None:
             self.choice.ended(job)
+        if self.estimates is not None and not again:
+            self.estimates.ended(job, now_s)
         self.cluster.end(job, again=again)
         request = self.requests.pop(job)
         first, number = self.tries.pop(job, (job, 0))
@@ -244,6 +255,8 @@ class Agent:
             InternalError: this scheduler's starts violate an invariant.
         """
         self.done = True
+        if self.estimates is not None:
+            self.estimates.close()
         self.ledger.check(over=False)
         if self.rejected:
             log.warning("%d jobs were rejected: they request %s", self.rejected, " or ".join(sorted(self.reasons)))
@@ -276,6 +289,8 @@ class Agent:
             else:
                 self.start_jobs(now_s)
 
+        if self.estimates is not None:
+            self.estimates.write(now_s)
         if self.knowledge is not None and not self.all_submitted:
             self.knowledge.at(now_s)
 
@@ -289,7 +304,7 @@ class Agent:
             self.host.execute(start.job, start.machines)
             request = self.requests[start.job]
             self.ledger.start(start.job, request.submit_s, request.procs, now_s)
-            for observer in (self.knowledge, self.choice):
+            for observer in (self.knowledge, self.choice, self.estimates):
                 if observer is not None:
                     observer.started(start.job, now_s)
             if start.kill_at_s < math.inf:

@@ -311,6 +311,8 @@ LIVE = options_table(
      "or the machines with the lowest ids that are expected to be free, as batsched's easy_bf does."),
     ("select", LIVE_ONLY, Kind(text_of, "`METHOD` or `METHOD:SETTING=VALUE,...`", "method"), None, "Choose the policy "
      "again after each period: full, noisy, epsilon-greedy, ucb1 or exp3, as exp3:period=1d,policies=fcfs+saf."),
+    ("estimates", LIVE_ONLY, Kind(text_of, "a file", "file"), None, "Write to this file when waiting jobs are expected "
+     "to start, as JSON lines."),
 )  # fmt: skip
 
 # Former names, and what replaces them; to be deleted in the version after the next.

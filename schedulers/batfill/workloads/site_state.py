@@ -263,7 +263,7 @@ SCONTROL = {"id": "JobId", "user": "UserId", "state": "JobState", "processors": 
 def slurm_jobs(text: str) -> list[dict[str, Any]]:
     """The jobs of `scontrol show job`: blocks of fields, of which the first is JobId."""
     jobs = []
-    for block in re.split(r"^\s*(?=JobId=)", text, flags=re.MULTILINE)[1:]:
+    for block in filter(None, re.split(r"^\s*(?=JobId=)", text, flags=re.MULTILINE)):
         first, *lines = block.splitlines()
         found = dict(FIELD.findall(first.partition(" JobName=")[0]))
         for line in lines:
