@@ -117,7 +117,7 @@ def oracle_of(run, moment, past, draws, fork):
 def test_a_slow_fork_with_the_same_draws_has_the_same_starts(seed, rules):
     run = stopped(seed, rules, outlives=seed == 2 and "small" not in rules)
     forecast = ForecastOfReplay(run, forks=3, seed=seed)
-    forecast.ensemble = spied = Spied(run.engine.queue.rules, SIZE, 3, seed)
+    forecast.ensemble = spied = Spied(3, seed)
     found = forecast.when()
     assert len(found) > 3
     compared = begun = 0

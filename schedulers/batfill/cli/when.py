@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +37,8 @@ def when(
 
     JOB: the id of one job; by default all that wait.
     """
+    import shlex
+
     from batfill.base.files import write_text
     from batfill.replays.when import when as estimate
 

@@ -36,7 +36,7 @@ class EstimatesFile:
         """
         self.cluster = cluster
         self.past = Past(np.zeros(FIRST_CAPACITY, JOB_SO_FAR))
-        self.forecast = Forecast(self.past, Ensemble(cluster.queue.rules, cluster.size))
+        self.forecast = Forecast(self.past, Ensemble())
         self.said: dict[int, float] = {}  # by row, until when the last line said that the job would start
         try:
             self.file = Path(path).open("wb", buffering=0)  # noqa: SIM115 - open as long as the simulation

@@ -14,13 +14,12 @@ import numpy as np
 
 from batfill import engine
 from batfill.model.jobs import DAY_S
-from batfill.replays.queue import JOBS_PER_NODE, Queue
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from batfill.learn.past import Past
-    from batfill.model.rules import Rules
+    from batfill.replays.queue import Queue
 
 FORKS = 21
 DAYS = 7  # the last days whose arrivals come again
@@ -43,26 +42,18 @@ class Moment:
     @property
     def jobs(self) -> NDArray[np.void]:
         """The jobs, engine JOB (known,), a copy."""
-        return self.queue.arrays.jobs[self.rows]
+        return self.queue.jobs[self.rows]
 
     @property
     def waits(self) -> NDArray[np.bool_]:
         """Whether each waits, shape (known,)."""
-        waits: NDArray[np.bool_] = self.queue.arrays.jobs["section"][self.rows] != engine.AWAY
+        waits: NDArray[np.bool_] = self.queue.jobs["section"][self.rows] != engine.AWAY
         return waits
 
 
 def moment_of(queue: Queue, now_s: float) -> Moment:
     """The state of a queue whose rows are those of the past."""
-    n, last, submitted = int(queue.arrays.state["waiting"][0]), 256, queue.submitted
-    while True:  # of a long log, only the jobs since the first that waits
-        waiting = queue.arrays.ages[max(submitted - last, 0) : submitted]
-        waiting = waiting[queue.arrays.jobs["section"][waiting] != engine.AWAY]
-        if len(waiting) == n:
-            break
-        last *= 4
-    rows = np.concatenate([waiting, queue.running["row"]]).astype(np.intp)
-    rows = rows[np.argsort(queue.arrays.jobs["seq"][rows])]
+    rows = queue.alive_rows
     return Moment(now_s, queue.size, queue.free, queue, rows, rows)
 
 
@@ -77,11 +68,11 @@ class Draws:
 
 
 class Ensemble:
-    """Forks of a moment, and the memory for them, which is kept."""
+    """Forks of a machine's moments, and the memory for them, which is kept."""
 
-    def __init__(self, rules: Rules, size: int, forks: int = FORKS, seed: int = 0) -> None:
-        """`rules`: by which arrivals are ordered; those in force are the moment's."""
-        self.rules, self.size, self.forks, self.seed = rules, size, forks, seed
+    def __init__(self, forks: int = FORKS, seed: int = 0) -> None:
+        """`forks`: how many; `seed`: of what they draw."""
+        self.forks, self.seed = forks, seed
         self.kept: dict[tuple[int, bool], tuple[Queue, engine.Events]] = {}
 
     def starts(self, moment: Moment, past: Past, asked: NDArray[np.bool_]) -> NDArray[np.float64]:
@@ -110,31 +101,29 @@ class Ensemble:
     ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         """The first starts of the jobs asked for in each fork, (forks, known), and which forks lacked arrivals."""
         forks, n = draws.submit_s.shape
-        arrays, rows = moment.queue.arrays, moment.rows
-        jobs = moment.jobs
+        rows, rules = moment.rows, moment.queue.rules
+        jobs, tries, lines = moment.queue.records_of(rows)
         jobs["seq"] = np.arange(len(rows))
         again = past.jobs[draws.coming]
         coming = np.zeros((forks, n), engine.JOB)
         coming["submit_s"], coming["expected_s"], coming["procs"] = draws.submit_s, again["request_s"], again["procs"]
         coming["small"], coming["killable"], coming["section"] = again["small"], again["killable"], engine.AWAY
         coming["seq"], coming["start_s"] = len(rows) + np.arange(n), np.nan
-        coming_lines = np.zeros((forks, n if len(arrays.backfill_lines) else 0), engine.LINE)
+        coming_lines = np.zeros((forks, 0 if rules.backfill is None else n), engine.LINE)
         known = (
             np.minimum(draws.submit_s, LATEST_S).ravel(),
             again["request_s"].ravel(),
             again["procs"].ravel(),
         )
         if n:
-            for policy, lines in ((moment.queue.rules.policy, coming), (moment.queue.rules.backfill, coming_lines)):
+            for policy, keys in ((rules.policy, coming), (rules.backfill, coming_lines)):
                 if policy is not None:
-                    lines["key"], lines["rise"] = (line.reshape(forks, n) for line in policy.lines(*known))
-        queue, events = self.memory(moment, len(rows) + n)
+                    keys["key"], keys["rise"] = (line.reshape(forks, n) for line in policy.lines(*known))
+        queue, events = self.memory(moment, len(rows) + n, len(tries) > 0)
         found = engine.Forks(
             jobs=engine.as_records(jobs),
-            tries=engine.as_records(arrays.tries[rows] if len(queue.arrays.tries) else arrays.tries[:0].copy()),
-            lines=engine.as_records(
-                arrays.backfill_lines[rows] if len(arrays.backfill_lines) else arrays.backfill_lines.copy()
-            ),
+            tries=engine.as_records(tries),
+            lines=engine.as_records(lines),
             asked=asked.astype(np.uint8),
             duration_s=np.ascontiguousarray(draws.duration_s),
             coming=engine.as_records(coming),
@@ -143,23 +132,16 @@ class Ensemble:
             start_s=np.empty((forks, len(rows))),
             short=np.zeros(forks, np.uint8),
         )
-        engine.run_forks(moment.now_s, moment.size, moment.free, stops, found, queue.arrays, events)
+        queue.run_forks(moment.now_s, moment.queue, moment.free, found, events, stops=stops)
         return found.start_s, found.short != 0
 
-    def memory(self, moment: Moment, jobs: int) -> tuple[Queue, engine.Events]:
-        """A queue under the rules in force, and events, for at least so many jobs."""
-        source, capacity = moment.queue, max(64, 1 << (jobs - 1).bit_length())
-        tries = len(source.arrays.tries) > 0
+    def memory(self, moment: Moment, jobs: int, tries: bool) -> tuple[Queue, engine.Events]:
+        """A queue and events for at least so many jobs, with `tries` if the moment's has them."""
+        capacity = max(64, 1 << (jobs - 1).bit_length())
         if (capacity, tries) not in self.kept:
-            queue = Queue(self.size, self.rules, capacity=capacity, tries=tries)
-            while len(queue.arrays.tree.nodes) < 32 + capacity // JOBS_PER_NODE:
-                queue.enlarge()
-            self.kept[capacity, tries] = queue, new_events(capacity, min(capacity, self.size))
-        queue, events = self.kept[capacity, tries]
-        queue.arrays.rules[:] = source.arrays.rules
-        if queue.rules.policy is not source.rules.policy or queue.rules.backfill is not source.rules.backfill:
-            queue.change_rules(source.rules)
-        return queue, events
+            made = moment.queue.forking(capacity), new_events(capacity, min(capacity, moment.size))
+            self.kept[capacity, tries] = made
+        return self.kept[capacity, tries]
 
 
 def new_events(capacity: int, at_once: int) -> engine.Events:

@@ -12,7 +12,7 @@ import numpy as np
 
 from batfill.base.errors import BatfillError
 from batfill.base.files import json_text
-from batfill.base.tables import JobRows, as_table, label_lines
+from batfill.base.tables import JobRows, as_table
 from batfill.base.version import __version__
 from batfill.learn.past import JOB_SO_FAR, Past
 from batfill.model.jobs import DAY_S, HOUR_S
@@ -113,12 +113,12 @@ class ForecastOfReplay(Forecast):
         """Follow a replay from where it has stopped, with all that has ended so far as the past."""
         self.run, given = run, run.engine.given
         past = Past(so_far(run.workload.jobs, given.small, given.killable))
-        super().__init__(past, Ensemble(run.engine.queue.rules, run.engine.size, forks, seed))
+        super().__init__(past, Ensemble(forks, seed))
         self.tries, self.over = len(run.engine.tries), 0
 
     def follow(self) -> None:
         """Take note of what has started and ended since."""
-        events, start_s = self.run.engine.events, self.run.engine.queue.arrays.jobs["start_s"]
+        events, start_s = self.run.engine.events, self.run.engine.queue.jobs["start_s"]
         for row in self.run.engine.tries["row"][self.tries :].tolist():
             if not math.isnan(start_s[row]):
                 self.started(row, float(start_s[row]))
@@ -250,7 +250,7 @@ class Estimates(JobRows):
             }
             for row in self
         ]
-        why = label_lines([("why not now", ""), *((row["job_id"], row["why"]) for row in self)])
+        why = "\n".join(["why not now", *(f"{row['job_id']:12} {row['why']}" for row in self)])
         return f"{head}\n\n{as_table(rows)}\n\n{why}\n\n{self.how}"
 
     __repr__ = as_text
@@ -375,7 +375,7 @@ def when_at_site(site: SiteState, job: str | None, options: Options, forks: int,
     ended = np.flatnonzero(np.isfinite(site.end_s))
     ended = ended[np.argsort(site.end_s[ended], kind="stable")]
     past.ended(ended.tolist(), (site.end_s - start_s)[ended].tolist())
-    forecast = Forecast(past, Ensemble(options.rules, site.size, forks, seed))
+    forecast = Forecast(past, Ensemble(forks, seed))
     forecast.widened, forecast.calibrated_on = hindcast(
         jobs, start_s, site.end_s, site.now_s, site.size, options, forks, seed
     )
@@ -428,7 +428,7 @@ def hindcast(
     """
     end_s = np.where(end_s <= now_s, end_s, np.inf)
     past = Past(so_far(jobs, options.calls_small(jobs.job_class, jobs.procs, size), False))
-    forecast = Forecast(past, Ensemble(options.rules, size, forks, seed))
+    forecast = Forecast(past, Ensemble(forks, seed))
     waited = np.flatnonzero((start_s > jobs.submit_s) & (start_s <= now_s))
     begun = waited[np.argsort(start_s[waited], kind="stable")][-HINDCASTS:]
     by_end = np.argsort(end_s, kind="stable")[: int(np.isfinite(end_s).sum())]
