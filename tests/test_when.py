@@ -123,7 +123,7 @@ def test_a_slow_fork_with_the_same_draws_has_the_same_starts(seed, rules):
     compared = begun = 0
     for moment, past, draws, start_s, short in spied.seen:
         for fork in np.flatnonzero(~short).tolist():
-            until_s = moment.now_s + 150  # the oracle is slow
+            until_s = moment.now_s + 100  # the oracle is slow
             slow = oracle_of(run, moment, past, draws, fork).run(until=until_s)
             firsts = {}
             for seq, started, _ in slow.kills:
@@ -139,6 +139,7 @@ def test_a_slow_fork_with_the_same_draws_has_the_same_starts(seed, rules):
     assert begun > 3
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("rules", RULES[:5], ids=lambda rules: "-".join(map(str, rules.values())) or "fcfs")
 def test_run_times_of_jobs_that_have_not_ended_and_jobs_to_come_change_no_estimate(rules):
     run = stopped(7, rules)
@@ -165,6 +166,7 @@ def test_run_times_of_jobs_that_have_not_ended_and_jobs_to_come_change_no_estima
     assert one.to_csv() == other.to_csv()
 
 
+@pytest.mark.compiled
 def test_one_job_is_estimated_as_among_all_and_a_seed_repeats():
     run = stopped(3, {"policy": "saf"})
     every = when(run, seed=1)
@@ -239,6 +241,26 @@ def test_a_start_that_is_expected_later_than_promised_is_announced():
     assert forecast.when()["late"].tolist() == [False]
 
 
+def test_a_job_that_needs_processors_which_are_away_is_not_expected_for_years():
+    jobs = job_table(submit_s=[0, 1, 2], runtime_s=[60, 5, 5], walltime_s=[60, 60, 60], procs=[4, 8, 3])
+    run = Replay(Workload("made", jobs, SIZE)).run(until_s=2)
+    run.engine.queue.change_free(-2)
+    years = when(run)["start_s"] / (365 * 86_400)
+    assert years.round().tolist() == [10.0, 0.0]  # it holds back no job with a walltime
+
+
+def test_the_jobs_alive_are_those_that_wait_or_run_by_age_however_long_one_has_waited():
+    jobs = random_table(2, n_jobs=900, size=SIZE, span_s=9000)
+    run = Replay(Workload("made", jobs, SIZE), "sqf")
+    longest = 0
+    for until_s in range(0, 12_000, 300):
+        queue = run.run(until_s=until_s).engine.queue
+        rows = queue.alive_rows.tolist()
+        assert rows == sorted([*queue.waiting_rows.tolist(), *queue.running_rows.tolist()])
+        longest = max(longest, queue.submitted - min(rows, default=queue.submitted))
+    assert longest > 256
+
+
 # A site's state
 
 STATE = [
@@ -264,6 +286,7 @@ def test_the_reasons_say_what_a_job_waits_for():
     }
 
 
+@pytest.mark.compiled
 def test_a_request_that_is_said_to_start_at_once_does():
     assert sum(map(limits_that_hold, range(30))) > 5
 
@@ -321,6 +344,7 @@ def test_a_state_that_cannot_be_is_refused_in_one_line(change, said):
     assert "\n" not in str(raised.value)
 
 
+@pytest.mark.compiled
 def test_what_has_ended_in_a_state_is_its_past():
     past = [
         {"id": f"p{n}", "submit": n, "processors": 16, "request": 10_000, "user": "ada", "start": 100 * n,
@@ -336,6 +360,7 @@ def test_what_has_ended_in_a_state_is_its_past():
     assert found.calibrated_on == 49
 
 
+@pytest.mark.compiled
 def test_a_state_in_csv_in_json_and_as_slurm_prints_it_is_the_same(tmp_path):
     rows = [
         ("4711", "ada", "RUNNING", 12, "04:00:00", "2026-01-31T10:00:00", "2026-01-31T10:05:00", "None"),
@@ -380,6 +405,7 @@ def test_a_state_in_csv_in_json_and_as_slurm_prints_it_is_the_same(tmp_path):
     assert {one.to_csv() for one in said} == {said[0].to_csv()}
 
 
+@pytest.mark.compiled
 def test_the_command_prints_a_table_json_and_a_page_and_refuses_in_one_line(tmp_path):
     (tmp_path / "state.json").write_text(json.dumps({"procs": 18, "at": 1200, "jobs": STATE}))
     done = batfill("when", tmp_path / "state.json", "b", "--out", tmp_path / "page.html")
@@ -397,6 +423,7 @@ def test_the_command_prints_a_table_json_and_a_page_and_refuses_in_one_line(tmp_
         assert said in refusal("when", tmp_path / "state.json", *words)
 
 
+@pytest.mark.compiled
 def test_a_log_is_replayed_until_the_instant(tmp_path):
     run = Replay("workloads/sample.json", "saf", threshold_s=7200).run(until_s=50_000)
     run.save(tmp_path / "run.npz")
@@ -409,6 +436,7 @@ def test_a_log_is_replayed_until_the_instant(tmp_path):
         when(run, policy="saf")
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("preset", ["none", "first-tries"])
 def test_a_scheduler_writes_estimates_and_starts_the_same_jobs(tmp_path, preset):
     whole = load_document(Path("workloads/sample.json"))

@@ -80,11 +80,12 @@ class Ensemble:
         random = np.random.default_rng([self.seed, int(moment.now_s * 1000)])
         drawn = self.durations(moment, past, random)
         days = random.integers(1, DAYS + 1, (self.forks, DAYS_AHEAD))
-        start_s, left, n = np.empty((self.forks, len(moment.rows))), np.arange(self.forks), FIRST_COMING
+        start_s, left = np.empty((self.forks, len(moment.rows))), np.arange(self.forks)
+        n = min(max(FIRST_COMING, 4 * int(asked.sum())), MOST_COMING)
         while len(left):
             draws = draw_arrivals(moment, past, days[left], drawn[left], n)
             start_s[left], short = self.run(moment, past, asked, draws, stops=n < MOST_COMING)
-            left, n = left[short], n * MORE
+            left, n = left[short], min(n * MORE, MOST_COMING)
         return start_s[:, asked]
 
     def durations(self, moment: Moment, past: Past, random: np.random.Generator) -> NDArray[np.float64]:

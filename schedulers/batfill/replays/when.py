@@ -41,6 +41,7 @@ WIDENED = 0.2  # logarithm of the factor by which intervals are wider than the f
 STEP = 0.15  # of that logarithm, for a start outside
 MARGIN, MARGIN_S = 0.05, 60.0  # added to the forks' spread, as a share of the time until the start, and besides
 STARTS = "nothing: it starts at once"
+NEVER_S = 10 * 365 * DAY_S  # when a job is expected that needs processors which are away
 HINDCASTS = 200  # past jobs that calibrate the estimates of a single instant
 
 
@@ -79,7 +80,8 @@ class Forecast:
 
     def estimate(self, moment: Moment, asked: NDArray[np.bool_]) -> Found:
         """Estimates for the jobs asked for, bool (known,), which wait at `moment`."""
-        start_s = np.sort(self.ensemble.starts(moment, self.past, asked), axis=0)
+        start_s = self.ensemble.starts(moment, self.past, asked)
+        start_s = np.sort(np.where(np.isnan(start_s), moment.now_s + NEVER_S, start_s), axis=0)
         middle_s = quantile(start_s, 0.5)
         away_s = start_s - middle_s
         stretched_s = middle_s + away_s * np.where(away_s < 0, *np.exp(self.widened))
