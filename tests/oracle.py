@@ -129,6 +129,7 @@ class Oracle:
     threshold_s: float = math.inf
     tries_first: bool = False  # whether small jobs go before overdue ones
     depth: float | None = None  # by a plan with so many reservations, inf for any number; None for the head's alone
+    tested: float = math.inf  # how many jobs of the plan must wait before it ends
     half: bool = False  # whether only the older half of the overdue jobs goes first, at least 4
     divider_s: float = math.inf
     spares: bool = False  # whether a try is killed at its divider only if its processors are needed
@@ -136,10 +137,14 @@ class Oracle:
     bound: bool = False  # whether jobs are expected to end at their divider at the latest
     expected_s: object = None  # what the scheduler expects the jobs to run, in the table's order; else the requests
     outlived: bool = False  # whether what was expected is corrected; always if jobs may outlive their requests
+    windows: list = field(default_factory=list)  # (begin, end, procs, known since, whether jobs fail); a plan decides
+    now: float = -math.inf
     waiting: list = field(default_factory=list)
     running: list = field(default_factory=list)
     order: list = field(default_factory=list)  # seq of each try, as they started
-    kills: list = field(default_factory=list)  # (seq, start, divider) of each try that was killed
+    kills: list = field(
+        default_factory=list
+    )  # (seq, start, run time, whether by a failure) of each try that was killed
 
     def __post_init__(self):
         t = self.table
@@ -166,6 +171,8 @@ class Oracle:
             for seq, i in enumerate(ids)
         ]
         self.coming = list(self.jobs)
+        if self.windows and self.depth is None:
+            self.depth = 1
 
     def may_try(self, q):
         """Whether a job of q processors may be small."""
@@ -175,8 +182,12 @@ class Oracle:
         """Every instant up to `until`, itself included."""
         while True:
             t = min([self.end(job) for job in self.running] + [job.r for job in self.coming[:1]], default=math.inf)
+            if t < math.inf or self.waiting:
+                dates = [date for begin, end, _, known, _ in self.windows for date in (begin, end, known)]
+                t = min([t, *(date for date in dates if date > self.now)])
             if t > until or t == math.inf:
                 return self
+            self.now = t
             due = []
             for job in [job for job in self.running if self.end(job) == t]:
                 if job.divider < job.duration and self.spares:
@@ -185,6 +196,8 @@ class Oracle:
                 self.finish(job)
                 if job.divider < job.duration:
                     self.requeue(job)
+            self.fail(t)
+            due = [job for job in due if job in self.running]
             while self.coming and self.coming[0].r == t:
                 job = self.coming.pop(0)
                 if job.q <= self.size:
@@ -203,20 +216,41 @@ class Oracle:
         self.free += job.q
 
     def requeue(self, job):
-        self.kills.append((job.seq, job.start, job.divider))
+        self.kills.append((job.seq, job.start, job.divider, False))
         job.start, job.small = math.nan, False
         self.waiting.append(job)
+
+    def fail(self, t):
+        """Each failure that begins takes processors that neither jobs nor windows have, then those of the last jobs."""
+        taken = sum(q for begin, end, q, _, fails in self.windows if begin <= t < end and not (fails and begin == t))
+        for begin, _, q, _, fails in self.windows:
+            if fails and begin == t:
+                found = max(self.size - taken - sum(job.q for job in self.running), 0)
+                while found < q:
+                    job = max(self.running, key=lambda job: (job.start, job.seq))
+                    found += job.q
+                    self.finish(job)
+                    self.kills.append((job.seq, job.start, t - job.start, True))
+                    job.start = math.nan
+                    self.waiting.append(job)
+                taken += q
 
     def spare(self, job):
         job.small, job.divider, job.bound = False, math.inf, math.inf
 
     def kill_pays(self, t, job):
         """Tried out: what a pass without the job would start, and when the head could start with it and without it."""
-        if not self.waiting:
+        if not self.waiting and not self.windows:
             return False
         without, beside = (copy.deepcopy(self, {id(self.table): self.table}) for _ in range(2))
         without.finish(without.jobs[job.seq])
         beside.spare(beside.jobs[job.seq])
+        if self.windows:
+            job, plan = beside.jobs[job.seq], beside.plan(t)
+            tried = {(t, 0)} | {place for begin, end, _ in plan for place in (begin, end)}
+            end = (beside.expected_end(t, job), 0)
+            if any(sum(n for b, e, n in plan if b <= at < e) > self.size for at in tried if at < end):
+                return True  # it would be in the way of a window
         if self.depth is not None:
             dates, others = without.planned_pass(t), beside.planned_pass(t)
             sooner = any(date < others.get(seq, (t, 0)) for seq, date in dates.items())
@@ -302,8 +336,8 @@ class Oracle:
 
     def planned_pass(self, t):
         """The pass by a plan, a list of (begin, end, q) in places of time; returns the reservations' begins by seq."""
-        plan = [((t, 0), max((min(end, LAST), 0), (t, 1)), q) for end, q in self.held(t)]
-        dates, passed = {}, False  # passed: whether a job was passed over, behind which others are backfilled
+        plan = self.plan(t)
+        dates, passed = {}, 0  # passed: how many jobs were passed over, behind which others are backfilled
         order = sorted(self.waiting, key=self.sort_rule(t))
         while order:
             job = order.pop(0)
@@ -312,15 +346,24 @@ class Oracle:
             if begin == (t, 0):
                 end = place_after(begin, length)
                 plan.append((begin, end if passed else min(end, (LAST, 0)), job.q))
-                self.begin(t, job, backfilled=passed)
+                self.begin(t, job, backfilled=passed > 0)
                 continue
-            passed = True
+            passed += 1
             if len(dates) < self.depth:
                 dates[job.seq] = begin
                 plan.append((begin, place_after(begin, length), job.q))
                 if len(dates) == self.depth and self.backfill is not None:
                     order.sort(key=self.backfill_rule(t))
+            if passed == self.tested:
+                break
         return dates
+
+    def plan(self, t):
+        """What the running jobs hold, and the windows that are known of."""
+        jobs = [((t, 0), max((min(end, LAST), 0), (t, 1)), q) for end, q in self.held(t)]
+        return jobs + [
+            ((max(begin, t), 0), (min(end, LAST), 0), q) for begin, end, q, known, _ in self.windows if known <= t < end
+        ]
 
     def earliest(self, t, plan, length, q):
         """The first place of time at which so many processors are free for so long, all of its dates tried."""
@@ -481,6 +524,6 @@ def assert_same(schedule, expected):
     """A `Schedule` has the oracle's tries: the same jobs, in the same order, at the same dates, for the same reason."""
     jobs = expected.jobs
     assert np.array_equal(schedule.start_s, [job.start for job in jobs], equal_nan=True)
-    assert sorted(schedule.kills.tolist()) == sorted(expected.kills)
+    assert sorted(schedule.kills[["row", "start_s", "ran_s", "failed"]].tolist()) == sorted(expected.kills)
     assert schedule.backfilled.tolist() == [job.backfilled for job in jobs]
     assert schedule.order.tolist() == expected.order

@@ -288,7 +288,7 @@ def test_every_option_of_the_table_is_taken_and_stated(log, option):
         "overdue": "half",
         "small_width": 0.5,
     }
-    changed |= {"predict_for": "all", "depth": "all"}
+    changed |= {"predict_for": "all", "depth": "all", "tested": 5, "like": "slurm"}
     besides = {
         "small": {"divider": 100},
         "predict_for": {"predict": "easy++"},

@@ -18,7 +18,7 @@ import pytest
 from batfill.cli import main
 from batfill.cli.app import app
 from batfill.model.options import NAMES, OPTIONS, Options
-from command import json_result, refusal
+from command import batfill, refusal
 
 SAMPLE = Path(__file__).parents[1] / "workloads" / "sample.json"
 # What commands are made of; all else is the library.
@@ -97,7 +97,7 @@ def two_values(param):
         return "", "made-up"
     if param.type.name == "policy":
         return "fcfs", "lexp"
-    if param.type.name == "file":
+    if param.name == "estimates":
         return "first.jsonl", "second.jsonl"
     accepted = [word for word in ("0", "1", "2", "6", "0.25", "0.75", "7", "8", "604") if takes(param, word)]
     return accepted[0], accepted[-1]
@@ -278,6 +278,8 @@ VALUES = {
     "policy": ("fcfs", "saf"),
     "backfill": ("same", "spf"),
     "depth": (0, "all"),
+    "tested": (5, "all"),
+    "like": ("none", "slurm", "flux", "pbs"),
     "threshold": (0, 7200),
     "small": ("class", "perfect"),
     "divider": (1, 600),
@@ -317,7 +319,7 @@ def test_a_replays_result_states_each_option_as_it_was_given(name, classed):
     for value in values_of(option):
         given = {**beside(option), name: value}
         words = [word for key, entry in given.items() for word in (f"--{key}", entry)]
-        stated = json_result("replay", classed, *words)["options"]
+        stated = json.loads(batfill("replay", classed, *words, "--json").out)["options"]
         assert stated.items() >= given.items()
         assert tuple(stated) == (*OPTIONS, "procs", "tau", "overrun", "unrequested")
 

@@ -72,6 +72,10 @@ RECORDED = {
         ("reservation-renewed", "easy-kept", {"A": 0, "B": 0, "H": 85, "J": 55}),
         ("second-in-line", "easy", {"A": 0, "H": 10, "K": 43, "J": 3}),
         ("second-in-line", "conservative", {"A": 0, "H": 10, "K": 20, "J": 30}),
+        ("second-in-line", "depth-2", {"A": 0, "H": 10, "K": 20, "J": 30}),
+        ("extra-machines", "depth-all", {"A": 0, "B": 0, "H": 100, "J": 30}),
+        ("extra-machines", "conservative-rebuilt", {"A": 0, "B": 0, "H": 100, "J": 100}),
+        ("compression", "depth-all", {"A": 0, "B": 5, "C": 30, "D": 200}),
         ("margin", "conservative", {"A": 0, "H": 100, "K": 200, "J": 300}),
         ("margin", "conservative-margin", {"A": 0, "H": 100, "K": 203, "J": 3}),
         ("compression", "conservative", {"A": 0, "B": 5, "C": 200, "D": 30}),
@@ -101,6 +105,17 @@ RECORDED = {
 )
 def test_a_variant_schedules_a_workload_as_drawn(workload, variant, starts):
     assert known_schedules(workload)[variant, VARIANTS[variant].grains[0]] == starts
+
+
+@pytest.mark.parametrize(
+    ("variant", "passes"),
+    [("easy", 5), ("depth-2", 4), ("depth-3", 3), ("depth-4", 2), ("depth-8", 1), ("depth-all", 0)],
+)
+def test_a_long_job_passes_so_many_chains_as_have_no_reservation_for_their_last_job(variant, passes):
+    starts = known_schedules("reservations")[variant, "message"]
+    for number, behind in enumerate((1, 2, 3, 4, 8)):
+        start = 30 if number >= 5 - passes else 110 + 10 * behind
+        assert starts[f"J{number}"] == 2000 * number + start
 
 
 def test_a_job_without_walltime_waits_or_is_rejected_or_counts_as_short():
@@ -244,9 +259,22 @@ def test_every_variant_is_recognised(candidate):
     assert verdict.summary().startswith(f"{candidate[0]} (")
 
 
-def test_with_reserved_machines_batfill_is_what_batsched_easy_bf_is(tmp_path):
-    verdict = Verdict(runs_of(by_machines, tmp_path))
-    assert verdict.fits == [("easy-machines", "message")]
+@pytest.mark.parametrize(
+    ("options", "variant"),
+    [
+        ({"reservation": "machines"}, "easy-machines"),
+        ({"depth": 0}, "filler"),
+        ({"depth": 2}, "depth-2"),
+        ({"depth": 8}, "depth-8"),
+        ({"depth": "all"}, "depth-all"),
+        ({"depth": "all", "plan": "kept"}, "conservative"),
+        ({"depth": "all", "plan": "kept", "plan-margin": 5}, "conservative-margin"),
+    ],
+    ids=str,
+)
+def test_batfill_is_the_variant_that_its_options_say(options, variant, tmp_path):
+    verdict = Verdict(runs_of(lambda: Conversation(WORDS_4, Agent(options)).answer, tmp_path))
+    assert verdict.fits == [(variant, "message")]
     assert verdict.conforms
 
 

@@ -201,7 +201,7 @@ def test_a_small_job_is_killed_at_the_divider_and_runs_again_as_a_large_one_from
     rows = [(0, 30, 40, 1, SMALL), (1, 10, 10, 1, SMALL), (2, 10, 10, 1, LARGE)]
     schedule = replay_jobs(table(rows), 1, Rules(policy_named("fcfs"), divider_s=20.0))
     # killed at 20, it comes behind the small job, and before the younger large one: its wait counts from 0
-    assert schedule.kills.tolist() == [(0, 0.0, 20.0)]
+    assert schedule.kills.tolist() == [(0, 0.0, 20.0, 0, 20.0)]
     assert schedule.start_s.tolist() == [30, 20, 60]
     assert schedule.requeued.tolist() == [True, False, False]
     assert schedule.end_s.tolist() == [60, 30, 70]

@@ -612,3 +612,28 @@ def test_the_exit_status_says_whether_the_files_do_what_the_options_say(words, s
             assert bool(done.out) == (status != 2)
             assert len(done.err.splitlines()) == (expected != 0)
             assert ("add --approximate" in done.err) == (expected == 3)
+
+
+@pytest.mark.parametrize(
+    ("system", "options", "lines"),
+    [
+        ("slurm", {"depth": 4}, ["bf_job_part_count_reserve=4,", "bf_max_job_test=10000,"]),
+        ("slurm", {"depth": "all", "tested": 500}, ["bf_job_part_count_reserve=0,", "bf_max_job_test=500,"]),
+        ("slurm", {"depth": 0}, ["bf_min_prio_reserve=4294967295,"]),
+        ("pbs", {"depth": 4}, ["backfill_depth = 4", "strict_ordering: True"]),
+        ("pbs", {"depth": 0}, ["backfill_depth = 0", "strict_ordering: False"]),
+        ("flux", {"depth": 4}, ['queue-policy = "hybrid"', "\nreservation-depth = 4"]),
+        ("flux", {"depth": "all", "tested": 32}, ['queue-policy = "conservative"', "\nqueue-depth = 32"]),
+        ("flux", {"like": "flux"}, ['queue-policy = "easy"', "\nqueue-depth = 32"]),
+    ],
+)
+def test_the_files_say_how_many_jobs_get_a_reservation_and_how_many_are_tested(system, options, lines):
+    files = "\n".join(site_config(system, "fcfs", **options).files.values())
+    assert [line for line in lines if line not in files] == []
+
+
+def test_what_a_system_cannot_say_of_depth_is_lacking():
+    assert site_config("flux", depth=0).verdict == "not expressible"
+    assert "looks at all waiting jobs" in site_config("pbs", tested=50).lacks[0]
+    assert "whatever the depth" in site_config("oar").differs[0]
+    assert "whatever the depth" not in site_config("oar", depth="all").differs[0]

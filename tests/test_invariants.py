@@ -75,7 +75,7 @@ def swap(array, i, j):
 
 def first_try_outlasts_the_restart(run):
     kill = run.events.kills[0]
-    kill["ran_s"] = run.queue.start_s[kill["row"]] - kill["start_s"] + 0.5
+    kill["end_s"] = run.queue.start_s[kill["row"]] + 0.5
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def first_try_outlasts_the_restart(run):
         (lambda run: run.given.submit_s.__iadd__(5.0), "before its submission"),
         (lambda run: run.events.ended.__imul__(0), "others use"),
         (lambda run: run.events.kills["start_s"].__isub__(40.0), "job"),
-        (lambda run: run.events.kills["ran_s"].__iadd__(1000.0), "job"),
+        (lambda run: run.events.kills["end_s"].__iadd__(1000.0), "job"),
     ],
 )
 def test_a_replay_that_breaks_an_invariant_gives_no_schedule(change, wrong):

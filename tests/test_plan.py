@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import lzma
 import math
 from pathlib import Path
@@ -12,7 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import batfill as bf
 from batfill.base.errors import BatfillError
+from batfill.model.options import LIKES, Options, plans_machines
 from batfill.model.policy import policy_named
 from batfill.model.rules import EVERY_JOB, Rules
 from batfill.replays.engine_replay import EngineReplay, replay_jobs
@@ -47,6 +50,12 @@ def both(jobs, size, policy, *, depth, **case):
 @given(workloads(), options, depths)
 def test_any_workload_under_any_options_and_depth_starts_what_the_oracle_starts(workload, case, depth):
     assert_same(*both(*workload, **case, depth=depth))
+
+
+@settings(deadline=None, max_examples=examples(30))
+@given(workloads(), options, st.sampled_from([0, 1, 2, math.inf]), st.sampled_from([1, 2, 5]))
+def test_a_pass_that_tests_few_jobs_starts_what_the_oracle_starts(workload, case, depth, tested):
+    assert_same(*both(*workload, **case, depth=depth, tested=tested))
 
 
 @settings(deadline=None, max_examples=examples(30))
@@ -162,6 +171,13 @@ def test_a_try_is_killed_where_only_the_second_reservation_would_be_earlier_with
         assert_same(schedule, expected)
 
 
+@pytest.mark.parametrize(("tested", "found"), [(1, 30), (2, 30), (3, 3), (EVERY_JOB, 3)])
+def test_a_job_behind_those_that_are_tested_does_not_start(tested, found):
+    # The two that wait need all 4 processors. The last job would fit, on one processor, until the first can start.
+    rows = [(0, 10, 10, 3), (1, 10, 10, 4), (2, 10, 10, 4), (3, 5, 5, 1)]
+    assert starts(rows, 4, 1, tested=tested)[3] == found
+
+
 # The queue
 
 
@@ -203,6 +219,7 @@ def test_a_job_that_needs_unavailable_processors_holds_back_only_jobs_without_a_
     ("rules", "words"),
     [
         ({"depth": -1}, "depth: -1 is not a number of reservations >= 0"),
+        ({"tested": 0}, "tested: 0 is not a number of jobs > 0"),
         ({"depth": 0, "backfill": policy_named("spf")}, "begins behind the last reservation"),
         ({"depth": EVERY_JOB, "backfill": policy_named("spf")}, "begins behind the last reservation"),
     ],
@@ -210,3 +227,79 @@ def test_a_job_that_needs_unavailable_processors_holds_back_only_jobs_without_a_
 def test_depths_that_cannot_be_are_refused(rules, words):
     with pytest.raises(BatfillError, match=words):
         Rules(policy_named("fcfs"), **rules)
+
+
+# Every host
+
+COUNTING = [name for name in LIKES if not plans_machines(name)]
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """A workload's file, its jobs, and the size of its machine."""
+    jobs = random_table(5, n_jobs=80, size=8, span_s=300, longest=40, wide=0.0, unlimited=0.0)
+    rows = zip(jobs.ids, jobs.submit_s, jobs.runtime_s, jobs.walltime_s, jobs.procs, strict=True)
+    path = tmp_path_factory.mktemp("hosts") / "made.json"
+    names = ("id", "subtime", "profile", "walltime", "res")
+    document = {
+        "nb_res": 8,
+        "jobs": [dict(zip(names, (name, r, f"p{p:g}", w, int(q)), strict=True)) for name, r, p, w, q in rows],
+        "profiles": {f"p{p:g}": {"type": "delay", "delay": p} for p in jobs.runtime_s.tolist()},
+    }
+    path.write_text(json.dumps(document))
+    read = read_batsim_json(path)
+    return path, read.jobs
+
+
+@pytest.mark.needs("pyarrow", "pydantic")
+@pytest.mark.parametrize("depth", [0, 2, "all"])
+def test_python_campaigns_and_what_if_have_the_starts_of_the_oracle(written, tmp_path, depth):
+    import pyarrow.parquet as pq
+
+    path, jobs = written
+    expected = oracle(jobs, 8, "fcfs", depth=math.inf if depth == "all" else depth)
+    replayed_here = bf.replay(path, depth=depth)
+    assert_same(replayed_here.schedule, expected)
+    start_s = replayed_here.schedule.start_s
+
+    (tmp_path / "c.yaml").write_text(
+        f"workloads: [{{file: {path}}}]\npolicies: [fcfs]\ndepths: [{depth}]\nper-job: true\n"
+    )
+    assert batfill("campaign", tmp_path / "c.yaml", "--out", tmp_path / "out").status == 0
+    (table,) = (tmp_path / "out" / "jobs").glob("*.parquet")
+    by_id = {row["job"]: row["start_s"] for row in pq.read_table(table).to_pylist()}
+    assert [by_id[name] for name in jobs.ids.tolist()] == start_s.tolist()
+
+    found = bf.what_if(path, depth=depth, small_first=False, thresholds_s=[3600])
+    assert found.comparison.wait_s[0].tolist() == (start_s - jobs.submit_s).tolist()
+
+
+@pytest.mark.needs("gymnasium")
+def test_an_environment_takes_no_depth_and_says_so(written):
+    from batfill.env import SchedulingEnv
+
+    with pytest.raises(BatfillError, match="depth: an environment has no such argument"):
+        SchedulingEnv(written[0], depth=2)
+
+
+@pytest.mark.parametrize(
+    ("system", "found"),
+    [("none", [0, 0, 10, 53, 3]), ("slurm", [0, 0, 10, 20, 30]), ("pbs", [0, 0, 10, 53, 3])],
+)
+def test_the_defaults_of_a_real_scheduler_change_starts(system, found):
+    # As above, where only a second reservation protects the second job.
+    rows = [(0, 10, 10, 2), (0, 100, 100, 1), (1, 10, 10, 2), (2, 10, 10, 3), (3, 50, 50, 1)]
+    assert replay_jobs(table(rows), 4, Options.of({"like": system}).rules).start_s.tolist() == found
+
+
+def test_the_defaults_of_openpbs_reserve_for_nobody_and_those_of_flux_test_32_jobs():
+    # The first needs all 4 processors, and three run for 10 s: the last would end after that.
+    delaying = [(0, 10, 10, 3), (1, 10, 10, 4), (3, 12, 12, 1)]
+    started = {name: replay_jobs(table(delaying), 4, Options.of({"like": name}).rules).start_s[2] for name in COUNTING}
+    assert started == {"none": 20, "slurm": 20, "flux": 20, "pbs": 3}
+    # 32 jobs need all processors, and behind them one would fit at once.
+    many = [(0, 10, 10, 3), *[(1, 10, 10, 4)] * 32, (3, 5, 5, 1)]
+    started = {name: replay_jobs(table(many), 4, Options.of({"like": name}).rules).start_s[-1] for name in COUNTING}
+    assert started == {"none": 3, "slurm": 3, "flux": 330, "pbs": 3}
+    given = Options.of({"like": "slurm", "depth": 2})
+    assert (given.depth, given.tested) == (2, 500)

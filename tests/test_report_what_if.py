@@ -4,6 +4,7 @@ import json
 import numpy as np
 import pytest
 
+import batfill as bf
 from batfill.base.stats import Paired
 from batfill.model.policy import policy_named
 from batfill.model.rules import Rules
@@ -187,6 +188,17 @@ def test_a_batch_system_is_offered_only_what_it_can_do(log, system, withheld):
 
 
 @pytest.mark.needs("sklearn")
+def test_other_numbers_of_reservations_are_choices_with_a_warning(few):
+    found = what_if(few, thresholds_s=[3600], small_first=False, reservations=True)
+    names = ["fcfs, no reservation", "fcfs, 4 reservations", "fcfs, every job reserved"]
+    assert [outcome.name for outcome in found.outcomes][-3:] == names
+    for outcome, depth in zip(found.outcomes[-3:], (0, 4, "all"), strict=True):
+        alone = bf.replay(few, depth=depth, tau_s=found.settings["tau_s"])
+        assert outcome.mean_wait_s == pytest.approx(alone.as_dict()["mean_wait_s"])
+    assert "the step that matters is from none to one" in answer_text(found)
+    assert "Reservations:" not in answer_text(what_if(few, thresholds_s=[3600], small_first=False))
+
+
 def test_small_first_is_replayed_without_and_with_kills(few):
     found = what_if(few, thresholds_s=[3600, 7200, 10_800], seed=1, classifier=True)
     tries, plain, killing = (found.outcomes[k] for k in (1, 7, 8))

@@ -91,7 +91,7 @@ def oracle_of(run, moment, past, draws, fork):
         rules.policy.name,
         backfill=rules.backfill and rules.backfill.name,
         threshold_s=rules.threshold_s,
-        depth=None if rules.depth == 1 else rules.depth,
+        depth=rules.depth if rules.planned else None,
         half=rules.half,
         divider_s=rules.divider_s,
         spares=rules.spares,
@@ -126,7 +126,7 @@ def test_a_slow_fork_with_the_same_draws_has_the_same_starts(seed, rules):
             until_s = moment.now_s + 100  # the oracle is slow
             slow = oracle_of(run, moment, past, draws, fork).run(until=until_s)
             firsts = {}
-            for seq, started, _ in slow.kills:
+            for seq, started, *_ in slow.kills:
                 firsts.setdefault(seq, started)
             known = len(moment.rows)
             expected = [firsts.get(job.seq, job.start) for job in slow.jobs[:known]]
@@ -259,6 +259,22 @@ def test_the_jobs_alive_are_those_that_wait_or_run_by_age_however_long_one_has_w
         assert rows == sorted([*queue.waiting_rows.tolist(), *queue.running_rows.tolist()])
         longest = max(longest, queue.submitted - min(rows, default=queue.submitted))
     assert longest > 256
+
+
+def test_forks_follow_a_change_of_policy_and_keep_announced_windows_free(tmp_path):
+    run = stopped(4, {})
+    forecast = ForecastOfReplay(run)
+    forecast.when()
+    forecast.run = run.fork(policy="lqf")
+    assert forecast.when()["start_s"].tolist() == ForecastOfReplay(forecast.run).when()["start_s"].tolist()
+    (tmp_path / "calendar.csv").write_text(
+        "kind,begin,end,processors,announced\nannounced,100,400,8,0\nannounced,500,900,8,450\n"
+    )
+    jobs = job_table(submit_s=[0, 1, 2], runtime_s=[50, 60, 450], walltime_s=[50, 60, 450], procs=[8, 8, 8])
+    run = Replay(Workload("made", jobs, SIZE), calendar=str(tmp_path / "calendar.csv")).run(until_s=2)
+    found = when(run)
+    assert found["start_s"].tolist() == [400.0, 460.0]  # of the second window nothing is known yet
+    assert all("the calendar has windows" in why for why in found.why)
 
 
 # A site's state

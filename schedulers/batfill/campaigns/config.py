@@ -1,4 +1,4 @@
-"""The campaign file: workloads x resamplings x windows x policies x knowledge x thresholds, checked on reading."""
+"""The campaign file: workloads x resamplings x windows x choices of options, checked on reading."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from batfill.campaigns.sections import (
 )
 from batfill.model.jobs import Overrun, Unrequested
 from batfill.model.metrics import TAU_S
-from batfill.model.options import FOREST, LEARNED, LEARNING, REQUEST, RUNTIME, SAME, Options, with_preset
+from batfill.model.options import FOREST, LEARNED, LEARNING, NO_PRESET, REQUEST, RUNTIME, SAME, Options, with_preset
 from batfill.workloads.resampling import MOST_WEEKS, ProfileWeeks, ResamplingMethod
 from batfill.workloads.splitting import Align, Boundary
 
@@ -41,6 +41,7 @@ class WorkloadSection(Section):
     procs: Count | None = None  # the machine's; None for the file's
     overrun: Overrun | None = None  # None for keep, or what a Batsim workload was made with
     unrequested: Annotated[Unrequested, BeforeValidator(checked_choice)] | None = None  # None for the log's default
+    calendar: Text | None = None  # windows in which processors are unavailable
 
 
 class Windows(Section):
@@ -85,6 +86,8 @@ class Campaign(Section):
     policies: Annotated[list[Text], Field(min_length=1)]
     presets: list[Text] = Field(default=[], min_length=1)  # replayed as they are, beside the combinations
     backfills: list[Text] = Field(default=[SAME], min_length=1)
+    likes: list[Text] = Field(default=[NO_PRESET], min_length=1)
+    depths: list[int | Text | None] = Field(default=[None], min_length=1)  # None: the default, or that of `likes`
     thresholds: list[Seconds | None] = Field(default=[None], min_length=1)
     knowledge: list[Text | dict[str, Any]] = Field(default=[REQUEST], min_length=1)
     windows: Windows | None = None
@@ -98,9 +101,12 @@ class Campaign(Section):
     def choices(self) -> list[dict[str, Any]]:
         """The scheduler's options of every combination, for `Options.of`, without a seed."""
         return [
-            {"policy": policy, "backfill": backfill, "threshold": threshold, **learning(knowledge)}
+            {"policy": policy, "backfill": backfill, **reserving(like, depth), "threshold": threshold}
+            | learning(knowledge)
             for policy in self.policies
             for backfill in self.backfills
+            for like in self.likes
+            for depth in self.depths
             for threshold in self.thresholds
             for knowledge in self.knowledge
         ] + [whole(preset) for preset in self.presets]
@@ -148,6 +154,8 @@ def check_options(path: Path, document: Document, campaign: Campaign) -> None:
         "policies": [{"policy": policy} for policy in campaign.policies],
         "presets": [{"preset": preset} for preset in campaign.presets],
         "backfills": [{"backfill": backfill} for backfill in campaign.backfills],
+        "likes": [{"like": like} for like in campaign.likes],
+        "depths": [{"depth": depth} for depth in campaign.depths],
         "thresholds": [{"threshold": threshold} for threshold in campaign.thresholds],
         "knowledge": [learning(knowledge) for knowledge in campaign.knowledge],
         "seeds": [{} for _ in campaign.seeds],
@@ -160,6 +168,8 @@ def check_options(path: Path, document: Document, campaign: Campaign) -> None:
             try:
                 for threshold in campaign.thresholds if key == "knowledge" else [None]:  # which overdue jobs go first
                     Options.of({"threshold": threshold, **given}).require_libraries()
+                for order in lists["backfills"] if key in ("depths", "likes") else []:
+                    Options.of({**order, **given})  # an order of its own begins behind the last reservation
             except BatfillError as error:
                 raise CampaignError(f"{at}: {error.on_command_line}") from None
             if values[i] in values[:i]:
@@ -192,9 +202,19 @@ def learning(knowledge: str | dict[str, Any]) -> dict[str, Any]:
     return {} if knowledge == REQUEST else {"predict" if predicts else "small": knowledge}
 
 
+def reserving(like: str, depth: int | str | None) -> dict[str, Any]:
+    """The options that entries of `likes:` and `depths:` stand for."""
+    return ({} if like == NO_PRESET else {"like": like}) | ({} if depth is None else {"depth": depth})
+
+
 def whole(preset: str) -> dict[str, Any]:
     """The options of a preset, with those that every run states."""
-    return {"policy": None, "backfill": SAME, "threshold": None, **with_preset({"preset": preset})[0]}
+    return {
+        "policy": None,
+        "backfill": SAME,
+        "threshold": None,
+        **with_preset({"preset": preset})[0],
+    }
 
 
 def seeded(given: dict[str, Any]) -> bool:

@@ -93,8 +93,13 @@ def traces_of(read: ReadCampaign) -> Iterator[Trace]:
     """Every log, or every resampling of it."""
     campaign = read.campaign
     for section in campaign.workloads:
+        if section.calendar is not None and (campaign.windows or campaign.resamplings):
+            raise CampaignError(
+                f"{read.path}: calendar: its dates are those of a whole log, not of windows or resamplings; drop one"
+            )
+        calendar = None if section.calendar is None else str((read.path.parent / section.calendar).resolve())
         path = (read.path.parent / section.file).resolve()
-        source = TraceFile(str(path), digest(path), section.procs, section.overrun, section.unrequested)
+        source = TraceFile(str(path), digest(path), section.procs, section.overrun, section.unrequested, calendar)
         if campaign.resamplings is None:
             yield Trace(source, windows=campaign.windows)
             continue
@@ -111,7 +116,9 @@ def number_of_traces(campaign: Campaign) -> int:
 
 def choices_of(campaign: Campaign, trace: Trace) -> Iterator[dict[str, Any]]:
     """The scheduler's options of every run on this trace; a resampling's seed also seeds the learning on it."""
-    for given in campaign.choices:
+    of_log = {} if trace.source.calendar is None else {"calendar": trace.source.calendar}
+    for choice in campaign.choices:
+        given = choice | of_log
         if not seeded(given):
             yield given
         else:
@@ -126,7 +133,7 @@ def run_id(trace: Trace, window: int | None, given: dict[str, Any], tau_s: float
         "trace": trace.key(),
         "window": window,
         "size": size,  # in force; the list of known logs may differ from the file
-        "options": {**given, **options.digests},
+        "options": {name: value for name, value in given.items() if name != "calendar"} | options.digests,
         "tau_s": tau_s,
         "version": __version__,
         "engine": PROGRAMS,

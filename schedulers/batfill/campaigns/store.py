@@ -22,10 +22,11 @@ import pyarrow.parquet as pq
 from batfill.base.files import make_folder, raw_file, remove_left_overs
 from batfill.campaigns.config import CampaignError
 from batfill.model.metrics import Summary
-from batfill.model.options import SMALLS, described
+from batfill.model.options import NO_PRESET, SMALLS, described
+from batfill.model.values import number_or_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
 COLUMNS: list[tuple[str, pa.DataType]] = [
@@ -42,6 +43,8 @@ COLUMNS: list[tuple[str, pa.DataType]] = [
     ("window_end_s", pa.float64()),
     ("policy", pa.string()),
     ("backfill", pa.string()),
+    ("like", pa.string()),
+    ("depth", pa.string()),  # a number, or all
     ("threshold_s", pa.float64()),
     ("knowledge", pa.string()),
     ("learning", pa.string()),  # options given besides the knowledge's name; None if there are none
@@ -53,7 +56,15 @@ COLUMNS: list[tuple[str, pa.DataType]] = [
     ("version", pa.string()),
 ]
 SCHEMA = pa.schema(COLUMNS)
-CHOICE_COLUMNS = ("policy", "backfill", "threshold_s", "knowledge", "learning")  # of a choice of options
+CHOICE_COLUMNS = (
+    "policy",
+    "backfill",
+    "like",
+    "depth",
+    "threshold_s",
+    "knowledge",
+    "learning",
+)  # of a choice of options
 
 
 class Store:
@@ -157,8 +168,9 @@ def rows_in_file(path: Path) -> pa.Table:
     """The rows in a file of the campaign."""
     try:
         table = pq.read_table(path)
-        if "unrequested" not in table.column_names:  # of a former version
-            table = table.append_column("unrequested", pa.nulls(len(table), pa.string()))
+        for name, was in {"unrequested": None, "like": NO_PRESET, "depth": "1"}.items():
+            if name not in table.column_names:  # of a former version
+                table = table.append_column(name, pa.array([was] * len(table), pa.string()))
         return table.select(SCHEMA.names).cast(SCHEMA)
     except (pa.ArrowException, KeyError, OSError, ValueError) as error:
         reason = str(error).splitlines()[0]
@@ -184,21 +196,25 @@ def overview(table: pa.Table) -> list[dict[str, Any]]:
     groups: dict[tuple[Any, ...], list[dict[str, Any]]] = defaultdict(list)
     columns = ["workload", *CHOICE_COLUMNS, "mean_wait_s", "mean_bsld"]
     for row in table.select(columns).to_pylist():
-        groups[tuple(row[name] for name in ("workload", *CHOICE_COLUMNS))].append(row)
+        groups[row["workload"], options_text(row)].append(row)
     return [
         {
-            "workload": key[0],
-            "options": options_text(*key[1:]),
+            "workload": workload,
+            "options": options,
             "runs": len(rows),
             "mean_wait_s": sum(row["mean_wait_s"] for row in rows) / len(rows),
             "mean_bsld": sum(row["mean_bsld"] for row in rows) / len(rows),
             "max_mean_bsld": max(row["mean_bsld"] for row in rows),
         }
-        for key, rows in groups.items()
+        for (workload, options), rows in groups.items()
     ]
 
 
-def options_text(policy: str, backfill: str, threshold_s: float | None, knowledge: str, learning: str | None) -> str:
+def options_text(row: Mapping[str, Any]) -> str:
     """The options of a row as in `described`; `knowledge` is a value of `small` or `predict`, `learning` the rest."""
-    known = {"small" if knowledge in SMALLS else "predict": knowledge, **(json.loads(learning) if learning else {})}
-    return described({"policy": policy, "backfill": backfill, "threshold": threshold_s, **known})
+    known = {"small" if row["knowledge"] in SMALLS else "predict": row["knowledge"]}
+    known |= json.loads(row["learning"] or "{}") | {
+        "depth": number_or_text(row["depth"]),
+        "threshold": row["threshold_s"],
+    }
+    return described({name: row[name] for name in ("policy", "backfill", "like")} | known)

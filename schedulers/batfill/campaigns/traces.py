@@ -33,6 +33,7 @@ class TraceFile:
     procs: int | None
     overrun: Overrun | None  # None for keep, or what a Batsim workload was made with
     unrequested: Unrequested | None = None  # None for the log's default
+    calendar: str | None = None  # absolute path; an option of its runs, which its jobs do not depend on
 
     def key(self) -> dict[str, Any]:
         """What its jobs depend on."""

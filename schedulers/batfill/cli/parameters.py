@@ -13,14 +13,17 @@ from batfill.base.errors import LARGEST, BatfillError, whole_from
 from batfill.cli import note
 from batfill.model.options import (
     FORMER,
+    LIKES,
     LIVE,
     LIVE_ONLY,
     NAMES,
+    NO_PRESET,
     OPTIONS,
     PREDICTIONS,
     SELECTION,
     SMALL_JOBS,
     WHAT,
+    plans_machines,
     refuse_other,
     with_preset,
 )
@@ -278,6 +281,9 @@ def scheduler_options(*names: str) -> Callable[[Callable[..., Any]], Callable[..
             lapsed = with_preset({name: value for name, value in options.items() if name in OPTIONS})[1]
             for name, why in lapsed.items():
                 note(f"the preset's {name} lapses: {why}")
+            like = options.get("like", NO_PRESET)
+            if like != NO_PRESET and not plans_machines(like):
+                note(f"{like}: {LIKES[like].meaning}")
             return command(**values, options=options)
 
         for name in (LIVE.keys() | FORMER.keys() | OPTIONS.keys() - set(NAMES)) - set(names):
@@ -352,16 +358,15 @@ OVERRUN = click.option(
     "--overrun",
     type=click.Choice(["keep", "kill", "extend"]),
     metavar="WHICH",
-    help="If a job ran longer than requested: `keep` its run time and raise the request to it, `kill` it at its "
-    "request, or `extend` its run past the request, which the scheduler reads [default: keep].",
+    help="Of a job that ran past its request: `keep` raises the request, `kill` ends the job there, `extend` does "
+    "neither [default: keep].",
 )
 UNREQUESTED = click.option(
     "--unrequested",
     metavar="CHOICE",
     type=CheckedWords("choice", unrequested_of, UNREQUESTED_WORDS),
-    help="What stands in for a missing request: `runtime`, `none`, a limit such as 24h, `queue` (its longest request), "
-    "`user-max` (the user's longest run so far), or `refuse` logs with more than 1 % of them [default: refuse, runtime "
-    "for generated logs].",
+    help="For a missing request: `runtime`, `none`, a limit as 24h, `queue` (its longest request), `user-max` (the "
+    "user's longest run so far), or `refuse` logs with over 1 % of them [default: refuse, or runtime if generated].",
 )
 MONTHS = click.option("--months", is_flag=True, help="Calendar months instead.")
 JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")

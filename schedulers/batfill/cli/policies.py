@@ -15,10 +15,10 @@ def policies(as_json: bool) -> None:
     """List every policy: name, formula, whether its order changes while jobs wait, and source.
 
     r is the submission time, p~ the requested time (walltime), q the processors, w the waiting time; lowest key first,
-    ties by r, then by job id. Presets, which are settings of several options, follow.
+    ties by r, then by job id. Presets and real schedulers' defaults, which set several options, follow.
     """
     from batfill.base.files import json_text
-    from batfill.model.options import PRESETS
+    from batfill.model.options import LIKES, PRESETS
     from batfill.model.policy import listing
 
     rows = listing()
@@ -30,10 +30,11 @@ def policies(as_json: bool) -> None:
     print(f"{'name':{names}}  {'key, lowest first':{formulas}}  order    source")
     for row in rows:
         print(f"{row['name']:{names}}  {row['formula']:{formulas}}  {row['order']:7}  {row['source']}")
-    for name, preset in PRESETS.items():
-        if preset.values:
-            words = " ".join(f"--{option} {value}" for option, value in preset.values.items())
-            print(f"\n--preset {name}: {preset.meaning}\n  {words}")
+    for kind, named in (("preset", PRESETS), ("like", LIKES)):
+        for name, preset in named.items():
+            if preset.values:
+                words = " ".join(f"--{option} {value}" for option, value in preset.values.items())
+                print(f"\n--{kind} {name}: {preset.meaning}\n  {words}")
 
 
 @command("export-config")

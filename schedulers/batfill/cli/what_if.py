@@ -55,7 +55,14 @@ SHORT_S = 600
     is_flag=True,
     help="And small jobs first by an online classifier, without and with kills: slow, needs scikit-learn.",
 )
-@scheduler_options("backfill", "depth", "overdue", *(name for name in SHARED_BY_TRIES if name in NAMES))
+@click.option(
+    "--reservations",
+    is_flag=True,
+    help="And fcfs without a reservation, with 4, and with one for every job.",
+)
+@scheduler_options(
+    "backfill", "like", "depth", "tested", "calendar", "overdue", *(name for name in SHARED_BY_TRIES if name in NAMES)
+)
 @click.option(
     "--max-wait-growth",
     type=PART,
@@ -84,6 +91,7 @@ def what_if(
     threshold: tuple[float, ...],
     small_first: bool,
     classifier: bool,
+    reservations: bool,
     seed: int,
     options: dict[str, Any],
     as_json: bool,
@@ -108,13 +116,14 @@ def what_if(
         if choice.options.get("small") == FOREST:
             note(f"{choice.name}: judging {jobs:,} jobs one by one, the slow part")
 
-    steps = len(library.choices(thresholds, small_first, classifier, seed)) + small_first
+    steps = len(library.choices(thresholds, small_first, classifier, seed, reservations=reservations)) + small_first
     with progress("choices", steps) as advance:
         answer = library.what_if(
             log,
             thresholds_s=thresholds,
             small_first=small_first,
             classifier=classifier,
+            reservations=reservations,
             seed=seed,
             **arguments_of(options),
             **how,

@@ -422,13 +422,40 @@ def convert(
     wrote(out, f"{made.jobs} {of}, {machine}", as_json, **facts, platform=where)
 
 
+@command()
+@SOURCE
+@out_option("file", "The calendar to write [default: standard output].", example="outages.csv")
+@PROCS
+def outages(source: Path, out: Path | None, procs: int | None) -> None:
+    """Propose when a log's machine was down, as a calendar for `replay --calendar`.
+
+    Looks every 10 min for 30 min or more in which less than 10 % of the machine was busy, while waiting jobs requested
+    at least 25 % of it. Each becomes an announced window of the whole machine. IN is SWF or Parquet, with waits.
+    """
+    from batfill.base.files import write_text
+    from batfill.workloads.outages import outages as library
+    from batfill.workloads.swf import machine_size
+
+    log = log_in(source, procs, beside=100)
+    size = machine_size(source, log, procs)
+    if size is None:
+        raise click.UsageError(f"{source}: the machine's size is unknown; add --procs")
+    found = library(source, log, size)
+    days = sum(window.end - window.begin for window in found.windows) / 86_400
+    print(f"{len(found.windows):,} outages, {days:,.1f} days in all, of {size} processors", file=sys.stderr)
+    if out is None:
+        print(found.as_csv(), end="")
+    else:
+        write_text(out, found.as_csv())
+
+
 @click.group(cls=Group, invoke_without_command=True)
 @click.pass_context
 def workload(context: click.Context) -> None:
-    """Read, describe, clean, split, resample, scale, generate, fetch, import and convert workloads."""
+    """Read, describe, clean, split, resample, scale, generate, fetch, import and convert workloads; find outages."""
     if context.invoked_subcommand is None:
         print(context.get_help())
 
 
-for each in (describe, clean, split, resample, scale, generate, fetch, import_log, convert):
+for each in (describe, clean, split, resample, scale, generate, fetch, import_log, convert, outages):
     workload.add_command(each)

@@ -16,7 +16,7 @@ from typing import Any
 PLACES = {
     "sources": "FILES SOURCES",
     "records": (
-        "AWAY BY_NETWORK CANDIDATE FROM_OUTSIDE JOB LINE NO_PICKS ONE_RESERVATION QUEUE SPARE_STEPS STARTED STEP TRY "
+        "AWAY BY_NETWORK CANDIDATE CHANGE FROM_OUTSIDE JOB LINE NO_PICKS QUEUE SPARE_STEPS STARTED STEP TRY "
         "Decided QueueArrays RULES as_records new_picks new_records"
     ),
     "tree": "clear enlarged new_tree",
@@ -29,7 +29,7 @@ PLACES = {
     ),
     "features": "FEATURES FEATURES_OF_CLUSTER FEATURES_OF_JOB OF_CLUSTER OF_JOB",
     "forks": "Forks run_forks",
-    "loop": "CLOCK DONE KILL NEEDS_ROOM Events Given Scratch advance advance_each reset violation",
+    "loop": "CLOCK DONE KILL NEEDS_ROOM Events Given Scratch advance advance_each next_change_s reset violation",
 }
 HOME = {name: module for module, names in PLACES.items() for name in names.split()}
 

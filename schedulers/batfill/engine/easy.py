@@ -6,8 +6,8 @@ fit, then takes backfill candidates from a heap, or, in a queue whose keys move,
 the leaves and groups of the tree in which no job can start.
 
 Kernels change `queue`, records.QueueArrays, in place. A decision depends on the waiting and running jobs, never on the
-previous pass; the state kept between passes only saves work (`arrivals.py`). With more or fewer reservations than one
-`plan.py` makes the pass.
+previous pass; the state kept between passes only saves work (`arrivals.py`). With a calendar, and with more or fewer
+reservations than one, `plan.py` makes the pass.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from batfill.engine.records import (
     NEVER_S,
     NO_HEAD,
     NO_PICKS,
-    ONE_RESERVATION,
     UNRESERVED,
     Decided,
     QueueArrays,
@@ -56,9 +55,9 @@ def easy_pass(now_s, queue, started):
     number on were backfilled. Overdue jobs must already be in their section (`sweep_overdue`).
     """
     state = queue.state[0]
-    if state.free == 0 or state.waiting == 0:
+    if state.free <= 0 or state.waiting == 0:
         return 0, 0
-    if queue.rules[0].depth != ONE_RESERVATION:
+    if queue.rules[0].planned:
         return plan_pass(now_s, queue, started)
     if is_walk(queue):
         return pass_in_order(now_s, queue, started)
@@ -103,7 +102,7 @@ def reserve(queue):
 def settle(queue):
     """Record at the end of a pass whether no waiting job can start before a job ends, for `arrivals.py`."""
     state = queue.state[0]
-    if queue.rules[0].depth != ONE_RESERVATION:  # `plan.py` has done so
+    if queue.rules[0].planned:  # `plan.py` has done so
         return
     if queue.rules[0].picks != NO_PICKS:  # the next pass may reserve for another job
         state.settled = state.free < state.fewest
@@ -475,9 +474,9 @@ def ended_if_needed(now_s, queue, row):
     come later if the try went on.
     """
     state = queue.state[0]
-    if state.waiting == 0:
+    if state.waiting == 0 and len(queue.changes) == 0:
         return GOES_ON
-    if queue.rules[0].depth != ONE_RESERVATION:
+    if queue.rules[0].planned:
         return ended_if_planned(now_s, queue, row)
     procs = finish(queue, row)
     if not queue.rules[0].moves or now_s >= state.head_until_s:

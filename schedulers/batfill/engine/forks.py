@@ -13,7 +13,7 @@ import numpy as np
 from batfill.base.kernels import F8, U1, Array, entry, kernel, outlined, record
 from batfill.engine.ends import clear_ends, enter, next_end_s
 from batfill.engine.keys import section_of
-from batfill.engine.loop import AT_START, BEFORE_START, Events, advance
+from batfill.engine.loop import AT_START, BEFORE_START, Events, advance, next_change_s
 from batfill.engine.records import AWAY, JOB, LINE, TRY, QueueArrays
 from batfill.engine.waiting import dequeue, enqueue_at
 
@@ -38,7 +38,7 @@ class Forks(NamedTuple):
 
 
 @outlined
-def begin_fork(now_s, free, fork, forks, queue, events):
+def begin_fork(now_s, free, changed, fork, forks, queue, events):
     """Reset queue and events to the state at `now_s`, with what this fork draws."""
     jobs, known, coming = queue.jobs, len(forks.jobs), forks.coming.shape[1]
     for row in range(len(jobs)):
@@ -48,6 +48,7 @@ def begin_fork(now_s, free, fork, forks, queue, events):
     clear_ends(events.ends)
     queue.state[0] = AT_START[0]
     queue.state[0].free = free
+    queue.state[0].changed = changed
     queue.state[0].submitted = known
     events.clock[0] = BEFORE_START[0]
     events.clock[0].now_s = now_s
@@ -105,6 +106,8 @@ def run_fork(size, stops, fork, forks, queue, events):
         next_s = next_end_s(events.ends)
         if state.submitted < len(queue.jobs):
             next_s = min(next_s, queue.jobs[state.submitted].submit_s)
+        if len(queue.changes) > 0:
+            next_s = next_change_s(next_s, queue)
         if next_s == np.inf:
             return False
         advance(next_s, size, queue, events)
@@ -117,13 +120,13 @@ def run_fork(size, stops, fork, forks, queue, events):
     return False
 
 
-@entry(float, int, int, int, Forks, QueueArrays, Events)
+@entry(float, int, int, int, int, Forks, QueueArrays, Events)
 @outlined
-def run_forks(now_s, size, free, stops, forks, queue, events):
-    """Run every fork on a machine of `size` processors, `free` of them idle at `now_s`.
+def run_forks(now_s, size, free, changed, stops, forks, queue, events):
+    """Run every fork on a machine of `size` processors, QUEUE.free and QUEUE.changed at `now_s` as given.
 
     The tree must never need more room. A job's first start counts, also if it is killed at a divider.
     """
     for fork in range(len(forks.duration_s)):
-        begin_fork(now_s, free, fork, forks, queue, events)
+        begin_fork(now_s, free, changed, fork, forks, queue, events)
         forks.short[fork] = run_fork(size, stops, fork, forks, queue, events)

@@ -1,4 +1,4 @@
-"""The event loop of the replay: all ends and submissions of an instant, then one pass.
+"""The event loop of the replay: all ends, dates of the calendar and submissions of an instant, then one pass.
 
 Kernels change `queue`, records.QueueArrays, and `events`, Events, in place.
 """
@@ -12,13 +12,13 @@ import numpy as np
 from batfill.base.kernels import F8, I4, I8, U1, U4, Array, entry, kernel, outlined, record
 from batfill.engine.arrivals import BACKFILLS, STARTS, UNDECIDED, arrives
 from batfill.engine.easy import easy_pass, ended_if_needed, settle
-from batfill.engine.ends import clear_ends, enter, leave_next, next_end, next_end_s
+from batfill.engine.ends import clear_ends, enter, leave, leave_next, next_end, next_end_s
 from batfill.engine.keys import set_mixed_key
-from batfill.engine.records import AWAY, FROM_OUTSIDE, GOES_ON, LINE, QUEUE, STARTED, Ends, QueueArrays
+from batfill.engine.records import AWAY, FROM_OUTSIDE, GOES_ON, LINE, QUEUE, STARTED, STEP, Ends, QueueArrays
 from batfill.engine.running import correct, finish
 from batfill.engine.tree import has_capacity
 from batfill.engine.violations import first_violation
-from batfill.engine.waiting import choose_first, demote, requeue, spare, sweep_overdue
+from batfill.engine.waiting import choose_first, demote, requeue, spare, sweep_overdue, take_back
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 # Why `advance` returned.
 DONE, REACHED, NEEDS_ROOM, TO_DECIDE = range(4)
 
-KILL = np.dtype([("row", "u4"), ("start_s", "f8"), ("ran_s", "f8")])  # a try killed at a divider
+# A try killed at a divider, or by a failure of the calendar.
+KILL = np.dtype([("row", "u4"), ("start_s", "f8"), ("ran_s", "f8"), ("failed", "u1"), ("end_s", "f8")])
 CLOCK = np.dtype(
     [
         ("now_s", "f8"),  # the last instant handled
@@ -35,14 +36,16 @@ CLOCK = np.dtype(
         ("due", "u4"),  # tries that have reached their dividers: entries of `due` in use
         ("over", "u4"),  # tries that have ended: entries of `over` in use
         ("rejected", "u4"),  # jobs wider than the machine
-        ("kills", "i8"),  # tries killed at a divider: entries of `kills` in use
+        ("kills", "i8"),  # tries killed: entries of `kills` in use
         ("passes", "i8"),
         ("lacks_pass", "u1"),  # 1 while this instant still needs one
+        ("fails", "u1"),  # 1 while a failure is being handled,
+        ("short", "i8"),  # and the processors that it still needs
     ]
 )
 
 
-@record(F8, Ends, U4, STARTED, KILL, U4, U4, CLOCK)
+@record(F8, Ends, U4, STARTED, KILL, U4, U4, STEP, CLOCK)
 class Events(NamedTuple):
     """Future and past events; no scheduler may read them."""
 
@@ -53,6 +56,7 @@ class Events(NamedTuple):
     kills: NDArray[np.void]  # KILL (capacity,)  every kill, in time order
     ended: NDArray[np.uint32]  # (capacity,)  how many tries had ended before each entry of `starts`
     over: NDArray[np.uint32]  # (capacity,)  rows of the tries that have ended, in time order
+    available: NDArray[np.void]  # STEP (n_changes + 1,)  from a date on, the first being -inf, so many processors are
     clock: NDArray[np.void]  # CLOCK (1,)
 
 
@@ -129,15 +133,50 @@ def record_end(row, events):
 
 
 @outlined
-def kill(now_s, row, queue, events):
-    """Record that a try that has ended was killed at its divider, and requeue the job."""
+def kill(now_s, row, ran_s, failed, queue, events):
+    """Record that a try that has ended was killed, by a failure or at its divider, and requeue the job."""
     clock, record = events.clock[0], events.kills[events.clock[0].kills]
     record.row = row
     record.start_s = queue.jobs[row].start_s
-    record.ran_s = queue.tries[row].kill_after_s
+    record.ran_s = ran_s
+    record.end_s = now_s
+    record.failed = failed
     clock.kills += 1
-    demote(queue, row)
+    if failed:
+        take_back(queue, row)
+    else:
+        demote(queue, row)
     requeue(now_s, queue, row)
+
+
+@outlined
+def kill_last(now_s, queue, events):
+    """Kill the try that started last, for a failure; returns its processors. The tree must have capacity."""
+    jobs, running, due, clock = queue.jobs, queue.running, events.due, events.clock[0]
+    last = running.slots[next_end(running)].row
+    for place in range(np.int64(running.used[0].blocks)):
+        block = running.directory[np.uint64(place)]
+        for slot in range(block.first, block.first + block.count):
+            row = running.slots[slot].row
+            later = jobs[row].start_s > jobs[last].start_s
+            if later or (jobs[row].start_s == jobs[last].start_s and jobs[row].seq > jobs[last].seq):
+                last = row
+    job = jobs[last]
+    end_s = job.start_s + events.duration_s[last]
+    if job.killable:
+        end_s = min(end_s, job.start_s + queue.tries[last].kill_after_s)
+    waits = False  # whether it is at its divider
+    for place in range(np.int64(clock.due)):
+        if due[place] == last:
+            due[place], waits = due[clock.due - np.uint64(1)], True
+    if waits:
+        clock.due -= 1
+    else:
+        leave(events.ends, end_s, last)
+    procs = finish(queue, last)
+    record_end(last, events)
+    kill(now_s, last, now_s - job.start_s, 1, queue, events)
+    return procs
 
 
 @outlined
@@ -167,13 +206,42 @@ def decide_due(queue, events):
     due[cheapest] = due[clock.due]
     if ended_if_needed(clock.now_s, queue, row) != GOES_ON:
         record_end(row, events)
-        kill(clock.now_s, row, queue, events)
+        kill(clock.now_s, row, queue.tries[row].kill_after_s, 0, queue, events)
         clock.lacks_pass = 1
     else:  # without a pass: no job waits, or none would start even without the try, and the head keeps its reservation
         spare(clock.now_s, queue, row)
         queue.state[0].ahead = 0
         settle(queue)
         enter(events.ends, jobs[row].start_s + events.duration_s[row], 0, row)
+
+
+@entry(float, QueueArrays, gives=float, brief=True)
+@outlined
+def next_change_s(end_s, queue):
+    """The next date of the calendar, or `end_s`, the next other event, if that is earlier or no job is left."""
+    state = queue.state[0]
+    if state.changed < len(queue.changes) and (end_s < np.inf or state.waiting > 0):
+        return min(end_s, queue.changes[state.changed].at_s)
+    return end_s
+
+
+@outlined
+def pass_changes(now_s, queue, events):
+    """Handle the calendar's dates up to `now_s`; False if the tree is full: enlarge it and call again."""
+    state, clock = queue.state[0], events.clock[0]
+    while state.changed < len(queue.changes) and queue.changes[state.changed].at_s <= now_s:
+        change = queue.changes[state.changed]
+        if change.fails and not clock.fails:
+            clock.fails, clock.short = 1, -change.procs - max(state.free, np.int64(0))
+        while clock.fails and clock.short > 0:
+            if not has_capacity(queue.tree):
+                return False
+            clock.short -= kill_last(now_s, queue, events)
+        clock.fails = 0
+        state.free += change.procs
+        state.settled = 0
+        state.changed += 1
+    return True
 
 
 @entry(float, int, QueueArrays, Events, gives=int)
@@ -202,6 +270,8 @@ def advance(until_s, size, queue, events):
         now_s = end_s
         if state.submitted < n_jobs:
             now_s = min(now_s, jobs[state.submitted].submit_s)
+        if len(queue.changes) > 0:
+            now_s = next_change_s(now_s, queue)
         if now_s == np.inf:
             return DONE
         if now_s > until_s:
@@ -227,11 +297,14 @@ def advance(until_s, size, queue, events):
             finish(queue, row)
             record_end(row, events)
             if killed:
-                kill(now_s, row, queue, events)
+                kill(now_s, row, queue.tries[row].kill_after_s, 0, queue, events)
 
         # Before jobs arrive: one that is decided alone relies on a reservation that this may change.
         if queue.rules[0].outlived:
             correct(now_s, queue)
+
+        if len(queue.changes) > 0 and not pass_changes(now_s, queue, events):
+            return NEEDS_ROOM
 
         decided = False
         while state.submitted < n_jobs and jobs[state.submitted].submit_s == now_s:
@@ -285,9 +358,11 @@ def violation(until_s, size, given, start_s, events, scratch):
         events.starts.row[: clock.starts],
         events.ended[: clock.starts],
         events.over[: clock.over],
+        events.available.at_s,
+        events.available.free,
         kills.row,
         kills.start_s,
-        kills.ran_s,
+        kills.end_s,
         scratch.marks,
         scratch.released,
         scratch.dates_s,

@@ -1,4 +1,4 @@
-"""The pass with any number of reservations but one: a plan of all processors, made anew at each pass.
+"""The pass by a plan of all processors, made anew at each pass: with any number of reservations but one.
 
 The plan is a list of steps in order of time, records.STEP: from a step's date on, until the next one's, so many
 processors are free. The first step is the present: its processors are the idle ones, whatever is expected of the
@@ -39,7 +39,9 @@ def plan_pass(now_s, queue, started):
     if last < 0:
         return 0, 0
     steps = plan_running(now_s, queue)
-    n, ahead, reserved, falls = np.int64(0), NO_HEAD, np.int64(0), np.int64(0)
+    n, ahead, reserved, passed, falls = np.int64(0), NO_HEAD, np.int64(0), np.int64(0), np.int64(0)
+    if len(queue.changes) > 0:  # fewer processors are free in a window
+        falls = note_falls(queue, steps, falls, np.int64(0), until_s)
     state.settled = not rules.moves
     for place in range(waiting):
         # Within a pass fewer and fewer processors are free at each date: who cannot start now never can.
@@ -67,6 +69,9 @@ def plan_pass(now_s, queue, started):
             continue
         if ahead == NO_HEAD:
             ahead = n
+        passed += 1
+        if passed == rules.tested:
+            break
         if reserved < rules.depth:
             steps = hold(plan, steps, step, procs, plan[step].at_s + span_s)
             reserved += 1
@@ -128,6 +133,7 @@ def ended_if_planned(now_s, queue, row):
     procs = finish(queue, row)
     steps = plan_running(now_s, queue)
     waiting, _, _ = line_up(now_s, queue)
+    waiting = min(waiting, queue.rules[0].tested)
     depth = min(waiting, queue.rules[0].depth)
     for place in range(waiting):
         job = jobs[candidates[place].row]
@@ -140,6 +146,11 @@ def ended_if_planned(now_s, queue, row):
             steps = hold(plan, steps, step, job.procs, plan[step].at_s + span_s)
     outlast(now_s, queue, row, procs)
     steps = plan_running(now_s, queue)
+    for step in range(steps):
+        if plan[step].at_s >= jobs[row].start_s + jobs[row].expected_s:
+            break
+        if plan[step].free < 0:  # it would be in the way of a window
+            return finish(queue, row)
     for place in range(depth):
         job = jobs[candidates[place].row]
         span_s = planned_span(job.expected_s)
@@ -162,28 +173,45 @@ def planned_span(expected_s):
 
 @outlined
 def plan_running(now_s, queue):
-    """Write the plan of the running jobs; returns its number of steps."""
+    """Write the plan of the running jobs and the windows known of; returns its number of steps."""
     plan, state, directory, slots = queue.plan, queue.state[0], queue.running.directory, queue.running.slots
-    free = state.free
-    plan[0].at_s, plan[0].free = now_s, free
+    changes, change = queue.changes, np.int64(state.changed)
+    plan[0].at_s, plan[0].free = now_s, state.free
     steps = np.int64(1)
     for place in range(np.int64(queue.running.used[0].blocks) - 1, -1, -1):
         block = directory[np.uint64(place)]
         slot = block.first + block.count
         while slot > block.first:
             slot -= ONE
-            free += slots[slot].procs
             at_s = min(max(slots[slot].end_s, now_s), LAST_S)
-            if steps == 1 or plan[steps - 1].at_s < at_s:
-                plan[steps].at_s = at_s
-                steps += 1
-            plan[steps - 1].free = free
+            while change < len(changes) and changes[change].at_s < at_s:
+                steps = plan_change(now_s, plan, steps, changes[change])
+                change += 1
+            steps = free_from(plan, steps, at_s, slots[slot].procs)
+    for later in range(change, len(changes)):
+        steps = plan_change(now_s, plan, steps, changes[later])
     size = queue.picks.sight[0].procs
-    if free < size:  # unavailable machines are back some day
-        if steps == 1 or plan[steps - 1].at_s < LAST_S:
-            plan[steps].at_s = LAST_S
-            steps += 1
-        plan[steps - 1].free = size
+    if plan[steps - 1].free < size:  # unavailable machines are back some day
+        steps = free_from(plan, steps, LAST_S, size - plan[steps - 1].free)
+    return steps
+
+
+@kernel
+def plan_change(now_s, plan, steps, change):
+    """Enter a date of the calendar behind the last step, if it is known of; returns the number of steps."""
+    if change.announced_s > now_s or change.procs == 0:
+        return steps
+    return free_from(plan, steps, change.at_s, change.procs)
+
+
+@kernel
+def free_from(plan, steps, at_s, procs):
+    """Enter that so many processors become free behind, or at, the last step; returns the number of steps."""
+    free = plan[steps - 1].free + procs
+    if steps == 1 or plan[steps - 1].at_s < at_s:
+        plan[steps].at_s = at_s
+        steps += 1
+    plan[steps - 1].free = free
     return steps
 
 

@@ -56,6 +56,15 @@ TRY = np.dtype(
 STARTED = np.dtype([("row", "u4"), ("backfilled", "u4")])  # a try
 CANDIDATE = np.dtype([("key", "f8"), ("row", "u4"), ("rank", "i4")])  # a job that may be backfilled; lowest rank first
 STEP = np.dtype([("at_s", "f8"), ("free", "i8")])  # of a plan: from a date on, so many processors are free
+# A date of the calendar, after the ends of that date. At equal dates ends of windows come before begins, failures last.
+CHANGE = np.dtype(
+    [
+        ("at_s", "f8"),  # when a window begins or ends, or becomes known,
+        ("procs", "i8"),  # the processors that this frees: those of the window, less than 0 at its begin, or 0
+        ("announced_s", "f8"),  # since when the window is known; -inf for always
+        ("fails", "u1"),  # 1 if jobs that are in its way are killed
+    ]
+)
 
 # The queue as a whole, and results of the last pass. The fields from `settled` on only save work and change no start;
 # they are kept between passes, and `arrivals.py` says when they hold.
@@ -65,7 +74,8 @@ QUEUE = np.dtype(
         ("looked_at", "u4"),  # the oldest of these, already checked for being overdue
         ("late", "u4"),  # waiting jobs that count as overdue; where RULES.half
         ("first_to", "u4"),  # of these, all before this place of `ages` go first
-        ("free", "i8"),  # idle processors
+        ("free", "i8"),  # idle processors; below 0 if so many are in use that a window should have
+        ("changed", "u4"),  # dates of the calendar that are over
         ("waiting", "u4"),  # waiting jobs
         ("settled", "u4"),  # 1 while no waiting job can start before a job ends
         ("ahead", "i8"),  # jobs that the pass started ahead of the head; NO_HEAD if every job fitted
@@ -94,14 +104,15 @@ RULES = np.dtype(
         ("overdue", "i8"),  # section of overdue jobs: 0, or 1 if only large jobs come behind them
         ("half", "u1"),  # 1 if only the older half of the overdue jobs goes first
         ("spares", "u1"),  # 1 if a try at its divider is killed only if its processors are needed
-        ("depth", "i8"),  # how many jobs get a reservation: ONE_RESERVATION for EASY, else `plan.py` makes the pass
+        ("planned", "u1"),  # 1 if `plan.py` makes the pass: always but for EASY
+        ("depth", "i8"),  # how many jobs get a reservation
+        ("tested", "i8"),  # how many jobs may have to wait before a pass stops
         ("picks", "i8"),  # who picks the next job: NO_PICKS (the queue's order does), BY_NETWORK or FROM_OUTSIDE
     ],
     align=True,
 )
 NO_PICKS, BY_NETWORK, FROM_OUTSIDE = range(3)  # see `picks.py`
-ONE_RESERVATION = 1
-SPARE_STEPS = 2  # a plan's steps beside one for each job: the present, and the return of unavailable machines
+SPARE_STEPS = 2  # a plan's steps beside those of jobs and calendar: the present, the return of unavailable machines
 NO_HEAD = np.int64(-1)
 GOES_ON = np.int64(-1)  # of a try at its divider whose processors are not needed
 UNRESERVED = np.int64(-1)
@@ -178,7 +189,7 @@ class Picks(NamedTuple):
     values: NDArray[np.float32]  # (3, widest layer)  and the values of two layers and of the cluster's share in one
 
 
-@record(JOB, U4, LINE, TRY, Tree, Ends, CANDIDATE, STEP, STEP, Picks, RULES, QUEUE)
+@record(JOB, U4, LINE, TRY, Tree, Ends, CANDIDATE, STEP, STEP, CHANGE, Picks, RULES, QUEUE)
 class QueueArrays(NamedTuple):
     """All that a decision reads and changes. Outside the engine only `queue.Queue` holds it."""
 
@@ -189,8 +200,9 @@ class QueueArrays(NamedTuple):
     tree: Tree
     running: Ends  # by expected end, with what they will release
     candidates: NDArray[np.void]  # CANDIDATE (n_jobs,)  scratch space of a pass,
-    plan: NDArray[np.void]  # STEP (n_jobs + SPARE_STEPS,)  and of its plan; (0,) if there is one reservation
+    plan: NDArray[np.void]  # STEP (n_jobs + n_changes + SPARE_STEPS,)  and of its plan; (0,) if it makes none
     falls: NDArray[np.void]  # STEP, as many  and of the least number of processors free from now on
+    changes: NDArray[np.void]  # CHANGE (n_changes,)  the calendar, in order of time
     picks: Picks
     rules: NDArray[np.void]  # RULES (1,)
     state: NDArray[np.void]  # QUEUE (1,)

@@ -36,18 +36,20 @@ def first_violation(
     starts: Any,
     ended: Any,
     ends: Any,
+    available_s: Any,
+    available: Any,
     kill_row: Any,
     kill_start_s: Any,
-    kill_ran_s: Any,
+    kill_end_s: Any,
     scratch: Any,
     released: Any,
     dates_s: Any,
 ) -> Any:
     """A violation of an invariant: (its place in WRONG, row, date); (SOUND, 0, 0.0) if there is none.
 
-    Each job that fits runs once, without a break, from its submission at the earliest, after tries that were killed; at
-    no instant do jobs use more processors than there are. It is linear in the number of tries, since it is given the
-    order of the ends, and how many came before each start; both are checked.
+    Each job that fits runs once, without a break, from its submission at the earliest, after tries that were killed; no
+    job starts on more processors than are free, which those of a window are not. It is linear in the number of tries,
+    since it is given the order of the ends, and how many came before each start; both are checked.
 
     Args:
         size: the machine's processors.
@@ -59,9 +61,11 @@ def first_violation(
         starts: unsigned (n_tries,), the rows of all tries in order of start.
         ended: unsigned (n_tries,), how many tries had ended before each start.
         ends: unsigned (n_ended,), the rows of the tries that have ended, in order of end.
+        available_s: float64 (n_dates,), the dates from which on,
+        available: int64 (n_dates,), so many processors are available; the first is -inf.
         kill_row: unsigned (n_kills,), the rows of the tries that were killed and requeued, in order of time.
         kill_start_s: float64 (n_kills,), when these tries started,
-        kill_ran_s: float64 (n_kills,), and how long they ran.
+        kill_end_s: float64 (n_kills,), and when they were killed.
         scratch: int32 (n_jobs,), zeros, and with kills (4 n_jobs + n_kills,); changed, as the next two.
         released: int64 (n_ended + 1,).
         dates_s: float64 (n_ended + 1,).
@@ -80,7 +84,7 @@ def first_violation(
         if n_kills > 0 and scratch[n_jobs + row] > 0:
             kill = scratch[n_jobs + row] - 1
             scratch[n_jobs + row] = scratch[4 * n_jobs + kill]
-            date_s = kill_start_s[kill] + kill_ran_s[kill]
+            date_s = kill_end_s[kill]
         else:
             if scratch[row] != 0:
                 return AGAIN, row, date_s
@@ -89,7 +93,7 @@ def first_violation(
             return LATE, row, date_s
         dates_s[place + 1] = date_s
         released[place + 1] = released[place] + procs[row]
-    taken, last_s, most = 0, -np.inf, len(ends)
+    taken, last_s, most, change = 0, -np.inf, len(ends), 0
     for place in range(len(starts)):
         row = starts[place]
         date_s, width, before = start_s[row], procs[row], ended[place]
@@ -101,7 +105,7 @@ def first_violation(
                 scratch[3 * n_jobs + row] = kill + 1
                 date_s = kill_start_s[kill]
                 scratch[row] -= 2
-            if passed >= 0 and date_s < kill_start_s[passed] + kill_ran_s[passed]:
+            if passed >= 0 and date_s < kill_end_s[passed]:
                 return RESTARTS, row, date_s
         if scratch[row] >= 2 or width > size:
             return RESTARTS, row, date_s
@@ -111,7 +115,9 @@ def first_violation(
         taken += width
         if date_s < last_s or before > most or dates_s[before] > date_s:
             return UNORDERED, row, date_s
-        if taken - released[before] > size:
+        while change + 1 < len(available_s) and available_s[change + 1] <= date_s:
+            change += 1
+        if taken - released[before] > available[change]:
             return CROWDED, row, date_s
         last_s = date_s
     for row in range(n_jobs):

@@ -11,7 +11,7 @@ import numpy as np
 from batfill.base.kernels import U4, entry, kernel, outlined
 from batfill.engine.keys import head_with, place_key, section_of, slope_of
 from batfill.engine.motion import to_go_first
-from batfill.engine.records import AWAY, NO_PICKS, ONE_RESERVATION, QueueArrays
+from batfill.engine.records import AWAY, NO_PICKS, QueueArrays
 from batfill.engine.running import finish, outlast
 from batfill.engine.tree import has_capacity, insert, last_slot, remove
 
@@ -24,7 +24,7 @@ FULL, CROWDED, QUEUED = range(3)  # outcomes of `submit`
 def is_walk(queue):
     """Whether a pass is one walk through the queue: its order is fixed and also the backfill order."""
     rules = queue.rules[0]
-    return rules.backfill_same and not rules.moves and rules.picks == NO_PICKS and rules.depth == ONE_RESERVATION
+    return rules.backfill_same and not rules.moves and rules.picks == NO_PICKS and not rules.planned
 
 
 @kernel
@@ -244,6 +244,17 @@ def demote(queue, row):
     queue.tries[row].kill_after_s = np.inf
     queue.tries[row].corrections = 0
     set_class(queue, row, 0, 0, queue.tries[row].whole_expected_s)
+
+
+@kernel
+def take_back(queue, row):
+    """Expect of a job that a failure has killed what was expected before its try; it keeps its class."""
+    job = queue.jobs[row]
+    job.start_s = np.nan
+    if len(queue.tries) > 0:
+        queue.tries[row].kill_after_s = np.inf
+        queue.tries[row].corrections = 0
+        set_class(queue, row, job.small, job.killable, queue.tries[row].whole_expected_s)
 
 
 @entry(float, QueueArrays, int, brief=True)

@@ -11,6 +11,7 @@ import json
 import logging
 import math
 import os
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,18 +21,25 @@ import orjson
 from batfill.base.errors import BatfillError
 from batfill.learn import Judgement
 from batfill.live.cluster import Cluster
+from batfill.live.kept import KeptPlan
 from batfill.live.request import Registration
 from batfill.model.invariants import Ledger
 from batfill.model.jobs import LARGE, SMALL
 from batfill.model.options import (
     ALWAYS,
     CLASS,
+    KEPT,
+    LIKES,
     LIVE,
     MACHINES,
+    NO_PRESET,
     NO_SMALL,
     OPTIONS_FILE,
+    PLAN,
+    PLAN_MARGIN,
     RESERVATION,
     Options,
+    plans_machines,
     with_preset,
 )
 from batfill.model.schedule import try_name
@@ -69,9 +77,17 @@ class Agent:
             from batfill.search.online import Selection
 
             self.selection, plain = Selection.taken_from(options)
+        self.like = plain.get("like") or NO_PRESET
+        if self.like in LIKES and plans_machines(self.like):  # of which `Options` know nothing
+            plain = {**LIKES[self.like].values, **plain, "like": None}
         live = {name: option.default for name, option in LIVE.items() if option.default is not None}
         live |= {name: value for name, value in plain.items() if name in LIVE and value is not None}
         self.live = {name: LIVE[name].check(name, value) for name, value in live.items()}
+        if self.live[PLAN] != KEPT and self.live[PLAN_MARGIN] is not None:
+            if self.given.get(PLAN_MARGIN):
+                (need,) = LIVE[PLAN_MARGIN].needs
+                raise BatfillError(f"option {PLAN_MARGIN}: {need.why}; add {PLAN} {KEPT}, or leave it out")
+            self.live[PLAN_MARGIN] = None
         self.by_machines = self.live[RESERVATION] == MACHINES
         if self.by_machines and self.selection:
             raise BatfillError("option select: its replays reserve processors; leave it or reservation machines out")
@@ -95,11 +111,18 @@ class Agent:
             raise BatfillError(
                 "option kill: needed counts processors; choose always, or leave reservation machines out"
             )
-        if self.by_machines and self.chosen.depth != 1:
+        if self.by_machines and self.chosen.rules.planned:
             raise BatfillError(
-                f"option depth: machines are reserved for one job, not for {self.chosen.depth}; leave it or "
-                "reservation machines out"
+                "options depth, tested, calendar: machines are reserved for one job of all that wait, without a plan; "
+                "leave them or reservation machines out"
             )
+        if self.chosen.calendar is not None and self.chosen.calendar.most_kills(1):
+            raise BatfillError(
+                f"option calendar: {self.chosen.calendar.name} has failures, and under Batsim machine events say what "
+                "fails; leave the lines of kind failure out"
+            )
+        if self.live[PLAN] == KEPT:
+            KeptPlan.check(self.chosen)
         state_options(self.stated())
         if self.by_machines and self.live.get("estimates"):
             raise BatfillError("option estimates: they count processors; leave it or reservation machines out")
@@ -112,6 +135,7 @@ class Agent:
         self.has_classes = False  # whether a job has a class
         self.rejected = 0
         self.reasons: set[str] = set()  # what the rejected jobs request
+        self.change_s = -math.inf  # the last date of the calendar for which a call was requested
         self.calls: list[tuple[float, str]] = []  # heap of (when, job): small jobs to kill if they still run then
         self.due: list[str] = []  # jobs that have reached their dividers
         self.killed: set[str] = set()  # jobs whose kill was requested and is not yet acknowledged
@@ -123,7 +147,7 @@ class Agent:
 
     def stated(self) -> dict[str, Any]:
         """Every option in force by name, default or not; those of a selection come last."""
-        stated = self.chosen.as_dict() | self.live
+        stated = self.chosen.as_dict() | {"like": self.like} | self.live
         if self.selection:
             stated |= {"policy": None, **self.selection.as_dict()}
         return stated | self.chosen.digests
@@ -136,7 +160,8 @@ class Agent:
     @cached_property
     def cluster(self) -> Cluster:
         """The machines and their jobs."""
-        return Cluster(self.machines, self.chosen, by_machines=self.by_machines)
+        plan = KeptPlan(self.machines, self.live[PLAN_MARGIN]) if self.live[PLAN] == KEPT else None
+        return Cluster(self.machines, self.chosen, by_machines=self.by_machines, plan=plan)
 
     # Events
 
@@ -148,6 +173,8 @@ class Agent:
         """
         self.host, self.registration, self.may_register = host, registration, registration.allowed
         self.machines = list(machines)
+        if self.chosen.calendar is not None:
+            self.chosen = replace(self.chosen, calendar=self.chosen.calendar.on(len(self.machines), None))
         self.ledger = Ledger(len(self.machines))
         if self.selection:
             from batfill.live.selection import PolicyChoice
@@ -169,26 +196,34 @@ class Agent:
         if name in self.requeues:
             self.cluster.requeue(self.requeues.pop(name), now_s, name)
             return
-        if self.takes(request):
+        self.has_classes |= request.job_class is not None
+        impossible = self.impossible(request)
+        if impossible is None:
+            self.cluster.submit(request, self.judge(request))
+            for observer in (self.choice, self.estimates):
+                if observer is not None:
+                    observer.submitted(request)
             self.requests[name] = request
             return
+        requested, reason = impossible
         if self.rejected == 0:
-            requested = f"{request.procs} of {self.cluster.size} machines" if request.procs else "0 machines"
             log.warning("%s requests %s: rejected; further such jobs are only counted", name, requested)
         self.rejected += 1
-        self.reasons.add("more machines than there are" if request.procs else "none")
+        self.reasons.add(reason)
         self.host.reject(name)
 
-    def takes(self, request: Request) -> bool:
-        """Queue a job as it is judged; False if it can never run."""
-        self.has_classes |= request.job_class is not None
-        if not 1 <= request.procs <= self.cluster.size:
-            return False
-        self.cluster.submit(request, self.judge(request))
-        for observer in (self.choice, self.estimates):
-            if observer is not None:
-                observer.submitted(request)
-        return True
+    def impossible(self, request: Request) -> tuple[str, str] | None:
+        """What a job requests that can never run, and the reason in short; None if it can."""
+        requested, calendar = f"{request.procs} of {self.cluster.size} machines", self.chosen.calendar
+        if request.procs == 0:
+            return "0 machines", "none"
+        if request.procs > self.cluster.size:
+            return requested, "more machines than there are"
+        if calendar and not calendar.has_gap(request.procs, request.request_s, request.submit_s, self.cluster.size):
+            return requested, "a gap that the calendar never has"
+        if self.cluster.plan is not None and request.request_s == math.inf:
+            return "no walltime", "no walltime"
+        return None
 
     def judge(self, request: Request) -> Judgement:
         """What the scheduler expects of a job, and whether it is small: as predicted, or as its class says."""
@@ -291,6 +326,12 @@ class Agent:
 
         if self.estimates is not None:
             self.estimates.write(now_s)
+        if self.chosen.calendar is not None:
+            change_s = self.cluster.queue.next_change_s(math.inf)  # inf if no job waits
+            if self.change_s < change_s < math.inf:
+                self.change_s = change_s
+                self.host.call_at(change_s)
+
         if self.knowledge is not None and not self.all_submitted:
             self.knowledge.at(now_s)
 
@@ -299,8 +340,8 @@ class Agent:
             self.host.finish_registration()
 
     def start_jobs(self, now_s: float) -> None:
-        """Run a pass, start its jobs, and ask for a call at their dividers."""
-        for start in self.cluster.decide(now_s) if self.requests else ():
+        """Run a pass, start its jobs, and ask for a call at their dividers, or where a kept plan needs one."""
+        for start in self.cluster.decide(now_s):
             self.host.execute(start.job, start.machines)
             request = self.requests[start.job]
             self.ledger.start(start.job, request.submit_s, request.procs, now_s)
@@ -310,6 +351,8 @@ class Agent:
             if start.kill_at_s < math.inf:
                 heapq.heappush(self.calls, (start.kill_at_s, start.job))
                 self.host.call_at(start.kill_at_s)
+        if self.cluster.plan is not None and (call_s := self.cluster.plan.call_s()) < math.inf:
+            self.host.call_at(call_s)
 
     def kill(self, job: str) -> None:
         """Kill a running job, which will be queued again."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from batfill.learn import Judgement
+    from batfill.live.kept import KeptPlan
     from batfill.live.request import Request
     from batfill.model.options import Options
     from batfill.model.policy import Policy
@@ -48,10 +49,19 @@ class Placed:
 class Cluster:
     """The waiting and the running jobs of one cluster, under one set of options."""
 
-    def __init__(self, machines: Iterable[int], options: Options, *, by_machines: bool = False) -> None:
-        """An empty cluster of these machine ids; `by_machines`: whether the head reserves machines or processors."""
+    def __init__(
+        self, machines: Iterable[int], options: Options, *, by_machines: bool = False, plan: KeptPlan | None = None
+    ) -> None:
+        """An empty cluster.
+
+        Args:
+            machines: their ids.
+            options: of the queue.
+            by_machines: whether the head reserves machines or processors.
+            plan: which is kept, of the same machines; None to plan from scratch.
+        """
         ids = sorted(machines)
-        self.by_machines = by_machines
+        self.by_machines, self.plan = by_machines, plan
         self.ids = frozenset(ids)
         self.ends = max(ids, default=-1) + 1  # above the highest id
         self.size = len(ids)
@@ -63,6 +73,7 @@ class Cluster:
         self.rows: dict[str, int] = {}  # of the jobs that wait or run
         self.placed: dict[int, Placed] = {}  # the same jobs by row
         self.killable: set[int] = set()  # rows of those that may still be killed and requeued
+        self.held = 0  # processors of open windows of the calendar, beside the unavailable machines
 
     def submit(self, request: Request, judgement: Judgement) -> None:
         """Queue a job that fits the machine, as it is judged; it goes first only if it is narrow enough for a try."""
@@ -83,6 +94,8 @@ class Cluster:
         self.placed[row] = Placed(request.name, request.procs, request.walltime_s)
         if killable:
             self.killable.add(row)
+        if self.plan is not None:
+            self.plan.submit(row, request, float(self.queue.jobs["key"][row]))
 
     def requeue(self, job: str, now_s: float, name: str) -> None:
         """Requeue a killed job under a new name, with its first submission time."""
@@ -98,6 +111,8 @@ class Cluster:
         self.queue.finish(row)
         self.idle.give(without(placed.machines, self.away))
         self.killable.discard(row)
+        if self.plan is not None:
+            self.plan.end(row)
         if again:
             self.queue.demote(row)
             self.rows[job], self.placed[row] = row, Placed(job, placed.procs, placed.walltime_s)
@@ -127,9 +142,15 @@ class Cluster:
         self.queue.change_rules(replace(self.queue.rules, policy=policy))
 
     def decide(self, now_s: float) -> list[Start]:
-        """Run one EASY pass; each started job gets the idle machines with the lowest ids."""
+        """Run one pass; if machines are not planned, each started job gets the idle ones with the lowest ids."""
+        if self.plan is not None:
+            return [self.start_on(machines, row, now_s) for row, machines in self.plan.decide(now_s)]
+        if not self.rows:
+            return []
         if self.by_machines:
             return self.decide_by_machines(now_s)
+        if self.queue.rules.calendar is not None:
+            self.hold_windows(now_s)
         return [self.place(row, now_s) for row in self.queue.decide(now_s).tolist()]
 
     def decide_by_machines(self, now_s: float) -> list[Start]:
@@ -164,10 +185,7 @@ class Cluster:
             if len(chosen) < need:
                 continue
             idle[chosen] = False
-            machines = intervals_of(chosen.tolist())
-            self.idle.remove(machines)
-            queue.start_waiting(row, now_s)
-            started.append(self.place(row, now_s, machines))
+            started.append(self.start_on(intervals_of(chosen.tolist()), row, now_s))
             if queue.free == 0:
                 break
         return started
@@ -198,6 +216,12 @@ class Cluster:
             mask[first : last + 1] = True
         return mask
 
+    def start_on(self, machines: Intervals, row: int, now_s: float) -> Start:
+        """Start a waiting job on these idle machines."""
+        self.idle.remove(machines)
+        self.queue.start_waiting(row, now_s)
+        return self.place(row, now_s, machines)
+
     def place(self, row: int, now_s: float, machines: Intervals | None = None) -> Start:
         """Give a starting job its machines; by default the idle ones with the lowest ids."""
         placed = self.placed[row]
@@ -209,6 +233,12 @@ class Cluster:
         kill_at_s = now_s + kill_after_s if kill_after_s < placed.walltime_s else math.inf
         return Start(placed.name, placed.machines, kill_at_s)
 
+    def hold_windows(self, now_s: float) -> None:
+        """Leave the processors of the windows open at `now_s` idle; machines that are unavailable count as theirs."""
+        held = max(self.queue.pass_changes(now_s) - len(self.away), 0)
+        self.queue.change_free(self.held - held)
+        self.held = held
+
     def withdraw(self, machines: Iterable[int]) -> None:
         """Stop using these machines; a job on one of them keeps running and does not release it.
 
@@ -216,6 +246,8 @@ class Cluster:
         """
         for machine in (self.ids - self.away).intersection(machines):
             self.away.add(machine)
+            if self.plan is not None:
+                self.plan.withdraw(machine)
             if self.idle.withdraw(machine):
                 self.queue.change_free(-1)
             else:
@@ -225,6 +257,8 @@ class Cluster:
         """Use these machines again."""
         for machine in set(machines) & self.away:
             self.away.remove(machine)
+            if self.plan is not None:
+                self.plan.restore(machine)
             if not self.change_release(machine, 1):
                 self.idle.give([(machine, machine)])
                 self.queue.change_free(1)

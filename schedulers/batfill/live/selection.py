@@ -57,9 +57,10 @@ class PolicyChoice:
         Raises:
             BatfillError: jobs are also classified or predicted, or other than one of them gets a reservation.
         """
-        if options.depth != 1:
+        if options.rules.planned:
             raise BatfillError(
-                f"option depth: select compares policies with one reservation, not {options.depth}; leave one out"
+                "options depth, tested, calendar: select compares policies with one reservation, of all jobs, and no "
+                "windows; leave one out"
             )
         if options.small != NO_SMALL or options.learns:
             raise BatfillError("option select: its replays support neither small nor predict; leave one out")

@@ -69,6 +69,7 @@ class Ledger:
             *(column.tolist() for column in (self.submit_s, self.procs, self.start_s, self.end_s)),
             range(n_jobs),
             *(column.tolist() for column in (self.ended, self.ends)),
+            *([-math.inf], [self.size]),
             *([], [], []),
             *(column.tolist() for column in scratch_for(n_jobs, 0, len(self.ends))),
         )

@@ -41,11 +41,14 @@ def span_and_work(
 
 
 def utilisation(
-    size: int, makespan_s: NDArray[np.float64] | float, used_proc_s: NDArray[np.float64] | float
+    size: int,
+    makespan_s: NDArray[np.float64] | float,
+    used_proc_s: NDArray[np.float64] | float,
+    away_proc_s: float = 0.0,
 ) -> NDArray[np.float64]:
-    """The share of a machine of `size` processors that is in use over this time; 0 if it has no length."""
+    """The share of the available processors, of `size`, that is in use over this time; 0 if it has no length."""
     lasts = np.asarray(makespan_s) > 0
-    return np.where(lasts, used_proc_s / (size * np.where(lasts, makespan_s, 1.0)), 0.0)
+    return np.where(lasts, used_proc_s / (size * np.where(lasts, makespan_s, 1.0) - away_proc_s), 0.0)
 
 
 def per_processor_slowdown(
@@ -216,11 +219,11 @@ class Summary:
     jobs: int  # submitted, rejected ones included
     rejected: int  # wider than the machine
     killed: int  # ended at their walltime, or killed by a scheduler that did not restart them
-    requeued: int  # tries killed at the divider and requeued
+    requeued: int  # tries killed at the divider, or by a failure, and requeued
     backfilled: int  # started by backfilling
     makespan_s: float  # from the first submission to the last end
-    utilisation: float  # processor-seconds used, killed tries included, over size x makespan
-    wasted: float  # share of the used processor-seconds spent on tries killed at the divider
+    utilisation: float  # processor-seconds used, killed tries included, over those available in the makespan
+    wasted: float  # share of the used processor-seconds spent on tries killed and requeued
     mean_wait_s: float
     max_wait_s: float
     mean_turnaround_s: float
@@ -254,6 +257,7 @@ def summarize(
     backfilled: int = 0,
     requeued: int = 0,
     wasted_proc_s: float = 0.0,
+    away_proc_s: float = 0.0,
 ) -> Summary:
     """The figures of a run from the jobs that ran.
 
@@ -267,8 +271,9 @@ def summarize(
         rejected: jobs that never ran.
         killed: jobs whose final try was killed, see `Summary`.
         backfilled: jobs started by backfilling.
-        requeued: tries killed at the divider.
+        requeued: tries killed at the divider, or by a failure.
         wasted_proc_s: processor-seconds of those tries.
+        away_proc_s: processor-seconds that were unavailable from the first submission to the last end.
     """
     if len(submit_s) == 0:
         return Summary(rejected, rejected, *([0] * 3), *([0.0] * 13))
@@ -284,7 +289,7 @@ def summarize(
         requeued=requeued,
         backfilled=backfilled,
         makespan_s=makespan_s,
-        utilisation=float(utilisation(size, makespan_s, used_proc_s)),
+        utilisation=float(utilisation(size, makespan_s, used_proc_s, away_proc_s)),
         wasted=wasted_proc_s / used_proc_s if used_proc_s > 0 else 0.0,
         mean_wait_s=float(wait_s.mean()),
         max_wait_s=float(wait_s.max()),

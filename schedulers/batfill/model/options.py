@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from keyword import iskeyword
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
 
 from batfill.base.errors import ARGUMENT_OF, BatfillError, nearest, require
 from batfill.model.values import (
-    depth_of,
+    count_of,
     noise_of,
     number_or_text,
     one_of,
@@ -29,20 +29,24 @@ from batfill.model.values import (
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
-    from batfill.model.jobs import JobTable
+    from batfill.model.calendar import Calendar
+    from batfill.model.jobs import JobTable, Workload
     from batfill.model.policy import Policy
     from batfill.model.rules import Rules
 
 SAME = "same"
 OFF = "none"  # of an option without a default, where a preset has a value
 NO_PRESET, FIRST_TRIES = "none", "first-tries"
+SLURM, FLUX, PBS, CONSERVATIVE = "slurm", "flux", "pbs", "conservative_bf"
 NO_SMALL, CLASS, EVERY, FOREST, PERFECT = SMALLS = ("none", "class", "all", "forest", "perfect")
 REQUEST, RUNTIME = "request", "runtime"
 LEARNED = ("easy++", "regression")  # predictions of run times, which jobs may outlive
 NEVER, ALWAYS, NEEDED = KILLS = ("never", "always", "needed")
 ALL, ORDER, LARGE_ONES, HALF = "all", "order", "large", "half"
 RESERVATION, PROCESSORS, MACHINES = "reservation", "processors", "machines"
+PLAN, SCRATCH, KEPT, PLAN_MARGIN = "plan", "scratch", "kept", "plan-margin"
 
 MEDIAN = re.compile(r"median(?:/([1-9]\d{0,5}))?", re.ASCII)
 
@@ -63,6 +67,13 @@ def order_of(name: str, value: Any) -> Policy | None:
     order = policy_of(name, value)
     require_order(order, f"option {name} takes an order only")
     return order
+
+
+def calendar_file(name: str, value: Any) -> Calendar:
+    """The calendar in this file, or the calendar itself."""
+    from batfill.model.calendar import calendar_of
+
+    return calendar_of(name, value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +135,9 @@ POLICY = Kind(
     "policy",
 )
 BACKFILL = Kind(order_of, "`same`, or a policy", "policy")
-DEPTH = Kind(depth_of, "a whole number, or `all`", "number")
+DEPTH = Kind(count_of, "a whole number, or `all`", "number")
+TESTED = Kind(lambda name, value: count_of(name, value, least=1), "a whole number > 0, or `all`", "number")
+CALENDAR = Kind(calendar_file, "a CSV file", "file")
 DURATION_S = Kind(seconds_of, "a duration, >= 0", "duration", " s")
 LIMIT_S = Kind(
     lambda name, value: value if value == OFF else seconds_of(name, value),
@@ -231,13 +244,41 @@ PRESETS = {
     ),
 }
 
+LIKES = {  # the defaults of real schedulers; the meaning says what is not modelled
+    NO_PRESET: Preset({}, ""),
+    SLURM: Preset(
+        {"depth": ALL, "tested": 500},
+        "sched/backfill by default: a reservation for each of the 500 jobs that it tests (bf_max_job_test). Not "
+        "modelled: nodes, the pause between passes (bf_interval), the horizon of a day (bf_window), dates in whole "
+        "minutes (bf_resolution), priorities and partitions.",
+    ),
+    FLUX: Preset(
+        {"depth": 1, "tested": 32},
+        "The queue policy easy: one reservation among the 32 jobs that it looks at (queue-depth). Not modelled: "
+        "resources other than processors.",
+    ),
+    PBS: Preset(
+        {"depth": 0},
+        "The defaults of OpenPBS: no reservation, whatever backfill_depth says, as strict_ordering is off. Not "
+        "modelled: nodes, the pause between cycles (scheduler_iteration), and help for starving jobs.",
+    ),
+    CONSERVATIVE: Preset(
+        {"depth": ALL, PLAN: KEPT, PLAN_MARGIN: 5},
+        "batsched's conservative_bf by default: a plan on machines that is kept, with 5 s more for each job. Live "
+        "schedulers alone have it, and nothing of it is left out.",
+    ),
+}
+
 OPTIONS = options_table(
     ("preset", WHAT, words(*PRESETS), NO_PRESET, "A setting by name: first-tries."),
-    ("policy", WHAT, POLICY, "fcfs", "The queue's order; see `batfill policies`."),
-    ("backfill", WHAT, BACKFILL, SAME, "The order of backfilling: the queue's own, or a policy's."),
+    ("like", WHAT, words(*LIKES), NO_PRESET, "The defaults of a real scheduler."),
+    ("policy", WHAT, POLICY, "fcfs", "Queue order; see `batfill policies`."),
+    ("backfill", WHAT, BACKFILL, SAME, "The order of backfilling."),
     ("depth", WHAT, DEPTH, 1, "The number of reservations, or all."),
+    ("tested", WHAT, TESTED, ALL, "The number of jobs tested, or all."),
+    ("calendar", WHAT, CALENDAR, None, "Windows in which processors are unavailable."),
     ("threshold", WHAT, LIMIT_S, None, "Jobs that waited longer come first, oldest first."),
-    ("overdue", WHAT, words(ALL, HALF), ALL, "Which overdue jobs do: all, or the older half, at least 4.",
+    ("overdue", WHAT, words(ALL, HALF), ALL, "All of these, or the older half.",
      OF_THRESHOLD),
     ("overdue-before", WHAT, words(ALL, LARGE_ONES), ALL, "What overdue jobs go before: all others, or the large ones "
      "alone.", OF_THRESHOLD, OF_SMALL),
@@ -265,15 +306,16 @@ OPTIONS = options_table(
     ("train-lag", STUDY, DURATION_S, 0, "The time from a week's end until the forest trained on it is used.",
      OF_FOREST),
 )  # fmt: skip
+ONLY_IF_CHANGED = ("preset", "like", "depth", "tested", "calendar")  # which a result's text leaves out by default
 NAMES = tuple(name for name, option in OPTIONS.items() if option.group != STUDY)  # of commands
 LEARNING = tuple(
-    name for name in OPTIONS if name not in ("preset", "policy", "backfill", "threshold")
+    name for name in OPTIONS if name not in ("preset", "like", "policy", "backfill", "depth", "calendar", "threshold")
 )  # which have lists of their own in campaigns
 ARGUMENTS = {option.argument: option for option in OPTIONS.values()}
 ARGUMENT_OF.update((name, option.argument) for name, option in OPTIONS.items())  # for the messages of errors
 
 # The options that `frontier` and `what-if` hand on to their replays.
-SHARED_BY_ALL = ("backfill", "depth", "threshold", "overdue")  # to all of them
+SHARED_BY_ALL = ("backfill", "like", "depth", "tested", "calendar", "threshold", "overdue")  # to all of them
 SHARED_BY_TRIES = ("overdue-before", "divider", "small-width", "kill", "bound")  # to those with small jobs first
 
 METHODS = ("full", "noisy", "epsilon-greedy", "ucb1", "exp3")
@@ -309,6 +351,10 @@ def selection_of(name: str, value: Any) -> dict[str, Any]:
 LIVE = options_table(
     (RESERVATION, LIVE_ONLY, words(PROCESSORS, MACHINES), PROCESSORS, "What the head reserves: a number of processors, "
      "or the machines with the lowest ids that are expected to be free, as batsched's easy_bf does."),
+    (PLAN, LIVE_ONLY, words(SCRATCH, KEPT), SCRATCH, "With depth all: whether each decision plans from scratch, "
+     "or the plan is kept, on machines, as batsched's conservative_bf does."),
+    (PLAN_MARGIN, LIVE_ONLY, DURATION_S, 0, "How much longer than its request each job is planned; conservative_bf's "
+     "default is 5 s.", Needs(PLAN, (KEPT,), "no plan is kept")),
     ("select", LIVE_ONLY, Kind(text_of, "`METHOD` or `METHOD:SETTING=VALUE,...`", "method"), None, "Choose the policy "
      "again after each period: full, noisy, epsilon-greedy, ucb1 or exp3, as exp3:period=1d,policies=fcfs+saf."),
     ("estimates", LIVE_ONLY, Kind(text_of, "a file", "file"), None, "Write to this file when waiting jobs are expected "
@@ -352,8 +398,11 @@ class Arguments(TypedDict, total=False):
     """
 
     preset: Literal["none", "first-tries"] | None
+    like: Literal["none", "slurm", "flux", "pbs"] | None  # one more plans machines, which live schedulers do
     backfill: Policy | str | None
     depth: int | Literal["all"] | None
+    tested: int | Literal["all"] | None
+    calendar: Calendar | str | Path | None
     threshold_s: float | str | None
     overdue: Literal["all", "half"] | None
     overdue_before: Literal["all", "large"] | None
@@ -409,7 +458,7 @@ def of_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
 def shared_of(arguments: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
     """As `of_arguments`, for replays that share these options and have their own values of the others; None is dropped.
 
-    Values are as in results.
+    Values are as in results, but for a calendar that is in no file.
 
     Raises:
         BatfillError: an argument is unknown, or is not one of these options.
@@ -421,7 +470,10 @@ def shared_of(arguments: Mapping[str, Any], names: Sequence[str]) -> dict[str, A
             f"argument {OPTIONS[other[0]].argument!r}: each replay here has its own; those that they share are {shared}"
         )
     checked = {name: OPTIONS[name].check(name, value) for name, value in given.items() if value is not None}
-    return {name: given[name] if value is None else plain_value(value) for name, value in checked.items()}
+    return {
+        name: given[name] if value is None or name == "calendar" else plain_value(value)
+        for name, value in checked.items()
+    }
 
 
 def those_that_apply(shared: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, Any]:
@@ -457,10 +509,10 @@ def in_force(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def with_preset(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-    """The given options with those of their preset, and why some of these lapse, by name.
+    """The given options with those of their preset and of `like`, and why some of these lapse, by name.
 
-    A given option wins over the preset's. A value of the preset lapses if it would make a given option useless, or if
-    it is left without what it needs itself.
+    A given option wins over the preset's, and that over the one of `like`. A value of the preset lapses if it would
+    make a given option useless, or if it is left without what it needs itself.
 
     Raises:
         BatfillError: a name is unknown.
@@ -479,9 +531,9 @@ def with_preset(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str
         for name, value in given.items()
         if value is not None
     }
-    values = PRESETS[OPTIONS["preset"].check("preset", given.get("preset", NO_PRESET))].values
+    values = named_values(given)
     usual_ones = {name: option.default for name, option in OPTIONS.items()}
-    kept = {name: value for name, value in values.items() if name not in given}
+    kept = {name: value for name, value in values.items() if name not in given and name in OPTIONS}
     why: dict[str, str] = {}
 
     def drop(name: str, reason: str) -> None:
@@ -500,6 +552,17 @@ def with_preset(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str
     return {**kept, **given}, why
 
 
+def named_values(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The values that the preset and `like` stand for."""
+    like, preset = (OPTIONS[name].check(name, given.get(name) or NO_PRESET) for name in ("like", "preset"))
+    return LIKES[like].values | PRESETS[preset].values
+
+
+def plans_machines(like: str) -> bool:
+    """Whether a real scheduler's defaults are for live schedulers alone."""
+    return bool(LIVE.keys() & LIKES[like].values.keys())
+
+
 def refuse_without_effect(chosen: Mapping[str, Any]) -> None:
     """Refuse values that mean something each, and nothing together.
 
@@ -511,6 +574,11 @@ def refuse_without_effect(chosen: Mapping[str, Any]) -> None:
         raise BatfillError(
             f"option backfill: with depth {chosen['depth']} {none_left}, and no order of backfilling begins behind the "
             "last; leave one of them out"
+        )
+    if plans_machines(chosen["like"]):
+        raise BatfillError(
+            f"option like: {chosen['like']} plans machines, and a replay counts processors; leave it out, or simulate "
+            "it with `batfill run`"
         )
     small, divider = chosen["small"], chosen["divider"]
     if small == CLASS and divider.fixed_s == math.inf:
@@ -607,9 +675,12 @@ class Options:
     """How a scheduler orders, backfills, kills and learns: a field per row of the table, by its name in Python."""
 
     policy: Policy
-    preset: str = NO_PRESET  # what it stands for is in the other fields
+    preset: str = NO_PRESET  # what it stands for is in the other fields,
+    like: str = NO_PRESET  # and so is this
     backfill: Policy | None = None  # None for the queue's own order
     depth: int | str = 1  # how many jobs get a reservation; ALL for all that wait
+    tested: int | str = ALL  # how many jobs must wait before a decision looks at no more
+    calendar: Calendar | None = None  # None if all processors are always available
     threshold_s: float = math.inf  # Theta
     overdue: str = ALL
     overdue_before: str = ALL
@@ -640,6 +711,15 @@ class Options:
             require_order(self.policy, f"option predict-for: {ORDER} would hide the predictions from it")
         if self.depth != 1:
             require_order(self.policy, f"option depth: {self.depth} reserves for the first jobs of an order")
+        if self.tested != ALL:
+            require_order(self.policy, f"option tested: {self.tested} are the first jobs of an order")
+        if self.calendar is not None:
+            require_order(self.policy, "option calendar: a plan, which windows need, takes jobs in an order")
+            if self.learns and self.calendar.most_kills(1):
+                raise BatfillError(
+                    f"option calendar: {self.calendar.name} has failures, which kill jobs, and nothing can be learned "
+                    "of those; leave the lines of kind failure out, or what is learned"
+                )
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Options:
@@ -659,7 +739,7 @@ class Options:
         stated = {name: plain_value(getattr(self, option.argument)) for name, option in OPTIONS.items()}
         stated["backfill"] = stated["backfill"] or SAME
         if self.policy.network is not None:  # which takes one reservation only
-            stated["depth"] = None
+            stated["depth"] = stated["tested"] = None
         if any(stated[name] is None for name in PRESETS[self.preset].values):  # which the preset would switch on again
             stated["preset"] = NO_PRESET
         whole = dict(stated)
@@ -671,7 +751,7 @@ class Options:
     def as_text(self) -> str:
         """The same as one line, without the options that do not apply.
 
-        Those of studies, the preset and the depth are left out by default.
+        Those of studies and in `ONLY_IF_CHANGED` are left out by default.
         """
         stated = self.as_dict()
         changed = [name for name, value in PRESETS[stated["preset"]].values.items() if value != stated[name]]
@@ -682,18 +762,34 @@ class Options:
                 name: value
                 for name, value in stated.items()
                 if (value is not None or OPTIONS[name].default is None)
-                and (
-                    (OPTIONS[name].group != STUDY and name not in ("preset", "depth")) or value != OPTIONS[name].default
-                )
+                and ((OPTIONS[name].group != STUDY and name not in ONLY_IF_CHANGED) or value != OPTIONS[name].default)
             }
         )
 
     @property
     def digests(self) -> dict[str, Any]:
-        """What a result states besides `as_dict`; see `policy.digests`."""
+        """What a result states besides `as_dict`: the sha256 of files; see `policy.digests`."""
         from batfill.model.policy import digests
 
-        return digests([self.policy, self.backfill])
+        return digests([self.policy, self.backfill]) | self.calendar_digest
+
+    @property
+    def calendar_digest(self) -> dict[str, str]:
+        """The sha256 of the calendar's file; {} without one."""
+        return {} if self.calendar is None else {"calendar_sha256": self.calendar.digest}
+
+    def on(self, workload: Workload, jobs: JobTable) -> Options:
+        """The same with the calendar in seconds of these jobs of a workload, which must be able to run beside it.
+
+        Raises:
+            BatfillError: they are not, or the calendar does not fit the machine or the workload.
+        """
+        if self.calendar is None:
+            return self
+        assert workload.procs is not None
+        calendar = self.calendar.on(workload.procs, workload.clock)
+        calendar.require_possible(jobs, workload.procs, workload.name)
+        return replace(self, calendar=calendar)
 
     # What the options mean together
 
@@ -747,7 +843,9 @@ class Options:
             bound=self.bound,
             half=self.overdue == HALF,
             depth=EVERY_JOB if isinstance(self.depth, str) else self.depth,
+            tested=EVERY_JOB if isinstance(self.tested, str) else self.tested,
             tries_first=self.overdue_before == LARGE_ONES,
+            calendar=self.calendar,
             outlived=self.outlived,
         )
 
@@ -817,7 +915,7 @@ def as_word(value: Any) -> str:
 
 
 def described(given: Mapping[str, Any]) -> str:
-    """The options in short: the preset or the policy, and every option that is neither the preset's nor the default.
+    """The options in short: the preset or the policy, and each that is not the default, the preset's or `like`'s.
 
     >>> described({"policy": "saf", "backfill": "spf", "threshold": 200000})
     'saf, backfill spf, threshold 200000 s'
@@ -825,7 +923,7 @@ def described(given: Mapping[str, Any]) -> str:
     'first-tries, threshold 72000 s'
     """
     preset = given.get("preset") or NO_PRESET
-    usual_ones = {name: option.default for name, option in (OPTIONS | LIVE).items()} | PRESETS[preset].values
+    usual_ones = {name: option.default for name, option in (OPTIONS | LIVE).items()} | named_values(given)
     first = "policy" if preset == NO_PRESET else "preset"
     parts = [str(given.get(first, usual_ones[first]))]
     for name, option in (OPTIONS | LIVE).items():

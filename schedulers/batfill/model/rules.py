@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 from batfill.base.errors import BatfillError
 
 if TYPE_CHECKING:
+    from batfill.model.calendar import Calendar
     from batfill.model.policy import Policy
 
-EVERY_JOB = 2**62  # the depth at which every job that waits gets a reservation
+EVERY_JOB = 2**62  # as a number of jobs: all that wait
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,9 @@ class Rules:
     half: bool = False  # whether only the older half of the overdue jobs goes first, at least 4
     tries_first: bool = False  # whether small jobs go before overdue ones
     depth: int = 1  # how many waiting jobs get a reservation in a pass; EVERY_JOB for all
+    tested: int = EVERY_JOB  # how many jobs a pass finds that must wait before it stops
     outlived: bool = False  # whether running jobs may outlive what is expected of them, which is then raised
+    calendar: Calendar | None = None  # windows in which processors are unavailable, in seconds of the log
 
     def __post_init__(self) -> None:
         if not self.threshold_s >= 0:
@@ -41,10 +44,19 @@ class Rules:
             raise BatfillError(f"divider_s: {self.divider_s!r} is not a number of seconds > 0")
         if self.depth < 0:
             raise BatfillError(f"depth: {self.depth!r} is not a number of reservations >= 0")
-        if self.depth != 1 and self.policy.network is not None:
-            raise BatfillError(f"depth: a network picks one job to reserve for, and {self.depth} were given")
+        if self.tested < 1:
+            raise BatfillError(f"tested: {self.tested!r} is not a number of jobs > 0")
+        if self.planned and self.policy.network is not None:
+            raise BatfillError(
+                "depth, tested, calendar: a network picks one job to reserve for, of all, without a plan"
+            )
         if self.depth in (0, EVERY_JOB) and self.backfill is not None:
             raise BatfillError(
                 "backfill: an order of its own begins behind the last reservation: give a depth of at least 1, but not "
                 "that of all jobs"
             )
+
+    @property
+    def planned(self) -> bool:
+        """Whether a plan of all processors says which jobs start, and not the reservation of the head alone."""
+        return self.depth != 1 or self.tested != EVERY_JOB or self.calendar is not None

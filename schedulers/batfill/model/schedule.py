@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
 
 from batfill.base.tables import same_values
+from batfill.model.calendar import Calendar
 from batfill.model.invariants import require_at_most, require_once
 from batfill.model.jobs import JobTable
 from batfill.model.metrics import TAU_S, Certificate, Summary, certify, summarize
@@ -31,7 +32,37 @@ def try_name(job: str, number: int) -> str:
     return f"{job}#{number}" if number else job
 
 
+HOUR_S = 3600
 LATER_TRY = re.compile(r"(.+)#(\d+)")  # a name made by `try_name`
+
+
+@dataclass(frozen=True, slots=True)
+class Away:
+    """What a calendar has taken in a run."""
+
+    away_proc_s: float  # processor-seconds of the windows
+    overrun_proc_s: float  # of these, those in which jobs still ran there, past what was expected of them
+    failed: int  # tries killed by failures
+    lost_proc_s: float  # the processor-seconds that these had run
+
+    @property
+    def free_proc_s(self) -> float:
+        """The processor-seconds of the windows in which no job ran."""
+        return self.away_proc_s - self.overrun_proc_s
+
+    def as_dict(self) -> dict[str, float]:
+        """As a dict by field, for JSON."""
+        return asdict(self)
+
+    def as_text(self) -> str:
+        """One line."""
+        away_h, overrun_h, lost_h = (
+            value / HOUR_S for value in (self.away_proc_s, self.overrun_proc_s, self.lost_proc_s)
+        )
+        return (
+            f"{away_h:,.1f} processor-hours unavailable, jobs still ran in {overrun_h:,.1f} of them; "
+            f"failures killed {self.failed:,} tries ({lost_h:,.1f} processor-hours of work)"
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,9 +73,10 @@ class Schedule:
     size: int  # m
     start_s: NDArray[np.float64]  # of the final try; nan for a rejected job, or before that start
     backfilled: NDArray[np.bool_]  # whether that try was started by backfilling
-    kills: NDArray[np.void]  # engine KILL (n_kills,)  every try killed at a divider, in order of time
+    kills: NDArray[np.void]  # engine KILL (n_kills,)  every try killed by the scheduler or a failure, in order of time
     order: NDArray[np.int64]  # (n_tries,)  rows in order of their starts
     until_s: float = np.inf  # the last instant processed, if the replay has not ended
+    calendar: Calendar | None = None  # in seconds; None if all processors are always available
 
     def __eq__(self, other: object) -> bool:
         """Whether the other schedule starts equal jobs at the same instants in the same order, and kills the same."""
@@ -106,6 +138,7 @@ class Schedule:
             backfilled=int((self.backfilled & ran).sum()),
             requeued=len(self.kills),
             wasted_proc_s=float((self.kills["ran_s"] * self.jobs.procs[self.kills["row"]]).sum()),
+            away_proc_s=0.0 if self.calendar is None else self.away().free_proc_s,
         )
         if self.until_s == np.inf:
             require_once(figures.jobs, len(self.jobs))
@@ -113,6 +146,29 @@ class Schedule:
                 "the utilisation", figures.utilisation, 1.0, lambda: self.runtime_s * self.jobs.procs, self.jobs.ids
             )
         return figures
+
+    def away(self) -> Away:
+        """What the calendar has taken, from the first submission to the last end of the jobs that have ended."""
+        assert self.calendar is not None
+        ran, failed = self.ended, self.kills[self.kills["failed"] != 0]
+        if not ran.any():
+            return Away(0.0, 0.0, len(failed), 0.0)
+        from_s, until_s = float(self.jobs.submit_s[ran].min()), float(self.end_s[ran].max())
+        at_s, away = self.calendar.away()
+        tries = self.jobs.procs[ran], self.jobs.procs[self.kills["row"]]
+        dates = np.concatenate(
+            [at_s, self.start_s[ran], self.end_s[ran], self.kills["start_s"], self.kills["end_s"]]
+        ).clip(from_s, until_s)
+        in_order = np.argsort(dates, kind="stable")
+        used = np.concatenate([np.zeros(len(at_s), np.int64), tries[0], -tries[0], tries[1], -tries[1]])
+        taken = np.concatenate([np.diff(away), np.zeros(len(dates) - len(at_s), np.int64)])
+        over = np.maximum(np.cumsum(used[in_order]) + np.cumsum(taken[in_order]) - self.size, 0)
+        return Away(
+            self.calendar.away_proc_s(from_s, until_s),
+            float((over[:-1] * np.diff(dates[in_order])).sum()),
+            len(failed),
+            float((failed["ran_s"] * self.jobs.procs[failed["row"]]).sum()),
+        )
 
     def certificate(self, rounds: int | None = None) -> Certificate:
         """The mean wait that no scheduler can beat with the jobs that have ended; `rounds` as for `certify`.

@@ -160,13 +160,13 @@ def seed_of(name: str, value: Any) -> int:
     return value
 
 
-def depth_of(name: str, value: Any) -> int | str:
-    """The value as a number of reservations: a whole number, also as text, or "all"."""
+def count_of(name: str, value: Any, *, least: int = 0) -> int | str:
+    """The value as a number of jobs: a whole number from `least` on, also as text, or "all"."""
     number = number_or_text(of_numpy(value))
     if isinstance(number, str) and number.strip().lower() == "all":
         return "all"
-    if type(number) is not int or not 0 <= number <= LARGEST:
-        raise BatfillError(f"option {name}: {value!r} is neither {whole_from(0)} nor all; try 1")
+    if type(number) is not int or not least <= number <= LARGEST:
+        raise BatfillError(f"option {name}: {value!r} is neither {whole_from(least)} nor all; try {least + 1}")
     return number
 
 

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from batfill import engine
 from batfill.base.errors import BatfillError
 from batfill.engine.violations import scratch_for
+from batfill.model.calendar import NO_WINDOWS, never_runs
 from batfill.model.invariants import require_sound
 from batfill.model.jobs import SMALL, JobTable, checked_size
 from batfill.model.policy import require_order
@@ -30,6 +31,7 @@ from batfill.replays.queue import Queue, copied
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from batfill.model.calendar import Calendar
     from batfill.model.policy import Policy
     from batfill.model.rules import Rules
 
@@ -78,6 +80,7 @@ class EngineReplay:
         # Without a divider, classes have no effect.
         small = (jobs.job_class == SMALL if small is None else small) & (not learns) & (rules.divider_s < np.inf)
         n_small = n_jobs if learns else int(small.sum())
+        n_kills = n_small + (rules.calendar.most_kills(n_jobs) if rules.calendar else 0)
         rules = replace(rules, outlived=rules.outlived or jobs.outlives)
         self.queue = Queue(size, rules, capacity=n_jobs, tries=n_small > 0 or rules.outlived)
         self.queue.know(jobs.submit_s, jobs.request_s, jobs.procs, outlives=jobs.outlives)
@@ -85,10 +88,11 @@ class EngineReplay:
             duration_s=np.minimum(jobs.runtime_s, jobs.walltime_s),
             ends=engine.new_ends(at_once),
             due=np.zeros(at_once if n_small else 0, np.uint32),
-            starts=engine.new_records(n_jobs + n_small, engine.STARTED),
-            kills=engine.new_records(n_small, engine.KILL),
-            ended=np.zeros(n_jobs + n_small, np.uint32),
-            over=np.zeros(n_jobs + n_small, np.uint32),
+            starts=engine.new_records(n_jobs + n_kills, engine.STARTED),
+            kills=engine.new_records(n_kills, engine.KILL),
+            ended=np.zeros(n_jobs + n_kills, np.uint32),
+            over=np.zeros(n_jobs + n_kills, np.uint32),
+            available=available(size, rules.calendar or NO_WINDOWS),
             clock=engine.new_records(1, engine.CLOCK),
         )
         self.given = engine.Given(
@@ -122,7 +126,7 @@ class EngineReplay:
         """The next instant with an event; inf if there is none."""
         end_s = engine.next_end_s(self.events.ends)
         coming = self.table.submit_s[self.submitted : self.submitted + 1]
-        return float(min(end_s, coming.min(initial=np.inf)))
+        return float(self.queue.next_change_s(min(end_s, coming.min(initial=np.inf))))
 
     def advance(self, until_s: float = np.inf) -> bool:
         """Process every instant up to and including `until_s`; returns whether the workload is done."""
@@ -223,7 +227,7 @@ class EngineReplay:
 
     @property
     def kills(self) -> NDArray[np.void]:
-        """Every try killed so far, engine KILL (n_kills,), in order of time."""
+        """Every try killed so far, by the scheduler or a failure, engine KILL (n_kills,), in order of time."""
         kills: NDArray[np.void] = self.events.kills
         return kills[: self.events.clock["kills"][0]]
 
@@ -235,9 +239,12 @@ class EngineReplay:
         """Check the invariants of the run so far, not after `begin_at`, which omits the past; `start_s` is its own.
 
         Raises:
+            BatfillError: a calendar has kept a job from running for ever.
             InternalError: one is violated.
         """
         until_s = np.inf if self.next_s == np.inf else self.now_s
+        if until_s == np.inf and (stuck := self.queue.waiting_rows.tolist()) and self.queue.rules.calendar:
+            raise BatfillError(never_runs("the replay", self.queue.rules.calendar.name, self.table, stuck))
         found = engine.violation(until_s, self.size, self.given, start_s, self.events, self.scratch())
         require_sound(found, lambda row: self.table.ids[row])
 
@@ -264,6 +271,7 @@ class EngineReplay:
             kills=self.kills.copy(),
             order=self.tries["row"].astype(np.int64),
             until_s=np.inf if self.next_s == np.inf else self.now_s,
+            calendar=self.queue.rules.calendar,
         )
 
 
@@ -298,10 +306,18 @@ def bytes_a_job(jobs: JobTable, rules: Rules, *, learns: bool = False) -> tuple[
     return round(jobs.nbytes / max(len(jobs), 1)), -(-(some[1] - some[0]) // (SAMPLE - SAMPLE // 2))
 
 
+def available(size: int, calendar: Calendar) -> NDArray[np.void]:
+    """The processors available from each date on, engine STEP (n_changes + 1,)."""
+    at_s, away = calendar.away()
+    steps: NDArray[np.void] = engine.new_records(len(away), engine.STEP)
+    steps["at_s"], steps["free"] = np.append(-np.inf, at_s), size - away
+    return steps
+
+
 def engine_bytes(jobs: JobTable, rules: Rules, learns: bool) -> int:
     """The bytes of all arrays of a replay of these jobs, the tree excepted, and of its schedule at its end."""
     small = replace(jobs, job_class=np.full(len(jobs), SMALL, np.int8)) if (jobs.job_class == SMALL).any() else jobs
-    run = EngineReplay(small, 1, rules, learns=learns)
+    run = EngineReplay(small, 1, replace(rules, calendar=None), learns=learns)
     made = run.schedule()
     arrays = [*run.events, *run.given, made.start_s, made.backfilled]
     in_table = {id(getattr(small, f.name)) for f in fields(small)}

@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from batfill import engine
+from batfill.model.calendar import NO_WINDOWS
 from batfill.model.jobs import DAY_S
+from batfill.replays.engine_replay import available
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from batfill.learn.past import Past
+    from batfill.model.calendar import Calendar
     from batfill.replays.queue import Queue
 
 FORKS = 21
@@ -30,11 +33,9 @@ LATEST_S = 1e15  # for the keys of jobs that do not come
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """The jobs that wait or run at an instant, by age, and what is idle."""
+    """The jobs that wait or run at an instant, by age."""
 
     now_s: float
-    size: int
-    free: int
     queue: Queue  # whose rules are in force
     rows: NDArray[np.intp]  # (known,)  of the jobs, in the queue
     past_rows: NDArray[np.intp]  # (known,)  and in the past
@@ -54,7 +55,7 @@ class Moment:
 def moment_of(queue: Queue, now_s: float) -> Moment:
     """The state of a queue whose rows are those of the past."""
     rows = queue.alive_rows
-    return Moment(now_s, queue.size, queue.free, queue, rows, rows)
+    return Moment(now_s, queue, rows, rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,28 +134,30 @@ class Ensemble:
             start_s=np.empty((forks, len(rows))),
             short=np.zeros(forks, np.uint8),
         )
-        queue.run_forks(moment.now_s, moment.queue, moment.free, found, events, stops=stops)
+        queue.run_forks(moment.now_s, moment.queue, found, events, stops=stops)
         return found.start_s, found.short != 0
 
     def memory(self, moment: Moment, jobs: int, tries: bool) -> tuple[Queue, engine.Events]:
         """A queue and events for at least so many jobs, with `tries` if the moment's has them."""
         capacity = max(64, 1 << (jobs - 1).bit_length())
         if (capacity, tries) not in self.kept:
-            made = moment.queue.forking(capacity), new_events(capacity, min(capacity, moment.size))
-            self.kept[capacity, tries] = made
+            queue = moment.queue.forking(capacity)
+            self.kept[capacity, tries] = queue, new_events(capacity, queue.size, queue.rules.calendar or NO_WINDOWS)
         return self.kept[capacity, tries]
 
 
-def new_events(capacity: int, at_once: int) -> engine.Events:
-    """Memory for the events of so many jobs, each of which may be killed at a divider once."""
+def new_events(capacity: int, size: int, calendar: Calendar) -> engine.Events:
+    """Memory for the events of so many jobs, each of which may be killed at a divider once, and by failures."""
+    kills = capacity + calendar.most_kills(capacity)
     return engine.Events(
         duration_s=np.zeros(capacity),
-        ends=engine.new_ends(at_once),
-        due=np.zeros(at_once, np.uint32),
-        starts=engine.new_records(2 * capacity, engine.STARTED),
-        kills=engine.new_records(capacity, engine.KILL),
-        ended=np.zeros(2 * capacity, np.uint32),
-        over=np.zeros(2 * capacity, np.uint32),
+        ends=engine.new_ends(min(capacity, size)),
+        due=np.zeros(min(capacity, size), np.uint32),
+        starts=engine.new_records(capacity + kills, engine.STARTED),
+        kills=engine.new_records(kills, engine.KILL),
+        ended=np.zeros(capacity + kills, np.uint32),
+        over=np.zeros(capacity + kills, np.uint32),
+        available=available(size, NO_WINDOWS),
         clock=engine.new_records(1, engine.CLOCK),
     )
 

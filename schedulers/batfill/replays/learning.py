@@ -112,7 +112,7 @@ class LearningReplay:
     def watch_kills(self) -> None:
         """Report the tries killed since the last call."""
         kills = self.run.kills
-        for row, start_s, ran_s in kills[self.seen_kills :].tolist():
+        for row, start_s, ran_s, *_ in kills[self.seen_kills :].tolist():
             self.note_start(row, start_s)
             self.events.add_end(self.jobs[row], start_s + ran_s, ran_s, killed=True)
         self.seen_kills = len(kills)

@@ -54,8 +54,9 @@ class Queue:
             tree=engine.new_tree(size),
             running=engine.new_ends(min(capacity, size)),
             candidates=engine.new_records(capacity, engine.CANDIDATE),
-            plan=new_plan(capacity, rules.depth),
-            falls=new_plan(capacity, rules.depth),
+            plan=new_plan(capacity, rules),
+            falls=new_plan(capacity, rules),
+            changes=changes_of(rules),
             picks=engine.new_picks(size),
             rules=engine.new_records(1, engine.RULES),
             state=engine.new_records(1, engine.QUEUE),
@@ -64,7 +65,8 @@ class Queue:
         self.arrays.state["free"] = size
         of_tries = self.arrays.rules
         of_tries["outlived"], of_tries["overdue"], of_tries["spares"] = rules.outlived, rules.tries_first, rules.spares
-        of_tries["half"], of_tries["depth"] = rules.half, rules.depth
+        of_tries["half"], of_tries["planned"] = rules.half, rules.planned
+        of_tries["depth"], of_tries["tested"] = rules.depth, rules.tested
         of_tries["divider_s"], of_tries["bound_s"] = rules.divider_s, rules.divider_s if rules.bound else math.inf
         self.started = engine.Decided(engine.new_records(size, engine.STARTED))
         self.known = 0  # number of jobs, in rows 0, 1, ...
@@ -87,7 +89,7 @@ class Queue:
     @property
     def free(self) -> int:
         """The number of idle processors."""
-        return int(self.arrays.state["free"][0])
+        return max(int(self.arrays.state["free"][0]), 0)
 
     @property
     def overdue(self) -> int:
@@ -228,14 +230,19 @@ class Queue:
             queue.enlarge()
         return queue
 
-    def run_forks(
-        self, now_s: float, of: Queue, free: int, forks: engine.Forks, events: engine.Events, *, stops: bool
-    ) -> None:
-        """Run forks of another queue as `engine.run_forks`, in this one, which that queue's `forking` made."""
+    def run_forks(self, now_s: float, of: Queue, forks: engine.Forks, events: engine.Events, *, stops: bool) -> None:
+        """Run forks of another queue as `engine.run_forks`, in this one, which that queue's `forking` made.
+
+        They know the windows of the calendar that are announced at `now_s`.
+        """
         if self.rules.policy is not of.rules.policy or self.rules.backfill is not of.rules.backfill:
             self.change_rules(of.rules)
+        changes, free = of.arrays.changes, int(of.arrays.state["free"][0])
+        changes = engine.as_records(changes[changes["announced_s"] <= now_s])
+        changed = int(np.searchsorted(changes["at_s"], now_s, side="right"))
+        self.arrays = self.arrays._replace(changes=changes)
         self.arrays.rules[:] = of.arrays.rules
-        engine.run_forks(now_s, self.size, free, stops, forks, self.arrays, events)
+        engine.run_forks(now_s, self.size, free, changed, stops, forks, self.arrays, events)
 
     @property
     def nbytes(self) -> int:
@@ -255,7 +262,7 @@ class Queue:
     def fork(self) -> Queue:
         """A copy that shares nothing."""
         other = copy.copy(self)
-        other.arrays = with_scratch(copied(without_scratch(self.arrays)))
+        other.arrays = with_scratch(copied(without_scratch(self.arrays)), self.rules)
         other.started, other.by_age = copied(self.started), list(self.by_age)
         return other
 
@@ -265,7 +272,7 @@ class Queue:
 
     def restore(self, saved: dict[str, NDArray[np.generic]]) -> bool:
         """Load the state from `saved` of a queue with the same rules; returns whether its network is the policy's."""
-        now, self.arrays = self.arrays.picks, with_scratch(restored(self.arrays, saved))
+        now, self.arrays = self.arrays.picks, with_scratch(restored(self.arrays, saved), self.rules)
         kept = self.arrays.picks
         same = np.array_equal(now.layers, kept.layers) and np.array_equal(now.weights, kept.weights)
         return same and bool((now.sight == kept.sight).all())
@@ -351,8 +358,8 @@ class Queue:
             tries=grown(old.tries),
             running=engine.enlarged_ends(old.running, min(capacity, self.size)),
             candidates=grown(old.candidates),
-            plan=new_plan(capacity, self.rules.depth),
-            falls=new_plan(capacity, self.rules.depth),
+            plan=new_plan(capacity, self.rules),
+            falls=new_plan(capacity, self.rules),
         )
 
     def finish(self, row: int) -> None:
@@ -459,6 +466,16 @@ class Queue:
     def change_release(self, row: int, by: int) -> None:
         """Change the number of processors that a running job will release."""
         engine.change_release(self.arrays, row, by)
+
+    def pass_changes(self, now_s: float) -> int:
+        """Pass the dates of the calendar up to `now_s`; returns the processors of the windows that are open then."""
+        changes = self.arrays.changes
+        self.arrays.state["changed"] = passed = int(np.searchsorted(changes["at_s"], now_s, side="right"))
+        return -int(changes["procs"][:passed].sum())
+
+    def next_change_s(self, end_s: float) -> float:
+        """The next date of the calendar, or `end_s`, the next other event, if that is earlier or no job is left."""
+        return float(engine.next_change_s(float(end_s), self.arrays))
 
     # Expected run times, classes and rules
 
@@ -569,19 +586,27 @@ def without_scratch(arrays: QueueArrays) -> QueueArrays:
     return arrays._replace(candidates=arrays.candidates[:0], plan=arrays.plan[:0], falls=arrays.falls[:0])
 
 
-def with_scratch(arrays: QueueArrays) -> QueueArrays:
+def with_scratch(arrays: QueueArrays, rules: Rules) -> QueueArrays:
     """The arrays with scratch space for a pass."""
     capacity = len(arrays.jobs)
-    plan, falls = (new_plan(capacity, int(arrays.rules["depth"][0])) for _ in range(2))
+    plan, falls = (new_plan(capacity, rules) for _ in range(2))
     return arrays._replace(candidates=engine.new_records(capacity, engine.CANDIDATE), plan=plan, falls=falls)
 
 
-def new_plan(capacity: int, depth: int) -> NDArray[np.void]:
-    """Scratch space for the plan of so many jobs and reservations."""
+def new_plan(capacity: int, rules: Rules) -> NDArray[np.void]:
+    """Scratch space for the plan of so many jobs."""
+    dates = 0 if rules.calendar is None else len(rules.calendar.changes)
     steps: NDArray[np.void] = engine.new_records(
-        0 if depth == engine.ONE_RESERVATION else capacity + engine.SPARE_STEPS, engine.STEP
+        capacity + dates + engine.SPARE_STEPS if rules.planned else 0, engine.STEP
     )
     return steps
+
+
+def changes_of(rules: Rules) -> NDArray[np.void]:
+    """The calendar's dates as the engine's CHANGE (n,)."""
+    changes = () if rules.calendar is None else rules.calendar.changes
+    dates: NDArray[np.void] = engine.as_records(np.array(list(changes), engine.CHANGE))
+    return dates
 
 
 def copied(part: Part) -> Part:

@@ -81,7 +81,7 @@ class Result(JobRows):
         if not isinstance(other, Result):
             return NotImplemented
         same = self.workload == other.workload and self.tau_s == other.tau_s and self.stated() == other.stated()
-        same = same and digests(self.policies()) == digests(other.policies())
+        same = same and self.digests() == other.digests()
         return same and self.changes_as_dicts() == other.changes_as_dicts() and self.schedule == other.schedule
 
     def __hash__(self) -> int:
@@ -118,6 +118,7 @@ class Result(JobRows):
             **(self.certificate.as_dict() if self.certificate else {}),
             **(self.learned.as_dict() if self.learned else {}),
             **self.who_pays(),
+            **({} if self.schedule.calendar is None else {"calendar": self.schedule.away().as_dict()}),
             **({} if self.ended else {"until_s": self.schedule.until_s, "not_ended": self.not_ended}),
             "read_s": self.read_s,
             "simulate_s": self.simulate_s,
@@ -128,7 +129,7 @@ class Result(JobRows):
             "procs": self.size,
             "tau_s": self.tau_s,
             "options": self.stated(),
-            **digests(self.policies()),
+            **self.digests(),
             **({"changes": self.changes_as_dicts()} if self.changes else {}),
             "engine": ENGINE,
             "version": __version__,
@@ -219,6 +220,7 @@ class Result(JobRows):
             *([("knowledge", self.learned.as_text())] if self.learned else []),
             *([] if self.ended else [("not ended", running)]),
             *figure_rows(self.figures.as_dict(), self.tau_s, of_replay=True),
+            *([] if self.schedule.calendar is None else [("calendar", self.schedule.away().as_text())]),
             *([("lower bound", self.certificate.as_text() if self.certificate else UNBOUNDED)] if self.ended else []),
             ("time", f"{reading}{self.simulate_s:.3f} s simulating ({ENGINE} {__version__})"),
             *(("warning", warning) for warning in self.workload.warnings),
@@ -294,7 +296,11 @@ class Result(JobRows):
     def about(self) -> dict[str, Any]:
         """The provenance of the columns, for the `attrs` of a frame."""
         about = {"workload": self.workload.name, "workload_sha256": self.workload.digest, "options": self.stated()}
-        return about | digests(self.policies())
+        return about | self.digests()
+
+    def digests(self) -> dict[str, Any]:
+        """The sha256 of the files of policies and the calendar."""
+        return digests(self.policies()) | self.options.calendar_digest
 
     def plot(
         self, kind: Plot = "waits", axes: Axes | None = None, *, from_s: float = 0.0, until_s: float = math.inf

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import zipfile
-from dataclasses import fields
+from dataclasses import astuple, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from batfill.base.errors import BatfillError
 from batfill.base.files import whole_file
+from batfill.model.calendar import Calendar, Window
 from batfill.model.jobs import JobTable
 from batfill.model.policy import policy_named
 from batfill.model.rules import Rules
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from batfill.model.policy import Policy
 
-SAVED_FORMAT = "batfill replay 16"
+SAVED_FORMAT = "batfill replay 17"
 ORDERS = ("policy", "backfill")  # the fields of `Rules` that are policies
 
 
@@ -37,6 +38,8 @@ def save(run: EngineReplay, path: Path, about: Mapping[str, Any] | None = None) 
     table["ids"] = np.array(table["ids"].tolist(), np.str_)
     rules_by_name = {f.name: getattr(run.queue.rules, f.name) for f in fields(Rules)}
     rules_by_name |= {name: order and order.name for name, order in rules_by_name.items() if name in ORDERS}
+    if run.queue.rules.calendar is not None:
+        rules_by_name["calendar"] = astuple(run.queue.rules.calendar)
     arrays: dict[str, Any] = {
         "format": np.array(SAVED_FORMAT),
         "size": np.array(run.size),
@@ -82,6 +85,9 @@ def load(path: Path, policies: Mapping[str, Policy] | None = None) -> tuple[Engi
     for name in ORDERS:
         if (order := rules[name]) is not None:
             rules[name] = own[order] if order in own else policy_named(order)
+    if (calendar := rules["calendar"]) is not None:
+        windows, *rest = calendar
+        rules["calendar"] = Calendar(tuple(Window(*window) for window in windows), *rest)
     run = EngineReplay(JobTable(**table), int(arrays["size"]), Rules(**rules), learns=bool(arrays["learns"]))
     if not run.queue.restore(part("queue")):
         raise BatfillError(

@@ -81,7 +81,7 @@ class Replay(JobRows):
         self.simulate_s = 0.0
         jobs = self.workload.jobs
         small = self.options.calls_small(jobs.job_class, jobs.procs, size)
-        self.engine = EngineReplay(jobs, size, self.options.rules, small=small)
+        self.engine = EngineReplay(jobs, size, self.options.on(self.workload, jobs).rules, small=small)
 
     # Going on
 
@@ -132,7 +132,7 @@ class Replay(JobRows):
             threshold_s=wanted.threshold_s if "threshold_s" in given else self.options.threshold_s,
         )
         copied.changes = (*self.changes, (self.now_s, self.options))
-        copied.engine.change_rules(copied.options.rules)
+        copied.engine.change_rules(replace(copied.options, calendar=None).rules)  # the calendar stays
         return copied
 
     # What there is to see
@@ -198,7 +198,7 @@ class Replay(JobRows):
 
     def rows(self) -> list[tuple[str, str]]:
         """The state of the run and the figures so far, as rows of (label, text)."""
-        busy = self.engine.size - self.free
+        busy = int(self.engine.queue.running["procs"].sum())
         here = f"{len(self.waiting):,} jobs waiting, {len(self.running):,} running on {busy:,} processors"
         now = f"{self.now_s:,.0f} s, {here}"
         forked = [] if self.forked_s is None else [("fork", f"of a replay at {self.forked_s:,.0f} s")]
@@ -263,7 +263,7 @@ class Replay(JobRows):
 
         def options_again(stated: dict[str, Any]) -> Options:
             orders = {name: own.get(stated[name], stated[name]) for name in ("policy", "backfill")}
-            return Options.of({**stated, **orders})
+            return Options.of({**stated, **orders, "calendar": engine.queue.rules.calendar})
 
         run.options = options_again(about["options"])
         run.changes = tuple((until_s, options_again(stated)) for until_s, stated in about["changes"])

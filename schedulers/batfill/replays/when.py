@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -281,7 +281,7 @@ def estimates_of(
         why = tuple(why[place] for place in order)
     made = forecast.ensemble
     return Estimates(
-        found, why, jobs, moment.now_s, clock, options, moment.size, made.forks, made.seed, forecast.calibrated_on
+        found, why, jobs, moment.now_s, clock, options, moment.queue.size, made.forks, made.seed, forecast.calibrated_on
     )
 
 
@@ -338,6 +338,8 @@ def when(
             f"option {name}: a site's state does not say which jobs are in their first tries, or what was predicted; "
             "leave it out, or replay a log"
         )
+    if chosen.calendar is not None:
+        raise BatfillError("option calendar: its dates count from a log's begin, and a site's state has none")
     site = read_state(state, at=at, procs=procs)
     chosen.require_classes(site.jobs, site.name)
     return when_at_site(site, job, chosen, forks, seed)
@@ -384,7 +386,6 @@ def when_at_site(site: SiteState, job: str | None, options: Options, forks: int,
     moment = moment_at(jobs, start_s, site.end_s, site.now_s, site.size, options)
     waits = moment.waits
     moment.queue.decide(site.now_s)
-    moment = replace(moment, free=moment.queue.free)
     asked = asked_of(moment, jobs.ids, job, site.name, waits)
     return estimates_of(forecast, moment, asked, jobs, site.clock, options)
 
@@ -403,7 +404,7 @@ def moment_at(
     small = options.calls_small(part.job_class, part.procs, size)
     run = EngineReplay(part, size, options.rules, small=small)
     run.begin_at(now_s, start_s[rows])
-    return Moment(now_s, size, run.queue.free, run.queue, np.arange(len(rows)), rows)
+    return Moment(now_s, run.queue, np.arange(len(rows)), rows)
 
 
 def hindcast(

@@ -73,12 +73,16 @@ def reasons(moment: Moment, rows: Sequence[int], names: Mapping[int, str], insta
     for row in rows:
         procs, request_s = int(jobs["procs"][row]), float(jobs["expected_s"][row])
         short = counted(procs - free, "more processor")
-        if row == head and procs > free:
+        if queue.rules.calendar is not None:
+            ahead = f"{counted(place[row], 'job')} go{'es' if place[row] == 1 else ''} before it"
+            needs = f"needs {short} than are idle" if procs > free else "would run into a window, or delay another job"
+            found.append(f"it {needs}; {ahead}, and the calendar has windows")
+        elif row == head and procs > free:
             found.append(why_head(short, [names[other] for other in freed_by], shadow_s, instants))
         elif procs > free:
             ahead = f"{counted(place[row], 'job')} go{'es' if place[row] == 1 else ''} before it"
             found.append(f"it needs {short} than are idle, and {ahead}, first {reserved}")
-        elif queue.rules.depth != 1 or queue.rules.policy.network is not None or now_s + request_s <= shadow_s:
+        elif queue.rules.planned or queue.rules.policy.network is not None or now_s + request_s <= shadow_s:
             found.append(f"it would delay a job that goes before it, first {reserved}")
         else:
             found.append(why_too_long(names[head], shadow_s, extra, procs, request_s, instants))

@@ -71,11 +71,11 @@ def campaign_warnings(folder: Path) -> list[str]:
 
 def compared_choices(workload: str, rows: list[Row]) -> Comparison | None:
     """The choices of one workload; None if no two share a piece."""
-    from batfill.campaigns.store import CHOICE_COLUMNS, options_text
+    from batfill.campaigns.store import options_text
 
     runs: dict[str, dict[tuple[int, ...], list[Row]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
-        runs[options_text(*(row[name] for name in CHOICE_COLUMNS))][piece(row)].append(row)
+        runs[options_text(row)][piece(row)].append(row)
     shared = sorted(set.intersection(*(set(pieces) for pieces in runs.values())))
     if len(runs) < 2 or not shared:
         return None

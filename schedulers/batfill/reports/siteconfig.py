@@ -22,6 +22,7 @@ from batfill.base.version import __version__
 from batfill.model.jobs import HOUR_S
 from batfill.model.options import ALWAYS, CLASS, EVERY, HALF, NO_SMALL, OPTIONS, REQUEST, Options, of_arguments
 from batfill.model.policy import require_order
+from batfill.model.rules import EVERY_JOB
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,6 +33,7 @@ Support = Literal["expressible", "approximate", "not expressible"]
 EXPRESSIBLE: Support = "expressible"
 APPROXIMATE: Support = "approximate"
 IMPOSSIBLE: Support = "not expressible"
+MANY = 1_000_000  # more jobs than ever wait
 
 # The policies' keys, lowest first, as text valid in both Python and Lua, except WAITING.
 # r: submission, p: requested time, w: waiting time, all in seconds; q: processors.
@@ -48,7 +50,7 @@ UNBOUNDED = {"wfp3"}  # of WAITING: those whose values have no bound
 KEYS = {**ARRIVAL, **SMALLEST_FIRST, **LARGEST_FIRST, **WAITING}
 FEATURE_TEXTS = ("q", "p", "w", "p / q", "(w + p) / p", "p * q")  # of a mixed policy, as `policy.FEATURES`
 
-NODES = "the first waiting job's reservation is for nodes chosen in advance, not for a number of processors"
+NODES = "reservations are for nodes chosen in advance, not for a number of processors"
 LOGS_CLOCK = "it counts the submission time from the first second of a log, which a running cluster does not have"
 NO_FORMULA = "only the keys of `batfill policies` are known as formulas, and its key is not among them"
 NO_CLASSES = (
@@ -144,6 +146,8 @@ class SiteOrder:
     threshold_s: float | None = None  # jobs that have waited longer are overdue; None if it changes nothing
     divider_s: float | None = None  # jobs that request at most this are small
     tries_first: bool = False  # whether small jobs go before overdue ones
+    depth: int = 1  # how many jobs get a reservation,
+    tested: int = EVERY_JOB  # and how many must wait before a pass stops; EVERY_JOB: all that wait
     tries: Options | None = None  # if every narrow job first gets a try: how wide, and when it is killed
 
 
@@ -200,13 +204,14 @@ SLURM_SOURCES = (
     "multifactor priority, the site factor; https://slurm.schedmd.com/priority_multifactor.html",
 )
 SLURM_DIFFERS = (
-    "backfilling runs every second and not at every event (bf_interval), and a pass ends after ten minutes or 10,000 "
-    "jobs (bf_max_time, bf_max_job_test); on a busy controller it waits for other requests first (max_rpc_cnt)",
-    "a first waiting job that would start more than 30 days from now has no reservation and may starve (bf_window, "
-    "which is at its maximum)",
+    "backfilling runs every second and not at every event (bf_interval), and a pass ends after ten minutes or "
+    "bf_max_job_test jobs (bf_max_time), those that it starts included; on a busy controller it waits for other "
+    "requests first (max_rpc_cnt)",
+    "a job that would start more than 30 days from now has no reservation and may starve (bf_window, which is at its "
+    "maximum)",
     "running jobs that end within half a minute or more of each other count as ending together (bf_window_linear; "
     "leave it out if many hundred jobs run at a time)",
-    f"{NODES}, and each partition has one (bf_job_part_count_reserve)",
+    f"{NODES}, and each partition counts its own (bf_job_part_count_reserve)",
     "a job may also wait for memory, licences, GRES, its partition or an advance reservation",
     "a time limit is counted in minutes; without one it is the partition's (DefaultTime, MaxTime), or a year",
 )
@@ -224,9 +229,10 @@ SLURM_CPUS = (
 )
 SLURM_CONF = """\
 SchedulerType=sched/backfill
-SchedulerParameters=bf_job_part_count_reserve=1,bf_interval=1,bf_max_time=600,bf_max_job_test=10000,bf_continue,\
+SchedulerParameters={reserve},bf_interval=1,bf_max_time=600,bf_max_job_test={tested},bf_continue,\
 bf_window=43200,bf_window_linear=1,bf_resolution=1,max_rpc_cnt=150
 """
+SLURM_NONE = f"bf_min_prio_reserve={2**32 - 1}"
 SLURM_FACTOR = """\
 PriorityType=priority/multifactor
 # The site factor, which the submit plug-in sets, is the whole priority.
@@ -329,7 +335,7 @@ SLURM_LARGEST = {"q": 1e4, "p": 2.6e6, "w": 3.2e8, "p / q": 2.6e6, "p * q": 2.6e
 
 
 def slurm(order: SiteOrder) -> Draft:
-    """Slurm: a site factor from a submit plug-in in Lua, and a reservation for the first waiting job only."""
+    """Slurm: a site factor from a submit plug-in in Lua, and as many reservations as asked for."""
     policy, key, tries = order.policy, order.key, order.tries
     aged = policy.name.startswith("aged:") and policy.moves
     if policy.moves and not (aged and tries):
@@ -337,8 +343,13 @@ def slurm(order: SiteOrder) -> Draft:
         return Draft.refused(f"{why}; it takes a plug-in in C (PrioritySiteFactorPlugin)")
     differs = [*SLURM_DIFFERS]
     lacks = [SLURM_THRESHOLD] if order.threshold_s is not None and tries is None else []
+    conf = SLURM_CONF.format(
+        # Without a limit, 0, every job that is tested has a reservation; the highest priority is less than 2^32 - 1.
+        reserve=f"bf_job_part_count_reserve={order.depth % EVERY_JOB}" if order.depth else SLURM_NONE,
+        tested=min(order.tested, 10_000),
+    )
     if key == ARRIVAL["fcfs"] and order.divider_s is None:
-        return Draft(differs, {"slurm.conf": SLURM_CONF + "PriorityType=priority/basic\n"}, lacks)
+        return Draft(differs, {"slurm.conf": conf + "PriorityType=priority/basic\n"}, lacks)
     differs.append(SLURM_PLUGIN)
     differs += [SLURM_CPUS] if reads(key, "q") else []
     line, age_s = "", 1.0
@@ -364,7 +375,7 @@ def slurm(order: SiteOrder) -> Draft:
             "that 10,000 CPUs, 30 days and the year 2034 fit; take a smaller one for a smaller machine)"
         )
     submission = f"   local r = os.time() - {SLURM_ORIGIN}\n" if re.search(r"\br\b", place) else ""
-    small, files = "", {"slurm.conf": SLURM_CONF + SLURM_FACTOR}
+    small, files = "", {"slurm.conf": conf + SLURM_FACTOR}
     if order.divider_s is not None:  # the upper half of the factors is for small jobs
         place = place if shared == 1 else f"({place}) / {shared}"
         small = f"   place = math.max(0, math.min({SLURM_MIDDLE}, place))\n"
@@ -416,11 +427,11 @@ OAR_SOURCES = (
     "the walltime that a sorting function sees, with SCHEDULER_JOB_SECURITY_TIME: oar/lib/job_handling.py there",
 )
 OAR_DIFFERS = (
-    "every waiting job has a reservation (conservative backfilling), not the first alone, and it is for resources "
-    "chosen in advance, not for a number of processors",
+    "reservations are for resources chosen in advance, not for a number of processors",
     "a pass runs when OAR's scheduler is called, not at every event",
     "a job holds its resources for some time after its walltime (SCHEDULER_JOB_SECURITY_TIME)",
 )
+OAR_CONSERVATIVE = "every waiting job has a reservation (conservative backfilling), whatever the depth"
 OAR_REQUEST = (
     "a job counts as its first alternative requests (moldable jobs), without a walltime as the default "
     "(DEFAULT_JOB_WALLTIME), and a request that ends at nodes counts nodes, not processors"
@@ -500,7 +511,10 @@ def oar(order: SiteOrder) -> Draft:
         "batfill_sorting.py": function,
     }
     requested = order.divider_s is not None or reads(key, "p") or reads(key, "q")
-    return Draft([*OAR_DIFFERS, OAR_REQUEST] if requested else [*OAR_DIFFERS], files, [])
+    differs = [*OAR_DIFFERS, OAR_REQUEST] if requested else [*OAR_DIFFERS]
+    if order.depth != EVERY_JOB or order.tested != EVERY_JOB:
+        differs.insert(0, OAR_CONSERVATIVE)
+    return Draft(differs, files, [])
 
 
 # OpenPBS
@@ -526,6 +540,7 @@ PBS_TRIES = (
     "PBS ends a job at its walltime for good, and a job that is preempted and queued again (preempt_order) keeps its "
     "walltime and its place"
 )
+PBS_ALL = "a cycle looks at all waiting jobs (until sched_cycle_length is over), not at the first few"
 PBS_UNBOUNDED = "small or overdue jobs go first by values above all others, and its values have no bound"
 PBS_SMALL = "keys of small jobs that differ by less than 0.2 count as equal"
 PBS_NAMES = {"r": "(-eligible_time)", "p": "walltime", "q": "ncpus", "w": "eligible_time"}
@@ -535,14 +550,14 @@ PBS_OVERDUE_BELOW, PBS_FIRST = "3 * 10**8 + eligible_time", "10**9"
 
 
 def pbs(order: SiteOrder) -> Draft:
-    """OpenPBS: a formula for the order, and one job with a reservation."""
+    """OpenPBS: a formula for the order; without a reservation, jobs are not strictly ordered."""
     key, sections = order.key, (order.threshold_s, order.divider_s) != (None, None)
     aged = order.policy.name.startswith("aged:")
     if (aged and "(-" in key[2:] and sections) or (order.policy.name in UNBOUNDED and order.divider_s is not None):
         return Draft.refused(PBS_UNBOUNDED)
     differs = [*PBS_DIFFERS]
     server = [
-        "set server backfill_depth = 1",
+        f"set server backfill_depth = {min(order.depth, MANY)}",
         "set sched default opt_backfill_fuzzy = off",
         "# PBS plans five years for a job without a walltime. Leave this line out if you have a default of your own.",
         "set server resources_default.walltime = 43800:00:00",
@@ -563,8 +578,10 @@ def pbs(order: SiteOrder) -> Draft:
         differs += [PBS_CPUS] if reads(key, "q") else []
         differs += [PBS_SMALL] if order.divider_s is not None else []
     differs.append(PBS_WALLTIME)
-    config = "by_queue: False ALL\nround_robin: False ALL\nstrict_ordering: True ALL\nhelp_starving_jobs: False ALL\n"
-    return Draft(differs, {"qmgr": "\n".join(server) + "\n", "$PBS_HOME/sched_priv/sched_config": config}, [])
+    config = "by_queue: False ALL\nround_robin: False ALL\n"
+    config += f"strict_ordering: {order.depth > 0} ALL\nhelp_starving_jobs: False ALL\n"
+    lacks = [PBS_ALL] if order.tested < EVERY_JOB else []
+    return Draft(differs, {"qmgr": "\n".join(server) + "\n", "$PBS_HOME/sched_priv/sched_config": config}, lacks)
 
 
 def pbs_formula(order: SiteOrder) -> str:
@@ -587,7 +604,7 @@ def pbs_formula(order: SiteOrder) -> str:
 # Flux
 
 FLUX_SOURCES = (
-    "flux-config-sched-fluxion-qmanager(5): queue-policy easy, queue-params.queue-depth; "
+    "flux-config-sched-fluxion-qmanager(5): queue-policy, queue-params.queue-depth, policy-params.reservation-depth; "
     "https://github.com/flux-framework/flux-sched",
     "flux-submit(1), --urgency; flux-jobtap-plugins(7), job.priority.get; https://github.com/flux-framework/flux-core",
 )
@@ -600,22 +617,33 @@ FLUX_DIFFERS = (
 )
 FLUX_CONF = """\
 [sched-fluxion-qmanager]
-queue-policy = "easy"
+queue-policy = "{policy}"
 
 # By default only 32 waiting jobs are considered. Older releases take the string
-# queue-params = "queue-depth=1000000,max-queue-depth=1000000" instead.
+# queue-params = "queue-depth={depth},max-queue-depth={depth}" instead.
 [sched-fluxion-qmanager.queue-params]
-queue-depth = 1000000
-max-queue-depth = 1000000
+queue-depth = {depth}
+max-queue-depth = {depth}
+"""
+FLUX_HYBRID = """\
+
+[sched-fluxion-qmanager.policy-params]
+reservation-depth = {depth}
 """
 
 
 def flux(order: SiteOrder) -> Draft:
-    """Flux with Fluxion: EASY, in order of submission."""
+    """Flux with Fluxion, in order of submission: its policies easy, hybrid and conservative."""
     if order.key != ARRIVAL["fcfs"] or order.divider_s is not None:
         why = "a job's priority is the urgency that its owner gives it, from 0 to 31"
         return Draft.refused(f"{why}; any other takes a jobtap plug-in in C (job.priority.get)")
-    return Draft([*FLUX_DIFFERS], {"/etc/flux/system/conf.d/fluxion.toml": FLUX_CONF}, [])
+    if order.depth == 0:
+        return Draft.refused("every policy that looks behind the first waiting job reserves for that one at least")
+    named = {1: "easy", EVERY_JOB: "conservative"}
+    conf = FLUX_CONF.format(policy=named.get(order.depth, "hybrid"), depth=min(order.tested, MANY))
+    if order.depth not in named:
+        conf += FLUX_HYBRID.format(depth=order.depth)
+    return Draft([*FLUX_DIFFERS], {"/etc/flux/system/conf.d/fluxion.toml": conf}, [])
 
 
 # All
@@ -656,13 +684,10 @@ def site_config(
     given = of_arguments({"policy": policy, "backfill": backfill, "threshold_s": threshold_s, **others})
     options = Options.of(given)
     require_order(options.policy, "a batch system's configuration gives a priority")
-    if options.depth != 1:
-        raise BatfillError(
-            f"option depth: the files give an order, and the system's own settings the number of reservations; leave "
-            f"{options.depth} out"
-        )
     at = SYSTEMS[system]
     draft = draft_of(at, options)
+    if options.calendar is not None:
+        draft.lacks.append("the calendar's windows: reserve their nodes for maintenance in the batch system itself")
     verdict = IMPOSSIBLE if not draft.files else APPROXIMATE if draft.lacks else EXPRESSIBLE
     stated = {name: value for name, value in options.as_dict().items() if name != "policy"}
     found = SiteConfig(
@@ -699,7 +724,10 @@ def draft_of(at: System, options: Options) -> Draft:
     # Under fcfs alone the oldest job is first anyway: a threshold changes nothing.
     never = math.isinf(options.threshold_s) or (key == ARRIVAL["fcfs"] and divider_s is None)
     threshold_s = None if never else options.threshold_s
-    draft = at.draft(SiteOrder(policy, key, threshold_s, divider_s, options.rules.tries_first, tries))
+    rules = options.rules
+    draft = at.draft(
+        SiteOrder(policy, key, threshold_s, divider_s, rules.tries_first, rules.depth, rules.tested, tries)
+    )
     if draft.files and options.backfill is not None and options.backfill.name != policy.name:
         draft.lacks.append(f"jobs are backfilled in the queue's order: {at.title} has no other")
     if draft.files and threshold_s is not None and options.overdue == HALF and tries is None:

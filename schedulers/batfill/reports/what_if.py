@@ -47,10 +47,11 @@ if TYPE_CHECKING:
 THRESHOLDS_S = tuple(float(HOUR_S) * hours for hours in (6, 12, 24, 48, 96))
 MAX_WAIT_GROWTH = 0.1  # allowed growth of the longest wait over fcfs's, as a share of it
 MIN_GAIN = 0.05  # smallest relative reduction of the mean bounded slowdown that counts as a gain
-SHARED = ("backfill", "depth", "overdue", *SHARED_BY_TRIES)  # options that the choices share, if they take them
+# Options that the choices share, if they take them.
+SHARED = ("backfill", "like", "depth", "tested", "calendar", "overdue", *SHARED_BY_TRIES)
 USUAL = {name: OPTIONS[name].default for name in SHARED}
 FEWEST_JOBS = 20  # of a user counted among possible losers, and of a group
-TODAY, ORDER, THRESHOLD, CLASSES, KILLS = range(5)  # effort a choice requires of a site, least first
+TODAY, DEPTH, ORDER, THRESHOLD, CLASSES, KILLS = range(6)  # effort a choice requires of a site, least first
 
 
 class Choice(NamedTuple):
@@ -257,6 +258,7 @@ def what_if(
     thresholds_s: Sequence[float] = THRESHOLDS_S,
     small_first: bool = True,
     classifier: bool = False,
+    reservations: bool = False,
     max_wait_growth: float = MAX_WAIT_GROWTH,
     min_gain: float = MIN_GAIN,
     system: str | None = None,
@@ -271,6 +273,7 @@ def what_if(
         thresholds_s: waiting times after which jobs come first.
         small_first: whether to include choices that put small jobs first.
         classifier: whether these include jobs that a forest expects to be short; needs scikit-learn, and takes longest.
+        reservations: whether to include fcfs with other numbers of reservations.
         max_wait_growth: allowed growth of the longest wait over fcfs's, as a share of it.
         min_gain: the least relative reduction of the mean bounded slowdown that counts as better.
         system: advise only what this batch system can be configured for in full: slurm, oar, pbs or flux.
@@ -292,7 +295,7 @@ def what_if(
     number_of("max-wait-growth", max_wait_growth, 0, math.inf, "a share >= 0, as 10% or 0.1")
     probability_of("min-gain", min_gain)
     shared = shared_of(options, SHARED)
-    tried = choices(thresholds_s, small_first, classifier, how.seed, shared)
+    tried = choices(thresholds_s, small_first, classifier, how.seed, shared, reservations=reservations)
     for name in shared:
         if not takes(tried, name) and shared[name] != OPTIONS[name].default:
             missing = "a threshold" if small_first else "small jobs first"
@@ -334,6 +337,7 @@ def what_if(
         "thresholds_s": sorted(set(thresholds_s)),
         "small_first": small_first,
         "classifier": classifier,
+        "reservations": reservations,
         **{
             OPTIONS[name].argument: shared.get(name, usual) if takes(tried, name) else None
             for name, usual in USUAL.items()
@@ -372,11 +376,11 @@ def beyond(system: str, tried: Sequence[Choice]) -> dict[int, str]:
 
 
 def planned(tried: Sequence[Choice], thresholds_s: Sequence[float], withheld: Mapping[int, str]) -> list[list[int]]:
-    """The order in which choices are compared with fcfs: a chain each for orders, thresholds, and small jobs first.
+    """The order in which choices are compared with fcfs: a chain for each kind, such as orders and thresholds.
 
-    It is laid down before the log is read, so that three comparisons need a correction and not one for every choice;
-    see `stats.in_chains`. The middle threshold comes first, then those nearest to it; of small jobs first, first tries;
-    of the other kinds, the last.
+    It is laid down before the log is read, so that a comparison for each kind needs a correction, and not one for every
+    choice; see `stats.in_chains`. The middle threshold comes first, then those nearest to it; of small jobs first,
+    first tries; of the other kinds, the last.
     """
     middle = sorted(set(thresholds_s))[len(set(thresholds_s)) // 2 :][:1]
     chains: dict[int, list[int]] = {}
@@ -401,8 +405,10 @@ def choices(
     classifier: bool,
     seed: int,
     shared: Mapping[str, Any] | None = None,
+    *,
+    reservations: bool = False,
 ) -> list[Choice]:
-    """fcfs, first tries, spf, saf, saf with thresholds, and small jobs first by a classifier.
+    """fcfs, first tries, spf, saf, saf with thresholds, other depths, and small jobs first by a classifier.
 
     `shared` are options of SHARED, for the choices that can take them.
     """
@@ -418,6 +424,11 @@ def choices(
         Choice(f"saf, threshold {threshold_text(seconds)}", {**saf, "threshold": seconds}, THRESHOLD)
         for seconds in sorted(set(thresholds_s))
     ]
+    if reservations:
+        found += [
+            Choice(f"fcfs, {words}", {"policy": "fcfs", "depth": depth}, DEPTH)
+            for words, depth in (("no reservation", 0), ("4 reservations", 4), ("every job reserved", "all"))
+        ]
     if small_first and classifier:
         found += [
             Choice("small first, no kill", {**known, "kill": "never"}, CLASSES),

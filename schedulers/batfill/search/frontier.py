@@ -314,6 +314,7 @@ def frontier_provenance(
             **read,
         },
         **digests([*(policy_named(name) for name in lists["policy"]), options.backfill]),
+        **options.calendar_digest,
         "version": __version__,
     }
 

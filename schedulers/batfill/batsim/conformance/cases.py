@@ -17,6 +17,7 @@ from batfill.model.jobs import DAY_S
 NoWalltime = Literal["waits", "is rejected", "counts as short"]  # what a scheduler does with a job that has none
 # The thresholds that a scheduler's queue is examined for: 1 s to 10 days.
 THRESHOLDS_S = (*(unit * n for unit in (1, 60, 3600) for n in (1, 2, 5, 10, 20)), *(DAY_S * n for n in (1, 2, 5, 10)))
+DEPTHS = (2, 3, 4, 8)  # the numbers of reservations, beside one and all, that a scheduler is examined for
 APART_S = 1e-7  # too short for the six decimals of a message's date: the second message has the same date
 
 
@@ -67,6 +68,17 @@ def ladder() -> str:
             f"S{number} {now_s + waited_s + 0.9:.1f} 1 10 10",
         ]
         now_s += int(waited_s) + 100
+    return "\n".join(jobs)
+
+
+def chains() -> str:
+    """The jobs of `reservations`: chains of waiting jobs, each one longer than a number that is looked for."""
+    jobs = []
+    for number, behind in enumerate((1, *DEPTHS)):
+        now_s = 2000 * number
+        jobs.append(f"A{number} {now_s} 2 100 100")
+        jobs += [f"H{number}{i} {now_s + 1 + i} 2 10 10" for i in range(behind)]
+        jobs += [f"L{number} {now_s + 20} 3 10 10", f"J{number} {now_s + 30} 1 1000 1000"]
     return "\n".join(jobs)
 
 
@@ -234,6 +246,21 @@ CASES = {
             J 3  1  40  40
             """,
             {"easy": "only the head is protected", "conservative": "every job is protected, or nothing is extra"},
+        ),
+        # Of the first of the chains:
+        # ...JJJJJJJJJJJJJJJJJ  J delays L, the second that waits, but not H.
+        # AAAAAAAAAAH........L
+        # AAAAAAAAAAH........L
+        Case(
+            "reservations",
+            "A long job passes 1, 2, 3, 4 and 8 waiting jobs without delaying them, but delays the one behind them.",
+            3,
+            chains(),
+            {
+                "easy": "at most the head is protected",
+                **{f"depth-{depth}": f"the first {depth} are protected" for depth in DEPTHS},
+                "depth-all": "every job is protected",
+            },
         ),
         # K's reservation begins at 200, or at 210 if A and H are each planned 5 s longer; then J fits before it.
         Case(

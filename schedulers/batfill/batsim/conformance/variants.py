@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import orjson
 
-from batfill.batsim.conformance.cases import THRESHOLDS_S, NoWalltime
+from batfill.batsim.conformance.cases import DEPTHS, THRESHOLDS_S, NoWalltime
 from batfill.batsim.machines import intervals_of, intervals_text, machine_set
 from batfill.model.jobs import DAY_S
 
@@ -300,6 +300,43 @@ class ConservativeMargin(Conservative):
     margin_s = BATSCHED_MARGIN_S
 
 
+class Planned(Rule):
+    """Conservative backfilling that counts processors: each job has a reservation, made again in each pass."""
+
+    depth = math.inf  # how many jobs that wait have one; the others start only where they delay none of these
+
+    def decide_now(self, now_s: float) -> None:
+        """Reserve, and start those whose reservation begins now."""
+        after_s = math.nextafter(now_s, math.inf)
+        planned = [(now_s, max(run.end_s, after_s), len(run.machines - self.away)) for run in self.running.values()]
+        reserved = 0
+        for job in list(self.queue):
+            start_s = self.earliest(job, now_s, planned)
+            if start_s == now_s:
+                self.start(job, now_s)
+            elif reserved < self.depth and start_s < math.inf:
+                reserved += 1
+            else:
+                continue
+            planned.append((start_s, start_s + job.walltime_s, job.procs))
+
+    def earliest(self, job: Job, now_s: float, planned: list[tuple[float, float, int]]) -> float:
+        """The earliest time at which enough processors are free for as long as the job needs; inf if there is none."""
+        for start_s in sorted({now_s, *(end_s for _, end_s, _ in planned)}):
+            end_s = start_s + job.walltime_s
+            dates_s = [start_s, *(begin_s for begin_s, _, _ in planned if start_s < begin_s < end_s)]
+            taken = [sum(procs for begin_s, end_s, procs in planned if begin_s <= at_s < end_s) for at_s in dates_s]
+            if max(taken) + job.procs <= len(self.machines - self.away):
+                return start_s
+        return math.inf
+
+
+def planned(depth: int) -> type[Planned]:
+    """The rule by which so many jobs have a reservation."""
+    sentence = f"As depth-all, but of the jobs that wait only the first {depth} have a reservation."
+    return type(f"Planned{depth}", (Planned,), {"depth": depth, "__doc__": sentence})
+
+
 class IdleRange:
     """A range of idle machines, as `Contiguous` keeps it."""
 
@@ -450,13 +487,28 @@ VARIANTS = {
         Variant("easy-kept", EasyKept, "batsched's easy_bf_fast", ANY_GRAIN),
         Variant("easy-machines", EasyMachines, "batsched's easy_bf; batfill with `reservation` machines", ANY_GRAIN),
         Variant("easy-contiguous", Contiguous, "pybatsim's easyBackfill", ("event", "message")),
-        Variant(
-            "conservative", Conservative, "implementations that move one job after the other", ("message", "event")
+        *(
+            Variant(f"depth-{depth}", planned(depth), f"batfill with `depth` {depth}", ("message", "event"))
+            for depth in DEPTHS
         ),
-        Variant("conservative-rebuilt", ConservativeRebuilt, "the usual description", ("message", "event")),
-        Variant("conservative-margin", ConservativeMargin, "batsched's conservative_bf", ("message", "event")),
+        Variant("depth-all", Planned, "the usual description; batfill with `depth` all", ("message", "event")),
+        Variant(
+            "conservative",
+            Conservative,
+            "batsched's conservative_bf with -d 0; LANL's; batfill with `plan` kept",
+            ("message", "event"),
+        ),
+        Variant(
+            "conservative-rebuilt", ConservativeRebuilt, "the usual description, on machines", ("message", "event")
+        ),
+        Variant(
+            "conservative-margin",
+            ConservativeMargin,
+            "batsched's conservative_bf; batfill with `plan` kept and `plan-margin` 5",
+            ("message", "event"),
+        ),
         Variant("fcfs", Rule, "batsched's fcfs and fcfs_fast"),
-        Variant("filler", Filler, "batsched's filler", ANY_GRAIN),
+        Variant("filler", Filler, "batsched's filler; batfill with `depth` 0", ANY_GRAIN),
         Variant("sequencer", Sequencer, "batsched's sequencer"),
     )
 }

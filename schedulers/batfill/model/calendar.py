@@ -1,0 +1,304 @@
+"""A calendar: windows in which processors are unavailable. Times are seconds of the log, or dates of its clock.
+
+>>> maintenance = Calendar.of([{"kind": "announced", "begin": 3600, "end": 7200, "processors": 64}])
+>>> maintenance.away_proc_s(0, 5400)
+115200.0
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import math
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from batfill.base.errors import BatfillError
+from batfill.base.files import csv_text, readable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from numpy.typing import NDArray
+
+    from batfill.model.jobs import Clock, JobTable
+
+ANNOUNCED, FAILURE = KINDS = ("announced", "failure")
+COLUMNS = ("kind", "begin", "end", "processors", "announced")
+NEEDED = COLUMNS[:4]
+REMEDY = f"a calendar is a CSV file with the columns {','.join(NEEDED)}, and {COLUMNS[4]} if it is not always known"
+
+
+class Window(NamedTuple):
+    """Processors are unavailable from `begin` on, and available again at `end`. A date is aware of its zone."""
+
+    kind: str  # one of KINDS
+    begin: Any
+    end: Any  # inf for never
+    processors: int
+    announced: Any = None  # when an announced window becomes known; None for always
+    line: int = 0  # of the file
+
+    @property
+    def changes(self) -> list[tuple[float, int, float, int]]:
+        """Its dates as the engine's CHANGE: when, the processors that this frees, known since, whether jobs fail."""
+        fails = self.kind == FAILURE
+        announced_s = self.begin if fails else -math.inf if self.announced is None else self.announced
+        dates = [(self.begin, -self.processors, announced_s, int(fails)), (self.end, self.processors, announced_s, 0)]
+        if -math.inf < announced_s < self.begin:
+            dates.append((announced_s, 0, announced_s, 0))
+        return [date for date in dates if date[0] < math.inf]
+
+
+@dataclass(frozen=True, slots=True)
+class Calendar:
+    """Windows in which processors are unavailable, as `calendar` of a replay.
+
+    Raises:
+        BatfillError: a window is impossible.
+    """
+
+    windows: tuple[Window, ...]
+    name: str = "calendar"
+    digest: str = ""  # the sha256 of the file; of the file with these windows if there is none
+
+    def __post_init__(self) -> None:
+        dated = {isinstance(date, datetime) for window in self.windows for date in self.dates_of(window)}
+        for window in self.windows:
+            self.check(window, mixed=len(dated) > 1)
+        if not self.digest:
+            object.__setattr__(self, "digest", hashlib.sha256(self.as_csv().encode()).hexdigest())
+
+    @staticmethod
+    def dates_of(window: Window) -> list[Any]:
+        """The dates that are given."""
+        return [date for date in (window.begin, window.end, window.announced) if date not in (None, math.inf)]
+
+    def check(self, window: Window, *, mixed: bool) -> None:
+        """Refuse a window that cannot be; `mixed`: whether the calendar has dates as well as seconds."""
+        dates = self.dates_of(window)
+        if naive := [date for date in dates if isinstance(date, datetime) and date.tzinfo is None]:
+            raise self.wrong(
+                window, f"{naive[0].isoformat()} has no time zone; add one, as {naive[0].isoformat()}+01:00"
+            )
+        if mixed:
+            raise self.wrong(window, "seconds and dates are mixed in the calendar; give all in one form")
+        if window.kind not in KINDS:
+            raise self.wrong(window, f"kind {window.kind!r} is none of {', '.join(KINDS)}")
+        if window.processors < 1:
+            raise self.wrong(window, f"{window.processors} processors are none; give at least 1, or drop the line")
+        if window.end != math.inf and not window.begin < window.end:
+            raise self.wrong(
+                window, f"ends at {window.end}, and begins at {window.begin}; the end comes after the begin"
+            )
+        if window.announced is None:
+            return
+        if window.kind == FAILURE:
+            raise self.wrong(window, "a failure is known when it happens; leave announced empty")
+        if not window.announced <= window.begin:
+            raise self.wrong(window, f"announced at {window.announced}, after its begin at {window.begin}")
+
+    def wrong(self, window: Window, what: str) -> BatfillError:
+        """The error that this is wrong with a window."""
+        where = f"line {window.line}" if window.line else f"window {self.windows.index(window) + 1}"
+        return BatfillError(f"{self.name}: {where}: {what}")
+
+    @classmethod
+    def of(cls, rows: Iterable[Mapping[str, Any]], name: str = "calendar", digest: str = "") -> Calendar:
+        """The calendar of rows that have a file's columns; values are text, numbers or datetimes.
+
+        Raises:
+            BatfillError: a row is no window.
+        """
+        windows = []
+        for number, row in enumerate(rows):
+            line = number + 2 if digest else 0
+            where = f"{name}: {f'line {line}' if digest else f'window {number + 1}'}"
+            if row.get("machines"):
+                raise BatfillError(f"{where}: names machines, and only processors are counted; give their number")
+            if lacking := [column for column in NEEDED if row.get(column) in (None, "") and column != "end"]:
+                raise BatfillError(f"{where}: has no {lacking[0]}; {REMEDY}")
+            begin, end, announced = (
+                date_of(where, column, row.get(column)) for column in ("begin", "end", "announced")
+            )
+            procs = str(row["processors"]).strip()
+            if not procs.lstrip("-").isdecimal():
+                raise BatfillError(f"{where}: {procs!r} is not a number of processors; give a whole number >= 1")
+            kind = str(row["kind"]).strip()
+            windows.append(Window(kind, begin, math.inf if end is None else end, int(procs), announced, line))
+        return cls(tuple(windows), name, digest)
+
+    @classmethod
+    def read(cls, path: Path) -> Calendar:
+        """The calendar in a file.
+
+        Raises:
+            BatfillError: it cannot be read, or a line is no window.
+        """
+        with readable(path) as stream:
+            content = stream.read()
+        try:
+            text = content.decode("utf-8-sig")
+        except UnicodeDecodeError:
+            raise BatfillError(f"{path}: is not text; {REMEDY}") from None
+        reader = csv.DictReader(text.splitlines(), restkey="more")
+        named = [name.strip() for name in reader.fieldnames or ()]
+        if other := [name for name in named if name not in (*COLUMNS, "machines")]:
+            raise BatfillError(f"{path}: line 1: column {other[0]!r:.60} is unknown; {REMEDY}")
+        if lacking := [
+            name for name in NEEDED if name not in named and not (name == "processors" and "machines" in named)
+        ]:
+            raise BatfillError(f"{path}: line 1: there is no column {lacking[0]}; {REMEDY}")
+        reader.fieldnames = named
+        return cls.of(list(reader), str(path), hashlib.sha256(content).hexdigest())
+
+    def as_csv(self) -> str:
+        """The windows as a file."""
+        rows = [
+            [window.kind, *map(as_field, (window.begin, window.end)), window.processors, as_field(window.announced)]
+            for window in self.windows
+        ]
+        return csv_text([COLUMNS, *rows])
+
+    def on(self, size: int, clock: Clock | None) -> Calendar:
+        """The same in seconds of a log with this clock, on a machine of `size` processors.
+
+        Raises:
+            BatfillError: there are dates and no clock, or more processors are unavailable at a time than there are.
+        """
+
+        def second(window: Window, date: Any) -> Any:
+            if not isinstance(date, datetime):
+                return date
+            if clock is None:
+                raise self.wrong(window, f"{date.isoformat()} is a date, and the workload has no clock; give seconds")
+            return clock.second(date)
+
+        windows = tuple(
+            window._replace(**{name: second(window, getattr(window, name)) for name in ("begin", "end", "announced")})
+            for window in self.windows
+        )
+        there = replace(self, windows=windows)
+        if wide := [window for window in windows if window.processors > size]:
+            raise there.wrong(wide[0], f"takes {wide[0].processors} processors of a machine of {size}; give fewer")
+        at_s, away = there.away()
+        if (away > size).any():
+            place = int(np.argmax(away > size))
+            together = [window for window in windows if window.begin <= at_s[place - 1] < window.end]
+            lines = ", ".join(str(window.line or windows.index(window) + 1) for window in together)
+            raise there.wrong(
+                together[-1],
+                f"overlaps others (lines {lines}): together they take {sum(w.processors for w in together)} processors "
+                f"of a machine of {size}; join them, or make them narrower",
+            )
+        return there
+
+    # In seconds
+
+    @property
+    def changes(self) -> list[tuple[float, int, float, int]]:
+        """The dates of all windows as the engine's CHANGE, in order: ends first, then begins, failures last."""
+        dates = [date for window in self.windows for date in window.changes]
+        return sorted(dates, key=lambda date: (date[0], date[1] < 0, date[3]))
+
+    def most_kills(self, n_jobs: int) -> int:
+        """The most tries that failures can kill, if so many jobs run."""
+        return sum(min(window.processors, n_jobs) for window in self.windows if window.kind == FAILURE)
+
+    def away(self) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """The dates at which windows begin or end, (n,), and the processors unavailable before and after, (n + 1,)."""
+        changes = self.changes
+        at_s = np.array([date[0] for date in changes], np.float64)
+        return at_s, np.concatenate([[0], np.cumsum([-date[1] for date in changes], dtype=np.int64)])
+
+    def away_proc_s(self, from_s: float, until_s: float) -> float:
+        """The processor-seconds of the windows between two dates."""
+        at_s, away = self.away()
+        return float((np.diff(np.clip(at_s, from_s, until_s), prepend=from_s, append=until_s) * away).sum())
+
+    def has_gap(self, procs: int, span_s: float, submit_s: float, size: int) -> bool:
+        """Whether the windows ever leave so many of `size` processors for so long, from a submission on."""
+        at_s, away = self.away()
+        if procs <= size - away[-1]:
+            return True
+        from_s = submit_s
+        for until_s, taken in zip(at_s.tolist(), away.tolist(), strict=False):
+            if taken > size - procs:
+                from_s = max(until_s, submit_s)
+            elif until_s - from_s >= span_s:
+                return True
+        return False
+
+    def require_possible(self, jobs: JobTable, size: int, source: str) -> None:
+        """Refuse a workload with jobs for which no gap is ever wide and long enough.
+
+        Raises:
+            BatfillError: it has some.
+        """
+        lasts_s = np.minimum(np.minimum(jobs.runtime_s, jobs.walltime_s), jobs.request_s)
+        wide = np.flatnonzero((jobs.procs > size - self.away()[1][-1]) & (jobs.procs <= size)).tolist()
+        stuck = [row for row in wide if not self.has_gap(jobs.procs[row], lasts_s[row], jobs.submit_s[row], size)]
+        if stuck:
+            raise BatfillError(never_runs(source, self.name, jobs, stuck))
+
+
+def never_runs(source: str, calendar: str, jobs: JobTable, stuck: list[int]) -> str:
+    """The words of jobs that can never run because of a calendar."""
+    first = stuck[0]
+    return (
+        f"{source}: {len(stuck):,} of {len(jobs):,} jobs can never run: {calendar} has no gap for them (first: job "
+        f"{jobs.ids[first]}, {jobs.procs[first]} processors from {jobs.submit_s[first]:,.0f} s on); leave them out, or "
+        "let the windows end"
+    )
+
+
+def date_of(where: str, column: str, value: Any) -> Any:
+    """A date of a row: seconds, or a datetime; None if it is empty.
+
+    Raises:
+        BatfillError: it is neither.
+    """
+    if value is None or (isinstance(value, str) and not value.strip()):
+        return None
+    if isinstance(value, datetime):
+        return value
+    try:
+        seconds = float(value)
+        if math.isfinite(seconds):
+            return seconds
+    except (TypeError, ValueError):
+        try:
+            return datetime.fromisoformat(value.strip())
+        except (AttributeError, ValueError):
+            pass
+    raise BatfillError(
+        f"{where}: {column} {value!r:.60} is neither a number of seconds nor a date; give 86400, or "
+        "2026-03-01T08:00+01:00"
+    )
+
+
+def as_field(date: Any) -> str:
+    """A date as in a file."""
+    if date is None or date == math.inf:
+        return ""
+    return date.isoformat() if isinstance(date, datetime) else f"{date:.15g}"
+
+
+def calendar_of(name: str, value: Any) -> Calendar:
+    """The calendar, or that in the file with this name.
+
+    Raises:
+        BatfillError: there is none.
+    """
+    if isinstance(value, Calendar):
+        return value
+    if not isinstance(value, (str, Path)):
+        raise BatfillError(f"option {name}: {value!r:.60} is neither a file nor a Calendar")
+    return Calendar.read(Path(value))
+
+
+NO_WINDOWS = Calendar(())

@@ -1,0 +1,69 @@
+"""Proposes when a machine was down, from a log's own starts and ends: nothing ran while enough waited."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from batfill.base.errors import WorkloadError
+from batfill.model.calendar import ANNOUNCED, Calendar, Window
+from batfill.workloads.swf import job_rows
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from batfill.workloads.swf_log import SwfLog
+
+GRID_S, FEWEST = 600.0, 3  # the time between two looks at the log, and the looks in a row that make an outage
+MOST_BUSY, LEAST_WAITING = 0.1, 0.25  # shares of the machine: less is busy, as much or more is waited for
+
+
+def outages(source: Path | str, log: SwfLog, procs: int) -> Calendar:
+    """The calendar of a log's outages, in seconds since its first job, as announced windows of the whole machine.
+
+    The log is looked at every 10 min from its first submission on. An outage is 30 min or more of looks at which jobs
+    run on less than 10 % of the machine, while those that wait request at least 25 % of it.
+
+    Args:
+        source: the log's file, or its name.
+        log: the log; only its jobs that ran count.
+        procs: the machine's size.
+
+    Raises:
+        WorkloadError: the log has no waits.
+    """
+    path = Path(source)
+    rows = job_rows(path, [log])
+    wait_s = log["wait_s"][rows.keep]
+    if not (wait_s >= 0).any():
+        raise WorkloadError(
+            f"{path}: none of {len(wait_s):,} jobs that ran has a wait, so its outages cannot be known; take the log "
+            "as its site wrote it"
+        )
+    submit_s = rows.submit_s[rows.keep] - rows.first_submit_s
+    start_s = submit_s + np.maximum(wait_s, 0)
+    end_s = start_s + log["runtime_s"][rows.keep]
+    q = log.needed_procs[rows.keep]
+    at_s = np.arange(0, end_s.max() + GRID_S, GRID_S)
+    down = held(at_s, start_s, end_s, q) < MOST_BUSY * procs
+    down &= held(at_s, submit_s, start_s, q) >= LEAST_WAITING * procs
+    edges = np.diff(down.astype(np.int8), prepend=0, append=0)
+    first, beyond = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)
+    long = beyond - first >= FEWEST
+    dates = zip((first[long] * GRID_S).tolist(), (beyond[long] * GRID_S).tolist(), strict=True)
+    return Calendar(tuple(Window(ANNOUNCED, begin_s, end_s, procs) for begin_s, end_s in dates), path.name)
+
+
+def held(
+    at_s: NDArray[np.float64], from_s: NDArray[np.float64], until_s: NDArray[np.float64], procs: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """The processors of jobs from a date on until another, at each of these dates."""
+
+    def total(dates_s: NDArray[np.float64]) -> NDArray[np.float64]:
+        order = np.argsort(dates_s, kind="stable")
+        sums: NDArray[np.float64] = np.append(0, np.cumsum(procs[order]))
+        return sums[np.searchsorted(dates_s[order], at_s, side="right")]
+
+    return total(from_s) - total(until_s)
