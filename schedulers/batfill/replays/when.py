@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from batfill.model.jobs import Clock, JobTable
     from batfill.model.options import Options
     from batfill.model.policy import Policy
+    from batfill.model.rules import Rules
 
 SHARE = 0.8  # of the starts lie within the intervals
 OUTSIDE = (1 - SHARE) / 2  # on each side
@@ -353,84 +354,70 @@ def date_of(at: Any) -> Any:
         return at
 
 
+class Course(NamedTuple):
+    """How a machine's jobs went; columns of shape (n_jobs,)."""
+
+    jobs: JobTable
+    start_s: NDArray[np.float64]  # nan or later than now for those that have not started
+    end_s: NDArray[np.float64]  # not finite or later than now for those that have not ended
+    small: NDArray[np.bool_]  # whether each goes before the others
+    size: int
+    rules: Rules
+
+
 def when_in_replay(run: Replay, job: str | None, forks: int, seed: int) -> Estimates:
     """The estimates for a stopped replay, calibrated on its past."""
-    forecast = ForecastOfReplay(run, forks=forks, seed=seed)
+    forecast, engine, jobs = ForecastOfReplay(run, forks=forks, seed=seed), run.engine, run.workload.jobs
     if not run.options.kills:  # else the starts of earlier tries are not known
-        end_s = run.engine.start_s + np.where(ended_in(run), run.engine.events.duration_s, np.inf)
-        forecast.widened, forecast.calibrated_on = hindcast(
-            run.workload.jobs, run.engine.start_s, end_s, run.now_s, run.engine.size, run.options, forks, seed
-        )
+        ended = np.isfinite(engine.start_s)
+        ended[engine.queue.running_rows] = False
+        end_s = engine.start_s + np.where(ended, engine.events.duration_s, np.inf)
+        small = run.options.calls_small(jobs.job_class, jobs.procs, engine.size)
+        course = Course(jobs, engine.start_s, end_s, small, engine.size, engine.queue.rules)
+        forecast.widened, forecast.calibrated_on = hindcast(course, run.now_s, forks, seed)
     return forecast.when(job)
-
-
-def ended_in(run: Replay) -> NDArray[np.bool_]:
-    """Whether each job of a stopped replay has ended, (n_jobs,)."""
-    ended = np.isfinite(run.engine.start_s)
-    ended[run.engine.queue.running_rows] = False
-    return ended
 
 
 def when_at_site(site: SiteState, job: str | None, options: Options, forks: int, seed: int) -> Estimates:
     """The estimates for a site's state, after the decision that is due."""
-    jobs, start_s = site.jobs, site.start_s
+    jobs = site.jobs
     small = options.calls_small(jobs.job_class, jobs.procs, site.size)
+    course = Course(jobs, site.start_s, site.end_s, small, site.size, options.rules)
     past = Past(so_far(jobs, small, False), len(jobs))
     ended = np.flatnonzero(np.isfinite(site.end_s))
     ended = ended[np.argsort(site.end_s[ended], kind="stable")]
-    past.ended(ended.tolist(), (site.end_s - start_s)[ended].tolist())
+    past.ended(ended.tolist(), (site.end_s - site.start_s)[ended].tolist())
     forecast = Forecast(past, Ensemble(forks, seed))
-    forecast.widened, forecast.calibrated_on = hindcast(
-        jobs, start_s, site.end_s, site.now_s, site.size, options, forks, seed
-    )
-    moment = moment_at(jobs, start_s, site.end_s, site.now_s, site.size, options)
+    forecast.widened, forecast.calibrated_on = hindcast(course, site.now_s, forks, seed)
+    moment = moment_at(course, site.now_s)
     waits = moment.waits
     moment.queue.decide(site.now_s)
     asked = asked_of(moment, jobs.ids, job, site.name, waits)
     return estimates_of(forecast, moment, asked, jobs, site.clock, options)
 
 
-def moment_at(
-    jobs: JobTable,
-    start_s: NDArray[np.float64],
-    end_s: NDArray[np.float64],
-    now_s: float,
-    size: int,
-    options: Options,
-) -> Moment:
-    """The state at an instant of jobs that start and end at these dates, nan or inf where these are not known."""
-    rows = np.flatnonzero((jobs.submit_s <= now_s) & ~(end_s <= now_s) & (jobs.procs <= size))
-    part = jobs.select(rows)
-    small = options.calls_small(part.job_class, part.procs, size)
-    run = EngineReplay(part, size, options.rules, small=small)
-    run.begin_at(now_s, start_s[rows])
+def moment_at(course: Course, now_s: float) -> Moment:
+    """The state at an instant, after its decision."""
+    jobs = course.jobs
+    rows = np.flatnonzero((jobs.submit_s <= now_s) & ~(course.end_s <= now_s) & (jobs.procs <= course.size))
+    run = EngineReplay(jobs.select(rows), course.size, course.rules, small=course.small[rows])
+    run.begin_at(now_s, course.start_s[rows])
+    if course.rules.calendar is not None:
+        run.queue.change_free(-run.queue.pass_changes(now_s))
     return Moment(now_s, run.queue, np.arange(len(rows)), rows)
 
 
-def hindcast(
-    jobs: JobTable,
-    start_s: NDArray[np.float64],
-    end_s: NDArray[np.float64],
-    now_s: float,
-    size: int,
-    options: Options,
-    forks: int,
-    seed: int,
-) -> tuple[NDArray[np.float64], int]:
+def hindcast(course: Course, now_s: float, forks: int, seed: int) -> tuple[NDArray[np.float64], int]:
     """How far intervals must be widened for the last jobs that have waited, and how many these are.
 
     Args:
-        jobs: the jobs.
-        start_s: when they started, (n_jobs,); nan if they have not.
-        end_s: when they ended; later than `now_s`, or not finite, if they have not.
+        course: the jobs.
         now_s: nothing later is read.
-        size: the machine's processors.
-        options: those in force.
         forks: as for `when`.
         seed: as for `when`.
     """
-    end_s = np.where(end_s <= now_s, end_s, np.inf)
-    past = Past(so_far(jobs, options.calls_small(jobs.job_class, jobs.procs, size), False))
+    jobs, start_s, end_s = course.jobs, course.start_s, np.where(course.end_s <= now_s, course.end_s, np.inf)
+    past = Past(so_far(jobs, course.small, False))
     forecast = Forecast(past, Ensemble(forks, seed))
     waited = np.flatnonzero((start_s > jobs.submit_s) & (start_s <= now_s))
     begun = waited[np.argsort(start_s[waited], kind="stable")][-HINDCASTS:]
@@ -445,7 +432,7 @@ def hindcast(
         while started < len(begun) and start_s[begun[started]] <= at_s:
             forecast.started(int(begun[started]), float(start_s[begun[started]]))
             started += 1
-        moment = moment_at(jobs, start_s, end_s, at_s, size, options)
+        moment = moment_at(course, at_s)
         forecast.estimate(moment, moment.past_rows == row)
     for row in begun[started:].tolist():
         forecast.started(row, float(start_s[row]))
