@@ -58,6 +58,13 @@ def test_a_pass_that_tests_few_jobs_starts_what_the_oracle_starts(workload, case
     assert_same(*both(*workload, **case, depth=depth, tested=tested))
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_whether_a_kill_pays_is_asked_of_the_jobs_that_the_backfill_order_tests(seed):
+    jobs = random_table(seed, n_jobs=30, size=6, span_s=20, longest=20, small=0.6)
+    tries = {"divider_s": 3.0, "spares": True, "bound": True, "backfill": "spf"}
+    assert_same(*both(jobs, 6, "fcfs", depth=1 + seed % 2, tested=3, **tries))
+
+
 @settings(deadline=None, max_examples=examples(30))
 @given(workloads(), options, depths, st.sampled_from([1.0, 45.0, 700.0]))
 def test_jobs_that_outlive_their_requests_are_planned_as_the_oracle_does(workload, case, depth, unit_s):

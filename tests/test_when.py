@@ -13,6 +13,7 @@ import pytest
 
 from batfill.base.errors import BatfillError
 from batfill.learn.past import JOB_SO_FAR, LAST, Past
+from batfill.live.agent import Agent
 from batfill.model.jobs import LARGE, SMALL, Workload, job_table
 from batfill.replays.ensemble import Ensemble
 from batfill.replays.session import Replay
@@ -474,3 +475,9 @@ def test_a_scheduler_writes_estimates_and_starts_the_same_jobs(tmp_path, preset)
         inside = [one["from_s"] <= starts[name.removeprefix("w0!")] <= one["to_s"] for name, one in first.items()]
         assert {name.removeprefix("w0!") for name in first} == waited
         assert 0.5 < np.mean(inside) < 0.95  # of the first jobs, before there is a past
+
+
+@pytest.mark.parametrize("other", [{"reservation": "machines"}, {"depth": "all", "plan": "kept"}])
+def test_estimates_are_refused_where_jobs_are_placed_on_machines(other):
+    with pytest.raises(BatfillError, match="option estimates: they count processors"):
+        Agent({"estimates": "estimates.jsonl", **other})

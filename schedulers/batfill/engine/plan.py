@@ -133,9 +133,9 @@ def ended_if_planned(now_s, queue, row):
     procs = finish(queue, row)
     steps = plan_running(now_s, queue)
     waiting, _, _ = line_up(now_s, queue)
-    waiting = min(waiting, queue.rules[0].tested)
-    depth = min(waiting, queue.rules[0].depth)
-    for place in range(waiting):
+    tested = min(waiting, queue.rules[0].tested)
+    depth = min(tested, queue.rules[0].depth)
+    for place in range(tested):
         job = jobs[candidates[place].row]
         span_s = planned_span(job.expected_s)
         if stays_free(plan, steps, 0, job.procs, span_s) == steps:
@@ -144,6 +144,8 @@ def ended_if_planned(now_s, queue, row):
             step = earliest(plan, steps, job.procs, span_s)
             candidates[place].key, candidates[place].rank = plan[step].at_s, tied_before(plan, step)
             steps = hold(plan, steps, step, job.procs, plan[step].at_s + span_s)
+            if tested < waiting and place + 1 == queue.rules[0].depth and not queue.rules[0].backfill_same:
+                line_up_again(now_s, queue, place + 1, waiting)  # which says who else is tested
     outlast(now_s, queue, row, procs)
     steps = plan_running(now_s, queue)
     for step in range(steps):

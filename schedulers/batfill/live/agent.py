@@ -21,7 +21,7 @@ import orjson
 from batfill.base.errors import BatfillError
 from batfill.learn import Judgement
 from batfill.live.cluster import Cluster
-from batfill.live.kept import KeptPlan
+from batfill.live.kept import KeptPlan, windows_of
 from batfill.live.request import Registration
 from batfill.model.invariants import Ledger
 from batfill.model.jobs import LARGE, SMALL
@@ -124,8 +124,9 @@ class Agent:
         if self.live[PLAN] == KEPT:
             KeptPlan.check(self.chosen)
         state_options(self.stated())
-        if self.by_machines and self.live.get("estimates"):
-            raise BatfillError("option estimates: they count processors; leave it or reservation machines out")
+        if self.live.get("estimates") and (self.by_machines or self.live[PLAN] == KEPT):
+            what = "plan kept" if self.live[PLAN] == KEPT else "reservation machines"
+            raise BatfillError(f"option estimates: they count processors, and place no job; leave it or {what} out")
         self.estimates: EstimatesFile | None = None
         self.machines: list[int] = []
         self.ledger = Ledger(0)  # of the jobs that it started
@@ -160,8 +161,10 @@ class Agent:
     @cached_property
     def cluster(self) -> Cluster:
         """The machines and their jobs."""
-        plan = KeptPlan(self.machines, self.live[PLAN_MARGIN]) if self.live[PLAN] == KEPT else None
-        return Cluster(self.machines, self.chosen, by_machines=self.by_machines, plan=plan)
+        if self.live[PLAN] != KEPT:
+            return Cluster(self.machines, self.chosen, by_machines=self.by_machines)
+        plan = KeptPlan(self.machines, self.live[PLAN_MARGIN], windows_of(self.chosen.calendar))
+        return Cluster(self.machines, replace(self.chosen, calendar=None), plan=plan)  # the plan has the calendar
 
     # Events
 
@@ -174,7 +177,8 @@ class Agent:
         self.host, self.registration, self.may_register = host, registration, registration.allowed
         self.machines = list(machines)
         if self.chosen.calendar is not None:
-            self.chosen = replace(self.chosen, calendar=self.chosen.calendar.on(len(self.machines), None))
+            ids = self.machines if self.live[PLAN] == KEPT else None
+            self.chosen = replace(self.chosen, calendar=self.chosen.calendar.on(len(self.machines), None, ids))
         self.ledger = Ledger(len(self.machines))
         if self.selection:
             from batfill.live.selection import PolicyChoice
@@ -326,7 +330,7 @@ class Agent:
 
         if self.estimates is not None:
             self.estimates.write(now_s)
-        if self.chosen.calendar is not None:
+        if self.cluster.queue.rules.calendar is not None:
             change_s = self.cluster.queue.next_change_s(math.inf)  # inf if no job waits
             if self.change_s < change_s < math.inf:
                 self.change_s = change_s
