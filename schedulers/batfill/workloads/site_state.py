@@ -84,7 +84,7 @@ def read_state(
     else:
         jobs = list(source)
     if not isinstance(jobs, list) or not all(isinstance(job, Mapping) for job in jobs):
-        raise WorkloadError(f"{name}: no list of jobs, each with {', '.join(NEEDED)}; see `read_state`")
+        raise WorkloadError(f"{name}: no list of jobs; give each its {', '.join(NEEDED)}")
     at = about.get("at") if at is None else at
     procs = about.get("procs", about.get("processors")) if procs is None else procs
     if procs is None:
@@ -99,8 +99,10 @@ def is_site_state(path: Path) -> bool:
         return path.suffix in (".csv", ".txt")
     try:
         found = json.loads(path.read_bytes())
-    except (OSError, ValueError):
+    except OSError:
         return False  # readers of logs say what is wrong
+    except ValueError:
+        return True
     return isinstance(found, list) or (isinstance(found, dict) and not {"profiles", "nb_res"} & found.keys())
 
 
@@ -161,7 +163,7 @@ def state_of(name: str, given: list[Mapping[str, Any]], at: Any, size: int) -> S
             raise WorkloadError(f"{where} has an end, and no start before it")
         jobs.append(values)
     dates = [job[date] for job in jobs for date in ("submit", "start", "end") if not math.isnan(job[date])]
-    now_s = max(dates, default=0.0) if at is None else second_of(f"{name}: at", "instant", at)
+    now_s = max(dates, default=0.0) if at is None else second_of(f"{name}: the state", "instant", at)
     if not now_s >= max(dates, default=0.0):
         late = next(job for job in jobs if any(job[date] > now_s for date in ("submit", "start", "end")))
         raise WorkloadError(
