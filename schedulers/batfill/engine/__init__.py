@@ -16,12 +16,12 @@ from typing import Any
 PLACES = {
     "sources": "FILES SOURCES",
     "records": (
-        "AWAY BY_NETWORK CANDIDATE CHANGE FROM_OUTSIDE JOB LINE NO_PICKS QUEUE SPARE_STEPS STARTED STEP TRY "
-        "Decided QueueArrays RULES as_records new_picks new_records"
+        "AWAY BY_NETWORK CANDIDATE CHANGE FAR FROM_OUTSIDE JOB LINE NO_PICKS QUEUE SLOT SPARE_STEPS "
+        "STARTED STEP TRY Decided QueueArrays RULES as_records new_picks new_records"
     ),
-    "tree": "clear enlarged new_tree",
+    "tree": "clear enlarged new_tree width_of",
     "ends": "END enlarged_ends enter listed new_ends next_end_s",
-    "running": "change_release correct corrected expect finish start",
+    "running": "change_release correct corrected expect finish start unsettle",
     "waiting": "CROWDED FULL GAP choose_first demote enqueue_rows requeue set_class spare submit",
     "easy": "decide kill_pays pick start_waiting",
     "copies": (

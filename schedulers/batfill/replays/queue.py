@@ -54,8 +54,7 @@ class Queue:
             tree=engine.new_tree(size),
             running=engine.new_ends(min(capacity, size)),
             candidates=engine.new_records(capacity, engine.CANDIDATE),
-            plan=new_plan(capacity, rules),
-            falls=new_plan(capacity, rules),
+            **of_plan(capacity, size, rules),
             changes=changes_of(rules),
             picks=engine.new_picks(size),
             rules=engine.new_records(1, engine.RULES),
@@ -252,6 +251,7 @@ class Queue:
     def start(self, row: int, now_s: float) -> None:
         """Start a job that does not wait."""
         engine.start(float(now_s), self.arrays, row)
+        engine.unsettle(self.arrays)
 
     def enqueue_all(self, rows: NDArray[np.intp], submitted: int) -> None:
         """Queue these jobs, all among the first `submitted` jobs, the submitted ones."""
@@ -358,9 +358,9 @@ class Queue:
             tries=grown(old.tries),
             running=engine.enlarged_ends(old.running, min(capacity, self.size)),
             candidates=grown(old.candidates),
-            plan=new_plan(capacity, self.rules),
-            falls=new_plan(capacity, self.rules),
+            **of_plan(capacity, self.size, self.rules),
         )
+        engine.unsettle(self.arrays)
 
     def finish(self, row: int) -> None:
         """End a running job."""
@@ -461,7 +461,7 @@ class Queue:
     def change_free(self, by: int) -> None:
         """Add idle processors, or withdraw them if `by` is negative."""
         self.arrays.state["free"] += by
-        self.arrays.state["settled"] = 0
+        engine.unsettle(self.arrays)
 
     def change_release(self, row: int, by: int) -> None:
         """Change the number of processors that a running job will release."""
@@ -572,6 +572,7 @@ class Queue:
         """Rebuild the queue under the rules in force; the next decision moves overdue jobs."""
         rows = self.waiting_rows.astype(np.uint32)
         engine.clear(self.arrays.tree)
+        engine.unsettle(self.arrays)
         self.arrays.state["looked_at"] = self.arrays.state["late"] = self.arrays.state["first_to"] = 0
         self.arrays.jobs["late"] = 0
         self.arrays.state["waiting"] = 0
@@ -582,24 +583,36 @@ class Queue:
 
 
 def without_scratch(arrays: QueueArrays) -> QueueArrays:
-    """The arrays that outlast a pass."""
-    return arrays._replace(candidates=arrays.candidates[:0], plan=arrays.plan[:0], falls=arrays.falls[:0])
+    """The arrays that outlast a pass; a plan that is kept is made again."""
+    return arrays._replace(
+        candidates=arrays.candidates[:0],
+        lined=arrays.lined[:0],
+        noted=arrays.noted[:0],
+        far=arrays.far[:0],
+        plan=arrays.plan[:0],
+        falls=arrays.falls[:0],
+    )
 
 
 def with_scratch(arrays: QueueArrays, rules: Rules) -> QueueArrays:
     """The arrays with scratch space for a pass."""
     capacity = len(arrays.jobs)
-    plan, falls = (new_plan(capacity, rules) for _ in range(2))
-    return arrays._replace(candidates=engine.new_records(capacity, engine.CANDIDATE), plan=plan, falls=falls)
+    arrays.state["steps"] = 0
+    scratch = of_plan(capacity, int(arrays.picks.sight["procs"][0]), rules)
+    return arrays._replace(candidates=engine.new_records(capacity, engine.CANDIDATE), **scratch)
 
 
-def new_plan(capacity: int, rules: Rules) -> NDArray[np.void]:
-    """Scratch space for the plan of so many jobs."""
+def of_plan(capacity: int, size: int, rules: Rules) -> Any:
+    """The arrays by name for the plan of so many jobs and processors, empty unless a plan is made."""
     dates = 0 if rules.calendar is None else len(rules.calendar.changes)
-    steps: NDArray[np.void] = engine.new_records(
-        capacity + dates + engine.SPARE_STEPS if rules.planned else 0, engine.STEP
-    )
-    return steps
+    jobs, steps = (capacity, capacity + dates + engine.SPARE_STEPS) if rules.planned else (0, 0)
+    return {
+        "lined": engine.new_records(jobs, engine.SLOT),
+        "noted": engine.new_records(jobs, engine.CANDIDATE),
+        "far": engine.new_records(engine.width_of(size) + 1 if rules.planned else 0, engine.FAR),
+        "plan": engine.new_records(steps, engine.STEP),
+        "falls": engine.new_records(steps, engine.STEP),
+    }
 
 
 def changes_of(rules: Rules) -> NDArray[np.void]:
