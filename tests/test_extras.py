@@ -182,6 +182,7 @@ CASES = [
     ("what-if log.swf", None),
     ("what-if log.swf --classifier", "learn"),
     ("export-config slurm --policy saf", None),
+    ("when log.swf --at 1000", None),
 ]
 
 
@@ -304,6 +305,7 @@ CALLS = {
     "to_batsim": ("saf.to_batsim('python/out')", None),
     "classify": ("bf.classify(log)", "learn"),
     "frontier": ("bf.frontier(log, cuts=[0.0])", None),
+    "when": ("bf.when(bf.Replay(log))", None),
     "tune": ("bf.tune(log, points=6, days=1, last=(1,))", None),
     "tune_aged": ("bf.tune_aged(log, points=6, days=1)", None),
     "fit": ("bf.fit(log, tuples=2, permutations=256)", None),

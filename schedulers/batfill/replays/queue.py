@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 Part = TypeVar("Part", bound=NamedTuple)
 
 FIRST_CAPACITY = 1024
+FIRST_LOOK = 256  # jobs among which `alive_rows` looks for those that wait
 JOBS_PER_NODE = 16  # of a tree that must not need more room; a leaf that splits keeps at least twice as many
 
 
@@ -201,6 +202,46 @@ class Queue:
             self.enlarge()
         picks = engine.new_picks(self.size, visible)._replace(logs=np.zeros((capacity, 2), np.float32))
         return repeated(self.arrays._replace(picks=picks), n)
+
+    @property
+    def alive_rows(self) -> NDArray[np.intp]:
+        """The jobs that wait or run, by age."""
+        arrays, last = self.arrays, FIRST_LOOK
+        while True:  # of a long log, only the jobs since the first that waits
+            waiting = arrays.ages[max(self.submitted - last, 0) : self.submitted]
+            waiting = waiting[arrays.jobs["section"][waiting] != engine.AWAY]
+            if len(waiting) == arrays.state["waiting"][0]:
+                break
+            last *= 4
+        rows = np.concatenate([waiting, self.running["row"]]).astype(np.intp)
+        in_order: NDArray[np.intp] = rows[np.argsort(arrays.jobs["seq"][rows])]
+        return in_order
+
+    def records_of(self, rows: NDArray[np.intp]) -> tuple[NDArray[np.void], NDArray[np.void], NDArray[np.void]]:
+        """Copies of what is kept of these jobs, for `engine.Forks`: JOB, TRY and LINE, the last two perhaps empty."""
+        jobs, tries, lines = self.arrays.jobs, self.arrays.tries, self.arrays.backfill_lines
+        return jobs[rows], tries[rows] if len(tries) else tries[:0], lines[rows] if len(lines) else lines[:0]
+
+    def forking(self, capacity: int) -> Queue:
+        """An empty queue for the forks of this one, for so many jobs, whose tree needs no more room."""
+        queue = Queue(self.size, self.rules, capacity=capacity, tries=len(self.arrays.tries) > 0)
+        while len(queue.arrays.tree.nodes) < 32 + capacity // JOBS_PER_NODE:
+            queue.enlarge()
+        return queue
+
+    def run_forks(self, now_s: float, of: Queue, forks: engine.Forks, events: engine.Events, *, stops: bool) -> None:
+        """Run forks of another queue as `engine.run_forks`, in this one, which that queue's `forking` made.
+
+        They know the windows of the calendar that are announced at `now_s`.
+        """
+        if self.rules.policy is not of.rules.policy or self.rules.backfill is not of.rules.backfill:
+            self.change_rules(of.rules)
+        changes, free = of.arrays.changes, int(of.arrays.state["free"][0])
+        changes = engine.as_records(changes[changes["announced_s"] <= now_s])
+        changed = int(np.searchsorted(changes["at_s"], now_s, side="right"))
+        self.arrays = self.arrays._replace(changes=changes)
+        self.arrays.rules[:] = of.arrays.rules
+        engine.run_forks(now_s, self.size, free, changed, stops, forks, self.arrays, events)
 
     @property
     def nbytes(self) -> int:
