@@ -50,6 +50,7 @@ from batfill.search.aged import tune_aged as tune_aged  # the same for orders th
 from batfill.search.fit import fit as fit  # a policy fitted to simulated trials
 from batfill.search.select import select as select  # policies chosen online, period by period
 from batfill.search.classify import classify as classify  # which jobs of a log a classifier would have called small
+from batfill.search.fidelity import fidelity as fidelity  # how far simulated waits are from those in a log
 from batfill.search.frontier import frontier as frontier  # what killing small jobs buys, and who pays
 
 # Errors

@@ -31,6 +31,7 @@ from batfill.replays.replay import simulate
 from batfill.reports.comparison import Comparison, Difference, of_jobs, of_runs
 from batfill.reports.siteconfig import EXPRESSIBLE, site_config
 from batfill.search import promise
+from batfill.search.fidelity import grade
 from batfill.search.results import ReadingOptions
 
 if TYPE_CHECKING:
@@ -126,6 +127,7 @@ class WhatIf:
     given: int  # the index of the given limit
     chains: list[list[int]]  # see `planned`
     withheld: dict[int, str]  # outcomes that the system cannot do, and why
+    grade: str  # how near simulated waits are to those in the log
     promise: promise.Check | None = None  # of first tries; None if they were not tried as they are
 
     @property
@@ -225,6 +227,7 @@ class WhatIf:
             "comparisons": [[self.outcomes[k].name for k in chain] for chain in self.chains],
             "withheld": {self.outcomes[k].name: why for k, why in self.withheld.items()},
             "undecided": self.undecided,
+            "fidelity": self.grade,
             "promise": None if self.promise is None else self.promise.as_dict(),
             "advice": self.advised_name,
             "gain": None if advised == 0 else self.bsld[0][advised].as_dict(),
@@ -364,6 +367,7 @@ def what_if(
         given,
         chains,
         withheld,
+        grade(log, **how.reading),
         checked,
     )
     return answer if answer.undecided else replace(answer, comparison=marked(comparison, limits[given].advised))
