@@ -301,6 +301,12 @@ HEADER = "kind,begin,end,processors,announced"
             "line 2: 2026-03-01T08:00:00+00:00 is a date, and the workload has",
         ),
         (["kind,begin,end,machines", "announced,1,9,0-3"], "line 2: names machines, and only processors are counted"),
+        (["kind,begin,end,machines", "announced,1,9,0-3 2"], "line 2: machines '0-3 2' are not ids, each once"),
+        (["kind,begin,end,machines", "announced,1,9,3-0"], "line 2: machines '3-0' are not ids, each once"),
+        (
+            ["kind,begin,end,processors,machines", "announced,1,9,4,0-3"],
+            "line 2: has machines and processors; give one of them",
+        ),
         ([HEADER, "announced,0,,64,"], "sample.json: 800 of 800 jobs can never run"),
         (["\udcff\udcfe"], "is not text"),
     ],

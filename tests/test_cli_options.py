@@ -100,6 +100,8 @@ def two_values(param):
         return "", "made-up"
     if param.type.name == "policy":
         return "fcfs", "lexp"
+    if param.name == "estimates":
+        return "first.jsonl", "second.jsonl"
     accepted = [word for word in ("0", "1", "2", "6", "0.25", "0.75", "7", "8", "604") if takes(param, word)]
     return accepted[0], accepted[-1]
 

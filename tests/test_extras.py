@@ -133,7 +133,9 @@ def core(tmp_path_factory):
     (folder / "scheduler.py").write_text(SCHEDULER)
     (folder / "some.parquet").write_bytes(b"PAR1")
     (folder / "jobs.txt").write_text("JobID|Submit|Start|End|State\n7|1700000000|1700000001|1700000002|COMPLETED\n")
-    (folder / "waits.swf").write_text("; MaxProcs: 4\n" + "".join(row(k, k, 9, req_time=9, wait=k) for k in range(1, 99)))
+    (folder / "waits.swf").write_text(
+        "; MaxProcs: 4\n" + "".join(row(k, k, 9, req_time=9, wait=k) for k in range(1, 99))
+    )
     (folder / "campaign.yaml").write_text("workloads:\n- file: log.swf\npolicies: [fcfs, saf]\n")
     ours = f"{sys.executable} scheduler.py tcp://*:PORT"
     for name, port, command in (
@@ -184,6 +186,7 @@ CASES = [
     ("what-if log.swf", None),
     ("what-if log.swf --classifier", "learn"),
     ("export-config slurm --policy saf", None),
+    ("when log.swf --at 1000", None),
 ]
 
 
@@ -306,6 +309,7 @@ CALLS = {
     "to_batsim": ("saf.to_batsim('python/out')", None),
     "classify": ("bf.classify(log)", "learn"),
     "frontier": ("bf.frontier(log, cuts=[0.0])", None),
+    "when": ("bf.when(bf.Replay(log))", None),
     "tune": ("bf.tune(log, points=6, days=1, last=(1,))", None),
     "tune_aged": ("bf.tune_aged(log, points=6, days=1)", None),
     "fit": ("bf.fit(log, tuples=2, permutations=256)", None),

@@ -344,10 +344,29 @@ def test_what_a_kept_plan_does_not_model_is_refused_in_words(given, words):
         Agent(KEPT | given)
 
 
-def test_a_calendar_is_refused_beside_a_kept_plan(tmp_path):
-    (tmp_path / "windows.csv").write_text("kind,begin,end,processors\nannounced,10,20,1\n")
-    with pytest.raises(BatfillError, match="a kept plan is of machines, and a calendar of numbers; choose calendar"):
-        Agent(KEPT | {"calendar": str(tmp_path / "windows.csv")})
+@pytest.mark.parametrize(
+    ("lines", "wrong"),
+    [
+        ("kind,begin,end,processors\nannounced,10,20,1\n", "line 2: has a number of processors, and a kept plan is of"),
+        ("kind,begin,end,machines\nannounced,10,20,1-2\n", "line 2: machine 2 is unknown"),
+        ("kind,begin,end,announced,machines\nannounced,10,20,5,1\n", "line 2: is announced at a date, and a kept"),
+    ],
+)
+def test_a_kept_plan_takes_calendars_that_name_its_machines_from_the_start(tmp_path, capsys, lines, wrong):
+    (tmp_path / "windows.csv").write_text(lines)
+    with pytest.raises(SystemExit):
+        Plugin(**KEPT, calendar=str(tmp_path / "windows.csv")).begin(2)
+    assert wrong in capsys.readouterr().err
+
+
+def test_no_job_of_a_kept_plan_runs_on_a_machine_in_its_window(tmp_path):
+    (tmp_path / "windows.csv").write_text("kind,begin,end,machines\nannounced,5,50,0-1\nannounced,60,70,0\n")
+    plugin = Plugin(**KEPT, calendar=str(tmp_path / "windows.csv")).begin(2)
+    jobs = [submitted("a", 0, 10, 1), submitted("b", 0, 20, 2), submitted("c", 0, 5, 2)]
+    assert plugin.tell(0, *jobs) == ["start c on 0-1"]
+    assert plugin.tell(5, completed("c")) == []
+    assert plugin.tell(50, {"type": "REQUESTED_CALL", "data": {}}) == ["start a on 0"]
+    assert plugin.agent.stated()["calendar"] == str(tmp_path / "windows.csv")
 
 
 def test_a_job_that_may_outlive_its_request_ends_the_run_with_a_line_that_says_why(capsys):

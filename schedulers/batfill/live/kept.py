@@ -11,6 +11,7 @@ from bisect import bisect_left, bisect_right, insort
 from typing import TYPE_CHECKING, NamedTuple
 
 from batfill.base.errors import BatfillError
+from batfill.model.calendar import spans_of
 from batfill.model.options import ALL, NO_SMALL, PRESETS, REQUEST
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from batfill.batsim.machines import Intervals
     from batfill.live.request import Request
+    from batfill.model.calendar import Calendar
     from batfill.model.options import Options
 
 
@@ -173,13 +175,7 @@ class KeptPlan:
         for name, is_wrong, why in (
             ("depth", options.depth != ALL, "holds a place for every job that waits; choose depth all"),
             ("tested", options.tested != ALL, "places every job that waits; choose tested all"),
-            (
-                "calendar",
-                options.calendar is not None,
-                "is of machines, and a calendar of numbers; choose calendar none",
-            ),
             ("policy", moves, "takes an order that stays as it is while jobs wait; choose another policy"),
-            ("calendar", options.calendar is not None, "knows no windows in advance; choose plan scratch"),
             ("threshold", options.threshold_s < math.inf, "lets no job overtake; choose threshold none"),
             ("small", options.small != NO_SMALL, "has no first tries; choose small none"),
             ("predict", options.predict != REQUEST, "goes by requests; choose predict request"),
@@ -278,6 +274,16 @@ class KeptPlan:
         first = timeline.step(math.nextafter(place.begin_s, math.inf)) - 1
         lower = self.usable & ((1 << place.machines.bit_length()) - 1)
         return not timeline.common(range(first, timeline.step(place.end_s)), 1, lower)[0]
+
+
+def windows_of(calendar: Calendar | None) -> list[Place]:
+    """The windows of a calendar that names machines."""
+    return [
+        Place(max(window.begin, 0.0), window.end, sum((2 << last) - (1 << first) for first, last in machines))
+        for window in (() if calendar is None else calendar.windows)
+        for machines in [spans_of("machines", window.machines)]
+        if window.end > 0
+    ]
 
 
 def mask_of(machines: Iterable[int]) -> int:
