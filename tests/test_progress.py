@@ -149,10 +149,21 @@ LONG = {
     "fit": (lambda log: bf.fit(log, tuples=2, permutations=256), "tuples"),
     "select": (lambda log: bf.select(log), "logs"),
     "classify": (lambda log: bf.classify(log), "jobs judged"),
+    "fidelity": (lambda log: bf.fidelity("log.swf"), "replays"),
     "frontier": (lambda log: bf.frontier(log, cuts=[0.0], workers=1), "replays"),
 }
 # Those that take a second at most, or as long as the disk.
-SHORT = {"compare", "export_config", "generate", "job_table", "network_of", "picked_by", "save_network", "write"}
+SHORT = {
+    "compare",
+    "export_config",
+    "generate",
+    "job_table",
+    "network_of",
+    "picked_by",
+    "save_network",
+    "when",
+    "write",
+}
 
 
 def test_every_function_is_one_that_may_take_long_or_one_that_cannot():
