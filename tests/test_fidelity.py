@@ -213,7 +213,7 @@ def test_short_logs_are_scored_and_fitted_as_far_as_possible(tmp_path, n):
     assert (
         found.as_text().splitlines()[-1].startswith("on this log simulated waits are 0.00 of the logged ones (error -,")
     )
-    assert all(step["later"]["error"] is None for step in found["fitted"])
+    assert all(step["error"] is step["later"]["error"] is None for step in found["fitted"])
 
 
 def test_a_log_whose_waiting_jobs_are_all_too_wide_says_so(tmp_path):

@@ -235,6 +235,8 @@ class Factors(NamedTuple):
             jobs,
             runtime_s=jobs.runtime_s + self.overhead_s,
             walltime_s=jobs.walltime_s + self.overhead_s,
+            user_request_s=jobs.user_request_s + self.overhead_s,
+            assumed_s=None if jobs.assumed_s is None else jobs.assumed_s + self.overhead_s,
             procs=np.where(jobs.procs <= workload.procs, np.minimum(jobs.procs, size), jobs.procs),
         )
         given: dict[str, Any] = {"policy": "fcfs"}
@@ -258,35 +260,36 @@ class Step(NamedTuple):
     """Factors that hold, the last of which was found last."""
 
     factors: Factors
-    error: float  # on the jobs that they were fitted to
+    error: float | None  # on the jobs that they were fitted to; None if these are too few for one
 
 
 def fitted(past: Logged, advance: Callable[[float], None]) -> list[Step]:
     """The simplest factors that hold: the plain replay, and then one factor more in each step.
 
     In each step the factor and the value are taken that lower the error most. `advance` is called with 1 after each
-    replay. Empty if the log is too short for an error.
+    replay.
     """
     found, first = past.outages(), past.first_half
 
-    def errors(factors: Factors) -> list[float]:
-        """Of all, and of each half; those that cannot be computed count as 0."""
+    def errors(factors: Factors) -> list[float | None]:
+        """Of all, and of each half."""
         wait_s = factors.waits(past.workload, found)
         advance(1)
-        return [past.error(wait_s, rows) or 0.0 for rows in (first | True, first, ~first)]
+        return [past.error(wait_s, rows) for rows in (first | True, first, ~first)]
 
     best, names = errors(PLAIN), list(VALUES)
     steps = [Step(PLAIN, best[0])]
-    while names and best[0] > 0:
+    while names and best[0]:
         tried = {factors: errors(factors) for factors in next_factors(steps[-1].factors, names)}
         able = {
             factors: each
             for factors, each in tried.items()
-            if each[0] <= (1 - LEAST_GAIN) * best[0] and all(a <= b for a, b in zip(each, best, strict=True))
+            if (each[0] or 0.0) <= (1 - LEAST_GAIN) * best[0]
+            and all((mine or 0.0) <= (other or 0.0) for mine, other in zip(each, best, strict=True))
         }
         if not able:
             break
-        factors = min(able, key=lambda one: able[one][0])
+        factors = min(able, key=lambda one: able[one][0] or 0.0)
         names = [name for name in names if getattr(factors, name) == getattr(PLAIN, name)]
         best = able[factors]
         steps.append(Step(factors, best[0]))
@@ -320,7 +323,7 @@ def fidelity(
         procs: the machine's size; by default the log's.
         overrun: see `read_workload`; for a file only.
         unrequested: see `read_workload`; for a file only.
-        advance: called with the share done since the last call; None shows a progress bar after two seconds.
+        advance: called with the number of replays done since the last call; None shows a progress bar after 2 s.
 
     Returns:
         `scores`: of the plain replay, and of one with the log's outages as announced windows. `groups`: the same by
