@@ -135,14 +135,14 @@ def option_columns(given: dict[str, Any], options: Options) -> dict[str, Any]:
 def job_table_bytes(identity: str, schedule: Schedule, tau_s: float) -> bytes:
     """The run's jobs as a Parquet file: requests, times and slowdowns."""
     jobs = schedule.jobs
-    wait_s = schedule.start_s - jobs.submit_s
+    wait_s = schedule.wait_s
     table = pa.table(
         {
             "run": pa.array([identity] * len(jobs), pa.string()).dictionary_encode(),
             "job": pa.array(jobs.ids.tolist(), pa.string()),
             "user": jobs.user,
             "procs": jobs.procs,
-            "submit_s": jobs.submit_s,
+            "submit_s": schedule.submit_s,
             "walltime_s": jobs.walltime_s,
             "start_s": schedule.start_s,
             "end_s": schedule.end_s,

@@ -16,8 +16,8 @@ from typing import Any
 PLACES = {
     "sources": "FILES SOURCES",
     "records": (
-        "AWAY BY_NETWORK CANDIDATE CHANGE FROM_OUTSIDE JOB LINE NO_PICKS QUEUE SPARE_STEPS STARTED STEP TRY "
-        "Decided QueueArrays RULES as_records new_picks new_records"
+        "AWAY BY_NETWORK CANDIDATE CHANGE FOLLOW FROM_OUTSIDE JOB LINE NOBODY NO_PICKS QUEUE SPARE_STEPS STARTED STEP "
+        "TRY DATED Decided QueueArrays RULES as_records new_picks new_records"
     ),
     "tree": "clear enlarged new_tree",
     "ends": "END enlarged_ends enter listed new_ends next_end_s",
@@ -28,7 +28,10 @@ PLACES = {
         "ACTS AGED_WEIGHTS BACKFILL BEGINS COPY Copies Fresh MIXED_WEIGHTS PICK PRIORITIES RESTS SETTING Seen step"
     ),
     "features": "FEATURES FEATURES_OF_CLUSTER FEATURES_OF_JOB OF_CLUSTER OF_JOB",
-    "loop": "CLOCK DONE KILL NEEDS_ROOM Events Given Scratch advance advance_each next_change_s reset violation",
+    "loop": (
+        "CLOCK DONE KILL NEEDS_ROOM TO_KEY Events Given Scratch advance advance_each next_change_s next_following "
+        "reset violation"
+    ),
 }
 HOME = {name: module for module, names in PLACES.items() for name in names.split()}
 
