@@ -86,22 +86,22 @@ class Feedback:
             end_s, length_s = jobs.submit_s + jobs.waited_s + jobs.runtime_s, jobs.runtime_s
         # A job that takes no time, or is rejected, ends behind the submissions of its date.
         at_once = (length_s == 0) | (end_s == jobs.submit_s)
-        known_s = np.where(at_once, np.nextafter(end_s, np.inf), end_s)
-        preceding = last_ended(jobs, known_s) if self.kind == AFTER else last_of_batch(jobs, known_s)
+        over_s = np.where(at_once, np.nextafter(end_s, np.inf), end_s)
+        preceding = last_ended(jobs, over_s) if self.kind == AFTER else last_of_batch(jobs, over_s)
         think_s = jobs.submit_s - end_s[preceding]
         preceding[~((preceding >= 0) & (think_s <= self.within_s))] = NONE
         return Follows(preceding, np.where(preceding >= 0, think_s, 0.0))
 
 
-def last_ended(jobs: JobTable, known_s: NDArray[np.float64]) -> NDArray[np.int64]:
+def last_ended(jobs: JobTable, over_s: NDArray[np.float64]) -> NDArray[np.int64]:
     """The row of the job of the same user that ended last before each is submitted, shape (n_jobs,); NONE without any.
 
-    `known_s`: from when on the job has ended; nan if unknown.
+    `over_s`: from when on the job has ended; nan if unknown.
     """
     rows = np.arange(len(jobs))
-    ends = np.flatnonzero((jobs.user >= 0) & ~np.isnan(known_s))
+    ends = np.flatnonzero((jobs.user >= 0) & ~np.isnan(over_s))
     row, user = np.concatenate([ends, rows]), np.concatenate([jobs.user[ends], jobs.user])
-    order = np.lexsort((np.concatenate([known_s[ends], jobs.submit_s]), user))  # stable: at a date the ends come first
+    order = np.lexsort((np.concatenate([over_s[ends], jobs.submit_s]), user))  # stable: at a date the ends come first
     mine = order >= len(ends)
     place = np.maximum.accumulate(np.where(mine, NONE, np.arange(len(order))))
     found, last = row[order][mine], place[mine]
@@ -111,7 +111,7 @@ def last_ended(jobs: JobTable, known_s: NDArray[np.float64]) -> NDArray[np.int64
     return preceding
 
 
-def last_of_batch(jobs: JobTable, known_s: NDArray[np.float64]) -> NDArray[np.int64]:
+def last_of_batch(jobs: JobTable, over_s: NDArray[np.float64]) -> NDArray[np.int64]:
     """The row of the job that ended last in the batch before each job's, shape (n_jobs,); NONE without any.
 
     A batch of a user begins with a job that is submitted when all before it have ended.
@@ -124,7 +124,7 @@ def last_of_batch(jobs: JobTable, known_s: NDArray[np.float64]) -> NDArray[np.in
     place = np.arange(len(mine))
     number = np.cumsum(np.diff(jobs.user[mine], prepend=jobs.user[mine[0]]) != 0)
     # Ranks of the ends, those of a later user above all of an earlier one: the largest so far is the user's last end.
-    end_s = np.where(np.isnan(known_s), -np.inf, known_s)[mine]
+    end_s = np.where(np.isnan(over_s), -np.inf, over_s)[mine]
     in_order = np.lexsort((mine, end_s))
     rank = np.empty(len(mine), np.int64)
     rank[in_order] = place

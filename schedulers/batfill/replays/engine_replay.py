@@ -131,7 +131,7 @@ class EngineReplay:
         """The next instant with an event; inf if there is none."""
         end_s = engine.next_end_s(self.events.ends)
         if self.closed:
-            _, coming_s = engine.next_following(self.queue.arrays, self.events)
+            _, coming_s = self.queue.next_following(self.events)
         else:
             coming_s = self.table.submit_s[self.submitted : self.submitted + 1].min(initial=np.inf)
         return float(self.queue.next_change_s(min(end_s, coming_s)))
@@ -238,8 +238,8 @@ class EngineReplay:
         if not self.closed:
             return self.table.submit_s
         submit_s: NDArray[np.float64] = np.full(len(self.table), np.inf)
-        submitted = self.queue.arrays.ages[: self.submitted]
-        submit_s[submitted] = self.queue.arrays.jobs["submit_s"][submitted]
+        rows = self.queue.submitted_rows
+        submit_s[rows] = self.queue.jobs["submit_s"][rows]
         return submit_s
 
     @property
@@ -277,7 +277,7 @@ class EngineReplay:
 
     def check_follows(self, submit_s: NDArray[np.float64], start_s: NDArray[np.float64]) -> None:
         """Check that each job was submitted once: at its date, or its think time after another's last end."""
-        follows, rows = self.events.follows, self.queue.arrays.ages[: self.submitted].astype(np.intp)
+        follows, rows = self.events.follows, self.queue.submitted_rows
         preceding = follows["preceding"][rows].astype(np.int64)
         free = preceding == engine.NOBODY
         preceding[free] = 0

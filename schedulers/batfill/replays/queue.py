@@ -101,6 +101,11 @@ class Queue:
         return float(self.arrays.rules["divider_s"][0])
 
     @property
+    def submitted_rows(self) -> NDArray[np.intp]:
+        """The jobs submitted so far, oldest first."""
+        return self.arrays.ages[: self.submitted].astype(np.intp)
+
+    @property
     def waiting_rows(self) -> NDArray[np.intp]:
         """The waiting jobs, oldest first."""
         ages = self.arrays.ages[: self.submitted]
@@ -174,9 +179,14 @@ class Queue:
                 self.set_key(events)
         return bool(why == engine.DONE)
 
+    def next_following(self, events: engine.Events) -> tuple[int, float]:
+        """The row that a closed replay submits next, as far as is known, and when; inf without any."""
+        row, submit_s = engine.next_following(self.arrays, events)
+        return int(row), float(submit_s)
+
     def set_key(self, events: engine.Events) -> None:
         """Compute the keys of the job that a closed replay submits next, which may depend on when that is."""
-        row, submit_s = engine.next_following(self.arrays, events)
+        row, submit_s = self.next_following(events)
         job = self.arrays.jobs[row]
         job["key"], job["rise"] = self.keys(row, submit_s, float(self.whole_expected_s[row]), int(job["procs"]))
         events.follows["keyed"][row] = 1
