@@ -1,9 +1,7 @@
 """Feedback: which jobs of a workload were submitted because others of their users had ended.
 
-Sources: Shmueli and Feitelson, On simulation and evaluation of parallel-system schedulers: are we using the right
-methodology?, IEEE Transactions on Parallel and Distributed Systems 20 (2009), for think times, batches and sessions of
-20 minutes; Zakay and Feitelson, Preserving user behavior characteristics in trace-based simulation of parallel job
-scheduling, MASCOTS 2014, for replays that keep them.
+Sources: Shmueli and Feitelson, IEEE Transactions on Parallel and Distributed Systems 20(7), 2009; Zakay and Feitelson,
+MASCOTS 2014, for batches, sessions and think times, and JSSPP 2012 for the usual limit of 20 minutes.
 
 >>> feedback_of("feedback", "after:20min:fcfs")
 Feedback(kind='after', within_s=1200.0, base='fcfs')
