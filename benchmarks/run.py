@@ -12,6 +12,7 @@ from pathlib import Path
 
 import click
 import commands
+import depth
 import engine
 import environment
 import memory
@@ -62,7 +63,7 @@ def chosen(quick: bool, only: str) -> list[Case]:
     """The cases asked for."""
     every = [
         case
-        for part in (engine, wide, memory, commands, messages, pair, reporting, environment)
+        for part in (engine, depth, wide, memory, commands, messages, pair, reporting, environment)
         for case in part.cases()
     ]
     return [case for case in every if (case.quick or not quick) and only in f"{case.section}: {case.title}"]

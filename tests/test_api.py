@@ -269,6 +269,9 @@ def test_batsims_files_are_those_of_the_command(fcfs, tmp_path):
     assert (tmp_path / "new" / "ours_run.json").exists()
 
 
+CALENDAR = next(iter(sorted((Path(__file__).parent / "data" / "calendar").iterdir())))
+
+
 @pytest.mark.needs("sklearn")
 @pytest.mark.parametrize("option", sorted(set(ARGUMENTS) - {"policy"}))
 def test_every_option_of_the_table_is_taken_and_stated(log, option):
@@ -288,7 +291,7 @@ def test_every_option_of_the_table_is_taken_and_stated(log, option):
         "overdue": "half",
         "small_width": 0.5,
     }
-    changed |= {"predict_for": "all", "depth": "all", "tested": 5, "like": "slurm"}
+    changed |= {"predict_for": "all", "depth": "all", "tested": 5, "like": "slurm", "calendar": str(CALENDAR)}
     besides = {
         "small": {"divider": 100},
         "predict_for": {"predict": "easy++"},

@@ -10,22 +10,26 @@ from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import batfill as bf
 from batfill.base.errors import BatfillError
+from batfill.engine.bound import used_up
 from batfill.model.calendar import ANNOUNCED, FAILURE, Calendar, Window
 from batfill.model.jobs import Clock
 from batfill.model.policy import policy_named
 from batfill.model.rules import EVERY_JOB, Rules
 from batfill.replays.engine_replay import EngineReplay, replay_jobs
 from batfill.replays.saved import load, save
+from batfill.reports.about import about_run
 from command import batfill
 from oracle import assert_same, oracle
 from strategies import in_units, options, outliving, random_table, replayed, table, workloads
 from sweeps import examples
+from swf_text import row
 
 SAMPLE = Path(__file__).parents[1] / "workloads" / "sample.json"
 DEPTHS = (0, 1, 2, math.inf)
@@ -297,6 +301,12 @@ HEADER = "kind,begin,end,processors,announced"
             "line 2: 2026-03-01T08:00:00+00:00 is a date, and the workload has",
         ),
         (["kind,begin,end,machines", "announced,1,9,0-3"], "line 2: names machines, and only processors are counted"),
+        (["kind,begin,end,machines", "announced,1,9,0-3 2"], "line 2: machines '0-3 2' are not ids, each once"),
+        (["kind,begin,end,machines", "announced,1,9,3-0"], "line 2: machines '3-0' are not ids, each once"),
+        (
+            ["kind,begin,end,processors,machines", "announced,1,9,4,0-3"],
+            "line 2: has machines and processors; give one of them",
+        ),
         ([HEADER, "announced,0,,64,"], "sample.json: 800 of 800 jobs can never run"),
         (["\udcff\udcfe"], "is not text"),
     ],
@@ -323,6 +333,7 @@ def test_a_result_states_the_calendar_its_digest_and_what_it_took(tmp_path):
         "overrun_proc_s": 0.0,
         "failed": 1,
         "lost_proc_s": beside["calendar"]["lost_proc_s"],
+        "windows": [[10_000.0, 20_000.0, 16], [50_000.0, 60_000.0, 8]],
     }
     assert beside["requeued"] == 1
     assert beside["mean_wait_s"] != plain["mean_wait_s"]
@@ -369,3 +380,94 @@ def test_what_cannot_take_a_calendar_says_so():
             bf.replay(SAMPLE, "saf", calendar=failing, **more)
     with pytest.raises(BatfillError, match="neither a file nor a Calendar"):
         bf.replay(SAMPLE, "saf", calendar=7)
+
+
+# What it took
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_figures_count_what_is_available_second_by_second(seed):
+    jobs = random_table(seed, n_jobs=60, size=9, span_s=80, longest=20, unlimited=0.3)
+    calendar = Calendar((announced(10, 40, 5, 10.0), failure(50, 70, 6), announced(60, 90, 3, 60.0)))
+    schedule = replay_jobs(jobs, 9, Rules(policy_named("fcfs"), calendar=calendar))
+    figures, took = schedule.summary(), schedule.away()
+    seconds = range(int(jobs.submit_s[schedule.ended].min()), int(np.nanmax(schedule.end_s)))
+    tries = list(zip(schedule.start_s, schedule.end_s, jobs.procs, strict=True))
+    tries += [(kill.start_s, kill.end_s, jobs.procs[kill.row]) for kill in schedule.kills.view(np.recarray)]
+    busy = [sum(q for start, end, q in tries if start <= t < end) for t in seconds]
+    away = [sum(w.processors for w in calendar.windows if w.begin <= t < w.end) for t in seconds]
+    over = [max(used + gone - 9, 0) for used, gone in zip(busy, away, strict=True)]
+    assert took.away_proc_s == sum(away)
+    assert took.overrun_proc_s == sum(over) > 0
+    assert took.failed == schedule.kills["failed"].sum()
+    assert figures.utilisation == pytest.approx(sum(busy) / (9 * len(seconds) - sum(away) + sum(over)))
+    dates, available = schedule.available()
+    edges = np.arange(seconds[0], seconds[-1] + 2.0)
+    shares = [(9 - gone + more) / 9 for gone, more in zip(away, over, strict=True)]
+    assert used_up(edges, dates, available / 9) == pytest.approx(shares)
+
+
+def test_the_lower_bound_counts_what_is_available():
+    jobs = table([(0, 10, 10, 4), (0, 10, 10, 4)])
+    schedule = replay_jobs(jobs, 4, Rules(policy_named("fcfs"), calendar=Calendar((announced(0, 100, 4),))))
+    assert schedule.start_s.tolist() == [100, 110]
+    assert schedule.certificate(rounds=100).mean_wait_bound_s > 80
+    assert replay_jobs(jobs, 4, Rules(policy_named("fcfs"))).certificate(rounds=100).mean_wait_bound_s <= 5
+
+
+def test_a_drawing_and_a_report_show_what_is_unavailable(tmp_path):
+    calendar = Calendar.of([{"kind": "announced", "begin": 1e4, "end": 2e4, "processors": 60}])
+    result = bf.replay(SAMPLE, "saf", calendar=calendar)
+    axes = pytest.importorskip("matplotlib.pyplot").figure().subplots()
+    result.plot("utilisation", axes)
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["unavailable"]
+    result.to_batsim(tmp_path / "run")
+    assert about_run(tmp_path / "run_jobs.csv", "run", "")[0].windows == ((1e4, 2e4, 60),)
+    bf.report(tmp_path / "run_jobs.csv", out=tmp_path / "page.html")
+    assert '"away":[[10000.0,20000.0,60]]' in (tmp_path / "page.html").read_text()
+
+
+# Logs that tell of their outages
+
+
+def test_outages_are_where_nothing_runs_while_enough_waits(tmp_path):
+    # Of 8 processors 4 are waited for from 600 s on until 6,000 s, while none runs but from 3,300 s to 3,700 s.
+    rows = [
+        row(1, 0, 300, req_procs=8),
+        row(2, 600, 60, req_procs=4, wait=5400),
+        row(3, 3300, 400),
+        row(4, 9000, 60, req_procs=8, wait=600),
+    ]
+    log = tmp_path / "log.swf"
+    log.write_text("; MaxProcs: 8\n" + "".join(rows))
+    done = batfill("workload", "outages", log)
+    assert done.out.splitlines() == [HEADER, "announced,600,3600,8,", "announced,4200,6000,8,"]
+    assert "2 outages, 0.1 days in all, of 8 processors" in done.err
+    assert batfill("workload", "outages", log, "--out", tmp_path / "out.csv").out == ""
+    assert (tmp_path / "out.csv").read_text() == done.out
+    assert batfill("replay", log, "--unrequested", "runtime", "--calendar", tmp_path / "out.csv").status == 0
+
+
+def test_a_log_without_waits_or_size_cannot_tell_of_outages(tmp_path):
+    log = tmp_path / "log.swf"
+    log.write_text(row(1, 0, 300, wait=-1))
+    for more, wrong in [((), "the machine's size is unknown"), (("--procs", 8), "none of 1 jobs that ran has a wait")]:
+        done = batfill("workload", "outages", log, *more)
+        assert (done.status, done.err.count("\n")) == (2, 1)
+        assert wrong in done.err
+
+
+@pytest.mark.compiled
+def test_kth_sp2_has_the_outages_that_an_independent_program_found(archive_log):
+    done = batfill("workload", "outages", archive_log("KTH-SP2-1996-2.1-cln.swf.gz"))
+    assert "262 outages, 16.2 days in all" in done.err
+
+
+def test_a_tree_that_is_full_when_jobs_fail_is_enlarged():
+    jobs, calendar = table([(0, 30, 40, 2), (0, 30, 40, 1), (1, 5, 5, 4)]), Calendar((failure(20, 25, 4),))
+    run = EngineReplay(jobs, 4, Rules(policy_named("fcfs"), calendar=calendar))
+    run.advance(19.0)
+    run.queue.arrays.tree.spare["left"] = 0
+    run.advance()
+    assert_same(run.schedule(), oracle(jobs, 4, "fcfs", windows=for_oracle(calendar)))
+    assert len(run.kills) == 2

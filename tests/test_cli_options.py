@@ -54,6 +54,7 @@ ARGUMENTS = {
 CHANGED = {("schedule", "verbosity"), ("workload resample", "samples"), ("tune", "family")}
 CHANGED |= {("workload convert", "form")}
 MODULES = {"campaign": ["pydantic"], "workload import": ["pyarrow"]}  # without which they refuse at once
+CALENDARS = tuple(str(path) for path in sorted((Path(__file__).parent / "data" / "calendar").iterdir()))
 TEXTS = {"jobs": ("0:", "5:9"), "last": ("0", "2,3"), "cuts": ("0", "0.25,1")}
 TEXTS |= {"bandwidth": ("1Bps", "10Gbps"), "latency": ("0", "1ms")}
 TEXTS |= {"protected": ("0", "0.25,1"), "figures": ("", "pdf,png"), "suffix": (".swf", ".json")}
@@ -87,6 +88,8 @@ def two_values(param):
         return None, True
     if param.name == "select":
         return "full", "exp3:period=1d"
+    if param.name == "calendar":
+        return CALENDARS
     if isinstance(param.type, click.types.StringParamType) and param.name in TEXTS:
         return TEXTS[param.name]
     if isinstance(param.type, click.Choice):
@@ -97,6 +100,8 @@ def two_values(param):
         return "", "made-up"
     if param.type.name == "policy":
         return "fcfs", "lexp"
+    if param.name == "estimates":
+        return "first.jsonl", "second.jsonl"
     accepted = [word for word in ("0", "1", "2", "6", "0.25", "0.75", "7", "8", "604") if takes(param, word)]
     return accepted[0], accepted[-1]
 
@@ -231,7 +236,8 @@ def test_every_value_of_every_option_reaches_the_library(name, command, param, m
         found, calls, printed = arrived(monkeypatch, [*name.split(), *needed, *beside, *written(param, value)])
         assert calls or name in ("policies",), f"{name} calls nothing of the library: {printed}"
         if isinstance(value, str) and (name, param.name) not in CHANGED:
-            meant = value if isinstance(param.type, click.Choice) else param.type.convert(value, param, None)
+            as_given = isinstance(param.type, click.Choice) or param.name == "calendar"
+            meant = value if as_given else param.type.convert(value, param, None)
             assert holds(found, meant), f"{value!r} of --{param.name} is lost: {found}"
         seen.append((Counter(map(repr, found)), calls, printed))
     assert seen[0] != seen[1], f"--{param.name} changes nothing"
@@ -277,6 +283,7 @@ VALUES = {
     "backfill": ("same", "spf"),
     "depth": (0, "all"),
     "tested": (5, "all"),
+    "calendar": CALENDARS,
     "like": ("none", "slurm", "flux", "pbs"),
     "threshold": (0, 7200),
     "small": ("class", "perfect"),

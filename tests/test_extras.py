@@ -133,6 +133,9 @@ def core(tmp_path_factory):
     (folder / "scheduler.py").write_text(SCHEDULER)
     (folder / "some.parquet").write_bytes(b"PAR1")
     (folder / "jobs.txt").write_text("JobID|Submit|Start|End|State\n7|1700000000|1700000001|1700000002|COMPLETED\n")
+    (folder / "waits.swf").write_text(
+        "; MaxProcs: 4\n" + "".join(row(k, k, 9, req_time=9, wait=k) for k in range(1, 99))
+    )
     (folder / "campaign.yaml").write_text("workloads:\n- file: log.swf\npolicies: [fcfs, saf]\n")
     ours = f"{sys.executable} scheduler.py tcp://*:PORT"
     for name, port, command in (
@@ -174,6 +177,7 @@ CASES = [
     ("tune log.swf --method xnes --evaluations 20 --days 1 --last 1", "tune"),
     ("fit log.swf --tuples 2 --permutations 256", None),
     ("select log.swf --period 1d", None),
+    ("fidelity waits.swf", None),
     ("conformance --list", None),
     ("campaign campaign.yaml", "campaign"),
     ("reproduce --list", "all"),
@@ -182,6 +186,7 @@ CASES = [
     ("what-if log.swf", None),
     ("what-if log.swf --classifier", "learn"),
     ("export-config slurm --policy saf", None),
+    ("when log.swf --at 1000", None),
 ]
 
 
@@ -304,10 +309,12 @@ CALLS = {
     "to_batsim": ("saf.to_batsim('python/out')", None),
     "classify": ("bf.classify(log)", "learn"),
     "frontier": ("bf.frontier(log, cuts=[0.0])", None),
+    "when": ("bf.when(bf.Replay(log))", None),
     "tune": ("bf.tune(log, points=6, days=1, last=(1,))", None),
     "tune_aged": ("bf.tune_aged(log, points=6, days=1)", None),
     "fit": ("bf.fit(log, tuples=2, permutations=256)", None),
     "select": ("bf.select(log)", None),
+    "fidelity": ("bf.fidelity('waits.swf')", None),
     "what_if": ("bf.what_if(log)", None),
     "report": ("bf.report(fcfs, saf, out='both.html'), bf.report('run/out')", None),
     "campaign": ("bf.campaign('campaign.yaml')", "campaign"),

@@ -134,6 +134,7 @@ tune missing.swf
 fit missing.swf
 select missing.swf
 what-if missing.swf
+fidelity missing.swf
 classify missing.swf
 frontier missing.swf
 report missing
@@ -195,6 +196,9 @@ frontier log.swf --cuts half
 frontier log.swf --protected 2
 frontier log.swf --policy foo
 frontier log.swf --workers 0
+fidelity log.swf
+fidelity week.swf --no-fit --fit
+fidelity week.swf --out .
 classify week.swf --cut 3
 classify week.swf --train-lag -1
 # the others

@@ -18,7 +18,7 @@ from batfill.batsim.wire import SimulationSettings
 from batfill.batsim.wire4 import Wire4
 from batfill.live.agent import Agent
 from batfill.live.cluster import Cluster
-from batfill.live.kept import KeptPlan, Window, machines_of, mask_of
+from batfill.live.kept import KeptPlan, Place, machines_of, mask_of
 from batfill.workloads.batsim_json import BatsimDocument, load_document
 from command import batfill, refusal
 from plugin import Plugin, completed, notify, submitted
@@ -116,7 +116,7 @@ def test_on_lanls_774_jobs_every_start_and_machine_is_that_of_its_scheduler_arou
     with lzma.open(DATA / "lanl.csv.xz", "rt") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 774
-    windows = [Window(i * DAY_30_S, i * DAY_30_S + WINDOW_S, (1 << nodes) - 1) for i in range(1, 31)]
+    windows = [Place(i * DAY_30_S, i * DAY_30_S + WINDOW_S, (1 << nodes) - 1) for i in range(1, 31)]
     jobs = [
         (row["job"], float(row["submit"]), float(row["runtime"]), float(row["walltime"]), int(row["nodes"]))
         for row in rows
@@ -253,7 +253,7 @@ def test_any_workload_has_the_plan_of_the_oracle_after_each_decision(case):
         document_of(jobs, size),
         size,
         policy=policy,
-        windows=[Window(begin, end, mask_of(held)) for begin, end, held in windows],
+        windows=[Place(begin, end, mask_of(held)) for begin, end, held in windows],
         plan=Watched,
         **({"plan-margin": margin} if margin else {}),
     )
@@ -304,7 +304,7 @@ def test_after_a_time_without_jobs_new_ones_are_placed_in_the_order_of_the_messa
 
 def test_the_scheduler_is_called_at_the_end_of_a_window_for_which_jobs_wait():
     plugin = Plugin(**KEPT).begin(2)
-    plan = KeptPlan(range(2), 0, [Window(5, 50, 0b11), Window(60, 70, 0b01)])
+    plan = KeptPlan(range(2), 0, [Place(5, 50, 0b11), Place(60, 70, 0b01)])
     plugin.agent.cluster = Cluster(range(2), plugin.agent.chosen, plan=plan)
     assert plugin.tell(0, submitted("a", 0, 10, 1), submitted("b", 0, 20, 2), submitted("c", 0, 5, 2)) == [
         "start c on 0-1"
@@ -342,6 +342,31 @@ def test_the_scheduler_is_called_at_the_end_of_a_window_for_which_jobs_wait():
 def test_what_a_kept_plan_does_not_model_is_refused_in_words(given, words):
     with pytest.raises(BatfillError, match=words):
         Agent(KEPT | given)
+
+
+@pytest.mark.parametrize(
+    ("lines", "wrong"),
+    [
+        ("kind,begin,end,processors\nannounced,10,20,1\n", "line 2: has a number of processors, and a kept plan is of"),
+        ("kind,begin,end,machines\nannounced,10,20,1-2\n", "line 2: machine 2 is unknown"),
+        ("kind,begin,end,announced,machines\nannounced,10,20,5,1\n", "line 2: is announced at a date, and a kept"),
+    ],
+)
+def test_a_kept_plan_takes_calendars_that_name_its_machines_from_the_start(tmp_path, capsys, lines, wrong):
+    (tmp_path / "windows.csv").write_text(lines)
+    with pytest.raises(SystemExit):
+        Plugin(**KEPT, calendar=str(tmp_path / "windows.csv")).begin(2)
+    assert wrong in capsys.readouterr().err
+
+
+def test_no_job_of_a_kept_plan_runs_on_a_machine_in_its_window(tmp_path):
+    (tmp_path / "windows.csv").write_text("kind,begin,end,machines\nannounced,5,50,0-1\nannounced,60,70,0\n")
+    plugin = Plugin(**KEPT, calendar=str(tmp_path / "windows.csv")).begin(2)
+    jobs = [submitted("a", 0, 10, 1), submitted("b", 0, 20, 2), submitted("c", 0, 5, 2)]
+    assert plugin.tell(0, *jobs) == ["start c on 0-1"]
+    assert plugin.tell(5, completed("c")) == []
+    assert plugin.tell(50, {"type": "REQUESTED_CALL", "data": {}}) == ["start a on 0"]
+    assert plugin.agent.stated()["calendar"] == str(tmp_path / "windows.csv")
 
 
 def test_a_job_that_may_outlive_its_request_ends_the_run_with_a_line_that_says_why(capsys):

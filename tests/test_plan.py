@@ -6,6 +6,7 @@ import csv
 import json
 import lzma
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,8 @@ from hypothesis import strategies as st
 
 import batfill as bf
 from batfill.base.errors import BatfillError
+from batfill.base.kernels import PLAIN
+from batfill.engine import easy, keys, plan, tree
 from batfill.model.options import LIKES, Options, plans_machines
 from batfill.model.policy import policy_named
 from batfill.model.rules import EVERY_JOB, Rules
@@ -28,8 +31,19 @@ from strategies import in_units, options, outliving, random_table, replayed, tab
 from sweeps import examples, sweep
 
 DATA = Path(__file__).parent / "data" / "depth"
+SMALL_TREE = 4
 DEPTHS = (0, 2, 3, math.inf)
 depths = st.sampled_from(DEPTHS)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small_nodes():
+    with pytest.MonkeyPatch.context() as patch:
+        if PLAIN:
+            for module in (easy, keys, plan, tree):
+                patch.setattr(module, "LEAF", SMALL_TREE)
+            patch.setattr(tree, "FAN", SMALL_TREE)
+        yield
 
 
 def in_engine(depth):
@@ -56,6 +70,13 @@ def test_any_workload_under_any_options_and_depth_starts_what_the_oracle_starts(
 @given(workloads(), options, st.sampled_from([0, 1, 2, math.inf]), st.sampled_from([1, 2, 5]))
 def test_a_pass_that_tests_few_jobs_starts_what_the_oracle_starts(workload, case, depth, tested):
     assert_same(*both(*workload, **case, depth=depth, tested=tested))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_whether_a_kill_pays_is_asked_of_the_jobs_that_the_backfill_order_tests(seed):
+    jobs = random_table(seed, n_jobs=30, size=6, span_s=20, longest=20, small=0.6)
+    tries = {"divider_s": 3.0, "spares": True, "bound": True, "backfill": "spf"}
+    assert_same(*both(jobs, 6, "fcfs", depth=1 + seed % 2, tested=3, **tries))
 
 
 @settings(deadline=None, max_examples=examples(30))
@@ -178,6 +199,16 @@ def test_a_job_behind_those_that_are_tested_does_not_start(tested, found):
     assert starts(rows, 4, 1, tested=tested)[3] == found
 
 
+@pytest.mark.parametrize("backfill", [None, "spf"])
+def test_behind_two_reservations_jobs_that_come_later_start_by_the_plan_that_was_made_before(backfill):
+    # Of 8 processors 3 are taken to 100, and two jobs wait for 6; the others come one by one, or two at once.
+    rows = [(0, 100, 100, 3), (1, 9, 9, 6), (2, 9, 9, 6), (3, 10, 10, 1), (4, 10, 10, 1), (5, 30, None, 1)]
+    rows += [(6, 20, 20, 1), (6, 10, 10, 1), (7, 200, 200, 1), (30, 10, 10, 1)]
+    schedule, expected = both(table(rows), 8, "fcfs", depth=2, backfill=backfill)
+    assert_same(schedule, expected)
+    assert schedule.start_s.tolist()[3:6] == [3, 4, 5]
+
+
 # The queue
 
 
@@ -192,6 +223,52 @@ def test_a_planned_replay_copied_or_saved_under_way_goes_on_as_the_oracle_does(d
     for going_on in (run.fork(), load(tmp_path / "run.npz")[0], run):
         going_on.advance()
         assert_same(going_on.schedule(), expected)
+
+
+def test_a_plan_that_is_kept_gives_way_to_whatever_changes_it():
+    queue = Queue(5, Rules(policy_named("fcfs"), depth=EVERY_JOB))
+    queue.change_free(-1)
+    first = queue.submit("a", 0.0, 10.0, 3)
+    queue.submit("b", 0.0, 10.0, 2)
+    assert queue.decide(0.0).tolist() == [first]
+    behind = queue.submit("c", 1.0, 30.0, 1)  # and still beside b: the plan goes on
+    assert queue.decide(1.0).tolist() == [behind]
+    queue.submit("d", 2.0, 40.0, 4)
+    assert queue.decide(2.0).tolist() == []
+    queue.change_free(1)
+    assert queue.decide(3.0).tolist() == []
+    late = queue.submit("e", 4.0, 5.0, 1)
+    assert queue.decide(4.0).tolist() == [late]
+    queue.finish(first)
+    assert queue.decide(5.0).tolist() == [1]
+
+
+@settings(deadline=None, max_examples=examples(20))
+@given(st.integers(0, 10_000), st.sampled_from([2, 20, math.inf]), st.booleans())
+def test_a_plan_kept_through_changes_from_outside_starts_what_a_new_one_starts(seed, depth, threshold):
+    rules = Rules(policy_named("fcfs" if seed % 2 else "saf"), threshold_s=9.0 if threshold else math.inf)
+    kept = Queue(12, replace(rules, depth=in_engine(depth)))
+    rng, waiting, now_s = np.random.default_rng(seed), [], 0.0
+    for name in range(40):
+        now_s += float(rng.integers(0, 3))
+        what = rng.random()
+        if what < 0.6 or not waiting:
+            request_s = float(rng.integers(1, 40)) if rng.random() < 0.9 else math.inf
+            waiting.append(kept.submit(f"{name:03}", now_s, request_s, int(rng.integers(1, 13))))
+        elif what < 0.7:
+            row = waiting.pop(int(rng.integers(len(waiting))))
+            kept.start_waiting(row, now_s)
+            kept.finish(row)
+        elif what < 0.85 and len(kept.running_rows):
+            kept.finish(int(kept.running_rows[rng.integers(len(kept.running_rows))]))
+        elif what < 0.9:
+            kept.change_rules(replace(rules, policy=policy_named("spf")))
+        else:
+            kept.change_free(-1 if kept.free else 1)
+        new = kept.fork()  # which drops the plan
+        started = kept.decide(now_s).tolist()
+        assert new.decide(now_s).tolist() == started
+        waiting = [row for row in waiting if row not in started]
 
 
 def test_a_queue_that_grows_has_room_for_the_plan_of_all_its_jobs():

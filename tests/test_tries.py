@@ -29,7 +29,7 @@ N_JOBS = 90 if PLAIN else 150
 def test_a_job_that_ends_at_its_second_divider_by_itself_or_by_its_walltime_is_complete():
     for runtime, walltime in ((20, 90), (50, 20)):
         schedule = replay_jobs(table([(0, runtime, walltime, 1, SMALL)]), 1, Rules(FCFS, divider_s=10.0))
-        assert schedule.kills.tolist() == [(0, 0.0, 10.0)]
+        assert schedule.kills[["row", "start_s", "ran_s"]].tolist() == [(0, 0.0, 10.0)]
         assert schedule.start_s.tolist() == [10]
 
 
@@ -37,7 +37,7 @@ def test_overdue_jobs_go_before_those_of_every_level():
     # Killed at 10 job 0 has waited for longer than 5 s, and so has job 1; job 0 is older.
     jobs = table([(0, 50, 90, 1, SMALL), (1, 9, 9, 1, SMALL)])
     schedule = replay_jobs(jobs, 1, Rules(FCFS, divider_s=10.0, threshold_s=5.0))
-    assert schedule.kills.tolist() == [(0, 0.0, 10.0)]
+    assert schedule.kills[["row", "start_s", "ran_s"]].tolist() == [(0, 0.0, 10.0)]
     assert schedule.start_s.tolist() == [10, 60]
 
 

@@ -30,6 +30,10 @@ from batfill.replays.replay import replay as replay  # a workload under one poli
 from batfill.replays.replay import replay_many as replay_many  # a workload under several policies, on all processors
 from batfill.replays.session import Replay as Replay  # a replay that stops at any instant, forks, and is saved
 from batfill.replays.result import Result as Result  # what a replay found: figures, every job, plots
+from batfill.replays.when import when as when  # when the waiting jobs of a cluster are expected to start
+from batfill.replays.when import ForecastOfReplay
+
+Forecast = ForecastOfReplay  # the same as a replay goes on, with intervals that each start calibrates
 
 # Comparisons and reports
 from batfill.reports.comparison import compare as compare  # paired differences of replays, with intervals
@@ -46,6 +50,7 @@ from batfill.search.aged import tune_aged as tune_aged  # the same for orders th
 from batfill.search.fit import fit as fit  # a policy fitted to simulated trials
 from batfill.search.select import select as select  # policies chosen online, period by period
 from batfill.search.classify import classify as classify  # which jobs of a log a classifier would have called small
+from batfill.search.fidelity import fidelity as fidelity  # how far simulated waits are from those in a log
 from batfill.search.frontier import frontier as frontier  # what killing small jobs buys, and who pays
 
 # Errors

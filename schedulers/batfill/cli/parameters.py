@@ -45,7 +45,7 @@ MOST_MS = 2**31 - 1  # ZeroMQ's longest timeout, 24 days
 
 
 GROUPS = (WHAT, SMALL_JOBS, PREDICTIONS, LIVE_ONLY, "log", "output")
-OTHER_GROUPS = dict.fromkeys(("procs", "tau_s", "overrun", "unrequested"), "log")
+OTHER_GROUPS = dict.fromkeys(("procs", "tau_s", "overrun", "unrequested", "at"), "log")
 
 
 class OfScheduler(click.Option):

@@ -4,7 +4,7 @@ Invariant: `queue.state[0].settled` is 1 only while no waiting job can start bef
 idle processors and the head's reservation are those of the last pass, and t only grows, so a job that could not start
 then cannot start now. Only the new job needs a decision, unless it goes before the head. Anything that breaks the
 invariant (an end, another job that joins or leaves the queue, a corrected expectation, a date of the calendar) clears
-`settled`.
+`settled`. Where a pass makes a plan, the plan that it has left decides in place of the reservation.
 
 Without this shortcut the replay of KTH-SP2 takes 22 to 25 % longer under fcfs, 6 to 8 % under saf.
 """
@@ -13,13 +13,19 @@ from __future__ import annotations
 
 from batfill.base.kernels import kernel
 from batfill.engine.easy import reserve
-from batfill.engine.keys import head_with, place_key, section_of
-from batfill.engine.records import NEVER_S, NO_PICKS, UNRESERVED
+from batfill.engine.keys import head_with, section_of
+from batfill.engine.plan import judge_by_plan, plan_holds
+from batfill.engine.records import (
+    BACKFILLS,
+    NEVER_S,
+    NO_PICKS,
+    STARTS,
+    UNDECIDED,
+    UNRESERVED,
+    WAITS,
+)
 from batfill.engine.running import charged, may_backfill, start
-from batfill.engine.tree import last_slot, precedes
-from batfill.engine.waiting import enqueue
-
-WAITS, STARTS, BACKFILLS, UNDECIDED = range(4)
+from batfill.engine.waiting import enqueue, goes_before
 
 
 @kernel
@@ -53,15 +59,12 @@ def judge(now_s, queue, section, row):
             return WAITS
         return STARTS if len(queue.changes) == 0 else UNDECIDED
     if queue.rules[0].planned:
-        if job.procs <= state.free:
-            return UNDECIDED
-        if state.free < state.fewest:
-            return WAITS
-        # A reservation behind all others moves none of them.
-        return WAITS if state.settled and goes_last(queue, section, row) else UNDECIDED
+        if not state.settled or not plan_holds(now_s, queue) or goes_before(queue, section, row, state.reached):
+            return WAITS if state.free < min(job.procs, state.fewest) else UNDECIDED
+        return judge_by_plan(now_s, queue, job)
     if queue.rules[0].picks != NO_PICKS:  # settled means here that no waiting job fits
         return WAITS if state.settled and job.procs > state.free else UNDECIDED
-    if not state.settled or (not queue.rules[0].moves and goes_before_head(queue, section, row)):
+    if not state.settled or (not queue.rules[0].moves and goes_before(queue, section, row, state.head)):
         return UNDECIDED
     if job.procs > state.free:
         return WAITS
@@ -73,26 +76,3 @@ def judge(now_s, queue, section, row):
     if spare < state.extra:
         state.extra, state.settled = spare, state.shadow_s < NEVER_S  # see `easy.settle`
     return BACKFILLS
-
-
-@kernel
-def goes_last(queue, section, row):
-    """Whether a job that would wait in `section` goes behind all others; the order must be fixed."""
-    tree = queue.tree
-    for later in range(section + 1, len(tree.sections)):
-        if tree.sections[later].jobs > 0:
-            return False
-    if tree.sections[section].jobs == 0:
-        return True
-    last = tree.slots[last_slot(tree, section)]
-    return precedes(last.key, last.row, place_key(queue, section, row), row, queue.jobs)
-
-
-@kernel
-def goes_before_head(queue, section, row):
-    """Whether a job that would wait in `section` goes before the head."""
-    head = queue.state[0].head
-    if section != queue.jobs[head].section:
-        return section < queue.jobs[head].section
-    key, head_key = place_key(queue, section, row), place_key(queue, section, head)
-    return precedes(key, row, head_key, head, queue.jobs)

@@ -54,7 +54,12 @@ class Delays(NamedTuple):
 
 
 def least_delay(
-    submit_s: Floats, runtime_s: Floats, procs: NDArray[np.int64], size: int, rounds: int | None = None
+    submit_s: Floats,
+    runtime_s: Floats,
+    procs: NDArray[np.int64],
+    size: int,
+    rounds: int | None = None,
+    available: tuple[Floats, NDArray[np.int64]] | None = None,
 ) -> Delays:
     """Lower bounds on the sum of the waits C_j - r_j - p_j of these jobs under any scheduler.
 
@@ -65,11 +70,14 @@ def least_delay(
         size: m.
         rounds: steps of the search for prices at each width of slots; more give a better bound. By default 20 for up to
             50,000 jobs, fewer for more, 5 from 200,000 on.
+        available: dates in ascending order, and how many processors are available from each on; None for all, always.
+            Only the prices count it.
     """
     lasting = runtime_s > 0  # the others need not wait for anything
     if not lasting.any():
         return Delays(0.0, 0.0, 0.0)
-    r, p = submit_s[lasting] - submit_s[lasting].min(), runtime_s[lasting].astype(np.float64)
+    first_s = submit_s[lasting].min()
+    r, p = submit_s[lasting] - first_s, runtime_s[lasting].astype(np.float64)
     share = procs[lasting] / size
     work = p * share
     ends = served(r, work, by_remaining=True).end_s
@@ -78,7 +86,8 @@ def least_delay(
     mean_s = service.end_s - np.bincount(service.row, (service.to_s - service.from_s) * before_end_s) / work
     if rounds is None:
         rounds = min(max(VISITS // len(r), LEAST_ROUNDS), MOST_ROUNDS)
-    priced_s = best_price(r, p, share, work, service, rounds)
+    there = None if available is None else (available[0] - first_s, available[1] / size)
+    priced_s = best_price(r, p, share, work, service, rounds, there)
     return Delays(float((ends - r - p).sum()), float((mean_s - r - p / 2).sum()), priced_s)
 
 
@@ -246,15 +255,32 @@ def answer(submit_s, runtime_s, share, width_s, prices, totals, change):
     return total
 
 
+def used_up(edges_s: Floats, dates_s: Floats, share: Floats) -> Floats:
+    """The seconds of the machine between each edge and the next, if so much of it is available from each date on."""
+    whole = np.append(0.0, np.cumsum(share[:-1] * np.diff(dates_s)))
+    at = np.searchsorted(dates_s, edges_s, side="right") - 1
+    before = np.where(at < 0, edges_s - dates_s[0], 0.0)  # all of it, before the first date
+    return np.diff(np.where(at < 0, before, whole[at] + share[at] * (edges_s - dates_s[at])))
+
+
 def best_price(
-    submit_s: Floats, runtime_s: Floats, share: Floats, work_s: Floats, service: Service, rounds: int
+    submit_s: Floats,
+    runtime_s: Floats,
+    share: Floats,
+    work_s: Floats,
+    service: Service,
+    rounds: int,
+    available: tuple[Floats, Floats] | None = None,
 ) -> float:
     """The third bound under the best prices found, which are constant in each of equal slots.
 
     A subgradient method with inertia: the price of a slot rises while the jobs would use more than the machine. Steps
-    aim above the best bound so far, less so the more often the bound falls.
+    aim above the best bound so far, less so the more often the bound falls. `available`: dates, and the share of the
+    machine that is available from each on.
     """
     horizon_s = max(float(service.end_s.max()), float((submit_s + runtime_s).max()))
+    if available is not None:
+        horizon_s = max(horizon_s, float(available[0][-1]))
     late_s = np.maximum(service.end_s - submit_s - runtime_s, 0.0)
     narrow_s = max(
         horizon_s / max(len(submit_s), FEWEST), float(runtime_s.mean()) / FINENESS, float(late_s.mean()) / FINENESS
@@ -264,12 +290,24 @@ def best_price(
         width_s = width * narrow_s
         n_slots = int(horizon_s / width_s) + 2
         change, totals = np.empty(n_slots + 1), np.empty(n_slots)
+        lost_s = (
+            np.zeros(n_slots)
+            if available is None
+            else width_s - used_up(width_s * np.arange(n_slots + 1.0), *available)
+        )
 
-        def under(prices: Floats, width_s: float = width_s, change: Floats = change, totals: Floats = totals) -> float:
+        def under(
+            prices: Floats,
+            width_s: float = width_s,
+            change: Floats = change,
+            totals: Floats = totals,
+            lost_s: Floats = lost_s,
+        ) -> float:
             totals[0] = 0.0
             np.cumsum(prices[:-1] * width_s, out=totals[1:])
             change[:] = 0.0
-            return float(answer(submit_s, runtime_s, share, width_s, prices, totals, change) - totals[-1])
+            paid = float(answer(submit_s, runtime_s, share, width_s, prices, totals, change) - totals[-1])
+            return paid + float((prices * lost_s).sum())
 
         if not len(best):
             starts = [part * mean_prices(service, work_s, width_s, n_slots) for part in PARTS]
@@ -282,7 +320,7 @@ def best_price(
             delay_s = under(prices)
             if delay_s > best_s:
                 best_s, best = delay_s, prices
-            excess = np.cumsum(change)[:-1] - width_s
+            excess = np.cumsum(change)[:-1] - width_s + lost_s
             excess[(prices <= 0) & (excess < 0)] = 0.0
             excess[-1] = 0.0
             norm = float((excess * excess).sum())  # no dot product, which differs from one processor to another

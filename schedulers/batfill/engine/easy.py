@@ -44,7 +44,7 @@ from batfill.engine.tree import (
     summarize_leaf,
     width_of,
 )
-from batfill.engine.waiting import NONE_WAITS, dequeue, is_walk, sweep_overdue
+from batfill.engine.waiting import NONE_WAITS, dequeue, is_walk, start_heads, sweep_overdue
 
 
 @kernel
@@ -251,23 +251,6 @@ def pass_by_key(now_s, queue, started):
     if state.waiting == 0 or state.free == 0:
         return ahead, ahead
     return backfill_behind_head(now_s, queue, started, ahead), ahead
-
-
-@kernel
-def start_heads(now_s, queue, started):
-    """Start the first jobs of the queue while they fit; returns their number. `state.head` is then the next."""
-    state, jobs = queue.state[0], queue.jobs
-    n = np.int64(0)
-    while state.waiting > 0 and state.free > 0:
-        if not queue.rules[0].moves or now_s >= state.head_until_s:
-            find_head(now_s, queue)
-        if jobs[state.head].procs > state.free:
-            break
-        started[n].row = state.head
-        n += 1
-        dequeue(queue, state.head)
-        start(now_s, queue, state.head)
-    return n
 
 
 @kernel

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from batfill.base.kernels import F8, I4, I8, U1, U4, Array, entry, kernel, outlined, record
-from batfill.engine.arrivals import BACKFILLS, STARTS, UNDECIDED, arrives
+from batfill.engine.arrivals import arrives
 from batfill.engine.easy import easy_pass, ended_if_needed, settle
 from batfill.engine.ends import clear_ends, enter, leave, leave_next, next_end, next_end_s
 from batfill.engine.keys import set_mixed_key
 from batfill.engine.records import (
     AWAY,
+    BACKFILLS,
     DATED,
     FOLLOW,
     FROM_OUTSIDE,
@@ -24,11 +25,13 @@ from batfill.engine.records import (
     NOBODY,
     QUEUE,
     STARTED,
+    STARTS,
     STEP,
+    UNDECIDED,
     Ends,
     QueueArrays,
 )
-from batfill.engine.running import correct, finish
+from batfill.engine.running import correct, finish, unsettle
 from batfill.engine.tree import has_capacity
 from batfill.engine.violations import first_violation
 from batfill.engine.waiting import choose_first, demote, requeue, spare, sweep_overdue, take_back
@@ -311,7 +314,7 @@ def pass_changes(now_s, queue, events):
             clock.short -= kill_last(now_s, queue, events)
         clock.fails = 0
         state.free += change.procs
-        state.settled = 0
+        unsettle(queue)
         state.changed += 1
     return True
 

@@ -1,4 +1,15 @@
-"""The pass by a plan of all processors, made anew at each pass: with any number of reservations but one.
+"""The pass by a plan of all processors: with any number of reservations but one.
+
+Four things keep it short, and change no start:
+
+- A pass ends with the last job that could still start, which bounds in the tree find from behind. Who can start now is
+  told by `falls`, the dates at which the least number of processors free from now on falls.
+- While nothing ends and no job joins before `reached`, the plan is kept, and goes on with the jobs behind that place.
+- A reservation from `horizon_s` on, when all who could start now would have ended, is noted only, and entered before
+  another job that may run into it.
+- A job at least as wide and as long as one before it begins no earlier.
+
+Whatever else changes a waiting or running job, or the machine, calls `running.unsettle`, which drops the plan.
 
 The plan is a list of steps in order of time, records.STEP: from a step's date on, until the next one's, so many
 processors are free. The first step is the present: its processors are the idle ones, whatever is expected of the
@@ -15,150 +26,310 @@ import numpy as np
 from batfill.base.kernels import kernel, outlined
 from batfill.engine.candidates import sift, swap
 from batfill.engine.ends import ONE
-from batfill.engine.keys import backfill_key, moved_key
-from batfill.engine.records import GOES_ON, NO_HEAD
-from batfill.engine.running import finish, outlast, start
-from batfill.engine.tree import LEAF
-from batfill.engine.waiting import NONE_WAITS, dequeue
+from batfill.engine.keys import backfill_key, moved_key, place_key
+from batfill.engine.records import BACKFILLS, GOES_ON, NO_HEAD, UNDECIDED, WAITS
+from batfill.engine.running import finish, outlast, start, unsettle
+from batfill.engine.tree import EXACT, LEAF, NONE, find, summarize_group, summarize_leaf, width_of
+from batfill.engine.waiting import NONE_WAITS, dequeue, start_heads
 
 # A running job without a walltime is planned to release its processors at this date, later than any other; one that
 # waits, or has started behind a reservation, takes them for the second. A walltime is 10^12 s at most.
 LAST_S = 2.0**50
 FOREVER_S = 2.0**51
+ZERO = np.uint64(0)  # steps and falls are counted without signs; see `ends.ONE`
+FEW = 16  # reservations: so few are all entered at once
 
 
 @outlined
 def plan_pass(now_s, queue, started):
     """Start what fits the plan, and make the reservations; arguments and results as of `easy.easy_pass`."""
-    plan, jobs, state, rules = queue.plan, queue.jobs, queue.state[0], queue.rules[0]
-    state.settled = 1
+    plan, state = queue.plan, queue.state[0]
     if state.free < state.fewest:
+        state.settled = 1
         return 0, 0
-    waiting, last, longest_s = line_up(now_s, queue)  # no job behind the last can start
-    until_s = now_s + longest_s  # and none would still run then
-    if last < 0:
-        return 0, 0
-    steps = plan_running(now_s, queue)
-    n, ahead, reserved, passed, falls = np.int64(0), NO_HEAD, np.int64(0), np.int64(0), np.int64(0)
-    if len(queue.changes) > 0:  # fewer processors are free in a window
-        falls = note_falls(queue, steps, falls, np.int64(0), until_s)
-    state.settled = not rules.moves
-    for place in range(waiting):
-        # Within a pass fewer and fewer processors are free at each date: who cannot start now never can.
-        while last >= place and not fits_now(now_s, queue, falls, last):
-            last -= 1
+    if plan_holds(now_s, queue):
+        waiting = line_up(now_s, queue)
+        plan[0].at_s = now_s
+        state.settled = 1
+        if waiting > 0 and last_end(now_s, queue, state.falls, np.int64(0), waiting - 1) > state.horizon_s:
+            state.settled = state.reserved < queue.rules[0].depth  # else the plan lacks the last starts
+            state.steps, state.horizon_s = enter_noted(queue, np.uint64(state.steps)), np.inf
+            state.falls, _ = note_hold(queue, np.uint64(state.steps), ZERO, ZERO, np.int64(-1))
+        if state.settled:
+            return plan_jobs(now_s, queue, started, np.int64(0), np.int64(0), waiting)
+    unsettle(queue)
+    n = start_heads(now_s, queue, started) if len(queue.changes) == 0 else np.int64(0)  # none may run into a window
+    if state.waiting == 0 or state.free <= 0:
+        return n, n
+    state.settled = 1
+    waiting = line_up(now_s, queue)
+    if waiting == 0:
+        return n, n
+    state.steps, state.falls, state.reserved, state.reached = plan_running(now_s, queue), 0, 0, state.head
+    state.noted, state.noted_s, state.horizon_s = 0, np.inf, np.inf
+    for width in range(len(queue.far)):
+        queue.far[width].span_s = np.inf
+    if len(queue.changes) > 0:
+        state.falls, _ = note_hold(queue, np.uint64(state.steps), ZERO, ZERO, np.int64(-1))
+        return plan_jobs(now_s, queue, started, n, NO_HEAD, waiting)
+    return plan_jobs(now_s, queue, started, n, n, waiting)
+
+
+@outlined
+def plan_jobs(now_s, queue, started, n, ahead, waiting):
+    """Start or enter the jobs that are lined up; `n` jobs are in `started` already.
+
+    `ahead`: how many of them start ahead of the first that waits; NO_HEAD if that is not known yet. Returns how many
+    start, and how many of them ahead.
+    """
+    plan, lined, state, rules = queue.plan, queue.lined, queue.state[0], queue.rules[0]
+    steps, falls, reserved = np.uint64(state.steps), np.uint64(state.falls), state.reserved
+    if reserved == rules.depth and not rules.backfill_same:
+        waiting = line_up_again(now_s, queue, falls, np.int64(0), waiting)
+    place, last, settled, changed = np.int64(0), waiting - 1, not rules.moves, True
+    former_procs, former_s, former_step, known = NONE_WAITS[0], np.inf, ZERO, n
+    while True:
+        if changed:
+            # Within a pass fewer and fewer processors are free at each date: who cannot start now never can.
+            while last >= place and not fits_now(now_s, queue, falls, lined[last].procs, lined[last].expected_s):
+                last -= 1
+            if rules.depth > FEW and last >= place:
+                state.horizon_s = min(state.horizon_s, last_end(now_s, queue, falls, place, last))
+            changed = False
         if last < place:
             break
-        row = queue.candidates[place].row
-        procs, span_s = jobs[row].procs, planned_span(jobs[row].expected_s)
-        if reserved < rules.depth:
-            step = earliest(plan, steps, procs, span_s)
-        else:
-            step = np.int64(0) if fits_now(now_s, queue, falls, place) else steps
-        if step == 0:
-            end_s = now_s + span_s
-            steps = hold(plan, steps, step, procs, min(end_s, LAST_S) if ahead == NO_HEAD else end_s)
-            started[n].row = row
-            n += 1
-            settled = state.settled and (ahead == NO_HEAD or span_s < FOREVER_S)
+        row, procs, span_s = lined[place].row, np.int64(lined[place].procs), planned_span(lined[place].expected_s)
+        if fits_now(now_s, queue, falls, procs, span_s):
             dequeue(queue, row)
             start(now_s, queue, row)
+            end_s = now_s + span_s if ahead != NO_HEAD else min(now_s + span_s, LAST_S)
+            falls = note_start(queue, falls, state.free, procs, end_s)
+            if reserved < rules.depth:
+                end = ZERO + ONE
+                while end < steps and plan[end].at_s < end_s:
+                    end += ONE
+                steps, _ = hold(plan, steps, ZERO, end, procs, end_s)
             # Behind a reservation one without a walltime takes more in this pass than it will in the next.
-            state.settled = settled
-            falls = note_falls(queue, steps, falls, step, until_s)
+            settled = settled and (ahead == NO_HEAD or span_s < FOREVER_S)
+            started[n].row = row
+            n += 1
+            changed = True
+            place += 1
             continue
         if ahead == NO_HEAD:
             ahead = n
-        passed += 1
-        if passed == rules.tested:
+        if place - (n - known) + 1 == rules.tested:
             break
         if reserved < rules.depth:
-            steps = hold(plan, steps, step, procs, plan[step].at_s + span_s)
+            width = width_of(procs)
+            if queue.far[width].span_s <= span_s and queue.far[width].at_s >= state.horizon_s:
+                note_far(queue, row, queue.far[width].at_s)
+            else:
+                # No job begins earlier than one that is neither wider nor longer and goes before it.
+                step = former_step if procs >= former_procs and span_s >= former_s else ZERO
+                step, end = earliest(plan, steps, step, procs, span_s)
+                former_procs, former_s, former_step = procs, span_s, step
+                if plan[step].at_s >= state.horizon_s:
+                    note_far(queue, row, plan[step].at_s)
+                    note_span(queue, width, procs, span_s, plan[step].at_s)
+                else:
+                    if plan[step].at_s + span_s > state.noted_s:
+                        steps = enter_noted(queue, steps)
+                        step, end = earliest(plan, steps, step, procs, span_s)
+                    end_s = plan[step].at_s + span_s
+                    steps, fewest = hold(plan, steps, step, end, procs, end_s)
+                    falls, changed = note_hold(queue, steps, falls, step, fewest)
             reserved += 1
-            if plan[step].at_s < until_s:
-                falls = note_falls(queue, steps, falls, step, until_s)
+            state.reached = row
             if reserved == rules.depth and not rules.backfill_same:
-                line_up_again(now_s, queue, place + 1, waiting)
+                waiting = line_up_again(now_s, queue, falls, place + 1, waiting)
                 last = waiting - 1
-    state.ahead = ahead
+        place += 1
+    state.settled = settled
+    if not settled or is_limited(queue):
+        steps = ZERO
+    state.steps, state.falls, state.reserved = steps, falls, reserved
     return n, n if ahead == NO_HEAD else ahead
 
 
 @kernel
-def fits_now(now_s, queue, falls, place):
-    """Whether a candidate could start now."""
-    job = queue.jobs[queue.candidates[place].row]
-    if job.procs > queue.state[0].free:
+def is_limited(queue):
+    """Whether a calendar or a number of tested jobs limits a pass: all jobs are lined up then, and no plan is kept."""
+    return queue.rules[0].tested < len(queue.jobs) or len(queue.changes) > 0
+
+
+@kernel
+def plan_holds(now_s, queue):
+    """Whether the plan that the last pass has left is still that of a pass made now, but for jobs behind `reached`."""
+    return queue.state[0].steps > 0 and queue.plan[1].at_s >= now_s
+
+
+# Far jobs: a job that cannot begin before all who could start now would have ended concerns none of them. It is only
+# noted with a date before which it cannot begin. The noted jobs are entered when another job may run into one.
+
+
+@kernel
+def last_end(now_s, queue, falls, first, last):
+    """When the last of the jobs lined up from `first` to `last` would end that can start now."""
+    longest_s = 0.0
+    for place in range(first, last + 1):
+        job = queue.lined[place]
+        if job.expected_s > longest_s and fits_now(now_s, queue, falls, job.procs, job.expected_s):
+            longest_s = job.expected_s
+    return now_s + planned_span(longest_s)
+
+
+@kernel
+def note_far(queue, row, at_s):
+    """Note a job that begins at `at_s` or later instead of entering it."""
+    state = queue.state[0]
+    queue.noted[state.noted].row, queue.noted[state.noted].key = row, at_s
+    state.noted += 1
+    state.noted_s = min(state.noted_s, at_s)
+
+
+@kernel
+def note_span(queue, width, procs, span_s, at_s):
+    """Note that no later job at least so wide, of width class `width`, and at least so long begins before `at_s`.
+
+    Of a class it is noted for the shortest job.
+    """
+    far = queue.far
+    for wide in range(width + (procs & (procs - 1) != 0), len(far)):
+        if far[wide].span_s < span_s:
+            break
+        if far[wide].span_s > span_s or far[wide].at_s < at_s:
+            far[wide].span_s, far[wide].at_s = span_s, at_s
+
+
+@outlined
+def enter_noted(queue, steps):
+    """Enter the noted jobs, in their order; returns the number of steps."""
+    plan, state = queue.plan, queue.state[0]
+    for place in range(state.noted):
+        row, at_s = queue.noted[place].row, queue.noted[place].key
+        procs, span_s = np.int64(queue.jobs[row].procs), planned_span(queue.jobs[row].expected_s)
+        width = width_of(procs)
+        if queue.far[width].span_s <= span_s:
+            at_s = max(at_s, queue.far[width].at_s)
+        low, high = ZERO, steps
+        while low < high:  # the first step from this date on
+            middle = (low + high) >> ONE
+            if plan[middle].at_s < at_s:
+                low = middle + ONE
+            else:
+                high = middle
+        step, end = earliest(plan, steps, low, procs, span_s)
+        steps, _ = hold(plan, steps, step, end, procs, plan[step].at_s + span_s)
+        note_span(queue, width, procs, span_s, plan[step].at_s)
+    state.noted, state.noted_s = 0, np.inf
+    return steps
+
+
+@kernel
+def judge_by_plan(now_s, queue, job):
+    """`arrivals.judge` of a job behind `reached`, by the plan that is kept."""
+    state, span_s = queue.state[0], planned_span(job.expected_s)
+    if not fits_now(now_s, queue, state.falls, job.procs, span_s):
+        return WAITS
+    if state.reserved < queue.rules[0].depth or now_s + span_s > state.horizon_s:
+        return UNDECIDED
+    state.falls = note_start(queue, state.falls, state.free - job.procs, job.procs, now_s + span_s)
+    if span_s == FOREVER_S:  # see `plan_pass`
+        unsettle(queue)
+    return BACKFILLS
+
+
+@kernel
+def fits_now(now_s, queue, falls, procs, expected_s):
+    """Whether a job could start now."""
+    if procs > queue.state[0].free:
         return False
-    end_s = now_s + planned_span(job.expected_s)
-    for fall in range(falls):
-        if queue.falls[fall].at_s >= end_s:
-            return True
-        if queue.falls[fall].free < job.procs:
+    end_s = now_s + planned_span(expected_s)
+    fall = ZERO
+    while fall < falls and queue.falls[fall].at_s < end_s:
+        if queue.falls[fall].free < procs:
             return False
+        fall += ONE
     return True
 
 
 @kernel
-def note_falls(queue, steps, falls, first, until_s):
-    """Write the dates before `until_s` at which the least number of processors free from now on falls.
+def note_start(queue, falls, free, procs, end_s):
+    """Update the falls for the start of a job that is planned to end at `end_s`; returns how many there are.
 
-    Returns how many there are.
-
-    The plan has changed from step `first` on only; before it the first `falls` entries hold.
+    It takes `procs` processors; `free` are then idle.
     """
-    plan, least = queue.plan, queue.state[0].free
-    while first > 0 and plan[first - 1].at_s == plan[first].at_s:
-        first -= 1
-    if first == 0:
-        falls = np.int64(0)
-    while falls > 0 and queue.falls[falls - 1].at_s >= plan[first].at_s:
-        falls -= 1
-    if falls > 0:
-        least = queue.falls[falls - 1].free
-    for step in range(first, steps):
-        if plan[step].at_s >= until_s:
-            break
-        if plan[step].free < least:
-            least = plan[step].free
-            queue.falls[falls].at_s, queue.falls[falls].free = plan[step].at_s, least
-            falls += 1
-    return falls
+    least, n, fall = free, ZERO, ZERO
+    while fall < falls:
+        at_s, free = queue.falls[fall].at_s, queue.falls[fall].free
+        if at_s < end_s:
+            free -= procs
+        if free < least:
+            queue.falls[n].at_s, queue.falls[n].free = at_s, free
+            least = free
+            n += ONE
+        fall += ONE
+    return n
+
+
+@kernel
+def note_hold(queue, steps, falls, first, fewest):
+    """Update the falls, the dates at which the least number of processors free from now on falls.
+
+    Processors are held from step `first` on, where at least `fewest` are still free. Returns how many falls there are,
+    and whether any is new.
+    """
+    plan, least, before = queue.plan, queue.state[0].free, ZERO
+    while before < falls and queue.falls[before].at_s <= plan[first].at_s:
+        least = queue.falls[before].free
+        before += ONE
+    if fewest >= least:
+        return falls, False
+    while first < steps:
+        if plan[first].free < least:
+            least = plan[first].free
+            queue.falls[before].at_s, queue.falls[before].free = plan[first].at_s, least
+            before += ONE
+        first += ONE
+    return before, True
 
 
 @outlined
 def ended_if_planned(now_s, queue, row):
     """As `easy.ended_if_needed`: with or without the try, does a job start, or is a reservation earlier without it?"""
-    plan, jobs, candidates = queue.plan, queue.jobs, queue.candidates
+    plan, lined, noted = queue.plan, queue.lined, queue.noted  # no far job is noted where a job has ended
     procs = finish(queue, row)
     steps = plan_running(now_s, queue)
-    waiting, _, _ = line_up(now_s, queue)
-    waiting = min(waiting, queue.rules[0].tested)
-    depth = min(waiting, queue.rules[0].depth)
-    for place in range(waiting):
-        job = jobs[candidates[place].row]
+    waiting = line_up_to(now_s, queue, np.int64(-1), queue.rules[0].depth)
+    tested = min(waiting, queue.rules[0].tested)
+    depth = min(tested, queue.rules[0].depth)
+    for place in range(tested):
+        job = lined[place]
         span_s = planned_span(job.expected_s)
-        if stays_free(plan, steps, 0, job.procs, span_s) == steps:
+        step, end = earliest(plan, steps, ZERO, job.procs, span_s)
+        if step == 0:
             return procs
         if place < depth:
-            step = earliest(plan, steps, job.procs, span_s)
-            candidates[place].key, candidates[place].rank = plan[step].at_s, tied_before(plan, step)
-            steps = hold(plan, steps, step, job.procs, plan[step].at_s + span_s)
+            noted[place].key, noted[place].rank = plan[step].at_s, tied_before(plan, step)
+            steps, _ = hold(plan, steps, step, end, job.procs, plan[step].at_s + span_s)
+            if tested < waiting and place + 1 == queue.rules[0].depth and not queue.rules[0].backfill_same:
+                line_up_again(now_s, queue, ZERO, place + 1, waiting)  # which says who else is tested
     outlast(now_s, queue, row, procs)
     steps = plan_running(now_s, queue)
-    for step in range(steps):
-        if plan[step].at_s >= jobs[row].start_s + jobs[row].expected_s:
+    for place in range(np.int64(steps)):
+        if plan[place].at_s >= queue.jobs[row].start_s + queue.jobs[row].expected_s:
             break
-        if plan[step].free < 0:  # it would be in the way of a window
+        if plan[place].free < 0:  # it would be in the way of a window
             return finish(queue, row)
     for place in range(depth):
-        job = jobs[candidates[place].row]
+        job = lined[place]
         span_s = planned_span(job.expected_s)
-        step = earliest(plan, steps, job.procs, span_s)
+        step, end = earliest(plan, steps, ZERO, job.procs, span_s)
         # The first date that differs is a later one: until then the same is held, and the try's processors besides.
-        if candidates[place].key != plan[step].at_s or candidates[place].rank != tied_before(plan, step):
+        if noted[place].key != plan[step].at_s or noted[place].rank != tied_before(plan, step):
             return finish(queue, row)
-        steps = hold(plan, steps, step, job.procs, plan[step].at_s + span_s)
+        steps, _ = hold(plan, steps, step, end, job.procs, plan[step].at_s + span_s)
     return GOES_ON
 
 
@@ -168,7 +339,7 @@ def ended_if_planned(now_s, queue, row):
 @kernel
 def planned_span(expected_s):
     """How long a job that waits takes its processors in the plan."""
-    return FOREVER_S if expected_s == np.inf else expected_s
+    return min(expected_s, FOREVER_S)
 
 
 @outlined
@@ -177,7 +348,7 @@ def plan_running(now_s, queue):
     plan, state, directory, slots = queue.plan, queue.state[0], queue.running.directory, queue.running.slots
     changes, change = queue.changes, np.int64(state.changed)
     plan[0].at_s, plan[0].free = now_s, state.free
-    steps = np.int64(1)
+    steps = np.uint64(ONE)
     for place in range(np.int64(queue.running.used[0].blocks) - 1, -1, -1):
         block = directory[np.uint64(place)]
         slot = block.first + block.count
@@ -191,8 +362,8 @@ def plan_running(now_s, queue):
     for later in range(change, len(changes)):
         steps = plan_change(now_s, plan, steps, changes[later])
     size = queue.picks.sight[0].procs
-    if plan[steps - 1].free < size:  # unavailable machines are back some day
-        steps = free_from(plan, steps, LAST_S, size - plan[steps - 1].free)
+    if plan[steps - ONE].free < size:  # unavailable machines are back some day
+        steps = free_from(plan, steps, LAST_S, size - plan[steps - ONE].free)
     return steps
 
 
@@ -207,62 +378,60 @@ def plan_change(now_s, plan, steps, change):
 @kernel
 def free_from(plan, steps, at_s, procs):
     """Enter that so many processors become free behind, or at, the last step; returns the number of steps."""
-    free = plan[steps - 1].free + procs
-    if steps == 1 or plan[steps - 1].at_s < at_s:
+    free = plan[steps - ONE].free + procs
+    if steps == ONE or plan[steps - ONE].at_s < at_s:
         plan[steps].at_s = at_s
-        steps += 1
-    plan[steps - 1].free = free
+        steps += ONE
+    plan[steps - ONE].free = free
     return steps
 
 
 @kernel
-def stays_free(plan, steps, step, procs, span_s):
-    """The step before the end of `span_s` at which fewer processors are free, from `step` on; `steps` if none is."""
-    if plan[step].free < procs:
-        return step
-    end_s = plan[step].at_s + span_s
-    later = step + 1
-    while later < steps and plan[later].at_s < end_s:
-        if plan[later].free < procs:
-            return later
-        later += 1
-    return steps
+def earliest(plan, steps, step, procs, span_s):
+    """The first step, `step` or later, from which so many processors stay free for so long; in the last, all are.
 
-
-@kernel
-def earliest(plan, steps, procs, span_s):
-    """The first step from which so many processors stay free for so long; in the last, all are."""
-    step = np.int64(0)
+    Also returns the first step behind it that is not before the end of that time; `steps` if none is.
+    """
     while True:
-        short = stays_free(plan, steps, step, procs, span_s)
-        if short == steps:
-            return step
-        step = short + 1
+        while plan[step].free < procs:
+            step += ONE
+        end, end_s = step + ONE, plan[step].at_s + span_s
+        while end < steps and plan[end].at_s < end_s and plan[end].free >= procs:
+            end += ONE
+        if end == steps or plan[end].at_s >= end_s:
+            return step, end
+        step = end + ONE
 
 
 @kernel
-def hold(plan, steps, step, procs, end_s):
-    """Take processors from a step on until `end_s`, and in any case in this step; returns the number of steps."""
-    end = step + 1
-    while end < steps and plan[end].at_s < end_s:
-        end += 1
+def hold(plan, steps, step, end, procs, end_s):
+    """Take processors from a step on until `end_s`, and in any case in this step.
+
+    `end`: the first step behind it that is not before `end_s`. Returns the number of steps, and the fewest processors
+    then free in those that are held.
+    """
     if end == steps or plan[end].at_s > end_s:
-        for later in range(steps, end, -1):
-            plan[later].at_s, plan[later].free = plan[later - 1].at_s, plan[later - 1].free
-        plan[end].at_s, plan[end].free = end_s, plan[end - 1].free
-        steps += 1
-    for held in range(step, end):
-        plan[held].free -= procs
-    return steps
+        later = steps
+        while later > end:
+            plan[later].at_s, plan[later].free = plan[later - ONE].at_s, plan[later - ONE].free
+            later -= ONE
+        plan[end].at_s, plan[end].free = end_s, plan[end - ONE].free
+        steps += ONE
+    fewest = plan[step].free
+    while step < end:
+        fewest = min(fewest, plan[step].free)
+        plan[step].free -= procs
+        step += ONE
+    return steps, fewest - procs
 
 
 @kernel
 def tied_before(plan, step):
     """How many steps before this one have its date."""
-    n = np.int64(0)
-    while n < step and plan[step - n - 1].at_s == plan[step].at_s:
-        n += 1
-    return n
+    first = step
+    while first > 0 and plan[first - ONE].at_s == plan[step].at_s:
+        first -= ONE
+    return np.int64(step - first)
 
 
 # The waiting jobs in order
@@ -270,57 +439,120 @@ def tied_before(plan, step):
 
 @outlined
 def line_up(now_s, queue):
-    """Write all waiting jobs to `queue.candidates`, in the queue's order.
+    """Write the waiting jobs that matter to the pass to `queue.lined`, in the queue's order; returns how many.
 
-    Returns their number; the last place at which idle processors suffice, or -1, and any place behind it if the order
-    moves; and the longest that a job is expected to run for which they do.
+    Those before the place that a kept plan has reached do not, nor do those behind the last job that can start now.
     """
-    tree, candidates, moves = queue.tree, queue.candidates, queue.rules[0].moves
-    free, fewest = queue.state[0].free, NONE_WAITS[0]
-    n, last, longest_s = np.int64(0), np.int64(-1), 0.0
-    for section in range(len(tree.sections)):
-        if tree.sections[section].jobs == 0:
-            continue
-        first = n
-        for group_place in range(tree.sections[section].groups):
-            group = tree.groups[section, group_place]
-            for leaf_place in range(tree.nodes[group].count):
-                leaf = tree.children[group, leaf_place]
-                for slot in range(leaf * LEAF, leaf * LEAF + tree.nodes[leaf].count):
-                    row = tree.slots[slot].row
-                    candidates[n].row, candidates[n].rank, candidates[n].key = row, 0, tree.slots[slot].key
-                    if moves and section != queue.rules[0].overdue:
-                        candidates[n].key = moved_key(now_s, queue, row)
-                    procs = np.int64(tree.slots[slot].procs)
-                    fewest = min(fewest, procs)
-                    if procs <= free:
-                        last = n
-                        longest_s = max(longest_s, tree.slots[slot].expected_s)
-                    n += 1
-        if moves and section != queue.rules[0].overdue:
-            sort(candidates[first:], queue.jobs, n - first)
-            if last >= first:
-                last = n - 1
-    queue.state[0].fewest = fewest
-    return n, last, longest_s
+    state, rules = queue.state[0], queue.rules[0]
+    last = last_to_fit(now_s, queue)
+    if last < 0:
+        return np.int64(0)
+    left = rules.depth - state.reserved if state.steps > 0 else rules.depth
+    return line_up_to(now_s, queue, np.int64(-1) if rules.moves or is_limited(queue) else last, left)
 
 
 @outlined
-def line_up_again(now_s, queue, first, waiting):
-    """Sort the candidates from `first` on by the separate backfill order."""
-    rest = queue.candidates[first:]
-    for place in range(waiting - first):
-        rest[place].key = backfill_key(now_s, queue, rest[place].row)
-    sort(rest, queue.jobs, waiting - first)
+def last_to_fit(now_s, queue):
+    """The slot of the last job of a queue of fixed order that could start now; if there is none, -1."""
+    tree, state = queue.tree, queue.state[0]
+    falls = np.uint64(state.falls) if state.steps > 0 else ZERO
+    fewest, width = NONE_WAITS[0], width_of(state.free)
+    for section in range(len(tree.sections) - 1, -1, -1):
+        for group_place in range(np.int64(tree.sections[section].groups) - 1, -1, -1):
+            group = tree.groups[section, group_place]
+            if tree.sections[section].groups > 1:
+                if tree.nodes[group].state == NONE:
+                    summarize_group(tree, group)
+                if not fits_now(now_s, queue, falls, tree.nodes[group].procs, tree.shortest_s[group, width]):
+                    fewest = min(fewest, tree.nodes[group].procs)
+                    continue
+            for leaf_place in range(np.int64(tree.nodes[group].count) - 1, -1, -1):
+                leaf = np.int64(tree.children[group, leaf_place])
+                shortest_s = tree.shortest_s[leaf, width]
+                if tree.nodes[leaf].state != NONE and not fits_now(
+                    now_s, queue, falls, tree.nodes[leaf].procs, shortest_s
+                ):
+                    fewest = min(fewest, tree.nodes[leaf].procs)
+                    continue
+                for slot in range(leaf * LEAF + tree.nodes[leaf].count - 1, leaf * LEAF - 1, -1):
+                    procs = np.int64(tree.slots[slot].procs)
+                    if fits_now(now_s, queue, falls, procs, tree.slots[slot].expected_s):
+                        return slot
+                    fewest = min(fewest, procs)
+                if tree.nodes[group].count > 1 and tree.nodes[leaf].state != EXACT:
+                    summarize_leaf(tree, leaf)
+    state.fewest = fewest
+    return np.int64(-1)
+
+
+@outlined
+def line_up_to(now_s, queue, last, left):
+    """As `line_up`, up to slot `last`, or all; `left` reservations are left.
+
+    Once they are made, jobs that need more than the idle processors are left out.
+    """
+    tree, state, free, moves, n = queue.tree, queue.state[0], queue.state[0].free, queue.rules[0].moves, ZERO
+    every = moves or is_limited(queue)
+    section, group_place, leaf_place, place = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
+    if state.steps > 0:
+        section = np.int64(queue.jobs[state.reached].section)
+        key = place_key(queue, section, state.reached)
+        group_place, leaf_place, place = find(tree, section, key, state.reached, queue.jobs)
+    while section < len(tree.sections):
+        while group_place < tree.sections[section].groups:
+            group = tree.groups[section, group_place]
+            while leaf_place < tree.nodes[group].count:
+                leaf = np.int64(tree.children[group, leaf_place])
+                slot, end = np.uint64(leaf * LEAF + place), np.uint64(leaf * LEAF + tree.nodes[leaf].count)
+                while slot < end:
+                    wide = tree.slots[slot].procs > free
+                    if every or left > 0 or not wide:
+                        queue.lined[n] = tree.slots[slot]
+                        n += ONE
+                        left -= wide
+                    if slot == last:
+                        return np.int64(n)
+                    slot += ONE
+                leaf_place, place = leaf_place + 1, np.int64(0)
+            group_place, leaf_place = group_place + 1, np.int64(0)
+        section, group_place = section + 1, np.int64(0)
+    if moves:
+        for i in range(np.int64(n)):
+            candidate, row = queue.candidates[i], queue.lined[i].row
+            candidate.row, candidate.rank, candidate.key = row, queue.jobs[row].section, queue.lined[i].key
+            if candidate.rank != queue.rules[0].overdue:
+                candidate.key = moved_key(now_s, queue, row)
+        sort(queue, np.int64(0), np.int64(n))
+    return np.int64(n)
+
+
+@outlined
+def line_up_again(now_s, queue, falls, first, waiting):
+    """Sort the jobs lined up from `first` on by the separate backfill order, without those that cannot start now.
+
+    Returns how many are then lined up, those before `first` included.
+    """
+    n = np.int64(0)
+    for place in range(first, waiting):
+        job = queue.lined[place]
+        if is_limited(queue) or fits_now(now_s, queue, falls, job.procs, job.expected_s):
+            candidate = queue.candidates[n]
+            candidate.row, candidate.rank, candidate.key = job.row, 0, backfill_key(now_s, queue, job.row)
+            n += 1
+    sort(queue, first, n)
+    return first + n
 
 
 @kernel
-def sort(candidates, jobs, n):
-    """Sort the first n candidates."""
+def sort(queue, first, n):
+    """Line up the first n candidates from place `first` on."""
+    candidates = queue.candidates
     for place in range(n // 2 - 1, -1, -1):
-        sift(candidates, jobs, place, n)
-    for size in range(n - 1, 0, -1):  # the last goes first
-        swap(candidates, np.int64(0), size)
-        sift(candidates, jobs, np.int64(0), size)
-    for place in range(n // 2):
-        swap(candidates, place, n - 1 - place)
+        sift(candidates, queue.jobs, place, n)
+    for place in range(first, first + n):
+        row = candidates[0].row
+        job, lined = queue.jobs[row], queue.lined[place]
+        lined.row, lined.procs, lined.expected_s = row, job.procs, job.expected_s
+        n -= 1
+        swap(candidates, np.int64(0), n)
+        sift(candidates, queue.jobs, np.int64(0), n)

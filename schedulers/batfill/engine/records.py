@@ -66,6 +66,7 @@ FOLLOW = np.dtype(
 )
 NOBODY = np.uint32(2**32 - 1)
 CANDIDATE = np.dtype([("key", "f8"), ("row", "u4"), ("rank", "i4")])  # a job that may be backfilled; lowest rank first
+FAR = np.dtype([("span_s", "f8"), ("at_s", "f8")])  # no job so wide and so long can begin before a date
 STEP = np.dtype([("at_s", "f8"), ("free", "i8")])  # of a plan: from a date on, so many processors are free
 # A date of the calendar, after the ends of that date. At equal dates ends of windows come before begins, failures last.
 CHANGE = np.dtype(
@@ -89,6 +90,13 @@ QUEUE = np.dtype(
         ("changed", "u4"),  # dates of the calendar that are over
         ("waiting", "u4"),  # waiting jobs
         ("settled", "u4"),  # 1 while no waiting job can start before a job ends
+        ("steps", "u4"),  # of the plan that is kept for the next pass; 0 for none
+        ("falls", "u4"),  # its falls,
+        ("reserved", "i8"),  # the reservations made in it,
+        ("reached", "u4"),  # the row of the last job that may have one: jobs behind it change none;
+        ("noted", "u4"),  # how many of them are only noted,
+        ("noted_s", "f8"),  # the first date at which one of these may begin,
+        ("horizon_s", "f8"),  # and the date before which the plan is whole without them
         ("ahead", "i8"),  # jobs that the pass started ahead of the head; NO_HEAD if every job fitted
         ("shadow_s", "f8"),  # the head's reservation,
         ("extra", "i8"),  # and the processors spare at it; UNRESERVED if it was not needed
@@ -118,16 +126,14 @@ RULES = np.dtype(
         ("planned", "u1"),  # 1 if `plan.py` makes the pass: always but for EASY
         ("depth", "i8"),  # how many jobs get a reservation
         ("tested", "i8"),  # how many jobs may have to wait before a pass stops
-        (
-            "dated",
-            "i1",
-        ),  # how keys depend on the submission date: not (0), as the date itself (1), less than 0 (-1), or DATED
+        ("dated", "i1"),  # keys do not depend on r (0), are r (1) or -r (-1), or may depend on it (DATED)
         ("picks", "i8"),  # who picks the next job: NO_PICKS (the queue's order does), BY_NETWORK or FROM_OUTSIDE
     ],
     align=True,
 )
 NO_PICKS, BY_NETWORK, FROM_OUTSIDE = range(3)  # see `picks.py`
-DATED = 2  # in a way that only the policy knows
+DATED = 2
+WAITS, STARTS, BACKFILLS, UNDECIDED = range(4)  # what becomes of a job submitted alone, see `arrivals.py`
 SPARE_STEPS = 2  # a plan's steps beside those of jobs and calendar: the present, the return of unavailable machines
 NO_HEAD = np.int64(-1)
 GOES_ON = np.int64(-1)  # of a try at its divider whose processors are not needed
@@ -205,7 +211,7 @@ class Picks(NamedTuple):
     values: NDArray[np.float32]  # (3, widest layer)  and the values of two layers and of the cluster's share in one
 
 
-@record(JOB, U4, LINE, TRY, Tree, Ends, CANDIDATE, STEP, STEP, CHANGE, Picks, RULES, QUEUE)
+@record(JOB, U4, LINE, TRY, Tree, Ends, CANDIDATE, SLOT, CANDIDATE, FAR, STEP, STEP, CHANGE, Picks, RULES, QUEUE)
 class QueueArrays(NamedTuple):
     """All that a decision reads and changes. Outside the engine only `queue.Queue` holds it."""
 
@@ -216,8 +222,11 @@ class QueueArrays(NamedTuple):
     tree: Tree
     running: Ends  # by expected end, with what they will release
     candidates: NDArray[np.void]  # CANDIDATE (n_jobs,)  scratch space of a pass,
-    plan: NDArray[np.void]  # STEP (n_jobs + n_changes + SPARE_STEPS,)  and of its plan; (0,) if it makes none
-    falls: NDArray[np.void]  # STEP, as many  and of the least number of processors free from now on
+    lined: NDArray[np.void]  # SLOT (n_jobs,)  of a pass by a plan, in its order; (0,) if it makes none
+    noted: NDArray[np.void]  # CANDIDATE (n_jobs,)  reservations not entered in its plan: `key` is a date; likewise,
+    far: NDArray[np.void]  # FAR (widths,)  by width class, see `tree.width_of`; likewise,
+    plan: NDArray[np.void]  # STEP (n_jobs + n_changes + SPARE_STEPS,)  its plan; likewise,
+    falls: NDArray[np.void]  # STEP, as many  and when the least number of processors free from now on falls
     changes: NDArray[np.void]  # CHANGE (n_changes,)  the calendar, in order of time
     picks: Picks
     rules: NDArray[np.void]  # RULES (1,)

@@ -35,12 +35,19 @@ def occupy(queue, row, procs):
     queue.state[0].free -= procs
 
 
+@entry(QueueArrays, brief=True)
+@kernel
+def unsettle(queue):
+    """Drop what the last pass has left for the next, the plan included: something has changed that it relies on."""
+    queue.state[0].settled = queue.state[0].steps = 0
+
+
 @entry(QueueArrays, int, gives=int, brief=True)
 @kernel
 def finish(queue, row):
     """End a running job and free its processors; returns their number."""
     procs = leave(queue.running, queue.jobs[row].start_s + queue.jobs[row].expected_s, row)
-    queue.state[0].settled = 0
+    unsettle(queue)
     queue.state[0].free += procs
     return procs
 
@@ -53,13 +60,14 @@ def change_release(queue, row, by):
     place = block_of(running, end_s, row)
     running.slots[slot_in(running, place, end_s, row)].procs += by
     running.directory[place].procs += by
-    queue.state[0].settled = 0
+    unsettle(queue)
 
 
 @entry(QueueArrays, END)
 @outlined
 def expect(queue, held):
     """Sort the running jobs again, END (n,), whose expected run times have changed."""
+    unsettle(queue)
     clear_ends(queue.running)
     for i in range(len(held)):
         job = queue.jobs[held[i].row]

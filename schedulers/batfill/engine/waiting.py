@@ -9,11 +9,11 @@ from __future__ import annotations
 import numpy as np
 
 from batfill.base.kernels import U4, entry, kernel, outlined
-from batfill.engine.keys import head_with, place_key, section_of, slope_of
+from batfill.engine.keys import find_head, head_with, place_key, section_of, slope_of
 from batfill.engine.motion import to_go_first
 from batfill.engine.records import AWAY, NO_PICKS, QueueArrays
-from batfill.engine.running import finish, outlast
-from batfill.engine.tree import has_capacity, insert, last_slot, remove
+from batfill.engine.running import finish, outlast, start, unsettle
+from batfill.engine.tree import has_capacity, insert, last_slot, precedes, remove
 
 NONE_WAITS = np.int64(2**62), np.inf  # smallest q and `expected_s` of an empty queue
 GAP = np.int64(1 << 20)  # between neighbours in `seq`, so that a job submitted late fits between two others
@@ -25,6 +25,15 @@ def is_walk(queue):
     """Whether a pass is one walk through the queue: its order is fixed and also the backfill order."""
     rules = queue.rules[0]
     return rules.backfill_same and not rules.moves and rules.picks == NO_PICKS and not rules.planned
+
+
+@kernel
+def goes_before(queue, section, row, other):
+    """Whether a job that would wait in `section` goes before another that waits; the order must be fixed."""
+    if section != queue.jobs[other].section:
+        return section < queue.jobs[other].section
+    key, other_key = place_key(queue, section, row), place_key(queue, section, other)
+    return precedes(key, row, other_key, other, queue.jobs)
 
 
 @kernel
@@ -47,6 +56,8 @@ def enqueue(queue, section, row, leads, until_s):
         fewest, shortest_s = NONE_WAITS if state.waiting == 0 else (state.fewest, state.shortest_s)
         state.fewest = min(fewest, job.procs)
         state.shortest_s = min(shortest_s, job.expected_s)
+        if state.steps > 0 and goes_before(queue, section, row, state.reached):
+            state.steps = 0
     state.settled = 0
     state.waiting += 1
     if queue.rules[0].moves:
@@ -73,13 +84,30 @@ def enqueue_at(now_s, queue, section, row):
 def dequeue(queue, row):
     """Remove a waiting job from the queue."""
     state = queue.state[0]
-    state.settled = 0
+    unsettle(queue)
     state.waiting -= 1
     if row == state.head:
         state.head_until_s = -np.inf
     section = np.int64(queue.jobs[row].section)
     remove(queue.tree, section, place_key(queue, section, row), row, queue.jobs)
     queue.jobs[row].section = AWAY
+
+
+@kernel
+def start_heads(now_s, queue, started):
+    """Start the first jobs of the queue while they fit; returns their number. `state.head` is then the next."""
+    state, jobs = queue.state[0], queue.jobs
+    n = np.int64(0)
+    while state.waiting > 0 and state.free > 0:
+        if not queue.rules[0].moves or now_s >= state.head_until_s:
+            find_head(now_s, queue)
+        if jobs[state.head].procs > state.free:
+            break
+        started[n].row = state.head
+        n += 1
+        dequeue(queue, state.head)
+        start(now_s, queue, state.head)
+    return n
 
 
 @outlined

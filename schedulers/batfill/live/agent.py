@@ -21,7 +21,7 @@ import orjson
 from batfill.base.errors import BatfillError
 from batfill.learn import Judgement
 from batfill.live.cluster import Cluster
-from batfill.live.kept import KeptPlan
+from batfill.live.kept import KeptPlan, windows_of
 from batfill.live.request import Registration
 from batfill.model.invariants import Ledger
 from batfill.model.jobs import LARGE, SMALL
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from batfill.learn.events import KnowledgeByName
+    from batfill.live.estimates import EstimatesFile
     from batfill.live.request import Host, Request
     from batfill.live.selection import PolicyChoice
     from batfill.search.online import Selection
@@ -126,6 +127,10 @@ class Agent:
         if self.live[PLAN] == KEPT:
             KeptPlan.check(self.chosen)
         state_options(self.stated())
+        if self.live.get("estimates") and (self.by_machines or self.live[PLAN] == KEPT):
+            what = "plan kept" if self.live[PLAN] == KEPT else "reservation machines"
+            raise BatfillError(f"option estimates: they count processors, and place no job; leave it or {what} out")
+        self.estimates: EstimatesFile | None = None
         self.machines: list[int] = []
         self.ledger = Ledger(0)  # of the jobs that it started
         self.host: Host
@@ -159,8 +164,10 @@ class Agent:
     @cached_property
     def cluster(self) -> Cluster:
         """The machines and their jobs."""
-        plan = KeptPlan(self.machines, self.live[PLAN_MARGIN]) if self.live[PLAN] == KEPT else None
-        return Cluster(self.machines, self.chosen, by_machines=self.by_machines, plan=plan)
+        if self.live[PLAN] != KEPT:
+            return Cluster(self.machines, self.chosen, by_machines=self.by_machines)
+        plan = KeptPlan(self.machines, self.live[PLAN_MARGIN], windows_of(self.chosen.calendar))
+        return Cluster(self.machines, replace(self.chosen, calendar=None), plan=plan)  # the plan has the calendar
 
     # Events
 
@@ -173,12 +180,17 @@ class Agent:
         self.host, self.registration, self.may_register = host, registration, registration.allowed
         self.machines = list(machines)
         if self.chosen.calendar is not None:
-            self.chosen = replace(self.chosen, calendar=self.chosen.calendar.on(len(self.machines), None))
+            ids = self.machines if self.live[PLAN] == KEPT else None
+            self.chosen = replace(self.chosen, calendar=self.chosen.calendar.on(len(self.machines), None, ids))
         self.ledger = Ledger(len(self.machines))
         if self.selection:
             from batfill.live.selection import PolicyChoice
 
             self.choice = PolicyChoice(self.cluster, self.chosen, self.selection)
+        if self.live.get("estimates"):
+            from batfill.live.estimates import EstimatesFile
+
+            self.estimates = EstimatesFile(self.live["estimates"], self.cluster)
         if self.kills and not (registration.allowed and registration.reuses_profiles):
             raise BatfillError(
                 f"option kill: {self.chosen.kill} kills jobs and submits them again; "
@@ -195,8 +207,9 @@ class Agent:
         impossible = self.impossible(request)
         if impossible is None:
             self.cluster.submit(request, self.judge(request))
-            if self.choice is not None:
-                self.choice.submitted(request)
+            for observer in (self.choice, self.estimates):
+                if observer is not None:
+                    observer.submitted(request)
             self.requests[name] = request
             return
         requested, reason = impossible
@@ -250,6 +263,8 @@ class Agent:
         self.ledger.end(job, now_s)
         if self.choice is not None:
             self.choice.ended(job)
+        if self.estimates is not None and not again:
+            self.estimates.ended(job, now_s)
         self.cluster.end(job, again=again)
         request = self.requests.pop(job)
         first, number = self.tries.pop(job, (job, 0))
@@ -282,6 +297,8 @@ class Agent:
             InternalError: this scheduler's starts violate an invariant.
         """
         self.done = True
+        if self.estimates is not None:
+            self.estimates.close()
         self.ledger.check(over=False)
         if self.rejected:
             log.warning("%d jobs were rejected: they request %s", self.rejected, " or ".join(sorted(self.reasons)))
@@ -314,7 +331,9 @@ class Agent:
             else:
                 self.start_jobs(now_s)
 
-        if self.chosen.calendar is not None:
+        if self.estimates is not None:
+            self.estimates.write(now_s)
+        if self.cluster.queue.rules.calendar is not None:
             change_s = self.cluster.queue.next_change_s(math.inf)  # inf if no job waits
             if self.change_s < change_s < math.inf:
                 self.change_s = change_s
@@ -333,7 +352,7 @@ class Agent:
             self.host.execute(start.job, start.machines)
             request = self.requests[start.job]
             self.ledger.start(start.job, request.submit_s, request.procs, now_s)
-            for observer in (self.knowledge, self.choice):
+            for observer in (self.knowledge, self.choice, self.estimates):
                 if observer is not None:
                     observer.started(start.job, now_s)
             if start.kill_at_s < math.inf:

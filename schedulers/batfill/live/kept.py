@@ -11,22 +11,16 @@ from bisect import bisect_left, bisect_right, insort
 from typing import TYPE_CHECKING, NamedTuple
 
 from batfill.base.errors import BatfillError
+from batfill.model.calendar import spans_of
 from batfill.model.options import ALL, NO_SMALL, PRESETS, REQUEST
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from batfill.batsim.machines import Intervals
     from batfill.live.request import Request
+    from batfill.model.calendar import Calendar
     from batfill.model.options import Options
-
-
-class Window(NamedTuple):
-    """A time in which these machines run no job."""
-
-    begin_s: float
-    end_s: float
-    machines: int
 
 
 class Job(NamedTuple):
@@ -40,7 +34,7 @@ class Job(NamedTuple):
 
 
 class Place(NamedTuple):
-    """What the plan holds for a job that waits or runs."""
+    """What the plan holds for a job that waits or runs, or a window in which the machines run none."""
 
     begin_s: float
     end_s: float
@@ -131,23 +125,27 @@ class Timeline:
 
     def common(self, steps: range, procs: int, machines: int) -> tuple[int, int]:
         """Those of the machines that are free in all of the steps; 0 if fewer than `procs`, and in which step first."""
+        if machines.bit_count() < procs:
+            return 0, steps.start
         for i in steps:
-            machines &= self.free[i]
-            if machines.bit_count() < procs:
-                return 0, i
+            left = machines & self.free[i]
+            if left != machines:  # counting is what takes long on a wide machine
+                machines = left
+                if machines.bit_count() < procs:
+                    return 0, i
         return machines, -1
 
 
 class KeptPlan:
     """The places of the jobs that wait and run on one machine, and the rules by which they move."""
 
-    def __init__(self, machines: Iterable[int], margin_s: float = 0.0, windows: Iterable[Window] = ()) -> None:
+    def __init__(self, machines: Iterable[int], margin_s: float = 0.0, windows: Sequence[Place] = ()) -> None:
         """An empty plan.
 
         Args:
             machines: their ids.
             margin_s: for how much longer than its request a job is planned.
-            windows: in which machines run no job.
+            windows: in which machines run no job; they may overlap, and begin at second 0 or later.
         """
         self.margin_s = margin_s
         self.usable = mask_of(machines)  # but for those that are unavailable
@@ -164,6 +162,7 @@ class KeptPlan:
         for begin_s, end_s, held in windows:
             for i in range(self.timeline.at(begin_s), self.timeline.at(end_s)):
                 self.timeline.free[i] &= ~held
+                self.timeline.counts[i] = self.timeline.free[i].bit_count()
 
     @staticmethod
     def check(options: Options) -> None:
@@ -267,15 +266,24 @@ class KeptPlan:
         timeline, freed_s = self.timeline, max(self.freed_s, self.freed_before_s)
         if place.begin_s <= timeline.dates_s[0] or place.machines & ~self.usable:
             return False
-        for i in timeline.room(job.length_s, job.procs, timeline.step(place.begin_s)):
-            if timeline.dates_s[i] < freed_s:
-                return False
-            break
+        earlier = next(timeline.room(job.length_s, job.procs, timeline.step(place.begin_s)), None)
+        if earlier is not None and timeline.dates_s[earlier] < freed_s:
+            return False
         if freed_s <= place.begin_s:
             return True
         first = timeline.step(math.nextafter(place.begin_s, math.inf)) - 1
         lower = self.usable & ((1 << place.machines.bit_length()) - 1)
         return not timeline.common(range(first, timeline.step(place.end_s)), 1, lower)[0]
+
+
+def windows_of(calendar: Calendar | None) -> list[Place]:
+    """The windows of a calendar that names machines."""
+    return [
+        Place(max(window.begin, 0.0), window.end, sum((2 << last) - (1 << first) for first, last in machines))
+        for window in (() if calendar is None else calendar.windows)
+        for machines in [spans_of("machines", window.machines)]
+        if window.end > 0
+    ]
 
 
 def mask_of(machines: Iterable[int]) -> int:

@@ -10,8 +10,10 @@ from __future__ import annotations
 import csv
 import hashlib
 import math
+import re
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -28,9 +30,13 @@ if TYPE_CHECKING:
     from batfill.model.jobs import Clock, JobTable
 
 ANNOUNCED, FAILURE = KINDS = ("announced", "failure")
-COLUMNS = ("kind", "begin", "end", "processors", "announced")
+COLUMNS = ("kind", "begin", "end", "processors", "announced", "machines")
 NEEDED = COLUMNS[:4]
-REMEDY = f"a calendar is a CSV file with the columns {','.join(NEEDED)}, and {COLUMNS[4]} if it is not always known"
+REMEDY = (
+    f"a calendar is a CSV file with the columns {','.join(NEEDED)}, and {COLUMNS[4]} if it is not always known; "
+    "machines may replace processors for a kept plan"
+)
+SPAN = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")  # of machines
 
 
 class Window(NamedTuple):
@@ -42,6 +48,7 @@ class Window(NamedTuple):
     processors: int
     announced: Any = None  # when an announced window becomes known; None for always
     line: int = 0  # of the file
+    machines: str = ""  # which, as `0-3 8`; empty: any
 
     @property
     def changes(self) -> list[tuple[float, int, float, int]]:
@@ -118,8 +125,11 @@ class Calendar:
         for number, row in enumerate(rows):
             line = number + 2 if digest else 0
             where = f"{name}: {f'line {line}' if digest else f'window {number + 1}'}"
-            if row.get("machines"):
-                raise BatfillError(f"{where}: names machines, and only processors are counted; give their number")
+            machines = str(row.get("machines") or "").strip()
+            if machines and row.get("processors") not in (None, ""):
+                raise BatfillError(f"{where}: has machines and processors; give one of them")
+            if machines:
+                row = {**row, "processors": sum(last - first + 1 for first, last in spans_of(where, machines))}
             if lacking := [column for column in NEEDED if row.get(column) in (None, "") and column != "end"]:
                 raise BatfillError(f"{where}: has no {lacking[0]}; {REMEDY}")
             begin, end, announced = (
@@ -129,7 +139,7 @@ class Calendar:
             if not procs.lstrip("-").isdecimal():
                 raise BatfillError(f"{where}: {procs!r} is not a number of processors; give a whole number >= 1")
             kind = str(row["kind"]).strip()
-            windows.append(Window(kind, begin, math.inf if end is None else end, int(procs), announced, line))
+            windows.append(Window(kind, begin, math.inf if end is None else end, int(procs), announced, line, machines))
         return cls(tuple(windows), name, digest)
 
     @classmethod
@@ -147,7 +157,7 @@ class Calendar:
             raise BatfillError(f"{path}: is not text; {REMEDY}") from None
         reader = csv.DictReader(text.splitlines(), restkey="more")
         named = [name.strip() for name in reader.fieldnames or ()]
-        if other := [name for name in named if name not in (*COLUMNS, "machines")]:
+        if other := [name for name in named if name not in COLUMNS]:
             raise BatfillError(f"{path}: line 1: column {other[0]!r:.60} is unknown; {REMEDY}")
         if lacking := [
             name for name in NEEDED if name not in named and not (name == "processors" and "machines" in named)
@@ -162,10 +172,10 @@ class Calendar:
             [window.kind, *map(as_field, (window.begin, window.end)), window.processors, as_field(window.announced)]
             for window in self.windows
         ]
-        return csv_text([COLUMNS, *rows])
+        return csv_text([COLUMNS[:5], *rows])
 
-    def on(self, size: int, clock: Clock | None) -> Calendar:
-        """The same in seconds of a log with this clock, on a machine of `size` processors.
+    def on(self, size: int, clock: Clock | None, ids: Iterable[int] | None = None) -> Calendar:
+        """The same in seconds of a log with this clock, on a machine of `size` processors, or on those with these ids.
 
         Raises:
             BatfillError: there are dates and no clock, or more processors are unavailable at a time than there are.
@@ -178,6 +188,17 @@ class Calendar:
                 raise self.wrong(window, f"{date.isoformat()} is a date, and the workload has no clock; give seconds")
             return clock.second(date)
 
+        known = None if ids is None else set(ids)
+        for window in self.windows:
+            named = {id_ for first, last in spans_of(self.name, window.machines) for id_ in range(first, last + 1)}
+            if known is None and named:
+                raise self.wrong(window, "names machines, and only processors are counted here; give their number")
+            if known is not None and not named:
+                raise self.wrong(window, "has a number of processors, and a kept plan is of machines; name them")
+            if known is not None and (unknown := sorted(named - known)):
+                raise self.wrong(window, f"machine {unknown[0]} is unknown; give ids of machines that compute")
+            if known is not None and window.announced is not None:
+                raise self.wrong(window, "is announced at a date, and a kept plan knows all windows; leave that empty")
         windows = tuple(
             window._replace(**{name: second(window, getattr(window, name)) for name in ("begin", "end", "announced")})
             for window in self.windows
@@ -279,6 +300,20 @@ def date_of(where: str, column: str, value: Any) -> Any:
         f"{where}: {column} {value!r:.60} is neither a number of seconds nor a date; give 86400, or "
         "2026-03-01T08:00+01:00"
     )
+
+
+def spans_of(where: str, text: str) -> tuple[tuple[int, int], ...]:
+    """The machines in a text such as `0-3 8`, in order.
+
+    Raises:
+        BatfillError: it is something else, or names a machine twice.
+    """
+    found = [SPAN.fullmatch(word) for word in text.split()]
+    spans = sorted((int(one[1]), int(one[2] or one[1])) for one in found if one)
+    ordered = all(first <= last for first, last in spans) and all(a[1] < b[0] for a, b in pairwise(spans))
+    if None in found or not ordered:
+        raise BatfillError(f"{where}: machines {text!r:.60} are not ids, each once; give them as `0-3 8`")
+    return tuple(spans)
 
 
 def as_field(date: Any) -> str:

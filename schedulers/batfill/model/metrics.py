@@ -335,6 +335,7 @@ def certify(
     runtime_s: NDArray[np.float64],
     procs: NDArray[np.int64],
     rounds: int | None = None,
+    available: tuple[NDArray[np.float64], NDArray[np.int64]] | None = None,
 ) -> Certificate:
     """The bound on the mean wait of these jobs, and the run's distance from it; the first arguments are `summarize`'s.
 
@@ -345,12 +346,13 @@ def certify(
         runtime_s: run time of the final try.
         procs: q.
         rounds: effort, see `batfill.engine.bound.least_delay`.
+        available: processors from dates on, see there.
     """
     from batfill.engine.bound import least_delay
 
     if len(submit_s) == 0:
         return Certificate(0.0, 1.0)
-    least_s = max(0.0, *least_delay(submit_s, runtime_s, procs, size, rounds)) / len(submit_s)
+    least_s = max(0.0, *least_delay(submit_s, runtime_s, procs, size, rounds, available)) / len(submit_s)
     turnaround_s, ran_s = float((start_s - submit_s + runtime_s).mean()), float(runtime_s.mean())
     bound_s = least_s + ran_s
     return Certificate(least_s, turnaround_s / bound_s if bound_s > 0 else 1.0)

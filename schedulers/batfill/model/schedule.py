@@ -198,21 +198,30 @@ class Schedule:
         if not ran.any():
             return Away(0.0, 0.0, len(failed), 0.0)
         from_s, until_s = float(self.submit_s[ran].min()), float(self.end_s[ran].max())
-        at_s, away = self.calendar.away()
-        tries = self.jobs.procs[ran], self.jobs.procs[self.kills["row"]]
-        dates = np.concatenate(
-            [at_s, self.start_s[ran], self.end_s[ran], self.kills["start_s"], self.kills["end_s"]]
-        ).clip(from_s, until_s)
-        in_order = np.argsort(dates, kind="stable")
-        used = np.concatenate([np.zeros(len(at_s), np.int64), tries[0], -tries[0], tries[1], -tries[1]])
-        taken = np.concatenate([np.diff(away), np.zeros(len(dates) - len(at_s), np.int64)])
-        over = np.maximum(np.cumsum(used[in_order]) + np.cumsum(taken[in_order]) - self.size, 0)
+        away_proc_s = self.calendar.away_proc_s(from_s, until_s)
+        dates, available = self.available()
+        lasts_s = np.diff(np.clip(dates, from_s, until_s), append=until_s)
+        free_proc_s = float(((self.size - available) * lasts_s).sum())
         return Away(
-            self.calendar.away_proc_s(from_s, until_s),
-            float((over[:-1] * np.diff(dates[in_order])).sum()),
+            away_proc_s,
+            away_proc_s - free_proc_s,
             len(failed),
             float((failed["ran_s"] * self.jobs.procs[failed["row"]]).sum()),
         )
+
+    def available(self) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """Dates, ascending, and how many processors are available from each on: also those of windows with jobs."""
+        assert self.calendar is not None
+        ran = self.ended
+        at_s, away = self.calendar.away()
+        at_s = at_s.clip(max=self.end_s[ran].max(initial=0.0))  # later ones are of no account
+        whole, killed = self.jobs.procs[ran], self.jobs.procs[self.kills["row"]]
+        dates = np.concatenate([at_s, self.start_s[ran], self.end_s[ran], self.kills["start_s"], self.kills["end_s"]])
+        in_order = np.argsort(dates, kind="stable")
+        idle = np.zeros(len(at_s), np.int64)
+        used = np.cumsum(np.concatenate([idle, whole, -whole, killed, -killed])[in_order])
+        taken = np.cumsum(np.concatenate([np.diff(away), np.zeros(len(dates) - len(at_s), np.int64)])[in_order])
+        return dates[in_order], np.maximum(self.size - taken, used)
 
     def certificate(self, rounds: int | None = None) -> Certificate:
         """The mean wait that no scheduler can beat with the jobs that have ended; `rounds` as for `certify`.
@@ -227,6 +236,7 @@ class Schedule:
             runtime_s=self.runtime_s[ran],
             procs=self.jobs.procs[ran],
             rounds=rounds,
+            available=None if self.calendar is None else self.available(),
         )
         if ran.any():
             most = float(self.wait_s[ran].mean())

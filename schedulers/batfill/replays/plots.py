@@ -70,6 +70,11 @@ def draw_utilisation(schedule: Schedule, axes: Axes, from_s: float, until_s: flo
     before = used[np.searchsorted(at_s, from_s, "right") - 1]
     edges = np.concatenate([[from_s], at_s[kept], [max(end_s, from_s)]]) / DAY_S
     axes.stairs(np.concatenate([[before], used[kept]]), edges, fill=True, alpha=0.6)
+    if schedule.calendar is not None:
+        gone_s, away = schedule.calendar.away()
+        edges = np.concatenate([[from_s], np.clip(gone_s, from_s, end_s), [max(end_s, from_s)]]) / DAY_S
+        axes.stairs(1 - away / schedule.size, edges, baseline=1, fill=True, alpha=0.4, color="0.5", label="unavailable")
+        axes.legend(frameon=False)
     axes.set(xlabel="days", ylabel="processors in use", ylim=(0, 1))
     axes.yaxis.set_major_formatter(lambda share, _: f"{share:.0%}")
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 Part = TypeVar("Part", bound=NamedTuple)
 
 FIRST_CAPACITY = 1024
+FIRST_LOOK = 256  # jobs among which `alive_rows` looks for those that wait
 JOBS_PER_NODE = 16  # of a tree that must not need more room; a leaf that splits keeps at least twice as many
 
 
@@ -53,8 +54,7 @@ class Queue:
             tree=engine.new_tree(size),
             running=engine.new_ends(min(capacity, size)),
             candidates=engine.new_records(capacity, engine.CANDIDATE),
-            plan=new_plan(capacity, rules),
-            falls=new_plan(capacity, rules),
+            **of_plan(capacity, size, rules),
             changes=changes_of(rules),
             picks=engine.new_picks(size),
             rules=engine.new_records(1, engine.RULES),
@@ -224,6 +224,46 @@ class Queue:
         return repeated(self.arrays._replace(picks=picks), n)
 
     @property
+    def alive_rows(self) -> NDArray[np.intp]:
+        """The jobs that wait or run, by age."""
+        arrays, last = self.arrays, FIRST_LOOK
+        while True:  # of a long log, only the jobs since the first that waits
+            waiting = arrays.ages[max(self.submitted - last, 0) : self.submitted]
+            waiting = waiting[arrays.jobs["section"][waiting] != engine.AWAY]
+            if len(waiting) == arrays.state["waiting"][0]:
+                break
+            last *= 4
+        rows = np.concatenate([waiting, self.running["row"]]).astype(np.intp)
+        in_order: NDArray[np.intp] = rows[np.argsort(arrays.jobs["seq"][rows])]
+        return in_order
+
+    def records_of(self, rows: NDArray[np.intp]) -> tuple[NDArray[np.void], NDArray[np.void], NDArray[np.void]]:
+        """Copies of what is kept of these jobs, for `engine.Forks`: JOB, TRY and LINE, the last two perhaps empty."""
+        jobs, tries, lines = self.arrays.jobs, self.arrays.tries, self.arrays.backfill_lines
+        return jobs[rows], tries[rows] if len(tries) else tries[:0], lines[rows] if len(lines) else lines[:0]
+
+    def forking(self, capacity: int) -> Queue:
+        """An empty queue for the forks of this one, for so many jobs, whose tree needs no more room."""
+        queue = Queue(self.size, self.rules, capacity=capacity, tries=len(self.arrays.tries) > 0)
+        while len(queue.arrays.tree.nodes) < 32 + capacity // JOBS_PER_NODE:
+            queue.enlarge()
+        return queue
+
+    def run_forks(self, now_s: float, of: Queue, forks: engine.Forks, events: engine.Events, *, stops: bool) -> None:
+        """Run forks of another queue as `engine.run_forks`, in this one, which that queue's `forking` made.
+
+        They know the windows of the calendar that are announced at `now_s`.
+        """
+        if self.rules.policy is not of.rules.policy or self.rules.backfill is not of.rules.backfill:
+            self.change_rules(of.rules)
+        changes, free = of.arrays.changes, int(of.arrays.state["free"][0])
+        changes = engine.as_records(changes[changes["announced_s"] <= now_s])
+        changed = int(np.searchsorted(changes["at_s"], now_s, side="right"))
+        self.arrays = self.arrays._replace(changes=changes)
+        self.arrays.rules[:] = of.arrays.rules
+        engine.run_forks(now_s, self.size, free, changed, stops, forks, self.arrays, events)
+
+    @property
     def nbytes(self) -> int:
         """The bytes of the arrays, those of the waiting jobs' tree and of the running jobs excepted."""
         return sum(array.nbytes for array in self.arrays if isinstance(array, np.ndarray))
@@ -231,6 +271,7 @@ class Queue:
     def start(self, row: int, now_s: float) -> None:
         """Start a job that does not wait."""
         engine.start(float(now_s), self.arrays, row)
+        engine.unsettle(self.arrays)
 
     def enqueue_all(self, rows: NDArray[np.intp], submitted: int) -> None:
         """Queue these jobs, all among the first `submitted` jobs, the submitted ones."""
@@ -337,9 +378,9 @@ class Queue:
             tries=grown(old.tries),
             running=engine.enlarged_ends(old.running, min(capacity, self.size)),
             candidates=grown(old.candidates),
-            plan=new_plan(capacity, self.rules),
-            falls=new_plan(capacity, self.rules),
+            **of_plan(capacity, self.size, self.rules),
         )
+        engine.unsettle(self.arrays)
 
     def finish(self, row: int) -> None:
         """End a running job."""
@@ -440,7 +481,7 @@ class Queue:
     def change_free(self, by: int) -> None:
         """Add idle processors, or withdraw them if `by` is negative."""
         self.arrays.state["free"] += by
-        self.arrays.state["settled"] = 0
+        engine.unsettle(self.arrays)
 
     def change_release(self, row: int, by: int) -> None:
         """Change the number of processors that a running job will release."""
@@ -552,6 +593,7 @@ class Queue:
         """Rebuild the queue under the rules in force; the next decision moves overdue jobs."""
         rows = self.waiting_rows.astype(np.uint32)
         engine.clear(self.arrays.tree)
+        engine.unsettle(self.arrays)
         self.arrays.state["looked_at"] = self.arrays.state["late"] = self.arrays.state["first_to"] = 0
         self.arrays.jobs["late"] = 0
         self.arrays.state["waiting"] = 0
@@ -562,24 +604,36 @@ class Queue:
 
 
 def without_scratch(arrays: QueueArrays) -> QueueArrays:
-    """The arrays that outlast a pass."""
-    return arrays._replace(candidates=arrays.candidates[:0], plan=arrays.plan[:0], falls=arrays.falls[:0])
+    """The arrays that outlast a pass; a plan that is kept is made again."""
+    return arrays._replace(
+        candidates=arrays.candidates[:0],
+        lined=arrays.lined[:0],
+        noted=arrays.noted[:0],
+        far=arrays.far[:0],
+        plan=arrays.plan[:0],
+        falls=arrays.falls[:0],
+    )
 
 
 def with_scratch(arrays: QueueArrays, rules: Rules) -> QueueArrays:
     """The arrays with scratch space for a pass."""
     capacity = len(arrays.jobs)
-    plan, falls = (new_plan(capacity, rules) for _ in range(2))
-    return arrays._replace(candidates=engine.new_records(capacity, engine.CANDIDATE), plan=plan, falls=falls)
+    arrays.state["steps"] = 0
+    scratch = of_plan(capacity, int(arrays.picks.sight["procs"][0]), rules)
+    return arrays._replace(candidates=engine.new_records(capacity, engine.CANDIDATE), **scratch)
 
 
-def new_plan(capacity: int, rules: Rules) -> NDArray[np.void]:
-    """Scratch space for the plan of so many jobs."""
+def of_plan(capacity: int, size: int, rules: Rules) -> Any:
+    """The arrays by name for the plan of so many jobs and processors, empty unless a plan is made."""
     dates = 0 if rules.calendar is None else len(rules.calendar.changes)
-    steps: NDArray[np.void] = engine.new_records(
-        capacity + dates + engine.SPARE_STEPS if rules.planned else 0, engine.STEP
-    )
-    return steps
+    jobs, steps = (capacity, capacity + dates + engine.SPARE_STEPS) if rules.planned else (0, 0)
+    return {
+        "lined": engine.new_records(jobs, engine.SLOT),
+        "noted": engine.new_records(jobs, engine.CANDIDATE),
+        "far": engine.new_records(engine.width_of(size) + 1 if rules.planned else 0, engine.FAR),
+        "plan": engine.new_records(steps, engine.STEP),
+        "falls": engine.new_records(steps, engine.STEP),
+    }
 
 
 def changes_of(rules: Rules) -> NDArray[np.void]:

@@ -17,7 +17,7 @@ from batfill.base.tables import JobRows, arrow_table, label_html, label_lines
 from batfill.base.version import ENGINE, __version__
 from batfill.model.jobs import Workload
 from batfill.model.metrics import Certificate, Summary, bounded_slowdown, figure_rows, who_pays
-from batfill.model.options import Options
+from batfill.model.options import Options, finite
 from batfill.model.policy import Policy, digests
 from batfill.model.schedule import CUT, REFUSED, STATES
 from batfill.model.values import seconds_of
@@ -120,7 +120,7 @@ class Result(JobRows):
             **(self.certificate.as_dict() if self.certificate else {}),
             **(self.learned.as_dict() if self.learned else {}),
             **self.who_pays(),
-            **({} if self.schedule.calendar is None else {"calendar": self.schedule.away().as_dict()}),
+            **({} if self.schedule.calendar is None else {"calendar": self.of_calendar()}),
             **({} if (closed := self.schedule.closed()) is None else {"feedback": closed.as_dict()}),
             **({} if self.ended else {"until_s": self.schedule.until_s, "not_ended": self.not_ended}),
             "read_s": self.read_s,
@@ -137,6 +137,12 @@ class Result(JobRows):
             "engine": ENGINE,
             "version": __version__,
         }
+
+    def of_calendar(self) -> dict[str, Any]:
+        """What the calendar took, and its windows: when they begin and end, None for never, and how wide they are."""
+        assert self.schedule.calendar is not None
+        windows = [(w.begin, finite(w.end), w.processors) for w in self.schedule.calendar.windows]
+        return {**self.schedule.away().as_dict(), "windows": windows}
 
     def who_pays(
         self, base: Result | None = None, small_below_s: float | NDArray[np.float64] | None = None

@@ -38,6 +38,7 @@ class About:
     clock: Clock | None = None
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    windows: tuple[tuple[float, float | None, int], ...] = ()  # of a calendar: begin, end and processors
 
     def rows(self) -> list[tuple[str, str]]:
         """The provenance for a page."""
@@ -77,6 +78,7 @@ def of_replay(record: Mapping[str, Any]) -> About:
         engine=record["engine"],
         version=record["version"],
         clock=Clock.of(record["clock"]) if record["clock"] else None,
+        windows=tuple((begin, end, procs) for begin, end, procs in record.get("calendar", {}).get("windows", ())),
         warnings=tuple(record["warnings"]),
         notes=tuple(record["workload_notes"]),
     )

@@ -77,6 +77,7 @@ def run_data(run: ReportedRun, number: int, tau_s: float, sample: Sample | None 
         "clock": run.about.clock.as_dict() if run.about.clock else None,
         "file": prefix_of(run.path).name,
         **span,
+        **({"away": run.about.windows} if run.about.windows else {}),
         "ids": deflated("\n".join(run.ids).encode()),
         "numbers": numbers,
     }

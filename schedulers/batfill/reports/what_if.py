@@ -31,6 +31,7 @@ from batfill.replays.replay import simulate
 from batfill.reports.comparison import Comparison, Difference, of_jobs, of_runs
 from batfill.reports.siteconfig import EXPRESSIBLE, site_config
 from batfill.search import promise
+from batfill.search.fidelity import grade
 from batfill.search.results import ReadingOptions
 
 if TYPE_CHECKING:
@@ -135,6 +136,7 @@ class WhatIf:
     given: int  # the index of the given limit
     chains: list[list[int]]  # see `planned`
     withheld: dict[int, str]  # outcomes that the system cannot do, and why
+    grade: str  # how near simulated waits are to those in the log
     promise: promise.Check | None = None  # of first tries; None if they were not tried as they are
     reaction: Reaction | None = None  # None if nothing is advised, or the log has no users or waits
 
@@ -235,6 +237,7 @@ class WhatIf:
             "comparisons": [[self.outcomes[k].name for k in chain] for chain in self.chains],
             "withheld": {self.outcomes[k].name: why for k, why in self.withheld.items()},
             "undecided": self.undecided,
+            "fidelity": self.grade,
             "promise": None if self.promise is None else self.promise.as_dict(),
             "reaction": None if self.reaction is None else self.reaction._asdict(),
             "advice": self.advised_name,
@@ -375,6 +378,7 @@ def what_if(
         given,
         chains,
         withheld,
+        grade(log, **how.reading),
         checked,
     )
     if answer.undecided:

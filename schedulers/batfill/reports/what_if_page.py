@@ -81,8 +81,13 @@ def advice_lines(answer: WhatIf) -> list[str]:
     """The advice and the reasons, a paragraph each, doubts first."""
     doubts = [f"Warning: do not trust this advice: {caution}." for caution in answer.invented]
     if answer.undecided:
-        return [*doubts, undecided_text(answer)]
-    return [*doubts, *(taken_lines(answer) if answer.limit.advised else kept_lines(answer))]
+        return [*doubts, undecided_text(answer), graded_text(answer)]
+    return [*doubts, *(taken_lines(answer) if answer.limit.advised else kept_lines(answer)), graded_text(answer)]
+
+
+def graded_text(answer: WhatIf) -> str:
+    """The grade of the log as a sentence."""
+    return f"{answer.grade[:1].upper()}{answer.grade[1:]}."
 
 
 def undecided_text(answer: WhatIf) -> str:

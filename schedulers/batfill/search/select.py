@@ -16,6 +16,7 @@ from batfill.model.policy import POLICIES, Policy
 from batfill.model.schedule import Schedule
 from batfill.replays.engine_replay import replay_jobs
 from batfill.replays.many import in_threads
+from batfill.search.fidelity import graded
 from batfill.search.online import select_online, selection_and_site
 from batfill.search.results import Found, ReadingOptions, Seeded, comparison_cells, document, judged
 from batfill.workloads.resampling import resample
@@ -203,7 +204,8 @@ def select(
             logs.jobs, n_logs, selection, site, itself=itself, source=logs.provenance(), advance=advance
         )
     advice = f"{'on the log as it is: ' * (itself is not None)}{content['recommendation']['text']}"
-    return Found(content, selection_rows(content), "\n".join([advice, *content["warnings"]]))
+    found = Found(content, selection_rows(content), "\n".join([advice, *content["warnings"]]))
+    return graded(found, log, how.reading)
 
 
 def compare_online(

@@ -9,7 +9,7 @@ class Explorer {
     this.gantt = new Gantt(place.querySelector(".gantt"), this.view, this.colours);
     const [ran, waited] = run.drawn ? curvesOfAll(run) : curvesOfJobs(run);
     this.curves = [
-      new Curve(place.querySelector(".used"), this.view, { ...ran, top: 100, unit: " %", colour: PALETTE[0] }),
+      new Curve(place.querySelector(".used"), this.view, { ...ran, top: 100, unit: " %", colour: PALETTE[0], away: awayOf(run) }),
       new Curve(place.querySelector(".queue"), this.view, { ...waited, top: 0, unit: "", colour: PALETTE[3] }),
     ];
     this.said = place.querySelector(".said");
@@ -221,6 +221,13 @@ function curvesOfAll(run) {
     const step = (run.to - run.from) / means.length;
     return { length: means.length, begin: (k) => run.from + k * step, end: (k) => run.from + (k + 1) * step, amount: (k) => means[k] / 100 };
   });
+}
+
+// The processors in the windows of a calendar, in %; undefined without one.
+function awayOf({ away, size }) {
+  if (!away) return undefined;
+  const since = (i) => away[i][0], until = (i) => away[i][1] ?? Infinity;
+  return { length: away.length, since, until, amount: (i) => (100 * away[i][2]) / size };
 }
 
 const KEYS = {

@@ -1,0 +1,285 @@
+"""Reads the state of a site: its running and waiting jobs at an instant, and perhaps jobs that have ended.
+
+A state is a CSV or JSON file of jobs, what Slurm prints, or the same in Python: see `read_state`.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from batfill.base.errors import WorkloadError
+from batfill.model.jobs import Clock, JobTable, checked_size, job_table
+from batfill.model.values import number_or_text, seconds_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+# The names of a job's values, the first ours.
+NAMES = {
+    "id": ("id", "job_id", "ids"),
+    "submit": ("submit", "submit_s"),
+    "processors": ("processors", "procs"),
+    "request": ("request", "requested_s", "walltime_s", "request_s"),
+    "user": ("user",),
+    "start": ("start", "start_s"),
+    "end": ("end", "end_s"),
+    "class": ("class",),
+}
+NEEDED = ("id", "submit", "processors")
+UNIX_S = 1e8  # a number from here on is a Unix time
+UNKNOWN = ("", "N/A", "Unknown", "None", "nan")
+
+
+@dataclass(frozen=True, slots=True)
+class SiteState:
+    """The jobs of a site up to an instant."""
+
+    name: str
+    jobs: JobTable  # in order of submission; the run time of a job that has not ended is its request, or 0
+    start_s: NDArray[np.float64]  # (n_jobs,), nan for those that wait
+    end_s: NDArray[np.float64]  # nan for those that wait or run
+    now_s: float
+    size: int
+    clock: Clock | None  # if the state has dates
+
+
+def read_state(
+    source: str | Path | Mapping[str, Any] | Iterable[Mapping[str, Any]], *, at: Any = None, procs: int | None = None
+) -> SiteState:
+    """The state of a site.
+
+    Args:
+        source: a path, or in Python the list of jobs, a mapping with `jobs`, `procs` and `at`, or a data frame. A file
+            is CSV with a line of names; JSON, a list or such an object; or what `scontrol show job` or
+            `squeue -r -o "%i|%u|%T|%C|%l|%V|%S|%r"` prints. A job has an id, `submit` and `processors`, and where they
+            are known `request`, `user` and `class`; a running one has a `start`, and one that has ended a `start` and
+            an `end`. Dates are seconds, or ISO 8601.
+        at: the instant, as a job's dates; by default the state's `at`, or the last date of its jobs.
+        procs: the machine's processors, by default the state's.
+
+    Raises:
+        WorkloadError: a job lacks a value or has an impossible one, or the state cannot be.
+    """
+    about: Mapping[str, Any] = {}
+    name = "the state"
+    if isinstance(source, str | Path):
+        name, jobs, about = str(source), *records_in(Path(source))
+    elif hasattr(source, "to_dict") and hasattr(source, "columns"):
+        frame: Any = source
+        columns = {str(column): frame[column].tolist() for column in frame.columns}
+        jobs = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    elif isinstance(source, Mapping):
+        jobs, about = source.get("jobs"), source
+    else:
+        jobs = list(source)
+    if not isinstance(jobs, list) or not all(isinstance(job, Mapping) for job in jobs):
+        raise WorkloadError(f"{name}: no list of jobs; give each its {', '.join(NEEDED)}")
+    at = about.get("at") if at is None else at
+    procs = about.get("procs", about.get("processors")) if procs is None else procs
+    if procs is None:
+        raise WorkloadError(f"{name}: it does not say how many processors the machine has; give them (procs)")
+    size = checked_size(name, int(procs) if isinstance(procs, str) and procs.isdigit() else procs)
+    return state_of(name, jobs, at, size)
+
+
+def is_site_state(path: Path) -> bool:
+    """Whether a file holds a site's state, and not a log: by its name's end, and whether JSON is a Batsim workload."""
+    if path.suffix != ".json":
+        return path.suffix in (".csv", ".txt")
+    try:
+        found = json.loads(path.read_bytes())
+    except OSError:
+        return False  # readers of logs say what is wrong
+    except ValueError:
+        return True
+    return isinstance(found, list) or (isinstance(found, dict) and not {"profiles", "nb_res"} & found.keys())
+
+
+def records_in(path: Path) -> tuple[Any, Mapping[str, Any]]:
+    """The jobs in a file, a mapping each, and what it says besides."""
+    try:
+        text = path.read_text("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise WorkloadError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or 'not text'})") from None
+    if text.lstrip()[:1] in ("[", "{"):
+        try:
+            found = json.loads(text)
+        except ValueError as error:
+            raise WorkloadError(f"{path}: is not JSON ({error}); mend it") from None
+        return (found.get("jobs"), found) if isinstance(found, dict) else (found, {})
+    if re.search(r"^\s*JobId=\S+", text, re.MULTILINE):
+        return [job for each in slurm_jobs(text) if (job := of_slurm(each))], {}
+    bars = "|" in text.partition("\n")[0]
+    rows: list[dict[str, Any]] = list(csv.DictReader(io.StringIO(text), delimiter="|" if bars else ","))
+    for number, row in enumerate(rows, 2):
+        if None in row or None in row.values():
+            raise WorkloadError(f"{path}:{number}: not as many values as the first line has names; is it truncated?")
+    if bars:
+        if missing := [theirs for theirs in SQUEUE.values() if rows and theirs not in rows[0]]:
+            raise WorkloadError(f'{path}: no column {missing[0]}; use squeue -r -o "%i|%u|%T|%C|%l|%V|%S|%r"')
+        named = [{ours: row[theirs].strip() for ours, theirs in SQUEUE.items()} for row in rows]
+        return [job for each in named if (job := of_slurm(each))], {}
+    return rows, {}
+
+
+def state_of(name: str, given: list[Mapping[str, Any]], at: Any, size: int) -> SiteState:
+    """The state that these jobs make on a machine of this size.
+
+    Raises:
+        WorkloadError: it cannot be.
+    """
+    jobs: list[dict[str, Any]] = []
+    seen: set[str] = set()
+    for number, job in enumerate(given, 1):
+        values: dict[str, Any] = {
+            ours: next((job[n] for n in names if job.get(n) is not None), None) for ours, names in NAMES.items()
+        }
+        values = {ours: None if known_text(value) in UNKNOWN else value for ours, value in values.items()}
+        where = f"{name}: job {number if values['id'] is None else known_text(values['id'])}"
+        if missing := [ours for ours in NEEDED if values[ours] is None]:
+            raise WorkloadError(f"{where} has no {missing[0]}; its values are {', '.join(map(str, job)) or 'none'}")
+        values["id"] = known_text(values["id"])
+        if values["id"] in seen:
+            raise WorkloadError(f"{where} occurs more than once; ids must be unique")
+        seen.add(values["id"])
+        for date in ("submit", "start", "end"):
+            values[date] = math.nan if values[date] is None else second_of(where, date, values[date])
+        values["processors"] = whole(where, values["processors"])
+        values["request"] = math.inf if values["request"] is None else request_of(where, values["request"])
+        if not values["submit"] <= values["start"] and not math.isnan(values["start"]):
+            raise WorkloadError(f"{where} starts before it was submitted")
+        if not math.isnan(values["end"]) and not values["start"] <= values["end"]:
+            raise WorkloadError(f"{where} has an end, and no start before it")
+        jobs.append(values)
+    dates = [job[date] for job in jobs for date in ("submit", "start", "end") if not math.isnan(job[date])]
+    now_s = max(dates, default=0.0) if at is None else second_of(f"{name}: the state", "instant", at)
+    if not now_s >= max(dates, default=0.0):
+        late = next(job for job in jobs if any(job[date] > now_s for date in ("submit", "start", "end")))
+        raise WorkloadError(
+            f"{name}: job {late['id']} has a date after the instant of the state; give a later one (at)"
+        )
+    running = sum(job["processors"] for job in jobs if not math.isnan(job["start"]) and math.isnan(job["end"]))
+    if running > size:
+        raise WorkloadError(
+            f"{name}: its running jobs have {running:,} processors, and the machine {size:,}; give its size (procs)"
+        )
+    if wide := [job for job in jobs if job["processors"] > size and math.isnan(job["end"])]:
+        raise WorkloadError(
+            f"{name}: job {wide[0]['id']} needs {wide[0]['processors']:,} processors, and the machine has {size:,}"
+        )
+    first_s = math.floor(min([*dates, now_s])) if now_s >= UNIX_S else 0
+    return table_of(name, jobs, now_s - first_s, first_s, size)
+
+
+def table_of(name: str, jobs: list[dict[str, Any]], now_s: float, first_s: int, size: int) -> SiteState:
+    """The state of checked jobs whose dates begin at `first_s`, a Unix time, or 0."""
+    users = {user: number for number, user in enumerate(dict.fromkeys(known_text(job["user"]) for job in jobs))}
+    jobs = sorted(jobs, key=lambda job: (job["submit"], job["id"]))
+
+    def column(key: str) -> NDArray[np.float64]:
+        return np.array([job[key] for job in jobs], np.float64)
+
+    start_s, end_s = column("start") - first_s, column("end") - first_s
+    request_s = column("request")
+    ran_s = end_s - start_s
+    table = job_table(
+        name,
+        submit_s=column("submit") - first_s,
+        runtime_s=np.where(np.isnan(ran_s), np.where(np.isinf(request_s), 0, request_s), ran_s),
+        walltime_s=np.where(ran_s > request_s, ran_s, request_s),
+        procs=np.array([job["processors"] for job in jobs], np.int64),
+        ids=np.array([job["id"] for job in jobs], object),
+        user=np.array([users[known_text(job["user"])] for job in jobs], np.int64),
+        job_class=np.array([job["class"] for job in jobs], object) if any(job["class"] for job in jobs) else None,
+    )
+    return SiteState(name, table, start_s, end_s, now_s, size, Clock(first_s, UTC) if first_s else None)
+
+
+def known_text(value: Any) -> str:
+    """A value as text; whole numbers without a point."""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value).strip()
+
+
+def whole(where: str, value: Any) -> int:
+    """A number of processors."""
+    number = number_or_text(value)
+    if isinstance(number, bool) or not isinstance(number, int | float) or number != int(number) or number < 1:
+        raise WorkloadError(f"{where} has {value!r} processors; give a whole number >= 1")
+    return int(number)
+
+
+def request_of(where: str, value: Any) -> float:
+    """A request: seconds, a duration such as 2h, or one as Slurm writes it."""
+    if isinstance(value, str) and value.strip().upper() == "UNLIMITED":
+        return math.inf
+    if isinstance(value, str) and (found := SLURM_TIME.fullmatch(value.strip())):
+        days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
+        return float(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
+    try:
+        return seconds_of("request", number_or_text(value), least=1e-9)
+    except Exception:
+        raise WorkloadError(f"{where} requests {value!r}; give a duration > 0: seconds, 2h, or 1-00:30:00") from None
+
+
+def second_of(where: str, what: str, value: Any) -> float:
+    """A date as a number: seconds as they are, others as Unix times; local dates are taken as UTC."""
+    number = number_or_text(value)
+    if isinstance(number, datetime):
+        return (number if number.tzinfo else number.replace(tzinfo=UTC)).timestamp()
+    if isinstance(number, int | float) and not isinstance(number, bool) and math.isfinite(number) and number >= 0:
+        return float(number)
+    try:
+        date = datetime.fromisoformat(str(value).strip())
+    except ValueError:
+        raise WorkloadError(
+            f"{where} has the {what} {value!r}; give seconds >= 0, or a date such as 2026-01-31T14:05"
+        ) from None
+    return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
+
+
+# What Slurm prints: `scontrol show job`, or `squeue -r -o "%i|%u|%T|%C|%l|%V|%S|%r"`. Source: their manuals.
+
+SLURM_TIME = re.compile(r"(?:(\d{1,6})-)?(?:(\d{1,3}):)?(\d{1,2}):(\d\d)")
+RUNNING = ("RUNNING", "R", "COMPLETING", "CG", "SUSPENDED", "S", "CONFIGURING", "CF", "STOPPED", "ST")
+PENDING = ("PENDING", "PD")
+READY = ("Resources", "Priority", "None", "")  # the reasons of jobs that wait for processors
+FIELD = re.compile(r"(?:^|\s)(\w+)=(\S*)")
+FREE_TEXT = ("Command=", "WorkDir=", "Std", "Comment=", "AdminComment=")  # how lines with a user's own words begin
+SQUEUE = {"id": "JOBID", "user": "USER", "state": "STATE", "processors": "CPUS", "request": "TIME_LIMIT",
+          "submit": "SUBMIT_TIME", "start": "START_TIME", "reason": "REASON"}  # fmt: skip
+SCONTROL = {"id": "JobId", "user": "UserId", "state": "JobState", "processors": "NumCPUs", "request": "TimeLimit",
+            "submit": "SubmitTime", "start": "StartTime", "end": "EndTime", "reason": "Reason"}  # fmt: skip
+
+
+def slurm_jobs(text: str) -> list[dict[str, Any]]:
+    """The jobs of `scontrol show job`: blocks of fields, of which the first is JobId."""
+    jobs = []
+    for block in filter(None, re.split(r"^\s*(?=JobId=)", text, flags=re.MULTILINE)):
+        first, *lines = block.splitlines()
+        found = dict(FIELD.findall(first.partition(" JobName=")[0]))
+        for line in lines:
+            if not line.lstrip().startswith(FREE_TEXT):
+                found |= FIELD.findall(line)
+        jobs.append({ours: found.get(theirs, "") for ours, theirs in SCONTROL.items()})
+    return jobs
+
+
+def of_slurm(job: dict[str, Any]) -> dict[str, Any] | None:
+    """A job of Slurm as a state has it; None if it neither waits for processors, nor runs, nor has run."""
+    state = str(job["state"]).partition(" ")[0].partition("+")[0]
+    if state in PENDING:
+        return {**job, "start": "", "end": ""} if job["reason"].strip("()") in READY else None
+    if state in RUNNING:
+        return {**job, "end": ""}
+    return job if job.get("end", "") not in UNKNOWN and job["start"] not in UNKNOWN else None

@@ -1,0 +1,99 @@
+"""How near simulated waits are to those in the logs: the tables of docs/results/fidelity.md.
+
+`python -m studies.tables.fidelity [LOG...] > fidelity.md`; without a LOG, the six logs of
+`studies.tables.common` in $BATFILL_TRACES or the cache of `batfill workload fetch`.
+
+The first table compares replays under FCFS with EASY backfilling with all logged waits: plain, with the log's outages as
+announced windows, with these and an overhead for each job, and for SDSC-BLUE on 960 processors without the jobs of its
+interactive queue. The second has what is fitted on the first half of the jobs, scored on the second.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import shlex
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from batfill.base.files import digest
+from batfill.base.version import __version__
+from batfill.model.calendar import Calendar
+from batfill.model.jobs import HOUR_S
+from batfill.search.fidelity import PLAIN, WITH_OUTAGES, Factors, fitted, logged_of, percent, ratio_text
+from batfill.workloads.formats import source_of
+from studies.papers.page import markdown
+from studies.tables.common import by_name, progress
+from studies.tables.first_tries import logs_at_hand
+
+REPLAYS = {
+    "plain": PLAIN,
+    "outages": WITH_OUTAGES,
+    "and 180 s of overhead": WITH_OUTAGES._replace(overhead_s=180.0),
+    "and 600 s": WITH_OUTAGES._replace(overhead_s=600.0),
+}
+INTERACTIVE, BATCH_SIZE = 0, 960  # the queue of SDSC-BLUE, and the processors of the others
+
+
+def logged_in(path):
+    """The log with its waits."""
+    source = source_of(path)
+    return logged_of(source.workload(source.log), source.log, source.where)
+
+
+def batch_only(logged):
+    """The log without the jobs of the interactive queue, on the processors of the others."""
+    rows = (logged.queue != INTERACTIVE) & (logged.workload.jobs.procs <= BATCH_SIZE)
+    workload = replace(logged.workload, jobs=logged.workload.jobs.select(rows), procs=BATCH_SIZE)
+    return logged._replace(workload=workload, wait_s=logged.wait_s[rows], queue=logged.queue[rows])
+
+
+def score_rows(log, logged):
+    """The rows of the first table."""
+    found = logged.outages()
+    scores = {name: logged.score(factors.waits(logged.workload, found)) for name, factors in REPLAYS.items()}
+    if log == "SDSC-BLUE":
+        batch = batch_only(logged)
+        scores["960 processors, no interactive queue"] = batch.score(PLAIN.waits(batch.workload, Calendar(())))
+    days = sum(window.end - window.begin for window in found.windows) / 86_400
+    for name, one in scores.items():
+        hours = f"{one.simulated_mean_s / HOUR_S:.2f} / {one.logged_mean_s / HOUR_S:.2f}"
+        about = f"{name} ({len(found.windows)}, {days:.0f} days)" if name == "outages" else name
+        cells = (percent(one.error), ratio_text(one.ratio), hours, percent(one.near), ratio_text(one.correlation))
+        yield log, about, f"{one.jobs:,}", *cells
+
+
+def fit_rows(log, logged):
+    """The rows of the second table."""
+    found, later = logged.outages(), ~logged.first_half
+    for step in fitted(logged.until_half(), lambda _: None):
+        one = logged.score(step.factors.waits(logged.workload, found), later)
+        yield log, str(step.factors), percent(step.error), percent(one.error), ratio_text(one.ratio)
+
+
+def main(words):
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("logs", nargs="*", type=Path, help="SWF files; by default the six logs")
+    given = parser.parse_args(words)
+    logs = by_name(given.logs or logs_at_hand())
+    scores, fits = [], []
+    for log, path in logs.items():
+        progress(log)
+        logged = logged_in(path)
+        scores += score_rows(log, logged)
+        fits += fit_rows(log, logged)
+    about = [
+        f"batfill {__version__}, {shlex.join(['python', '-m', 'studies.tables.fidelity', *words])}",
+        *(f"{log}: {path.name}, sha256 {digest(path)}" for log, path in logs.items()),
+    ]
+    print("<!--", *about, "-->", sep="\n")
+    head = ("log", "replay", "jobs", "error", "simulated / logged", "mean wait, hours", "within 10 min", "correlation")
+    print(f"\n{markdown(head, scores)}")
+    head = ("log", "factors", "error, first half", "error, second half", "simulated / logged, second half")
+    print(f"\nFitted on the first half of the jobs, scored on the second:\n\n{markdown(head, fits)}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
