@@ -183,9 +183,8 @@ def check_options(path: Path, document: Document, campaign: Campaign) -> None:
             try:
                 for threshold in campaign.thresholds if key == "knowledge" else [None]:  # which overdue jobs go first
                     Options.of({"threshold": threshold, **given}).require_libraries()
-                if key == "feedbacks":
-                    for other in campaign.choices:
-                        Options.of({**other, **given})
+                for other in campaign.choices if key == "feedbacks" and values[i] != OFF else []:
+                    Options.of({**other, **given})
                 for order in lists["backfills"] if key in ("depths", "likes") else []:
                     Options.of({**order, **given})  # an order of its own begins behind the last reservation
             except BatfillError as error:
