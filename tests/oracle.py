@@ -111,6 +111,7 @@ class Job:
     start: float = math.nan
     backfilled: bool = False
     divider: float = math.inf  # at which it is killed, since its start
+    turn: int = 0  # its place among the jobs as they are submitted
     bound: float = math.inf  # after which it is expected to be killed, since its start
 
     @property
@@ -137,6 +138,7 @@ class Oracle:
     bound: bool = False  # whether jobs are expected to end at their divider at the latest
     expected_s: object = None  # what the scheduler expects the jobs to run, in the table's order; else the requests
     outlived: bool = False  # whether what was expected is corrected; always if jobs may outlive their requests
+    follows: dict = field(default_factory=dict)  # by seq: which job another follows, and after how long
     windows: list = field(default_factory=list)  # (begin, end, procs, known since, whether jobs fail); a plan decides
     now: float = -math.inf
     waiting: list = field(default_factory=list)
@@ -170,7 +172,10 @@ class Oracle:
             )
             for seq, i in enumerate(ids)
         ]
-        self.coming = list(self.jobs)
+        for job in self.jobs:
+            job.turn = job.seq
+        self.coming = [job for job in self.jobs if job.seq not in self.follows]
+        self.turns = 0
         if self.windows and self.depth is None:
             self.depth = 1
 
@@ -196,14 +201,19 @@ class Oracle:
                 self.finish(job)
                 if job.divider < job.duration:
                     self.requeue(job)
+                else:
+                    self.release(t, job)
             self.fail(t)
             due = [job for job in due if job in self.running]
             while self.coming and self.coming[0].r == t:
                 job = self.coming.pop(0)
+                job.turn, self.turns = self.turns, self.turns + 1
                 if job.q <= self.size:
                     self.waiting.append(job)
+                else:
+                    self.release(t, job)
             self.easy_pass(t)  # also where the only event was a rejection: a job may have become overdue
-            for job in sorted(due, key=lambda job: (job.q * job.divider, job.r, job.seq)):
+            for job in sorted(due, key=lambda job: (job.q * job.divider, job.r, job.turn)):
                 if self.kill_pays(t, job):
                     self.finish(job)
                     self.requeue(job)
@@ -214,6 +224,14 @@ class Oracle:
     def finish(self, job):
         self.running.remove(job)
         self.free += job.q
+
+    def release(self, t, ended):
+        """Let the jobs come that follow this one."""
+        for job in self.jobs:
+            which, think = self.follows.get(job.seq, (None, None))
+            if which == ended.seq:
+                job.r = t + think
+                self.coming = sorted([*self.coming, job], key=lambda job: (job.r, job.seq))
 
     def requeue(self, job):
         self.kills.append((job.seq, job.start, job.divider, False))
@@ -227,7 +245,7 @@ class Oracle:
             if fails and begin == t:
                 found = max(self.size - taken - sum(job.q for job in self.running), 0)
                 while found < q:
-                    job = max(self.running, key=lambda job: (job.start, job.seq))
+                    job = max(self.running, key=lambda job: (job.start, job.turn))
                     found += job.q
                     self.finish(job)
                     self.kills.append((job.seq, job.start, t - job.start, True))
@@ -290,23 +308,23 @@ class Oracle:
     def sort_rule(self, t):
         """The first two numbers name a section of the queue."""
         late = [job for job in self.waiting if t - job.r > self.threshold_s and not (job.small and self.tries_first)]
-        late.sort(key=lambda job: (job.r, job.seq))
+        late.sort(key=lambda job: (job.r, job.turn))
         if self.half:
             late = late[: max(4, math.ceil(len(late) / 2))]
         first = {job.seq for job in late}
 
         def rule(job):
-            plain = (self.key_at(self.policy, t, job), job.r, job.seq)
+            plain = (self.key_at(self.policy, t, job), job.r, job.turn)
             if job.small and self.tries_first:
                 return (0, 0, *plain)
             if job.seq in first:
-                return (OVERDUE, 0, 0, job.r, job.seq)
+                return (OVERDUE, 0, 0, job.r, job.turn)
             return (2, not job.small, *plain)
 
         return rule
 
     def backfill_rule(self, t):
-        return lambda job: (self.key_at(self.backfill, t, job), job.r, job.seq)
+        return lambda job: (self.key_at(self.backfill, t, job), job.r, job.turn)
 
     # The pass
 
@@ -524,6 +542,7 @@ def assert_same(schedule, expected):
     """A `Schedule` has the oracle's tries: the same jobs, in the same order, at the same dates, for the same reason."""
     jobs = expected.jobs
     assert np.array_equal(schedule.start_s, [job.start for job in jobs], equal_nan=True)
+    assert np.array_equal(schedule.submit_s, [job.r for job in jobs])
     assert sorted(schedule.kills[["row", "start_s", "ran_s", "failed"]].tolist()) == sorted(expected.kills)
     assert schedule.backfilled.tolist() == [job.backfilled for job in jobs]
     assert schedule.order.tolist() == expected.order

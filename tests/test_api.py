@@ -292,8 +292,10 @@ def test_every_option_of_the_table_is_taken_and_stated(log, option):
         "small_width": 0.5,
     }
     changed |= {"predict_for": "all", "depth": "all", "tested": 5, "like": "slurm", "calendar": str(CALENDAR)}
+    changed |= {"feedback": "after:600:fcfs"}
     besides = {
         "small": {"divider": 100},
+        "feedback": {},
         "predict_for": {"predict": "easy++"},
         "overdue": {"threshold_s": 50},
         "overdue_before": {"small": "all", "threshold_s": 50},

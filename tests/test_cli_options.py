@@ -90,6 +90,8 @@ def two_values(param):
         return "full", "exp3:period=1d"
     if param.name == "calendar":
         return CALENDARS
+    if param.name == "feedback":
+        return "log", "after:600:fcfs"
     if isinstance(param.type, click.types.StringParamType) and param.name in TEXTS:
         return TEXTS[param.name]
     if isinstance(param.type, click.Choice):
@@ -236,7 +238,7 @@ def test_every_value_of_every_option_reaches_the_library(name, command, param, m
         found, calls, printed = arrived(monkeypatch, [*name.split(), *needed, *beside, *written(param, value)])
         assert calls or name in ("policies",), f"{name} calls nothing of the library: {printed}"
         if isinstance(value, str) and (name, param.name) not in CHANGED:
-            as_given = isinstance(param.type, click.Choice) or param.name == "calendar"
+            as_given = isinstance(param.type, click.Choice) or param.name in ("calendar", "feedback")
             meant = value if as_given else param.type.convert(value, param, None)
             assert holds(found, meant), f"{value!r} of --{param.name} is lost: {found}"
         seen.append((Counter(map(repr, found)), calls, printed))
@@ -284,6 +286,7 @@ VALUES = {
     "depth": (0, "all"),
     "tested": (5, "all"),
     "calendar": CALENDARS,
+    "feedback": ("sessions:fcfs", "after:600:fcfs"),
     "like": ("none", "slurm", "flux", "pbs"),
     "threshold": (0, 7200),
     "small": ("class", "perfect"),

@@ -104,7 +104,7 @@ class Tries:
         jobs = self.schedule.jobs
         killed = self.schedule.killed
         rejected = np.flatnonzero(self.schedule.rejected)
-        dates = np.concatenate([self.end_s, jobs.submit_s[rejected]])
+        dates = np.concatenate([self.end_s, self.schedule.submit_s[rejected]])
         for i in np.argsort(dates, kind="stable").tolist():
             row = int(self.row[i]) if i < len(self.row) else int(rejected[i - len(self.row)])
             number = int(self.number[i]) if i < len(self.row) else 0
@@ -113,7 +113,7 @@ class Tries:
                 try_name(jobs.ids[row], number),
                 "w0",
                 f"delay{jobs.runtime_s[row]:.15g}",
-                float(jobs.submit_s[row]),
+                float(self.schedule.submit_s[row]),
                 int(jobs.procs[row]),
                 walltime_s if np.isfinite(walltime_s) else -1.0,
             )

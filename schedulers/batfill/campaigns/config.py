@@ -22,7 +22,18 @@ from batfill.campaigns.sections import (
 )
 from batfill.model.jobs import Overrun, Unrequested
 from batfill.model.metrics import TAU_S
-from batfill.model.options import FOREST, LEARNED, LEARNING, NO_PRESET, REQUEST, RUNTIME, SAME, Options, with_preset
+from batfill.model.options import (
+    FOREST,
+    LEARNED,
+    LEARNING,
+    NO_PRESET,
+    OFF,
+    REQUEST,
+    RUNTIME,
+    SAME,
+    Options,
+    with_preset,
+)
 from batfill.workloads.resampling import MOST_WEEKS, ProfileWeeks, ResamplingMethod
 from batfill.workloads.splitting import Align, Boundary
 
@@ -89,6 +100,7 @@ class Campaign(Section):
     likes: list[Text] = Field(default=[NO_PRESET], min_length=1)
     depths: list[int | Text | None] = Field(default=[None], min_length=1)  # None: the default, or that of `likes`
     thresholds: list[Seconds | None] = Field(default=[None], min_length=1)
+    feedbacks: list[Text] = Field(default=[OFF], min_length=1)
     knowledge: list[Text | dict[str, Any]] = Field(default=[REQUEST], min_length=1)
     windows: Windows | None = None
     resamplings: Resamplings | None = None
@@ -100,7 +112,7 @@ class Campaign(Section):
     @property
     def choices(self) -> list[dict[str, Any]]:
         """The scheduler's options of every combination, for `Options.of`, without a seed."""
-        return [
+        found = [
             {"policy": policy, "backfill": backfill, **reserving(like, depth), "threshold": threshold}
             | learning(knowledge)
             for policy in self.policies
@@ -110,6 +122,8 @@ class Campaign(Section):
             for threshold in self.thresholds
             for knowledge in self.knowledge
         ] + [whole(preset) for preset in self.presets]
+        of_users = [{} if feedback == OFF else {"feedback": feedback} for feedback in self.feedbacks]
+        return [given | reaction for given in found for reaction in of_users]
 
 
 class ReadCampaign(NamedTuple):
@@ -157,6 +171,7 @@ def check_options(path: Path, document: Document, campaign: Campaign) -> None:
         "likes": [{"like": like} for like in campaign.likes],
         "depths": [{"depth": depth} for depth in campaign.depths],
         "thresholds": [{"threshold": threshold} for threshold in campaign.thresholds],
+        "feedbacks": [{"feedback": feedback} for feedback in campaign.feedbacks],
         "knowledge": [learning(knowledge) for knowledge in campaign.knowledge],
         "seeds": [{} for _ in campaign.seeds],
         "workloads": [{} for _ in campaign.workloads],
@@ -168,6 +183,8 @@ def check_options(path: Path, document: Document, campaign: Campaign) -> None:
             try:
                 for threshold in campaign.thresholds if key == "knowledge" else [None]:  # which overdue jobs go first
                     Options.of({"threshold": threshold, **given}).require_libraries()
+                for other in campaign.choices if key == "feedbacks" and values[i] != OFF else []:
+                    Options.of({**other, **given})
                 for order in lists["backfills"] if key in ("depths", "likes") else []:
                     Options.of({**order, **given})  # an order of its own begins behind the last reservation
             except BatfillError as error:

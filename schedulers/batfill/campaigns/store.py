@@ -46,6 +46,7 @@ COLUMNS: list[tuple[str, pa.DataType]] = [
     ("like", pa.string()),
     ("depth", pa.string()),  # a number, or all
     ("threshold_s", pa.float64()),
+    ("feedback", pa.string()),  # None if jobs are submitted at their dates
     ("knowledge", pa.string()),
     ("learning", pa.string()),  # options given besides the knowledge's name; None if there are none
     ("options", pa.string()),  # every option in force, default or not, as JSON
@@ -62,6 +63,7 @@ CHOICE_COLUMNS = (
     "like",
     "depth",
     "threshold_s",
+    "feedback",
     "knowledge",
     "learning",
 )  # of a choice of options
@@ -168,7 +170,7 @@ def rows_in_file(path: Path) -> pa.Table:
     """The rows in a file of the campaign."""
     try:
         table = pq.read_table(path)
-        for name, was in {"unrequested": None, "like": NO_PRESET, "depth": "1"}.items():
+        for name, was in {"unrequested": None, "like": NO_PRESET, "depth": "1", "feedback": None}.items():
             if name not in table.column_names:  # of a former version
                 table = table.append_column(name, pa.array([was] * len(table), pa.string()))
         return table.select(SCHEMA.names).cast(SCHEMA)
@@ -217,4 +219,4 @@ def options_text(row: Mapping[str, Any]) -> str:
         "depth": number_or_text(row["depth"]),
         "threshold": row["threshold_s"],
     }
-    return described({name: row[name] for name in ("policy", "backfill", "like")} | known)
+    return described({name: row[name] for name in ("policy", "backfill", "like", "feedback")} | known)

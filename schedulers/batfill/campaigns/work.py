@@ -118,7 +118,7 @@ def origin(trace: Trace, piece: Piece) -> dict[str, Any]:
 
 def option_columns(given: dict[str, Any], options: Options) -> dict[str, Any]:
     """The options as columns, as given; those of learning besides the knowledge's name as JSON, and all in force."""
-    plain = ("policy", "backfill", "like", "depth", "threshold", "small", "predict", "seed")
+    plain = ("policy", "backfill", "like", "depth", "threshold", "feedback", "small", "predict", "seed")
     rest = {name: value for name, value in given.items() if name not in plain}
     return {
         "policy": given["policy"],
@@ -126,6 +126,7 @@ def option_columns(given: dict[str, Any], options: Options) -> dict[str, Any]:
         "like": options.like,
         "depth": str(options.depth),
         "threshold_s": given["threshold"],
+        "feedback": None if options.feedback is None else options.feedback.name,
         "knowledge": options.predict if options.small == NO_SMALL else options.small,
         "learning": json.dumps(rest, sort_keys=True) if rest else None,
         "options": json.dumps({**options.as_dict(), **options.digests}),
@@ -135,14 +136,14 @@ def option_columns(given: dict[str, Any], options: Options) -> dict[str, Any]:
 def job_table_bytes(identity: str, schedule: Schedule, tau_s: float) -> bytes:
     """The run's jobs as a Parquet file: requests, times and slowdowns."""
     jobs = schedule.jobs
-    wait_s = schedule.start_s - jobs.submit_s
+    wait_s = schedule.wait_s
     table = pa.table(
         {
             "run": pa.array([identity] * len(jobs), pa.string()).dictionary_encode(),
             "job": pa.array(jobs.ids.tolist(), pa.string()),
             "user": jobs.user,
             "procs": jobs.procs,
-            "submit_s": jobs.submit_s,
+            "submit_s": schedule.submit_s,
             "walltime_s": jobs.walltime_s,
             "start_s": schedule.start_s,
             "end_s": schedule.end_s,

@@ -20,7 +20,7 @@ from batfill.cli.parameters import (
     out_option,
     scheduler_options,
 )
-from batfill.model.options import LIVE, NAMES
+from batfill.model.options import LIVE, NAMES, REPLAYED
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -71,7 +71,7 @@ def run(descriptor: Path, simulator: Any, as_json: bool) -> None:
 
 
 @command()
-@scheduler_options(*NAMES, *LIVE)
+@scheduler_options(*(name for name in NAMES if name not in REPLAYED), *LIVE)
 @click.option(
     "--socket",
     "-s",

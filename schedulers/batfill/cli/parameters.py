@@ -20,6 +20,7 @@ from batfill.model.options import (
     NO_PRESET,
     OPTIONS,
     PREDICTIONS,
+    REPLAYED,
     SELECTION,
     SMALL_JOBS,
     WHAT,
@@ -286,7 +287,8 @@ def scheduler_options(*names: str) -> Callable[[Callable[..., Any]], Callable[..
                 note(f"{like}: {LIKES[like].meaning}")
             return command(**values, options=options)
 
-        for name in (LIVE.keys() | FORMER.keys() | OPTIONS.keys() - set(NAMES)) - set(names):
+        other = LIVE.keys() | FORMER.keys() | OPTIONS.keys() - set(NAMES) | set(REPLAYED)
+        for name in other - set(names or NAMES):
             collected = click.option(
                 f"--{name}", hidden=True, expose_value=False, is_eager=True, callback=refuse_other_option
             )(collected)

@@ -61,7 +61,8 @@ SHORT_S = 600
     help="And fcfs without a reservation, with 4, and with one for every job.",
 )
 @scheduler_options(
-    "backfill", "like", "depth", "tested", "calendar", "overdue", *(name for name in SHARED_BY_TRIES if name in NAMES)
+    *("backfill", "like", "depth", "tested", "calendar", "feedback", "overdue"),
+    *(name for name in SHARED_BY_TRIES if name in NAMES),
 )
 @click.option(
     "--max-wait-growth",

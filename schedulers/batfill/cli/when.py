@@ -9,12 +9,14 @@ import click
 
 from batfill.cli import note
 from batfill.cli.parameters import FILE, JSON, PROCS, WHOLE, command, out_option, scheduler_options, seed_option
-from batfill.model.options import NAMES, OPTIONS, PREDICTIONS, arguments_of
+from batfill.model.options import NAMES, OPTIONS, PREDICTIONS, REPLAYED, arguments_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-NEVER_LEARNED = tuple(name for name in NAMES if OPTIONS[name].group != PREDICTIONS and name not in ("cut", "seed"))
+NEVER_LEARNED = tuple(
+    name for name in NAMES if OPTIONS[name].group != PREDICTIONS and name not in ("cut", "seed", *REPLAYED)
+)
 
 
 @command()

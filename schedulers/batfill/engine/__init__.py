@@ -16,8 +16,8 @@ from typing import Any
 PLACES = {
     "sources": "FILES SOURCES",
     "records": (
-        "AWAY BY_NETWORK CANDIDATE CHANGE FAR FROM_OUTSIDE JOB LINE NO_PICKS QUEUE SLOT SPARE_STEPS "
-        "STARTED STEP TRY Decided QueueArrays RULES as_records new_picks new_records"
+        "AWAY BY_NETWORK CANDIDATE CHANGE DATED FAR FOLLOW FROM_OUTSIDE JOB LINE NOBODY NO_PICKS QUEUE SLOT "
+        "SPARE_STEPS STARTED STEP TRY Decided QueueArrays RULES as_records new_picks new_records"
     ),
     "tree": "clear enlarged new_tree width_of",
     "ends": "END enlarged_ends enter listed new_ends next_end_s",
@@ -29,7 +29,10 @@ PLACES = {
     ),
     "features": "FEATURES FEATURES_OF_CLUSTER FEATURES_OF_JOB OF_CLUSTER OF_JOB",
     "forks": "Forks run_forks",
-    "loop": "CLOCK DONE KILL NEEDS_ROOM Events Given Scratch advance advance_each next_change_s reset violation",
+    "loop": (
+        "CLOCK DONE KILL NEEDS_ROOM TO_KEY Events Given Scratch advance advance_each next_change_s next_following "
+        "reset violation"
+    ),
 }
 HOME = {name: module for module, names in PLACES.items() for name in names.split()}
 

@@ -17,9 +17,12 @@ from batfill.engine.keys import set_mixed_key
 from batfill.engine.records import (
     AWAY,
     BACKFILLS,
+    DATED,
+    FOLLOW,
     FROM_OUTSIDE,
     GOES_ON,
     LINE,
+    NOBODY,
     QUEUE,
     STARTED,
     STARTS,
@@ -38,7 +41,7 @@ if TYPE_CHECKING:
 
 
 # Why `advance` returned.
-DONE, REACHED, NEEDS_ROOM, TO_DECIDE = range(4)
+DONE, REACHED, NEEDS_ROOM, TO_DECIDE, TO_KEY = range(5)
 
 # A try killed at a divider, or by a failure of the calendar.
 KILL = np.dtype([("row", "u4"), ("start_s", "f8"), ("ran_s", "f8"), ("failed", "u1"), ("end_s", "f8")])
@@ -49,6 +52,7 @@ CLOCK = np.dtype(
         ("due", "u4"),  # tries that have reached their dividers: entries of `due` in use
         ("over", "u4"),  # tries that have ended: entries of `over` in use
         ("rejected", "u4"),  # jobs wider than the machine
+        ("opened", "u4"),  # rows of a closed replay that are submitted or follow others, up to here
         ("kills", "i8"),  # tries killed: entries of `kills` in use
         ("passes", "i8"),
         ("lacks_pass", "u1"),  # 1 while this instant still needs one
@@ -58,7 +62,7 @@ CLOCK = np.dtype(
 )
 
 
-@record(F8, Ends, U4, STARTED, KILL, U4, U4, STEP, CLOCK)
+@record(F8, Ends, U4, STARTED, KILL, U4, U4, STEP, FOLLOW, Ends, CLOCK)
 class Events(NamedTuple):
     """Future and past events; no scheduler may read them."""
 
@@ -70,6 +74,8 @@ class Events(NamedTuple):
     ended: NDArray[np.uint32]  # (capacity,)  how many tries had ended before each entry of `starts`
     over: NDArray[np.uint32]  # (capacity,)  rows of the tries that have ended, in time order
     available: NDArray[np.void]  # STEP (n_changes + 1,)  from a date on, the first being -inf, so many processors are
+    follows: NDArray[np.void]  # FOLLOW (n_jobs,) of a closed replay, else (0,)
+    coming: Ends  # of a closed replay: jobs whose predecessors have ended, by submission. The processors are 0
     clock: NDArray[np.void]  # CLOCK (1,)
 
 
@@ -121,6 +127,62 @@ def reset(size, given, queue, events):
     events.clock[0] = BEFORE_START[0]
     clear_ends(queue.running)
     clear_ends(events.ends)
+    clear_ends(events.coming)
+    for row in range(len(events.follows)):
+        jobs[row].submit_s = given.submit_s[row]
+        events.follows[row].keyed = 0
+
+
+@entry(QueueArrays, Events, gives=(int, float), brief=True)
+@outlined
+def next_following(queue, events):
+    """The row that a closed replay submits next, as far as is known, and when; inf without any."""
+    clock, n_jobs = events.clock[0], len(events.follows)
+    while clock.opened < n_jobs and events.follows[clock.opened].preceding != NOBODY:
+        clock.opened += 1
+    coming_s = next_end_s(events.coming)
+    row = np.uint32(0) if coming_s == np.inf else events.coming.slots[next_end(events.coming)].row
+    if clock.opened < n_jobs:
+        open_s = queue.jobs[clock.opened].submit_s
+        if open_s < coming_s or (open_s == coming_s and clock.opened < row):
+            return np.uint32(clock.opened), open_s
+    return row, coming_s
+
+
+@kernel
+def next_submission(queue, events):
+    """The row submitted next, and when; jobs must be left. In an open replay rows are in order."""
+    if len(events.follows) > 0:
+        return next_following(queue, events)
+    row = np.uint32(queue.state[0].submitted)
+    return row, queue.jobs[row].submit_s
+
+
+@outlined
+def take(now_s, row, queue, events):
+    """Let a closed replay's next job be submitted now, as the youngest; False if its keys are to be set before."""
+    job, state, follow = queue.jobs[row], queue.state[0], events.follows[row]
+    if follow.preceding == NOBODY:
+        events.clock[0].opened += 1
+    else:
+        if queue.rules[0].dated == DATED and not follow.keyed:
+            return False
+        leave_next(events.coming)
+        job.submit_s = now_s
+        if abs(queue.rules[0].dated) == 1:
+            job.key = queue.rules[0].dated * now_s
+    job.seq = state.submitted
+    queue.ages[state.submitted] = row
+    return True
+
+
+@outlined
+def release(now_s, row, events):
+    """Let the jobs that follow one that has ended, or was rejected, come after their think times."""
+    other = events.follows[row].first
+    while other != NOBODY:
+        enter(events.coming, now_s + events.follows[other].think_s, 0, other)
+        other = events.follows[other].next
 
 
 @kernel
@@ -263,11 +325,12 @@ def advance(until_s, size, queue, events):
     """Handle every instant up to and including `until_s` on a machine of `size` processors.
 
     Returns DONE, REACHED (the next instant is later than until_s), NEEDS_ROOM (enlarge the tree and call again to
-    resume within the instant) or, if RULES.picks is FROM_OUTSIDE, TO_DECIDE: the instant lacks its pass.
+    resume within the instant), TO_KEY (set the keys of the job that `next_following` names by its date, mark it in
+    FOLLOW.keyed and call again) or, if RULES.picks is FROM_OUTSIDE, TO_DECIDE: the instant lacks its pass.
     """
     jobs, tree, state = queue.jobs, queue.tree, queue.state[0]
     ends, clock = events.ends, events.clock[0]
-    n_jobs = len(jobs)
+    n_jobs, closed = len(jobs), len(events.follows) > 0
     while True:
         if clock.lacks_pass or clock.due > 0:
             if queue.rules[0].half and not choose_first(clock.now_s, queue):
@@ -282,7 +345,7 @@ def advance(until_s, size, queue, events):
         end_s = next_end_s(ends)
         now_s = end_s
         if state.submitted < n_jobs:
-            now_s = min(now_s, jobs[state.submitted].submit_s)
+            now_s = min(now_s, next_submission(queue, events)[1])
         if len(queue.changes) > 0:
             now_s = next_change_s(now_s, queue)
         if now_s == np.inf:
@@ -311,6 +374,8 @@ def advance(until_s, size, queue, events):
             record_end(row, events)
             if killed:
                 kill(now_s, row, queue.tries[row].kill_after_s, 0, queue, events)
+            elif closed:
+                release(now_s, row, events)
 
         # Before jobs arrive: one that is decided alone relies on a reservation that this may change.
         if queue.rules[0].outlived:
@@ -320,20 +385,27 @@ def advance(until_s, size, queue, events):
             return NEEDS_ROOM
 
         decided = False
-        while state.submitted < n_jobs and jobs[state.submitted].submit_s == now_s:
-            row = state.submitted
-            if jobs[row].procs > size:
+        while state.submitted < n_jobs:
+            row, submit_s = next_submission(queue, events)
+            if submit_s > now_s:
+                break
+            rejected = jobs[row].procs > size
+            if not rejected and not has_capacity(tree):
+                return NEEDS_ROOM
+            if closed and not take(now_s, row, queue, events):
+                return TO_KEY
+            state.submitted += 1
+            if rejected:
                 clock.rejected += 1
+                if closed:
+                    release(now_s, row, events)
             else:
-                if not has_capacity(tree):
-                    return NEEDS_ROOM
-                alone = row + 1 == n_jobs or jobs[row + 1].submit_s > now_s
+                alone = state.submitted == n_jobs or next_submission(queue, events)[1] > now_s
                 what = arrives(now_s, queue, row, alone)
                 decided = what != UNDECIDED
                 if what in (STARTS, BACKFILLS):
                     events.starts[clock.starts].row = row
                     record_start(row, what == BACKFILLS, queue, events)
-            state.submitted += 1
         # Where only dividers are reached, a settled queue needs no pass; see `arrivals.py`.
         if decided or (clock.due > 0 and state.settled and not queue.rules[0].moves):
             continue

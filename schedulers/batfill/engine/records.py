@@ -54,6 +54,17 @@ TRY = np.dtype(
     ]
 )
 STARTED = np.dtype([("row", "u4"), ("backfilled", "u4")])  # a try
+# A job of a closed replay, in which jobs are submitted some time after others have ended; rows are NOBODY for none.
+FOLLOW = np.dtype(
+    [
+        ("preceding", "u4"),  # the job that this one follows,
+        ("think_s", "f8"),  # and how long after its end this one is submitted
+        ("first", "u4"),  # the first of the jobs that follow this one
+        ("next", "u4"),  # the next of those that follow the same job as this one
+        ("keyed", "u1"),  # 1 if its keys are those of its date
+    ]
+)
+NOBODY = np.uint32(2**32 - 1)
 CANDIDATE = np.dtype([("key", "f8"), ("row", "u4"), ("rank", "i4")])  # a job that may be backfilled; lowest rank first
 FAR = np.dtype([("span_s", "f8"), ("at_s", "f8")])  # no job so wide and so long can begin before a date
 STEP = np.dtype([("at_s", "f8"), ("free", "i8")])  # of a plan: from a date on, so many processors are free
@@ -115,11 +126,13 @@ RULES = np.dtype(
         ("planned", "u1"),  # 1 if `plan.py` makes the pass: always but for EASY
         ("depth", "i8"),  # how many jobs get a reservation
         ("tested", "i8"),  # how many jobs may have to wait before a pass stops
+        ("dated", "i1"),  # keys do not depend on r (0), are r (1) or -r (-1), or may depend on it (DATED)
         ("picks", "i8"),  # who picks the next job: NO_PICKS (the queue's order does), BY_NETWORK or FROM_OUTSIDE
     ],
     align=True,
 )
 NO_PICKS, BY_NETWORK, FROM_OUTSIDE = range(3)  # see `picks.py`
+DATED = 2
 WAITS, STARTS, BACKFILLS, UNDECIDED = range(4)  # what becomes of a job submitted alone, see `arrivals.py`
 SPARE_STEPS = 2  # a plan's steps beside those of jobs and calendar: the present, the return of unavailable machines
 NO_HEAD = np.int64(-1)

@@ -67,6 +67,10 @@ class JobColumns:
     outlives: bool = False  # overrun is "extend": orders, backfilling and reservations read `request_s`
     killable: NDArray[np.bool_] | None = None  # whether the job may be killed and restarted; None: all may
     assumed_s: NDArray[np.float64] | None = None  # what stands in for an unknown request; nan or None: p~
+    # What the log says of the site's own run, for `feedback`; no scheduler reads it.
+    waited_s: NDArray[np.float64] | None = None  # the wait; nan or None if unknown
+    preceding: NDArray[np.int64] | None = None  # the number of the job that this one followed; -1 or None if unknown,
+    think_s: NDArray[np.float64] | None = None  # and how long after its end; unknown if below 0
 
     def __len__(self) -> int:
         return len(self.submit_s)
@@ -144,6 +148,11 @@ class JobColumns:
                 self.procs,
                 (self.procs >= 1) & (self.procs <= LARGEST) & (self.procs == np.floor(self.procs)),
                 whole_from(1),
+            ),
+            *(
+                (("a wait", self.waited_s, np.isnan(self.waited_s) | in_time(self.waited_s), f"{TIME}, or nan"),)
+                if self.waited_s is not None
+                else ()
             ),
             ("a class", self.job_class, (self.job_class >= UNKNOWN) & (self.job_class <= SMALL), "known"),
         )
@@ -240,7 +249,8 @@ class JobTable(JobColumns, JobRows):
         """Whether the other table has equal jobs."""
         if not isinstance(other, JobTable):
             return NotImplemented
-        plain = [f.name for f in fields(self) if f.name not in ("killable", "assumed_s")]  # None stands for a column
+        left_out = ("killable", "assumed_s", "waited_s", "preceding", "think_s")  # None stands for the first two
+        plain = [f.name for f in fields(self) if f.name not in left_out]
         return (
             len(self) == len(other)
             and all(same_values(getattr(self, name), getattr(other, name)) for name in (*plain, "_unraised_s"))
@@ -535,6 +545,9 @@ def job_table(
     outlives: bool = False,
     killable: ArrayLike | None = None,
     assumed_s: ArrayLike | None = None,
+    waited_s: ArrayLike | None = None,
+    preceding: ArrayLike | None = None,
+    think_s: ArrayLike | None = None,
 ) -> JobTable:
     """A checked and ordered table of these columns, each of shape (n_jobs,), in any order.
 
@@ -557,6 +570,9 @@ def job_table(
             (`overrun="extend"`).
         killable: whether a job may be killed and restarted; None: all may.
         assumed_s: what stands in for an unknown request, before p~ was raised; nan or None for p~.
+        waited_s: the wait at the site, >= 0; nan if unknown. This and the next two are for `feedback`.
+        preceding: the id, a whole number, of the job that this one followed; -1 if unknown.
+        think_s: how long after that job's end this one was submitted; below 0 if unknown.
 
     Raises:
         WorkloadError: a value is out of range or of another type (the message names the first such job), or an id
@@ -595,6 +611,9 @@ def job_table(
         outlives=outlives,
         killable=None if killable is None else np.asarray(killable, bool),
         assumed_s=None if assumed_s is None else seconds("assumed_s", assumed_s),
+        waited_s=None if waited_s is None else seconds("waited_s", waited_s),
+        preceding=None if preceding is None else whole_in(source, "preceding", preceding),
+        think_s=None if think_s is None else seconds("think_s", think_s),
     )
     given.check(source, entering=True)
     columns = {f.name: getattr(given, f.name) for f in fields(given)}

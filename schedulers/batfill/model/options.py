@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from batfill.model.calendar import Calendar
+    from batfill.model.feedback import Feedback
     from batfill.model.jobs import JobTable, Workload
     from batfill.model.policy import Policy
     from batfill.model.rules import Rules
@@ -74,6 +75,15 @@ def calendar_file(name: str, value: Any) -> Calendar:
     from batfill.model.calendar import calendar_of
 
     return calendar_of(name, value)
+
+
+def feedback_in(name: str, value: Any) -> Any:
+    """The feedback that a text names, or the feedback itself."""
+    if value == OFF:
+        return value
+    from batfill.model.feedback import feedback_of
+
+    return feedback_of(name, value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +148,9 @@ BACKFILL = Kind(order_of, "`same`, or a policy", "policy")
 DEPTH = Kind(count_of, "a whole number, or `all`", "number")
 TESTED = Kind(lambda name, value: count_of(name, value, least=1), "a whole number > 0, or `all`", "number")
 CALENDAR = Kind(calendar_file, "a CSV file", "file")
+FEEDBACK = Kind(
+    feedback_in, "`none`, `log`, `after:` and a duration, or `sessions`; the last two also with `:fcfs`", "which"
+)
 DURATION_S = Kind(seconds_of, "a duration, >= 0", "duration", " s")
 LIMIT_S = Kind(
     lambda name, value: value if value == OFF else seconds_of(name, value),
@@ -277,6 +290,7 @@ OPTIONS = options_table(
     ("depth", WHAT, DEPTH, 1, "The number of reservations, or all."),
     ("tested", WHAT, TESTED, ALL, "The number of jobs tested, or all."),
     ("calendar", WHAT, CALENDAR, None, "Windows in which processors are unavailable."),
+    ("feedback", WHAT, FEEDBACK, None, "Jobs that follow others: log, after:20min, sessions."),
     ("threshold", WHAT, LIMIT_S, None, "Jobs that waited longer come first, oldest first."),
     ("overdue", WHAT, words(ALL, HALF), ALL, "All of these, or the older half.",
      OF_THRESHOLD),
@@ -306,11 +320,21 @@ OPTIONS = options_table(
     ("train-lag", STUDY, DURATION_S, 0, "The time from a week's end until the forest trained on it is used.",
      OF_FOREST),
 )  # fmt: skip
-ONLY_IF_CHANGED = ("preset", "like", "depth", "tested", "calendar")  # which a result's text leaves out by default
+ONLY_IF_CHANGED = (
+    "preset",
+    "like",
+    "depth",
+    "tested",
+    "calendar",
+    "feedback",
+)  # which a result's text leaves out by default
 NAMES = tuple(name for name, option in OPTIONS.items() if option.group != STUDY)  # of commands
 LEARNING = tuple(
-    name for name in OPTIONS if name not in ("preset", "like", "policy", "backfill", "depth", "calendar", "threshold")
+    name
+    for name in OPTIONS
+    if name not in ("preset", "like", "policy", "backfill", "depth", "calendar", "feedback", "threshold")
 )  # which have lists of their own in campaigns
+REPLAYED = ("feedback",)  # which live schedulers do not take
 ARGUMENTS = {option.argument: option for option in OPTIONS.values()}
 ARGUMENT_OF.update((name, option.argument) for name, option in OPTIONS.items())  # for the messages of errors
 
@@ -403,6 +427,7 @@ class Arguments(TypedDict, total=False):
     depth: int | Literal["all"] | None
     tested: int | Literal["all"] | None
     calendar: Calendar | str | Path | None
+    feedback: Feedback | str | None
     threshold_s: float | str | None
     overdue: Literal["all", "half"] | None
     overdue_before: Literal["all", "large"] | None
@@ -649,6 +674,10 @@ def refuse_other(name: str) -> None:
             f"option {name}: only `batfill schedule` and the plug-in take it, as a replay counts processors and places "
             "no job on machines; leave it out, or simulate it with `batfill run`"
         )
+    if name in REPLAYED:
+        raise BatfillError(
+            f"option {name}: jobs come here at their dates; only replay, what-if and campaigns take it; leave it out"
+        )
     if name in OPTIONS and OPTIONS[name].group == STUDY:
         raise BatfillError(f"option {name}: only Python and campaigns take it, for studies; leave it out")
 
@@ -681,6 +710,7 @@ class Options:
     depth: int | str = 1  # how many jobs get a reservation; ALL for all that wait
     tested: int | str = ALL  # how many jobs must wait before a decision looks at no more
     calendar: Calendar | None = None  # None if all processors are always available
+    feedback: Feedback | None = None  # None if all jobs are submitted at their dates
     threshold_s: float = math.inf  # Theta
     overdue: str = ALL
     overdue_before: str = ALL
@@ -719,6 +749,13 @@ class Options:
                 raise BatfillError(
                     f"option calendar: {self.calendar.name} has failures, which kill jobs, and nothing can be learned "
                     "of those; leave the lines of kind failure out, or what is learned"
+                )
+        if self.feedback is not None:
+            require_order(self.policy, f"option feedback: {self.feedback.name} takes an order")
+            if self.learns:
+                raise BatfillError(
+                    f"option feedback: {self.feedback.name} moves submissions, and nothing can be learned from jobs "
+                    "whose order is not known before; leave it out, or what is learned"
                 )
 
     @classmethod

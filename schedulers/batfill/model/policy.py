@@ -24,6 +24,7 @@ import numpy as np
 from batfill.base.errors import PolicyError, nearest
 from batfill.base.tables import in_columns, label_html
 from batfill.engine.motion import BY_EXPECTED, BY_SECOND, FIXED, UNLIMITED_S, aged_size, mixed_key
+from batfill.engine.records import DATED
 from batfill.model.networks import REMEDY, Network, read_network, write_network
 
 if TYPE_CHECKING:
@@ -101,6 +102,14 @@ class Policy:
     def motion(self) -> int:
         """How keys move: FIXED, BY_EXPECTED or BY_SECOND."""
         return BY_EXPECTED if self.per_expansion is not None else BY_SECOND if self.per_wait is not None else FIXED
+
+    @property
+    def dated(self) -> int:
+        """How the key depends on r: not (0), as r (1) or -r (-1), or perhaps (DATED), as any function of one's own."""
+        if not self.moves and self.key in (submission, negative(submission)):
+            return 1 if self.key is submission else -1
+        functions = (self.key, self.per_wait, self.per_expansion)
+        return DATED if any(key is not None and reads_submission(key) for key in functions) else 0
 
     def lines(
         self, submit_s: NDArray[np.float64], request_s: NDArray[np.float64], procs: NDArray[np.int64]
@@ -255,6 +264,18 @@ def f3(r, p, q):  # type: ignore[no-untyped-def]
 def f4(r, p, q):  # type: ignore[no-untyped-def]
     """F4."""
     return p * np.sqrt(q) + 5.30e5 * log10_submission(r)
+
+
+UNDATED = (request, width, area, ratio, wfp3_rise, unicef_rise, same_for_all)  # they do not read r
+
+
+def reads_submission(key: Key) -> bool:
+    """Whether a key may depend on r."""
+    if not isinstance(key, WithNumbers):
+        return all(key is not other for other in UNDATED)
+    if key.function is over_aged_size:
+        return False
+    return reads_submission(key.numbers[0] if key.function is minus else key.function)
 
 
 POLICIES = Policies(

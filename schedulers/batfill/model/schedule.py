@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from batfill.base.tables import same_values
 from batfill.model.calendar import Calendar
 from batfill.model.invariants import require_at_most, require_once
-from batfill.model.jobs import JobTable
+from batfill.model.jobs import DAY_S, JobTable
 from batfill.model.metrics import TAU_S, Certificate, Summary, certify, summarize
 
 SUCCESS, FAILED = "COMPLETED_SUCCESSFULLY", "COMPLETED_FAILED"
@@ -65,6 +65,27 @@ class Away:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """How a scheduler has moved a log whose users react."""
+
+    moved: int  # jobs submitted at another date than in the log
+    last_submit_s: float  # the last submission,
+    last_end_s: float  # and the last end, in seconds since the workload's origin
+    jobs_a_day: float  # jobs that ran, over the makespan
+
+    def as_dict(self) -> dict[str, float]:
+        """As a dict by field, for JSON."""
+        return asdict(self)
+
+    def as_text(self) -> str:
+        """One line."""
+        return (
+            f"{self.moved:,} jobs submitted at other dates than in the log; last submission "
+            f"{self.last_submit_s:,.0f} s, last end {self.last_end_s:,.0f} s, {self.jobs_a_day:,.2f} jobs a day"
+        )
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Schedule:
     """When and how every job of a workload ran; columns of shape (n_jobs,) in the job table's order."""
@@ -76,6 +97,7 @@ class Schedule:
     kills: NDArray[np.void]  # engine KILL (n_kills,)  every try killed by the scheduler or a failure, in order of time
     order: NDArray[np.int64]  # (n_tries,)  rows in order of their starts
     until_s: float = np.inf  # the last instant processed, if the replay has not ended
+    closed_submit_s: NDArray[np.float64] | None = None  # of a closed replay; inf if still to come
     calendar: Calendar | None = None  # in seconds; None if all processors are always available
 
     def __eq__(self, other: object) -> bool:
@@ -86,6 +108,28 @@ class Schedule:
 
     def __hash__(self) -> int:
         return hash((self.jobs, self.size, self.until_s))
+
+    @property
+    def submit_s(self) -> NDArray[np.float64]:
+        """When each job is submitted: at its date in the table, or, in a closed replay, when it was its turn."""
+        return self.jobs.submit_s if self.closed_submit_s is None else self.closed_submit_s
+
+    @property
+    def wait_s(self) -> NDArray[np.float64]:
+        """From the submission to the start of the final try; nan before that start."""
+        return self.start_s - self.submit_s
+
+    def closed(self) -> Closed | None:
+        """What a closed replay should be compared in beside the waits; None for an open one."""
+        if self.closed_submit_s is None:
+            return None
+        ran, came = self.ended, np.isfinite(self.submit_s)
+        if not ran.any():
+            return Closed(0, 0.0, 0.0, 0.0)
+        span_s = float(self.end_s[ran].max() - self.submit_s[ran].min())
+        moved = int((self.submit_s != self.jobs.submit_s)[came].sum())
+        a_day = float(ran.sum()) / (span_s / DAY_S) if span_s > 0 else 0.0
+        return Closed(moved, float(self.submit_s[came].max()), float(self.end_s[ran].max()), a_day)
 
     @property
     def ended(self) -> NDArray[np.bool_]:
@@ -125,10 +169,10 @@ class Schedule:
     def summary(self, tau_s: float = TAU_S) -> Summary:
         """The figures over the jobs that have ended, and the rejected and killed jobs so far."""
         ran = self.ended
-        submitted = self.jobs.submit_s <= self.until_s
+        submitted = (self.submit_s <= self.until_s) & (self.submit_s < np.inf)
         figures = summarize(
             size=self.size,
-            submit_s=self.jobs.submit_s[ran],
+            submit_s=self.submit_s[ran],
             start_s=self.start_s[ran],
             runtime_s=self.runtime_s[ran],
             procs=self.jobs.procs[ran],
@@ -153,7 +197,7 @@ class Schedule:
         ran, failed = self.ended, self.kills[self.kills["failed"] != 0]
         if not ran.any():
             return Away(0.0, 0.0, len(failed), 0.0)
-        from_s, until_s = float(self.jobs.submit_s[ran].min()), float(self.end_s[ran].max())
+        from_s, until_s = float(self.submit_s[ran].min()), float(self.end_s[ran].max())
         away_proc_s = self.calendar.away_proc_s(from_s, until_s)
         dates, available = self.available()
         lasts_s = np.diff(np.clip(dates, from_s, until_s), append=until_s)
@@ -195,7 +239,6 @@ class Schedule:
             available=None if self.calendar is None else self.available(),
         )
         if ran.any():
-            wait_s = (self.start_s - self.jobs.submit_s)[ran]
-            most = float(wait_s.mean())
+            most = float(self.wait_s[ran].mean())
             require_at_most("the lower bound", found.mean_wait_bound_s, most, lambda: self.runtime_s, self.jobs.ids)
         return found

@@ -22,9 +22,10 @@ from batfill import engine
 from batfill.base.errors import BatfillError
 from batfill.engine.violations import scratch_for
 from batfill.model.calendar import NO_WINDOWS, never_runs
-from batfill.model.invariants import require_sound
+from batfill.model.invariants import InternalError, require_sound
 from batfill.model.jobs import SMALL, JobTable, checked_size
-from batfill.model.policy import require_order
+from batfill.model.policy import POLICIES, require_order
+from batfill.model.rules import Rules
 from batfill.model.schedule import Schedule
 from batfill.replays.queue import Queue, copied
 
@@ -32,8 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from batfill.model.calendar import Calendar
+    from batfill.model.feedback import Feedback, Follows
     from batfill.model.policy import Policy
-    from batfill.model.rules import Rules
 
 SAMPLE = 256  # jobs of which the arrays show a replay's bytes a job
 AT_ONCE = 100_000  # jobs replayed between two states of a progress bar
@@ -54,6 +55,7 @@ class EngineReplay:
         expected_s: NDArray[np.float64] | None = None,
         learns: bool = False,
         small: NDArray[np.bool_] | None = None,
+        follows: Follows | None = None,
     ) -> None:
         """Set up a replay on an empty machine.
 
@@ -64,6 +66,7 @@ class EngineReplay:
             expected_s: expected run time of each job, shape (n_jobs,); by default `jobs.request_s`.
             learns: whether `classify` sets the jobs' classes during the replay, instead of the workload.
             small: whether each job goes before the others, with a divider, shape (n_jobs,); by default class SMALL.
+            follows: the jobs that are submitted after the ends of others; None for dates as in the table.
 
         Raises:
             BatfillError: the job table is out of order or has an invalid value (see `JobTable.check`), a policy returns
@@ -93,6 +96,8 @@ class EngineReplay:
             ended=np.zeros(n_jobs + n_kills, np.uint32),
             over=np.zeros(n_jobs + n_kills, np.uint32),
             available=available(size, rules.calendar or NO_WINDOWS),
+            follows=engine.new_records(0, engine.FOLLOW) if follows is None else follow_records(follows),
+            coming=engine.new_ends(0 if follows is None else int((follows.preceding >= 0).sum())),
             clock=engine.new_records(1, engine.CLOCK),
         )
         self.given = engine.Given(
@@ -125,8 +130,11 @@ class EngineReplay:
     def next_s(self) -> float:
         """The next instant with an event; inf if there is none."""
         end_s = engine.next_end_s(self.events.ends)
-        coming = self.table.submit_s[self.submitted : self.submitted + 1]
-        return float(self.queue.next_change_s(min(end_s, coming.min(initial=np.inf))))
+        if self.closed:
+            _, coming_s = self.queue.next_following(self.events)
+        else:
+            coming_s = self.table.submit_s[self.submitted : self.submitted + 1].min(initial=np.inf)
+        return float(self.queue.next_change_s(min(end_s, coming_s)))
 
     def advance(self, until_s: float = np.inf) -> bool:
         """Process every instant up to and including `until_s`; returns whether the workload is done."""
@@ -220,6 +228,21 @@ class EngineReplay:
         return self.queue.start_s
 
     @property
+    def closed(self) -> bool:
+        """Whether jobs may follow others."""
+        return len(self.events.follows) > 0
+
+    @property
+    def submit_s(self) -> NDArray[np.float64]:
+        """When each job is submitted, shape (n_jobs,); in a closed replay inf for one that is still to come."""
+        if not self.closed:
+            return self.table.submit_s
+        submit_s: NDArray[np.float64] = np.full(len(self.table), np.inf)
+        rows = self.queue.submitted_rows
+        submit_s[rows] = self.queue.jobs["submit_s"][rows]
+        return submit_s
+
+    @property
     def tries(self) -> NDArray[np.void]:
         """Every try so far, engine STARTED (n_tries,), in order of start."""
         starts: NDArray[np.void] = self.events.starts
@@ -245,8 +268,26 @@ class EngineReplay:
         until_s = np.inf if self.next_s == np.inf else self.now_s
         if until_s == np.inf and (stuck := self.queue.waiting_rows.tolist()) and self.queue.rules.calendar:
             raise BatfillError(never_runs("the replay", self.queue.rules.calendar.name, self.table, stuck))
-        found = engine.violation(until_s, self.size, self.given, start_s, self.events, self.scratch())
+        submit_s = self.submit_s
+        given = self.given._replace(submit_s=submit_s) if self.closed else self.given
+        found = engine.violation(until_s, self.size, given, start_s, self.events, self.scratch())
         require_sound(found, lambda row: self.table.ids[row])
+        if self.closed:
+            self.check_follows(submit_s, start_s)
+
+    def check_follows(self, submit_s: NDArray[np.float64], start_s: NDArray[np.float64]) -> None:
+        """Check that each job was submitted once: at its date, or its think time after another's last end."""
+        follows, rows = self.events.follows, self.queue.submitted_rows
+        preceding = follows["preceding"][rows].astype(np.int64)
+        free = preceding == engine.NOBODY
+        preceding[free] = 0
+        ends_s = np.where(self.table.procs > self.size, submit_s, start_s + self.events.duration_s)
+        due_s = np.where(free, self.table.submit_s[rows], ends_s[preceding] + follows["think_s"][rows])
+        wrong = (submit_s[rows] != due_s) | (np.bincount(rows, minlength=1)[rows] != 1)
+        if wrong.any() or (np.diff(submit_s[rows]) < 0).any():
+            raise InternalError(
+                f"job {self.table.ids[rows[np.argmax(wrong)]]} is not submitted when the one it follows is over"
+            )
 
     def scratch(self) -> engine.Scratch:
         """Memory for `check`."""
@@ -265,6 +306,7 @@ class EngineReplay:
         backfilled[self.tries["row"]] = self.tries["backfilled"]  # for a job started twice the last one counts
         return Schedule(
             jobs=self.table,
+            closed_submit_s=self.submit_s if self.closed else None,
             size=self.size,
             start_s=start_s,
             backfilled=backfilled,
@@ -281,10 +323,11 @@ def replay_jobs(
     rules: Rules,
     *,
     small: NDArray[np.bool_] | None = None,
+    follows: Follows | None = None,
     advance: Callable[[int], None] | None = None,
 ) -> Schedule:
     """Replay the whole workload; `advance` is called with the jobs submitted, the rest is as for `EngineReplay`."""
-    run = EngineReplay(jobs, size, rules, small=small)
+    run = EngineReplay(jobs, size, rules, small=small, follows=follows)
     done = 0
     while advance is not None and done + AT_ONCE < len(jobs):
         run.advance(jobs.submit_s[done + AT_ONCE - 1])
@@ -294,6 +337,35 @@ def replay_jobs(
     if advance is not None:
         advance(len(jobs) - done)
     return run.schedule()
+
+
+def follow_records(follows: Follows) -> NDArray[np.void]:
+    """The jobs that follow others as engine FOLLOW (n_jobs,)."""
+    records = engine.new_records(len(follows.preceding), engine.FOLLOW)
+    records["first"] = records["next"] = records["preceding"] = engine.NOBODY
+    rows = np.flatnonzero(follows.preceding >= 0)
+    rows = rows[np.argsort(follows.preceding[rows], kind="stable")]
+    before = follows.preceding[rows]
+    records["preceding"][rows], records["think_s"] = before, follows.think_s
+    begins = np.diff(before, prepend=-1) != 0  # of each job's followers
+    records["first"][before[begins]] = rows[begins]
+    records["next"][rows[:-1][~begins[1:]]] = rows[1:][~begins[1:]]
+    made: NDArray[np.void] = records
+    return made
+
+
+def follows_of(feedback: Feedback | None, jobs: JobTable, size: int, source: str = "the job table") -> Follows | None:
+    """What the jobs of a workload follow, on a machine of `size` processors; None without feedback.
+
+    Raises:
+        BatfillError: the workload does not say what is needed.
+    """
+
+    def fcfs_end_s() -> NDArray[np.float64]:
+        schedule = replay_jobs(jobs, size, Rules(POLICIES["fcfs"]))
+        return np.where(schedule.rejected, jobs.submit_s, schedule.end_s)
+
+    return None if feedback is None else feedback.follows(jobs, source, fcfs_end_s)
 
 
 def bytes_a_job(jobs: JobTable, rules: Rules, *, learns: bool = False) -> tuple[int, int]:

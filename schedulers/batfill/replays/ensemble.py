@@ -158,6 +158,8 @@ def new_events(capacity: int, size: int, calendar: Calendar) -> engine.Events:
         ended=np.zeros(capacity + kills, np.uint32),
         over=np.zeros(capacity + kills, np.uint32),
         available=available(size, NO_WINDOWS),
+        follows=engine.new_records(0, engine.FOLLOW),
+        coming=engine.new_ends(0),
         clock=engine.new_records(1, engine.CLOCK),
     )
 

@@ -47,7 +47,7 @@ def plot_schedule(schedule: Schedule, kind: Plot, axes: Axes | None, from_s: flo
 
 def draw_waits(schedule: Schedule, axes: Axes, from_s: float, until_s: float) -> None:
     """The mean and the longest wait of the jobs submitted each day."""
-    submit_s = schedule.jobs.submit_s
+    submit_s = schedule.submit_s
     ran = schedule.ended & (submit_s >= from_s) & (submit_s <= until_s)
     wait_h = (schedule.start_s - submit_s)[ran] / HOUR_S
     days, place = by_day(submit_s[ran])

@@ -101,6 +101,11 @@ class Queue:
         return float(self.arrays.rules["divider_s"][0])
 
     @property
+    def submitted_rows(self) -> NDArray[np.intp]:
+        """The jobs submitted so far, oldest first."""
+        return self.arrays.ages[: self.submitted].astype(np.intp)
+
+    @property
     def waiting_rows(self) -> NDArray[np.intp]:
         """The waiting jobs, oldest first."""
         ages = self.arrays.ages[: self.submitted]
@@ -167,9 +172,24 @@ class Queue:
 
     def advance(self, until_s: float, events: engine.Events) -> bool:
         """Process every event up to and including `until_s`; returns whether none is left."""
-        while (why := engine.advance(until_s, self.size, self.arrays, events)) == engine.NEEDS_ROOM:
-            self.enlarge()
+        while (why := engine.advance(until_s, self.size, self.arrays, events)) in (engine.NEEDS_ROOM, engine.TO_KEY):
+            if why == engine.NEEDS_ROOM:
+                self.enlarge()
+            else:
+                self.set_key(events)
         return bool(why == engine.DONE)
+
+    def next_following(self, events: engine.Events) -> tuple[int, float]:
+        """The row that a closed replay submits next, as far as is known, and when; inf without any."""
+        row, submit_s = engine.next_following(self.arrays, events)
+        return int(row), float(submit_s)
+
+    def set_key(self, events: engine.Events) -> None:
+        """Compute the keys of the job that a closed replay submits next, which may depend on when that is."""
+        row, submit_s = self.next_following(events)
+        job = self.arrays.jobs[row]
+        job["key"], job["rise"] = self.keys(row, submit_s, float(self.whole_expected_s[row]), int(job["procs"]))
+        events.follows["keyed"][row] = 1
 
     def advance_each(
         self,
@@ -564,6 +584,7 @@ class Queue:
                 lines["key"][: self.known], lines["rise"][: self.known] = backfill.lines(*known)
         stated["moves"], stated["threshold_s"] = policy.motion, rules.threshold_s
         stated["backfill_same"], stated["backfill_moves"] = backfill is None, (backfill or policy).motion
+        stated["dated"] = engine.DATED if backfill is not None and backfill.dated else policy.dated
         stated["picks"], picks = engine.NO_PICKS, engine.new_picks(self.size)
         if (network := policy.network) is not None:
             assert not self.rules.spares, "kill_pays asks for the head by key; Options refuses a network there"

@@ -51,7 +51,10 @@ def simulate(
 
         return replay_learning(jobs, workload.procs, options, workload.clock, advance or nothing)
     small = options.calls_small(jobs.job_class, jobs.procs, workload.procs)
-    schedule = engine_replay.replay_jobs(jobs, workload.procs, options.rules, small=small, advance=advance)
+    follows = engine_replay.follows_of(options.feedback, jobs, workload.procs, workload.name)
+    schedule = engine_replay.replay_jobs(
+        jobs, workload.procs, options.rules, small=small, follows=follows, advance=advance
+    )
     return schedule, None
 
 

@@ -102,9 +102,11 @@ class Result(JobRows):
         """The mean wait that no scheduler can beat on this log, and the distance from it; None before the end.
 
         It is computed when it is first read, and takes longer than the replay, and more memory: it is also None from a
-        million jobs on. `result.schedule.certificate(rounds)` computes it for any log, and looks for a better one.
+        million jobs on. `result.schedule.certificate(rounds)` computes it for any log, and looks for a better one. In a
+        closed replay, where another scheduler would have other submissions, it is None, too.
         """
-        return self.schedule.certificate() if self.ended and not self.is_long else None
+        stated = self.ended and not self.is_long and self.schedule.closed_submit_s is None
+        return self.schedule.certificate() if stated else None
 
     @property
     def is_long(self) -> bool:
@@ -119,6 +121,7 @@ class Result(JobRows):
             **(self.learned.as_dict() if self.learned else {}),
             **self.who_pays(),
             **({} if self.schedule.calendar is None else {"calendar": self.of_calendar()}),
+            **({} if (closed := self.schedule.closed()) is None else {"feedback": closed.as_dict()}),
             **({} if self.ended else {"until_s": self.schedule.until_s, "not_ended": self.not_ended}),
             "read_s": self.read_s,
             "simulate_s": self.simulate_s,
@@ -176,12 +179,12 @@ class Result(JobRows):
         if border is not None and (border.shape not in ((), (len(jobs),)) or not (border > 0).any()):
             raise BatfillError(f"small_below_s: neither a number of seconds > 0 nor {len(jobs):,} of them, one per job")
         return who_pays(
-            (schedule.start_s - jobs.submit_s)[ran],
+            schedule.wait_s[ran],
             runtime_s=schedule.runtime_s[ran],
             procs=jobs.procs[ran],
             user=jobs.user[ran],
             small_below_s=None if border is None else border[ran] if border.ndim else float(border),
-            base_wait_s=None if base is None else (base.schedule.start_s - jobs.submit_s)[ran],
+            base_wait_s=None if base is None else base.schedule.wait_s[ran],
         )
 
     def same_jobs(self, other: Result) -> bool:
@@ -217,6 +220,8 @@ class Result(JobRows):
     def rows(self) -> list[tuple[str, str]]:
         """The figures, and the log, machine and options they are for, as rows of (label, text)."""
         reading = "" if self.read_s is None else f"{self.read_s:.3f} s reading, "
+        closed = self.schedule.closed()
+        bounded = self.ended and closed is None
         n_jobs, until = len(self.schedule.jobs), f"{self.schedule.until_s:,.0f} s"
         running = f"{self.not_ended:,} of {n_jobs:,} jobs by {until}; the figures are of those that have"
         return [
@@ -227,7 +232,8 @@ class Result(JobRows):
             *([] if self.ended else [("not ended", running)]),
             *figure_rows(self.figures.as_dict(), self.tau_s, of_replay=True),
             *([] if self.schedule.calendar is None else [("calendar", self.schedule.away().as_text())]),
-            *([("lower bound", self.certificate.as_text() if self.certificate else UNBOUNDED)] if self.ended else []),
+            *([] if closed is None else [("feedback", closed.as_text())]),
+            *([("lower bound", self.certificate.as_text() if self.certificate else UNBOUNDED)] if bounded else []),
             ("time", f"{reading}{self.simulate_s:.3f} s simulating ({ENGINE} {__version__})"),
             *(("warning", warning) for warning in self.workload.warnings),
             *(("note", note) for note in self.workload.notes),
@@ -266,12 +272,12 @@ class Result(JobRows):
         """
         schedule, judged = self.schedule, self.judged()
         jobs, n_jobs, none = schedule.jobs, len(schedule.jobs), np.full(len(schedule.jobs), np.nan)
-        columns = jobs.columns()
+        columns = {**jobs.columns(), "submit_s": schedule.submit_s}
         if judged is not None and judged.small is not None:
             small = np.where(judged.small, "small", "large").astype(object)
             small[schedule.rejected] = None
             columns["class"] = small
-        wait_s = schedule.start_s - jobs.submit_s
+        wait_s = schedule.wait_s
         divider_s = none if judged is None else np.where(np.isinf(judged.divider_s), np.nan, judged.divider_s)
         bsld = bounded_slowdown(wait_s, schedule.runtime_s, self.tau_s)
         return {
@@ -293,7 +299,7 @@ class Result(JobRows):
         states = np.full(len(schedule.jobs), words[0], object)
         states[schedule.killed] = words[CUT]
         states[~schedule.ended] = COMING
-        submitted = schedule.jobs.submit_s <= schedule.until_s
+        submitted = (schedule.submit_s <= schedule.until_s) & (schedule.submit_s < np.inf)
         states[~schedule.ended & submitted] = WAITING
         states[~schedule.ended & np.isfinite(schedule.start_s)] = RUNNING
         states[schedule.rejected & submitted] = words[REFUSED]

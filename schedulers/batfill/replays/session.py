@@ -20,7 +20,7 @@ from batfill.model.options import REQUEST, Options, of_arguments
 from batfill.model.policy import Policy
 from batfill.model.values import tau_of
 from batfill.replays import saved
-from batfill.replays.engine_replay import EngineReplay
+from batfill.replays.engine_replay import EngineReplay, follows_of
 from batfill.replays.replay import load_engine, options_of
 from batfill.replays.result import Result, until_of
 from batfill.workloads import opened
@@ -81,7 +81,8 @@ class Replay(JobRows):
         self.simulate_s = 0.0
         jobs = self.workload.jobs
         small = self.options.calls_small(jobs.job_class, jobs.procs, size)
-        self.engine = EngineReplay(jobs, size, self.options.on(self.workload, jobs).rules, small=small)
+        follows = follows_of(self.options.feedback, jobs, size, self.workload.name)
+        self.engine = EngineReplay(jobs, size, self.options.on(self.workload, jobs).rules, small=small, follows=follows)
 
     # Going on
 

@@ -283,7 +283,7 @@ def compare(
     if not ran.any():
         raise BatfillError("compare: no job ran in every replay; give a larger machine")
     names = tuple(one.options.policy.name if name is None else name for name, one in given)
-    waits = np.array([(result.schedule.start_s - jobs.submit_s)[ran] for result in replays])
+    waits = np.array([result.schedule.wait_s[ran] for result in replays])
     runtimes = [result.schedule.runtime_s[ran] for result in replays]
     columns = {"submit_s": jobs.submit_s[ran], "procs": jobs.procs[ran], "user": jobs.user[ran]}
     comparison = of_runs(names, waits, runtimes, first.tau_s, **columns)

@@ -50,9 +50,10 @@ THRESHOLDS_S = tuple(float(HOUR_S) * hours for hours in (6, 12, 24, 48, 96))
 MAX_WAIT_GROWTH = 0.1  # allowed growth of the longest wait over fcfs's, as a share of it
 MIN_GAIN = 0.05  # smallest relative reduction of the mean bounded slowdown that counts as a gain
 # Options that the choices share, if they take them.
-SHARED = ("backfill", "like", "depth", "tested", "calendar", "overdue", *SHARED_BY_TRIES)
+SHARED = ("backfill", "like", "depth", "tested", "calendar", "feedback", "overdue", *SHARED_BY_TRIES)
 USUAL = {name: OPTIONS[name].default for name in SHARED}
 FEWEST_JOBS = 20  # of a user counted among possible losers, and of a group
+REACTION = "after:20min"  # the feedback under which the advised choice is replayed once more
 TODAY, DEPTH, ORDER, THRESHOLD, CLASSES, KILLS = range(6)  # effort a choice requires of a site, least first
 
 
@@ -103,6 +104,14 @@ class JobGroup(NamedTuple):
     differences: list[Difference]
 
 
+class Reaction(NamedTuple):
+    """What the advised choice gains if users react: mean bounded slowdowns over fcfs's, and where they are from."""
+
+    feedback: str
+    open: float  # with the submissions of the log
+    closed: float  # under the feedback
+
+
 class Limit(NamedTuple):
     """A limit on the growth of the longest wait over fcfs's, and the advice under it."""
 
@@ -131,6 +140,7 @@ class WhatIf:
     withheld: dict[int, str]  # outcomes that the system cannot do, and why
     grade: str  # how near simulated waits are to those in the log
     promise: promise.Check | None = None  # of first tries; None if they were not tried as they are
+    reaction: Reaction | None = None  # None if nothing is advised, or the log has no users or waits
 
     @property
     def limit(self) -> Limit:
@@ -231,6 +241,7 @@ class WhatIf:
             "undecided": self.undecided,
             "fidelity": self.grade,
             "promise": None if self.promise is None else self.promise.as_dict(),
+            "reaction": None if self.reaction is None else self.reaction._asdict(),
             "advice": self.advised_name,
             "gain": None if advised == 0 else self.bsld[0][advised].as_dict(),
             "trusted": not self.cautions,
@@ -323,7 +334,7 @@ def what_if(
         shown(float(small_first and not as_promised))
     comparison = of_runs(
         tuple(choice.name for choice in tried),
-        np.array([schedule.start_s - jobs.submit_s for schedule in schedules]),
+        np.array([schedule.wait_s for schedule in schedules]),
         [schedule.runtime_s for schedule in schedules],
         how.tau_s,
         submit_s=jobs.submit_s,
@@ -377,7 +388,23 @@ def what_if(
         grade(log, **how.reading),
         checked,
     )
-    return answer if answer.undecided else replace(answer, comparison=marked(comparison, limits[given].advised))
+    if answer.undecided:
+        return answer
+    reaction = reaction_of(answer, jobs, how.tau_s)
+    return replace(answer, comparison=marked(comparison, limits[given].advised), reaction=reaction)
+
+
+def reaction_of(answer: WhatIf, jobs: JobTable, tau_s: float) -> Reaction | None:
+    """The advised choice over fcfs if users react, replayed here; None where `WhatIf.reaction` has none."""
+    today, advice = answer.outcomes[0], answer.advice
+    known = jobs.waited_s is not None and bool((~np.isnan(jobs.waited_s) & (jobs.user >= 0)).any())
+    if advice is today or not known or "feedback" in advice.options or Options.of(advice.options).learns:
+        return None
+    closed = [
+        simulate(jobs, answer.workload, Options.of({**one.options, "feedback": REACTION}))[0].summary(tau_s).mean_bsld
+        for one in (advice, today)
+    ]
+    return Reaction(REACTION, advice.mean_bsld / today.mean_bsld, closed[0] / closed[1])
 
 
 def beyond(system: str, tried: Sequence[Choice]) -> dict[int, str]:

@@ -111,6 +111,12 @@ def taken_lines(answer: WhatIf) -> list[str]:
         f"{duration(fcfs.mean_wait_s)}, longest wait {duration(advice.max_wait_s)} instead of "
         f"{duration(fcfs.max_wait_s)} (limit: {limit_text(limit)})."
     ]
+    if answer.reaction is not None:
+        lines.append(
+            f"If users react, submitting a job within 20 min of the end of another of theirs, as in the log (feedback "
+            f"{answer.reaction.feedback}), its mean bounded slowdown is {answer.reaction.closed:.2f} of fcfs's, not "
+            f"{answer.reaction.open:.2f}."
+        )
     if advice.losers is not None:
         lines.append(
             f"Of the users with at least {FEWEST_JOBS} jobs, {advice.losers:.1%} would wait longer on average than "

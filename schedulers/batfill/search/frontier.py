@@ -265,7 +265,7 @@ def tried(trial: Trial) -> tuple[Point, NDArray[np.float64], float]:
     schedule, report = replay_learning(jobs, trial.size, options, workload.clock, lambda _: None)
     figures = schedule.summary(trial.tau_s)
     quality = confusion(report.learned) if options.kills else None
-    wait_s = (schedule.start_s - jobs.submit_s)[~schedule.rejected]
+    wait_s = schedule.wait_s[~schedule.rejected]
     longest = long_waits(wait_s)
     point = Point(
         policy=trial.chosen["policy"],

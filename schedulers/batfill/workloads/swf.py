@@ -57,8 +57,11 @@ OUTLIVED = "requested time, or what stands in for it, below the run time, outliv
 NO_RUN_TIME, NO_SUBMISSION, NO_PROCESSORS, SUMMARISED, ADDED = range(1, len(REASONS))
 
 # The columns that jobs are made of, and those that what stands in for a request may need besides.
-OF_JOBS = ("job", "submit_s", "runtime_s", "procs", "requested_procs", "requested_s", "status", "user")
-OF_STAND_INS = {"queue": ("queue",), "user-max": ("wait_s",)}
+OF_JOBS = (
+    *("job", "submit_s", "wait_s", "runtime_s", "procs", "requested_procs", "requested_s", "status", "user"),
+    *("preceding_job", "think_s"),
+)
+OF_STAND_INS = {"queue": ("queue",)}
 
 
 def needed_fields(unrequested: Unrequested | None) -> tuple[str, ...]:
@@ -113,6 +116,9 @@ def workload_of(
             own_end=overrun != "kill",
             outlives=jobs.outlives,
             assumed_s=jobs.assumed_s,
+            waited_s=jobs.waited_s,
+            preceding=jobs.preceding,
+            think_s=jobs.think_s,
         ),
         procs=size,
         digest="" if isinstance(source, str) else digest(path),
@@ -160,6 +166,8 @@ def jobs_in(
     if overrun != "kill":
         changed[RAISED if overrun == "keep" else OUTLIVED] += int((walltime_s < runtime_s).sum())
         walltime_s = keep_overruns(walltime_s, runtime_s, margin_s=margin_s)
+    waited_s, preceding = log["wait_s"][keep], log["preceding_job"][keep]
+    follows = bool((preceding > 0).any())
     return JobColumns(
         ids=padded_ids(rows.number[here][keep], width=rows.id_width),
         submit_s=rows.submit_s[here][keep] - rows.first_submit_s,
@@ -171,6 +179,9 @@ def jobs_in(
         job_class=np.full(len(runtime_s), UNKNOWN, np.int8),
         outlives=overrun == "extend",
         assumed_s=assumed_s if no_request.any() and (overrun == "extend" or log.assumed_s is not None) else None,
+        waited_s=np.where(waited_s >= 0, waited_s, np.nan) if (waited_s >= 0).any() else None,
+        preceding=np.where(preceding > 0, preceding, -1).astype(np.int64) if follows else None,
+        think_s=log["think_s"][keep] if follows else None,
     )
 
 
