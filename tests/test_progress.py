@@ -15,6 +15,7 @@ import pytest
 import batfill as bf
 from batfill.base import progress as module
 from batfill.base.progress import patient_progress, progress, terminal_bar
+from swf_text import row
 
 
 class Terminal(io.StringIO):
@@ -176,6 +177,8 @@ def folder(tmp_path_factory):
     made = tmp_path_factory.mktemp("long")
     bf.write(bf.generate(300, 16, seed=3), made / "log.json")
     (made / "campaign.yaml").write_text(CAMPAIGN)
+    rows = (row(i, 600 * i, 3600, req_procs=16, req_time=3600, wait=3000 * i) for i in range(1, 101))
+    (made / "log.swf").write_text("; MaxProcs: 16\n" + "".join(rows))
     return made
 
 
