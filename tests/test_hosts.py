@@ -449,9 +449,11 @@ def test_on_the_whole_of_kth_sp2_the_hosts_agree_on_every_start(archive_log, con
     assert_hosts_agree(converted(archive_log("KTH-SP2-1996-2.1-cln.swf.gz")), 100, policy=policy, threshold=threshold)
 
 
+@pytest.mark.parametrize("host", ["batfill", "pybatsim", "Batsim 5"])
 @pytest.mark.parametrize("depth", [0, 1, 2, "all"])
 @pytest.mark.parametrize("case", [{}, {"threshold": 100, "small": "class", "divider": 7, "kill": "needed"}])
-def test_beside_a_calendar_the_hosts_agree_on_every_start(written, depth, case):
+def test_beside_a_calendar_the_hosts_agree_on_every_start(written, monkeypatch, host, depth, case):
+    monkeypatch.setattr(Plugin, "host", host)
     windows = [(40, 90, 12, None), (120, 200, 5, 110), (150, 180, 3, None), (700, 900, 12, 600)]
     calendar = Calendar.of(
         {"kind": "announced", "begin": begin, "end": end, "processors": procs, "announced": announced}
