@@ -358,7 +358,7 @@ def test_every_command_that_replays_logs_takes_both_options_on_requests():
     taking = {
         option: {name for name, _, param in EVERY if param.name == option} for option in ("overrun", "unrequested")
     }
-    hosts = {"replay", "tune", "fit", "select", "frontier", "what-if", "workload convert"}
+    hosts = {"replay", "tune", "fit", "select", "frontier", "what-if", "fidelity", "workload convert"}
     assert taking == {"overrun": hosts | {"workload clean"}, "unrequested": hosts}
 
 

@@ -24,6 +24,7 @@ from batfill.model.options import NAMES, Options
 from batfill.replays.replay import simulate
 from batfill.workloads.archive import known_log
 from command import free_port
+from swf_text import row as swf_row
 
 ROOT = Path(__file__).parents[1]
 DESCRIPTORS = sorted((ROOT / "expe").glob("*.yaml"))
@@ -190,6 +191,16 @@ def test_the_comparison_of_predicted_run_times_prints_a_row_for_each(printed, sa
     for row in (f"| {knowledge}, {predictions} |" for knowledge in predictors for predictions in ("all", "order")):
         assert shown.count(row) == 5  # comparison, slowdown, mean wait, long waits, seconds
     assert shown.count("| request, all |") == 4
+
+
+def test_the_study_of_fidelity_prints_each_replay_and_what_is_fitted(printed, tmp_path):
+    path = tmp_path / "log.swf"
+    jobs = "".join(swf_row(k, 60 * k, 90, req_time=90, req_procs=3, wait=60 * k) for k in range(1, 400))
+    path.write_text(f"; MaxProcs: 4\n{jobs}")
+    shown = printed("studies.tables.fidelity", str(path))
+    for replay in ("plain", "outages (0, 0 days)", "and 180 s of overhead", "and 600 s"):
+        assert re.search(rf"^\| log +\| {re.escape(replay)} +\| 399 +\|", shown, re.MULTILINE)
+    assert len(re.findall(r"^\| log ", shown, re.MULTILINE)) > 4
 
 
 @pytest.mark.needs("pydantic")

@@ -202,6 +202,26 @@ def test_unknown_waits_and_wide_jobs_are_left_out(tmp_path, work):
     assert found["scores"]["plain"]["jobs"] == int((work.jobs.procs[10:] <= 8).sum())
 
 
+@pytest.mark.parametrize("n", [1, 2, 3, 60])
+def test_short_logs_are_scored_and_fitted_as_far_as_possible(tmp_path, n):
+    path = tmp_path / "log.swf"
+    path.write_text("; MaxProcs: 4\n" + "".join(row(k, 100 * k, 90, req_time=90, wait=k) for k in range(1, n + 1)))
+    found = bf.fidelity(path)
+    assert found["scores"]["plain"]["jobs"] == n
+    assert found["scores"]["plain"]["error"] is None  # too few jobs or too short waits
+    assert [step["factors"] for step in found["fitted"]] == ["plain"] * (n > 1)
+    assert (
+        found.as_text().splitlines()[-1].startswith("on this log simulated waits are 0.00 of the logged ones (error -,")
+    )
+    assert all(step["error"] is step["later"]["error"] is None for step in found["fitted"])
+
+
+def test_a_log_whose_waiting_jobs_are_all_too_wide_says_so(tmp_path):
+    path = tmp_path / "log.swf"
+    path.write_text(row(1, 0, 90, req_time=90, wait=5, req_procs=8) + row(2, 0, 90, req_time=90))
+    assert UNKNOWN in refusal("fidelity", path, "--procs", 4)
+
+
 def test_the_grade_stands_beside_every_advice(tmp_path, work):
     path = site(tmp_path, work, Factors(capacity=0.8))
     said = grade(path)

@@ -196,9 +196,6 @@ frontier log.swf --cuts half
 frontier log.swf --protected 2
 frontier log.swf --policy foo
 frontier log.swf --workers 0
-fidelity log.swf
-fidelity week.swf --no-fit --fit
-fidelity week.swf --out .
 classify week.swf --cut 3
 classify week.swf --train-lag -1
 # the others

@@ -165,7 +165,7 @@ def test_an_option_that_no_replay_can_take_is_refused_in_one_line(tmp_path, word
 
 def test_an_argument_that_the_replays_set_themselves_is_refused(log):
     with pytest.raises(
-        BatfillError, match=r"argument 'small': each replay here has its own; .* are backfill, depth, thresh"
+        BatfillError, match=r"argument 'small': each replay here has its own; .* are backfill, like, depth, "
     ):
         bf.frontier(log, cuts=[0], small="all")
     with pytest.raises(BatfillError, match=r"argument 'thresold_s' is unknown; did you mean 'threshold_s'"):

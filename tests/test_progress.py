@@ -15,6 +15,7 @@ import pytest
 import batfill as bf
 from batfill.base import progress as module
 from batfill.base.progress import patient_progress, progress, terminal_bar
+from swf_text import row
 
 
 class Terminal(io.StringIO):
@@ -149,10 +150,21 @@ LONG = {
     "fit": (lambda log: bf.fit(log, tuples=2, permutations=256), "tuples"),
     "select": (lambda log: bf.select(log), "logs"),
     "classify": (lambda log: bf.classify(log), "jobs judged"),
+    "fidelity": (lambda log: bf.fidelity("log.swf"), "replays"),
     "frontier": (lambda log: bf.frontier(log, cuts=[0.0], workers=1), "replays"),
 }
 # Those that take a second at most, or as long as the disk.
-SHORT = {"compare", "export_config", "generate", "job_table", "network_of", "picked_by", "save_network", "write"}
+SHORT = {
+    "compare",
+    "export_config",
+    "generate",
+    "job_table",
+    "network_of",
+    "picked_by",
+    "save_network",
+    "when",
+    "write",
+}
 
 
 def test_every_function_is_one_that_may_take_long_or_one_that_cannot():
@@ -165,6 +177,8 @@ def folder(tmp_path_factory):
     made = tmp_path_factory.mktemp("long")
     bf.write(bf.generate(300, 16, seed=3), made / "log.json")
     (made / "campaign.yaml").write_text(CAMPAIGN)
+    rows = (row(i, 600 * i, 3600, req_procs=16, req_time=3600, wait=3000 * i) for i in range(1, 101))
+    (made / "log.swf").write_text("; MaxProcs: 16\n" + "".join(rows))
     return made
 
 

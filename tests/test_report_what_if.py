@@ -330,3 +330,16 @@ def test_the_page_fits_phones_and_wide_screens(answer, log, tmp_path, scheme):
         assert window.log() == []
     finally:
         window.close()
+
+
+def test_a_calendar_is_named_by_its_file(tmp_path, log):
+    """In JSON, on the page, and in the command that prints a configuration."""
+    calendar, page = tmp_path / "windows.csv", tmp_path / "page.html"
+    calendar.write_text("kind,begin,end,processors\nannounced,86400,172800,32\n")
+    words = ("what-if", log, "--no-small-first", "--threshold", "6h", "--calendar", calendar)
+    found = json_result(*words)
+    assert found["calendar"] == found["outcomes"][0]["options"]["calendar"] == str(calendar)
+    assert batfill(*words, "--out", page).status == 0
+    assert f"calendar {calendar}" in page.read_text()
+    answer = what_if(log, thresholds_s=[6 * HOUR_S], small_first=False, calendar=calendar)
+    assert options_words(answer.outcomes[0]) == f"--calendar {calendar} --policy fcfs"

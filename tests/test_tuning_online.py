@@ -351,6 +351,7 @@ def test_batfill_select_prints_bands_and_repeats_itself(log, tmp_path, method):
         "",
         f"on the log as it is: {json.loads(out.read_text())['recommendation']['text']}",
         "too few periods (4): below 12, intervals and verdicts are not calibrated",
+        json.loads(out.read_text())["fidelity"],
     ]
     before = out.read_bytes()
     found = json_result(*arguments)

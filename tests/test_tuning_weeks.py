@@ -96,12 +96,12 @@ def test_batfill_tune_prints_a_table_writes_its_result_and_repeats_it(log, tmp_p
         "p999_wait_s",
         "max_wait_s",
     ]
-    *rows, empty, recommended, few, trained = rows
+    *rows, empty, recommended, few, trained, grade = rows
     assert {row.split()[0] for row in rows} == {*PURE, "w*", "w*train", "wgreedy", "pure"}
     before = out.read_bytes()
     found = json_result(*arguments)
     assert out.read_bytes() == before
-    assert (empty, trained) == ("", f"w*train is {found['trained']}")
+    assert (empty, trained, grade) == ("", f"w*train is {found['trained']}", found["fidelity"])
     assert recommended == found["recommendation"]["text"]
     assert recommended.startswith("cannot decide, so stay with saf: 12 are needed instead of 1 testing periods")
     assert (

@@ -3,15 +3,14 @@
 `python -m studies.tables.fidelity [LOG...] > fidelity.md`; without a LOG, the six logs of
 `studies.tables.common` in $BATFILL_TRACES or the cache of `batfill workload fetch`.
 
-The first table compares replays under FCFS with EASY backfilling with all logged waits: plain, with the log's outages as
-announced windows, with these and an overhead for each job, and for SDSC-BLUE on 960 processors without the jobs of its
-interactive queue. The second has what is fitted on the first half of the jobs, scored on the second.
+The first table compares replays under FCFS with EASY backfilling with all logged waits: plain, with the log's outages
+as announced windows, with these and an overhead for each job, and for SDSC-BLUE on 960 processors without the jobs of
+its interactive queue. The second has what is fitted on the first half of the jobs, scored on the second.
 """
 
 from __future__ import annotations
 
 import argparse
-import math
 import shlex
 import sys
 from dataclasses import replace
@@ -21,7 +20,7 @@ from batfill.base.files import digest
 from batfill.base.version import __version__
 from batfill.model.calendar import Calendar
 from batfill.model.jobs import HOUR_S
-from batfill.search.fidelity import PLAIN, WITH_OUTAGES, Factors, fitted, logged_of, percent, ratio_text
+from batfill.search.fidelity import PLAIN, WITH_OUTAGES, fitted, logged_of, percent, ratio_text
 from batfill.workloads.formats import source_of
 from studies.papers.page import markdown
 from studies.tables.common import by_name, progress

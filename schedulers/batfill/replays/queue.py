@@ -547,9 +547,12 @@ class Queue:
 
     def change_expected(self, expected_s: NDArray[np.float64]) -> None:
         """Expect these run times, shape (capacity,), from the next decision on; they apply to running jobs too."""
-        jobs, running = self.arrays.jobs, self.running
-        jobs["expected_s"] = expected_s
+        jobs, running, bound_s = self.arrays.jobs, self.running, self.arrays.rules["bound_s"]
+        jobs["expected_s"] = np.where(jobs["killable"], np.minimum(expected_s, bound_s), expected_s)
         if len(self.arrays.tries):
+            if bound_s < np.inf:  # a try is expected to end at the divider at which it started
+                rows = running["row"]
+                jobs["expected_s"][rows] = np.minimum(expected_s[rows], self.arrays.tries["kill_after_s"][rows])
             self.arrays.tries["whole_expected_s"] = expected_s
             self.arrays.tries["corrections"] = 0
         engine.expect(self.arrays, running.copy())  # which is contiguous

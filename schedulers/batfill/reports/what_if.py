@@ -15,6 +15,7 @@ from batfill.base.progress import patient_progress
 from batfill.base.stats import BETTER, FEWEST_BLOCKS, decidable
 from batfill.base.tables import data_frame, rows_html
 from batfill.base.version import ENGINE, __version__
+from batfill.model.calendar import Calendar
 from batfill.model.jobs import HOUR_S
 from batfill.model.metrics import TAU_S, class_figures
 from batfill.model.options import (
@@ -89,7 +90,8 @@ class ChoiceFigures(NamedTuple):
 
     def columns(self) -> dict[str, Any]:
         """As a dict by name, without the waits by group."""
-        return {name: value for name, value in self._asdict().items() if name != "waits"}
+        columns = {name: value for name, value in self._asdict().items() if name != "waits"}
+        return {**columns, "options": stated(self.options)}
 
 
 class JobGroup(NamedTuple):
@@ -230,7 +232,7 @@ class WhatIf:
             "warnings": list(self.workload.warnings),
             "procs": self.workload.procs,
             "jobs": len(self.comparison.at),
-            **self.settings,
+            **stated(self.settings),
             "outcomes": [{**outcome.columns(), **outcome.waits} for outcome in self.outcomes],
             "groups": [group_of(group) for group in self.groups],
             "limits": [] if self.undecided else [limit_of(limit) for limit in self.limits],
@@ -247,6 +249,11 @@ class WhatIf:
             "engine": ENGINE,
             "version": __version__,
         }
+
+
+def stated(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options with a calendar by its name, as results have them."""
+    return {name: value.name if isinstance(value, Calendar) else value for name, value in options.items()}
 
 
 @dataclass(frozen=True, kw_only=True)

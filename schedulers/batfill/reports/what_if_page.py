@@ -24,6 +24,7 @@ from batfill.reports.what_if import (
     THRESHOLDS_S,
     USUAL,
     gains,
+    stated,
     threshold_text,
 )
 from batfill.reports.words import date_text, duration, interval_text, table, zone_text
@@ -292,7 +293,7 @@ def promise_texts(answer: WhatIf) -> list[str]:
 def options_words(outcome: ChoiceFigures) -> str:
     """The choice's options on batfill's command line."""
     words = []
-    for name, value in outcome.options.items():
+    for name, value in stated(outcome.options).items():
         if value is False:  # a flag that is not given
             continue
         words += (
@@ -443,7 +444,7 @@ def log_text(answer: WhatIf) -> str:
 
 def options_in_force(answer: WhatIf) -> list[tuple[str, str, bool]]:
     """Every option in force: its name, its value as text, and whether that is the default."""
-    settings = answer.settings
+    settings = stated(answer.settings)
     thresholds = settings["thresholds_s"]
     return [
         ("thresholds", ", ".join(map(threshold_text, thresholds)) or "none", tuple(thresholds) == THRESHOLDS_S),

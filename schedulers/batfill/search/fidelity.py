@@ -104,6 +104,8 @@ def error_of(
     submit_s: NDArray[np.float64], logged_s: NDArray[np.float64], simulated_s: NDArray[np.float64]
 ) -> float | None:
     """The mean absolute percentage error of moving means; None if none has `FEWEST_JOBS` and waits over a minute."""
+    if not len(submit_s):
+        return None
     at_s = np.arange(submit_s[0], submit_s[-1] + 1, HOUR_S)
     first, beyond = np.searchsorted(submit_s, at_s - WEEK_S), np.searchsorted(submit_s, at_s + WEEK_S, side="right")
     jobs = beyond - first
@@ -153,6 +155,11 @@ class Logged(NamedTuple):
         rows = self.counted if rows is None else self.counted & rows
         return score(self.workload.jobs.submit_s[rows], self.wait_s[rows], wait_s[rows])
 
+    def error(self, wait_s: NDArray[np.float64], rows: NDArray[np.bool_]) -> float | None:
+        """The error of simulated waits of some jobs."""
+        rows = self.counted & rows
+        return error_of(self.workload.jobs.submit_s[rows], self.wait_s[rows], wait_s[rows])
+
     def outages(self) -> Calendar:
         """The outages in the log."""
         return outages(self.where, self.log, self.size)
@@ -187,7 +194,8 @@ def logged_of(workload: Workload, log: SwfLog, where: Path | str) -> Logged:
             f"{where}: {int(below.sum()):,} of {jobs} have a negative wait (first: job {rows.number[kept[row]]}, "
             f"{wait_s[row]:g} s); mend or drop them, or write -1 for unknown"
         )
-    if log.generated or not (wait_s > 0).any():
+    waited = wait_s > 0
+    if log.generated or not waited.any() or (workload.jobs.procs[waited] > (workload.procs or 0)).all():
         why = "the log's jobs are generated" if log.generated else f"none of the log's {jobs} has a wait above 0"
         raise WorkloadError(f"{where}: {why}, so how near simulated waits are to the site's cannot be known")
     return Logged(
@@ -227,6 +235,8 @@ class Factors(NamedTuple):
             jobs,
             runtime_s=jobs.runtime_s + self.overhead_s,
             walltime_s=jobs.walltime_s + self.overhead_s,
+            user_request_s=jobs.user_request_s + self.overhead_s,
+            assumed_s=None if jobs.assumed_s is None else jobs.assumed_s + self.overhead_s,
             procs=np.where(jobs.procs <= workload.procs, np.minimum(jobs.procs, size), jobs.procs),
         )
         given: dict[str, Any] = {"policy": "fcfs"}
@@ -250,35 +260,36 @@ class Step(NamedTuple):
     """Factors that hold, the last of which was found last."""
 
     factors: Factors
-    error: float  # on the jobs that they were fitted to
+    error: float | None  # on the jobs that they were fitted to; None if these are too few for one
 
 
 def fitted(past: Logged, advance: Callable[[float], None]) -> list[Step]:
     """The simplest factors that hold: the plain replay, and then one factor more in each step.
 
     In each step the factor and the value are taken that lower the error most. `advance` is called with 1 after each
-    replay. Empty if the log is too short for an error.
+    replay.
     """
-    found, halves = past.outages(), [past.first_half, ~past.first_half]
+    found, first = past.outages(), past.first_half
 
-    def errors(factors: Factors) -> list[float]:
-        """Of all, and of each half; those that cannot be computed count as 0."""
+    def errors(factors: Factors) -> list[float | None]:
+        """Of all, and of each half."""
         wait_s = factors.waits(past.workload, found)
         advance(1)
-        return [past.score(wait_s, rows).error or 0.0 for rows in (None, *halves)]
+        return [past.error(wait_s, rows) for rows in (first | True, first, ~first)]
 
     best, names = errors(PLAIN), list(VALUES)
     steps = [Step(PLAIN, best[0])]
-    while names and best[0] > 0:
+    while names and best[0]:
         tried = {factors: errors(factors) for factors in next_factors(steps[-1].factors, names)}
         able = {
             factors: each
             for factors, each in tried.items()
-            if each[0] <= (1 - LEAST_GAIN) * best[0] and all(a <= b for a, b in zip(each, best, strict=True))
+            if (each[0] or 0.0) <= (1 - LEAST_GAIN) * best[0]
+            and all((mine or 0.0) <= (other or 0.0) for mine, other in zip(each, best, strict=True))
         }
         if not able:
             break
-        factors = min(able, key=lambda one: able[one][0])
+        factors = min(able, key=lambda one: able[one][0] or 0.0)
         names = [name for name in names if getattr(factors, name) == getattr(PLAIN, name)]
         best = able[factors]
         steps.append(Step(factors, best[0]))
@@ -312,7 +323,7 @@ def fidelity(
         procs: the machine's size; by default the log's.
         overrun: see `read_workload`; for a file only.
         unrequested: see `read_workload`; for a file only.
-        advance: called with the share done since the last call; None shows a progress bar after two seconds.
+        advance: called with the number of replays done since the last call; None shows a progress bar after 2 s.
 
     Returns:
         `scores`: of the plain replay, and of one with the log's outages as announced windows. `groups`: the same by
@@ -331,12 +342,13 @@ def fidelity(
     if workload.procs is None:
         raise WorkloadError(f"{source.where}: does not say how many processors the machine has; give --procs N")
     logged = logged_of(workload, source.log, source.where)
+    later = ~logged.first_half
+    fit &= all((logged.counted & rows).any() for rows in (later, ~later))
     with patient_progress("replays", 2 + MOST_REPLAYS * fit) if advance is None else nullcontext(advance) as shown:
         steps = fitted(logged.until_half(), shown) if fit else []
         found = logged.outages()
         waits = {one: one.waits(workload, found) for one in (PLAIN, WITH_OUTAGES, *(step.factors for step in steps))}
         shown(2)
-    later = ~logged.first_half
     results: dict[str, Any] = {
         "scores": {name: logged.score(waits[one])._asdict() for name, one in SHOWN.items()},
         "outages": {"number": len(found.windows), "days": sum(w.end - w.begin for w in found.windows) / DAY_S},
