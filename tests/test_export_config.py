@@ -25,6 +25,7 @@ pytest.importorskip("lupa")
 
 import lupa
 
+from batfill.base.errors import BatfillError
 from batfill.model.policy import POLICIES, Policy, policy_named
 from batfill.model.rules import Rules
 from batfill.replays.engine_replay import replay_jobs
@@ -637,3 +638,6 @@ def test_what_a_system_cannot_say_of_depth_is_lacking():
     assert "looks at all waiting jobs" in site_config("pbs", tested=50).lacks[0]
     assert "whatever the depth" in site_config("oar").differs[0]
     assert "whatever the depth" not in site_config("oar", depth="all").differs[0]
+    assert "bf_max_job_test=20000," in site_config("slurm", tested=20_000).files["slurm.conf"]
+    with pytest.raises(BatfillError, match="option feedback: "):
+        site_config("slurm", feedback="sessions")

@@ -172,6 +172,11 @@ def test_an_argument_that_the_replays_set_themselves_is_refused(log):
         bf.frontier(log, cuts=[0], thresold_s=7200)
 
 
+def test_a_calendar_that_does_not_fit_the_machine_is_refused(log, tmp_path):
+    (tmp_path / "c.csv").write_text("kind,begin,end,processors\nannounced,1,2,100000\n")
+    assert "takes 100000 processors of a machine of" in refusal("frontier", log, "--calendar", tmp_path / "c.csv")
+
+
 @pytest.mark.parametrize("text", ["", "1.5", "a,b", "0,,1"])
 def test_shares_are_numbers_from_0_to_1_or_per_cent(text):
     with pytest.raises(BatfillError, match=r"option cuts: .* is (not a share|more than the whole)"):

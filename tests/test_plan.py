@@ -173,6 +173,13 @@ def test_the_jobs_behind_the_last_reservation_are_taken_in_the_backfill_order():
     assert starts(rows, 3, 2)[3:] == [3, 20]
 
 
+def test_where_nothing_has_ended_new_jobs_are_taken_in_the_backfill_order_behind_the_last_reservation():
+    # Two heads need all 4 processors, and a job for 3 s is backfilled. Then two jobs come for the processor left.
+    rows = [(0, 10, 10, 2), (1, 5, 5, 4), (1, 5, 5, 4), (1, 3, 3, 1), (2, 6, 6, 1), (2, 4, 4, 1)]
+    assert starts(rows, 4, 2, backfill=policy_named("spf")) == [0, 10, 15, 1, 4, 2]
+    assert starts(rows, 4, 2) == [0, 10, 15, 1, 2, 4]
+
+
 def test_without_a_walltime_a_job_goes_before_reservations_only_on_what_they_all_leave_free():
     rows = [(0, 10, 10, 2), (1, 5, 5, 3), (2, 5, 5, 4), (3, 3, None, 1)]
     assert starts(rows, 4, 1)[3] == 3  # beside the head

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import batfill as bf
+from batfill.base.errors import BatfillError
 from batfill.base.stats import Paired
 from batfill.model.policy import policy_named
 from batfill.model.rules import Rules
@@ -23,7 +24,7 @@ from batfill.reports.what_if import (
     planned,
     what_if,
 )
-from batfill.reports.what_if_page import answer_text, as_page, options_words
+from batfill.reports.what_if_page import answer_text, as_page, export_text, options_words
 from batfill.workloads import read_workload
 from batfill.workloads.generate import generate_log
 from batfill.workloads.swf_log import write_log
@@ -197,6 +198,13 @@ def test_other_numbers_of_reservations_are_choices_with_a_warning(few):
         assert outcome.mean_wait_s == pytest.approx(alone.as_dict()["mean_wait_s"])
     assert "the step that matters is from none to one" in answer_text(found)
     assert "Reservations:" not in answer_text(what_if(few, thresholds_s=[3600], small_first=False))
+    with pytest.raises(BatfillError, match="tries fcfs with other numbers of reservations, and depth sets them"):
+        what_if(few, reservations=True, depth=4)
+
+
+def test_the_advised_command_leaves_out_what_only_replays_take(few):
+    answer = what_if(few, thresholds_s=[3600], small_first=False, feedback="after:20min:fcfs", max_wait_growth=1000.0)
+    assert "--feedback" not in export_text(answer)
 
 
 def test_small_first_is_replayed_without_and_with_kills(few):

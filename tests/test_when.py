@@ -481,3 +481,8 @@ def test_a_scheduler_writes_estimates_and_starts_the_same_jobs(tmp_path, preset)
 def test_estimates_are_refused_where_jobs_are_placed_on_machines(other):
     with pytest.raises(BatfillError, match="option estimates: they count processors"):
         Agent({"estimates": "estimates.jsonl", **other})
+
+
+def test_reasons_name_no_reservation_where_there_is_none_and_no_job_that_is_not_tested():
+    assert not any("has a reservation" in why for why in whys(STATE, depth=0).values())
+    assert any("it comes behind them" in why for why in whys(STATE, tested=1).values())

@@ -17,6 +17,7 @@ from batfill.base.version import __version__
 from batfill.learn.past import JOB_SO_FAR, Past
 from batfill.model.jobs import DAY_S, HOUR_S
 from batfill.model.options import REQUEST, refuse_other
+from batfill.model.values import seed_of
 from batfill.replays.engine_replay import EngineReplay
 from batfill.replays.ensemble import FORKS, Ensemble, Moment, moment_of
 from batfill.replays.replay import options_of
@@ -43,6 +44,7 @@ STEP = 0.15  # of that logarithm, for a start outside
 MARGIN, MARGIN_S = 0.05, 60.0  # added to the forks' spread, as a share of the time until the start, and besides
 STARTS = "nothing: it starts at once"
 NEVER_S = 10 * 365 * DAY_S  # when a job is expected that needs processors which are away
+MOST_FORKS = 1001
 HINDCASTS = 200  # past jobs that calibrate the estimates of a single instant
 
 
@@ -319,8 +321,9 @@ def when(
     Raises:
         BatfillError: the state cannot be, or an argument does not fit.
     """
-    if not isinstance(forks, int) or forks < 1:
-        raise BatfillError(f"option forks: {forks!r} is not a whole number >= 1")
+    seed = seed_of("seed", seed)
+    if isinstance(forks, bool) or not isinstance(forks, int) or not 1 <= forks <= MOST_FORKS:
+        raise BatfillError(f"option forks: {forks!r} is not a whole number from 1 to {MOST_FORKS}")
     if isinstance(state, str | Path) and Path(state).suffix == ".npz":
         state = Replay.load(state)
     if isinstance(state, Replay):

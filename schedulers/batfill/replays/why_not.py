@@ -67,13 +67,14 @@ def reasons(moment: Moment, rows: Sequence[int], names: Mapping[int, str], insta
     jobs = queue.jobs
     shadow_s, extra, freed_by = reservation(moment, int(jobs["procs"][head]))
     reserved = f"job {names[head]}"
-    if shadow_s < math.inf:
+    rules = queue.rules
+    if shadow_s < math.inf and rules.depth > 0:
         reserved += f", which has a reservation at {instants.text(shadow_s)}"
     found = []
     for row in rows:
         procs, request_s = int(jobs["procs"][row]), float(jobs["expected_s"][row])
         short = counted(procs - free, "more processor")
-        if queue.rules.calendar is not None:
+        if rules.calendar is not None:
             ahead = f"{counted(place[row], 'job')} go{'es' if place[row] == 1 else ''} before it"
             needs = f"needs {short} than are idle" if procs > free else "would run into a window, or delay another job"
             found.append(f"it {needs}; {ahead}, and the calendar has windows")
@@ -82,7 +83,9 @@ def reasons(moment: Moment, rows: Sequence[int], names: Mapping[int, str], insta
         elif procs > free:
             ahead = f"{counted(place[row], 'job')} go{'es' if place[row] == 1 else ''} before it"
             found.append(f"it needs {short} than are idle, and {ahead}, first {reserved}")
-        elif queue.rules.planned or queue.rules.policy.network is not None or now_s + request_s <= shadow_s:
+        elif place[row] >= rules.tested:
+            found.append(f"a decision looks at {counted(rules.tested, 'job')} that must wait, and it comes behind them")
+        elif rules.planned or rules.policy.network is not None or now_s + request_s <= shadow_s:
             found.append(f"it would delay a job that goes before it, first {reserved}")
         else:
             found.append(why_too_long(names[head], shadow_s, extra, procs, request_s, instants))

@@ -20,7 +20,19 @@ from batfill.base.errors import BatfillError
 from batfill.base.tables import text_html
 from batfill.base.version import __version__
 from batfill.model.jobs import HOUR_S
-from batfill.model.options import ALWAYS, CLASS, EVERY, HALF, NO_SMALL, OPTIONS, REQUEST, Options, of_arguments
+from batfill.model.options import (
+    ALWAYS,
+    CLASS,
+    EVERY,
+    HALF,
+    NO_SMALL,
+    OPTIONS,
+    REPLAYED,
+    REQUEST,
+    Options,
+    of_arguments,
+    refuse_other,
+)
 from batfill.model.policy import require_order
 from batfill.model.rules import EVERY_JOB
 
@@ -346,7 +358,7 @@ def slurm(order: SiteOrder) -> Draft:
     conf = SLURM_CONF.format(
         # Without a limit, 0, every job that is tested has a reservation; the highest priority is less than 2^32 - 1.
         reserve=f"bf_job_part_count_reserve={order.depth % EVERY_JOB}" if order.depth else SLURM_NONE,
-        tested=min(order.tested, 10_000),
+        tested=10_000 if order.tested == EVERY_JOB else min(order.tested, MANY),
     )
     if key == ARRIVAL["fcfs"] and order.divider_s is None:
         return Draft(differs, {"slurm.conf": conf + "PriorityType=priority/basic\n"}, lacks)
@@ -683,6 +695,9 @@ def site_config(
         raise BatfillError(f"batch system {system!r} is unknown; known are {', '.join(SYSTEMS)}")
     given = of_arguments({"policy": policy, "backfill": backfill, "threshold_s": threshold_s, **others})
     options = Options.of(given)
+    for name in REPLAYED:
+        if getattr(options, name) is not None:
+            refuse_other(name)
     require_order(options.policy, "a batch system's configuration gives a priority")
     at = SYSTEMS[system]
     draft = draft_of(at, options)

@@ -12,7 +12,7 @@ from batfill.base.stats import BETTER, CONFIDENCE, WORSE, decidable
 from batfill.base.version import ENGINE, __version__
 from batfill.model.jobs import DAY_S, HOUR_S
 from batfill.model.metrics import TAU_S
-from batfill.model.options import FIRST_TRIES, OPTIONS, PRESETS, arguments_of
+from batfill.model.options import FIRST_TRIES, OPTIONS, PRESETS, REPLAYED, arguments_of
 from batfill.reports.charts import sample, styles_of
 from batfill.reports.sections import comparison_section
 from batfill.reports.siteconfig import APPROXIMATE, EXPRESSIBLE, IMPOSSIBLE, SYSTEMS, site_config
@@ -145,6 +145,7 @@ def taken_lines(answer: WhatIf) -> list[str]:
 def export_text(answer: WhatIf) -> str:
     """Which batch systems can be configured for the advised choice, and the command."""
     advice, system = answer.advice, answer.settings["system"]
+    advice = advice._replace(options={name: value for name, value in advice.options.items() if name not in REPLAYED})
     found = {name: site_config(name, **arguments_of(advice.options)) for name in SYSTEMS}
     able = [system] if system else [name for name, one in found.items() if one.verdict == EXPRESSIBLE]
     near = [name for name, one in found.items() if one.verdict == APPROXIMATE]

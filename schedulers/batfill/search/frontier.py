@@ -97,6 +97,12 @@ class Trial(NamedTuple):
     tau_s: float
 
     @property
+    def options(self) -> Options:
+        """The options in force, on the machine and the jobs that fit it."""
+        jobs = self.workload.jobs
+        return Options.of(self.chosen).on(self.workload, jobs.select(jobs.procs <= self.size))
+
+    @property
     def knowledge(self) -> str:
         """The kind of replay; replays of one kind cost about the same."""
         return str(self.chosen["small"])
@@ -189,7 +195,7 @@ def frontier(
         for chosen, share in grid_of(policies, cuts, protected, further)
     ]
     for trial in trials:
-        Options.of(trial.chosen).require_libraries()  # reject mistakes before anything runs
+        trial.options.require_libraries()  # reject mistakes before anything runs
     remaining = Remaining(Counter(trial.knowledge for trial in trials), min(workers, len(trials)), known=False)
     began = time.perf_counter()
     found: dict[int, tuple[Point, NDArray[np.float64]]] = {}
@@ -259,7 +265,7 @@ def answers(trials: Sequence[Trial], workers: int) -> Generator[tuple[int, Any]]
 def tried(trial: Trial) -> tuple[Point, NDArray[np.float64], float]:
     """The point of this replay, not compared yet; the waits of the jobs that fit the machine; the seconds it took."""
     began = time.perf_counter()
-    options, workload = Options.of(trial.chosen), trial.workload
+    options, workload = trial.options, trial.workload
     killable = np.random.default_rng(trial.seed).random(len(workload.jobs)) >= trial.protected
     jobs = replace(workload.jobs, killable=killable)
     schedule, report = replay_learning(jobs, trial.size, options, workload.clock, lambda _: None)
