@@ -276,17 +276,20 @@ def test_a_log_without_users_and_values_that_mean_nothing_are_refused():
     assert feedback_of("feedback", " AFTER:1h:FCFS ") == Feedback("after", 3600.0, "fcfs")
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("options", [{"small": "forest"}, {"predict": "easy++"}, {"small": "all", "divider": "median"}])
 def test_what_learns_refuses_feedback(options):
     with pytest.raises(BatfillError, match="nothing can be learned"):
         Options.of({"feedback": "sessions", **options})
 
 
+@pytest.mark.compiled
 def test_live_schedulers_refuse_feedback():
     with pytest.raises(BatfillError, match="jobs come here at their dates"):
         Agent({"policy": "fcfs", "feedback": "sessions"})
 
 
+@pytest.mark.compiled
 def test_a_result_states_the_feedback_and_what_it_moved():
     jobs = random_jobs(3, 200)
     result = replay(Workload("jobs", jobs, 8), "saf", feedback="after:1000")
@@ -306,6 +309,7 @@ def test_a_result_states_the_feedback_and_what_it_moved():
     assert "lower bound" not in result.as_text()
 
 
+@pytest.mark.compiled
 def test_what_if_says_what_the_advice_gains_if_users_react():
     from batfill.reports.what_if import what_if
     from batfill.reports.what_if_page import advice_lines
