@@ -23,6 +23,7 @@ from batfill.model.jobs import Clock
 from batfill.model.policy import policy_named
 from batfill.model.rules import EVERY_JOB, Rules
 from batfill.replays.engine_replay import EngineReplay, replay_jobs
+from batfill.replays.queue import Queue
 from batfill.replays.saved import load, save
 from batfill.reports.about import about_run
 from command import batfill
@@ -471,3 +472,12 @@ def test_a_tree_that_is_full_when_jobs_fail_is_enlarged():
     run.advance()
     assert_same(run.schedule(), oracle(jobs, 4, "fcfs", windows=for_oracle(calendar)))
     assert len(run.kills) == 2
+
+
+def test_a_queue_passes_the_dates_of_its_calendar_while_jobs_wait():
+    calendar = Calendar.of([{"kind": "announced", "begin": 10, "end": 20, "processors": 3}]).on(4, None)
+    queue = Queue(4, Rules(policy_named("fcfs"), calendar=calendar))
+    assert queue.next_change_s(math.inf) == math.inf
+    queue.submit("a", 0.0, 30.0, 2)
+    assert queue.next_change_s(math.inf) == 10
+    assert [queue.pass_changes(now_s) for now_s in (5.0, 10.0, 20.0)] == [0, 3, 0]

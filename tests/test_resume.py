@@ -148,19 +148,6 @@ def test_a_copied_replay_keeps_every_option_when_it_goes_on_and_when_it_restarts
     assert bytes_of(run) == bytes_of(whole)
 
 
-def test_a_try_keeps_its_bound_where_expected_run_times_change():
-    # The last job is small: it is expected to end at the divider, before the wide one, which waits for ever.
-    jobs = table([(0, 0, None, 1, 1), (0, 2, None, 1, 0), (0, 0, None, 2, 0), (1, 0, None, 1, 1)])
-    rules = {"divider_s": 15.0, "bound": True, "spares": False, "expected_s": None}
-    run = new_run(
-        jobs, 2, "fcfs", {"backfill": None, "threshold_s": 0.0, "tries_first": False, "outlived": False} | rules
-    )
-    run.advance(0.0)
-    run.change_expected(jobs.request_s)
-    run.advance()
-    assert run.schedule().start_s.tolist() == [0, 0, 2, 1]
-
-
 @settings(max_examples=examples(30), deadline=None)
 @given(case=workloads() | extended, name=st.sampled_from(NAMES), options=rules, until_s=st.floats(0, 2000))
 def test_rules_changed_to_themselves_change_nothing(case, name, options, until_s):

@@ -190,3 +190,13 @@ def test_the_result_files_hold_every_try_and_a_report_finds_the_same_figures(tmp
     found, figures = run.summary(), schedule.summary()
     assert (found.jobs, found.requeued) == (figures.jobs, figures.requeued)
     assert (found.wasted, found.mean_wait_s) == pytest.approx((figures.wasted, figures.mean_wait_s), abs=1e-3)
+
+
+def test_a_try_keeps_its_bound_where_expected_run_times_change():
+    # The last job is small: it is expected to end at the divider, before the wide one, which waits for ever.
+    jobs = table([(0, 0, None, 1, 1), (0, 2, None, 1, 0), (0, 0, None, 2, 0), (1, 0, None, 1, 1)])
+    run = EngineReplay(jobs, 2, Rules(policy_named("fcfs"), threshold_s=0.0, divider_s=15.0, bound=True))
+    run.advance(0.0)
+    run.change_expected(jobs.request_s)
+    run.advance()
+    assert run.schedule().start_s.tolist() == [0, 0, 2, 1]

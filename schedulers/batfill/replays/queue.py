@@ -551,7 +551,7 @@ class Queue:
         jobs["expected_s"] = np.where(jobs["killable"], np.minimum(expected_s, bound_s), expected_s)
         if len(self.arrays.tries):
             if bound_s < np.inf:  # a try is expected to end at the divider at which it started
-                rows = running["row"]
+                rows = running["row"][jobs["killable"][running["row"]] != 0]
                 jobs["expected_s"][rows] = np.minimum(expected_s[rows], self.arrays.tries["kill_after_s"][rows])
             self.arrays.tries["whole_expected_s"] = expected_s
             self.arrays.tries["corrections"] = 0
