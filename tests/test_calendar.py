@@ -290,6 +290,7 @@ HEADER = "kind,begin,end,processors,announced"
         ([HEADER, "announced,1,9,0,"], "line 2: 0 processors are none"),
         ([HEADER, "announced,1,9,x,"], "line 2: 'x' is not a number of processors"),
         ([HEADER, "announced,,9,1,"], "line 2: has no begin"),
+        ([HEADER, "announced,1,9,1,,junk"], "line 2: has more values than line 1 has names"),
         ([HEADER, "announced,soon,9,1,"], "line 2: begin 'soon' is neither a number of seconds nor a date"),
         ([HEADER, "announced,nan,9,1,"], "line 2: begin 'nan' is neither"),
         ([HEADER, "announced,1,9,1,2"], "line 2: announced at 2.0, after its begin at 1.0"),

@@ -353,6 +353,8 @@ def limits_that_hold(seed):
         ({"start": 10}, "starts before it was submitted"),
         ({"end": 900}, "has an end, and no start before it"),
         ({"start": 400, "processors": 5}, "its running jobs have 19 processors, and the machine 18"),
+        ({"processors": math.inf}, "has inf processors; give a whole number >= 1"),
+        ({"submit": 1e17}, "give seconds >= 0, or a date"),
     ],
 )
 def test_a_state_that_cannot_be_is_refused_in_one_line(change, said):
@@ -486,3 +488,9 @@ def test_estimates_are_refused_where_jobs_are_placed_on_machines(other):
 def test_reasons_name_no_reservation_where_there_is_none_and_no_job_that_is_not_tested():
     assert not any("has a reservation" in why for why in whys(STATE, depth=0).values())
     assert any("it comes behind them" in why for why in whys(STATE, tested=1).values())
+
+
+def test_a_column_of_a_state_that_means_nothing_is_refused(tmp_path):
+    (tmp_path / "state.csv").write_text("id,submit,processors,walltime,start\na,0,1,60,0\n")
+    with pytest.raises(BatfillError, match="column 'walltime' is unknown; a job's are id, submit, processors, request"):
+        when(tmp_path / "state.csv", procs=2, at=10)

@@ -164,7 +164,10 @@ class Calendar:
         ]:
             raise BatfillError(f"{path}: line 1: there is no column {lacking[0]}; {REMEDY}")
         reader.fieldnames = named
-        return cls.of(list(reader), str(path), hashlib.sha256(content).hexdigest())
+        rows = list(reader)
+        if long := [number for number, row in enumerate(rows, 2) if "more" in row]:
+            raise BatfillError(f"{path}: line {long[0]}: has more values than line 1 has names; {REMEDY}")
+        return cls.of(rows, str(path), hashlib.sha256(content).hexdigest())
 
     def as_csv(self) -> str:
         """The windows as a file."""

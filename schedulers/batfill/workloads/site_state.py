@@ -37,7 +37,9 @@ NAMES = {
     "class": ("class",),
 }
 NEEDED = ("id", "submit", "processors")
+LATEST_S = 2.5e11  # a later date has no year of four digits
 UNIX_S = 1e8  # a number from here on is a Unix time
+LONGEST_S = 3e9  # a longer request is none
 UNKNOWN = ("", "N/A", "Unknown", "None", "nan")
 
 
@@ -125,6 +127,9 @@ def records_in(path: Path) -> tuple[Any, Mapping[str, Any]]:
     for number, row in enumerate(rows, 2):
         if None in row or None in row.values():
             raise WorkloadError(f"{path}:{number}: not as many values as the first line has names; is it truncated?")
+    known = {name for names in NAMES.values() for name in names}
+    if rows and not bars and (other := [name for name in rows[0] if name not in known]):
+        raise WorkloadError(f"{path}: column {other[0]!r:.60} is unknown; a job's are {', '.join(NAMES)}")
     if bars:
         if missing := [theirs for theirs in SQUEUE.values() if rows and theirs not in rows[0]]:
             raise WorkloadError(f'{path}: no column {missing[0]}; use squeue -r -o "%i|%u|%T|%C|%l|%V|%S|%r"')
@@ -214,7 +219,7 @@ def known_text(value: Any) -> str:
 def whole(where: str, value: Any) -> int:
     """A number of processors."""
     number = number_or_text(value)
-    if isinstance(number, bool) or not isinstance(number, int | float) or number != int(number) or number < 1:
+    if isinstance(number, bool) or not isinstance(number, int | float) or not 1 <= number <= 2**31 - 1 or number % 1:
         raise WorkloadError(f"{where} has {value!r} processors; give a whole number >= 1")
     return int(number)
 
@@ -227,7 +232,8 @@ def request_of(where: str, value: Any) -> float:
         days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
         return float(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
     try:
-        return seconds_of("request", number_or_text(value), least=1e-9)
+        request_s = seconds_of("request", number_or_text(value), least=1e-9)
+        return request_s if request_s <= LONGEST_S else math.inf
     except Exception:
         raise WorkloadError(f"{where} requests {value!r}; give a duration > 0: seconds, 2h, or 1-00:30:00") from None
 
@@ -237,7 +243,7 @@ def second_of(where: str, what: str, value: Any) -> float:
     number = number_or_text(value)
     if isinstance(number, datetime):
         return (number if number.tzinfo else number.replace(tzinfo=UTC)).timestamp()
-    if isinstance(number, int | float) and not isinstance(number, bool) and math.isfinite(number) and number >= 0:
+    if isinstance(number, int | float) and not isinstance(number, bool) and 0 <= number <= LATEST_S:
         return float(number)
     try:
         date = datetime.fromisoformat(str(value).strip())
