@@ -226,12 +226,7 @@ def reserving(like: str, depth: int | str | None) -> dict[str, Any]:
 
 def whole(preset: str) -> dict[str, Any]:
     """The options of a preset, with those that every run states."""
-    return {
-        "policy": None,
-        "backfill": SAME,
-        "threshold": None,
-        **with_preset({"preset": preset})[0],
-    }
+    return {"policy": None, "backfill": SAME, "threshold": None, **with_preset({"preset": preset})[0]}
 
 
 def seeded(given: dict[str, Any]) -> bool:

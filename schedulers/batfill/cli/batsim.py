@@ -20,7 +20,7 @@ from batfill.cli.parameters import (
     out_option,
     scheduler_options,
 )
-from batfill.model.options import LIVE, NAMES, REPLAYED
+from batfill.model.options import LIVE, SCHEDULING
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -71,7 +71,7 @@ def run(descriptor: Path, simulator: Any, as_json: bool) -> None:
 
 
 @command()
-@scheduler_options(*(name for name in NAMES if name not in REPLAYED), *LIVE)
+@scheduler_options(*SCHEDULING, *LIVE)
 @click.option(
     "--socket",
     "-s",

@@ -20,7 +20,7 @@ from batfill.model.options import (
     NO_PRESET,
     OPTIONS,
     PREDICTIONS,
-    REPLAYED,
+    SCHEDULING,
     SELECTION,
     SMALL_JOBS,
     WHAT,
@@ -287,7 +287,7 @@ def scheduler_options(*names: str) -> Callable[[Callable[..., Any]], Callable[..
                 note(f"{like}: {LIKES[like].meaning}")
             return command(**values, options=options)
 
-        other = LIVE.keys() | FORMER.keys() | OPTIONS.keys() - set(NAMES) | set(REPLAYED)
+        other = LIVE.keys() | FORMER.keys() | OPTIONS.keys() - set(SCHEDULING)
         for name in other - set(names or NAMES):
             collected = click.option(
                 f"--{name}", hidden=True, expose_value=False, is_eager=True, callback=refuse_other_option

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from batfill.cli.parameters import JSON, command, scheduler_options
-from batfill.model.options import NAMES, REPLAYED
+from batfill.model.options import SCHEDULING
 
 
 @command()
@@ -40,7 +40,7 @@ def policies(as_json: bool) -> None:
 
 @command("export-config")
 @click.argument("system", type=click.Choice(["slurm", "oar", "pbs", "flux"]))
-@scheduler_options(*(name for name in NAMES if name not in REPLAYED))
+@scheduler_options(*SCHEDULING)
 @click.option("--approximate", is_flag=True, help="Accept a configuration that lacks a part of what the options say.")
 @JSON
 def export_config(system: Any, options: dict[str, Any], approximate: bool, as_json: bool) -> int:

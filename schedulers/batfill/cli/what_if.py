@@ -25,7 +25,7 @@ from batfill.cli.parameters import (
     seed_option,
 )
 from batfill.cli.progress import progress
-from batfill.model.options import FOREST, NAMES, SHARED_BY_TRIES, arguments_of
+from batfill.model.options import FOREST, NAMES, SHARED_BY_CHOICES, SHARED_BY_TRIES, arguments_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -60,10 +60,7 @@ SHORT_S = 600
     is_flag=True,
     help="And fcfs without a reservation, with 4, and with one for every job.",
 )
-@scheduler_options(
-    *("backfill", "like", "depth", "tested", "calendar", "feedback", "overdue"),
-    *(name for name in SHARED_BY_TRIES if name in NAMES),
-)
+@scheduler_options(*SHARED_BY_CHOICES, *(name for name in SHARED_BY_TRIES if name in NAMES))
 @click.option(
     "--max-wait-growth",
     type=PART,

@@ -9,14 +9,12 @@ import click
 
 from batfill.cli import note
 from batfill.cli.parameters import FILE, JSON, PROCS, WHOLE, command, out_option, scheduler_options, seed_option
-from batfill.model.options import NAMES, OPTIONS, PREDICTIONS, REPLAYED, arguments_of
+from batfill.model.options import OPTIONS, PREDICTIONS, SCHEDULING, arguments_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-NEVER_LEARNED = tuple(
-    name for name in NAMES if OPTIONS[name].group != PREDICTIONS and name not in ("cut", "seed", *REPLAYED)
-)
+NEVER_LEARNED = tuple(name for name in SCHEDULING if OPTIONS[name].group != PREDICTIONS and name not in ("cut", "seed"))
 
 
 @command()

@@ -40,7 +40,7 @@ from batfill.model.options import (
     RESERVATION,
     Options,
     plans_machines,
-    refuse_other,
+    refuse_replayed,
     with_preset,
 )
 from batfill.model.schedule import try_name
@@ -99,8 +99,7 @@ class Agent:
         if self.by_machines and given.get("kill") is None and whole.get("small") not in (None, NO_SMALL):
             given["kill"] = ALWAYS  # whether a kill pays is known of processors only
         self.chosen = Options.of(given)
-        if self.chosen.feedback is not None:
-            refuse_other("feedback")
+        refuse_replayed(self.chosen)
         if self.selection:
             from batfill.live.selection import PolicyChoice
 

@@ -334,11 +334,13 @@ LEARNING = tuple(
     for name in OPTIONS
     if name not in ("preset", "like", "policy", "backfill", "depth", "calendar", "feedback", "threshold")
 )  # which have lists of their own in campaigns
-REPLAYED = ("feedback",)  # which live schedulers do not take
+REPLAYED = ("feedback",)  # which live schedulers do not take,
+SCHEDULING = tuple(name for name in NAMES if name not in REPLAYED)  # and those that they do
 ARGUMENTS = {option.argument: option for option in OPTIONS.values()}
 ARGUMENT_OF.update((name, option.argument) for name, option in OPTIONS.items())  # for the messages of errors
 
-# The options that `frontier` and `what-if` hand on to their replays.
+# The options that `what-if` hands on to its replays, beside SHARED_BY_TRIES, and `frontier` to its own.
+SHARED_BY_CHOICES = ("backfill", "like", "depth", "tested", "calendar", "feedback", "overdue")
 SHARED_BY_ALL = ("backfill", "like", "depth", "tested", "calendar", "threshold", "overdue")  # to all of them
 SHARED_BY_TRIES = ("overdue-before", "divider", "small-width", "kill", "bound")  # to those with small jobs first
 
@@ -680,6 +682,17 @@ def refuse_other(name: str) -> None:
         )
     if name in OPTIONS and OPTIONS[name].group == STUDY:
         raise BatfillError(f"option {name}: only Python and campaigns take it, for studies; leave it out")
+
+
+def refuse_replayed(chosen: Options) -> None:
+    """Refuse options that only replays take.
+
+    Raises:
+        BatfillError: one is given.
+    """
+    for name in REPLAYED:
+        if getattr(chosen, name) is not None:
+            refuse_other(name)
 
 
 def refuse_moving_orders(*orders: Policy | None) -> None:

@@ -16,7 +16,7 @@ from batfill.base.tables import JobRows, as_table
 from batfill.base.version import __version__
 from batfill.learn.past import JOB_SO_FAR, Past
 from batfill.model.jobs import DAY_S, HOUR_S
-from batfill.model.options import REQUEST, refuse_other
+from batfill.model.options import REQUEST, refuse_replayed
 from batfill.model.values import seed_of
 from batfill.replays.engine_replay import EngineReplay
 from batfill.replays.ensemble import FORKS, Ensemble, Moment, moment_of
@@ -116,8 +116,7 @@ class ForecastOfReplay(Forecast):
 
     def __init__(self, run: Replay, *, forks: int = FORKS, seed: int = 0) -> None:
         """Follow a replay from where it has stopped, with all that has ended so far as the past."""
-        if run.options.feedback is not None:
-            refuse_other("feedback")
+        refuse_replayed(run.options)
         self.run, given = run, run.engine.given
         past = Past(so_far(run.workload.jobs, given.small, given.killable))
         super().__init__(past, Ensemble(forks, seed))
@@ -344,8 +343,7 @@ def when(
             f"option {name}: a site's state does not say which jobs are in their first tries, or what was predicted; "
             "leave it out, or replay a log"
         )
-    if chosen.feedback is not None:
-        refuse_other("feedback")
+    refuse_replayed(chosen)
     if chosen.calendar is not None:
         raise BatfillError("option calendar: its dates count from a log's begin, and a site's state has none")
     site = read_state(state, at=at, procs=procs)

@@ -27,11 +27,10 @@ from batfill.model.options import (
     HALF,
     NO_SMALL,
     OPTIONS,
-    REPLAYED,
     REQUEST,
     Options,
     of_arguments,
-    refuse_other,
+    refuse_replayed,
 )
 from batfill.model.policy import require_order
 from batfill.model.rules import EVERY_JOB
@@ -695,9 +694,7 @@ def site_config(
         raise BatfillError(f"batch system {system!r} is unknown; known are {', '.join(SYSTEMS)}")
     given = of_arguments({"policy": policy, "backfill": backfill, "threshold_s": threshold_s, **others})
     options = Options.of(given)
-    for name in REPLAYED:
-        if getattr(options, name) is not None:
-            refuse_other(name)
+    refuse_replayed(options)
     require_order(options.policy, "a batch system's configuration gives a priority")
     at = SYSTEMS[system]
     draft = draft_of(at, options)

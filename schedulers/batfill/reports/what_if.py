@@ -21,6 +21,7 @@ from batfill.model.metrics import TAU_S, class_figures
 from batfill.model.options import (
     FIRST_TRIES,
     OPTIONS,
+    SHARED_BY_CHOICES,
     SHARED_BY_TRIES,
     Options,
     arguments_of,
@@ -50,7 +51,7 @@ THRESHOLDS_S = tuple(float(HOUR_S) * hours for hours in (6, 12, 24, 48, 96))
 MAX_WAIT_GROWTH = 0.1  # allowed growth of the longest wait over fcfs's, as a share of it
 MIN_GAIN = 0.05  # smallest relative reduction of the mean bounded slowdown that counts as a gain
 # Options that the choices share, if they take them.
-SHARED = ("backfill", "like", "depth", "tested", "calendar", "feedback", "overdue", *SHARED_BY_TRIES)
+SHARED = (*SHARED_BY_CHOICES, *SHARED_BY_TRIES)
 USUAL = {name: OPTIONS[name].default for name in SHARED}
 FEWEST_JOBS = 20  # of a user counted among possible losers, and of a group
 REACTION = "after:20min"  # the feedback under which the advised choice is replayed once more
