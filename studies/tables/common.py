@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
+from pathlib import Path
 
 import numpy as np
 
@@ -25,6 +27,16 @@ MARKS = {BETTER: " ▼", WORSE: " ▲"}  # of a comparison that is beyond chance
 def by_name(paths):
     """Logs by their names in the tables."""
     return {LOGS.get(path.name, path.name.partition(".")[0]): path for path in paths}
+
+
+def parser_of(about, *, logs, of, seeds):
+    """A study's arguments: logs (in words, those by default), replicas `of` something, processes, a CSV."""
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("logs", nargs="*", type=Path, help=f"SWF files; by default {logs}")
+    parser.add_argument("--seeds", type=int, default=seeds, help=f"replicas of each {of} [default: {seeds}]")
+    parser.add_argument("--jobs", type=int, default=2, help="processes [default: 2]")
+    parser.add_argument("--csv", type=Path, help="write the figures of every replay to this file")
+    return parser
 
 
 def progress(text):

@@ -12,7 +12,6 @@ number of jobs that are tested.
 
 from __future__ import annotations
 
-import argparse
 import shlex
 import sys
 import time
@@ -31,7 +30,7 @@ from batfill.replays.replay import simulate
 from batfill.reports.palette import LIGHT, REST
 from batfill.search.promise import TAU_S, figures_of
 from studies.papers.page import markdown
-from studies.tables.common import by_name, by_week, progress, ratio, waits_of
+from studies.tables.common import by_name, by_week, parser_of, progress, ratio, waits_of
 from studies.tables.first_tries import logs_at_hand, spread_cell
 from studies.tables.first_tries_figures import DRAWN, save
 from studies.tables.variants import Variant
@@ -182,11 +181,7 @@ def csv_rows(tasks, done):
 
 def main(words):
     """Print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("logs", nargs="*", type=Path, help="SWF files; by default the six logs")
-    parser.add_argument("--seeds", type=int, default=5, help="replicas of each log [default: 5]")
-    parser.add_argument("--jobs", type=int, default=2, help="processes [default: 2]")
-    parser.add_argument("--csv", type=Path, help="write the figures of every replay to this file")
+    parser = parser_of(__doc__, logs="the six logs", of="log", seeds=5)
     parser.add_argument("--figure", type=Path, help="draw FCFS's ratios to this SVG file")
     given = parser.parse_args(words)
     logs = by_name(given.logs or logs_at_hand())

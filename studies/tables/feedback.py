@@ -11,7 +11,6 @@ over the seeds, with the least and the most.
 
 from __future__ import annotations
 
-import argparse
 import shlex
 import sys
 from pathlib import Path
@@ -30,7 +29,7 @@ from batfill.model.rules import Rules
 from batfill.replays.engine_replay import follows_of, replay_jobs
 from batfill.workloads import opened
 from studies.papers.page import markdown
-from studies.tables.common import LOGS, by_name, progress
+from studies.tables.common import LOGS, by_name, parser_of, progress
 from studies.tables.first_tries import logs_at_hand
 
 FEEDBACKS = ("none", "after:20min", "after:1h", "after:8h", "sessions")
@@ -110,11 +109,7 @@ def absolute(found, log):
 
 def main(words):
     """Print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("logs", nargs="*", type=Path, help="SWF files; by default five archive logs")
-    parser.add_argument("--seeds", type=int, default=9, help="replicas of each closed replay [default: 9]")
-    parser.add_argument("--jobs", type=int, default=2, help="processes [default: 2]")
-    parser.add_argument("--csv", type=Path, help="write the figures of every replay to this file")
+    parser = parser_of(__doc__, logs="five archive logs", of="closed replay", seeds=9)
     given = parser.parse_args(words)
     logs = by_name(given.logs or [path for path in logs_at_hand() if LOGS.get(path.name) in SHOWN])
     tasks = [Task(log, path, feedback, given.seeds) for log, path in logs.items() for feedback in FEEDBACKS]

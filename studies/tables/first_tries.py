@@ -12,11 +12,9 @@ measured and promised is in `batfill.search.promise`. The last table compares sc
 
 from __future__ import annotations
 
-import argparse
 import shlex
 import sys
 import time
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -30,7 +28,7 @@ from batfill.model.options import Options, of_arguments
 from batfill.search.promise import BUSY, OTHER_TAU_S, OVERLOADED, QUIET, SHORT, TAU_S, Check, Figures, figures_of
 from studies.papers.page import markdown
 from studies.papers.run import places
-from studies.tables.common import LOGS, by_name, progress
+from studies.tables.common import LOGS, by_name, parser_of, progress
 from studies.tables.models import DRAWS, MODELS, Generated
 from studies.tables.variants import Variant, variants_of
 
@@ -239,11 +237,7 @@ def csv_rows(tasks, found):
 
 def main(words):
     """Print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("logs", nargs="*", type=Path, help="SWF files; by default the six logs")
-    parser.add_argument("--seeds", type=int, default=5, help="replicas of each variant [default: 5]")
-    parser.add_argument("--jobs", type=int, default=2, help="processes [default: 2]")
-    parser.add_argument("--csv", type=Path, help="write the figures of every replay to this file")
+    parser = parser_of(__doc__, logs="the six logs", of="variant", seeds=5)
     parser.add_argument("--quick", action="store_true", help="the promise alone, without the schedulers that learn")
     parser.add_argument("--generated", action="store_true", help="the logs of `studies.tables.models`, and no other")
     given = parser.parse_args(words)
