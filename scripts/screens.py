@@ -15,11 +15,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
-from browser import CHROMIUM, DRIVER, Browser  # noqa: E402
-from pages import SCHEMES, WIDTHS, make_pages  # noqa: E402
-
 from batfill.workloads.generate import generate_log  # noqa: E402
 from batfill.workloads.swf_log import write_log  # noqa: E402
+from browser import CHROMIUM, DRIVER, Browser  # noqa: E402
+from pages import SCHEMES, WIDTHS, make_pages  # noqa: E402
 
 HEIGHT = 800  # of the window; a screenshot holds the whole page, and -first what is seen before scrolling
 TALLEST = 12_000

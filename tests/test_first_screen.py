@@ -1,4 +1,4 @@
-"""What each page answers before its reader scrolls, on logs generated here: checked against replays and in a browser."""
+"""What each page answers before its reader scrolls: checked against replays, and in a browser, on generated logs."""
 
 import re
 from importlib.resources import files
