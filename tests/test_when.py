@@ -488,6 +488,11 @@ def test_estimates_are_refused_where_jobs_are_placed_on_machines(other):
         Agent({"estimates": "estimates.jsonl", **other})
 
 
+def test_a_file_of_estimates_that_cannot_be_written_is_refused_before_the_simulation(tmp_path):
+    with pytest.raises(BatfillError, match=r"option estimates: .*the folder .* does not exist; make it first"):
+        Agent({"estimates": str(tmp_path / "nowhere" / "estimates.jsonl")})
+
+
 def test_an_instant_is_as_exact_as_it_must_be():
     clock = Clock(round(datetime(2026, 12, 31, 12, tzinfo=UTC).timestamp()), UTC)
     said = [Instants(0.0, clock).text(at_s) for at_s in (60, 86_400, -86_400)]
