@@ -110,6 +110,7 @@ class Job:
     exempt: bool = False  # small, and yet not to be killed
     start: float = math.nan
     backfilled: bool = False
+    user: int = -1  # below 0: unknown
     divider: float = math.inf  # at which it is killed, since its start
     turn: int = 0  # its place among the jobs as they are submitted
     bound: float = math.inf  # after which it is expected to be killed, since its start
@@ -131,6 +132,8 @@ class Oracle:
     tries_first: bool = False  # whether small jobs go before overdue ones
     depth: float | None = None  # by a plan with so many reservations, inf for any number; None for the head's alone
     tested: float = math.inf  # how many jobs of the plan must wait before it ends
+    max_running: float = math.inf  # how many jobs of a user may run at once; a plan decides
+    uncounted: int | None = None  # seq of a running job that does not count among those of its user
     half: bool = False  # whether only the older half of the overdue jobs goes first, at least 4
     divider_s: float = math.inf
     spares: bool = False  # whether a try is killed at its divider only if its processors are needed
@@ -172,11 +175,11 @@ class Oracle:
             )
             for seq, i in enumerate(ids)
         ]
-        for job in self.jobs:
-            job.turn = job.seq
+        for job, i in zip(self.jobs, ids, strict=True):
+            job.turn, job.user = job.seq, int(t.user[i])
         self.coming = [job for job in self.jobs if job.seq not in self.follows]
         self.turns = 0
-        if self.windows and self.depth is None:
+        if (self.windows or self.max_running < math.inf) and self.depth is None:
             self.depth = 1
 
     def may_try(self, q):
@@ -263,6 +266,7 @@ class Oracle:
         without, beside = (copy.deepcopy(self, {id(self.table): self.table}) for _ in range(2))
         without.finish(without.jobs[job.seq])
         beside.spare(beside.jobs[job.seq])
+        beside.uncounted = job.seq
         if self.windows:
             job, plan = beside.jobs[job.seq], beside.plan(t)
             tried = {(t, 0)} | {place for begin, end, _ in plan for place in (begin, end)}
@@ -359,6 +363,8 @@ class Oracle:
         order = sorted(self.waiting, key=self.sort_rule(t))
         while order:
             job = order.pop(0)
+            if self.is_held(job):
+                continue
             length = min(self.expected(job), FOREVER)
             begin = self.earliest(t, plan, length, job.q)
             if begin == (t, 0):
@@ -375,6 +381,11 @@ class Oracle:
             if passed == self.tested:
                 break
         return dates
+
+    def is_held(self, job):
+        """Whether as many jobs of its user run as may."""
+        mine = [one for one in self.running if one.user == job.user and one.seq != self.uncounted]
+        return job.user >= 0 and len(mine) >= self.max_running
 
     def plan(self, t):
         """What the running jobs hold, and the windows that are known of."""

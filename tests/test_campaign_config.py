@@ -70,7 +70,7 @@ def test_choices_are_every_combination(read):
         (LEAST + "knowledge: [{small: forest, seed: 1}]\n", "3: a campaign's seeds are a separate list"),
         (
             LEAST + "knowledge:\n- policy: saf\n",
-            "4: policy is not an option of knowledge; those are tested, overdue, overdue-before, small, divider, ",
+            "4: policy is not an option of knowledge; those are tested, max-running, overdue, overdue-before, small, ",
         ),
         (LEAST + "knowledge: [request, request]\n", "3: knowledge has 'request' twice; keep one of them"),
         ("workloads: [{file: a}]\npolicies:\n- fcfs\n- sfa\n", "4: policy 'sfa' is unknown; known are "),

@@ -285,6 +285,7 @@ VALUES = {
     "backfill": ("same", "spf"),
     "depth": (0, "all"),
     "tested": (5, "all"),
+    "max-running": (1, 40),
     "calendar": CALENDARS,
     "feedback": ("sessions:fcfs", "after:600:fcfs"),
     "like": ("none", "slurm", "flux", "pbs"),

@@ -639,5 +639,8 @@ def test_what_a_system_cannot_say_of_depth_is_lacking():
     assert "whatever the depth" in site_config("oar").differs[0]
     assert "whatever the depth" not in site_config("oar", depth="all").differs[0]
     assert "bf_max_job_test=20000," in site_config("slurm", tested=20_000).files["slurm.conf"]
+    assert "MaxJobsPerUser=40\n" in site_config("slurm", max_running=40).files["slurm.conf"]
+    assert site_config("slurm", max_running=40).verdict == "expressible"
+    assert "set it in the batch system itself" in site_config("oar", max_running=40).lacks[0]
     with pytest.raises(BatfillError, match="option feedback: "):
         site_config("slurm", feedback="sessions")

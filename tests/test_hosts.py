@@ -104,7 +104,7 @@ def written(tmp_path_factory):
     def write(jobs, size):
         path = tmp_path_factory.mktemp("workload") / "made.json"
         times = jobs.submit_s, jobs.runtime_s, jobs.walltime_s, jobs.request_s
-        rows = zip(jobs.ids, *times, jobs.procs, jobs.job_class, strict=True)
+        rows = zip(jobs.ids, *times, jobs.procs, jobs.job_class, jobs.user, strict=True)
         path.write_text(
             json.dumps(
                 {
@@ -114,7 +114,8 @@ def written(tmp_path_factory):
                         | ({} if math.isinf(walltime_s) else {"walltime": walltime_s})
                         | ({"expected_time": request_s} if request_s < walltime_s else {})
                         | ({"class": "small"} if job_class == SMALL else {})
-                        for name, submit_s, runtime_s, walltime_s, request_s, procs, job_class in rows
+                        | ({"user_id": int(user)} if user >= 0 else {})
+                        for name, submit_s, runtime_s, walltime_s, request_s, procs, job_class, user in rows
                     ],
                     "profiles": {f"{p:g}": {"type": "delay", "delay": p} for p in np.unique(jobs.runtime_s)},
                 }
@@ -261,6 +262,7 @@ def test_with_any_number_of_reservations_the_hosts_have_the_starts_of_the_oracle
         assert not options.spares or len(schedule.kills) > 0
 
 
+@pytest.mark.parametrize("option", ["depth", "max-running"])
 @pytest.mark.parametrize(
     ("more", "words"),
     [
@@ -268,9 +270,32 @@ def test_with_any_number_of_reservations_the_hosts_have_the_starts_of_the_oracle
         ({"select": "full"}, "select compares policies with one reservation"),
     ],
 )
-def test_a_depth_that_a_live_scheduler_cannot_take_is_refused_in_words(more, words):
+def test_a_rule_of_the_plan_that_a_live_scheduler_cannot_take_is_refused_in_words(option, more, words):
     with pytest.raises(BatfillError, match=words):
-        Agent({"depth": 2, **more})
+        Agent({option: 2, **more})
+
+
+@pytest.mark.parametrize("host", ["batfill", "pybatsim", "Batsim 5"])
+@pytest.mark.parametrize("more", [{}, {"small": "class", "divider": 7}, {"depth": 2, "backfill": "spf"}])
+def test_with_a_limit_per_user_the_hosts_agree_on_every_start(written, monkeypatch, caplog, host, more):
+    monkeypatch.setattr(Plugin, "host", host)
+    chosen = {"policy": "saf", "threshold": 100, **more}
+    jobs = random_table(8, n_jobs=200, size=12, span_s=670, small=0.3)
+    path = written(dataclasses.replace(jobs, user=np.arange(len(jobs)) % 7 % 5 - 1), 12)
+    for limit, agrees in ((1, False), (200, True)):
+        limited = {**chosen, "max-running": limit}
+        starts = starts_of_plugin(load_document(path), 12, kills="divider" in more, **limited)
+        ours = simulate(read_batsim_json(path).jobs, read_workload(path), Options.of(limited))
+        assert_same_starts(starts_by_name(ours[0]), starts)
+        without = simulate(read_batsim_json(path).jobs, read_workload(path), Options.of(chosen))
+        assert (starts_by_name(without[0]) == starts) == agrees
+    assert "max-running did nothing" not in caplog.text
+
+
+def test_a_live_scheduler_says_that_no_job_had_a_user(written, caplog):
+    path = written(random_table(8, n_jobs=9, size=12, span_s=67), 12)
+    starts_of_plugin(load_document(path), 12, policy="fcfs", **{"max-running": 1})
+    assert "option max-running did nothing: no job had a field `user_id`" in caplog.text
 
 
 @pytest.fixture(scope="module")
@@ -292,6 +317,8 @@ def test_under_a_network_the_hosts_agree_on_every_start(written, trained):
         assert starts[-1] != replayed(read_batsim_json(path).jobs, 12, "sqf").start_s.tolist()
     with pytest.raises(BatfillError, match="option depth: 2 reserves for the first jobs of an order"):
         Options.of({"policy": f"nn@{trained}", "depth": 2})
+    with pytest.raises(BatfillError, match="a plan, which skips users' jobs, takes jobs in an order"):
+        Options.of({"policy": f"nn@{trained}", "max-running": 2})
     assert Options.of({"policy": f"nn@{trained}", "depth": 1}).as_dict()["depth"] is None
     path = written(random_table(8, n_jobs=200, size=1, span_s=2000, wide=0, small=0.5), 1)
     for threshold in (math.inf, 200):

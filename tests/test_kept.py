@@ -335,6 +335,7 @@ def test_the_scheduler_is_called_at_the_end_of_a_window_for_which_jobs_wait():
         ({"reservation": "machines"}, "machines are reserved for one job of all"),
         ({"plan": "scratch", "plan-margin": 5}, "no plan is kept; add plan kept, or leave it out"),
         ({"tested": 5}, "places every job that waits; choose tested all"),
+        ({"max-running": 5}, "holds a place for every job; choose max_running none"),
         ({"plan": "keep"}, "option plan: 'keep' is none of scratch, kept"),
     ],
     ids=str,

@@ -25,6 +25,7 @@ from command import batfill, json_result, refusal
 from oracle import Oracle
 from plugin import starts_of_plugin
 from strategies import outliving, random_table
+from test_max_running import drawn
 
 SIZE = 8
 RULES = [
@@ -32,6 +33,7 @@ RULES = [
     {"policy": "saf", "threshold_s": 60},
     {"policy": "wfp3", "backfill": "spf"},
     {"policy": "spf", "depth": "all"},
+    {"policy": "saf", "max_running": 2},
     {"policy": "aged:100,0.5,0", "depth": 2, "threshold_s": 90, "overdue": "half"},
     {"small": "class", "divider": 7, "kill": "always"},
     {"policy": "saf", "small": "all", "divider": 5, "small_width": 0.5, "threshold_s": 80, "backfill": "lqf"},
@@ -67,12 +69,14 @@ def oracle_of(run, moment, past, draws, fork):
     jobs, known = moment.jobs, len(moment.rows)
     again = past.jobs[draws.coming[fork]]
     comes = np.isfinite(draws.submit_s[fork])
+    both = np.concatenate([past.jobs[moment.past_rows], again[comes]])
     columns = {
         "submit_s": np.concatenate([jobs["submit_s"], draws.submit_s[fork][comes]]),
         "runtime_s": np.concatenate([draws.duration_s[fork], draws.coming_s[fork][comes]]),
         "request_s": np.concatenate([past.jobs["request_s"][moment.past_rows], again["request_s"][comes]]),
         "procs": np.concatenate([jobs["procs"], again["procs"][comes]]).astype(np.int64),
         "small": np.concatenate([jobs["small"], again["small"][comes]]),
+        "user": np.where(both["known_user"] != 0, both["user"], -1),
     }
     outlives = run.workload.jobs.outlives
     request_s = columns["request_s"]
@@ -82,6 +86,7 @@ def oracle_of(run, moment, past, draws, fork):
         walltime_s=np.maximum(request_s, columns["runtime_s"]) if outlives else request_s,
         user_request_s=np.where(np.isinf(request_s), np.nan, request_s),
         procs=columns["procs"],
+        user=columns["user"],
         job_class=np.where(columns["small"] != 0, SMALL, LARGE),
         ids=[f"{number:06}" for number in range(len(request_s))],
         outlives=outlives,
@@ -96,6 +101,7 @@ def oracle_of(run, moment, past, draws, fork):
         threshold_s=rules.threshold_s,
         depth=rules.depth if rules.planned else None,
         half=rules.half,
+        max_running=rules.max_running,
         divider_s=rules.divider_s,
         spares=rules.spares,
         bound=rules.bound,
@@ -143,7 +149,7 @@ def test_a_slow_fork_with_the_same_draws_has_the_same_starts(seed, rules):
 
 
 @pytest.mark.compiled
-@pytest.mark.parametrize("rules", RULES[:5], ids=lambda rules: "-".join(map(str, rules.values())) or "fcfs")
+@pytest.mark.parametrize("rules", RULES[:6], ids=lambda rules: "-".join(map(str, rules.values())) or "fcfs")
 def test_run_times_of_jobs_that_have_not_ended_and_jobs_to_come_change_no_estimate(rules):
     run = stopped(7, rules)
     jobs, rng = run.workload.jobs, np.random.default_rng(1)
@@ -502,6 +508,23 @@ def test_an_instant_is_as_exact_as_it_must_be():
 def test_reasons_name_no_reservation_where_there_is_none_and_no_job_that_is_not_tested():
     assert not any("has a reservation" in why for why in whys(STATE, depth=0).values())
     assert any("it comes behind them" in why for why in whys(STATE, tested=1).values())
+
+
+def test_a_job_waits_for_its_users_limit():
+    limited = whys(STATE, max_running=1)
+    assert limited["h"] == limited["b"] == "its user has 1 running job, the limit"
+    assert limited["w"].startswith("it is the head of the queue and needs 5 more processors")
+    assert set(whys(STATE[:4], max_running=1).values()) == {"its user has 1 running job, the limit"}
+    unnamed = [{**job, "user": None} for job in STATE]
+    assert "limit" not in "".join(whys(unnamed[:-1] + STATE[-1:], max_running=1).values())
+    with pytest.raises(BatfillError, match="max_running: no job has a user"):
+        whys(unnamed, max_running=1)
+    # b is started behind the reservation of h, whose user is at the limit from then on.
+    run = Replay(Workload("made", drawn(), 5), max_running=1).run(until_s=3)
+    assert dict(zip((found := when(run))["job_id"].tolist(), found.why, strict=True)) == {
+        "1": "its user has 1 running job, the limit",
+        "2": "the next decision looks again: a job before it has reached its user's limit since the last",
+    }
 
 
 def test_a_column_of_a_state_that_means_nothing_is_refused(tmp_path):

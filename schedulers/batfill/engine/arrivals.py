@@ -57,7 +57,7 @@ def judge(now_s, queue, section, row):
         state.head, state.extra = row, UNRESERVED
         if job.procs > state.free:
             return WAITS
-        return STARTS if len(queue.changes) == 0 else UNDECIDED
+        return STARTS if len(queue.changes) == 0 and len(queue.users) == 0 else UNDECIDED
     if queue.rules[0].planned:
         if not state.settled or not plan_holds(now_s, queue) or goes_before(queue, section, row, state.reached):
             return WAITS if state.free < min(job.procs, state.fewest) else UNDECIDED

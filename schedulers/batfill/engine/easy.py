@@ -6,8 +6,8 @@ fit, then takes backfill candidates from a heap, or, in a queue whose keys move,
 the leaves and groups of the tree in which no job can start.
 
 Kernels change `queue`, records.QueueArrays, in place. A decision depends on the waiting and running jobs, never on the
-previous pass; the state kept between passes only saves work (`arrivals.py`). With a calendar, and with more or fewer
-reservations than one, `plan.py` makes the pass.
+previous pass; the state kept between passes only saves work (`arrivals.py`). With a calendar, with a limit of running
+jobs per user, and with more or fewer reservations than one, `plan.py` makes the pass.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from batfill.base.kernels import F8, U1, Array, entry, kernel, outlined, record
+from batfill.base.kernels import F8, U1, U4, Array, entry, kernel, outlined, record
 from batfill.engine.ends import clear_ends, enter, next_end_s
 from batfill.engine.keys import section_of
 from batfill.engine.loop import AT_START, BEFORE_START, Events, advance, next_change_s
@@ -21,17 +21,22 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-@record(JOB, TRY, LINE, U1, Array(F8, 2), Array(JOB, 2), Array(LINE, 2), Array(F8, 2), Array(F8, 2), U1)
+@record(
+    *(JOB, TRY, LINE, U4, U1, Array(F8, 2)),
+    *(Array(JOB, 2), Array(LINE, 2), Array(U4, 2), Array(F8, 2), Array(F8, 2), U1),
+)
 class Forks(NamedTuple):
     """The state at an instant, what each fork draws, and what it finds."""
 
     jobs: NDArray[np.void]  # JOB (known,)  those that wait or run, by age; those that run have `section` AWAY
     tries: NDArray[np.void]  # TRY (known,), or (0,) if the queue has none
     lines: NDArray[np.void]  # LINE (known,), or (0,) if the queue has none
+    users: NDArray[np.uint32]  # (known,)  as QueueArrays.users, or (0,) if the queue has none
     asked: NDArray[np.uint8]  # (known,)  whether a fork goes on until this job has started
     duration_s: NDArray[np.float64]  # (forks, known)  whole run times
     coming: NDArray[np.void]  # JOB (forks, coming)  jobs submitted later, by age
     coming_lines: NDArray[np.void]  # LINE (forks, coming), or (forks, 0)
+    coming_users: NDArray[np.uint32]  # (forks, coming), or (forks, 0)
     coming_s: NDArray[np.float64]  # (forks, coming)  and their run times
     start_s: NDArray[np.float64]  # (forks, known)  receives the first starts of the jobs asked for; nan for none
     short: NDArray[np.uint8]  # (forks,)  receives whether all that may come had come before the last of them started
@@ -44,6 +49,7 @@ def begin_fork(now_s, free, changed, fork, forks, queue, events):
     for row in range(len(jobs)):
         if jobs[row].section != AWAY:
             dequeue(queue, row)
+    queue.running_of[:] = 0
     clear_ends(queue.running)
     clear_ends(events.ends)
     queue.state[0] = AT_START[0]
@@ -67,6 +73,8 @@ def begin_fork(now_s, free, changed, fork, forks, queue, events):
                 jobs[row].expected_s = min(expected_s, queue.rules[0].bound_s)
         if len(queue.backfill_lines) > 0:
             queue.backfill_lines[row] = forks.coming_lines[fork, place]
+        if len(queue.users) > 0:
+            queue.users[row] = forks.coming_users[fork, place]
     for row in range(known):
         jobs[row] = forks.jobs[row]
         jobs[row].section = AWAY
@@ -76,12 +84,16 @@ def begin_fork(now_s, free, changed, fork, forks, queue, events):
             queue.tries[row] = forks.tries[row]
         if len(queue.backfill_lines) > 0:
             queue.backfill_lines[row] = forks.lines[row]
+        if len(queue.users) > 0:
+            queue.users[row] = forks.users[row]
     for row in range(known):
         job = jobs[row]
         if forks.jobs[row].section != AWAY:
             enqueue_at(now_s, queue, section_of(queue, job.small), row)
             continue
         enter(queue.running, job.start_s + job.expected_s, job.procs, row)
+        if len(queue.users) > 0:
+            queue.running_of[queue.users[row]] += 1
         run_s = events.duration_s[row]
         if job.killable:
             run_s = min(run_s, queue.tries[row].kill_after_s)

@@ -125,6 +125,7 @@ def reset(size, given, queue, events):
     queue.state[0] = AT_START[0]
     queue.state[0].free = size
     events.clock[0] = BEFORE_START[0]
+    queue.running_of[:] = 0
     clear_ends(queue.running)
     clear_ends(events.ends)
     clear_ends(events.coming)
@@ -288,6 +289,8 @@ def decide_due(queue, events):
         queue.state[0].ahead = 0
         settle(queue)
         enter(events.ends, jobs[row].start_s + events.duration_s[row], 0, row)
+        if len(queue.users) > 0:  # with the try its user may have reached the limit, so that another job is the head
+            clock.lacks_pass = 1
 
 
 @entry(float, QueueArrays, gives=float, brief=True)

@@ -1,4 +1,4 @@
-"""The pass by a plan of all processors: with any number of reservations but one.
+"""The pass by a plan of all processors: with any number of reservations but one, a calendar, or a limit per user.
 
 Four things keep it short, and change no start:
 
@@ -28,7 +28,7 @@ from batfill.engine.candidates import sift, swap
 from batfill.engine.ends import ONE
 from batfill.engine.keys import backfill_key, moved_key, place_key
 from batfill.engine.records import BACKFILLS, GOES_ON, NO_HEAD, UNDECIDED, WAITS
-from batfill.engine.running import finish, outlast, start, unsettle
+from batfill.engine.running import finish, is_held, outlast, start, unsettle
 from batfill.engine.tree import EXACT, LEAF, NONE, find, summarize_group, summarize_leaf, width_of
 from batfill.engine.waiting import NONE_WAITS, dequeue, start_heads
 
@@ -58,7 +58,8 @@ def plan_pass(now_s, queue, started):
         if state.settled:
             return plan_jobs(now_s, queue, started, np.int64(0), np.int64(0), waiting)
     unsettle(queue)
-    n = start_heads(now_s, queue, started) if len(queue.changes) == 0 else np.int64(0)  # none may run into a window
+    every_starts = len(queue.changes) == 0 and len(queue.users) == 0  # if it fits now, and none before it waits
+    n = start_heads(now_s, queue, started) if every_starts else np.int64(0)
     if state.waiting == 0 or state.free <= 0:
         return n, n
     state.settled = 1
@@ -69,7 +70,7 @@ def plan_pass(now_s, queue, started):
     state.noted, state.noted_s, state.horizon_s = 0, np.inf, np.inf
     for width in range(len(queue.far)):
         queue.far[width].span_s = np.inf
-    if len(queue.changes) > 0:
+    if not every_starts:
         state.falls, _ = note_hold(queue, np.uint64(state.steps), ZERO, ZERO, np.int64(-1))
         return plan_jobs(now_s, queue, started, n, NO_HEAD, waiting)
     return plan_jobs(now_s, queue, started, n, n, waiting)
@@ -87,7 +88,7 @@ def plan_jobs(now_s, queue, started, n, ahead, waiting):
     if reserved == rules.depth and not rules.backfill_same:
         waiting = line_up_again(now_s, queue, falls, np.int64(0), waiting)
     place, last, settled, changed = np.int64(0), waiting - 1, not rules.moves, True
-    former_procs, former_s, former_step, known = NONE_WAITS[0], np.inf, ZERO, n
+    former_procs, former_s, former_step, known, skipped = NONE_WAITS[0], np.inf, ZERO, n, np.int64(0)
     while True:
         if changed:
             # Within a pass fewer and fewer processors are free at each date: who cannot start now never can.
@@ -99,6 +100,10 @@ def plan_jobs(now_s, queue, started, n, ahead, waiting):
         if last < place:
             break
         row, procs, span_s = lined[place].row, np.int64(lined[place].procs), planned_span(lined[place].expected_s)
+        if is_held(queue, row):
+            place += 1
+            skipped += 1
+            continue
         if fits_now(now_s, queue, falls, procs, span_s):
             dequeue(queue, row)
             start(now_s, queue, row)
@@ -111,6 +116,8 @@ def plan_jobs(now_s, queue, started, n, ahead, waiting):
                 steps, _ = hold(plan, steps, ZERO, end, procs, end_s)
             # Behind a reservation one without a walltime takes more in this pass than it will in the next.
             settled = settled and (ahead == NO_HEAD or span_s < FOREVER_S)
+            # Before it, a job of its user may have got a reservation that the next pass will not make.
+            settled = settled and not is_held(queue, row)
             started[n].row = row
             n += 1
             changed = True
@@ -118,7 +125,7 @@ def plan_jobs(now_s, queue, started, n, ahead, waiting):
             continue
         if ahead == NO_HEAD:
             ahead = n
-        if place - (n - known) + 1 == rules.tested:
+        if place - (n - known) - skipped + 1 == rules.tested:
             break
         if reserved < rules.depth:
             width = width_of(procs)
@@ -154,8 +161,11 @@ def plan_jobs(now_s, queue, started, n, ahead, waiting):
 
 @kernel
 def is_limited(queue):
-    """Whether a calendar or a number of tested jobs limits a pass: all jobs are lined up then, and no plan is kept."""
-    return queue.rules[0].tested < len(queue.jobs) or len(queue.changes) > 0
+    """Whether a calendar, a number of tested jobs, or one of a user's running jobs limits a pass.
+
+    All jobs are lined up then, and no plan is kept.
+    """
+    return queue.rules[0].tested < len(queue.jobs) or len(queue.changes) > 0 or len(queue.users) > 0
 
 
 @kernel
@@ -441,7 +451,8 @@ def tied_before(plan, step):
 def line_up(now_s, queue):
     """Write the waiting jobs that matter to the pass to `queue.lined`, in the queue's order; returns how many.
 
-    Those before the place that a kept plan has reached do not, nor do those behind the last job that can start now.
+    Those before the place that a kept plan has reached do not, nor do those behind the last job that can start now, nor
+    those that are held.
     """
     state, rules = queue.state[0], queue.rules[0]
     last = last_to_fit(now_s, queue)
@@ -506,7 +517,7 @@ def line_up_to(now_s, queue, last, left):
                 slot, end = np.uint64(leaf * LEAF + place), np.uint64(leaf * LEAF + tree.nodes[leaf].count)
                 while slot < end:
                     wide = tree.slots[slot].procs > free
-                    if every or left > 0 or not wide:
+                    if (every or left > 0 or not wide) and not is_held(queue, tree.slots[slot].row):
                         queue.lined[n] = tree.slots[slot]
                         n += ONE
                         left -= wide

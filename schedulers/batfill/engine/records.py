@@ -126,6 +126,7 @@ RULES = np.dtype(
         ("planned", "u1"),  # 1 if `plan.py` makes the pass: always but for EASY
         ("depth", "i8"),  # how many jobs get a reservation
         ("tested", "i8"),  # how many jobs may have to wait before a pass stops
+        ("max_running", "i8"),  # how many jobs of a user may run at once; if QueueArrays.users has any
         ("dated", "i1"),  # keys do not depend on r (0), are r (1) or -r (-1), or may depend on it (DATED)
         ("picks", "i8"),  # who picks the next job: NO_PICKS (the queue's order does), BY_NETWORK or FROM_OUTSIDE
     ],
@@ -211,7 +212,10 @@ class Picks(NamedTuple):
     values: NDArray[np.float32]  # (3, widest layer)  and the values of two layers and of the cluster's share in one
 
 
-@record(JOB, U4, LINE, TRY, Tree, Ends, CANDIDATE, SLOT, CANDIDATE, FAR, STEP, STEP, CHANGE, Picks, RULES, QUEUE)
+@record(
+    *(JOB, U4, LINE, TRY, U4, I8, Tree, Ends),
+    *(CANDIDATE, SLOT, CANDIDATE, FAR, STEP, STEP, CHANGE, Picks, RULES, QUEUE),
+)
 class QueueArrays(NamedTuple):
     """All that a decision reads and changes. Outside the engine only `queue.Queue` holds it."""
 
@@ -219,6 +223,8 @@ class QueueArrays(NamedTuple):
     ages: NDArray[np.uint32]  # (n_jobs,)  rows by (submission time, id)
     backfill_lines: NDArray[np.void]  # LINE (n_jobs,), or (0,) if the backfill order is the queue's
     tries: NDArray[np.void]  # TRY (n_jobs,), or (0,) if no job can be small or outlive `expected_s`
+    users: NDArray[np.uint32]  # (n_jobs,)  by number, 0 for unknown; (0,) if users may have any number of running jobs
+    running_of: NDArray[np.int64]  # (n_users + 1,)  the running jobs of each user
     tree: Tree
     running: Ends  # by expected end, with what they will release
     candidates: NDArray[np.void]  # CANDIDATE (n_jobs,)  scratch space of a pass,

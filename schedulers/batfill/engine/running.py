@@ -33,6 +33,8 @@ def occupy(queue, row, procs):
     """Enter a job that has started among the running ones; `procs` is what it takes, and will release."""
     enter(queue.running, queue.jobs[row].start_s + queue.jobs[row].expected_s, procs, row)
     queue.state[0].free -= procs
+    if len(queue.users) > 0:
+        queue.running_of[queue.users[row]] += 1
 
 
 @entry(QueueArrays, brief=True)
@@ -49,7 +51,17 @@ def finish(queue, row):
     procs = leave(queue.running, queue.jobs[row].start_s + queue.jobs[row].expected_s, row)
     unsettle(queue)
     queue.state[0].free += procs
+    if len(queue.users) > 0:
+        queue.running_of[queue.users[row]] -= 1
     return procs
+
+
+@kernel
+def is_held(queue, row):
+    """Whether a job may not start because as many jobs of its user run as may run at once."""
+    if len(queue.users) == 0 or queue.users[row] == 0:
+        return False
+    return queue.running_of[queue.users[row]] >= queue.rules[0].max_running
 
 
 @entry(QueueArrays, int, int, brief=True)

@@ -26,7 +26,8 @@ JOB_SO_FAR = np.dtype(
         ("request_s", "f8"),  # p~; inf for none
         ("runtime_s", "f8"),  # nan until it has ended
         ("procs", "i8"),
-        ("user", "i8"),  # counted from 0
+        ("user", "i8"),  # counted from 0,
+        ("known_user", "u1"),  # and whether it is known who that is
         ("small", "u1"),  # at its submission,
         ("killable", "u1"),  # as this
     ]

@@ -116,8 +116,8 @@ class Agent:
             )
         if self.by_machines and self.chosen.rules.planned:
             raise BatfillError(
-                "options depth, tested, calendar: machines are reserved for one job of all that wait, without a plan; "
-                "leave them or reservation machines out"
+                "options depth, tested, calendar, max-running: machines are reserved for one job of all that wait, "
+                "without a plan; leave them or reservation machines out"
             )
         if self.chosen.calendar is not None and self.chosen.calendar.most_kills(1):
             raise BatfillError(
@@ -138,7 +138,8 @@ class Agent:
         self.host: Host
         self.registration = Registration(False, False, False)
         self.requests: dict[str, Request] = {}  # of the jobs that wait or run
-        self.has_classes = False  # whether a job has a class
+        self.has_classes = False  # whether a job has a class,
+        self.has_users = False  # or a user
         self.rejected = 0
         self.reasons: set[str] = set()  # what the rejected jobs request
         self.change_s = -math.inf  # the last date of the calendar for which a call was requested
@@ -206,6 +207,7 @@ class Agent:
             self.cluster.requeue(self.requeues.pop(name), now_s, name)
             return
         self.has_classes |= request.job_class is not None
+        self.has_users |= request.user >= 0
         impossible = self.impossible(request)
         if impossible is None:
             self.cluster.submit(request, self.judge(request))
@@ -304,6 +306,8 @@ class Agent:
         self.ledger.check(over=False)
         if self.rejected:
             log.warning("%d jobs were rejected: they request %s", self.rejected, " or ".join(sorted(self.reasons)))
+        if self.chosen.max_running is not None and not self.has_users:
+            log.warning("option max-running did nothing: no job had a field `user_id`; choose a workload with users")
         if self.chosen.small == CLASS and not self.has_classes:
             log.warning(
                 "option small did nothing: no job had a field `class`; choose small all, or a workload with classes"

@@ -84,6 +84,7 @@ class Cluster:
             request.submit_s,
             request.request_s,
             request.procs,
+            user=request.user,
             small=small,
             killable=killable,
             expected_s=judgement.expected_s,

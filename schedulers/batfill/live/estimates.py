@@ -51,6 +51,7 @@ class EstimatesFile:
             submit_s=request.submit_s,
             request_s=request.request_s,
             procs=request.procs,
+            known_user=request.user >= 0,
             small=job["small"],
             killable=job["killable"],
         )

@@ -175,6 +175,7 @@ class KeptPlan:
         for name, is_wrong, why in (
             ("depth", options.depth != ALL, "holds a place for every job that waits; choose depth all"),
             ("tested", options.tested != ALL, "places every job that waits; choose tested all"),
+            ("max-running", options.max_running is not None, "holds a place for every job; choose max-running none"),
             ("policy", moves, "takes an order that stays as it is while jobs wait; choose another policy"),
             ("threshold", options.threshold_s < math.inf, "lets no job overtake; choose threshold none"),
             ("small", options.small != NO_SMALL, "has no first tries; choose small none"),

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
 from batfill.base.errors import ARGUMENT_OF, BatfillError, nearest, require
 from batfill.model.values import (
     count_of,
+    most_of,
     noise_of,
     number_or_text,
     one_of,
@@ -146,6 +147,9 @@ POLICY = Kind(
 )
 BACKFILL = Kind(order_of, "`same`, or a policy", "policy")
 DEPTH = Kind(count_of, "a whole number, or `all`", "number")
+MOST = Kind(
+    lambda name, value: value if value == OFF else most_of(name, value), "a whole number > 0, or `none`", "number"
+)
 TESTED = Kind(lambda name, value: count_of(name, value, least=1), "a whole number > 0, or `all`", "number")
 CALENDAR = Kind(calendar_file, "a CSV file", "file")
 FEEDBACK = Kind(
@@ -289,13 +293,13 @@ OPTIONS = options_table(
     ("backfill", WHAT, BACKFILL, SAME, "The order of backfilling."),
     ("depth", WHAT, DEPTH, 1, "The number of reservations, or all."),
     ("tested", WHAT, TESTED, ALL, "The number of jobs tested, or all."),
+    ("max-running", WHAT, MOST, None, "The most jobs of one user that run at once."),
     ("calendar", WHAT, CALENDAR, None, "Windows in which processors are unavailable."),
     ("feedback", WHAT, FEEDBACK, None, "Jobs that follow others: log, after:20min, sessions."),
     ("threshold", WHAT, LIMIT_S, None, "Jobs that waited longer come first, oldest first."),
     ("overdue", WHAT, words(ALL, HALF), ALL, "All of these, or the older half.",
      OF_THRESHOLD),
-    ("overdue-before", WHAT, words(ALL, LARGE_ONES), ALL, "What overdue jobs go before: all others, or the large ones "
-     "alone.", OF_THRESHOLD, OF_SMALL),
+    ("overdue-before", WHAT, words(ALL, LARGE_ONES), ALL, "They go before all, or large jobs.", OF_THRESHOLD, OF_SMALL),
     ("small", SMALL_JOBS, words(*SMALLS), NO_SMALL, "Which jobs get a first try, up to the divider: none, those "
      "of class small, all, those that a forest expects to be short, or (perfect) that are."),
     ("divider", SMALL_JOBS, DIVIDER, "median", "How long a first try runs: a duration, the median of the known run "
@@ -325,6 +329,7 @@ ONLY_IF_CHANGED = (
     "like",
     "depth",
     "tested",
+    "max-running",
     "calendar",
     "feedback",
 )  # which a result's text leaves out by default
@@ -339,9 +344,10 @@ SCHEDULING = tuple(name for name in NAMES if name not in REPLAYED)  # and those 
 ARGUMENTS = {option.argument: option for option in OPTIONS.values()}
 ARGUMENT_OF.update((name, option.argument) for name, option in OPTIONS.items())  # for the messages of errors
 
-# The options that `what-if` hands on to its replays, beside SHARED_BY_TRIES, and `frontier` to its own.
-SHARED_BY_CHOICES = ("backfill", "like", "depth", "tested", "calendar", "feedback", "overdue")
-SHARED_BY_ALL = ("backfill", "like", "depth", "tested", "calendar", "threshold", "overdue")  # to all of them
+# The options that `what-if` hands on to its replays, beside SHARED_BY_TRIES, and `frontier` to all
+# of its own.
+SHARED_BY_CHOICES = ("backfill", "like", "depth", "tested", "max-running", "calendar", "feedback", "overdue")
+SHARED_BY_ALL = ("backfill", "like", "depth", "tested", "max-running", "calendar", "threshold", "overdue")
 SHARED_BY_TRIES = ("overdue-before", "divider", "small-width", "kill", "bound")  # to those with small jobs first
 
 METHODS = ("full", "noisy", "epsilon-greedy", "ucb1", "exp3")
@@ -428,6 +434,7 @@ class Arguments(TypedDict, total=False):
     backfill: Policy | str | None
     depth: int | Literal["all"] | None
     tested: int | Literal["all"] | None
+    max_running: int | Literal["none"] | None
     calendar: Calendar | str | Path | None
     feedback: Feedback | str | None
     threshold_s: float | str | None
@@ -722,6 +729,7 @@ class Options:
     backfill: Policy | None = None  # None for the queue's own order
     depth: int | str = 1  # how many jobs get a reservation; ALL for all that wait
     tested: int | str = ALL  # how many jobs must wait before a decision looks at no more
+    max_running: int | None = None  # how many jobs of a user may run at once; None for any number
     calendar: Calendar | None = None  # None if all processors are always available
     feedback: Feedback | None = None  # None if all jobs are submitted at their dates
     threshold_s: float = math.inf  # Theta
@@ -756,6 +764,8 @@ class Options:
             require_order(self.policy, f"option depth: {self.depth} reserves for the first jobs of an order")
         if self.tested != ALL:
             require_order(self.policy, f"option tested: {self.tested} are the first jobs of an order")
+        if self.max_running is not None:
+            require_order(self.policy, "option max-running: a plan, which skips users' jobs, takes jobs in an order")
         if self.calendar is not None:
             require_order(self.policy, "option calendar: a plan, which windows need, takes jobs in an order")
             if self.learns and self.calendar.most_kills(1):
@@ -895,6 +905,7 @@ class Options:
             depth=EVERY_JOB if isinstance(self.depth, str) else self.depth,
             tested=EVERY_JOB if isinstance(self.tested, str) else self.tested,
             tries_first=self.overdue_before == LARGE_ONES,
+            max_running=EVERY_JOB if self.max_running is None else self.max_running,
             calendar=self.calendar,
             outlived=self.outlived,
         )
@@ -918,6 +929,17 @@ class Options:
         """
         if self.trains:
             require("learn", "sklearn")
+
+    def require_users(self, jobs: JobTable, source: str) -> None:
+        """Refuse a limit of running jobs per user if no job has one.
+
+        Raises:
+            BatfillError: no job has a user.
+        """
+        if self.max_running is not None and len(jobs) and (jobs.user < 0).all():
+            raise BatfillError(
+                f"{source}: option max-running: no job has a user; leave it out, or take a log with users"
+            )
 
     def require_classes(self, jobs: JobTable, source: str) -> None:
         """Refuse classes of the workload if no job states its own.

@@ -34,6 +34,7 @@ class Rules:
     tries_first: bool = False  # whether small jobs go before overdue ones
     depth: int = 1  # how many waiting jobs get a reservation in a pass; EVERY_JOB for all
     tested: int = EVERY_JOB  # how many jobs a pass finds that must wait before it stops
+    max_running: int = EVERY_JOB  # how many jobs of a user may run at once; EVERY_JOB for any number
     outlived: bool = False  # whether running jobs may outlive what is expected of them, which is then raised
     calendar: Calendar | None = None  # windows in which processors are unavailable, in seconds of the log
 
@@ -46,9 +47,11 @@ class Rules:
             raise BatfillError(f"depth: {self.depth!r} is not a number of reservations >= 0")
         if self.tested < 1:
             raise BatfillError(f"tested: {self.tested!r} is not a number of jobs > 0")
+        if self.max_running < 1:
+            raise BatfillError(f"max_running: {self.max_running!r} is not a number of jobs > 0")
         if self.planned and self.policy.network is not None:
             raise BatfillError(
-                "depth, tested, calendar: a network picks one job to reserve for, of all, without a plan"
+                "depth, tested, calendar, max_running: a network picks one job to reserve for, of all, without a plan"
             )
         if self.depth in (0, EVERY_JOB) and self.backfill is not None:
             raise BatfillError(
@@ -59,4 +62,9 @@ class Rules:
     @property
     def planned(self) -> bool:
         """Whether a plan of all processors says which jobs start, and not the reservation of the head alone."""
-        return self.depth != 1 or self.tested != EVERY_JOB or self.calendar is not None
+        return self.depth != 1 or self.tested != EVERY_JOB or self.calendar is not None or self.limits_users
+
+    @property
+    def limits_users(self) -> bool:
+        """Whether a user may have only so many running jobs."""
+        return self.max_running < EVERY_JOB

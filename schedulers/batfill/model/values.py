@@ -170,6 +170,14 @@ def count_of(name: str, value: Any, *, least: int = 0) -> int | str:
     return number
 
 
+def most_of(name: str, value: Any) -> int:
+    """The value as a number of jobs: a whole number from 1 on, also as text."""
+    number = number_or_text(of_numpy(value))
+    if type(number) is not int or not 1 <= number <= LARGEST:
+        raise BatfillError(f"option {name}: {value!r} is neither {whole_from(1)} nor none; try 40")
+    return number
+
+
 def whole_of(name: str, value: Any) -> int:
     """The value, which must be a whole number; its range is for the caller to check."""
     number = of_numpy(value)

@@ -86,7 +86,7 @@ class EngineReplay:
         n_kills = n_small + (rules.calendar.most_kills(n_jobs) if rules.calendar else 0)
         rules = replace(rules, outlived=rules.outlived or jobs.outlives)
         self.queue = Queue(size, rules, capacity=n_jobs, tries=n_small > 0 or rules.outlived)
-        self.queue.know(jobs.submit_s, jobs.request_s, jobs.procs, outlives=jobs.outlives)
+        self.queue.know(jobs.submit_s, jobs.request_s, jobs.procs, jobs.user, outlives=jobs.outlives)
         self.events = engine.Events(
             duration_s=np.minimum(jobs.runtime_s, jobs.walltime_s),
             ends=engine.new_ends(at_once),

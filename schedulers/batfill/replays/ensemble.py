@@ -16,6 +16,7 @@ from batfill import engine
 from batfill.model.calendar import NO_WINDOWS
 from batfill.model.jobs import DAY_S
 from batfill.replays.engine_replay import available
+from batfill.replays.queue import users_by_number
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -121,15 +122,22 @@ class Ensemble:
             for policy, keys in ((rules.policy, coming), (rules.backfill, coming_lines)):
                 if policy is not None:
                     keys["key"], keys["rise"] = (line.reshape(forks, n) for line in policy.lines(*known))
+        users = np.zeros(0, np.uint32), np.zeros((forks, 0), np.uint32)
+        if rules.limits_users:
+            both = np.concatenate([past.jobs[moment.past_rows], again.ravel()])
+            numbers = users_by_number(np.where(both["known_user"], both["user"], -1))
+            users = numbers[: len(rows)].copy(), numbers[len(rows) :].reshape(forks, n).copy()
         queue, events = self.memory(moment, len(rows) + n, len(tries) > 0)
         found = engine.Forks(
             jobs=engine.as_records(jobs),
             tries=engine.as_records(tries),
             lines=engine.as_records(lines),
+            users=users[0],
             asked=asked.astype(np.uint8),
             duration_s=np.ascontiguousarray(draws.duration_s),
             coming=engine.as_records(coming),
             coming_lines=engine.as_records(coming_lines),
+            coming_users=users[1],
             coming_s=np.ascontiguousarray(draws.coming_s),
             start_s=np.empty((forks, len(rows))),
             short=np.zeros(forks, np.uint8),

@@ -51,6 +51,8 @@ class Queue:
             ages=np.arange(capacity, dtype=np.uint32),
             backfill_lines=engine.new_records(0, engine.LINE),
             tries=engine.new_records(capacity if tries else 0, engine.TRY),
+            users=np.zeros(capacity if rules.limits_users else 0, np.uint32),
+            running_of=np.zeros(capacity + 1 if rules.limits_users else 0, np.int64),
             tree=engine.new_tree(size),
             running=engine.new_ends(min(capacity, size)),
             candidates=engine.new_records(capacity, engine.CANDIDATE),
@@ -65,10 +67,11 @@ class Queue:
         of_tries = self.arrays.rules
         of_tries["outlived"], of_tries["overdue"], of_tries["spares"] = rules.outlived, rules.tries_first, rules.spares
         of_tries["half"], of_tries["planned"] = rules.half, rules.planned
-        of_tries["depth"], of_tries["tested"] = rules.depth, rules.tested
+        of_tries["depth"], of_tries["tested"], of_tries["max_running"] = rules.depth, rules.tested, rules.max_running
         of_tries["divider_s"], of_tries["bound_s"] = rules.divider_s, rules.divider_s if rules.bound else math.inf
         self.started = engine.Decided(engine.new_records(size, engine.STARTED))
         self.known = 0  # number of jobs, in rows 0, 1, ...
+        self.user_numbers: dict[int, int] = {}  # of users, if jobs are submitted one by one and users have a limit
         self.has_key_requests = False  # whether a job's keys read another p~ than its expected run time
         self.by_age: list[tuple[float, str]] = []  # (r, id) of the jobs in `ages`, if they are submitted one by one
         self.adopt(rules)
@@ -127,6 +130,13 @@ class Queue:
         """Whether the job waits."""
         return bool(self.arrays.jobs["section"][row] != engine.AWAY)
 
+    def is_held(self, row: int) -> bool:
+        """Whether the job waits because as many jobs of its user run as may run at once."""
+        arrays = self.arrays
+        if not len(arrays.users) or not arrays.users[row]:
+            return False
+        return bool(arrays.running_of[arrays.users[row]] >= self.rules.max_running)
+
     @property
     def submitted(self) -> int:
         """The number of jobs submitted so far, including those a replay rejected."""
@@ -150,12 +160,13 @@ class Queue:
         submit_s: NDArray[np.float64],
         request_s: NDArray[np.float64],
         procs: NDArray[np.int64],
+        user: NDArray[np.int64],
         *,
         outlives: bool,
     ) -> None:
         """Load all jobs, columns of shape (capacity,) ordered by age; none is submitted yet.
 
-        `outlives`: whether jobs may run for longer than `request_s`, p~.
+        `outlives`: whether jobs may run for longer than `request_s`, p~. A user below 0 is unknown.
         """
         jobs = self.arrays.jobs
         self.known = len(jobs)
@@ -163,6 +174,8 @@ class Queue:
         if len(self.arrays.tries):
             self.arrays.tries["request_s"] = request_s
             self.arrays.tries["most_expected_s"] = np.inf if outlives else request_s
+        if len(self.arrays.users):
+            self.arrays.users[:] = users_by_number(user)
 
     def reset(self, given: engine.Given, events: engine.Events) -> None:
         """Reset to an empty machine, with the `events` of these jobs."""
@@ -259,7 +272,8 @@ class Queue:
         changes, free = of.arrays.changes, int(of.arrays.state["free"][0])
         changes = engine.as_records(changes[changes["announced_s"] <= now_s])
         changed = int(np.searchsorted(changes["at_s"], now_s, side="right"))
-        self.arrays = self.arrays._replace(changes=changes)
+        running_of = np.zeros(max(forks.users.max(initial=0), forks.coming_users.max(initial=0)) + 1, np.int64)
+        self.arrays = self.arrays._replace(changes=changes, running_of=running_of)
         self.arrays.rules[:] = of.arrays.rules
         engine.run_forks(now_s, self.size, free, changed, stops, forks, self.arrays, events)
 
@@ -284,6 +298,7 @@ class Queue:
         other = copy.copy(self)
         other.arrays = with_scratch(copied(without_scratch(self.arrays)), self.rules)
         other.started, other.by_age = copied(self.started), list(self.by_age)
+        other.user_numbers = dict(self.user_numbers)
         return other
 
     def saved(self) -> dict[str, NDArray[np.generic]]:
@@ -310,6 +325,7 @@ class Queue:
         request_s: float,
         procs: int,
         *,
+        user: int = -1,
         small: bool = False,
         killable: bool = False,
         expected_s: float | None = None,
@@ -323,6 +339,7 @@ class Queue:
             submit_s: r; may be earlier than that of a job submitted before.
             request_s: p~; inf if it has none.
             procs: q.
+            user: whose job it is; below 0 if unknown.
             small: whether it goes before large jobs.
             killable: whether a small job is killed at the divider.
             expected_s: what is expected in its place; by default p~.
@@ -337,6 +354,8 @@ class Queue:
         if outlives:
             self.arrays.rules["outlived"] = 1
         key, rise = self.keys(row, submit_s, self.request_of_keys(expected_s, key_request_s), procs)
+        if len(self.arrays.users) and user >= 0:
+            self.arrays.users[row] = self.user_numbers.setdefault(user, len(self.user_numbers) + 1)
         age = (submit_s, job_id)
         is_last = not self.by_age or self.by_age[-1] <= age  # nearly always
         place = len(self.by_age) if is_last else bisect(self.by_age, age)
@@ -376,6 +395,8 @@ class Queue:
             ages=grown(old.ages),
             backfill_lines=grown(old.backfill_lines) if len(old.backfill_lines) else old.backfill_lines,
             tries=grown(old.tries),
+            users=grown(old.users, capacity if len(old.users) else 0),
+            running_of=grown(old.running_of, capacity + 1 if len(old.users) else 0),
             running=engine.enlarged_ends(old.running, min(capacity, self.size)),
             candidates=grown(old.candidates),
             **of_plan(capacity, self.size, self.rules),
@@ -637,6 +658,12 @@ def of_plan(capacity: int, size: int, rules: Rules) -> Any:
         "plan": engine.new_records(steps, engine.STEP),
         "falls": engine.new_records(steps, engine.STEP),
     }
+
+
+def users_by_number(user: NDArray[np.int64]) -> NDArray[np.uint32]:
+    """These users by number, from 1 on; 0 for one below 0, who is unknown."""
+    numbers: NDArray[np.intp] = np.unique(np.append(-1, np.maximum(user, -1)), return_inverse=True)[1]
+    return numbers[1:].astype(np.uint32)
 
 
 def changes_of(rules: Rules) -> NDArray[np.void]:

@@ -45,6 +45,7 @@ def simulate(
 ) -> tuple[Schedule, LearningReport | None]:
     """Replay these jobs on the workload's machine, initially empty, under these options; `advance` as for `replay`."""
     assert workload.procs is not None
+    options.require_users(jobs, workload.name)
     options = options.on(workload, jobs)
     if options.learns:
         from batfill.replays.learning import replay_learning

@@ -76,6 +76,7 @@ class Replay(JobRows):
             )
         self.workload, size = opened(log, procs=procs, overrun=overrun, unrequested=unrequested)
         self.options.require_classes(self.workload.jobs, self.workload.name)
+        self.options.require_users(self.workload.jobs, self.workload.name)
         self.changes: tuple[tuple[float, Options], ...] = ()
         self.forked_s: float | None = None  # where a fork left its original
         self.simulate_s = 0.0

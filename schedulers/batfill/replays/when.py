@@ -153,6 +153,7 @@ def so_far(jobs: JobTable, small: Any, killable: Any) -> NDArray[np.void]:
     past = np.zeros(len(jobs), JOB_SO_FAR)
     past["submit_s"], past["request_s"], past["procs"] = jobs.submit_s, jobs.request_s, jobs.procs
     past["user"], past["runtime_s"] = np.unique(jobs.user, return_inverse=True)[1], np.nan
+    past["known_user"] = jobs.user >= 0
     past["small"], past["killable"] = small, killable
     return past
 
@@ -350,6 +351,7 @@ def when(
         raise BatfillError("option calendar: its dates count from a log's begin, and a site's state has none")
     site = read_state(state, at=at, procs=procs)
     chosen.require_classes(site.jobs, site.name)
+    chosen.require_users(site.jobs, site.name)
     return when_at_site(site, job, chosen, forks, seed)
 
 

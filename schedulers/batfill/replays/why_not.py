@@ -64,24 +64,30 @@ def reasons(moment: Moment, rows: Sequence[int], names: Mapping[int, str], insta
     queue, now_s = moment.queue, moment.now_s
     if not rows:
         return ()
-    order = queue.in_order(now_s).tolist()
-    place, head, free = {row: n for n, row in enumerate(order)}, order[0], queue.free
-    jobs = queue.jobs
+    order = [row for row in queue.in_order(now_s).tolist() if not queue.is_held(row)]
+    jobs, rules, free = queue.jobs, queue.rules, queue.free
+    held = f"its user has {counted(rules.max_running, 'running job')}, the limit"
+    if not order:
+        return (held,) * len(rows)
+    place, head = {row: n for n, row in enumerate(order)}, order[0]
     shadow_s, extra, freed_by = reservation(moment, int(jobs["procs"][head]))
     reserved = f"job {names[head]}"
-    rules = queue.rules
     if shadow_s < math.inf and rules.depth > 0:
         reserved += f", which has a reservation at {instants.text(shadow_s)}"
     found = []
     for row in rows:
         procs, request_s = int(jobs["procs"][row]), float(jobs["expected_s"][row])
         short = counted(procs - free, "more processor")
-        if rules.calendar is not None:
+        if row not in place:
+            found.append(held)
+        elif rules.calendar is not None:
             ahead = f"{counted(place[row], 'job')} go{'es' if place[row] == 1 else ''} before it"
             needs = f"needs {short} than are idle" if procs > free else "would run into a window, or delay another job"
             found.append(f"it {needs}; {ahead}, and the calendar has windows")
         elif row == head and procs > free:
             found.append(why_head(short, [names[other] for other in freed_by], shadow_s, instants))
+        elif row == head and rules.limits_users:
+            found.append("the next decision looks again: a job before it has reached its user's limit since the last")
         elif procs > free:
             ahead = f"{counted(place[row], 'job')} go{'es' if place[row] == 1 else ''} before it"
             found.append(f"it needs {short} than are idle, and {ahead}, first {reserved}")

@@ -243,6 +243,10 @@ SchedulerType=sched/backfill
 SchedulerParameters={reserve},bf_interval=1,bf_max_time=600,bf_max_job_test={tested},bf_continue,\
 bf_window=43200,bf_window_linear=1,bf_resolution=1,max_rpc_cnt=150
 """
+SLURM_LIMIT = """\
+# The limit of running jobs per user: sacctmgr modify qos normal set MaxJobsPerUser={most}
+AccountingStorageEnforce=limits,qos
+"""
 SLURM_NONE = f"bf_min_prio_reserve={2**32 - 1}"
 SLURM_FACTOR = """\
 PriorityType=priority/multifactor
@@ -700,6 +704,11 @@ def site_config(
     draft = draft_of(at, options)
     if options.calendar is not None:
         draft.lacks.append("the calendar's windows: reserve their nodes for maintenance in the batch system itself")
+    if options.max_running is not None and "slurm.conf" in draft.files:
+        draft.files["slurm.conf"] += SLURM_LIMIT.format(most=options.max_running)
+        draft.differs.append("the limit of running jobs per user holds for jobs of the QOS normal, and needs slurmdbd")
+    elif options.max_running is not None:
+        draft.lacks.append("the limit of running jobs per user: set it in the batch system itself")
     verdict = IMPOSSIBLE if not draft.files else APPROXIMATE if draft.lacks else EXPRESSIBLE
     stated = {name: value for name, value in options.as_dict().items() if name != "policy"}
     found = SiteConfig(

@@ -189,7 +189,8 @@ def state_of(name: str, given: list[Mapping[str, Any]], at: Any, size: int) -> S
 
 def table_of(name: str, jobs: list[dict[str, Any]], now_s: float, first_s: int, size: int) -> SiteState:
     """The state of checked jobs whose dates begin at `first_s`, a Unix time, or 0."""
-    users = {user: number for number, user in enumerate(dict.fromkeys(known_text(job["user"]) for job in jobs))}
+    named = dict.fromkeys(known_text(job["user"]) for job in jobs if job["user"] is not None)
+    users = {user: number for number, user in enumerate(named)}
     jobs = sorted(jobs, key=lambda job: (job["submit"], job["id"]))
 
     def column(key: str) -> NDArray[np.float64]:
@@ -205,7 +206,7 @@ def table_of(name: str, jobs: list[dict[str, Any]], now_s: float, first_s: int, 
         walltime_s=np.where(ran_s > request_s, ran_s, request_s),
         procs=np.array([job["processors"] for job in jobs], np.int64),
         ids=np.array([job["id"] for job in jobs], object),
-        user=np.array([users[known_text(job["user"])] for job in jobs], np.int64),
+        user=np.array([users.get(known_text(job["user"]), -1) for job in jobs], np.int64),
         job_class=np.array([job["class"] for job in jobs], object) if any(job["class"] for job in jobs) else None,
     )
     return SiteState(name, table, start_s, end_s, now_s, size, Clock(first_s, UTC) if first_s else None)
