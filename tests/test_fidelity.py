@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import batfill as bf
 from batfill.base.errors import BatfillError
 from batfill.model.calendar import Calendar, Window
-from batfill.model.jobs import Clock
+from batfill.model.jobs import Clock, Workload, job_table
 from batfill.search.fidelity import DAY_S, PLAIN, Factors, error_of, fitted, grade, local_hour, logged_of, score
 from batfill.workloads.formats import source_of
 from command import batfill, json_result, refusal, result
@@ -105,6 +105,69 @@ def test_outages_are_found_and_explain_their_share(tmp_path, work):
     assert found["fitted"][-1]["factors"] == "its outages"
     assert found["fitted"][-1]["later"]["error"] < found["fitted"][0]["later"]["error"] / 2
     assert found["scores"]["outages"]["error"] < found["scores"]["plain"]["error"] / 2
+
+
+def working_nights(path, limit, *, users=4):
+    """The log of a site with a limit, whose users each submit 30 jobs of an hour every night, the first only 5."""
+    number = np.arange(40 * 30 * users)
+    user, night = number // 30 % users, number // (30 * users)
+    r, p = DAY_S * night + 3600 * user + number % 30, np.full(len(number), 3600)
+    user = np.where((user == 0) & (number % 30 >= 5), users + number, user)  # the other 25 are of a user each
+    work = Workload(
+        "made", job_table(submit_s=r, runtime_s=p, walltime_s=p, procs=np.ones(len(r), np.int64), user=user), 256
+    )
+    wait_s = Factors(max_running=limit).waits(work, Calendar(()))
+    rows = zip(r, p, wait_s, user, strict=True)
+    path.write_text(
+        "; MaxProcs: 256\n"
+        + "".join(
+            row(n, int(r), int(p), req_procs=1, req_time=int(p), wait=int(w), user=int(u))
+            for n, (r, p, w, u) in enumerate(rows, 1)
+        )
+    )
+    return path
+
+
+def test_a_limit_of_running_jobs_per_user_is_found_and_explains_their_waits(tmp_path):
+    found = bf.fidelity(working_nights(tmp_path / "log.swf", 12))
+    assert [step["factors"] for step in found["fitted"]] == ["plain", "at most 12 running jobs a user"]
+    plain, limited = (step["later"]["error"] for step in found["fitted"])
+    assert limited == 0 < 0.9 < plain
+    assert "at most 12 running jobs a user" in str(found)
+
+
+@pytest.mark.parametrize(("limit", "users"), [(9, 4), (12, 3)])
+def test_no_limit_is_found_if_it_is_low_or_only_two_users_reach_it(tmp_path, limit, users):
+    assert past_of(working_nights(tmp_path / "log.swf", limit, users=users)).limit() is None
+
+
+@settings(deadline=None, max_examples=examples(20))
+@given(st.integers(0, 2**32))
+def test_the_limit_is_that_of_a_slow_count(tmp_path_factory, seed):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(100, 300))
+    times = [np.sort(rng.integers(0, 60, n)), rng.integers(0, 40, n), rng.integers(-1, 30, n), rng.integers(-1, 4, n)]
+    path = tmp_path_factory.mktemp("log") / "log.swf"
+    path.write_text(
+        "; MaxProcs: 256\n"
+        + "".join(
+            row(k, int(r), int(p), req_procs=1, req_time=99, wait=int(w), user=int(u))
+            for k, (r, p, w, u) in enumerate(zip(*times, strict=True), 1)
+        )
+    )
+    jobs = [
+        (r, r + w, r + w + p, u) for r, p, w, u in zip(*(t.tolist() for t in times), strict=True) if w >= 0 and p > 0
+    ]
+    there = [
+        (sum(s <= t < e for _, s, e, v in jobs if v == u), u, any(r <= t < s for r, s, _, v in jobs if v == u))
+        for u in range(4)
+        for t in range(140)
+    ]
+    most = max(count for count, _, _ in there)
+    held = {u for count, u, waits in there if count == most and waits}
+    source = source_of(path)
+    logged = logged_of(source.workload(source.log), source.log, source.where)
+    assert logged.limit() == (most if most >= 10 and len(held) >= 3 else None)
 
 
 def test_no_factor_is_fitted_to_what_is_submitted_later(tmp_path, work):

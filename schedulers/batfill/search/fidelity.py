@@ -49,6 +49,8 @@ NOTICES_S = (math.inf, DAY_S, 4 * HOUR_S)
 CAPACITIES = (0.97, 0.95, 0.9, 0.85, 0.8)
 OVERHEADS_S = (60.0, 180.0, 600.0)
 LEAST_GAIN = 0.1
+# The log shows a limit of running jobs per user if so many users reach it, and it is at least so high.
+FEWEST_USERS, LEAST_LIMIT = 3, 10
 
 
 class Score(NamedTuple):
@@ -164,6 +166,22 @@ class Logged(NamedTuple):
         """The outages in the log."""
         return outages(self.where, self.log, self.size)
 
+    def limit(self) -> int | None:
+        """The limit of running jobs per user that the log shows; None if it shows none.
+
+        No user ran more jobs at once, and at least `FEWEST_USERS` ran so many while another job of theirs waited.
+        """
+        jobs = self.workload.jobs
+        rows = np.flatnonzero(~np.isnan(self.wait_s) & (jobs.user >= 0) & (jobs.runtime_s > 0))
+        start_s = jobs.submit_s[rows] + self.wait_s[rows]
+        at_s = np.concatenate([start_s + jobs.runtime_s[rows], jobs.submit_s[rows], start_s])
+        user, kind = np.tile(jobs.user[rows], 3), np.repeat(np.arange(3), len(rows))
+        order = np.lexsort((kind, at_s, user))  # in each second ends come first, then submissions
+        user, running, waiting = user[order], *(np.cumsum(np.array(by)[kind[order]]) for by in ((-1, 0, 1), (0, 1, -1)))
+        most = int(running.max(initial=0))
+        held = np.unique(user[(running == most) & (waiting > 0)])
+        return most if most >= LEAST_LIMIT and len(held) >= FEWEST_USERS else None
+
     def until_half(self) -> Logged:
         """What the log has of the first half of its jobs, and nothing of the others."""
         rows, half = job_rows(Path(self.where), [self.log]), self.first_half
@@ -212,6 +230,7 @@ class Factors(NamedTuple):
     notice_s: float | None = None  # how long before they begin outages are announced; None: outages are left out
     capacity: float = 1.0  # the share of the processors in use
     overhead_s: float = 0.0  # for which a job holds its processors beside its run time
+    max_running: int | None = None  # how many jobs of a user run at once; None for any number
 
     @property
     def names(self) -> list[str]:
@@ -222,6 +241,7 @@ class Factors(NamedTuple):
             *([f"its outages{known}"] if notice is not None else []),
             *([f"{100 * self.capacity:g} % of the processors"] if self.capacity < 1 else []),
             *([f"{self.overhead_s:g} s of overhead a job"] if self.overhead_s else []),
+            *([f"at most {self.max_running} running jobs a user"] if self.max_running is not None else []),
         ]
 
     def __str__(self) -> str:
@@ -239,7 +259,7 @@ class Factors(NamedTuple):
             assumed_s=None if jobs.assumed_s is None else jobs.assumed_s + self.overhead_s,
             procs=np.where(jobs.procs <= workload.procs, np.minimum(jobs.procs, size), jobs.procs),
         )
-        given: dict[str, Any] = {"policy": "fcfs"}
+        given: dict[str, Any] = {"policy": "fcfs", "max-running": self.max_running}
         if self.notice_s is not None and found.windows:
             notice_s = self.notice_s
             windows = (
@@ -253,7 +273,7 @@ class Factors(NamedTuple):
 
 PLAIN, WITH_OUTAGES = Factors(), Factors(notice_s=math.inf)
 VALUES: dict[str, Sequence[Any]] = {"notice_s": NOTICES_S, "capacity": CAPACITIES, "overhead_s": OVERHEADS_S}
-MOST_REPLAYS = 1 + sum(map(len, VALUES.values())) * len(VALUES)
+MOST_REPLAYS = 2 + sum(map(len, VALUES.values())) * len(VALUES)
 
 
 class Step(NamedTuple):
@@ -266,7 +286,8 @@ class Step(NamedTuple):
 def fitted(past: Logged, advance: Callable[[float], None]) -> list[Step]:
     """The simplest factors that hold: the plain replay, and then one factor more in each step.
 
-    In each step the factor and the value are taken that lower the error most. `advance` is called with 1 after each
+    The first is the limit of running jobs per user that the log shows, if there is one, unless it raises the error. In
+    each later step the factor and the value are taken that lower the error most. `advance` is called with 1 after each
     replay.
     """
     found, first = past.outages(), past.first_half
@@ -279,13 +300,16 @@ def fitted(past: Logged, advance: Callable[[float], None]) -> list[Step]:
 
     best, names = errors(PLAIN), list(VALUES)
     steps = [Step(PLAIN, best[0])]
+    limited = PLAIN._replace(max_running=past.limit())
+    if limited != PLAIN and no_worse(each := errors(limited), best):
+        best = each
+        steps.append(Step(limited, best[0]))
     while names and best[0]:
         tried = {factors: errors(factors) for factors in next_factors(steps[-1].factors, names)}
         able = {
             factors: each
             for factors, each in tried.items()
-            if (each[0] or 0.0) <= (1 - LEAST_GAIN) * best[0]
-            and all((mine or 0.0) <= (other or 0.0) for mine, other in zip(each, best, strict=True))
+            if (each[0] or 0.0) <= (1 - LEAST_GAIN) * best[0] and no_worse(each, best)
         }
         if not able:
             break
@@ -294,6 +318,11 @@ def fitted(past: Logged, advance: Callable[[float], None]) -> list[Step]:
         best = able[factors]
         steps.append(Step(factors, best[0]))
     return steps
+
+
+def no_worse(errors: Sequence[float | None], others: Sequence[float | None]) -> bool:
+    """Whether each error is at most the other one."""
+    return all((mine or 0.0) <= (other or 0.0) for mine, other in zip(errors, others, strict=True))
 
 
 def next_factors(factors: Factors, names: Sequence[str]) -> Iterator[Factors]:
