@@ -566,7 +566,7 @@ def test_the_table_of_options_is_the_one_that_every_host_reads(options):
 @pytest.mark.parametrize(
     ("page", "section", "keys"),
     [
-        ("docs/how-to/campaigns.md", "The file", keys_of(Campaign)),
+        ("docs/how-to/campaigns.md", "Keys of the campaign file", keys_of(Campaign)),
         ("docs/reference/experiments.md", "The descriptor", list(MEANING)),
     ],
 )
