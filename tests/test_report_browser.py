@@ -120,7 +120,7 @@ class TestGantt:
             "return [...document.querySelectorAll('#explore-0 tbody.jobs td')].map((e) => e.textContent)"
         )
         assert cells == [
-            *("split", "day 0 00:00:00", "50 s", "1 min 0 s", "4", "day 0 00:00:50", "day 0 00:01:40", "50 s", "2"),
+            *("split", "day 0 00:00:00", "50 s", "1 min", "4", "day 0 00:00:50", "day 0 00:01:40", "50 s", "2"),
             *("1 of 1", "ended at its walltime"),
         ]
 

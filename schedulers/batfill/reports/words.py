@@ -76,17 +76,6 @@ def interval_text(found: Paired, write: Callable[[float], str]) -> str:
     return f"{write(found.low)} to {write(found.high)}" if found.bounded else "none"
 
 
-def duration(seconds: float) -> str:
-    """Seconds as text, in the two largest units that fit."""
-    minus, s = "-" if seconds < 0 else "", round(abs(seconds))
-    days, hours, minutes = s // DAY_S, s // HOUR_S % 24, s // 60 % 60
-    if days:
-        return f"{minus}{days:,} d {hours} h"
-    if hours:
-        return f"{minus}{hours} h {minutes} min"
-    return f"{minus}{minutes} min {s % 60} s" if minutes else f"{minus}{s} s"
-
-
 def warning_paragraphs(warnings: Sequence[str]) -> str:
     """Reasons to doubt the figures (`Workload.warnings`), a paragraph each; "" if there are none."""
     return "".join(f'<p class="warning"><strong>Warning:</strong> {escape(warning)}.</p>' for warning in warnings)
