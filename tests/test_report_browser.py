@@ -108,7 +108,7 @@ class TestGantt:
 
     def test_a_filter_greys_the_others_out(self, browser):
         assert browser.text("#explore-0 .matching").startswith(
-            "All jobs: 4 jobs ran, mean wait 35 s (longest 1 min 29 s)"
+            "All jobs: 4 jobs ran, mean wait 34 s (longest 1 min 29 s)"
         )
         before = browser.run(PIXEL, 0.25, 0.2)
         browser.type("#explore-0 [name=id]", "split")
