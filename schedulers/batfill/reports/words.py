@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime, timedelta
 from html import escape
 from itertools import count as counted
@@ -88,6 +89,11 @@ def no_break(words: str) -> str:
     return escape(words).replace(" ", "\u00a0")
 
 
+def units_kept(html: str) -> str:
+    """The HTML with each number on one line with its unit."""
+    return re.sub(r"(?<=\d) (?=(?:d|h|min|s|%)(?!\w))", "\u00a0", html)
+
+
 def duration_html(seconds: float) -> str:
     """A duration on one line, with a true minus."""
     return no_break(duration(seconds).replace("-", "−"))
@@ -96,6 +102,11 @@ def duration_html(seconds: float) -> str:
 def count(number: float) -> str:
     """A whole number with its thousands separated."""
     return f"{number:,.0f}".replace("-", "−")
+
+
+def things(number: int, name: str) -> str:
+    """A number of things: "1 job", "2 jobs"."""
+    return f"{count(number)} {name}{'s' * (number != 1)}"
 
 
 def slowdown(value: float) -> str:
