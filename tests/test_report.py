@@ -26,7 +26,7 @@ def test_the_page_needs_nothing_else(runs, tmp_path):
     text = page.read_text()
     assert "default-src 'none'" in text
     assert not re.findall(r"(?:src|href)\s*=\s*[\"'](?!#)", text)
-    assert not re.findall(r"https?://", text)
+    assert set(re.findall(r"https?://[^\"]*", text)) == {"http://www.w3.org/2000/svg"}  # a name, which is not loaded
     assert "$" not in re.sub(r"\$\{|<script.*?</script>", "", text, flags=re.DOTALL)  # every placeholder is filled
 
 
@@ -34,7 +34,7 @@ def test_the_page_says_the_runs_figures_and_where_they_came_from(runs, tmp_path)
     page = tmp_path / "page.html"
     result("report", runs, "-o", page, "--seed", 7)
     text = page.read_text()
-    for words in ("2 runs of 800 jobs", "Ranking", "seed 7", "sha256", "141.85", "73.2%"):
+    for words in ("2 runs compared", "800 jobs on 64 processors", "seed 7", "sha256", ">142<", "73.2%"):
         assert words in text
 
 
@@ -105,7 +105,8 @@ def test_a_report_of_no_jobs_is_a_page(tmp_path):
         jobs_csv(tmp_path / f"{name}_jobs.csv")
     done = batfill("report", tmp_path)
     assert done.status == 0
-    assert "0 d" not in (tmp_path / "report.html").read_text()
+    text = re.sub("<script.*?</script>", "", (tmp_path / "report.html").read_text(), flags=re.DOTALL)
+    assert "0 d" not in text
 
 
 def test_the_pages_data_are_json(runs, tmp_path):
@@ -122,7 +123,7 @@ def test_runs_too_many_for_one_page_are_compared_as_a_whole_and_sampled(runs, tm
     page = tmp_path / "page.html"
     result("report", runs, runs / "saf", "-o", page, "--sample", 799)
     assert page.read_text().count("<strong>A sample of") == 2
-    assert "2 runs of 800 jobs" in page.read_text()
+    assert "800 jobs on 64 processors" in page.read_text()
 
 
 def test_a_page_that_holds_all_jobs_says_nothing_of_a_sample(runs, tmp_path):

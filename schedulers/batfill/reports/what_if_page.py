@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 
 from batfill.base.stats import BETTER, CONFIDENCE, WORSE, decidable
 from batfill.base.version import ENGINE, __version__
+from batfill.base.words import duration
 from batfill.model.jobs import DAY_S, HOUR_S
 from batfill.model.metrics import TAU_S
 from batfill.model.options import FIRST_TRIES, OPTIONS, PRESETS, REPLAYED, arguments_of
-from batfill.reports.charts import sample, styles_of
-from batfill.reports.sections import comparison_section
 from batfill.reports.siteconfig import APPROXIMATE, EXPRESSIBLE, IMPOSSIBLE, SYSTEMS, site_config
 from batfill.reports.what_if import (
     FEWEST_JOBS,
@@ -27,7 +26,7 @@ from batfill.reports.what_if import (
     stated,
     threshold_text,
 )
-from batfill.reports.words import date_text, duration, interval_text, table, zone_text
+from batfill.reports.words import date_text, interval_text, table, zone_text
 from batfill.reports.write import html_page, made_from
 from batfill.search.promise import (
     BUSY_BSLD,
@@ -404,17 +403,15 @@ def as_page(answer: WhatIf, path: Path, command: str) -> str:
     sections = [
         answered,
         groups,
-        comparison_section(answer.comparison, 0, seed=answer.settings["seed"]),
         made(answer, path),
     ]
     links = [
         ("answer", "The answer"),
         ("groups", "Who gains, who loses"),
-        ("comparison-0", "The choices compared"),
         ("made", "How this was made"),
     ]
-    footer = made_from(f"batfill {__version__} what-if", command, [(path, workload.digest)])
-    return html_page(f"What if: {workload.name}", links, sections, [], footer)
+    sections.append(made_from(f"batfill {__version__} what-if", command, [(path, workload.digest)]))
+    return html_page(f"What if: {workload.name}", sections, links=links)
 
 
 def coded(line: str) -> str:
@@ -468,7 +465,6 @@ def options_in_force(answer: WhatIf) -> list[tuple[str, str, bool]]:
 
 def choices_table(answer: WhatIf) -> str:
     """The figures of every choice, the advised one marked."""
-    lines = styles_of(answer.comparison)
     return table(
         (
             *("", "mean bsld", "mean wait", "99 % wait less than", "longest wait", "users who lose"),
@@ -476,7 +472,7 @@ def choices_table(answer: WhatIf) -> str:
         ),
         [
             (
-                f"{sample(lines[k])}{escape(answer.comparison.names[k])}",
+                escape(answer.comparison.names[k]),
                 f"{o.mean_bsld:,.2f}",
                 duration(o.mean_wait_s),
                 duration(o.p99_wait_s),

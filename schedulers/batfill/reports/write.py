@@ -17,12 +17,13 @@ from batfill.batsim.results import REPORT_PAGE
 from batfill.model.metrics import TAU_S
 from batfill.model.values import seed_of
 from batfill.reports.comparison import comparisons, several
+from batfill.reports.comparison_page import comparison_section, comparison_title
 from batfill.reports.data import run_data
 from batfill.reports.grids import campaign_comparisons, campaign_warnings, is_campaign, row_files
-from batfill.reports.palette import colour_script, css
+from batfill.reports.palette import colour_script
 from batfill.reports.runs import find_runs
 from batfill.reports.sample import SAMPLE_ROWS, rows_each, sampled
-from batfill.reports.sections import asset, comparison_section, run_section
+from batfill.reports.sections import asset, run_section
 from batfill.reports.words import warning_paragraphs
 
 if TYPE_CHECKING:
@@ -156,8 +157,10 @@ def write_report(
     groups = [group for place in campaigns for group in campaign_comparisons(place)] + comparisons(runs, tau_s)
     most_rows = rows_each(runs, sample)
     warned = warning_paragraphs([text for place in campaigns for text in campaign_warnings(place)])
-    sections = [f'<section id="warnings">{warned}</section>'] if warned else []
-    sections += [comparison_section(group, number, seed=seed) for number, group in enumerate(groups)]
+    alone = len(groups) == 1
+    sections = [comparison_section(group, k, seed=seed, alone=alone) for k, group in enumerate(groups)]
+    sections += [warned] if warned else []
+    sections += ["<h2>Each run</h2>"] if groups and runs else []
     data = []
     for number, run in enumerate(runs):
         part = sampled(run, most_rows, seed)
@@ -166,13 +169,14 @@ def write_report(
         advance(1)
     inputs = [(path, digest(path)) for place in campaigns for path in row_files(place)]
     inputs += [(run.path, run.digest) for run in runs]
-    links = [
-        *((f"comparison-{k}", f"Comparison: {group.title}") for k, group in enumerate(groups)),
-        *((f"run-{k}", run.title) for k, run in enumerate(runs)),
-    ]
-    title = page_title([group.title for group in groups] or [run.title for run in runs])
+    titles = [comparison_title(group) for group in groups]
+    links = [(f"comparison-{k}", title) for k, title in enumerate(titles)]
+    title = page_title(titles or [run.title for run in runs])
     origin = f"batfill {__version__}, tau {tau_s:g} s, seed {seed}"
-    write_text(page, html_page(title, links, sections, data, made_from(origin, command, inputs)))
+    sections.append(made_from(origin, command, inputs))
+    log = escape(groups[0].about) if alone else ""
+    scripts = ("compare.js",) * bool(groups) + SCRIPTS * bool(runs)
+    write_text(page, html_page(title, sections, log=log, links=links, data=data, scripts=scripts))
     if not figures:
         return [page]
     from batfill.reports.figures import write_figures
@@ -192,25 +196,42 @@ def page_title(names: Sequence[str]) -> str:
 
 
 def made_from(origin: str, command: str, inputs: Sequence[tuple[Path, str]]) -> str:
-    """The page's origin: versions, options, command and checksums of its inputs, as HTML."""
-    command_text = f"<p><code>{escape(command)}</code></p>" if command else ""
+    """The page's origin, folded: versions, options, command and checksums of its inputs."""
     sums = "".join(f"<li>{escape(str(path))}: sha256 {known}</li>" for path, known in inputs)
-    return f"<p>Made by {escape(origin)}, from</p><ul>{sums}</ul>{command_text}"
+    shown = f"<details><summary>Command</summary><pre>{escape(command)}</pre></details>" if command else ""
+    summed = f"<p>{escape(origin)}, from</p><ul>{sums}</ul>"
+    return shown + (f"<details><summary>Log, version and sha256</summary>{summed}</details>" if inputs else "")
 
 
 def html_page(
-    title: str, links: Sequence[tuple[str, str]], sections: Sequence[str], data: Sequence[str], footer: str
+    title: str,
+    sections: Sequence[str],
+    *,
+    log: str = "",
+    links: Sequence[tuple[str, str]] = (),
+    data: Sequence[str] = (),
+    scripts: Sequence[str] = (),
+    styles: Sequence[str] = (),
 ) -> str:
-    """The page of these sections, with links, style, data and script."""
+    """A page of these sections.
+
+    Args:
+        title: its only heading of the first rank.
+        sections: as HTML; the first begins with the answer.
+        log: the line below the title: jobs, machine and dates.
+        links: anchors and names of the parts, if there are several.
+        data: script elements that hold JSON.
+        scripts: names of assets that run after `draw.js`.
+        styles: names of assets after `report.css`.
+    """
     contents = "".join(f'<a href="#{anchor}">{escape(words)}</a>' for anchor, words in links)
     return Template(asset("page.html")).substitute(
         generator=f"batfill {__version__}",
         title=escape(title),
-        subtitle="Schedules of parallel jobs: who waited, for how long, and where they ran.",
-        style=f"{css()}\n{asset('report.css')}",
+        log=log,
+        style="\n".join(map(asset, ("report.css", *styles))),
         contents=f'<nav aria-label="Contents">{contents}</nav>' if len(links) > 1 else "",
         body="\n".join(sections),
-        provenance=footer,
         data="\n".join(data),
-        script="\n".join([colour_script(), *(asset(name) for name in SCRIPTS)]),
+        script="\n".join([colour_script(), *map(asset, ("draw.js", *scripts))]),
     )
