@@ -576,7 +576,8 @@ def test_every_key_of_a_file_is_documented(page, section, keys):
 
 
 def test_names_of_the_python_reference_are_there():
-    names = re.findall(r"^::: (\S+)$", (ROOT / "docs/reference/python.md").read_text(), re.MULTILINE)
+    pages = (ROOT / "docs/reference/python").glob("*.md")
+    names = [name for page in pages for name in re.findall(r"^::: (\S+)$", page.read_text(), re.MULTILINE)]
     assert len(names) > 20
     for module, _, name in (name.rpartition(".") for name in names):
         assert getattr(import_module(module), name).__doc__, f"{module}.{name}"

@@ -12,11 +12,13 @@ from typing import Any
 
 import click
 
+import batfill
 from batfill import PLACES
 from batfill.cli import main
 from batfill.cli.app import app
 
 COMMANDS = "<!-- the commands -->"
+NAMES = "<!-- the public names -->"
 NOTEBOOK = re.compile(r"^<!-- the notebook (\S+) -->$", re.MULTILINE)
 
 
@@ -31,6 +33,8 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         markdown = re.sub(rf"^::: {place}$", rf"\g<0>\n{heading}\n", markdown, flags=re.MULTILINE)
     if COMMANDS in markdown:
         markdown = markdown.replace(COMMANDS, "\n".join(reference(app, "batfill")))
+    if NAMES in markdown:
+        markdown = markdown.replace(NAMES, public_names())
     if found := NOTEBOOK.search(markdown):
         markdown = markdown.replace(found[0], cells(Path(page.file.abs_src_path).with_name(found[1])))
     return markdown
@@ -61,6 +65,16 @@ def reference(group: click.Group, path: str) -> list[str]:
             lines += [f"| `{names}` | {escaped(help_)} |" for names, help_ in records]
             lines += [""]
     return lines
+
+
+def public_names() -> str:
+    """The public names as `help(batfill)` lists them, each but tables of policies with a link to its section."""
+    rows = []
+    for name, summary in re.findall(r"^    (\w+) +(.*)$", batfill.__doc__ or "", re.MULTILINE):
+        place = ".".join(PLACES[name])
+        link = f"[`bf.{name}`][{place}]" if callable(getattr(batfill, name)) else f"`bf.{name}`"
+        rows.append(f"| {link} | {summary} |")
+    return "\n".join(["| name | what it is |", "| --- | --- |", *rows])
 
 
 def cells(path: Path) -> str:
