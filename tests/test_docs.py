@@ -319,6 +319,20 @@ def test_blocks_on_logs_of_the_archive_do_what_they_show(tmp_path, archive_log, 
     reader.follow(block)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("page", ["README.md", "docs/index.md"])
+def test_the_result_on_the_first_screen_is_what_replays_give(page, archive_log):
+    log = archive_log("KTH-SP2-1996-2.1-cln.swf.gz")
+    rows = re.findall(r"^\| .*\(`(--.+)`\) \| (.+) \| (.+) \| (.+) \|$", (ROOT / page).read_text(), re.MULTILINE)
+    assert len(rows) == 5
+    found = [json.loads(command.batfill("replay", log, *options.split(), "--json").out) for options, *_ in rows]
+    for figures, (_, mean, longest, slowdown) in zip([each["metrics"] for each in found], rows, strict=True):
+        assert duration(figures["mean_wait_s"]) == mean
+        flag = "▲ " if figures["max_wait_s"] > 2 * found[0]["metrics"]["max_wait_s"] else ""
+        assert flag + duration(figures["max_wait_s"]) == longest
+        assert f"{figures['mean_bsld']:.0f}" == slowdown
+
+
 # Command lines that are not run
 
 
