@@ -69,6 +69,13 @@ def test_what_a_page_fetches_is_in_the_site(site):
                 assert (page.parent / address.partition("?")[0].partition("#")[0]).exists(), f"{page}: {address}"
 
 
+def test_the_home_leads_to_live_pages_that_are_there(site):
+    led_to = re.findall(r'href="(live/[^"]+)"', (site / "index.html").read_text())
+    assert sorted(set(led_to)) == ["live/comparison.html", "live/run.html", "live/what-if.html"]
+    for address in led_to:
+        assert "half-a-year.swf.gz" in (site / address).read_text()
+
+
 def commands_of(group, path="batfill"):
     for name in group.list_commands(click.Context(group)):
         command = group.get_command(click.Context(group), name)
