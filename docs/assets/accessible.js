@@ -2,7 +2,7 @@
 function complete() {
   document.querySelector(".md-search")?.setAttribute("aria-label", "Search");
   document.querySelectorAll(".md-code__nav").forEach((nav, k) => nav.setAttribute("aria-label", `Block ${k + 1}`));
-  for (const each of document.querySelectorAll("pre > code, .md-typeset__scrollwrap, .home-scroll")) {
+  for (const each of document.querySelectorAll("pre > code, .md-typeset__scrollwrap, .home-scroll, p:has(> img)")) {
     if (each.scrollWidth > each.clientWidth) each.tabIndex = 0;
     else each.removeAttribute("tabindex");
   }
