@@ -171,7 +171,7 @@ def write_report(
     inputs += [(run.path, run.digest) for run in runs]
     titles = [comparison_title(group) for group in groups]
     links = [(f"comparison-{k}", title) for k, title in enumerate(titles)]
-    title = page_title(titles or [run.title for run in runs])
+    title = page_title([group.log or group.title for group in groups] if len(groups) > 1 else titles, runs)
     origin = f"batfill {__version__}, tau {tau_s:g} s, seed {seed}"
     sections.append(made_from(origin, command, inputs))
     log = escape(groups[0].about) if alone else ""
@@ -188,11 +188,11 @@ def write_report(
     ]
 
 
-def page_title(names: Sequence[str]) -> str:
-    """The page's title, from its runs' names; the first few of many."""
-    if len(names) == 1:
-        return names[0]
-    return f"{'; '.join(names[:3])}{f'; {len(names) - 3} more' * (len(names) > 3)}"
+def page_title(compared: Sequence[str], runs: Sequence[ReportedRun]) -> str:
+    """The page's title: what is compared, or the runs; the first few of many."""
+    names = compared or [run.title for run in runs]
+    title = f"{'; '.join(names[:3])}{f'; {len(names) - 3} more' * (len(names) > 3)}"
+    return f"{len(compared)} comparisons: {title}" if len(compared) > 1 else title
 
 
 def made_from(origin: str, command: str, inputs: Sequence[tuple[Path, str]]) -> str:
