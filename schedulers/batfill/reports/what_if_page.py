@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from batfill.base.stats import BETTER, CONFIDENCE, WORSE, decidable
 from batfill.base.version import ENGINE, __version__
+from batfill.base.words import duration
 from batfill.model.jobs import DAY_S, HOUR_S
 from batfill.model.metrics import TAU_S
 from batfill.model.options import FIRST_TRIES, OPTIONS, PRESETS, REPLAYED, arguments_of
@@ -27,7 +28,7 @@ from batfill.reports.what_if import (
     stated,
     threshold_text,
 )
-from batfill.reports.words import date_text, duration, interval_text, table, zone_text
+from batfill.reports.words import date_text, interval_text, table, zone_text
 from batfill.reports.write import html_page, made_from
 from batfill.search.promise import (
     BUSY_BSLD,
@@ -413,8 +414,8 @@ def as_page(answer: WhatIf, path: Path, command: str) -> str:
         ("comparison-0", "The choices compared"),
         ("made", "How this was made"),
     ]
-    footer = made_from(f"batfill {__version__} what-if", command, [(path, workload.digest)])
-    return html_page(f"What if: {workload.name}", links, sections, [], footer)
+    sections.append(made_from(f"batfill {__version__} what-if", command, [(path, workload.digest)]))
+    return html_page(f"What if: {workload.name}", sections, links=links)
 
 
 def coded(line: str) -> str:
