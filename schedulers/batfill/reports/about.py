@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +40,12 @@ class About:
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     windows: tuple[tuple[float, float | None, int], ...] = ()  # of a calendar: begin, end and processors
+    given: Mapping[str, Any] = field(default_factory=dict)  # the options as recorded; empty if unknown
+
+    @property
+    def log_name(self) -> str:
+        """The log without its year, version and suffix."""
+        return re.sub(r"(-\d{4}-\d[\d.]*(-cln)?)?\.(swf|json)(\.gz)?$", "", self.log)
 
     def rows(self) -> list[tuple[str, str]]:
         """The provenance for a page."""
@@ -81,6 +88,7 @@ def of_replay(record: Mapping[str, Any]) -> About:
         windows=tuple((begin, end, procs) for begin, end, procs in record.get("calendar", {}).get("windows", ())),
         warnings=tuple(record["warnings"]),
         notes=tuple(record["workload_notes"]),
+        given=stated,
     )
 
 
@@ -113,6 +121,7 @@ def of_batsim(record: Mapping[str, Any], batsim_version: str) -> tuple[About, di
         version=f"by {record['made_by']}",
         warnings=tuple(record["warnings"]),
         notes=tuple(f"the workload was made with {text}" for text in dict.fromkeys(requests)),
+        given=stated if stated and stated["policy"] else {},
     )
     return about, users
 

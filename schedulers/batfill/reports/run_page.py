@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from batfill.base.words import duration
 from batfill.model.jobs import DAY_S, HOUR_S
 from batfill.model.metrics import overtaking
 from batfill.model.options import policy_words
-from batfill.model.policy import POLICIES, UNLIMITED_S, reads_submission
+from batfill.model.policy import POLICIES, reads_submission
 from batfill.model.schedule import CUT, STATES
 from batfill.reports.sample import BINS, span_s
+from batfill.reports.sections import asset
 from batfill.reports.single import TIME_BINS, course, longest_waits, wait_grid
 from batfill.reports.words import (
-    asset,
     count,
     date_text,
-    duration,
     duration_html,
     slowdown,
     table,
@@ -35,9 +35,10 @@ if TYPE_CHECKING:
     from batfill.model.metrics import Summary
     from batfill.reports.runs import ReportedRun
     from batfill.reports.sample import Sample
-    from batfill.reports.single import Course, LongWait
+    from batfill.reports.single import LongWait
 
 HEAT_S = (600, HOUR_S, 6 * HOUR_S, DAY_S)  # mean waits at which the next of five colours begins
+PLAIN = (None, "request")  # what orders read, if nothing is predicted
 SHARES = {"Half of the": 1 / 2, "Two of three": 2 / 3, "Three of four": 3 / 4, "Four of five": 4 / 5}
 SHARES |= {"Nine of ten": 9 / 10}
 
@@ -48,7 +49,7 @@ def run_title(run: ReportedRun) -> str:
         return run.title
     long, short = policy_words(run.about.given)
     words = f"{long} ({short})" if short != long else long
-    return f"{run.about.log} under {words[0].lower()}{words[1:]}" if run.about.log else words
+    return f"{run.about.log_name} under {words[0].lower()}{words[1:]}" if run.about.log else words
 
 
 def run_line(run: ReportedRun) -> str:
@@ -72,7 +73,7 @@ def run_section(
 
     On a page of several runs the section is folded and has a title of its own.
     """
-    figures, waits, over_time = run.summary(tau_s), longest_waits(run), course(run)
+    figures, waits = run.summary(tau_s), longest_waits(run)
     h = "h2" if alone else "h3"
     begin, end = f'<section class="run" id="run-{number}">', "</section>"
     if not alone:
@@ -82,14 +83,13 @@ def run_section(
         begin,
         answer(run, number, figures, waits),
         warning_paragraphs(run.about.warnings),
-        course_figure(run, number, over_time, waits),
-        waits_part(run, number, waits, h) if waits else "",
-        explorer(run, number, figures, overdue_s, sample, h),
-        grid_part(run, h),
+        explorer(run, number, figures, waits, overdue_s, sample, h),
         about_part(run, figures, overdue_s, h),
         end,
     ]
-    return re.sub(r"(?<=\d) (?=(?:d|h|min|s|%)(?![\w]))", "\N{NO-BREAK SPACE}", "\n".join(part for part in parts if part))
+    return re.sub(
+        r"(?<=\d) (?=(?:d|h|min|s|%)(?![\w]))", "\N{NO-BREAK SPACE}", "\n".join(part for part in parts if part)
+    )
 
 
 def things(number: int, name: str) -> str:
@@ -131,9 +131,10 @@ def answer(run: ReportedRun, number: int, figures: Summary, waits: Sequence[Long
     )
 
 
-def course_figure(run: ReportedRun, number: int, over_time: Course, waits: Sequence[LongWait]) -> str:
+def course_figure(run: ReportedRun, number: int, waits: Sequence[LongWait]) -> str:
     """The place of the picture, which the page's script draws, and what it shows in words."""
-    each, away = TIME_BINS[over_time.step_s], run.about.windows
+    over_time, away = course(run), run.about.windows
+    each = TIME_BINS[over_time.step_s]
     most = int(over_time.queue.max())
     at = f", on {moment(run, over_time.longest_at_s)}" if most else ""
     words = [
@@ -188,8 +189,8 @@ def waits_part(run: ReportedRun, number: int, waits: Sequence[LongWait], h: str)
         )
     title = longest_words(len(waits))
     marks = [f'data-row="{k}"{" class=chosen" if k == 0 else ""}' for k in range(len(waits))]
-    caption = f'<{h}>The {title}</{h}>'
-    return "\n".join([caption, table(head, rows, marks=marks, name=f"The {title}"), *reasons])
+    listed = table(head, rows, f"The {title}", marks=marks)
+    return "\n".join([f'<{h}>The {title}</{h}><div class="bare">{listed}</div>', *reasons])
 
 
 def asked(run: ReportedRun, row: int) -> str:
@@ -205,7 +206,7 @@ def reason(run: ReportedRun, wait: LongWait) -> str:
     words = [f"It asked for {request}"]
     if place is not None:
         name = policy_words(run.about.given["policy"])[0]
-        words[0] += f". {escape(name)}: {percent(place)} of all jobs come before it in this order"
+        words[0] += f". {escape(name)} puts {percent(place)} of all jobs before it"
     elif wait.smaller and np.isfinite(run.walltime_s[row]):
         words[0] += f", a larger area (processors times time) than {percent(wait.smaller)} of all jobs"
     if wait.later:
@@ -232,26 +233,34 @@ def order_share(run: ReportedRun, row: int) -> float | None:
     """
     given = run.about.given
     policy = POLICIES.get(str(given.get("policy")))
-    if policy is None or policy.moves or reads_submission(policy.key) or not plain(given):
+    if policy is None or policy.moves or reads_submission(policy.key) or given.get("predict") not in PLAIN:
         return None
-    final = run.final
-    walltime_s = np.minimum(run.walltime_s, UNLIMITED_S)
-    keys = np.broadcast_to(policy.key(run.submit_s, walltime_s, run.procs), len(run))
-    return float((keys[final] < keys[row]).mean())
+    keys, _ = policy.lines(run.submit_s, run.walltime_s, run.procs)
+    return float((keys[run.final] < keys[row]).mean())
 
 
 def explorer(
-    run: ReportedRun, number: int, figures: Summary, overdue_s: float | None, sample: Sample | None, h: str
+    run: ReportedRun,
+    number: int,
+    figures: Summary,
+    waits: Sequence[LongWait],
+    overdue_s: float | None,
+    sample: Sample | None,
+    h: str,
 ) -> str:
-    """Gantt, curves and filter; the page's script makes them interactive."""
+    """The pictures, tables, and filter; the page's script draws and makes them interactive."""
     fates = "".join(
         f'<option value="{k}">{words}</option>' for k, words in enumerate(STATES.values()) if (run.state == k).any()
     )
     return Template(asset("explorer.html")).substitute(
         number=number,
         h=h,
+        course=course_figure(run, number, waits),
+        waits=waits_part(run, number, waits, h) if waits else "",
+        grid=grid_part(run, h),
         sample="" if sample is None else sample_part(run, sample),
         name=escape(run.title, quote=True),
+        rush='<option value="rush">the chosen wait</option>' if waits else "",
         fates=fates,
         backfilled='<option value="backfilled">started by backfilling</option>' if run.backfilling_known else "",
         zone=escape(f"dates in {zone_text(run.about.clock)}" if run.about.clock else "days from the log's second 0"),
@@ -294,8 +303,8 @@ def grid_part(run: ReportedRun, h: str) -> str:
     return (
         f"<{h}>{name}</{h}>"
         '<p class="note">Mean wait, longest wait, and number of jobs. A stronger colour is a longer mean wait: under '
-        f'{steps}, and above.</p><div class="heat">'
-        f"{table(('Processors', *(f'ran {length}' for length in grid.lengths)), rows, name=name)}</div>"
+        f'{steps}, and above.</p><div class="bare heat">'
+        f"{table(('Processors', *(f'ran {length}' for length in grid.lengths)), rows, name)}</div>"
     )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from batfill.model.jobs import DAY_S, HOUR_S
 from batfill.model.metrics import RUNTIME_BINS, width_bins
-from batfill.reports.sample import bin_means, span_s, use_and_queue
+from batfill.reports.sample import bin_means, span_s, tries_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -19,9 +19,17 @@ if TYPE_CHECKING:
 LONGEST_WAITS = 10
 # The bins of time, and what a page calls them; the shortest is taken that makes at most `MOST_BINS`.
 TIME_BINS = {
-    **{1: "second", 10: "10 seconds", 60: "minute", 600: "10 minutes", HOUR_S: "hour"},
-    **{3 * HOUR_S: "3 hours", 6 * HOUR_S: "6 hours", 12 * HOUR_S: "12 hours"},
-    **{DAY_S: "day", 7 * DAY_S: "week", 28 * DAY_S: "4 weeks"},
+    1: "second",
+    10: "10 seconds",
+    60: "minute",
+    600: "10 minutes",
+    HOUR_S: "hour",
+    3 * HOUR_S: "3 hours",
+    6 * HOUR_S: "6 hours",
+    12 * HOUR_S: "12 hours",
+    DAY_S: "day",
+    7 * DAY_S: "week",
+    28 * DAY_S: "4 weeks",
 }
 MOST_BINS = 600
 
@@ -49,11 +57,8 @@ def wait_grid(run: ReportedRun) -> WaitGrid:
     mean_s = np.divide(wait_s, jobs, out=np.full(len(jobs), np.nan), where=jobs > 0)
     longest_s = np.zeros(len(jobs))
     np.maximum.at(longest_s, cell, run.wait_s[final])
-    return WaitGrid(
-        tuple(one.name for one in widths),
-        tuple(one.name for one in RUNTIME_BINS),
-        *(figures.reshape(shape) for figures in (jobs, mean_s, longest_s)),
-    )
+    names = tuple(one.name for one in widths), tuple(one.name for one in RUNTIME_BINS)
+    return WaitGrid(*names, jobs.reshape(shape), mean_s.reshape(shape), longest_s.reshape(shape))
 
 
 class LongWait(NamedTuple):
@@ -103,12 +108,12 @@ def course(run: ReportedRun) -> Course:
     first_s = begin_s - local_s % step_s
     n_bins = max(math.ceil((end_s - first_s) / step_s), 1)
     edges_s = first_s + step_s * np.arange(n_bins + 1.0)
-    (used_from_s, used_to_s, share), (since_s, until_s) = use_and_queue(run)
-    used = bin_means(used_from_s, used_to_s, share, (first_s, float(edges_s[-1])), n_bins)
+    tries = tries_of(run)
+    used = bin_means(tries.start_s, tries.end_s, tries.share, (first_s, float(edges_s[-1])), n_bins)
     inside_s = np.minimum(edges_s[1:], span[1]) - np.maximum(edges_s[:-1], span[0])
     # Nobody waits at an instant: the level after all that happens at it counts, and that before each bin.
-    at_s, place = np.unique(np.concatenate([edges_s[:-1], since_s, until_s]), return_inverse=True)
-    change = np.concatenate([np.zeros(n_bins), np.ones(len(since_s)), -np.ones(len(until_s))])
+    at_s, place = np.unique(np.concatenate([edges_s[:-1], tries.since_s, tries.start_s]), return_inverse=True)
+    change = np.repeat([0.0, 1.0, -1.0], [n_bins, len(tries.since_s), len(tries.since_s)])
     waiting = np.cumsum(np.bincount(place, change)).round().astype(np.int64)
     queue = np.maximum.reduceat(waiting, np.searchsorted(at_s, edges_s[:-1]))
     return Course(first_s, step_s, queue, used * step_s / inside_s, float(at_s[waiting.argmax()]))

@@ -20,9 +20,10 @@ from batfill.reports.comparison import comparisons, several
 from batfill.reports.data import run_data
 from batfill.reports.grids import campaign_comparisons, campaign_warnings, is_campaign, row_files
 from batfill.reports.palette import colour_script, css
+from batfill.reports.run_page import run_line, run_section, run_title
 from batfill.reports.runs import find_runs
 from batfill.reports.sample import SAMPLE_ROWS, rows_each, sampled
-from batfill.reports.sections import asset, comparison_section, run_section
+from batfill.reports.sections import asset, comparison_section
 from batfill.reports.words import warning_paragraphs
 
 if TYPE_CHECKING:
@@ -31,7 +32,18 @@ if TYPE_CHECKING:
     from batfill.replays.result import Result
     from batfill.reports.runs import ReportedRun
 
-SCRIPTS = ("columns.js", "run.js", "view.js", "canvas.js", "colours.js", "gantt.js", "curve.js", "filter.js", "main.js")
+SCRIPTS = (
+    "columns.js",
+    "run.js",
+    "view.js",
+    "canvas.js",
+    "colours.js",
+    "gantt.js",
+    "curve.js",
+    "filter.js",
+    "course.js",
+    "main.js",
+)
 
 
 def report(
@@ -159,21 +171,25 @@ def write_report(
     sections = [f'<section id="warnings">{warned}</section>'] if warned else []
     sections += [comparison_section(group, number, seed=seed) for number, group in enumerate(groups)]
     data = []
+    alone = len(runs) == 1 and not groups
     for number, run in enumerate(runs):
         part = sampled(run, most_rows, seed)
-        sections.append(run_section(run, number, tau_s=tau_s, overdue_s=overdue_s, sample=part))
+        sections.append(run_section(run, number, tau_s=tau_s, overdue_s=overdue_s, sample=part, alone=alone))
         data.append(run_data(run, number, tau_s, part))
         advance(1)
     inputs = [(path, digest(path)) for place in campaigns for path in row_files(place)]
     inputs += [(run.path, run.digest) for run in runs]
     links = [
         *((f"comparison-{k}", f"Comparison: {group.title}") for k, group in enumerate(groups)),
-        *((f"run-{k}", run.title) for k, run in enumerate(runs)),
+        *((f"run-{k}", run_title(run)) for k, run in enumerate(runs)),
     ]
-    title = page_title([group.title for group in groups] or [run.title for run in runs])
+    title = page_title([group.title for group in groups] or [run_title(run) for run in runs])
     origin = f"batfill {__version__}, tau {tau_s:g} s, seed {seed}"
     sections.append(made_from(origin, command, inputs))
-    write_text(page, html_page(title, sections, links=links, data=data, scripts=SCRIPTS))
+    write_text(
+        page,
+        html_page(title, sections, log=run_line(runs[0]) if alone else "", links=links, data=data, scripts=SCRIPTS),
+    )
     if not figures:
         return [page]
     from batfill.reports.figures import write_figures

@@ -104,7 +104,7 @@ function roundTicks(low, high, most) {
   const digits = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
   const ticks = [];
   for (let k = Math.ceil(low / step - 1e-9); k * step <= high * (1 + 1e-9); k++)
-    ticks.push([k * step, decimals(k * step, digits)]);
+    ticks.push([k * step + 0, decimals(k * step + 0, digits)]); // 0 instead of -0
   return ticks;
 }
 
