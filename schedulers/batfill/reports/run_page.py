@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from html import escape
 from string import Template
@@ -38,7 +37,8 @@ if TYPE_CHECKING:
     from batfill.reports.single import LongWait
 
 HEAT_S = (600, HOUR_S, 6 * HOUR_S, DAY_S)  # mean waits at which the next of five colours begins
-PLAIN = (None, "request")  # what orders read, if nothing is predicted
+UNPLACED = '<p class="note">The results do not say on which machines jobs ran, so the machines are blank.</p>'
+PLAIN = {None, "request", "none"}  # values of predict and small under which the key alone orders jobs
 SHARES = {"Half of the": 1 / 2, "Two of three": 2 / 3, "Three of four": 3 / 4, "Four of five": 4 / 5}
 SHARES |= {"Nine of ten": 9 / 10}
 
@@ -98,8 +98,8 @@ def things(number: int, name: str) -> str:
 
 
 def percent(share: float) -> str:
-    """A share in per cent with one decimal, cut, so that only all are 100 %."""
-    tenths = math.floor(1000 * share + 1e-9)
+    """A share in per cent with one decimal; only all are 100 %."""
+    tenths = min(round(1000 * share), 1000 if share >= 1 else 999)
     return f"{tenths / 10:.{1 if tenths % 10 else 0}f} %"
 
 
@@ -107,7 +107,8 @@ def answer(run: ReportedRun, number: int, figures: Summary, waits: Sequence[Long
     """How long most jobs wait, how long they wait on average, and how long at most."""
     wait_s = run.wait_s[run.final]
     if not len(wait_s):
-        return f'<p class="answer">No job ran{f": {figures.rejected:,} were rejected" * bool(figures.rejected)}.</p>'
+        refused = f": {count(figures.rejected)} {'was' if figures.rejected == 1 else 'were'} rejected"
+        return f'<p class="answer">No job ran{refused * bool(figures.rejected)}.</p>'
     said = f"slowdown {slowdown(figures.mean_bsld)}"
     if not waits:
         every = "The job starts" if len(wait_s) == 1 else f"All {count(len(wait_s))} jobs start"
@@ -115,7 +116,7 @@ def answer(run: ReportedRun, number: int, figures: Summary, waits: Sequence[Long
     row = waits[0].row
     user = int(run.facts.user[row])
     who = [
-        f'<a href="#why-{number}-0" data-wait="0">job {escape(run.ids[row])}</a>',
+        f'<a href="#why-{number}-0">job&nbsp;{escape(run.ids[row])}</a>',
         f"{things(int(run.procs[row]), 'processor')}".replace(" ", "&nbsp;"),
         *([f"user&nbsp;{user}"] if user >= 0 else []),
     ]
@@ -136,10 +137,10 @@ def course_figure(run: ReportedRun, number: int, waits: Sequence[LongWait]) -> s
     over_time, away = course(run), run.about.windows
     each = TIME_BINS[over_time.step_s]
     most = int(over_time.queue.max())
-    at = f", on {moment(run, over_time.longest_at_s)}" if most else ""
+    longest = f"it was longest with {things(most, 'job')}, on {moment(run, over_time.longest_at_s)}" if most else ""
     words = [
         "Bars: from submission to start. " * bool(waits),
-        f"Queue: the most jobs that waited at one time, per {each}; it was longest with {things(most, 'job')}{at}. ",
+        f"Queue: the most jobs that waited at one time, per {each}; {longest or 'no job waited'}. ",
         f"Utilisation: the mean per {each}. ",
         f"Hatched: {things(len(away), 'time')} out of service."
         if away
@@ -171,8 +172,7 @@ def waits_part(run: ReportedRun, number: int, waits: Sequence[LongWait], h: str)
         user = int(run.facts.user[row])
         rows.append(
             (
-                f'<span class="rank">{k + 1}</span> <a href="#why-{number}-{k}" data-wait="{k}">'
-                f"job&nbsp;{escape(run.ids[row])}</a>",
+                f'<span class="rank">{k + 1}</span> <a href="#why-{number}-{k}">job&nbsp;{escape(run.ids[row])}</a>',
                 duration_html(run.wait_s[row]),
                 count(run.procs[row]),
                 asked(run, row),
@@ -220,7 +220,7 @@ def reason(run: ReportedRun, wait: LongWait) -> str:
         words.append("No job that was submitted later started before it")
     if wait.ahead:
         verb = "was" if wait.ahead == 1 else "were"
-        words.append(f"Of the jobs that {verb} waiting when it came, {count(wait.ahead)} started before it")
+        words.append(f"{things(wait.ahead, 'job')} that {verb} already waiting when it came started before it as well")
     if tries := int(run.attempt[row]):
         words.append(f"It was started {tries + 1} times; its wait counts to the start of the last try")
     return f"{'. '.join(words)}."
@@ -233,7 +233,12 @@ def order_share(run: ReportedRun, row: int) -> float | None:
     """
     given = run.about.given
     policy = POLICIES.get(str(given.get("policy")))
-    if policy is None or policy.moves or reads_submission(policy.key) or given.get("predict") not in PLAIN:
+    if (
+        policy is None
+        or policy.moves
+        or reads_submission(policy.key)
+        or not {given.get("predict"), given.get("small")} <= PLAIN
+    ):
         return None
     keys, _ = policy.lines(run.submit_s, run.walltime_s, run.procs)
     return float((keys[run.final] < keys[row]).mean())
@@ -258,7 +263,7 @@ def explorer(
         course=course_figure(run, number, waits),
         waits=waits_part(run, number, waits, h) if waits else "",
         grid=grid_part(run, h),
-        sample="" if sample is None else sample_part(run, sample),
+        sample=("" if sample is None else sample_part(run, sample)) + UNPLACED * (not len(run.machines.first)),
         name=escape(run.title, quote=True),
         rush='<option value="rush">the chosen wait</option>' if waits else "",
         fates=fates,

@@ -18,20 +18,9 @@ if TYPE_CHECKING:
 
 LONGEST_WAITS = 10
 # The bins of time, and what a page calls them; the shortest is taken that makes at most `MOST_BINS`.
-TIME_BINS = {
-    1: "second",
-    10: "10 seconds",
-    60: "minute",
-    600: "10 minutes",
-    HOUR_S: "hour",
-    3 * HOUR_S: "3 hours",
-    6 * HOUR_S: "6 hours",
-    12 * HOUR_S: "12 hours",
-    DAY_S: "day",
-    7 * DAY_S: "week",
-    28 * DAY_S: "4 weeks",
-}
-MOST_BINS = 600
+TIME_BINS = {1: "second", 10: "10 seconds", 60: "minute", 600: "10 minutes", HOUR_S: "hour", 3 * HOUR_S: "3 hours"}
+TIME_BINS |= {6 * HOUR_S: "6 hours", DAY_S: "day", 7 * DAY_S: "week", 28 * DAY_S: "4 weeks"}
+MOST_BINS = 800
 
 
 class WaitGrid(NamedTuple):

@@ -13,7 +13,8 @@ class Colours {
     const { run } = this;
     const ways = {
       rush: {
-        legend: [["--advised", `job ${run.ids[this.wait]}`], ["--pays", "submitted later, started before it"], ["--mark", "other jobs"]],
+        legend: [["--advised", `job ${run.ids[this.wait]}`], ["--pays", "submitted later, started before it"],
+          ["--mark", "other jobs"]],
         place: (i) => (run.ids[i] === run.ids[this.wait] ? 0 : run.overtakes(i, this.wait) ? 1 : 2),
       },
       slowdown: {

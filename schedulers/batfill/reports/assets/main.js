@@ -19,7 +19,8 @@ class Explorer {
     for (const button of place.querySelectorAll("[data-do]"))
       button.addEventListener("click", () => this.act(button.dataset.do));
     const dates = place.querySelector(".shown");
-    this.view.onchange(() => { dates.textContent = [this.view.from, this.view.to].map((at) => run.clock.text(at)).join(" to "); });
+    const { view } = this;
+    view.onchange(() => { dates.textContent = `from ${run.clock.text(view.from)} to ${run.clock.text(view.to)}`; });
     this.tabular();
     this.pointer();
     this.gantt.canvas.addEventListener("keydown", (event) => {
@@ -66,7 +67,7 @@ class Explorer {
       const patch = document.createElement("span");
       patch.style.background = colour.startsWith("--") ? `var(${colour})` : colour;
       if (this.colours.hatches(k)) patch.className = "hatched";
-      item.append(patch, words && this.form.elements.colour.value !== "job" ? `${words} (${number(counts[k])})` : words);
+      item.append(patch, words && !["job", "rush"].includes(this.colours.what) ? `${words} (${number(counts[k])})` : words);
       return item;
     });
     this.place.querySelector(".legend").replaceChildren(...items);
