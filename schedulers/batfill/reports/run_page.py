@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from html import escape
 from string import Template
 from typing import TYPE_CHECKING
@@ -16,14 +15,16 @@ from batfill.model.options import policy_words
 from batfill.model.policy import POLICIES, reads_submission
 from batfill.model.schedule import CUT, STATES
 from batfill.reports.sample import BINS, span_s
-from batfill.reports.sections import asset
 from batfill.reports.single import TIME_BINS, course, longest_waits, wait_grid
 from batfill.reports.words import (
+    asset,
     count,
     date_text,
     duration_html,
     slowdown,
     table,
+    things,
+    units_kept,
     warning_paragraphs,
     zone_text,
 )
@@ -74,10 +75,10 @@ def run_section(
     On a page of several runs the section is folded and has a title of its own.
     """
     figures, waits = run.summary(tau_s), longest_waits(run)
-    h = "h2" if alone else "h3"
+    h = "h2" if alone else "h4"
     begin, end = f'<section class="run" id="run-{number}">', "</section>"
     if not alone:
-        begin = f'<details class="run" id="run-{number}"><summary><h2>{escape(run_title(run))}</h2></summary>'
+        begin = f'<details class="run" id="run-{number}"><summary><h3>{escape(run_title(run))}</h3></summary>'
         begin, end = f'{begin}<p class="log">{run_line(run)}</p>', "</details>"
     parts = [
         begin,
@@ -87,14 +88,7 @@ def run_section(
         about_part(run, figures, overdue_s, h),
         end,
     ]
-    return re.sub(
-        r"(?<=\d) (?=(?:d|h|min|s|%)(?![\w]))", "\N{NO-BREAK SPACE}", "\n".join(part for part in parts if part)
-    )
-
-
-def things(number: int, name: str) -> str:
-    """A number of things: "1 job", "2 jobs"."""
-    return f"{count(number)} {name}{'s' * (number != 1)}"
+    return units_kept("\n".join(part for part in parts if part))
 
 
 def percent(share: float) -> str:

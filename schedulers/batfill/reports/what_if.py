@@ -435,7 +435,7 @@ def planned(tried: Sequence[Choice], thresholds_s: Sequence[float], withheld: Ma
 def marked(comparison: Comparison, advised: int) -> Comparison:
     """The comparison with the advised choice marked in its name, for every chart and table."""
     names = [f"{name} (advised)" if k == advised else name for k, name in enumerate(comparison.names)]
-    return replace(comparison, names=tuple(names), advised=advised)
+    return replace(comparison, names=tuple(names))
 
 
 def choices(

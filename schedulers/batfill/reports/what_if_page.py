@@ -14,8 +14,6 @@ from batfill.base.words import duration
 from batfill.model.jobs import DAY_S, HOUR_S
 from batfill.model.metrics import TAU_S
 from batfill.model.options import FIRST_TRIES, OPTIONS, PRESETS, REPLAYED, arguments_of
-from batfill.reports.charts import sample, styles_of
-from batfill.reports.sections import comparison_section
 from batfill.reports.siteconfig import APPROXIMATE, EXPRESSIBLE, IMPOSSIBLE, SYSTEMS, site_config
 from batfill.reports.what_if import (
     FEWEST_JOBS,
@@ -405,13 +403,11 @@ def as_page(answer: WhatIf, path: Path, command: str) -> str:
     sections = [
         answered,
         groups,
-        comparison_section(answer.comparison, 0, seed=answer.settings["seed"]),
         made(answer, path),
     ]
     links = [
         ("answer", "The answer"),
         ("groups", "Who gains, who loses"),
-        ("comparison-0", "The choices compared"),
         ("made", "How this was made"),
     ]
     sections.append(made_from(f"batfill {__version__} what-if", command, [(path, workload.digest)]))
@@ -469,7 +465,6 @@ def options_in_force(answer: WhatIf) -> list[tuple[str, str, bool]]:
 
 def choices_table(answer: WhatIf) -> str:
     """The figures of every choice, the advised one marked."""
-    lines = styles_of(answer.comparison)
     return table(
         (
             *("", "mean bsld", "mean wait", "99 % wait less than", "longest wait", "users who lose"),
@@ -477,7 +472,7 @@ def choices_table(answer: WhatIf) -> str:
         ),
         [
             (
-                f"{sample(lines[k])}{escape(answer.comparison.names[k])}",
+                escape(answer.comparison.names[k]),
                 f"{o.mean_bsld:,.2f}",
                 duration(o.mean_wait_s),
                 duration(o.p99_wait_s),

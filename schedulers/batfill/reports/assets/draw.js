@@ -298,7 +298,7 @@ function drawTradeoff(width, points, settings, place) {
       column: small && kind !== "square" && !beyond,
     };
   });
-  const unnamed = placeNames(svg, marks, { ...area, left: area.left + 2 }, lines);
+  const unnamed = placeNames(svg, together(marks), { ...area, left: area.left + 2 }, lines);
   for (const one of [...marks].sort((a, b) => a.rank - b.rank)) {
     const shape = mark(one.kind, one.x, one.y, one.radius, one.role), point = points[one.k];
     const figures = `slowdown ${slowdown(point.slowdown)}, longest wait ${duration(point.longest)}`;
@@ -311,6 +311,21 @@ function drawTradeoff(width, points, settings, place) {
   }
   place.dataset.unnamed = unnamed.length;
   return svg;
+}
+
+// The marks that need a name: one that lies on a more important one is named, or counted, there.
+function together(marks) {
+  const named = [];
+  for (const one of [...marks].sort((a, b) => b.rank - a.rank)) {
+    const below = named.find((other) => Math.hypot(other.x - one.x, other.y - one.y) < 4);
+    if (below) below.on.push(one.name);
+    else named.push({ ...one, on: [] });
+  }
+  for (const { on, ...one } of named.splice(0)) {
+    const others = on.length > 1 ? `, ${on.length} more` : on.map((name) => `, ${fitted(name, 120)}`).join("");
+    named.push({ ...one, suffix: one.suffix + others });
+  }
+  return named;
 }
 
 // The points that no other beats, shortest longest wait first.
