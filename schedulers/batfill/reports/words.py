@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from datetime import datetime, timedelta
 from html import escape
+from importlib.resources import files
 from itertools import count as counted
 from itertools import takewhile
 from typing import TYPE_CHECKING
@@ -82,6 +83,11 @@ def interval_text(found: Paired, write: Callable[[float], str]) -> str:
 def warning_paragraphs(warnings: Sequence[str]) -> str:
     """Reasons to doubt the figures (`Workload.warnings`), a paragraph each; "" if there are none."""
     return "".join(f'<p class="warning"><strong>Warning:</strong> {escape(warning)}.</p>' for warning in warnings)
+
+
+def asset(name: str) -> str:
+    """The text of a file in the assets folder."""
+    return files("batfill.reports").joinpath("assets", name).read_text("utf-8")
 
 
 def no_break(words: str) -> str:
