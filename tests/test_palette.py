@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from batfill.reports.palette import DASHES, DISTINCT, style, styles
-from batfill.reports.sections import asset
+from batfill.reports.words import asset
 
 # Machado, Oliveira and Fernandes, IEEE TVCG 15(6), 2009, severity 1.0; they act on linear RGB.
 EYES = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from datetime import datetime, timedelta
 from html import escape
+from importlib.resources import files
 from itertools import count as counted
 from itertools import takewhile
 from typing import TYPE_CHECKING
@@ -84,6 +85,11 @@ def warning_paragraphs(warnings: Sequence[str]) -> str:
     return "".join(f'<p class="warning"><strong>Warning:</strong> {escape(warning)}.</p>' for warning in warnings)
 
 
+def asset(name: str) -> str:
+    """The text of a file in the assets folder."""
+    return files("batfill.reports").joinpath("assets", name).read_text("utf-8")
+
+
 def no_break(words: str) -> str:
     """The words with no-break spaces, so that no number is parted from its unit, as HTML."""
     return escape(words).replace(" ", "\u00a0")
@@ -111,6 +117,7 @@ def things(number: int, name: str) -> str:
 
 def slowdown(value: float) -> str:
     """A slowdown, or a ratio: whole from 10, else one decimal; with a true minus."""
+    value *= 1 + 1e-12  # halves away from 0, as in the page's script
     return f"{value:,.{1 if abs(value) < 9.95 else 0}f}".replace("-", "−")
 
 

@@ -21,10 +21,10 @@ from batfill.reports.comparison_page import comparison_section, comparison_title
 from batfill.reports.data import run_data
 from batfill.reports.grids import campaign_comparisons, campaign_warnings, is_campaign, row_files
 from batfill.reports.palette import colour_script
+from batfill.reports.run_page import run_line, run_section, run_title
 from batfill.reports.runs import find_runs
 from batfill.reports.sample import SAMPLE_ROWS, rows_each, sampled
-from batfill.reports.sections import asset, run_section
-from batfill.reports.words import warning_paragraphs
+from batfill.reports.words import asset, units_kept, warning_paragraphs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -32,7 +32,10 @@ if TYPE_CHECKING:
     from batfill.replays.result import Result
     from batfill.reports.runs import ReportedRun
 
-SCRIPTS = ("columns.js", "run.js", "view.js", "canvas.js", "colours.js", "gantt.js", "curve.js", "filter.js", "main.js")
+SCRIPTS = (
+    *("columns.js", "run.js", "course.js", "view.js", "canvas.js", "colours.js", "gantt.js", "curve.js"),
+    *("filter.js", "main.js"),
+)
 
 
 def report(
@@ -160,21 +163,25 @@ def write_report(
     alone = len(groups) == 1
     sections = [comparison_section(group, k, seed=seed, alone=alone) for k, group in enumerate(groups)]
     sections += [warned] if warned else []
-    sections += ["<h2>Each run</h2>"] if groups and runs else []
     data = []
+    single = len(runs) == 1 and not groups
+    sections += ["<h2>Each run</h2>"] if runs and not single else []
     for number, run in enumerate(runs):
         part = sampled(run, most_rows, seed)
-        sections.append(run_section(run, number, tau_s=tau_s, overdue_s=overdue_s, sample=part))
+        sections.append(run_section(run, number, tau_s=tau_s, overdue_s=overdue_s, sample=part, alone=single))
         data.append(run_data(run, number, tau_s, part))
         advance(1)
     inputs = [(path, digest(path)) for place in campaigns for path in row_files(place)]
     inputs += [(run.path, run.digest) for run in runs]
     titles = [comparison_title(group) for group in groups]
-    links = [(f"comparison-{k}", title) for k, title in enumerate(titles)]
-    title = page_title(titles or [run.title for run in runs])
+    names = [run_title(run) for run in runs]
+    kind, parts = ("comparison", titles) if titles else ("run", names)
+    links = [(f"{kind}-{k}", title) for k, title in enumerate(parts)]
+    compared = [group.log or group.title for group in groups]
+    title = f"{len(groups)} comparisons: {few(compared)}" if len(groups) > 1 else few(parts)
     origin = f"batfill {__version__}, tau {tau_s:g} s, seed {seed}"
     sections.append(made_from(origin, command, inputs))
-    log = escape(groups[0].about) if alone else ""
+    log = escape(groups[0].about) if alone else run_line(runs[0]) if single else ""
     scripts = ("compare.js",) * bool(groups) + SCRIPTS * bool(runs)
     write_text(page, html_page(title, sections, log=log, links=links, data=data, scripts=scripts))
     if not figures:
@@ -188,18 +195,16 @@ def write_report(
     ]
 
 
-def page_title(names: Sequence[str]) -> str:
-    """The page's title, from its runs' names; the first few of many."""
-    if len(names) == 1:
-        return names[0]
+def few(names: Sequence[str]) -> str:
+    """The first few of many names."""
     return f"{'; '.join(names[:3])}{f'; {len(names) - 3} more' * (len(names) > 3)}"
 
 
 def made_from(origin: str, command: str, inputs: Sequence[tuple[Path, str]]) -> str:
     """The page's origin, folded: versions, options, command and checksums of its inputs."""
-    sums = "".join(f"<li>{escape(str(path))}: sha256 {known}</li>" for path, known in inputs)
+    sums = "".join(f"<li>{escape(str(path))}: sha256 <code>{known}</code></li>" for path, known in inputs)
     shown = f"<details><summary>Command</summary><pre>{escape(command)}</pre></details>" if command else ""
-    summed = f"<p>{escape(origin)}, from</p><ul>{sums}</ul>"
+    summed = f"<p>{units_kept(escape(origin))}, from</p><ul>{sums}</ul>"
     return shown + (f"<details><summary>Log, version and sha256</summary>{summed}</details>" if inputs else "")
 
 

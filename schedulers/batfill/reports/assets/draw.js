@@ -104,26 +104,25 @@ function roundTicks(low, high, most) {
   const digits = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
   const ticks = [];
   for (let k = Math.ceil(low / step - 1e-9); k * step <= high * (1 + 1e-9); k++)
-    ticks.push([k * step, decimals(k * step, digits)]);
+    ticks.push([k * step, decimals(k * step || 0, digits)]);
   return ticks;
 }
 
 // Waits at whole units: first those that stay if space is short.
 const WAITS = [
-  [1, "1 s", 1], [10, "10 s"], [MINUTE, "1 min", 1], [10 * MINUTE, "10 min"], [HOUR, "1 h", 1], [3 * HOUR, "3 h"],
+  [1, "≤ 1 s", 1], [10, "10 s"], [MINUTE, "1 min", 1], [10 * MINUTE, "10 min"], [HOUR, "1 h", 1], [3 * HOUR, "3 h"],
   [12 * HOUR, "12 h"], [DAY, "1 d", 1], [3 * DAY, "3 d"], [10 * DAY, "10 d", 1], [30 * DAY, "1 month"],
   [91 * DAY, "3 months", 1], [365 * DAY, "1 year"], [1096 * DAY, "3 years", 1],
 ];
 
-// Those of WAITS in a range; if it is narrow, multiples of the largest unit that has several.
+// Those of WAITS in a range; if it is narrow, round multiples of the largest unit that has several.
+const MULTIPLES = [1, 2, 5, 10, 15, 20, 30, 50, 100, 200, 500, 1000, 2000, 5000];
 function waitTicks(low, high) {
   const found = WAITS.filter(([value]) => value >= low && value <= high);
   for (const unit of found.length < 2 ? [DAY, HOUR, MINUTE, 1] : []) {
-    const first = Math.ceil(low / unit), last = Math.floor(high / unit);
-    if (last - first < 1) continue;
-    const step = Math.ceil((last - first + 1) / 8), values = [];
-    for (let k = first; k <= last; k += step) values.push([k * unit, duration(k * unit), 1]);
-    return values;
+    const step = unit * MULTIPLES.find((k) => (high - low) / (k * unit) <= 9), values = [];
+    for (let at = step * Math.ceil(low / step); at <= high; at += step) values.push([at, duration(at), 1]);
+    if (values.length > 1) return values;
   }
   return found;
 }
@@ -258,12 +257,13 @@ function tradeoff(place, points, settings) {
 function drawTradeoff(width, points, settings, place) {
   const small = width < 560, { reference, chosen, limit = Infinity, strong = [] } = settings;
   const height = printing ? 340 : settings.height ?? (small ? 400 : 420);
-  const area = { left: small ? 38 : 48, right: width - (small ? 10 : 16), top: 24, bottom: height - 44 };
+  const values = points.map((point) => point.slowdown), spread = Math.max(...values) - Math.min(...values) || 1;
+  const floor = Math.max(Math.min(...values) - 0.12 * spread, 0), ceiling = Math.max(...values) + 0.08 * spread;
+  const ticks = roundTicks(floor, ceiling, 6), left = Math.max(38, ...ticks.map(([, words]) => widthOf(words) + 10));
+  const area = { left, right: width - (small ? 10 : 16), top: 24, bottom: height - 44 };
   const longest = points.map((point) => Math.max(point.longest, 1)), high = 1.3 * Math.max(...longest);
   const share = (small ? 24 : 96) / (area.right - area.left); // where names fit left of the first point
   const low = Math.max(Math.min(...longest) * (Math.min(...longest) / high) ** (share / (1 - share)) / 1.05, 0.5);
-  const values = points.map((point) => point.slowdown), spread = Math.max(...values) - Math.min(...values) || 1;
-  const floor = Math.max(Math.min(...values) - 0.12 * spread, 0), ceiling = Math.max(...values) + 0.08 * spread;
   const x = logarithmic(low, high, area.left, area.right), y = linear(floor, ceiling, area.bottom, area.top);
   const svg = picture(width, height, settings.label);
 
@@ -275,7 +275,7 @@ function drawTradeoff(width, points, settings, place) {
     const ends = small || edge + widthOf(words) > right, at = ends ? right : Math.max(edge, from);
     svg.append(text(at, top - 8, words, { style: "fill:var(--pays)", "text-anchor": ends ? "end" : "start" }));
   }
-  for (const [value, words] of roundTicks(floor, ceiling, 6)) {
+  for (const [value, words] of ticks) {
     svg.append(line(area.left, y(value), area.right, y(value), { class: "grid" }));
     svg.append(text(area.left - 8, y(value) + 4, words, { "text-anchor": "end", class: "soft" }));
   }
