@@ -60,11 +60,6 @@ def comparison_section(comparison: Comparison, number: int, *, seed: int, alone:
     about = "" if alone else f'<p class="log">{escape(comparison.about)}</p>'
     items = comparison.items
     runs, tail = ("runs", "a wait longer than") if items == "jobs" else ("choices", "a longest wait over")
-    chips = "".join(
-        f'<span><input type="checkbox" id="c{number}-{k}" value="{k}"{" checked" * (k in view.shown)}>'
-        f'<label for="c{number}-{k}">{escape(short)}</label></span>'
-        for k, (_, short) in enumerate(view.words)
-    )
     parts = [
         f"{heading}{about}",
         f'<p class="answer" aria-live="polite">{view.answer(view.reference)}</p>',
@@ -76,10 +71,7 @@ def comparison_section(comparison: Comparison, number: int, *, seed: int, alone:
         view.selector(),
         view.table(),
         view.notes(),
-        f"<{part}>How many {items} have {tail} …</{part}>",
-        f'<p class="tail-words">{view.tail_words(view.reference)}</p>',
-        f'<fieldset class="chips controls"><legend>Show</legend>{chips}</fieldset>',
-        chart("tail", f"Share of {items} with {tail} a duration", "both axes logarithmic", tail) + "</figure>",
+        *(view.tails(number, part, tail) if view.waits else []),
         f"<{part}>About these figures</{part}>",
         warning_paragraphs([*comparison.warnings, *view.doubts()]),
     ]
@@ -226,7 +218,7 @@ class View:
         unclear = [(k, pair) for k, pair in enumerate(self.pairs[self.lowest]) if pair and pair.verdict == UNCLEAR]
         if self.few or not self.waits or not unclear:
             return ""
-        unclear.sort(key=lambda one: one[1].value)
+        unclear.sort(key=lambda one: (one[1].low > 0, one[1].value))  # first those whose interval has 0 in it
         said = [f"{escape(self.words[k][1])} ({self.interval_words(pair)})" for k, pair in unclear[:ALIKE]]
         rest = len(unclear) - len(said)
         more = f", nor from {rest} others" if rest > 1 else ", nor from another" if rest else ""
@@ -251,6 +243,21 @@ class View:
             "Means hide the few that pay. Read the right-hand ends: "
             f"under {short} one job in a thousand waits for more than {ends[0]}, under {base} {ends[1]}."
         )
+
+    def tails(self, number: int, part: str, tail: str) -> list[str]:
+        """The curves of the waits, and the controls that choose among them."""
+        chips = "".join(
+            f'<span><input type="checkbox" id="c{number}-{k}" value="{k}"{" checked" * (k in self.shown)}>'
+            f'<label for="c{number}-{k}">{escape(short)}</label></span>'
+            for k, (_, short) in enumerate(self.words)
+        )
+        return [
+            f"<{part}>How many {self.of.items} have {tail} …</{part}>",
+            f'<p class="tail-words">{self.tail_words(self.reference)}</p>',
+            f'<fieldset class="chips controls"><legend>Show</legend>{chips}</fieldset>',
+            chart("tail", f"Share of {self.of.items} with {tail} a duration", "both axes logarithmic", tail),
+            "</figure>",
+        ]
 
     def notes(self) -> str:
         """What the columns of the table mean."""
@@ -321,7 +328,8 @@ class View:
         ratio = float(self.longest_s[k]) / base
         if ratio > STARVED:
             return f'<span class="sub flag">▲ {slowdown(ratio)} times</span>'
-        return f'<span class="sub">{100 * (ratio - 1):+.0f} %</span>'.replace("-", "−").replace(" %", "\u00a0%")
+        percent = round(100 * (ratio - 1))
+        return f'<span class="sub">{f"{percent:+} %".replace("-", "−") if percent else "as long"}</span>'
 
     # The script's data
 
@@ -332,7 +340,7 @@ class View:
         in_order = np.sort(waits_s, axis=1)
         beyond = waits_s.shape[1] - np.array([np.searchsorted(row, grid, side="right") for row in in_order])
         rows = [
-            {"name": short, "slowdown": rounded(self.slowdown[k]), "longest": rounded(self.longest_s[k])}
+            {"name": short, "slowdown": rounded(self.slowdown[k]), "longest": float(self.longest_s[k])}
             | {"tail": beyond[k].tolist()}
             for k, (_, short) in enumerate(self.words)
         ]
@@ -352,6 +360,7 @@ class View:
             "answer": units_kept(self.answer(reference)),
             "tail": units_kept(self.tail_words(reference)),
             "chosen": self.chosen(reference),
+            "decided": self.waits and not self.undecided(reference),
             "label": self.label(reference),
             "pairs": [
                 None

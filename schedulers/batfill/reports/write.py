@@ -174,10 +174,9 @@ def write_report(
     inputs = [(path, digest(path)) for place in campaigns for path in row_files(place)]
     inputs += [(run.path, run.digest) for run in runs]
     titles = [comparison_title(group) for group in groups]
-    names = [run_title(run) for run in runs]
-    parts = ("comparison", titles) if titles else ("run", names)
-    links = [(f"{parts[0]}-{k}", title) for k, title in enumerate(parts[1])]
-    title = page_title(titles or names)
+    anchors, names = ("comparison", titles) if titles else ("run", [run_title(run) for run in runs])
+    links = [(f"{anchors}-{k}", title) for k, title in enumerate(names)]
+    title = page_title([group.log or group.title for group in groups] if len(groups) > 1 else titles, runs)
     origin = f"batfill {__version__}, tau {tau_s:g} s, seed {seed}"
     sections.append(made_from(origin, command, inputs))
     log = escape(groups[0].about) if alone else run_line(runs[0]) if single else ""
@@ -194,11 +193,11 @@ def write_report(
     ]
 
 
-def page_title(names: Sequence[str]) -> str:
-    """The page's title, from its runs' names; the first few of many."""
-    if len(names) == 1:
-        return names[0]
-    return f"{'; '.join(names[:3])}{f'; {len(names) - 3} more' * (len(names) > 3)}"
+def page_title(compared: Sequence[str], runs: Sequence[ReportedRun]) -> str:
+    """The page's title: what is compared, or the runs; the first few of many."""
+    names = compared or [run_title(run) for run in runs]
+    title = f"{'; '.join(names[:3])}{f'; {len(names) - 3} more' * (len(names) > 3)}"
+    return f"{len(compared)} comparisons: {title}" if len(compared) > 1 else title
 
 
 def made_from(origin: str, command: str, inputs: Sequence[tuple[Path, str]]) -> str:

@@ -11,8 +11,9 @@ class Comparison {
     const chart = place.querySelector(".tradeoff");
     const space = innerHeight - chart.getBoundingClientRect().top - scrollY - 48;
     const height = chart.clientWidth < 560 ? undefined : Math.max(320, Math.min(460, space));
-    this.tradeoff = tradeoff(chart, this.rows, { front: true, strong: [this.lowest], height, ...this.settings() });
-    this.tail = tailChart(this, place.querySelector(".tail"));
+    this.tradeoff = tradeoff(chart, this.rows, { front: true, height, ...this.settings() });
+    const tail = place.querySelector(".tail");
+    this.tail = tail ? tailChart(this, tail) : { redraw() {} }; // without waits there is none
     this.select.addEventListener("change", () => this.refer(Number(this.select.value)));
     for (const chip of this.chips) chip.addEventListener("change", () => this.tail.redraw());
     this.refer(this.reference);
@@ -22,8 +23,9 @@ class Comparison {
 
   // The settings of the trade-off chart.
   settings() {
-    const { name, longest } = this.rows[this.reference], { chosen, label } = this.against;
+    const { name, longest } = this.rows[this.reference], { chosen, label, decided } = this.against;
     return {
+      strong: decided ? [this.lowest] : [],
       reference: this.reference, chosen: chosen ?? undefined, limit: 2 * longest, label,
       limitName: `▲ longest wait more than twice that of ${fitted(name, 200)}`,
       shortName: `▲ over twice ${fitted(name, 90)}’s wait`,
@@ -36,7 +38,7 @@ class Comparison {
     const { answer, tail, pairs, chosen } = this.against, base = this.rows[reference];
     const put = (selector, html) => {
       const found = this.place.querySelector(selector);
-      if (found.innerHTML !== html) found.innerHTML = html;
+      if (found && found.innerHTML !== html) found.innerHTML = html;
     };
     put(".answer", answer);
     put(".tail-words", tail);
@@ -63,7 +65,8 @@ class Comparison {
     const ratio = this.rows[k].longest / base.longest;
     if (k === this.reference || !base.longest) return [];
     if (ratio > 2) return [sub(`▲ ${slowdown(ratio)} times`, "sub flag")];
-    return [sub(`${signed(Math.round(100 * (ratio - 1)), String)}${NB}%`, "sub")];
+    const percent = Math.round(100 * (ratio - 1));
+    return [sub(percent ? `${signed(percent, String)}${NB}%` : "as long", "sub")];
   }
 
   difference(pair) {
