@@ -271,7 +271,7 @@ def pages(tmp_path_factory):
 CUT_OFF = """
 const width = document.documentElement.clientWidth, found = [];
 if (document.documentElement.scrollWidth > width) found.push(`page: ${document.documentElement.scrollWidth}`);
-const kinds = 'h1, h2, h3, p, li, dt, dd, th, td, caption, label, button, .scroll, canvas, svg.plot';
+const kinds = 'h1, h2, h3, p, li, dt, dd, th, td, caption, label, button, .scroll, canvas, .chart svg';
 for (const e of document.querySelectorAll(kinds)) {
   const box = e.getBoundingClientRect();
   if (!box.width || e.closest('.sr, .scroll') || getComputedStyle(e).display === 'none') continue;
@@ -279,7 +279,7 @@ for (const e of document.querySelectorAll(kinds)) {
   if (e.scrollWidth > e.clientWidth + 1 && e.clientWidth && e.tagName !== 'BUTTON')
     found.push(`${e.outerHTML.slice(0, 90)}: ${e.scrollWidth} in ${e.clientWidth}`);
 }
-for (const e of document.querySelectorAll('svg.plot text')) {
+for (const e of document.querySelectorAll('.chart svg text')) {
   const box = e.getBoundingClientRect(), area = e.closest('svg').getBoundingClientRect();
   if (!box.width) continue;
   if (box.left < area.left - 1 || box.right > area.right + 1 || box.bottom > area.bottom + 1 || box.top < area.top - 1)
@@ -289,12 +289,9 @@ return found"""
 
 TICKS = """
 const found = [];
-for (const plot of document.querySelectorAll('svg.plot')) {
-  if (!plot.getBoundingClientRect().width) continue;
-  for (const axis of ['x', 'y']) {
-    const marks = plot.querySelectorAll(`[data-tick=${axis}]`).length;
-    if (marks || axis === 'x') found.push(marks);
-  }
+for (const plot of document.querySelectorAll('.tradeoff svg, .tail svg')) {
+  const lines = [...plot.querySelectorAll('line.grid')].map((e) => e.getAttribute('x1') === e.getAttribute('x2'));
+  found.push(lines.filter((upright) => upright).length + 1, lines.filter((upright) => !upright).length + 1);
 }
 for (const explorer of document.querySelectorAll('.explorer.ready'))
   for (const chart of [explorer.explorer.gantt, ...explorer.explorer.curves])
@@ -443,8 +440,80 @@ def test_dates_are_those_of_the_logs_zone(browser, pages):
         assert shown == date_text(second, run.about.clock)
 
 
+OVERLAPS = """
+const near = [], charts = [...document.querySelectorAll('.tradeoff svg, .tail svg')];
+for (const svg of charts) {
+  const names = [...svg.querySelectorAll('text.halo')].map((e) => [e.textContent, e.getBoundingClientRect()]);
+  const marks = [...svg.querySelectorAll('circle')].map((e) => e.getBoundingClientRect());
+  for (const [k, [name, box]] of names.entries()) {
+    const meets = (b) => box.left < b.right && b.left < box.right && box.top + 3 < b.bottom && b.top < box.bottom - 3;
+    for (const [other, b] of names.slice(0, k)) if (meets(b)) near.push([name, other]);
+    if (marks.some(meets)) near.push([name, 'a mark']);
+  }
+}
+return [charts.length, near]"""
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("what", ["comparison", "campaign"])
+def test_no_name_in_a_chart_covers_another_or_a_mark(browser, pages, what, width):
+    sized(browser, pages[what], width)
+    assert browser.run(OVERLAPS) == [2, []]
+
+
+ROWS = """
+const page = arguments[0] ? new DOMParser().parseFromString(arguments[0], 'text/html') : document; // without scripts
+const words = (e) => e.textContent.trim().replaceAll('\\u00a0', ' ');
+return [words(page.querySelector('p.answer')), ...[...page.querySelectorAll('section.comparison tbody tr')].map((row) =>
+  [...row.cells].map(words).concat(row.className))]"""
+
+
+@pytest.mark.parametrize("what", ["comparison", "campaign"])
+def test_answer_and_table_are_there_without_javascript_and_the_script_changes_nothing_in_them(browser, pages, what):
+    browser.open(pages[what])
+    assert browser.run(ROWS) == browser.run(ROWS, pages[what].read_text())
+    assert browser.run("return document.querySelectorAll('.drawn svg').length") == len(browser.run(ROWS)) - 2
+
+
+def test_what_the_reader_compares_with_is_followed_by_answer_table_and_chart(browser, pages):
+    sized(browser, pages["comparison"], 1280)
+    said, *first = browser.run(ROWS)
+    label = "return document.querySelector('.tradeoff svg').textContent"
+    assert "fcfs + 200,000 s (reference)" in browser.run(label)
+    browser.type("select.against", "\ue015" if first[0][-1] == "reference" else "\ue013")  # down, or up
+    other, *second = browser.run(ROWS)
+    assert other != said
+    assert "saf + 200,000 s (reference)" in browser.run(label)
+    (old,), (new,) = ([row for row in rows if row[4] != "reference"] for rows in (first, second))
+    assert [row[4] for row in first] == [row[4] for row in second][::-1] or old[0] != new[0]
+    assert {row[-1] for row in second} >= {"reference"}
+    assert {old[6], new[6]} in ({"better", "worse"}, {"cannot tell"})
+    assert browser.log() == []
+
+
+def test_the_tails_that_are_chosen_have_names(browser, pages):
+    sized(browser, pages["campaign"], 1280)
+    named = "return document.querySelectorAll('.tail text.halo').length"
+    chosen = "return document.querySelectorAll('.chips input:checked').length"
+    assert browser.run(named) == browser.run(chosen) == 2  # the reference, and the lowest slowdown
+    browser.click(".chips label[for=c0-13]")
+    assert browser.run(named) == browser.run(chosen) == 1
+    browser.type(".chips #c0-4", " ")
+    assert browser.run(named) == browser.run(chosen) == 2
+
+
+def test_a_table_is_a_stop_of_the_tab_key_only_if_it_scrolls(browser, pages):
+    stops = "return [...document.querySelectorAll('section.comparison .scroll')].map((e) => e.tabIndex)"
+    for width, expected in ((1280, [-1]), (390, [0])):
+        sized(browser, pages["comparison"], width)
+        browser.waited(f"{stops.replace('return', 'return (')}).join() === '{expected[0]}'")
+        assert browser.run(stops) == expected
+
+
 def test_every_link_leads_somewhere(browser, pages):
     browser.open(pages["comparison"])
+    browser.run("for (const e of document.querySelectorAll('details')) e.open = true")
+    browser.waited("return document.querySelectorAll('.explorer.ready').length === 2")
     for target in browser.run("return [...document.querySelectorAll('a[href^=\"#\"]')].map((e) => e.hash)"):
         browser.click(f"a[href='{target}']")
         seen = "const e = document.querySelector(arguments[0]); return Boolean(e) && e.open !== false"

@@ -388,5 +388,5 @@ def tail_grid(longest_s: float) -> list[float]:
 
 
 def rounded(value: float) -> float | None:
-    """Six digits; None if it is infinite."""
-    return float(f"{value:.6g}") if np.isfinite(value) else None
+    """Eight digits; None if it is infinite."""
+    return float(f"{value:.8g}") if np.isfinite(value) else None

@@ -174,9 +174,11 @@ def write_report(
     inputs = [(path, digest(path)) for place in campaigns for path in row_files(place)]
     inputs += [(run.path, run.digest) for run in runs]
     titles = [comparison_title(group) for group in groups]
-    anchors, names = ("comparison", titles) if titles else ("run", [run_title(run) for run in runs])
-    links = [(f"{anchors}-{k}", title) for k, title in enumerate(names)]
-    title = page_title([group.log or group.title for group in groups] if len(groups) > 1 else titles, runs)
+    names = [run_title(run) for run in runs]
+    kind, parts = ("comparison", titles) if titles else ("run", names)
+    links = [(f"{kind}-{k}", title) for k, title in enumerate(parts)]
+    compared = [group.log or group.title for group in groups]
+    title = f"{len(groups)} comparisons: {few(compared)}" if len(groups) > 1 else few(parts)
     origin = f"batfill {__version__}, tau {tau_s:g} s, seed {seed}"
     sections.append(made_from(origin, command, inputs))
     log = escape(groups[0].about) if alone else run_line(runs[0]) if single else ""
@@ -193,11 +195,9 @@ def write_report(
     ]
 
 
-def page_title(compared: Sequence[str], runs: Sequence[ReportedRun]) -> str:
-    """The page's title: what is compared, or the runs; the first few of many."""
-    names = compared or [run_title(run) for run in runs]
-    title = f"{'; '.join(names[:3])}{f'; {len(names) - 3} more' * (len(names) > 3)}"
-    return f"{len(compared)} comparisons: {title}" if len(compared) > 1 else title
+def few(names: Sequence[str]) -> str:
+    """The first few of many names."""
+    return f"{'; '.join(names[:3])}{f'; {len(names) - 3} more' * (len(names) > 3)}"
 
 
 def made_from(origin: str, command: str, inputs: Sequence[tuple[Path, str]]) -> str:
