@@ -16,7 +16,7 @@ import batfill as bf
 from batfill.base.errors import BatfillError
 from batfill.model.calendar import Calendar, Window
 from batfill.model.jobs import Clock
-from batfill.search.fidelity import DAY_S, PLAIN, Factors, error_of, fitted, grade, local_hour, logged_of, score
+from batfill.search.fidelity import DAY_S, PLAIN, Factors, error_of, fidelity_of, fitted, local_hour, logged_of, score
 from batfill.workloads.formats import source_of
 from command import batfill, json_result, refusal, result
 from sweeps import examples
@@ -224,7 +224,7 @@ def test_a_log_whose_waiting_jobs_are_all_too_wide_says_so(tmp_path):
 
 def test_the_grade_stands_beside_every_advice(tmp_path, work):
     path = site(tmp_path, work, Factors(capacity=0.8))
-    said = grade(path)
+    said = str(fidelity_of(path))
     assert said.startswith("on this log simulated waits are 0.")
     page, options = tmp_path / "page.html", ("--no-small-first", "--threshold", "6h")
     assert said[1:] in result("what-if", path, *options)
@@ -234,7 +234,7 @@ def test_the_grade_stands_beside_every_advice(tmp_path, work):
     for words in (("select", "--policies", "fcfs,saf"), ("tune", "--days", "7", "--points", "12", "--last", "1")):
         assert result(words[0], path, *words[1:]).splitlines()[-1] == said
     assert bf.fit(path, tuples=2, permutations=64, days=7)["fidelity"] == said
-    assert UNKNOWN in bf.what_if(work, thresholds_s=[3600], small_first=False).grade
+    assert UNKNOWN in bf.what_if(work, thresholds_s=[3600], small_first=False).fidelity.unknown
 
 
 # Real logs: the error, the ratio of the means, the share within 10 min, and the error with outages
