@@ -9,6 +9,7 @@ pytest.importorskip("matplotlib")
 from matplotlib.figure import Figure
 
 import batfill as bf
+from batfill.base.words import duration
 from batfill.model.jobs import WEEK_S
 from batfill.reports.charts import most_telling, styles_of
 from batfill.reports.comparison import comparisons, of_jobs
@@ -16,7 +17,6 @@ from batfill.reports.figures import comparison_figures
 from batfill.reports.palette import dress
 from batfill.reports.runs import find_runs, read_run
 from batfill.reports.sections import comparison_section
-from batfill.reports.words import duration
 from report_runs import OK, REJECTED, SAMPLE, jobs_csv, sample_run
 
 

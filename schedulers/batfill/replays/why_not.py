@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from batfill.base.words import duration
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -38,9 +40,7 @@ def length(seconds: float, *, up: bool = False) -> str:
     """A duration in words, in whole minutes from ten on: 3 h 40 min; rounded down, or `up`."""
     unit_s = 60 if seconds >= 600 else 1
     whole = (math.ceil if up else math.floor)(seconds / unit_s) * unit_s
-    days, hours, minutes = whole // 86_400, whole // 3600 % 24, whole // 60 % 60
-    parts = (days, "d"), (hours, "h"), (minutes, "min"), (whole % 60, "s")
-    return " ".join(f"{n} {unit}" for n, unit in parts if n) or "0 s"
+    return duration(whole, up=up)
 
 
 def counted(n: int, what: str) -> str:

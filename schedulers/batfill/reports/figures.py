@@ -10,11 +10,11 @@ import numpy as np
 
 from batfill.base.errors import BatfillError, require
 from batfill.base.files import csv_text, raw_file, write_text
+from batfill.base.words import duration
 from batfill.model.jobs import HOUR_S
 from batfill.reports.charts import styles_of
 from batfill.reports.palette import BSLD, MEAN_BSLD, Style, dress, folded, styles
 from batfill.reports.single import wait_grid
-from batfill.reports.words import duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

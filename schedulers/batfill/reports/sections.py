@@ -9,6 +9,7 @@ from string import Template
 from typing import TYPE_CHECKING
 
 from batfill.base.stats import RESAMPLES, comparison_warnings
+from batfill.base.words import duration
 from batfill.model.jobs import HOUR_S
 from batfill.model.metrics import class_figures, overtaking
 from batfill.model.schedule import CUT, STATES
@@ -24,7 +25,7 @@ from batfill.reports.charts import (
 from batfill.reports.palette import BEST, DISTINCT, JOBS, MEAN_BSLD
 from batfill.reports.sample import BINS, span_s
 from batfill.reports.single import slowdown_classes, wait_grid
-from batfill.reports.words import date_text, duration, interval_text, table, warning_paragraphs, zone_text
+from batfill.reports.words import date_text, interval_text, table, warning_paragraphs, zone_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

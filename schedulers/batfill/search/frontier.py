@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from batfill.base.processes import Remaining, no_bar, rough_duration, spread
+from batfill.base.processes import Remaining, no_bar, spread
 from batfill.base.progress import patient_progress
 from batfill.base.tables import data_frame, text_html
 from batfill.base.version import __version__
+from batfill.base.words import duration
 from batfill.model.jobs import HOUR_S
 from batfill.model.metrics import TAU_S, class_figures, long_waits, on_front, who_pays
 from batfill.model.options import SHARED_BY_ALL, SHARED_BY_TRIES, Options, as_line, shared_of
@@ -208,8 +209,8 @@ def frontier(
             remaining.ended(trials[place].knowledge, 1, took_s)
             advance(1)
             if report is not None:
-                left_s, elapsed = remaining.seconds(), rough_duration(time.perf_counter() - began)
-                left = "time left unknown" if left_s is None else f"about {rough_duration(left_s)} left"
+                left_s, elapsed = remaining.seconds(), duration(time.perf_counter() - began, up=True)
+                left = "time left unknown" if left_s is None else f"about {duration(left_s, up=True)} left"
                 left = "done" if len(found) == len(trials) else left
                 report(f"{len(found)} of {len(trials)}: {found[place][0].as_line()}; {elapsed} elapsed, {left}")
     points = compared_points(workload, size, *zip(*(found[place] for place in range(len(trials))), strict=True))

@@ -64,15 +64,6 @@ class Run {
   }
 }
 
-function duration(seconds) {
-  const s = Math.round(Math.abs(seconds));
-  const [d, h, m] = [Math.floor(s / 86400), Math.floor(s / 3600) % 24, Math.floor(s / 60) % 60];
-  if (d) return `${d} d ${h} h`;
-  if (h) return `${h} h ${m} min`;
-  if (m) return `${m} min ${s % 60} s`;
-  return `${Math.abs(seconds) < 10 ? Math.round(seconds * 100) / 100 : s} s`;
-}
-
 const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 const two = (x) => String(x).padStart(2, "0");
 
