@@ -25,6 +25,7 @@ from batfill.model.options import (
     SHARED_BY_TRIES,
     Options,
     arguments_of,
+    policy_words,
     shared_of,
     those_that_apply,
 )
@@ -32,7 +33,6 @@ from batfill.model.values import number_of, probability_of, seconds_of, seed_of,
 from batfill.replays.replay import simulate
 from batfill.reports.comparison import Comparison, Difference, of_jobs, of_runs
 from batfill.reports.siteconfig import EXPRESSIBLE, site_config
-from batfill.reports.words import policy_words
 from batfill.search import promise
 from batfill.search.fidelity import fidelity_of
 from batfill.search.results import ReadingOptions

@@ -33,6 +33,7 @@ from batfill.reports.what_if_text import (
     by_slowdown,
     confidence_text,
     configurations,
+    difference,
     duration,
     fidelity_text,
     log_text,
@@ -42,16 +43,15 @@ from batfill.reports.what_if_text import (
     plan_text,
     reaction_text,
     share_text,
-    signed,
     starves,
     tie_text,
     trial_text,
+    whole,
 )
-from batfill.reports.words import count, interval_text, slowdown, warning_paragraphs
+from batfill.reports.words import count, interval_text, policy_html, slowdown, table, warning_paragraphs
 from batfill.reports.write import html_page, made_from
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from batfill.base.stats import Paired
@@ -85,8 +85,15 @@ def as_page(answer: WhatIf, path: Path, command: str) -> str:
     shown = best_seen(answer) if answer.undecided else answer.limit.advised
     parts = [first_screen(answer, shown), limits_section(answer), users_section(answer, shown)]
     parts += [configuration_section(answer, shown), choices_section(answer, shown), sure_section(answer, shown, path)]
-    footer = made_from(f"batfill {__version__} what-if", command, [(path, answer.workload.digest)])
-    return html_page(f"What if: {answer.workload.name}", [], parts, [script_data(answer)], footer)
+    parts.append(made_from(f"batfill {__version__} what-if", command, [(path, answer.workload.digest)]))
+    return html_page(
+        f"{answer.workload.name}: what another queue order would change",
+        parts,
+        log=marked(log_text(answer)),
+        data=[script_data(answer)],
+        scripts=["what-if.js"],
+        styles=["what-if.css"],
+    )
 
 
 def marked(text: str) -> str:
@@ -95,9 +102,9 @@ def marked(text: str) -> str:
     return re.sub(r"\*\*(.+?)\*\*", r"<strong>\1</strong>", coded)
 
 
-def growth_text(growth: float | None) -> str:
+def growth_text(growth: float | None, unlimited: str = "any amount") -> str:
     """A limit on the growth of the longest wait."""
-    return "any amount" if growth is None else percent(growth)
+    return unlimited if growth is None else percent(growth)
 
 
 def of_choice(k: int, shown: int, content: str, tag: str = "div") -> str:
@@ -105,81 +112,61 @@ def of_choice(k: int, shown: int, content: str, tag: str = "div") -> str:
     return f"<{tag} data-choice={k}{' hidden' * (k != shown)}>{content}</{tag}>"
 
 
-def grid(head: Sequence[str], rows: Iterable[tuple[str, str, Sequence[str]]], name: str = "") -> str:
-    """A table that scrolls sideways: column heads, and rows of attributes, a row's head and its cells, as HTML."""
-    heads = "".join(f"<th scope=col>{one}</th>" for one in head)
-    body = "\n".join(
-        f"<tr{attributes}><th scope=row>{first}</th>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
-        for attributes, first, cells in rows
-    )
-    caption = f"<caption>{name}</caption>" if name else ""
-    return f'<div class="scroll"><table>{caption}<thead><tr>{heads}</tr></thead><tbody>\n{body}\n</tbody></table></div>'
-
-
 def first_screen(answer: WhatIf, shown: int) -> str:
     """The answer, how sure it is, the limit with the trade-off, and who gains and who pays."""
-    given, last = answer.given, len(answer.limits) - 1
-    ticks = "".join(
-        f"<span>{'any' if limit.growth is None else percent(limit.growth)}</span>" for limit in answer.limits
-    )
+    ticks = "".join(f"<span>{growth_text(limit.growth, 'any')}</span>" for limit in answer.limits)
     control = (
-        f'<div class="limit live" hidden><label for="grow">The longest wait may grow by <output id="grown" for="grow">'
-        f'</output> <span class="soft" id="up-to"></span></label><input type="range" id="grow" min="0" max="{last}" '
-        f'step="1" value="{given}"><div class="ticks" aria-hidden="true">{ticks}</div></div>'
+        '<div class="limit controls live" hidden><label for="grow">The longest wait may grow by '
+        f'<output id="grown" for="grow">{growth_text(answer.limit.growth)}</output> <span class="soft" id="up-to">to '
+        f'{duration(answer.limit.longest_s)}</span></label><input type="range" id="grow" min="0" '
+        f'max="{len(answer.limits) - 1}" step="1" value="{answer.given}">'
+        f'<div class="ticks" aria-hidden="true">{ticks}</div></div>'
     )
-    doubts = warning_paragraphs([f"do not trust this advice: {caution}" for caution in answer.invented])
+    beyond = "twice today's longest wait" if answer.undecided else "the limit"
     panels = "\n".join(of_choice(k, shown, gains_panel(answer, k)) for k in range(len(answer.outcomes)))
-    return f"""<p class="meta">{marked(log_text(answer))}</p>
-<div id="advice" aria-live="polite" aria-atomic="true">{answered(answer, given)}</div>
-<p class="sure">{marked(fidelity_text(answer))}</p>{doubts}
-<div class="two"><section aria-label="Limit and trade-off">
-{"" if answer.undecided else control}
-<figure><figcaption class="chart-title">Slowdown and longest wait of each choice</figcaption>
-<div class="chart" id="trade"><noscript>The chart needs a script; the table of all choices has its values.</noscript></div>
-<p class="note">{"Logarithmic axis of waits." if answer.undecided else "Shaded: above the limit. Logarithmic axis of waits."}
-The advice has the lowest slowdown within the limit, so a looser one can lengthen the mean wait.
-<span class="live" hidden>Choose a point, or a row of the tables below, to see who gains and who pays under it.</span></p>
-</figure></section>
-<section id="pays" aria-label="Who gains, who pays">{panels}</section></div>"""
+    return "\n".join(
+        [
+            f'<div id="advice" aria-live="polite" aria-atomic="true">{answered(answer, answer.given)}</div>',
+            warning_paragraphs([f"do not trust this advice: {caution}" for caution in answer.invented]),
+            f'<div class="two"><section aria-label="Limit and trade-off">{"" if answer.undecided else control}',
+            '<figure><p class="chart-title">Slowdown and longest wait of each choice</p><div class="chart" id="trade">',
+            "<noscript>The chart needs a script; the table of all choices has its values.</noscript></div>",
+            f"<figcaption>Shaded: above {beyond}. The advice has the lowest slowdown within the limit, so a looser one "
+            'can lengthen the mean wait. <span class="live controls" hidden>Choose a point, or a row of a table below, '
+            "to see who gains and who pays under it.</span></figcaption></figure></section>",
+            f'<section aria-label="Who gains, who pays">{panels}</section></div>',
+        ]
+    )
 
 
 def answered(answer: WhatIf, i: int) -> str:
     """The answer under the i-th limit, as HTML."""
     limit = answer.limits[i]
     text = marked(advice_text(answer, limit)).replace("▲", '<span class="pays">▲</span>')
-    if answer.undecided:
-        return f'<p class="answer">{text}</p>'
-    more = " ".join(filter(None, [confidence_text(answer, limit), tie_text(answer, limit)]))
-    return f'<p class="answer">{text}</p>{f"<p class=sure>{marked(more)}</p>" if more else ""}'
+    more = [] if answer.undecided else [confidence_text(answer, limit), tie_text(answer, limit)]
+    sure = marked(" ".join(filter(None, [*more, fidelity_text(answer)])))
+    taken = " taken" * bool(limit.advised and not answer.undecided)
+    return f'<p class="answer{taken}">{text}</p>{f"<p class=sure>{sure}</p>" if sure else ""}'
 
 
 def script_data(answer: WhatIf) -> str:
     """What the script needs: the points, and what is said at each limit and of each choice."""
-    limits = range(0 if answer.undecided else len(answer.limits))
-    content: dict[str, Any] = {
-        "given": answer.given,
-        "advised": None if answer.undecided else answer.limit.advised,
-        "choices": [
-            {
-                "name": o.name,
-                "slowdown": o.mean_bsld,
-                "longest_s": o.max_wait_s,
-                "said": marked(trial_text(answer, k)),
-            }
-            for k, o in enumerate(answer.outcomes)
-        ],
-        "limits": [
-            {
-                "grown": growth_text(limit.growth),
-                "up_to": "" if limit.growth is None else f"to {duration(limit.longest_s)}",
-                "longest_s": None if limit.growth is None else limit.longest_s,
-                "take": limit.advised,
-                "said": answered(answer, i),
-            }
-            for i in limits
-            for limit in [answer.limits[i]]
-        ],
-    }
+    choices = [
+        {"name": o.name, "slowdown": o.mean_bsld, "longest": o.max_wait_s, "said": marked(trial_text(answer, k))}
+        for k, o in enumerate(answer.outcomes)
+    ]
+    limits = [
+        {
+            "grown": growth_text(limit.growth),
+            "upTo": "" if limit.growth is None else f"to {duration(limit.longest_s)}",
+            "longest": None if limit.growth is None else limit.longest_s,
+            "take": limit.advised,
+            "said": answered(answer, i),
+        }
+        for i, limit in enumerate(answer.limits)
+    ]
+    content: dict[str, Any] = {"choices": choices, "limits": [] if answer.undecided else limits, "given": answer.given}
+    content |= {"seen": best_seen(answer)}
     text = json.dumps(content, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
     return f'<script type="application/json" id="what-if">{text}</script>'
 
@@ -197,51 +184,50 @@ def gains_panel(answer: WhatIf, k: int) -> str:
 
 
 def share_bar(what: str, changed: Changed) -> str:
-    """How many wait less, about as long, and longer, as a sentence above a bar."""
-    total = sum(changed)
-    words = ("wait less", "about as long", "wait longer")
-    figures = [f"{100 * n / total:.0f}{NB}%" if what == "jobs" else count(n) for n in changed]
+    """How many wait less, about as long, and longer, as words above a bar."""
+    total, roles = sum(changed), ("gains", "same", "pays")
+    of = f"with at least {FEWEST_JOBS} jobs, on average by over" if what == "users" else "by over"
+    parts = list(zip(roles, changed, ("wait less", "about as long", "wait longer"), strict=True))
     texts = "".join(
-        f'<span class="{role}"><b>{figure}</b> {text}</span>'
-        for role, figure, text in zip(("gains", "same", "pays"), figures, words, strict=True)
+        f'<span class="{role}">{f"{100 * n / total:.0f}{NB}%" if what == "jobs" else count(n)} {words}</span>'
+        for role, n, words in parts
     )
-    parts = "".join(
-        f'<i class="{role}" style="flex:{n}"></i>'
-        for role, n in zip(("gains", "same", "pays"), changed, strict=True)
-        if n
+    bars = "".join(f'<i class="{role}" style="flex:{n}"></i>' for role, n, _ in parts if n)
+    return (
+        f'<div class="share"><p>{count(total)} {what}, {of} {LONGER}</p><p class="thirds">{texts}</p>'
+        f'<div class="stack" aria-hidden="true">{bars}</div></div>'
     )
-    of = (
-        f"{count(total)} jobs, by over {LONGER}"
-        if what == "jobs"
-        else f"{count(total)} users with {FEWEST_JOBS} jobs or more, on average"
-    )
-    return f'<div class="share"><p>{of}</p><p class="thirds">{texts}</p><div class="stack" aria-hidden="true">{parts}</div></div>'
 
 
 def bars_table(answer: WhatIf, k: int) -> str:
     """The change of the mean wait by width and by run time, with the longest wait under the choice."""
     changes = [group.differences[k - 1].wait_s.value if k else 0.0 for group in answer.groups]
-    less, more = (max([0.0, *(side * change for change in changes)]) for side in (-1, 1))
-    whole = max(less + more, 1e-9)
-    rows, by = [], ""
-    for group, change in zip(answer.groups, changes, strict=True):
-        if group.by != by:
-            by = group.by
-            rows.append(f'<tr class="kind"><th scope=col>{by}</th><td></td><td></td></tr>')
-        side = "less" if change < 0 else "more"
-        words = duration(group.mean_wait_s) if not k else "±0" if abs(change) < 60 else changed_text(change)
-        part = abs(change) / max(less if change < 0 else more, 1e-9)
-        bar = f'<i style="--part:{part:.3f}"></i>' if abs(change) >= 60 else ""
-        role = "soft" if abs(change) < 60 else "gains" if change < 0 else "pays"
-        rows.append(
-            f'<tr><th scope=row>{escape(group.name)}</th><td class="{side} {role}"><div><b>{words}</b>{bar}</div></td>'
-            f"<td>{duration(group.max_wait_s[k])}</td></tr>"
-        )
-    style = f"--less:{less / whole:.3f};--a:{int(less >= 60)};--b:{int(more >= 60)}"
-    what = "Change of the mean wait" if k else "Mean wait"
+    less, more = (max([60.0, *(side * change for change in changes)]) for side in (-1, 1))
+    rows = []
+    for by in dict.fromkeys(group.by for group in answer.groups):
+        rows.append(f'<tr class="kind"><th scope=col>{by}</th><td></td><td></td></tr>')
+        rows += [
+            bar_row(group, k, change, less, more)
+            for group, change in zip(answer.groups, changes, strict=True)
+            if group.by == by
+        ]
+    sides = f"--less:{less / (less + more):.3f};--a:{int(min(changes) <= -60)};--b:1"
+    head = f"<th scope=col colspan=2>{'Change of the mean wait' if k else 'Mean wait'}</th>"
     return (
-        f'<table class="bars" style="{style}"><thead><tr><th scope=col>{what}<span class="vh"> by group</span></th>'
-        f"<td></td><th scope=col>longest then</th></tr></thead><tbody>{''.join(rows)}</tbody></table>"
+        f'<table class="bars" style="{sides}"><thead><tr>{head}<th scope=col>longest then</th></tr></thead>'
+        f"<tbody>{''.join(rows)}</tbody></table>"
+    )
+
+
+def bar_row(group: JobGroup, k: int, change: float, less: float, more: float) -> str:
+    """A group's change as a bar that is a part of the longest on its side, and its longest wait."""
+    part = -change / less if change < 0 else change / more
+    side, role = ("less", "gains") if change <= -60 else ("more", "pays" if change >= 60 else "")
+    words = duration(group.mean_wait_s) if not k else "±0" if not role else changed_text(int(change / 60) * 60)
+    bar = f'<i style="--part:{part:.3f}"></i>' if role else ""
+    return (
+        f'<tr><th scope=row>{group.name}</th><td class="{side} {role}"><div><b>{words}</b>{bar}</div></td>'
+        f"<td>{duration(group.max_wait_s[k])}</td></tr>"
     )
 
 
@@ -249,32 +235,34 @@ def limits_section(answer: WhatIf) -> str:
     """The advice at each limit."""
     if answer.undecided:
         return ""
-    rows = []
+    rows, marks = [], []
     for i, limit in enumerate(answer.limits):
         o = answer.outcomes[limit.advised]
-        grown = f"{growth_text(limit.growth)}" if limit.growth != 0 else "nothing"
-        cells = (choice_words(o), duration(o.mean_wait_s), longest_text(answer, limit.advised), slowdown(o.mean_bsld))
-        marks = f" data-limit={i}{' class=chosen' * (i == answer.given)}"
-        rows.append((marks, f'<button type="button">by {grown}</button>', (cells)))
+        grown = pick("not at all" if limit.growth == 0 else f"by {growth_text(limit.growth)}")
+        longest = longest_text(answer, limit.advised)
+        rows.append(
+            (grown, policy_html(whole(o.words), whole(o.name)), duration(o.mean_wait_s), longest, slowdown(o.mean_bsld))
+        )
+        marks.append(f"data-limit={i}{' class=chosen' * (i == answer.given)}")
     head = ("Longest wait may grow", "Take", "Mean wait", "Longest wait", "Slowdown")
-    return f'<section id="limits" class="next-page"><h2>The advice at each limit</h2>{grid(head, rows)}</section>'
+    content = table(head, rows, left=[1], marks=marks)
+    return f'<section id="limits" class="next-page"><h2>The advice at each limit</h2>{content}</section>'
 
 
-def choice_words(outcome: ChoiceFigures) -> str:
-    """The choice in words, its name beneath."""
-    return f"{escape(outcome.words)}<small>{escape(outcome.name)}</small>"
+def pick(words: str) -> str:
+    """A row's head that picks the row."""
+    return f'<button type="button">{words}</button>'
 
 
 def longest_text(answer: WhatIf, k: int) -> str:
     """The longest wait, its growth beneath, flagged if some jobs may starve."""
     longest_s, today_s = answer.outcomes[k].max_wait_s, answer.outcomes[0].max_wait_s
-    if k == 0:
-        more = "today"
-    elif starves(answer, k) and today_s:
-        more = f'<span class="pays">▲ {slowdown(longest_s / today_s)} times</span>'
-    else:
-        more = f"{100 * (longest_s / today_s - 1):+.0f} %".replace("-", MINUS) if today_s else ""
-    return f"{duration(longest_s)}<small>{more}</small>"
+    more, flag = "today", ""
+    if k:
+        more = f"{100 * (longest_s / today_s - 1):+.0f}{NB}%".replace("-", MINUS) if today_s else ""
+    if k and today_s and starves(answer, k):
+        more, flag = f"▲ {slowdown(longest_s / today_s)} times", " flag"
+    return f'{duration(longest_s)}<span class="sub{flag}">{more}</span>'
 
 
 def users_section(answer: WhatIf, shown: int) -> str:
@@ -297,22 +285,20 @@ def users_tables(outcome: ChoiceFigures) -> str:
     ):
         lines = [
             (
-                "",
                 str(row["user"]),
-                (
-                    count(row["jobs"]),
-                    duration(row["mean_wait_s"] - row["mean_longer_s"]),
-                    duration(row["mean_wait_s"]),
-                    duration(row["max_wait_s"]),
-                ),
+                count(row["jobs"]),
+                duration(row["mean_wait_s"] - row["mean_longer_s"]),
+                duration(row["mean_wait_s"]),
+                duration(row["max_wait_s"]),
             )
             for row in rows[:SHOWN_USERS]
         ]
-        caption = f'<span class="{role}">{name}</span> {len(rows)} of {len(known)} users'
-        tables.append(grid(head, lines, caption) if lines else f"<p>{caption}</p>")
+        heading = f'<h3 class="{role}">{name}</h3>'
+        few = f'<p class="note">{count(len(rows))} of {count(len(known))} users.</p>'
+        tables.append(f"<div>{heading}{few}{table(head, lines) if lines else ''}</div>")
     return (
-        f'<p class="note">Under {escape(outcome.name)}, of users with at least {FEWEST_JOBS} jobs those whose mean wait '
-        f'changes by over {LONGER}.</p><div class="two even">{"".join(f"<div>{one}</div>" for one in tables)}</div>'
+        f'<p class="note">Under {escape(outcome.name)}: users with at least {FEWEST_JOBS} jobs whose mean wait changes '
+        f'by over {LONGER}.</p><div class="two even">{"".join(tables)}</div>'
     )
 
 
@@ -323,16 +309,17 @@ def configuration_section(answer: WhatIf, shown: int) -> str:
     able = [name for name in usable if found[shown][name].verdict == EXPRESSIBLE]
     first = answer.settings["system"] or next(iter([*able, *usable, *SYSTEMS]))
     picks = "".join(
-        f'<label><input type="radio" name="system" value="{name}"{" checked" * (name == first)}> {SYSTEMS[name].title}</label>'
-        for name in SYSTEMS
+        f'<span><input type="radio" name="system" id="for-{name}" value="{name}"{" checked" * (name == first)}>'
+        f'<label for="for-{name}">{system.title}</label></span>'
+        for name, system in SYSTEMS.items()
     )
     parts = "\n".join(
         of_choice(k, shown, "".join(configuration(answer, k, name, one) for name, one in systems.items()))
         for k, systems in enumerate(found)
     )
     return (
-        f'<section id="configuration"><h2>Configuration</h2><fieldset class="seg"><legend>For</legend>{picks}</fieldset>'
-        f"{parts}</section>"
+        '<section id="configuration"><h2>Configuration</h2><fieldset class="chips controls"><legend>For</legend>'
+        f"{picks}</fieldset>{parts}</section>"
     )
 
 
@@ -359,53 +346,53 @@ def configuration(answer: WhatIf, k: int, name: str, one: SiteConfig) -> str:
 
 def choices_section(answer: WhatIf, shown: int) -> str:
     """All choices in one table, lowest slowdown first."""
-    rows = []
+    rows, marks = [], []
     for k in by_slowdown(answer):
         o = answer.outcomes[k]
-        chosen = " class=chosen" * (k == shown and not answer.undecided)
-        cells = (
-            duration(o.mean_wait_s),
-            longest_text(answer, k),
-            slowdown(o.mean_bsld),
-            share_text(o.jobs, shares=True) if k else "",
-            share_text(o.users, shares=False) if k else "",
-            count(o.kills) if o.kills else "",
+        rows.append(
+            (
+                pick(policy_html(whole(o.words), whole(o.name))),
+                duration(o.mean_wait_s),
+                longest_text(answer, k),
+                slowdown(o.mean_bsld),
+                share_text(o.jobs, shares=True) if k else "",
+                share_text(o.users, shares=False) if k else "",
+                count(o.kills) if o.kills else "",
+            )
         )
-        rows.append((f" data-pick={k}{chosen}", f'<button type="button">{choice_words(o)}</button>', cells))
-    head = ("Choice", "Mean wait", "Longest wait", "Slowdown", "Jobs that wait longer", "Users that wait longer")
+        marks.append(f"data-pick={k}{' class=chosen' * (k == shown and not answer.undecided)}")
+    head = ("Choice", "Mean wait", "Longest wait", "Slowdown", "Jobs that<br>wait longer", "Users that<br>wait longer")
+    content = table((*head, "Tries killed"), rows, marks=marks)
     return (
-        f'<section id="choices"><h2>All choices, lowest slowdown first</h2>{grid((*head, "Tries killed"), rows)}'
-        f'<p class="note">Longer: by over {LONGER}; of users with at least {FEWEST_JOBS} jobs, on average. ▲ marks a '
-        f"longest wait of more than {STARVED:g} times fcfs's. A killed try is restarted from its beginning.</p></section>"
+        f'<section id="choices"><h2>All choices, lowest slowdown first</h2>{content}<p class="note">Longer: by over '
+        f"{LONGER}; of users with at least {FEWEST_JOBS} jobs, on average. ▲ marks a longest wait of more than "
+        f"{STARVED:g} times fcfs's. A killed try is restarted from its beginning.</p></section>"
     )
 
 
 def sure_section(answer: WhatIf, shown: int, path: Path) -> str:
     """Warnings, assumptions, statistics, fidelity, and how all this was made."""
     warnings = [text for text in answer.workload.warnings if text not in answer.workload.invented_warning]
-    how = "".join(
-        f"<p>{marked(text)}</p>"
-        for text in (
-            CHOSEN.format(answer.settings["tau_s"], percent(answer.settings["min_gain"])),
-            SURE,
-            plan_text(answer),
-        )
-    )
+    rule = CHOSEN.format(answer.settings["tau_s"], percent(answer.settings["min_gain"]))
+    how = "".join(f"<p>{marked(text)}</p>" for text in (rule, SURE, plan_text(answer)))
     groups = "\n".join(of_choice(k, shown, groups_table(answer, k)) for k in range(1, len(answer.outcomes)))
-    noted = "".join(f"<li>{marked(text)}</li>" for text in (*notes(answer), reaction_text(answer)) if text)
-    tries = [PRESETS[FIRST_TRIES].meaning] if answer.settings["small_first"] else []
-    grade = str(answer.fidelity)
-    score = answer.fidelity.plain
-    waits = (
-        f" Mean wait logged: {duration(score.logged_mean_s)}; simulated under fcfs: {duration(score.simulated_mean_s)}."
-        if score
-        else ""
+    tries = [f"First tries: {PRESETS[FIRST_TRIES].meaning}"] if answer.settings["small_first"] else []
+    noted = "".join(f"<li>{marked(text)}</li>" for text in (*tries, *notes(answer), reaction_text(answer)) if text)
+    grade, score = str(answer.fidelity), answer.fidelity.plain
+    waits = f"{grade[:1].upper()}{grade[1:]}."
+    if score is not None:
+        waits += f" Mean wait logged {duration(score.logged_mean_s)}, simulated {duration(score.simulated_mean_s)}."
+    folded = {
+        "Statistics: intervals, p values, what “high” means": f"{how}{differences_table(answer)}{groups}",
+        "Fidelity: simulated and logged waits": f"<p>{escape(waits)}</p>",
+        "Notes on some choices": f"<ul>{noted}</ul>",
+        "Options and the command of each choice": made(answer, path),
+    }
+    details = "\n".join(f"<details><summary>{name}</summary>{text}</details>" for name, text in folded.items())
+    return (
+        f'<section id="sure"><h2>How sure is that?</h2>{warning_paragraphs(warnings)}<p>{escape(ASSUMED)}</p>'
+        f"{details}</section>"
     )
-    return f"""<section id="sure"><h2>How sure is that?</h2>{warning_paragraphs(warnings)}<p>{escape(ASSUMED)}</p>
-<details><summary>Statistics: intervals, p values, what “high” means</summary>{how}{differences_table(answer)}{groups}</details>
-<details><summary>Fidelity: simulated and logged waits</summary><p>{escape(f"{grade[:1].upper()}{grade[1:]}.{waits}")}</p></details>
-<details><summary>Notes on some choices</summary><ul>{noted}{"".join(f"<li>{escape(text)}</li>" for text in tries)}</ul></details>
-<details><summary>Commands and options</summary>{made(answer, path)}</details></section>"""
 
 
 def differences_table(answer: WhatIf) -> str:
@@ -414,26 +401,24 @@ def differences_table(answer: WhatIf) -> str:
     for k in by_slowdown(answer):
         o, found = answer.outcomes[k], answer.bsld[0].get(k)
         cells = (
-            ("", "", "") if found is None else (signed(found.value), ends(found, signed), f"{found.corrected_p:.2g}")
+            ("", "", "")
+            if found is None
+            else (difference(found.value), ends(found, difference), f"{found.corrected_p:.2g}")
         )
-        rows.append(("", escape(o.name), (f"{o.mean_bsld:,.2f}", *cells)))
+        rows.append((escape(o.name), f"{o.mean_bsld:,.2f}", *cells))
     head = ("Choice", "Slowdown", "Difference", f"{percent(CONFIDENCE)} interval", "Corrected p")
-    return grid(head, rows, f"Slowdown against fcfs's, over {answer.comparison.n_blocks} {answer.comparison.blocks}")
+    return table(head, rows, f"Slowdown against fcfs's, over {answer.comparison.n_blocks} {answer.comparison.blocks}")
 
 
 def groups_table(answer: WhatIf, k: int) -> str:
     """The change of the mean wait in each group of jobs under a choice, with its interval."""
     rows = [
-        (
-            "",
-            f"{group.by} {escape(group.name)}",
-            (count(group.jobs), duration(group.mean_wait_s), *change_cells(group, k)),
-        )
+        (f"{group.by} {group.name}", count(group.jobs), duration(group.mean_wait_s), *change_cells(group, k))
         for group in answer.groups
     ]
     head = ("Jobs", "Number", "Mean wait today", "Change", f"{percent(CONFIDENCE)} interval", "Corrected p")
-    name = f"Change of the mean wait under {escape(answer.outcomes[k].name)}; p is corrected for all choices and both figures of a group"
-    return grid(head, rows, name)
+    corrected = "p is corrected for all choices and for slowdown and wait"
+    return table(head, rows, f"Change of the mean wait under {answer.outcomes[k].name}; {corrected}")
 
 
 def change_cells(group: JobGroup, k: int) -> tuple[str, str, str]:

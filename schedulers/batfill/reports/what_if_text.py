@@ -5,16 +5,17 @@ In sentences **bold** and `code` are marked, and durations hold no-break spaces;
 
 from __future__ import annotations
 
+import re
 import shlex
 import textwrap
 from typing import TYPE_CHECKING
 
 from batfill.base.stats import CONFIDENCE
+from batfill.base.words import duration as spaced
 from batfill.model.options import REPLAYED, arguments_of
 from batfill.reports.siteconfig import APPROXIMATE, EXPRESSIBLE, IMPOSSIBLE, SYSTEMS, site_config
 from batfill.reports.what_if import CHANGED_S, FEWEST_JOBS, KILLS, STARVED, stated
 from batfill.reports.words import count, date_text, interval_text, slowdown
-from batfill.reports.words import duration as spaced
 from batfill.search.promise import BUSY_BSLD, MOVED_S, OVERLOADED, OVERLOADED_S, QUIET, QUIET_S, WORDS, Figures
 from batfill.search.promise import TAU_S as BSLD_TAU_S
 
@@ -46,6 +47,11 @@ def percent(share: float) -> str:
     return f"{100 * share:.4g}{NB}%"
 
 
+def whole(words: str) -> str:
+    """A name with its numbers and units on one line."""
+    return re.sub(r"(?<=\d) (?=(d|h|min|s)\b)", NB, words)
+
+
 def listed(names: Sequence[str]) -> str:
     """The names in a sentence."""
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
@@ -54,7 +60,7 @@ def listed(names: Sequence[str]) -> str:
 def named(outcome: ChoiceFigures) -> str:
     """The choice in words within a sentence, with its name: smallest area first (saf)."""
     words = f"{outcome.words[:1].lower()}{outcome.words[1:]}"
-    return f"**{words} ({outcome.name.replace(' ', NB)})**"
+    return f"**{whole(words)} ({outcome.name.replace(' ', NB)})**"
 
 
 def figures_text(answer: WhatIf, k: int) -> str:
@@ -168,12 +174,12 @@ def fidelity_text(answer: WhatIf) -> str:
 
 def difference_text(found: Paired) -> str:
     """A difference of slowdowns with its interval and p-value."""
-    ends = interval_text(found, signed)
+    ends = interval_text(found, difference)
     interval = f"{percent(CONFIDENCE)} interval {ends}" if found.bounded else "too few weeks for an interval"
-    return f"slowdown {signed(found.value)}, {interval}, p {found.corrected_p:.2g}"
+    return f"slowdown {difference(found.value)}, {interval}, p {found.corrected_p:.2g}"
 
 
-def signed(value: float) -> str:
+def difference(value: float) -> str:
     """A difference of slowdowns."""
     return f"{value:+,.2f}".replace("-", MINUS)
 
@@ -220,8 +226,8 @@ def kills_text(o: ChoiceFigures) -> str:
         "" if o.most_wasted is None else f"; at most {percent(round(o.most_wasted, 4))} of the work, whatever is killed"
     )
     return (
-        f"{o.name}: {count(o.kills)} tries are killed at the divider and restarted, {percent(round(o.wasted, 4))} of the "
-        f"processor time{most}. Tell users before, and let jobs that must not start twice go without a try."
+        f"{o.name}: {count(o.kills)} tries are killed at the divider and restarted, {percent(round(o.wasted, 4))} of "
+        f"the processor time{most}. Tell users before, and let jobs that must not start twice go without a try."
     )
 
 
@@ -367,8 +373,8 @@ def answer_text(answer: WhatIf) -> str:
 def wrapped(text: str) -> list[str]:
     """The lines of a paragraph in the terminal; what stands in backquotes is not torn."""
     parts = text.replace("**", "").replace(NB, "\0").split("`")
-    whole = "`".join(part.replace(" ", "\0") if k % 2 else part for k, part in enumerate(parts))
-    lines = textwrap.wrap(whole, COLUMNS, break_long_words=False, break_on_hyphens=False)
+    kept = "`".join(part.replace(" ", "\0") if k % 2 else part for k, part in enumerate(parts))
+    lines = textwrap.wrap(kept, COLUMNS, break_long_words=False, break_on_hyphens=False)
     return [line.replace("\0", " ") for line in lines]
 
 

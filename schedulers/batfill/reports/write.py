@@ -208,6 +208,7 @@ def html_page(
     links: Sequence[tuple[str, str]] = (),
     data: Sequence[str] = (),
     scripts: Sequence[str] = (),
+    styles: Sequence[str] = (),
 ) -> str:
     """A page of these sections.
 
@@ -218,13 +219,14 @@ def html_page(
         links: anchors and names of the parts, if there are several.
         data: script elements that hold JSON.
         scripts: names of assets that run after `draw.js`.
+        styles: names of assets after `report.css`.
     """
     contents = "".join(f'<a href="#{anchor}">{escape(words)}</a>' for anchor, words in links)
     return Template(asset("page.html")).substitute(
         generator=f"batfill {__version__}",
         title=escape(title),
         log=log,
-        style=f"{css()}\n{asset('report.css')}",
+        style="\n".join([css(), *map(asset, ("report.css", *styles))]),
         contents=f'<nav aria-label="Contents">{contents}</nav>' if len(links) > 1 else "",
         body="\n".join(sections),
         data="\n".join(data),

@@ -247,8 +247,8 @@ function freeColumn(points, area, taken, lines, inside) {
 // Slowdown over the longest wait, logarithmic. Returns the chart; `set` changes settings and draws again.
 //   points: {name, slowdown, longest}, the longest wait in seconds
 //   settings: reference and chosen (indices, or undefined); limit (seconds: beyond it is shaded, and marks are flags);
-//     limitName (in words, and shortName on phones); line (whether the limit has a line); front (whether what none
-//     beats is joined); strong (further indices with bold names); label (a sentence); height; pick (called with the
+//     flagged (seconds: the flags begin there instead); limitName (in words, and shortName on phones); line (whether the limit has a line); front (whether what none
+//     beats is joined); strong (further indices with bold names); label (a sentence); height, and paper, that in print; pick (called with the
 //     index of a clicked mark)
 function tradeoff(place, points, settings) {
   const drawn = chart(place, (width) => drawTradeoff(width, points, settings, place));
@@ -257,7 +257,7 @@ function tradeoff(place, points, settings) {
 
 function drawTradeoff(width, points, settings, place) {
   const small = width < 560, { reference, chosen, limit = Infinity, strong = [] } = settings;
-  const height = printing ? 340 : settings.height ?? (small ? 400 : 420);
+  const height = printing ? settings.paper ?? 340 : settings.height ?? (small ? 400 : 420);
   const area = { left: small ? 38 : 48, right: width - (small ? 10 : 16), top: 24, bottom: height - 44 };
   const longest = points.map((point) => Math.max(point.longest, 1)), high = 1.3 * Math.max(...longest);
   const share = (small ? 24 : 96) / (area.right - area.left); // where names fit left of the first point
@@ -267,26 +267,26 @@ function drawTradeoff(width, points, settings, place) {
   const x = logarithmic(low, high, area.left, area.right), y = linear(floor, ceiling, area.bottom, area.top);
   const svg = picture(width, height, settings.label);
 
-  const edge = Math.max(x(limit), area.left);
+  const edge = Math.max(x(limit), area.left), axis = small ? "slowdown" : "mean bounded slowdown";
   if (limit > 0 && limit < high) {
-    const { left: from, right, top, bottom } = area, words = small ? settings.shortName : settings.limitName;
+    const { right, top, bottom } = area, words = small ? settings.shortName : settings.limitName;
     svg.append(element("rect", { x: edge, y: top, width: right - edge, height: bottom - top, fill: "var(--wash)" }));
     if (settings.line) svg.append(line(edge, top, edge, bottom, { stroke: "var(--pays)", "stroke-width": 2 }));
-    const ends = small || edge + widthOf(words) > right, at = ends ? right : Math.max(edge, from);
+    const ends = small || Math.max(edge, widthOf(axis) + 12) + widthOf(words) > right, at = ends ? right : Math.max(edge, widthOf(axis) + 12);
     svg.append(text(at, top - 8, words, { style: "fill:var(--pays)", "text-anchor": ends ? "end" : "start" }));
   }
   for (const [value, words] of roundTicks(floor, ceiling, 6)) {
     svg.append(line(area.left, y(value), area.right, y(value), { class: "grid" }));
     svg.append(text(area.left - 8, y(value) + 4, words, { "text-anchor": "end", class: "soft" }));
   }
-  svg.append(text(0, area.top - 8, small ? "slowdown" : "mean bounded slowdown", { class: "soft" }));
+  svg.append(text(0, area.top - 8, axis, { class: "soft" }));
   waitAxis(svg, x, { ...area, low, high, label: "longest wait" });
 
   const front = settings.front ? frontOf(points) : [];
   const lines = drawFront(svg, front, x, y);
   if (settings.line && limit < high) lines.push([edge - 1, area.top, edge + 1, area.bottom]);
   const marks = points.map((point, k) => {
-    const beyond = point.longest > limit, bold = k === reference || k === chosen || strong.includes(k);
+    const beyond = point.longest > (settings.flagged ?? limit), bold = k === reference || k === chosen || strong.includes(k);
     const kind = k === reference ? "square" : k === chosen ? "ring" : beyond ? "flag" : "dot";
     const role = { square: "var(--reference)", ring: "var(--advised)", flag: "var(--pays)", dot: "var(--mark)" }[kind];
     const r = bold ? 6 : 5;
