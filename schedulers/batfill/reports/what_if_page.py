@@ -122,7 +122,13 @@ def first_screen(answer: WhatIf, shown: int) -> str:
         f'max="{len(answer.limits) - 1}" step="1" value="{answer.given}">'
         f'<div class="ticks" aria-hidden="true">{ticks}</div></div>'
     )
-    beyond = "twice today's longest wait" if answer.undecided else "the limit"
+    starved = "above twice today's longest wait"
+    caption = (
+        f"Shaded: {starved}."
+        if answer.undecided
+        else f"Shaded: above the limit, or without one {starved}. The advice has the lowest slowdown within the limit, "
+        "so a looser one can lengthen the mean wait."
+    )
     panels = "\n".join(of_choice(k, shown, gains_panel(answer, k)) for k in range(len(answer.outcomes)))
     return "\n".join(
         [
@@ -131,8 +137,7 @@ def first_screen(answer: WhatIf, shown: int) -> str:
             f'<div class="two"><section aria-label="Limit and trade-off">{"" if answer.undecided else control}',
             '<figure><p class="chart-title">Slowdown and longest wait of each choice</p><div class="chart" id="trade">',
             "<noscript>The chart needs a script; the table of all choices has its values.</noscript></div>",
-            f"<figcaption>Shaded: above {beyond}. The advice has the lowest slowdown within the limit, so a looser one "
-            'can lengthen the mean wait. <span class="live controls" hidden>Choose a point, or a row of a table below, '
+            f'<figcaption>{caption} <span class="live controls" hidden>Choose a point, or a row of a table below, '
             "to see who gains and who pays under it.</span></figcaption></figure></section>",
             f'<section aria-label="Who gains, who pays">{panels}</section></div>',
         ]
@@ -186,7 +191,7 @@ def gains_panel(answer: WhatIf, k: int) -> str:
 def share_bar(what: str, changed: Changed) -> str:
     """How many wait less, about as long, and longer, as words above a bar."""
     total, roles = sum(changed), ("gains", "same", "pays")
-    of = f"with at least {FEWEST_JOBS} jobs, on average by over" if what == "users" else "by over"
+    of = f" with at least {FEWEST_JOBS} jobs, on average" if what == "users" else ""
     parts = list(zip(roles, changed, ("wait less", "about as long", "wait longer"), strict=True))
     texts = "".join(
         f'<span class="{role}">{f"{100 * n / total:.0f}{NB}%" if what == "jobs" else count(n)} {words}</span>'
@@ -194,7 +199,7 @@ def share_bar(what: str, changed: Changed) -> str:
     )
     bars = "".join(f'<i class="{role}" style="flex:{n}"></i>' for role, n, _ in parts if n)
     return (
-        f'<div class="share"><p>{count(total)} {what}, {of} {LONGER}</p><p class="thirds">{texts}</p>'
+        f'<div class="share"><p>{count(total)} {what}{of}, by over {LONGER}</p><p class="thirds">{texts}</p>'
         f'<div class="stack" aria-hidden="true">{bars}</div></div>'
     )
 

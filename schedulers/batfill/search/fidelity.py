@@ -500,7 +500,8 @@ def fidelity_of(log: Workload | Path | str, **reading: Any) -> Fidelity:
     except WorkloadError as error:
         return Fidelity(None, None, str(error).removeprefix(f"{source.where}: "))
     found = logged.outages()
-    return Fidelity(*(logged.score(one.waits(workload, found)) for one in SHOWN.values()))
+    plain, with_outages = (logged.score(one.waits(workload, found)) for one in SHOWN.values())
+    return Fidelity(plain, with_outages)
 
 
 def graded(found: AnyFound, log: Workload | Path | str, reading: Mapping[str, Any]) -> AnyFound:

@@ -258,12 +258,14 @@ function tradeoff(place, points, settings) {
 function drawTradeoff(width, points, settings, place) {
   const small = width < 560, { reference, chosen, limit = Infinity, strong = [] } = settings;
   const height = printing ? settings.paper ?? 340 : settings.height ?? (small ? 400 : 420);
-  const area = { left: small ? 38 : 48, right: width - (small ? 10 : 16), top: 24, bottom: height - 44 };
+  const values = points.map((point) => point.slowdown), spread = Math.max(...values) - Math.min(...values) || 1;
+  const floor = Math.max(Math.min(...values) - 0.12 * spread, 0), ceiling = Math.max(...values) + 0.08 * spread;
+  const slowdowns = roundTicks(floor, ceiling, 6);
+  const left = Math.max(small ? 38 : 48, ...slowdowns.map(([, words]) => Math.ceil(widthOf(words)) + 10));
+  const area = { left, right: width - (small ? 10 : 16), top: 24, bottom: height - 44 };
   const longest = points.map((point) => Math.max(point.longest, 1)), high = 1.3 * Math.max(...longest);
   const share = (small ? 24 : 96) / (area.right - area.left); // where names fit left of the first point
   const low = Math.max(Math.min(...longest) * (Math.min(...longest) / high) ** (share / (1 - share)) / 1.05, 0.5);
-  const values = points.map((point) => point.slowdown), spread = Math.max(...values) - Math.min(...values) || 1;
-  const floor = Math.max(Math.min(...values) - 0.12 * spread, 0), ceiling = Math.max(...values) + 0.08 * spread;
   const x = logarithmic(low, high, area.left, area.right), y = linear(floor, ceiling, area.bottom, area.top);
   const svg = picture(width, height, settings.label);
 
@@ -275,7 +277,7 @@ function drawTradeoff(width, points, settings, place) {
     const ends = small || Math.max(edge, widthOf(axis) + 12) + widthOf(words) > right, at = ends ? right : Math.max(edge, widthOf(axis) + 12);
     svg.append(text(at, top - 8, words, { style: "fill:var(--pays)", "text-anchor": ends ? "end" : "start" }));
   }
-  for (const [value, words] of roundTicks(floor, ceiling, 6)) {
+  for (const [value, words] of slowdowns) {
     svg.append(line(area.left, y(value), area.right, y(value), { class: "grid" }));
     svg.append(text(area.left - 8, y(value) + 4, words, { "text-anchor": "end", class: "soft" }));
   }
