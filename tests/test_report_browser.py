@@ -211,8 +211,7 @@ def test_300000_jobs_take_under_8_mb_and_open_in_under_3_s(browser, tmp_path):
 
 def sized(browser, page, width, scheme="light"):
     """Open the page at this width, as a reader who prefers this scheme."""
-    browser.devtools("Emulation.setDeviceMetricsOverride", width=width, height=1000, deviceScaleFactor=1, mobile=False)
-    browser.devtools("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+    browser.sized(width, 1000, scheme)
     browser.open(page)
 
 
