@@ -1,5 +1,6 @@
 import itertools
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -396,28 +397,90 @@ def test_the_command_prints_a_table_and_writes_a_page(log, answer, tmp_path):
     assert max(map(len, done.out.splitlines())) <= 100
 
 
-@pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="no chromium and chromedriver on PATH")
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_page_fits_phones_and_wide_screens(answer, log, tmp_path, scheme):
-    page = tmp_path / "page.html"
-    page.write_text(as_page(answer, log, "batfill what-if"))
-    window = Browser(tmp_path / "chromium", *(["--blink-settings=preferredColorScheme=0"] if scheme == "dark" else []))
-    try:
-        for width in (400, 1280, 2560):
-            size = {"width": width, "height": 1000, "deviceScaleFactor": 1, "mobile": False}
-            window.call("POST", "/goog/cdp/execute", {"cmd": "Emulation.setDeviceMetricsOverride", "params": size})
-            window.open(page)
-            dark = window.run("return matchMedia('(prefers-color-scheme: dark)').matches")
-            assert dark == (scheme == "dark")
-            beyond = window.run(
-                "return [...document.querySelectorAll('body, section, section .scroll')]"
-                ".filter((e) => e.scrollWidth > e.clientWidth + 1).map((e) => e.outerHTML.slice(0, 80))"
-            )
-            assert beyond == []
-            assert window.run("return document.documentElement.scrollWidth") <= width
-        assert window.log() == []
-    finally:
-        window.close()
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    if not (CHROMIUM and DRIVER):
+        pytest.skip("no chromium and chromedriver on PATH")
+    window = Browser(tmp_path_factory.mktemp("chromium"))
+    yield window
+    window.close()
+
+
+@pytest.fixture
+def page(answer, log, browser, tmp_path):
+    """The answer in a browser."""
+    path = tmp_path / "page.html"
+    path.write_text(as_page(answer, log, "batfill what-if"))
+    browser.sized(1280, 800)
+    browser.open(path)
+    yield path
+    assert browser.log() == []
+
+
+def text_of(browser, selector):
+    return " ".join(browser.run(f"return document.querySelector('{selector}').innerText").split())
+
+
+SHOWN = "return [...document.querySelectorAll('[data-choice]')].filter((e) => !e.hidden).map((e) => e.dataset.choice)"
+MARKED = "return [...document.querySelectorAll('tr.chosen')].map((e) => [...Object.entries(e.dataset)].flat())"
+
+
+@pytest.mark.usefixtures("page")
+def test_the_limit_moves_the_advice_and_what_is_shown_of_it(browser, answer):
+    for at in (len(LIMITS), 0, 2):
+        browser.run(
+            "const grow = document.getElementById('grow'); grow.value = arguments[0];"
+            "grow.dispatchEvent(new Event('input'))",
+            at,
+        )
+        advised = answer.limits[at].advised
+        said = advice_text(answer, answer.limits[at]).replace("**", "")
+        assert text_of(browser, "#advice .answer") == " ".join(said.split())
+        assert set(browser.run(SHOWN)) == {str(advised)}
+        assert browser.run(MARKED) == [["limit", str(at)], ["pick", str(advised)]]
+        aloud = browser.run("return document.getElementById('grow').ariaValueText")
+        assert answer.outcomes[advised].name in aloud.replace("\u00a0", " ")
+
+
+@pytest.mark.usefixtures("page")
+def test_a_point_and_a_row_show_who_pays_under_another_choice(browser, answer):
+    other = next(k for k, o in enumerate(answer.outcomes) if o.name == "spf")
+    browser.run(f"document.querySelector('[data-pick=\"{other}\"] button').click()")
+    assert text_of(browser, "#advice .answer").startswith("If you took shortest first (spf): mean wait ")
+    assert set(browser.run(SHOWN)) == {str(other)}
+    browser.run("document.querySelectorAll('#tradeoff .pick')[0].dispatchEvent(new Event('click'))")
+    shown = {int(k) for k in browser.run(SHOWN)}
+    assert len(shown) == 1
+    assert shown != {other}
+    assert browser.run("return document.getElementById('tradeoff').dataset.unnamed") == "0"
+
+
+def test_without_a_script_the_answer_the_tables_and_the_bars_are_there(answer, log):
+    text = as_page(answer, log, "batfill what-if")
+    still = re.sub("(?s)<script.*?</script>", "", text)
+    for found in (advice_text(answer, answer.limit).split("**")[2], "The advice at each limit", "Pay most", "PBS"):
+        assert found in still
+    assert still.count("data-limit=") == len(answer.limits)
+    assert still.count("data-pick=") == len(answer.outcomes)
+    panels = re.findall("(?s)<div data-choice=(\\d+)( hidden)?><h2>Who gains", still)
+    assert [int(k) for k, hidden in panels if not hidden] == [answer.limit.advised]
+
+
+def test_the_page_says_which_choices_a_batch_system_cannot_do(answer, log):
+    text = as_page(answer, log, "batfill what-if")
+    assert "Slurm drops a part of saf" in text.replace("\u00a0", " ")
+    assert "Fluxion cannot do saf" in text
+    assert "PBS can do saf in full" in text
+
+
+def test_a_log_without_users_says_so(tmp_path, log):
+    path = tmp_path / "nobody.swf"
+    lines = [line if line.startswith(";") else line.split() for line in log.read_text().splitlines()]
+    path.write_text("\n".join(" ".join([*x[:11], "-1", *x[12:]]) if isinstance(x, list) else x for x in lines) + "\n")
+    found = what_if(path, thresholds_s=[6 * HOUR_S], small_first=False)
+    assert {o.users for o in found.outcomes} == {None}
+    assert "The log does not say whose the jobs are." in as_page(found, path, "batfill what-if")
+    assert "the log names no such users" in told(found)
 
 
 def test_a_calendar_is_named_by_its_file(tmp_path, log):

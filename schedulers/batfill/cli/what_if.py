@@ -130,7 +130,7 @@ def what_if(
             advance=advance,
         )
     if out is not None:
-        write_text(out, as_page(answer, log, shlex.join(sys.argv)))
+        write_text(out, as_page(answer, log, shlex.join(["batfill", *sys.argv[1:]])))
         note(f"open it in a browser: {out}")
     if as_json:  # the text shows them with the advice
         warn(answer.workload.warnings)

@@ -88,7 +88,7 @@ def as_page(answer: WhatIf, path: Path, command: str) -> str:
     parts.append(made_from(f"batfill {__version__} what-if", command, [(path, answer.workload.digest)]))
     return html_page(
         f"{answer.workload.name}: what another queue order would change",
-        parts,
+        [unbroken("\n".join(parts))],
         log=marked(log_text(answer)),
         data=[script_data(answer)],
         scripts=["what-if.js"],
@@ -98,8 +98,13 @@ def as_page(answer: WhatIf, path: Path, command: str) -> str:
 
 def marked(text: str) -> str:
     """The sentence as HTML, with **bold** and `code`."""
-    coded = re.sub("`([^`]+)`", r"<code>\1</code>", escape(text))
+    coded = re.sub("`([^`]+)`", r"<code>\1</code>", whole(escape(text)))
     return re.sub(r"\*\*(.+?)\*\*", r"<strong>\1</strong>", coded)
+
+
+def unbroken(html: str) -> str:
+    """The page with each number and its unit on one line, except in files and commands."""
+    return "".join(part if part.startswith("<pre") else whole(part) for part in re.split("(?s)(<pre.*?</pre>)", html))
 
 
 def growth_text(growth: float | None, unlimited: str = "any amount") -> str:
@@ -135,11 +140,12 @@ def first_screen(answer: WhatIf, shown: int) -> str:
             f'<div id="advice" aria-live="polite" aria-atomic="true">{answered(answer, answer.given)}</div>',
             warning_paragraphs([f"do not trust this advice: {caution}" for caution in answer.invented]),
             f'<div class="two"><section aria-label="Limit and trade-off">{"" if answer.undecided else control}',
-            '<figure><p class="chart-title">Slowdown and longest wait of each choice</p><div class="chart" id="trade">',
+            '<figure><p class="chart-title">Slowdown and longest wait of each choice</p>',
+            '<div class="chart" id="tradeoff">',
             "<noscript>The chart needs a script; the table of all choices has its values.</noscript></div>",
             f'<figcaption>{caption} <span class="live controls" hidden>Choose a point, or a row of a table below, '
             "to see who gains and who pays under it.</span></figcaption></figure></section>",
-            f'<section aria-label="Who gains, who pays">{panels}</section></div>',
+            f'<section id="pays" aria-label="Who gains, who pays">{panels}</section></div>',
         ]
     )
 
@@ -157,7 +163,7 @@ def answered(answer: WhatIf, i: int) -> str:
 def script_data(answer: WhatIf) -> str:
     """What the script needs: the points, and what is said at each limit and of each choice."""
     choices = [
-        {"name": o.name, "slowdown": o.mean_bsld, "longest": o.max_wait_s, "said": marked(trial_text(answer, k))}
+        {"name": whole(o.name), "slowdown": o.mean_bsld, "longest": o.max_wait_s, "said": marked(trial_text(answer, k))}
         for k, o in enumerate(answer.outcomes)
     ]
     limits = [
@@ -245,9 +251,7 @@ def limits_section(answer: WhatIf) -> str:
         o = answer.outcomes[limit.advised]
         grown = pick("not at all" if limit.growth == 0 else f"by {growth_text(limit.growth)}")
         longest = longest_text(answer, limit.advised)
-        rows.append(
-            (grown, policy_html(whole(o.words), whole(o.name)), duration(o.mean_wait_s), longest, slowdown(o.mean_bsld))
-        )
+        rows.append((grown, policy_html(o.words, o.name), duration(o.mean_wait_s), longest, slowdown(o.mean_bsld)))
         marks.append(f"data-limit={i}{' class=chosen' * (i == answer.given)}")
     head = ("Longest wait may grow", "Take", "Mean wait", "Longest wait", "Slowdown")
     content = table(head, rows, left=[1], marks=marks)
@@ -356,7 +360,7 @@ def choices_section(answer: WhatIf, shown: int) -> str:
         o = answer.outcomes[k]
         rows.append(
             (
-                pick(policy_html(whole(o.words), whole(o.name))),
+                pick(policy_html(o.words, o.name)),
                 duration(o.mean_wait_s),
                 longest_text(answer, k),
                 slowdown(o.mean_bsld),

@@ -48,8 +48,8 @@ def percent(share: float) -> str:
 
 
 def whole(words: str) -> str:
-    """A name with its numbers and units on one line."""
-    return re.sub(r"(?<=\d) (?=(d|h|min|s)\b)", NB, words)
+    """The words with each number and its unit on one line."""
+    return re.sub(r"(?<=\d) (?=(?:d|h|min|s)\b|%)", NB, words)
 
 
 def listed(names: Sequence[str]) -> str:
@@ -60,7 +60,7 @@ def listed(names: Sequence[str]) -> str:
 def named(outcome: ChoiceFigures) -> str:
     """The choice in words within a sentence, with its name: smallest area first (saf)."""
     words = f"{outcome.words[:1].lower()}{outcome.words[1:]}"
-    return f"**{whole(words)} ({outcome.name.replace(' ', NB)})**"
+    return f"**{words} ({outcome.name.replace(' ', NB)})**"
 
 
 def figures_text(answer: WhatIf, k: int) -> str:

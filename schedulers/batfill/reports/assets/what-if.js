@@ -40,7 +40,7 @@
     show(limits[to].take);
   }
 
-  const plot = tradeoff(document.getElementById("trade"), choices, { ...settings(), pick: show });
+  const plot = tradeoff(document.getElementById("tradeoff"), choices, { ...settings(), pick: show });
   for (const part of find(".live")) part.hidden = false;
   if (range) range.addEventListener("input", () => move(Number(range.value)));
   for (const [name, pick] of [["limit", move], ["pick", show]])
