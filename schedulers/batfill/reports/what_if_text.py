@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 MINUS = "\u2212"
 NB = "\u00a0"  # keeps a number and its unit on one line
 COLUMNS = 100  # of the terminal
+MOST_NAMES = 5  # of choices in a sentence
 LONGER = f"{CHANGED_S / 60:g} min"
 RESERVED = (
     "Reservations: on six logs of the archive every one beyond the first lengthened the mean wait, to 1.1 to 1.5 times "
@@ -53,7 +54,8 @@ def whole(words: str) -> str:
 
 
 def listed(names: Sequence[str]) -> str:
-    """The names in a sentence."""
+    """The names in a sentence, the first few of many."""
+    names = names if len(names) <= MOST_NAMES else [*names[: MOST_NAMES - 1], f"{len(names) - MOST_NAMES + 1} more"]
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
@@ -288,17 +290,18 @@ def export_text(answer: WhatIf) -> str:
             "No batch system can be configured for this; `batfill schedule` runs it under Batsim. Nearest to it, "
             f"`batfill export-config SYSTEM {divider} --approximate` puts those jobs first that request little."
         )
-    lines = [f"Configuration: `batfill export-config {able[0]} {words}`" if able else ""]
-    lines[0] += f"; or for {listed(able[1:])}" if able[1:] else ""
-    if not system:
-        lines += [
-            f"{'only in part: ' if able else 'Configuration, only in part: '}"
-            f"`batfill export-config {name} {words} --approximate` ({'; '.join(found[name].lacks)})"
-            for name in partly
+    said = []
+    if able:
+        said.append(f"in full: `batfill export-config {able[0]} {words}`")
+        said[0] += f", and for {listed(able[1:])}" if able[1:] else ""
+    if partly and not system:
+        commands = [
+            f"`batfill export-config {name} {words} --approximate` ({'; '.join(found[name].lacks)})" for name in partly
         ]
-        never = [name for name in found if found[name].verdict == IMPOSSIBLE]
-        lines += [f"not possible: {listed(never)}"] if never else []
-    return f"{'. '.join(line[:1].upper() + line[1:] for line in lines if line)}."
+        said.append(f"in part: {', '.join(commands)}")
+    if (never := [name for name, one in found.items() if one.verdict == IMPOSSIBLE]) and not system:
+        said.append(f"not at all: {listed(never)}")
+    return f"Configuration {'; '.join(said)}."
 
 
 def log_text(answer: WhatIf) -> str:

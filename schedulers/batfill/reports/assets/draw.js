@@ -132,11 +132,12 @@ function waitTicks(low, high) {
 function waitAxis(svg, x, { low, high, left, right, top, bottom, label }) {
   let ticks = waitTicks(low, high);
   const half = ([, words]) => widthOf(words) / 2 + 6;
-  const tight = () => ticks.some((tick, k) => k && x(tick[0]) - x(ticks[k - 1][0]) < half(tick) + half(ticks[k - 1]));
+  const place = (tick) => Math.min(Math.max(x(tick[0]), half(tick) - 6), right - half(tick) + 6);
+  const tight = () => ticks.some((tick, k) => k && place(tick) - place(ticks[k - 1]) < half(tick) + half(ticks[k - 1]));
   if (tight() && ticks.some(([, , main]) => main)) ticks = ticks.filter(([, , main]) => main);
   while (tight()) ticks = ticks.filter((_, k) => k % 2 === 0);
   for (const [value, words] of ticks) {
-    const at = Math.min(Math.max(x(value), widthOf(words) / 2), right - widthOf(words) / 2);
+    const at = place([value, words]);
     svg.append(line(x(value), top, x(value), bottom, { class: "grid" }));
     svg.append(text(at, bottom + 17, words.replace(" ", NB), { "text-anchor": "middle", class: "soft" }));
   }
