@@ -207,7 +207,7 @@ def test_a_backfilled_job_does_not_push_back_what_the_head_gets_behind_a_window(
 @pytest.mark.compiled
 @pytest.mark.parametrize("depth", DEPTHS)
 def test_many_failures_in_a_deep_queue_are_those_of_the_oracle(depth):
-    jobs = random_table(5, n_jobs=150, size=40, span_s=20, longest=30, wide=0.0, small=0.4)
+    jobs = random_table(5, n_jobs=90, size=40, span_s=20, longest=30, wide=0.0, small=0.4)
     calendar = Calendar(tuple(failure(10 * i, 10 * i + 6, 7 * i % 40 + 1) for i in range(1, 20)))
     schedule, expected = both(
         jobs, 40, "saf", calendar, depth=depth, divider_s=6.0, spares=True, half=True, threshold_s=9.0
