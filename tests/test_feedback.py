@@ -315,7 +315,7 @@ def test_what_if_says_what_the_advice_gains_if_users_react():
     from batfill.reports.what_if_text import reaction_text
     from batfill.workloads import generate_workload
 
-    made = generate_workload(jobs=6000, procs=32, load=0.9, seed=1)
+    made = generate_workload(jobs=12_000, procs=32, load=0.5, seed=1)
     opened = replay(made, "fcfs").schedule
     log = replace(made, jobs=replace(made.jobs, waited_s=opened.wait_s))
     answer = what_if(log, small_first=False, max_wait_growth=5)
