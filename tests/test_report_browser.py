@@ -55,6 +55,11 @@ def page(tmp_path, browser):
     )
     (written,) = write_report([tmp_path])
     browser.open(written)
+    browser.run(
+        "const e = document.querySelector('#explore-0').explorer; e.gantt.cursor = -1;"
+        "e.form.elements.colour.value = 'slowdown'; e.refilter()"
+    )
+    browser.frame()
     yield written
     assert browser.log() == []
 
@@ -117,7 +122,8 @@ class TestGantt:
         )
         assert browser.run(PIXEL, 0.25, 0.2) != before
         cells = browser.run(
-            "return [...document.querySelectorAll('#explore-0 tbody.jobs td')].map((e) => e.textContent)"
+            "return [...document.querySelectorAll('#explore-0 tbody.jobs td')]"
+            ".map((e) => e.textContent.replaceAll('\\u00a0', ' '))"
         )
         assert cells == [
             *("split", "day 0 00:00:00", "50 s", "1 min", "4", "day 0 00:00:50", "day 0 00:01:40", "50 s", "2"),
@@ -168,9 +174,9 @@ def test_a_second_run_is_unpacked_when_it_is_opened(browser, tmp_path):
     for name, start in (("first", 0), ("second", 10)):
         jobs_csv(tmp_path / f"{name}_jobs.csv", f"a,0,1,50,{OK},{start},50,0")
     browser.open(write_report([tmp_path])[0])
-    assert browser.run("return !document.querySelector('#explore-1').explorer")
+    assert browser.run("return document.querySelectorAll('.explorer.ready').length") == 0
     browser.click("#run-1 summary")
-    browser.run("return new Promise((done) => setTimeout(done, 300))")
+    browser.waited("return document.querySelector('#explore-1.ready') !== null")
     assert browser.text("#explore-1 .matching").startswith("All jobs: 1 job ran, mean wait 10 s")
     assert browser.log() == []
 
@@ -268,7 +274,7 @@ if (document.documentElement.scrollWidth > width) found.push(`page: ${document.d
 const kinds = 'h1, h2, h3, p, li, dt, dd, th, td, caption, label, button, .scroll, canvas, svg.plot';
 for (const e of document.querySelectorAll(kinds)) {
   const box = e.getBoundingClientRect();
-  if (!box.width || e.closest('.sr') || getComputedStyle(e).display === 'none') continue;
+  if (!box.width || e.closest('.sr, .scroll') || getComputedStyle(e).display === 'none') continue;
   if (box.right > width + 1 || box.left < -1) found.push(`${e.outerHTML.slice(0, 90)}: ${box.left} to ${box.right}`);
   if (e.scrollWidth > e.clientWidth + 1 && e.clientWidth && e.tagName !== 'BUTTON')
     found.push(`${e.outerHTML.slice(0, 90)}: ${e.scrollWidth} in ${e.clientWidth}`);
@@ -329,6 +335,58 @@ def test_a_page_is_readable_on_a_phone_and_on_a_wall(browser, pages, what, width
     assert counts
     assert min(counts) >= 3
     assert browser.run(CONTRAST) == []
+    assert browser.log() == []
+
+
+CHOSEN = """
+const shown = [...document.querySelectorAll('#run-0 .why')].flatMap((e, k) => (e.checkVisibility() ? [k] : []));
+const rows = [...document.querySelectorAll('#run-0 [data-row].chosen')].map((e) => Number(e.dataset.row));
+const { view, run, gantt } = document.querySelector('#explore-0').explorer, start = run.start(gantt.cursor);
+return [shown, rows, run.ids[gantt.cursor], view.from < start && start < view.to, location.hash]"""
+
+
+def test_a_wait_is_chosen_in_the_picture_by_the_keyboard_and_by_the_address(browser, pages):
+    (run,) = find_runs([pages["run"].parent])
+    worst = run.ids[np.argsort(-run.wait_s, kind="stable")].tolist()
+    sized(browser, pages["run"], 1280)
+    assert browser.run(CHOSEN) == [[0], [0], worst[0], True, ""]
+    browser.run("document.querySelectorAll('#run-0 .course .pick')[3].dispatchEvent(new MouseEvent('click'))")
+    browser.waited("return document.activeElement.id === 'why-0-3'")
+    assert browser.run(CHOSEN) == [[3], [3], worst[3], True, "#why-0-3"]
+    browser.type("#run-0 [data-row='7'] a", "\ue007")
+    browser.waited("return document.activeElement.id === 'why-0-7'")
+    assert browser.run(CHOSEN) == [[7], [7], worst[7], True, "#why-0-7"]
+    browser.open(pages["comparison"])
+    browser.run("location.hash = '#why-0-2'")
+    browser.waited("return document.activeElement.id === 'why-0-2'")
+    opened = "return [...document.querySelectorAll('details.run')].map((run) => run.open)"
+    assert browser.run(opened) == [True, False]
+    assert browser.log() == []
+
+
+def test_the_picture_shows_each_wait_and_each_time_out_of_service(browser, tmp_path):
+    log, windows = tmp_path / "log.swf", tmp_path / "windows.csv"
+    rows = (f"{k} {k * 600} -1 900 2 -1 -1 2 1000 -1 1 7 -1 -1 -1 -1 -1 -1" for k in range(1, 60))
+    log.write_text("; MaxProcs: 4\n" + "\n".join(rows) + "\n")
+    windows.write_text("kind,begin,end,processors\nannounced,9000,16000,4\nfailure,20000,22000,1\n")
+    result("replay", log, "--calendar", windows, "--out", tmp_path / "out")
+    sized(browser, write_report([tmp_path])[0], 1280)
+    assert browser.run("return document.querySelectorAll('.course .pick').length") == 10
+    titles = browser.run("return [...document.querySelectorAll('.course svg > rect title')].map((e) => e.textContent)")
+    assert [title.replace("\N{NO-BREAK SPACE}", " ") for title in titles] == [
+        "4 processors out of service for 1 h 56 min",
+        "1 processors out of service for 33 min 20 s",
+    ]
+    assert "Hatched: 2 times out of service." in browser.text("#explore-0 figcaption")
+    assert browser.log() == []
+
+
+def test_a_run_that_does_not_name_its_machines_has_a_picture_and_says_so(browser, tmp_path):
+    jobs_csv(tmp_path / "x_jobs.csv", f"a,0,2,50,{OK},0,50,", f"b,0,2,50,{OK},50,50,")
+    browser.open(write_report([tmp_path])[0])
+    browser.type(GANTT, "n")
+    assert "do not say on which machines" in browser.text("#explore-0")
+    assert browser.run(VIEW) == [0, 100, 0, 2]
     assert browser.log() == []
 
 

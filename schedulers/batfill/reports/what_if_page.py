@@ -34,7 +34,6 @@ from batfill.reports.what_if_text import (
     confidence_text,
     configurations,
     difference,
-    duration,
     fidelity_text,
     log_text,
     notes,
@@ -46,9 +45,9 @@ from batfill.reports.what_if_text import (
     starves,
     tie_text,
     trial_text,
-    whole,
 )
-from batfill.reports.words import count, interval_text, policy_html, slowdown, table, warning_paragraphs
+from batfill.reports.words import count, interval_text, policy_html, slowdown, table, units_kept, warning_paragraphs
+from batfill.reports.words import duration_html as duration
 from batfill.reports.write import html_page, made_from
 
 if TYPE_CHECKING:
@@ -98,13 +97,15 @@ def as_page(answer: WhatIf, path: Path, command: str) -> str:
 
 def marked(text: str) -> str:
     """The sentence as HTML, with **bold** and `code`."""
-    coded = re.sub("`([^`]+)`", r"<code>\1</code>", whole(escape(text)))
+    coded = re.sub("`([^`]+)`", r"<code>\1</code>", units_kept(escape(text)))
     return re.sub(r"\*\*(.+?)\*\*", r"<strong>\1</strong>", coded)
 
 
 def unbroken(html: str) -> str:
     """The page with each number and its unit on one line, except in files and commands."""
-    return "".join(part if part.startswith("<pre") else whole(part) for part in re.split("(?s)(<pre.*?</pre>)", html))
+    return "".join(
+        part if part.startswith("<pre") else units_kept(part) for part in re.split("(?s)(<pre.*?</pre>)", html)
+    )
 
 
 def growth_text(growth: float | None, unlimited: str = "any amount") -> str:
@@ -163,7 +164,12 @@ def answered(answer: WhatIf, i: int) -> str:
 def script_data(answer: WhatIf) -> str:
     """What the script needs: the points, and what is said at each limit and of each choice."""
     choices = [
-        {"name": whole(o.name), "slowdown": o.mean_bsld, "longest": o.max_wait_s, "said": marked(trial_text(answer, k))}
+        {
+            "name": units_kept(o.name),
+            "slowdown": o.mean_bsld,
+            "longest": o.max_wait_s,
+            "said": marked(trial_text(answer, k)),
+        }
         for k, o in enumerate(answer.outcomes)
     ]
     limits = [

@@ -5,17 +5,16 @@ In sentences **bold** and `code` are marked, and durations hold no-break spaces;
 
 from __future__ import annotations
 
-import re
 import shlex
 import textwrap
 from typing import TYPE_CHECKING
 
 from batfill.base.stats import CONFIDENCE
-from batfill.base.words import duration as spaced
 from batfill.model.options import REPLAYED, arguments_of
 from batfill.reports.siteconfig import APPROXIMATE, EXPRESSIBLE, IMPOSSIBLE, SYSTEMS, site_config
 from batfill.reports.what_if import CHANGED_S, FEWEST_JOBS, KILLS, STARVED, stated
 from batfill.reports.words import count, date_text, interval_text, slowdown
+from batfill.reports.words import duration_html as duration
 from batfill.search.promise import BUSY_BSLD, MOVED_S, OVERLOADED, OVERLOADED_S, QUIET, QUIET_S, WORDS, Figures
 from batfill.search.promise import TAU_S as BSLD_TAU_S
 
@@ -38,19 +37,9 @@ RESERVED = (
 )
 
 
-def duration(seconds: float) -> str:
-    """As `words.duration`, with no-break spaces."""
-    return spaced(seconds).replace(" ", NB)
-
-
 def percent(share: float) -> str:
     """A share as a percentage."""
     return f"{100 * share:.4g}{NB}%"
-
-
-def whole(words: str) -> str:
-    """The words with each number and its unit on one line."""
-    return re.sub(r"(?<=\d) (?=(?:d|h|min|s)\b|%)", NB, words)
 
 
 def listed(names: Sequence[str]) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime, timedelta
 from html import escape
+from importlib.resources import files
 from itertools import count as counted
 from itertools import takewhile
 from typing import TYPE_CHECKING
@@ -83,9 +85,19 @@ def warning_paragraphs(warnings: Sequence[str]) -> str:
     return "".join(f'<p class="warning"><strong>Warning:</strong> {escape(warning)}.</p>' for warning in warnings)
 
 
+def asset(name: str) -> str:
+    """The text of a file in the assets folder."""
+    return files("batfill.reports").joinpath("assets", name).read_text("utf-8")
+
+
 def no_break(words: str) -> str:
     """The words with no-break spaces, so that no number is parted from its unit, as HTML."""
     return escape(words).replace(" ", "\u00a0")
+
+
+def units_kept(html: str) -> str:
+    """The HTML with each number on one line with its unit."""
+    return re.sub(r"(?<=\d) (?=(?:d|h|min|s|%)(?!\w))", "\u00a0", html)
 
 
 def duration_html(seconds: float) -> str:
@@ -96,6 +108,11 @@ def duration_html(seconds: float) -> str:
 def count(number: float) -> str:
     """A whole number with its thousands separated."""
     return f"{number:,.0f}".replace("-", "−")
+
+
+def things(number: int, name: str) -> str:
+    """A number of things: "1 job", "2 jobs"."""
+    return f"{count(number)} {name}{'s' * (number != 1)}"
 
 
 def slowdown(value: float) -> str:

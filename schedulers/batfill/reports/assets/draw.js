@@ -104,26 +104,25 @@ function roundTicks(low, high, most) {
   const digits = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
   const ticks = [];
   for (let k = Math.ceil(low / step - 1e-9); k * step <= high * (1 + 1e-9); k++)
-    ticks.push([k * step, decimals(k * step, digits)]);
+    ticks.push([k * step, decimals(k * step || 0, digits)]);
   return ticks;
 }
 
 // Waits at whole units: first those that stay if space is short.
 const WAITS = [
-  [1, "1 s", 1], [10, "10 s"], [MINUTE, "1 min", 1], [10 * MINUTE, "10 min"], [HOUR, "1 h", 1], [3 * HOUR, "3 h"],
+  [1, "≤ 1 s", 1], [10, "10 s"], [MINUTE, "1 min", 1], [10 * MINUTE, "10 min"], [HOUR, "1 h", 1], [3 * HOUR, "3 h"],
   [12 * HOUR, "12 h"], [DAY, "1 d", 1], [3 * DAY, "3 d"], [10 * DAY, "10 d", 1], [30 * DAY, "1 month"],
   [91 * DAY, "3 months", 1], [365 * DAY, "1 year"], [1096 * DAY, "3 years", 1],
 ];
 
-// Those of WAITS in a range; if it is narrow, multiples of the largest unit that has several.
+// Those of WAITS in a range; if it is narrow, round multiples of the largest unit that has several.
+const MULTIPLES = [1, 2, 5, 10, 15, 20, 30, 50, 100, 200, 500, 1000, 2000, 5000];
 function waitTicks(low, high) {
   const found = WAITS.filter(([value]) => value >= low && value <= high);
   for (const unit of found.length < 2 ? [DAY, HOUR, MINUTE, 1] : []) {
-    const first = Math.ceil(low / unit), last = Math.floor(high / unit);
-    if (last - first < 1) continue;
-    const step = Math.ceil((last - first + 1) / 8), values = [];
-    for (let k = first; k <= last; k += step) values.push([k * unit, duration(k * unit), 1]);
-    return values;
+    const step = unit * MULTIPLES.find((k) => (high - low) / (k * unit) <= 9), values = [];
+    for (let at = step * Math.ceil(low / step); at <= high; at += step) values.push([at, duration(at), 1]);
+    if (values.length > 1) return values;
   }
   return found;
 }
@@ -301,7 +300,7 @@ function drawTradeoff(width, points, settings, place) {
       column: small && kind !== "square" && !beyond,
     };
   });
-  const unnamed = placeNames(svg, marks, { ...area, left: area.left + 2 }, lines);
+  const unnamed = placeNames(svg, together(marks), { ...area, left: area.left + 2 }, lines);
   for (const one of [...marks].sort((a, b) => a.rank - b.rank)) {
     const shape = mark(one.kind, one.x, one.y, one.radius, one.role), point = points[one.k];
     const figures = `slowdown ${slowdown(point.slowdown)}, longest wait ${duration(point.longest)}`;
@@ -314,6 +313,21 @@ function drawTradeoff(width, points, settings, place) {
   }
   place.dataset.unnamed = unnamed.length;
   return svg;
+}
+
+// The marks that need a name: one that lies on a more important one is named, or counted, there.
+function together(marks) {
+  const named = [];
+  for (const one of [...marks].sort((a, b) => b.rank - a.rank)) {
+    const below = named.find((other) => Math.hypot(other.x - one.x, other.y - one.y) < 4);
+    if (below) below.on.push(one.name);
+    else named.push({ ...one, on: [] });
+  }
+  for (const { on, ...one } of named.splice(0)) {
+    const others = on.length > 1 ? `, ${on.length} more` : on.map((name) => `, ${fitted(name, 120)}`).join("");
+    named.push({ ...one, suffix: one.suffix + others });
+  }
+  return named;
 }
 
 // The points that no other beats, shortest longest wait first.

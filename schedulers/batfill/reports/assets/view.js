@@ -63,7 +63,7 @@ class View {
     const { run } = this;
     const start = run.start(i), middle = (start + run.end[i]) / 2, width = this.to - this.from;
     const seen = start < this.to && run.end[i] > this.from;
-    const machine = run.first[run.offset[i]], height = this.high - this.low;
+    const machine = run.first[run.offset[i]] ?? this.low, height = this.high - this.low;
     const inside = machine >= this.low && machine < this.high;
     if (seen && inside) this.redraw();
     else this.set(seen ? this.from : middle - width / 2, seen ? this.to : middle + width / 2,
