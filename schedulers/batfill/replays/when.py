@@ -112,7 +112,7 @@ def quantile(ordered: NDArray[np.float64], part: float) -> NDArray[np.float64]:
 
 
 class ForecastOfReplay(Forecast):
-    """The same, as a replay goes on: `when` may be called each time that it has stopped."""
+    """Estimates for a replay that continues: call `when` each time that the replay has stopped."""
 
     def __init__(self, run: Replay, *, forks: int = FORKS, seed: int = 0) -> None:
         """Follow a replay from where it has stopped, with all that has ended so far as the past."""
