@@ -182,8 +182,8 @@ def script_data(answer: WhatIf) -> str:
         }
         for i, limit in enumerate(answer.limits)
     ]
-    content: dict[str, Any] = {"choices": choices, "limits": [] if answer.undecided else limits, "given": answer.given}
-    content |= {"seen": best_seen(answer)}
+    at = {"given": answer.given, "seen": best_seen(answer)}
+    content: dict[str, Any] = {"choices": choices, "limits": [] if answer.undecided else limits, **at}
     text = json.dumps(content, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
     return f'<script type="application/json" id="what-if">{text}</script>'
 
@@ -231,7 +231,7 @@ def bars_table(answer: WhatIf, k: int) -> str:
     sides = f"--less:{less / (less + more):.3f};--a:{int(min(changes) <= -60)};--b:1"
     head = f"<th scope=col colspan=2>{'Change of the mean wait' if k else 'Mean wait'}</th>"
     return (
-        f'<table class="bars" style="{sides}"><thead><tr>{head}<th scope=col>longest then</th></tr></thead>'
+        f'<table class="bars" style="{sides}"><thead><tr>{head}<th scope=col>longest{" then" * (k > 0)}</th></tr></thead>'
         f"<tbody>{''.join(rows)}</tbody></table>"
     )
 
