@@ -229,11 +229,9 @@ def bars_table(answer: WhatIf, k: int) -> str:
             if group.by == by
         ]
     sides = f"--less:{less / (less + more):.3f};--a:{int(min(changes) <= -60)};--b:1"
-    head = f"<th scope=col colspan=2>{'Change of the mean wait' if k else 'Mean wait'}</th>"
-    return (
-        f'<table class="bars" style="{sides}"><thead><tr>{head}<th scope=col>longest{" then" * (k > 0)}</th></tr></thead>'
-        f"<tbody>{''.join(rows)}</tbody></table>"
-    )
+    names = ("Change of the mean wait", "longest then") if k else ("Mean wait", "longest")
+    head = f"<th scope=col colspan=2>{names[0]}</th><th scope=col>{names[1]}</th>"
+    return f'<table class="bars" style="{sides}"><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
 
 
 def bar_row(group: JobGroup, k: int, change: float, less: float, more: float) -> str:
