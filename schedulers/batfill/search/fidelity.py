@@ -470,8 +470,21 @@ def text_below(content: Mapping[str, Any]) -> str:
 # The grade beside every advice
 
 
-def grade(log: Workload | Path | str, **reading: Any) -> str:
-    """One sentence on how near simulated waits are to those in the log, or that it cannot be known.
+class Fidelity(NamedTuple):
+    """How near simulated waits are to those in the log; its text is one sentence."""
+
+    plain: Score | None  # None if it cannot be known
+    with_outages: Score | None
+    unknown: str = ""  # why not
+
+    def __str__(self) -> str:
+        if self.plain is None or self.with_outages is None:
+            return self.unknown
+        return grade_text(self.plain, self.with_outages)
+
+
+def fidelity_of(log: Workload | Path | str, **reading: Any) -> Fidelity:
+    """How near simulated waits are to those in the log, or why that cannot be known.
 
     Args:
         log: the log.
@@ -485,14 +498,15 @@ def grade(log: Workload | Path | str, **reading: Any) -> str:
     try:
         logged = logged_of(workload, source.log, source.where)
     except WorkloadError as error:
-        return str(error).removeprefix(f"{source.where}: ")
+        return Fidelity(None, None, str(error).removeprefix(f"{source.where}: "))
     found = logged.outages()
-    return grade_text(*(logged.score(one.waits(workload, found)) for one in SHOWN.values()))
+    plain, with_outages = (logged.score(one.waits(workload, found)) for one in SHOWN.values())
+    return Fidelity(plain, with_outages)
 
 
 def graded(found: AnyFound, log: Workload | Path | str, reading: Mapping[str, Any]) -> AnyFound:
     """The result of a study with the grade of its log."""
-    found["fidelity"] = grade(log, **reading)
+    found["fidelity"] = str(fidelity_of(log, **reading))
     found.remark = f"{found.remark}\n{found['fidelity']}"
     return found
 
