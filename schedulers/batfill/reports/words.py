@@ -8,6 +8,7 @@ from html import escape
 from itertools import count, takewhile
 from typing import TYPE_CHECKING
 
+from batfill.base.words import instant
 from batfill.model.jobs import DAY_S, HOUR_S
 
 if TYPE_CHECKING:
@@ -62,8 +63,7 @@ def date_text(at_s: float, clock: Clock | None) -> str:
     """A second of the log as text: its date in the log's zone, or day and time of day if the log has no clock."""
     if clock is not None:
         return clock.date(at_s).strftime("%-d %b %Y %H:%M:%S")
-    s = int(at_s)
-    return f"day {s // DAY_S} {s // HOUR_S % 24:02}:{s // 60 % 60:02}:{s % 60:02}"
+    return instant(at_s)
 
 
 def zone_text(clock: Clock) -> str:
