@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import zip_longest
 from pathlib import Path
 from textwrap import TextWrapper
@@ -212,11 +213,15 @@ class Described(Rows):
 def as_table(rows: Sequence[Mapping[str, Any]]) -> str:
     """A text table of rows with equal keys: words left-aligned, figures right-aligned; without columns of None."""
     head = [name for name in rows[0] if any(row[name] is not None for row in rows)]
-    words = [k for k, name in enumerate(head) if isinstance(rows[0][name], str) and not name.endswith(("_s", " wait"))]
-    return in_columns([[*map(heading, head)], *([shown(name, row[name]) for name in head] for row in rows)], words)
+    cells = [[shown(name, row[name]) for name in head] for row in rows]
+    words = [k for k, column in enumerate(zip(*cells, strict=True)) if not all(map(FIGURE.match, column))]
+    return in_columns([[*map(heading, head)], *cells], words)
 
 
-HEADINGS = {"p999_wait_s": "99.9 % wait", "max_wait_s": "longest wait", "day_longer": "day later"}
+FIGURE = re.compile(r"[-+±]?[\d.]|-?$")
+
+
+HEADINGS = {"p999_wait_s": "99.9 %", "max_wait_s": "longest wait", "day_longer": "day later"}
 FORMS = {"p": ".2g", "share": ".0%", "day_longer": ".2%"}  # of figures by column
 
 

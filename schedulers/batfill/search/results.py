@@ -203,7 +203,7 @@ def rows_over(
     ratio: str,
     take: str | None = None,
 ) -> list[dict[str, Any]]:
-    """The table of a study: every choice with its figures, its comparison with the baseline, and its long waits.
+    """The table of a study: every choice with its figures, its long waits, and its comparison with the baseline.
 
     Args:
         sums: a row per choice, in the order to show.
@@ -220,9 +220,9 @@ def rows_over(
             "policy": row["policy"],
             **{name: row[figure] for name, figure in figures.items()},
             ratio: row[cost] / base,
+            **{name: row[name] for name in reversed(WAITS)},
             **comparison_cells(found.get(row["policy"])),
             **({} if take is None else {"recommended": "yes" if row["policy"] == take else ""}),
-            **{name: row[name] for name in WAITS},
         }
         for row in sums
     ]

@@ -297,13 +297,13 @@ def selection_rows(found: dict[str, Any]) -> list[dict[str, Any]]:
         {
             "policy": name,
             "wait/fcfs": line["mean"],
+            **dict(reversed(found["long_waits"][name].items())),
             **(
                 {"p10": line["p10"], "p90": line["p90"]}
                 if resampled
                 else comparison_cells(found["over_fcfs"].get(name))
             ),
             "share": mean_share(found, name),
-            **found["long_waits"][name],
         }
         for name, line in lines.items()
     ]
