@@ -26,7 +26,7 @@ def test_the_page_needs_nothing_else(runs, tmp_path):
     text = page.read_text()
     assert "default-src 'none'" in text
     assert not re.findall(r"(?:src|href)\s*=\s*[\"'](?!#)", text)
-    assert not re.findall(r"https?://", text)
+    assert set(re.findall(r"https?://[^\"]*", text)) == {"http://www.w3.org/2000/svg"}  # a name, which is not loaded
     assert "$" not in re.sub(r"\$\{|<script.*?</script>", "", text, flags=re.DOTALL)  # every placeholder is filled
 
 
@@ -105,7 +105,8 @@ def test_a_report_of_no_jobs_is_a_page(tmp_path):
         jobs_csv(tmp_path / f"{name}_jobs.csv")
     done = batfill("report", tmp_path)
     assert done.status == 0
-    assert "0 d" not in (tmp_path / "report.html").read_text()
+    text = re.sub("<script.*?</script>", "", (tmp_path / "report.html").read_text(), flags=re.DOTALL)
+    assert "0 d" not in text
 
 
 def test_the_pages_data_are_json(runs, tmp_path):

@@ -237,6 +237,7 @@ class Preset(NamedTuple):
 
     values: dict[str, Any]  # by option, as results state them
     meaning: str  # in words; empty for none
+    title: str = ""  # its name in words
 
 
 PRESETS = {
@@ -254,6 +255,7 @@ PRESETS = {
         "Every job of at most an eighth of the machine first gets a try of two minutes. The try is killed only if its "
         "processors are needed, and the job then starts again from its beginning. The order ages, and of the jobs that "
         "have waited for 13 h 53 min the older half comes first.",
+        "A short first try for narrow jobs",
     ),
 }
 
@@ -982,3 +984,41 @@ def described(given: Mapping[str, Any]) -> str:
             continue
         parts.append(f"{name} {option.with_unit(value)}")
     return ", ".join(parts)
+
+
+def policy_words(given: Mapping[str, Any] | str) -> tuple[str, str]:
+    """The name in words of these options, or of a policy, and the short one for charts.
+
+    >>> policy_words("spf"), policy_words({"policy": "saf", "threshold": 86400})
+    (('Shortest first', 'spf'), ('Smallest area first, 24 h threshold', 'saf + 24 h'))
+    >>> policy_words({"policy": "fcfs", "depth": "all", "backfill": "saf"})
+    ('First come, first served, backfill saf, every job reserved', 'fcfs, backfill saf, every job reserved')
+    """
+    from batfill.model.policy import order_words
+
+    given = {"policy": given} if isinstance(given, str) else given
+    preset = given.get("preset") or NO_PRESET
+    usual_ones = {name: option.default for name, option in (OPTIONS | LIVE).items()} | named_values(given)
+    named = preset in PRESETS and preset != NO_PRESET
+    long, short = (PRESETS[preset].title, preset.replace("-", " ")) if named else order_words(str(given["policy"]))
+    for name, option in (OPTIONS | LIVE).items():
+        value = given.get(name)
+        if name == "preset" or (name == "policy" and not named) or value is None or value == usual_ones[name]:
+            continue
+        if name == "threshold" and value != OFF:
+            long, short = f"{long}, {threshold_text(value)} threshold", f"{short} + {threshold_text(value)}"
+        else:
+            words = (
+                RESERVED.get(value, f"{value} reservations") if name == "depth" else f"{name} {option.with_unit(value)}"
+            )
+            long, short = f"{long}, {words}", f"{short}, {words}"
+    return long, short
+
+
+RESERVED = {0: "no reservation", ALL: "every job reserved"}
+
+
+def threshold_text(seconds: float) -> str:
+    """Whole hours or minutes if exact, else seconds, so that different thresholds have different texts."""
+    unit_s, unit = next((one for one in ((3600, "h"), (60, "min")) if seconds % one[0] == 0), (1, "s"))
+    return f"{seconds / unit_s:,.12g} {unit}"

@@ -414,8 +414,8 @@ def as_page(answer: WhatIf, path: Path, command: str) -> str:
         ("comparison-0", "The choices compared"),
         ("made", "How this was made"),
     ]
-    footer = made_from(f"batfill {__version__} what-if", command, [(path, workload.digest)])
-    return html_page(f"What if: {workload.name}", links, sections, [], footer)
+    sections.append(made_from(f"batfill {__version__} what-if", command, [(path, workload.digest)]))
+    return html_page(f"What if: {workload.name}", sections, links=links)
 
 
 def coded(line: str) -> str:

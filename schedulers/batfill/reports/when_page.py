@@ -5,7 +5,6 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from batfill.base.version import __version__
 from batfill.replays.when import SHARE, WITHIN_S
 from batfill.replays.why_not import Instants
 from batfill.reports.charts import rows_chart
@@ -62,5 +61,5 @@ def as_page(found: Estimates, source: str, command: str) -> str:
         f'<section id="queue"><h2>{len(rows):,} waiting jobs on {found.size:,} processors</h2>{chart}{more}'
         f"{table(head, cells) if rows else ''}<p class=note>{escape(found.how)}</p></section>"
     )
-    footer = f"<p>Made by batfill {__version__} from {escape(source)}</p><p><code>{escape(command)}</code></p>"
-    return html_page(title, [("queue", "The queue")], [section], [], footer)
+    made = f"<details><summary>Command</summary><pre>{escape(command)}</pre></details>"
+    return html_page(title, [section, made], log=escape(source))

@@ -172,7 +172,8 @@ def write_report(
     ]
     title = page_title([group.title for group in groups] or [run.title for run in runs])
     origin = f"batfill {__version__}, tau {tau_s:g} s, seed {seed}"
-    write_text(page, html_page(title, links, sections, data, made_from(origin, command, inputs)))
+    sections.append(made_from(origin, command, inputs))
+    write_text(page, html_page(title, sections, links=links, data=data, scripts=SCRIPTS))
     if not figures:
         return [page]
     from batfill.reports.figures import write_figures
@@ -192,25 +193,40 @@ def page_title(names: Sequence[str]) -> str:
 
 
 def made_from(origin: str, command: str, inputs: Sequence[tuple[Path, str]]) -> str:
-    """The page's origin: versions, options, command and checksums of its inputs, as HTML."""
-    command_text = f"<p><code>{escape(command)}</code></p>" if command else ""
+    """The page's origin, folded: versions, options, command and checksums of its inputs."""
     sums = "".join(f"<li>{escape(str(path))}: sha256 {known}</li>" for path, known in inputs)
-    return f"<p>Made by {escape(origin)}, from</p><ul>{sums}</ul>{command_text}"
+    shown = f"<details><summary>Command</summary><pre>{escape(command)}</pre></details>" if command else ""
+    summed = f"<p>{escape(origin)}, from</p><ul>{sums}</ul>"
+    return f"{shown}<details><summary>Log, version and sha256</summary>{summed}</details>"
 
 
 def html_page(
-    title: str, links: Sequence[tuple[str, str]], sections: Sequence[str], data: Sequence[str], footer: str
+    title: str,
+    sections: Sequence[str],
+    *,
+    log: str = "",
+    links: Sequence[tuple[str, str]] = (),
+    data: Sequence[str] = (),
+    scripts: Sequence[str] = (),
 ) -> str:
-    """The page of these sections, with links, style, data and script."""
+    """A page of these sections.
+
+    Args:
+        title: its only heading of the first rank.
+        sections: as HTML; the first begins with the answer.
+        log: the line below the title: jobs, machine and dates.
+        links: anchors and names of the parts, if there are several.
+        data: script elements that hold JSON.
+        scripts: names of assets that run after `draw.js`.
+    """
     contents = "".join(f'<a href="#{anchor}">{escape(words)}</a>' for anchor, words in links)
     return Template(asset("page.html")).substitute(
         generator=f"batfill {__version__}",
         title=escape(title),
-        subtitle="Schedules of parallel jobs: who waited, for how long, and where they ran.",
+        log=log,
         style=f"{css()}\n{asset('report.css')}",
         contents=f'<nav aria-label="Contents">{contents}</nav>' if len(links) > 1 else "",
         body="\n".join(sections),
-        provenance=footer,
         data="\n".join(data),
-        script="\n".join([colour_script(), *(asset(name) for name in SCRIPTS)]),
+        script="\n".join([colour_script(), *map(asset, ("draw.js", *scripts))]),
     )

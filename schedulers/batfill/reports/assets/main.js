@@ -261,7 +261,6 @@ async function main() {
   addEventListener("hashchange", openTarget);
   openTarget();
   await Promise.all(runs.map(explore));
-  document.documentElement.dataset.ready = "yes";
 }
 
-main();
+pending.push(main());

@@ -64,16 +64,6 @@ class Run {
   }
 }
 
-// The two largest units, cut, without a zero unit, as in base/words.py.
-function duration(seconds) {
-  const s = Math.floor(Math.abs(seconds) + 1e-6);
-  const [d, h, min] = [Math.floor(s / 86400), Math.floor(s / 3600) % 24, Math.floor(s / 60) % 60];
-  const units = [[d, "d"], [h, "h"], [min, "min"], [s % 60, "s"]];
-  const largest = units.findIndex(([count]) => count);
-  const said = units.slice(largest, largest + 2).filter(([count]) => count);
-  return said.map((unit) => unit.join(" ")).join(" ") || "0 s";
-}
-
 const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 const two = (x) => String(x).padStart(2, "0");
 
