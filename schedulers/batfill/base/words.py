@@ -7,6 +7,7 @@ import re
 from textwrap import TextWrapper
 
 WIDTH = 100  # columns of a line
+TOGETHER = re.compile(r"\d (?:%|(?:d|h|min|s)\b(?: \d+ (?:h|min|s)\b)?)")  # never broken over two lines
 UNITS_S = {"d": 86_400, "h": 3600, "min": 60, "s": 1}
 
 
@@ -44,6 +45,6 @@ def wrapped(text: str, indent: str = "") -> str:
     wrapper = TextWrapper(
         WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False, replace_whitespace=False
     )
-    whole = re.sub(r"(?<=\d) (?=(?:d|h|min|s)\b|%)", "\xa0", text)  # a number stays beside its unit
+    whole = TOGETHER.sub(lambda found: found[0].replace(" ", "\xa0"), text)
     lines = (line if len(line) <= WIDTH else wrapper.fill(line) for line in whole.split("\n"))
     return "\n".join(lines).replace("\xa0", " ")
