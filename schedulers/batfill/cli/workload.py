@@ -191,7 +191,7 @@ def split(
     """
     from batfill.base.files import make_folder, shown
     from batfill.base.memory import require_memory
-    from batfill.base.tables import in_columns
+    from batfill.base.words import wrapped
     from batfill.model.jobs import DAY_S
     from batfill.workloads import splitting
     from batfill.workloads.formats import ROW_BYTES, format_of, provenance, save_log, stem_of
@@ -231,10 +231,9 @@ def split(
     if as_json:
         print_json(rows)
     else:
-        lines = [
-            (str(row["file"] or "(no job)"), f"{row['jobs']:,} jobs", f"{row['left_out']:,} left out") for row in rows
-        ]
-        print(in_columns(lines, (0,)))
+        for row in rows:
+            line = f"{row['jobs']:>8,} jobs  {row['left_out']:>6,} left out  {row['file'] or '(no job)'}"
+            print(wrapped(line, "  "))
     aside(f"{len(chosen):,} of {len(found):,} windows")
 
 
