@@ -81,6 +81,7 @@ COMMAND_LINES = [
     "workload convert LOG --out OUT.json",
     "workload outages LOG",
     "workload fetch",
+    "reproduce --list",
 ]
 
 
