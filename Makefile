@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DESCRIPTOR ?= expe/sample_saf.yaml
 
-.PHONY: run test test-core test-oldest test-uncompiled test-wheel kernels dist lint docs bench format clean
+.PHONY: run test test-core test-oldest test-uncompiled test-wheel kernels dist lint docs screens bench format clean
 
 run: $(VENV)/.installed kernels  ## Run the main job: EASY with SAF on the sample, over the embedded simulator or Batsim
 	$(BIN)/batfill run $(DESCRIPTOR)
@@ -57,6 +57,9 @@ lint: $(VENV)/.dev  ## Check style and types
 
 docs: $(VENV)/.docs  ## Build the site of docs/ into site/; open site/index.html
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+screens: $(VENV)/.test kernels  ## Screenshots of every page at three widths, light and dark, and as printed, in build/screens
+	$(BIN)/python scripts/screens.py $(ARGS)
 
 bench: $(VENV)/.test kernels  ## Time the engine beside a plain C replay
 	$(BIN)/python benchmarks/run.py $(ARGS)

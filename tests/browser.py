@@ -57,14 +57,37 @@ class Browser:
         """Open the page and wait until its charts are there; returns the seconds it took."""
         began = time.perf_counter()
         self.call("POST", "/url", {"url": page.resolve().as_uri()})
-        while not self.run(READY):
-            assert time.perf_counter() - began < 30, self.log()
-            time.sleep(0.02)
+        self.waited(READY)
         self.frame()
         return time.perf_counter() - began
 
+    def visit(self, page: Path) -> None:
+        """Open a page that does not say when it is ready."""
+        self.call("POST", "/url", {"url": page.resolve().as_uri()})
+        self.frame()
+
+    def sized(self, width: int, height: int, scheme: str = "light", *, media: str = "") -> None:
+        """Give the window these pixels, phones' widths too, and emulate a colour scheme, and print with its media."""
+        metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        self.devtools("Emulation.setDeviceMetricsOverride", **metrics)
+        prefers = {"name": "prefers-color-scheme", "value": scheme}
+        self.devtools("Emulation.setEmulatedMedia", media=media, features=[prefers])
+
     def run(self, script: str, *arguments: Any) -> Any:
         return self.call("POST", "/execute/sync", {"script": script, "args": list(arguments)})
+
+    def waited(self, script: str) -> Any:
+        """What the script returns, as soon as that is neither null nor false."""
+        began = time.perf_counter()
+        while not (found := self.run(script)) and found != []:
+            assert time.perf_counter() - began < 30, self.log()
+            time.sleep(0.02)
+        return found
+
+    def press(self, key: str) -> None:
+        """Press a key where the focus is."""
+        keys = [{"type": "keyDown", "value": key}, {"type": "keyUp", "value": key}]
+        self.call("POST", "/actions", {"actions": [{"type": "key", "id": "keys", "actions": keys}]})
 
     def frame(self) -> None:
         """Wait until what was asked for is painted."""

@@ -6,8 +6,8 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from batfill.reports.palette import DARK, DASHES, DISTINCT, LIGHT, REST, style, styles
-from batfill.reports.sections import asset
+from batfill.reports.palette import DASHES, DISTINCT, style, styles
+from batfill.reports.words import asset
 
 # Machado, Oliveira and Fernandes, IEEE TVCG 15(6), 2009, severity 1.0; they act on linear RGB.
 EYES = {
@@ -16,7 +16,6 @@ EYES = {
     "deuteranopia": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]],
     "tritanopia": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]],
 }
-PAPERS = {"light": (LIGHT, "#ffffff", REST[0]), "dark": (DARK, "#14181d", REST[1])}
 LEAST = 20.0  # 2.3 is just noticed side by side
 
 
@@ -66,15 +65,14 @@ def seen(colour, eye):
 
 
 @pytest.mark.parametrize("eye", EYES)
-@pytest.mark.parametrize("paper", PAPERS)
-def test_two_series_with_the_same_dashes_are_told_apart_by_every_eye(paper, eye):
+def test_two_series_with_the_same_dashes_are_told_apart_by_every_eye(eye):
     drawn = styles(DISTINCT)
     pairs = [(a, b) for a, b in combinations(drawn, 2) if a.dash == b.dash]
     assert len(pairs) == len(DASHES) * 15
     near = {
         (one, other): distance
         for a, b in pairs
-        for one, other in [(getattr(a, paper), getattr(b, paper))]
+        for one, other in [(a.light, b.light)]
         if (distance := ciede2000(seen(one, eye), seen(other, eye))) < LEAST
     }
     assert near == {}
@@ -82,7 +80,7 @@ def test_two_series_with_the_same_dashes_are_told_apart_by_every_eye(paper, eye)
 
 def test_twenty_four_series_are_twenty_four_pairs_of_colour_and_dashes():
     assert DISTINCT == 24
-    assert len({(style(k).ink, style(k).dash) for k in range(DISTINCT)}) == DISTINCT
+    assert len({(style(k).light, style(k).dash) for k in range(DISTINCT)}) == DISTINCT
     assert len({style(k).dash for k in range(4)}) == 4  # the first ones differ in print without colour too
 
 

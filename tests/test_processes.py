@@ -47,11 +47,23 @@ def half_an_answer(path):
     """Answer at once where there is no path; else write the beginning of an answer to the pool's pipe, and no more."""
     if path is None:
         return
+    begin_an_answer()
+    forever(path)
+
+
+def begin_an_answer():
+    """Write the length of an answer to the pool's pipe, and nothing of it."""
     frame = sys._getframe()
     while "result_queue" not in frame.f_locals:
         frame = frame.f_back
     frame.f_locals["result_queue"]._writer._send(struct.pack("!i", 1000))
-    forever(path)
+
+
+def die_once_in_an_answer(mark):
+    """Die in the middle of an answer in the first process that is given this file, and answer in the second."""
+    if not mark.exists():
+        begin_an_answer()
+    return die_once(mark)
 
 
 def test_every_task_is_answered_once_and_an_error_is_an_answer():
@@ -60,8 +72,14 @@ def test_every_task_is_answered_once_and_an_error_is_an_answer():
     assert isinstance(answers[1], ValueError)
 
 
-def test_a_process_that_dies_costs_only_time(tmp_path):
-    assert dict(spread(die_once, [tmp_path / "a", tmp_path / "b"], 2)) == {0: "answer", 1: "answer"}
+@pytest.mark.parametrize("dying", [die_once, die_once_in_an_answer])
+def test_a_process_that_dies_costs_only_time(tmp_path, dying):
+    found = {}
+    tasks = [tmp_path / "a", tmp_path / "b"]
+    thread = threading.Thread(target=lambda: found.update(spread(dying, tasks, 2)), daemon=True)
+    thread.start()
+    thread.join(LIMIT_S)
+    assert found == {0: "answer", 1: "answer"}
 
 
 def test_a_task_that_kills_every_process_is_given_up():

@@ -20,7 +20,7 @@ from batfill.reports.figures import check_formats
 from batfill.search.results import as_json, document
 from batfill.workloads.archive import cache_folder
 from studies.papers.core import Context, Outcome, code_of, identity_of, read_kept
-from studies.papers.page import OPTIONS, cells, section_of, write_entry, write_page
+from studies.papers.page import OPTIONS, cells, section_of, write_entry, write_pages
 from studies.papers.protocol import (
     COMPUTATIONS,
     ProtocolError,
@@ -75,7 +75,7 @@ def run(
     bar: Bar,
     say: Callable[[str], None],
 ) -> list[Reproduced]:
-    """Reproduce these entries, and write their files and the page.
+    """Reproduce these entries, and write their files and the pages.
 
     Args:
         names: PAPER/ENTRY, PAPER or all.
@@ -85,7 +85,7 @@ def run(
         size: of the computations.
         fresh: do not reuse results from the folder.
         formats: of figures, separated by commas.
-        page: one page of all entries.
+        page: the index of all entries, with a page for each paper in a folder of its name.
         bar: makes progress bars.
         say: receives a line on what is missing, or on where results are.
 
@@ -112,7 +112,7 @@ def run(
             say(f"{named.name}: {'found' if result.again else 'made'} in {result.folder}")
         done.append(result)
     if page is not None:
-        write_page(done, names, page)
+        write_pages(done, names, page)
     if all(result.outcome is None for result in done):
         raise RunFailed(f"none of {len(done)} entries could run for want of logs; --logs DIR says where they are")
     return done

@@ -73,6 +73,9 @@ def spread(function: Callable[[Item], Any], tasks: Sequence[Item], workers: int)
                 try:
                     with signals_held():  # the new process inherits the mask
                         future = pool.submit(function, tasks[task])
+                    # The worker has the pipe's writing end now. With a copy open here, the pool's thread would read
+                    # forever if the worker died in the middle of an answer.
+                    pool._result_queue._writer.close()  # type: ignore[attr-defined]
                 except BrokenProcessPool:  # it died while idle
                     pools.remove(pool)
                     pool.shutdown()
@@ -96,9 +99,6 @@ def spread(function: Callable[[Item], Any], tasks: Sequence[Item], workers: int)
     finally:
         held.close()
         for pool in pools:
-            # A worker that dies in the middle of an answer would leave the pool's thread reading forever if this
-            # process kept its own copy of the pipe's writing end open.
-            pool._result_queue._writer.close()  # type: ignore[attr-defined]
             pool.shutdown(cancel_futures=True)
         lifeline.close()
 

@@ -214,10 +214,15 @@ def overview(table: pa.Table) -> list[dict[str, Any]]:
 
 
 def options_text(row: Mapping[str, Any]) -> str:
-    """The options of a row as in `described`; `knowledge` is a value of `small` or `predict`, `learning` the rest."""
+    """The options of a row as in `described`."""
+    return described(options_of(row))
+
+
+def options_of(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a row by name; `knowledge` is a value of `small` or `predict`, `learning` the rest."""
     known = {"small" if row["knowledge"] in SMALLS else "predict": row["knowledge"]}
     known |= json.loads(row["learning"] or "{}") | {
         "depth": number_or_text(row["depth"]),
         "threshold": row["threshold_s"],
     }
-    return described({name: row[name] for name in ("policy", "backfill", "like", "feedback")} | known)
+    return {name: row[name] for name in ("policy", "backfill", "like", "feedback")} | known

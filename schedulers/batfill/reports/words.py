@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime, timedelta
 from html import escape
+from importlib.resources import files
 from itertools import count as counted
 from itertools import takewhile
 from typing import TYPE_CHECKING
@@ -82,9 +84,19 @@ def warning_paragraphs(warnings: Sequence[str]) -> str:
     return "".join(f'<p class="warning"><strong>Warning:</strong> {escape(warning)}.</p>' for warning in warnings)
 
 
+def asset(name: str) -> str:
+    """The text of a file in the assets folder."""
+    return files("batfill.reports").joinpath("assets", name).read_text("utf-8")
+
+
 def no_break(words: str) -> str:
     """The words with no-break spaces, so that no number is parted from its unit, as HTML."""
     return escape(words).replace(" ", "\u00a0")
+
+
+def units_kept(html: str) -> str:
+    """The HTML with each number on one line with its unit."""
+    return re.sub(r"(?<=\d) (?=(?:d|h|min|s|%)(?!\w))", "\u00a0", html)
 
 
 def duration_html(seconds: float) -> str:
@@ -97,8 +109,14 @@ def count(number: float) -> str:
     return f"{number:,.0f}".replace("-", "−")
 
 
+def things(number: int, name: str) -> str:
+    """A number of things: "1 job", "2 jobs"."""
+    return f"{count(number)} {name}{'s' * (number != 1)}"
+
+
 def slowdown(value: float) -> str:
     """A slowdown, or a ratio: whole from 10, else one decimal; with a true minus."""
+    value *= 1 + 1e-12  # halves away from 0, as in the page's script
     return f"{value:,.{1 if abs(value) < 9.95 else 0}f}".replace("-", "−")
 
 

@@ -17,13 +17,14 @@ from batfill.batsim.results import REPORT_PAGE
 from batfill.model.metrics import TAU_S
 from batfill.model.values import seed_of
 from batfill.reports.comparison import comparisons, several
+from batfill.reports.comparison_page import comparison_section, comparison_title
 from batfill.reports.data import run_data
 from batfill.reports.grids import campaign_comparisons, campaign_warnings, is_campaign, row_files
-from batfill.reports.palette import colour_script, css
+from batfill.reports.palette import colour_script
+from batfill.reports.run_page import run_line, run_section, run_title
 from batfill.reports.runs import find_runs
 from batfill.reports.sample import SAMPLE_ROWS, rows_each, sampled
-from batfill.reports.sections import asset, comparison_section, run_section
-from batfill.reports.words import warning_paragraphs
+from batfill.reports.words import asset, units_kept, warning_paragraphs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -31,7 +32,10 @@ if TYPE_CHECKING:
     from batfill.replays.result import Result
     from batfill.reports.runs import ReportedRun
 
-SCRIPTS = ("columns.js", "run.js", "view.js", "canvas.js", "colours.js", "gantt.js", "curve.js", "filter.js", "main.js")
+SCRIPTS = (
+    *("columns.js", "run.js", "course.js", "view.js", "canvas.js", "colours.js", "gantt.js", "curve.js"),
+    *("filter.js", "main.js"),
+)
 
 
 def report(
@@ -161,24 +165,30 @@ def write_report(
     groups = [group for place in campaigns for group in campaign_comparisons(place)] + comparisons(runs, tau_s)
     most_rows = rows_each(runs, sample)
     warned = warning_paragraphs([text for place in campaigns for text in campaign_warnings(place)])
-    sections = [f'<section id="warnings">{warned}</section>'] if warned else []
-    sections += [comparison_section(group, number, seed=seed) for number, group in enumerate(groups)]
+    alone = len(groups) == 1
+    sections = [comparison_section(group, k, seed=seed, alone=alone) for k, group in enumerate(groups)]
+    sections += [warned] if warned else []
     data = []
+    single = len(runs) == 1 and not groups
+    sections += ["<h2>Each run</h2>"] if runs and not single else []
     for number, run in enumerate(runs):
         part = sampled(run, most_rows, seed)
-        sections.append(run_section(run, number, tau_s=tau_s, overdue_s=overdue_s, sample=part))
+        sections.append(run_section(run, number, tau_s=tau_s, overdue_s=overdue_s, sample=part, alone=single))
         data.append(run_data(run, number, tau_s, part))
         advance(1)
     inputs = [(path, digest(path)) for place in campaigns for path in row_files(place)]
     inputs += [(run.path, run.digest) for run in runs]
-    links = [
-        *((f"comparison-{k}", f"Comparison: {group.title}") for k, group in enumerate(groups)),
-        *((f"run-{k}", run.title) for k, run in enumerate(runs)),
-    ]
-    title = page_title([group.title for group in groups] or [run.title for run in runs])
+    titles = [comparison_title(group) for group in groups]
+    names = [run_title(run) for run in runs]
+    kind, parts = ("comparison", titles) if titles else ("run", names)
+    links = [(f"{kind}-{k}", title) for k, title in enumerate(parts)]
+    compared = [group.log or group.title for group in groups]
+    title = f"{len(groups)} comparisons: {few(compared)}" if len(groups) > 1 else few(parts)
     origin = f"batfill {__version__}, tau {tau_s:g} s, seed {seed}"
     sections.append(made_from(origin, command, inputs))
-    write_text(page, html_page(title, sections, links=links, data=data, scripts=SCRIPTS))
+    log = escape(groups[0].about) if alone else run_line(runs[0]) if single else ""
+    scripts = ("compare.js",) * bool(groups) + SCRIPTS * bool(runs)
+    write_text(page, html_page(title, sections, log=log, links=links, data=data, scripts=scripts))
     if not figures:
         return [page]
     from batfill.reports.figures import write_figures
@@ -188,19 +198,17 @@ def write_report(
     return [page, *write_figures(runs, groups, page.parent, figures, **how)]
 
 
-def page_title(names: Sequence[str]) -> str:
-    """The page's title, from its runs' names; the first few of many."""
-    if len(names) == 1:
-        return names[0]
+def few(names: Sequence[str]) -> str:
+    """The first few of many names."""
     return f"{'; '.join(names[:3])}{f'; {len(names) - 3} more' * (len(names) > 3)}"
 
 
 def made_from(origin: str, command: str, inputs: Sequence[tuple[Path, str]]) -> str:
     """The page's origin, folded: versions, options, command and checksums of its inputs."""
-    sums = "".join(f"<li>{escape(str(path))}: sha256 {known}</li>" for path, known in inputs)
-    shown = f"<details><summary>Command</summary><pre>{escape(command)}</pre></details>" if command else ""
-    summed = f"<p>{escape(origin)}, from</p><ul>{sums}</ul>"
-    return f"{shown}<details><summary>Log, version and sha256</summary>{summed}</details>"
+    sums = "".join(f"<li>{escape(str(path))}: sha256 <code>{known}</code></li>" for path, known in inputs)
+    shown = f"<details><summary>Command</summary><pre tabindex=0>{escape(command)}</pre></details>" if command else ""
+    summed = f"<p>{units_kept(escape(origin))}, from</p><ul>{sums}</ul>"
+    return shown + (f"<details><summary>Log, version and sha256</summary>{summed}</details>" if inputs else "")
 
 
 def html_page(
@@ -211,6 +219,7 @@ def html_page(
     links: Sequence[tuple[str, str]] = (),
     data: Sequence[str] = (),
     scripts: Sequence[str] = (),
+    styles: Sequence[str] = (),
 ) -> str:
     """A page of these sections.
 
@@ -221,13 +230,14 @@ def html_page(
         links: anchors and names of the parts, if there are several.
         data: script elements that hold JSON.
         scripts: names of assets that run after `draw.js`.
+        styles: names of assets after `report.css`.
     """
     contents = "".join(f'<a href="#{anchor}">{escape(words)}</a>' for anchor, words in links)
     return Template(asset("page.html")).substitute(
         generator=f"batfill {__version__}",
         title=escape(title),
         log=log,
-        style=f"{css()}\n{asset('report.css')}",
+        style="\n".join(map(asset, ("report.css", *styles))),
         contents=f'<nav aria-label="Contents">{contents}</nav>' if len(links) > 1 else "",
         body="\n".join(sections),
         data="\n".join(data),

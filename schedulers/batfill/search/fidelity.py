@@ -199,7 +199,7 @@ def logged_of(workload: Workload, log: SwfLog, where: Path | str) -> Logged:
         row = int(np.argmax(below))
         raise WorkloadError(
             f"{where}: {int(below.sum()):,} of {jobs} have a negative wait (first: job {rows.number[kept[row]]}, "
-            f"{wait_s[row]:g} s); mend or drop them, or write -1 for unknown"
+            f"{wait_s[row]:g} s); correct or drop them, or write -1 for unknown"
         )
     waited = wait_s > 0
     if log.generated or not waited.any() or (workload.jobs.procs[waited] > (workload.procs or 0)).all():
@@ -477,8 +477,21 @@ def text_below(content: Mapping[str, Any]) -> str:
 # The grade beside every advice
 
 
-def grade(log: Workload | Path | str, **reading: Any) -> str:
-    """One sentence on how near simulated waits are to those in the log, or that it cannot be known.
+class Fidelity(NamedTuple):
+    """How near simulated waits are to those in the log; its text is one sentence."""
+
+    plain: Score | None  # None if it cannot be known
+    with_outages: Score | None
+    unknown: str = ""  # why not
+
+    def __str__(self) -> str:
+        if self.plain is None or self.with_outages is None:
+            return self.unknown
+        return grade_text(self.plain, self.with_outages)
+
+
+def fidelity_of(log: Workload | Path | str, **reading: Any) -> Fidelity:
+    """How near simulated waits are to those in the log, or why that cannot be known.
 
     Args:
         log: the log.
@@ -492,14 +505,15 @@ def grade(log: Workload | Path | str, **reading: Any) -> str:
     try:
         logged = logged_of(workload, source.log, source.where)
     except WorkloadError as error:
-        return str(error).removeprefix(f"{source.where}: ")
+        return Fidelity(None, None, str(error).removeprefix(f"{source.where}: "))
     found = logged.outages()
-    return grade_text(*(logged.score(one.waits(workload, found)) for one in SHOWN.values()))
+    plain, with_outages = (logged.score(one.waits(workload, found)) for one in SHOWN.values())
+    return Fidelity(plain, with_outages)
 
 
 def graded(found: AnyFound, log: Workload | Path | str, reading: Mapping[str, Any]) -> AnyFound:
     """The result of a study with the grade of its log."""
-    found["fidelity"] = grade(log, **reading)
+    found["fidelity"] = str(fidelity_of(log, **reading))
     found.remark = f"{found.remark}\n{found['fidelity']}"
     return found
 

@@ -104,26 +104,25 @@ function roundTicks(low, high, most) {
   const digits = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
   const ticks = [];
   for (let k = Math.ceil(low / step - 1e-9); k * step <= high * (1 + 1e-9); k++)
-    ticks.push([k * step, decimals(k * step, digits)]);
+    ticks.push([k * step, decimals(k * step || 0, digits)]);
   return ticks;
 }
 
 // Waits at whole units: first those that stay if space is short.
 const WAITS = [
-  [1, "1 s", 1], [10, "10 s"], [MINUTE, "1 min", 1], [10 * MINUTE, "10 min"], [HOUR, "1 h", 1], [3 * HOUR, "3 h"],
+  [1, "≤ 1 s", 1], [10, "10 s"], [MINUTE, "1 min", 1], [10 * MINUTE, "10 min"], [HOUR, "1 h", 1], [3 * HOUR, "3 h"],
   [12 * HOUR, "12 h"], [DAY, "1 d", 1], [3 * DAY, "3 d"], [10 * DAY, "10 d", 1], [30 * DAY, "1 month"],
   [91 * DAY, "3 months", 1], [365 * DAY, "1 year"], [1096 * DAY, "3 years", 1],
 ];
 
-// Those of WAITS in a range; if it is narrow, multiples of the largest unit that has several.
+// Those of WAITS in a range; if it is narrow, round multiples of the largest unit that has several.
+const MULTIPLES = [1, 2, 5, 10, 15, 20, 30, 50, 100, 200, 500, 1000, 2000, 5000];
 function waitTicks(low, high) {
   const found = WAITS.filter(([value]) => value >= low && value <= high);
   for (const unit of found.length < 2 ? [DAY, HOUR, MINUTE, 1] : []) {
-    const first = Math.ceil(low / unit), last = Math.floor(high / unit);
-    if (last - first < 1) continue;
-    const step = Math.ceil((last - first + 1) / 8), values = [];
-    for (let k = first; k <= last; k += step) values.push([k * unit, duration(k * unit), 1]);
-    return values;
+    const step = unit * MULTIPLES.find((k) => (high - low) / (k * unit) <= 9), values = [];
+    for (let at = step * Math.ceil(low / step); at <= high; at += step) values.push([at, duration(at), 1]);
+    if (values.length > 1) return values;
   }
   return found;
 }
@@ -132,11 +131,12 @@ function waitTicks(low, high) {
 function waitAxis(svg, x, { low, high, left, right, top, bottom, label }) {
   let ticks = waitTicks(low, high);
   const half = ([, words]) => widthOf(words) / 2 + 6;
-  const tight = () => ticks.some((tick, k) => k && x(tick[0]) - x(ticks[k - 1][0]) < half(tick) + half(ticks[k - 1]));
+  const place = (tick) => Math.min(Math.max(x(tick[0]), half(tick) - 6), right - half(tick) + 6);
+  const tight = () => ticks.some((tick, k) => k && place(tick) - place(ticks[k - 1]) < half(tick) + half(ticks[k - 1]));
   if (tight() && ticks.some(([, , main]) => main)) ticks = ticks.filter(([, , main]) => main);
   while (tight()) ticks = ticks.filter((_, k) => k % 2 === 0);
   for (const [value, words] of ticks) {
-    const at = Math.min(Math.max(x(value), widthOf(words) / 2), right - widthOf(words) / 2);
+    const at = place([value, words]);
     svg.append(line(x(value), top, x(value), bottom, { class: "grid" }));
     svg.append(text(at, bottom + 17, words.replace(" ", NB), { "text-anchor": "middle", class: "soft" }));
   }
@@ -247,8 +247,8 @@ function freeColumn(points, area, taken, lines, inside) {
 // Slowdown over the longest wait, logarithmic. Returns the chart; `set` changes settings and draws again.
 //   points: {name, slowdown, longest}, the longest wait in seconds
 //   settings: reference and chosen (indices, or undefined); limit (seconds: beyond it is shaded, and marks are flags);
-//     limitName (in words, and shortName on phones); line (whether the limit has a line); front (whether what none
-//     beats is joined); strong (further indices with bold names); label (a sentence); height; pick (called with the
+//     flagged (seconds: the flags begin there instead); limitName (in words, and shortName on phones); line (whether the limit has a line); front (whether what none
+//     beats is joined); strong (further indices with bold names); label (a sentence); height, and paper, that in print; pick (called with the
 //     index of a clicked mark)
 function tradeoff(place, points, settings) {
   const drawn = chart(place, (width) => drawTradeoff(width, points, settings, place));
@@ -257,36 +257,38 @@ function tradeoff(place, points, settings) {
 
 function drawTradeoff(width, points, settings, place) {
   const small = width < 560, { reference, chosen, limit = Infinity, strong = [] } = settings;
-  const height = printing ? 340 : settings.height ?? (small ? 400 : 420);
-  const area = { left: small ? 38 : 48, right: width - (small ? 10 : 16), top: 24, bottom: height - 44 };
+  const height = printing ? settings.paper ?? 340 : settings.height ?? (small ? 400 : 420);
+  const values = points.map((point) => point.slowdown), spread = Math.max(...values) - Math.min(...values) || 1;
+  const floor = Math.max(Math.min(...values) - 0.12 * spread, 0), ceiling = Math.max(...values) + 0.08 * spread;
+  const ticks = roundTicks(floor, ceiling, 6);
+  const left = Math.max(small ? 38 : 48, ...ticks.map(([, words]) => Math.ceil(widthOf(words)) + 10));
+  const area = { left, right: width - (small ? 10 : 16), top: 24, bottom: height - 44 };
   const longest = points.map((point) => Math.max(point.longest, 1)), high = 1.3 * Math.max(...longest);
   const share = (small ? 24 : 96) / (area.right - area.left); // where names fit left of the first point
   const low = Math.max(Math.min(...longest) * (Math.min(...longest) / high) ** (share / (1 - share)) / 1.05, 0.5);
-  const values = points.map((point) => point.slowdown), spread = Math.max(...values) - Math.min(...values) || 1;
-  const floor = Math.max(Math.min(...values) - 0.12 * spread, 0), ceiling = Math.max(...values) + 0.08 * spread;
   const x = logarithmic(low, high, area.left, area.right), y = linear(floor, ceiling, area.bottom, area.top);
   const svg = picture(width, height, settings.label);
 
-  const edge = Math.max(x(limit), area.left);
+  const edge = Math.max(x(limit), area.left), axis = small ? "slowdown" : "mean bounded slowdown";
   if (limit > 0 && limit < high) {
-    const { left: from, right, top, bottom } = area, words = small ? settings.shortName : settings.limitName;
+    const { right, top, bottom } = area, words = small ? settings.shortName : settings.limitName;
     svg.append(element("rect", { x: edge, y: top, width: right - edge, height: bottom - top, fill: "var(--wash)" }));
     if (settings.line) svg.append(line(edge, top, edge, bottom, { stroke: "var(--pays)", "stroke-width": 2 }));
-    const ends = small || edge + widthOf(words) > right, at = ends ? right : Math.max(edge, from);
+    const ends = small || Math.max(edge, widthOf(axis) + 12) + widthOf(words) > right, at = ends ? right : Math.max(edge, widthOf(axis) + 12);
     svg.append(text(at, top - 8, words, { style: "fill:var(--pays)", "text-anchor": ends ? "end" : "start" }));
   }
-  for (const [value, words] of roundTicks(floor, ceiling, 6)) {
+  for (const [value, words] of ticks) {
     svg.append(line(area.left, y(value), area.right, y(value), { class: "grid" }));
     svg.append(text(area.left - 8, y(value) + 4, words, { "text-anchor": "end", class: "soft" }));
   }
-  svg.append(text(0, area.top - 8, small ? "slowdown" : "mean bounded slowdown", { class: "soft" }));
+  svg.append(text(0, area.top - 8, axis, { class: "soft" }));
   waitAxis(svg, x, { ...area, low, high, label: "longest wait" });
 
   const front = settings.front ? frontOf(points) : [];
   const lines = drawFront(svg, front, x, y);
   if (settings.line && limit < high) lines.push([edge - 1, area.top, edge + 1, area.bottom]);
   const marks = points.map((point, k) => {
-    const beyond = point.longest > limit, bold = k === reference || k === chosen || strong.includes(k);
+    const beyond = point.longest > (settings.flagged ?? limit), bold = k === reference || k === chosen || strong.includes(k);
     const kind = k === reference ? "square" : k === chosen ? "ring" : beyond ? "flag" : "dot";
     const role = { square: "var(--reference)", ring: "var(--advised)", flag: "var(--pays)", dot: "var(--mark)" }[kind];
     const r = bold ? 6 : 5;
@@ -298,7 +300,7 @@ function drawTradeoff(width, points, settings, place) {
       column: small && kind !== "square" && !beyond,
     };
   });
-  const unnamed = placeNames(svg, marks, { ...area, left: area.left + 2 }, lines);
+  const unnamed = placeNames(svg, together(marks), { ...area, left: area.left + 2 }, lines);
   for (const one of [...marks].sort((a, b) => a.rank - b.rank)) {
     const shape = mark(one.kind, one.x, one.y, one.radius, one.role), point = points[one.k];
     const figures = `slowdown ${slowdown(point.slowdown)}, longest wait ${duration(point.longest)}`;
@@ -311,6 +313,21 @@ function drawTradeoff(width, points, settings, place) {
   }
   place.dataset.unnamed = unnamed.length;
   return svg;
+}
+
+// The marks that need a name: one that lies on a more important one is named, or counted, there.
+function together(marks) {
+  const named = [];
+  for (const one of [...marks].sort((a, b) => b.rank - a.rank)) {
+    const below = named.find((other) => Math.hypot(other.x - one.x, other.y - one.y) < 4);
+    if (below) below.on.push(one.name);
+    else named.push({ ...one, on: [] });
+  }
+  for (const { on, ...one } of named.splice(0)) {
+    const others = on.length > 1 ? `, ${on.length} more` : on.map((name) => `, ${fitted(name, 120)}`).join("");
+    named.push({ ...one, suffix: one.suffix + others });
+  }
+  return named;
 }
 
 // The points that no other beats, shortest longest wait first.

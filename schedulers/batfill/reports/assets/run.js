@@ -4,7 +4,7 @@ const CLASS_BOUNDS = [1, 10, 100];
 
 class Run {
   constructor(head, columns, ids) {
-    Object.assign(this, { name: head.name, file: head.file, size: head.size, away: head.away, tau: head.tau, states: head.states, ids, ...columns });
+    Object.assign(this, { name: head.name, file: head.file, size: head.size, away: head.away, tau: head.tau, waits: head.waits, states: head.states, ids, ...columns });
     this.clock = new Clock(head.clock);
     this.length = this.submit.length;
     const n = this.length;
@@ -33,6 +33,9 @@ class Run {
 
   // Whether the try counts: the last of its job, and it ran.
   counts(i) { return this.ran(i) && this.state[i] !== REQUEUED; }
+
+  // Whether this try was submitted after another and started before it.
+  overtakes(i, other) { return this.submit[i] > this.submit[other] && this.start(i) < this.start(other); }
 
   // The number of tries of this try's job; their rows are adjacent.
   tries(i) {
