@@ -19,6 +19,7 @@ import pytest
 
 import batfill as bf
 from batfill.base.errors import PolicyError, WorkloadError
+from batfill.base.words import duration
 from batfill.model.options import ARGUMENTS
 from batfill.workloads.formats import log_of, save_log, source_of
 from command import COMPILING, batfill, json_result, result
@@ -195,7 +196,7 @@ def test_a_result_is_what_the_command_prints(log):
         assert value == theirs[name] or name in ("read_s", "simulate_s"), name
     printed = result("replay", SAMPLE, "--policy", "saf", "--backfill", "spf", "--threshold", "200000")
     assert repr(ours).splitlines()[:-1] == printed.splitlines()[:-1]
-    assert f'<td style="text-align:left">{ours.figures.makespan_s:,.0f} s</td>' in ours._repr_html_()
+    assert f'<td style="text-align:left">{duration(ours.figures.makespan_s)}</td>' in ours._repr_html_()
 
 
 @pytest.mark.needs("pandas")

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 from batfill.base.errors import Interrupted, RunFailed
 from batfill.base.files import digest, make_folder, write_text
 from batfill.base.version import __version__
+from batfill.base.words import wrapped
 from batfill.reports.figures import check_formats
 from batfill.search.results import as_json, document
 from batfill.workloads.archive import cache_folder
 from studies.papers.core import Context, Outcome, code_of, identity_of, read_kept
-from studies.papers.page import OPTIONS, cells, markdown, section_of, write_entry, write_pages
+from studies.papers.page import OPTIONS, cells, section_of, write_entry, write_pages
 from studies.papers.protocol import (
     COMPUTATIONS,
     ProtocolError,
@@ -56,9 +57,9 @@ def entries_listing(protocols: Path | None) -> list[dict[str, Any]]:
 
 
 def as_text(listed: Sequence[dict[str, Any]]) -> str:
-    """The entries as a table."""
-    rows = [(each["name"], each["source"], each["title"], ", ".join(each["logs"])) for each in listed]
-    return markdown(("name", "in the paper", "what", "logs"), rows)
+    """A paragraph per entry: its name, what and where it is in the paper, and its logs."""
+    lines = (f"{each['name']}: {each['title']} ({each['source']}); {', '.join(each['logs'])}" for each in listed)
+    return "\n".join(wrapped(line, "  ") for line in lines)
 
 
 def run(

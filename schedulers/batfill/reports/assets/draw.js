@@ -260,7 +260,8 @@ function drawTradeoff(width, points, settings, place) {
   const height = printing ? settings.paper ?? 340 : settings.height ?? (small ? 400 : 420);
   const values = points.map((point) => point.slowdown), spread = Math.max(...values) - Math.min(...values) || 1;
   const floor = Math.max(Math.min(...values) - 0.12 * spread, 0), ceiling = Math.max(...values) + 0.08 * spread;
-  const ticks = roundTicks(floor, ceiling, 6), left = Math.max(38, ...ticks.map(([, words]) => widthOf(words) + 10));
+  const ticks = roundTicks(floor, ceiling, 6);
+  const left = Math.max(small ? 38 : 48, ...ticks.map(([, words]) => Math.ceil(widthOf(words)) + 10));
   const area = { left, right: width - (small ? 10 : 16), top: 24, bottom: height - 44 };
   const longest = points.map((point) => Math.max(point.longest, 1)), high = 1.3 * Math.max(...longest);
   const share = (small ? 24 : 96) / (area.right - area.left); // where names fit left of the first point
