@@ -274,7 +274,8 @@ function drawTradeoff(width, points, settings, place) {
     const { right, top, bottom } = area, words = small ? settings.shortName : settings.limitName;
     svg.append(element("rect", { x: edge, y: top, width: right - edge, height: bottom - top, fill: "var(--wash)" }));
     if (settings.line) svg.append(line(edge, top, edge, bottom, { stroke: "var(--pays)", "stroke-width": 2 }));
-    const ends = small || Math.max(edge, widthOf(axis) + 12) + widthOf(words) > right, at = ends ? right : Math.max(edge, widthOf(axis) + 12);
+    const begin = Math.max(edge, widthOf(axis) + 12), ends = small || begin + widthOf(words) > right;
+    const at = ends ? right : begin;
     svg.append(text(at, top - 8, words, { style: "fill:var(--pays)", "text-anchor": ends ? "end" : "start" }));
   }
   for (const [value, words] of ticks) {
