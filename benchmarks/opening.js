@@ -72,7 +72,7 @@ const script = page.slice(page.lastIndexOf("<script>") + 8, page.lastIndexOf("</
 
 Object.assign(globalThis, {
   document: {
-    querySelectorAll: () => [run],
+    querySelectorAll: (selector) => (selector === ".run" ? [run] : []),
     querySelector: () => data,
     getElementById: (id) => (id === `explore-${number}` ? place : null),
     createElement: () => new Element(),

@@ -45,7 +45,7 @@ def answer(run):
         ([f"huge,2,11,99,{REJECTED},,,"], "No job ran: 1 was rejected."),
         ([f"a,0,1,5,{OK},0,5,0"], "The job starts at once; slowdown 1.0."),
         ([f"{k},0,1,5,{OK},0,5,{k}" for k in range(3)], "All 3 jobs start at once; slowdown 1.0."),
-        ([f"a,0,1,5,{OK},65,5,0"], "The only job waits 1 min 5 s (job a, 1 processor); slowdown 7.0."),
+        (["{a},0,1,5," + OK + ",65,5,0"], "The only job waits 1 min 5 s (job {a}, 1 processor); slowdown 7.0."),
         (
             [f"{k},0,1,5,{OK},{3600 * k},5,{k}" for k in range(4)],
             "Half of the jobs wait under 1 h 30 min; the mean wait is 1 h 30 min, the longest 3 h "

@@ -114,16 +114,17 @@ def answer(run: ReportedRun, number: int, figures: Summary, waits: Sequence[Long
         f"{things(int(run.procs[row]), 'processor')}".replace(" ", "&nbsp;"),
         *([f"user&nbsp;{user}"] if user >= 0 else []),
     ]
-    longest = f'<strong class="pays">{{}} {duration_html(wait_s.max())}</strong> ({", ".join(who)}); {said}.</p>'
+    end = f"{duration_html(wait_s.max())}</strong> ({', '.join(who)}); {said}.</p>"
     if len(wait_s) == 1:
-        return f'<p class="answer">The only job waits {longest.format("")}'
-    median_s, at_once = float(np.median(wait_s)), float((wait_s == 0).mean())
+        return f'<p class="answer">The only job waits <strong class="pays">{end}'
+    median_s, at_once = float(np.median(wait_s)), float((wait_s < 1).mean())
     name = min(SHARES, key=lambda words: abs(SHARES[words] - at_once))
     share = name if abs(SHARES[name] - at_once) < 0.02 else f"{percent(at_once)} of the"
-    typical = f"Half of the jobs wait under {duration_html(median_s)}" if median_s else f"{share} jobs start at once"
-    return (
-        f'<p class="answer">{typical}; the mean wait is {duration_html(wait_s.mean())}, {longest.format("the longest")}'
+    typical = (
+        f"Half of the jobs wait under {duration_html(median_s)}" if median_s >= 1 else f"{share} jobs start at once"
     )
+    mean = f"{typical}; the mean wait is {duration_html(wait_s.mean())}"
+    return f'<p class="answer">{mean}, <strong class="pays">the longest {end}'
 
 
 def course_figure(run: ReportedRun, number: int, waits: Sequence[LongWait]) -> str:

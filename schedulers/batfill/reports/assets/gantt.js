@@ -20,10 +20,9 @@ class Gantt extends Plot {
     pen.putImageData(image, Math.round(LEFT * scale), Math.round(this.top * scale));
     this.labels();
     this.frame(this.cursor);
-    const marks = numberTicks(view.run.size, (8 * view.run.size) / (view.high - view.low))
-      .filter((machine) => machine >= view.low && machine <= view.high && machine === Math.round(machine));
+    const marks = roundTicks(view.low, view.high, 6).filter(([machine]) => machine % 1 === 0);
     this.marks = marks.length;
-    for (const machine of marks) this.leftLabel(number(machine, 0), Math.max(this.y(machine), 8));
+    for (const [machine] of marks) this.leftLabel(number(machine), Math.max(this.y(machine), 8));
     this.timeAxis();
   }
 

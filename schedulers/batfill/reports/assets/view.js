@@ -70,16 +70,3 @@ class View {
       inside ? this.low : machine - height / 2, inside ? this.high : machine + height / 2, false);
   }
 }
-
-// Round numbers from 0 to `to`, about `most`, but at least three if the number can be divided.
-function numberTicks(to, most) {
-  const rough = to / most, power = 10 ** Math.floor(Math.log10(rough));
-  let step = [1, 2, 5, 10].find((k) => k * power >= rough * (1 - 1e-9)) * power;
-  for (const finer of [step, step / 2, step / 2.5, step / 5]) {
-    step = finer;
-    if (to / step >= 2) break;
-  }
-  const ticks = [];
-  for (let k = 0; k * step <= to * (1 + 1e-9); k++) ticks.push(k * step);
-  return ticks;
-}
