@@ -478,7 +478,7 @@ def test_answer_and_table_are_there_without_javascript_and_the_script_changes_no
 def test_what_the_reader_compares_with_is_followed_by_answer_table_and_chart(browser, pages):
     sized(browser, pages["comparison"], 1280)
     said, *first = browser.run(ROWS)
-    label = "return document.querySelector('.tradeoff svg').textContent"
+    label = "return document.querySelector('.tradeoff svg').textContent.replaceAll('\\u00a0', ' ')"
     assert "fcfs + 200,000 s (reference)" in browser.run(label)
     browser.type("select.against", "\ue015" if first[0][-1] == "reference" else "\ue013")  # down, or up
     other, *second = browser.run(ROWS)

@@ -14,8 +14,7 @@ from batfill.base.errors import BatfillError, require
 from batfill.base.files import csv_text, raw_file, write_text
 from batfill.base.version import __version__
 from batfill.base.words import duration
-from batfill.reports.charts import styles_of
-from batfill.reports.palette import BSLD, MEAN_BSLD, Style, dress, folded, styles
+from batfill.reports.palette import BEST, BSLD, DISTINCT, MEAN_BSLD, Style, dress, folded, styles
 from batfill.reports.single import wait_grid
 
 if TYPE_CHECKING:
@@ -165,6 +164,20 @@ def draw_series(axes: Axes, style: Style, name: str, x: Any, y: Any, **how: Any)
     """Draw a line with a legend entry; grey ones go behind the others."""
     order, width = (1.5, 0.5) if style.rest else (2.0, 1.2)
     axes.plot(x, y, linestyle=style.line, color=style.light, label=name, zorder=order, linewidth=width, **how)
+
+
+def styles_of(comparison: Comparison) -> list[Style]:
+    """The style of each choice in every figure."""
+    return styles(len(comparison.names), most_telling(comparison))
+
+
+def most_telling(comparison: Comparison) -> list[int]:
+    """The choices in colour if there are too many: the first, and the best by mean."""
+    means = comparison.bsld.mean(axis=1)
+    if len(means) <= DISTINCT:
+        return list(range(len(means)))
+    best = sorted(range(len(means)), key=lambda k: float(means[k]))[:BEST]
+    return sorted({0, *best})
 
 
 def comparison_figures(comparison: Comparison, suffix: str, seed: int) -> list[Figure]:
