@@ -204,9 +204,10 @@ def test_a_backfilled_job_does_not_push_back_what_the_head_gets_behind_a_window(
     assert starts(rows, 4, announced(8, 20, 3)) == [0, 20, 30, 2]
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("depth", DEPTHS)
 def test_many_failures_in_a_deep_queue_are_those_of_the_oracle(depth):
-    jobs = random_table(5, n_jobs=150, size=40, span_s=20, longest=30, wide=0.0, small=0.4)
+    jobs = random_table(5, n_jobs=90, size=40, span_s=20, longest=30, wide=0.0, small=0.4)
     calendar = Calendar(tuple(failure(10 * i, 10 * i + 6, 7 * i % 40 + 1) for i in range(1, 20)))
     schedule, expected = both(
         jobs, 40, "saf", calendar, depth=depth, divider_s=6.0, spares=True, half=True, threshold_s=9.0
@@ -322,6 +323,7 @@ def test_a_bad_calendar_is_refused_in_one_line(lines, wrong, tmp_path):
     assert done.err.count("\n") == 1
 
 
+@pytest.mark.compiled
 def test_a_result_states_the_calendar_its_digest_and_what_it_took(tmp_path):
     path = tmp_path / "calendar.csv"
     path.write_text(f"{HEADER}\nannounced,10000,20000,16,\nfailure,50000,60000,8,\n")
@@ -357,6 +359,7 @@ def test_dates_are_those_of_the_logs_clock():
 # Python, and who refuses
 
 
+@pytest.mark.compiled
 def test_a_replay_in_python_takes_a_calendar_and_keeps_it_in_forks_and_files(tmp_path):
     calendar = bf.Calendar.of([{"kind": "announced", "begin": 1e4, "end": 2e4, "processors": 60}])
     whole = bf.replay(SAMPLE, "saf", calendar=calendar)
@@ -417,6 +420,7 @@ def test_the_lower_bound_counts_what_is_available():
     assert replay_jobs(jobs, 4, Rules(policy_named("fcfs"))).certificate(rounds=100).mean_wait_bound_s <= 5
 
 
+@pytest.mark.compiled
 def test_a_drawing_and_a_report_show_what_is_unavailable(tmp_path):
     calendar = Calendar.of([{"kind": "announced", "begin": 1e4, "end": 2e4, "processors": 60}])
     result = bf.replay(SAMPLE, "saf", calendar=calendar)

@@ -566,7 +566,7 @@ def test_the_table_of_options_is_the_one_that_every_host_reads(options):
 @pytest.mark.parametrize(
     ("page", "section", "keys"),
     [
-        ("docs/how-to/campaigns.md", "The file", keys_of(Campaign)),
+        ("docs/how-to/campaigns.md", "Keys of the campaign file", keys_of(Campaign)),
         ("docs/reference/experiments.md", "The descriptor", list(MEANING)),
     ],
 )
@@ -582,6 +582,31 @@ def test_names_of_the_python_reference_are_there():
         assert getattr(import_module(module), name).__doc__, f"{module}.{name}"
     public = {".".join(place) for name, place in PLACES.items() if callable(getattr(batfill, name))}
     assert public <= set(names), "every public name has a section"
+
+
+MOST_WORDS = 110  # of a paragraph
+
+
+def paragraphs(text: str) -> list[str]:
+    """A page's texts between blank lines, without blocks, tables and comments; each item of a list is its own."""
+    text = re.sub(r"^\s*```.*?^\s*```|^\s*\|.*?$|<!--.*?-->", "", text, flags=re.MULTILINE | re.DOTALL)
+    return re.split(r"\n\s*\n|\n(?=[ \t]*(?:[-*+]|\d+\.)[ \t])", text)
+
+
+def test_each_item_of_a_list_and_no_table_is_a_paragraph():
+    text = "One,\n- two,\n  and two;\n1. three.\n\n| four |\n\n```sh\nfive\n```\n<!-- six -->\n\nSeven."
+    assert [" ".join(part.split()) for part in paragraphs(text) if part.strip()] == [
+        "One,",
+        "- two, and two;",
+        "1. three.",
+        "Seven.",
+    ]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_no_paragraph_is_longer_than_a_reader_can_take_in(page):
+    long = [(len(part.split()), part.strip()[:60]) for part in paragraphs((ROOT / page).read_text())]
+    assert [(words, part) for words, part in long if words > MOST_WORDS] == []
 
 
 def test_links_between_pages_lead_somewhere():

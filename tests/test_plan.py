@@ -335,6 +335,7 @@ def written(tmp_path_factory):
     return path, read.jobs
 
 
+@pytest.mark.compiled
 @pytest.mark.needs("pyarrow", "pydantic")
 @pytest.mark.parametrize("depth", [0, 2, "all"])
 def test_python_campaigns_and_what_if_have_the_starts_of_the_oracle(written, tmp_path, depth):

@@ -6,6 +6,7 @@ import json
 import math
 import re
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -14,10 +15,11 @@ import pytest
 from batfill.base.errors import BatfillError
 from batfill.learn.past import JOB_SO_FAR, LAST, Past
 from batfill.live.agent import Agent
-from batfill.model.jobs import LARGE, SMALL, Workload, job_table
+from batfill.model.jobs import LARGE, SMALL, Clock, Workload, job_table
 from batfill.replays.ensemble import Ensemble
 from batfill.replays.session import Replay
 from batfill.replays.when import Forecast, ForecastOfReplay, when
+from batfill.replays.why_not import Instants
 from batfill.workloads.batsim_json import load_document
 from command import batfill, json_result, refusal
 from oracle import Oracle
@@ -440,6 +442,7 @@ def test_the_command_prints_a_table_json_and_a_page_and_refuses_in_one_line(tmp_
         (("--small", "all", "--divider", "60"), "option small"),
     ]:
         assert said in refusal("when", tmp_path / "state.json", *words)
+    assert "no such file; give a state" in refusal("when", tmp_path / "nowhere.json")
 
 
 @pytest.mark.compiled
@@ -483,6 +486,17 @@ def test_a_scheduler_writes_estimates_and_starts_the_same_jobs(tmp_path, preset)
 def test_estimates_are_refused_where_jobs_are_placed_on_machines(other):
     with pytest.raises(BatfillError, match="option estimates: they count processors"):
         Agent({"estimates": "estimates.jsonl", **other})
+
+
+def test_a_file_of_estimates_that_cannot_be_written_is_refused_before_the_simulation(tmp_path):
+    with pytest.raises(BatfillError, match=r"option estimates: .*the folder .* does not exist; make it first"):
+        Agent({"estimates": str(tmp_path / "nowhere" / "estimates.jsonl")})
+
+
+def test_an_instant_is_as_exact_as_it_must_be():
+    clock = Clock(round(datetime(2026, 12, 31, 12, tzinfo=UTC).timestamp()), UTC)
+    said = [Instants(0.0, clock).text(at_s) for at_s in (60, 86_400, -86_400)]
+    assert said == ["12:01", "Fri 01 Jan 2027 12:00", "Wed 30 Dec 12:00"]
 
 
 def test_reasons_name_no_reservation_where_there_is_none_and_no_job_that_is_not_tested():

@@ -355,7 +355,7 @@ def submitted(section: ClusterSection, limit_s: float) -> Iterator[Any]:
             **job_options(section),
         )
     except (RuntimeError, ValueError) as error:
-        raise CampaignError(f"cluster: {' '.join(str(error).split())}; mend that section") from None
+        raise CampaignError(f"cluster: {' '.join(str(error).split())}; correct that section") from None
     with cluster:
         cluster.scale(jobs=section.jobs)
         until_s = time.monotonic() + limit_s
@@ -369,7 +369,7 @@ def submitted(section: ClusterSection, limit_s: float) -> Iterator[Any]:
         if refused:
             raise CampaignError(
                 f"cluster: `{SUBMIT[section.type]}` refused {len(refused)} of {section.jobs} jobs "
-                f"({refused[0]}); mend that section, and see the script with --job-script"
+                f"({refused[0]}); correct that section, and see the script with --job-script"
             )
         yield cluster
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from batfill.base.errors import BatfillError
+from batfill.base.files import require_place
 from batfill.learn import Judgement
 from batfill.live.cluster import Cluster
 from batfill.live.kept import KeptPlan, windows_of
@@ -129,6 +130,8 @@ class Agent:
         if self.live.get("estimates") and (self.by_machines or self.live[PLAN] == KEPT):
             what = "plan kept" if self.live[PLAN] == KEPT else "reservation machines"
             raise BatfillError(f"option estimates: they count processors, and place no job; leave it or {what} out")
+        if self.live.get("estimates"):  # now, and not when the simulation begins
+            require_place("option estimates:", self.live["estimates"], "file", "estimates.jsonl")
         self.estimates: EstimatesFile | None = None
         self.machines: list[int] = []
         self.ledger = Ledger(0)  # of the jobs that it started

@@ -161,7 +161,7 @@ class JobColumns:
                 row = int(np.argmin(good))
                 raise WorkloadError(
                     f"{source}: {n - int(good.sum())} of {n} jobs have {what} that is not {rule} "
-                    f"(first: job {self.ids[row]}, {what} {values[row]}); mend or drop them"
+                    f"(first: job {self.ids[row]}, {what} {values[row]}); correct or drop them"
                 )
 
 

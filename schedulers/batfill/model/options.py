@@ -290,33 +290,33 @@ OPTIONS = options_table(
     ("policy", WHAT, POLICY, "fcfs", "Queue order; see `batfill policies`."),
     ("backfill", WHAT, BACKFILL, SAME, "The order of backfilling."),
     ("depth", WHAT, DEPTH, 1, "The number of reservations, or all."),
-    ("tested", WHAT, TESTED, ALL, "The number of jobs tested, or all."),
+    ("tested", WHAT, TESTED, ALL, "How many jobs are tested, or all."),
     ("calendar", WHAT, CALENDAR, None, "Windows in which processors are unavailable."),
     ("feedback", WHAT, FEEDBACK, None, "Jobs that follow others: log, after:20min, sessions."),
     ("threshold", WHAT, LIMIT_S, None, "Jobs that waited longer come first, oldest first."),
-    ("overdue", WHAT, words(ALL, HALF), ALL, "All of these, or the older half.",
+    ("overdue", WHAT, words(ALL, HALF), ALL, "All overdue jobs, or the older half.",
      OF_THRESHOLD),
     ("overdue-before", WHAT, words(ALL, LARGE_ONES), ALL, "What overdue jobs go before: all others, or the large ones "
      "alone.", OF_THRESHOLD, OF_SMALL),
-    ("small", SMALL_JOBS, words(*SMALLS), NO_SMALL, "Which jobs get a first try, up to the divider: none, those "
-     "of class small, all, those that a forest expects to be short, or (perfect) that are."),
+    ("small", SMALL_JOBS, words(*SMALLS), NO_SMALL, "Which jobs get a first try, up to the divider: none, all, "
+     "those of class small, those that a forest expects to be short, or (perfect) that are."),
     ("divider", SMALL_JOBS, DIVIDER, "median", "How long a first try runs: a duration, the median of the known run "
      "times, or a part of it, as median/4.", OF_SMALL),
     ("small-width", SMALL_JOBS, WIDTH, 1, "The widest job that can be small, as a share of the machine.", OF_SMALL),
-    ("kill", SMALL_JOBS, words(*KILLS), NEEDED, "When a small job is killed at the divider, and queued again as large: "
-     "never, always, or if its processors are needed; always where machines are reserved or a network picks.",
+    ("kill", SMALL_JOBS, words(*KILLS), NEEDED, "When a small job is killed at the divider and queued again as large: "
+     "never, always, or if its processors are needed. With reserved machines or a network: always.",
      OF_SMALL),
-    ("cut", SMALL_JOBS, PROBABILITY, 0.5, "The least probability of a small job.", OF_FOREST),
+    ("cut", SMALL_JOBS, PROBABILITY, 0.5, "The lowest probability of a small job.", OF_FOREST),
     ("seed", SMALL_JOBS, SEED, 0, "Seed of the forests.", OF_FOREST),
-    ("predict", PREDICTIONS, words(REQUEST, *LEARNED, RUNTIME), REQUEST, "The run time expected of a job: its request, "
+    ("predict", PREDICTIONS, words(REQUEST, *LEARNED, RUNTIME), REQUEST, "The expected run time of a job: its request, "
      "a prediction (easy++, regression), or the true runtime.", OF_REQUESTS),
-    ("predict-for", PREDICTIONS, words(ORDER, ALL), ORDER, "Where it replaces the request: in the order, or in all, "
-     "the reservation and the backfilling test too; in all if the order moves.",
+    ("predict-for", PREDICTIONS, words(ORDER, ALL), ORDER, "Where this replaces the request: in the order alone, or "
+     "in all: in reservations and backfilling, too. If the order changes: all.",
      OF_PREDICTIONS),
     ("bound", STUDY, SWITCH, True, "Expect a small job that may be killed to end at the divider at the latest.",
      OF_TRIES, OF_KILLS),
-    ("regime", STUDY, words("decoupled", "fresh"), "fresh", "What the learner knows: all as of the last week's end, or "
-     "all that has ended.", OF_LEARNED),
+    ("regime", STUDY, words("decoupled", "fresh"), "fresh", "What the learner knows: what had ended by the last week's "
+     "end, or all that has ended.", OF_LEARNED),
     ("divider-rule", STUDY, words("known", "week"), "known", "The median of all known run times, or of the last "
      "week's.", OF_FOREST),
     ("train-lag", STUDY, DURATION_S, 0, "The time from a week's end until the forest trained on it is used.",

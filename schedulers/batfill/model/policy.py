@@ -152,7 +152,7 @@ class Policy:
             row = int(np.argmin(np.isfinite(numbers)))
             raise PolicyError(
                 f"policy {self.name}: its {what} is {numbers[row]} for r = {submit_s[row]:g}, "
-                f"p~ = {request_s[row]:g}, q = {procs[row]}; mend its formula so that it is finite for every job"
+                f"p~ = {request_s[row]:g}, q = {procs[row]}; correct its formula so that it is finite for every job"
             )
         return numbers
 

@@ -112,7 +112,7 @@ def quantile(ordered: NDArray[np.float64], part: float) -> NDArray[np.float64]:
 
 
 class ForecastOfReplay(Forecast):
-    """The same, as a replay goes on: `when` may be called each time that it has stopped."""
+    """Estimates for a replay that continues: call `when` each time that the replay has stopped."""
 
     def __init__(self, run: Replay, *, forks: int = FORKS, seed: int = 0) -> None:
         """Follow a replay from where it has stopped, with all that has ended so far as the past."""
@@ -331,6 +331,8 @@ def when(
             raise BatfillError(f"option {other[0].replace('_', '-')}: a stopped replay has its own; leave it out")
         return when_in_replay(state, job, forks, seed)
     if isinstance(state, str | Path) and not is_site_state(Path(state)):
+        if not Path(state).exists():
+            raise BatfillError(f"{state}: no such file; give a state of the cluster, or a log")
         if at is None:
             raise BatfillError(f"option at: {state} is a log, which has to stop at an instant; give seconds, or a date")
         run = Replay(state, policy, procs=procs, **options)

@@ -29,11 +29,13 @@ class Instants:
         return f"{at_s:,.0f} s" if self.clock is None else f"{self.clock.date(at_s):%Y-%m-%d %H:%M}"
 
     def text(self, at_s: float) -> str:
-        """The time of day, with its date on another day; or a second."""
+        """The time of day, with its date on another day, and the year in another year; or a second."""
         if self.clock is None:
             return f"{at_s:,.0f} s"
-        date = self.clock.date(at_s)
-        return f"{date:%H:%M}" if date.date() == self.clock.date(self.now_s).date() else f"{date:%a %d %b %H:%M}"
+        date, now = self.clock.date(at_s), self.clock.date(self.now_s)
+        if date.date() == now.date():
+            return f"{date:%H:%M}"
+        return f"{date:%a %d %b %H:%M}" if date.year == now.year else f"{date:%a %d %b %Y %H:%M}"
 
 
 def length(seconds: float, *, up: bool = False) -> str:
@@ -112,7 +114,7 @@ def why_head(short: str, freed_by: Sequence[str], shadow_s: float, instants: Ins
     """Why the first job of the queue waits."""
     head = f"it is the head of the queue and needs {short}"
     if not freed_by:
-        return f"{head} than are in use"
+        return f"{head} than the machine has"
     free = f"{head}, which {listed(freed_by)} free{'s' * (len(freed_by) == 1)}"
     if shadow_s == math.inf:
         return f"{free} at a time that no request bounds"

@@ -192,7 +192,7 @@ def logged_of(workload: Workload, log: SwfLog, where: Path | str) -> Logged:
         row = int(np.argmax(below))
         raise WorkloadError(
             f"{where}: {int(below.sum()):,} of {jobs} have a negative wait (first: job {rows.number[kept[row]]}, "
-            f"{wait_s[row]:g} s); mend or drop them, or write -1 for unknown"
+            f"{wait_s[row]:g} s); correct or drop them, or write -1 for unknown"
         )
     waited = wait_s > 0
     if log.generated or not waited.any() or (workload.jobs.procs[waited] > (workload.procs or 0)).all():

@@ -22,7 +22,7 @@ def read_workload(
 ) -> Workload:
     """Read a workload: SWF, Batsim JSON, Parquet that batfill wrote, or the accounting of Slurm, OAR or PBS.
 
-    The content decides the format; all but Parquet may be compressed (.gz, .xz, .bz2). A data frame is one, too, if it
+    The content decides the format; all but Parquet may be compressed (.gz, .xz, .bz2). A data frame also works if it
     has columns as those of `Workload.to_pandas`: submit_s (or dates), runtime_s, walltime_s and procs at least.
 
     Args:
