@@ -99,11 +99,11 @@ def test_the_answer_names_the_longest_wait(browser, made, name):
     runs = {order: bf.replay(log, order) for order in ORDERS}
     runs |= {f"saf {h} h": bf.replay(log, "saf", threshold_s=h * 3600) for h in THRESHOLDS_H}
     runs |= {"tries": bf.replay(log, preset="first-tries")}
-    longest = {order: person(max(run.jobs["wait_s"])) for order, run in runs.items()}
+    longest = {order: person(max(run.schedule.wait_s)) for order, run in runs.items()}
     said = answer(browser)
     if name == "run":
         assert longest["saf"] in said
-        assert person(np.mean(runs["saf"].jobs["wait_s"])) in said
+        assert person(np.mean(runs["saf"].schedule.wait_s)) in said
     elif "Cannot tell" not in said and "Keep" not in said:
         assert any(words in said for words in longest.values())
         assert longest["fcfs"] in said or name == "what-if"
