@@ -81,7 +81,7 @@ def comparison_section(comparison: Comparison, number: int, *, seed: int, alone:
             f'<section class="comparison" id="comparison-{number}">',
             units_kept("\n".join(parts)),
             commands_part(comparison.commands),
-            made_part(comparison.made),
+            units_kept(made_part(comparison.made)),
             f'<script type="application/json">{data}</script></section>',
         ]
     )
@@ -340,7 +340,7 @@ class View:
         in_order = np.sort(waits_s, axis=1)
         beyond = waits_s.shape[1] - np.array([np.searchsorted(row, grid, side="right") for row in in_order])
         rows = [
-            {"name": short, "slowdown": rounded(self.slowdown[k]), "longest": float(self.longest_s[k])}
+            {"name": units_kept(short), "slowdown": rounded(self.slowdown[k]), "longest": float(self.longest_s[k])}
             | {"tail": beyond[k].tolist()}
             for k, (_, short) in enumerate(self.words)
         ]

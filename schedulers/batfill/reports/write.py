@@ -202,7 +202,7 @@ def few(names: Sequence[str]) -> str:
 
 def made_from(origin: str, command: str, inputs: Sequence[tuple[Path, str]]) -> str:
     """The page's origin, folded: versions, options, command and checksums of its inputs."""
-    sums = "".join(f"<li>{escape(str(path))}: sha256 {known}</li>" for path, known in inputs)
+    sums = "".join(f"<li>{escape(str(path))}: sha256 <code>{known}</code></li>" for path, known in inputs)
     shown = f"<details><summary>Command</summary><pre>{escape(command)}</pre></details>" if command else ""
     summed = f"<p>{units_kept(escape(origin))}, from</p><ul>{sums}</ul>"
     return shown + (f"<details><summary>Log, version and sha256</summary>{summed}</details>" if inputs else "")
