@@ -39,6 +39,7 @@ import batfill
 import notebook
 from batfill import PLACES
 from batfill.base.errors import BatfillError
+from batfill.base.words import duration
 from batfill.batsim.command_line import batsim_options as parse_batsim
 from batfill.batsim.descriptor import MEANING, read_descriptor
 from batfill.campaigns.config import Campaign, read_campaign
@@ -52,6 +53,7 @@ from batfill.model.policy import listing
 from batfill.scheduler import Scheduler
 from batfill.workloads.archive import known_log
 from command import COMPILING
+from command import batfill as batfill_command
 from studies.papers.protocol import entries_named, folder_of_protocols, read_protocols
 
 if TYPE_CHECKING:
@@ -319,6 +321,20 @@ def test_blocks_on_logs_of_the_archive_do_what_they_show(tmp_path, archive_log, 
     reader.follow(block)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("page", ["README.md", "docs/index.md"])
+def test_the_result_on_the_first_screen_is_what_replays_give(page, archive_log):
+    log = archive_log("KTH-SP2-1996-2.1-cln.swf.gz")
+    rows = re.findall(r"^\| .*\(`(--.+)`\) \| (.+) \| (.+) \| (.+) \|$", (ROOT / page).read_text(), re.MULTILINE)
+    assert len(rows) == 5
+    found = [json.loads(batfill_command("replay", log, *options.split(), "--json").out) for options, *_ in rows]
+    for figures, (_, mean, longest, slowdown) in zip(found, rows, strict=True):
+        assert duration(figures["mean_wait_s"]) == mean
+        flag = "▲ " if figures["max_wait_s"] > 2 * found[0]["max_wait_s"] else ""
+        assert flag + duration(figures["max_wait_s"]) == longest
+        assert f"{figures['mean_bsld']:.0f}" == slowdown
+
+
 # Command lines that are not run
 
 
@@ -576,7 +592,8 @@ def test_every_key_of_a_file_is_documented(page, section, keys):
 
 
 def test_names_of_the_python_reference_are_there():
-    names = re.findall(r"^::: (\S+)$", (ROOT / "docs/reference/python.md").read_text(), re.MULTILINE)
+    pages = (ROOT / "docs/reference/python").glob("*.md")
+    names = [name for page in pages for name in re.findall(r"^::: (\S+)$", page.read_text(), re.MULTILINE)]
     assert len(names) > 20
     for module, _, name in (name.rpartition(".") for name in names):
         assert getattr(import_module(module), name).__doc__, f"{module}.{name}"

@@ -1,4 +1,5 @@
 import csv
+import html
 import json
 import re
 from pathlib import Path
@@ -66,10 +67,10 @@ def test_every_figure_comes_with_its_data(runs, schedules, tmp_path):
     assert sorted(written) == sorted(str(path) for path in tmp_path.iterdir())
     names = {"cumulative-bsld", "differences", "distribution-bsld", "waiting-fcfs", "waiting-saf", "weeks-bsld"}
     assert {path.name for path in tmp_path.iterdir()} == {"page.html"} | {
-        f"{n}.{kind}" for n in names for kind in ("png", "svg", "csv")
+        f"{n}.{kind}" for n in names for kind in ("png", "svg", "csv", "txt")
     }
     for path in tmp_path.glob("*-*"):
-        assert path.read_bytes().startswith(BEGINNINGS[path.suffix])
+        assert path.read_bytes().startswith(BEGINNINGS.get(path.suffix, b""))
     origin, head, *rows = (tmp_path / "cumulative-bsld.csv").read_text().splitlines()
     assert "sha256" in origin
     assert head == "submitted_days,fcfs,saf"
@@ -85,8 +86,10 @@ def test_a_run_alone_has_figures_too(runs, tmp_path):
         "page.html",
         "distribution-bsld-saf.svg",
         "distribution-bsld-saf.csv",
+        "distribution-bsld-saf.txt",
         "waiting-saf.svg",
         "waiting-saf.csv",
+        "waiting-saf.txt",
     }
 
 
@@ -97,8 +100,22 @@ def test_equal_figures_are_equal_files(runs, tmp_path):
         written = json_result("report", runs / "saf", "-o", tmp_path / "page.html", "--figures", "pdf,svg,png")
         contents.append({Path(path): Path(path).read_bytes() for path in written})
     assert contents[0] == contents[1]
-    assert {path.suffix for path in contents[0]} == BEGINNINGS.keys()
-    assert all(content.startswith(BEGINNINGS[path.suffix]) for path, content in contents[0].items())
+    assert {path.suffix for path in contents[0]} == {*BEGINNINGS, ".txt"}
+    assert all(content.startswith(BEGINNINGS.get(path.suffix, b"")) for path, content in contents[0].items())
+
+
+@pytest.mark.needs("matplotlib")
+def test_a_figure_has_a_title_of_one_line_a_caption_and_the_width_of_one_or_two_columns(runs, tmp_path):
+    (page, *_), widths = json_result("report", runs, "-o", tmp_path / "1.html", "--figures", "svg"), []
+    for columns in (1, 2):
+        assert batfill("report", runs, "-o", page, "--figures", "svg", "--columns", columns).status == 0
+        drawing = (tmp_path / "differences.svg").read_text()
+        widths.append(float(re.search(r'width="([\d.]+)pt"', drawing)[1]) / 72)
+        title, caption = re.search(r"<title>(.*)</title>", drawing)[1], re.search(r"<desc>(.*)</desc>", drawing)[1]
+        assert (tmp_path / "differences.txt").read_text() == f"{title}. {html.unescape(caption)}\n"
+        assert title == "Differences from fcfs"
+        assert re.search(r"64 processors: .* minus that of fcfs.* saf: -\d.* Tau is 10 s\.", caption)
+    assert widths == pytest.approx([3.5, 7.16])
 
 
 def test_a_report_of_no_jobs_is_a_page(tmp_path):

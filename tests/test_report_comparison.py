@@ -15,9 +15,10 @@ from batfill.model.jobs import DAY_S, WEEK_S
 from batfill.reports.charts import most_telling, styles_of
 from batfill.reports.comparison import comparisons, of_jobs
 from batfill.reports.comparison_page import View, comparison_section
-from batfill.reports.figures import comparison_figures
+from batfill.reports.figures import comparison_figures, wait_figure
 from batfill.reports.palette import dress
 from batfill.reports.runs import find_runs, read_run
+from batfill.reports.single import wait_grid
 from report_runs import OK, REJECTED, SAMPLE, jobs_csv, sample_run
 
 
@@ -104,6 +105,23 @@ def test_the_differences_are_those_of_the_runs(tmp_path):
     assert d.wait_s.value == pytest.approx(saf.mean_wait_s - fcfs.mean_wait_s)
     assert d.bsld.blocks == 5  # days
     assert not d.bsld.bounded
+
+
+def test_few_values_are_dots_and_a_wait_has_one_colour_in_all_runs(tmp_path):
+    for policy in ("fcfs", "saf"):
+        sample_run(tmp_path, policy)
+    bf.report(tmp_path, out=tmp_path / "page.html", figures=["svg"])
+    rows = (tmp_path / "weeks-bsld.csv").read_text().splitlines()[1:]
+    assert rows[0] == "run,1"  # the log's only week
+    assert "a dot each" in (tmp_path / "weeks-bsld.txt").read_text()
+    found = find_runs([tmp_path])
+    grids = [wait_grid(run) for run in found]
+    highest_s = max(float(np.nanmax(grid.mean_wait_s)) for grid in grids)
+    for run, grid in zip(found, grids, strict=True):
+        axes = Figure().subplots()
+        wait_figure(run, grid, highest_s).draw(axes)
+        assert axes.images[0].get_clim() == (0, highest_s)
+        assert len(axes.texts) == (grid.jobs > 0).sum()
 
 
 def said(comparison, reference=None):

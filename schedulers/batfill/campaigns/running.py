@@ -77,13 +77,13 @@ class Done:
 
     def as_text(self) -> str:
         """A table of the choices, by workload, and the rows' file."""
-        header = ("workload", "options", "runs", "mean wait", "mean bsld", "largest")
+        header = ("workload", "options", "runs", "mean wait", "longest wait", "mean bsld", "largest")
         rows = [
             (
                 row["workload"],
                 row["options"],
                 f"{row['runs']:,}",
-                f"{row['mean_wait_s']:,.1f} s",
+                *(duration(row["mean_wait_s"]), duration(row["max_wait_s"])),
                 f"{row['mean_bsld']:,.3f}",
                 f"{row['max_mean_bsld']:,.3f}",
             )

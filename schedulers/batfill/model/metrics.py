@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from batfill.base.tables import label_html
+from batfill.base.words import duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -357,7 +358,7 @@ class Certificate:
     def as_text(self) -> str:
         """One line."""
         return (
-            f"no scheduler has a mean wait below {self.mean_wait_bound_s:,.3f} s; "
+            f"no scheduler has a mean wait below {duration(self.mean_wait_bound_s)}; "
             f"mean turnaround {self.turnaround_ratio:,.4f} times its bound"
         )
 
@@ -414,9 +415,9 @@ def figure_rows(
         "jobs": f"{f['jobs']:,} ({f['rejected']:,} rejected, {f['killed']:,} killed{at_walltime})",
         "backfilled": f"{f['backfilled']:,}" if of_replay else "",
         "requeued": f"{f['requeued']:,} tries killed ({f['wasted']:.2%} of the work)" if f["requeued"] else "",
-        "makespan": f"{f['makespan_s']:,.0f} s",
+        "makespan": duration(f["makespan_s"]),
         "utilisation": f"{f['utilisation']:.2%}" if "utilisation" in f else "",
-        "mean wait": f"{f['mean_wait_s']:,.3f} s (longest {f['max_wait_s']:,.0f} s)",
+        "mean wait": f"{duration(f['mean_wait_s'])} (longest {duration(f['max_wait_s'])})",
         "mean bsld": f"{f['mean_bsld']:,.4f} (tau {tau_s:g} s{per_processor})",
         "jobs by bsld": f"{f['share_bsld_1']:.1%} at 1, {f['share_bsld_10']:.1%} up to 10, "
         f"{f['share_bsld_100']:.1%} up to 100, {f['share_bsld_above']:.1%} above"

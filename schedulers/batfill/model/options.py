@@ -254,7 +254,7 @@ PRESETS = {
         },
         "Every job of at most an eighth of the machine first gets a try of two minutes. The try is killed only if its "
         "processors are needed, and the job then starts again from its beginning. The order ages, and of the jobs that "
-        "have waited for 50,000 s the older half comes first.",
+        "have waited for 13 h 53 min the older half comes first.",
         "A short first try for narrow jobs",
     ),
 }

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from batfill.base.words import duration
+from batfill.base.words import duration, instant
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,12 +26,12 @@ class Instants:
 
     def full(self, at_s: float) -> str:
         """A date with its year, or a second."""
-        return f"{at_s:,.0f} s" if self.clock is None else f"{self.clock.date(at_s):%Y-%m-%d %H:%M}"
+        return instant(at_s) if self.clock is None else f"{self.clock.date(at_s):%Y-%m-%d %H:%M}"
 
     def text(self, at_s: float) -> str:
         """The time of day, with its date on another day, and the year in another year; or a second."""
         if self.clock is None:
-            return f"{at_s:,.0f} s"
+            return instant(at_s)
         date, now = self.clock.date(at_s), self.clock.date(self.now_s)
         if date.date() == now.date():
             return f"{date:%H:%M}"

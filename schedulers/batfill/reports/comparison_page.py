@@ -135,6 +135,12 @@ class View:
         pair = self.pairs[reference][k]
         return UNCLEAR if pair is None or self.few else pair.verdict
 
+    def verdict_words(self, k: int, reference: int) -> str:
+        """The verdict in the table."""
+        if np.array_equal(self.of.bsld[k], self.of.bsld[reference]):
+            return "the same"
+        return VERDICTS[self.verdict(k, reference)]
+
     def undecided(self, reference: int) -> str:
         """Why no choice can be called better than the reference; "" if one can."""
         if self.few:
@@ -318,7 +324,7 @@ class View:
             return (*figures, "reference", "", "")
         interval = f"{slowdown(pair.low)} to {slowdown(pair.high)}" if pair.bounded else f"too few {self.of.blocks}"
         difference = f'{signed(pair.value)}<span class="sub">{interval}</span>'
-        return (*figures, difference, "", VERDICTS[self.verdict(k, self.reference)])
+        return (*figures, difference, "", self.verdict_words(k, self.reference))
 
     def times(self, k: int) -> str:
         """How the longest wait compares with the reference's."""
@@ -365,7 +371,7 @@ class View:
             "pairs": [
                 None
                 if pair is None
-                else [*map(rounded, (pair.value, pair.low, pair.high)), VERDICTS[self.verdict(k, reference)]]
+                else [*map(rounded, (pair.value, pair.low, pair.high)), self.verdict_words(k, reference)]
                 for k, pair in enumerate(self.pairs[reference])
             ],
         }

@@ -70,12 +70,12 @@ def colour_script() -> str:
 
 
 def dress(canvas: Figure, title: str) -> None:
-    """Put the title above a figure's plots and the legend below; the figure grows accordingly."""
+    """Put the title, of one line, above a figure's plots and the legend below; the figure grows accordingly."""
     height_in = float(canvas.get_figheight())
     if title:
-        words = folded(title, int(canvas.get_figwidth() * TITLE_CHARACTERS_PER_IN))
-        canvas.suptitle(words, fontsize=7)
-        height_in += 0.13 * (words.count("\n") + 1)
+        most = int(canvas.get_figwidth() * TITLE_CHARACTERS_PER_IN)
+        canvas.suptitle(textwrap.shorten(title, most, placeholder=" ..."), fontsize=7)
+        height_in += 0.13
     named: dict[str, Any] = {}  # each name appears once
     for axes in canvas.axes:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):

@@ -10,7 +10,7 @@ from itertools import count as counted
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
-from batfill.base.words import duration
+from batfill.base.words import duration, instant
 from batfill.model.jobs import DAY_S, HOUR_S
 
 if TYPE_CHECKING:
@@ -66,8 +66,7 @@ def date_text(at_s: float, clock: Clock | None) -> str:
     """A second of the log as text: its date in the log's zone, or day and time of day if the log has no clock."""
     if clock is not None:
         return clock.date(at_s).strftime("%-d %b %Y %H:%M:%S")
-    s = int(at_s)
-    return f"day {s // DAY_S} {s // HOUR_S % 24:02}:{s // 60 % 60:02}:{s % 60:02}"
+    return instant(at_s)
 
 
 def zone_text(clock: Clock) -> str:

@@ -46,6 +46,7 @@ def report(
     seed: int = 0,
     sample: int = SAMPLE_ROWS,
     figures: Sequence[str] = (),
+    columns: int = 1,
 ) -> list[Path]:
     """Write a self-contained HTML page about runs: Gantt charts, curves, tables; several runs are compared.
 
@@ -59,6 +60,7 @@ def report(
         sample: the most tries of a run's jobs that the page holds; of a larger run it holds a sample. All runs of the
             page have at most twice as many together.
         figures: also write figures for papers, each with its data, in these formats: "pdf", "svg", "png".
+        columns: their width, one column of a two-column page or both (2).
 
     Returns:
         The files written, the page first.
@@ -95,6 +97,7 @@ def report(
             seed=seed,
             sample=sample,
             figures=figures,
+            columns=columns,
             advance=advance,
         )
 
@@ -120,6 +123,7 @@ def write_report(
     seed: int = 0,
     sample: int = SAMPLE_ROWS,
     figures: Sequence[str] = (),
+    columns: int = 1,
     replays: Sequence[ReportedRun] = (),
     command: str = "",
     advance: Callable[[int], None] = lambda _: None,
@@ -135,6 +139,7 @@ def write_report(
         seed: of the intervals, and of the sample.
         sample: the most tries of a run's jobs in the page, see `report`.
         figures: matplotlib formats, such as pdf.
+        columns: the figures' width in columns of a page, 1 or 2.
         replays: further runs, of `as_runs`.
         command: the command line, for the page.
         advance: called with 1 after each run that was read, and after each that was described.
@@ -189,10 +194,8 @@ def write_report(
     from batfill.reports.figures import write_figures
 
     sums = ", ".join(f"{path.name} sha256 {known}" for path, known in inputs)
-    return [
-        page,
-        *write_figures(runs, groups, page.parent, figures, tau_s=tau_s, seed=seed, origin=f"{origin}, {sums}"),
-    ]
+    how: dict[str, Any] = {"columns": columns, "tau_s": tau_s, "seed": seed, "origin": f"{origin}, {sums}"}
+    return [page, *write_figures(runs, groups, page.parent, figures, **how)]
 
 
 def few(names: Sequence[str]) -> str:
@@ -203,7 +206,7 @@ def few(names: Sequence[str]) -> str:
 def made_from(origin: str, command: str, inputs: Sequence[tuple[Path, str]]) -> str:
     """The page's origin, folded: versions, options, command and checksums of its inputs."""
     sums = "".join(f"<li>{escape(str(path))}: sha256 <code>{known}</code></li>" for path, known in inputs)
-    shown = f"<details><summary>Command</summary><pre>{escape(command)}</pre></details>" if command else ""
+    shown = f"<details><summary>Command</summary><pre tabindex=0>{escape(command)}</pre></details>" if command else ""
     summed = f"<p>{units_kept(escape(origin))}, from</p><ul>{sums}</ul>"
     return shown + (f"<details><summary>Log, version and sha256</summary>{summed}</details>" if inputs else "")
 

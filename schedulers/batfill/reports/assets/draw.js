@@ -131,11 +131,12 @@ function waitTicks(low, high) {
 function waitAxis(svg, x, { low, high, left, right, top, bottom, label }) {
   let ticks = waitTicks(low, high);
   const half = ([, words]) => widthOf(words) / 2 + 6;
-  const tight = () => ticks.some((tick, k) => k && x(tick[0]) - x(ticks[k - 1][0]) < half(tick) + half(ticks[k - 1]));
+  const place = (tick) => Math.min(Math.max(x(tick[0]), half(tick) - 6), right - half(tick) + 6);
+  const tight = () => ticks.some((tick, k) => k && place(tick) - place(ticks[k - 1]) < half(tick) + half(ticks[k - 1]));
   if (tight() && ticks.some(([, , main]) => main)) ticks = ticks.filter(([, , main]) => main);
   while (tight()) ticks = ticks.filter((_, k) => k % 2 === 0);
   for (const [value, words] of ticks) {
-    const at = Math.min(Math.max(x(value), widthOf(words) / 2), right - widthOf(words) / 2);
+    const at = place([value, words]);
     svg.append(line(x(value), top, x(value), bottom, { class: "grid" }));
     svg.append(text(at, bottom + 17, words.replace(" ", NB), { "text-anchor": "middle", class: "soft" }));
   }
@@ -246,8 +247,8 @@ function freeColumn(points, area, taken, lines, inside) {
 // Slowdown over the longest wait, logarithmic. Returns the chart; `set` changes settings and draws again.
 //   points: {name, slowdown, longest}, the longest wait in seconds
 //   settings: reference and chosen (indices, or undefined); limit (seconds: beyond it is shaded, and marks are flags);
-//     limitName (in words, and shortName on phones); line (whether the limit has a line); front (whether what none
-//     beats is joined); strong (further indices with bold names); label (a sentence); height; pick (called with the
+//     flagged (seconds: the flags begin there instead); limitName (in words, and shortName on phones); line (whether the limit has a line); front (whether what none
+//     beats is joined); strong (further indices with bold names); label (a sentence); height, and paper, that in print; pick (called with the
 //     index of a clicked mark)
 function tradeoff(place, points, settings) {
   const drawn = chart(place, (width) => drawTradeoff(width, points, settings, place));
@@ -256,10 +257,11 @@ function tradeoff(place, points, settings) {
 
 function drawTradeoff(width, points, settings, place) {
   const small = width < 560, { reference, chosen, limit = Infinity, strong = [] } = settings;
-  const height = printing ? 340 : settings.height ?? (small ? 400 : 420);
+  const height = printing ? settings.paper ?? 340 : settings.height ?? (small ? 400 : 420);
   const values = points.map((point) => point.slowdown), spread = Math.max(...values) - Math.min(...values) || 1;
   const floor = Math.max(Math.min(...values) - 0.12 * spread, 0), ceiling = Math.max(...values) + 0.08 * spread;
-  const ticks = roundTicks(floor, ceiling, 6), left = Math.max(38, ...ticks.map(([, words]) => widthOf(words) + 10));
+  const ticks = roundTicks(floor, ceiling, 6);
+  const left = Math.max(small ? 38 : 48, ...ticks.map(([, words]) => Math.ceil(widthOf(words)) + 10));
   const area = { left, right: width - (small ? 10 : 16), top: 24, bottom: height - 44 };
   const longest = points.map((point) => Math.max(point.longest, 1)), high = 1.3 * Math.max(...longest);
   const share = (small ? 24 : 96) / (area.right - area.left); // where names fit left of the first point
@@ -267,26 +269,27 @@ function drawTradeoff(width, points, settings, place) {
   const x = logarithmic(low, high, area.left, area.right), y = linear(floor, ceiling, area.bottom, area.top);
   const svg = picture(width, height, settings.label);
 
-  const edge = Math.max(x(limit), area.left);
+  const edge = Math.max(x(limit), area.left), axis = small ? "slowdown" : "mean bounded slowdown";
   if (limit > 0 && limit < high) {
-    const { left: from, right, top, bottom } = area, words = small ? settings.shortName : settings.limitName;
+    const { right, top, bottom } = area, words = small ? settings.shortName : settings.limitName;
     svg.append(element("rect", { x: edge, y: top, width: right - edge, height: bottom - top, fill: "var(--wash)" }));
     if (settings.line) svg.append(line(edge, top, edge, bottom, { stroke: "var(--pays)", "stroke-width": 2 }));
-    const ends = small || edge + widthOf(words) > right, at = ends ? right : Math.max(edge, from);
+    const begin = Math.max(edge, widthOf(axis) + 12), ends = small || begin + widthOf(words) > right;
+    const at = ends ? right : begin;
     svg.append(text(at, top - 8, words, { style: "fill:var(--pays)", "text-anchor": ends ? "end" : "start" }));
   }
   for (const [value, words] of ticks) {
     svg.append(line(area.left, y(value), area.right, y(value), { class: "grid" }));
     svg.append(text(area.left - 8, y(value) + 4, words, { "text-anchor": "end", class: "soft" }));
   }
-  svg.append(text(0, area.top - 8, small ? "slowdown" : "mean bounded slowdown", { class: "soft" }));
+  svg.append(text(0, area.top - 8, axis, { class: "soft" }));
   waitAxis(svg, x, { ...area, low, high, label: "longest wait" });
 
   const front = settings.front ? frontOf(points) : [];
   const lines = drawFront(svg, front, x, y);
   if (settings.line && limit < high) lines.push([edge - 1, area.top, edge + 1, area.bottom]);
   const marks = points.map((point, k) => {
-    const beyond = point.longest > limit, bold = k === reference || k === chosen || strong.includes(k);
+    const beyond = point.longest > (settings.flagged ?? limit), bold = k === reference || k === chosen || strong.includes(k);
     const kind = k === reference ? "square" : k === chosen ? "ring" : beyond ? "flag" : "dot";
     const role = { square: "var(--reference)", ring: "var(--advised)", flag: "var(--pays)", dot: "var(--mark)" }[kind];
     const r = bold ? 6 : 5;
