@@ -96,9 +96,10 @@ def as_page(answer: WhatIf, path: Path, command: str) -> str:
 
 
 def marked(text: str) -> str:
-    """The sentence as HTML, with **bold** and `code`."""
+    """The sentence as HTML, with **bold**, `code`, and its flag in colour."""
     coded = re.sub("`([^`]+)`", r"<code>\1</code>", units_kept(escape(text)))
-    return re.sub(r"\*\*(.+?)\*\*", r"<strong>\1</strong>", coded)
+    flagged = coded.replace("▲", '<span class="pays">▲</span>')
+    return re.sub(r"\*\*(.+?)\*\*", r"<strong>\1</strong>", flagged)
 
 
 def unbroken(html: str) -> str:
@@ -154,7 +155,7 @@ def first_screen(answer: WhatIf, shown: int) -> str:
 def answered(answer: WhatIf, i: int) -> str:
     """The answer under the i-th limit, as HTML."""
     limit = answer.limits[i]
-    text = marked(advice_text(answer, limit)).replace("▲", '<span class="pays">▲</span>')
+    text = marked(advice_text(answer, limit))
     more = [] if answer.undecided else [confidence_text(answer, limit), tie_text(answer, limit)]
     sure = marked(" ".join(filter(None, [*more, fidelity_text(answer)])))
     taken = " taken" * bool(limit.advised and not answer.undecided)
