@@ -16,7 +16,7 @@ class Element {
   constructor() {
     this.found = {};
     this.children = [];
-    Object.assign(this, { style: {}, dataset: {}, classList: { add() {} }, width: 0, height: 0, value: "", textContent: "" });
+    Object.assign(this, { style: {}, dataset: {}, classList: { add() {}, toggle() {} }, width: 0, height: 0, value: "", textContent: "" });
     this.elements = new Proxy({}, { get: (of, name) => (of[name] ??= { value: name === "colour" ? "slowdown" : "" }) });
   }
 
@@ -48,6 +48,8 @@ class Element {
 
   getContext() { return pen; }
 
+  getBoundingClientRect() { return { top: 0 }; }
+
   get text() { return this.textContent + this.children.map((child) => child.text ?? child).join(" "); }
 }
 
@@ -70,14 +72,15 @@ const script = page.slice(page.lastIndexOf("<script>") + 8, page.lastIndexOf("</
 
 Object.assign(globalThis, {
   document: {
-    querySelectorAll: () => [run],
+    querySelectorAll: (selector) => (selector === ".run" ? [run] : []),
     querySelector: () => data,
     getElementById: (id) => (id === `explore-${number}` ? place : null),
     createElement: () => new Element(),
+    createElementNS: () => new Element(),
     documentElement: { dataset: { set ready(_) { opened(); } } },
   },
   location: { hash: "" },
-  window: { devicePixelRatio: 1 },
+  window: { devicePixelRatio: 1, innerHeight: 800, scrollY: 0 },
   addEventListener() {},
   matchMedia: () => new Element(),
   getComputedStyle: () => ({ getPropertyValue: () => "#808080" }),

@@ -23,6 +23,7 @@ FLAGS = [
     "--disable-sync",
     "--force-device-scale-factor=1",
 ]
+PATIENCE_S = 120  # for a script; machines are shared
 READY = "return document.documentElement.dataset.ready === 'yes'"
 
 
@@ -46,11 +47,12 @@ class Browser:
             self.driver.kill()
             raise
         self.root += f"/{session}"
+        self.call("POST", "/timeouts", {"script": 1000 * PATIENCE_S})
 
     def call(self, method: str, what: str, body: dict[str, Any] | None = None) -> Any:
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.root + what, data, {"Content-Type": "application/json"}, method=method)
-        with urllib.request.urlopen(request, timeout=60) as answer:
+        with urllib.request.urlopen(request, timeout=2 * PATIENCE_S) as answer:
             return json.load(answer)["value"]
 
     def open(self, page: Path) -> float:

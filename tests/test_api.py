@@ -19,6 +19,7 @@ import pytest
 
 import batfill as bf
 from batfill.base.errors import PolicyError, WorkloadError
+from batfill.base.words import duration
 from batfill.model.options import ARGUMENTS
 from batfill.workloads.formats import log_of, save_log, source_of
 from command import COMPILING, batfill, json_result, result
@@ -195,7 +196,7 @@ def test_a_result_is_what_the_command_prints(log):
         assert value == theirs[name] or name in ("read_s", "simulate_s"), name
     printed = result("replay", SAMPLE, "--policy", "saf", "--backfill", "spf", "--threshold", "200000")
     assert repr(ours).splitlines()[:-1] == printed.splitlines()[:-1]
-    assert f'<td style="text-align:left">{ours.figures.makespan_s:,.0f} s</td>' in ours._repr_html_()
+    assert f'<td style="text-align:left">{duration(ours.figures.makespan_s)}</td>' in ours._repr_html_()
 
 
 @pytest.mark.needs("pandas")
@@ -360,7 +361,7 @@ def test_every_command_that_learns_or_searches_gives_what_it_prints(log, tmp_pat
     assert len(curve.to_pandas()) == len(curve.points) == 3
     answer = bf.what_if(file, small_first=False, thresholds_s=[3600])
     assert json_result("what-if", tmp_path / "made.swf", "--no-small-first", "--threshold", "1h") == answer.as_dict()
-    assert answer.to_pandas().name.tolist() == ["fcfs", "spf", "saf", "saf, threshold 1 h"]
+    assert answer.to_pandas().name.tolist() == ["fcfs", "spf", "saf", "saf + 1 h"]
 
 
 @pytest.mark.needs("sklearn")

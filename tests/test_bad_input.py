@@ -1,4 +1,4 @@
-"""What a user gets wrong is answered with one line: where, what, and how to mend it; and nothing is left behind."""
+"""What a user gets wrong is answered with one line: where, what, and how to correct it; and nothing is left behind."""
 
 from __future__ import annotations
 

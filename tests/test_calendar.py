@@ -207,7 +207,7 @@ def test_a_backfilled_job_does_not_push_back_what_the_head_gets_behind_a_window(
 @pytest.mark.compiled
 @pytest.mark.parametrize("depth", DEPTHS)
 def test_many_failures_in_a_deep_queue_are_those_of_the_oracle(depth):
-    jobs = random_table(5, n_jobs=150, size=40, span_s=20, longest=30, wide=0.0, small=0.4)
+    jobs = random_table(5, n_jobs=90, size=40, span_s=20, longest=30, wide=0.0, small=0.4)
     calendar = Calendar(tuple(failure(10 * i, 10 * i + 6, 7 * i % 40 + 1) for i in range(1, 20)))
     schedule, expected = both(
         jobs, 40, "saf", calendar, depth=depth, divider_s=6.0, spares=True, half=True, threshold_s=9.0
@@ -448,7 +448,7 @@ def test_outages_are_where_nothing_runs_while_enough_waits(tmp_path):
     log.write_text("; MaxProcs: 8\n" + "".join(rows))
     done = batfill("workload", "outages", log)
     assert done.out.splitlines() == [HEADER, "announced,600,3600,8,", "announced,4200,6000,8,"]
-    assert "2 outages, 0.1 days in all, of 8 processors" in done.err
+    assert "2 outages, 1 h 20 min in all, of 8 processors" in done.err
     assert batfill("workload", "outages", log, "--out", tmp_path / "out.csv").out == ""
     assert (tmp_path / "out.csv").read_text() == done.out
     assert batfill("replay", log, "--unrequested", "runtime", "--calendar", tmp_path / "out.csv").status == 0
@@ -466,7 +466,7 @@ def test_a_log_without_waits_or_size_cannot_tell_of_outages(tmp_path):
 @pytest.mark.compiled
 def test_kth_sp2_has_the_outages_that_an_independent_program_found(archive_log):
     done = batfill("workload", "outages", archive_log("KTH-SP2-1996-2.1-cln.swf.gz"))
-    assert "262 outages, 16.2 days in all" in done.err
+    assert "262 outages, 16 d 5 h in all" in done.err
 
 
 def test_a_tree_that_is_full_when_jobs_fail_is_enlarged():

@@ -407,7 +407,7 @@ def test_jobs_that_the_batch_system_refuses_end_the_campaign(campaign_file, batc
     ended = run(campaign_file(SMALL + CLUSTER_OF_TWO.format(kind=kind)), "--out", tmp_path / "out")
     assert (ended.status, ended.out) == (2, "")
     assert ended.err.splitlines()[1:] == [
-        f"batfill: cluster: `{command_}` refused 2 of 2 jobs (exit status 1: invalid account); mend that section, "
+        f"batfill: cluster: `{command_}` refused 2 of 2 jobs (exit status 1: invalid account); correct that section, "
         "and see the script with --job-script"
     ]
     assert not (tmp_path / "out").exists()

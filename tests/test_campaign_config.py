@@ -40,7 +40,7 @@ def test_choices_are_every_combination(read):
     ("text", "line"),
     [
         ("- a list\n", "1: not a campaign; it needs at least `workloads:` and `policies:`"),
-        ("policies: [fcfs\n", "2: not YAML (expected ',' or ']', but got '<stream end>'); mend that line"),
+        ("policies: [fcfs\n", "2: not YAML (expected ',' or ']', but got '<stream end>'); correct that line"),
         ("policies: [fcfs]\n", "1: key workloads is missing; add `workloads:` with its value"),
         ("workloads:\n- {}\npolicies: [fcfs]\n", "2: key file is missing; add `file:` with its value"),
         (LEAST + "tau: 10\ntau: 20\n", "4: key tau is already on line 3; keep one of them"),

@@ -39,6 +39,7 @@ import batfill
 import notebook
 from batfill import PLACES
 from batfill.base.errors import BatfillError
+from batfill.base.words import duration
 from batfill.batsim.command_line import batsim_options as parse_batsim
 from batfill.batsim.descriptor import MEANING, read_descriptor
 from batfill.campaigns.config import Campaign, read_campaign
@@ -52,6 +53,7 @@ from batfill.model.policy import listing
 from batfill.scheduler import Scheduler
 from batfill.workloads.archive import known_log
 from command import COMPILING
+from command import batfill as batfill_command
 from studies.papers.protocol import entries_named, folder_of_protocols, read_protocols
 
 if TYPE_CHECKING:
@@ -319,6 +321,20 @@ def test_blocks_on_logs_of_the_archive_do_what_they_show(tmp_path, archive_log, 
     reader.follow(block)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("page", ["README.md", "docs/index.md"])
+def test_the_result_on_the_first_screen_is_what_replays_give(page, archive_log):
+    log = archive_log("KTH-SP2-1996-2.1-cln.swf.gz")
+    rows = re.findall(r"^\| .*\(`(--.+)`\) \| (.+) \| (.+) \| (.+) \|$", (ROOT / page).read_text(), re.MULTILINE)
+    assert len(rows) == 5
+    found = [json.loads(batfill_command("replay", log, *options.split(), "--json").out) for options, *_ in rows]
+    for figures, (_, mean, longest, slowdown) in zip(found, rows, strict=True):
+        assert duration(figures["mean_wait_s"]) == mean
+        flag = "▲ " if figures["max_wait_s"] > 2 * found[0]["max_wait_s"] else ""
+        assert flag + duration(figures["max_wait_s"]) == longest
+        assert f"{figures['mean_bsld']:.0f}" == slowdown
+
+
 # Command lines that are not run
 
 
@@ -566,7 +582,7 @@ def test_the_table_of_options_is_the_one_that_every_host_reads(options):
 @pytest.mark.parametrize(
     ("page", "section", "keys"),
     [
-        ("docs/how-to/campaigns.md", "The file", keys_of(Campaign)),
+        ("docs/how-to/campaigns.md", "Keys of the campaign file", keys_of(Campaign)),
         ("docs/reference/experiments.md", "The descriptor", list(MEANING)),
     ],
 )
@@ -576,12 +592,38 @@ def test_every_key_of_a_file_is_documented(page, section, keys):
 
 
 def test_names_of_the_python_reference_are_there():
-    names = re.findall(r"^::: (\S+)$", (ROOT / "docs/reference/python.md").read_text(), re.MULTILINE)
+    pages = (ROOT / "docs/reference/python").glob("*.md")
+    names = [name for page in pages for name in re.findall(r"^::: (\S+)$", page.read_text(), re.MULTILINE)]
     assert len(names) > 20
     for module, _, name in (name.rpartition(".") for name in names):
         assert getattr(import_module(module), name).__doc__, f"{module}.{name}"
     public = {".".join(place) for name, place in PLACES.items() if callable(getattr(batfill, name))}
     assert public <= set(names), "every public name has a section"
+
+
+MOST_WORDS = 110  # of a paragraph
+
+
+def paragraphs(text: str) -> list[str]:
+    """A page's texts between blank lines, without blocks, tables and comments; each item of a list is its own."""
+    text = re.sub(r"^\s*```.*?^\s*```|^\s*\|.*?$|<!--.*?-->", "", text, flags=re.MULTILINE | re.DOTALL)
+    return re.split(r"\n\s*\n|\n(?=[ \t]*(?:[-*+]|\d+\.)[ \t])", text)
+
+
+def test_each_item_of_a_list_and_no_table_is_a_paragraph():
+    text = "One,\n- two,\n  and two;\n1. three.\n\n| four |\n\n```sh\nfive\n```\n<!-- six -->\n\nSeven."
+    assert [" ".join(part.split()) for part in paragraphs(text) if part.strip()] == [
+        "One,",
+        "- two, and two;",
+        "1. three.",
+        "Seven.",
+    ]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_no_paragraph_is_longer_than_a_reader_can_take_in(page):
+    long = [(len(part.split()), part.strip()[:60]) for part in paragraphs((ROOT / page).read_text())]
+    assert [(words, part) for words, part in long if words > MOST_WORDS] == []
 
 
 def test_links_between_pages_lead_somewhere():

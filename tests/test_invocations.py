@@ -572,7 +572,7 @@ def give_value(words, found, name):
 
 
 OTHER_INPUT = (
-    "give (?:a|an|the) |is no path|check|is it|writes such files|fix the|mend that|it needs at least|fetch or copy|"
+    "give (?:a|an|the) |is no path|check|is it|writes such files|fix the|correct that|it needs at least|fetch or copy|"
     "write -1|make one|use sacct"
 )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import html
 import json
 import re
 
@@ -67,19 +68,17 @@ def test_the_table_the_file_and_the_figure_hold_the_same_points(log, tmp_path):
     assert [row["policy"] for row in rows] == ["fcfs"] * 3 + ["spf"] * 3
     assert [float(row["mean_bsld"]) for row in rows] == [point["mean_bsld"] for point in told["points"]]
     assert [line.split()[1] for line in text.splitlines()[1:7]] == ["none", "perfect", "forest"] * 2
-    words = " ".join(re.findall(r"<!-- (.*?) -->", (tmp_path / "f" / "frontier.svg").read_text()))
-    for said in (
-        log.name,
-        "on 8 processors",
-        "seed 0",
-        "tau 10 s",
-        "fcfs, perfect classes",
-        "spf, nothing killed",
+    known = log.name, "on 8 processors", "seed 0", "tau 10 s".capitalize()
+    for name, said in (
+        ("frontier", ("fcfs, perfect classes", "spf, nothing killed")),
+        ("waits", ("longest wait", "mean wait of large jobs", "the front")),
     ):
-        assert said in words
-    waits = " ".join(re.findall(r"<!-- (.*?) -->", (tmp_path / "f" / "waits.svg").read_text()))
-    for said in (log.name, "on 8 processors", "longest wait, hours", "mean wait of large jobs, hours", "the front"):
-        assert said in waits
+        drawing = (tmp_path / "f" / f"{name}.svg").read_text()
+        words, caption = " ".join(re.findall(r"<!-- (.*?) -->", drawing)), (tmp_path / "f" / f"{name}.txt").read_text()
+        assert all(each in words for each in said)
+        assert all(each in caption for each in known)
+        title, described = re.findall(r"<title>(.*?)</title>|<desc>(.*?)</desc>", drawing)[::-1]
+        assert caption == f"{title[0]}. {html.unescape(described[1])}\n"
     for row, point in zip(rows, told["points"], strict=True):
         assert float(row["large_max_wait_s"]) == point["large_max_wait_s"] == point["waits_by_class"][1]["max_wait_s"]
 

@@ -123,9 +123,10 @@ def test_the_command_prints_weeks_and_writes_tables_and_figures(log, tmp_path):
     assert text.startswith(
         "made.swf: small forest, divider median, cut 0.5, seed 3, regime fresh, divider-rule known, "
     )
-    assert [line.split()[0] for line in text.splitlines()[4:8]] == ["1", "2", "3", "all"]
+    table = text.split("\n\n")[1].splitlines()
+    assert [line.split()[0] for line in table] == ["week", "1", "2", "3", "all"]
     summary = json.loads((folder / "summary.json").read_text())
-    assert text.splitlines()[7].split()[-2:] == [f"{summary['auc']:.3f}", f"{summary['brier']:.3f}"]
+    assert table[-1].split()[-2:] == [f"{summary['auc']:.3f}", f"{summary['brier']:.3f}"]
     assert (summary["options"]["seed"], summary["options"]["regime"], summary["workload"]) == (
         3,
         "fresh",

@@ -44,16 +44,16 @@ def test_the_printed_table_has_a_row_per_figure_and_under_batsim_those_that_it_k
         "jobs": "4 (1 rejected, 2 killed at their walltime)",
         "backfilled": "1",
         "requeued": "1 tries killed (0.33% of the work)",
-        "makespan": "5,000 s",
+        "makespan": "1 h 23 min",
         "utilisation": "60.50%",
-        "mean wait": "1,340.000 s (longest 4,000 s)",
+        "mean wait": "22 min 20 s (longest 1 h 6 min)",
         "mean bsld": "2.5556 (tau 10 s; per processor 1.7222)",
         "jobs by bsld": "33.3% at 1, 66.7% up to 10, 0.0% up to 100, 0.0% above",
     }
     assert dict(figure_rows(dataclasses.asdict(dataclasses.replace(run, requeued=0)), 0.5)) == {
         "jobs": "4 (1 rejected, 2 killed)",
-        "makespan": "5,000 s",
-        "mean wait": "1,340.000 s (longest 4,000 s)",
+        "makespan": "1 h 23 min",
+        "mean wait": "22 min 20 s (longest 1 h 6 min)",
         "mean bsld": "2.5556 (tau 0.5 s)",
         "utilisation": "60.50%",
     }

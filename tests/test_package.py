@@ -120,6 +120,7 @@ LIGHT = (
     "batfill.model.values",
     "batfill.base.errors",
     "batfill.base.progress",
+    "batfill.base.words",
 )  # which load nothing that is slow
 
 

@@ -232,7 +232,7 @@ def test_plots_draw_on_the_axes_that_are_given(log, saf):
     axes = Figure().subplots(4)
     assert saf.plot(axes=axes[0]) is axes[0]
     assert axes[0].lines[1].get_ydata() == pytest.approx(
-        saf.to_pandas().wait_s.groupby(saf["submit_s"] // 86_400).mean().to_numpy() / 3600
+        saf.to_pandas().wait_s.groupby(saf["submit_s"] // 86_400).mean().to_numpy()
     )
     drawn = saf.plot("utilisation", axes[1]).patches[0].get_data()
     used = float((drawn.values * np.diff(drawn.edges)).sum() / (drawn.edges[-1] - drawn.edges[0]))

@@ -356,7 +356,7 @@ FCFS = policy_named("fcfs")
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        (policy(lambda r, p, q: r * np.nan), "policy mine: its key is nan for r = 0, p~ = 10, q = 1; mend its formula"),
+        (policy(lambda r, p, q: r * np.nan), "policy mine: its key is nan for r = 0, p~ = 10, q = 1; correct its"),
         (policy(lambda r, p, q: np.where(r == 2, np.inf, r)), "policy mine: its key is inf for r = 2, "),
         (policy(lambda r, p, q: 1.0), r"policy mine: its key has shape \(\), not \(4,\); return one number per job"),
         (policy(lambda r, p, q: r[:2]), r"policy mine: its key has shape \(2,\), not \(4,\)"),

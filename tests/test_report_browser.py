@@ -55,6 +55,11 @@ def page(tmp_path, browser):
     )
     (written,) = write_report([tmp_path])
     browser.open(written)
+    browser.run(
+        "const e = document.querySelector('#explore-0').explorer; e.gantt.cursor = -1;"
+        "e.form.elements.colour.value = 'slowdown'; e.refilter()"
+    )
+    browser.frame()
     yield written
     assert browser.log() == []
 
@@ -108,7 +113,7 @@ class TestGantt:
 
     def test_a_filter_greys_the_others_out(self, browser):
         assert browser.text("#explore-0 .matching").startswith(
-            "All jobs: 4 jobs ran, mean wait 35 s (longest 1 min 29 s)"
+            "All jobs: 4 jobs ran, mean wait 34 s (longest 1 min 29 s)"
         )
         before = browser.run(PIXEL, 0.25, 0.2)
         browser.type("#explore-0 [name=id]", "split")
@@ -117,10 +122,11 @@ class TestGantt:
         )
         assert browser.run(PIXEL, 0.25, 0.2) != before
         cells = browser.run(
-            "return [...document.querySelectorAll('#explore-0 tbody.jobs td')].map((e) => e.textContent)"
+            "return [...document.querySelectorAll('#explore-0 tbody.jobs td')]"
+            ".map((e) => e.textContent.replaceAll('\\u00a0', ' '))"
         )
         assert cells == [
-            *("split", "day 0 00:00:00", "50 s", "1 min 0 s", "4", "day 0 00:00:50", "day 0 00:01:40", "50 s", "2"),
+            *("split", "day 0 00:00:00", "50 s", "1 min", "4", "day 0 00:00:50", "day 0 00:01:40", "50 s", "2"),
             *("1 of 1", "ended at its walltime"),
         ]
 
@@ -168,9 +174,9 @@ def test_a_second_run_is_unpacked_when_it_is_opened(browser, tmp_path):
     for name, start in (("first", 0), ("second", 10)):
         jobs_csv(tmp_path / f"{name}_jobs.csv", f"a,0,1,50,{OK},{start},50,0")
     browser.open(write_report([tmp_path])[0])
-    assert browser.run("return !document.querySelector('#explore-1').explorer")
+    assert browser.run("return document.querySelectorAll('.explorer.ready').length") == 0
     browser.click("#run-1 summary")
-    browser.run("return new Promise((done) => setTimeout(done, 300))")
+    browser.waited("return document.querySelector('#explore-1.ready') !== null")
     assert browser.text("#explore-1 .matching").startswith("All jobs: 1 job ran, mean wait 10 s")
     assert browser.log() == []
 
@@ -265,15 +271,15 @@ def pages(tmp_path_factory):
 CUT_OFF = """
 const width = document.documentElement.clientWidth, found = [];
 if (document.documentElement.scrollWidth > width) found.push(`page: ${document.documentElement.scrollWidth}`);
-const kinds = 'h1, h2, h3, p, li, dt, dd, th, td, caption, label, button, .scroll, canvas, svg.plot';
+const kinds = 'h1, h2, h3, p, li, dt, dd, th, td, caption, label, button, .scroll, canvas, .chart svg';
 for (const e of document.querySelectorAll(kinds)) {
   const box = e.getBoundingClientRect();
-  if (!box.width || e.closest('.sr') || getComputedStyle(e).display === 'none') continue;
+  if (!box.width || e.closest('.sr, .scroll') || getComputedStyle(e).display === 'none') continue;
   if (box.right > width + 1 || box.left < -1) found.push(`${e.outerHTML.slice(0, 90)}: ${box.left} to ${box.right}`);
   if (e.scrollWidth > e.clientWidth + 1 && e.clientWidth && e.tagName !== 'BUTTON')
     found.push(`${e.outerHTML.slice(0, 90)}: ${e.scrollWidth} in ${e.clientWidth}`);
 }
-for (const e of document.querySelectorAll('svg.plot text')) {
+for (const e of document.querySelectorAll('.chart svg text')) {
   const box = e.getBoundingClientRect(), area = e.closest('svg').getBoundingClientRect();
   if (!box.width) continue;
   if (box.left < area.left - 1 || box.right > area.right + 1 || box.bottom > area.bottom + 1 || box.top < area.top - 1)
@@ -283,12 +289,9 @@ return found"""
 
 TICKS = """
 const found = [];
-for (const plot of document.querySelectorAll('svg.plot')) {
-  if (!plot.getBoundingClientRect().width) continue;
-  for (const axis of ['x', 'y']) {
-    const marks = plot.querySelectorAll(`[data-tick=${axis}]`).length;
-    if (marks || axis === 'x') found.push(marks);
-  }
+for (const plot of document.querySelectorAll('.tradeoff svg, .tail svg')) {
+  const lines = [...plot.querySelectorAll('line.grid')].map((e) => e.getAttribute('x1') === e.getAttribute('x2'));
+  found.push(lines.filter((upright) => upright).length + 1, lines.filter((upright) => !upright).length + 1);
 }
 for (const explorer of document.querySelectorAll('.explorer.ready'))
   for (const chart of [explorer.explorer.gantt, ...explorer.explorer.curves])
@@ -329,6 +332,58 @@ def test_a_page_is_readable_on_a_phone_and_on_a_wall(browser, pages, what, width
     assert counts
     assert min(counts) >= 3
     assert browser.run(CONTRAST) == []
+    assert browser.log() == []
+
+
+CHOSEN = """
+const shown = [...document.querySelectorAll('#run-0 .why')].flatMap((e, k) => (e.checkVisibility() ? [k] : []));
+const rows = [...document.querySelectorAll('#run-0 [data-row].chosen')].map((e) => Number(e.dataset.row));
+const { view, run, gantt } = document.querySelector('#explore-0').explorer, start = run.start(gantt.cursor);
+return [shown, rows, run.ids[gantt.cursor], view.from < start && start < view.to, location.hash]"""
+
+
+def test_a_wait_is_chosen_in_the_picture_by_the_keyboard_and_by_the_address(browser, pages):
+    (run,) = find_runs([pages["run"].parent])
+    worst = run.ids[np.argsort(-run.wait_s, kind="stable")].tolist()
+    sized(browser, pages["run"], 1280)
+    assert browser.run(CHOSEN) == [[0], [0], worst[0], True, ""]
+    browser.run("document.querySelectorAll('#run-0 .course .pick')[3].dispatchEvent(new MouseEvent('click'))")
+    browser.waited("return document.activeElement.id === 'why-0-3'")
+    assert browser.run(CHOSEN) == [[3], [3], worst[3], True, "#why-0-3"]
+    browser.type("#run-0 [data-row='7'] a", "\ue007")
+    browser.waited("return document.activeElement.id === 'why-0-7'")
+    assert browser.run(CHOSEN) == [[7], [7], worst[7], True, "#why-0-7"]
+    browser.open(pages["comparison"])
+    browser.run("location.hash = '#why-0-2'")
+    browser.waited("return document.activeElement.id === 'why-0-2'")
+    opened = "return [...document.querySelectorAll('details.run')].map((run) => run.open)"
+    assert browser.run(opened) == [True, False]
+    assert browser.log() == []
+
+
+def test_the_picture_shows_each_wait_and_each_time_out_of_service(browser, tmp_path):
+    log, windows = tmp_path / "log.swf", tmp_path / "windows.csv"
+    rows = (f"{k} {k * 600} -1 900 2 -1 -1 2 1000 -1 1 7 -1 -1 -1 -1 -1 -1" for k in range(1, 60))
+    log.write_text("; MaxProcs: 4\n" + "\n".join(rows) + "\n")
+    windows.write_text("kind,begin,end,processors\nannounced,9000,16000,4\nfailure,20000,22000,1\n")
+    result("replay", log, "--calendar", windows, "--out", tmp_path / "out")
+    sized(browser, write_report([tmp_path])[0], 1280)
+    assert browser.run("return document.querySelectorAll('.course .pick').length") == 10
+    titles = browser.run("return [...document.querySelectorAll('.course svg > rect title')].map((e) => e.textContent)")
+    assert [title.replace("\N{NO-BREAK SPACE}", " ") for title in titles] == [
+        "4 processors out of service for 1 h 56 min",
+        "1 processors out of service for 33 min 20 s",
+    ]
+    assert "Hatched: 2 times out of service." in browser.text("#explore-0 figcaption")
+    assert browser.log() == []
+
+
+def test_a_run_that_does_not_name_its_machines_has_a_picture_and_says_so(browser, tmp_path):
+    jobs_csv(tmp_path / "x_jobs.csv", f"a,0,2,50,{OK},0,50,", f"b,0,2,50,{OK},50,50,")
+    browser.open(write_report([tmp_path])[0])
+    browser.type(GANTT, "n")
+    assert "do not say on which machines" in browser.text("#explore-0")
+    assert browser.run(VIEW) == [0, 100, 0, 2]
     assert browser.log() == []
 
 
@@ -385,8 +440,80 @@ def test_dates_are_those_of_the_logs_zone(browser, pages):
         assert shown == date_text(second, run.about.clock)
 
 
+OVERLAPS = """
+const near = [], charts = [...document.querySelectorAll('.tradeoff svg, .tail svg')];
+for (const svg of charts) {
+  const names = [...svg.querySelectorAll('text.halo')].map((e) => [e.textContent, e.getBoundingClientRect()]);
+  const marks = [...svg.querySelectorAll('circle')].map((e) => e.getBoundingClientRect());
+  for (const [k, [name, box]] of names.entries()) {
+    const meets = (b) => box.left < b.right && b.left < box.right && box.top + 3 < b.bottom && b.top < box.bottom - 3;
+    for (const [other, b] of names.slice(0, k)) if (meets(b)) near.push([name, other]);
+    if (marks.some(meets)) near.push([name, 'a mark']);
+  }
+}
+return [charts.length, near]"""
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("what", ["comparison", "campaign"])
+def test_no_name_in_a_chart_covers_another_or_a_mark(browser, pages, what, width):
+    sized(browser, pages[what], width)
+    assert browser.run(OVERLAPS) == [2, []]
+
+
+ROWS = """
+const page = arguments[0] ? new DOMParser().parseFromString(arguments[0], 'text/html') : document; // without scripts
+const words = (e) => e.textContent.trim().replaceAll('\\u00a0', ' ');
+return [words(page.querySelector('p.answer')), ...[...page.querySelectorAll('section.comparison tbody tr')].map((row) =>
+  [...row.cells].map(words).concat(row.className))]"""
+
+
+@pytest.mark.parametrize("what", ["comparison", "campaign"])
+def test_answer_and_table_are_there_without_javascript_and_the_script_changes_nothing_in_them(browser, pages, what):
+    browser.open(pages[what])
+    assert browser.run(ROWS) == browser.run(ROWS, pages[what].read_text())
+    assert browser.run("return document.querySelectorAll('.drawn svg').length") == len(browser.run(ROWS)) - 2
+
+
+def test_what_the_reader_compares_with_is_followed_by_answer_table_and_chart(browser, pages):
+    sized(browser, pages["comparison"], 1280)
+    said, *first = browser.run(ROWS)
+    label = "return document.querySelector('.tradeoff svg').textContent.replaceAll('\\u00a0', ' ')"
+    assert "fcfs + 200,000 s (reference)" in browser.run(label)
+    browser.type("select.against", "\ue015" if first[0][-1] == "reference" else "\ue013")  # down, or up
+    other, *second = browser.run(ROWS)
+    assert other != said
+    assert "saf + 200,000 s (reference)" in browser.run(label)
+    (old,), (new,) = ([row for row in rows if row[4] != "reference"] for rows in (first, second))
+    assert [row[4] for row in first] == [row[4] for row in second][::-1] or old[0] != new[0]
+    assert {row[-1] for row in second} >= {"reference"}
+    assert {old[6], new[6]} in ({"better", "worse"}, {"cannot tell"})
+    assert browser.log() == []
+
+
+def test_the_tails_that_are_chosen_have_names(browser, pages):
+    sized(browser, pages["campaign"], 1280)
+    named = "return document.querySelectorAll('.tail text.halo').length"
+    chosen = "return document.querySelectorAll('.chips input:checked').length"
+    assert browser.run(named) == browser.run(chosen) == 2  # the reference, and the lowest slowdown
+    browser.click(".chips label[for=c0-13]")
+    assert browser.run(named) == browser.run(chosen) == 1
+    browser.type(".chips #c0-4", " ")
+    assert browser.run(named) == browser.run(chosen) == 2
+
+
+def test_a_table_is_a_stop_of_the_tab_key_only_if_it_scrolls(browser, pages):
+    stops = "return [...document.querySelectorAll('section.comparison .scroll')].map((e) => e.tabIndex)"
+    for width, expected in ((1280, [-1]), (390, [0])):
+        sized(browser, pages["comparison"], width)
+        browser.waited(f"{stops.replace('return', 'return (')}).join() === '{expected[0]}'")
+        assert browser.run(stops) == expected
+
+
 def test_every_link_leads_somewhere(browser, pages):
     browser.open(pages["comparison"])
+    browser.run("for (const e of document.querySelectorAll('details')) e.open = true")
+    browser.waited("return document.querySelectorAll('.explorer.ready').length === 2")
     for target in browser.run("return [...document.querySelectorAll('a[href^=\"#\"]')].map((e) => e.hash)"):
         browser.click(f"a[href='{target}']")
         seen = "const e = document.querySelector(arguments[0]); return Boolean(e) && e.open !== false"

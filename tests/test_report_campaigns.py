@@ -10,6 +10,7 @@ from command import json_result
 def row(policy, window, bsld, **values):
     usual = {"jobs": 10, "rejected": 0, "workload": "log.swf", "backfill": "same", "knowledge": "request"}
     given = {**usual, "policy": policy, "window": window, "mean_bsld": bsld, "mean_wait_s": 10 * bsld, **values}
+    given.setdefault("max_wait_s", 100 * bsld)
     run = "-".join(str(given.get(name)) for name in ("workload", "policy", "threshold_s", "window", "seed", "sample"))
     return {**dict.fromkeys(SCHEMA.names), "run": run, **given}
 
@@ -65,5 +66,8 @@ def test_the_page_shows_a_campaign(campaign):
     folder = campaign(*(row(policy, window, window + 1.0) for policy in ("fcfs", "saf") for window in range(3)))
     page, *figures = json_result("report", folder, "--figures", "svg")
     assert page == str(folder / "report.html")
-    assert "log.swf: 2 choices on 3 pieces" in (folder / "report.html").read_text()
+    text = (folder / "report.html").read_text()
+    assert "<h1>log.swf: 2 choices compared</h1>" in text
+    assert "Cannot tell: 3\u00a0pieces are too few." in text
+    assert '<th scope=row>Smallest area first<span class="sub">saf</span></th>' in text
     assert str(folder / "pieces-bsld.svg") in figures

@@ -9,14 +9,15 @@ pytest.importorskip("matplotlib")
 from matplotlib.figure import Figure
 
 import batfill as bf
-from batfill.model.jobs import WEEK_S
-from batfill.reports.charts import most_telling, styles_of
+from batfill.base.stats import holm
+from batfill.base.words import duration
+from batfill.model.jobs import DAY_S, WEEK_S
 from batfill.reports.comparison import comparisons, of_jobs
-from batfill.reports.figures import comparison_figures
+from batfill.reports.comparison_page import View, comparison_section
+from batfill.reports.figures import comparison_figures, most_telling, styles_of, wait_figure
 from batfill.reports.palette import dress
 from batfill.reports.runs import find_runs, read_run
-from batfill.reports.sections import comparison_section
-from batfill.reports.words import duration
+from batfill.reports.single import wait_grid
 from report_runs import OK, REJECTED, SAMPLE, jobs_csv, sample_run
 
 
@@ -69,10 +70,9 @@ def test_many_blocks_are_drawn_bit_by_bit(monkeypatch):
     assert bit_by_bit == at_once
 
 
-def test_of_too_many_choices_the_first_the_best_and_the_advised_one_are_in_colour():
+def test_of_too_many_choices_the_first_and_the_best_are_in_colour():
     many = of_weeks(*([float(bsld)] * 3 for bsld in range(40, 10, -1)))
     assert most_telling(many) == [0, *range(22, 30)]
-    assert most_telling(replace(many, advised=5)) == [0, 5, *range(22, 30)]
     assert [style.rest for style in styles_of(many)] == [k not in most_telling(many) for k in range(30)]
 
 
@@ -106,23 +106,124 @@ def test_the_differences_are_those_of_the_runs(tmp_path):
     assert not d.bsld.bounded
 
 
-def test_who_pays_in_a_report_is_who_pays_in_the_replays(tmp_path):
-    fcfs, saf = (bf.replay(SAMPLE, policy) for policy in ("fcfs", "saf"))
-    for one, name in ((fcfs, "fcfs"), (saf, "saf")):
-        one.to_batsim(tmp_path / name / "out")
-    (comparison,) = comparisons(find_runs([tmp_path / "fcfs", tmp_path / "saf"]), 10)
-    for found, expected in zip(comparison.waits, (fcfs.who_pays(fcfs), saf.who_pays(fcfs)), strict=True):
-        assert found["small_below_s"] == expected["small_below_s"]
-        for groups in ("waits_by_class", "waits_by_width", "waits_by_user"):
-            assert found[groups] == [
-                {key: pytest.approx(value) if isinstance(value, float) else value for key, value in group.items()}
-                for group in expected[groups]
-            ]
+def test_few_values_are_dots_and_a_wait_has_one_colour_in_all_runs(tmp_path):
+    for policy in ("fcfs", "saf"):
+        sample_run(tmp_path, policy)
+    bf.report(tmp_path, out=tmp_path / "page.html", figures=["svg"])
+    rows = (tmp_path / "weeks-bsld.csv").read_text().splitlines()[1:]
+    assert rows[0] == "run,1"  # the log's only week
+    assert "a dot each" in (tmp_path / "weeks-bsld.txt").read_text()
+    found = find_runs([tmp_path])
+    grids = [wait_grid(run) for run in found]
+    highest_s = max(float(np.nanmax(grid.mean_wait_s)) for grid in grids)
+    for run, grid in zip(found, grids, strict=True):
+        axes = Figure().subplots()
+        wait_figure(run, grid, highest_s).draw(axes)
+        assert axes.images[0].get_clim() == (0, highest_s)
+        assert len(axes.texts) == (grid.jobs > 0).sum()
+
+
+def said(comparison, reference=None):
+    """The answer as text."""
+    view = View(comparison, seed=0)
+    found = view.answer(view.reference if reference is None else reference)
+    return re.sub("<.*?>", "", found).replace("\u00a0", " ")
+
+
+def with_longest(comparison, *longest_s):
+    """The same with one wait as long as that in each run."""
+    wait_s = comparison.wait_s.copy()
+    wait_s[:, 0] = longest_s
+    return replace(comparison, wait_s=wait_s, bsld=comparison.bsld)
+
+
+def busy(*levels, weeks=24):
+    """Runs whose weekly bounded slowdowns are near these levels."""
+    drift = np.random.default_rng(1).random(weeks)
+    return of_weeks(*([level + part for part in drift] for level in levels))
+
+
+def test_the_answer_names_the_lowest_slowdown_and_the_best_with_both_in_view():
+    three = with_longest(busy(90, 40, 53), 3 * DAY_S, 54.3 * DAY_S, 3.5 * DAY_S)
+    assert said(three) == (
+        "Lowest slowdown: b, 40 instead of 90, but its longest wait is 54 d 7 h (a: 3 d). With both in view: c, 53 and "
+        "3 d 12 h."
+    )
+    assert said(three, 2) == (
+        "Lowest slowdown: b, 40 instead of 53, but its longest wait is 54 d 7 h (c: 3 d 12 h). With both in view: the "
+        "reference, c, 53 and 3 d 12 h."
+    )
+    assert said(three, 1) == (
+        "Lowest slowdown: b, the reference, 40; its longest wait is 54 d 7 h. With both in view: c, 53 and 3 d 12 h."
+    )
+
+
+def test_the_answer_drops_its_but_up_to_twice_the_references_longest_wait():
+    two = with_longest(busy(90, 40), 3 * DAY_S, 6 * DAY_S)
+    assert said(two) == (
+        "Lowest slowdown: b, 40 instead of 90; its longest wait is 6 d (a: 3 d). It is also the best with both in view."
+    )
+    assert "but its longest" in said(with_longest(two, 3 * DAY_S, 6 * DAY_S + 1))
+
+
+def test_too_few_weeks_and_differences_by_chance_cannot_tell():
+    assert said(with_longest(of_weeks([9], [5]), 300, 200)) == (
+        "Cannot tell: 1 day is too few. Least slowdown seen: b, 5.0 (a: 9.0), longest wait 3 min 20 s (5 min); it may "
+        "be chance."
+    )
+    noisy = of_weeks([5] * 24, [4.9, 5.05] * 12)
+    assert said(noisy).startswith("Cannot tell: the differences from a may be chance. Least slowdown seen: b, 5.0 (a:")
+    view = View(noisy, seed=0)
+    assert view.chosen(0) is None  # nothing is marked
+    assert "class=chosen" not in view.table()
+
+
+def test_without_any_wait_the_answer_says_so():
+    still = busy(1, 1)
+    assert said(replace(still, bsld=still.bsld * 0 + 1, wait_s=still.wait_s * 0)) == (
+        "No job waits: every run has a slowdown of 1.0."
+    )
+
+
+def test_what_was_learned_from_the_log_is_marked():
+    two = replace(with_longest(busy(90, 40), 3, 4), hindsight=(False, True))
+    assert "b (b, tuned on this log)" in said(two)
+    page = comparison_section(two, 0, seed=0)
+    assert "expect less on others" in page
+
+
+def test_the_differences_from_every_reference_are_mirrored_and_corrected_for_their_number():
+    four = of_weeks(*np.random.default_rng(2).random((4, 24)))
+    found = four.against([2, 0], seed=3)
+    for one, other in ((0, 2), (2, 0)):
+        (alone,) = four.paired([four.bsld[other] - four.bsld[one]], 3)
+        pair = found[one][other]
+        assert (pair.value, pair.low, pair.high, pair.p) == pytest.approx((alone.value, alone.low, alone.high, alone.p))
+    for one in (0, 2):
+        assert found[one][one] is None
+        others = [pair for pair in found[one] if pair is not None]
+        assert [pair.corrected_p for pair in others] == holm([pair.p for pair in others])
+
+
+def test_the_table_states_the_longest_wait_beside_each_mean_and_flags_more_than_twice_the_references(tmp_path):
+    for policy in ("fcfs", "saf"):
+        bf.replay(SAMPLE, policy).to_batsim(tmp_path / policy / "out")
+    runs = find_runs([tmp_path])
+    (comparison,) = comparisons(runs, 10)
     page = comparison_section(comparison, 0, seed=0)
-    small, large = saf.who_pays(fcfs)["waits_by_class"]
-    for figure in (duration(small["mean_wait_s"]), duration(large["max_wait_s"]), f"{large['delayed']:.1%}"):
-        assert f">{figure}</td>" in page
-    assert "up to 64" in page
-    for title, circles in (("mean wait of small and of large jobs", 4), ("over the longest wait of each choice", 2)):
-        (plot,) = re.findall(rf'<svg class="plot wide"[^>]*{title}.*?</svg>', page)
-        assert plot.count("<circle") == circles
+    longest = [duration(float(run.wait_s[run.final].max())) for run in runs]
+    ratio = runs[1].wait_s.max() / runs[0].wait_s.max()
+    assert ratio > 2
+    rows = re.findall(r"<tr data-k.*?</tr>", page)
+    assert [re.sub("<.*?>", "|", row).count("▲") for row in rows] == [int("saf<" in row) for row in rows]
+    for row in rows:
+        assert any(words.replace(" ", "\u00a0") in row for words in longest)
+    assert f"▲ {ratio:.1f} times" in page
+
+
+def test_many_runs_have_twenty_references_the_first_and_the_best(tmp_path):
+    many = busy(*range(60, 30, -1))
+    view = View(many, seed=0)
+    assert len(view.references) == len(view.pairs) == 20
+    assert {0, 29, 28} < set(view.references)
+    assert "20 in all" in view.notes()

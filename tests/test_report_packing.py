@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batfill.reports.data import packed
+from batfill.reports.data import digits_of, packed
 
 
 def unpacked(stored):
@@ -43,9 +43,10 @@ def test_columns_come_back_as_they_were(columns):
 @pytest.mark.parametrize(
     ("column", "kind", "differences"),
     [
-        ([0, 1, 127], "i1", False),
-        ([1000, 1001, 1002], "i2", False),
-        ([70_000, 70_001, 70_002], "i4", False),
+        ([127, 1, 0], "i1", False),
+        ([1000, 1002, 1001], "i2", False),
+        ([70_000, 70_002, 70_001], "i4", False),
+        ([70_000, 70_001, 70_002], "i4", True),
         (list(range(0, 90_000, 3)), "i1", True),
         ([0.5, 1.0], "f8", False),
         ([2**31], "f8", False),
@@ -55,3 +56,11 @@ def test_columns_come_back_as_they_were(columns):
 def test_the_smallest_type_is_taken(column, kind, differences):
     (told,) = packed({"x": np.array(column)})["columns"]
     assert (told["type"], told["differences"]) == (kind, differences)
+
+
+@given(st.lists(st.one_of(st.integers(0, 10**9 - 1).map(str), st.from_regex(r"\A0?[0-9]{1,3}\Z"), st.text(max_size=3))))
+def test_ids_are_stored_as_numbers_only_if_they_come_back(ids):
+    if digits := digits_of(ids):
+        assert [str(int(one)).zfill(digits) for one in ids] == ids
+    assert digits_of(["1", "20"]) == 1
+    assert digits_of(["007", "1234"]) == 3

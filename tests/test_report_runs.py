@@ -10,8 +10,8 @@ import golden
 from batfill.base.files import digest
 from batfill.batsim.results import Facts, ResultError, metadata_text
 from batfill.reports.about import scheduler_of
+from batfill.reports.run_page import run_section
 from batfill.reports.runs import find_runs, read_run
-from batfill.reports.sections import run_section
 from command import result
 from golden5 import Recording5
 from report_runs import CUT, KILLED, OK, REJECTED, jobs_csv, sample_run

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -15,8 +17,10 @@ from command import batfill, refusal
 from studies.papers.core import ROOTS, Chart, Outcome, Table, Verdict, code_of
 from studies.papers.page import Cell, rank_agreement
 from studies.papers.protocol import COMPUTATIONS, PROTOCOLS, read_protocol
+from studies.tables.pictures import table_with
 from swf_text import row
 
+ROOT = Path(__file__).parents[1]
 PURE = ("FCFS", "SAF")
 ROWS = "      rows:"
 SMALL = """\
@@ -117,6 +121,30 @@ def test_a_mistake_in_a_protocol_is_named_with_its_line(papers, log, tmp_path, o
     assert said in message
 
 
+def closed_figures(path):
+    """(log, policy, open, closed) of each pair of figures in a paper's remarks on users who react."""
+    remarks = [
+        remark.text for remark in next(read_protocol(path)).paper.open if "--feedback after:20min" in remark.text
+    ]
+    for text in remarks:
+        policy = re.search(r"(S[AP]F) with", text)[1] + (", 72,000 s" if "threshold of 72,000 s" in text else "")
+        for closed, opened, log in re.findall(r"(0\.\d\d) instead of (0\.\d\d)[^0]*? on ([\w-]+\w)", text):
+            yield log, policy, opened, closed
+
+
+def test_the_closed_figures_on_papers_pages_are_those_of_the_page_on_feedback():
+    head, rows = table_with((ROOT / "docs/results/feedback.md").read_text(), "open", "after:20min")
+    named, log = {}, ""
+    for cells in rows:
+        log = cells[0] or log
+        named[log, cells[1]] = dict(zip(head, cells, strict=True))
+    said = [figures for path in sorted(PROTOCOLS.glob("*.yaml")) for figures in closed_figures(path)]
+    assert len(said) == 9
+    for log, policy, opened, closed in said:
+        assert named[log, policy]["open"] == opened
+        assert named[log, policy]["after:20min"].startswith(f"{closed} (")
+
+
 # Results
 
 
@@ -186,7 +214,7 @@ def test_a_missing_log_is_said_by_name_and_the_others_run(papers, log, tmp_path)
     assert done.status == 0
     assert "other/table-1: skipped, it needs KTH-SP2-1996-2.1-cln.swf.gz" in done.err
     gets_it = "KTH-SP2-1996-2.1-cln.swf.gz (`batfill workload fetch kth-sp2` gets it)"
-    assert f"Not run, for want of {gets_it}." in page.read_text()
+    assert f"Not run, for want of {gets_it}." in (tmp_path / "all" / "other.md").read_text()
 
 
 BY_LOG = """\
@@ -206,14 +234,15 @@ def test_a_missing_log_is_a_dash_and_its_reason_and_remarks_on_it_are_left_out(p
     page = tmp_path / "all.md"
     done = batfill("reproduce", "all", *places(log, folder, tmp_path / "out"), "--page", page)
     assert done.status == 0
+    text = (tmp_path / "all" / "paper.md").read_text()
     for part in (
         "| Small   | 60     | 60              | 1     |", "| KTH-SP2 | 27,670 | -               | -     |",
         "| Zegox           | -    | -                | -            |",
         "gets it), zegox.swf (the archive has no file of this name).", "**Why.** Small is smaller\n",
     ):  # fmt: skip
-        assert part in page.read_text()
+        assert part in text
     for part in ("Elsewhere", "KTH-SP2 is small", "weeks.svg"):
-        assert part not in page.read_text()
+        assert part not in text
 
 
 def test_logs_are_looked_for_where_the_environment_says_packed_or_not(papers, log, tmp_path, monkeypatch):
@@ -235,21 +264,32 @@ def test_a_page_shows_figures_verdicts_and_what_people_wrote(tmp_path, papers, l
     chart = Chart("weeks", "lines", ("week", "SAF", "FCFS"), ((0, 1.0, 2.0), (1, None, 3.0)), x="week", y="bsld")
     outcome = Outcome(
         (Table(("none",), PURE, ((2.0,), (1.0,)), "one way"), Table(("none",), PURE, ((4.0,), (None,)), "another")),
-        {"first": Verdict(holds=False, evidence="FCFS 2, SAF 1")},
+        {"first": Verdict(holds=False, evidence="FCFS 2, SAF 1"), "last": Verdict(holds=True, evidence="SAF 1")},
         (chart,),
         ("a note",),
     )
     _replace(monkeypatch, lambda task, parameters: outcome)
-    folder = papers("    why:", "    show: [weeks]\n    says: {first: FCFS comes first}\n    why:")
+    folder = papers(
+        "    why:", "    show: [weeks]\n    says: {first: FCFS comes first, last: SAF comes last}\n    why:"
+    )
     page = tmp_path / "all.md"
     assert batfill("reproduce", "all", *places(log, folder, tmp_path / "out"), "--page", page).status == 0
-    text = page.read_text()
+    where = "table-1-thresholds-on-a-log"
+    text = (tmp_path / "all" / "paper.md").read_text()
+    assert text.startswith("# A paper\n\n**1 of 2 published statements hold on our logs.**\n\n![Table 1: thresholds")
     for part in (
         "ours, one way", "ours, another", "| FCFS comes first | no   | FCFS 2, SAF 1 |", "Note: a note",
-        "**Why.** other jobs in this log\n", "`batfill reproduce paper/table-1`", "\n\nwhat the paper leaves open\n\n",
-        "![weeks](all/paper-table-1-weeks.svg)",
+        "**Why.** other jobs\n\nin this log\n", "`batfill reproduce paper/table-1`",
+        "\n\nwhat the paper leaves open\n\n", "\n## Table 1: thresholds on a log\n",
+        "\n\n![Table 1: thresholds on a log (weeks)](paper-table-1-weeks.svg)\n\n",
+        f"| [table-1](#{where}) | Table 1: thresholds on a log | -              | 1 of 2               |",
     ):  # fmt: skip
         assert part in text
+    agrees, differs = page.read_text().split("\n## What does not agree\n")
+    link = f"| [paper/table-1](all/paper.md#{where}) |"
+    assert f"| SAF comes last | {link[2:]}" in agrees
+    assert f"| FCFS comes first | {link[2:]}" in differs
+    assert "[A paper](all/paper.md) | somewhere | -  " in agrees
     svg = tmp_path / "all" / "paper-table-1-weeks.svg"
     assert svg.read_text().startswith("<?xml")
     assert (tmp_path / "out" / "paper" / "table-1" / "weeks.csv").read_text().splitlines()[1:] == [

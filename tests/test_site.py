@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from html.parser import HTMLParser
+from importlib.resources import files
 from pathlib import Path
 
 import click
@@ -13,6 +14,7 @@ import pytest
 
 from batfill.cli.app import app
 from browser import CHROMIUM, DRIVER, Browser
+from pages import SCHEMES, WIDTHS
 
 pytest.importorskip("mkdocs", reason="needs the extra docs")
 pytestmark = pytest.mark.slow
@@ -69,6 +71,13 @@ def test_what_a_page_fetches_is_in_the_site(site):
                 assert (page.parent / address.partition("?")[0].partition("#")[0]).exists(), f"{page}: {address}"
 
 
+def test_the_home_leads_to_live_pages_that_are_there(site):
+    led_to = re.findall(r'href="(live/[^"]+)"', (site / "index.html").read_text())
+    assert sorted(set(led_to)) == ["live/comparison.html", "live/run.html", "live/what-if.html"]
+    for address in led_to:
+        assert "half-a-year.swf.gz" in (site / address).read_text()
+
+
 def commands_of(group, path="batfill"):
     for name in group.list_commands(click.Context(group)):
         command = group.get_command(click.Context(group), name)
@@ -87,7 +96,34 @@ def test_the_reference_has_every_command_and_option(site):
     assert "--sched-timeout" in text  # of the embedded Batsim, which reads its options itself
 
 
-@pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="no chromium and chromedriver on PATH")
+NO_BROWSER = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="no chromium and chromedriver on PATH")
+
+
+@NO_BROWSER
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_pages_fit_every_width_and_axe_finds_nothing(site, tmp_path, scheme):
+    axe = files(pytest.importorskip("axe_core_python")) / "axe.min.js"
+    browser = Browser(tmp_path)  # of this scheme alone: the theme remembers the first
+    try:
+        for width in WIDTHS:
+            browser.sized(width, 800, scheme)
+            for name in ("index", "results/feedback", "results/reproduction", "reference/python"):
+                browser.visit(site / f"{name}.html")
+                browser.waited("return document.readyState === 'complete'")
+                assert browser.run("return document.documentElement.scrollWidth <= innerWidth"), (name, width)
+                browser.run(f"{axe.read_text()}; window.axe = axe")
+                browser.run("axe.run().then((found) => { window.found = found.violations })")
+                found = browser.waited("return window.found")
+                assert [(each["id"], [node["html"] for node in each["nodes"]]) for each in found] == [], (name, width)
+            if width == 1280:
+                browser.visit(site / "index.html")
+                ends = "return document.querySelector('.home-result table').getBoundingClientRect().bottom"
+                assert browser.run(ends) <= 800
+    finally:
+        browser.close()
+
+
+@NO_BROWSER
 def test_the_search_works_from_a_folder(site, tmp_path):
     browser = Browser(tmp_path, "--host-resolver-rules=MAP * ~NOTFOUND")
     try:

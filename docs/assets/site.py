@@ -1,22 +1,39 @@
-"""What mkdocs cannot know: the commands' reference, the public names of Python, and notebooks; marks are left out."""
+"""What mkdocs cannot know: the commands' reference, the public names of Python, notebooks, and live report pages."""
 
 from __future__ import annotations
 
 import io
 import json
+import math
 import re
-from contextlib import redirect_stdout, suppress
+from contextlib import chdir, redirect_stderr, redirect_stdout, suppress
 from inspect import cleandoc
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import click
 
+import batfill
 from batfill import PLACES
 from batfill.cli import main
 from batfill.cli.app import app
 
 COMMANDS = "<!-- the commands -->"
+NAMES = "<!-- the public names -->"
+RESULT = re.compile(r"^<!-- the result -->\n((?:\|.*\n)+)", re.MULTILINE)
+UNITS_S = {"d": 86_400, "h": 3_600, "min": 60, "s": 1}
+TICKS_S = {"3 d": 3 * 86_400, "10 d": 10 * 86_400, "1 month": 30 * 86_400}
+# The log of the live pages, and what is replayed on it: the home's five orders.
+LOG = "half-a-year.swf.gz"
+GENERATE = f"workload generate --out {LOG} --jobs 13000 --procs 128 --load 0.5 --users 40 --seed 1"
+ORDERS = {
+    "fcfs": "--policy fcfs",
+    "spf": "--policy spf",
+    "saf": "--policy saf",
+    "saf-24h": "--policy saf --threshold 24h",
+    "first-tries": "--preset first-tries",
+}
 NOTEBOOK = re.compile(r"^<!-- the notebook (\S+) -->$", re.MULTILINE)
 
 
@@ -31,9 +48,83 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         markdown = re.sub(rf"^::: {place}$", rf"\g<0>\n{heading}\n", markdown, flags=re.MULTILINE)
     if COMMANDS in markdown:
         markdown = markdown.replace(COMMANDS, "\n".join(reference(app, "batfill")))
+    if NAMES in markdown:
+        markdown = markdown.replace(NAMES, public_names())
+    if found := RESULT.search(markdown):
+        markdown = markdown.replace(found[0], result_table(found[1]))
     if found := NOTEBOOK.search(markdown):
         markdown = markdown.replace(found[0], cells(Path(page.file.abs_src_path).with_name(found[1])))
     return markdown
+
+
+def on_post_build(config: Any, **_: Any) -> None:
+    """Write the live pages: a comparison, an answer to what if, and a run, on a log that is generated."""
+    live = Path(config["site_dir"]).resolve() / "live"
+    live.mkdir(exist_ok=True)
+    with TemporaryDirectory() as folder, chdir(folder):
+        for command in (
+            GENERATE,
+            *(f"replay {LOG} {options} --out {name}" for name, options in ORDERS.items()),
+            f"report {' '.join(ORDERS)} --out comparison.html",
+            "report saf --out run.html",
+            f"what-if {LOG} --out what-if.html",
+        ):
+            run(command.split())
+        for page in Path().glob("*.html"):
+            (live / page.name).write_bytes(page.read_bytes())
+
+
+def run(arguments: list[str]) -> None:
+    """Run a command, which must succeed, without what it prints."""
+    said = io.StringIO()
+    with redirect_stdout(said), redirect_stderr(said):
+        try:
+            main(arguments)
+        except SystemExit as ended:
+            if ended.code:
+                raise RuntimeError(f"batfill {' '.join(arguments)}: {said.getvalue()}") from ended
+
+
+def result_table(rows: str) -> str:
+    """A table of queue order, mean wait, longest wait and slowdown, with bars and dots; the bold row is advised."""
+    head, _, *lines = [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in rows.splitlines()]
+    longest = [seconds(cells[2]) for cells in lines]
+    low, high = math.log(min(longest) / 2), math.log(max(longest) * 1.5)
+    most = max(seconds(cells[1]) for cells in lines)
+
+    def place(at_s: float) -> str:
+        return f"{100 * (math.log(at_s) - low) / (high - low):.1f}%"
+
+    ticks = "".join(
+        f'<span style="left:{place(at_s)}">{name}</span>'
+        for name, at_s in TICKS_S.items()
+        if low < math.log(at_s) < high
+    )
+    head[2] += f'<span class="ticks" aria-hidden="true">{ticks}</span>'
+    html = ["<thead><tr>", *(f'<th scope="col">{cell}</th>' for cell in head), "</tr></thead><tbody>"]
+    for order, mean, worst, slowdown in lines:
+        name, _, options = order.replace("**", "").partition(" (`--")
+        code = " ".join(f"<span>--{option}</span>" for option in options.strip("`)").split(" --"))
+        flag = ' class="pays"' if "▲" in worst else ""
+        advised = ' class="advised"' if "**" in order else ""
+        html += [
+            f'<tr{advised}><th scope="row">{name}<code>{code}</code></th>',
+            f'<td>{kept(mean)}<i class="bar" style="width:{seconds(mean) / most:.0%}"></i></td>',
+            f"<td{flag}>{kept(worst)}"
+            f'<span class="track"><i style="left:{place(seconds(worst))}"></i></span></td><td>{slowdown}</td></tr>',
+        ]
+    table = "".join(html).replace("\n", "")
+    return f'<div class="home-scroll"><table class="result">{table}</tbody></table></div>\n'
+
+
+def seconds(duration: str) -> float:
+    """A duration such as "1 h 53 min" in seconds."""
+    return sum(int(number) * UNITS_S[unit] for number, unit in re.findall(r"(\d+) (d|h|min|s)\b", duration))
+
+
+def kept(text: str) -> str:
+    """The text on one line."""
+    return text.replace(" ", "&nbsp;")
 
 
 def reference(group: click.Group, path: str) -> list[str]:
@@ -61,6 +152,16 @@ def reference(group: click.Group, path: str) -> list[str]:
             lines += [f"| `{names}` | {escaped(help_)} |" for names, help_ in records]
             lines += [""]
     return lines
+
+
+def public_names() -> str:
+    """The public names as `help(batfill)` lists them, each but tables of policies with a link to its section."""
+    rows = []
+    for name, summary in re.findall(r"^    (\w+) +(.*)$", batfill.__doc__ or "", re.MULTILINE):
+        place = ".".join(PLACES[name])
+        link = f"[`bf.{name}`][{place}]" if callable(getattr(batfill, name)) else f"`bf.{name}`"
+        rows.append(f"| {link} | {summary} |")
+    return "\n".join(["| name | what it is |", "| --- | --- |", *rows])
 
 
 def cells(path: Path) -> str:

@@ -24,25 +24,45 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from studies.papers.core import Chart, Outcome, Table, Value
-    from studies.papers.protocol import Entry, Named, Published, Reproduced, Size
+    from studies.papers.protocol import Entry, Named, Paper, Published, Reproduced, Size
 
 TABLE, PAGE = "table.csv", "page.md"
 SCREEN_DPI = 72  # of the bitmaps in an SVG: maps
 FEWEST_RANKED = 3  # fewer values may agree in order by chance
 MINUTE_S = 60
-PAGE_HEAD = """\
-# The papers' numbers beside ours
+AGREES = 0.9  # Spearman's coefficient from which two orders are said to agree
+INDEX_HEAD = """\
+# Reproduced papers: what agrees and what does not
 
-Made by `{command} --page FILE` of batfill {version}, from the protocols in `studies/papers/protocols` with {seeds}.
-{size}
-{took}
+{finding}
 
-Every section names the command that makes it alone. A ratio is ours over the paper's. Relative values are normalised by
-the reference row, whose value is 1. Rank agreement is Spearman's coefficient: 1 if both put the rows of a column in the
-same order. The papers' numbers are typed from their tables; a dash means that the paper prints none, or that a log is
-missing. Ratios, agreement and what was seen of a paper's statements are computed; a statement is judged on all logs
-that an entry shows, also on those that the paper does not have. Reasons are written by people, and printed only beside
-the logs that they are about."""
+{papers}
+
+## What agrees
+
+{seen}
+
+## What does not agree
+
+{unseen}
+
+## How to read a paper's page
+
+Each section names the command that makes it alone.
+
+- A **ratio** is ours over the paper's. **Relative** values are divided by the reference row, whose value is 1.
+- **Rank agreement** is Spearman's coefficient: 1 if both put the rows of a column in the same order.
+- A **statement** of the paper is judged on all logs that an entry shows, also on those that the paper does not have: it
+  can fail here and hold on the paper's logs.
+- The papers' numbers are typed from their tables. A **dash** means that the paper prints none, or that a log is
+  missing.
+- Ratios, agreement and verdicts are computed. The explanations under **Why** are hand-written, and printed only beside
+  the logs that they are about.
+
+## How these pages are made
+
+`{command} --page FILE` of batfill {version} writes them from the protocols in `studies/papers/protocols`, with {seeds}.
+{size} {took}"""
 SIZES: dict[Size, str] = {
     "quick": "This is the small version (`--quick`): fewer weeks, samples or points than the papers'.",
     "usual": "This is not `--full`: some logs are resampled less often than in the papers, as the notes say.",
@@ -152,38 +172,140 @@ def quotient(value: Value, base: Value) -> Value:
 # Markdown
 
 
-def page_of(results: Sequence[Reproduced], names: Sequence[str], figures: str) -> str:
-    """The page of these entries, given on the command line by `names`; its figures are in a folder next to it."""
-    parts = [page_head(results, names), logs_table(results), overview_table(results)]
-    paper_name = ""
-    for result in results:
-        paper = result.named.paper
-        if result.named.paper_name != paper_name:
-            paper_name = result.named.paper_name
-            used = {log for each in results if each.named.paper_name == paper_name for log in each.used}
-            parts.append(f"## {paper.title}\n\n{paper.authors}, {paper.venue}. `batfill reproduce {paper_name}`")
-            parts.append(said(paper.open, used))
-        parts.append(section_of(result, figures))
-    return escaped("\n\n".join(part for part in parts if part)) + "\n"
-
-
-def page_head(results: Sequence[Reproduced], names: Sequence[str]) -> str:
-    """How the page was made: command, version, seeds, size, and time."""
+def index_of(results: Sequence[Reproduced], names: Sequence[str], folder: str) -> str:
+    """The page that leads to those of the papers, in a folder next to it; `names` are the command's."""
     size = results[0].size
     given = (each.named.parameters[size].model_dump() for each in results)
     seeds = sorted({int(parameters["seed"]) for parameters in given if "seed" in parameters})
     took = [each.took for each in results if each.outcome is not None]
     known = [each for each in took if each is not None]
     wall_s, cpu_s = (sum(getattr(each, of) for each in known) for of in Took._fields)
-    return PAGE_HEAD.format(
-        command=f"batfill reproduce {' '.join(names)}{OPTIONS[size]}",
-        version=__version__,
-        seeds=f"seed {', '.join(map(str, seeds))}" if seeds else "no seed",
-        size=SIZES[size],
-        took=f"Its entries took {minutes(wall_s)} to compute, and {minutes(cpu_s)} of processor time."
-        if known and len(known) == len(took)
-        else "How long its entries took is not known.",
+    rows = []
+    lists: dict[bool, list[tuple[str, str]]] = {True: [], False: []}
+    for name, entries in by_paper(results).items():
+        paper, tally = entries[0].named.paper, Tally.of(entries)
+        rows.append(
+            (f"[{paper.title}]({folder}/{name}.md)", f"{paper.venue}{doi_of(paper)}", tally.orders, tally.statements)
+        )
+        for each in entries:
+            link = f"[{each.named.name}]({folder}/{name}.md#{anchor_of(each.named)})"
+            for text, holds in statements_of(each):
+                lists[holds].append((text, link))
+    tables = {holds: markdown(("the paper says", "where"), of) if of else "Nothing." for holds, of in lists.items()}
+    return escaped(
+        INDEX_HEAD.format(
+            finding=Tally.of(results).finding,
+            papers=markdown(("paper", "published", "tables in the published order", "statements that hold"), rows),
+            seen=tables[True],
+            unseen=tables[False],
+            command=f"batfill reproduce {' '.join(names)}{OPTIONS[size]}",
+            version=__version__,
+            seeds=f"seed {', '.join(map(str, seeds))}" if seeds else "no seed",
+            size=SIZES[size],
+            took=f"The entries took {minutes(wall_s)} to compute, and {minutes(cpu_s)} of processor time."
+            if known and len(known) == len(took)
+            else "How long the entries took is not known.",
+        )
+        + "\n"
     )
+
+
+def page_of(results: Sequence[Reproduced], index: str) -> str:
+    """The page of a paper's entries, in the folder of its figures; `index` leads back."""
+    paper, name = results[0].named.paper, results[0].named.paper_name
+    used = {log for each in results for log in each.used}
+    lead = [figure_link(each.named, chart) for each in results for chart in shown(each)][:1]
+    parts = [
+        f"# {paper.title}",
+        Tally.of(results).finding,
+        *lead,
+        f"{paper.authors}, {paper.venue}{doi_of(paper)}. `batfill reproduce {name}` computes all of it; "
+        f"[how to read this page]({index}#how-to-read-a-papers-page).",
+        overview_table(results),
+        said(paper.open, used),
+        *(section_of(each, figures=True) for each in results),
+        "## Logs",
+        logs_table(results),
+    ]
+    return escaped("\n\n".join(part for part in parts if part)) + "\n"
+
+
+def doi_of(paper: Paper) -> str:
+    """Where the paper is published, as a link after its venue."""
+    return f", [doi:{paper.doi}](https://doi.org/{paper.doi})" if paper.doi else ""
+
+
+def by_paper(results: Sequence[Reproduced]) -> dict[str, list[Reproduced]]:
+    """The entries of each paper."""
+    found: dict[str, list[Reproduced]] = defaultdict(list)
+    for each in results:
+        found[each.named.paper_name].append(each)
+    return found
+
+
+def statements_of(result: Reproduced) -> list[tuple[str, bool]]:
+    """What the paper says of an entry that was computed, and whether our figures show it."""
+    outcome = result.outcome
+    if outcome is None:
+        return []
+    return [(text, outcome.verdicts[name].holds) for name, text in result.named.entry.says.items()]
+
+
+def agreements_of(result: Reproduced) -> list[float]:
+    """The rank agreement of each column that the paper prints."""
+    by_column = defaultdict(list)
+    if result.outcome is not None:
+        for cell in cells(result.named.entry, result.outcome):
+            by_column[cell.column, cell.choice].append(cell)
+    return [rho for found in by_column.values() if (rho := rank_agreement(found)) is not None]
+
+
+class Tally(NamedTuple):
+    """How many of some entries' statements hold, and how many of their tables have the published order of rows."""
+
+    seen: int
+    stated: int
+    ordered: int
+    ranked: int
+
+    @classmethod
+    def of(cls, results: Iterable[Reproduced]) -> Tally:
+        """The tally of these entries."""
+        results = list(results)
+        seen = [holds for each in results for _, holds in statements_of(each)]
+        ranked = [min(found) for each in results if (found := agreements_of(each))]
+        return cls(sum(seen), len(seen), sum(least >= AGREES for least in ranked), len(ranked))
+
+    @property
+    def statements(self) -> str:
+        """For a table."""
+        return f"{self.seen} of {self.stated}" if self.stated else "-"
+
+    @property
+    def orders(self) -> str:
+        """For a table."""
+        return f"{self.ordered} of {self.ranked}" if self.ranked else "-"
+
+    @property
+    def finding(self) -> str:
+        """In a sentence."""
+        parts = [f"{self.statements} published statements hold on our logs"] if self.stated else []
+        if self.ranked:
+            parts.append(
+                f"{self.orders} tables have the published order of rows in every column (Spearman's coefficient of at "
+                f"least {AGREES})"
+            )
+        return f"**{', and '.join(parts)}.**" if parts else ""
+
+
+def heading_of(named: Named) -> str:
+    """The heading of an entry's section."""
+    return f"{named.entry.source}: {named.entry.title}"
+
+
+def anchor_of(named: Named) -> str:
+    """Where a site has the section of this heading."""
+    return re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", heading_of(named)).strip().lower())
 
 
 def minutes(seconds: float) -> str:
@@ -217,29 +339,24 @@ def overview_table(results: Sequence[Reproduced]) -> str:
     """A line per entry: rank agreement in the columns that the paper prints, and the statements observed."""
     rows = []
     for result in results:
-        entry, outcome = result.named.entry, result.outcome
-        line = [result.named.name, entry.source]
-        if outcome is None:
+        name = f"[{result.named.name.partition('/')[2]}](#{anchor_of(result.named)})"
+        line = [name, f"{result.named.entry.source}: {result.named.entry.title}"]
+        if result.outcome is None:
             rows.append([*line, "-", "not run"])
             continue
-        by_column = defaultdict(list)
-        for cell in cells(entry, outcome):
-            by_column[cell.column, cell.choice].append(cell)
-        agreements = [rho for found in by_column.values() if (rho := rank_agreement(found)) is not None]
-        agreement = f"{min(agreements):.2f} to {max(agreements):.2f}" if agreements else "-"
-        seen = sum(outcome.verdicts[name].holds for name in entry.says)
-        rows.append([*line, agreement, f"{seen} of {len(entry.says)}" if entry.says else "-"])
-    return markdown(("entry", "in the paper", "rank agreement", "statements seen"), rows)
+        found = agreements_of(result)
+        rows.append([*line, f"{min(found):.2f} to {max(found):.2f}" if found else "-", Tally.of([result]).statements])
+    return markdown(("entry", "in the paper", "rank agreement", "statements that hold"), rows)
 
 
-def section_of(result: Reproduced, figures: str = "") -> str:
-    """One entry as Markdown."""
+def section_of(result: Reproduced, *, figures: bool = False) -> str:
+    """One entry as Markdown, with the figures beside it or without."""
     named, outcome, size = result.named, result.outcome, result.size
     entry = named.entry
     given = named.parameters[size].model_dump(by_alias=True, exclude_unset=True)
     taken = ", ".join(f"{name} {value_text(value, result.missing)}" for name, value in given.items())
     parts = [
-        f"### {entry.source}: {entry.title}",
+        f"## {heading_of(named)}",
         f"`batfill reproduce {named.name}{OPTIONS[size]}`" + (f" with {taken}." if taken else ""),
     ]
     if size == "quick":
@@ -264,7 +381,7 @@ def section_of(result: Reproduced, figures: str = "") -> str:
         ]
         parts.append(markdown(("the paper says", "seen", "our figures"), rows))
     if figures:
-        parts += [f"![{chart.name}]({figures}/{figure_file(named, chart.name)})" for chart in shown(result)]
+        parts += [figure_link(named, chart) for chart in shown(result)]
     parts += [f"Note: {note}" for note in outcome.notes]
     parts += ratio_lines(found)
     if why := said(entry.why, result.used):
@@ -323,9 +440,14 @@ def escaped(text: str) -> str:
     return re.sub(r"(?<!\*)\*(?!\*)|~", r"\\\g<0>", text)
 
 
-def figure_file(named: Named, chart: str) -> str:
-    """The file of a chart in the folder of the page's figures."""
-    return f"{file_stem(f'{named.name}-{chart}')}.svg"
+def figure_file(named: Named, chart: Chart) -> str:
+    """The file of a chart beside its paper's page."""
+    return f"{file_stem(f'{named.name}-{chart.name}')}.svg"
+
+
+def figure_link(named: Named, chart: Chart) -> str:
+    """The chart on its paper's page."""
+    return f"![{heading_of(named)} ({chart.name})]({figure_file(named, chart)})"
 
 
 def tables_of(found: Sequence[Cell], logs: Iterable[str]) -> list[str]:
@@ -444,18 +566,20 @@ def write_entry(result: Reproduced, formats: Sequence[str]) -> None:
             write_figure(figure, folder, wanted, origin_of(result))
 
 
-def write_page(results: Sequence[Reproduced], names: Sequence[str], path: Path) -> None:
-    """Write the page of these entries, and its figures to a folder of the page's name; `names` are the command's.
+def write_pages(results: Sequence[Reproduced], names: Sequence[str], path: Path) -> None:
+    """Write the index of these entries, and to a folder of its name a page for each paper, and figures.
 
     Raises:
         BatfillError: a chart to show does not exist, or the folder is not writable.
     """
-    figures = path.with_suffix("")
-    for result in results:
-        for chart in shown(result):
-            make_folder(figures)
-            write_svg(chart, figures / figure_file(result.named, chart.name))
-    write_text(path, page_of(results, names, figures.name))
+    folder = path.with_suffix("")
+    make_folder(folder)
+    for paper, entries in by_paper(results).items():
+        for result in entries:
+            for chart in shown(result):
+                write_svg(chart, folder / figure_file(result.named, chart))
+        write_text(folder / f"{paper}.md", page_of(entries, f"../{path.name}"))
+    write_text(path, index_of(results, names, folder.name))
 
 
 def shown(result: Reproduced) -> list[Chart]:

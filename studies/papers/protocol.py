@@ -88,6 +88,7 @@ class Paper(Section):
     title: Text
     authors: Text
     venue: Text
+    doi: Text | None = None
     open: list[Remark]  # what the paper leaves open, and our choice
     entries: Annotated[dict[Text, Entry], Field(min_length=1)]
 
@@ -136,8 +137,8 @@ class Reproduced(NamedTuple):
 
 
 def said(remarks: Iterable[Remark], logs: Collection[str]) -> str:
-    """The remarks that hold for these logs, as one text."""
-    return " ".join(remark.text.strip() for remark in remarks if set(remark.logs) <= set(logs))
+    """The remarks that hold for these logs, a paragraph each."""
+    return "\n\n".join(remark.text.strip() for remark in remarks if set(remark.logs) <= set(logs))
 
 
 def file_of(log: str) -> str:

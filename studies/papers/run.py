@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 from batfill.base.errors import Interrupted, RunFailed
 from batfill.base.files import digest, make_folder, write_text
 from batfill.base.version import __version__
+from batfill.base.words import wrapped
 from batfill.reports.figures import check_formats
 from batfill.search.results import as_json, document
 from batfill.workloads.archive import cache_folder
 from studies.papers.core import Context, Outcome, code_of, identity_of, read_kept
-from studies.papers.page import OPTIONS, cells, markdown, section_of, write_entry, write_page
+from studies.papers.page import OPTIONS, cells, section_of, write_entry, write_pages
 from studies.papers.protocol import (
     COMPUTATIONS,
     ProtocolError,
@@ -56,9 +57,9 @@ def entries_listing(protocols: Path | None) -> list[dict[str, Any]]:
 
 
 def as_text(listed: Sequence[dict[str, Any]]) -> str:
-    """The entries as a table."""
-    rows = [(each["name"], each["source"], each["title"], ", ".join(each["logs"])) for each in listed]
-    return markdown(("name", "in the paper", "what", "logs"), rows)
+    """A paragraph per entry: its name, what and where it is in the paper, and its logs."""
+    lines = (f"{each['name']}: {each['title']} ({each['source']}); {', '.join(each['logs'])}" for each in listed)
+    return "\n".join(wrapped(line, "  ") for line in lines)
 
 
 def run(
@@ -74,7 +75,7 @@ def run(
     bar: Bar,
     say: Callable[[str], None],
 ) -> list[Reproduced]:
-    """Reproduce these entries, and write their files and the page.
+    """Reproduce these entries, and write their files and the pages.
 
     Args:
         names: PAPER/ENTRY, PAPER or all.
@@ -84,7 +85,7 @@ def run(
         size: of the computations.
         fresh: do not reuse results from the folder.
         formats: of figures, separated by commas.
-        page: one page of all entries.
+        page: the index of all entries, with a page for each paper in a folder of its name.
         bar: makes progress bars.
         say: receives a line on what is missing, or on where results are.
 
@@ -111,7 +112,7 @@ def run(
             say(f"{named.name}: {'found' if result.again else 'made'} in {result.folder}")
         done.append(result)
     if page is not None:
-        write_page(done, names, page)
+        write_pages(done, names, page)
     if all(result.outcome is None for result in done):
         raise RunFailed(f"none of {len(done)} entries could run for want of logs; --logs DIR says where they are")
     return done

@@ -14,10 +14,10 @@ import sys
 from pathlib import Path
 
 from batfill.base.version import __version__
+from batfill.base.words import duration
 from batfill.model.options import Options
 from batfill.replays.replay import simulate
 from batfill.reports.what_if import MAX_WAIT_GROWTH, MIN_GAIN, what_if
-from batfill.reports.words import duration
 from studies.papers.page import markdown
 from studies.tables.common import by_name, progress
 from studies.tables.first_tries import logs_at_hand

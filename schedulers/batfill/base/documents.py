@@ -67,7 +67,7 @@ def read_document(path: Path, what: str, error: type[BatfillError]) -> Document:
         mark = getattr(wrong, "problem_mark", None)
         line = mark.line + 1 if mark else 1
         problem = getattr(wrong, "problem", None) or getattr(wrong, "reason", None) or str(wrong)
-        raise error(f"{path}:{line}: not YAML ({problem}); mend that line") from None
+        raise error(f"{path}:{line}: not YAML ({problem}); correct that line") from None
     except RecursionError:
         raise error(f"{path}:1: nested too deeply; write it flatter") from None
     finally:

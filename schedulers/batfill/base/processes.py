@@ -161,10 +161,3 @@ class Remaining:
             else:
                 return None
         return total_s / self.workers
-
-
-def rough_duration(seconds: float) -> str:
-    """Seconds as text for people."""
-    if seconds < 90:
-        return f"{max(seconds, 1):.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from itertools import zip_longest
 from pathlib import Path
+from textwrap import TextWrapper
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
 from batfill.base.errors import optional
 from batfill.base.files import csv_text, write_text
+from batfill.base.words import WIDTH, duration, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -176,7 +180,7 @@ class Rows:
 
     def as_text(self) -> str:
         """The rows as a table, and the remark."""
-        return as_table(self.rows) + (f"\n\n{self.remark}" if self.remark else "")
+        return as_table(self.rows) + (f"\n\n{wrapped(self.remark)}" if self.remark else "")
 
     def __repr__(self) -> str:
         """The table."""
@@ -207,10 +211,32 @@ class Described(Rows):
 
 
 def as_table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """A text table of rows with equal keys: words left-aligned, figures right-aligned."""
-    head = list(rows[0])
-    words = [k for k, name in enumerate(head) if isinstance(rows[0][name], str)]
-    return in_columns([head, *([cell(row[name]) for name in head] for row in rows)], words)
+    """A text table of rows with equal keys: words left-aligned, figures right-aligned; without columns of None."""
+    head = [name for name in rows[0] if any(row[name] is not None for row in rows)]
+    cells = [[shown(name, row[name]) for name in head] for row in rows]
+    words = [k for k, column in enumerate(zip(*cells, strict=True)) if not all(map(FIGURE.match, column))]
+    return in_columns([[*map(heading, head)], *cells], words)
+
+
+FIGURE = re.compile(r"[-+±]?[\d.]|-?$")
+
+
+HEADINGS = {"p999_wait_s": "99.9 %", "max_wait_s": "longest wait", "day_longer": "day later"}
+FORMS = {"p": ".2g", "share": ".0%", "day_longer": ".2%"}  # of figures by column
+
+
+def heading(column: str) -> str:
+    """The name of a column in words."""
+    return HEADINGS.get(column, column.removesuffix("_s").replace("_", " "))
+
+
+def shown(column: str, value: Any) -> str:
+    """A value of this column, formatted: in columns named `..._s` a duration."""
+    if not isinstance(value, (int, float)) or not np.isfinite(value):
+        return cell(value)
+    if column.endswith("_s"):
+        return duration(value)
+    return format(value, FORMS[column]) if column in FORMS else cell(value)
 
 
 def escaped(text: str) -> str:
@@ -222,8 +248,10 @@ def escaped(text: str) -> str:
 
 def rows_html(rows: Sequence[Mapping[str, Any]], remark: str = "") -> str:
     """The same as HTML, for notebooks."""
-    head = "".join(f"<th>{escaped(str(name))}</th>" for name in rows[0])
-    body = "".join(f"<tr>{''.join(f'<td>{escaped(cell(value))}</td>' for value in row.values())}</tr>" for row in rows)
+    head = "".join(f"<th>{escaped(heading(name))}</th>" for name in rows[0])
+    body = "".join(
+        f"<tr>{''.join(f'<td>{escaped(shown(name, value))}</td>' for name, value in row.items())}</tr>" for row in rows
+    )
     below = f"<p>{escaped(remark)}</p>" if remark else ""
     return f"<table><tr>{head}</tr>{body}</table>{below}"
 
@@ -234,8 +262,8 @@ def number_text(value: float) -> str:
 
 
 def label_lines(rows: Iterable[tuple[str, str]]) -> str:
-    """Rows of (label, text), one per line."""
-    return "\n".join(f"{label:13}{text}" for label, text in rows)
+    """Rows of (label, text), one per line, broken to fit a terminal."""
+    return "\n".join(wrapped(f"{label:13}{text}", " " * 13) for label, text in rows)
 
 
 def label_html(rows: Iterable[tuple[str, str]]) -> str:
@@ -248,15 +276,31 @@ def label_html(rows: Iterable[tuple[str, str]]) -> str:
 
 
 def in_columns(rows: Sequence[Sequence[str]], words: Collection[int]) -> str:
-    """The rows, header first, as aligned columns: columns in `words` to the left, others to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join(
-            cell.ljust(width) if k in words else cell.rjust(width)
-            for k, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
+    """The rows, header first, as aligned columns: columns in `words` to the left, others to the right.
+
+    Long words are broken, and columns that do not fit a terminal follow below, beside the first one.
+    """
+    broken = [[CELL.wrap(cell) or [""] for cell in row] for row in rows]
+    widths = [max(len(line) for cell in column for line in cell) for column in zip(*broken, strict=True)]
+    parts: list[list[int]] = [[]]
+    for k, width in enumerate(widths):
+        if len(parts[-1]) > 1 and sum(widths[other] + 2 for other in parts[-1]) + width > WIDTH:
+            parts.append([0])
+        parts[-1].append(k)
+    return "\n\n".join(
+        "\n".join(
+            "  ".join(
+                cell.ljust(widths[k]) if k in words else cell.rjust(widths[k])
+                for k, cell in zip(part, line, strict=True)
+            ).rstrip()
+            for row in broken
+            for line in zip_longest(*(row[k] for k in part), fillvalue="")
+        )
+        for part in parts
     )
+
+
+CELL = TextWrapper(46, break_long_words=False, break_on_hyphens=False)
 
 
 def text_html(text: str) -> str:

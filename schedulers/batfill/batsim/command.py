@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from batfill.base.errors import BatfillError, Interrupted, PlatformError, RunFailed, on_command_line
 from batfill.base.files import all_or_none
+from batfill.base.words import duration, took
 from batfill.batsim.catalogue import used_profiles
 from batfill.batsim.command_line import ArgumentsError, BatsimOptions, batsim_options
 from batfill.batsim.display import ProgressDisplay
@@ -173,8 +174,9 @@ def simulate_batsim(options: BatsimOptions) -> None:
     if stopped:
         raise stopped
     say(
-        f"{totals.jobs} jobs, {totals.succeeded} successful, {totals.rejected} rejected, makespan "
-        f"{totals.makespan_s:.6f} s; took {simulation_s:.2f} s, {simulation.scheduling_s:.2f} s of it in the scheduler"
+        f"{totals.jobs:,} jobs, {totals.succeeded:,} successful, {totals.rejected:,} rejected, "
+        f"makespan {duration(totals.makespan_s)}; took {took(simulation_s)}, "
+        f"{took(simulation.scheduling_s)} of it in the scheduler"
     )
 
 

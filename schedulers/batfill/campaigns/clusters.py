@@ -13,7 +13,8 @@ from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from batfill.base.errors import MissingExtra, optional, require
-from batfill.base.processes import cpu_count, rough_duration, spread
+from batfill.base.processes import cpu_count, spread
+from batfill.base.words import duration
 from batfill.campaigns.config import CampaignError
 from batfill.campaigns.work import one_line, run_task
 
@@ -237,12 +238,10 @@ class Absence:
             self.since_s = self.reported_s = now_s
         absent_s = now_s - self.since_s
         if absent_s >= self.limit_s:
-            raise NoWorkers(f"{self.place}: no worker for {rough_duration(absent_s)}, see --worker-limit")
+            raise NoWorkers(f"{self.place}: no worker for {duration(absent_s)}, see --worker-limit")
         if now_s - self.reported_s >= REMINDER_S:
             self.reported_s = now_s
-            self.say(
-                f"{self.place}: no worker for {rough_duration(absent_s)}; waiting up to {rough_duration(self.limit_s)}"
-            )
+            self.say(f"{self.place}: no worker for {duration(absent_s)}; waiting up to {duration(self.limit_s)}")
 
 
 # Batch systems
@@ -356,21 +355,21 @@ def submitted(section: ClusterSection, limit_s: float) -> Iterator[Any]:
             **job_options(section),
         )
     except (RuntimeError, ValueError) as error:
-        raise CampaignError(f"cluster: {' '.join(str(error).split())}; mend that section") from None
+        raise CampaignError(f"cluster: {' '.join(str(error).split())}; correct that section") from None
     with cluster:
         cluster.scale(jobs=section.jobs)
         until_s = time.monotonic() + limit_s
         while len(accepted) + len(refused) < section.jobs:
             if time.monotonic() > until_s:
                 raise CampaignError(
-                    f"cluster: `{SUBMIT[section.type]}` has not answered for {rough_duration(limit_s)}; see whether "
+                    f"cluster: `{SUBMIT[section.type]}` has not answered for {duration(limit_s)}; see whether "
                     "the batch system is up, or give a longer --worker-limit"
                 )
             time.sleep(POLL_S)
         if refused:
             raise CampaignError(
                 f"cluster: `{SUBMIT[section.type]}` refused {len(refused)} of {section.jobs} jobs "
-                f"({refused[0]}); mend that section, and see the script with --job-script"
+                f"({refused[0]}); correct that section, and see the script with --job-script"
             )
         yield cluster
 

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from batfill.base.errors import BatfillError, Interrupted, RunFailed, on_command_line, optional
 from batfill.base.files import json_text
-from batfill.base.processes import Remaining, cpu_count, rough_duration
+from batfill.base.processes import Remaining, cpu_count
 from batfill.base.tables import in_columns, text_html
+from batfill.base.words import duration
 from batfill.campaigns.clusters import NoWorkers, Where, connect, require_usable, worker_count
 from batfill.campaigns.costs import Costs, by_kind, in_tasks, kind_of, measured
 from batfill.campaigns.plan import Plan, Planned, number_of_traces, plan
@@ -54,8 +55,8 @@ class Outlook:
         before = f", {self.finished:,} of them finished earlier" if self.finished else ""
         plural = "" if self.workers == 1 else "s"
         return (
-            f"{self.runs:,} runs{before}; about {rough_duration(self.estimated_s)} on {self.workers} worker{plural}, "
-            "estimated from a few runs"
+            f"{self.runs:,} runs{before}; about {duration(self.estimated_s, up=True)} on "
+            f"{self.workers} worker{plural}, estimated from a few runs"
         )
 
     def as_json(self) -> str:
@@ -76,13 +77,13 @@ class Done:
 
     def as_text(self) -> str:
         """A table of the choices, by workload, and the rows' file."""
-        header = ("workload", "options", "runs", "mean wait", "mean bsld", "largest")
+        header = ("workload", "options", "runs", "mean wait", "longest wait", "mean bsld", "largest")
         rows = [
             (
                 row["workload"],
                 row["options"],
                 f"{row['runs']:,}",
-                f"{row['mean_wait_s']:,.1f} s",
+                *(duration(row["mean_wait_s"]), duration(row["max_wait_s"])),
                 f"{row['mean_bsld']:,.3f}",
                 f"{row['max_mean_bsld']:,.3f}",
             )
@@ -277,8 +278,8 @@ class Session:
             return
         self.reported_s = now_s
         self.say(
-            f"{self.done:,} of {len(self.ready.left):,} runs after {rough_duration(now_s - self.began_s)}; "
-            f"about {rough_duration(left_s)} left"
+            f"{self.done:,} of {len(self.ready.left):,} runs after {duration(now_s - self.began_s, up=True)}; "
+            f"about {duration(left_s, up=True)} left"
         )
 
     def recount(self) -> None:

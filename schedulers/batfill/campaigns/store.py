@@ -191,12 +191,12 @@ def store_rows(table: pa.Table, path: Path) -> None:
 
 
 def overview(table: pa.Table) -> list[dict[str, Any]]:
-    """A row per workload and choice of options, in the table's order: the number of runs, and means over them.
+    """A row per workload and choice of options, in the table's order: its runs, means over them, and the longest wait.
 
     Each run has equal weight, whatever its number of jobs; runs without a figure do not count.
     """
     groups: dict[tuple[Any, ...], list[dict[str, Any]]] = defaultdict(list)
-    columns = ["workload", *CHOICE_COLUMNS, "mean_wait_s", "mean_bsld"]
+    columns = ["workload", *CHOICE_COLUMNS, "mean_wait_s", "max_wait_s", "mean_bsld"]
     for row in table.select(columns).to_pylist():
         groups[row["workload"], options_text(row)].append(row)
     return [
@@ -205,6 +205,7 @@ def overview(table: pa.Table) -> list[dict[str, Any]]:
             "options": options,
             "runs": len(rows),
             "mean_wait_s": sum(row["mean_wait_s"] for row in rows) / len(rows),
+            "max_wait_s": max(row["max_wait_s"] for row in rows),
             "mean_bsld": sum(row["mean_bsld"] for row in rows) / len(rows),
             "max_mean_bsld": max(row["mean_bsld"] for row in rows),
         }
@@ -213,10 +214,15 @@ def overview(table: pa.Table) -> list[dict[str, Any]]:
 
 
 def options_text(row: Mapping[str, Any]) -> str:
-    """The options of a row as in `described`; `knowledge` is a value of `small` or `predict`, `learning` the rest."""
+    """The options of a row as in `described`."""
+    return described(options_of(row))
+
+
+def options_of(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a row by name; `knowledge` is a value of `small` or `predict`, `learning` the rest."""
     known = {"small" if row["knowledge"] in SMALLS else "predict": row["knowledge"]}
     known |= json.loads(row["learning"] or "{}") | {
         "depth": number_or_text(row["depth"]),
         "threshold": row["threshold_s"],
     }
-    return described({name: row[name] for name in ("policy", "backfill", "like", "feedback")} | known)
+    return {name: row[name] for name in ("policy", "backfill", "like", "feedback")} | known

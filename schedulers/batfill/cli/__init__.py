@@ -102,15 +102,24 @@ def run_command(words: list[str]) -> int:
 def say(message: str, status: int) -> int:
     """Print one line on standard error, if possible, and return `status`."""
     try:
-        print(f"batfill: {message}", file=sys.stderr, flush=True)
+        note(message)
     except OSError:
         discard(sys.stderr)
     return status
 
 
+def aside(text: str) -> None:
+    """Print a line beside the result, on standard error; on a terminal it is broken to fit."""
+    if sys.stderr.isatty():
+        from batfill.base.words import wrapped
+
+        text = wrapped(text, "  ")
+    print(text, file=sys.stderr, flush=True)
+
+
 def note(text: str) -> None:
-    """Print a line beside the result, on standard error."""
-    print(f"batfill: {text}", file=sys.stderr, flush=True)
+    """Print a line of the program's own beside the result."""
+    aside(f"batfill: {text}")
 
 
 def warn(warnings: Sequence[str]) -> None:
@@ -128,7 +137,7 @@ def wrote(out: Path, what: str, as_json: bool, **facts: Any) -> None:
     """Print what a command wrote, on standard error, and on request as one JSON document."""
     from batfill.base.files import shown
 
-    print(f"{out}: {what}", file=sys.stderr)
+    aside(f"{out}: {what}")
     if as_json:
         print_json({"file": shown(out), **facts})
 

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from batfill.base.errors import nearest
+from batfill.base.words import WIDTH
 
 # In the order of the help; each line also begins the command's own help.
 COMMANDS = {
@@ -127,7 +128,7 @@ def completion_option(name: str, what: str) -> Any:
     "batfill",
     cls=Commands,
     invoke_without_command=True,
-    context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
+    context_settings={"help_option_names": ["-h", "--help"], "show_default": True, "max_content_width": WIDTH},
 )
 @click.option(
     "--version",

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 import click
 
+from batfill.cli import note
 from batfill.cli.parameters import JSON, NEW_FOLDER, POSITIVE_SECONDS, command
 
 if TYPE_CHECKING:
@@ -52,12 +52,15 @@ def conformance(
     """
     from batfill.base.files import json_text
     from batfill.base.version import __version__
+    from batfill.base.words import wrapped
     from batfill.batsim.conformance import listed
     from batfill.batsim.conformance.cases import CASES
 
     if listing:
         named = listed()
-        parts = ("\n".join(f"{name:33}{line}" for name, line in part.items()) for part in named.values())
+        parts = (
+            "\n".join(wrapped(f"{name:33}{line}", " " * 33) for name, line in part.items()) for part in named.values()
+        )
         print(json_text(named) if as_json else "\n\n".join(parts))
         return 0
 
@@ -68,10 +71,7 @@ def conformance(
         raise click.UsageError("give the command that starts the scheduler, in quotes, or --list")
     require_known(workloads)
     if not takes_port(scheduler_command):
-        print(
-            f"batfill: the scheduler has to listen on port {DEFAULT_PORT}: its command has no {{port}} or {{endpoint}}",
-            file=sys.stderr,
-        )
+        note(f"the scheduler has to listen on port {DEFAULT_PORT}: its command has no {{port}} or {{endpoint}}")
     with progress("workloads", len(workloads) or len(CASES), lines=True) as advance:
         verdict = examine(
             scheduler_command, workloads=workloads, timeout_s=timeout_s, limit_s=limit_s, keep=keep, advance=advance

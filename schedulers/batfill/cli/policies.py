@@ -18,7 +18,11 @@ def policies(as_json: bool) -> None:
     r is the submission time, p~ the requested time (walltime), q the processors, w the waiting time; lowest key first,
     ties by r, then by job id. Presets and real schedulers' defaults, which set several options, follow.
     """
+    from itertools import groupby
+
     from batfill.base.files import json_text
+    from batfill.base.tables import in_columns
+    from batfill.base.words import wrapped
     from batfill.model.options import LIKES, PRESETS
     from batfill.model.policy import listing
 
@@ -26,16 +30,16 @@ def policies(as_json: bool) -> None:
     if as_json:
         print(json_text(rows))
         return
-    names = max(len(str(row["name"])) for row in rows)
-    formulas = max(len(str(row["formula"])) for row in rows)
-    print(f"{'name':{names}}  {'key, lowest first':{formulas}}  order    source")
-    for row in rows:
-        print(f"{row['name']:{names}}  {row['formula']:{formulas}}  {row['order']:7}  {row['source']}")
+    head = ("name", "key, lowest first", "order")
+    print(in_columns([head, *((row["name"], row["formula"], row["order"]) for row in rows)], range(len(head))))
+    print("\nsources")
+    for source, same in groupby(rows, lambda row: row["source"]):
+        print(wrapped(f"{', '.join(row['name'] for row in same)}: {source}", "  "))
     for kind, named in (("preset", PRESETS), ("like", LIKES)):
         for name, preset in named.items():
             if preset.values:
                 words = " ".join(f"--{option} {value}" for option, value in preset.values.items())
-                print(f"\n--{kind} {name}: {preset.meaning}\n  {words}")
+                print(wrapped(f"\n--{kind} {name}: {preset.meaning}\n  {words}", "  "))
 
 
 @command("export-config")

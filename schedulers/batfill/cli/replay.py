@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
-from batfill.cli import warn
+from batfill.cli import aside, warn
 from batfill.cli.parameters import (
     JSON,
     OVERRUN,
@@ -22,11 +21,6 @@ from batfill.model.options import arguments_of
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-
-def on_stderr(line: str) -> None:
-    """Print the line beside the result."""
-    print(line, file=sys.stderr)
 
 
 @command()
@@ -51,7 +45,7 @@ def replay(workload: Path, options: dict[str, Any], out: Path | None, as_json: b
     from batfill.replays.replay import replay as run
 
     with progress("jobs judged") as judged:
-        result = run(workload, **how, **arguments_of(options), advance=judged, say=on_stderr)
+        result = run(workload, **how, **arguments_of(options), advance=judged, say=aside)
     if out is not None:
         result.to_batsim(out)
     if as_json:  # the table shows them

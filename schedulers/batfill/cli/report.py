@@ -29,6 +29,13 @@ if TYPE_CHECKING:
     help="Also write figures for papers, each with its data: some of pdf,svg,png.",
 )
 @click.option(
+    "--columns",
+    type=click.Choice(["1", "2"]),
+    default="1",
+    callback=lambda *given: int(given[-1]),
+    help="Width of the figures: one column of a two-column page (3.5 in) or both (7.16 in).",
+)
+@click.option(
     "--sample",
     type=WHOLE,
     default=300_000,

@@ -56,7 +56,9 @@ def studies_runner() -> Any:
 @click.option("--fresh", is_flag=True, help="Recompute results that exist already.")
 @click.option("--figures", default="svg", help="The formats of the figures: some of pdf,svg,png.")
 @click.option(
-    "--page", type=NEW_FILE, help="Write one Markdown page of all entries, with figures in a folder next to it."
+    "--page",
+    type=NEW_FILE,
+    help="Write a Markdown page that sums up, and one for each paper, with figures, in a folder of its name.",
 )
 @JSON
 def reproduce(

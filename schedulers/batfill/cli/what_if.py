@@ -103,7 +103,8 @@ def what_if(
 
     from batfill.base.files import json_text, write_text
     from batfill.reports import what_if as library
-    from batfill.reports import what_if_page as pages
+    from batfill.reports.what_if_page import as_page
+    from batfill.reports.what_if_text import answer_text
 
     short = [seconds for seconds in threshold if seconds < SHORT_S]
     if short:
@@ -129,8 +130,8 @@ def what_if(
             advance=advance,
         )
     if out is not None:
-        write_text(out, pages.as_page(answer, log, shlex.join(sys.argv)))
+        write_text(out, as_page(answer, log, shlex.join(["batfill", *sys.argv[1:]])))
         note(f"open it in a browser: {out}")
     if as_json:  # the text shows them with the advice
         warn(answer.workload.warnings)
-    print(json_text(answer.as_dict()) if as_json else pages.answer_text(answer))
+    print(json_text(answer.as_dict()) if as_json else answer_text(answer))

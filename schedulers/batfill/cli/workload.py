@@ -5,13 +5,12 @@ Commands that read one log are here; `workload_sources` has those that bring in 
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from batfill.cli import print_json, warn, wrote
+from batfill.cli import aside, print_json, warn, wrote
 from batfill.cli.app import Group
 from batfill.cli.parameters import (
     FILE,
@@ -52,7 +51,7 @@ def log_in(source: Path, procs: int | None, *, beside: int) -> SwfLog:
     with progress("rows read") as advance:
         log = load_log(source, beside=beside, advance=advance)
     for note in size_notes(log, procs):
-        print(note, file=sys.stderr)
+        aside(note)
     return with_size(source, log, procs)
 
 
@@ -129,7 +128,7 @@ def clean(
     for place, header in headers:
         found = [one.text for one in header_filters(header)]
         if not found:
-            print(f"{place}: its header names no filter", file=sys.stderr)
+            aside(f"{place}: its header names no filter")
         named += found
     cleaned = cleaning.clean(
         log,
@@ -146,10 +145,10 @@ def clean(
         cleaned.log, out, procs=procs, overrun="extend" if overrun == "extend" else "keep", description=made
     )
     for name, count in cleaned.dropped.items():
-        print(f"{name}: {count} of {n_rows} rows dropped", file=sys.stderr)
+        aside(f"{name}: {count:,} of {n_rows:,} rows dropped")
     for name, count in cleaned.changed.items():
-        print(f"{name}: {count} rows changed", file=sys.stderr)
-    wrote(out, f"{left} rows", as_json, rows=left, dropped=cleaned.dropped, changed=cleaned.changed)
+        aside(f"{name}: {count:,} rows changed")
+    wrote(out, f"{left:,} rows", as_json, rows=left, dropped=cleaned.dropped, changed=cleaned.changed)
 
 
 @command()
@@ -192,6 +191,7 @@ def split(
     """
     from batfill.base.files import make_folder, shown
     from batfill.base.memory import require_memory
+    from batfill.base.words import wrapped
     from batfill.model.jobs import DAY_S
     from batfill.workloads import splitting
     from batfill.workloads.formats import ROW_BYTES, format_of, provenance, save_log, stem_of
@@ -231,8 +231,10 @@ def split(
     if as_json:
         print_json(rows)
     else:
-        print("\n".join(f"{row['file'] or '(no job)'}\t{row['jobs']} jobs\t{row['left_out']} left out" for row in rows))
-    print(f"{len(chosen)} of {len(found)} windows", file=sys.stderr)
+        for row in rows:
+            line = f"{row['jobs']:>8,} jobs  {row['left_out']:>6,} left out  {row['file'] or '(no job)'}"
+            print(wrapped(line, "  "))
+    aside(f"{len(chosen):,} of {len(found):,} windows")
 
 
 @command()
@@ -290,7 +292,7 @@ def resample(
             rows = save_log(made, path, procs=procs, description={**description, "sample": sample})
             advance(1)
             written.append({"file": shown(path), "rows": rows, "seed": seed, "sample": sample})
-            print(f"{path}: {rows} rows, seed {seed}, sample {sample}", file=sys.stderr)
+            aside(f"{path}: {rows:,} rows, seed {seed}, sample {sample}")
     if as_json:
         print_json(written)
 
@@ -329,7 +331,7 @@ def scale(
         factor = 1.0 if interarrival is None else interarrival
         scaled = scaling.stretch(log, factor)
     rows = save_log(scaled, out, procs=procs, description=provenance("scale", source, interarrival=f"{factor:.9g}"))
-    what = f"{rows} rows, times between submissions multiplied by {factor:.9g}"
+    what = f"{rows:,} rows, times between submissions multiplied by {factor:.9g}"
     wrote(out, what, as_json, rows=rows, interarrival=factor)
 
 
@@ -414,12 +416,12 @@ def convert(
             write_text(platform, homogeneous_platform(made.procs, **links))
     warn(made.warnings)
     for note in made.notes:
-        print(note, file=sys.stderr)
+        aside(note)
     of = "jobs" if batsim else "rows"
-    machine = "unknown number of processors" if made.procs is None else f"{made.procs} processors"
+    machine = "unknown number of processors" if made.procs is None else f"{made.procs:,} processors"
     facts = {of: made.jobs, "procs": made.procs, "notes": list(made.notes)}
     where = None if platform is None else shown(platform)
-    wrote(out, f"{made.jobs} {of}, {machine}", as_json, **facts, platform=where)
+    wrote(out, f"{made.jobs:,} {of}, {machine}", as_json, **facts, platform=where)
 
 
 @command()
@@ -433,6 +435,7 @@ def outages(source: Path, out: Path | None, procs: int | None) -> None:
     at least 25 % of it. Each becomes an announced window of the whole machine. IN is SWF or Parquet, with waits.
     """
     from batfill.base.files import write_text
+    from batfill.base.words import duration
     from batfill.workloads.outages import outages as library
     from batfill.workloads.swf import machine_size
 
@@ -441,8 +444,8 @@ def outages(source: Path, out: Path | None, procs: int | None) -> None:
     if size is None:
         raise click.UsageError(f"{source}: the machine's size is unknown; add --procs")
     found = library(source, log, size)
-    days = sum(window.end - window.begin for window in found.windows) / 86_400
-    print(f"{len(found.windows):,} outages, {days:,.1f} days in all, of {size} processors", file=sys.stderr)
+    away = duration(sum(window.end - window.begin for window in found.windows))
+    aside(f"{len(found.windows):,} outages, {away} in all, of {size:,} processors")
     if out is None:
         print(found.as_csv(), end="")
     else:

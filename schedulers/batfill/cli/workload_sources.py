@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
 from batfill.base.errors import LARGEST
-from batfill.cli import print_json, warn, wrote
+from batfill.cli import aside, print_json, warn, wrote
 from batfill.cli.parameters import (
     FILE,
     JSON,
@@ -78,7 +77,7 @@ def generate(
     notes = [text.lstrip("; ") for text in log.header]
     made = {"made_by": f"batfill {__version__} workload generate", "seed": seed, "notes": notes}
     rows = save_log(log, out, description=made)
-    wrote(out, f"{rows} jobs, seed {seed}", as_json, jobs=rows, procs=procs, **made)
+    wrote(out, f"{rows:,} jobs, seed {seed}", as_json, jobs=rows, procs=procs, **made)
 
 
 @command()
@@ -108,6 +107,7 @@ def fetch(
 
     from batfill.base.errors import BatfillError, RunFailed, on_command_line
     from batfill.base.files import make_folder, shown
+    from batfill.base.words import wrapped
     from batfill.workloads import archive
     from batfill.workloads.convert import convert as library_convert
     from batfill.workloads.formats import stem_of
@@ -122,9 +122,9 @@ def fetch(
     def one(log: ArchiveLog) -> dict[str, object]:
         with download_progress(log.file) as (started, advance):
             path, found = archive.fetch(log, cache=cache, local=local, started=started, advance=advance)
-        print(f"{log.name}: {found}; please acknowledge {log.acknowledge}", file=sys.stderr)
+        aside(f"{log.name}: {found}; please acknowledge {log.acknowledge}")
         if log.terms:
-            print(f"{log.name}: {log.terms}", file=sys.stderr)
+            aside(f"{log.name}: {log.terms}")
         result: dict[str, object] = {"name": log.name, "file": shown(path), "found": found}
         if convert:
             make_folder(folder)
@@ -132,7 +132,7 @@ def fetch(
             made = library_convert(path, out, procs=log.processors)
             warn(made.warnings)
             for note in made.notes:
-                print(f"{log.name}: {note}", file=sys.stderr)
+                aside(f"{log.name}: {note}")
             result |= {"workload": shown(out), "jobs": made.jobs, "processors": made.procs}
         return result
 
@@ -147,7 +147,10 @@ def fetch(
         show(
             known,
             [
-                f"{log['name']:14} {log['jobs']:>9} jobs {log['processors']:>7} processors  {log['title']}"
+                wrapped(
+                    f"{log['name']:14} {log['jobs']:>9,} jobs {log['processors']:>7,} processors  {log['title']}",
+                    " " * 50,
+                )
                 for log in known
             ],
         )
@@ -242,7 +245,7 @@ def import_log(
     names = Key() if key is None else Key.load(key)
     cores = 1 if cores_per_resource is None else cores_per_resource
     if said := memory_note(system, list(files)):
-        print(said, file=sys.stderr)
+        aside(said)
     reading = read_records(
         system,
         list(files),
@@ -260,7 +263,7 @@ def import_log(
             names.save(key)
         rows = save_imported(log, out, procs=procs, made_by=f"batfill {__version__} workload import {system}")
     for note in log.summary:
-        print(note, file=sys.stderr)
+        aside(note)
     wrote(
         out,
         f"{rows} jobs",

@@ -11,6 +11,7 @@ import numpy as np
 
 from batfill.base.errors import LARGEST, WorkloadError, whole_from
 from batfill.base.tables import JobRows, label_html, label_lines, same_values
+from batfill.base.words import duration
 from batfill.model.given import classes_in, frame_columns, seconds_in, texts_in, whole_in
 
 if TYPE_CHECKING:
@@ -161,7 +162,7 @@ class JobColumns:
                 row = int(np.argmin(good))
                 raise WorkloadError(
                     f"{source}: {n - int(good.sum())} of {n} jobs have {what} that is not {rule} "
-                    f"(first: job {self.ids[row]}, {what} {values[row]}); mend or drop them"
+                    f"(first: job {self.ids[row]}, {what} {values[row]}); correct or drop them"
                 )
 
 
@@ -265,7 +266,7 @@ class JobTable(JobColumns, JobRows):
     def __repr__(self) -> str:
         """The number of jobs and their span."""
         span_s = float(self.submit_s[-1] - self.submit_s[0]) if len(self) else 0.0
-        return f"<JobTable: {len(self):,} jobs submitted over {span_s / DAY_S:,.1f} days>"
+        return f"<JobTable: {len(self):,} jobs submitted over {duration(span_s)}>"
 
     def _repr_html_(self) -> str:
         """The same as a table, for notebooks."""
@@ -400,7 +401,7 @@ class Workload(JobRows):
             ("workload", self.name),
             ("machine", procs),
             ("jobs", f"{len(jobs):,} of {users or 'an unknown number of'} users"),
-            ("submitted", f"over {span_s / DAY_S:,.1f} days"),
+            ("submitted", f"over {duration(span_s)}"),
             *begun,
             *(("warning", warning) for warning in self.warnings),
             *(("note", note) for note in self.notes),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from batfill.base.tables import label_html
+from batfill.base.words import duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -20,6 +23,43 @@ TAU_S = 10.0
 SLOWDOWN_CLASSES = (1.0, 10.0, 100.0)
 # A job is delayed if it waits longer than in the base by more than this.
 DELAY_S = 3600.0
+
+
+class Bin(NamedTuple):
+    """Jobs from above `low` up to `high`, of processors or seconds."""
+
+    name: str
+    low: float
+    high: float
+
+    def holds(self, values: NDArray[Any]) -> NDArray[np.bool_]:
+        """Which values are in it."""
+        held: NDArray[np.bool_] = (values > self.low) & (values <= self.high)
+        return held
+
+
+RUNTIME_BINS = (
+    Bin("up to 1 min", -math.inf, 60),
+    Bin("1–10 min", 60, 600),
+    Bin("10 min–1 h", 600, 3600),
+    Bin("1–6 h", 3600, 21_600),
+    Bin("over 6 h", 21_600, math.inf),
+)
+
+
+def width_bins(procs: int) -> list[Bin]:
+    """The bins of widths up to the machine's processors: 1, 2 to 4, 5 to 16, ... by powers of 4.
+
+    Examples:
+        >>> [one.name for one in width_bins(100)]
+        ['1', '2–4', '5–16', '17–64', '65–100']
+    """
+    limits = [0, 1]
+    while limits[-1] < procs:
+        limits.append(min(4 * limits[-1], procs))
+    return [
+        Bin(f"{high:,}" if high == low + 1 else f"{low + 1:,}–{high:,}", low, high) for low, high in pairwise(limits)
+    ]
 
 
 def bounded_slowdown(
@@ -318,7 +358,7 @@ class Certificate:
     def as_text(self) -> str:
         """One line."""
         return (
-            f"no scheduler has a mean wait below {self.mean_wait_bound_s:,.3f} s; "
+            f"no scheduler has a mean wait below {duration(self.mean_wait_bound_s)}; "
             f"mean turnaround {self.turnaround_ratio:,.4f} times its bound"
         )
 
@@ -375,9 +415,9 @@ def figure_rows(
         "jobs": f"{f['jobs']:,} ({f['rejected']:,} rejected, {f['killed']:,} killed{at_walltime})",
         "backfilled": f"{f['backfilled']:,}" if of_replay else "",
         "requeued": f"{f['requeued']:,} tries killed ({f['wasted']:.2%} of the work)" if f["requeued"] else "",
-        "makespan": f"{f['makespan_s']:,.0f} s",
+        "makespan": duration(f["makespan_s"]),
         "utilisation": f"{f['utilisation']:.2%}" if "utilisation" in f else "",
-        "mean wait": f"{f['mean_wait_s']:,.3f} s (longest {f['max_wait_s']:,.0f} s)",
+        "mean wait": f"{duration(f['mean_wait_s'])} (longest {duration(f['max_wait_s'])})",
         "mean bsld": f"{f['mean_bsld']:,.4f} (tau {tau_s:g} s{per_processor})",
         "jobs by bsld": f"{f['share_bsld_1']:.1%} at 1, {f['share_bsld_10']:.1%} up to 10, "
         f"{f['share_bsld_100']:.1%} up to 100, {f['share_bsld_above']:.1%} above"

@@ -241,6 +241,7 @@ class Preset(NamedTuple):
 
     values: dict[str, Any]  # by option, as results state them
     meaning: str  # in words; empty for none
+    title: str = ""  # its name in words
 
 
 PRESETS = {
@@ -257,7 +258,8 @@ PRESETS = {
         },
         "Every job of at most an eighth of the machine first gets a try of two minutes. The try is killed only if its "
         "processors are needed, and the job then starts again from its beginning. The order ages, and of the jobs that "
-        "have waited for 50,000 s the older half comes first.",
+        "have waited for 13 h 53 min the older half comes first.",
+        "A short first try for narrow jobs",
     ),
 }
 
@@ -292,33 +294,33 @@ OPTIONS = options_table(
     ("policy", WHAT, POLICY, "fcfs", "Queue order; see `batfill policies`."),
     ("backfill", WHAT, BACKFILL, SAME, "The order of backfilling."),
     ("depth", WHAT, DEPTH, 1, "The number of reservations, or all."),
-    ("tested", WHAT, TESTED, ALL, "The number of jobs tested, or all."),
+    ("tested", WHAT, TESTED, ALL, "How many jobs are tested, or all."),
     ("max-running", WHAT, MOST, None, "The most jobs of one user that run at once."),
     ("calendar", WHAT, CALENDAR, None, "Windows in which processors are unavailable."),
     ("feedback", WHAT, FEEDBACK, None, "Jobs that follow others: log, after:20min, sessions."),
     ("threshold", WHAT, LIMIT_S, None, "Jobs that waited longer come first, oldest first."),
-    ("overdue", WHAT, words(ALL, HALF), ALL, "All of these, or the older half.",
+    ("overdue", WHAT, words(ALL, HALF), ALL, "All overdue jobs, or the older half.",
      OF_THRESHOLD),
     ("overdue-before", WHAT, words(ALL, LARGE_ONES), ALL, "They go before all, or large jobs.", OF_THRESHOLD, OF_SMALL),
-    ("small", SMALL_JOBS, words(*SMALLS), NO_SMALL, "Which jobs get a first try, up to the divider: none, those "
-     "of class small, all, those that a forest expects to be short, or (perfect) that are."),
+    ("small", SMALL_JOBS, words(*SMALLS), NO_SMALL, "Which jobs get a first try, up to the divider: none, all, "
+     "those of class small, those that a forest expects to be short, or (perfect) that are."),
     ("divider", SMALL_JOBS, DIVIDER, "median", "How long a first try runs: a duration, the median of the known run "
      "times, or a part of it, as median/4.", OF_SMALL),
     ("small-width", SMALL_JOBS, WIDTH, 1, "The widest job that can be small, as a share of the machine.", OF_SMALL),
-    ("kill", SMALL_JOBS, words(*KILLS), NEEDED, "When a small job is killed at the divider, and queued again as large: "
-     "never, always, or if its processors are needed; always where machines are reserved or a network picks.",
+    ("kill", SMALL_JOBS, words(*KILLS), NEEDED, "When a small job is killed at the divider and queued again as large: "
+     "never, always, or if its processors are needed. With reserved machines or a network: always.",
      OF_SMALL),
-    ("cut", SMALL_JOBS, PROBABILITY, 0.5, "The least probability of a small job.", OF_FOREST),
+    ("cut", SMALL_JOBS, PROBABILITY, 0.5, "The lowest probability of a small job.", OF_FOREST),
     ("seed", SMALL_JOBS, SEED, 0, "Seed of the forests.", OF_FOREST),
-    ("predict", PREDICTIONS, words(REQUEST, *LEARNED, RUNTIME), REQUEST, "The run time expected of a job: its request, "
+    ("predict", PREDICTIONS, words(REQUEST, *LEARNED, RUNTIME), REQUEST, "The expected run time of a job: its request, "
      "a prediction (easy++, regression), or the true runtime.", OF_REQUESTS),
-    ("predict-for", PREDICTIONS, words(ORDER, ALL), ORDER, "Where it replaces the request: in the order, or in all, "
-     "the reservation and the backfilling test too; in all if the order moves.",
+    ("predict-for", PREDICTIONS, words(ORDER, ALL), ORDER, "Where this replaces the request: in the order alone, or "
+     "in all: in reservations and backfilling, too. If the order changes: all.",
      OF_PREDICTIONS),
     ("bound", STUDY, SWITCH, True, "Expect a small job that may be killed to end at the divider at the latest.",
      OF_TRIES, OF_KILLS),
-    ("regime", STUDY, words("decoupled", "fresh"), "fresh", "What the learner knows: all as of the last week's end, or "
-     "all that has ended.", OF_LEARNED),
+    ("regime", STUDY, words("decoupled", "fresh"), "fresh", "What the learner knows: what had ended by the last week's "
+     "end, or all that has ended.", OF_LEARNED),
     ("divider-rule", STUDY, words("known", "week"), "known", "The median of all known run times, or of the last "
      "week's.", OF_FOREST),
     ("train-lag", STUDY, DURATION_S, 0, "The time from a week's end until the forest trained on it is used.",
@@ -1004,3 +1006,41 @@ def described(given: Mapping[str, Any]) -> str:
             continue
         parts.append(f"{name} {option.with_unit(value)}")
     return ", ".join(parts)
+
+
+def policy_words(given: Mapping[str, Any] | str) -> tuple[str, str]:
+    """The name in words of these options, or of a policy, and the short one for charts.
+
+    >>> policy_words("spf"), policy_words({"policy": "saf", "threshold": 86400})
+    (('Shortest first', 'spf'), ('Smallest area first, 24 h threshold', 'saf + 24 h'))
+    >>> policy_words({"policy": "fcfs", "depth": "all", "backfill": "saf"})
+    ('First come, first served, backfill saf, every job reserved', 'fcfs, backfill saf, every job reserved')
+    """
+    from batfill.model.policy import order_words
+
+    given = {"policy": given} if isinstance(given, str) else given
+    preset = given.get("preset") or NO_PRESET
+    usual_ones = {name: option.default for name, option in (OPTIONS | LIVE).items()} | named_values(given)
+    named = preset in PRESETS and preset != NO_PRESET
+    long, short = (PRESETS[preset].title, preset.replace("-", " ")) if named else order_words(str(given["policy"]))
+    for name, option in (OPTIONS | LIVE).items():
+        value = given.get(name)
+        if name == "preset" or (name == "policy" and not named) or value is None or value == usual_ones[name]:
+            continue
+        if name == "threshold" and value != OFF:
+            long, short = f"{long}, {threshold_text(value)} threshold", f"{short} + {threshold_text(value)}"
+        else:
+            words = (
+                RESERVED.get(value, f"{value} reservations") if name == "depth" else f"{name} {option.with_unit(value)}"
+            )
+            long, short = f"{long}, {words}", f"{short}, {words}"
+    return long, short
+
+
+RESERVED = {0: "no reservation", ALL: "every job reserved"}
+
+
+def threshold_text(seconds: float) -> str:
+    """Whole hours or minutes if exact, else seconds, so that different thresholds have different texts."""
+    unit_s, unit = next((one for one in ((3600, "h"), (60, "min")) if seconds % one[0] == 0), (1, "s"))
+    return f"{seconds / unit_s:,.12g} {unit}"

@@ -61,6 +61,7 @@ class Policy:
     key: Key  # the key at submission
     per_wait: Key | None = None  # increase of the key per second of waiting
     per_expansion: Key | None = field(default=None, kw_only=True)  # its increase each time the wait grows by p~
+    words: str = field(default="", kw_only=True)  # what comes first; "" if it has no name in words
     formula: str = field(default="", kw_only=True)
     source: str = field(default="", kw_only=True)
     weights: tuple[float, ...] | None = field(default=None, kw_only=True)  # of a mixed policy, on FEATURES; L1 norm 1
@@ -151,7 +152,7 @@ class Policy:
             row = int(np.argmin(np.isfinite(numbers)))
             raise PolicyError(
                 f"policy {self.name}: its {what} is {numbers[row]} for r = {submit_s[row]:g}, "
-                f"p~ = {request_s[row]:g}, q = {procs[row]}; mend its formula so that it is finite for every job"
+                f"p~ = {request_s[row]:g}, q = {procs[row]}; correct its formula so that it is finite for every job"
             )
         return numbers
 
@@ -281,22 +282,43 @@ def reads_submission(key: Key) -> bool:
 POLICIES = Policies(
     (policy.name, policy)
     for policy in (
-        Policy("fcfs", submission, formula="r", source=PURE_SOURCE),
-        Policy("lcfs", negative(submission), formula="-r", source=PURE_SOURCE),
-        Policy("spf", request, formula="p~", source=PURE_SOURCE),
-        Policy("lpf", negative(request), formula="-p~", source=PURE_SOURCE),
-        Policy("sqf", width, formula="q", source=PURE_SOURCE),
-        Policy("lqf", negative(width), formula="-q", source=PURE_SOURCE),
-        Policy("saf", area, formula="p~ q", source=PURE_SOURCE),
-        Policy("laf", negative(area), formula="-p~ q", source=PURE_SOURCE),
-        Policy("srf", ratio, formula="p~ / q", source=PURE_SOURCE),
-        Policy("lrf", negative(ratio), formula="-p~ / q", source=PURE_SOURCE),
-        Policy("sexp", constant(1.0), per_expansion=constant(1.0), formula="(w + p~) / p~", source=PURE_SOURCE),
-        Policy("lexp", constant(-1.0), per_expansion=constant(-1.0), formula="-(w + p~) / p~", source=PURE_SOURCE),
+        Policy("fcfs", submission, words="First come, first served", formula="r", source=PURE_SOURCE),
+        Policy("lcfs", negative(submission), words="Last come, first served", formula="-r", source=PURE_SOURCE),
+        Policy("spf", request, words="Shortest first", formula="p~", source=PURE_SOURCE),
+        Policy("lpf", negative(request), words="Longest first", formula="-p~", source=PURE_SOURCE),
+        Policy("sqf", width, words="Fewest processors first", formula="q", source=PURE_SOURCE),
+        Policy("lqf", negative(width), words="Most processors first", formula="-q", source=PURE_SOURCE),
+        Policy("saf", area, words="Smallest area first", formula="p~ q", source=PURE_SOURCE),
+        Policy("laf", negative(area), words="Largest area first", formula="-p~ q", source=PURE_SOURCE),
+        Policy("srf", ratio, words="Smallest ratio of time to processors first", formula="p~ / q", source=PURE_SOURCE),
+        Policy(
+            "lrf",
+            negative(ratio),
+            words="Largest ratio of time to processors first",
+            formula="-p~ / q",
+            source=PURE_SOURCE,
+        ),
+        Policy(
+            "sexp",
+            constant(1.0),
+            per_expansion=constant(1.0),
+            words="Lowest slowdown so far first",
+            formula="(w + p~) / p~",
+            source=PURE_SOURCE,
+        ),
+        Policy(
+            "lexp",
+            constant(-1.0),
+            per_expansion=constant(-1.0),
+            words="Highest slowdown so far first",
+            formula="-(w + p~) / p~",
+            source=PURE_SOURCE,
+        ),
         Policy(
             "wfp3",
             constant(0.0),
             per_expansion=wfp3_rise,
+            words="Long relative waits and wide jobs first",
             formula="-(w / p~)^3 q",
             source="Tang et al., CLUSTER 2009",
         ),
@@ -304,6 +326,7 @@ POLICIES = Policies(
             "unicef",
             constant(0.0),
             per_expansion=unicef_rise,
+            words="Long waits and small requests first",
             formula="-w / (log2(max(q, 2)) p~)",
             source="Tang et al., CLUSTER 2009; log2(1) = 0 would put every one-processor job first, "
             "so q = 1 counts as 2",
@@ -311,24 +334,28 @@ POLICIES = Policies(
         Policy(
             "f1",
             f1,
+            words="Regression F1 on simulated queues",
             formula="log10(p~) q + 870 log10(r)",
             source=SC17,
         ),
         Policy(
             "f2",
             f2,
+            words="Regression F2 on simulated queues",
             formula="sqrt(p~) q + 25,600 log10(r)",
             source=SC17,
         ),
         Policy(
             "f3",
             f3,
+            words="Regression F3 on simulated queues",
             formula="p~ q + 6,860,000 log10(r)",
             source=SC17,
         ),
         Policy(
             "f4",
             f4,
+            words="Regression F4 on simulated queues",
             formula="p~ sqrt(q) + 530,000 log10(r)",
             source=SC17,
         ),
@@ -448,6 +475,29 @@ def policy_named(text: str) -> Policy:
         return POLICIES[name]
     known = f"known are {', '.join(POLICIES)}, {IN_FILE}, {PICKED}, {MIXED}, and {AGED}"
     raise PolicyError(f"policy {text!r} is unknown; {known}{nearest(name, POLICIES)}")
+
+
+def order_words(name: str) -> tuple[str, str]:
+    """A policy's name in words, and a short one; its file, if it has one, is not read.
+
+    Examples:
+        >>> order_words("saf"), order_words("aged:20000,0.5,0.5")
+        (('Smallest area first', 'saf'), ('Small areas first, ageing with the wait', 'aged:20000,0.5,0.5'))
+    """
+    kind, colon, numbers = name.partition(":")
+    first, at, file = name.partition("@")
+    if at:
+        short = f"{first}@{Path(file).name}"
+        return (f"A network picks: {Path(file).name}" if first == "nn" else f"Learned order {short}"), short
+    if colon and kind == "mixed":
+        weights = ",".join(f"{float(weight):.3g}" for weight in numbers.split(","))
+        return "Weighted sum of six features", f"mixed:{weights}"
+    if colon and kind == "aged":
+        _, alpha, beta = (float(number) for number in numbers.split(","))
+        sizes = {(1, 1): "Small areas", (1, 0): "Short requests", (0, 1): "Few processors"}
+        size = sizes.get((int(np.sign(alpha)), int(np.sign(beta))), "Order by size")
+        return f"{size}{' first' * (size in sizes.values())}, ageing with the wait", name
+    return (POLICIES[name].words if name in POLICIES else "") or name, name
 
 
 def require_order(policy: Policy, what: str) -> None:

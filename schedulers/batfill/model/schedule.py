@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from batfill.base.tables import same_values
+from batfill.base.words import instant
 from batfill.model.calendar import Calendar
 from batfill.model.invariants import require_at_most, require_once
 from batfill.model.jobs import DAY_S, JobTable
@@ -82,7 +83,7 @@ class Closed:
         """One line."""
         return (
             f"{self.moved:,} jobs submitted at other dates than in the log; last submission "
-            f"{self.last_submit_s:,.0f} s, last end {self.last_end_s:,.0f} s, {self.jobs_a_day:,.2f} jobs a day"
+            f"{instant(self.last_submit_s)}, last end {instant(self.last_end_s)}, {self.jobs_a_day:,.2f} jobs a day"
         )
 
 

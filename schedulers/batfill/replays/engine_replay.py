@@ -77,7 +77,7 @@ class EngineReplay:
         n_jobs = len(jobs)
         expected_s = np.asarray(jobs.request_s if expected_s is None else expected_s, np.float64)
         if expected_s.shape != (n_jobs,) or not (expected_s >= 0).all():
-            raise BatfillError(f"expected_s: not {n_jobs} numbers of seconds >= 0, one per job; mend it")
+            raise BatfillError(f"expected_s: not {n_jobs} numbers of seconds >= 0, one per job; correct it")
         self.table, self.size, self.learns = jobs, size, learns
         at_once = min(n_jobs, size)
         # Without a divider, classes have no effect.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from batfill.base.axes import axes_of
+from batfill.base.axes import axes_of, log_waits
 from batfill.base.errors import BatfillError, nearest, optional
 from batfill.batsim.replayed import Tries
 from batfill.model.jobs import DAY_S, HOUR_S
@@ -49,14 +49,15 @@ def draw_waits(schedule: Schedule, axes: Axes, from_s: float, until_s: float) ->
     """The mean and the longest wait of the jobs submitted each day."""
     submit_s = schedule.submit_s
     ran = schedule.ended & (submit_s >= from_s) & (submit_s <= until_s)
-    wait_h = (schedule.start_s - submit_s)[ran] / HOUR_S
+    wait_s = (schedule.start_s - submit_s)[ran]
     days, place = by_day(submit_s[ran])
     longest = np.zeros(len(days))
-    np.maximum.at(longest, place, wait_h)
-    mean = np.bincount(place, weights=wait_h, minlength=len(days)) / np.bincount(place, minlength=len(days))
+    np.maximum.at(longest, place, wait_s)
+    mean = np.bincount(place, weights=wait_s, minlength=len(days)) / np.bincount(place, minlength=len(days))
     axes.plot(days, longest, ".-", linewidth=0.8, color="0.6", label="longest")
     axes.plot(days, mean, ".-", label="mean")
-    axes.set(xlabel="day of submission", ylabel="wait, hours", ylim=(0, None))
+    axes.set(xlabel="day of submission", ylabel="wait")
+    log_waits(axes.yaxis)
     axes.xaxis.set_major_locator(optional("matplotlib.ticker", "report").MaxNLocator(integer=True))
     axes.legend(frameon=False)
 

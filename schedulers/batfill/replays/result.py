@@ -15,6 +15,7 @@ from batfill.base.errors import BatfillError
 from batfill.base.files import json_text, make_folder, write_json
 from batfill.base.tables import JobRows, arrow_table, label_html, label_lines
 from batfill.base.version import ENGINE, __version__
+from batfill.base.words import instant, took
 from batfill.model.jobs import Workload
 from batfill.model.metrics import Certificate, Summary, bounded_slowdown, figure_rows, who_pays
 from batfill.model.options import Options, finite
@@ -219,22 +220,26 @@ class Result(JobRows):
 
     def rows(self) -> list[tuple[str, str]]:
         """The figures, and the log, machine and options they are for, as rows of (label, text)."""
-        reading = "" if self.read_s is None else f"{self.read_s:.3f} s reading, "
+        reading = "" if self.read_s is None else f"{took(self.read_s)} reading, "
         closed = self.schedule.closed()
         bounded = self.ended and closed is None
-        n_jobs, until = len(self.schedule.jobs), f"{self.schedule.until_s:,.0f} s"
-        running = f"{self.not_ended:,} of {n_jobs:,} jobs by {until}; the figures are of those that have"
+        running = ""
+        if not self.ended:
+            until = instant(self.schedule.until_s)
+            running = (
+                f"{self.not_ended:,} of {len(self.schedule.jobs):,} jobs by {until}; the figures are of those that have"
+            )
         return [
             ("workload", f"{self.workload.name} on {self.size:,} processors"),
-            *((f"to {until_s:,.0f} s", before.as_text()) for until_s, before in self.changes),
+            *((f"to {instant(until_s)}", before.as_text()) for until_s, before in self.changes),
             ("options", f"{self.options.as_text()}, tau {self.tau_s:g} s, {self.workload.reading}"),
             *([("knowledge", self.learned.as_text())] if self.learned else []),
-            *([] if self.ended else [("not ended", running)]),
+            *([("not ended", running)] if running else []),
             *figure_rows(self.figures.as_dict(), self.tau_s, of_replay=True),
             *([] if self.schedule.calendar is None else [("calendar", self.schedule.away().as_text())]),
             *([] if closed is None else [("feedback", closed.as_text())]),
             *([("lower bound", self.certificate.as_text() if self.certificate else UNBOUNDED)] if bounded else []),
-            ("time", f"{reading}{self.simulate_s:.3f} s simulating ({ENGINE} {__version__})"),
+            ("time", f"{reading}{took(self.simulate_s)} simulating ({ENGINE} {__version__})"),
             *(("warning", warning) for warning in self.workload.warnings),
             *(("note", note) for note in self.workload.notes),
         ]

@@ -14,6 +14,7 @@ import numpy as np
 from batfill.base.errors import BatfillError
 from batfill.base.progress import patient_progress
 from batfill.base.tables import JobRows, label_html, label_lines
+from batfill.base.words import instant
 from batfill.model.jobs import Clock, Workload
 from batfill.model.metrics import TAU_S, Summary
 from batfill.model.options import REQUEST, Options, of_arguments
@@ -202,8 +203,8 @@ class Replay(JobRows):
         """The state of the run and the figures so far, as rows of (label, text)."""
         busy = int(self.engine.queue.running["procs"].sum())
         here = f"{len(self.waiting):,} jobs waiting, {len(self.running):,} running on {busy:,} processors"
-        now = f"{self.now_s:,.0f} s, {here}"
-        forked = [] if self.forked_s is None else [("fork", f"of a replay at {self.forked_s:,.0f} s")]
+        now = f"{instant(self.now_s)}, {here}"
+        forked = [] if self.forked_s is None else [("fork", f"of a replay at {instant(self.forked_s)}")]
         return [("now", now), *forked, *self.result().rows()]
 
     def __repr__(self) -> str:

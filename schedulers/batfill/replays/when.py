@@ -14,6 +14,7 @@ from batfill.base.errors import BatfillError
 from batfill.base.files import json_text
 from batfill.base.tables import JobRows, as_table
 from batfill.base.version import __version__
+from batfill.base.words import instant, wrapped
 from batfill.learn.past import JOB_SO_FAR, Past
 from batfill.model.jobs import DAY_S, HOUR_S
 from batfill.model.options import REQUEST, refuse_replayed
@@ -112,7 +113,7 @@ def quantile(ordered: NDArray[np.float64], part: float) -> NDArray[np.float64]:
 
 
 class ForecastOfReplay(Forecast):
-    """The same, as a replay goes on: `when` may be called each time that it has stopped."""
+    """Estimates for a replay that continues: call `when` each time that the replay has stopped."""
 
     def __init__(self, run: Replay, *, forks: int = FORKS, seed: int = 0) -> None:
         """Follow a replay from where it has stopped, with all that has ended so far as the past."""
@@ -170,7 +171,7 @@ def asked_of(
         return waits
     asked: NDArray[np.bool_] = waits & (ids[moment.past_rows] == str(job))
     if not asked.any():
-        raise BatfillError(f"{source}: no job {job} waits at {moment.now_s:,.0f} s; {int(waits.sum()):,} others do")
+        raise BatfillError(f"{source}: no job {job} waits at {instant(moment.now_s)}; {int(waits.sum()):,} others do")
     return asked
 
 
@@ -257,8 +258,8 @@ class Estimates(JobRows):
             }
             for row in self
         ]
-        why = "\n".join(["why not now", *(f"{row['job_id']:12} {row['why']}" for row in self)])
-        return f"{head}\n\n{as_table(rows)}\n\n{why}\n\n{self.how}"
+        why = "\n".join(["why not now", *(wrapped(f"{row['job_id']:12} {row['why']}", " " * 13) for row in self)])
+        return f"{head}\n\n{as_table(rows)}\n\n{why}\n\n{wrapped(self.how)}"
 
     __repr__ = as_text
 

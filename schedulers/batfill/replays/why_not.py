@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from batfill.base.words import duration, instant
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -24,12 +26,12 @@ class Instants:
 
     def full(self, at_s: float) -> str:
         """A date with its year, or a second."""
-        return f"{at_s:,.0f} s" if self.clock is None else f"{self.clock.date(at_s):%Y-%m-%d %H:%M}"
+        return instant(at_s) if self.clock is None else f"{self.clock.date(at_s):%Y-%m-%d %H:%M}"
 
     def text(self, at_s: float) -> str:
         """The time of day, with its date on another day, and the year in another year; or a second."""
         if self.clock is None:
-            return f"{at_s:,.0f} s"
+            return instant(at_s)
         date, now = self.clock.date(at_s), self.clock.date(self.now_s)
         if date.date() == now.date():
             return f"{date:%H:%M}"
@@ -40,9 +42,7 @@ def length(seconds: float, *, up: bool = False) -> str:
     """A duration in words, in whole minutes from ten on: 3 h 40 min; rounded down, or `up`."""
     unit_s = 60 if seconds >= 600 else 1
     whole = (math.ceil if up else math.floor)(seconds / unit_s) * unit_s
-    days, hours, minutes = whole // 86_400, whole // 3600 % 24, whole // 60 % 60
-    parts = (days, "d"), (hours, "h"), (minutes, "min"), (whole % 60, "s")
-    return " ".join(f"{n} {unit}" for n, unit in parts if n) or "0 s"
+    return duration(whole, up=up)
 
 
 def counted(n: int, what: str) -> str:

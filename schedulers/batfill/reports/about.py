@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +14,11 @@ import orjson
 
 from batfill.base.errors import BatfillError
 from batfill.base.files import decompressed, digest
+from batfill.base.version import ENGINE
 from batfill.batsim.results import RUN_JSON
 from batfill.model.jobs import Clock
 from batfill.model.metrics import TAU_S
-from batfill.model.options import LIVE, OPTIONS, Options, described
+from batfill.model.options import LIVE, OPTIONS, Options, as_word, described, named_values
 from batfill.workloads.batsim5_json import EXTRA_FIELD, fields_in
 from batfill.workloads.batsim_json import user_of
 
@@ -39,6 +41,26 @@ class About:
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     windows: tuple[tuple[float, float | None, int], ...] = ()  # of a calendar: begin, end and processors
+    given: Mapping[str, Any] = field(default_factory=dict)  # the options as recorded; empty if unknown
+    hindsight: bool = False  # whether a policy was learned from the log that it ran on
+
+    @property
+    def log_name(self) -> str:
+        """The log without its year, version and suffix."""
+        return re.sub(r"(-\d{4}-\d[\d.]*(-cln)?)?\.(swf|json)(\.gz)?$", "", self.log)
+
+    @property
+    def command(self) -> str:
+        """The command that repeats a replay; "" if it is unknown."""
+        if not self.given or self.engine != ENGINE:
+            return ""
+        usual = {name: option.default for name, option in OPTIONS.items()} | named_values(self.given)
+        usual |= {"overrun": "keep", "unrequested": "refuse", "tau": TAU_S}
+        words = ["batfill", "replay", self.log, "--procs", str(self.given["procs"])]
+        for name, value in self.given.items():
+            if name == "policy" or (name in usual and value not in (None, usual[name])):
+                words += [f"--{name}"] if value is True else [f"--{name}", as_word(value)]
+        return shlex.join(words)
 
     def rows(self) -> list[tuple[str, str]]:
         """The provenance for a page."""
@@ -81,7 +103,18 @@ def of_replay(record: Mapping[str, Any]) -> About:
         windows=tuple((begin, end, procs) for begin, end, procs in record.get("calendar", {}).get("windows", ())),
         warnings=tuple(record["warnings"]),
         notes=tuple(record["workload_notes"]),
+        given=stated,
+        hindsight=learned_here(record),
     )
+
+
+def learned_here(record: Mapping[str, Any]) -> bool:
+    """Whether a policy comes from a file, unchanged since, that names the record's workload by its checksum."""
+    for name, known in record.get("policy_sha256", {}).items():
+        path = Path(name.partition("@")[2])
+        if path.is_file() and digest(path) == known and record["workload_sha256"].encode() in path.read_bytes():
+            return True
+    return False
 
 
 def made_with(stated: Mapping[str, Any]) -> list[str]:
@@ -113,6 +146,7 @@ def of_batsim(record: Mapping[str, Any], batsim_version: str) -> tuple[About, di
         version=f"by {record['made_by']}",
         warnings=tuple(record["warnings"]),
         notes=tuple(f"the workload was made with {text}" for text in dict.fromkeys(requests)),
+        given=stated if stated and stated["policy"] else {},
     )
     return about, users
 

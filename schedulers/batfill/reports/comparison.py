@@ -6,20 +6,21 @@ The items are the jobs of a workload if whole runs are compared, or the pieces o
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from batfill.base.errors import BatfillError
-from batfill.base.stats import CONFIDENCE, FEWEST_BLOCKS, few_blocks, paired
+from batfill.base.stats import CONFIDENCE, FEWEST_BLOCKS, few_blocks, holm, paired
 from batfill.base.tables import JobRows, data_frame
+from batfill.base.words import duration
 from batfill.model.jobs import DAY_S, WEEK_S
 from batfill.model.metrics import bounded_slowdown, who_pays
-from batfill.model.options import described
+from batfill.model.options import described, policy_words
 from batfill.model.schedule import REFUSED
-from batfill.reports.words import date_ticks, zone_text
+from batfill.reports.words import date_ticks, things, zone_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,17 +45,6 @@ class Difference(NamedTuple):
     wait_s: Paired
     better: float  # share of the items that wait less
     worse: float  # share of the items that wait more
-
-
-class Rank(NamedTuple):
-    """A choice's rank among the others."""
-
-    name: str
-    mean_bsld: float
-    mean_wait_s: float
-    max_wait_s: float
-    best_in: int  # periods in which its mean bounded slowdown is the lowest, ties included
-    mean_rank: float  # of the means by period; ties share a rank
 
 
 class Box(NamedTuple):
@@ -87,7 +77,11 @@ class Comparison:
     made: tuple[tuple[str, str], ...] = ()  # provenance by name: the log, the engine, ...
     warnings: tuple[str, ...] = ()  # reasons to doubt the figures
     clock: Clock | None = None  # the date of `at` 0, if `at` counts days of a log with dates
-    advised: int | None = None  # the advised choice, if any: always drawn in colour
+    words: tuple[tuple[str, str], ...] = ()  # (n_choices,)  the name in words and the short one; () for `names`
+    log: str = ""  # the workload's name, for headings
+    about: str = ""  # jobs, machine and dates, for the line below
+    hindsight: tuple[bool, ...] = ()  # (n_choices,)  which were learned from these items; () for none
+    commands: tuple[str, ...] = ()  # which repeat the choices
     waits: tuple[
         dict[str, Any], ...
     ] = ()  # (n_choices,)  of jobs, see `metrics.who_pays`; the base is the first choice
@@ -119,25 +113,6 @@ class Comparison:
         points = np.unique(np.linspace(0, len(self.at) - 1, CURVE_POINTS).astype(np.int64))
         return self.at[points], (np.cumsum(self.bsld, axis=1) / len(self.at))[:, points]
 
-    def ranking(self) -> list[Rank]:
-        """The choices, lowest mean bounded slowdown first."""
-        means = self.period_bsld
-        lower = (means[:, None, :] > means[None, :, :]).sum(axis=1)
-        tied = (means[:, None, :] == means[None, :, :]).sum(axis=1)
-        ranks = lower + (tied + 1) / 2
-        rows = [
-            Rank(
-                name,
-                float(self.bsld[k].mean()),
-                float(self.wait_s[k].mean()),
-                float((self.wait_s if self.max_wait_s is None else self.max_wait_s)[k].max()),
-                int((lower[k] == 0).sum()),
-                float(ranks[k].mean()),
-            )
-            for k, name in enumerate(self.names)
-        ]
-        return sorted(rows, key=lambda row: row.mean_bsld)
-
     def differences(self, seed: int) -> list[Difference]:
         """Every choice but the first, compared with the first; p-values are corrected for all figures of all of them.
 
@@ -160,10 +135,38 @@ class Comparison:
         sums = np.array([np.bincount(self.block, weights=column) for column in columns])
         return paired(sums, np.bincount(self.block), null=0, seed=seed, chains=chains)
 
+    def against(self, references: Sequence[int], seed: int) -> dict[int, list[Paired | None]]:
+        """The mean bounded slowdown of all choices minus that of each reference, by reference; None for itself.
+
+        The p-values are corrected for the comparisons with one reference.
+        """
+        found: dict[int, list[Paired | None]] = {}
+        for one in references:
+            row = [mirrored(found[k][one]) if k in found else None for k in range(len(self.names))]
+            missing = [k for k, known in enumerate(row) if known is None and k != one]
+            compared = self.paired([self.bsld[k] - self.bsld[one] for k in missing], seed) if missing else []
+            for k, pair in zip(missing, compared, strict=True):
+                row[k] = pair
+            others = [pair for pair in row if pair is not None]
+            corrected = iter(holm([pair.p for pair in others]))
+            found[one] = [None if pair is None else replace(pair, corrected_p=next(corrected)) for pair in row]
+        return found
+
+    @property
+    def longest_s(self) -> NDArray[np.float64]:
+        """The longest wait under each choice, shape (n_choices,)."""
+        longest: NDArray[np.float64] = (self.wait_s if self.max_wait_s is None else self.max_wait_s).max(axis=1)
+        return longest
+
     @property
     def n_blocks(self) -> int:
         """The number of blocks."""
         return int(self.block.max()) + 1
+
+
+def mirrored(pair: Paired | None) -> Paired | None:
+    """The difference of the other from the one."""
+    return None if pair is None else replace(pair, value=-pair.value, low=-pair.high, high=-pair.low)
 
 
 def comparisons(runs: Sequence[ReportedRun], tau_s: float) -> list[Comparison]:
@@ -195,27 +198,52 @@ def compared(runs: Sequence[ReportedRun], tau_s: float) -> Comparison:
     if refused:
         rows = [row & np.array([job not in refused for job in run.ids]) for row, run in zip(rows, runs, strict=True)]
     jobs = rows[0]
-    about = [run.about for run in runs]
+    about, first = [run.about for run in runs], runs[0]
     engines = dict.fromkeys(f"{one.engine} {one.version}".strip() for one in about)
-    clock = about[0].clock
-    return of_runs(
+    clock = first.about.clock
+    ran = [(run.wait_s[row], run.runtime_s[row]) for run, row in zip(runs, rows, strict=True)]
+    submit_s = first.submit_s[jobs]
+    return of_jobs(
         tuple(run.name for run in runs),
-        np.array([run.wait_s[row] for run, row in zip(runs, rows, strict=True)]),
-        [run.runtime_s[row] for run, row in zip(runs, rows, strict=True)],
-        tau_s,
-        submit_s=runs[0].submit_s[jobs],
-        procs=runs[0].procs[jobs],
-        user=runs[0].facts.user[jobs],
-        log=runs[0].where,
+        submit_s,
+        np.array([bounded_slowdown(waited_s, ran_s, tau_s) for waited_s, ran_s in ran]),
+        np.array([waited_s for waited_s, _ in ran]),
+        log=first.where,
         clock=clock,
         made=(
-            ("log", runs[0].where),
+            ("log", first.where),
             ("engine", ", ".join(engine or "unknown" for engine in engines)),
             ("tau", f"{tau_s:g} s"),
             ("dates", zone_text(clock) if clock else "no clock: counted from 0"),
         ),
         warnings=tuple(dict.fromkeys(warning for one in about for warning in one.warnings)),
+        words=names_in_words(runs),
+        heading=first.about.log_name,
+        about=f"{things(len(submit_s), 'job')} on {things(first.size, 'processor')}, {dates_text(submit_s, clock)}",
+        hindsight=tuple(one.hindsight for one in about),
+        commands=tuple(dict.fromkeys(one.command for one in about if one.command)),
     )
+
+
+def names_in_words(runs: Sequence[ReportedRun]) -> tuple[tuple[str, str], ...]:
+    """The names of runs in words and in short: of a policy and its options, or what the user called it."""
+    found = []
+    for run in runs:
+        long, short = policy_words(run.about.given) if run.about.given else (run.name, run.name)
+        named = not run.about.options or not run.name.startswith(run.about.options)
+        found.append((run.name if named else long, short))
+    shorts = [short for _, short in found]
+    return tuple(
+        (long, short if shorts.count(short) == 1 else run.name) for run, (long, short) in zip(runs, found, strict=True)
+    )
+
+
+def dates_text(submit_s: NDArray[np.float64], clock: Clock | None) -> str:
+    """The days of the first and the last submission, or how many there are between them."""
+    if clock is None:
+        return f"submitted within {duration(float(submit_s[-1] - submit_s[0]))}"
+    first, last = (clock.date(float(submit_s[k])).strftime("%-d %b %Y") for k in (0, -1))
+    return f"{first} to {last}"
 
 
 def several(given: Sequence[Any]) -> list[tuple[str | None, Any]]:
@@ -284,9 +312,9 @@ def compare(
         raise BatfillError("compare: no job ran in every replay; give a larger machine")
     names = tuple(one.options.policy.name if name is None else name for name, one in given)
     waits = np.array([result.schedule.wait_s[ran] for result in replays])
-    runtimes = [result.schedule.runtime_s[ran] for result in replays]
-    columns = {"submit_s": jobs.submit_s[ran], "procs": jobs.procs[ran], "user": jobs.user[ran]}
-    comparison = of_runs(names, waits, runtimes, first.tau_s, **columns)
+    runtimes = (result.schedule.runtime_s[ran] for result in replays)
+    bslds = [bounded_slowdown(wait_s, ran_s, first.tau_s) for wait_s, ran_s in zip(waits, runtimes, strict=True)]
+    comparison = of_jobs(names, jobs.submit_s[ran], np.array(bslds), waits)
     rows = []
     for k, (result, found) in enumerate(zip(others, comparison.differences(seed), strict=True), 1):
         for figure, one, values in (
@@ -353,6 +381,8 @@ def of_jobs(
     made: tuple[tuple[str, str], ...] = (),
     warnings: tuple[str, ...] = (),
     waits: tuple[dict[str, Any], ...] = (),
+    heading: str = "",
+    **more: Any,
 ) -> Comparison:
     """Runs of the same jobs, in order of submission, by week; days are compared if weeks are few.
 
@@ -366,6 +396,8 @@ def of_jobs(
         made: further provenance, by name.
         warnings: reasons to doubt the figures.
         waits: who pays in each run; see `Comparison.waits`.
+        heading: the workload's name, for headings.
+        **more: further fields of `Comparison`.
     """
     since_s = submit_s - submit_s[0]
     week, day = (np.unique(since_s // length_s, return_inverse=True)[1] for length_s in (WEEK_S, DAY_S))
@@ -386,4 +418,6 @@ def of_jobs(
         made=made,
         warnings=warnings,
         waits=waits,
+        log=heading,
+        **more,
     )

@@ -16,6 +16,7 @@ import numpy as np
 from batfill.batsim.results import prefix_of
 from batfill.model.schedule import STATES
 from batfill.reports.sample import curves_of_all, only_rows, span_s
+from batfill.reports.single import course, longest_waits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,12 +32,26 @@ USED_UNITS, WAITING_UNITS = 10_000, 100  # of the utilisation and of a waiting j
 
 
 def run_data(run: ReportedRun, number: int, tau_s: float, sample: Sample | None = None) -> str:
-    """A script element that holds JSON: the run's head, its columns of numbers and its ids.
+    """A script element that holds JSON: the run's head, its columns of numbers, and its ids unless these are numbers.
 
     With a sample the columns are of its jobs; `drawn` says which were drawn at random, and `used` and `waiting` are
-    curves of all jobs over the time `from` to `to`. A rejected job waits and runs 0 s and has no machine; a job without
-    a walltime has -1 s. Columns unknown for all jobs are absent; other unknown values are -1.
+    curves of all jobs over the time `from` to `to`. `course` and `waits` are the picture of the whole run. A rejected
+    job waits and runs 0 s and has no machine; a job without a walltime has -1 s. Columns unknown for all jobs are
+    absent; other unknown values are -1.
     """
+    over_time, waits = course(run), [wait.row for wait in longest_waits(run)]
+    begun = {
+        "course": {
+            "begin": over_time.begin_s,
+            "step": over_time.step_s,
+            "queue": over_time.queue.tolist(),
+            "used": over_time.used.round(3).tolist(),
+        },
+        "waits": [
+            {"job": run.ids[row], "submit": run.submit_s[row], "start": run.start_s[row], "row": page_row(sample, row)}
+            for row in waits
+        ],
+    }
     of_all: dict[str, NDArray[Any]] = {}
     span: dict[str, float] = {}
     if sample is not None:
@@ -53,8 +68,10 @@ def run_data(run: ReportedRun, number: int, tau_s: float, sample: Sample | None 
         "probability": np.nan_to_num(facts.probability * PROBABILITY_UNITS, nan=-1.0).round(),
         "divider": np.nan_to_num(facts.divider_s, nan=-1.0),
     }
+    digits = digits_of(run.ids.tolist())
     numbers = packed(
         {
+            **({"id": run.ids.astype(np.int64)} if digits else {}),
             "submit": run.submit_s,
             "wait": np.nan_to_num(run.wait_s),
             "runtime": np.nan_to_num(run.runtime_s),
@@ -76,21 +93,38 @@ def run_data(run: ReportedRun, number: int, tau_s: float, sample: Sample | None 
         "states": tuple(STATES.values()),
         "clock": run.about.clock.as_dict() if run.about.clock else None,
         "file": prefix_of(run.path).name,
+        **begun,
         **span,
         **({"away": run.about.windows} if run.about.windows else {}),
-        "ids": deflated("\n".join(run.ids).encode()),
+        **({"digits": digits} if digits else {"ids": deflated("\n".join(run.ids).encode())}),
         "numbers": numbers,
     }
     text = json.dumps(head, separators=(",", ":")).replace("<", "\\u003c")  # a name must not end the element
     return f'<script type="application/json" data-run="{number}">{text}</script>'
 
 
+def digits_of(ids: list[str]) -> int:
+    """With how many digits at least the ids are the decimal numbers that they are; 0 if not all are such numbers."""
+    if not all(one.isascii() and one.isdigit() and len(one) < 10 for one in ids):
+        return 0
+    digits = min(map(len, ids), default=0)
+    return digits if all(len(one) == digits or one[0] != "0" for one in ids) else 0
+
+
+def page_row(sample: Sample | None, row: int) -> int:
+    """The row of the page that holds this row of the run; -1 if it is not in the sample."""
+    if sample is None:
+        return row
+    place = int(np.searchsorted(sample.rows, row))
+    return place if place < len(sample.rows) and sample.rows[place] == row else -1
+
+
 def packed(columns: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
     """The columns as JSON: `data` in base64, and each column's `name`, `type`, `length`, and whether `differences`.
 
-    Integers below 2^31 become the smallest of int8, int16, int32 that holds them or, if smaller, the differences
-    between neighbours; everything else becomes float64. Bytes of equal significance are adjacent, which deflates
-    better.
+    Integers below 2^31 become the smallest of int8, int16, int32 that holds them or the differences between neighbours,
+    which are taken if they are smaller, or if the numbers ascend; everything else becomes float64. Bytes of equal
+    significance are adjacent, which deflates better.
     """
     parts, heads = [], []
     for name, column in columns.items():
@@ -117,7 +151,8 @@ def smallest(column: NDArray[Any]) -> tuple[NDArray[Any], bool]:
     steps = np.diff(whole, prepend=0)
     for kind in INTEGER_TYPES:
         limits = np.iinfo(kind)
-        for values, differences in ((whole, False), (steps, True)):
+        ways = ((whole, False), (steps, True))
+        for values, differences in ways[::-1] if (steps >= 0).all() else ways:  # small steps deflate better
             if limits.min <= values.min(initial=0) and values.max(initial=0) <= limits.max:
                 return values.astype(f"<{kind}"), differences
     return column.astype("<f8"), False

@@ -11,6 +11,7 @@ import numpy as np
 
 from batfill.base.errors import BatfillError
 from batfill.base.version import ENGINE
+from batfill.model.options import policy_words
 from batfill.reports.comparison import Comparison
 
 if TYPE_CHECKING:
@@ -71,11 +72,14 @@ def campaign_warnings(folder: Path) -> list[str]:
 
 def compared_choices(workload: str, rows: list[Row]) -> Comparison | None:
     """The choices of one workload; None if no two share a piece."""
-    from batfill.campaigns.store import options_text
+    from batfill.campaigns.store import options_of, options_text
 
     runs: dict[str, dict[tuple[int, ...], list[Row]]] = defaultdict(lambda: defaultdict(list))
+    words: dict[str, tuple[str, str]] = {}
     for row in rows:
-        runs[options_text(row)][piece(row)].append(row)
+        name = options_text(row)
+        runs[name][piece(row)].append(row)
+        words[name] = policy_words(options_of(row))
     shared = sorted(set.intersection(*(set(pieces) for pieces in runs.values())))
     if len(runs) < 2 or not shared:
         return None
@@ -100,8 +104,11 @@ def compared_choices(workload: str, rows: list[Row]) -> Comparison | None:
             ("overrun", values_of("overrun")),
             ("unrequested", values_of("unrequested")),
         ),
+        log=workload,
+        about=f"{len(shared):,} windows and resamplings{machine}, on which each choice ran",
         items="pieces",
         names=tuple(runs),
+        words=tuple(words.values()),
         axis="pieces, in order",
         at=np.arange(1.0, len(shared) + 1),
         bsld=figures("mean_bsld", np.mean),

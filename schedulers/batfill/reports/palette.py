@@ -1,10 +1,10 @@
-"""Colours, dashes and legends of charts, shared by the page's SVG, its script, and matplotlib's figures.
+"""Colours, dashes and legends of matplotlib's figures, and the page's colours of jobs.
 
-This module imports no matplotlib, which pages do not need.
+The page's other colours are roles, in `assets/report.css`. This module imports no matplotlib, which pages do not need.
 
 Series k has the colour k mod 6 and one of four dash patterns, so 24 series are distinct. Any two colours are at least
 20 apart (CIEDE2000) in normal vision and with the red, green or blue cones missing (Machado, Oliveira and Fernandes,
-IEEE TVCG 15(6), 2009, severity 1), and each has a contrast of 3 with its background.
+IEEE TVCG 15(6), 2009, severity 1), and each has a contrast of 3 with white.
 """
 
 from __future__ import annotations
@@ -18,11 +18,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LIGHT = ("#0011dd", "#dd7711", "#338877", "#660044", "#aa77ee", "#004400")  # on white
-DARK = ("#aa44cc", "#ddee33", "#009977", "#ee2200", "#ddaaff", "#88ffdd")  # on the page's dark background
 DASHES: tuple[tuple[float, ...], ...] = ((), (8, 3), (2, 2.5), (9, 3, 2, 3))  # lengths of ink and gap, in points
 DISTINCT = len(LIGHT) * len(DASHES)
 BEST = 8  # number of series in colour if there are more than `DISTINCT`
-REST = ("#a9b1ba", "#56606c")  # of all others, on light and dark background
+REST = ("#a9b1ba", "#56606c")  # of all others: light, and dark
 
 # Colours of jobs, from good to bad: by class of bounded slowdown, by outcome, or by width.
 JOBS = ("#4f7cac", "#9bd0e6", "#e6b840", "#c2412d")
@@ -37,21 +36,13 @@ class Style(NamedTuple):
     """The style of a series."""
 
     light: str  # colour on a light background
-    dark: str  # colour on a dark background
     dash: tuple[float, ...]  # lengths of ink and gap; () is a solid line
-    ink: str  # the colour in the page's CSS, which follows the system's light or dark mode
     rest: bool = False  # whether it is grey, behind the others
 
     @property
     def line(self) -> str | tuple[float, tuple[float, ...]]:
         """The dashes as matplotlib's `linestyle`, with lengths in line widths."""
         return (0, tuple(length / 2 for length in self.dash)) if self.dash else "-"
-
-    @property
-    def svg(self) -> str:
-        """The stroke as SVG attributes."""
-        dash = f' stroke-dasharray="{" ".join(f"{length:g}" for length in self.dash)}"' if self.dash else ""
-        return f'style="stroke:{self.ink}"{dash}'
 
 
 def style(k: int) -> Style:
@@ -61,25 +52,16 @@ def style(k: int) -> Style:
     """
     assert 0 <= k < DISTINCT
     hue, turn = k % len(LIGHT), k // len(LIGHT)
-    return Style(LIGHT[hue], DARK[hue], DASHES[(hue + turn) % len(DASHES)], f"var(--series-{hue})")
+    return Style(LIGHT[hue], DASHES[(hue + turn) % len(DASHES)])
 
 
 def styles(n: int, chosen: Collection[int] = ()) -> list[Style]:
     """The styles of n series, in order; of more than `DISTINCT`, those not chosen are grey."""
     if n <= DISTINCT:
         return [style(k) for k in range(n)]
-    grey = Style(*REST, (), "var(--series-rest)", rest=True)
+    grey = Style(REST[0], (), rest=True)
     place = {k: i for i, k in enumerate(sorted(chosen))}
     return [style(place[k]) if k in place else grey for k in range(n)]
-
-
-def css() -> str:
-    """The colours of series as CSS custom properties, following the system's preference; print is light."""
-    light, dark = (
-        " ".join([*(f"--series-{k}: {c};" for k, c in enumerate(colours)), f"--series-rest: {rest};"])
-        for colours, rest in zip((LIGHT, DARK), REST, strict=True)
-    )
-    return f":root {{ {light} }}\n@media screen and (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}"
 
 
 def colour_script() -> str:
@@ -88,12 +70,12 @@ def colour_script() -> str:
 
 
 def dress(canvas: Figure, title: str) -> None:
-    """Put the title above a figure's plots and the legend below; the figure grows accordingly."""
+    """Put the title, of one line, above a figure's plots and the legend below; the figure grows accordingly."""
     height_in = float(canvas.get_figheight())
     if title:
-        words = folded(title, int(canvas.get_figwidth() * TITLE_CHARACTERS_PER_IN))
-        canvas.suptitle(words, fontsize=7)
-        height_in += 0.13 * (words.count("\n") + 1)
+        most = int(canvas.get_figwidth() * TITLE_CHARACTERS_PER_IN)
+        canvas.suptitle(textwrap.shorten(title, most, placeholder=" ..."), fontsize=7)
+        height_in += 0.13
     named: dict[str, Any] = {}  # each name appears once
     for axes in canvas.axes:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from batfill.base.errors import installed
 from batfill.base.files import digest
+from batfill.base.words import duration
 from batfill.batsim.results import (
     JOBS_CSV,
     JOBS_CSV_5,
@@ -20,7 +21,6 @@ from batfill.batsim.results import (
     result_file,
 )
 from batfill.reports.about import About, about_run
-from batfill.reports.words import duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

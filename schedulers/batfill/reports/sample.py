@@ -86,17 +86,31 @@ def span_s(run: ReportedRun) -> tuple[float, float]:
     return (begin_s, end_s) if begin_s < end_s else (0.0, 1.0)
 
 
-def curves_of_all(run: ReportedRun, n_bins: int = BINS) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The mean utilisation, 0 to 1, and the mean number of waiting jobs in bins of `span_s`; shapes (n_bins,).
+class Tries(NamedTuple):
+    """When the tries that ran waited and ran, shape (n_tries,)."""
+
+    since_s: NDArray[np.float64]  # the begin of the wait
+    start_s: NDArray[np.float64]
+    end_s: NDArray[np.float64]
+    share: NDArray[np.float64]  # of the machine
+
+
+def tries_of(run: ReportedRun) -> Tries:
+    """The tries that ran.
 
     A requeued job waits from the end of its previous try, which is in the row before.
     """
-    span = span_s(run)
     ran = run.state != REFUSED
     end_s = run.start_s + run.runtime_s
     since_s = np.where(run.attempt > 0, np.roll(end_s, 1), run.submit_s)
-    used = bin_means(run.start_s[ran], end_s[ran], run.procs[ran] / run.size, span, n_bins)
-    return used, bin_means(since_s[ran], run.start_s[ran], np.ones(int(ran.sum())), span, n_bins)
+    return Tries(since_s[ran], run.start_s[ran], end_s[ran], run.procs[ran] / run.size)
+
+
+def curves_of_all(run: ReportedRun, n_bins: int = BINS) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The mean utilisation, 0 to 1, and the mean number of waiting jobs in bins of `span_s`; shapes (n_bins,)."""
+    span, tries = span_s(run), tries_of(run)
+    used = bin_means(tries.start_s, tries.end_s, tries.share, span, n_bins)
+    return used, bin_means(tries.since_s, tries.start_s, np.ones(len(tries.since_s)), span, n_bins)
 
 
 def bin_means(

@@ -1,26 +1,30 @@
-"""Tables about one run: waiting by width and length, and the classes of bounded slowdown."""
+"""The figures of one run's page: its longest waits, the queue over time, and the waits by width and run time."""
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from batfill.model.jobs import DAY_S, HOUR_S
-from batfill.model.metrics import SLOWDOWN_CLASSES
+from batfill.model.metrics import RUNTIME_BINS, width_bins
+from batfill.reports.sample import bin_means, span_s, tries_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from batfill.reports.runs import ReportedRun
 
-LENGTHS_S = (600, HOUR_S, 6 * HOUR_S, DAY_S)
-LENGTH_WORDS = ("up to 10 min", "up to 1 h", "up to 6 h", "up to 1 day", "longer")
-CLASS_WORDS = ("1", "(1, 10]", "(10, 100]", "above 100")
+LONGEST_WAITS = 10
+# The bins of time, and what a page calls them; the shortest is taken that makes at most `MOST_BINS`.
+TIME_BINS = {1: "second", 10: "10 seconds", 60: "minute", 600: "10 minutes", HOUR_S: "hour", 3 * HOUR_S: "3 hours"}
+TIME_BINS |= {6 * HOUR_S: "6 hours", DAY_S: "day", 7 * DAY_S: "week", 28 * DAY_S: "4 weeks"}
+MOST_BINS = 800
 
 
 class WaitGrid(NamedTuple):
-    """Mean waiting time by width (rows) and run time (columns), shapes (n_widths, n_lengths)."""
+    """Waits by width (rows) and run time (columns), shapes (n_widths, n_lengths)."""
 
     widths: tuple[str, ...]
     lengths: tuple[str, ...]
@@ -30,48 +34,75 @@ class WaitGrid(NamedTuple):
 
 
 def wait_grid(run: ReportedRun) -> WaitGrid:
-    """The jobs that ran, by width in powers of four up to the machine's size and by run time."""
+    """The jobs that ran, in the bins of width and run time that all pages share."""
     final = run.final
-    limits = [1]
-    while limits[-1] < run.size:
-        limits.append(min(limits[-1] * 4, run.size))
-    row = np.searchsorted(limits, run.procs[final])
-    column = np.searchsorted(LENGTHS_S, run.runtime_s[final])
-    shape = len(limits), len(LENGTH_WORDS)
+    widths = width_bins(run.size)
+    row = np.searchsorted([one.high for one in widths], run.procs[final])
+    column = np.searchsorted([one.high for one in RUNTIME_BINS], run.runtime_s[final])
+    shape = len(widths), len(RUNTIME_BINS)
     cell = row * shape[1] + column
     jobs = np.bincount(cell, minlength=shape[0] * shape[1])
     wait_s = np.bincount(cell, weights=run.wait_s[final], minlength=len(jobs))
     mean_s = np.divide(wait_s, jobs, out=np.full(len(jobs), np.nan), where=jobs > 0)
     longest_s = np.zeros(len(jobs))
     np.maximum.at(longest_s, cell, run.wait_s[final])
-    lows = [1, *(limit + 1 for limit in limits[:-1])]
-    widths = tuple(f"{low:,}" if low == high else f"{low:,}-{high:,}" for low, high in zip(lows, limits, strict=True))
-    return WaitGrid(widths, LENGTH_WORDS, jobs.reshape(shape), mean_s.reshape(shape), longest_s.reshape(shape))
+    names = tuple(one.name for one in widths), tuple(one.name for one in RUNTIME_BINS)
+    return WaitGrid(*names, jobs.reshape(shape), mean_s.reshape(shape), longest_s.reshape(shape))
 
 
-class SlowdownClass(NamedTuple):
-    """The jobs whose bounded slowdown is in one class."""
+class LongWait(NamedTuple):
+    """One of the longest waits, and the jobs that started before it, or at the same time."""
 
-    bsld: str
-    jobs: int
-    mean_wait_s: float
-    max_wait_s: float
-    backfilled: int  # 0 unless `ReportedRun.backfilling_known`
+    row: int
+    later: int  # jobs submitted later that started before it
+    later_proc_s: float  # what these used
+    ahead: int  # jobs that waited when it was submitted, and started before it
+    smaller: float  # share of all jobs that asked for a smaller area, processors times time
 
 
-def slowdown_classes(run: ReportedRun, tau_s: float) -> list[SlowdownClass]:
-    """The four classes: 1, (1, 10], (10, 100] and above."""
-    final = run.final
-    place = np.searchsorted(SLOWDOWN_CLASSES, run.bsld(tau_s)[final])
-    backfilled = run.facts.backfilled[final] == 1
-    wait_s = run.wait_s[final]
-    return [
-        SlowdownClass(
-            words,
-            int((place == k).sum()),
-            float(wait_s[place == k].mean()) if (place == k).any() else 0.0,
-            float(wait_s[place == k].max(initial=0.0)),
-            int(backfilled[place == k].sum()),
-        )
-        for k, words in enumerate(CLASS_WORDS)
-    ]
+def longest_waits(run: ReportedRun) -> list[LongWait]:
+    """The ten jobs that waited longest, of those that waited at all; of equal waits the first submitted."""
+    final = np.flatnonzero(run.final)
+    submit_s, start_s = run.submit_s[final], run.start_s[final]
+    waited = np.flatnonzero(start_s > submit_s)
+    rows = waited[np.argsort(-(start_s - submit_s)[waited], kind="stable")][:LONGEST_WAITS]
+    used_s, area = (run.procs * run.runtime_s)[final], (run.procs * run.walltime_s)[final]
+    found = []
+    for i in rows:
+        before = start_s < start_s[i]
+        later = before & (submit_s > submit_s[i])
+        ahead = before & (submit_s <= submit_s[i]) & (start_s > submit_s[i])
+        smaller = float((area < area[i]).mean())
+        found.append(LongWait(int(final[i]), int(later.sum()), float(used_s[later].sum()), int(ahead.sum()), smaller))
+    return found
+
+
+class Course(NamedTuple):
+    """The queue and the machine over time, in equal bins."""
+
+    begin_s: float
+    step_s: int  # the length of a bin, a key of `TIME_BINS`
+    queue: NDArray[np.int64]  # (n_bins,)  the most jobs that waited at one time
+    used: NDArray[np.float64]  # (n_bins,)  mean utilisation, 0 to 1, of the part of the bin that is in the run
+    longest_at_s: float  # when the queue was longest, for the first time
+
+
+def course(run: ReportedRun) -> Course:
+    """The run in bins that begin at round local times."""
+    span = begin_s, end_s = span_s(run)
+    step_s = next((step for step in TIME_BINS if end_s - begin_s <= step * MOST_BINS), max(TIME_BINS))
+    clock = run.about.clock
+    ahead = clock.date(begin_s).utcoffset() if clock else None
+    local_s = begin_s + (clock.unix_start_s if clock else 0) + (ahead.total_seconds() if ahead else 0.0)
+    first_s = begin_s - local_s % step_s
+    n_bins = max(math.ceil((end_s - first_s) / step_s), 1)
+    edges_s = first_s + step_s * np.arange(n_bins + 1.0)
+    tries = tries_of(run)
+    used = bin_means(tries.start_s, tries.end_s, tries.share, (first_s, float(edges_s[-1])), n_bins)
+    inside_s = np.minimum(edges_s[1:], span[1]) - np.maximum(edges_s[:-1], span[0])
+    # Nobody waits at an instant: the level after all that happens at it counts, and that before each bin.
+    at_s, place = np.unique(np.concatenate([edges_s[:-1], tries.since_s, tries.start_s]), return_inverse=True)
+    change = np.repeat([0.0, 1.0, -1.0], [n_bins, len(tries.since_s), len(tries.since_s)])
+    waiting = np.cumsum(np.bincount(place, change)).round().astype(np.int64)
+    queue = np.maximum.reduceat(waiting, np.searchsorted(at_s, edges_s[:-1]))
+    return Course(first_s, step_s, queue, used * step_s / inside_s, float(at_s[waiting.argmax()]))

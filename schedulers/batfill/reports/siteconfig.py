@@ -19,6 +19,7 @@ import numpy as np
 from batfill.base.errors import BatfillError
 from batfill.base.tables import text_html
 from batfill.base.version import __version__
+from batfill.base.words import wrapped
 from batfill.model.jobs import HOUR_S
 from batfill.model.options import (
     ALWAYS,
@@ -97,7 +98,7 @@ class SiteConfig:
         head += [f"lacks: {line}" for line in self.lacks]
         head += [f"differs: {line}" for line in self.differs]
         head += [f"source: {line}" for line in self.sources]
-        parts = ["\n".join(f"# {line}" for line in head)]
+        parts = ["\n".join(wrapped(f"# {line}", "#   ") for line in head)]
         parts += [f"{mark_of(file)} {file}\n{text.rstrip()}" for file, text in self.files.items()]
         return "\n\n".join(parts)
 

@@ -17,7 +17,7 @@ from batfill.base.tables import data_frame, rows_html
 from batfill.base.version import ENGINE, __version__
 from batfill.model.calendar import Calendar
 from batfill.model.jobs import HOUR_S
-from batfill.model.metrics import TAU_S, class_figures
+from batfill.model.metrics import RUNTIME_BINS, TAU_S, class_figures, width_bins
 from batfill.model.options import (
     FIRST_TRIES,
     OPTIONS,
@@ -25,6 +25,7 @@ from batfill.model.options import (
     SHARED_BY_TRIES,
     Options,
     arguments_of,
+    policy_words,
     shared_of,
     those_that_apply,
 )
@@ -33,7 +34,7 @@ from batfill.replays.replay import simulate
 from batfill.reports.comparison import Comparison, Difference, of_jobs, of_runs
 from batfill.reports.siteconfig import EXPRESSIBLE, site_config
 from batfill.search import promise
-from batfill.search.fidelity import grade
+from batfill.search.fidelity import fidelity_of
 from batfill.search.results import ReadingOptions
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from batfill.base.stats import Paired
     from batfill.model.jobs import JobTable, Workload
     from batfill.model.schedule import Schedule
+    from batfill.search.fidelity import Fidelity
 
 THRESHOLDS_S = tuple(float(HOUR_S) * hours for hours in (6, 12, 24, 48, 96))
 MAX_WAIT_GROWTH = 0.1  # allowed growth of the longest wait over fcfs's, as a share of it
@@ -53,30 +55,52 @@ MIN_GAIN = 0.05  # smallest relative reduction of the mean bounded slowdown that
 # Options that the choices share, if they take them.
 SHARED = (*SHARED_BY_CHOICES, *SHARED_BY_TRIES)
 USUAL = {name: OPTIONS[name].default for name in SHARED}
-FEWEST_JOBS = 20  # of a user counted among possible losers, and of a group
+LIMITS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0)  # growths under which the advice is shown, beside the given one
+FEWEST_JOBS = 20  # of a user whose mean wait is compared
+CHANGED_S = 600.0  # a wait is longer or shorter if it differs by more than this
+STARVED = 2.0  # some jobs may starve if the longest wait is more than so many times fcfs's
+HIGH_P, HIGH_WEEKS = 0.01, 24  # of a gain in which confidence is high: below, and at least
+HIGH, MEDIUM = "high", "medium"
 REACTION = "after:20min"  # the feedback under which the advised choice is replayed once more
 TODAY, DEPTH, ORDER, THRESHOLD, CLASSES, KILLS = range(6)  # effort a choice requires of a site, least first
 
 
 class Choice(NamedTuple):
-    """A way to schedule: its name, its options for `Options.of`, and the effort it requires of a site."""
+    """A way to schedule: its name, the name in words, its options for `Options.of`, and the effort it requires."""
 
     name: str
+    words: str
     options: dict[str, Any]
     effort: int
+
+
+class Changed(NamedTuple):
+    """How many wait less, about as long, and longer, by `CHANGED_S`."""
+
+    less: int
+    same: int
+    longer: int
+
+    @classmethod
+    def of(cls, longer_s: NDArray[np.float64]) -> Changed:
+        """Count these changes of the wait."""
+        less, longer = int((longer_s < -CHANGED_S).sum()), int((longer_s > CHANGED_S).sum())
+        return cls(less, len(longer_s) - less - longer, longer)
 
 
 class ChoiceFigures(NamedTuple):
     """The figures of one choice over all jobs. Times in seconds."""
 
     name: str
+    words: str
     options: dict[str, Any]
     effort: int
     mean_bsld: float
     mean_wait_s: float
     p99_wait_s: float
     max_wait_s: float
-    losers: float | None  # share of the users with `FEWEST_JOBS` whose mean wait is longer than under the first choice
+    jobs: Changed  # against the first choice
+    users: Changed | None  # their mean waits, of those with `FEWEST_JOBS`; None without any
     overdue: int | None  # jobs that waited longer than the threshold; None without one
     kills: int  # tries killed at the divider and restarted
     wasted: float  # their share of the processor time used
@@ -92,12 +116,14 @@ class ChoiceFigures(NamedTuple):
     def columns(self) -> dict[str, Any]:
         """As a dict by name, without the waits by group."""
         columns = {name: value for name, value in self._asdict().items() if name != "waits"}
-        return {**columns, "options": stated(self.options)}
+        changes = {"jobs": self.jobs._asdict(), "users": None if self.users is None else self.users._asdict()}
+        return {**columns, **changes, "options": stated(self.options)}
 
 
 class JobGroup(NamedTuple):
-    """Some of the jobs, and the effect on them of each choice but the first. Times in seconds."""
+    """The jobs of a width or a run time, and the effect on them of each choice but the first. Times in seconds."""
 
+    by: str
     name: str
     jobs: int
     mean_wait_s: float  # under the first choice
@@ -119,6 +145,7 @@ class Limit(NamedTuple):
     growth: float | None  # relative to fcfs's longest wait; None for no limit
     longest_s: float
     advised: int  # the index of the advised outcome
+    equals: tuple[int, ...]  # outcomes that gain within the limit and cannot be told from it, least effort first
 
     def allows(self, outcome: ChoiceFigures) -> bool:
         """Whether the choice stays within the limit."""
@@ -135,11 +162,11 @@ class WhatIf:
     outcomes: list[ChoiceFigures]
     bsld: list[dict[int, Paired]]  # [a][b]: b's mean minus a's; see `pairs_of`
     groups: list[JobGroup]
-    limits: list[Limit]  # half the given one, the given one, its double, and none
+    limits: list[Limit]  # those of LIMITS and the given one, ascending, and none
     given: int  # the index of the given limit
     chains: list[list[int]]  # see `planned`
     withheld: dict[int, str]  # outcomes that the system cannot do, and why
-    grade: str  # how near simulated waits are to those in the log
+    fidelity: Fidelity  # how near simulated waits are to those in the log
     promise: promise.Check | None = None  # of first tries; None if they were not tried as they are
     reaction: Reaction | None = None  # None if nothing is advised, or the log has no users or waits
 
@@ -156,14 +183,22 @@ class WhatIf:
     @property
     def undecided(self) -> str | None:
         """Why the log is too short to decide; None if it is not."""
-        n, blocks = self.comparison.n_blocks, self.comparison.blocks
-        if n < FEWEST_BLOCKS:
-            return f"{n} {blocks} with submissions, {FEWEST_BLOCKS} needed"
+        weeks = self.comparison.n_periods
+        if weeks < FEWEST_BLOCKS:
+            length = f"{weeks} weeks are" if weeks > 1 else "a week of submissions is"
+            return f"{length} too few, {FEWEST_BLOCKS} are needed"
         first = [self.bsld[0][chain[0]] for chain in self.chains]
         if not first or any(decidable(one, len(self.chains)) for one in first):
             return None
         left = max(one.blocks for one in first)
-        return f"{left} independent groups of {blocks} left, too few for {len(first)} comparisons; give a longer log"
+        return f"{left} independent groups of weeks are too few for {len(first)} comparisons; give a longer log"
+
+    def confidence(self, limit: Limit) -> str | None:
+        """In the gain of the choice advised under the limit over fcfs; None if there is none, or no telling."""
+        if self.undecided or not limit.advised:
+            return None
+        surely = self.bsld[0][limit.advised].corrected_p < HIGH_P and self.comparison.n_periods >= HIGH_WEEKS
+        return HIGH if surely else MEDIUM
 
     @property
     def invented(self) -> tuple[str, ...]:
@@ -221,6 +256,8 @@ class WhatIf:
                 "growth": limit.growth,
                 "longest_s": None if limit.growth is None else limit.longest_s,
                 "advice": taken.name,
+                "equals": [self.outcomes[k].name for k in limit.equals],
+                "mean_wait_s": taken.mean_wait_s,
                 "mean_bsld": taken.mean_bsld,
                 "max_wait_s": taken.max_wait_s,
             }
@@ -240,10 +277,11 @@ class WhatIf:
             "comparisons": [[self.outcomes[k].name for k in chain] for chain in self.chains],
             "withheld": {self.outcomes[k].name: why for k, why in self.withheld.items()},
             "undecided": self.undecided,
-            "fidelity": self.grade,
+            "fidelity": str(self.fidelity),
             "promise": None if self.promise is None else self.promise.as_dict(),
             "reaction": None if self.reaction is None else self.reaction._asdict(),
             "advice": self.advised_name,
+            "confidence": self.confidence(self.limit),
             "gain": None if advised == 0 else self.bsld[0][advised].as_dict(),
             "trusted": not self.cautions,
             "cautions": list(self.cautions),
@@ -348,8 +386,8 @@ def what_if(
     pairs = pairs_of(comparison, how.seed, chains)
     offered = sorted(itertools.chain(*chains))
     limits = [
-        Limit(growth, longest_s, advised(outcomes, pairs, longest_s, min_gain, offered))
-        for growth in (*growths(max_wait_growth), None)
+        Limit(growth, longest_s, *advised(outcomes, pairs, longest_s, min_gain, offered))
+        for growth in (*sorted({*LIMITS, max_wait_growth}), None)
         for longest_s in [math.inf if growth is None else (1 + growth) * outcomes[0].max_wait_s]
     ]
     given = next(k for k, limit in enumerate(limits) if limit.growth == max_wait_growth)
@@ -371,9 +409,9 @@ def what_if(
         "seed": how.seed,
     }
     groups = [
-        group_of(name, comparison, jobs.submit_s, rows, how.seed)
-        for name, rows in groups_of(jobs, size)
-        if rows.sum() >= FEWEST_JOBS
+        group_of(by, name, comparison, jobs.submit_s, rows, how.seed)
+        for by, name, rows in groups_of(jobs, size)
+        if rows.any()
     ]
     answer = WhatIf(
         workload,
@@ -386,13 +424,10 @@ def what_if(
         given,
         chains,
         withheld,
-        grade(log, **how.reading),
+        fidelity_of(log, **how.reading),
         checked,
     )
-    if answer.undecided:
-        return answer
-    reaction = reaction_of(answer, jobs, how.tau_s)
-    return replace(answer, comparison=marked(comparison, limits[given].advised), reaction=reaction)
+    return answer if answer.undecided else replace(answer, reaction=reaction_of(answer, jobs, how.tau_s))
 
 
 def reaction_of(answer: WhatIf, jobs: JobTable, tau_s: float) -> Reaction | None:
@@ -432,12 +467,6 @@ def planned(tried: Sequence[Choice], thresholds_s: Sequence[float], withheld: Ma
     return [chains[effort] for effort in sorted(chains)]
 
 
-def marked(comparison: Comparison, advised: int) -> Comparison:
-    """The comparison with the advised choice marked in its name, for every chart and table."""
-    names = [f"{name} (advised)" if k == advised else name for k, name in enumerate(comparison.names)]
-    return replace(comparison, names=tuple(names), advised=advised)
-
-
 def choices(
     thresholds_s: Sequence[float],
     small_first: bool,
@@ -456,27 +485,28 @@ def choices(
             f"option reservations: it tries fcfs with other numbers of reservations, and {set_[0]} sets them; leave "
             "one of the two out"
         )
-    saf = {"policy": "saf"}
-    known = {"policy": "fcfs", "small": "forest", "seed": seed}
+
+    def known(options: dict[str, Any], effort: int) -> Choice:
+        long, short = policy_words(options)
+        return Choice(short, long, options, effort)
+
+    fcfs, forest = {"policy": "fcfs"}, {"policy": "fcfs", "small": "forest", "seed": seed}
     found = [
-        Choice("fcfs", {"policy": "fcfs"}, TODAY),
-        *([Choice("first tries", {"preset": FIRST_TRIES}, KILLS)] if small_first else []),
-        Choice("spf", {"policy": "spf"}, ORDER),
-        Choice("saf", saf, ORDER),
-    ]
-    found += [
-        Choice(f"saf, threshold {threshold_text(seconds)}", {**saf, "threshold": seconds}, THRESHOLD)
-        for seconds in sorted(set(thresholds_s))
+        known(fcfs, TODAY),
+        *([known({"preset": FIRST_TRIES}, KILLS)] if small_first else []),
+        *(known({"policy": name}, ORDER) for name in ("spf", "saf")),
+        *(known({"policy": "saf", "threshold": seconds}, THRESHOLD) for seconds in sorted(set(thresholds_s))),
     ]
     if reservations:
         found += [
-            Choice(f"fcfs, {words}", {"policy": "fcfs", "depth": depth}, DEPTH)
+            Choice(f"fcfs, {words}", f"{found[0].words}, {words}", {**fcfs, "depth": depth}, DEPTH)
             for words, depth in (("no reservation", 0), ("4 reservations", 4), ("every job reserved", "all"))
         ]
     if small_first and classifier:
+        first = "Jobs first that a classifier finds small"
         found += [
-            Choice("small first, no kill", {**known, "kill": "never"}, CLASSES),
-            Choice("small first, kill", known, KILLS),
+            Choice("small first, no kill", first, {**forest, "kill": "never"}, CLASSES),
+            Choice("small first, kill", f"{first}, and killed if they are not", forest, KILLS),
         ]
     return [choice._replace(options=taken(shared or {}, choice.options) | choice.options) for choice in found]
 
@@ -489,12 +519,6 @@ def taken(shared: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, An
 def takes(tried: Sequence[Choice], name: str) -> bool:
     """Whether a choice can take the shared option."""
     return any(taken({name: None}, choice.options) for choice in tried)
-
-
-def threshold_text(seconds: float) -> str:
-    """Whole hours or minutes if exact, else seconds, so that different thresholds have different texts."""
-    unit_s, unit = next(one for one in ((HOUR_S, "h"), (60, "min"), (seconds, "s")) if seconds % one[0] == 0)
-    return f"{seconds:.12g} s" if unit == "s" else f"{seconds / unit_s:.12g} {unit}"
 
 
 def replayed(
@@ -519,18 +543,12 @@ def replayed(
     return schedule
 
 
-def growths(given: float) -> list[float]:
-    """Half the given growth of the longest wait, itself, and its double; for no limit, those of the default."""
-    usual = [0.5 * MAX_WAIT_GROWTH, MAX_WAIT_GROWTH]
-    return [0.5 * given, given, 2 * given] if given > 0 else [given, *usual]
-
-
 def outcome_of(choice: Choice, comparison: Comparison, k: int, schedule: Schedule) -> ChoiceFigures:
     """The figures of the k-th choice; all jobs of its schedule fit the machine."""
     wait_s, user = comparison.wait_s[k], schedule.jobs.user
     waits = comparison.waits[k]
+    longer_s = wait_s - comparison.wait_s[0]
     users, where, jobs = np.unique(user, return_inverse=True, return_counts=True)
-    longer = np.bincount(where, weights=wait_s - comparison.wait_s[0]) > 0
     counted = (jobs >= FEWEST_JOBS) & (users >= 0)
     options, figures = Options.of(choice.options), schedule.summary()
     bounded = options.kills and math.isfinite(options.divider_s)
@@ -540,7 +558,8 @@ def outcome_of(choice: Choice, comparison: Comparison, k: int, schedule: Schedul
         mean_wait_s=float(wait_s.mean()),
         p99_wait_s=float(np.quantile(wait_s, 0.99)),
         max_wait_s=float(wait_s.max()),
-        losers=float(longer[counted].mean()) if counted.any() else None,
+        jobs=Changed.of(longer_s),
+        users=Changed.of((np.bincount(where, weights=longer_s) / jobs)[counted]) if counted.any() else None,
         overdue=None if math.isinf(options.threshold_s) else int((wait_s > options.threshold_s).sum()),
         kills=figures.requeued,
         wasted=figures.wasted,
@@ -585,15 +604,17 @@ def advised(
     longest_s: float,
     min_gain: float,
     offered: Sequence[int],
-) -> int:
-    """The index of the advised choice: among those that gain over fcfs within the limit, the simplest of equals.
+) -> tuple[int, tuple[int, ...]]:
+    """The index of the advised choice, and the others that cannot be told from it; 0, fcfs, if none gains.
 
-    A choice equals the best if the best does not gain over it (`gains`), and has not the shorter longest wait as well.
-    The simplest requires the least effort of a site; ties go to the shortest longest wait. 0, fcfs, if none gains.
+    Among the choices that gain over fcfs within the limit, the best has the lowest mean bounded slowdown. Another
+    equals it if the best does not gain over that one (`gains`), and none is better in both slowdown and longest wait.
+    Of these equals the one is advised that requires the least effort of a site; ties go to the shortest longest wait.
+    Without a limit, the longest wait decides first: a site that sets none does not want jobs to starve for nothing.
     """
     able = [k for k in offered if outcomes[k].max_wait_s <= longest_s and gains(outcomes, pairs, 0, k, min_gain)]
     if not able:
-        return 0
+        return 0, ()
 
     def beaten(k: int) -> bool:
         mine = outcomes[k]
@@ -601,45 +622,29 @@ def advised(
             o.mean_bsld < mine.mean_bsld and o.max_wait_s < mine.max_wait_s for o in map(outcomes.__getitem__, able)
         )
 
+    def cost(k: int) -> tuple[float, ...]:
+        o = outcomes[k]
+        return (*((o.effort, o.max_wait_s) if math.isfinite(longest_s) else (o.max_wait_s, o.effort)), o.mean_bsld)
+
     best = min(able, key=lambda k: outcomes[k].mean_bsld)
-    equals = [k for k in able if not gains(outcomes, pairs, k, best, min_gain) and not beaten(k)]
-    return min(equals, key=lambda k: (outcomes[k].effort, outcomes[k].max_wait_s, outcomes[k].mean_bsld))
+    equals = sorted((k for k in able if not gains(outcomes, pairs, k, best, min_gain) and not beaten(k)), key=cost)
+    return equals[0], tuple(equals[1:])
 
 
-def groups_of(jobs: JobTable, size: int) -> list[tuple[str, NDArray[np.bool_]]]:
-    """Jobs by class, as in `metrics.who_pays`, by width, by run time, and by their user's share of all work."""
-    q, p = jobs.procs, jobs.runtime_s
-    ran_s = np.minimum(p, jobs.walltime_s)
-    small_below_s = float(np.median(ran_s))
-    found = [
-        (f"small: ran for less than {small_below_s:g} s, the median", ran_s < small_below_s),
-        ("large: the others", ran_s >= small_below_s),
-        ("1 processor", q == 1),
-        ("up to 1/16 of the machine", (q > 1) & (q <= size / 16)),
-        ("up to 1/4 of the machine", (q > max(1, size / 16)) & (q <= size / 4)),
-        ("wider", q > max(1, size / 4)),
-        ("ran up to 10 min", p <= 600),
-        ("ran up to 1 h", (p > 600) & (p <= HOUR_S)),
-        ("ran longer", p > HOUR_S),
+def groups_of(jobs: JobTable, size: int) -> list[tuple[str, str, NDArray[np.bool_]]]:
+    """The jobs by width and by run time: what they are grouped by, the name of the group, and its jobs."""
+    widths, lengths = width_bins(size), RUNTIME_BINS
+    return [
+        *(("processors", one.name, one.holds(jobs.procs)) for one in widths),
+        *(("ran for", one.name, one.holds(jobs.runtime_s)) for one in lengths),
     ]
-    users, where = np.unique(jobs.user, return_inverse=True)
-    if users[0] >= 0 and len(users) >= 3:  # every job's user is known
-        work = np.bincount(where, weights=p * q)
-        most_first = np.argsort(-work, kind="stable")
-        before = np.zeros(len(users))
-        before[most_first] = np.cumsum(work[most_first]) - work[most_first]
-        third = np.minimum(3 * before / max(work.sum(), 1), 2).astype(np.int64)[where]
-        for k, words in enumerate(("the heaviest users", "users between", "the lightest users")):
-            count = len(np.unique(jobs.user[third == k]))
-            found.append((f"{words} ({count}, about a third of the work)", third == k))
-    return found
 
 
 def group_of(
-    name: str, comparison: Comparison, submit_s: NDArray[np.float64], rows: NDArray[np.bool_], seed: int
+    by: str, name: str, comparison: Comparison, submit_s: NDArray[np.float64], rows: NDArray[np.bool_], seed: int
 ) -> JobGroup:
     """The effect on these jobs, of all that were submitted at `submit_s`."""
     waits = comparison.wait_s[:, rows]
     part = of_jobs(comparison.names, submit_s[rows], comparison.bsld[:, rows], waits)
     mean, longest = float(comparison.wait_s[0][rows].mean()), waits.max(axis=1).tolist()
-    return JobGroup(name, int(rows.sum()), mean, longest, part.differences(seed))
+    return JobGroup(by, name, int(rows.sum()), mean, longest, part.differences(seed))

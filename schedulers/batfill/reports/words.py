@@ -5,16 +5,20 @@ from __future__ import annotations
 import re
 from datetime import datetime, timedelta
 from html import escape
-from itertools import count, takewhile
+from importlib.resources import files
+from itertools import count as counted
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
+from batfill.base.words import duration, instant
 from batfill.model.jobs import DAY_S, HOUR_S
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from batfill.base.stats import Paired
-    from batfill.model.jobs import Clock
+    from batfill.base.words import duration
+from batfill.model.jobs import Clock
 
 TICK_MONTHS = (120, 60, 24, 12, 6, 3, 2, 1)
 TICK_STEPS_S = (
@@ -34,13 +38,13 @@ def date_ticks(low_s: float, high_s: float, clock: Clock, fewest: int) -> list[t
     first = clock.date(low_s)
     for months in TICK_MONTHS:
         begin = (first.year * 12 + first.month - 1) // months
-        found = within(datetime(k * months // 12, k * months % 12 + 1, 1, tzinfo=clock.zone) for k in count(begin))
+        found = within(datetime(k * months // 12, k * months % 12 + 1, 1, tzinfo=clock.zone) for k in counted(begin))
         if len(found) >= fewest:
             return worded(found, "%b" if months < 12 else "%Y", "%Y" if months < 12 else "")
     midnight = datetime(first.year, first.month, first.day)  # naive: the zone comes once the steps are added
     for step_s in TICK_STEPS_S:
         begun = midnight - timedelta(days=midnight.toordinal() % max(step_s // DAY_S, 1))
-        found = within((begun + timedelta(seconds=k * step_s)).replace(tzinfo=clock.zone) for k in count())
+        found = within((begun + timedelta(seconds=k * step_s)).replace(tzinfo=clock.zone) for k in counted())
         if len(found) >= fewest:
             break
     if step_s >= DAY_S:
@@ -62,8 +66,7 @@ def date_text(at_s: float, clock: Clock | None) -> str:
     """A second of the log as text: its date in the log's zone, or day and time of day if the log has no clock."""
     if clock is not None:
         return clock.date(at_s).strftime("%-d %b %Y %H:%M:%S")
-    s = int(at_s)
-    return f"day {s // DAY_S} {s // HOUR_S % 24:02}:{s // 60 % 60:02}:{s % 60:02}"
+    return instant(at_s)
 
 
 def zone_text(clock: Clock) -> str:
@@ -76,30 +79,82 @@ def interval_text(found: Paired, write: Callable[[float], str]) -> str:
     return f"{write(found.low)} to {write(found.high)}" if found.bounded else "none"
 
 
-def duration(seconds: float) -> str:
-    """Seconds as text, in the two largest units that fit."""
-    minus, s = "-" if seconds < 0 else "", round(abs(seconds))
-    days, hours, minutes = s // DAY_S, s // HOUR_S % 24, s // 60 % 60
-    if days:
-        return f"{minus}{days:,} d {hours} h"
-    if hours:
-        return f"{minus}{hours} h {minutes} min"
-    return f"{minus}{minutes} min {s % 60} s" if minutes else f"{minus}{s} s"
-
-
 def warning_paragraphs(warnings: Sequence[str]) -> str:
     """Reasons to doubt the figures (`Workload.warnings`), a paragraph each; "" if there are none."""
     return "".join(f'<p class="warning"><strong>Warning:</strong> {escape(warning)}.</p>' for warning in warnings)
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[str]], caption: str = "") -> str:
-    """An HTML table whose first column holds row headers; cells are HTML already."""
+def asset(name: str) -> str:
+    """The text of a file in the assets folder."""
+    return files("batfill.reports").joinpath("assets", name).read_text("utf-8")
+
+
+def no_break(words: str) -> str:
+    """The words with no-break spaces, so that no number is parted from its unit, as HTML."""
+    return escape(words).replace(" ", "\u00a0")
+
+
+def units_kept(html: str) -> str:
+    """The HTML with each number on one line with its unit."""
+    return re.sub(r"(?<=\d) (?=(?:d|h|min|s|%)(?!\w))", "\u00a0", html)
+
+
+def duration_html(seconds: float) -> str:
+    """A duration on one line, with a true minus."""
+    return no_break(duration(seconds).replace("-", "−"))
+
+
+def count(number: float) -> str:
+    """A whole number with its thousands separated."""
+    return f"{number:,.0f}".replace("-", "−")
+
+
+def things(number: int, name: str) -> str:
+    """A number of things: "1 job", "2 jobs"."""
+    return f"{count(number)} {name}{'s' * (number != 1)}"
+
+
+def slowdown(value: float) -> str:
+    """A slowdown, or a ratio: whole from 10, else one decimal; with a true minus."""
+    value *= 1 + 1e-12  # halves away from 0, as in the page's script
+    return f"{value:,.{1 if abs(value) < 9.95 else 0}f}".replace("-", "−")
+
+
+def signed(value: float) -> str:
+    """A difference of slowdowns with its sign."""
+    words = slowdown(value)
+    return words if words.startswith("−") or words == "0.0" else f"+{words}"
+
+
+def policy_html(long: str, short: str) -> str:
+    """A policy's name, with its symbol beneath."""
+    return f'{escape(long)}<span class="sub">{escape(short)}</span>' if short != long else escape(long)
+
+
+def table(
+    head: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    caption: str = "",
+    *,
+    left: Collection[int] = (),
+    marks: Sequence[str] = (),
+) -> str:
+    """An HTML table; where it is too wide it scrolls beside its first column, which holds row headers.
+
+    Args:
+        head: the columns' names, as the cells HTML already.
+        rows: of cells.
+        caption: above the table.
+        left: columns of words, which are aligned to the left; the first always is.
+        marks: attributes of each row.
+    """
+    sides = [' class="left"' if k in left else "" for k in range(len(head))]
     lines = ['<div class="scroll"><table>']
     if caption:
         lines.append(f"<caption>{escape(caption)}</caption>")
-    lines.append(f"<thead><tr>{''.join(f'<th scope=col>{name}</th>' for name in head)}</tr></thead><tbody>")
-    labels = [escape(re.sub("<.*?>", "", name), quote=True) for name in head[1:]]  # for phones, see report.css
-    for first, *others in rows:
-        cells = (f'<td data-label="{label}">{cell}</td>' for label, cell in zip(labels, others, strict=True))
-        lines.append(f"<tr><th scope=row>{first}</th>{''.join(cells)}</tr>")
+    names = (f"<th scope=col{side}>{name}</th>" for side, name in zip(sides, head, strict=True))
+    lines.append(f"<thead><tr>{''.join(names)}</tr></thead><tbody>")
+    for k, (first, *others) in enumerate(rows):
+        cells = (f"<td{side}>{cell}</td>" for side, cell in zip(sides[1:], others, strict=True))
+        lines.append(f"<tr{f' {marks[k]}' if marks else ''}><th scope=row>{first}</th>{''.join(cells)}</tr>")
     return "\n".join([*lines, "</tbody></table></div>"])

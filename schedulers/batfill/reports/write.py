@@ -17,13 +17,14 @@ from batfill.batsim.results import REPORT_PAGE
 from batfill.model.metrics import TAU_S
 from batfill.model.values import seed_of
 from batfill.reports.comparison import comparisons, several
+from batfill.reports.comparison_page import comparison_section, comparison_title
 from batfill.reports.data import run_data
 from batfill.reports.grids import campaign_comparisons, campaign_warnings, is_campaign, row_files
-from batfill.reports.palette import colour_script, css
+from batfill.reports.palette import colour_script
+from batfill.reports.run_page import run_line, run_section, run_title
 from batfill.reports.runs import find_runs
 from batfill.reports.sample import SAMPLE_ROWS, rows_each, sampled
-from batfill.reports.sections import asset, comparison_section, run_section
-from batfill.reports.words import warning_paragraphs
+from batfill.reports.words import asset, units_kept, warning_paragraphs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -31,7 +32,10 @@ if TYPE_CHECKING:
     from batfill.replays.result import Result
     from batfill.reports.runs import ReportedRun
 
-SCRIPTS = ("columns.js", "run.js", "view.js", "canvas.js", "colours.js", "gantt.js", "curve.js", "filter.js", "main.js")
+SCRIPTS = (
+    *("columns.js", "run.js", "course.js", "view.js", "canvas.js", "colours.js", "gantt.js", "curve.js"),
+    *("filter.js", "main.js"),
+)
 
 
 def report(
@@ -42,6 +46,7 @@ def report(
     seed: int = 0,
     sample: int = SAMPLE_ROWS,
     figures: Sequence[str] = (),
+    columns: int = 1,
 ) -> list[Path]:
     """Write a self-contained HTML page about runs: Gantt charts, curves, tables; several runs are compared.
 
@@ -55,6 +60,7 @@ def report(
         sample: the most tries of a run's jobs that the page holds; of a larger run it holds a sample. All runs of the
             page have at most twice as many together.
         figures: also write figures for papers, each with its data, in these formats: "pdf", "svg", "png".
+        columns: their width, one column of a two-column page or both (2).
 
     Returns:
         The files written, the page first.
@@ -91,6 +97,7 @@ def report(
             seed=seed,
             sample=sample,
             figures=figures,
+            columns=columns,
             advance=advance,
         )
 
@@ -116,6 +123,7 @@ def write_report(
     seed: int = 0,
     sample: int = SAMPLE_ROWS,
     figures: Sequence[str] = (),
+    columns: int = 1,
     replays: Sequence[ReportedRun] = (),
     command: str = "",
     advance: Callable[[int], None] = lambda _: None,
@@ -131,6 +139,7 @@ def write_report(
         seed: of the intervals, and of the sample.
         sample: the most tries of a run's jobs in the page, see `report`.
         figures: matplotlib formats, such as pdf.
+        columns: the figures' width in columns of a page, 1 or 2.
         replays: further runs, of `as_runs`.
         command: the command line, for the page.
         advance: called with 1 after each run that was read, and after each that was described.
@@ -156,61 +165,81 @@ def write_report(
     groups = [group for place in campaigns for group in campaign_comparisons(place)] + comparisons(runs, tau_s)
     most_rows = rows_each(runs, sample)
     warned = warning_paragraphs([text for place in campaigns for text in campaign_warnings(place)])
-    sections = [f'<section id="warnings">{warned}</section>'] if warned else []
-    sections += [comparison_section(group, number, seed=seed) for number, group in enumerate(groups)]
+    alone = len(groups) == 1
+    sections = [comparison_section(group, k, seed=seed, alone=alone) for k, group in enumerate(groups)]
+    sections += [warned] if warned else []
     data = []
+    single = len(runs) == 1 and not groups
+    sections += ["<h2>Each run</h2>"] if runs and not single else []
     for number, run in enumerate(runs):
         part = sampled(run, most_rows, seed)
-        sections.append(run_section(run, number, tau_s=tau_s, overdue_s=overdue_s, sample=part))
+        sections.append(run_section(run, number, tau_s=tau_s, overdue_s=overdue_s, sample=part, alone=single))
         data.append(run_data(run, number, tau_s, part))
         advance(1)
     inputs = [(path, digest(path)) for place in campaigns for path in row_files(place)]
     inputs += [(run.path, run.digest) for run in runs]
-    links = [
-        *((f"comparison-{k}", f"Comparison: {group.title}") for k, group in enumerate(groups)),
-        *((f"run-{k}", run.title) for k, run in enumerate(runs)),
-    ]
-    title = page_title([group.title for group in groups] or [run.title for run in runs])
+    titles = [comparison_title(group) for group in groups]
+    names = [run_title(run) for run in runs]
+    kind, parts = ("comparison", titles) if titles else ("run", names)
+    links = [(f"{kind}-{k}", title) for k, title in enumerate(parts)]
+    compared = [group.log or group.title for group in groups]
+    title = f"{len(groups)} comparisons: {few(compared)}" if len(groups) > 1 else few(parts)
     origin = f"batfill {__version__}, tau {tau_s:g} s, seed {seed}"
-    write_text(page, html_page(title, links, sections, data, made_from(origin, command, inputs)))
+    sections.append(made_from(origin, command, inputs))
+    log = escape(groups[0].about) if alone else run_line(runs[0]) if single else ""
+    scripts = ("compare.js",) * bool(groups) + SCRIPTS * bool(runs)
+    write_text(page, html_page(title, sections, log=log, links=links, data=data, scripts=scripts))
     if not figures:
         return [page]
     from batfill.reports.figures import write_figures
 
     sums = ", ".join(f"{path.name} sha256 {known}" for path, known in inputs)
-    return [
-        page,
-        *write_figures(runs, groups, page.parent, figures, tau_s=tau_s, seed=seed, origin=f"{origin}, {sums}"),
-    ]
+    how: dict[str, Any] = {"columns": columns, "tau_s": tau_s, "seed": seed, "origin": f"{origin}, {sums}"}
+    return [page, *write_figures(runs, groups, page.parent, figures, **how)]
 
 
-def page_title(names: Sequence[str]) -> str:
-    """The page's title, from its runs' names; the first few of many."""
-    if len(names) == 1:
-        return names[0]
+def few(names: Sequence[str]) -> str:
+    """The first few of many names."""
     return f"{'; '.join(names[:3])}{f'; {len(names) - 3} more' * (len(names) > 3)}"
 
 
 def made_from(origin: str, command: str, inputs: Sequence[tuple[Path, str]]) -> str:
-    """The page's origin: versions, options, command and checksums of its inputs, as HTML."""
-    command_text = f"<p><code>{escape(command)}</code></p>" if command else ""
-    sums = "".join(f"<li>{escape(str(path))}: sha256 {known}</li>" for path, known in inputs)
-    return f"<p>Made by {escape(origin)}, from</p><ul>{sums}</ul>{command_text}"
+    """The page's origin, folded: versions, options, command and checksums of its inputs."""
+    sums = "".join(f"<li>{escape(str(path))}: sha256 <code>{known}</code></li>" for path, known in inputs)
+    shown = f"<details><summary>Command</summary><pre tabindex=0>{escape(command)}</pre></details>" if command else ""
+    summed = f"<p>{units_kept(escape(origin))}, from</p><ul>{sums}</ul>"
+    return shown + (f"<details><summary>Log, version and sha256</summary>{summed}</details>" if inputs else "")
 
 
 def html_page(
-    title: str, links: Sequence[tuple[str, str]], sections: Sequence[str], data: Sequence[str], footer: str
+    title: str,
+    sections: Sequence[str],
+    *,
+    log: str = "",
+    links: Sequence[tuple[str, str]] = (),
+    data: Sequence[str] = (),
+    scripts: Sequence[str] = (),
+    styles: Sequence[str] = (),
 ) -> str:
-    """The page of these sections, with links, style, data and script."""
+    """A page of these sections.
+
+    Args:
+        title: its only heading of the first rank.
+        sections: as HTML; the first begins with the answer.
+        log: the line below the title: jobs, machine and dates.
+        links: anchors and names of the parts, if there are several.
+        data: script elements that hold JSON.
+        scripts: names of assets that run after `draw.js`.
+        styles: names of assets after `report.css`.
+    """
     contents = "".join(f'<a href="#{anchor}">{escape(words)}</a>' for anchor, words in links)
     return Template(asset("page.html")).substitute(
         generator=f"batfill {__version__}",
         title=escape(title),
-        subtitle="Schedules of parallel jobs: who waited, for how long, and where they ran.",
-        style=f"{css()}\n{asset('report.css')}",
+        log=log,
+        style="\n".join(map(asset, ("report.css", *styles))),
         contents=f'<nav aria-label="Contents">{contents}</nav>' if len(links) > 1 else "",
         body="\n".join(sections),
-        provenance=footer,
         data="\n".join(data),
-        script="\n".join([colour_script(), *(asset(name) for name in SCRIPTS)]),
+        script="\n".join([colour_script(), *map(asset, ("draw.js", *scripts))]),
     )

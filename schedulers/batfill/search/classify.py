@@ -16,8 +16,9 @@ import numpy as np
 
 from batfill.base.files import json_text
 from batfill.base.progress import patient_progress
-from batfill.base.tables import data_frame, text_html
+from batfill.base.tables import data_frame, in_columns, text_html
 from batfill.base.version import __version__
+from batfill.base.words import duration, took, wrapped
 from batfill.learn import SubmittedJob
 from batfill.learn.classifier import Classifier
 from batfill.learn.events import EventQueue
@@ -29,7 +30,7 @@ from batfill.workloads.formats import source_of
 from batfill.workloads.swf import job_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     import pandas as pd
     from numpy.typing import NDArray
@@ -169,25 +170,25 @@ class ClassifiedLog:
         rates = ("accuracy", "precision", "recall", "false_large_rate", "false_small_rate")
         names = [*(name.removesuffix("_rate").replace("_", " ") for name in rates), "AUC", "Brier score"]
 
-        def shown(row: dict[str, Any]) -> str:
+        def shown(row: dict[str, Any]) -> Iterator[str]:
             forms = {**dict.fromkeys(rates, ".1%"), "auc": ".3f", "brier": ".3f"}
-            return "".join(
-                f"{'-' if row[name] is None else format(row[name], form):>13}" for name, form in forms.items()
-            )
+            return ("-" if row[name] is None else format(row[name], form) for name, form in forms.items())
 
+        weeks = [
+            (str(row["week"]), f"{row['jobs']:,}", duration(row["divider_s"]), *shown(row)) for row in self.weeks()
+        ]
+        total = ("all", f"{whole['jobs']:,}", "", *shown(whole))
         lines = [
-            f"{whole['workload']}: {as_line(whole['options'])}; {whole['seconds']} s",
+            f"{whole['workload']}: {as_line(whole['options'])}; {took(whole['seconds'])}",
             f"{whole['jobs']:,} jobs judged in {whole['weeks']} weeks, {whole['not_judged']:,} before the first forest",
             "",
-            f"{'week':>6}{'jobs':>8}{'divider':>10}" + "".join(f"{name:>13}" for name in names),
-            *(f"{row['week']:>6}{row['jobs']:>8}{row['divider_s']:>10g}{shown(row)}" for row in self.weeks()),
-            f"{'all':>6}{whole['jobs']:>8}{'':>10}{shown(whole)}",
+            in_columns([("week", "jobs", "divider", *names), *weeks, total], ()),
         ]
         if self.importances:
             mean = {name: float(np.mean([row[name] for row in self.importances])) for name in FEATURE_NAMES}
             top = sorted(mean, key=lambda name: -mean[name])
             lines += ["", "importance, mean of the trainings: " + ", ".join(f"{name} {mean[name]:.3f}" for name in top)]
-        return "\n".join(lines)
+        return wrapped("\n".join(lines))
 
     __repr__ = as_text
 

@@ -17,6 +17,7 @@ import numpy as np
 from batfill.base.errors import WorkloadError
 from batfill.base.progress import patient_progress
 from batfill.base.tables import as_table
+from batfill.base.words import duration
 from batfill.model.calendar import Calendar
 from batfill.model.jobs import DAY_S, HOUR_S, WEEK_S
 from batfill.model.metrics import width_class
@@ -63,6 +64,8 @@ class Score(NamedTuple):
     ratio: float | None  # of these
     correlation: float | None
     near: float  # the share of the jobs whose waits differ by at most 10 min
+    simulated_longest_s: float
+    logged_longest_s: float
 
     def cells(self) -> dict[str, Any]:
         """For a table to read."""
@@ -70,10 +73,12 @@ class Score(NamedTuple):
             "jobs": f"{self.jobs:,}",
             "error": percent(self.error),
             "sim/log": ratio_text(self.ratio),
-            "simulated h": f"{self.simulated_mean_s / HOUR_S:.2f}",
-            "logged h": f"{self.logged_mean_s / HOUR_S:.2f}",
             "within 10 min": percent(self.near),
             "correlation": ratio_text(self.correlation),
+            "simulated_mean_s": self.simulated_mean_s,
+            "simulated_longest_s": self.simulated_longest_s,
+            "logged_mean_s": self.logged_mean_s,
+            "logged_longest_s": self.logged_longest_s,
         }
 
 
@@ -99,6 +104,8 @@ def score(submit_s: NDArray[np.float64], logged_s: NDArray[np.float64], simulate
         simulated / logged if logged > 0 else None,
         float(np.corrcoef(logged_s, simulated_s)[0, 1]) if varied else None,
         float((np.abs(simulated_s - logged_s) <= NEAR_S).mean()),
+        float(simulated_s.max()),
+        float(logged_s.max()),
     )
 
 
@@ -210,7 +217,7 @@ def logged_of(workload: Workload, log: SwfLog, where: Path | str) -> Logged:
         row = int(np.argmax(below))
         raise WorkloadError(
             f"{where}: {int(below.sum()):,} of {jobs} have a negative wait (first: job {rows.number[kept[row]]}, "
-            f"{wait_s[row]:g} s); mend or drop them, or write -1 for unknown"
+            f"{wait_s[row]:g} s); correct or drop them, or write -1 for unknown"
         )
     waited = wait_s > 0
     if log.generated or not waited.any() or (workload.jobs.procs[waited] > (workload.procs or 0)).all():
@@ -236,11 +243,11 @@ class Factors(NamedTuple):
     def names(self) -> list[str]:
         """Each that is in force, in words."""
         notice = self.notice_s
-        known = "" if notice in (None, math.inf) else f" announced {notice / HOUR_S:g} h before"
+        known = "" if notice in (None, math.inf) else f" announced {duration(notice)} before"
         return [
             *([f"its outages{known}"] if notice is not None else []),
             *([f"{100 * self.capacity:g} % of the processors"] if self.capacity < 1 else []),
-            *([f"{self.overhead_s:g} s of overhead a job"] if self.overhead_s else []),
+            *([f"{duration(self.overhead_s)} of overhead a job"] if self.overhead_s else []),
             *([f"at most {self.max_running} running jobs a user"] if self.max_running is not None else []),
         ]
 
@@ -449,15 +456,15 @@ def text_below(content: Mapping[str, Any]) -> str:
     outages_found = content["outages"]
     parts = [
         f"{content['input']['source']} on {content['input']['procs']:,} processors, fcfs with EASY backfilling; "
-        f"{outages_found['number']:,} outages found in the log, {outages_found['days']:,.1f} days in all,\n"
+        f"{outages_found['number']:,} outages found in the log, {duration(outages_found['days'] * DAY_S)} in all, "
         "of which the replay in the row outages knows beforehand",
         as_table(
             [
                 {
-                    "by": row["by"],
-                    "group": row["group"],
+                    "group": f"{row['by']} {row['group']}",
                     "jobs": f"{row['plain']['jobs']:,}",
-                    "logged h": f"{row['plain']['logged_mean_s'] / HOUR_S:.2f}",
+                    "logged_mean_s": row["plain"]["logged_mean_s"],
+                    "logged_longest_s": row["plain"]["logged_longest_s"],
                     **{
                         f"{name}: {column}": text
                         for name in SHOWN
@@ -488,7 +495,7 @@ def text_below(content: Mapping[str, Any]) -> str:
         worse = None not in (before, after) and after > before
         parts += [
             "Fitted on the first half of the jobs, scored on the second. Outages are found in each half by a fixed "
-            "rule; whether\nthey are used, and how long they are known before, is fitted.",
+            "rule; whether they are used, and how long they are known before, is fitted.",
             as_table(rows),
             f"not explained: {percent(after)} on the second half"
             + (f"; the factors do not hold there, where the plain replay has {percent(before)}" if worse else ""),
@@ -499,8 +506,21 @@ def text_below(content: Mapping[str, Any]) -> str:
 # The grade beside every advice
 
 
-def grade(log: Workload | Path | str, **reading: Any) -> str:
-    """One sentence on how near simulated waits are to those in the log, or that it cannot be known.
+class Fidelity(NamedTuple):
+    """How near simulated waits are to those in the log; its text is one sentence."""
+
+    plain: Score | None  # None if it cannot be known
+    with_outages: Score | None
+    unknown: str = ""  # why not
+
+    def __str__(self) -> str:
+        if self.plain is None or self.with_outages is None:
+            return self.unknown
+        return grade_text(self.plain, self.with_outages)
+
+
+def fidelity_of(log: Workload | Path | str, **reading: Any) -> Fidelity:
+    """How near simulated waits are to those in the log, or why that cannot be known.
 
     Args:
         log: the log.
@@ -514,14 +534,15 @@ def grade(log: Workload | Path | str, **reading: Any) -> str:
     try:
         logged = logged_of(workload, source.log, source.where)
     except WorkloadError as error:
-        return str(error).removeprefix(f"{source.where}: ")
+        return Fidelity(None, None, str(error).removeprefix(f"{source.where}: "))
     found = logged.outages()
-    return grade_text(*(logged.score(one.waits(workload, found)) for one in SHOWN.values()))
+    plain, with_outages = (logged.score(one.waits(workload, found)) for one in SHOWN.values())
+    return Fidelity(plain, with_outages)
 
 
 def graded(found: AnyFound, log: Workload | Path | str, reading: Mapping[str, Any]) -> AnyFound:
     """The result of a study with the grade of its log."""
-    found["fidelity"] = grade(log, **reading)
+    found["fidelity"] = str(fidelity_of(log, **reading))
     found.remark = f"{found.remark}\n{found['fidelity']}"
     return found
 

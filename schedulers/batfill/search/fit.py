@@ -18,6 +18,7 @@ from batfill.base.errors import BatfillError
 from batfill.base.progress import patient_progress
 from batfill.base.stats import CONFIDENCE, least_squares, signed_least_squares, variance_inflation
 from batfill.base.tables import as_table, data_frame
+from batfill.base.words import wrapped
 from batfill.engine import KILL
 from batfill.engine.keys import key_at, unit_of
 from batfill.model.jobs import DAY_S
@@ -240,7 +241,7 @@ class Fitted(Found):
         """The coefficients, the validation, and the recommendation."""
         validation = self["validation"]
         shown = [] if validation is None else [as_table(fit_rows(validation)), *validation["warnings"]]
-        return "\n\n".join([as_table(self.rows), *shown, self.remark])
+        return "\n\n".join([as_table(self.rows), *shown, wrapped(self.remark)])
 
     __repr__ = as_text
 

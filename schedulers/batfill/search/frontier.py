@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from batfill.base.processes import Remaining, no_bar, rough_duration, spread
+from batfill.base.processes import Remaining, no_bar, spread
 from batfill.base.progress import patient_progress
-from batfill.base.tables import data_frame, text_html
+from batfill.base.tables import data_frame, in_columns, text_html
 from batfill.base.version import __version__
-from batfill.model.jobs import HOUR_S
+from batfill.base.words import duration, wrapped
 from batfill.model.metrics import TAU_S, class_figures, long_waits, on_front, who_pays
 from batfill.model.options import SHARED_BY_ALL, SHARED_BY_TRIES, Options, as_line, shared_of
 from batfill.model.policy import digests, policy_named
@@ -72,11 +72,16 @@ class Point:
         """As a dict by column."""
         return {name: getattr(self, name) for name in POINT_COLUMNS}
 
-    def as_line(self) -> str:
-        """The replay, and its mean bounded slowdown."""
+    @property
+    def choice(self) -> str:
+        """The replay in words."""
         details = {"cut": self.cut, "protected": self.protected or None}
         text = "".join(f" {name} {value}" for name, value in details.items() if value is not None)
-        return f"{self.policy} {self.small}{text}: mean bsld {self.mean_bsld:,.3f}"
+        return f"{self.policy} {self.small}{text}"
+
+    def as_line(self) -> str:
+        """The replay, its mean bounded slowdown, and its longest wait."""
+        return f"{self.choice}: mean bsld {self.mean_bsld:,.3f}, longest wait {duration(self.max_wait_s)}"
 
     def whole(self) -> dict[str, Any]:
         """The columns, and the waits by class, width and user: for JSON."""
@@ -118,27 +123,26 @@ class Frontier:
     def as_text(self) -> str:
         """A table to read."""
         made = self.provenance
-        lines = [
-            f"{'policy':8}{'small':9}{'cut':>5}{'protected':>11}{'kills':>9}{'of jobs':>9}{'waste':>8}"
-            f"{'mean bsld':>11}{'gain':>8}{'longest':>9}{'small':>8}{'large':>8}{'99.9 %':>8}{'delayed':>9}"
-        ]
-        for p in self.points:
-            cut = "-" if p.cut is None else f"{p.cut:g}"
-            waits_s = (p.small_mean_wait_s, p.large_mean_wait_s, p.large_p999_wait_s)
-            waits = "".join(f"{'-' if wait_s is None else format(wait_s / HOUR_S, '.1f'):>8}" for wait_s in waits_s)
-            lines.append(
-                f"{p.policy:8}{p.small:9}{cut:>5}{p.protected:>11.0%}{p.kills:>9,}"
-                f"{p.kill_share:>9.1%}{p.waste:>8.2%}"
-                f"{p.mean_bsld:>11.3f}{p.gain:>8.1%}{p.max_wait_s / HOUR_S:>9.1f}{waits}{p.large_delayed:>9.1%}"
+        head = ("policy and small", "kills", "of jobs", "waste", "mean bsld", "gain", "longest wait")
+        waits = ("small jobs' wait", "large jobs' wait", "99.9 % wait", "delayed")
+        rows = [
+            (
+                p.choice,
+                *(f"{p.kills:,}", f"{p.kill_share:.1%}", f"{p.waste:.2%}", f"{p.mean_bsld:.3f}", f"{p.gain:.1%}"),
+                duration(p.max_wait_s),
+                "-" if p.small_mean_wait_s is None else duration(p.small_mean_wait_s),
+                *(duration(p.large_mean_wait_s), duration(p.large_p999_wait_s), f"{p.large_delayed:.1%}"),
             )
-        options = as_line({name: made["options"][name] for name in (*SHARED_BY_ALL, *SHARED_BY_TRIES)})
-        lines += [
-            f"{made['workload']} on {made['procs']:,} processors, tau {made['tau_s']:g} s, {options}",
-            "waits in hours: the longest; the mean of small jobs, "
-            f"which ran for less than {made['small_below_s']:g} s, the median; of large",
-            "ones the mean, the 99.9 % quantile, and the share that waits over an hour longer than with small none",
+            for p in self.points
         ]
-        return "\n".join(lines)
+        options = as_line({name: made["options"][name] for name in (*SHARED_BY_ALL, *SHARED_BY_TRIES)})
+        below = (
+            f"{made['workload']} on {made['procs']:,} processors, tau {made['tau_s']:g} s, {options}",
+            "the waits of small and large jobs are means, small jobs being those that ran for less than "
+            f"{duration(made['small_below_s'])}, the median; of the large ones also the 99.9 % quantile, and the share "
+            "that waits over an hour longer than with small none",
+        )
+        return "\n".join([in_columns([(*head, *waits), *rows], (0,)), "", *map(wrapped, below)])
 
     __repr__ = as_text
 
@@ -208,8 +212,8 @@ def frontier(
             remaining.ended(trials[place].knowledge, 1, took_s)
             advance(1)
             if report is not None:
-                left_s, elapsed = remaining.seconds(), rough_duration(time.perf_counter() - began)
-                left = "time left unknown" if left_s is None else f"about {rough_duration(left_s)} left"
+                left_s, elapsed = remaining.seconds(), duration(time.perf_counter() - began, up=True)
+                left = "time left unknown" if left_s is None else f"about {duration(left_s, up=True)} left"
                 left = "done" if len(found) == len(trials) else left
                 report(f"{len(found)} of {len(trials)}: {found[place][0].as_line()}; {elapsed} elapsed, {left}")
     points = compared_points(workload, size, *zip(*(found[place] for place in range(len(trials))), strict=True))

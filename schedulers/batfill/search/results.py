@@ -17,6 +17,7 @@ from batfill.base.progress import patient_progress
 from batfill.base.stats import BETTER, comparison_warnings, paired, undecided
 from batfill.base.tables import Rows, cell, data_frame
 from batfill.base.version import ENGINE, __version__
+from batfill.base.words import duration
 from batfill.model.metrics import TAU_S
 from batfill.model.values import seed_of
 from batfill.workloads import opened
@@ -182,6 +183,7 @@ def plain(value: Any) -> Any:
 # Comparisons with what a site has: the same words in every result
 
 
+TOO_FEW = "too few for an interval"
 GROWTH = 0.1  # of the longest wait, above which a recommendation says what else there is
 
 
@@ -201,7 +203,7 @@ def rows_over(
     ratio: str,
     take: str | None = None,
 ) -> list[dict[str, Any]]:
-    """The table of a study: every choice with its figures, its comparison with the baseline, and its long waits.
+    """The table of a study: every choice with its figures, its long waits, and its comparison with the baseline.
 
     Args:
         sums: a row per choice, in the order to show.
@@ -218,9 +220,9 @@ def rows_over(
             "policy": row["policy"],
             **{name: row[figure] for name, figure in figures.items()},
             ratio: row[cost] / base,
+            **{name: row[name] for name in reversed(WAITS)},
             **comparison_cells(found.get(row["policy"])),
             **({} if take is None else {"recommended": "yes" if row["policy"] == take else ""}),
-            **{name: row[name] for name in WAITS},
         }
         for row in sums
     ]
@@ -278,15 +280,17 @@ def recommendation(
     family = "1 comparison" if len(compared) == 1 else f"{len(compared)} comparisons"
     better = {name: one for name, one in compared.items() if one.verdict == BETTER}
     name, best = min((better or compared).items(), key=lambda entry: entry[1].value)
+    ends = f"{best.level:.0%} interval {cell(best.low)} to {cell(best.high)}" if best.bounded else TOO_FEW
     figures = (
-        f"{cell(best.value)} of {what} of {baseline} on {periods}, {best.level:.0%} interval {cell(best.low)} to "
-        f"{cell(best.high)}, p {best.corrected_p:.2g} after the correction for {family}"
+        f"{cell(best.value)} of {what} of {baseline} on {periods}, {ends}, "
+        f"p {best.corrected_p:.2g} after the correction for {family}"
     )
     later = waits[name].get("day_longer")
     shown = (
-        f"longest wait {waits[name]['max_wait_s']:,.0f} s, {baseline} {waits[baseline]['max_wait_s']:,.0f} s"
+        f"longest wait {duration(waits[name]['max_wait_s'])}, {baseline} {duration(waits[baseline]['max_wait_s'])}"
         f"{'' if later is None else f'; {later:.2%} of the jobs wait a day longer than under {baseline}'}; {figures}; "
-        f"99.9 % wait at most {waits[name]['p999_wait_s']:,.0f} s, {baseline} {waits[baseline]['p999_wait_s']:,.0f} s"
+        f"99.9 % wait at most {duration(waits[name]['p999_wait_s'])}, "
+        f"{baseline} {duration(waits[baseline]['p999_wait_s'])}"
     )
     if too_few := undecided(best, len(compared)):
         text = f"cannot decide, so stay with {baseline}: {too_few} of {periods}; the nearest is {name} ({shown})"

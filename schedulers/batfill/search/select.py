@@ -18,7 +18,7 @@ from batfill.replays.engine_replay import replay_jobs
 from batfill.replays.many import in_threads
 from batfill.search.fidelity import graded
 from batfill.search.online import select_online, selection_and_site
-from batfill.search.results import Found, ReadingOptions, Seeded, comparison_cells, document, judged
+from batfill.search.results import WAITS, Found, ReadingOptions, Seeded, comparison_cells, document, judged
 from batfill.workloads.resampling import resample
 
 if TYPE_CHECKING:
@@ -297,13 +297,13 @@ def selection_rows(found: dict[str, Any]) -> list[dict[str, Any]]:
         {
             "policy": name,
             "wait/fcfs": line["mean"],
+            **{figure: found["long_waits"][name][figure] for figure in (*reversed(WAITS), "day_longer")},
             **(
                 {"p10": line["p10"], "p90": line["p90"]}
                 if resampled
                 else comparison_cells(found["over_fcfs"].get(name))
             ),
             "share": mean_share(found, name),
-            **found["long_waits"][name],
         }
         for name, line in lines.items()
     ]

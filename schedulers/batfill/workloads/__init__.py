@@ -22,7 +22,7 @@ def read_workload(
 ) -> Workload:
     """Read a workload: SWF, Batsim JSON, Parquet that batfill wrote, or the accounting of Slurm, OAR or PBS.
 
-    The content decides the format; all but Parquet may be compressed (.gz, .xz, .bz2). A data frame is one, too, if it
+    The content decides the format; all but Parquet may be compressed (.gz, .xz, .bz2). A data frame also works if it
     has columns as those of `Workload.to_pandas`: submit_s (or dates), runtime_s, walltime_s and procs at least.
 
     Args:
@@ -51,7 +51,7 @@ def read_workload(
         workload     sample.json
         machine      64 processors
         jobs         800 of 12 users
-        submitted    over 4.1 days
+        submitted    over 4 d 1 h
     """
     from dataclasses import replace
     from pathlib import Path
@@ -174,7 +174,7 @@ def generate_workload(
 
     Examples:
         >>> generate_workload(jobs=100, procs=64, seed=1).jobs
-        <JobTable: 100 jobs submitted over 0.6 days>
+        <JobTable: 100 jobs submitted over 14 h 19 min>
     """
     from batfill.model.values import seed_of, whole_of
     from batfill.workloads.generate import generate_log

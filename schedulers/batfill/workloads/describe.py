@@ -8,6 +8,7 @@ import numpy as np
 
 from batfill.base.errors import WorkloadError
 from batfill.base.files import digest
+from batfill.base.words import duration, wrapped
 from batfill.model.jobs import WEEK_S, request_warning
 from batfill.workloads.cleaning import CLEANING_RULES
 from batfill.workloads.filters import header_filters, matching
@@ -220,7 +221,7 @@ def description_text(report: dict[str, Any]) -> str:
     if report["filters"]:
         lines.append("filters named in the header:")
         lines += [f"  {_filter_line(one)}" for one in report["filters"]]
-    return "\n".join(lines)
+    return wrapped("\n".join(lines), "    ")
 
 
 def _premature_lines(premature: dict[str, Any]) -> list[str]:
@@ -229,7 +230,7 @@ def _premature_lines(premature: dict[str, Any]) -> list[str]:
     lines = [f"premature jobs: {premature['ccgrid']:.2%} requested {PREMATURE} times their run time or more"]
     for name, part in premature["jpdc"].items():
         lines.append(
-            f"  {name.replace('_', ' ')}: divider {part['small_below_s']:g} s, small non-premature "
+            f"  {name.replace('_', ' ')}: divider {duration(part['small_below_s'])}, small non-premature "
             f"{part['small_non_premature']:.2%}, small premature {part['small_premature']:.2%}"
         )
     return lines

@@ -118,7 +118,7 @@ def records_in(path: Path) -> tuple[Any, Mapping[str, Any]]:
         try:
             found = json.loads(text)
         except ValueError as error:
-            raise WorkloadError(f"{path}: is not JSON ({error}); mend it") from None
+            raise WorkloadError(f"{path}: is not JSON ({error}); correct it") from None
         return (found.get("jobs"), found) if isinstance(found, dict) else (found, {})
     if re.search(r"^\s*JobId=\S+", text, re.MULTILINE):
         return [job for each in slurm_jobs(text) if (job := of_slurm(each))], {}

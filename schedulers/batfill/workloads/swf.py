@@ -332,7 +332,7 @@ def notes_of(rows: RowsOfJobs, changed: Counter[str], unrequested: Unrequested) 
                 del changed[one]
     texts = {} if unrequested in ("refuse", "runtime") else {NO_REQUEST: stand_in(unrequested).partition(";")[0]}
     return (
-        *(f"{count} of {n_rows} rows dropped: {reason}" for reason, count in rows.dropped.items()),
+        *(f"{count:,} of {n_rows:,} rows dropped: {reason}" for reason, count in rows.dropped.items()),
         *(f"{count} of {n_jobs} jobs changed: {texts.get(what, what)}" for what, count in changed.items()),
     )
 

@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from batfill.base.files import write_text
+from batfill.base.words import wrapped
 from batfill.batsim.conformance.cases import CASES
 from batfill.batsim.conformance.variants import CANDIDATES, VARIANTS, WAITING_VARIANTS, Reference
 from batfill.batsim.external_events import read_external_events
@@ -255,14 +256,14 @@ class Verdict:
     def as_text(self) -> str:
         """The answers, one per line, and the verdict."""
         width = max(map(len, self.observed)) + 2
-        lines = [f"{name:{width}}{self.answer(name)}" for name in self.observed]
+        lines = [wrapped(f"{name:{width}}{self.answer(name)}", " " * width) for name in self.observed]
         notes = dict.fromkeys(note for run in self.observed.values() for note in run.notes)
         if self.missing:
             notes[self.missing] = None
-        lines += ["", *(f"note: {note}" for note in notes)]
+        lines += ["", *(wrapped(f"note: {note}", "  ") for note in notes)]
         if self.broken:
             lines.append(f"protocol: broken in {len(self.broken)} of {len(self.observed)} workloads")
-        return "\n".join([*lines, *(f"variant: {line}" for line in self.summary().splitlines())])
+        return "\n".join([*lines, *(wrapped(f"variant: {line}", "  ") for line in self.summary().splitlines())])
 
     def as_dict(self) -> dict[str, Any]:
         """The whole verdict, for JSON."""

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import orjson
 
+from batfill.base.words import duration
 from batfill.batsim.conformance.cases import DEPTHS, THRESHOLDS_S, NoWalltime
 from batfill.batsim.machines import intervals_of, intervals_text, machine_set
-from batfill.model.jobs import DAY_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -526,18 +526,11 @@ AGEING: dict[str, Callable[[Job, float], float]] = {
 }
 
 
-def duration_text(seconds: int) -> str:
-    """A duration in the largest unit that divides it."""
-    units = {"d": DAY_S, "h": 3600, "min": 60, "s": 1}
-    unit = next(unit for unit, size in units.items() if seconds % size == 0)
-    return f"{seconds // units[unit]} {unit}"
-
-
 # EASY under every habit of waiting that is looked for.
 WAITING_VARIANTS = (
     *(
         Variant(
-            f"easy with a threshold near {duration_text(threshold_s)}",
+            f"easy with a threshold near {duration(threshold_s)}",
             partial(EasyWaiting, key=key, threshold_s=threshold_s),
             f"jobs that have waited for longer go first; until then {words}",
         )

@@ -16,6 +16,7 @@ import orjson
 
 from batfill.base.errors import WorkloadError
 from batfill.base.files import decompressed, scratch_folder
+from batfill.base.words import took
 from batfill.batsim.descriptor import read_descriptor
 from batfill.batsim.platform import split_instants_warning
 from batfill.batsim.results import (
@@ -276,7 +277,7 @@ def refuse_failures(ends: Sequence[End]) -> None:
         Stopped: one failed; the first to end comes first, as it may have made the other fail.
     """
     failures = [
-        f"{end.command.name} {ending(end.status)} after {end.after_s:.1f} s; {last_line_of(end.command.logs)}"
+        f"{end.command.name} {ending(end.status)} after {took(end.after_s)}; {last_line_of(end.command.logs)}"
         for end in ends
         if end.status
     ]

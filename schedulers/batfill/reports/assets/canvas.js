@@ -17,9 +17,9 @@ class Plot {
     this.inner = this.width - LEFT - RIGHT;
     this.tall = this.height - this.top - this.bottom;
     const style = getComputedStyle(this.canvas);
-    this.ink = style.getPropertyValue("--ink").trim();
+    this.ink = style.getPropertyValue("--text").trim();
     this.soft = style.getPropertyValue("--soft").trim();
-    this.line = style.getPropertyValue("--line").trim();
+    this.line = style.getPropertyValue("--border").trim();
     this.pen.setTransform(scale, 0, 0, scale, 0, 0);
     this.pen.clearRect(0, 0, this.width, this.height);
     this.pen.font = "12px system-ui, sans-serif";

@@ -4,6 +4,7 @@ class Colours {
   constructor(run) {
     this.run = run;
     this.overdueAfter = Infinity;
+    this.wait = run.waits[0]?.row ?? -1;
     this.choose("slowdown");
   }
 
@@ -11,6 +12,11 @@ class Colours {
   choose(what) {
     const { run } = this;
     const ways = {
+      rush: {
+        legend: [["--advised", `job ${run.ids[this.wait]}`], ["--pays", "submitted later, started before it"],
+          ["--mark", "other jobs"]],
+        place: (i) => (run.ids[i] === run.ids[this.wait] ? 0 : run.overtakes(i, this.wait) ? 1 : 2),
+      },
       slowdown: {
         legend: ["bounded slowdown 1", "up to 10", "up to 100", "above 100"].map((words, k) => [PALETTE[k], words]),
         place: (i) => run.slowdownClass[i],
@@ -35,16 +41,18 @@ class Colours {
   }
 
   // Colours as pixels of an image.
-  inks(canvas) {
-    const style = getComputedStyle(canvas);
-    const [idle, other] = ["--idle", "--other"].map((name) => pixel(style.getPropertyValue(name).trim()));
-    const inks = this.legend.map(([colour]) => pixel(colour));
-    return { idle, other, of: (i) => inks[this.place(i)] };
+  inks() {
+    const [idle, other, wash] = ["--idle", "--other", "--wash"].map((name) => pixel(hex(name)));
+    const inks = this.legend.map(([colour]) => pixel(hex(colour)));
+    return { idle, other, wash, hatching: inks.find((_, k) => this.hatches(k)), of: (i) => inks[this.place(i)] };
   }
+
+  // Whether jobs of this place in the legend are hatched.
+  hatches(place) { return this.what === "rush" && place === 1; }
 
   // A text colour readable on a job's colour.
   text(i) {
-    const [r, g, b] = parts(this.legend[this.place(i)][0]);
+    const [r, g, b] = parts(hex(this.legend[this.place(i)][0]));
     return r * 0.299 + g * 0.587 + b * 0.114 > 140 ? "#111" : "#fff";
   }
 
@@ -55,6 +63,11 @@ class Colours {
       if (this.run.matching[i] && this.run.ran(i)) counts[this.place(i)]++;
     return counts;
   }
+}
+
+// A colour, or the value of a property of the page's style.
+function hex(colour) {
+  return colour.startsWith("--") ? getComputedStyle(document.documentElement).getPropertyValue(colour).trim() : colour;
 }
 
 function parts(colour) { return [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16)); }

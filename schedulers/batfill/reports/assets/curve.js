@@ -14,12 +14,12 @@ class Curve extends Plot {
     const most = this.most || Math.max(means.reduce((a, b) => Math.max(a, b), 0), 1);
     const { pen } = this, bottom = this.top + this.tall;
     const y = (value) => bottom - (value / most) * this.tall;
-    const ticks = numberTicks(most, 4);
+    const ticks = roundTicks(0, most, 5);
     this.marks = ticks.length;
-    for (const tick of ticks) {
+    for (const [tick, words] of ticks) {
       pen.fillStyle = this.line;
       pen.fillRect(LEFT, y(tick), this.inner, 1);
-      this.leftLabel(number(tick, 1) + this.unit, Math.max(y(tick), 8));
+      this.leftLabel(words + this.unit, Math.max(y(tick), 8));
     }
     pen.beginPath();
     pen.moveTo(LEFT, bottom);

@@ -20,10 +20,9 @@ class Gantt extends Plot {
     pen.putImageData(image, Math.round(LEFT * scale), Math.round(this.top * scale));
     this.labels();
     this.frame(this.cursor);
-    const marks = numberTicks(view.run.size, (8 * view.run.size) / (view.high - view.low))
-      .filter((machine) => machine >= view.low && machine <= view.high && machine === Math.round(machine));
+    const marks = roundTicks(view.low, view.high, 6).filter(([machine]) => machine % 1 === 0);
     this.marks = marks.length;
-    for (const machine of marks) this.leftLabel(number(machine, 0), Math.max(this.y(machine), 8));
+    for (const [machine] of marks) this.leftLabel(number(machine), Math.max(this.y(machine), 8));
     this.timeAxis();
   }
 
@@ -32,7 +31,7 @@ class Gantt extends Plot {
     const { width, height } = image;
     const pixels = new Uint32Array(image.data.buffer);
     const perSecond = width / (to - from), perMachine = height / (high - low);
-    const { idle, other, of } = this.colours.inks(this.canvas);
+    const { idle, other, wash, hatching, of } = this.colours.inks();
     pixels.fill(idle);
     const filtered = run.matched < run.length;
     for (const wanted of filtered ? [0, 1] : [1]) {
@@ -45,14 +44,18 @@ class Gantt extends Plot {
         let x1 = Math.min(Math.round((run.end[i] - from) * perSecond), width);
         if (x1 < x0 + least) x1 = Math.min(x0 + least, width);
         if (x1 <= x0) continue;
-        const ink = wanted ? of(i) : other;
+        const ink = wanted ? of(i) : other, hatched = hatching && wanted && ink === hatching;
         const gapX = x1 - x0 > 5 ? 1 : 0;
         for (let k = run.offset[i]; k < run.offset[i + 1]; k++) {
           const y0 = Math.max(Math.round((run.first[k] - low) * perMachine), 0);
           let y1 = Math.min(Math.round((run.first[k] + run.span[k] + 1 - low) * perMachine), height);
           if (y1 < y0 + least) y1 = Math.min(y0 + least, height);
           const gapY = y1 - y0 > 5 ? 1 : 0;
-          for (let y = y0; y < y1 - gapY; y++) pixels.fill(ink, y * width + x0, y * width + x1 - gapX);
+          const lines = hatched && gapX && gapY; // too small for lines: all of its ink
+          for (let y = y0; y < y1 - gapY; y++) {
+            pixels.fill(lines ? wash : ink, y * width + x0, y * width + x1 - gapX);
+            for (let x = lines ? x0 + 6 - ((x0 + y) % 7) : x1; x < x1 - gapX; x += 7) pixels[y * width + x] = ink;
+          }
         }
       }
     }
@@ -82,6 +85,7 @@ class Gantt extends Plot {
       for (const [x, y, w, h] of this.boxes(i)) {
         if (w < 14 || h < 10) continue;
         pen.fillStyle = this.colours.text(i);
+        if (this.colours.hatches(this.colours.place(i))) continue; // nothing is legible on lines
         if (run.state[i] === CUT || run.state[i] === REQUEUED) pen.fillRect(x + w - 4, y, 3, h - 1);
         if (run.known("backfilled", i) && this.colours.what === "fate") {
           pen.beginPath();

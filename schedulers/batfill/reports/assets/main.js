@@ -1,8 +1,7 @@
 // One explorer: the charts of one run, its filter, and their pointer and keyboard controls.
 class Explorer {
-  constructor(place, run) {
-    this.place = place;
-    this.run = run;
+  constructor(place, run, mark) {
+    Object.assign(this, { place, run, mark });
     run.matched = run.length;
     this.view = new View(run);
     this.colours = new Colours(run);
@@ -19,6 +18,9 @@ class Explorer {
     this.form.addEventListener("reset", () => setTimeout(() => this.refilter()));
     for (const button of place.querySelectorAll("[data-do]"))
       button.addEventListener("click", () => this.act(button.dataset.do));
+    const dates = place.querySelector(".shown");
+    const { view } = this;
+    view.onchange(() => { dates.textContent = `from ${run.clock.text(view.from)} to ${run.clock.text(view.to)}`; });
     this.tabular();
     this.pointer();
     this.gantt.canvas.addEventListener("keydown", (event) => {
@@ -30,24 +32,42 @@ class Explorer {
     for (const media of ["(prefers-color-scheme: dark)", "print"]) // a printer does not wait for the next frame
       matchMedia(media).addEventListener("change", () => this.view.draw());
     this.refilter();
+    if (run.waits.length) this.choose(0);
+  }
+
+  // One of the longest waits: its row of the table, why it was so long, and the machines in the days around its start.
+  choose(k) {
+    const { run, place } = this, { row, start } = run.waits[k];
+    this.mark(k);
+    place.querySelectorAll("[data-row]").forEach((one, i) => one.classList.toggle("chosen", i === k));
+    place.querySelectorAll(".why").forEach((one, i) => { one.hidden = i !== k; });
+    if (row < 0) return; // a sample without it
+    this.colours.wait = row;
+    this.form.elements.colour.value = "rush";
+    this.recolour();
+    this.gantt.cursor = row;
+    this.said.textContent = details(run, row);
+    this.view.set(start - 2.5 * DAY, start + 0.5 * DAY, 0, run.size);
   }
 
   refilter() {
     applyFilter(this.run, this.form, this.colours);
-    this.colours.choose(this.form.elements.colour.value);
     this.place.querySelector(".matching").textContent = summaryOfMatching(this.run);
-    this.legend();
+    this.recolour();
     this.reorder();
     this.view.redraw();
   }
 
-  legend() {
+  // The colours that the form says, and their legend.
+  recolour() {
+    this.colours.choose(this.form.elements.colour.value);
     const counts = this.colours.counts();
     const items = this.colours.legend.map(([colour, words], k) => {
       const item = document.createElement("li");
       const patch = document.createElement("span");
-      patch.style.background = colour;
-      item.append(patch, words && this.form.elements.colour.value !== "job" ? `${words} (${number(counts[k])})` : words);
+      patch.style.background = colour.startsWith("--") ? `var(${colour})` : colour;
+      if (this.colours.hatches(k)) patch.className = "hatched";
+      item.append(patch, words && !["job", "rush"].includes(this.colours.what) ? `${words} (${number(counts[k])})` : words);
       return item;
     });
     this.place.querySelector(".legend").replaceChildren(...items);
@@ -235,33 +255,50 @@ const KEYS = {
   ArrowUp: "up", ArrowDown: "down", "]": "taller", "[": "smaller", n: "next", p: "previous",
 };
 
-// A run's jobs are unpacked when its section is first opened.
-async function explore(run) {
-  const number = run.id.replace("run-", "");
+// A run's jobs are unpacked when its section is first opened; its picture needs none of them.
+function explore(section) {
+  if (section.open === false) return undefined;
+  return (section.explored ??= unfold(section));
+}
+
+async function unfold(section) {
+  const number = section.id.replace("run-", "");
   const data = document.querySelector(`script[data-run="${number}"]`);
   const place = document.getElementById(`explore-${number}`);
-  if (!run.open || !data || place.explorer) return;
-  place.explorer = "coming";
-  const head = JSON.parse(data.textContent);
+  const head = JSON.parse(data.textContent), chosen = { wait: 0 };
   data.remove();
-  const [columns, text] = await Promise.all([unpack(head.numbers), inflated(head.ids)]);
-  const ids = new TextDecoder().decode(text).split("\n");
-  place.explorer = new Explorer(place, new Run(head, columns, ids));
+  const picture = course(place.querySelector(".course"), head, new Clock(head.clock), chosen, (k) => {
+    history.replaceState(null, "", `#why-${number}-${k}`);
+    openTarget();
+  });
+  const columns = await unpack(head.numbers);
+  const ids = head.digits ? Array.from(columns.id, (id) => `${id}`.padStart(head.digits, "0"))
+    : new TextDecoder().decode(await inflated(head.ids)).split("\n");
+  place.explorer = new Explorer(place, new Run(head, columns, ids), (k) => {
+    chosen.wait = k;
+    picture.redraw();
+  });
   place.classList.add("ready");
 }
 
-function openTarget() {
-  const target = document.getElementById(location.hash.slice(1));
-  if (target?.matches("details")) target.open = true;
+// Open the run, or the wait, that the address names.
+async function openTarget() {
+  const target = document.getElementById(location.hash.slice(1)), section = target?.closest(".run");
+  if (!section) return;
+  section.open = true;
+  await explore(section);
+  if (!target.matches(".why")) return;
+  const { explorer } = section.querySelector(".explorer");
+  explorer.choose([...section.querySelectorAll(".why")].indexOf(target));
+  target.focus({ preventScroll: true });
+  target.scrollIntoView();
 }
 
 async function main() {
-  const runs = [...document.querySelectorAll("details.run")];
+  const runs = [...document.querySelectorAll(".run")];
   for (const run of runs) run.addEventListener("toggle", () => explore(run));
   addEventListener("hashchange", openTarget);
-  openTarget();
-  await Promise.all(runs.map(explore));
-  document.documentElement.dataset.ready = "yes";
+  await Promise.all([...runs.map(explore), openTarget()]);
 }
 
-main();
+pending.push(main());

@@ -4,7 +4,7 @@ const CLASS_BOUNDS = [1, 10, 100];
 
 class Run {
   constructor(head, columns, ids) {
-    Object.assign(this, { name: head.name, file: head.file, size: head.size, away: head.away, tau: head.tau, states: head.states, ids, ...columns });
+    Object.assign(this, { name: head.name, file: head.file, size: head.size, away: head.away, tau: head.tau, waits: head.waits, states: head.states, ids, ...columns });
     this.clock = new Clock(head.clock);
     this.length = this.submit.length;
     const n = this.length;
@@ -34,6 +34,9 @@ class Run {
   // Whether the try counts: the last of its job, and it ran.
   counts(i) { return this.ran(i) && this.state[i] !== REQUEUED; }
 
+  // Whether this try was submitted after another and started before it.
+  overtakes(i, other) { return this.submit[i] > this.submit[other] && this.start(i) < this.start(other); }
+
   // The number of tries of this try's job; their rows are adjacent.
   tries(i) {
     let last = i;
@@ -62,15 +65,6 @@ class Run {
     }
     return -1;
   }
-}
-
-function duration(seconds) {
-  const s = Math.round(Math.abs(seconds));
-  const [d, h, m] = [Math.floor(s / 86400), Math.floor(s / 3600) % 24, Math.floor(s / 60) % 60];
-  if (d) return `${d} d ${h} h`;
-  if (h) return `${h} h ${m} min`;
-  if (m) return `${m} min ${s % 60} s`;
-  return `${Math.abs(seconds) < 10 ? Math.round(seconds * 100) / 100 : s} s`;
 }
 
 const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];

@@ -63,23 +63,10 @@ class View {
     const { run } = this;
     const start = run.start(i), middle = (start + run.end[i]) / 2, width = this.to - this.from;
     const seen = start < this.to && run.end[i] > this.from;
-    const machine = run.first[run.offset[i]], height = this.high - this.low;
+    const machine = run.first[run.offset[i]] ?? this.low, height = this.high - this.low;
     const inside = machine >= this.low && machine < this.high;
     if (seen && inside) this.redraw();
     else this.set(seen ? this.from : middle - width / 2, seen ? this.to : middle + width / 2,
       inside ? this.low : machine - height / 2, inside ? this.high : machine + height / 2, false);
   }
-}
-
-// Round numbers from 0 to `to`, about `most`, but at least three if the number can be divided.
-function numberTicks(to, most) {
-  const rough = to / most, power = 10 ** Math.floor(Math.log10(rough));
-  let step = [1, 2, 5, 10].find((k) => k * power >= rough * (1 - 1e-9)) * power;
-  for (const finer of [step, step / 2, step / 2.5, step / 5]) {
-    step = finer;
-    if (to / step >= 2) break;
-  }
-  const ticks = [];
-  for (let k = 0; k * step <= to * (1 + 1e-9); k++) ticks.push(k * step);
-  return ticks;
 }

@@ -1,0 +1,50 @@
+"""Text for people: durations, instants, and lines that fit a terminal."""
+
+from __future__ import annotations
+
+import math
+import re
+from textwrap import TextWrapper
+
+WIDTH = 100  # columns of a line
+TOGETHER = re.compile(r"\d (?:%|(?:d|h|min|s)\b(?: \d+ (?:h|min|s)\b)?)")  # never broken over two lines
+UNITS_S = {"d": 86_400, "h": 3600, "min": 60, "s": 1}
+
+
+def duration(seconds: float, *, up: bool = False) -> str:
+    """Seconds in the two largest units, cut, or rounded `up`; without a zero unit.
+
+    Examples:
+        >>> duration(47), duration(13_199), duration(259_260), duration(4_690_800), duration(-90.5)
+        ('47 s', '3 h 39 min', '3 d', '54 d 7 h', '-1 min 30 s')
+    """
+    size_s = abs(seconds)
+    step_s = 3600 if size_s >= 86_400 else 60 if size_s >= 3600 else 1
+    steps = round(size_s / step_s, 6)  # a mean of whole hours may come out a rounding error below
+    rest, words = (math.ceil if up else math.floor)(steps) * step_s, []
+    for unit, unit_s in UNITS_S.items():
+        number, rest = divmod(rest, unit_s)
+        if number:
+            words.append(f"{number:,} {unit}")
+    return f"{'-' if seconds < 0 and words else ''}{' '.join(words) or '0 s'}"
+
+
+def took(seconds: float) -> str:
+    """The time that something took: below a minute with milliseconds."""
+    return duration(seconds) if seconds >= 60 else f"{seconds:.3f} s"
+
+
+def instant(at_s: float) -> str:
+    """A second of a log without dates: the day, counted from 0, and the time of day."""
+    s = math.floor(at_s)
+    return f"day {s // 86_400:,} {s // 3600 % 24:02}:{s // 60 % 60:02}:{s % 60:02}"
+
+
+def wrapped(text: str, indent: str = "") -> str:
+    """The text with every line broken between words to fit `WIDTH`; what is broken off is indented so."""
+    wrapper = TextWrapper(
+        WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False, replace_whitespace=False
+    )
+    whole = TOGETHER.sub(lambda found: found[0].replace(" ", "\xa0"), text)
+    lines = (line if len(line) <= WIDTH else wrapper.fill(line) for line in whole.split("\n"))
+    return "\n".join(lines).replace("\xa0", " ")

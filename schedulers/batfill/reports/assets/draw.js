@@ -1,0 +1,365 @@
+// What all pages share: numbers in words, charts in SVG that keep their text's size, and the trade-off chart.
+const pending = []; // promises of what is still drawn
+const NB = "\u00a0", MINUTE = 60, HOUR = 3600, DAY = 86400;
+
+// The two largest units, cut, without a zero unit, as in base/words.py; with no-break spaces.
+function duration(seconds) {
+  const s = Math.floor(Math.abs(seconds) + 1e-6);
+  const [d, h, min] = [Math.floor(s / DAY), Math.floor(s / HOUR) % 24, Math.floor(s / MINUTE) % 60];
+  const units = [[d, "d"], [h, "h"], [min, "min"], [s % MINUTE, "s"]];
+  const largest = units.findIndex(([count]) => count);
+  if (largest < 0) return `0${NB}s`;
+  const said = units.slice(largest, largest + 2).filter(([count]) => count);
+  const words = said.map(([count, unit]) => `${count.toLocaleString("en")}${NB}${unit}`);
+  return (seconds < 0 ? "−" : "") + words.join(NB);
+}
+
+// Whole from 10, else one decimal, as words.slowdown.
+function slowdown(value) {
+  return decimals(value, Math.abs(value) < 9.95 ? 1 : 0).replace("-", "−");
+}
+
+function decimals(value, digits) {
+  return value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
+}
+
+const signed = (value, text) => (value < 0 ? "−" : "+") + text(Math.abs(value));
+
+// SVG
+
+function element(name, attributes = {}, ...inner) {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", name);
+  for (const [key, value] of Object.entries(attributes)) if (value !== undefined) made.setAttribute(key, value);
+  made.append(...inner);
+  return made;
+}
+
+const text = (x, y, words, attributes = {}) => element("text", { x, y, ...attributes }, words);
+const line = (x1, y1, x2, y2, attributes) => element("line", { x1, y1, x2, y2, ...attributes });
+
+const pen = document.createElement("canvas").getContext("2d");
+
+function widthOf(words, strong = false) {
+  pen.font = `${strong ? "650 " : ""}13px ${getComputedStyle(document.documentElement).getPropertyValue("--font")}`;
+  return pen.measureText(words).width;
+}
+
+// The words, or their beginning with an ellipsis, in at most this width.
+function fitted(words, most, strong = false) {
+  if (widthOf(words, strong) <= most) return words;
+  let length = words.length;
+  while (length > 1 && widthOf(`${words.slice(0, length)}…`, strong) > most) length--;
+  return `${words.slice(0, length).trimEnd()}…`;
+}
+
+// A chart is drawn at the width of its place; again if that changes, and for paper.
+const PAPER = 688; // pixels between the margins of an A4 page
+const charts = new Set();
+let printing = false;
+
+function chart(place, draw) {
+  const one = {
+    place,
+    width: 0,
+    redraw() {
+      const width = printing ? Math.min(PAPER, Number(place.dataset.paper ?? PAPER)) : Math.floor(place.clientWidth);
+      if (!width) return;
+      one.width = width;
+      place.replaceChildren(draw(width));
+    },
+  };
+  charts.add(one);
+  one.redraw();
+  new ResizeObserver(() => {
+    if (!printing && Math.abs(place.clientWidth - one.width) > 1) one.redraw();
+  }).observe(place);
+  return one;
+}
+
+for (const [event, on] of [["beforeprint", true], ["afterprint", false]])
+  addEventListener(event, () => {
+    printing = on;
+    for (const one of charts) one.redraw();
+  });
+
+function picture(width, height, label) {
+  return element("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label });
+}
+
+// Scales
+
+function linear(low, high, from, to) {
+  return (value) => from + (high > low ? (value - low) / (high - low) : 0.5) * (to - from);
+}
+
+function logarithmic(low, high, from, to) {
+  const scale = linear(Math.log(low), Math.log(high), from, to);
+  return (value) => scale(Math.log(Math.max(value, low)));
+}
+
+// Round numbers between two numbers, about `most`, with their words.
+function roundTicks(low, high, most) {
+  const rough = (high - low) / most || 1, power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].find((k) => k * power >= rough * (1 - 1e-9)) * power;
+  const digits = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
+  const ticks = [];
+  for (let k = Math.ceil(low / step - 1e-9); k * step <= high * (1 + 1e-9); k++)
+    ticks.push([k * step, decimals(k * step || 0, digits)]);
+  return ticks;
+}
+
+// Waits at whole units: first those that stay if space is short.
+const WAITS = [
+  [1, "≤ 1 s", 1], [10, "10 s"], [MINUTE, "1 min", 1], [10 * MINUTE, "10 min"], [HOUR, "1 h", 1], [3 * HOUR, "3 h"],
+  [12 * HOUR, "12 h"], [DAY, "1 d", 1], [3 * DAY, "3 d"], [10 * DAY, "10 d", 1], [30 * DAY, "1 month"],
+  [91 * DAY, "3 months", 1], [365 * DAY, "1 year"], [1096 * DAY, "3 years", 1],
+];
+
+// Those of WAITS in a range; if it is narrow, round multiples of the largest unit that has several.
+const MULTIPLES = [1, 2, 5, 10, 15, 20, 30, 50, 100, 200, 500, 1000, 2000, 5000];
+function waitTicks(low, high) {
+  const found = WAITS.filter(([value]) => value >= low && value <= high);
+  for (const unit of found.length < 2 ? [DAY, HOUR, MINUTE, 1] : []) {
+    const step = unit * MULTIPLES.find((k) => (high - low) / (k * unit) <= 9), values = [];
+    for (let at = step * Math.ceil(low / step); at <= high; at += step) values.push([at, duration(at), 1]);
+    if (values.length > 1) return values;
+  }
+  return found;
+}
+
+// An axis of waits below a plot: the ticks that have space, and their lines. The first second stands for no wait.
+function waitAxis(svg, x, { low, high, left, right, top, bottom, label }) {
+  let ticks = waitTicks(low, high);
+  const half = ([, words]) => widthOf(words) / 2 + 6;
+  const place = (tick) => Math.min(Math.max(x(tick[0]), half(tick) - 6), right - half(tick) + 6);
+  const tight = () => ticks.some((tick, k) => k && place(tick) - place(ticks[k - 1]) < half(tick) + half(ticks[k - 1]));
+  if (tight() && ticks.some(([, , main]) => main)) ticks = ticks.filter(([, , main]) => main);
+  while (tight()) ticks = ticks.filter((_, k) => k % 2 === 0);
+  for (const [value, words] of ticks) {
+    const at = place([value, words]);
+    svg.append(line(x(value), top, x(value), bottom, { class: "grid" }));
+    svg.append(text(at, bottom + 17, words.replace(" ", NB), { "text-anchor": "middle", class: "soft" }));
+  }
+  svg.append(text(right, bottom + 36, `${label} →`, { "text-anchor": "end", class: "soft" }));
+}
+
+// Marks: the shape says the role without its colour.
+function mark(kind, x, y, r, fill) {
+  const look = { fill, stroke: "var(--ground)", "stroke-width": 1.5 };
+  if (kind === "square") return element("rect", { x: x - r, y: y - r, width: 2 * r, height: 2 * r, ...look });
+  if (kind === "flag")
+    return element("path", { d: `M${x} ${y - 1.25 * r}L${x + 1.2 * r} ${y + r}L${x - 1.2 * r} ${y + r}Z`, ...look });
+  const dot = element("circle", { cx: x, cy: y, r, ...look });
+  if (kind !== "ring") return dot;
+  const ring = element("circle", { cx: x, cy: y, r: r + 4, fill: "none", stroke: fill, "stroke-width": 2 });
+  return element("g", {}, ring, dot);
+}
+
+// Names at points, none over another or over a mark: beside the point where that is free, most important first; the
+// others in a column with leaders. Returns the points whose names found no place.
+//   points: {x, y, r, name, suffix, ink, strong, rank, column}; r is the mark's radius, the suffix follows a name even
+//     if that is cut short, column says not to try beside it
+//   area: {left, top, right, bottom} that names stay in
+//   lines: boxes [x1, y1, x2, y2] that names should avoid
+const NAME = 16, ROW = 17; // pixels: the height of a name, and of a row of the column,
+const MOST_ROWS = 9; // which more leaders would make hard to follow
+const meet = (a, b) => a[0] < b[2] && a[2] > b[0] && a[1] < b[3] && a[3] > b[1];
+
+function placeNames(svg, points, area, lines = []) {
+  const inside = ([x1, y1, x2, y2]) => x1 >= area.left && x2 <= area.right && y1 >= area.top && y2 <= area.bottom;
+  const taken = points.map(({ x, y, r }) => [x - r - 2, y - r - 2, x + r + 2, y + r + 2]);
+  const most = Math.min(260, (area.right - area.left) * 0.45);
+  for (const point of points) {
+    point.words = fitted(point.name, most, point.strong) + (point.suffix ?? "");
+    point.wide = widthOf(point.words, point.strong) + 2;
+  }
+  const write = (point, box, toLeft) => {
+    taken.push(box);
+    svg.append(text(toLeft ? box[2] : box[0], box[3] - 4, point.words, {
+      "text-anchor": toLeft ? "end" : "start", class: point.strong ? "halo strong" : "halo", style: `fill:${point.ink}`,
+    }));
+  };
+  const beside = (point, toLeft, dy) => {
+    const x = toLeft ? point.x - point.r - 5 - point.wide : point.x + point.r + 5;
+    return [x, point.y + dy - NAME / 2, x + point.wide, point.y + dy + NAME / 2];
+  };
+  const left = new Set(points);
+  for (const point of [...points].sort((a, b) => b.rank - a.rank || a.y - b.y)) {
+    let best;
+    for (const toLeft of point.column ? [] : [false, true])
+      for (const dy of [0, -5, 5, -10, 10]) {
+        const box = beside(point, toLeft, dy);
+        if (!inside(box) || taken.some((other) => meet(box, other))) continue;
+        const crowded = [...left].filter((other) => other !== point && meet(box, beside(other, false, 0))).length;
+        const crossed = lines.filter((other) => meet([box[0], box[1] + 4, box[2], box[3] - 4], other)).length;
+        const cost = Math.abs(dy) * 0.3 + (toLeft ? 3 : 0) + 4 * crowded + 5 * crossed;
+        if (!best || cost < best.cost) best = { cost, box, toLeft };
+      }
+    if (!best) continue;
+    write(point, best.box, best.toLeft);
+    left.delete(point);
+  }
+  // The column: the least important names give way until the rest find a place.
+  const rest = [...left].sort((a, b) => b.rank - a.rank), unnamed = rest.splice(MOST_ROWS);
+  while (rest.length) {
+    const column = freeColumn(rest, area, taken, lines, inside);
+    if (column) {
+      for (const { point, box, from } of column) {
+        svg.append(line(point.x, point.y, from[0], from[1], { stroke: "var(--mark)" }));
+        write(point, box, column.toLeft);
+      }
+      break;
+    }
+    unnamed.push(rest.pop());
+  }
+  return unnamed;
+}
+
+// The cheapest place for these names under each other, at the right or left of their points; undefined if none is free.
+function freeColumn(points, area, taken, lines, inside) {
+  const rows = [...points].sort((a, b) => a.y - b.y), wide = Math.max(...rows.map((point) => point.wide));
+  const middle = rows.reduce((sum, point) => sum + point.y, 0) / rows.length, tall = ROW * (rows.length - 1);
+  let best;
+  for (let x = area.left; x + wide <= area.right; x += 8)
+    for (let top = area.top + NAME / 2; top + tall <= area.bottom - NAME / 2; top += 8) {
+      const toLeft = x + wide < Math.min(...rows.map((point) => point.x - point.r));
+      if (!toLeft && x < Math.max(...rows.map((point) => point.x + point.r)) + 10) continue;
+      const boxes = rows.map((_, k) => [x, top + ROW * k - NAME / 2, x + wide, top + ROW * k + NAME / 2]);
+      if (!boxes.every((box) => inside(box) && !taken.some((other) => meet(box, other)))) continue;
+      let cost = Math.abs(top + tall / 2 - middle) * 0.6;
+      const found = rows.map((point, k) => {
+        const from = [toLeft ? x + wide + 3 : x - 3, top + ROW * k];
+        cost += Math.hypot(from[0] - point.x, from[1] - point.y) * 0.1;
+        cost += 5 * lines.filter((other) => meet(boxes[k], other)).length;
+        for (let part = 0.1; part < 1; part += 0.1) {
+          const [lx, ly] = [point.x + part * (from[0] - point.x), point.y + part * (from[1] - point.y)];
+          if (Math.hypot(lx - point.x, ly - point.y) < point.r + 4) continue;
+          cost += 9 * taken.filter((box) => lx > box[0] && lx < box[2] && ly > box[1] && ly < box[3]).length;
+        }
+        const box = toLeft ? [x + wide - point.wide, boxes[k][1], x + wide, boxes[k][3]] : boxes[k];
+        return { point, box, from };
+      });
+      if (!best || cost < best.cost) best = Object.assign(found, { cost, toLeft });
+    }
+  return best;
+}
+
+// Slowdown over the longest wait, logarithmic. Returns the chart; `set` changes settings and draws again.
+//   points: {name, slowdown, longest}, the longest wait in seconds
+//   settings: reference and chosen (indices, or undefined); limit (seconds: beyond it is shaded, and marks are flags);
+//     flagged (seconds: the flags begin there instead); limitName (in words, and shortName on phones); line (whether the limit has a line); front (whether what none
+//     beats is joined); strong (further indices with bold names); label (a sentence); height, and paper, that in print; pick (called with the
+//     index of a clicked mark)
+function tradeoff(place, points, settings) {
+  const drawn = chart(place, (width) => drawTradeoff(width, points, settings, place));
+  return { ...drawn, set(changed) { Object.assign(settings, changed); drawn.redraw(); } };
+}
+
+function drawTradeoff(width, points, settings, place) {
+  const small = width < 560, { reference, chosen, limit = Infinity, strong = [] } = settings;
+  const height = printing ? settings.paper ?? 340 : settings.height ?? (small ? 400 : 420);
+  const values = points.map((point) => point.slowdown), spread = Math.max(...values) - Math.min(...values) || 1;
+  const floor = Math.max(Math.min(...values) - 0.12 * spread, 0), ceiling = Math.max(...values) + 0.08 * spread;
+  const ticks = roundTicks(floor, ceiling, 6);
+  const left = Math.max(small ? 38 : 48, ...ticks.map(([, words]) => Math.ceil(widthOf(words)) + 10));
+  const area = { left, right: width - (small ? 10 : 16), top: 24, bottom: height - 44 };
+  const longest = points.map((point) => Math.max(point.longest, 1)), high = 1.3 * Math.max(...longest);
+  const share = (small ? 24 : 96) / (area.right - area.left); // where names fit left of the first point
+  const low = Math.max(Math.min(...longest) * (Math.min(...longest) / high) ** (share / (1 - share)) / 1.05, 0.5);
+  const x = logarithmic(low, high, area.left, area.right), y = linear(floor, ceiling, area.bottom, area.top);
+  const svg = picture(width, height, settings.label);
+
+  const edge = Math.max(x(limit), area.left), axis = small ? "slowdown" : "mean bounded slowdown";
+  if (limit > 0 && limit < high) {
+    const { right, top, bottom } = area, words = small ? settings.shortName : settings.limitName;
+    svg.append(element("rect", { x: edge, y: top, width: right - edge, height: bottom - top, fill: "var(--wash)" }));
+    if (settings.line) svg.append(line(edge, top, edge, bottom, { stroke: "var(--pays)", "stroke-width": 2 }));
+    const begin = Math.max(edge, widthOf(axis) + 12), ends = small || begin + widthOf(words) > right;
+    const at = ends ? right : begin;
+    svg.append(text(at, top - 8, words, { style: "fill:var(--pays)", "text-anchor": ends ? "end" : "start" }));
+  }
+  for (const [value, words] of ticks) {
+    svg.append(line(area.left, y(value), area.right, y(value), { class: "grid" }));
+    svg.append(text(area.left - 8, y(value) + 4, words, { "text-anchor": "end", class: "soft" }));
+  }
+  svg.append(text(0, area.top - 8, axis, { class: "soft" }));
+  waitAxis(svg, x, { ...area, low, high, label: "longest wait" });
+
+  const front = settings.front ? frontOf(points) : [];
+  const lines = drawFront(svg, front, x, y);
+  if (settings.line && limit < high) lines.push([edge - 1, area.top, edge + 1, area.bottom]);
+  const marks = points.map((point, k) => {
+    const beyond = point.longest > (settings.flagged ?? limit), bold = k === reference || k === chosen || strong.includes(k);
+    const kind = k === reference ? "square" : k === chosen ? "ring" : beyond ? "flag" : "dot";
+    const role = { square: "var(--reference)", ring: "var(--advised)", flag: "var(--pays)", dot: "var(--mark)" }[kind];
+    const r = bold ? 6 : 5;
+    return {
+      k, kind, role, radius: r, r: kind === "ring" ? r + 4 : r + 1, x: x(longest[k]), y: y(point.slowdown),
+      name: point.name, suffix: k === reference ? ` (${settings.referenceName ?? "reference"})` : "",
+      ink: kind === "dot" || kind === "square" ? "var(--text)" : role, strong: bold,
+      rank: bold ? 9 : front.includes(point) ? 5 : beyond ? 1 : 2,
+      column: small && kind !== "square" && !beyond,
+    };
+  });
+  const unnamed = placeNames(svg, together(marks), { ...area, left: area.left + 2 }, lines);
+  for (const one of [...marks].sort((a, b) => a.rank - b.rank)) {
+    const shape = mark(one.kind, one.x, one.y, one.radius, one.role), point = points[one.k];
+    const figures = `slowdown ${slowdown(point.slowdown)}, longest wait ${duration(point.longest)}`;
+    shape.append(element("title", {}, `${point.name}: ${figures}`));
+    if (settings.pick) {
+      shape.classList.add("pick");
+      shape.addEventListener("click", () => settings.pick(one.k));
+    }
+    svg.append(shape);
+  }
+  place.dataset.unnamed = unnamed.length;
+  return svg;
+}
+
+// The marks that need a name: one that lies on a more important one is named, or counted, there.
+function together(marks) {
+  const named = [];
+  for (const one of [...marks].sort((a, b) => b.rank - a.rank)) {
+    const below = named.find((other) => Math.hypot(other.x - one.x, other.y - one.y) < 4);
+    if (below) below.on.push(one.name);
+    else named.push({ ...one, on: [] });
+  }
+  for (const { on, ...one } of named.splice(0)) {
+    const others = on.length > 1 ? `, ${on.length} more` : on.map((name) => `, ${fitted(name, 120)}`).join("");
+    named.push({ ...one, suffix: one.suffix + others });
+  }
+  return named;
+}
+
+// The points that no other beats, shortest longest wait first.
+function frontOf(points) {
+  let least = Infinity;
+  return [...points].sort((a, b) => a.longest - b.longest || a.slowdown - b.slowdown)
+    .filter((point) => point.slowdown < least && ((least = point.slowdown), true));
+}
+
+// The steps that join these points; returns the boxes of their lines.
+function drawFront(svg, points, x, y) {
+  const front = points.map((point) => [x(Math.max(point.longest, 1)), y(point.slowdown)]);
+  const path = front.map(([px, py], k) => (k ? `H${px}V${py}` : `M${px} ${py}`)).join("");
+  const look = { class: "line", stroke: "var(--mark)", "stroke-width": 1.5, "stroke-dasharray": "5 4" };
+  svg.append(element("path", { d: path, ...look }));
+  return front.slice(1).flatMap(([px, py], k) => [
+    [front[k][0], front[k][1] - 1, px, front[k][1] + 1],
+    [px - 1, front[k][1], px + 1, py],
+  ]);
+}
+
+// A table that is wider than its place scrolls there, and only then is a stop of the tab key.
+function scrollers() {
+  for (const place of document.querySelectorAll(".scroll")) {
+    const scrolls = place.scrollWidth > place.clientWidth + 1;
+    const name = place.querySelector("caption")?.textContent ?? place.getAttribute("data-name") ?? "Table";
+    const given = scrolls ? { tabindex: 0, role: "region", "aria-label": name } : {};
+    for (const key of ["tabindex", "role", "aria-label"])
+      if (key in given) place.setAttribute(key, given[key]);
+      else place.removeAttribute(key);
+  }
+}
+addEventListener("resize", scrollers);
+addEventListener("load", scrollers);

@@ -1,0 +1,215 @@
+"""A picture for each page of results that has tables alone: dots and intervals, drawn from the page's own table.
+
+`python -m studies.tables.pictures [--pages docs/results]` reads the tables of the pages in PICTURES and writes, in a
+folder of each page's name, an SVG of its name. Run it whenever one of these tables has changed; a test asks for it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import io
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+from batfill.base.files import make_folder, write_text
+from batfill.reports.palette import LIGHT, REST
+from studies.tables.first_tries_figures import DRAWN
+
+NUMBER = r"-?[\d,]*\.?\d+"
+VALUE = re.compile(rf"({NUMBER})(?: \(({NUMBER})(?: to |-)({NUMBER})\))?")
+HOURS_A_DAY = 24
+TICKS = (0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500)  # of a logarithmic axis
+
+
+class Dot(NamedTuple):
+    """A value with its interval, if there is one."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+
+class Picture(NamedTuple):
+    """Series of dots, one for each label, on one axis."""
+
+    axis: str
+    labels: list[str]
+    series: dict[str, list[Dot]]
+    logarithmic: bool = False
+    at: float | None = 1  # where the reference is
+
+    @property
+    def digest(self) -> str:
+        """What the picture shows, in few letters."""
+        return hashlib.sha256(repr(self).encode()).hexdigest()[:16]
+
+
+def tables_of(page):
+    """The tables of a page, each a list of rows of cells, by the heading above."""
+    found, heading, rows = [], "", []
+    for line in [*page.splitlines(), ""]:
+        if line.startswith("|"):
+            rows.append([cell.strip().strip("`") for cell in line.strip()[1:-1].split("|")])
+        elif rows:
+            found.append((heading, rows[:1] + rows[2:]))
+            rows = []
+        if line.startswith("#"):
+            heading = line.lstrip("# ")
+    return found
+
+
+def table_with(page, *names):
+    """The head and the rows of the first table that has all of these as columns, or in the first two cells of rows."""
+    for _, (head, *rows) in tables_of(page):
+        if set(names) <= {*head, *(cell for row in rows for cell in row[:2])}:
+            return head, rows
+    raise ValueError(f"no table has {', '.join(names)}")
+
+
+def dot_of(cell):
+    """A cell such as `0.95 (0.83 to 1.10), 0.4870`."""
+    numbers = VALUE.match(cell).groups()
+    return Dot(*(None if number is None else float(number.replace(",", "")) for number in numbers))
+
+
+def rows_named(page, names):
+    """The columns of the first table with these rows, and a series for each of them."""
+    head, rows = table_with(page, *names)
+    by_name = {row[0]: row[1:] for row in rows}
+    return head[1:], {shown: [dot_of(cell) for cell in by_name[name]] for name, shown in names.items()}
+
+
+def feedback(page):
+    """SAF with a threshold, without and with users who react."""
+    head, rows = table_with(page, "open", "SAF, 72,000 s")
+    guarded = [row for row in rows if row[1] == "SAF, 72,000 s"]
+    names = {"open": "open replay", "after:20min": "users react (after:20min)"}
+    series = {shown: [dot_of(row[head.index(name)]) for row in guarded] for name, shown in names.items()}
+    return Picture("slowdown of SAF with a threshold of 20 h over FCFS's", [row[0] for row in guarded], series)
+
+
+def fidelity(page):
+    """Simulated over logged mean waits, without and with the log's outages."""
+    head, rows = table_with(page, "replay", "simulated / logged")
+    ratio = head.index("simulated / logged")
+    series = {
+        shown: [dot_of(row[ratio]) for row in rows if row[1].startswith(name)]
+        for name, shown in {"plain": "plain replay", "outages": "with the log's outages"}.items()
+    }
+    return Picture("simulated mean wait over the logged one", [row[0] for row in rows if row[0]], series)
+
+
+def learning(page):
+    """What was searched for, over SAF."""
+    names = {"w*": "best of each week, in hindsight", "w*train": "best of the past weeks", "fcfs": "FCFS"}
+    labels, series = rows_named(page, names)
+    return Picture("slowdown over SAF's, in later weeks", labels, series)
+
+
+def predictions(page):
+    """A prediction in the whole decision, and in the queue's order alone."""
+    names = {"easy++, all": "EASY++ in the whole decision", "easy++, order": "EASY++ in the order alone"}
+    labels, series = rows_named(page, names)
+    return Picture("slowdown over that with users' requests", labels, series, logarithmic=True)
+
+
+def rl(page):
+    """A network over SAF, by test."""
+    ratios = {
+        heading: {row[0]: row[2] for row in rows[1:]}
+        for heading, rows in tables_of(page)
+        if rows[0][2:3] == ["ratio to SAF"]
+    }
+    series = {
+        shown: [dot_of(found[name]) for found in ratios.values()]
+        for name, shown in {"the network": "the network", "fcfs": "FCFS"}.items()
+    }
+    labels = []
+    for heading in ratios:
+        log, *_, host = heading.split(", ")
+        labels.append(f"{log}, {'EASY' if host == 'EASY' else 'RLScheduler'}")
+    return Picture("slowdown over SAF's, 100 sequences", labels, series)
+
+
+def tuning(page):
+    """Fitted heuristics over SAF."""
+    names = {"area, seed 0": "area, fitted to the log", "plain lin, seed 0": "lin, as in the paper"}
+    labels, series = rows_named(page, names)
+    labels = [label.partition(",")[0] for label in labels]
+    return Picture("slowdown over SAF's, in later windows", labels, series, logarithmic=True)
+
+
+def what_we_found(page):
+    """The longest waits under pure policies without a threshold."""
+    head, rows = table_with(page, "log", "FCFS", "SAF", "SPF")
+    days = {
+        name: [Dot(float(re.search(r"longest ([\d,]+)", row[at])[1].replace(",", "")) / HOURS_A_DAY) for row in rows]
+        for at, name in enumerate(head[1:], start=1)
+    }
+    return Picture("longest wait, days", [row[0] for row in rows], days, logarithmic=True, at=None)
+
+
+PICTURES = {
+    "feedback": feedback,
+    "fidelity": fidelity,
+    "learning": learning,
+    "predictions": predictions,
+    "rl": rl,
+    "tuning": tuning,
+    "what-we-found": what_we_found,
+}
+
+
+def draw(picture):
+    """The picture as a figure: a row for each label, in it a mark for each series."""
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import NullLocator
+
+    n = len(picture.series)
+    figure = Figure(figsize=(7.4, 0.9 + 0.42 * len(picture.labels)), layout="constrained")
+    axes = figure.subplots()
+    if picture.at is not None:
+        axes.axvline(picture.at, color=REST[1], linewidth=0.8)
+    looks = zip((REST[1], LIGHT[0], LIGHT[1]) if n > 2 else LIGHT[:2], "sDo", strict=False)
+    for k, ((name, dots), (colour, mark)) in enumerate(zip(picture.series.items(), looks, strict=False)):
+        places = [i + 0.5 * (k - (n - 1) / 2) / n for i in range(len(dots))]
+        for dot, place in zip(dots, places, strict=True):
+            if dot.low is not None:
+                axes.plot((dot.low, dot.high), (place, place), "-", color=colour, linewidth=1.2)
+        axes.plot([dot.value for dot in dots], places, mark, color=colour, markersize=5, label=name)
+    if picture.logarithmic:
+        axes.set_xscale("log")
+        ends = [end for dots in picture.series.values() for dot in dots for end in dot if end is not None]
+        axes.set_xticks([at for at in TICKS if min(ends) / 2 <= at <= max(ends) * 2])
+        axes.xaxis.set_major_formatter("{x:g}")
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.set_xlim(min(ends) / 1.2, max(ends) * 1.2)
+    axes.set_yticks(range(len(picture.labels)), picture.labels)
+    axes.invert_yaxis()
+    axes.grid(axis="x", linewidth=0.4)
+    axes.set_xlabel(picture.axis)
+    figure.legend(loc="outside upper left", ncols=n, fontsize=8, frameon=False)
+    return figure
+
+
+def main():
+    """Write all of them."""
+    import matplotlib as mpl
+
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pages", type=Path, default=Path("docs/results"), help="the folder of the pages")
+    given = parser.parse_args()
+    for name, of in PICTURES.items():
+        picture = of((given.pages / f"{name}.md").read_text())
+        text = io.StringIO()
+        with mpl.rc_context(DRAWN | {"svg.hashsalt": name}):
+            draw(picture).savefig(text, format="svg", metadata={"Date": None, "Description": picture.digest})
+        make_folder(given.pages / name)
+        path = given.pages / name / f"{name}.svg"
+        write_text(path, re.sub(r"\d+\.\d{3,}", lambda found: f"{float(found[0]):.2f}", text.getvalue()))
+
+
+if __name__ == "__main__":
+    main()

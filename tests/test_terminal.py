@@ -1,0 +1,137 @@
+"""What commands print for people: lines that fit, durations in words, and the longest wait beside every mean."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import subprocess
+import sys
+
+import pytest
+
+import batfill as bf
+from batfill.base.words import WIDTH
+from batfill.cli.app import COMMANDS
+from batfill.cli.workload import workload as workload_commands
+from batfill.model.options import OPTIONS
+from batfill.workloads import generate_workload
+from command import batfill
+from swf_text import row
+
+SLOWER = 12  # the times between submissions of the generated log are multiplied by this: some weeks
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory):
+    """An SWF log with the waits of a replay, and some jobs that ran longer than they requested."""
+    work = generate_workload(jobs=700, procs=32, seed=5, load=2.0)
+    run, jobs = bf.replay(work), work.jobs
+    path, lines = tmp_path_factory.mktemp("log") / "generated.swf", []
+    columns = jobs.submit_s, jobs.runtime_s, jobs.walltime_s, jobs.procs, jobs.user, run["start_s"] - run["submit_s"]
+    for k, (submit_s, runtime_s, limit_s, procs, user, wait_s) in enumerate(zip(*columns, strict=True), start=1):
+        limit_s = limit_s if k % 20 else runtime_s / 2 + 1
+        whole = {"req_time": int(limit_s), "procs": procs, "req_procs": procs, "user": user, "wait": int(wait_s)}
+        lines.append(row(k, int(SLOWER * submit_s), int(runtime_s), **whole))
+    path.write_text("; MaxProcs: 32\n" + "".join(lines))
+    return path
+
+
+def bare_seconds(text):
+    """Numbers of seconds above two minutes that are not the value of an option, as typed."""
+    found = re.finditer(r"(?:([\w-]+) )?(?<![\w.,])(\d[\d,]*(?:\.\d+)?) s\b", text)
+    names = {*OPTIONS, "tau"}
+    return [each[0] for each in found if each[1] not in names and float(each[2].replace(",", "")) > 120]
+
+
+def assert_fits(text):
+    lines = text.splitlines()
+    assert [line for line in lines if len(line) > WIDTH and len(line.split()) > 1] == []
+    assert "\033" not in text
+
+
+CAMPAIGN = """\
+workloads:
+  - file: {log}
+policies: [fcfs, saf]
+thresholds: [null, 200000]
+"""
+COMMAND_LINES = [
+    "replay LOG",
+    "replay LOG --preset first-tries",
+    "tune LOG --days 3 --points 12 --last 1",
+    "tune LOG --days 10 --points 12 --last 1 --training 2",
+    "tune LOG --family aged --points 6 --days 3",
+    "select LOG --period 2d",
+    "select LOG --period 20d",
+    "select LOG --samples 2 --weeks 2",
+    "fit LOG --tuples 4 --permutations 64 --days 3",
+    "fit LOG --tuples 4 --permutations 64 --days 10 --evaluate",
+    "classify LOG",
+    "frontier LOG --policy fcfs --cuts 0,0.3 --protected 0,0.1 --workers 1",
+    "fidelity LOG",
+    "when LOG --at 20d",
+    "campaign CAMPAIGN --workers 1 --out OUT",
+    "policies",
+    "conformance --list",
+    "workload describe LOG",
+    "workload clean LOG --out OUT.swf",
+    "workload split LOG --out OUT",
+    "workload resample LOG --samples 2 --out OUT.swf",
+    "workload convert LOG --out OUT.json",
+    "workload outages LOG",
+    "workload fetch",
+    "reproduce --list",
+]
+
+
+@pytest.mark.needs("pydantic")
+@pytest.mark.parametrize("line", COMMAND_LINES)
+def test_what_a_command_prints_fits_and_says_durations_in_words(log, tmp_path, line):
+    places = {"LOG": log, "OUT": tmp_path / "out", "CAMPAIGN": tmp_path / "campaign.yaml"}
+    places["CAMPAIGN"].write_text(CAMPAIGN.format(log=log))
+    words = [re.sub("LOG|OUT|CAMPAIGN", lambda found: str(places[found[0]]), word) for word in line.split()]
+    done = batfill(*words)
+    assert done.status == 0, done.err
+    assert_fits(done.out)
+    text = " ".join((done.out + done.err).split())
+    assert bare_seconds(text) == []
+    if re.search(r"mean wait|mean bsld|bounded slowdown|mean/saf|wait/fcfs", text) and not line.startswith("policies"):
+        assert "longest" in text
+    assert " - to -" not in text
+
+
+def test_bare_seconds_are_found():
+    found = bare_seconds("mean wait 15,473.286 s (longest 143,599 s), 0.5 s, 90 s")
+    assert found == ["wait 15,473.286 s", "longest 143,599 s"]
+    assert bare_seconds("threshold 86400 s, tau 600 s, 2 h 1 s") == []
+
+
+@pytest.mark.parametrize(
+    "command", [*sorted(COMMANDS.keys() - {"batsim"}), *(f"workload {name}" for name in workload_commands.commands)]
+)
+def test_a_help_fits_a_wide_terminal(monkeypatch, command):
+    monkeypatch.setenv("COLUMNS", "200")
+    assert_fits(batfill(*command.split(), "--help").out)
+
+
+def test_notes_are_broken_on_a_terminal_and_whole_in_a_pipe(log, tmp_path):
+    words = [sys.executable, "-m", "batfill", "workload", "convert", str(log), "--out", str(tmp_path / "x.json")]
+    piped = subprocess.run(words, capture_output=True, text=True, check=True).stderr
+    assert max(map(len, piped.splitlines())) > WIDTH
+    ours, theirs = pty.openpty()
+    subprocess.run(words, stderr=theirs, check=True)
+    os.close(theirs)
+    shown = b""
+    while True:
+        try:
+            part = os.read(ours, 65536)
+        except OSError:  # nobody writes any more
+            break
+        shown += part
+        if not part:
+            break
+    os.close(ours)
+    text = re.sub(r"\r.*?\033\[K", "", shown.decode().replace("\r\n", "\n"))  # without progress bars
+    assert_fits(text)
+    assert " ".join(text.split()) == " ".join(piped.split())
