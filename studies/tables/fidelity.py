@@ -5,7 +5,8 @@
 
 The first table compares replays under FCFS with EASY backfilling with all logged waits: plain, with the log's outages
 as announced windows, with these and an overhead for each job, and for SDSC-BLUE on 960 processors without the jobs of
-its interactive queue. The second has what is fitted on the first half of the jobs, scored on the second.
+its interactive queue, and for HPC2N with limits of running jobs per user. The second has what is fitted on the first
+half of the jobs, scored on the second.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from batfill.base.files import digest
 from batfill.base.version import __version__
 from batfill.model.calendar import Calendar
 from batfill.model.jobs import HOUR_S
-from batfill.search.fidelity import PLAIN, WITH_OUTAGES, fitted, logged_of, percent, ratio_text
+from batfill.search.fidelity import PLAIN, WITH_OUTAGES, Factors, fitted, logged_of, percent, ratio_text
 from batfill.workloads.formats import source_of
 from studies.papers.page import markdown
 from studies.tables.common import by_name, progress
@@ -32,6 +33,7 @@ REPLAYS = {
     "and 180 s of overhead": WITH_OUTAGES._replace(overhead_s=180.0),
     "and 600 s": WITH_OUTAGES._replace(overhead_s=600.0),
 }
+LIMITED = Factors(max_running=40), Factors(max_running=60), Factors(max_running=60, capacity=0.9)
 INTERACTIVE, BATCH_SIZE = 0, 960  # the queue of SDSC-BLUE, and the processors of the others
 
 
@@ -55,6 +57,8 @@ def score_rows(log, logged):
     if log == "SDSC-BLUE":
         batch = batch_only(logged)
         scores["960 processors, no interactive queue"] = batch.score(PLAIN.waits(batch.workload, Calendar(())))
+    if log == "HPC2N":
+        scores |= {str(factors): logged.score(factors.waits(logged.workload, found)) for factors in LIMITED}
     days = sum(window.end - window.begin for window in found.windows) / 86_400
     for name, one in scores.items():
         hours = f"{one.simulated_mean_s / HOUR_S:.2f} / {one.logged_mean_s / HOUR_S:.2f}"
