@@ -138,7 +138,7 @@ def test_the_command_prints_what_python_finds(tmp_path, work):
     assert text == found.as_text() + "\n"
     assert json.loads((tmp_path / "found.json").read_text()) == json.loads(found.as_json())
     assert "10 min of overhead a job" in text
-    assert text.splitlines()[-1] == found["grade"] == grade(path) == grade(bf.read(path))
+    assert " ".join(text.split("\n\n")[-1].split()) == found["grade"] == grade(path) == grade(bf.read(path))
     assert found.to_pandas()["replay"].tolist() == ["plain", "outages"]
     assert bf.fidelity(path, fit=False)["fitted"] == []
 

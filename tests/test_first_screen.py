@@ -19,7 +19,8 @@ pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="no chromium a
 HEIGHT = 800
 NAMES = ("comparison", "what-if", "run")
 # Two machines: one that is wide and busy for months, one with a few hundred jobs.
-LOGS = {"busy": (2_500, 96, 11), "short": (300, 1_000, 12)}
+# Jobs, processors, seed, and the time between submissions as a multiple of the model's.
+LOGS = {"busy": (5_000, 24, 11, 2.0), "short": (300, 1_000, 12, 1.0)}
 NBSP = "\N{NO-BREAK SPACE}"
 # Shown text outside of code, in which a number and its unit are torn apart by a space at which a line may end.
 TORN = r"""
@@ -57,9 +58,9 @@ def browser(tmp_path_factory):
 def made(request, tmp_path_factory):
     """The log, and its pages by name."""
     folder = tmp_path_factory.mktemp(request.param)
-    jobs, procs, seed = LOGS[request.param]
+    jobs, procs, seed, interarrival = LOGS[request.param]
     log = folder / f"{request.param}.swf"
-    write_log(generate_log(jobs, procs, seed=seed, load=0.85), log)
+    write_log(generate_log(jobs, procs, seed=seed, interarrival=interarrival), log)
     return log, make_pages(log, folder)
 
 

@@ -297,11 +297,12 @@ def whys(state, **more):
 
 def test_the_reasons_say_what_a_job_waits_for():
     assert whys(STATE) == {
-        "h": "it is the head of the queue and needs 10 more processors, which job 4711 frees at 14,400 s at the latest",
-        "b": "it would outlive the reservation of job h at 14,400 s by 20 min: "
+        "h": "it is the head of the queue and needs 10 more processors, which job 4711 frees at day 0 04:00:00 "
+        "at the latest",
+        "b": "it would outlive the reservation of job h at day 0 04:00:00 by 20 min: "
         "a request of 3 h 40 min or less, or 2 processors or fewer would start at once",
         "w": "it needs 5 more processors than are idle, and 2 jobs go before it, first job h, which has a reservation "
-        "at 14,400 s",
+        "at day 0 04:00:00",
     }
 
 
@@ -430,7 +431,7 @@ def test_a_state_in_csv_in_json_and_as_slurm_prints_it_is_the_same(tmp_path):
 def test_the_command_prints_a_table_json_and_a_page_and_refuses_in_one_line(tmp_path):
     (tmp_path / "state.json").write_text(json.dumps({"procs": 18, "at": 1200, "jobs": STATE}))
     done = batfill("when", tmp_path / "state.json", "b", "--out", tmp_path / "page.html")
-    assert "a request of 3 h 40 min or less" in done.out
+    assert "a request of 3 h 40 min or less" in " ".join(done.out.split())
     page = (tmp_path / "page.html").read_text()
     assert "a request of 3 h 40 min or less" in page
     assert page.count('<span class="span">') == 1  # the job's bar

@@ -330,9 +330,9 @@ def wait_figure(run: ReportedRun, grid: WaitGrid, highest_s: float) -> Figure:
                 ink = "white" if shade(wait_s) > 0.65 else "black"
                 words = re.sub(r"([a-z]) ", r"\1\n", duration(wait_s))  # a line per unit
                 axes.text(k, i, words, color=ink, ha="center", va="center", fontsize=6.5)
-        axes.set_xticks(range(len(grid.lengths)), [words.removeprefix("up to ") for words in grid.lengths])
+        axes.set_xticks(range(len(grid.lengths)), grid.lengths, fontsize=6.5)
         axes.set_yticks(range(len(grid.widths)), list(grid.widths))
-        axes.set(xlabel="time run, up to", ylabel="processors")
+        axes.set(xlabel="run time", ylabel="processors")
 
     rows: list[tuple[object, ...]] = [
         (width, length, int(grid.jobs[i, k]), float(grid.mean_wait_s[i, k]))

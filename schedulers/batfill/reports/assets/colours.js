@@ -44,7 +44,7 @@ class Colours {
   inks() {
     const [idle, other, wash] = ["--idle", "--other", "--wash"].map((name) => pixel(hex(name)));
     const inks = this.legend.map(([colour]) => pixel(hex(colour)));
-    return { idle, other, wash, of: (i) => inks[this.place(i)] };
+    return { idle, other, wash, hatching: inks.find((_, k) => this.hatches(k)), of: (i) => inks[this.place(i)] };
   }
 
   // Whether jobs of this place in the legend are hatched.

@@ -31,7 +31,7 @@ class Gantt extends Plot {
     const { width, height } = image;
     const pixels = new Uint32Array(image.data.buffer);
     const perSecond = width / (to - from), perMachine = height / (high - low);
-    const { idle, other, wash, of } = this.colours.inks();
+    const { idle, other, wash, hatching, of } = this.colours.inks();
     pixels.fill(idle);
     const filtered = run.matched < run.length;
     for (const wanted of filtered ? [0, 1] : [1]) {
@@ -44,14 +44,14 @@ class Gantt extends Plot {
         let x1 = Math.min(Math.round((run.end[i] - from) * perSecond), width);
         if (x1 < x0 + least) x1 = Math.min(x0 + least, width);
         if (x1 <= x0) continue;
-        const ink = wanted ? of(i) : other, hatched = wanted && this.colours.hatches(this.colours.place(i));
+        const ink = wanted ? of(i) : other, hatched = hatching && wanted && ink === hatching;
         const gapX = x1 - x0 > 5 ? 1 : 0;
         for (let k = run.offset[i]; k < run.offset[i + 1]; k++) {
           const y0 = Math.max(Math.round((run.first[k] - low) * perMachine), 0);
           let y1 = Math.min(Math.round((run.first[k] + run.span[k] + 1 - low) * perMachine), height);
           if (y1 < y0 + least) y1 = Math.min(y0 + least, height);
           const gapY = y1 - y0 > 5 ? 1 : 0;
-          const lines = hatched && gapX && gapY;
+          const lines = hatched && gapX && gapY; // too small for lines: all of its ink
           for (let y = y0; y < y1 - gapY; y++) {
             pixels.fill(lines ? wash : ink, y * width + x0, y * width + x1 - gapX);
             for (let x = lines ? x0 + 6 - ((x0 + y) % 7) : x1; x < x1 - gapX; x += 7) pixels[y * width + x] = ink;
