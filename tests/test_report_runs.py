@@ -12,9 +12,9 @@ from batfill.batsim.results import Facts, ResultError, metadata_text
 from batfill.reports.about import scheduler_of
 from batfill.reports.run_page import run_section
 from batfill.reports.runs import find_runs, read_run
-from command import result
+from command import batfill, result
 from golden5 import Recording5
-from report_runs import CUT, KILLED, OK, REJECTED, jobs_csv, sample_run
+from report_runs import CUT, KILLED, OK, REJECTED, SAMPLE, jobs_csv, sample_run
 
 
 @pytest.fixture
@@ -228,3 +228,13 @@ def test_a_damaged_file_is_named_in_one_line(tmp_path, content, what):
         read_run(path, "x")
     assert str(path) in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_a_policy_that_was_learned_from_the_log_it_runs_on_is_hindsight(tmp_path):
+    assert not batfill("fit", SAMPLE, "--tuples", 2, "--permutations", 256, "--out", tmp_path / "fitted.json").status
+    other = tmp_path / "other.json"
+    other.write_text(SAMPLE.read_text() + "\n")
+    for name, log in (("same", SAMPLE), ("other", other)):
+        result("replay", log, "--policy", f"area@{tmp_path / 'fitted.json'}", "--out", tmp_path / name / "out")
+    found = {run.path.parent.name: run.about.hindsight for run in find_runs([tmp_path])}
+    assert found == {"same": True, "other": False}
