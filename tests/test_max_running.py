@@ -171,3 +171,43 @@ def test_a_limit_of_users_is_refused_where_no_job_has_one():
             run(workload, max_running=3)
     with pytest.raises(BatfillError, match=r"option max_running: 0 is neither .* nor none; try 40"):
         Options.of({"max-running": 0})
+
+
+@settings(deadline=None, max_examples=examples(40))
+@given(workloads_of_users(), limits)
+def test_without_reservations_who_waits_does_not_fit_or_has_a_user_at_the_limit(workload, limit):
+    jobs, size = workload
+    run, over = EngineReplay(jobs, size, Rules(policy_named("saf"), depth=0, max_running=limit)), False
+    while not over:
+        over = run.step()
+        running = jobs.user[run.queue.running_rows].tolist()
+        for row in run.queue.waiting_rows.tolist():
+            held = jobs.user[row] >= 0 and running.count(jobs.user[row]) == limit
+            assert held == run.queue.is_held(row)
+            assert held or jobs.procs[row] > run.queue.free
+
+
+@pytest.mark.parametrize("limit", [1, 2])
+@pytest.mark.parametrize("seed", range(5))
+def test_the_reservation_of_the_first_job_is_never_pushed_back(seed, limit):
+    """In order of submission; wide jobs have users of their own, whom no limit holds back, and requests are exact."""
+    jobs = random_table(seed, n_jobs=120, size=8, span_s=400, wide=0, unlimited=0)
+    jobs = replace(jobs, walltime_s=np.maximum(jobs.runtime_s, jobs.walltime_s))
+    jobs = of_users(jobs, np.where(jobs.procs > 3, 10 + np.arange(120), np.arange(120) % 3))
+    run = EngineReplay(jobs, 8, Rules(policy_named("fcfs"), max_running=limit))
+    promised, over, held = {}, False, 0
+    while not over:
+        over = run.step()
+        waiting = run.queue.waiting_rows.tolist()
+        held += sum(map(run.queue.is_held, waiting))
+        if not waiting or jobs.procs[waiting[0]] <= 3:
+            continue
+        head, free = waiting[0], run.queue.free
+        for end in run.queue.running:
+            if free < jobs.procs[head]:
+                free += int(end["procs"])
+                date = max(float(end["end_s"]), run.now_s)
+        promised[head] = min(promised.get(head, math.inf), date)
+    assert held > 0
+    assert len(promised) > 5
+    assert all(run.start_s[row] <= date for row, date in promised.items())
