@@ -181,7 +181,7 @@ def test_without_a_scheduler_jobs_run_one_by_one(tmp_path, capsys):
     said = capsys.readouterr()
     assert said.out == ""
     assert "w0: 4 jobs" in said.err
-    assert "4 jobs, 2 successful, 1 rejected, makespan 24.000000 s" in said.err
+    assert "4 jobs, 2 successful, 1 rejected, makespan 24 s" in said.err
 
 
 def test_a_scheduler_that_dies_is_noticed_and_what_there_is_is_written(tmp_path, capsys):

@@ -195,7 +195,7 @@ def test_fields_that_batsim_5_drops_are_left_out_and_noted():
         for name in ("user_id", "class")
     )
     assert read_batsim_json(path).notes == document.notes
-    assert f"note         {document.notes[0]}\n" in result("replay", path)
+    assert f"note {document.notes[0]}" in " ".join(result("replay", path).split())
 
 
 def test_the_recorded_submissions_show_the_same_extra_data():

@@ -219,7 +219,7 @@ def test_reports_and_comparisons_take_results_lists_and_dicts(log, saf, tmp_path
     assert str(tmp_path.parent) not in pages[2]
     saf.to_batsim(tmp_path / "runs" / "saf")
     bf.report(fcfs, tmp_path / "runs", out="mixed.html")
-    assert "2 runs of 800 jobs" in (tmp_path / "mixed.html").read_text()
+    assert "2 runs compared" in (tmp_path / "mixed.html").read_text()
     one = bf.compare(fcfs, saf)
     assert one.equals(bf.compare([fcfs, saf]))
     assert bf.compare({"today": fcfs, "ours": saf}).policy.tolist() == ["ours"] * 2

@@ -30,7 +30,7 @@ COMMANDS = {
     "report": "Write a self-contained HTML page about these runs.",
     "what-if": "What other schedulers would have done to waiting and slowdown on a cluster's own log.",
     "when": "When the waiting jobs are expected to start, and why they do not start now.",
-    "fidelity": "How far simulated waits are from those in a log, and what its site does that explains it.",
+    "fidelity": "How far simulated waits are from those in a log, and what at the site explains the difference.",
     "export-config": "Print the batch system configuration nearest to a policy, and how it differs.",
 }
 # Files that hold several commands; every other command has a file of its name.
