@@ -65,7 +65,7 @@ ASSUMED = (
     "less on next year's jobs."
 )
 CHOSEN = (
-    "The advice has the lowest slowdown (mean bounded slowdown, tau {:g} s) of the choices within the limit that gain "
+    "The best has the lowest slowdown (mean bounded slowdown, tau {:g} s) of the choices within the limit that gain "
     "over fcfs, so a looser limit can lengthen the mean wait. A gain is a slowdown lower by at least {}, with a "
     "corrected p of at most 5 %. If the best does not gain over some others, these are equals. Of equals, the advice "
     "is the one that asks least of a site (an order, then a threshold, then a classifier, then kills), unless another "
@@ -133,8 +133,9 @@ def first_screen(answer: WhatIf, shown: int) -> str:
     caption = (
         f"Shaded: {starved}."
         if answer.undecided
-        else f"Shaded: above the limit, or without one {starved}. The advice has the lowest slowdown within the limit, "
-        "so a looser one can lengthen the mean wait."
+        else f"Shaded: above the limit, or without one {starved}. Choices that cannot be told from the lowest slowdown "
+        "within the limit count as equal: of these, the advice asks least of a site, then has the shorter longest "
+        "wait; at “any” the longest wait decides first."
     )
     panels = "\n".join(of_choice(k, shown, gains_panel(answer, k)) for k in range(len(answer.outcomes)))
     return "\n".join(
