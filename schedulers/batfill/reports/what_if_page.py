@@ -349,13 +349,14 @@ def configuration(answer: WhatIf, k: int, name: str, one: SiteConfig) -> str:
     if one.verdict != EXPRESSIBLE:
         said = f'<div class="warning"><strong>{title} drops a part of {escape(o.name)}</strong><ul>{lacks}</ul></div>'
     files = "".join(
-        f"<h3>{escape(file)}</h3><pre tabindex=0>{escape(text.rstrip())}</pre>" for file, text in one.files.items()
+        f'<div class="file"><h3>{escape(file)}</h3><button type="button" class="copy live" hidden>Copy {escape(file)}'
+        f"</button></div><pre tabindex=0>{escape(text.rstrip())}</pre>"
+        for file, text in one.files.items()
     )
     differs = "".join(f"<li>{escape(line)}</li>" for line in one.differs)
     return (
-        f'<div data-system="{name}">{said}<p class="note"><button type="button" class="copy live" hidden>Copy the '
-        f"configuration</button> Try it on a test partition first.</p>{files}<details><summary>What differs from the "
-        f"simulation</summary><ul>{differs}</ul></details></div>"
+        f'<div data-system="{name}">{said}<p class="note">Try it on a test partition first.</p>{files}<details>'
+        f"<summary>What differs from the simulation</summary><ul>{differs}</ul></details></div>"
     )
 
 

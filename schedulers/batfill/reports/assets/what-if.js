@@ -51,12 +51,12 @@
       });
   for (const button of find("button.copy"))
     button.addEventListener("click", async () => {
-      const files = button.parentElement.parentElement.querySelectorAll("pre"), words = button.textContent;
+      const file = button.parentElement.nextElementSibling, words = button.textContent;
       try {
-        await navigator.clipboard.writeText([...files].map((file) => file.textContent).join("\n\n"));
+        await navigator.clipboard.writeText(file.textContent);
         button.textContent = "Copied";
       } catch {
-        getSelection().selectAllChildren(files[0]);
+        getSelection().selectAllChildren(file);
         button.textContent = "Selected: press Ctrl+C";
       }
       setTimeout(() => { button.textContent = words; }, 2500);
