@@ -35,6 +35,7 @@ from batfill.reports.what_if_text import (
     configurations,
     difference,
     fidelity_text,
+    growth_of,
     log_text,
     notes,
     options_words,
@@ -272,9 +273,7 @@ def pick(words: str) -> str:
 def longest_text(answer: WhatIf, k: int) -> str:
     """The longest wait, its growth beneath, flagged if some jobs may starve."""
     longest_s, today_s = answer.outcomes[k].max_wait_s, answer.outcomes[0].max_wait_s
-    more, flag = "today", ""
-    if k:
-        more = f"{100 * (longest_s / today_s - 1):+.0f}{NB}%".replace("-", MINUS) if today_s else ""
+    more, flag = growth_of(answer, k) if k else "today", ""
     if k and today_s and starves(answer, k):
         more, flag = f"▲ {slowdown(longest_s / today_s)} times", " flag"
     return f'{duration(longest_s)}<span class="sub{flag}">{more}</span>'

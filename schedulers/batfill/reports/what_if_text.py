@@ -57,11 +57,27 @@ def named(outcome: ChoiceFigures) -> str:
 def figures_text(answer: WhatIf, k: int) -> str:
     """Mean wait, longest wait and slowdown of a choice, with fcfs's."""
     o, today = answer.outcomes[k], answer.outcomes[0]
+    grown = growth_of(answer, k)
+    more = "" if grown.endswith("%") or o.max_wait_s == today.max_wait_s else f"; {grown}"
     return (
         f"mean wait {duration(o.mean_wait_s)} (today {duration(today.mean_wait_s)}), longest "
-        f"{duration(o.max_wait_s)} ({duration(today.max_wait_s)}), slowdown "
+        f"{duration(o.max_wait_s)} ({duration(today.max_wait_s)}{more}), slowdown "
         f"{slowdown(o.mean_bsld)}{NB}({slowdown(today.mean_bsld)})"
     )
+
+
+def growth_of(answer: WhatIf, k: int) -> str:
+    """How much longer than fcfs's the longest wait is: a percentage, or a duration where that rounds to 0 %."""
+    today_s, more_s = answer.outcomes[0].max_wait_s, answer.outcomes[k].max_wait_s - answer.outcomes[0].max_wait_s
+    if 0 < abs(more_s) < 0.005 * today_s or not today_s:
+        return longer_text(more_s)
+    return f"{100 * more_s / today_s:+.0f}{NB}%".replace("-", MINUS)
+
+
+def longer_text(seconds: float) -> str:
+    """A difference of waits, to the minute if it is that long."""
+    size_s = abs(seconds)
+    return f"{MINUS if seconds < 0 else '+'}{duration(60 * round(size_s / 60) if size_s >= 60 else size_s)}"
 
 
 def today_text(answer: WhatIf) -> str:
@@ -81,8 +97,9 @@ def advice_text(answer: WhatIf, limit: Limit) -> str:
     if k:
         return " ".join([f"Take {named(answer.outcomes[k])}: {figures_text(answer, k)}.", *notes_on(answer, k)])
     tried, within = "no choice tried is better", " beyond chance"
-    if answer.limits[-1].advised:
-        within = f" and keeps the longest wait within {duration(limit.longest_s)}"
+    if best := answer.limits[-1].advised:
+        more = f"{answer.outcomes[best].name.replace(' ', NB)}: {growth_of(answer, best)}"
+        within = f" and keeps the longest wait within {duration(limit.longest_s)} ({more})"
     if len(answer.withheld) == len(answer.outcomes) - 1:
         tried, within = f"{answer.settings['system']} can do none of the other choices", ""
     figures = today_text(answer)
