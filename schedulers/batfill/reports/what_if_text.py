@@ -10,7 +10,7 @@ import textwrap
 from typing import TYPE_CHECKING
 
 from batfill.base.stats import CONFIDENCE
-from batfill.model.options import REPLAYED, arguments_of
+from batfill.model.options import FIRST_TRIES, REPLAYED, arguments_of
 from batfill.reports.siteconfig import APPROXIMATE, EXPRESSIBLE, IMPOSSIBLE, SYSTEMS, site_config
 from batfill.reports.what_if import CHANGED_S, FEWEST_JOBS, KILLS, STARVED, stated
 from batfill.reports.words import count, date_text, interval_text, slowdown
@@ -164,9 +164,18 @@ def tie_text(answer: WhatIf, limit: Limit) -> str:
 
 
 def confidence_text(answer: WhatIf, limit: Limit) -> str:
-    """How sure the gain of the advised choice is; "" without one."""
-    found = answer.confidence(limit)
-    return f"**Confidence: {found}.**" if found else ""
+    """How sure the gain of the advised choice is, and whether chance can take it above the limit; "" without one."""
+    found, made = answer.confidence(limit), answer.promise
+    if not found:
+        return ""
+    said = f"**Confidence: {found}.**"
+    if made is None or answer.outcomes[limit.advised].options != {"preset": FIRST_TRIES}:
+        return said
+    longest = made.ratios[:, Figures._fields.index("longest")]
+    if longest.max() * answer.outcomes[0].max_wait_s <= limit.longest_s:
+        return said
+    over = f"{longest.min():.2f} to {longest.max():.2f}"
+    return f"{said} With submissions moved by up to a minute its longest wait was {over} times fcfs's."
 
 
 def fidelity_text(answer: WhatIf) -> str:
