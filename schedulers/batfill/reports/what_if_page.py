@@ -34,6 +34,7 @@ from batfill.reports.what_if_text import (
     confidence_text,
     configurations,
     difference,
+    equal_limits,
     fidelity_text,
     growth_of,
     log_text,
@@ -254,13 +255,13 @@ def limits_section(answer: WhatIf) -> str:
     if answer.undecided:
         return ""
     rows, marks = [], []
-    for i, limit in enumerate(answer.limits):
-        o = answer.outcomes[limit.advised]
-        grown = pick("not at all" if limit.growth == 0 else f"by {growth_text(limit.growth)}")
-        longest = longest_text(answer, limit.advised)
-        rows.append((grown, policy_html(o.words, o.name), duration(o.mean_wait_s), longest, slowdown(o.mean_bsld)))
-        marks.append(f"data-limit={i}{' class=chosen' * (i == answer.given)}")
-    head = ("Longest wait may grow", "Take", "Mean wait", "Longest wait", "Slowdown")
+    for run, grown in equal_limits(answer):
+        k = answer.limits[run[0]].advised
+        o, longest = answer.outcomes[k], longest_text(answer, k)
+        name = policy_html(o.words, o.name)
+        rows.append((pick(grown), name, duration(o.mean_wait_s), longest, slowdown(o.mean_bsld)))
+        marks.append(f'data-limit="{" ".join(map(str, run))}"{" class=chosen" * (answer.given in run)}')
+    head = ("Longest wait may grow by", "Take", "Mean wait", "Longest wait", "Slowdown")
     content = table(head, rows, left=[1], marks=marks)
     return f'<section id="limits" class="next-page"><h2>The advice at each limit</h2>{content}</section>'
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shlex
 import textwrap
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from batfill.base.stats import CONFIDENCE
@@ -396,21 +397,23 @@ def wrapped(text: str) -> list[str]:
     return [line.replace("\0", " ") for line in lines]
 
 
+def equal_limits(answer: WhatIf) -> list[tuple[list[int], str]]:
+    """The limits, neighbours with the same advice together, each time with the growths that they allow."""
+    found = []
+    for _, group in groupby(enumerate(answer.limits), lambda one: (one[1].advised, one[1].growth is None)):
+        (run, limits) = map(list, zip(*group, strict=True))
+        first, last = limits[0].growth, limits[-1].growth
+        grown = "any" if first is None else percent(first)
+        found.append((run, grown if first == last else f"{grown.removesuffix(f'{NB}%')} to {percent(last or 0)}"))
+    return found
+
+
 def limit_lines(answer: WhatIf, width: int) -> list[str]:
     """The advice at each limit, a line for neighbouring limits with the same advice."""
-    runs: list[list[int]] = []
-    for k, limit in enumerate(answer.limits):
-        if runs and limit.growth is not None and answer.limits[runs[-1][0]].advised == limit.advised:
-            runs[-1].append(k)
-        else:
-            runs.append([k])
     head = "the longest wait may grow by"
     lines = [f"{head:30}  {'take':{width}}  {'mean wait':>12}  {'longest wait':>12}  slowdown"]
-    for run in runs:
-        first, last = (answer.limits[k].growth for k in (run[0], run[-1]))
+    for run, grown in equal_limits(answer):
         o = answer.outcomes[answer.limits[run[0]].advised]
-        grown = "any" if first is None else percent(first)
-        grown = grown if first == last else f"{grown.removesuffix(f'{NB}%')} to {percent(last or 0)}"
         lines.append(
             f"{'* ' if answer.given in run else '  '}{grown:28}  {o.name:{width}}  {duration(o.mean_wait_s):>12}"
             f"  {duration(o.max_wait_s):>12}  {slowdown(o.mean_bsld):>8}"
