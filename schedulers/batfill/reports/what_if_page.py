@@ -12,7 +12,7 @@ import shlex
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from batfill.base.stats import CONFIDENCE, FEWEST_BLOCKS
+from batfill.base.stats import CONFIDENCE, FEWEST_BLOCKS, UNCLEAR
 from batfill.base.version import ENGINE, __version__
 from batfill.model.options import FIRST_TRIES, PRESETS
 from batfill.reports.siteconfig import EXPRESSIBLE, IMPOSSIBLE, SYSTEMS
@@ -26,7 +26,6 @@ from batfill.reports.what_if import (
 )
 from batfill.reports.what_if_text import (
     LONGER,
-    MINUS,
     NB,
     advice_text,
     best_seen,
@@ -37,6 +36,7 @@ from batfill.reports.what_if_text import (
     equal_limits,
     fidelity_text,
     growth_of,
+    longer_text,
     log_text,
     notes,
     options_words,
@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from batfill.reports.siteconfig import SiteConfig
     from batfill.reports.what_if import Changed, ChoiceFigures, JobGroup, WhatIf
 
+CHANCE = ' class="chance" role="img" aria-label="may be chance"'  # of a bar whose corrected interval includes 0
 SHOWN_USERS = 5  # who pay most, and who gain most
 ASSUMED = (
     "Jobs, times and users are as in the log: users do not change their jobs or requests with the scheduler, machines "
@@ -235,15 +236,18 @@ def bars_table(answer: WhatIf, k: int) -> str:
     sides = f"--less:{less / (less + more):.3f};--a:{int(min(changes) <= -60)};--b:1"
     names = ("Change of the mean wait", "longest then") if k else ("Mean wait", "longest")
     head = f"<th scope=col colspan=2>{names[0]}</th><th scope=col>{names[1]}</th>"
-    return f'<table class="bars" style="{sides}"><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
+    key = f'<p class="note key"><i{CHANCE}></i> hatched: may be chance</p>' if any(CHANCE in row for row in rows) else ""
+    body = f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody>"
+    return f'<table class="bars" style="{sides}">{body}</table>{key}'
 
 
 def bar_row(group: JobGroup, k: int, change: float, less: float, more: float) -> str:
     """A group's change as a bar that is a part of the longest on its side, and its longest wait."""
     part = -change / less if change < 0 else change / more
     side, role = ("less", "gains") if change <= -60 else ("more", "pays" if change >= 60 else "")
-    words = duration(group.mean_wait_s) if not k else "±0" if not role else changed_text(int(change / 60) * 60)
-    bar = f'<i style="--part:{part:.3f}"></i>' if role else ""
+    words = duration(group.mean_wait_s) if not k else "±0" if not role else longer_text(change)
+    chance = CHANCE * (k > 0 and group.differences[k - 1].wait_s.verdict == UNCLEAR)
+    bar = f'<i{chance} style="--part:{part:.3f}"></i>' if role else ""
     return (
         f'<tr><th scope=row>{group.name}</th><td class="{side} {role}"><div><b>{words}</b>{bar}</div></td>'
         f"<td>{duration(group.max_wait_s[k])}</td></tr>"
@@ -440,12 +444,7 @@ def groups_table(answer: WhatIf, k: int) -> str:
 def change_cells(group: JobGroup, k: int) -> tuple[str, str, str]:
     """The change of the group's mean wait, its interval and p-value."""
     found = group.differences[k - 1].wait_s
-    return changed_text(found.value), ends(found, changed_text), f"{found.corrected_p:.2g}"
-
-
-def changed_text(seconds: float) -> str:
-    """A difference of waits."""
-    return f"{MINUS if seconds < 0 else '+'}{duration(abs(seconds))}"
+    return longer_text(found.value), ends(found, longer_text), f"{found.corrected_p:.2g}"
 
 
 def ends(found: Paired, write: Any) -> str:
