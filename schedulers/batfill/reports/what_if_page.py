@@ -12,7 +12,7 @@ import shlex
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from batfill.base.stats import CONFIDENCE, FEWEST_BLOCKS
+from batfill.base.stats import CONFIDENCE, FEWEST_BLOCKS, UNCLEAR
 from batfill.base.version import ENGINE, __version__
 from batfill.model.options import FIRST_TRIES, PRESETS
 from batfill.reports.siteconfig import EXPRESSIBLE, IMPOSSIBLE, SYSTEMS
@@ -26,7 +26,6 @@ from batfill.reports.what_if import (
 )
 from batfill.reports.what_if_text import (
     LONGER,
-    MINUS,
     NB,
     advice_text,
     best_seen,
@@ -34,7 +33,10 @@ from batfill.reports.what_if_text import (
     confidence_text,
     configurations,
     difference,
+    equal_limits,
     fidelity_text,
+    growth_of,
+    longer_text,
     log_text,
     notes,
     options_words,
@@ -57,6 +59,7 @@ if TYPE_CHECKING:
     from batfill.reports.siteconfig import SiteConfig
     from batfill.reports.what_if import Changed, ChoiceFigures, JobGroup, WhatIf
 
+CHANCE = ' class="chance" role="img" aria-label="may be chance"'  # of a bar whose corrected interval includes 0
 SHOWN_USERS = 5  # who pay most, and who gain most
 ASSUMED = (
     "Jobs, times and users are as in the log: users do not change their jobs or requests with the scheduler, machines "
@@ -65,7 +68,7 @@ ASSUMED = (
     "less on next year's jobs."
 )
 CHOSEN = (
-    "The advice has the lowest slowdown (mean bounded slowdown, tau {:g} s) of the choices within the limit that gain "
+    "The best has the lowest slowdown (mean bounded slowdown, tau {:g} s) of the choices within the limit that gain "
     "over fcfs, so a looser limit can lengthen the mean wait. A gain is a slowdown lower by at least {}, with a "
     "corrected p of at most 5 %. If the best does not gain over some others, these are equals. Of equals, the advice "
     "is the one that asks least of a site (an order, then a threshold, then a classifier, then kills), unless another "
@@ -133,8 +136,9 @@ def first_screen(answer: WhatIf, shown: int) -> str:
     caption = (
         f"Shaded: {starved}."
         if answer.undecided
-        else f"Shaded: above the limit, or without one {starved}. The advice has the lowest slowdown within the limit, "
-        "so a looser one can lengthen the mean wait."
+        else f"Shaded: above the limit, or without one {starved}. Choices that cannot be told from the lowest slowdown "
+        "within the limit count as equal: of these, the advice asks least of a site, then has the shorter longest "
+        "wait; at “any” the longest wait decides first."
     )
     panels = "\n".join(of_choice(k, shown, gains_panel(answer, k)) for k in range(len(answer.outcomes)))
     return "\n".join(
@@ -232,15 +236,18 @@ def bars_table(answer: WhatIf, k: int) -> str:
     sides = f"--less:{less / (less + more):.3f};--a:{int(min(changes) <= -60)};--b:1"
     names = ("Change of the mean wait", "longest then") if k else ("Mean wait", "longest")
     head = f"<th scope=col colspan=2>{names[0]}</th><th scope=col>{names[1]}</th>"
-    return f'<table class="bars" style="{sides}"><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
+    key = f'<p class="note key"><i{CHANCE}></i> hatched: may be chance</p>' if any(CHANCE in row for row in rows) else ""
+    body = f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody>"
+    return f'<table class="bars" style="{sides}">{body}</table>{key}'
 
 
 def bar_row(group: JobGroup, k: int, change: float, less: float, more: float) -> str:
     """A group's change as a bar that is a part of the longest on its side, and its longest wait."""
     part = -change / less if change < 0 else change / more
     side, role = ("less", "gains") if change <= -60 else ("more", "pays" if change >= 60 else "")
-    words = duration(group.mean_wait_s) if not k else "±0" if not role else changed_text(int(change / 60) * 60)
-    bar = f'<i style="--part:{part:.3f}"></i>' if role else ""
+    words = duration(group.mean_wait_s) if not k else "±0" if not role else longer_text(change)
+    chance = CHANCE * (k > 0 and group.differences[k - 1].wait_s.verdict == UNCLEAR)
+    bar = f'<i{chance} style="--part:{part:.3f}"></i>' if role else ""
     return (
         f'<tr><th scope=row>{group.name}</th><td class="{side} {role}"><div><b>{words}</b>{bar}</div></td>'
         f"<td>{duration(group.max_wait_s[k])}</td></tr>"
@@ -252,13 +259,13 @@ def limits_section(answer: WhatIf) -> str:
     if answer.undecided:
         return ""
     rows, marks = [], []
-    for i, limit in enumerate(answer.limits):
-        o = answer.outcomes[limit.advised]
-        grown = pick("not at all" if limit.growth == 0 else f"by {growth_text(limit.growth)}")
-        longest = longest_text(answer, limit.advised)
-        rows.append((grown, policy_html(o.words, o.name), duration(o.mean_wait_s), longest, slowdown(o.mean_bsld)))
-        marks.append(f"data-limit={i}{' class=chosen' * (i == answer.given)}")
-    head = ("Longest wait may grow", "Take", "Mean wait", "Longest wait", "Slowdown")
+    for run, grown in equal_limits(answer):
+        k = answer.limits[run[0]].advised
+        o, longest = answer.outcomes[k], longest_text(answer, k)
+        name = policy_html(o.words, o.name)
+        rows.append((pick(grown), name, duration(o.mean_wait_s), longest, slowdown(o.mean_bsld)))
+        marks.append(f'data-limit="{" ".join(map(str, run))}"{" class=chosen" * (answer.given in run)}')
+    head = ("Longest wait may grow by", "Take", "Mean wait", "Longest wait", "Slowdown")
     content = table(head, rows, left=[1], marks=marks)
     return f'<section id="limits" class="next-page"><h2>The advice at each limit</h2>{content}</section>'
 
@@ -271,9 +278,7 @@ def pick(words: str) -> str:
 def longest_text(answer: WhatIf, k: int) -> str:
     """The longest wait, its growth beneath, flagged if some jobs may starve."""
     longest_s, today_s = answer.outcomes[k].max_wait_s, answer.outcomes[0].max_wait_s
-    more, flag = "today", ""
-    if k:
-        more = f"{100 * (longest_s / today_s - 1):+.0f}{NB}%".replace("-", MINUS) if today_s else ""
+    more, flag = growth_of(answer, k) if k else "today", ""
     if k and today_s and starves(answer, k):
         more, flag = f"▲ {slowdown(longest_s / today_s)} times", " flag"
     return f'{duration(longest_s)}<span class="sub{flag}">{more}</span>'
@@ -348,13 +353,14 @@ def configuration(answer: WhatIf, k: int, name: str, one: SiteConfig) -> str:
     if one.verdict != EXPRESSIBLE:
         said = f'<div class="warning"><strong>{title} drops a part of {escape(o.name)}</strong><ul>{lacks}</ul></div>'
     files = "".join(
-        f"<h3>{escape(file)}</h3><pre tabindex=0>{escape(text.rstrip())}</pre>" for file, text in one.files.items()
+        f'<div class="file"><h3>{escape(file)}</h3><button type="button" class="copy live" hidden>Copy {escape(file)}'
+        f"</button></div><pre tabindex=0>{escape(text.rstrip())}</pre>"
+        for file, text in one.files.items()
     )
     differs = "".join(f"<li>{escape(line)}</li>" for line in one.differs)
     return (
-        f'<div data-system="{name}">{said}<p class="note"><button type="button" class="copy live" hidden>Copy the '
-        f"configuration</button> Try it on a test partition first.</p>{files}<details><summary>What differs from the "
-        f"simulation</summary><ul>{differs}</ul></details></div>"
+        f'<div data-system="{name}">{said}<p class="note">Try it on a test partition first.</p>{files}<details>'
+        f"<summary>What differs from the simulation</summary><ul>{differs}</ul></details></div>"
     )
 
 
@@ -438,12 +444,7 @@ def groups_table(answer: WhatIf, k: int) -> str:
 def change_cells(group: JobGroup, k: int) -> tuple[str, str, str]:
     """The change of the group's mean wait, its interval and p-value."""
     found = group.differences[k - 1].wait_s
-    return changed_text(found.value), ends(found, changed_text), f"{found.corrected_p:.2g}"
-
-
-def changed_text(seconds: float) -> str:
-    """A difference of waits."""
-    return f"{MINUS if seconds < 0 else '+'}{duration(abs(seconds))}"
+    return longer_text(found.value), ends(found, longer_text), f"{found.corrected_p:.2g}"
 
 
 def ends(found: Paired, write: Any) -> str:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import shlex
 import textwrap
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from batfill.base.stats import CONFIDENCE
-from batfill.model.options import REPLAYED, arguments_of
+from batfill.model.options import FIRST_TRIES, REPLAYED, arguments_of
 from batfill.reports.siteconfig import APPROXIMATE, EXPRESSIBLE, IMPOSSIBLE, SYSTEMS, site_config
 from batfill.reports.what_if import CHANGED_S, FEWEST_JOBS, KILLS, STARVED, stated
 from batfill.reports.words import count, date_text, interval_text, slowdown
@@ -57,11 +58,27 @@ def named(outcome: ChoiceFigures) -> str:
 def figures_text(answer: WhatIf, k: int) -> str:
     """Mean wait, longest wait and slowdown of a choice, with fcfs's."""
     o, today = answer.outcomes[k], answer.outcomes[0]
+    grown = growth_of(answer, k)
+    more = "" if grown.endswith("%") or o.max_wait_s == today.max_wait_s else f"; {grown}"
     return (
         f"mean wait {duration(o.mean_wait_s)} (today {duration(today.mean_wait_s)}), longest "
-        f"{duration(o.max_wait_s)} ({duration(today.max_wait_s)}), slowdown "
+        f"{duration(o.max_wait_s)} ({duration(today.max_wait_s)}{more}), slowdown "
         f"{slowdown(o.mean_bsld)}{NB}({slowdown(today.mean_bsld)})"
     )
+
+
+def growth_of(answer: WhatIf, k: int) -> str:
+    """How much longer than fcfs's the longest wait is: a percentage, or a duration where that rounds to 0 %."""
+    today_s, more_s = answer.outcomes[0].max_wait_s, answer.outcomes[k].max_wait_s - answer.outcomes[0].max_wait_s
+    if 0 < abs(more_s) < 0.005 * today_s or not today_s:
+        return longer_text(more_s)
+    return f"{100 * more_s / today_s:+.0f}{NB}%".replace("-", MINUS)
+
+
+def longer_text(seconds: float) -> str:
+    """A difference of waits, to the minute if it is that long."""
+    size_s = abs(seconds)
+    return f"{MINUS if seconds < 0 else '+'}{duration(60 * round(size_s / 60) if size_s >= 60 else size_s)}"
 
 
 def today_text(answer: WhatIf) -> str:
@@ -81,8 +98,9 @@ def advice_text(answer: WhatIf, limit: Limit) -> str:
     if k:
         return " ".join([f"Take {named(answer.outcomes[k])}: {figures_text(answer, k)}.", *notes_on(answer, k)])
     tried, within = "no choice tried is better", " beyond chance"
-    if answer.limits[-1].advised:
-        within = f" and keeps the longest wait within {duration(limit.longest_s)}"
+    if best := answer.limits[-1].advised:
+        more = f"{answer.outcomes[best].name.replace(' ', NB)}: {growth_of(answer, best)}"
+        within = f" and keeps the longest wait within {duration(limit.longest_s)} ({more})"
     if len(answer.withheld) == len(answer.outcomes) - 1:
         tried, within = f"{answer.settings['system']} can do none of the other choices", ""
     figures = today_text(answer)
@@ -147,9 +165,18 @@ def tie_text(answer: WhatIf, limit: Limit) -> str:
 
 
 def confidence_text(answer: WhatIf, limit: Limit) -> str:
-    """How sure the gain of the advised choice is; "" without one."""
-    found = answer.confidence(limit)
-    return f"**Confidence: {found}.**" if found else ""
+    """How sure the gain of the advised choice is, and whether chance can take it above the limit; "" without one."""
+    found, made = answer.confidence(limit), answer.promise
+    if not found:
+        return ""
+    said = f"**Confidence: {found}.**"
+    if made is None or answer.outcomes[limit.advised].options != {"preset": FIRST_TRIES}:
+        return said
+    longest = made.ratios[:, Figures._fields.index("longest")]
+    if longest.max() * answer.outcomes[0].max_wait_s <= limit.longest_s:
+        return said
+    over = f"{longest.min():.2f} to {longest.max():.2f}"
+    return f"{said} With submissions moved by up to a minute its longest wait was {over} times fcfs's."
 
 
 def fidelity_text(answer: WhatIf) -> str:
@@ -370,21 +397,23 @@ def wrapped(text: str) -> list[str]:
     return [line.replace("\0", " ") for line in lines]
 
 
+def equal_limits(answer: WhatIf) -> list[tuple[list[int], str]]:
+    """The limits, neighbours with the same advice together, each time with the growths that they allow."""
+    found = []
+    for _, group in groupby(enumerate(answer.limits), lambda one: (one[1].advised, one[1].growth is None)):
+        (run, limits) = map(list, zip(*group, strict=True))
+        first, last = limits[0].growth, limits[-1].growth
+        grown = "any" if first is None else percent(first)
+        found.append((run, grown if first == last else f"{grown.removesuffix(f'{NB}%')} to {percent(last or 0)}"))
+    return found
+
+
 def limit_lines(answer: WhatIf, width: int) -> list[str]:
     """The advice at each limit, a line for neighbouring limits with the same advice."""
-    runs: list[list[int]] = []
-    for k, limit in enumerate(answer.limits):
-        if runs and limit.growth is not None and answer.limits[runs[-1][0]].advised == limit.advised:
-            runs[-1].append(k)
-        else:
-            runs.append([k])
     head = "the longest wait may grow by"
     lines = [f"{head:30}  {'take':{width}}  {'mean wait':>12}  {'longest wait':>12}  slowdown"]
-    for run in runs:
-        first, last = (answer.limits[k].growth for k in (run[0], run[-1]))
+    for run, grown in equal_limits(answer):
         o = answer.outcomes[answer.limits[run[0]].advised]
-        grown = "any" if first is None else percent(first)
-        grown = grown if first == last else f"{grown.removesuffix(f'{NB}%')} to {percent(last or 0)}"
         lines.append(
             f"{'* ' if answer.given in run else '  '}{grown:28}  {o.name:{width}}  {duration(o.mean_wait_s):>12}"
             f"  {duration(o.max_wait_s):>12}  {slowdown(o.mean_bsld):>8}"

@@ -28,7 +28,7 @@
       range.setAttribute("aria-valuetext", `${grown} ${upTo}: ${choices[take].name}`);
     }
     for (const part of find("[data-choice]")) part.hidden = Number(part.dataset.choice) !== k;
-    for (const row of find("[data-limit]")) row.classList.toggle("chosen", Number(row.dataset.limit) === at);
+    for (const row of find("[data-limit]")) row.classList.toggle("chosen", row.dataset.limit.split(" ").includes(`${at}`));
     for (const row of find("[data-pick]")) row.classList.toggle("chosen", Number(row.dataset.pick) === k);
     plot.set(settings());
     scrollers();
@@ -46,17 +46,17 @@
   for (const [name, pick] of [["limit", move], ["pick", show]])
     for (const row of find(`[data-${name}]`))
       row.addEventListener("click", () => {
-        pick(Number(row.dataset[name]));
+        pick(parseInt(row.dataset[name]));  // the first limit of several
         advice.scrollIntoView({ block: "center" });
       });
   for (const button of find("button.copy"))
     button.addEventListener("click", async () => {
-      const files = button.parentElement.parentElement.querySelectorAll("pre"), words = button.textContent;
+      const file = button.parentElement.nextElementSibling, words = button.textContent;
       try {
-        await navigator.clipboard.writeText([...files].map((file) => file.textContent).join("\n\n"));
+        await navigator.clipboard.writeText(file.textContent);
         button.textContent = "Copied";
       } catch {
-        getSelection().selectAllChildren(files[0]);
+        getSelection().selectAllChildren(file);
         button.textContent = "Selected: press Ctrl+C";
       }
       setTimeout(() => { button.textContent = words; }, 2500);
