@@ -300,8 +300,8 @@ def grid_part(run: ReportedRun, h: str) -> str:
     name = "Waits by width and run time"
     return (
         f"<{h}>{name}</{h}>"
-        '<p class="note">Mean wait, longest wait, and number of jobs. Darker (in dark mode: lighter) is a longer mean wait: under '
-        f'{steps}, and above.</p><div class="bare heat">'
+        '<p class="note">Mean wait, longest wait, and number of jobs. Darker (in dark mode: lighter) '
+        f'is a longer mean wait: under {steps}, and above.</p><div class="bare heat">'
         f"{table(('Processors', *(f'ran {length}' for length in grid.lengths)), rows, name)}</div>"
     )
 
