@@ -488,8 +488,8 @@ def raised_warning(raised: int, n_jobs: int, unrequested: Unrequested | None = N
         return ()
     other = "" if unrequested in ("refuse", "runtime") else ", or than what stands in for it"
     return (
-        f"{share_text(raised, n_jobs)} ran longer than they had asked for{other}; their request was raised to their run "
-        "time, which no scheduler knows beforehand (--overrun keep; kill and extend leave it as it was)",
+        f"{share_text(raised, n_jobs)} ran longer than they had asked for{other}; their request was raised to their "
+        "run time, which no scheduler knows beforehand (--overrun keep; kill and extend leave it as it was)",
     )
 
 
