@@ -67,12 +67,12 @@ def test_filters_named_in_the_header_are_counted_or_said_to_be_not_understood(tm
 
 def test_of_a_log_without_requests_nothing_is_said_that_needs_them(tmp_path):
     report = describe(write(tmp_path, row(1, 0, 100, user=-1) + row(2, 9, 10, user=-1)))
-    assert report["warnings"][0].startswith("2 of 2 jobs (100.0%) have no requested time")
+    assert report["warnings"][0].startswith("2 of 2 jobs (100.0 %) have no requested time")
     assert report["premature"] == {"ccgrid": None, "jpdc": {}}
     assert report["quality"]["overruns"] is report["quality"]["overrun_share"] is None
     text = description_text(report)
     for said in (
-        "warning: 2 of 2 jobs (100.0%) have no requested time",
+        "warning: 2 of 2 jobs (100.0 %) have no requested time",
         "premature jobs: unknown, since no job has a requested time",
         "overrun share: unknown",
         "dates unknown (the header has no UnixStartTime)",

@@ -209,7 +209,7 @@ def test_doubtful_figures_are_warned_of(tmp_path):
     result("replay", log, "--unrequested", "runtime", "--out", tmp_path / "out")
     result("report", tmp_path)
     text = (tmp_path / "report.html").read_text()
-    assert '<p class="warning"><strong>Warning:</strong> 1 of 4 jobs (25.0%) have no requested time' in text
+    assert '<p class="warning"><strong>Warning:</strong> 1 of 4 jobs (25.0\N{NO-BREAK SPACE}%) have no' in text
 
 
 def test_a_run_names_its_workload_scheduler_and_users(tmp_path, monkeypatch):

@@ -364,7 +364,7 @@ def test_advice_on_invented_requests_is_not_to_be_trusted(tmp_path):
         + "".join(row(k + 1, k * DAY_S // 3, 600, req_time=-1 if k % 3 else 3600, user=1) for k in range(240))
     )
     done = batfill("what-if", path, "--no-small-first", "--unrequested", "runtime", "-o", page)
-    said = "it rests on invented requests; 160 of 240 jobs (66.7%) have no requested time"
+    said = "it rests on invented requests; 160 of 240 jobs (66.7 %) have no requested time"
     assert f"Warning: do not trust this advice: {said}" in done.out.replace("\n", " ")
     assert page.read_text().count(said) == 1
     assert "do not trust this advice" in page.read_text()

@@ -82,12 +82,11 @@ def test_later_jobs_and_those_ahead_are_counted_one_by_one(tmp_path_factory, fou
     waits = longest_waits(run)
     assert [run.wait_s[one.row] for one in waits] == sorted(run.wait_s[run.wait_s > 0], reverse=True)[:10]
     for one in waits:
-        r, start, _, q = table[one.row]
+        r, start, *_ = table[one.row]
         later = [job for job in table if job[0] > r and job[1] < start]
         assert one.later == len(later)
         assert one.later_proc_s == pytest.approx(sum(p * width for _, _, p, width in later))
         assert one.ahead == sum(job[0] <= r < job[1] < start for job in table)
-        assert one.smaller == pytest.approx(sum(job[3] < q for job in table) / len(table))
 
 
 @settings(deadline=None)

@@ -466,7 +466,7 @@ def request_warnings(tables: Sequence[JobTable], unrequested: Unrequested) -> tu
     n_jobs = sum(len(jobs) for jobs in tables)
     missing = sum(jobs.n_missing(unrequested) for jobs in tables)
     raised = sum(int(jobs.raised.sum()) for jobs in tables)
-    return (*request_warning(missing, n_jobs, stand_in(unrequested)), *raised_warning(raised, n_jobs))
+    return (*request_warning(missing, n_jobs, stand_in(unrequested)), *raised_warning(raised, n_jobs, unrequested))
 
 
 def request_warning(missing: int, n_jobs: int, consequence: str = RUN_TIME_STANDS_IN) -> tuple[str, ...]:
@@ -482,13 +482,14 @@ def request_warning(missing: int, n_jobs: int, consequence: str = RUN_TIME_STAND
     return (f"{share_text(missing, n_jobs)} have no requested time: {consequence}",)
 
 
-def raised_warning(raised: int, n_jobs: int) -> tuple[str, ...]:
+def raised_warning(raised: int, n_jobs: int, unrequested: Unrequested | None = None) -> tuple[str, ...]:
     """One line if more than `FEW` of the jobs had their request raised to the run time, else none."""
     if raised <= FEW * n_jobs:
         return ()
+    other = "" if unrequested in ("refuse", "runtime") else ", or than what stands in for it"
     return (
-        f"{share_text(raised, n_jobs)} ran longer than their request, or what stands in for it: it was raised to the "
-        "run time, which no scheduler knows beforehand (overrun keep); kill and extend leave it as it was",
+        f"{share_text(raised, n_jobs)} ran longer than they had asked for{other}; their request was raised to their "
+        "run time, which no scheduler knows beforehand (--overrun keep; kill and extend leave it as it was)",
     )
 
 
@@ -519,8 +520,8 @@ def refuse_unrequested(
 
 
 def share_text(part: int, n_jobs: int) -> str:
-    """A number of jobs, of how many, and the share: 20 of 60 jobs (33.3%)."""
-    return f"{part:,} of {n_jobs:,} jobs ({part / n_jobs:.1%})"
+    """A number of jobs, of how many, and the share: 20 of 60 jobs (33.3 %)."""
+    return f"{part:,} of {n_jobs:,} jobs ({100 * part / n_jobs:.1f} %)"
 
 
 def stand_in(unrequested: Unrequested) -> str:

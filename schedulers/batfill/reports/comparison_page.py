@@ -225,17 +225,18 @@ class View:
         if self.few or not self.waits or not unclear:
             return ""
         unclear.sort(key=lambda one: (one[1].low > 0, one[1].value))  # first those whose interval has 0 in it
-        said = [f"{escape(self.words[k][1])} ({self.interval_words(pair)})" for k, pair in unclear[:ALIKE]]
+        said = [f"{no_break(self.words[k][1])} ({self.interval_words(pair)})" for k, pair in unclear[:ALIKE]]
         rest = len(unclear) - len(said)
-        more = f", nor from {rest} others" if rest > 1 else ", nor from another" if rest else ""
-        return f"{escape(self.words[self.lowest][1])} cannot be told from {', '.join(said)}{more}."
+        said += [f"{rest} other{'s' * (rest > 1)}"] * bool(rest)
+        named = " and ".join([", ".join(said[:-1]), said[-1]] if said[1:] else said)
+        return f"The difference between {no_break(self.words[self.lowest][1])} and {named} may be chance."
 
     def interval_words(self, pair: Paired) -> str:
         """A difference and its interval in a sentence."""
         if not pair.bounded:
-            return f"difference {slowdown(pair.value)}"
+            return signed(pair.value)
         interval = f"{no_break(f'{CONFIDENCE:.0%}'.replace('%', ' %'))} interval"
-        return f"difference {slowdown(pair.value)}, {interval} {slowdown(pair.low)} to {slowdown(pair.high)}"
+        return f"{signed(pair.value)}, {interval} {no_break(f'{slowdown(pair.low)} to {slowdown(pair.high)}')}"
 
     def tail_words(self, reference: int) -> str:
         """How long one job in a thousand waits, under the lowest slowdown and under the reference."""

@@ -202,8 +202,6 @@ def reason(run: ReportedRun, wait: LongWait) -> str:
     if place is not None:
         name = policy_words(run.about.given["policy"])[0]
         words[0] += f". {escape(name)} puts {percent(place)} of all jobs before it"
-    elif wait.smaller and np.isfinite(run.walltime_s[row]):
-        words[0] += f", a larger area (processors times time) than {percent(wait.smaller)} of all jobs"
     if wait.later:
         used = duration_html(wait.later_proc_s / run.size)
         verb = "was" if wait.later == 1 else "were"
@@ -302,8 +300,8 @@ def grid_part(run: ReportedRun, h: str) -> str:
     name = "Waits by width and run time"
     return (
         f"<{h}>{name}</{h}>"
-        '<p class="note">Mean wait, longest wait, and number of jobs. A stronger colour is a longer mean wait: under '
-        f'{steps}, and above.</p><div class="bare heat">'
+        '<p class="note">Mean wait, longest wait, and number of jobs. Darker (in dark mode: lighter) '
+        f'is a longer mean wait: under {steps}, and above.</p><div class="bare heat">'
         f"{table(('Processors', *(f'ran {length}' for length in grid.lengths)), rows, name)}</div>"
     )
 

@@ -57,7 +57,6 @@ class LongWait(NamedTuple):
     later: int  # jobs submitted later that started before it
     later_proc_s: float  # what these used
     ahead: int  # jobs that waited when it was submitted, and started before it
-    smaller: float  # share of all jobs that asked for a smaller area, processors times time
 
 
 def longest_waits(run: ReportedRun) -> list[LongWait]:
@@ -66,14 +65,13 @@ def longest_waits(run: ReportedRun) -> list[LongWait]:
     submit_s, start_s = run.submit_s[final], run.start_s[final]
     waited = np.flatnonzero(start_s > submit_s)
     rows = waited[np.argsort(-(start_s - submit_s)[waited], kind="stable")][:LONGEST_WAITS]
-    used_s, area = (run.procs * run.runtime_s)[final], (run.procs * run.walltime_s)[final]
+    used_s = (run.procs * run.runtime_s)[final]
     found = []
     for i in rows:
         before = start_s < start_s[i]
         later = before & (submit_s > submit_s[i])
         ahead = before & (submit_s <= submit_s[i]) & (start_s > submit_s[i])
-        smaller = float((area < area[i]).mean())
-        found.append(LongWait(int(final[i]), int(later.sum()), float(used_s[later].sum()), int(ahead.sum()), smaller))
+        found.append(LongWait(int(final[i]), int(later.sum()), float(used_s[later].sum()), int(ahead.sum())))
     return found
 
 

@@ -342,7 +342,7 @@ def warnings_of(rows: RowsOfJobs, changed: Counter[str], unrequested: Unrequeste
     n_jobs = int(rows.keep.sum())
     missing = changed[NO_REQUEST] + (changed[NO_LIMIT] if unrequested != "refuse" else 0)
     missing_warning = request_warning(missing, n_jobs, stand_in(unrequested))
-    return (*missing_warning, *raised_warning(changed[RAISED], n_jobs))
+    return (*missing_warning, *raised_warning(changed[RAISED], n_jobs, unrequested))
 
 
 def choice_for(log: SwfLog, unrequested: Unrequested | None) -> tuple[Unrequested, tuple[str, ...]]:

@@ -22,7 +22,7 @@ function course(place, { course: { begin, step, queue, used }, waits, away = [] 
       for (const [row, said] of lines.entries())
         svg.append(text(middle, bottoms[1] + 16 * (row + 1), said, { class: "soft", "text-anchor": "middle" }));
     }
-    const whole = roundTicks(0, most, 4).map(([value]) => [value, number(value || 0)]).filter(([value]) => value % 1 === 0);
+    const whole = roundTicks(0, most, 4).map(([value]) => [value, number(value)]).filter(([value]) => value % 1 === 0);
     const panels = [
       [queue, most, whole, "var(--advised)", "jobs waiting"],
       [used, 1, [[0, "0"], [0.5, "50"], [1, "100"]], "var(--mark)", "utilisation, %"],

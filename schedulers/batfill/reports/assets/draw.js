@@ -97,14 +97,14 @@ function logarithmic(low, high, from, to) {
   return (value) => scale(Math.log(Math.max(value, low)));
 }
 
-// Round numbers between two numbers, about `most`, with their words.
+// Round numbers between two numbers, about `most`, with their words; + 0 turns -0 into 0.
 function roundTicks(low, high, most) {
   const rough = (high - low) / most || 1, power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].find((k) => k * power >= rough * (1 - 1e-9)) * power;
   const digits = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
   const ticks = [];
-  for (let k = Math.ceil(low / step - 1e-9); k * step <= high * (1 + 1e-9); k++)
-    ticks.push([k * step, decimals(k * step || 0, digits)]);
+  for (let k = Math.ceil(low / step - 1e-9) + 0; k * step <= high * (1 + 1e-9); k++)
+    ticks.push([k * step, decimals(k * step, digits)]);
   return ticks;
 }
 

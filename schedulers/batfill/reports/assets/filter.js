@@ -40,7 +40,7 @@ function summaryOfMatching(run) {
   }
   if (run.drawn) return summaryOfSample(run, count, drawn, wait, bsld, longest);
   const tries = run.matched === run.length ? "All jobs" : `${number(run.matched)} of ${number(run.length)} rows match`;
-  return count ? `${tries}: ${number(count)} ${count === 1 ? "job" : "jobs"} ran, mean wait ${duration(wait / count)} (longest ${duration(longest)}), mean bounded slowdown ${number(bsld / count)}.`
+  return count ? `${tries}: ${number(count)} ${count === 1 ? "job" : "jobs"} ran, mean wait ${duration(wait / count)} (longest ${duration(longest)}), mean bounded slowdown ${slowdown(bsld / count)}.`
     : `${tries}; none of them ran to completion.`;
 }
 
@@ -65,7 +65,7 @@ const JOB_COLUMNS = [
   { title: "start", name: "start_s", ran: true, of: (run, i) => run.start(i), shown: (run, i) => run.clock.text(run.start(i)) },
   { title: "end", name: "end_s", ran: true, of: (run, i) => run.end[i], shown: (run, i) => run.clock.text(run.end[i]) },
   { title: "waited", name: "wait_s", ran: true, of: (run, i) => run.wait[i], shown: (run, i) => duration(run.wait[i]) },
-  { title: "bsld", name: "bsld", ran: true, of: (run, i) => run.bsld[i], shown: (run, i) => number(run.bsld[i]) },
+  { title: "bsld", name: "bsld", ran: true, of: (run, i) => run.bsld[i], shown: (run, i) => slowdown(run.bsld[i]) },
   { title: "backfilled", needs: "backfilled", name: "backfilled", of: (run, i) => run.known("backfilled", i), shown: (run, i) => ["no", "yes"][run.known("backfilled", i)] },
   { title: "try", name: "try", of: (run, i) => run.attempt[i] + 1, shown: (run, i) => `${run.attempt[i] + 1} of ${run.tries(i)}` },
   { title: "class", needs: "small", name: "class", of: (run, i) => ["large", "small"][run.known("small", i)] },
@@ -139,5 +139,5 @@ function details(run, i) {
   if (user !== undefined) marks.push(`user ${user}`);
   if (small !== undefined) marks.push(`judged ${["large", "small"][small]}${probability === undefined ? "" : ` (probability ${probability / 1e4})`}`);
   return `${job}, waited ${duration(run.wait[i])}, ran ${duration(run.runtime[i])} on machines ${run.machines(i)}, `
-    + `bounded slowdown ${number(run.bsld[i])}; ${marks.join(", ")}.`;
+    + `bounded slowdown ${slowdown(run.bsld[i])}; ${marks.join(", ")}.`;
 }
