@@ -31,7 +31,16 @@ from batfill.reports.what_if import (
     what_if,
 )
 from batfill.reports.what_if_page import as_page
-from batfill.reports.what_if_text import advice_text, answer_text, export_text, options_words, tie_text
+from batfill.reports.what_if_text import (
+    advice_text,
+    answer_text,
+    confidence_text,
+    export_text,
+    growth_of,
+    options_words,
+    tie_text,
+)
+from batfill.search.promise import Check, Figures
 from batfill.workloads import read_workload
 from batfill.workloads.generate import generate_log
 from batfill.workloads.swf_log import write_log
@@ -426,6 +435,41 @@ MARKED = "return [...document.querySelectorAll('tr.chosen')].map((e) => [...Obje
 
 
 @pytest.mark.usefixtures("page")
+def test_the_slider_stays_where_it_is(browser, answer):
+    places = {
+        browser.run(
+            "const grow = document.getElementById('grow'); grow.value = arguments[0];"
+            "grow.dispatchEvent(new Event('input')); return grow.getBoundingClientRect().top",
+            at,
+        )
+        for at in range(len(answer.limits))
+    }
+    assert len(places) == 1
+
+
+def test_a_growth_that_rounds_to_nothing_is_a_duration(answer):
+    today, other = answer.outcomes[:2]
+    for more_s, words in ((597, "+10 min"), (-40, "\u221240 s"), (0, "+0\u00a0%"), (50_000, "+50\u00a0%")):
+        outcomes = [today._replace(max_wait_s=100_000 + 400_000 * (more_s == 597 or more_s == -40)), other]
+        outcomes[1] = other._replace(max_wait_s=outcomes[0].max_wait_s + more_s)
+        found = replace(answer, outcomes=[*outcomes, *answer.outcomes[2:]])
+        assert growth_of(found, 1) == words.replace("10 min", "10\u00a0min").replace("40 s", "40\u00a0s")
+
+
+def test_the_confidence_says_where_moved_submissions_leave_the_limit(answer):
+    k = answer.limits[-1].advised
+    outcomes = [o._replace(options={"preset": "first-tries"}) if i == k else o for i, o in enumerate(answer.outcomes)]
+    base = np.ones((2, len(Figures._fields)))
+    found = replace(answer, outcomes=outcomes, promise=Check(base * [[1.0], [1.208]], base, 100))
+    longest_s = outcomes[0].max_wait_s
+    said = "With submissions moved by up to a minute its longest wait was 1.00 to 1.21 times fcfs's."
+    for growth, there in ((1.1, True), (1.25, False)):
+        limit = answer.limits[-1]._replace(growth=growth - 1, longest_s=growth * longest_s)
+        assert (said in confidence_text(found, limit)) == there
+    assert said not in confidence_text(found, answer.limits[-1])
+
+
+@pytest.mark.usefixtures("page")
 def test_the_limit_moves_the_advice_and_what_is_shown_of_it(browser, answer):
     for at in (len(LIMITS), 0, 2):
         browser.run(
@@ -472,7 +516,7 @@ def test_without_a_script_the_answer_the_tables_and_the_bars_are_there(answer, l
 
 def test_the_page_says_which_choices_a_batch_system_cannot_do(answer, log):
     text = as_page(answer, log, "batfill what-if")
-    assert "Slurm drops a part of saf" in text.replace("\u00a0", " ")
+    assert "Slurm can do saf + 24 h, except:" in text.replace("\u00a0", " ")
     assert "Fluxion cannot do saf" in text
     assert "PBS can do saf in full" in text
 

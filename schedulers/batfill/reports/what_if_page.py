@@ -36,8 +36,8 @@ from batfill.reports.what_if_text import (
     equal_limits,
     fidelity_text,
     growth_of,
-    longer_text,
     log_text,
+    longer_text,
     notes,
     options_words,
     percent,
@@ -236,7 +236,8 @@ def bars_table(answer: WhatIf, k: int) -> str:
     sides = f"--less:{less / (less + more):.3f};--a:{int(min(changes) <= -60)};--b:1"
     names = ("Change of the mean wait", "longest then") if k else ("Mean wait", "longest")
     head = f"<th scope=col colspan=2>{names[0]}</th><th scope=col>{names[1]}</th>"
-    key = f'<p class="note key"><i{CHANCE}></i> hatched: may be chance</p>' if any(CHANCE in row for row in rows) else ""
+    hatched = any(CHANCE in row for row in rows)
+    key = f'<p class="note key"><i{CHANCE}></i> hatched: may be chance</p>' if hatched else ""
     body = f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody>"
     return f'<table class="bars" style="{sides}">{body}</table>{key}'
 
@@ -351,7 +352,7 @@ def configuration(answer: WhatIf, k: int, name: str, one: SiteConfig) -> str:
         return f'<div data-system="{name}">{content}</div>'
     said = f"<p>{title} can do {escape(o.name)} in full.</p>"
     if one.verdict != EXPRESSIBLE:
-        said = f'<div class="warning"><strong>{title} drops a part of {escape(o.name)}</strong><ul>{lacks}</ul></div>'
+        said = f'<div class="warning"><strong>{title} can do {escape(o.name)}, except:</strong><ul>{lacks}</ul></div>'
     files = "".join(
         f'<div class="file"><h3>{escape(file)}</h3><button type="button" class="copy live" hidden>Copy {escape(file)}'
         f"</button></div><pre tabindex=0>{escape(text.rstrip())}</pre>"

@@ -20,7 +20,7 @@
   function show(k) {
     shown = k;
     const { take, longest, said, grown, upTo } = limits[at] ?? {};
-    const above = typeof longest === "number" && choices[k].longest > longest ? " That is above the limit." : "";
+    const above = typeof longest === "number" && choices[k].longest > longest ? " Its longest wait is above the limit." : "";
     advice.innerHTML = k === take ? said : `<p class="answer">${choices[k].said}${above}</p>`;
     if (range) {
       document.getElementById("grown").textContent = grown;
@@ -34,6 +34,15 @@
     scrollers();
   }
 
+  // The space of the longest answer, so that the slider stays where it is.
+  function reserve() {
+    const now = advice.innerHTML;
+    advice.style.minHeight = "";
+    const heights = limits.map(({ said }) => (advice.innerHTML = said, advice.offsetHeight));
+    advice.innerHTML = now;
+    advice.style.minHeight = `${Math.max(0, ...heights)}px`;
+  }
+
   function move(to) {
     at = to;
     range.value = to;
@@ -42,6 +51,8 @@
 
   const plot = tradeoff(document.getElementById("tradeoff"), choices, { ...settings(), pick: show });
   for (const part of find(".live")) part.hidden = false;
+  reserve();
+  addEventListener("resize", reserve);
   if (range) range.addEventListener("input", () => move(Number(range.value)));
   for (const [name, pick] of [["limit", move], ["pick", show]])
     for (const row of find(`[data-${name}]`))
