@@ -87,6 +87,8 @@ def test_later_jobs_and_those_ahead_are_counted_one_by_one(tmp_path_factory, fou
         assert one.later == len(later)
         assert one.later_proc_s == pytest.approx(sum(p * width for _, _, p, width in later))
         assert one.ahead == sum(job[0] <= r < job[1] < start for job in table)
+        used = [sum(width for _, s, p, width in table if s <= second < s + p) for second in range(int(r), int(start))]
+        assert one.room_s == sum(run.size - busy >= run.procs[one.row] for busy in used)
 
 
 @settings(deadline=None)

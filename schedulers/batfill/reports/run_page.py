@@ -214,6 +214,11 @@ def reason(run: ReportedRun, wait: LongWait) -> str:
     if wait.ahead:
         verb = "was" if wait.ahead == 1 else "were"
         words.append(f"{things(wait.ahead, 'job')} that {verb} already waiting when it came started before it as well")
+    if wait.room_s >= 1:
+        words.append(
+            f"For {duration_html(wait.room_s)} of its wait enough processors were idle: under EASY backfilling a job "
+            "that would delay the one at the head of the queue leaves them idle"
+        )
     if tries := int(run.attempt[row]):
         words.append(f"It was started {tries + 1} times; its wait counts to the start of the last try")
     return f"{'. '.join(words)}."

@@ -57,6 +57,7 @@ class LongWait(NamedTuple):
     later: int  # jobs submitted later that started before it
     later_proc_s: float  # what these used
     ahead: int  # jobs that waited when it was submitted, and started before it
+    room_s: float  # how much of the wait as many processors as it asks for were idle
 
 
 def longest_waits(run: ReportedRun) -> list[LongWait]:
@@ -66,12 +67,19 @@ def longest_waits(run: ReportedRun) -> list[LongWait]:
     waited = np.flatnonzero(start_s > submit_s)
     rows = waited[np.argsort(-(start_s - submit_s)[waited], kind="stable")][:LONGEST_WAITS]
     used_s = (run.procs * run.runtime_s)[final]
+    tries = tries_of(run)
+    at_s, place = np.unique(np.concatenate([tries.since_s, tries.start_s, tries.end_s]), return_inverse=True)
+    change = np.concatenate([0 * tries.share, tries.share, -tries.share])
+    idle = 1 - np.cumsum(np.bincount(place, change))  # of the machine, from at_s on
     found = []
     for i in rows:
         before = start_s < start_s[i]
         later = before & (submit_s > submit_s[i])
         ahead = before & (submit_s <= submit_s[i]) & (start_s > submit_s[i])
-        found.append(LongWait(int(final[i]), int(later.sum()), float(used_s[later].sum()), int(ahead.sum())))
+        enough = idle[:-1] * run.size >= run.procs[final[i]] - 1e-6
+        inside_s = np.minimum(at_s[1:], start_s[i]) - np.maximum(at_s[:-1], submit_s[i])
+        room_s = float(inside_s[enough & (inside_s > 0)].sum())
+        found.append(LongWait(int(final[i]), int(later.sum()), float(used_s[later].sum()), int(ahead.sum()), room_s))
     return found
 
 
