@@ -126,7 +126,7 @@ class TestGantt:
             ".map((e) => e.textContent.replaceAll('\\u00a0', ' '))"
         )
         assert cells == [
-            *("split", "day 0 00:00:00", "50 s", "1 min", "4", "day 0 00:00:50", "day 0 00:01:40", "50 s", "2"),
+            *("split", "day 0 00:00:00", "50 s", "1 min", "4", "day 0 00:00:50", "day 0 00:01:40", "50 s", "2.0"),
             *("1 of 1", "ended at its walltime"),
         ]
 
