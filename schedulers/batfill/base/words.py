@@ -40,6 +40,11 @@ def instant(at_s: float) -> str:
     return f"day {s // 86_400:,} {s // 3600 % 24:02}:{s // 60 % 60:02}:{s % 60:02}"
 
 
+def things(number: int, name: str) -> str:
+    """A number of things: "1 job", "2 jobs"."""
+    return f"{number:,} {name}{'s' * (number != 1)}"
+
+
 def wrapped(text: str, indent: str = "") -> str:
     """The text with every line broken between words to fit `WIDTH`; what is broken off is indented so."""
     wrapper = TextWrapper(

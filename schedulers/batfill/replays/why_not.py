@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from batfill.base.words import duration, instant
+from batfill.base.words import duration, instant, things
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -45,11 +45,6 @@ def length(seconds: float, *, up: bool = False) -> str:
     return duration(whole, up=up)
 
 
-def counted(n: int, what: str) -> str:
-    """So many of something: 1 job, 2 jobs."""
-    return f"{n:,} {what}{'' if n == 1 else 's'}"
-
-
 def listed(names: Sequence[str]) -> str:
     """Job 1; jobs 1 and 2; jobs 1, 2 and 5 others."""
     if len(names) == 1:
@@ -66,7 +61,7 @@ def reasons(moment: Moment, rows: Sequence[int], names: Mapping[int, str], insta
         return ()
     order = [row for row in queue.in_order(now_s).tolist() if not queue.is_held(row)]
     jobs, rules, free = queue.jobs, queue.rules, queue.free
-    held = f"its user has {counted(rules.max_running, 'running job')}, the limit"
+    held = f"its user has {things(rules.max_running, 'running job')}, the limit"
     if not order:
         return (held,) * len(rows)
     place, head = {row: n for n, row in enumerate(order)}, order[0]
@@ -77,11 +72,11 @@ def reasons(moment: Moment, rows: Sequence[int], names: Mapping[int, str], insta
     found = []
     for row in rows:
         procs, request_s = int(jobs["procs"][row]), float(jobs["expected_s"][row])
-        short = counted(procs - free, "more processor")
+        short = things(procs - free, "more processor")
         if row not in place:
             found.append(held)
         elif rules.calendar is not None:
-            ahead = f"{counted(place[row], 'job')} go{'es' if place[row] == 1 else ''} before it"
+            ahead = f"{things(place[row], 'job')} go{'es' if place[row] == 1 else ''} before it"
             needs = f"needs {short} than are idle" if procs > free else "would run into a window, or delay another job"
             found.append(f"it {needs}; {ahead}, and the calendar has windows")
         elif row == head and procs > free:
@@ -89,10 +84,10 @@ def reasons(moment: Moment, rows: Sequence[int], names: Mapping[int, str], insta
         elif row == head and rules.limits_users:
             found.append("the next decision looks again: a job before it has reached its user's limit since the last")
         elif procs > free:
-            ahead = f"{counted(place[row], 'job')} go{'es' if place[row] == 1 else ''} before it"
+            ahead = f"{things(place[row], 'job')} go{'es' if place[row] == 1 else ''} before it"
             found.append(f"it needs {short} than are idle, and {ahead}, first {reserved}")
         elif place[row] >= rules.tested:
-            found.append(f"a decision looks at {counted(rules.tested, 'job')} that must wait, and it comes behind them")
+            found.append(f"a decision looks at {things(rules.tested, 'job')} that must wait, and it comes behind them")
         elif rules.planned or rules.policy.network is not None or now_s + request_s <= shadow_s:
             found.append(f"it would delay a job that goes before it, first {reserved}")
         else:
@@ -134,6 +129,6 @@ def why_too_long(head: str, shadow_s: float, extra: int, procs: int, request_s: 
     left_s = shadow_s - instants.now_s
     over = f"by {length(request_s - left_s, up=True)}" if request_s < math.inf else "as it has no limit"
     remedies = [f"a request of {length(left_s)} or less"] if left_s > 0 else []
-    remedies += [f"{counted(extra, 'processor')} or fewer"] if extra > 0 else []
+    remedies += [f"{things(extra, 'processor')} or fewer"] if extra > 0 else []
     why = f"it would outlive the reservation of job {head} at {instants.text(shadow_s)} {over}"
     return f"{why}: {', or '.join(remedies)} would start at once" if remedies else why

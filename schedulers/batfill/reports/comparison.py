@@ -15,12 +15,12 @@ import numpy as np
 from batfill.base.errors import BatfillError
 from batfill.base.stats import CONFIDENCE, FEWEST_BLOCKS, few_blocks, holm, paired
 from batfill.base.tables import JobRows, data_frame
-from batfill.base.words import duration
+from batfill.base.words import duration, things
 from batfill.model.jobs import DAY_S, WEEK_S
 from batfill.model.metrics import bounded_slowdown, who_pays
 from batfill.model.options import described, policy_words
 from batfill.model.schedule import REFUSED
-from batfill.reports.words import date_ticks, things, zone_text
+from batfill.reports.words import date_ticks, zone_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

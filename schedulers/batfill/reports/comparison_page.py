@@ -20,6 +20,7 @@ from batfill.base.stats import (
     WORSE,
     comparison_warnings,
 )
+from batfill.base.words import things
 from batfill.reports.words import (
     count,
     duration_html,
@@ -28,7 +29,6 @@ from batfill.reports.words import (
     signed,
     slowdown,
     table,
-    things,
     units_kept,
     warning_paragraphs,
 )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from batfill.base.words import duration
+from batfill.base.words import duration, things
 from batfill.model.jobs import DAY_S, HOUR_S
 from batfill.model.metrics import overtaking
 from batfill.model.options import policy_words
@@ -23,7 +23,6 @@ from batfill.reports.words import (
     duration_html,
     slowdown,
     table,
-    things,
     units_kept,
     warning_paragraphs,
     zone_text,

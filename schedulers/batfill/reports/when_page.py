@@ -5,9 +5,10 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from batfill.base.words import things
 from batfill.replays.when import SHARE, WITHIN_S
 from batfill.replays.why_not import Instants
-from batfill.reports.words import duration_html, table, things
+from batfill.reports.words import duration_html, table
 from batfill.reports.write import html_page, made_from
 
 if TYPE_CHECKING:

@@ -109,11 +109,6 @@ def count(number: float) -> str:
     return f"{number:,.0f}".replace("-", "−")
 
 
-def things(number: int, name: str) -> str:
-    """A number of things: "1 job", "2 jobs"."""
-    return f"{count(number)} {name}{'s' * (number != 1)}"
-
-
 def slowdown(value: float) -> str:
     """A slowdown, or a ratio: whole from 10, else one decimal; with a true minus."""
     value *= 1 + 1e-12  # halves away from 0, as in the page's script
