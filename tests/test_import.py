@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import html
 import json
 import re
 from datetime import datetime
@@ -614,7 +615,7 @@ def test_waits_count_from_the_eligibility_of_a_job_and_wide_jobs_are_counted(tmp
         + "1|1700000000|1700000000|1700000300|1700003900|60|64|COMPLETED\n"
         + "2|1700000060|1700003660|1700003960|1700004060|60|8|COMPLETED\n"  # held for an hour
         + "3|1700000120|Unknown|1700000180|1700000280|60|64|COMPLETED\n"
-        + "4|1700000120|1699990000|1700000180|1700100180|60|8|COMPLETED\n"  # eligible before: as its submission
+        + "4|1700000120|1699990000|1700000180|1700100180|2000|8|COMPLETED\n"  # eligible before: as its submission
     )
     said = batfill("workload", "import", "slurm", path, "--out", out, "--procs", 32, "--json")
     log = read_log(out)
@@ -624,8 +625,8 @@ def test_waits_count_from_the_eligibility_of_a_job_and_wide_jobs_are_counted(tmp
     assert found["became_eligible"] == {"jobs": 1, "hours": 1.0}
     assert found["warnings"][0] == "the records use up to 72 processors at once, --procs is 32"
     assert found["warnings"][1].startswith("2 of 4 jobs (50.0 %), ")
-    assert "1 job could not start at their submission" in said.err
-    assert "is --procs right?" in batfill("replay", out).err
+    assert "1 job could not start when submitted" in said.err
+    assert "is that size right (--procs)?" in " ".join(batfill("replay", out).out.split())
     assert bf.fidelity(out, procs=200, fit=False)["input"]["warnings"] == []
 
 
@@ -643,6 +644,70 @@ def test_without_eligibility_and_zones_the_import_says_so_once_and_fidelity_give
     (caution,) = bf.fidelity(out, fit=False)["input"]["warnings"]
     assert "sacct -o ...,Submit,Eligible,Start,..." in caution
     assert "time zone" not in batfill("workload", "import", "slurm", path, "--out", out, "--timezone", "Asia/Tokyo").err
+
+
+@pytest.mark.needs("pyarrow")
+def test_eligibility_that_cannot_be_and_what_no_replay_knows_is_counted(tmp_path):
+    path, out = tmp_path / "jobs.txt", tmp_path / "log.swf"
+    path.write_text(
+        ELIGIBLE.replace("|AllocCPUS", "|AllocCPUS|AllocTRES|Suspended|Reservation")
+        + "1|1700000000|soon|1700000300|1700003900|60|4|cpu=4,gres/gpu:a100=2|00:00:00||COMPLETED\n"
+        + "2|1700000000|1700000400|1700000300|1700003900|60|4|cpu=4,gres/gpu=0|00:10:00|maint|COMPLETED\n"
+        + "3|1700000000|Unknown|1700000300|1700003900|60|4|cpu=4|00:00:00||COMPLETED\n"
+    )
+    found = json.loads(batfill("workload", "import", "slurm", path, "--out", out, "--json").out)
+    assert read_log(out)["wait_s"].tolist() == [300, 300, 300]
+    assert found["notes"] == {
+        f"jobs whose Eligible {what}: eligible when submitted": 1
+        for what in ("is not understood", "is after their start", "is unknown, and which ran")
+    }
+    assert found["not_modelled"] == {"had GPUs": 1, "were suspended": 1, "ran in a reservation": 1}
+    assert [note for note in bf.read(path).notes if "GPUs" in note] == ["1 of 3 jobs had GPUs, which is not modelled"]
+
+
+@pytest.mark.needs("pyarrow")
+def test_pbs_and_oar_jobs_wait_from_the_date_at_which_they_could_start(tmp_path):
+    line = "08/26/2014 17:12:05;{};{}.a;ctime=1000 qtime=1000 etime={} start=2000 {}\n"
+    path = tmp_path / "pbs"
+    ends = "end=3000 exec_host=n1/0 Resource_List.walltime=3600"
+    path.write_text(line.format("E", 1, 1000, ends) + line.format("E", 2, 1800, ends) + line.format("S", 3, 1000, ""))
+    reading = read_pbs([path])
+    assert swf_of(reading, source="test")["wait_s"].tolist() == [1000, 200]
+    assert reading.notes["jobs that have not ended, left out"] == 1  # the third has only begun
+    job = {"state": "Terminated", "walltime": 3600, "assigned_resources": [1], "reservation": "None"}
+    dates = {"first": (0, 100, 1100), "after": (0, 1300, 1400), "reserved": (0, 9000, 9500)}
+    names = ("submissionTime", "startTime", "stopTime")
+    jobs = {
+        str(k): job | dict(zip(names, [1000 + date for date in when], strict=True))
+        for k, when in enumerate(dates.values())
+    }
+    jobs["1"]["dependencies"], jobs["2"]["reservation"] = [0], "Scheduled"
+    path.write_text(json.dumps(jobs))
+    assert swf_of(read_oar([path]), source="test")["wait_s"].tolist() == [100, 200, 0]
+
+
+def test_jobs_wider_than_the_machine_are_said_wherever_they_are_left_out(tmp_path):
+    path, page = tmp_path / "log.swf", tmp_path / "page.html"
+    path.write_text(
+        "; MaxProcs: 4\n"
+        + "".join(row(k, 9000 * k, 600, req_procs=5 if k == 9 else 4, req_time=600) for k in range(99))
+    )
+    said = "1 of 99 jobs (1.0 %), 1.3 % of the work, are wider than the machine's 4 processors"
+    assert said in " ".join(batfill("what-if", path, "--no-small-first", "--out", page).out.split())
+    assert said in html.unescape(page.read_text()).replace("\u00a0", " ")
+    assert json.loads(batfill("what-if", path, "--no-small-first", "--json").out)["warnings"][0].startswith(said)
+    assert bf.compare(*(bf.replay(path, name) for name in ("fcfs", "saf"))).attrs["warnings"][0].startswith(said)
+    assert json.loads(batfill("workload", "describe", path, "--json").out)["warnings"][0].startswith(said)
+    converted = batfill("workload", "convert", path, "--out", tmp_path / "w.json").err
+    assert "1 of 99 jobs (1.0 %) are wider than the machine's 4 processors: schedulers reject them" in converted
+
+
+def test_rows_without_a_date_are_not_dropped_without_a_word(tmp_path):
+    path = tmp_path / "log.swf"
+    path.write_text("; MaxProcs: 4\n" + row(1, -1, 60, req_time=60) + row(2, 0, 60, req_time=60, wait=5))
+    said = "1 of 2 rows have no submission time and are in no"
+    assert f"{said} window" in batfill("workload", "split", path, "--out", tmp_path / "weeks").err
+    assert f"{said} sample" in batfill("workload", "resample", path, "--out", tmp_path / "new.swf").err
 
 
 def test_an_overload_is_said(tmp_path):

@@ -55,6 +55,12 @@ def log_in(source: Path, procs: int | None, *, beside: int) -> SwfLog:
     return with_size(source, log, procs)
 
 
+def say_undated(log: SwfLog, so: str) -> None:
+    """Print how many rows a command leaves out because it cannot place them in time."""
+    if undated := int((log["submit_s"] < 0).sum()):
+        aside(f"{undated:,} of {len(log):,} rows have no submission time and {so}")
+
+
 @command()
 @SOURCE
 @PROCS
@@ -235,6 +241,7 @@ def split(
             line = f"{row['jobs']:>8,} jobs  {row['left_out']:>6,} left out  {row['file'] or '(no job)'}"
             print(wrapped(line, "  "))
     aside(f"{len(chosen):,} of {len(found):,} windows")
+    say_undated(log, "are in no window")
 
 
 @command()
@@ -293,6 +300,7 @@ def resample(
             advance(1)
             written.append({"file": shown(path), "rows": rows, "seed": seed, "sample": sample})
             aside(f"{path}: {rows:,} rows, seed {seed}, sample {sample}")
+    say_undated(log, "are in no sample")
     if as_json:
         print_json(written)
 
@@ -435,8 +443,9 @@ def outages(source: Path, out: Path | None, procs: int | None) -> None:
     at least 25 % of it. Each becomes an announced window of the whole machine. IN is SWF or Parquet, with waits.
     """
     from batfill.base.files import write_text
-    from batfill.base.words import duration
+    from batfill.base.words import duration, things
     from batfill.workloads.outages import outages as library
+    from batfill.workloads.scaling import runs
     from batfill.workloads.swf import machine_size
 
     log = log_in(source, procs, beside=100)
@@ -445,7 +454,10 @@ def outages(source: Path, out: Path | None, procs: int | None) -> None:
         raise click.UsageError(f"{source}: the machine's size is unknown; add --procs")
     found = library(source, log, size)
     away = duration(sum(window.end - window.begin for window in found.windows))
-    aside(f"{len(found.windows):,} outages, {away} in all, of {size:,} processors")
+    aside(f"{things(len(found.windows), 'outage')}, {away} in all, of {size:,} processors")
+    ran = runs(log)
+    if unknown := int((log["wait_s"][ran] < 0).sum()):
+        aside(f"{unknown:,} of {int(ran.sum()):,} jobs have no wait, and count as started when submitted")
     if out is None:
         print(found.as_csv(), end="")
     else:

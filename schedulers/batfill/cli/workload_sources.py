@@ -264,6 +264,7 @@ def import_log(
         rows = save_imported(log, out, procs=procs, made_by=f"batfill {__version__} workload import {system}")
     for note in log.summary:
         aside(note)
+    warn(log.warnings)
     wrote(
         out,
         f"{rows} jobs",

@@ -376,11 +376,15 @@ class Workload(JobRows):
     @property
     def warnings(self) -> tuple[str, ...]:
         """Reasons to doubt figures of these jobs, one line each; every host and every result shows them."""
-        jobs, missing = self.jobs, request_warnings((self.jobs,), self.unrequested)
+        return (*request_warnings((self.jobs,), self.unrequested), *self.size_warnings)
+
+    @property
+    def size_warnings(self) -> tuple[str, ...]:
+        """The lines of `warnings` on jobs wider than the machine, and on its load."""
         if self.procs is None:
-            return missing
-        runtime_s = np.minimum(jobs.runtime_s, jobs.walltime_s)
-        return (*missing, *size_warnings(jobs.submit_s, runtime_s, jobs.procs, self.procs))
+            return ()
+        runtime_s = np.minimum(self.jobs.runtime_s, self.jobs.walltime_s)
+        return size_warnings(self.jobs.submit_s, runtime_s, self.jobs.procs, self.procs)
 
     @property
     def invented_warning(self) -> tuple[str, ...]:
@@ -466,7 +470,7 @@ class Workload(JobRows):
 
 
 def size_warnings(submit_s: NDArray[Any], runtime_s: NDArray[Any], procs: NDArray[Any], size: int) -> tuple[str, ...]:
-    """A line if more than `FEW` of the jobs or of their work are wider than the machine, and one if it is overloaded.
+    """A line if jobs are wider than the machine, and one if all of them, or those that fit, overload it.
 
     Args:
         submit_s: r, (n_jobs,).
@@ -477,19 +481,19 @@ def size_warnings(submit_s: NDArray[Any], runtime_s: NDArray[Any], procs: NDArra
     if not len(procs):
         return ()
     work, wide = runtime_s * procs.astype(np.float64), procs > size
-    n_wide, share = int(wide.sum()), float(work[wide].sum() / max(work.sum(), 1.0))
-    span_s = float(np.ptp(submit_s))
-    load = float(work[~wide].sum()) / (size * span_s) if span_s >= DAY_S else 0.0
+    whole, fitting, span_s = float(work.sum()), float(work[~wide].sum()), float(np.ptp(submit_s))
     found = []
-    if max(n_wide / len(procs), share) > FEW:
+    if n_wide := int(wide.sum()):
+        share = 100 * (1 - fitting / max(whole, 1.0))
         found.append(
-            f"{share_text(n_wide, len(procs))}, {100 * share:.1f} % of the work, are wider than the machine's {size:,} "
-            f"processors and left out (the widest: {int(procs.max()):,}); is --procs right?"
+            f"{share_text(n_wide, len(procs))}, {share:.1f} % of the work, are wider than the machine's {size:,} "
+            f"processors, so replays leave them out (the widest: {int(procs.max()):,}); is that size right (--procs)?"
         )
-    if load > 1:
+    if span_s >= DAY_S and whole > size * span_s:
+        without = f" ({fitting / (size * span_s):.2f} without the wider ones)" if n_wide else ""
         found.append(
-            f"the jobs offer {load:.2f} times the work that {size:,} processors can do between the first and the last "
-            "submission, so waits grow to the end; is --procs right?"
+            f"the jobs offer {whole / (size * span_s):.2f} times the work that {size:,} processors can do between the "
+            f"first and the last submission{without}; above 1 waits grow to the end of the log"
         )
     return tuple(found)
 

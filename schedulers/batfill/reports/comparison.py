@@ -336,8 +336,9 @@ def compare(
                 }
             )
     n, blocks = comparison.n_blocks, comparison.blocks
+    warnings = [*first.workload.warnings, *few_blocks(n, blocks)]
     about = {"workload": first.workload.name, "tau_s": first.tau_s, "seed": seed, "confidence": CONFIDENCE}
-    return data_frame(rows, **about, warnings=list(few_blocks(n, blocks)), jobs=int(ran.sum()), blocks=n, block=blocks)
+    return data_frame(rows, **about, warnings=warnings, jobs=int(ran.sum()), blocks=n, block=blocks)
 
 
 def of_runs(

@@ -351,6 +351,7 @@ def answer_text(answer: WhatIf) -> str:
     width = max(len(outcome.name) for outcome in answer.outcomes) + 2
     lines = [
         *wrapped(f"{answer.workload.name}: {log_text(answer)}."),
+        *(line for text in answer.workload.size_warnings for line in wrapped(f"Warning: {text}.")),
         "",
         f"{'':{width}}  {'mean wait':>12}  {'longest wait':>14}  slowdown  jobs longer  users longer",
     ]

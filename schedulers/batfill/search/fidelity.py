@@ -18,7 +18,7 @@ import numpy as np
 from batfill.base.errors import WorkloadError
 from batfill.base.progress import patient_progress
 from batfill.base.tables import as_table
-from batfill.base.words import duration
+from batfill.base.words import duration, things
 from batfill.model.calendar import Calendar
 from batfill.model.jobs import DAY_S, HOUR_S, WEEK_S
 from batfill.model.metrics import width_class
@@ -53,6 +53,7 @@ CAPACITIES = (0.97, 0.95, 0.9, 0.85, 0.8)
 OVERHEADS_S = (60.0, 180.0, 600.0)
 LEAST_GAIN = 0.1
 WORSE = 2.0  # times the plain error, from which on the outages found are doubted
+LONGEST_BLOCKED_S = 3 * WEEK_S  # by known outages that follow each other, for any request
 # The log shows a limit of running jobs per user if so many users reach it, and it is at least so high.
 FEWEST_USERS, LEAST_LIMIT = 3, 10
 
@@ -298,10 +299,11 @@ def longest_request_s(workload: Workload) -> float:
 
 
 def sudden_windows(found: Calendar, longest_s: float) -> list[bool]:
-    """Which outages the replay learns of only when they begin: so few that each request can start within two weeks.
+    """Which outages the replay learns of only when they begin, so that the longest request can start within a month.
 
     A job cannot start if an outage that is known begins before its request is over. Between frequent outages a long
-    request might find no time for months, which at a real site neither users nor administrators would accept.
+    request might find no time for years. Where the longest would find none for `LONGEST_BLOCKED_S`, the outages that
+    begin before the end of a request from the gap on are sudden.
 
     Args:
         found: the outages, which are announced at most a week before.
@@ -310,18 +312,13 @@ def sudden_windows(found: Calendar, longest_s: float) -> list[bool]:
     clear_s = min(longest_s, WEEK_S)  # without a known outage, for the longest request to start
     begins, ends = (np.array([getattr(window, edge) for window in found.windows]) for edge in ("begin", "end"))
     free_from = np.append(0.0, ends)[:-1]
-    sudden = np.zeros(len(begins), bool)
-    i = 0
-    while i < len(begins):
-        chances = np.flatnonzero(begins[i:] - free_from[i:] >= clear_s)
-        at_s = free_from[i + chances[0]] if len(chances) else ends[-1]
-        beyond = i + 1
-        if at_s - free_from[i] > WEEK_S:
-            at_s = free_from[i]
-            beyond = int(np.searchsorted(begins, at_s + clear_s))
-            sudden[i:beyond] = True
-        # The search for the next chance begins a week after this one at the latest.
-        i = max(beyond, int(np.searchsorted(free_from, at_s + WEEK_S, side="right")) - 1)
+    sudden, chance_s = np.zeros(len(begins), bool), 0.0  # the last date at which that request could start
+    for i in np.arange(len(begins)):
+        if begins[i] - free_from[i] >= clear_s:
+            chance_s = begins[i] - clear_s
+        elif not sudden[i] and ends[i] - chance_s > LONGEST_BLOCKED_S:
+            chance_s = free_from[i]
+            sudden[i:] |= begins[i:] < chance_s + clear_s
     return sudden.tolist()
 
 
@@ -439,6 +436,7 @@ def fidelity(
             "days": sum(w.end - w.begin for w in found.windows) / DAY_S,
             "sudden": sum(sudden_windows(found, longest_request_s(workload))),
         },
+        "without_wait": int(np.isnan(logged.wait_s).sum()),
         "groups": list(groups(logged, {name: waits[one] for name, one in SHOWN.items()})),
         "fitted": [
             {
@@ -530,11 +528,15 @@ def text_below(content: Mapping[str, Any]) -> str:
     outages_found = content["outages"]
     parts = [
         f"{content['input']['source']} on {content['input']['procs']:,} processors, fcfs with EASY backfilling; "
-        f"{outages_found['number']:,} outages found in the log, {duration(outages_found['days'] * DAY_S)} in all"
+        f"{things(outages_found['number'], 'outage')} found in the log, {duration(outages_found['days'] * DAY_S)} in all"
         + outages_text(content),
+        f"{things(content['without_wait'], 'job')} without a wait in the log are not compared"
+        if content["without_wait"]
+        else "",
         "mean and median error: over the hours of the log, of how far the mean simulated wait of the two weeks around "
-        "is from the logged one; hours with fewer than 50 jobs around, or a logged mean of a minute or less, are left "
-        "out, and - stands where no hour is left",
+        "is from the logged one, at the ends of the log of one week; hours with fewer than 50 jobs around, or a logged "
+        "mean of a minute or less, are left out, and - stands where no hour is left (- for sim/log: no job waited in "
+        "the log; for correlation: all waits are equal)",
         as_table(
             [
                 {
@@ -629,11 +631,11 @@ def grade_text(plain: Score, with_outages: Score) -> str:
     """The sentence."""
     ratio = "no wait is logged" if plain.ratio is None else f"simulated waits are {plain.ratio:.2f} of the logged ones"
     explained = with_outages.error is not None and plain.error is not None and with_outages.error < plain.error
-    others = (
-        f"with its outages {percent(with_outages.error)} and {percent(with_outages.median_error)}"
-        if explained
-        else "the outages that it suggests explain none of it"
-    )
+    others = "the outages that it suggests explain none of it"
+    if explained:
+        others = f"with its outages {percent(with_outages.error)} and {percent(with_outages.median_error)}"
+    elif plain == with_outages:
+        others = "outages change nothing"
     return (
         f"on this log {ratio} (mean error {percent(plain.error)}, median {percent(plain.median_error)}; {others}); "
         "differences between policies are for the machine as simulated"

@@ -104,7 +104,8 @@ def read_workload(
     made = [f"{system} accounting, its dates in {zone}"]
     if procs is None:
         made.append("the machine's size is the most processors seen in use at once")
-    notes = (*made, *workload.notes)
+    read = (text.removeprefix("; Note: ") for text in log.header if text.startswith("; Note: "))
+    notes = (*made, *(text for text in read if not text.startswith("MaxProcs ")), *workload.notes)
     return replace(workload, notes=notes, timezone=zone, cores_per_resource=cores if system == "oar" else None)
 
 

@@ -137,8 +137,10 @@ TITLES = {
     "procs": "number of processors",
     "requested_procs": "request of processors",
     "requested_s": "limit",
+    "eligible_s": "date of eligibility",
 }
 PARTITIONS = "jobs with their partition's limit: "
+NO_ZONE = "jobs with dates without a time zone, read in UTC; --timezone names the cluster's"
 NO_ELIGIBILITY = "the records have no column Eligible: waits count from submission, also of held and dependent jobs"
 LEFT_OUT = {
     NOT_ENDED: "jobs that have not ended, left out",
@@ -195,9 +197,8 @@ class Reading:
             said.append("no job has its partition's limit: --partition-limit changes nothing")
         if self.held:
             said.append(
-                f"{things(self.held, 'job')} could not start at their submission (dependencies, begin dates, "
-                "holds, limits of arrays): their waits count from their eligibility, "
-                f"{duration(self.held_s)} less in all"
+                f"{things(self.held, 'job')} could not start when submitted (dependencies, begin dates, holds, limits "
+                f"of arrays): waits count from eligibility, {duration(self.held_s)} less in all"
             )
         if self.eligible is False:
             said.append(NO_ELIGIBILITY)
@@ -293,8 +294,7 @@ class Reading:
         count(f"jobs with a time in an hour that the clock repeats ({self.zone}): the first that fits is taken", either)
         count(f"jobs with a time that the clock skips ({self.zone}; is it their time zone?)", neither)
         if self.zone == "UTC":
-            bare = np.any([column.bare for column in times.values()], axis=0)
-            count("jobs with dates without a time zone, read in UTC; --timezone names the cluster's", bare)
+            count(NO_ZONE, np.any([column.bare for column in times.values()], axis=0))
         count("jobs with fractions of a second, cut off", np.any([column.cut for column in times.values()], axis=0))
         requested_s = np.asarray(columns["requested_s"])
         partition = requested_s == PARTITION_LIMIT
@@ -315,7 +315,16 @@ class Reading:
         ):
             count(reason, rows)
         requested_s = np.where(partition & (limit is not None), limit or 0, requested_s)
-        eligible_s = columns["eligible_s"].seconds if "eligible_s" in columns else np.zeros(len(valid), np.int64)
+        eligible_s = np.zeros(len(valid), np.int64)
+        if "eligible_s" in columns:
+            eligible_s = _in_order(times["submit_s"], columns["eligible_s"])[1]
+            stated = "eligible_s" in (titles or {})
+            for what, rows in (
+                ("is not understood", eligible_s < 0),
+                ("is after their start", ran & (eligible_s > start_s)),
+                ("is unknown, and which ran", ran & (eligible_s == 0) & stated),
+            ):
+                count(f"jobs whose {title['eligible_s']} {what}: eligible when submitted", rows)
         held = (eligible_s > submit_s) & (eligible_s <= np.where(ran, start_s, end_s))
         kept: dict[str, NDArray[Any]] = {
             **columns,
@@ -332,11 +341,11 @@ class Reading:
         )
 
 
-def _in_order(submit: Times, start: Times, end: Times) -> tuple[NDArray[np.int64], ...]:
+def _in_order(*columns: Times) -> tuple[NDArray[np.int64], ...]:
     """The times, of which those in a repeated hour are read as the first that does not precede the time before."""
     found: list[NDArray[np.int64]] = []
-    last_s = np.zeros(len(submit.seconds), np.int64)
-    for column in (submit, start, end):
+    last_s = np.zeros(len(columns[0].seconds), np.int64)
+    for column in columns:
         seconds = column.seconds
         later = (column.later_s > 0) & (seconds > 0) & (seconds < last_s) & (seconds + column.later_s >= last_s)
         found.append(np.where(later, seconds + column.later_s, seconds))
@@ -445,13 +454,12 @@ class ClusterLog:
         if len(used["partition"]) > 1:
             others.append(f"the jobs are of {len(used['partition'])} partitions, which are not modelled: one machine")
         self.warnings: list[str] = []
-        if procs is not None and procs < most:
-            self.warnings.append(f"the records use up to {most:,} processors at once, --procs is {procs:,}")
+        if size < most:
+            self.warnings.append(f"the records use up to {most:,} processors at once, --procs is {size:,}")
         needed = np.where(jobs["requested_procs"] > 0, jobs["requested_procs"], jobs["procs"])
         columns = (jobs["submit_s"][ran], (jobs["end_s"] - jobs["start_s"])[ran], needed[ran])
-        self.warnings += size_warnings(*columns, size)
-        others += self.warnings
-        self.notes = [*reading.lines(), *others]
+        self.notes = [*reading.lines(), *others, *self.warnings]
+        self.warnings += size_warnings(*columns, size)  # which readers of the log find again
         self.summary = [*reading.lines(examples=True), *others]  # what an anonymous log's header must not hold
         self.header = [
             "Version: 2.2",

@@ -16,7 +16,7 @@ import numpy as np
 
 from batfill.base.errors import WorkloadError
 from batfill.base.files import decompressed, whole_file
-from batfill.model.jobs import Overrun, Unrequested, checked_size, raised_warning, request_warning, stand_in
+from batfill.model.jobs import Overrun, Unrequested, checked_size, raised_warning, request_warning, share_text, stand_in
 from batfill.model.values import unrequested_of
 from batfill.workloads.batsim5_json import (
     EXTRA_FIELD,
@@ -203,9 +203,11 @@ def convert(
         table = np.concatenate([batch.rows for batch in read])
         whole = with_assumed(source, replace(log, rows=table), every_row, chosen).assumed_s
     changed: Counter[str] = Counter()
+    wide = 0
 
     def second_pass() -> Iterator[Jobs]:
-        first_row = 0
+        nonlocal wide
+        first_row = wide = 0
         for batch in pieces_of(source):
             if whole is not None:
                 batch = replace(batch, assumed_s=whole[first_row : first_row + len(batch)])
@@ -215,6 +217,7 @@ def convert(
             table = jobs_in(
                 batch, rows, first_row=first_row, overrun=overrun, margin_s=BATSIM_MARGIN_S, changed=changed
             )
+            wide += int((table.procs > size).sum())
             keep = rows.keep[first_row : first_row + len(batch)]
             yield table, {field: batch[JOB_FIELDS[field]][keep].astype(np.int64) for field in fields}
             first_row += len(batch)
@@ -223,7 +226,8 @@ def convert(
     made = _description(source, overrun, chosen, jobs)
     n_jobs = write_batsim_json(out, second_pass(), procs=size, description=made, version=version)
     notes = (*size_notes(log, procs), *notes_of(rows, changed, chosen), *(noted if changed[NO_REQUEST] else ()))
-    return Converted(n_jobs, size, notes, warnings_of(rows, changed, chosen))
+    refused = f"{share_text(wide, n_jobs)} are wider than the machine's {size:,} processors: schedulers reject them"
+    return Converted(n_jobs, size, notes, (*warnings_of(rows, changed, chosen), *([refused] if wide else [])))
 
 
 def _convert_log(source: Path, out: Path, procs: int | None, advance: Callable[[int], None]) -> Converted:

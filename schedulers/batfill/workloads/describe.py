@@ -9,7 +9,7 @@ import numpy as np
 from batfill.base.errors import WorkloadError
 from batfill.base.files import digest
 from batfill.base.words import duration, wrapped
-from batfill.model.jobs import WEEK_S, request_warning
+from batfill.model.jobs import WEEK_S, request_warning, size_warnings
 from batfill.workloads.cleaning import CLEANING_RULES
 from batfill.workloads.filters import header_filters, matching
 from batfill.workloads.formats import load_log
@@ -50,11 +50,13 @@ def describe(
     if not ran.any():
         raise WorkloadError(f"{path}: none of {len(log)} rows is a job that ran; is it an SWF log?")
     without = int((ran & ~(log["requested_s"] > 0)).sum())
+    columns = log["submit_s"][ran], log["runtime_s"][ran], log.needed_procs[ran]
+    wide_or_overloaded = () if size is None else size_warnings(*columns, size)
     return {
         "source": path.name,
         "sha256": digest(path),
         "known": log.known.name if log.known else None,
-        "warnings": [*request_warning(without, int(ran.sum())), *missing_rows(log, filters)],
+        "warnings": [*request_warning(without, int(ran.sum())), *missing_rows(log, filters), *wide_or_overloaded],
         "header": {name: value for name in SAID if (value := log.header_value(name))},
         "procs": size,
         "procs_notes": list(size_notes(log, procs)),

@@ -33,21 +33,24 @@ def read_oar(paths: list[Path], reading: Reading | None = None, *, cores_per_res
 
     A job's processors are its assigned resources, else the product of its request (`/nodes=2/core=4`), times
     `cores_per_resource`. Jobs that ran inside a container job share its resources and are left out. A job without a
-    stop time ends at the event that switched its state.
+    stop time ends at the event that switched its state. A job could start from the end of the jobs on which it depends,
+    if they are in this file or an earlier one, and an advance reservation from its start.
 
     Raises:
         WorkloadError: a file is not such JSON.
     """
     reading = Reading() if reading is None else reading
+    ends_s: dict[str, int] = {}
     for path in paths:
         jobs, names = [], []
         records = _records(path)
         reading.files[path] = len(records)
+        ends_s.update({_name(key, job): _end(job) for key, job in records})
         for key, job in records:
-            name = f"job {_first(job, 'Job_Id', 'job_id', 'id') or key}, " + ", ".join(
+            name = f"job {_name(key, job)}, " + ", ".join(
                 f"{field} {job[field]}" for field in SHOWN if job.get(field) is not None
             )
-            found = _job(job, cores_per_resource)
+            found = _job(job, cores_per_resource, ends_s)
             if isinstance(found, str):
                 reading.note(found, example=name)
             else:
@@ -69,26 +72,40 @@ def _records(path: Path) -> list[tuple[str, dict[str, Any]]]:
     return list(document.items())
 
 
-def _job(job: dict[str, Any], cores: int) -> ClusterJob | str:
-    """The job of a record, or why the record is not a job."""
+def _name(key: str, job: dict[str, Any]) -> str:
+    return str(_first(job, "Job_Id", "job_id", "id") or key)
+
+
+def _end(job: dict[str, Any]) -> int:
+    switched = [epoch(str(event.get("date"))) for event in _events(job) if event.get("type") in ENDING]
+    return _time(job, "stopTime", "stop_time") or max([0, *switched])
+
+
+def _events(job: dict[str, Any]) -> list[dict[str, Any]]:
+    return [event for event in job.get("events") or [] if isinstance(event, dict)]
+
+
+def _job(job: dict[str, Any], cores: int, ends_s: dict[str, int]) -> ClusterJob | str:
+    """The job of a record, or why the record is not a job; `ends_s` has the ends of jobs by name."""
     if _first(job, "state") not in FINISHED_STATES:
         return "jobs that have not ended, left out"
     if "inner" in " ".join(str(kind) for kind in job.get("types") or []):
         return "jobs inside a container job, left out"
     submit_s = _time(job, "submissionTime", "submission_time")
-    events = [event for event in job.get("events") or [] if isinstance(event, dict)]
-    switched = [epoch(str(event.get("date"))) for event in events if event.get("type") in ENDING]
-    end_s = _time(job, "stopTime", "stop_time") or max([0, *switched])
     start_s = _time(job, "startTime", "start_time")
+    reserved = job.get("reservation") not in (None, "", "None")
+    needed = job.get("dependencies") or []
+    eligible_s = start_s if reserved else max([0, *(ends_s.get(str(other), 0) for other in needed)])
     procs, wanted = _resources(job), _wanted(str(job.get("wanted_resources") or ""))
     return ClusterJob(
         submit_s=submit_s,
         start_s=start_s,
-        end_s=end_s,
+        end_s=_end(job),
+        eligible_s=eligible_s,
         procs=procs * cores if procs else None,
         requested_procs=(wanted or procs or 0) * cores or None,
         requested_s=_walltime(job),
-        status=_status(job, events),
+        status=_status(job, _events(job)),
         user=str(_first(job, "owner", "job_user", "user") or ""),
         group=str(_first(job, "project") or ""),
         executable=str(_first(job, "name", "job_name") or ""),

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from batfill.base.errors import WorkloadError
-from batfill.workloads.cluster_log import ClusterJob, Reading
+from batfill.workloads.cluster_log import NO_ZONE, ClusterJob, Reading
 from batfill.workloads.record_text import ODD, count_of, epoch, limit_of, lines_of, unix_time, zone_of
 from batfill.workloads.swf_log import CANCELLED, COMPLETED, FAILED
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 RECORD_LINE = re.compile(r"^(\d\d)/(\d\d)/(\d{4}) (\d\d:\d\d:\d\d)(?:\.\d+)?;(\w);([^;]*);(.*)$")
 RECORD_FIELD = re.compile(r'([^\s=]+)=("[^"]*"|\S*)')
 SHOWN = ("qtime", "start", "end", "Resource_List.walltime")  # no names, since an example is shown
-QUEUED, DELETED, ABORTED, ENDED = "Q", "D", "A", "E"
+QUEUED, STARTED, DELETED, ABORTED, ENDED = "Q", "S", "D", "A", "E"
 WHOLE_ARRAY = re.compile(r"^\d+\[\]")
 
 
@@ -45,6 +45,7 @@ def read_pbs(paths: list[Path], reading: Reading | None = None) -> Reading:
     clock = zone_of(reading.zone)
     queued: dict[str, int] = {}
     deleted: dict[str, int] = {}
+    started: set[str] = set()
     ended: dict[str, ClusterJob] = {}
     queues: dict[str, str] = {}
     shown: dict[str, str] = {}
@@ -86,18 +87,24 @@ def read_pbs(paths: list[Path], reading: Reading | None = None) -> Reading:
                     queues[job] = fields.get("queue", "")
                 else:
                     deleted[job] = at_s
+            elif kind == STARTED:
+                started.add(job)
             else:
                 continue
             shown[job] = show
     never_ran = {
         job: ClusterJob(queued[job], None, at_s, None, None, None, CANCELLED, queue=queues[job])
         for job, at_s in deleted.items()
-        if job in queued and job not in ended
+        if job in queued and job not in ended and job not in started
     }
     for reason, jobs in (
         ("jobs deleted while they waited", list(never_ran)),
-        ("jobs deleted without a record of their queueing, left out", deleted.keys() - queued.keys() - ended.keys()),
-        ("jobs that have not ended, left out", queued.keys() - deleted.keys() - ended.keys()),
+        (NO_ZONE, list(never_ran) if reading.zone == "UTC" else []),
+        (
+            "jobs deleted without a record of their queueing, left out",
+            deleted.keys() - queued.keys() - ended.keys() - started,
+        ),
+        ("jobs that have not ended, left out", (queued.keys() - deleted.keys() | started) - ended.keys()),
     ):
         reading.note(reason, len(jobs), min((shown[job] for job in jobs), default=""))
     found_jobs = {**ended, **never_ran}

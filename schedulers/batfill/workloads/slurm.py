@@ -45,6 +45,15 @@ COLUMNS = {name: (name,) for name in AS_NAMED} | {
     "QOS": ("QOS", "QOSRAW"),
     "Group": ("Group", "GID"),
     "Account": ("Account",),
+    "TRES": ("AllocTRES", "ReqTRES"),
+    "Suspended": ("Suspended",),
+    "Reservation": ("Reservation",),
+}
+# What a replay knows nothing of: the column, and the texts that say that a job had it.
+BESIDE = {
+    "had GPUs": ("TRES", "gres/gpu[^=,]*=0*[1-9]"),
+    "were suspended": ("Suspended", "[1-9]"),
+    "ran in a reservation": ("Reservation", "[^ ]"),
 }
 TIMES = {"submit_s": "Submit", "eligible_s": "Eligible", "start_s": "Start", "end_s": "End"}
 TEXTS = {"User": "user", "JobName": "executable", "QOS": "queue", "Partition": "partition"}
@@ -94,7 +103,7 @@ def read_slurm(paths: list[Path], reading: Reading | None = None, *, clusters: f
     - Steps (7.batch), which `-X` leaves out, and jobs that have not ended are left out and counted.
 
     Args:
-        paths: the files, plain or compressed. They are read in pieces: memory holds 65 bytes a record, and the names.
+        paths: the files, plain or compressed. They are read in pieces: memory holds 66 bytes a record, and the names.
         reading: an empty one, with its choices; None for the default ones.
         clusters: those to read; None for all.
 
@@ -166,6 +175,15 @@ class _Table:
             return np.full(len(self), ODD, np.int64), np.zeros(len(self), bool)
         read = each(self.columns[column], tres_count if self.names[column].endswith("TRES") else count_in)
         return read[:, 0], read[:, 1] > 0
+
+    def beside(self) -> NDArray[np.int8]:
+        """What of `BESIDE` each job had, (n,): the sum of powers of two."""
+        compute, found = optional("pyarrow.compute", "tables"), np.zeros(len(self), np.int8)
+        for k, (column, pattern) in enumerate(BESIDE.values()):
+            if column in self:
+                had = compute.match_substring_regex(self.columns[column], pattern).fill_null(False)
+                found |= had.to_numpy(zero_copy_only=False).astype(np.int8) << k
+        return found
 
     def limits(self) -> NDArray[np.int64]:
         """The requested times, (n,), as `limit_of` reads them; 0 without such a column."""
@@ -281,12 +299,13 @@ class _Records:
             columns,
             valid,
             table.show,
-            {"key": keys, "component": components, "cluster": cluster},
+            {"key": keys, "component": components, "cluster": cluster, "beside": table.beside()},
             titles={
                 "submit_s": "Submit",
                 "start_s": "Start",
                 "end_s": "End",
                 "procs": table.names["AllocCPUS"],
+                **({"eligible_s": "Eligible"} if "Eligible" in table else {}),
                 "requested_s": table.names.get("Timelimit", "TimelimitRaw or Timelimit"),
                 **({"requested_procs": table.names["ReqCPUS"]} if "ReqCPUS" in table else {}),
             },
@@ -336,6 +355,8 @@ class _Records:
             if len(parts):
                 self._join(self._keep_last(parts, ("component",)))
             self._keep_last(_repeated(jobs["key"]))
+            for k, what in enumerate(BESIDE):
+                self.result.unmodelled[what] += int(np.count_nonzero(jobs["beside"] & (1 << k)))
         jobs.extra = {}
         return self.result
 
