@@ -525,10 +525,10 @@ def local_hour(submit_s: NDArray[np.float64], clock: Clock) -> NDArray[np.int64]
 
 def text_below(content: Mapping[str, Any]) -> str:
     """What the command prints below the scores: the groups, the fit, and the grade."""
-    outages_found = content["outages"]
+    found = content["outages"]
     parts = [
         f"{content['input']['source']} on {content['input']['procs']:,} processors, fcfs with EASY backfilling; "
-        f"{things(outages_found['number'], 'outage')} found in the log, {duration(outages_found['days'] * DAY_S)} in all"
+        f"{things(found['number'], 'outage')} found in the log, {duration(found['days'] * DAY_S)} in all"
         + outages_text(content),
         f"{things(content['without_wait'], 'job')} without a wait in the log are not compared"
         if content["without_wait"]
