@@ -238,6 +238,27 @@ def test_a_small_job_whose_walltime_comes_before_the_divider_is_not_killed():
     assert [decision["type"] for decision in reply["events"]] == ["EXECUTE_JOB"]
 
 
+def test_a_message_in_which_nothing_happens_is_followed_by_no_decision():
+    """Job c, which has become overdue, could start at any decision from date 7 on."""
+    plugin = Plugin(policy="saf", threshold=5, small="class", divider=10, kill="always").begin(2, dynamic=True)
+    first = submitted("r", 0, 100, 1), submitted("a", 0, 100, 1, small=True)
+    assert plugin.tell(0, *first) == ["start a on 0", "start r on 1"]
+    plugin.tell(1, submitted("c", 1, 1000, 1))
+    plugin.tell(2, submitted("b", 2, 10, 2))
+    assert plugin.tell(3, completed("a")) == []
+    assert plugin.tell(10, CALL) == []
+    assert plugin.tell(11, notify("no_more_external_event_to_occur")) == []
+    assert plugin.tell(12, submitted("d", 12, 10, 3)) == ["reject d", "start c on 0"]
+
+
+def test_jobs_start_in_place_of_a_try_once_its_kill_is_reported():
+    plugin = Plugin(policy="saf", small="class", divider=10, kill="always").begin(2, dynamic=True)
+    assert plugin.tell(0, submitted("1", 0, 50, 1, small=True)) == ["start 1 on 0"]
+    plugin.tell(5, submitted("2", 5, 10, 2))
+    assert plugin.tell(10, CALL, submitted("3", 10, 5, 1)) == ["kill 1"]  # beside which job 3 would fit
+    assert plugin.tell(10, *killed("1")) == ["submit 1#1 of 0", "start 3 on 0"]
+
+
 def test_the_end_of_registrations_is_said_once_and_when_nothing_can_be_requeued():
     plugin = small_plugin()
     assert plugin.tell(0, submitted("1", 0, 50, 1, small=True), submitted("2", 0, 50, 1)) == ["start 1 on 0"]
