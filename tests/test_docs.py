@@ -148,7 +148,7 @@ class Reader:
         self.folder = folder
         self.names: dict[str, Any] = {}  # of the Python session
         for name in ("benchmarks", "docker", "docs", "expe", "platforms", "studies", "tests", "workloads"):
-            (folder / name).symlink_to(ROOT / name)
+            (folder / name).symlink_to((ROOT / name).resolve(strict=True))
         (folder / "cache").mkdir()
         with socket.create_server(("localhost", 0)) as free:
             self.port = str(free.getsockname()[1])
@@ -156,7 +156,7 @@ class Reader:
     def bring(self, log: Path) -> None:
         """Have a log of the archive at hand, in the folder and among those that were fetched."""
         for place in (self.folder, self.folder / "cache"):
-            (place / log.name).symlink_to(log)
+            (place / log.name).symlink_to(log.resolve(strict=True))
 
     @property
     def environment(self) -> dict[str, str]:

@@ -53,7 +53,7 @@ def run(*arguments: str, cwd: Path = ROOT, **env: str) -> subprocess.CompletedPr
 def study(tmp_path):
     """A folder that holds what the descriptors name, as a checkout does, with nothing to be spoilt in it."""
     for name in ("expe", "platforms", "workloads"):
-        (tmp_path / name).symlink_to(ROOT / name)
+        (tmp_path / name).symlink_to((ROOT / name).resolve(strict=True))
     return tmp_path
 
 

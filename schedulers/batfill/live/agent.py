@@ -126,6 +126,8 @@ class Agent:
             )
         if self.live[PLAN] == KEPT:
             KeptPlan.check(self.chosen)
+        if self.chosen.calendar is not None:  # what no machine changes: a simulator may be waiting when it is known
+            self.chosen.calendar.require_form(None, by_ids=self.live[PLAN] == KEPT)
         state_options(self.stated())
         if self.live.get("estimates") and (self.by_machines or self.live[PLAN] == KEPT):
             what = "plan kept" if self.live[PLAN] == KEPT else "reservation machines"
@@ -138,6 +140,7 @@ class Agent:
         self.host: Host
         self.registration = Registration(False, False, False)
         self.requests: dict[str, Request] = {}  # of the jobs that wait or run
+        self.odd_fields: set[str] = set()  # fields of the user's that were unusable in a job
         self.has_classes = False  # whether a job has a class,
         self.has_users = False  # or a user
         self.rejected = 0
