@@ -170,6 +170,8 @@ def _job(fields: dict[str, str], clock: tzinfo, zone: str, notes: Counter[str]) 
         remarks.append(f"jobs with a time in an hour that the clock repeats ({zone}): the first that fits is taken")
     if any(_skipped(fields[name], clock) for name in ("Submit", "Start", "End")):
         remarks.append(f"jobs with a time that the clock skips ({zone}; is it their time zone?)")
+    if zone == "UTC" and any(_local(fields[name].strip()) for name in ("Submit", "Start", "End")):
+        remarks.append("jobs with dates without a time zone, read in UTC; --timezone names the cluster's")
     if any(re.search(r"[.,]0*[1-9]", fields[name]) for name in ("Submit", "Start", "End")):
         remarks.append("jobs with fractions of a second, cut off")
     if not 0 <= req <= MOST:

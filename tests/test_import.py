@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import batfill as bf
 import slow_slurm
 from batfill.base.errors import WorkloadError
 from batfill.cli import main
@@ -20,6 +21,7 @@ from batfill.workloads.slurm import read_slurm
 from batfill.workloads.swf_log import read_log
 from command import batfill, refusal
 from sweeps import examples
+from swf_text import row
 
 DATA = Path(__file__).parent / "data" / "accounting"
 HEAD = "JobID|User|JobName|Submit|Start|End|Timelimit|AllocCPUS|ReqCPUS|State\n"
@@ -599,3 +601,54 @@ def test_what_is_read_as_a_whole_says_its_memory_before_it_takes_it(tmp_path, mo
     line = refusal("workload", "import", "oar", DATA / "oar.json", "-o", tmp_path / "none.swf")
     assert "reading oar's records as a whole takes about 0.0 GB of memory" in line
     assert line.rstrip().endswith("import fewer files at a time")
+
+
+ELIGIBLE = "JobID|Submit|Eligible|Start|End|TimelimitRaw|AllocCPUS|State\n"
+
+
+@pytest.mark.needs("pyarrow")
+def test_waits_count_from_the_eligibility_of_a_job_and_wide_jobs_are_counted(tmp_path):
+    path, out = tmp_path / "jobs.txt", tmp_path / "log.swf"
+    path.write_text(
+        ELIGIBLE
+        + "1|1700000000|1700000000|1700000300|1700003900|60|64|COMPLETED\n"
+        + "2|1700000060|1700003660|1700003960|1700004060|60|8|COMPLETED\n"  # held for an hour
+        + "3|1700000120|Unknown|1700000180|1700000280|60|64|COMPLETED\n"
+        + "4|1700000120|1699990000|1700000180|1700100180|60|8|COMPLETED\n"  # eligible before: as its submission
+    )
+    said = batfill("workload", "import", "slurm", path, "--out", out, "--procs", 32, "--json")
+    log = read_log(out)
+    assert log["wait_s"].tolist() == [300, 300, 60, 60]
+    assert log["submit_s"].tolist() == [0, 60, 120, 120]
+    found = json.loads(said.out)
+    assert found["became_eligible"] == {"jobs": 1, "hours": 1.0}
+    assert found["warnings"][0] == "the records use up to 72 processors at once, --procs is 32"
+    assert found["warnings"][1].startswith("2 of 4 jobs (50.0 %), ")
+    assert "1 job could not start at their submission" in said.err
+    assert "is --procs right?" in " ".join(batfill("replay", out).out.split())
+    assert bf.fidelity(out, procs=200, fit=False)["input"]["warnings"] == []
+
+
+@pytest.mark.needs("pyarrow")
+def test_without_eligibility_and_zones_the_import_says_so_once_and_fidelity_gives_the_command(tmp_path):
+    path, out = tmp_path / "jobs.txt", tmp_path / "log.swf"
+    path.write_text(
+        SACCT.format("AllocCPUS")
+        + "1|2024-01-01T10:00:00|2024-01-01T10:05:00|2024-01-01T11:00:00|60|4|COMPLETED\n"
+        + "2|2024-01-01T10:00:00|2024-01-01T10:05:00|2024-01-01T11:00:00|60|4|COMPLETED\n"
+    )
+    said = batfill("workload", "import", "slurm", path, "--out", out).err
+    assert said.count("dates without a time zone, read in UTC; --timezone names the cluster's") == 1
+    assert "no column Eligible" in said
+    (caution,) = bf.fidelity(out, fit=False)["input"]["warnings"]
+    assert "sacct -o ...,Submit,Eligible,Start,..." in caution
+    assert "time zone" not in batfill("workload", "import", "slurm", path, "--out", out, "--timezone", "Asia/Tokyo").err
+
+
+def test_an_overload_is_said(tmp_path):
+    path = tmp_path / "log.swf"
+    path.write_text(
+        "; MaxProcs: 4\n" + "".join(row(k, 86_400 * k, 90_000, req_procs=4, req_time=90_000) for k in (0, 1, 2))
+    )
+    (said,) = bf.read(path).warnings
+    assert said.startswith("the jobs offer 1.56 times the work that 4 processors can do")

@@ -273,4 +273,6 @@ def import_log(
         first=reading.examples,
         empty_files=reading.empty,
         not_modelled=dict(+reading.unmodelled),
+        became_eligible={"jobs": reading.held, "hours": reading.held_s / 3600} if reading.held else None,
+        warnings=log.warnings,
     )

@@ -377,7 +377,12 @@ class Workload(JobRows):
     @property
     def warnings(self) -> tuple[str, ...]:
         """Reasons to doubt figures of these jobs, one line each; every host and every result shows them."""
-        return (*request_warnings((self.jobs,), self.unrequested), *self.doubts)
+        jobs = self.jobs
+        found = (*request_warnings((jobs,), self.unrequested), *self.doubts)
+        if self.procs is None:
+            return found
+        runtime_s = np.minimum(jobs.runtime_s, jobs.walltime_s)
+        return (*found, *size_warnings(jobs.submit_s, runtime_s, jobs.procs, self.procs))
 
     @property
     def invented_warning(self) -> tuple[str, ...]:
@@ -460,6 +465,35 @@ class Workload(JobRows):
         axes.set(xlabel="days", ylabel="processors")
         axes.legend(frameon=False)
         return axes
+
+
+def size_warnings(submit_s: NDArray[Any], runtime_s: NDArray[Any], procs: NDArray[Any], size: int) -> tuple[str, ...]:
+    """A line if more than `FEW` of the jobs or of their work are wider than the machine, and one if it is overloaded.
+
+    Args:
+        submit_s: r, (n_jobs,).
+        runtime_s: p, (n_jobs,).
+        procs: q, (n_jobs,).
+        size: m.
+    """
+    if not len(procs):
+        return ()
+    work, wide = runtime_s * procs.astype(np.float64), procs > size
+    n_wide, share = int(wide.sum()), float(work[wide].sum() / max(work.sum(), 1.0))
+    span_s = float(np.ptp(submit_s))
+    load = float(work[~wide].sum()) / (size * span_s) if span_s >= DAY_S else 0.0
+    found = []
+    if max(n_wide / len(procs), share) > FEW:
+        found.append(
+            f"{share_text(n_wide, len(procs))}, {100 * share:.1f} % of the work, are wider than the machine's {size:,} "
+            f"processors and left out (the widest: {int(procs.max()):,}); is --procs right?"
+        )
+    if load > 1:
+        found.append(
+            f"the jobs offer {load:.2f} times the work that {size:,} processors can do between the first and the last "
+            "submission, so waits grow to the end; is --procs right?"
+        )
+    return tuple(found)
 
 
 def request_warnings(tables: Sequence[JobTable], unrequested: Unrequested) -> tuple[str, ...]:

@@ -1,7 +1,8 @@
 """Fidelity: how far the waits of a replay are from those in the log, and what a site does that explains it.
 
 The error is the mean absolute percentage error of moving means: at each hour, the mean wait of the jobs submitted
-within a week before or after it, simulated and logged.
+within a week before or after it, simulated and logged. A few hours with short logged waits may dominate this mean, so
+the median over the hours stands beside it. Both are of all hours, and near the ends of the log of fewer jobs.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from batfill.model.metrics import width_class
 from batfill.model.options import Options
 from batfill.replays.replay import simulate
 from batfill.search.results import Found, document
+from batfill.workloads.cluster_log import NO_ELIGIBILITY
 from batfill.workloads.formats import replayable, source_of
 from batfill.workloads.outages import outages
 from batfill.workloads.swf import job_rows
@@ -46,10 +48,11 @@ HOURS = 3  # of a group by hour of submission
 
 # What is tried of each factor. A factor stays if it lowers the error by `LEAST_GAIN` of it on the jobs that it is
 # fitted to, and on both halves of these.
-NOTICES_S = (math.inf, DAY_S, 4 * HOUR_S)
+NOTICES_S = (WEEK_S, DAY_S, 4 * HOUR_S)
 CAPACITIES = (0.97, 0.95, 0.9, 0.85, 0.8)
 OVERHEADS_S = (60.0, 180.0, 600.0)
 LEAST_GAIN = 0.1
+WORSE = 2.0  # times the plain error, from which on the outages found are doubted
 # The log shows a limit of running jobs per user if so many users reach it, and it is at least so high.
 FEWEST_USERS, LEAST_LIMIT = 3, 10
 
@@ -59,6 +62,7 @@ class Score(NamedTuple):
 
     jobs: int
     error: float | None  # see the module; None if no moving mean counts
+    median_error: float | None
     simulated_mean_s: float
     logged_mean_s: float
     ratio: float | None  # of these
@@ -71,7 +75,8 @@ class Score(NamedTuple):
         """For a table to read."""
         return {
             "jobs": f"{self.jobs:,}",
-            "error": percent(self.error),
+            "mean error": percent(self.error),
+            "median error": percent(self.median_error),
             "sim/log": ratio_text(self.ratio),
             "within 10 min": percent(self.near),
             "correlation": ratio_text(self.correlation),
@@ -98,7 +103,7 @@ def score(submit_s: NDArray[np.float64], logged_s: NDArray[np.float64], simulate
     varied = len(submit_s) > 1 and logged_s.std() > 0 and simulated_s.std() > 0
     return Score(
         len(submit_s),
-        error_of(submit_s, logged_s, simulated_s),
+        *errors_of(submit_s, logged_s, simulated_s),
         simulated,
         logged,
         simulated / logged if logged > 0 else None,
@@ -109,12 +114,15 @@ def score(submit_s: NDArray[np.float64], logged_s: NDArray[np.float64], simulate
     )
 
 
-def error_of(
+def errors_of(
     submit_s: NDArray[np.float64], logged_s: NDArray[np.float64], simulated_s: NDArray[np.float64]
-) -> float | None:
-    """The mean absolute percentage error of moving means; None if none has `FEWEST_JOBS` and waits over a minute."""
+) -> tuple[float | None, float | None]:
+    """The mean and the median absolute percentage error of moving means.
+
+    Both are None if no moving mean has `FEWEST_JOBS` and logged waits over a minute.
+    """
     if not len(submit_s):
-        return None
+        return None, None
     at_s = np.arange(submit_s[0], submit_s[-1] + 1, HOUR_S)
     first, beyond = np.searchsorted(submit_s, at_s - WEEK_S), np.searchsorted(submit_s, at_s + WEEK_S, side="right")
     jobs = beyond - first
@@ -127,8 +135,9 @@ def error_of(
     logged, simulated = means(logged_s), means(simulated_s)
     counts = (jobs >= FEWEST_JOBS) & (logged > LEAST_WAIT_S)
     if not counts.any():
-        return None
-    return float((np.abs(simulated - logged)[counts] / logged[counts]).mean())
+        return None, None
+    errors = np.abs(simulated - logged)[counts] / logged[counts]
+    return float(errors.mean()), float(np.median(errors))
 
 
 class Logged(NamedTuple):
@@ -167,7 +176,7 @@ class Logged(NamedTuple):
     def error(self, wait_s: NDArray[np.float64], rows: NDArray[np.bool_]) -> float | None:
         """The error of simulated waits of some jobs."""
         rows = self.counted & rows
-        return error_of(self.workload.jobs.submit_s[rows], self.wait_s[rows], wait_s[rows])
+        return errors_of(self.workload.jobs.submit_s[rows], self.wait_s[rows], wait_s[rows])[0]
 
     def outages(self) -> Calendar:
         """The outages in the log."""
@@ -243,7 +252,7 @@ class Factors(NamedTuple):
     def names(self) -> list[str]:
         """Each that is in force, in words."""
         notice = self.notice_s
-        known = "" if notice in (None, math.inf) else f" announced {duration(notice)} before"
+        known = "" if notice is None else f" announced {duration(notice)} before"
         return [
             *([f"its outages{known}"] if notice is not None else []),
             *([f"{100 * self.capacity:g} % of the processors"] if self.capacity < 1 else []),
@@ -257,6 +266,7 @@ class Factors(NamedTuple):
     def waits(self, workload: Workload, found: Calendar) -> NDArray[np.float64]:
         """The simulated waits; `found` are the outages. A job wider than what is in use takes all of it."""
         assert workload.procs is not None
+        notice_s = self.notice_s
         jobs, size = workload.jobs, max(round(self.capacity * workload.procs), 1)
         jobs = replace(
             jobs,
@@ -268,17 +278,54 @@ class Factors(NamedTuple):
         )
         given: dict[str, Any] = {"policy": "fcfs", "max-running": self.max_running}
         if self.notice_s is not None and found.windows:
-            notice_s = self.notice_s
+            sudden = sudden_windows(found, longest_request_s(workload))
             windows = (
-                window._replace(processors=size, announced=None if notice_s == math.inf else window.begin - notice_s)
-                for window in found.windows
+                window._replace(
+                    processors=size,
+                    announced=window.begin - (0.0 if late else notice_s),
+                )
+                for window, late in zip(found.windows, sudden, strict=True)
             )
             given["calendar"] = Calendar(tuple(windows))
         schedule, _ = simulate(jobs, replace(workload, jobs=jobs, procs=size), Options.of(given))
         return schedule.start_s - jobs.submit_s
 
 
-PLAIN, WITH_OUTAGES = Factors(), Factors(notice_s=math.inf)
+def longest_request_s(workload: Workload) -> float:
+    """The longest request of a job that fits on the machine; infinite if one has none."""
+    jobs = workload.jobs
+    return float(jobs.walltime_s[jobs.procs <= (workload.procs or 0)].max(initial=0.0))
+
+
+def sudden_windows(found: Calendar, longest_s: float) -> list[bool]:
+    """Which outages the replay learns of only when they begin: so few that each request can start within two weeks.
+
+    A job cannot start if an outage that is known begins before its request is over. Between frequent outages a long
+    request might find no time for months, which at a real site neither users nor administrators would accept.
+
+    Args:
+        found: the outages, which are announced at most a week before.
+        longest_s: the longest request.
+    """
+    clear_s = min(longest_s, WEEK_S)  # without a known outage, for the longest request to start
+    begins, ends = (np.array([getattr(window, edge) for window in found.windows]) for edge in ("begin", "end"))
+    free_from = np.append(0.0, ends)[:-1]
+    sudden = np.zeros(len(begins), bool)
+    i = 0
+    while i < len(begins):
+        chances = np.flatnonzero(begins[i:] - free_from[i:] >= clear_s)
+        at_s = free_from[i + chances[0]] if len(chances) else ends[-1]
+        beyond = i + 1
+        if at_s - free_from[i] > WEEK_S:
+            at_s = free_from[i]
+            beyond = int(np.searchsorted(begins, at_s + clear_s))
+            sudden[i:beyond] = True
+        # The search for the next chance begins a week after this one at the latest.
+        i = max(beyond, int(np.searchsorted(free_from, at_s + WEEK_S, side="right")) - 1)
+    return sudden.tolist()
+
+
+PLAIN, WITH_OUTAGES = Factors(), Factors(notice_s=WEEK_S)
 VALUES: dict[str, Sequence[Any]] = {"notice_s": NOTICES_S, "capacity": CAPACITIES, "overhead_s": OVERHEADS_S}
 MOST_REPLAYS = 2 + sum(map(len, VALUES.values())) * len(VALUES)
 
@@ -387,7 +434,11 @@ def fidelity(
         shown(2)
     results: dict[str, Any] = {
         "scores": {name: logged.score(waits[one])._asdict() for name, one in SHOWN.items()},
-        "outages": {"number": len(found.windows), "days": sum(w.end - w.begin for w in found.windows) / DAY_S},
+        "outages": {
+            "number": len(found.windows),
+            "days": sum(w.end - w.begin for w in found.windows) / DAY_S,
+            "sudden": sum(sudden_windows(found, longest_request_s(workload))),
+        },
         "groups": list(groups(logged, {name: waits[one] for name, one in SHOWN.items()})),
         "fitted": [
             {
@@ -409,7 +460,7 @@ def fidelity(
             "source_sha256": workload.digest,
             "procs": logged.size,
             "jobs": len(workload.jobs),
-            "warnings": list(workload.warnings),
+            "warnings": [*workload.warnings, *eligibility_warnings(source.log)],
         },
         results=results,
     )
@@ -443,6 +494,29 @@ def groups(logged: Logged, waits: Mapping[str, NDArray[np.float64]]) -> Iterator
             }
 
 
+def outages_text(content: Mapping[str, Any]) -> str:
+    """How the row with the outages was replayed, and a word if it is much worse than the plain one."""
+    found, (plain, other) = content["outages"], (content["scores"][name] for name in SHOWN)
+    if not found["number"]:
+        return ""
+    known = f"; the replay in the row outages knows {found['number'] - found['sudden']:,} of them a week before"
+    if found["sudden"]:
+        known += ", the others when they begin, since the longest request would find no time to start for weeks"
+    if None not in (plain["error"], other["error"]) and other["error"] > WORSE * plain["error"]:
+        known += ". This makes the error much larger, so these are hardly the site's outages: do not use that row"
+    return known
+
+
+def eligibility_warnings(log: SwfLog) -> tuple[str, ...]:
+    """A caution if the log was imported from records that do not say when jobs became eligible."""
+    if not any(NO_ELIGIBILITY in text for text in log.header):
+        return ()
+    return (
+        f"{NO_ELIGIBILITY}, so waits for users count as the scheduler's; add Eligible to the columns of sacct "
+        "(sacct -o ...,Submit,Eligible,Start,...) and import again",
+    )
+
+
 def local_hour(submit_s: NDArray[np.float64], clock: Clock) -> NDArray[np.int64]:
     """The hour of the day of each submission, in the users' time zone."""
     quarter_s, start_s = HOUR_S // 4, clock.unix_start_s  # a zone's offset is in whole quarters of an hour
@@ -456,8 +530,11 @@ def text_below(content: Mapping[str, Any]) -> str:
     outages_found = content["outages"]
     parts = [
         f"{content['input']['source']} on {content['input']['procs']:,} processors, fcfs with EASY backfilling; "
-        f"{outages_found['number']:,} outages found in the log, {duration(outages_found['days'] * DAY_S)} in all, "
-        "of which the replay in the row outages knows beforehand",
+        f"{outages_found['number']:,} outages found in the log, {duration(outages_found['days'] * DAY_S)} in all"
+        + outages_text(content),
+        "mean and median error: over the hours of the log, of how far the mean simulated wait of the two weeks around "
+        "is from the logged one; hours with fewer than 50 jobs around, or a logged mean of a minute or less, are left "
+        "out, and - stands where no hour is left",
         as_table(
             [
                 {
@@ -485,8 +562,9 @@ def text_below(content: Mapping[str, Any]) -> str:
         rows = [
             {
                 "factors": step["factors"],
-                "error, first half": percent(step["error"]),
-                "error, second half": percent(step["later"]["error"]),
+                "mean error, first half": percent(step["error"]),
+                "second half": percent(step["later"]["error"]),
+                "its median": percent(step["later"]["median_error"]),
                 "sim/log, second half": ratio_text(step["later"]["ratio"]),
             }
             for step in steps
@@ -550,7 +628,13 @@ def graded(found: AnyFound, log: Workload | Path | str, reading: Mapping[str, An
 def grade_text(plain: Score, with_outages: Score) -> str:
     """The sentence."""
     ratio = "no wait is logged" if plain.ratio is None else f"simulated waits are {plain.ratio:.2f} of the logged ones"
+    explained = with_outages.error is not None and plain.error is not None and with_outages.error < plain.error
+    others = (
+        f"with its outages {percent(with_outages.error)} and {percent(with_outages.median_error)}"
+        if explained
+        else "the outages that it suggests explain none of it"
+    )
     return (
-        f"on this log {ratio} (error {percent(plain.error)}, {percent(with_outages.error)} with its outages); "
+        f"on this log {ratio} (mean error {percent(plain.error)}, median {percent(plain.median_error)}; {others}); "
         "differences between policies are for the machine as simulated"
     )

@@ -269,7 +269,8 @@ class _Table:
         whole = short.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
         seconds, later_s = (whole, np.zeros(len(self), np.int64)) if column.type.tz else unix_times(whole, clock)
         known = np.where((seconds > 0) & (seconds <= LAST_S), seconds, ODD)
-        return Times(np.where(missing, 0, known), later_s, cut.fill_null(False).to_numpy(zero_copy_only=False))
+        cut = cut.fill_null(False).to_numpy(zero_copy_only=False)
+        return Times(np.where(missing, 0, known), later_s, cut, ~missing & (column.type.tz is None))
 
     def texts(self, places: Columns, what: str) -> Any:
         """The column as an Arrow array of bytes; `what` it should hold, for the refusal."""

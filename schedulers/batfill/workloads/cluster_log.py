@@ -13,6 +13,8 @@ import orjson
 from batfill.base.errors import LARGEST, WorkloadError, optional
 from batfill.base.files import raw_file
 from batfill.base.version import __version__
+from batfill.base.words import duration, things
+from batfill.model.jobs import size_warnings
 from batfill.workloads.record_text import LAST_S, ODD, PARTITION_LIMIT, UNLIMITED, Names, Times
 from batfill.workloads.swf_log import CANCELLED, COMPLETED, FIELDS, Comment, SwfLog, new_log
 
@@ -31,6 +33,7 @@ TYPES: dict[str, np.dtype[Any]] = {
     "submit_s": np.dtype(np.uint32),
     "start_s": np.dtype(np.uint32),
     "end_s": np.dtype(np.uint32),
+    "eligible_s": np.dtype(np.uint32),  # from when on the job could start, if that is later than its submission
     "procs": np.dtype(np.int32),  # allocated
     "requested_procs": np.dtype(np.int32),
     "requested_s": np.dtype(np.uint32),
@@ -58,10 +61,11 @@ class ClusterJob:
     executable: str = ""  # the job's name
     queue: str = ""
     partition: str = ""
+    eligible_s: float | None = None
 
 
 class Jobs:
-    """Jobs in any order as narrow columns (TYPES), 45 bytes each; reads as a sequence of `ClusterJob`.
+    """Jobs in any order as narrow columns (TYPES), 49 bytes each; reads as a sequence of `ClusterJob`.
 
     Attributes:
         names: the texts of the columns of names.
@@ -114,6 +118,7 @@ class Jobs:
             submit_s=float(self._columns["submit_s"][row]),
             start_s=known("start_s", 0),
             end_s=known("end_s", 0),
+            eligible_s=known("eligible_s", 0),
             procs=known("procs", -1),
             requested_procs=known("requested_procs", -1),
             requested_s=known("requested_s", 0),
@@ -134,6 +139,7 @@ TITLES = {
     "requested_s": "limit",
 }
 PARTITIONS = "jobs with their partition's limit: "
+NO_ELIGIBILITY = "the records have no column Eligible: waits count from submission, also of held and dependent jobs"
 LEFT_OUT = {
     NOT_ENDED: "jobs that have not ended, left out",
     REVOKED: "jobs revoked because another cluster of the federation ran them, left out",
@@ -152,6 +158,9 @@ class Reading:
         jobs: the jobs.
         notes: the number of records left out, changed or guessed, by reason.
         examples: the first record of a reason.
+        eligible: whether the records say from when on each job could start; None if the system has no such date.
+        held: the number of jobs that could not start at their submission.
+        held_s: how long, in all.
         unmodelled: the number of jobs by what they have and a replay knows nothing of, such as "requested GPUs".
         files: the files, and the number of records of each.
     """
@@ -162,6 +171,9 @@ class Reading:
     jobs: Jobs = field(default_factory=Jobs)
     notes: Counter[str] = field(default_factory=Counter)
     examples: dict[str, str] = field(default_factory=dict)
+    eligible: bool | None = None
+    held: int = 0
+    held_s: float = 0.0
     unmodelled: Counter[str] = field(default_factory=Counter)
     files: dict[Path, int] = field(default_factory=dict)
 
@@ -181,6 +193,14 @@ class Reading:
         ]
         if self.partition_limit_s is not None and not any(reason.startswith(PARTITIONS) for reason in self.notes):
             said.append("no job has its partition's limit: --partition-limit changes nothing")
+        if self.held:
+            said.append(
+                f"{things(self.held, 'job')} could not start at their submission (dependencies, begin dates, "
+                "holds, limits of arrays): their waits count from their eligibility, "
+                f"{duration(self.held_s)} less in all"
+            )
+        if self.eligible is False:
+            said.append(NO_ELIGIBILITY)
         return said + [f"no record in {', '.join(self.empty)}"] * bool(self.empty)
 
     @property
@@ -196,7 +216,9 @@ class Reading:
                 [unknown if (v := getattr(job, name)) is None else min(int(v), LAST_S + 1) for job in jobs], np.int64
             )
 
-        columns: dict[str, Any] = {name: Times.of(numbers(name, 0)) for name in ("submit_s", "start_s", "end_s")}
+        columns: dict[str, Any] = {
+            name: Times.of(numbers(name, 0)) for name in ("submit_s", "start_s", "end_s", "eligible_s")
+        }
         columns |= {"requested_s": numbers("requested_s", 0), "status": numbers("status", -1)}
         columns |= {name: numbers(name, ODD) for name in ("procs", "requested_procs")}
         columns |= {kind: self.jobs.names[kind].of([getattr(job, kind) for job in jobs]) for kind in NAMES}
@@ -216,7 +238,7 @@ class Reading:
 
         Args:
             columns: those of TYPES, each (n,), with the values of ODD and its neighbours, and 0 for no processors; the
-                three times are `Times`.
+                times are `Times`; "eligible_s" may be missing.
             valid: (n,): which records to consider at all.
             show: a record's identity and values, by row, for examples.
             extra: other columns.
@@ -270,6 +292,9 @@ class Reading:
         neither = np.any([column.later_s < 0 for column in times.values()], axis=0)
         count(f"jobs with a time in an hour that the clock repeats ({self.zone}): the first that fits is taken", either)
         count(f"jobs with a time that the clock skips ({self.zone}; is it their time zone?)", neither)
+        if self.zone == "UTC":
+            bare = np.any([column.bare for column in times.values()], axis=0)
+            count("jobs with dates without a time zone, read in UTC; --timezone names the cluster's", bare)
         count("jobs with fractions of a second, cut off", np.any([column.cut for column in times.values()], axis=0))
         requested_s = np.asarray(columns["requested_s"])
         partition = requested_s == PARTITION_LIMIT
@@ -290,8 +315,11 @@ class Reading:
         ):
             count(reason, rows)
         requested_s = np.where(partition & (limit is not None), limit or 0, requested_s)
+        eligible_s = columns["eligible_s"].seconds if "eligible_s" in columns else np.zeros(len(valid), np.int64)
+        held = (eligible_s > submit_s) & (eligible_s <= np.where(ran, start_s, end_s))
         kept: dict[str, NDArray[Any]] = {
             **columns,
+            "eligible_s": np.where(held, eligible_s, 0),
             "submit_s": submit_s,
             "start_s": start_s,
             "end_s": end_s,
@@ -397,7 +425,8 @@ class ClusterLog:
                 "check the command that made it"
             )
         self.jobs = jobs
-        size = procs if procs is not None else most_in_use(jobs)
+        most = most_in_use(jobs)
+        size = procs if procs is not None else most
         self._order = _by_submission(jobs["submit_s"])
         self._first_s = int(jobs["submit_s"][self._order[0]])
         key = Key() if key is None else key
@@ -405,6 +434,9 @@ class ClusterLog:
         for kind in NAMES:
             self._numbers[kind], used[kind] = self._numbered(kind, key)
         self._texts = {name: np.array(list(jobs.names[name]), object) for name in jobs.extra if name in jobs.names}
+        held = jobs["eligible_s"] > jobs["submit_s"]
+        reading.held = int(held.sum())
+        reading.held_s = float((jobs["eligible_s"][held].astype(np.int64) - jobs["submit_s"][held]).sum())
         others = [
             f"{count:,} of {len(jobs):,} jobs {what}, which is not modelled"
             for what, count in reading.unmodelled.items()
@@ -412,6 +444,13 @@ class ClusterLog:
         ]
         if len(used["partition"]) > 1:
             others.append(f"the jobs are of {len(used['partition'])} partitions, which are not modelled: one machine")
+        self.warnings: list[str] = []
+        if procs is not None and procs < most:
+            self.warnings.append(f"the records use up to {most:,} processors at once, --procs is {procs:,}")
+        needed = np.where(jobs["requested_procs"] > 0, jobs["requested_procs"], jobs["procs"])
+        columns = (jobs["submit_s"][ran], (jobs["end_s"] - jobs["start_s"])[ran], needed[ran])
+        self.warnings += size_warnings(*columns, size)
+        others += self.warnings
         self.notes = [*reading.lines(), *others]
         self.summary = [*reading.lines(examples=True), *others]  # what an anonymous log's header must not hold
         self.header = [
@@ -450,6 +489,7 @@ class ClusterLog:
         column = {name: self.jobs[name][at] for name in TYPES}
         submit_s, start_s, end_s = (column[name].astype(np.int64) for name in ("submit_s", "start_s", "end_s"))
         left_s = np.where(start_s > 0, start_s, end_s)  # never started: it waited until it was removed
+        from_s = np.maximum(submit_s, column["eligible_s"].astype(np.int64))
         ran = (start_s > 0) & (end_s > 0)
         piece = new_log(
             (),
@@ -457,7 +497,7 @@ class ClusterLog:
                 **{name: self.jobs[name][at] for name in self.jobs.extra if name in FIELDS},
                 "job": np.arange(part.start + 1, part.start + 1 + len(at)),
                 "submit_s": submit_s - self._first_s,
-                "wait_s": np.where(left_s > 0, np.maximum(left_s - submit_s, 0), -1),
+                "wait_s": np.where(left_s > 0, np.maximum(left_s - from_s, 0), -1),
                 "runtime_s": np.where(ran, np.maximum(end_s - start_s, 0), 0),
                 "procs": column["procs"],
                 "requested_procs": column["requested_procs"],

@@ -69,10 +69,13 @@ def read_pbs(paths: list[Path], reading: Reading | None = None) -> Reading:
                 found = _job(fields, was_deleted=job in deleted)
                 if job in ended:
                     reading.note("earlier tries of jobs run again, left out", example=shown[job])
-                    found = replace(found, submit_s=min(found.submit_s or 0, ended[job].submit_s or 0))
+                    before = ended[job]
+                    found = replace(
+                        found, submit_s=min(found.submit_s or 0, before.submit_s or 0), eligible_s=before.eligible_s
+                    )
                 ended[job] = found
             elif kind in (QUEUED, DELETED, ABORTED):
-                at_s, later_s, _ = unix_time(f"{year}-{month}-{day}T{time}", clock)
+                at_s, later_s, *_ = unix_time(f"{year}-{month}-{day}T{time}", clock)
                 if at_s == ODD:
                     reading.note("records of no date that is understood, left out", example=show)
                     continue
@@ -116,6 +119,7 @@ def _job(fields: dict[str, str], *, was_deleted: bool) -> ClusterJob:
         end_s=end_s,
         procs=processors_used(fields),
         requested_procs=processors_requested(fields),
+        eligible_s=second("etime"),
         requested_s=limit_of(fields.get("Resource_List.walltime", ""), bare=1),
         status=COMPLETED if completed else CANCELLED if was_deleted else FAILED,
         user=fields.get("user", ""),

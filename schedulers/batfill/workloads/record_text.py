@@ -111,17 +111,19 @@ class Times(NamedTuple):
         later_s: (n,): what the other reading of a local time adds: an hour where the clock repeats it, less than 0
             where the clock skips it.
         cut: (n,): whether a fraction of a second was cut off.
+        bare: (n,): whether it is a date without a time zone, read in that of the cluster.
     """
 
     seconds: NDArray[np.int64]
     later_s: NDArray[np.int64]
     cut: NDArray[np.bool_]
+    bare: NDArray[np.bool_]
 
     @classmethod
     def of(cls, seconds: NDArray[Any]) -> Times:
         """Times that need no clock."""
         whole = np.asarray(seconds, np.int64)
-        return cls(whole, np.zeros(len(whole), np.int64), np.zeros(len(whole), bool))
+        return cls(whole, np.zeros(len(whole), np.int64), np.zeros(len(whole), bool), np.zeros(len(whole), bool))
 
 
 def zone_of(name: str) -> tzinfo:
@@ -179,6 +181,7 @@ def read_times(column: Any, zone: tzinfo) -> Times:
         seconds, times.cut[rows] = read // 10**9, read % 10**9 > 0
         local = (seconds, np.zeros(len(seconds), np.int64)) if kind.tz else unix_times(seconds, zone)
         times.seconds[rows], times.later_s[rows] = local
+        times.bare[rows] = not kind.tz
     for into, values in zip(
         times, each(column.take(arrow.array(left)), lambda date: unix_time(date, zone)).T, strict=True
     ):
@@ -186,26 +189,26 @@ def read_times(column: Any, zone: tzinfo) -> Times:
     return times
 
 
-def unix_time(text: str, zone: tzinfo) -> tuple[int, int, bool]:
+def unix_time(text: str, zone: tzinfo) -> tuple[int, int, bool, bool]:
     """Seconds since 1970 and the rest of `Times` from digits, or a date; without an offset it is in this zone."""
     text = text.strip()
     if text in NO_TIMES:
-        return 0, 0, False
+        return 0, 0, False, False
     if EPOCH.fullmatch(text):
-        return epoch(text), 0, FRACTION.search(text) is not None
+        return epoch(text), 0, FRACTION.search(text) is not None, False
     try:
         at = datetime.fromisoformat(text) if text.isascii() else None
     except ValueError:
         at = None
     if at is None:
-        return ODD, 0, False
+        return ODD, 0, False, False
     offset = at.utcoffset()
     seconds = int((at.replace(tzinfo=UTC, microsecond=0) - datetime.fromtimestamp(0, UTC)).total_seconds())
     if offset is not None:
         first, later = seconds - int(offset.total_seconds()), 0
     else:
         first, later = (int(found[0]) for found in unix_times(np.array([seconds]), zone))
-    return (first if 1 <= first <= LAST_S else ODD), later, FRACTION.search(text) is not None
+    return (first if 1 <= first <= LAST_S else ODD), later, FRACTION.search(text) is not None, offset is None
 
 
 def epoch(text: str) -> int:

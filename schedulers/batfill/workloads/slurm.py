@@ -2,8 +2,8 @@
 
 Source: the sacct manual. This command gives all the fields read here, requeued jobs included:
 
-    SLURM_TIME_FORMAT=%s sacct -a -X -P -D -S START -E END -o JobID,User,Group,JobName,Partition,QOS,Submit,Start,End,\
-TimelimitRaw,AllocCPUS,ReqCPUS,State
+    SLURM_TIME_FORMAT=%s sacct -a -X -P -D -S START -E END -o JobID,User,Group,JobName,Partition,QOS,Submit,Eligible,\
+Start,End,TimelimitRaw,AllocCPUS,ReqCPUS,State
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 
 NEEDED = ("JobID", "Submit", "Start", "End", "State", "AllocCPUS")
 # The columns that `sacct` knows for ours; the first that a file has is read.
-COLUMNS = {name: (name,) for name in ("Submit", "Start", "End", "State", "JobName", "Partition", "Cluster")} | {
+AS_NAMED = ("Submit", "Eligible", "Start", "End", "State", "JobName", "Partition", "Cluster")
+COLUMNS = {name: (name,) for name in AS_NAMED} | {
     "JobID": ("JobID", "JobIDRaw"),
     "AllocCPUS": ("AllocCPUS", "NCPUS", "AllocTRES"),
     "ReqCPUS": ("ReqCPUS", "ReqTRES"),
@@ -45,6 +46,7 @@ COLUMNS = {name: (name,) for name in ("Submit", "Start", "End", "State", "JobNam
     "Group": ("Group", "GID"),
     "Account": ("Account",),
 }
+TIMES = {"submit_s": "Submit", "eligible_s": "Eligible", "start_s": "Start", "end_s": "End"}
 TEXTS = {"User": "user", "JobName": "executable", "QOS": "queue", "Partition": "partition"}
 # Each state, its abbreviation, and what it means here; those from LAUNCH_FAILED on are squeue's.
 STATES = {
@@ -92,7 +94,7 @@ def read_slurm(paths: list[Path], reading: Reading | None = None, *, clusters: f
     - Steps (7.batch), which `-X` leaves out, and jobs that have not ended are left out and counted.
 
     Args:
-        paths: the files, plain or compressed. They are read in pieces: memory holds 61 bytes a record, and the names.
+        paths: the files, plain or compressed. They are read in pieces: memory holds 65 bytes a record, and the names.
         reading: an empty one, with its choices; None for the default ones.
         clusters: those to read; None for all.
 
@@ -253,6 +255,7 @@ class _Records:
 
     def read(self, table: _Table) -> None:
         """Add the records of ended jobs; count the others."""
+        self.result.eligible = self.result.eligible is not False and "Eligible" in table
         keys, components, valid = self._ids(table)
         cluster = table.codes("Cluster", self.cluster_names)
         if self.clusters is not None:
@@ -262,10 +265,7 @@ class _Records:
         names = self.result.jobs.names
         procs, rounded = table.counts("AllocCPUS")
         columns: dict[str, Any] = {
-            **{
-                name: read_times(table.columns[title], self.clock)
-                for name, title in (("submit_s", "Submit"), ("start_s", "Start"), ("end_s", "End"))
-            },
+            **{name: read_times(table.columns[title], self.clock) for name, title in TIMES.items() if title in table},
             "procs": procs,
             "requested_procs": table.counts("ReqCPUS")[0],
             "requested_s": table.limits(),
@@ -350,9 +350,10 @@ class _Records:
             order, starts = _grouped(jobs, rows, (*besides, *SAME_JOB), then=("end_s", "submit_s"))
             last, first = order[np.append(starts[1:], len(order)) - 1], np.minimum.reduceat(order, starts)
             submit_s = np.minimum.reduceat(jobs["submit_s"][order], starts)
+            eligible_s = np.minimum.reduceat(jobs["eligible_s"][order], starts)
             for name in (*TYPES, *jobs.extra):
                 jobs[name][first] = jobs[name][last]
-            jobs["submit_s"][first] = submit_s
+            jobs["submit_s"][first], jobs["eligible_s"][first] = submit_s, eligible_s
             kept[rows], among[first] = False, True
             kept[first] = True
             if len(order) > len(starts):
