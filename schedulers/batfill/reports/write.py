@@ -187,7 +187,7 @@ def write_report(
     origin = f"batfill {__version__}, tau {tau_s:g} s, seed {seed}"
     sections.append(made_from(origin, command, inputs))
     log = escape(groups[0].about) if alone else run_line(runs[0]) if single else ""
-    scripts = ("compare.js",) * bool(groups) + SCRIPTS * bool(runs)
+    scripts = SCRIPTS * bool(runs) + ("compare.js",) * bool(groups)
     write_text(page, html_page(title, sections, log=log, links=links, data=data, scripts=scripts))
     if not figures:
         return [page]
