@@ -1,4 +1,4 @@
-"""The version and the engine that every result names, and where pages find the documentation; hatch reads the version."""
+"""The version and the engine that every result names, and the documentation's address; hatch reads the version."""
 
 __version__ = "0.1.0"
 ENGINE = "batfill replay"  # all releases at the shadow time count; one pass per whole instant

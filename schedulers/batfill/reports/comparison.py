@@ -226,7 +226,12 @@ def compared(runs: Sequence[ReportedRun], tau_s: float) -> Comparison:
         warnings=tuple(dict.fromkeys(warning for one in about for warning in one.warnings)),
         words=names_in_words(runs),
         heading=first.about.log_name,
-        about=f"{things(len(submit_s), 'job')} on {things(first.size, 'processor')}, {submission_dates(submit_s, clock)}",
+        about=", ".join(
+            [
+                f"{things(len(submit_s), 'job')} on {things(first.size, 'processor')}",
+                submission_dates(submit_s, clock),
+            ]
+        ),
         hindsight=tuple(one.hindsight for one in about),
         commands=tuple(dict.fromkeys(one.command for one in about if one.command)),
         zero=clock,

@@ -69,15 +69,15 @@ def comparison_section(comparison: Comparison, number: int, *, seed: int, alone:
         f'<p class="answer" aria-live="polite">{view.answer(view.reference)}</p>',
         f'<p class="log">{view.alike()}</p>',
         terms(dict(comparison.made).get("tau", ""), tries=comparison.tries),
-        chart("tradeoff", "Mean bounded slowdown and longest wait", "lower left is better"),
+        chart("tradeoff", "Slowdown and longest wait", "lower left is better"),
         '<p class="note">Logarithmic axis of waits. Dashed: none is better on both. Shaded: the longest wait is more '
         'than twice the reference\'s.<span class="unnamed"></span></p></figure>',
         f"<{part}>All {runs}, lowest slowdown first</{part}>",
         view.selector(),
         view.table(),
         view.notes(),
-        *(view.queues(part) if comparison.courses and view.waits else []),
         *(view.tails(number, part, tail) if view.waits else []),
+        *(view.queues(part) if comparison.courses and view.waits else []),
         f"<{part}>About these figures</{part}>",
         warning_paragraphs([*comparison.warnings, *view.doubts()]),
     ]
@@ -105,7 +105,8 @@ def chart(kind: str, title: str, remark: str, label: str = "") -> str:
 def commands_part(commands: Sequence[str]) -> str:
     """The commands that repeat the runs, folded."""
     text = "\n".join(commands)
-    return f"<details><summary>Commands of the runs</summary><pre>{escape(text)}</pre></details>" if commands else ""
+    folded = f"<details><summary>Commands of the runs</summary><pre tabindex=0>{escape(text)}</pre></details>"
+    return folded if commands else ""
 
 
 def made_part(made: Sequence[tuple[str, str]]) -> str:
@@ -201,7 +202,7 @@ class View:
         name = self.inside(reference)
         if not self.waits:
             return f"No job waits: every {'run' if self.of.items == 'jobs' else 'choice'} has a slowdown of {figures}."
-        if all(self.same(k, reference) for k in self.order):
+        if not self.few and all(self.same(k, reference) for k in self.order):
             return (
                 f"Every {'run' if self.of.items == 'jobs' else 'choice'} has the same slowdowns: {base} on average, "
                 f"with a longest wait of {today} under {name}."

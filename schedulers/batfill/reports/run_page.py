@@ -71,10 +71,12 @@ def run_section(
     overdue_s: float | None,
     sample: Sample | None = None,
     alone: bool = True,
+    explained: bool = False,
 ) -> str:
     """The section of one run; of its jobs the page holds the sample, or all of them.
 
-    On a page of several runs the section is folded and has a title of its own.
+    On a page of several runs the section is folded and has a title of its own. `explained`: what slowdowns and tries
+    are stands above it.
     """
     figures, waits = run.summary(tau_s), longest_waits(run)
     h = "h2" if alone else "h4"
@@ -85,7 +87,7 @@ def run_section(
     parts = [
         begin,
         answer(run, number, figures, waits),
-        terms(f"{tau_s:g} s", tries=bool(figures.requeued)),
+        "" if explained else terms(f"{tau_s:g} s", tries=bool(figures.requeued)),
         warning_paragraphs(run.about.warnings),
         explorer(run, number, figures, waits, overdue_s, sample, h),
         about_part(run, figures, overdue_s, h),

@@ -49,7 +49,16 @@ from batfill.reports.what_if_text import (
     tie_text,
     trial_text,
 )
-from batfill.reports.words import count, interval_text, log_name, policy_html, slowdown, table, units_kept, warning_paragraphs
+from batfill.reports.words import (
+    count,
+    interval_text,
+    log_name,
+    policy_html,
+    slowdown,
+    table,
+    units_kept,
+    warning_paragraphs,
+)
 from batfill.reports.words import duration_html as duration
 from batfill.reports.write import html_page, made_from
 

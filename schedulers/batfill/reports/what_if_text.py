@@ -246,9 +246,7 @@ def notes(answer: WhatIf) -> list[str]:
 
 def kills_text(o: ChoiceFigures) -> str:
     """The cost of a choice's kills."""
-    most = (
-        "" if o.most_wasted is None else f"; at most {percent(o.most_wasted)} of the work, whatever is killed"
-    )
+    most = "" if o.most_wasted is None else f"; at most {percent(o.most_wasted)} of the work, whatever is killed"
     return (
         f"{o.name}: {count(o.kills)} tries are killed at the divider and restarted, {percent(o.wasted)} of "
         f"the processor time{most}. Tell users before, and let jobs that must not start twice go without a try."

@@ -17,6 +17,7 @@ from batfill.model.jobs import DAY_S, HOUR_S
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
+    import numpy as np
     from numpy.typing import NDArray
 
     from batfill.base.stats import Paired

@@ -173,7 +173,17 @@ def write_report(
     sections += ["<h2>Each run</h2>"] if runs and not single else []
     for number, run in enumerate(runs):
         part = sampled(run, most_rows, seed)
-        sections.append(run_section(run, number, tau_s=tau_s, overdue_s=overdue_s, sample=part, alone=single))
+        sections.append(
+            run_section(
+                run,
+                number,
+                tau_s=tau_s,
+                overdue_s=overdue_s,
+                sample=part,
+                alone=single,
+                explained=bool(groups) or number > 0,
+            )
+        )
         data.append(run_data(run, number, tau_s, part))
         advance(1)
     inputs = [(path, digest(path)) for place in campaigns for path in row_files(place)]

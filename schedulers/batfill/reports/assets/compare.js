@@ -122,15 +122,16 @@ function looks({ rows, reference, against, chips }) {
 function drawTail(comparison, width, label) {
   const { rows, grid, items, reference } = comparison, { on, look } = looks(comparison);
   const small = width < 560, height = small ? 330 : 400;
-  const area = { left: small ? 84 : 90, right: width - 14, top: 10, bottom: height - 44 };
   const low = grid[0], high = Math.max(grid.at(-1), ...rows.map((row) => row.longest));
   const least = 0.7 / items, most = Math.max(2, ...rows.map((row) => row.tail[0])) / items;
+  const shares = SHARES.filter(([share]) => share <= most && share >= least && (share !== 0.5 || items <= 30));
+  const left = Math.max(0, ...shares.map(([, words]) => Math.ceil(widthOf(words)))) + 14;
+  const area = { left, right: width - 14, top: 10, bottom: height - 44 };
   const x = logarithmic(low, high, area.left, area.right), y = logarithmic(least, most, area.bottom, area.top);
   const named = on.map((k) => rows[k].name).join(", ");
   const said = `Share with ${label} a duration, for ${named}. Each curve ends at the longest wait; the table has them.`;
   const svg = picture(width, height, said);
-  for (const [share, words] of SHARES) {
-    if (share > most || share < least || (share === 0.5 && items > 30)) continue;
+  for (const [share, words] of shares) {
     const look = { "text-anchor": "end", class: "soft" };
     svg.append(line(area.left, y(share), area.right, y(share), { class: "grid" }));
     svg.append(text(area.left - 8, y(share) + 4, words.replaceAll(" ", NB), look));
@@ -160,6 +161,11 @@ function drawTail(comparison, width, label) {
 function queueChart(comparison, place, read) {
   const { begin, step, queues, clock: head } = comparison.over, clock = new Clock(head), bins = queues[0].length;
   let at = null, x; // the bin under the cursor
+  const period = (k) => {
+    const [from, middle, to] = [0, 0.5, 1].map((part) => clock.local(begin + (k + part) * step));
+    if (step < DAY) return clock.text(begin + k * step);
+    return step === DAY ? clock.day(middle) : `${clock.day(from)} to ${clock.day(to)}`; // summer time moves a day's ends
+  };
   const draw = (width) => {
     const small = width < 560, height = small ? 220 : 280, [left, right, bottom] = [small ? 44 : 52, width - 14, height - 42];
     const { on, look } = looks(comparison), most = Math.max(1, ...queues.flat());
@@ -179,7 +185,7 @@ function queueChart(comparison, place, read) {
       svg.append(element("path", { d: `M${left} ${bottom}${d}`, class: "line", ...look(k) }));
     }
     if (at !== null) svg.append(line(x(at + 0.5), 6, x(at + 0.5), bottom, { stroke: "var(--text)" }));
-    const said = at === null ? [] : [clock.text(begin + at * step), ...on.map((k) => `${comparison.rows[k].name}: ${number(queues[k][at], 0)}`)];
+    const said = at === null ? [] : [period(at), ...on.map((k) => `${comparison.rows[k].name}: ${number(queues[k][at], 0)}`)];
     read.textContent = said.join(" · ") || "The most jobs waiting at a time: " + names + ".";
     return svg;
   };

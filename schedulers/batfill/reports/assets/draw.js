@@ -290,7 +290,7 @@ function drawTradeoff(width, points, settings, place) {
   const x = logarithmic(low, high, area.left, area.right), y = linear(floor, ceiling, area.bottom, area.top);
   const svg = picture(width, height, settings.label);
 
-  const edge = Math.max(x(limit), area.left), axis = small ? "slowdown" : "mean bounded slowdown";
+  const edge = Math.max(x(limit), area.left), axis = "slowdown";
   if (limit > 0 && limit < high) {
     const { right, top, bottom } = area, words = small ? settings.shortName : settings.limitName;
     svg.append(element("rect", { x: edge, y: top, width: right - edge, height: bottom - top, fill: "var(--wash)" }));
@@ -375,7 +375,9 @@ function drawFront(svg, points, x, y) {
 function scrollers() {
   for (const place of document.querySelectorAll(".scroll")) {
     const scrolls = place.scrollWidth > place.clientWidth + 1;
-    const name = place.querySelector("caption")?.textContent ?? place.getAttribute("data-name") ?? "Table";
+    const own = place.querySelector("caption")?.textContent ?? place.getAttribute("data-name") ?? "Table";
+    const part = place.closest("details.run, section.comparison")?.querySelector("h2, h3").textContent;
+    const name = part ? `${own}: ${part}` : own; // of several parts each has such a table
     const given = scrolls ? { tabindex: 0, role: "region", "aria-label": name } : {};
     for (const key of ["tabindex", "role", "aria-label"])
       if (key in given) place.setAttribute(key, given[key]);

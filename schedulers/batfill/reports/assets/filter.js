@@ -43,7 +43,7 @@ function summaryOfMatching(run) {
     wait += run.wait[i];
     bsld += run.bsld[i];
   }
-  const again = killed ? ` ${things(killed, "try was", "tries were")} killed; each job ran again later.` : "";
+  const again = killed ? ` ${things(killed, "try was", "tries were")} killed; ${killed === 1 ? "its" : "each"} job ran again later.` : "";
   if (run.drawn) return summaryOfSample(run, count, drawn, wait, bsld, longest) + again;
   const tries = run.matched === run.length ? "All jobs" : `${number(run.matched)} of ${number(run.length)} rows match`;
   return (count ? `${tries}: ${things(count, "job", "jobs")} ran, mean wait ${duration(wait / count)} (longest ${duration(longest)}), mean slowdown ${slowdown(bsld / count)}.`

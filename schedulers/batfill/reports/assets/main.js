@@ -44,14 +44,15 @@ class Explorer {
     if (row >= 0) this.centre(row, start); // a sample may be without it
   }
 
-  // Any job, by the name of a try: why it waited, and the machines around its start. Returns its text's place, if found.
-  pick(name) {
-    const { run, place } = this, row = run.named(name), why = place.querySelector(".why.any");
-    const words = `job ${row < 0 ? name : run.name_of(row)}`;
+  // Any job, and one of its tries or the last: why it waited, and the machines around its start. Returns the text's place.
+  pick(id, number) {
+    const { run, place } = this, row = run.named(id, number), why = place.querySelector(".why.any");
+    const words = `job ${row < 0 ? id : run.ids[row]}${number ? `, try ${number},` : ""}`;
     place.querySelectorAll(".why").forEach((one) => { one.hidden = one !== why; });
     place.querySelectorAll("[data-row]").forEach((one) => one.classList.remove("chosen"));
     const [title, text] = why.children;
-    title.textContent = row < 0 ? `No ${words}` : `Why ${words} waited ${run.ran(row) ? duration(run.wait[row]) : ""}`;
+    title.textContent = row >= 0 && run.ran(row) && run.wait[row] > 0 ? `Why ${words} waited ${duration(run.wait[row])}`
+      : `J${words.slice(1).replace(/,$/, "")}`;
     text.textContent = row >= 0 ? reason(run, row) : `This ${run.drawn ? "sample of the run" : "run"} has no such job.`;
     if (row >= 0 && run.ran(row)) this.centre(row, run.start(row));
     return why;
@@ -168,9 +169,9 @@ class Explorer {
   describe(i) { this.said.replaceChildren(details(this.run, i), " ", this.link(i, "Why did it wait?")); }
 
   // A link to a try: its address names it, so that a ticket can.
-  link(i, words = this.run.name_of(i)) {
-    const link = document.createElement("a");
-    link.href = `#job=${encodeURIComponent(this.run.name_of(i))}${this.number ? `&run=${this.number}` : ""}`;
+  link(i, words = this.run.ids[i]) {
+    const link = document.createElement("a"), { run } = this, number = run.tries(i) > 1 ? `&try=${run.attempt[i] + 1}` : "";
+    link.href = `#job=${encodeURIComponent(run.ids[i])}${number}${this.number ? `&run=${this.number}` : ""}`;
     link.textContent = words;
     return link;
   }
@@ -315,7 +316,7 @@ async function unfold(section) {
   place.classList.add("ready");
 }
 
-// Open the run, the wait or the job that the address names: #run-1, #why-0-3, #job=17 or #job=17&run=1.
+// Open the run, the wait or the job that the address names: #run-1, #why-0-3, #job=17, or #job=17&try=1&run=1.
 async function openTarget() {
   const named = new URLSearchParams(location.hash.slice(1)), job = named.get("job");
   let target = document.getElementById(job === null ? location.hash.slice(1) : `run-${named.get("run") ?? 0}`);
@@ -324,7 +325,7 @@ async function openTarget() {
   section.open = true;
   await explore(section);
   const { explorer } = section.querySelector(".explorer");
-  if (job !== null) target = explorer.pick(job);
+  if (job !== null) target = explorer.pick(job, Number(named.get("try")));
   else if (target.matches(".why")) explorer.choose([...section.querySelectorAll(".why")].indexOf(target));
   else return;
   target.focus({ preventScroll: true });

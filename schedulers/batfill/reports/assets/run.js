@@ -48,12 +48,12 @@ class Run {
     return this.attempt[last] + 1;
   }
 
-  // The row of the try with this name, of a job its last; leading zeros do not matter. -1 if there is none.
-  named(name) {
-    const bare = (words) => words.replace(/^0+(?=\d)/, ""), wanted = bare(name);
-    for (let i = this.length - 1; i >= 0; i--)
-      if (bare(this.ids[i]) === wanted || (this.attempt[i] && bare(this.name_of(i)) === wanted)) return i;
-    return -1;
+  // The row of a job's try of this number, or its last, by its id, in which leading zeros do not matter; -1 if none.
+  named(id, number) {
+    const bare = (words) => words.replace(/^0+(?=\d)/, ""), wanted = bare(id);
+    let i = this.length - 1;
+    while (i >= 0 && !(bare(this.ids[i]) === wanted && (!number || this.attempt[i] + 1 === number))) i--;
+    return i;
   }
 
   // The processors that are idle and in service from each event on, in order of time.
