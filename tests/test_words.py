@@ -34,8 +34,10 @@ def test_a_duration_has_its_two_largest_units_without_a_zero(seconds, cut, up):
 
 @pytest.mark.parametrize(
     ("share", "words"),
-    [(0, "0 %"), (1e-9, "under 0.01 %"), (0.0004, "0.04 %"), (0.0521, "5.2 %"), (0.05, "5 %"), (0.105, "11 %")]
-    + [(0.995, "99.5 %"), (0.99999, "99.9 %"), (1, "100 %"), (2.77, "277 %")],
+    [
+        *((0, "0 %"), (1e-9, "under 0.01 %"), (0.0004, "0.04 %"), (0.0521, "5.2 %"), (0.05, "5 %"), (0.105, "11 %")),
+        *((0.995, "99.5 %"), (0.99999, "99.9 %"), (1, "100 %"), (2.77, "277 %")),
+    ],
 )
 def test_a_share_is_rounded_by_one_rule_on_every_page(share, words):
     assert percent(share) == words == percent_of_fidelity(share) == percent_of_what_if(share).replace("\u00a0", " ")

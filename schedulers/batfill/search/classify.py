@@ -103,7 +103,7 @@ def read_jobs(source: Workload | str | Path) -> LoggedJobs:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class ClassifiedLog:
+class ClassifiedLog(Keyed):
     """A classifier's judgements on a log; columns of shape (n_jobs,)."""
 
     jobs: LoggedJobs

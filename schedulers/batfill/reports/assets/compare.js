@@ -202,7 +202,7 @@ function queueChart(comparison, place, read) {
     const by = { ArrowLeft: -1, ArrowRight: 1, PageUp: -20, PageDown: 20 }[event.key];
     if (!by) return;
     event.preventDefault();
-    move((at ?? 0) + by);
+    move(at === null ? 0 : at + by);
   });
   return drawn;
 }
