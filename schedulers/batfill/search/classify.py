@@ -16,7 +16,7 @@ import numpy as np
 
 from batfill.base.files import json_text
 from batfill.base.progress import patient_progress
-from batfill.base.tables import data_frame, in_columns, text_html
+from batfill.base.tables import Keyed, data_frame, in_columns, text_html
 from batfill.base.version import __version__
 from batfill.base.words import duration, took, wrapped
 from batfill.learn import SubmittedJob
