@@ -373,12 +373,14 @@ function drawFront(svg, points, x, y) {
 
 // A table that is wider than its place scrolls there, and only then is a stop of the tab key.
 function scrollers() {
+  const headings = [...document.querySelectorAll("h2, h3, summary")], named = new Map();
   for (const place of document.querySelectorAll(".scroll")) {
     const scrolls = place.scrollWidth > place.clientWidth + 1;
-    const own = place.querySelector("caption")?.textContent ?? place.getAttribute("data-name") ?? "Table";
-    const part = place.closest("details.run, section.comparison")?.querySelector("h2, h3").textContent;
-    const name = part ? `${own}: ${part}` : own; // of several parts each has such a table
-    const given = scrolls ? { tabindex: 0, role: "region", "aria-label": name } : {};
+    const above = headings.findLast((heading) => heading.compareDocumentPosition(place) & Node.DOCUMENT_POSITION_FOLLOWING);
+    const name = place.querySelector("caption")?.textContent ?? place.getAttribute("data-name") ?? above?.textContent ?? "Table";
+    const times = (named.get(name) ?? 0) + 1; // several parts may have a table of this name
+    named.set(name, times);
+    const given = scrolls ? { tabindex: 0, role: "region", "aria-label": times > 1 ? `${name}, ${times}` : name } : {};
     for (const key of ["tabindex", "role", "aria-label"])
       if (key in given) place.setAttribute(key, given[key]);
       else place.removeAttribute(key);
