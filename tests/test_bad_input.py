@@ -52,6 +52,11 @@ def test_a_file_without_a_job(refused, content):
     assert refused("log.swf", content) == "no job in it, only 0 rows; is it a complete SWF log?"
 
 
+@pytest.mark.parametrize("content", ["[]", "[1]"])
+def test_a_list_is_no_workload(refused, content):
+    assert refused("w.json", content) == "not a JSON object; a Batsim workload has nb_res, jobs and profiles"
+
+
 def test_a_truncated_gzip_file(refused):
     whole = gzip.compress("".join(row(i, i, 5) for i in range(5000)).encode())
     assert refused("log.swf.gz", whole[:-100], "--procs", 4).startswith("cannot be unpacked")

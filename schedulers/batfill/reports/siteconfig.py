@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from batfill.base.errors import BatfillError
-from batfill.base.tables import text_html
+from batfill.base.tables import Keyed, text_html
 from batfill.base.version import __version__
 from batfill.base.words import wrapped
 from batfill.model.jobs import HOUR_S
@@ -74,7 +74,7 @@ NO_PREDICTIONS = "it knows what a job requests, and predicts no run time"
 
 
 @dataclass(frozen=True, slots=True)
-class SiteConfig:
+class SiteConfig(Keyed):
     """The batch system configuration nearest to a policy."""
 
     system: str

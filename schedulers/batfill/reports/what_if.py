@@ -13,7 +13,7 @@ import numpy as np
 from batfill.base.errors import BatfillError, require
 from batfill.base.progress import patient_progress
 from batfill.base.stats import BETTER, FEWEST_BLOCKS, decidable
-from batfill.base.tables import data_frame, rows_html
+from batfill.base.tables import Keyed, data_frame, rows_html
 from batfill.base.version import ENGINE, __version__
 from batfill.model.calendar import Calendar
 from batfill.model.jobs import HOUR_S
@@ -153,7 +153,7 @@ class Limit(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class WhatIf:
+class WhatIf(Keyed):
     """The answer. The first choice, the baseline, is fcfs; it represents the site's current scheduler."""
 
     workload: Workload

@@ -43,12 +43,22 @@ from batfill.reports.what_if_text import (
     percent,
     plan_text,
     reaction_text,
+    setting,
     share_text,
     starves,
     tie_text,
     trial_text,
 )
-from batfill.reports.words import count, interval_text, policy_html, slowdown, table, units_kept, warning_paragraphs
+from batfill.reports.words import (
+    count,
+    interval_text,
+    log_name,
+    policy_html,
+    slowdown,
+    table,
+    units_kept,
+    warning_paragraphs,
+)
 from batfill.reports.words import duration_html as duration
 from batfill.reports.write import html_page, made_from
 
@@ -89,7 +99,7 @@ def as_page(answer: WhatIf, path: Path, command: str) -> str:
     parts += [configuration_section(answer, shown), choices_section(answer, shown), sure_section(answer, shown, path)]
     parts.append(made_from(f"batfill {__version__} what-if", command, [(path, answer.workload.digest)]))
     return html_page(
-        f"{answer.workload.name}: what another queue order would change",
+        f"{log_name(answer.workload.name)}: what another queue order would change",
         [unbroken("\n".join(parts))],
         log=marked(log_text(answer)),
         data=[script_data(answer)],
@@ -114,7 +124,7 @@ def unbroken(html: str) -> str:
 
 def growth_text(growth: float | None, unlimited: str = "any amount") -> str:
     """A limit on the growth of the longest wait."""
-    return unlimited if growth is None else percent(growth)
+    return unlimited if growth is None else setting(growth)
 
 
 def of_choice(k: int, shown: int, content: str, tag: str = "div") -> str:
@@ -394,7 +404,7 @@ def choices_section(answer: WhatIf, shown: int) -> str:
 def sure_section(answer: WhatIf, shown: int, path: Path) -> str:
     """Warnings, assumptions, statistics, fidelity, and how all this was made."""
     warnings = [text for text in answer.workload.warnings if text not in answer.workload.invented_warning]
-    rule = CHOSEN.format(answer.settings["tau_s"], percent(answer.settings["min_gain"]))
+    rule = CHOSEN.format(answer.settings["tau_s"], setting(answer.settings["min_gain"]))
     how = "".join(f"<p>{marked(text)}</p>" for text in (rule, SURE, plan_text(answer)))
     groups = "\n".join(of_choice(k, shown, groups_table(answer, k)) for k in range(1, len(answer.outcomes)))
     tries = [f"First tries: {PRESETS[FIRST_TRIES].meaning}"] if answer.settings["small_first"] else []

@@ -11,10 +11,11 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from batfill.base.stats import CONFIDENCE
+from batfill.base.words import percent as in_percent
 from batfill.model.options import FIRST_TRIES, REPLAYED, arguments_of
 from batfill.reports.siteconfig import APPROXIMATE, EXPRESSIBLE, IMPOSSIBLE, SYSTEMS, site_config
 from batfill.reports.what_if import CHANGED_S, FEWEST_JOBS, KILLS, STARVED, stated
-from batfill.reports.words import count, date_text, interval_text, slowdown
+from batfill.reports.words import count, interval_text, slowdown, submission_dates
 from batfill.reports.words import duration_html as duration
 from batfill.search.promise import BUSY_BSLD, MOVED_S, OVERLOADED, OVERLOADED_S, QUIET, QUIET_S, WORDS, Figures
 from batfill.search.promise import TAU_S as BSLD_TAU_S
@@ -39,8 +40,13 @@ RESERVED = (
 
 
 def percent(share: float) -> str:
-    """A share as a percentage."""
-    return f"{100 * share:.4g}{NB}%"
+    """A share in per cent, on one line."""
+    return in_percent(share).replace(" ", NB)
+
+
+def setting(share: float) -> str:
+    """A limit, or another setting, in per cent as it was given."""
+    return f"{100 * share:.6g}{NB}%"
 
 
 def listed(names: Sequence[str]) -> str:
@@ -127,7 +133,7 @@ def notes_on(answer: WhatIf, k: int) -> list[str]:
     return [
         *(["▲" + NB + "Some jobs may starve."] if starves(answer, k) else []),
         *(
-            [f"It kills and restarts {count(o.kills)} tries, {percent(round(o.wasted, 4))} of the processor time."]
+            [f"It kills and restarts {count(o.kills)} tries, {percent(o.wasted)} of the processor time."]
             if o.kills
             else []
         ),
@@ -240,11 +246,9 @@ def notes(answer: WhatIf) -> list[str]:
 
 def kills_text(o: ChoiceFigures) -> str:
     """The cost of a choice's kills."""
-    most = (
-        "" if o.most_wasted is None else f"; at most {percent(round(o.most_wasted, 4))} of the work, whatever is killed"
-    )
+    most = "" if o.most_wasted is None else f"; at most {percent(o.most_wasted)} of the work, whatever is killed"
     return (
-        f"{o.name}: {count(o.kills)} tries are killed at the divider and restarted, {percent(round(o.wasted, 4))} of "
+        f"{o.name}: {count(o.kills)} tries are killed at the divider and restarted, {percent(o.wasted)} of "
         f"the processor time{most}. Tell users before, and let jobs that must not start twice go without a try."
     )
 
@@ -323,10 +327,7 @@ def export_text(answer: WhatIf) -> str:
 def log_text(answer: WhatIf) -> str:
     """The log's jobs, machine and dates, and today's order."""
     workload = answer.workload
-    first_s, last_s = (float(workload.jobs.submit_s[k]) for k in (0, -1))
-    dates = " to ".join(
-        date_text(at_s, workload.clock).rpartition(" ")[0].replace(" ", NB) for at_s in (first_s, last_s)
-    )
+    dates = submission_dates(workload.jobs.submit_s, workload.clock).replace(" ", NB).replace(f"{NB}to{NB}", " to ")
     return (
         f"{count(len(answer.comparison.at))} jobs on {count(workload.procs or 0)} processors, {dates}; today's order: "
         f"{answer.outcomes[0].words.lower()} (fcfs) with EASY backfilling"
@@ -403,8 +404,8 @@ def equal_limits(answer: WhatIf) -> list[tuple[list[int], str]]:
     for _, group in groupby(enumerate(answer.limits), lambda one: (one[1].advised, one[1].growth is None)):
         (run, limits) = map(list, zip(*group, strict=True))
         first, last = limits[0].growth, limits[-1].growth
-        grown = "any" if first is None else percent(first)
-        found.append((run, grown if first == last else f"{grown.removesuffix(f'{NB}%')} to {percent(last or 0)}"))
+        grown = "any" if first is None else setting(first)
+        found.append((run, grown if first == last else f"{grown.removesuffix(f'{NB}%')} to {setting(last or 0)}"))
     return found
 
 

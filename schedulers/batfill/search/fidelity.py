@@ -19,6 +19,7 @@ from batfill.base.errors import WorkloadError
 from batfill.base.progress import patient_progress
 from batfill.base.tables import as_table
 from batfill.base.words import duration
+from batfill.base.words import percent as in_percent
 from batfill.model.calendar import Calendar
 from batfill.model.jobs import DAY_S, HOUR_S, WEEK_S
 from batfill.model.metrics import width_class
@@ -88,8 +89,8 @@ class Score(NamedTuple):
 
 
 def percent(share: float | None) -> str:
-    """The share in whole percent."""
-    return "-" if share is None else f"{100 * share:.0f} %"
+    """The share, if it is known."""
+    return "-" if share is None else in_percent(share)
 
 
 def ratio_text(value: float | None) -> str:

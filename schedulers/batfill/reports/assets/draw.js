@@ -14,9 +14,20 @@ function duration(seconds) {
   return (seconds < 0 ? "−" : "") + words.join(NB);
 }
 
-// Whole from 10, else one decimal, as words.slowdown.
+// Whole from 10, else one decimal, or two if that were 0, as words.slowdown.
 function slowdown(value) {
-  return decimals(value, Math.abs(value) < 9.95 ? 1 : 0).replace("-", "−");
+  const size = Math.abs(value) * (1 + 1e-12);
+  if (size < 0.005) return "0";
+  return (value < 0 ? "−" : "") + decimals(size, size >= 9.95 ? 0 : size >= 0.05 ? 1 : 2);
+}
+
+// A share in per cent, as base/words.percent.
+function percent(share) {
+  const size = 100 * share * (1 + 1e-12);
+  const round = (digits) => (Math.floor(size * 10 ** digits + 0.5) / 10 ** digits).toLocaleString("en");
+  if (size > 0 && size < 0.005) return `under 0.01${NB}%`;
+  const words = size >= 99.5 && size < 100 ? Math.floor(10 * size) / 10 : size >= 9.95 ? round(0) : round(size >= 0.05 ? 1 : 2);
+  return `${words}${NB}%`;
 }
 
 function decimals(value, digits) {
@@ -24,6 +35,11 @@ function decimals(value, digits) {
 }
 
 const signed = (value, text) => (value < 0 ? "−" : "+") + text(Math.abs(value));
+
+// A difference of waits and its share of the base, as words.growth.
+function growth(longer, base) {
+  return longer ? signed(longer, duration) + (base ? ` (${signed(longer, (size) => percent(size / base))})` : "") : "as long";
+}
 
 // SVG
 
@@ -76,9 +92,14 @@ function chart(place, draw) {
   return one;
 }
 
+// On paper the folds are open.
+const folded = new Set();
 for (const [event, on] of [["beforeprint", true], ["afterprint", false]])
   addEventListener(event, () => {
     printing = on;
+    if (on) for (const fold of document.querySelectorAll("details:not([open])")) folded.add(fold);
+    for (const fold of folded) fold.open = on;
+    if (!on) folded.clear();
     for (const one of charts) one.redraw();
   });
 
@@ -269,7 +290,7 @@ function drawTradeoff(width, points, settings, place) {
   const x = logarithmic(low, high, area.left, area.right), y = linear(floor, ceiling, area.bottom, area.top);
   const svg = picture(width, height, settings.label);
 
-  const edge = Math.max(x(limit), area.left), axis = small ? "slowdown" : "mean bounded slowdown";
+  const edge = Math.max(x(limit), area.left), axis = "slowdown";
   if (limit > 0 && limit < high) {
     const { right, top, bottom } = area, words = small ? settings.shortName : settings.limitName;
     svg.append(element("rect", { x: edge, y: top, width: right - edge, height: bottom - top, fill: "var(--wash)" }));
@@ -352,14 +373,52 @@ function drawFront(svg, points, x, y) {
 
 // A table that is wider than its place scrolls there, and only then is a stop of the tab key.
 function scrollers() {
+  const headings = [...document.querySelectorAll("h2, h3, summary")], named = new Map();
   for (const place of document.querySelectorAll(".scroll")) {
     const scrolls = place.scrollWidth > place.clientWidth + 1;
-    const name = place.querySelector("caption")?.textContent ?? place.getAttribute("data-name") ?? "Table";
-    const given = scrolls ? { tabindex: 0, role: "region", "aria-label": name } : {};
+    const above = headings.findLast((heading) => heading.compareDocumentPosition(place) & Node.DOCUMENT_POSITION_FOLLOWING);
+    const name = place.querySelector("caption")?.textContent ?? place.getAttribute("data-name") ?? above?.textContent ?? "Table";
+    const times = (named.get(name) ?? 0) + 1; // several parts may have a table of this name
+    named.set(name, times);
+    const given = scrolls ? { tabindex: 0, role: "region", "aria-label": times > 1 ? `${name}, ${times}` : name } : {};
     for (const key of ["tabindex", "role", "aria-label"])
       if (key in given) place.setAttribute(key, given[key]);
       else place.removeAttribute(key);
   }
 }
+
+// What a cell is sorted by: a duration in seconds, a date, a number, or its words.
+const UNITS = { d: DAY, h: HOUR, min: MINUTE, s: 1 };
+function sortKey(cell) {
+  const words = cell.innerText.replaceAll(NB, " ").replaceAll("−", "-").replace(/^[▲+\s]+/, "").trim();
+  const times = [...(/^-?(?:[\d,.]+ (?:d|h|min|s)\b ?)+/.exec(words)?.[0] ?? "").matchAll(/([\d,.]+) (d|h|min|s)/g)];
+  if (times.length) return times.reduce((sum, [, count, unit]) => sum + Number(count.replaceAll(",", "")) * UNITS[unit], 0) * (words[0] === "-" ? -1 : 1);
+  const day = /^day ([\d,]+) (\d+):(\d+)/.exec(words);
+  if (day) return day[1].replaceAll(",", "") * DAY + day[2] * HOUR + day[3] * MINUTE;
+  if (/^\d+ [A-Z][a-z]{2} \d{4}/.test(words)) return Date.parse(`${words} UTC`);
+  const figure = /^-?[\d,]+(\.\d+)?(?=$|[\s%])/.exec(words);
+  return figure ? Number(figure[0].replaceAll(",", "")) : words;
+}
+
+// A click on a heading sorts the rows by its column, another click turns them round; what is no figure comes last.
+function sortable(table) {
+  for (const head of table.tHead?.rows[0].cells ?? []) {
+    if (head.querySelector(".sr") || !head.textContent.trim()) continue;
+    const button = document.createElement("button");
+    button.type = "button";
+    button.append(...head.childNodes);
+    head.append(button);
+    button.addEventListener("click", () => {
+      const sign = head.ariaSort === "ascending" ? -1 : 1, [body] = table.tBodies;
+      for (const other of head.parentElement.cells) other.removeAttribute("aria-sort");
+      head.setAttribute("aria-sort", sign > 0 ? "ascending" : "descending");
+      const keyed = [...body.rows].map((row) => [row.cells[head.cellIndex] ? sortKey(row.cells[head.cellIndex]) : "", row]);
+      const order = ([a], [b]) => (typeof a === typeof b ? sign * (typeof a === "number" ? a - b : a.localeCompare(b)) : typeof a === "number" ? -1 : 1);
+      body.append(...keyed.sort(order).map(([, row]) => row));
+    });
+  }
+}
+for (const table of document.querySelectorAll(".scroll > table:not(.bars, .jobs-table)"))
+  if (!table.closest(".heat")) sortable(table);
 addEventListener("resize", scrollers);
 addEventListener("load", scrollers);
