@@ -1,4 +1,5 @@
 """The version and the engine that every result names; hatch reads the version here."""
 
 __version__ = "0.1.0"
+DOCUMENTATION = ""  # where the built site of docs/ is, ending in a slash; pages link it. A build sets it; "": no links
 ENGINE = "batfill replay"  # all releases at the shadow time count; one pass per whole instant

@@ -718,9 +718,7 @@ SYSTEMS = {
     "slurm": System("Slurm", "Slurm 22.05", SLURM_SOURCES, slurm, SLURM_TRIES),
     "oar": System("OAR", "OAR 3.0", OAR_SOURCES, oar, OAR_TRIES),
     "pbs": System("PBS", "OpenPBS 22", PBS_SOURCES, pbs, PBS_TRIES),
-    "flux": System(
-        "Flux", "Flux with Fluxion, as the manual of flux-sched is in 2025", FLUX_SOURCES, flux, FLUX_TRIES
-    ),
+    "flux": System("Flux", "Flux with Fluxion, as the manual of flux-sched is in 2025", FLUX_SOURCES, flux, FLUX_TRIES),
 }
 
 

@@ -73,6 +73,7 @@ def figures_text(answer: WhatIf, k: int) -> str:
 def own_figures(answer: WhatIf, k: int) -> str:
     """Mean wait, longest wait with its growth over fcfs's, and slowdown of a choice."""
     o, grown = answer.outcomes[k], growth_of(answer, k)
+    grown = grown.replace(" (", ", ").removesuffix(")")
     longest = f"{duration(o.max_wait_s)}{f' ({grown})' if grown else ''}{' ▲' if starves(answer, k) else ''}"
     return f"mean wait {duration(o.mean_wait_s)}, longest wait {longest}, slowdown {slowdown(o.mean_bsld)}"
 
@@ -226,7 +227,7 @@ def confidence_text(answer: WhatIf, limit: Limit) -> str:
     if longest.max() * answer.outcomes[0].max_wait_s <= limit.longest_s:
         return said
     over = f"{longest.min():.2f} to {longest.max():.2f}"
-    return f"{said} With submissions moved by up to a minute its longest wait was {over} times fcfs's."
+    return f"{said} With submissions moved by up to a minute the longest wait was {over} times fcfs's."
 
 
 def fidelity_text(answer: WhatIf) -> str:
@@ -270,7 +271,7 @@ def terms_text(answer: WhatIf) -> str:
     if o is None:
         return said
     width = Options.of(o.options).small_width
-    jobs = "every job" if width == 1 else f"every job of at most {width:.3g} of the machine's processors"
+    jobs = "every job" if width == 1 else f"every job of at most {percent(width)} of the processors"
     jobs = jobs if "preset" in o.options else "a job that is expected to be short"
     return (
         f"{said} **Try**: {jobs} first runs early for a short time. **Kill**: if other jobs need its processors "
@@ -441,7 +442,7 @@ def export_text(answer: WhatIf) -> str:
         if one.verdict == APPROXIMATE:
             text = support_text(answer, k, name, found).removesuffix(":**")
             lacks = "; ".join(one.lacks)
-            said.append(f"{text} ({lacks})." if one.gives else f"{text}: {lacks}.")
+            said.append(f"{text} The reason: {lacks}." if one.gives else f"{text}: {lacks}.")
     never = [SYSTEMS[name].title for name, one in mine.items() if one.verdict == IMPOSSIBLE]
     said += [f"{listed(never)} cannot do it."] if never else []
     return " ".join(said)
