@@ -84,8 +84,8 @@ CHOSEN = (
     "longest wait decides first."
 )
 SURE = (
-    "Confidence is that the slowdown is lower than that of fcfs, both simulated on this log; it says nothing about "
-    f"other figures. **High**: p below {HIGH_P:g}, over at least {HIGH_WEEKS} weeks. **Medium**: p at most 0.05, over "
+    "It is the confidence that slowdown is lower than under fcfs, both simulated on this log; it says nothing of other "
+    f"figures. **High**: p below {HIGH_P:g}, over at least {HIGH_WEEKS} weeks. **Medium**: p at most 0.05, over "
     f"at least {FEWEST_BLOCKS} weeks; at most medium if first tries break their promise here or at 10 % more load, or "
     f"if simulated waits are more than {APART:g} times the logged ones, or less than that part of them. **Low**: the "
     f"same with {FAR_APART:g} times, or if requests are invented. With fewer weeks, or where the replay has next to no "

@@ -374,7 +374,8 @@ function drawFront(svg, points, x, y) {
 function scrollers() {
   for (const place of document.querySelectorAll(".scroll")) {
     const scrolls = place.scrollWidth > place.clientWidth + 1;
-    const name = place.querySelector("caption")?.textContent ?? place.getAttribute("data-name") ?? "Table";
+    const heading = place.closest("div:has(> h3), details, section")?.querySelector("h3, summary, h2");
+    const name = (place.querySelector("caption") ?? heading)?.textContent ?? place.getAttribute("data-name") ?? "Table";
     const given = scrolls ? { tabindex: 0, role: "region", "aria-label": name } : {};
     for (const key of ["tabindex", "role", "aria-label"])
       if (key in given) place.setAttribute(key, given[key]);

@@ -18,7 +18,7 @@
     };
   }
 
-  // What the k-th choice would do. Confidence and fidelity stay: they are the advice's, and say so.
+  // What the k-th choice would do. How sure the advice is stays beside it, and names the advice.
   function show(k) {
     shown = k;
     const { longest, said = answer, grown, upTo } = limits[at] ?? {}, take = home();
@@ -67,7 +67,7 @@
   function reserve() {
     const now = [...advice.childNodes];
     advice.style.minHeight = "";
-    const heights = limits.map(({ said }) => (advice.innerHTML = said, advice.offsetHeight));
+    const heights = limits.map(({ said }) => (advice.innerHTML = said, advice.getBoundingClientRect().height));
     advice.replaceChildren(...now);
     advice.style.minHeight = `${Math.max(0, ...heights)}px`;
   }
