@@ -50,7 +50,7 @@ from batfill.reports.what_if_text import (
     tie_text,
     trial_text,
 )
-from batfill.search.fidelity import Fidelity, Score
+from batfill.search.fidelity import Score
 from batfill.search.promise import Check, Figures
 from batfill.workloads import read_workload
 from batfill.workloads.generate import generate_log
@@ -214,7 +214,7 @@ def test_confidence_needs_weeks_and_a_small_p(answer):
 def graded(answer, ratio, logged_s=10_000.0):
     """The answer as if simulated waits were such a part of the logged ones."""
     score = Score(900, 0.5, ratio * logged_s, logged_s, ratio, 0.5, 0.5, 2 * DAY_S, 9 * DAY_S)
-    return replace(answer, fidelity=Fidelity(score, score))
+    return replace(answer, logged=score)
 
 
 def test_fidelity_and_invented_requests_cap_the_confidence_and_say_so(answer):
@@ -714,6 +714,26 @@ def test_a_log_without_users_says_so(tmp_path, log):
     assert {o.users for o in found.outcomes} == {None}
     assert "The log does not say whose the jobs are." in as_page(found, path, "batfill what-if")
     assert "the log names no such users" in told(found)
+
+
+def test_the_waits_beside_the_logged_ones_are_those_of_this_replay(tmp_path, light):
+    calendar, log = tmp_path / "windows.csv", tmp_path / "waited.swf"
+    lines = [line if line.startswith(";") else line.split() for line in light.read_text().splitlines()]
+    log.write_text("\n".join(x if isinstance(x, str) else " ".join([*x[:2], "7000", *x[3:]]) for x in lines) + "\n")
+    calendar.write_text(f"kind,begin,end,processors\nannounced,0,{40 * DAY_S},4\n")
+    found = what_if(log, thresholds_s=[6 * HOUR_S], small_first=False, calendar=calendar)
+    assert found.logged.logged_mean_s == 7000
+    assert found.logged.simulated_mean_s == pytest.approx(found.outcomes[0].mean_wait_s)
+    assert found.fidelity.plain.simulated_mean_s < found.logged.simulated_mean_s
+    assert "Without the options given, on this log simulated waits are" in told(found)
+    scaled = tmp_path / "scaled.swf"
+    assert batfill("workload", "scale", log, "--interarrival", "0.9", "-o", scaled).status == 0
+    found = what_if(scaled, small_first=False)
+    assert found.logged is found.as_dict()["logged"] is None
+    assert "The log's submissions were scaled, so how near simulated waits are" in told(found)
+    marked = tmp_path / "marked.swf"  # by an earlier version, which kept the waits
+    marked.write_text("; Note: made_by batfill 0.1.0 workload resample, seed 1\n" + log.read_text())
+    assert "the log's submissions were resampled" in batfill("fidelity", marked, "--no-fit").err
 
 
 def test_a_calendar_is_named_by_its_file(tmp_path, log):

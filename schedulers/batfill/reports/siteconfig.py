@@ -752,13 +752,12 @@ def site_config(
     at = SYSTEMS[system]
     draft = draft_of(at, options)
     if options.calendar is not None:
-        why = "the calendar's windows: reserve their nodes for maintenance in the batch system itself"
-        draft.lack(why, calendar=None)
+        draft.lacks.append("the calendar's windows: reserve their nodes for maintenance in the batch system itself")
     if options.max_running is not None and "slurm.conf" in draft.files:
         draft.files["slurm.conf"] += SLURM_LIMIT.format(most=options.max_running)
         draft.differs.append("the limit of running jobs per user holds for jobs of the QOS normal, and needs slurmdbd")
     elif options.max_running is not None:
-        draft.lack("the limit of running jobs per user: set it in the batch system itself", max_running=None)
+        draft.lacks.append("the limit of running jobs per user: set it in the batch system itself")
     verdict = IMPOSSIBLE if not draft.files else APPROXIMATE if draft.lacks else EXPRESSIBLE
     stated = {name: value for name, value in options.as_dict().items() if name != "policy"}
     found = SiteConfig(

@@ -35,7 +35,7 @@ from batfill.replays.replay import simulate
 from batfill.reports.comparison import Comparison, Difference, of_jobs, of_runs
 from batfill.reports.siteconfig import EXPRESSIBLE, site_config
 from batfill.search import promise
-from batfill.search.fidelity import LEAST_WAIT_S, fidelity_of
+from batfill.search.fidelity import LEAST_WAIT_S, fidelity_of, score
 from batfill.search.results import ReadingOptions
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from batfill.base.stats import Paired
     from batfill.model.jobs import JobTable, Workload
     from batfill.model.schedule import Schedule
-    from batfill.search.fidelity import Fidelity
+    from batfill.search.fidelity import Fidelity, Score
 
 THRESHOLDS_S = tuple(float(HOUR_S) * hours for hours in (6, 12, 24, 48, 96))
 MAX_WAIT_GROWTH = 0.1  # allowed growth of the longest wait over fcfs's, as a share of it
@@ -185,6 +185,7 @@ class WhatIf:
     fidelity: Fidelity  # how near simulated waits are to those in the log
     promise: promise.Check | None = None  # of first tries; None if they were not tried as they are
     busier: promise.Check | None = None  # the same at `promise.BUSIER` times the load
+    logged: Score | None = None  # fcfs's waits against the logged ones; None if a site's are not known
     reaction: Reaction | None = None  # None if nothing is advised, or the log has no users or waits
 
     @property
@@ -205,7 +206,7 @@ class WhatIf:
     @property
     def unseen(self) -> str | None:
         """Why the replay says nothing about this site's waits; None if it does, or if that is not known."""
-        score, nothing = self.fidelity.plain, not any(limit.advised for limit in self.limits)
+        score, nothing = self.logged, not any(limit.advised for limit in self.limits)
         if score is None or score.ratio is None or score.logged_mean_s < LEAST_WAIT_S:
             return None
         if score.ratio >= (1 / FAR_APART if nothing else UNSEEN):
@@ -237,7 +238,7 @@ class WhatIf:
     def doubts(self, limit: Limit) -> list[tuple[str, str]]:
         """What caps the confidence in the choice advised under the limit: the most that it can be, and the reason."""
         found = [(LOW, "it rests on invented requests")] if self.invented else []
-        score = self.fidelity.plain
+        score = self.logged
         if score is not None and score.ratio is not None:
             apart = max(score.ratio, 1 / score.ratio if score.ratio else math.inf)
             if apart > APART:
@@ -350,7 +351,7 @@ class WhatIf:
             "withheld": {self.outcomes[k].name: why for k, why in self.withheld.items()},
             "undecided": self.undecided,
             "fidelity": str(self.fidelity),
-            "logged": None if self.fidelity.plain is None else self.fidelity.plain._asdict(),
+            "logged": None if self.logged is None else self.logged._asdict(),
             "promise": None if self.promise is None else self.promise.as_dict(),
             "promise_busier": None if self.busier is None else self.busier.as_dict(),
             "reaction": None if self.reaction is None else self.reaction._asdict(),
@@ -491,6 +492,10 @@ def what_if(
         for by, name, rows in groups_of(jobs, size)
         if rows.any()
     ]
+    grade = fidelity_of(log, **how.reading)
+    waited_s = np.full(len(jobs), np.nan) if jobs.waited_s is None or grade.plain is None else jobs.waited_s
+    known = ~np.isnan(waited_s)
+    logged = score(jobs.submit_s[known], waited_s[known], schedules[0].wait_s[known]) if known.any() else None
     answer = WhatIf(
         workload,
         settings,
@@ -502,8 +507,9 @@ def what_if(
         given,
         chains,
         withheld,
-        fidelity_of(log, **how.reading),
+        grade,
         *checks,
+        logged,
     )
     return answer if answer.undecided else replace(answer, reaction=reaction_of(answer, jobs, how.tau_s))
 
@@ -512,7 +518,7 @@ def reaction_of(answer: WhatIf, jobs: JobTable, tau_s: float) -> Reaction | None
     """The advised choice over fcfs if users react, replayed here; None where `WhatIf.reaction` has none."""
     today, advice = answer.outcomes[0], answer.advice
     known = jobs.waited_s is not None and bool((~np.isnan(jobs.waited_s) & (jobs.user >= 0)).any())
-    known &= answer.fidelity.plain is not None
+    known &= answer.logged is not None
     if advice is today or not known or "feedback" in advice.options or Options.of(advice.options).learns:
         return None
     closed = [

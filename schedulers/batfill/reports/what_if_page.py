@@ -38,6 +38,7 @@ from batfill.reports.what_if_text import (
     difference,
     equal_limits,
     fidelity_text,
+    grade_text,
     growth_of,
     log_text,
     longer_text,
@@ -413,7 +414,7 @@ def choices_section(answer: WhatIf, shown: int) -> str:
         )
         marks.append(f"data-pick={k}{' class=chosen' * (k == shown and not answer.undecided)}")
     head = ("Choice", "Mean wait", "Longest wait", "Slowdown", "Jobs that<br>wait longer", "Users that<br>wait longer")
-    if (score := answer.fidelity.plain) is not None:
+    if (score := answer.logged) is not None:
         rows.append(
             ("What the log's jobs waited", *map(duration, (score.logged_mean_s, score.logged_longest_s)), *[""] * 4)
         )
@@ -434,8 +435,7 @@ def sure_section(answer: WhatIf, shown: int, path: Path) -> str:
     groups = "\n".join(of_choice(k, shown, groups_table(answer, k)) for k in range(1, len(answer.outcomes)))
     tries = [f"First tries: {PRESETS[FIRST_TRIES].meaning}"] if answer.settings["small_first"] else []
     noted = "".join(f"<li>{marked(text)}</li>" for text in (*tries, *notes(answer), reaction_text(answer)) if text)
-    grade, score = str(answer.fidelity), answer.fidelity.plain
-    waits = f"{grade[:1].upper()}{grade[1:]}."
+    score, waits = answer.logged, grade_text(answer)
     if score is not None:
         waits += f" Mean wait logged {duration(score.logged_mean_s)}, simulated {duration(score.simulated_mean_s)}."
     folded = {

@@ -80,7 +80,7 @@ def own_figures(answer: WhatIf, k: int) -> str:
 
 def logged_text(answer: WhatIf) -> str:
     """The mean wait in the log, behind fcfs's; "" if it is unknown."""
-    score = answer.fidelity.plain
+    score = answer.logged
     return "" if score is None else f"; in the log: {duration(score.logged_mean_s)}"
 
 
@@ -232,13 +232,21 @@ def confidence_text(answer: WhatIf, limit: Limit) -> str:
 
 def fidelity_text(answer: WhatIf) -> str:
     """How near simulated waits are to those in the log, or why that is not known."""
-    score = answer.fidelity.plain
+    score = answer.logged
     if score is None or score.ratio is None:
         return f"All waits are simulated. {first_upper(str(answer.fidelity))}."
     return (
         f"All waits are simulated; under fcfs they are **{score.ratio:.2f}** of the logged ones. Compare the choices; "
         "do not expect these durations."
     )
+
+
+def grade_text(answer: WhatIf) -> str:
+    """The grade of the log, which is of a replay without the options that the choices share."""
+    grade, plain = str(answer.fidelity), answer.fidelity.plain
+    if answer.logged is not None and plain is not None and plain.simulated_mean_s != answer.logged.simulated_mean_s:
+        grade = f"without the options given, {grade}"
+    return f"{first_upper(grade)}."
 
 
 def runner_up_text(answer: WhatIf, limit: Limit) -> str:
@@ -490,7 +498,7 @@ def answer_text(answer: WhatIf) -> str:
             f"{'* ' if advised else '  '}{o.name:{width - 2}}  {duration(o.mean_wait_s):>12}  {longest:>14}"
             f"  {slowdown(o.mean_bsld):>8}  {longer}".rstrip()
         )
-    if (score := answer.fidelity.plain) is not None:
+    if (score := answer.logged) is not None:
         logged = f"{duration(score.logged_mean_s):>12}  {duration(score.logged_longest_s):>12}"
         lines.append(f"  {'in the log':{width - 2}}  {logged}")
     flagged = any(starves(answer, k) for k in by_slowdown(answer))
@@ -516,8 +524,8 @@ def answer_text(answer: WhatIf) -> str:
         if answer.limit.advised:
             difference = difference_text(answer.bsld[0][answer.limit.advised])
             said += [f"Against fcfs: {difference}; {plan_text(answer)}", reaction_text(answer), export_text(answer)]
-    if answer.fidelity.plain is not None:  # without one, the reason is above
-        said.append(f"{first_upper(str(answer.fidelity))}.")
+    if answer.logged is not None:  # without one, the reason is above
+        said.append(grade_text(answer))
     noted = [line for text in notes(answer) for line in wrapped(text)]
     lines += [*(["", *noted] if noted else []), "", *(line for text in filter(None, said) for line in wrapped(text))]
     return "\n".join(lines).replace(NB, " ")
