@@ -219,7 +219,7 @@ def confidence_text(answer: WhatIf, limit: Limit) -> str:
     doubts, name = answer.doubts(limit), answer.outcomes[limit.advised].name.replace(" ", NB)
     said = f"**Confidence: {found}** that slowdown is lower under {name} than under fcfs, simulated."
     if doubts:
-        why = "; ".join(why for _, why in doubts)
+        why = "; ".join(why.partition(" (")[0] for _, why in doubts)
         said = f"**Confidence: {found}**, although slowdown is lower under {name} than under simulated fcfs: {why}."
     if made is None or answer.outcomes[limit.advised].options != {"preset": FIRST_TRIES}:
         return said
