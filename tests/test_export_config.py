@@ -524,8 +524,7 @@ def test_on_a_real_node_a_try_is_queued_again_if_it_is_needed_and_otherwise_goes
 @pytest.mark.parametrize("policy", [*POLICIES, *MIXED, MOVING, *AGED])
 def test_every_policy_has_a_verdict_with_reasons_and_sources(system, policy):
     usual = {"depth": "all"} if system == "oar" else {}  # OAR reserves for every waiting job
-    given = ({"backfill": "spf", "threshold_s": 7200}, {})
-    found, plain = (site_config(system, policy, **usual, **more) for more in given)
+    found, plain = (site_config(system, policy, **more) for more in ({"backfill": "spf", "threshold_s": 7200}, usual))
     if policy == "aged:50000,0.5,-0.5" and system == "pbs":  # without a threshold it can be exported
         assert (found.verdict, plain.verdict) == ("not expressible", "expressible")
         found = plain
@@ -662,6 +661,6 @@ def test_what_a_system_cannot_say_of_depth_is_lacking():
     assert "bf_max_job_test=20000," in site_config("slurm", tested=20_000).files["slurm.conf"]
     assert "MaxJobsPerUser=40\n" in site_config("slurm", max_running=40).files["slurm.conf"]
     assert site_config("slurm", max_running=40).verdict == "expressible"
-    assert "set it in the batch system itself" in site_config("oar", max_running=40).lacks[0]
+    assert "set it in the batch system itself" in site_config("pbs", max_running=40).lacks[0]
     with pytest.raises(BatfillError, match="option feedback: "):
         site_config("slurm", feedback="sessions")

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from batfill.model.jobs import JobTable, Workload
     from batfill.model.schedule import Schedule
     from batfill.search.fidelity import Fidelity, Score
+    from batfill.search.promise import Check
 
 THRESHOLDS_S = tuple(float(HOUR_S) * hours for hours in (6, 12, 24, 48, 96))
 MAX_WAIT_GROWTH = 0.1  # allowed growth of the longest wait over fcfs's, as a share of it
@@ -183,8 +184,8 @@ class WhatIf:
     chains: list[list[int]]  # see `planned`
     withheld: dict[int, str]  # outcomes that the system cannot do, and why
     fidelity: Fidelity  # how near simulated waits are to those in the log
-    promise: promise.Check | None = None  # of first tries; None if they were not tried as they are
-    busier: promise.Check | None = None  # the same at `promise.BUSIER` times the load
+    promise: Check | None = None  # of first tries; None if they were not tried as they are
+    busier: Check | None = None  # the same at `promise.BUSIER` times the load
     logged: Score | None = None  # fcfs's waits against the logged ones; None if a site's are not known
     reaction: Reaction | None = None  # None if nothing is advised, or the log has no users or waits
 
@@ -448,7 +449,7 @@ def what_if(
         schedules = [replayed(choice, jobs, workload, begin, shown) for choice in tried]
         as_promised = {"preset": FIRST_TRIES} in (choice.options for choice in tried)
         loads = (1.0, promise.BUSIER) if as_promised else ()
-        checks = [promise.check(jobs, workload, shown, load=load) for load in loads] or [None, None]
+        checks = [promise.check(jobs, workload, shown, load=load) for load in loads]
         shown(2.0 * (small_first and not as_promised))
     comparison = of_runs(
         tuple(choice.name for choice in tried),
@@ -508,8 +509,9 @@ def what_if(
         chains,
         withheld,
         grade,
-        *checks,
-        logged,
+        promise=checks[0] if checks else None,
+        busier=checks[1] if checks else None,
+        logged=logged,
     )
     return answer if answer.undecided else replace(answer, reaction=reaction_of(answer, jobs, how.tau_s))
 

@@ -415,9 +415,8 @@ def choices_section(answer: WhatIf, shown: int) -> str:
         marks.append(f"data-pick={k}{' class=chosen' * (k == shown and not answer.undecided)}")
     head = ("Choice", "Mean wait", "Longest wait", "Slowdown", "Jobs that<br>wait longer", "Users that<br>wait longer")
     if (score := answer.logged) is not None:
-        rows.append(
-            ("What the log's jobs waited", *map(duration, (score.logged_mean_s, score.logged_longest_s)), *[""] * 4)
-        )
+        means, longest = duration(score.logged_mean_s), duration(score.logged_longest_s)
+        rows.append(("What the log's jobs waited", means, longest, "", "", "", ""))
         marks.append("class=reference")
     content = table((*head, "Jobs stopped<br>and restarted"), rows, marks=marks)
     return (
