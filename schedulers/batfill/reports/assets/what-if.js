@@ -13,7 +13,7 @@
     const best = take === undefined ? "" : `${choices[take].name} is advised. `;
     return {
       reference: 0, referenceName: "simulated", chosen: take, strong: [shown], limit: longest ?? starved, flagged: starved, line: longest !== null,
-      limitName: words, shortName: words, height: Math.max(300, Math.min(380, innerHeight - 480)), paper: 262,
+      limitName: words, shortName: words, height: Math.max(300, Math.min(380, innerHeight - 480)), paper: 240,
       label: `Slowdown and longest wait of ${choices.length} choices. ${best}The table of all choices has every value.`,
     };
   }
