@@ -230,8 +230,10 @@ def logged_of(workload: Workload, log: SwfLog, where: Path | str) -> Logged:
             f"{wait_s[row]:g} s); correct or drop them, or write -1 for unknown"
         )
     waited = wait_s > 0
-    if log.generated or not waited.any() or (workload.jobs.procs[waited] > (workload.procs or 0)).all():
-        why = "the log's jobs are generated" if log.generated else f"none of the log's {jobs} has a wait above 0"
+    why = log.unlogged
+    if why is None and (not waited.any() or (workload.jobs.procs[waited] > (workload.procs or 0)).all()):
+        why = f"none of the log's {jobs} has a wait above 0"
+    if why is not None:
         raise WorkloadError(f"{where}: {why}, so how near simulated waits are to the site's cannot be known")
     return Logged(
         where, log, workload, np.where(wait_s == UNKNOWN_WAIT, np.nan, wait_s), log["queue"][kept].astype(np.int64)

@@ -178,8 +178,8 @@ function mark(kind, x, y, r, fill) {
 
 // Names at points, none over another or over a mark: beside the point where that is free, most important first; the
 // others in a column with leaders. Returns the points whose names found no place.
-//   points: {x, y, r, name, suffix, ink, strong, rank, column}; r is the mark's radius, the suffix follows a name even
-//     if that is cut short, column says not to try beside it
+//   points: {x, y, r, name, suffix, ink, strong, rank}; r is the mark's radius, the suffix follows a name even if that
+//     is cut short
 //   area: {left, top, right, bottom} that names stay in
 //   lines: boxes [x1, y1, x2, y2] that names should avoid
 const NAME = 16, ROW = 17; // pixels: the height of a name, and of a row of the column,
@@ -207,7 +207,7 @@ function placeNames(svg, points, area, lines = []) {
   const left = new Set(points);
   for (const point of [...points].sort((a, b) => b.rank - a.rank || a.y - b.y)) {
     let best;
-    for (const toLeft of point.column ? [] : [false, true])
+    for (const toLeft of [false, true])
       for (const dy of [0, -5, 5, -10, 10]) {
         const box = beside(point, toLeft, dy);
         if (!inside(box) || taken.some((other) => meet(box, other))) continue;
@@ -220,34 +220,53 @@ function placeNames(svg, points, area, lines = []) {
     write(point, best.box, best.toLeft);
     left.delete(point);
   }
-  // The column: the least important names give way until the rest find a place.
-  const rest = [...left].sort((a, b) => b.rank - a.rank), unnamed = rest.splice(MOST_ROWS);
+  // A column: the least important names give way until the rest find a place, and try another one.
+  let rest = [...left].sort((a, b) => b.rank - a.rank), unnamed = rest.splice(MOST_ROWS);
+  const leaders = [];
   while (rest.length) {
-    const column = freeColumn(rest, area, taken, lines, inside);
-    if (column) {
-      for (const { point, box, from } of column) {
-        svg.append(line(point.x, point.y, from[0], from[1], { stroke: "var(--mark)" }));
-        write(point, box, column.toLeft);
-      }
-      break;
+    const later = [];
+    let column;
+    while (rest.length && !(column = freeColumn(rest, area, taken, lines, inside, points, leaders))) later.unshift(rest.pop());
+    for (const { point, box, from } of column ?? []) {
+      svg.append(line(point.x, point.y, from[0], from[1], { stroke: "var(--mark)" }));
+      write(point, box, column.toLeft);
+      leaders.push([point, from]);
     }
-    unnamed.push(rest.pop());
+    if (!column) unnamed.push(later.shift());
+    rest = later;
   }
   return unnamed;
 }
 
-// The cheapest place for these names under each other, at the right or left of their points; undefined if none is free.
-function freeColumn(points, area, taken, lines, inside) {
-  const rows = [...points].sort((a, b) => a.y - b.y), wide = Math.max(...rows.map((point) => point.wide));
-  const middle = rows.reduce((sum, point) => sum + point.y, 0) / rows.length, tall = ROW * (rows.length - 1);
+// Whether the line from one point to a place touches the mark of another.
+function crosses(point, [toX, toY], other) {
+  const [dx, dy] = [toX - point.x, toY - point.y], length = Math.hypot(dx, dy), from = point.r / length;
+  const nearest = ((other.x - point.x) * dx + (other.y - point.y) * dy) / length ** 2;
+  const at = Math.min(Math.max(nearest, from), 1);
+  return Math.hypot(point.x + at * dx - other.x, point.y + at * dy - other.y) < other.r;
+}
+
+// Whether a leader passes through a box.
+function passes([point, [toX, toY]], [x1, y1, x2, y2]) {
+  const within = (x, y) => x > x1 && x < x2 && y > y1 && y < y2;
+  return [...Array(41).keys()].some((k) => within(point.x + (k / 40) * (toX - point.x), point.y + (k / 40) * (toY - point.y)));
+}
+
+// The cheapest place for these names under each other, at the right or left of their points, so that no leader crosses
+// one of the marks, nor a name one of the leaders; undefined if none is free.
+function freeColumn(points, area, taken, lines, inside, marks, leaders) {
+  const wide = Math.max(...points.map((point) => point.wide)), tall = ROW * (points.length - 1);
+  const middle = points.reduce((sum, point) => sum + point.y, 0) / points.length;
   let best;
-  for (let x = area.left; x + wide <= area.right; x += 8)
+  for (const tilt of [0, 0.5, -0.5, 1, -1, 2, -2]) for (let x = area.left; x + wide <= area.right; x += 8)
     for (let top = area.top + NAME / 2; top + tall <= area.bottom - NAME / 2; top += 8) {
+      const rows = [...points].sort((a, b) => a.y + tilt * a.x - b.y - tilt * b.x);
       const toLeft = x + wide < Math.min(...rows.map((point) => point.x - point.r));
       if (!toLeft && x < Math.max(...rows.map((point) => point.x + point.r)) + 10) continue;
       const boxes = rows.map((_, k) => [x, top + ROW * k - NAME / 2, x + wide, top + ROW * k + NAME / 2]);
       if (!boxes.every((box) => inside(box) && !taken.some((other) => meet(box, other)))) continue;
-      let cost = Math.abs(top + tall / 2 - middle) * 0.6;
+      if (leaders.some((leader) => boxes.some((box) => passes(leader, box)))) continue;
+      let cost = Math.abs(top + tall / 2 - middle) * 0.6 + Math.abs(tilt);
       const found = rows.map((point, k) => {
         const from = [toLeft ? x + wide + 3 : x - 3, top + ROW * k];
         cost += Math.hypot(from[0] - point.x, from[1] - point.y) * 0.1;
@@ -255,12 +274,14 @@ function freeColumn(points, area, taken, lines, inside) {
         for (let part = 0.1; part < 1; part += 0.1) {
           const [lx, ly] = [point.x + part * (from[0] - point.x), point.y + part * (from[1] - point.y)];
           if (Math.hypot(lx - point.x, ly - point.y) < point.r + 4) continue;
-          cost += 9 * taken.filter((box) => lx > box[0] && lx < box[2] && ly > box[1] && ly < box[3]).length;
+          cost += 60 * taken.filter((box) => lx > box[0] && lx < box[2] && ly > box[1] && ly < box[3]).length;
         }
         const box = toLeft ? [x + wide - point.wide, boxes[k][1], x + wide, boxes[k][3]] : boxes[k];
         return { point, box, from };
       });
-      if (!best || cost < best.cost) best = Object.assign(found, { cost, toLeft });
+      if (best && cost >= best.cost) continue;
+      if (found.some(({ point, from }) => marks.some((other) => other !== point && crosses(point, from, other)))) continue;
+      best = Object.assign(found, { cost, toLeft });
     }
   return best;
 }
@@ -319,7 +340,6 @@ function drawTradeoff(width, points, settings, place) {
       name: point.name, suffix: k === reference ? ` (${settings.referenceName ?? "reference"})` : "",
       ink: kind === "dot" || kind === "square" ? "var(--text)" : role, strong: bold,
       rank: bold ? 9 : front.includes(point) ? 5 : beyond ? 1 : 2,
-      column: small && kind !== "square" && !beyond,
     };
   });
   const unnamed = placeNames(svg, together(marks), { ...area, left: area.left + 2 }, lines);
