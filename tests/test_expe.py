@@ -263,6 +263,9 @@ def test_the_promise_of_first_tries_is_checked_at_a_load_on_whole_logs_alone(tmp
     lines = capsys.readouterr().out.splitlines()
     rows = [[cell.strip() for cell in line.split("|")[1:3]] for line in lines if line.startswith("| log ")]
     assert rows == [["log", "variant"], ["log", "whole, load x 1.1"]]
+    with pytest.raises(SystemExit, match="2"):
+        first_tries.main([str(log), "--csv", str(tmp_path / "nowhere" / "replays.csv")])
+    assert "nowhere does not exist" in capsys.readouterr().err
 
 
 @pytest.mark.needs("matplotlib")
