@@ -1,7 +1,9 @@
 """The promise of first tries: what the preset has over FCFS at most, and whether it holds on a log.
 
 One replay says little: moving every submission by up to a minute moves the longest wait by up to a fifth. So each
-figure is a mean over several seeds. Each seed moves the submissions differently, and both schedulers are replayed.
+figure is a mean over several seeds. Each seed moves the submissions differently, and both schedulers are replayed. The
+promise is for a log at its own load: logs that had no part in it broke it with a tenth more load
+(`docs/results/first-tries.md`).
 """
 
 from __future__ import annotations
