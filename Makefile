@@ -35,9 +35,9 @@ WHEEL_LEAVES := --ignore tests/test_docker.py --ignore tests/test_schedgym.py --
 	--deselect "tests/test_cli_options.py::test_every_value_of_every_option_reaches_the_library[reproduce"
 
 test-wheel:  ## Run the tests of the core on the wheel of dist/ for this machine, without a checkout's package or a compiler
+	rm -rf build/wheel && mkdir -p build/wheel && git archive HEAD --output build/wheel.tar && tar -xf build/wheel.tar -C build/wheel
 	$(PYTHON) -m venv --clear $(VENV)-wheel
 	$(VENV)-wheel/bin/pip install --quiet --disable-pip-version-check "$$(ls dist/*_$$(uname -m).whl)[test-core]"
-	rm -rf build/wheel && mkdir -p build/wheel && git archive HEAD | tar -x -C build/wheel
 	cd build/wheel && $(CURDIR)/$(VENV)-wheel/bin/pytest -n auto --dist worksteal -m "not slow" $(WHEEL_LEAVES) $(ARGS)
 
 kernels: $(VENV)/.numba  ## Compile the kernels whose sources have changed

@@ -4,7 +4,8 @@
     python benchmarks/estimates.py --jobs 200 LOG   # a log of one's own
 
 Of each log 600 jobs that wait, submitted after the first twentieth of it. Beside the estimates stands what requests
-alone say: one fork in which all jobs run what they request, and none arrives.
+alone say: one fork in which all jobs run what they request, and none arrives. Besides, the intervals of `bf.when` are
+scored on all jobs that wait at 40 instants.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ NAMED = (
 )
 SETTINGS = (("fcfs", {}), ("saf + 72,000", {"policy": "saf", "threshold_s": 72_000}))
 CLOSE_S = 600
+INSTANTS = 40
 
 
 def workloads(paths):
@@ -84,9 +86,22 @@ def score(workload, options, jobs, seed):
         **errors("estimate", expected_s - true_s),
         "covered": f"{inside.mean():.1%}",
         "halves": f"{inside[:half].mean():.1%} {inside[half:].mean():.1%}",
+        "covered at instants": "{:.0%} of {:,}".format(*at_instants(workload, options, start_s, seed)),
         "width h": f"{np.median(to_s - from_s) / 3600:.1f}",
         "ms": f"{seconds / len(rows) * 1000:.2f}",
     }
+
+
+def at_instants(workload, options, start_s, seed):
+    """The share of the starts within the intervals of `bf.when`, over all jobs that wait at instants, and how many."""
+    submit_s, ids = workload.jobs.submit_s, workload.jobs.ids
+    true_s, inside = dict(zip(ids.tolist(), start_s.tolist(), strict=True)), []
+    run = bf.Replay(workload, **options)
+    instants = np.random.default_rng(seed).uniform(submit_s[len(submit_s) // 20], submit_s[-1], INSTANTS)
+    for at_s in np.sort(instants).tolist():
+        found = bf.when(run.run(until_s=at_s))
+        inside += [row["from_s"] <= true_s[row["job_id"]] <= row["to_s"] for row in found]
+    return np.mean(inside), len(inside)
 
 
 def errors(name, off_s):

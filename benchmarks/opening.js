@@ -36,6 +36,8 @@ class Element {
 
   setAttribute() {}
 
+  removeAttribute() {}
+
   append(...children) { this.children.push(...children); }
 
   replaceChildren(...children) { this.children = children; }

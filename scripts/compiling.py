@@ -7,6 +7,7 @@ and shape, a record as a pointer to its words; a tuple of results is written to 
 
 from __future__ import annotations
 
+import gc
 import importlib
 import inspect
 import sys
@@ -46,6 +47,9 @@ PASSES = (
 class Part(JITCodeLibrary):
     """The code of one kernel, not optimized, without that of the kernels it calls."""
 
+    def _optimize_functions(self, ll_module: Any) -> None:
+        """Leave the functions as they are: they are optimized once, with those that call them."""
+
     def finalize(self) -> None:
         """End the module."""
         self._finalized = True
@@ -78,6 +82,16 @@ class Kernel(CPUDispatcher):
         self.every.append(result)
 
 
+def call_type(function: Any, context: Any, args: Any, kws: Any, resolve: Any = types.Function.get_call_type) -> Any:
+    """The signature of a call of a builtin, such as +; numba would try all its overloads again at each call."""
+    known, place = function.__dict__.setdefault("known", {}), (args, tuple(kws.items()))
+    if place not in known:
+        known[place] = resolve(function, context, args, kws)
+    return known[place]
+
+
+types.Function.get_call_type = call_type
+
 # Numba's reference counting would touch every array of every tuple at each call; kernels allocate nothing.
 OPTIONS = {"error_model": "numpy", "_nrt": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
@@ -91,6 +105,7 @@ def object_of(modules: list[str], triple: str, cpu: str, symbols: str | None) ->
         cpu: what the code may use of the target's processor.
         symbols: the version of the C library's functions; None for whatever the linker has.
     """
+    gc.disable()  # nothing that numba makes is let go, and looking for it takes an eighth of the time
     functions = [each for name in modules for each in vars(importlib.import_module(name)).values()]
     entries = {each for each in functions if hasattr(each, "takes") and each.__module__ in modules}
     entries = sorted(entries, key=lambda each: (each.__module__, each.__code__.co_firstlineno))

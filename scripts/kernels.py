@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 from hashlib import sha256
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
@@ -104,11 +105,21 @@ def linked_here(processor: str) -> str | None:
     )
 
 
+def lacking(processor: str) -> list[str]:
+    """What of `needs` is not installed."""
+    return [each for each in needs(processor) if find_spec(re.split(r"\W", each, maxsplit=1)[0]) is None]
+
+
 def make(processor: str) -> None:
     """Make the libraries that are stale, each in a process of its own."""
     missing = stale(processor)
     if not missing:
         return
+    if absent := lacking(processor):
+        linker = " (or a C compiler: cc, gcc or clang)" if LINKER in absent else ""
+        quoted = " ".join(f"'{each}'" for each in absent)
+        print(f"kernels: needs {' and '.join(absent)}{linker}: pip install {quoted}", file=sys.stderr)
+        sys.exit(2)
     began_s = time.monotonic()
     print(f"compiling {len(missing)} libraries of kernels, about half a minute", file=sys.stderr, flush=True)
     environment = {
@@ -117,6 +128,7 @@ def make(processor: str) -> None:
         "PYTHONPATH": os.pathsep.join([*map(str, SOURCE_ROOTS), os.environ.get("PYTHONPATH", "")]),
         "NUMBA_CPU_NAME": PROCESSORS[processor].cpu,
         "NUMBA_CPU_FEATURES": "",
+        "NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING": "1",  # of overloads that do not fit, which it tries by the thousand
         "PYTHONHASHSEED": "0",
     }
     command = [sys.executable, __file__, "--target", processor, "--folder"]

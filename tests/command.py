@@ -85,7 +85,7 @@ def conversed(frames, *options):
             for frame in frames:
                 socket.send(frame)
                 while not socket.poll(20):
-                    if over.is_set():
+                    if over.is_set() and not socket.poll(200):  # the last answer may come after the end
                         return
                 answers.append(socket.recv())
 

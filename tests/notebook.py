@@ -48,7 +48,7 @@ def folder_like(path: Path, top: Path) -> Path:
     """A folder below `top`, which is empty, from which the sample is where it is from the notebook."""
     folder = top / path.resolve().parent.relative_to(ROOT)
     folder.mkdir(parents=True)
-    (top / "workloads").symlink_to(ROOT / "workloads")
+    (top / "workloads").symlink_to((ROOT / "workloads").resolve(strict=True))
     return folder
 
 

@@ -421,47 +421,6 @@ class Oracle:
         self.order.append(job.seq)
 
 
-@dataclass
-class LiveOracle(Oracle):
-    """The same under a simulator that reports a kill in a message of its own, with `kill_if` always.
-
-    A pass is made at each end, submission and call; a try at its divider holds its processors in it. Then all such
-    tries are killed, and another pass is made.
-    """
-
-    calls: list = field(default_factory=list)  # dates at which the scheduler asked to be called
-
-    def run(self):
-        while True:
-            ends = [job.start + job.duration for job in self.running]
-            t = min([*ends, *self.calls, *(job.r for job in self.coming[:1])], default=math.inf)
-            if t == math.inf:
-                return self
-            due = [job for job in self.running if job.start + job.divider == t and job.divider < job.duration]
-            self.calls = [call for call in self.calls if call > t]
-            self.end_by_themselves(t)
-            while self.coming and self.coming[0].r == t:
-                job = self.coming.pop(0)
-                if job.q <= self.size:
-                    self.waiting.append(job)
-            self.easy_pass(t)
-            if due:
-                for job in due:
-                    self.finish(job)
-                    self.requeue(job)
-                self.end_by_themselves(t)
-                self.easy_pass(t)
-
-    def end_by_themselves(self, t):
-        for job in [job for job in self.running if job.start + job.duration == t]:
-            self.finish(job)
-
-    def begin(self, t, job, backfilled=False):
-        super().begin(t, job, backfilled)
-        if job.divider < job.walltime:
-            self.calls.append(t + job.divider)
-
-
 class UnclearError(Exception):
     """Two scores are so close that rounding may decide between them."""
 

@@ -90,10 +90,12 @@ class Plugin:
         return [word for event in json.loads(self(as_message(now, *events)))["events"] if (word := in_words(event))]
 
 
-def starts_of_plugin(document: BatsimDocument, size: int, *, kills: bool = False, **options: Any) -> dict[str, float]:
+def starts_of_plugin(
+    document: BatsimDocument, size: int, *, kills: bool = False, acknowledge: bool = False, **options: Any
+) -> dict[str, float]:
     """Start of every try by its name, as the plug-in and the embedded simulator make them."""
     records = []
-    settings = SimulationSettings(dynamic_jobs=kills, reuse_profiles=kills)
+    settings = SimulationSettings(dynamic_jobs=kills, reuse_profiles=kills, acknowledge=acknowledge)
     run = Simulation(
         machines(size), {"w0": document}, Plugin(**options), settings=settings, wire=Wire4(), on_job_end=records.append
     )

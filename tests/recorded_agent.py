@@ -65,7 +65,7 @@ class RecordedAgent(Agent):
             profile = job["profile_id"] if "!" in job["profile_id"] else f"w0!{job['profile_id']}"
             job = {**job, "subtime": self.talk.now, "res": job["resource_request"], "profile": profile}
             job |= {"walltime": job.get("walltime") or -1, "extra_data": job.get("extra_data", "")}
-        request = job_request(name, job)
+        request = job_request(name, job, set())
         self.requests[name] = request
         self.host.register(request)
 

@@ -18,13 +18,29 @@ from batfill.batsim.conformance.variants import VARIANTS, Reference
 place, behaviour = sys.argv[1:]
 if behaviour == "deaf":
     time.sleep(60)
+left = calls = 0
 reference = Reference(behaviour if behaviour in VARIANTS else "easy")
 with zmq.Context() as context, context.socket(zmq.REP) as socket:
     socket.setsockopt(zmq.LINGER, 1000)
     socket.bind(place if ":" in place else f"tcp://127.0.0.1:{place}")
     for number in range(1_000_000):
         message = socket.recv()
-        reply = b"" if behaviour == "poller" else reference(message)
+        if behaviour == "every-second":  # a call beside its decisions
+            told = json.loads(message)
+            others = [event for event in told["events"] if event["type"] != "REQUESTED_CALL"]
+            answer = {"now": told["now"], "events": []}
+            if others:
+                answer = json.loads(reference(json.dumps({**told, "events": others}).encode()))
+            kinds = [event["type"] for event in (*others, *answer["events"])]
+            left += kinds.count("JOB_SUBMITTED") - kinds.count("JOB_COMPLETED") - kinds.count("REJECT_JOB")
+            calls = calls - (len(told["events"]) - len(others))
+            if left and not calls:
+                calls = 1
+                call = {"timestamp": answer["now"], "type": "CALL_ME_LATER", "data": {"timestamp": answer["now"] + 1}}
+                answer["events"].append(call)
+            reply = json.dumps(answer).encode()
+        else:
+            reply = b"" if behaviour == "poller" else reference(message)
         if number == 2:
             if behaviour == "crash":
                 raise RuntimeError("it broke")

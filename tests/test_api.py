@@ -361,6 +361,11 @@ def test_every_command_that_learns_or_searches_gives_what_it_prints(log, tmp_pat
     assert len(curve.to_pandas()) == len(curve.points) == 3
     answer = bf.what_if(file, small_first=False, thresholds_s=[3600])
     assert json_result("what-if", tmp_path / "made.swf", "--no-small-first", "--threshold", "1h") == answer.as_dict()
+    assert answer["advice"] == answer.advised_name
+    with pytest.raises(KeyError, match="'advise' is not in the result; it has workload"):
+        answer["advise"]
+    assert bf.export_config("slurm", "saf")["verdict"] == "expressible"
+    assert curve["points"] == curve.as_dict()["points"]
     assert answer.to_pandas().name.tolist() == ["fcfs", "spf", "saf", "saf + 1 h"]
 
 

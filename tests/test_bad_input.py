@@ -11,7 +11,7 @@ import pytest
 
 import batfill as bf
 from batfill.base.errors import BatfillError
-from command import refusal
+from command import batfill, refusal
 from swf_text import row
 
 JOB = {"id": "a", "subtime": 0, "res": 1, "walltime": 9, "profile": "five"}
@@ -52,6 +52,11 @@ def test_a_file_without_a_job(refused, content):
     assert refused("log.swf", content) == "no job in it, only 0 rows; is it a complete SWF log?"
 
 
+@pytest.mark.parametrize("content", ["[]", "[1]"])
+def test_a_list_is_no_workload(refused, content):
+    assert refused("w.json", content) == "not a JSON object; a Batsim workload has nb_res, jobs and profiles"
+
+
 def test_a_truncated_gzip_file(refused):
     whole = gzip.compress("".join(row(i, i, 5) for i in range(5000)).encode())
     assert refused("log.swf.gz", whole[:-100], "--procs", 4).startswith("cannot be unpacked")
@@ -89,12 +94,27 @@ def test_times_whose_sums_would_not_be_exact(refused, rows, what):
     assert "<= 1e+12" in line or "to 1e+12" in line
 
 
+def test_a_field_of_the_users_that_cannot_be_read_is_named_once_with_what_is_assumed(tmp_path):
+    jobs = [{**JOB, "id": name, "class": "medium", "killable": "no", "user": 1} for name in "abc"]
+    (tmp_path / "w.json").write_text(workload(*jobs, {**JOB, "id": "d", "user": "alice"}))
+    done = batfill("replay", tmp_path / "w.json", "--json")
+    again = "; the same in 2 further jobs"
+    assert json.loads(done.out)["warnings"] == [
+        f"job a: class 'medium' is not small or large: it counts as none{again}",
+        f"job a: killable 'no' is not true or false: it counts as true{again}",
+        "job d: user 'alice' is not a whole number: it is ignored",
+    ]
+
+
 @pytest.mark.parametrize("field", ["subtime", "walltime", "delay"])
 def test_times_of_a_workload_whose_sums_would_not_be_exact(refused, field):
     content = workload(
         {**JOB, field: 9e15}, profiles={"five": {"type": "delay", "delay": 9e15 if field == "delay" else 5}}
     )
-    assert f".{field}: 9000000000000000.0 is more than 1e+12 s, 30,000 years; " in f".{refused('w.json', content)}"
+    assert (
+        f".{field}: 9000000000000000.0 is more than batfill's limit of 1e+12 s, 30,000 years; "
+        in f".{refused('w.json', content)}"
+    )
 
 
 @pytest.mark.parametrize(

@@ -282,7 +282,7 @@ def test_stopping_calls_that_are_not_there_changes_nothing_and_is_said():
             "job 'w0!a' has a storage_placement, which delay profiles do not use",
         ),
         (call(5, time_unit="Hour"), "has the time_unit 'Hour'; known: Second, Millisecond"),
-        (call(10**16), "later than 1e+12 s"),
+        (call(10**16), "batfill's limit is 1e+12 s"),
         (every(0), "has 0 as its 'period', which is not above 0"),
         (every(4, mode_type="Often"), "has the mode_type 'Often'; known: Infinite, FinitePeriodNumber"),
         (every(4, mode_type="FinitePeriodNumber", mode={"nb_periods": 0}), "has 0 as its 'nb_periods'"),

@@ -346,7 +346,7 @@ def test_the_replay_reads_the_run_time_of_a_sequence(tmp_path):
         ),
         (
             {"seq": ["ten"], "repeat": 10**12},
-            "profiles['s']: all delays together: 10000000000000.0 is more than 1e+12 s",
+            "profiles['s']: all delays together: 10000000000000.0 is more than batfill's limit of 1e+12 s",
         ),
     ],
 )

@@ -368,3 +368,27 @@ def test_no_number_may_be_infinite_or_none(value):
     numbers = [(name, param) for name, _, param in EVERY if takes(param, "1") and not takes(param, "words")]
     assert len(numbers) > 50
     assert [(name, param.name) for name, param in numbers if not param.is_flag and takes(param, value)] == []
+
+
+LOGS = [
+    name for name, command in commands() if {"workload", "log", "source", "state"} & {p.name for p in command.params}
+]
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_what_a_command_says_of_a_log_names_none_but_its_own_options(name, tmp_path):
+    command = dict(commands())[name]
+    own = {option for param in command.params for option in (*param.opts, *param.secondary_opts)} | {"--help"}
+    row = "{} 60 -1 100 4 -1 -1 4 -1 -1 1 1 1 -1 -1 -1 -1 -1\n".format
+    (tmp_path / "unrequested.swf").write_text("; MaxProcs: 4\n" + row(1) + row(2))
+    (tmp_path / "unsized.swf").write_text(row(1) + row(2))
+    named = 0
+    for log in sorted(tmp_path.iterdir()):
+        needed = ["--at", "60"] * (name == "when")
+        needed = needed + ["--out", tmp_path / "out.swf"] * (name.startswith("workload ") and "--out" in own)
+        said = re.findall(
+            r"(?<![\w-])--[a-z][a-z-]*", re.sub("`[^`]*`", "", "".join(batfill(*name.split(), log, *needed)[1:]))
+        )
+        assert set(said) <= own
+        named += len(said)
+    assert named or name not in ("replay", "when", "what-if", "select", "tune", "fit", "frontier", "fidelity")

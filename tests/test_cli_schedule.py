@@ -15,7 +15,8 @@ import pytest
 import zmq
 
 from batfill.live import serve
-from command import COMPILING, conversed, free_port, refusal, result
+from batfill.live.conversation import Conversation
+from command import COMPILING, batfill, conversed, free_port, refusal, result
 from plugin import as_message, begins, completed, event, notify, submitted
 
 ROOT = Path(__file__).parents[1]
@@ -94,7 +95,7 @@ def test_rejected_jobs_are_said_on_stderr():
             2,
             "(SIMULATION_ENDS) ends the simulation while job 'w0!1' waits",
         ),
-        ([], ("--timeout", "200"), 1, "batfill: Batsim has not sent a message for 200 ms"),
+        ([], ("--timeout", "200"), 1, "batfill: Batsim has not sent a message for 200 ms; end it if it still runs"),
         (
             [],
             ("--small", "class", "--divider", "60", "--kill", "always"),
@@ -104,9 +105,51 @@ def test_rejected_jobs_are_said_on_stderr():
     ],
 )
 def test_a_simulation_that_cannot_go_on_ends_it_with_one_line(told, options, status, said):
-    (ended, out, (line,)), _ = conversed([as_message(0, *events) for events in ((begins(range(2)),), *told)], *options)
+    frames = [as_message(0, *events) for events in ((begins(range(2)),), *told)]
+    (ended, out, (line,)), answers = conversed(frames, *options)
     assert (ended, out) == (status, "")
     assert said in line
+    assert (b"SCHEDULER_GAVE_UP" in answers[-1]) == (status == 2)  # Batsim would wait for ever
+
+
+def test_without_a_simulator_it_ends_after_its_timeout():
+    began = time.monotonic()
+    (status, out, (line,)), _ = conversed([], "--timeout", "500")
+    assert (status, out, line[:38]) == (1, "", "batfill: no simulator has sent a messa")
+    assert 0.5 <= time.monotonic() - began < 5
+
+
+@pytest.mark.parametrize("transport", ["tcp", "ipc"])
+def test_a_simulator_that_is_killed_is_noticed(tmp_path, monkeypatch, transport):
+    assert serve.RETURN_S + 2 * serve.LOOK_S < 10
+    monkeypatch.setattr(serve, "RETURN_S", 0.2)
+    monkeypatch.setattr(serve, "LOOK_S", 0.1)
+    endpoint = f"ipc://{tmp_path}/socket" if transport == "ipc" else f"tcp://127.0.0.1:{free_port()}"
+    files = ["-p", ROOT / "platforms" / "sample.xml", "-w", ROOT / "workloads" / "sample.json", "-e", tmp_path / "out"]
+    command = [sys.executable, "-m", "batfill", "batsim", *files, "-s", endpoint, "-q"]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as simulator:
+        answer = Conversation.answer
+
+        def last(talk, message):
+            if talk.messages == 5:
+                simulator.kill()
+            return answer(talk, message)
+
+        monkeypatch.setattr(Conversation, "answer", last)
+        done = batfill("schedule", "-s", endpoint)
+    assert done.status == 1
+    assert done.err.splitlines()[1:] == [
+        "batfill: Batsim is gone before the end of the simulation; see why in its own output"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("window", "said"), [("0,100,4,,", "has a number of processors"), ("2026-03-01T08:00+01:00,,,,0-1", "2026-03-01T0")]
+)
+def test_a_calendar_that_fits_no_machine_is_refused_before_a_simulator_connects(tmp_path, window, said):
+    (tmp_path / "c.csv").write_text(f"kind,begin,end,processors,announced,machines\nannounced,{window}\n")
+    line = refusal("schedule", "--plan", "kept", "--depth", "all", "--calendar", tmp_path / "c.csv")
+    assert f"c.csv: line 2: {said}" in line
 
 
 def test_the_port_in_use_is_named():

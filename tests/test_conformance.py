@@ -432,6 +432,17 @@ def test_what_a_bad_scheduler_does_is_said_in_a_line(behaviour, problem):
     assert "protocol: broken in 1 of 1 workloads" in rest.splitlines()
 
 
+def test_a_scheduler_that_calls_itself_is_stopped_and_said_to_poll():
+    names = ("short-job", "reservations")  # of 150 s and two and a half hours
+    done = examined("every-second", *(word for name in names for word in ("--workload", name)))
+    assert (done.status, done.err) == (1, "")
+    said = " ".join(done.out.split())
+    assert "reservations polls every 1 s: stopped after 2,000 calls" in said
+    assert "the scheduler polls every 1 s: 1 of 2 workloads were stopped after 2,000 calls, and say nothing" in said
+    assert "variant: easy " in said
+    assert "protocol: broken" not in said
+
+
 def test_a_scheduler_that_falls_silent_runs_no_further_workload():
     names = ("queue-order", "short-job", "margin", "compression", "too-wide")
     done = examined("silent", "--timeout", "1s", *(word for name in names for word in ("--workload", name)))

@@ -15,6 +15,8 @@ ready-timeout: 1.5
 success-timeout: 0
 failure-timeout: 5
 """
+# Nine references to the line before, on each of eight lines: nine to the eighth values in a few hundred bytes.
+LAUGHS = "\n  - &a0 [x]\n" + "".join(f"  - &a{i + 1} [{', '.join([f'*a{i}'] * 9)}]\n" for i in range(8))
 
 
 @pytest.fixture
@@ -49,6 +51,9 @@ def test_robins_seven_keys_are_read(read):
         ("failure-timeout: 5", "batcmd: x", "7: key batcmd is already on line 1"),
         ("''", "[", "5: not YAML"),
         (GOOD, "", "1: not a descriptor"),
+        ("''", LAUGHS, "1: aliases repeat more than 10,000 values; write fewer of them"),
+        ("batcmd", "? *a\n", "1: not YAML"),
+        ("batcmd", "? [a, b]\n", "1: a key is no text; write one word as the key"),
     ],
 )
 def test_a_mistake_is_one_line_with_its_place(read, right, wrong, said):

@@ -24,10 +24,18 @@ def test_what_the_dockerfile_copies_is_let_through_and_nothing_else():
     assert sorted(line[1:] for line in let_through if line.startswith("!")) == sorted(COPIED)
 
 
+def test_what_the_container_files_name_exists():
+    assert not [source for source in COPIED if not (ROOT / source).exists()]
+    compose = (DOCKER / "compose.yaml").read_text()
+    named = re.findall(r"^ +(?:-[pw]|dockerfile:) (\S+)", compose, re.MULTILINE)
+    assert len(named) == 3
+    assert not [source for source in named if not (ROOT / source).exists()]
+
+
 def test_what_the_dockerfile_copies_is_enough_to_build_batfill(tmp_path):
     for source in COPIED:
         (tmp_path / source).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / source).symlink_to(ROOT / source)
+        (tmp_path / source).symlink_to((ROOT / source).resolve(strict=True))
     build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(tmp_path / "dist")]
     done = subprocess.run(build, cwd=tmp_path, capture_output=True, text=True, timeout=100)
     assert done.returncode == 0, done.stderr
@@ -76,6 +84,6 @@ def test_the_dockerfiles_steps_install_everything_in_a_fresh_environment(tmp_pat
             assert done.returncode == 0, done.stderr
             ran += 1
     assert ran == DOCKERFILE.count("\nRUN ") > 0
-    listed = subprocess.run(["batfill", "reproduce", "--list"], env=env, capture_output=True, text=True, timeout=300)
-    assert (listed.returncode, listed.stderr) == (0, "")  # it needs nearly every extra
+    extras = [str(venv / "bin/python"), "-c", "import dask_jobqueue, distributed, matplotlib, pyarrow, sklearn"]
+    assert subprocess.run(extras, env=env, capture_output=True, timeout=300).returncode == 0
     assert subprocess.run(["pybatsim", "--help"], env=env, capture_output=True, timeout=100).returncode == 0

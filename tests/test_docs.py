@@ -148,7 +148,7 @@ class Reader:
         self.folder = folder
         self.names: dict[str, Any] = {}  # of the Python session
         for name in ("benchmarks", "docker", "docs", "expe", "platforms", "studies", "tests", "workloads"):
-            (folder / name).symlink_to(ROOT / name)
+            (folder / name).symlink_to((ROOT / name).resolve(strict=True))
         (folder / "cache").mkdir()
         with socket.create_server(("localhost", 0)) as free:
             self.port = str(free.getsockname()[1])
@@ -156,7 +156,7 @@ class Reader:
     def bring(self, log: Path) -> None:
         """Have a log of the archive at hand, in the folder and among those that were fetched."""
         for place in (self.folder, self.folder / "cache"):
-            (place / log.name).symlink_to(log)
+            (place / log.name).symlink_to(log.resolve(strict=True))
 
     @property
     def environment(self) -> dict[str, str]:
@@ -626,7 +626,20 @@ def test_no_paragraph_is_longer_than_a_reader_can_take_in(page):
     assert [(words, part) for words, part in long if words > MOST_WORDS] == []
 
 
+def anchors(text: str) -> set[str]:
+    """The anchors of a page's headings, as the site and the forge make them, and those that it sets itself."""
+    headings = re.findall(r"^#+ (.*)", re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL), re.MULTILINE)
+    words = (re.sub(r"\]\([^)]*\)", "", heading).lower() for heading in headings)
+    return {re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", each)) for each in words} | set(
+        re.findall(r'id="([^"]*)"', text)
+    )
+
+
 def test_links_between_pages_lead_somewhere():
     for page in PAGES:
-        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", (ROOT / page).read_text()):
-            assert (ROOT / page).parent.joinpath(target).exists(), f"{page}: {target}"
+        here = ROOT / page
+        for target, anchor in re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", here.read_text()):
+            there = here.parent / target if target else here
+            assert there.exists(), f"{page}: {target}"
+            if anchor and there.suffix == ".md":
+                assert anchor in anchors(there.read_text()), f"{page}: {target}#{anchor}"

@@ -53,7 +53,7 @@ def run(*arguments: str, cwd: Path = ROOT, **env: str) -> subprocess.CompletedPr
 def study(tmp_path):
     """A folder that holds what the descriptors name, as a checkout does, with nothing to be spoilt in it."""
     for name in ("expe", "platforms", "workloads"):
-        (tmp_path / name).symlink_to(ROOT / name)
+        (tmp_path / name).symlink_to((ROOT / name).resolve(strict=True))
     return tmp_path
 
 
@@ -249,6 +249,23 @@ def test_the_promise_of_first_tries_lists_broken_variants_first_and_says_by_how_
     ]
     assert rows[2][2:5] == ["15.0, 0.04 h", "0.60 (0.50-0.70)", "0.60 (0.50-0.70)"]
     assert rows[2][-2:] == ["0.10 (0.10-0.10)", "50"]
+
+
+@pytest.mark.needs("pydantic")
+def test_the_promise_of_first_tries_is_checked_at_a_load_on_whole_logs_alone(tmp_path, capsys, monkeypatch):
+    from studies.tables import first_tries
+
+    monkeypatch.setattr(first_tries, "replay_all", lambda tasks, _: list(map(first_tries.replayed, tasks)))
+    log = tmp_path / "log.swf"
+    jobs = (swf_row(j, 60 * j, 100, req_procs=2, req_time=200) for j in range(1, 9))
+    log.write_text("; MaxProcs: 4\n" + "".join(jobs))
+    first_tries.main([str(log), "--load", "1.1", "--seeds", "1"])
+    lines = capsys.readouterr().out.splitlines()
+    rows = [[cell.strip() for cell in line.split("|")[1:3]] for line in lines if line.startswith("| log ")]
+    assert rows == [["log", "variant"], ["log", "whole, load x 1.1"]]
+    with pytest.raises(SystemExit, match="2"):
+        first_tries.main([str(log), "--csv", str(tmp_path / "nowhere" / "replays.csv")])
+    assert "nowhere does not exist" in capsys.readouterr().err
 
 
 @pytest.mark.needs("matplotlib")

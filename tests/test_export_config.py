@@ -26,6 +26,7 @@ pytest.importorskip("lupa")
 import lupa
 
 from batfill.base.errors import BatfillError
+from batfill.base.version import __version__
 from batfill.model.policy import POLICIES, Policy, policy_named
 from batfill.model.rules import Rules
 from batfill.replays.engine_replay import replay_jobs
@@ -522,7 +523,8 @@ def test_on_a_real_node_a_try_is_queued_again_if_it_is_needed_and_otherwise_goes
 @pytest.mark.parametrize("system", SYSTEMS)
 @pytest.mark.parametrize("policy", [*POLICIES, *MIXED, MOVING, *AGED])
 def test_every_policy_has_a_verdict_with_reasons_and_sources(system, policy):
-    found, plain = (site_config(system, policy, **more) for more in ({"backfill": "spf", "threshold_s": 7200}, {}))
+    usual = {"depth": "all"} if system == "oar" else {}  # OAR reserves for every waiting job
+    found, plain = (site_config(system, policy, **more) for more in ({"backfill": "spf", "threshold_s": 7200}, usual))
     if policy == "aged:50000,0.5,-0.5" and system == "pbs":  # without a threshold it can be exported
         assert (found.verdict, plain.verdict) == ("not expressible", "expressible")
         found = plain
@@ -590,6 +592,8 @@ def test_jobs_that_request_little_go_first(system, policy, before):
     ("words", "status"),
     [
         ("pbs --policy saf --threshold 48h", 0),
+        ("oar --depth 0", 3),
+        ("oar --depth all", 0),
         ("pbs --policy saf --threshold 48h --overdue half", 3),
         ("slurm --policy fcfs --threshold 48h", 0),
         ("slurm --policy saf --threshold 48h", 3),
@@ -615,6 +619,18 @@ def test_the_exit_status_says_whether_the_files_do_what_the_options_say(words, s
             assert ("add --approximate" in done.err) == (expected == 3)
 
 
+def test_each_file_is_headed_by_what_it_gives_and_what_it_lacks_of_the_options():
+    files = site_config("slurm", "saf", threshold_s=86400).files
+    for file, mark in (("slurm.conf", "#"), ("job_submit.lua", "--")):
+        head = files[file].splitlines()[:3]
+        assert head[0] == f"{mark} Smallest area first, for Slurm 22.05; written by batfill {__version__}"
+        assert head[1] == f"{mark} wanted: saf, threshold 86400 s"
+        assert head[2].startswith(f"{mark} lacks: no threshold: a job that has waited long does not come first")
+    head = site_config("pbs", "saf", threshold_s=86400).files["qmgr"].splitlines()[:2]
+    assert head[0].startswith("# Smallest area first, 24 h threshold, for OpenPBS 22; ")
+    assert head[1] == "# options: saf, threshold 86400 s"
+
+
 @pytest.mark.parametrize(
     ("system", "options", "lines"),
     [
@@ -636,11 +652,15 @@ def test_the_files_say_how_many_jobs_get_a_reservation_and_how_many_are_tested(s
 def test_what_a_system_cannot_say_of_depth_is_lacking():
     assert site_config("flux", depth=0).verdict == "not expressible"
     assert "looks at all waiting jobs" in site_config("pbs", tested=50).lacks[0]
-    assert "whatever the depth" in site_config("oar").differs[0]
-    assert "whatever the depth" not in site_config("oar", depth="all").differs[0]
+    for depth in (0, 1, 4):
+        found = site_config("oar", depth=depth)
+        assert (found.verdict, found.gives) == ("approximate", {"depth": "all"})
+        assert "every waiting job has a reservation" in found.lacks[0]
+    assert site_config("oar", depth="all").verdict == "expressible"
+    assert site_config("oar", depth="all", tested=50).verdict == "approximate"
     assert "bf_max_job_test=20000," in site_config("slurm", tested=20_000).files["slurm.conf"]
     assert "MaxJobsPerUser=40\n" in site_config("slurm", max_running=40).files["slurm.conf"]
     assert site_config("slurm", max_running=40).verdict == "expressible"
-    assert "set it in the batch system itself" in site_config("oar", max_running=40).lacks[0]
+    assert "set it in the batch system itself" in site_config("pbs", max_running=40).lacks[0]
     with pytest.raises(BatfillError, match="option feedback: "):
         site_config("slurm", feedback="sessions")

@@ -132,6 +132,8 @@ def core(tmp_path_factory):
         assert done.returncode == 0, done.stderr
     (folder / "scheduler.py").write_text(SCHEDULER)
     (folder / "some.parquet").write_bytes(b"PAR1")
+    (folder / "grid").mkdir()
+    (folder / "grid" / "runs.parquet").write_bytes(b"PAR1")
     (folder / "jobs.txt").write_text("JobID|Submit|Start|End|State\n7|1700000000|1700000001|1700000002|COMPLETED\n")
     (folder / "waits.swf").write_text(
         "; MaxProcs: 4\n" + "".join(row(k, k, 9, req_time=9, wait=k) for k in range(1, 99))
@@ -182,6 +184,7 @@ CASES = [
     ("campaign campaign.yaml", "campaign"),
     ("reproduce --list", "all"),
     ("report run", None),
+    ("report grid", "campaign"),
     ("report run --figures pdf", "report"),
     ("what-if log.swf", None),
     ("what-if log.swf --classifier", "learn"),

@@ -27,7 +27,7 @@ from batfill.workloads.batsim_json import load_document, read_batsim_json
 from batfill.workloads.convert import convert
 from batfill.workloads.formats import log_of, save_log
 from golden import RUNS, recording
-from oracle import LiveOracle, oracle
+from oracle import oracle
 from plugin import DECISIVE, Plugin, assert_same_starts, completed, notify, starts_of_plugin, submitted
 from small_runs import starts_by_name
 from strategies import outliving, random_table, replayed
@@ -155,14 +155,6 @@ def test_on_made_workloads_the_hosts_agree_on_every_start(written, policy):
         assert_hosts_agree(path, 12, policy=policy, **options)
 
 
-@pytest.mark.parametrize("policy", ["fcfs", "saf", "wfp3"])
-@pytest.mark.parametrize("threshold", [math.inf, 200])
-def test_on_one_processor_the_hosts_agree_on_kills_and_second_tries(written, policy, threshold):
-    """One processor, since a pass is made when the kill is asked for, too: there it finds nothing free."""
-    path = written(random_table(8, n_jobs=200, size=1, span_s=2000, wide=0, small=0.5), 1)
-    assert_hosts_agree(path, 1, policy=policy, threshold=threshold, divider=10)
-
-
 def starts_of_oracle(oracle):
     """The start of every try of an oracle's run, by the name that it has under Batsim."""
     starts, tries = {}, Counter()
@@ -173,36 +165,45 @@ def starts_of_oracle(oracle):
     return starts | {try_name(oracle.table.ids[job.seq], tries[job.seq]): job.start for job in ran}
 
 
-@pytest.mark.parametrize("policy", ["fcfs", "saf", "wfp3"])
-def test_where_the_hosts_differ_after_kills_each_has_the_starts_of_its_documented_rule(written, policy):
-    """Every row of either host is that of its rule, so each difference is one of the rules."""
-    different = 0
+@pytest.mark.parametrize(*sweep(host=["batfill", "pybatsim", "Batsim 5"], policy=["fcfs", "saf", "wfp3"]))
+def test_after_kills_at_every_divider_the_hosts_have_the_starts_of_the_oracle(written, monkeypatch, host, policy):
+    monkeypatch.setattr(Plugin, "host", host)
     for seed, options in enumerate([{}, {"threshold": 200}, {"backfill": "spf"}, {"threshold": 50}]):
         path = written(random_table(seed, n_jobs=250, size=12, span_s=2500, small=0.5), 12)
-        log = read_batsim_json(path).jobs
         rules = {"backfill": options.get("backfill"), "threshold_s": options.get("threshold", math.inf)}
-        ours = replayed(log, 12, policy, **rules, divider_s=10.0)
-        theirs = starts_of_plugin(
-            load_document(path), 12, kills=True, policy=policy, small="class", divider=10, kill="always", **options
-        )
-        assert_same_starts(
-            starts_by_name(ours),
-            starts_of_oracle(oracle(log, 12, policy, **rules, divider_s=10.0)),
-        )
-        assert_same_starts(
-            theirs,
-            starts_of_oracle(LiveOracle(log, 12, policy, **rules, divider_s=10.0).run()),
-        )
-        mine = starts_by_name(ours)
-        moved = [
-            min(mine.get(name, math.inf), theirs.get(name, math.inf))
-            for name in mine.keys() | theirs.keys()
-            if mine.get(name) != theirs.get(name)
-        ]
-        kills = ours.kills["start_s"] + ours.kills["ran_s"]
-        assert not moved or min(moved) in kills  # the first difference is at the instant of a kill
-        different += len(moved)
-    assert different > 0
+        slow = oracle(read_batsim_json(path).jobs, 12, policy, **rules, divider_s=10.0)
+        assert len(slow.kills) > 20
+        chosen = {"policy": policy, "small": "class", "divider": 10, "kill": "always", **options}
+        starts = starts_of_oracle(slow)
+        assert_same_starts(starts, starts_of_plugin(load_document(path), 12, kills=True, **chosen))
+        assert_hosts_agree(path, 12, policy=policy, divider=10, **options)
+
+
+TRIES = [
+    {"policy": "wfp3", "divider": 300},
+    {"policy": "aged:600,0.5,0.5", "divider": 300},
+    {"policy": "spf", "divider": 600, "threshold": 1800, "overdue": "half", "overdue-before": "large"},
+    {"policy": "saf", "divider": "median/4", "threshold": 1800},
+    {"policy": "saf", "small": "class", "kill": "always", "divider": 300, "threshold": 1800, "backfill": "spf"},
+]
+
+
+@pytest.mark.parametrize(*sweep(host=["batfill", "pybatsim", "Batsim 5"], chosen=TRIES))
+def test_where_calls_ends_and_overdue_dates_coincide_the_hosts_agree_on_every_start(written, monkeypatch, host, chosen):
+    """Minutes, of jobs that outlive their requests: a decision at the call for a try that has ended changes starts."""
+    monkeypatch.setattr(Plugin, "host", host)
+    options = {"small": "all", **chosen}
+    for seed in (3, 4):
+        jobs = random_table(seed, n_jobs=150, size=12, span_s=2000, unit_s=60, small=0.7, short=0.3)
+        times = {"submit_s": 10 * jobs.submit_s, "runtime_s": np.maximum(jobs.runtime_s, 60)}
+        path = written(outliving(dataclasses.replace(jobs, **times)), 12)
+        log = read_batsim_json(path)
+        schedule, _ = simulate(log.jobs, log, Options.of(options))
+        theirs = starts_of_plugin(load_document(path), 12, kills=True, **options)
+        assert_same_starts(starts_by_name(schedule), theirs)
+        if options.get("kill") != "always":
+            theirs = starts_of_plugin(load_document(path), 12, kills=True, acknowledge=True, **options)
+            assert_same_starts(starts_by_name(schedule), theirs)
 
 
 @pytest.mark.parametrize("policy", ["saf", "wfp3", "aged:600,0.5,0.5"])
@@ -398,11 +399,11 @@ def test_the_hosts_agree_on_jobs_that_outlive_the_requests_assumed_for_them(tmp_
 
 
 @pytest.mark.parametrize("policy", ["fcfs", "saf", "wfp3"])
-def test_on_one_processor_the_hosts_agree_on_kills_of_jobs_that_outlive_their_requests(written, policy):
-    jobs = outliving(random_table(12, n_jobs=150, size=1, span_s=900, wide=0, small=0.5, short=0.5), 90.0)
-    path = written(dataclasses.replace(jobs, walltime_s=np.maximum(jobs.walltime_s, jobs.runtime_s + 1)), 1)
-    assert_hosts_agree(path, 1, policy=policy, divider=720)
-    schedule = replayed(read_batsim_json(path).jobs, 1, policy, divider_s=720.0)
+def test_the_hosts_agree_on_kills_of_jobs_that_outlive_their_requests(written, policy):
+    jobs = outliving(random_table(12, n_jobs=150, size=12, span_s=900, wide=0, small=0.5, short=0.5), 90.0)
+    path = written(dataclasses.replace(jobs, walltime_s=np.maximum(jobs.walltime_s, jobs.runtime_s + 1)), 12)
+    assert_hosts_agree(path, 12, policy=policy, divider=720)
+    schedule = replayed(read_batsim_json(path).jobs, 12, policy, divider_s=720.0)
     assert schedule.requeued.sum() > 20
     assert not schedule.killed.any()
 
@@ -433,11 +434,11 @@ def converted(tmp_path_factory):
     """A function from a log to a Batsim workload of it, converted once."""
     done = {}
 
-    def convert_once(log, jobs=None, overrun="keep"):
-        key = log, jobs, overrun
+    def convert_once(log, jobs=None, overrun="keep", first=0):
+        key = log, jobs, overrun, first
         if key not in done:
             done[key] = tmp_path_factory.mktemp("workload") / "log.json"
-            convert(log, done[key], jobs=slice(jobs), overrun=overrun)
+            convert(log, done[key], jobs=slice(first, jobs), overrun=overrun)
         return done[key]
 
     return convert_once
@@ -474,6 +475,31 @@ def test_on_logs_whose_jobs_outlive_their_requests_the_hosts_agree_on_every_star
 def test_on_the_whole_of_kth_sp2_the_hosts_agree_on_every_start(archive_log, converted, policy, threshold):
     """Two of the policies; on a slice of the other log it is all of them, with and without the threshold."""
     assert_hosts_agree(converted(archive_log("KTH-SP2-1996-2.1-cln.swf.gz")), 100, policy=policy, threshold=threshold)
+
+
+KTH, SDSC = "KTH-SP2-1996-2.1-cln.swf.gz", "SDSC-SP2-1998-4.2-cln.swf.gz"
+WHOLE = [pytest.mark.slow, pytest.mark.long]
+
+
+@pytest.mark.parametrize("host", ["batfill", "pybatsim", "Batsim 5"])
+@pytest.mark.parametrize(
+    ("log", "first", "jobs", "options"),
+    [
+        (KTH, 15_577, 16_027, {"preset": "first-tries"}),
+        pytest.param(KTH, 0, None, {"preset": "first-tries"}, marks=WHOLE),
+        pytest.param(SDSC, 0, None, {"preset": "first-tries"}, marks=WHOLE),
+        pytest.param(SDSC, 0, None, {"policy": "wfp3", "small": "all", "divider": 600}, marks=WHOLE),
+        pytest.param(SDSC, 0, None, {"policy": "saf", "small": "all", "divider": 600, "kill": "always"}, marks=WHOLE),
+    ],
+)
+def test_on_logs_the_hosts_agree_on_first_tries(archive_log, converted, monkeypatch, host, log, first, jobs, options):
+    """Of the cut of KTH-SP2, four starts are others if calls for tries that have ended are followed by decisions."""
+    monkeypatch.setattr(Plugin, "host", host)
+    path = converted(archive_log(log), jobs, first=first)
+    workload = read_batsim_json(path)
+    schedule, _ = simulate(workload.jobs, workload, Options.of(options))
+    theirs = starts_of_plugin(load_document(path), workload.procs, kills=True, **options)
+    assert_same_starts(starts_by_name(schedule), theirs)
 
 
 @pytest.mark.parametrize("host", ["batfill", "pybatsim", "Batsim 5"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import copy
 import gc
+import importlib.util
 import os
 import pickle
 import re
@@ -265,6 +266,22 @@ def test_a_record_laid_out_in_another_way_finds_no_kernel(monkeypatch):
             kernels.served(ends.next_end_s.plain, True)
     finally:
         kernels.layout.cache_clear()
+
+
+@pytest.mark.parametrize("lacks", [["numba>=0.61,<0.69"], ["numba>=0.61,<0.69", "ziglang>=0.13"]])
+def test_what_compiling_needs_is_checked_before_it_begins(monkeypatch, capsys, lacks):
+    script = importlib.util.spec_from_file_location("making", Path(__file__).parents[1] / "scripts" / "kernels.py")
+    making = importlib.util.module_from_spec(script)
+    script.loader.exec_module(making)
+    monkeypatch.setattr(making, "stale", lambda _: {PACKAGE / "engine": []})
+    monkeypatch.setattr(making, "linked_here", lambda _: "cc" if len(lacks) == 1 else None)
+    monkeypatch.setattr(making, "find_spec", lambda _: None)
+    monkeypatch.setattr(making.subprocess, "Popen", lambda *_, **__: pytest.fail("it compiled"))
+    with pytest.raises(SystemExit, match="2"):
+        making.make("x86_64")
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert "pip install " + " ".join(map(repr, lacks)) in said
 
 
 REPLAY = """

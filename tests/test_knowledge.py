@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import batfill as bf
 from batfill.base.errors import BatfillError
 from batfill.learn import Judgement, Plain, SubmittedJob
 from batfill.learn.estimates import (
@@ -329,7 +330,7 @@ def test_replays_and_the_plug_in_show_learners_the_same_requests(tmp_path):
             assert [job.known_request_s for job in LearningReplay(run, UserEstimate()).jobs] == [40, 50, 60, 0]
         seen = KnowledgeByName(UserEstimate())
         for fields in json.loads(made.read_text())["jobs"]:
-            request = job_request(fields["id"], fields)
+            request = job_request(fields["id"], fields, set())
             given = {"user": 1, "killable": True, "user_request_s": request.user_request_s}
             seen.judge(request.name, request.submit_s, request.request_s, request.procs, **given)
         assert [job.known_request_s for job in seen.jobs.values()] == [40, 50, 60, 0]
@@ -399,7 +400,7 @@ def test_a_workload_of_no_jobs_is_driven_to_its_end_at_once(known):
         ({"small": "some"}, "option small: 'some' is none of none, class, all, forest, perfect"),
         ({"predict": "magic"}, "option predict: 'magic' is none of request, easy++"),
         ({"kill": "always"}, "option kill: no job is small; add small all, or leave it out"),
-        ({"divider": 600}, "option divider: no job is small; add small all, or leave it out"),
+        ({"divider": 600}, "option divider: small none has no divider to choose; add small all, or leave it out"),
         ({"small-width": 0.5}, "option small-width: no job is small"),
         ({"small": "class"}, "option divider: median would need the run times"),
         ({"small": "class", "divider": "median/4"}, "option divider: median/4 would need the run times"),
@@ -443,3 +444,74 @@ def test_a_mistaken_option_is_answered_with_what_it_may_be(options, says):
 def test_what_knows_the_future_cannot_serve_where_there_is_none():
     with pytest.raises(BatfillError, match="which only a replay has"):
         make(Options.of({"predict": "runtime", "predict-for": "all"}), None, None)
+
+
+class Half(Plain):
+    """Expects half of the request; counts the jobs that it has seen."""
+
+    name = "half of the request"
+    seen = 0
+
+    def judge(self, job):
+        self.seen += 1
+        return Judgement(job.request_s / 2)
+
+
+class Narrow(Plain):
+    """Calls narrow jobs small."""
+
+    name, classifies, divider_s = "narrow", True, 60.0
+
+    def judge(self, job):
+        return Judgement(job.request_s, job.procs <= 2)
+
+
+def test_a_predictor_of_ones_own_is_driven_as_by_hand_and_is_the_same_in_each_replay():
+    log, own = bf.generate(jobs=300, procs=16, seed=3), Half()
+    expected = {row: request_s / 2 for row, request_s in enumerate(log.jobs.request_s.tolist())}
+    by_hand = starts(drive(log.jobs, 16, Told(expected)))
+    found = bf.replay(log, predict=own, predict_for="all")
+    assert found.schedule.start_s.tolist() == by_hand
+    assert found == bf.replay(log, predict=own, predict_for="all")
+    assert (own.seen, found.options.as_dict()["predict"], json.loads(found.as_json())["options"]["predict"]) == (
+        0,
+        "Half",
+        "Half",
+    )
+    many = bf.replay_many(log, ["fcfs"], predict=own, predict_for="all")
+    assert many["mean_wait_s"].tolist() == [found.figures.mean_wait_s]
+    assert found.schedule.start_s.tolist() != bf.replay(log).schedule.start_s.tolist()
+
+
+def test_a_classifier_of_ones_own_has_its_divider_and_kills():
+    log = bf.generate(jobs=300, procs=16, seed=3)
+    small = set(np.flatnonzero(log.jobs.procs <= 2).tolist())
+    by_hand = drive(log.jobs, 16, Told(small=small, divider_s=60.0), kill=True, bound=True)
+    found = bf.replay(log, small=Narrow(), kill="always")
+    assert found.schedule.start_s.tolist() == starts(by_hand)
+    assert len(found.schedule.kills) == len(by_hand.schedule.kills) > 0
+    assert found.options.as_dict()["small"] == "Narrow"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"predict": Half}, "nor an object with the members of batfill.learn.Knowledge, name, classifies"),
+        ({"predict": Narrow()}, "Narrow classifies; give it as small"),
+        ({"small": Half()}, "Half does not classify; give it as predict"),
+        ({"small": Narrow(), "divider": 60}, "option divider: small Narrow has no divider to choose"),
+    ],
+)
+def test_an_object_that_cannot_predict_is_refused(options, said):
+    with pytest.raises(BatfillError, match=said):
+        bf.replay(bf.generate(jobs=3, procs=4, seed=1), **options)
+
+
+@pytest.mark.parametrize("expected_s", [0.0, math.nan, math.inf, -1.0])
+def test_a_prediction_that_cannot_be_is_refused(expected_s):
+    own = Half()
+    own.judge = lambda job: Judgement(expected_s)
+    with pytest.raises(BatfillError, match=r"half of the request expects .* s of job .*1; give more than 0 s"):
+        bf.replay(bf.generate(jobs=3, procs=4, seed=1), predict=own, predict_for="all")
+    with pytest.raises(BatfillError, match="cannot stop"):
+        bf.Replay(bf.generate(jobs=3, procs=4, seed=1), predict=own)

@@ -100,17 +100,16 @@ def test_the_hosts_agree_on_what_is_known_of_jobs_that_outlive_their_requests(tm
 
 
 @pytest.mark.parametrize(*sweep(policy=["fcfs", "saf"], more=[{}, {"small": "all", "divider": 60}]))
-def test_on_one_processor_the_hosts_agree_on_kills_of_jobs_that_outlive_their_requests(tmp_path, policy, more):
-    path = written(tmp_path / "made.json", 2, size=1, outliving=0.6)
-    starts = assert_hosts_agree(path, 1, {"small": "forest", "policy": policy, "kill": "always", **more})
+def test_the_hosts_agree_on_kills_of_jobs_that_outlive_their_requests(tmp_path, policy, more):
+    path = written(tmp_path / "made.json", 2, size=12, outliving=0.6)
+    starts = assert_hosts_agree(path, 12, {"small": "forest", "policy": policy, "kill": "always", **more})
     assert any("#" in name for name in starts)
 
 
 @pytest.mark.parametrize("more", [{}, {"bound": False}, {"regime": "decoupled"}, {"small": "all"}])
-def test_on_one_processor_the_hosts_agree_on_kills(tmp_path, more):
-    """One processor: under Batsim there is a pass when a kill is asked for, too; there it finds nothing free."""
-    path = written(tmp_path / "made.json", 2, size=1, protected=0.2)
-    starts = assert_hosts_agree(path, 1, {"small": "forest", "policy": "saf", "kill": "always", **more})
+def test_the_hosts_agree_on_kills(tmp_path, more):
+    path = written(tmp_path / "made.json", 2, size=12, protected=0.2)
+    starts = assert_hosts_agree(path, 12, {"small": "forest", "policy": "saf", "kill": "always", **more})
     assert any("#" in name for name in starts)
 
 
@@ -127,7 +126,6 @@ def test_on_one_processor_the_hosts_agree_on_kills(tmp_path, more):
     )
 )
 def test_the_hosts_agree_on_which_tries_go_on_at_their_dividers(tmp_path, policy, more):
-    """On any number of processors: in all hosts the decision on a kill follows a pass, and another follows the kill."""
     path = written(tmp_path / "made.json", 2, size=12, n_jobs=900, weeks=2, protected=0.2)
     options = {"small": "all", "policy": policy, **more}
     sparing = assert_hosts_agree(path, 12, options)

@@ -10,16 +10,19 @@ import pytest
 
 pytest.importorskip("pyarrow")
 
+from batfill.base.words import percent
 from batfill.campaigns.store import SCHEMA, open_store
 from batfill.reports import write_report
 from batfill.reports.runs import find_runs
-from batfill.reports.words import date_text
+from batfill.reports.single import course
+from batfill.reports.words import date_text, growth, slowdown
 from browser import CHROMIUM, DRIVER, Browser
 from command import result
 from report_runs import CUT, KILLED, OK, REJECTED, jobs_csv
 
 pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="no chromium and chromedriver on PATH")
 
+NBSP = "\N{NO-BREAK SPACE}"
 GANTT = "#explore-0 canvas.gantt"
 VIEW = "const v = document.querySelector('#explore-0').explorer.view; return [v.from, v.to, v.low, v.high]"
 # A copy of the chart that may be read, and the colour at a place in it, given as shares of its width and height.
@@ -168,6 +171,135 @@ class TestGantt:
         pdf = browser.pdf()
         assert pdf.startswith(b"%PDF")
         assert 1 <= len(re.findall(rb"/Type\s*/Page\b", pdf)) <= 4
+
+
+WHY = "return [...document.querySelectorAll('.why')].filter((e) => e.checkVisibility()).map((e) => e.innerText)"
+
+
+def test_a_killed_try_has_no_slowdown_and_leads_to_the_try_that_ran_again(browser, page):
+    browser.run(
+        "const e = document.querySelector('#explore-0'); e.querySelector('[name=fate]').value = '3';"
+        "e.explorer.refilter()"
+    )
+    assert browser.text("#explore-0 .matching") == "1 of 6 rows match. 1 try was killed; its job ran again later."
+    cells = "return [...document.querySelectorAll('#explore-0 tbody.jobs tr td')].slice(-4).map((e) => e.textContent)"
+    assert browser.run(cells)[1:] == ["", "1 of 2 try 2", "killed"]
+    browser.click("#explore-0 tbody.jobs a[href$='&try=2']")
+    (said,) = browser.waited(WHY)
+    assert said.replace(NBSP, " ").startswith("Why job again, try 2, waited 1 min 29 s")
+    assert "It was started 2 times" in said
+    assert browser.run("return location.hash") == "#job=again&try=2"
+
+
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        ("#job=split", "Why job split waited 50 s\n\nIt asked for 4 processors and 1 min."),
+        ("#job=huge", "Job huge\n\nIt was rejected and did not run."),
+        ("#job=missing", "Job missing\n\nThis run has no such job."),
+    ],
+)
+def test_an_address_names_any_job_and_the_page_says_why_it_waited(browser, page, address, words):
+    browser.run("location.hash = arguments[0]", address)
+    browser.waited("return document.activeElement.matches('.why.any')")
+    (said,) = browser.run(WHY)
+    assert said.replace(NBSP, " ").startswith(words)
+
+
+def test_the_reason_of_any_job_is_that_of_the_longest_waits(browser, pages):
+    browser.open(pages["run"])
+    written, computed = browser.run(
+        "const { run } = document.querySelector('#explore-0').explorer;"
+        "const ten = [...document.querySelectorAll('.why:not(.any) p')].map((e) => e.textContent);"
+        "return [ten, run.waits.map(({ row }) => reason(run, row))]"
+    )
+    assert len(written) == 10
+    plain = [text.replace(NBSP, " ") for text in written]
+    place = re.compile(r" Smallest area first puts .*? of all jobs before it\.")
+    assert [place.sub("", text) for text in plain] == [text.replace(NBSP, " ") for text in computed]
+
+
+def test_jobs_are_found_by_user_and_by_the_day_of_their_submission(browser, pages):
+    (run,) = find_runs([pages["run"].parent])
+    browser.open(pages["run"])
+    days = np.array([run.about.clock.date(at_s).strftime("%Y-%m-%d") for at_s in run.submit_s])
+    for user, since, until in (("3", "", ""), ("", "2011-02-03", "2011-02-04"), ("5", "2011-02-05", "")):
+        browser.run(
+            "const { form } = document.querySelector('#explore-0').explorer;"
+            "['user', 'since', 'until'].forEach((name, k) => { form.elements[name].value = arguments[k]; });"
+            "document.querySelector('#explore-0').explorer.refilter()",
+            *(user, since, until),
+        )
+        wanted = (days >= since) & (days <= (until or "9")) & ((run.facts.user == int(user)) if user else True)
+        assert 0 < wanted.sum() < len(run)
+        assert browser.run("return document.querySelector('#explore-0').explorer.run.matched") == wanted.sum()
+
+
+def test_the_queues_of_all_runs_share_an_axis_and_a_cursor_reads_them(browser, pages):
+    runs = find_runs([pages["comparison"].parent / policy for policy in ("fcfs", "saf")])
+    sized(browser, pages["comparison"], 1280)
+    most = [course(run).queue.max() for run in runs]
+    assert sorted(map(int, re.findall(r"200,000 s (\d+)", browser.text(".read")))) == sorted(most)
+    browser.run("document.querySelector('.queues').focus()")
+    browser.press("\ue014")
+    assert re.fullmatch(r"2 Feb 2011 · fcfs.*: \d+ · saf.*: \d+", browser.text(".read"))
+    browser.pointer(".queues", ("move", 700, 100))
+    assert "2011" in browser.text(".read")
+    assert browser.run("return document.querySelectorAll('.queues path').length") == 2
+
+
+def test_a_click_on_a_heading_sorts_a_table_and_another_turns_it_round(browser, pages):
+    browser.open(pages["comparison"])
+    column = "return [...document.querySelectorAll('section.comparison tbody tr')].map((e) => e.cells[1].innerText)"
+    first = browser.run(column)
+    for _ in range(2):
+        browser.run("document.querySelectorAll('section.comparison thead button')[1].click()")
+        both = browser.run(column), browser.run("return document.querySelector('[aria-sort]').ariaSort")
+        assert sorted(both[0]) == sorted(first)
+    assert both[1] == "descending"
+    keys = browser.run(
+        "return [...document.querySelectorAll('section.comparison tbody tr')].map((e) => sortKey(e.cells[1]))"
+    )
+    assert keys == sorted(keys, reverse=True)
+    words = ["3 h 39 min", "54 d 6 h", "28,467", "\N{MINUS SIGN}29", "▲ 18 times", "13 Oct 1996 12:00", "fcfs"]
+    found = browser.run("return arguments[0].map((innerText) => sortKey({ innerText }))", words)
+    assert found == [13_140, 4_687_200, 28_467, -29, 18, 845_208_000_000, "fcfs"]
+
+
+def test_printed_the_folds_are_open(browser, pages):
+    browser.open(pages["comparison"])
+    closed = "return document.querySelectorAll('details:not([open])').length"
+    before = browser.run(closed)
+    browser.run("dispatchEvent(new Event('beforeprint'))")
+    assert (before > 0, browser.run(closed)) == (True, 0)
+    assert browser.run("return document.querySelectorAll('.run .course svg').length") == 2
+    browser.run("dispatchEvent(new Event('afterprint'))")
+    assert browser.run(closed) == before
+
+
+@pytest.mark.parametrize("what", ["run", "comparison"])
+def test_without_javascript_no_control_and_no_empty_picture_is_shown(browser, pages, what):
+    browser.devtools("Emulation.setScriptExecutionDisabled", value=True)
+    try:
+        browser.call("POST", "/url", {"url": pages[what].as_uri()})
+        browser.run("for (const e of document.querySelectorAll('details')) e.open = true")
+        dead = "[...document.querySelectorAll('button, select, input, canvas')].filter((e) => e.checkVisibility())"
+        assert browser.run(f"return {dead}.map((e) => e.outerHTML)") == []
+        assert browser.run("return document.querySelector('noscript p, .course noscript').checkVisibility()")
+    finally:
+        browser.devtools("Emulation.setScriptExecutionDisabled", value=False)
+
+
+def test_numbers_are_worded_by_the_script_as_by_the_report(browser, pages):
+    browser.open(pages["comparison"])
+    shares = (0, 1e-9, 0.0004, 0.0521, 0.105, 0.995, 0.99999, 1, 2.77, 12.5)
+    values = (-0.04, -0.001, 0, 9.96, -29.4, 1234.5)
+    found = browser.run(
+        "return [arguments[0].map(percent), arguments[1].map(slowdown), growth(600, 259200)]", shares, values
+    )
+    assert [word.replace(NBSP, " ") for word in found[0]] == [percent(share) for share in shares]
+    assert found[1] == [slowdown(value) for value in values]
+    assert found[2] == growth(600, 259_200)
 
 
 def test_a_second_run_is_unpacked_when_it_is_opened(browser, tmp_path):
@@ -429,7 +561,7 @@ def test_the_table_goes_through_all_jobs_in_the_order_chosen(browser, pages):
         "const o = document.querySelector('#explore-0 .order'); o.value = 'wait_s'; o.dispatchEvent(new Event('input'))"
     )
     assert browser.run(first) == run.ids[np.argsort(-run.wait_s, kind="stable")][:15].tolist()
-    assert browser.text("#explore-0 .rows") == "rows 1 to 15 of 699"
+    assert browser.text("#explore-0 .rows") == "jobs 1 to 15 of 699"
 
 
 def test_dates_are_those_of_the_logs_zone(browser, pages):
@@ -514,7 +646,9 @@ def test_every_link_leads_somewhere(browser, pages):
     browser.open(pages["comparison"])
     browser.run("for (const e of document.querySelectorAll('details')) e.open = true")
     browser.waited("return document.querySelectorAll('.explorer.ready').length === 2")
-    for target in browser.run("return [...document.querySelectorAll('a[href^=\"#\"]')].map((e) => e.hash)"):
+    for target in browser.run(
+        'return [...document.querySelectorAll(\'a[href^="#"]:not([href^="#job"])\')].map((e) => e.hash)'
+    ):
         browser.click(f"a[href='{target}']")
         seen = "const e = document.querySelector(arguments[0]); return Boolean(e) && e.open !== false"
         assert browser.run(seen, target)

@@ -178,6 +178,22 @@ def test_too_few_weeks_and_differences_by_chance_cannot_tell():
     assert "class=chosen" not in view.table()
 
 
+def test_against_a_good_reference_the_sentence_says_which_runs_are_worse():
+    noise = np.random.default_rng(3).normal(0, 1, 24)
+    three = with_longest(of_weeks([90] * 24, [40] * 24, 39.9 + noise), 300, 200, 100)
+    view = View(three, seed=0)
+    assert [view.verdict_words(k, 1) for k in (0, 2)] == ["worse", "cannot tell"]
+    assert said(three, 1).startswith(
+        "No run is better than b beyond chance, and a (+50) is worse. Least slowdown seen: c,"
+    )
+
+
+def test_runs_with_the_same_slowdowns_are_not_said_to_differ_by_chance():
+    same = with_longest(of_weeks([5] * 24, [5] * 24), 300, 300)
+    assert said(same) == "Every run has the same slowdowns: 5.0 on average, with a longest wait of 5 min under a."
+    assert View(same, seed=0).alike() == ""
+
+
 def test_without_any_wait_the_answer_says_so():
     still = busy(1, 1)
     assert said(replace(still, bsld=still.bsld * 0 + 1, wait_s=still.wait_s * 0)) == (

@@ -2,6 +2,9 @@ import itertools
 import json
 import re
 from dataclasses import replace
+from importlib.resources import files
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,15 +12,18 @@ import pytest
 import batfill as bf
 from batfill.base.errors import BatfillError
 from batfill.base.stats import Paired
+from batfill.base.words import duration
 from batfill.model.policy import policy_named
 from batfill.model.rules import Rules
 from batfill.replays.engine_replay import replay_jobs
+from batfill.reports import what_if_page
 from batfill.reports.what_if import (
     CLASSES,
     FEWEST_JOBS,
     HIGH,
     KILLS,
     LIMITS,
+    LOW,
     MEDIUM,
     ORDER,
     THRESHOLD,
@@ -32,14 +38,19 @@ from batfill.reports.what_if import (
 )
 from batfill.reports.what_if_page import as_page
 from batfill.reports.what_if_text import (
+    NB,
     advice_text,
     answer_text,
     confidence_text,
     export_text,
     growth_of,
     options_words,
+    pays_text,
+    runner_up_text,
     tie_text,
+    trial_text,
 )
+from batfill.search.fidelity import Score
 from batfill.search.promise import Check, Figures
 from batfill.workloads import read_workload
 from batfill.workloads.generate import generate_log
@@ -49,6 +60,7 @@ from command import batfill, json_result
 from swf_text import row
 
 HOUR_S, DAY_S = 3600, 86_400
+DOCS = Path(__file__).parents[1] / "docs"
 
 
 @pytest.fixture(scope="module")
@@ -199,14 +211,77 @@ def test_confidence_needs_weeks_and_a_small_p(answer):
     assert answer.confidence(limit._replace(advised=0)) is None
 
 
+def graded(answer, ratio, logged_s=10_000.0):
+    """The answer as if simulated waits were such a part of the logged ones."""
+    score = Score(900, 0.5, ratio * logged_s, logged_s, ratio, 0.5, 0.5, 2 * DAY_S, 9 * DAY_S)
+    return replace(answer, logged=score)
+
+
+def test_fidelity_and_invented_requests_cap_the_confidence_and_say_so(answer):
+    limit, weeks = answer.limits[-1], np.minimum(np.arange(len(answer.comparison.at)), 30)
+    first = {**answer.bsld[0], limit.advised: replace(answer.bsld[0][limit.advised], corrected_p=0.0)}
+    sure = replace(answer, bsld=[first, *answer.bsld[1:]], comparison=replace(answer.comparison, period=weeks))
+    name = answer.outcomes[limit.advised].name.replace(" ", NB)
+    for ratio, level in ((0.5, HIGH), (0.3, MEDIUM), (3.5, MEDIUM), (0.06, LOW), (11.0, LOW)):
+        found = graded(sure, ratio)
+        assert found.confidence(limit) == level
+        said = confidence_text(found, limit)
+        if level == HIGH:
+            assert said == f"**Confidence: high** that slowdown is lower under {name} than under fcfs, simulated."
+        else:
+            assert said.startswith(f"**Confidence: {level}**, although")
+            assert f"simulated waits are {ratio:.2g} times the logged ones" in said
+    guessed = replace(sure, workload=SimpleNamespace(invented_warning=("few have a request",), unrequested="runtime"))
+    assert guessed.confidence(limit) == LOW
+    assert "it rests on invented requests" in confidence_text(guessed, limit)
+
+
+def test_where_the_log_has_waits_and_the_replay_has_none_the_answer_cannot_tell(answer):
+    never = [limit._replace(advised=0, equals=()) for limit in answer.limits]
+    for found in (graded(answer, 0.001), replace(graded(answer, 0.06), limits=never)):
+        said = advice_text(found, found.limit)
+        assert said.startswith("Cannot tell: the replay does not show this site's waits: they are ")
+        assert "2 h 46 min in the log" in said.replace(NB, " ")
+        assert (found.as_dict()["advice"], found.as_dict()["trusted"]) == (None, False)
+        assert "Keep" not in told(found)
+    assert graded(answer, 0.06).undecided is None  # a choice gains: low confidence
+    assert graded(answer, 0.0, logged_s=30.0).undecided is None  # at the site nobody waits, either
+
+
+def test_the_mean_wait_in_the_log_stands_beside_that_of_simulated_fcfs(answer):
+    fcfs, found = answer.outcomes[0], graded(answer, 0.5)
+    beside = f"(fcfs, simulated: {duration(fcfs.mean_wait_s)}; in the log: 2 h 46 min)"
+    assert beside in trial_text(found, 1).replace(NB, " ")
+    assert re.search(r"in the log +2 h 46 min +9 d", answer_text(found))
+    assert "in the log" not in told(answer)
+    assert "today" not in told(found).lower()
+
+
+def test_a_promise_broken_at_more_load_is_said_in_the_advice_and_caps_the_confidence(answer):
+    k = answer.limits[-1].advised
+    outcomes = [o._replace(options={"preset": "first-tries"}) if i == k else o for i, o in enumerate(answer.outcomes)]
+    base = np.full((2, len(Figures._fields)), 9.0)
+    kept, worse = Check(base * 0.5, base, 100), Check(base * 1.06, base, 100, 1.1)
+    limit = answer.limits[-1]
+    found = replace(answer, outcomes=outcomes, promise=kept, busier=worse)
+    broken = "t 10 % more load first tries break their promise (mean bsld 1.060 > 0.85"
+    assert f"▲ A{broken}" in advice_text(found, limit).replace(NB, " ")
+    assert f"a{broken.partition(' (')[0]}." in confidence_text(found, limit)
+    assert found.confidence(limit) == MEDIUM
+    assert "more load" not in advice_text(replace(found, busier=kept), limit)
+    overloaded = Check(base * 1.06, base + 9 * HOUR_S, 100, 1.1)
+    assert "overloaded and first tries promise nothing" in advice_text(replace(found, busier=overloaded), limit)
+
+
 def test_a_tie_is_told_with_its_reason(answer):
     mine, other, third = (
         next(k for k, o in enumerate(answer.outcomes) if o.name == name) for name in ("spf", "saf", "saf + 6 h")
     )
     limit = answer.limits[0]._replace(advised=mine, equals=(third,))
-    assert tie_text(answer, limit) == "Cannot be told from saf + 6 h, which asks more of a site."
+    assert tie_text(answer, limit) == "As far as this log can tell, as good: saf + 6 h, which asks more of a site."
     limit = limit._replace(growth=None, equals=(other,))
     assert "whose longest wait is no shorter" in tie_text(answer, limit)
+    assert "Without a limit, of choices whose slowdowns do not differ surely" in tie_text(answer, limit)
     assert tie_text(answer, limit._replace(equals=())) == ""
 
 
@@ -230,7 +305,7 @@ def test_where_nothing_gains_the_advice_is_to_stay_and_says_how_sure_that_is(tmp
         done = batfill("what-if", path, *command)
         assert done.status == 0
         assert "Keep first come, first served (fcfs): no choice tried is better beyond chance." in done.out
-        assert "longest 0 s, slowdown 1.0" in done.out.replace("\n", " ")
+        assert "fcfs, simulated: mean wait 0 s, longest wait 0 s, slowdown 1.0" in done.out.replace("\n", " ")
         assert "Confidence" not in done.out
         assert "* fcfs" in done.out
     assert json_result("what-if", path, "--no-small-first")["advice"] == "fcfs"
@@ -323,6 +398,14 @@ def test_small_first_is_replayed_without_and_with_kills(log):
         assert (choice.kills, choice.wasted) == (figures["requeued"], figures["wasted"])
     assert plain.kills == 0 < min(killing.kills, tries.kills)
     assert f"small first, kill: {killing.kills:,} tries are killed" in told(found)
+    assert (found.promise.load, found.busier.load) == (1, 1.1)
+    base = found.busier.base[0][Figures._fields.index("wait")]
+    assert base > found.promise.base[0][Figures._fields.index("wait")]
+    advice = found.limits[-1]._replace(advised=1)
+    gentle = found.without_kills(advice)
+    assert gentle == found.best_of(advice, [k for k, o in enumerate(found.outcomes) if k and o.effort < KILLS])
+    said = runner_up_text(found, advice)
+    assert pays_text(found, gentle) in said if gentle else "no choice tried is better" in said
     assert plain.mean_bsld not in {found.outcomes[0].mean_bsld, killing.mean_bsld}
 
 
@@ -340,9 +423,19 @@ def test_who_pays_is_measured_against_fcfs(log, answer):
         late = longer_s[longer_s > HOUR_S]
         assert one.large_mean_delay_s == (pytest.approx(late.mean()) if len(late) else None)
         assert {row["user"] for row in one.waits["waits_by_user"]} == set(jobs.user.tolist())
+        longer_s = wait_s - waits[0]
+        assert one.clearly_longer == ((longer_s > 600) & (wait_s > 1.1 * waits[0])).sum()
+        if (most := one.most_delayed) is not None:
+            row = jobs.ids.tolist().index(most.job.zfill(len(jobs.ids[0])))
+            assert (most.before_s, most.after_s, longer_s[row]) == (waits[0][row], wait_s[row], longer_s.max())
+            said = f"Job {most.job} loses most: it waits {duration(most.after_s)}, not {duration(most.before_s)}."
+            assert said in pays_text(answer, answer.outcomes.index(one)).replace(NB, " ")
+    assert answer.outcomes[0].most_delayed is None
+    assert f"Who pays: {pays_text(answer, answer.limit.advised)}".replace(NB, " ") in told(answer)
     assert max(one.large_delayed for one in answer.outcomes) > answer.outcomes[0].large_delayed == 0
-    told = answer.as_dict()["outcomes"][1]
-    assert told.items() >= answer.outcomes[1].waits.items()
+    stated = answer.as_dict()["outcomes"][1]
+    assert stated.items() >= answer.outcomes[1].waits.items()
+    assert stated["most_delayed"] == answer.outcomes[1].most_delayed._asdict()
     assert "waits" not in answer.to_pandas().columns
 
 
@@ -430,6 +523,17 @@ def text_of(browser, selector):
     return " ".join(browser.run(f"return document.querySelector('{selector}').innerText").split())
 
 
+# How many leaders of the chart touch the mark of another choice than their own.
+CROSSED = """
+const marks = [...document.querySelectorAll('#tradeoff .pick')].map((e) => e.getBBox())
+  .map((b) => [b.x + b.width / 2, b.y + b.height / 2, Math.min(b.width, b.height) / 2 - 1]);
+const ends = [...document.querySelectorAll('#tradeoff line[stroke="var(--mark)"]')]
+  .map((l) => ['x1', 'y1', 'x2', 'y2'].map((name) => Number(l.getAttribute(name))));
+return ends.filter(([x, y, toX, toY]) => marks.some(([mx, my, r]) => Math.hypot(x - mx, y - my) > 3
+  && [...Array(45).keys()].map((k) => (k + 5) / 49)
+    .some((k) => Math.hypot(x + k * (toX - x) - mx, y + k * (toY - y) - my) < r))
+).length
+"""
 SHOWN = "return [...document.querySelectorAll('[data-choice]')].filter((e) => !e.hidden).map((e) => e.dataset.choice)"
 MARKED = "return [...document.querySelectorAll('tr.chosen')].map((e) => [...Object.entries(e.dataset)].flat())"
 
@@ -447,13 +551,14 @@ def test_the_slider_stays_where_it_is(browser, answer):
     assert len(places) == 1
 
 
-def test_a_growth_that_rounds_to_nothing_is_a_duration(answer):
+def test_a_growth_is_a_duration_and_a_percentage(answer):
     today, other = answer.outcomes[:2]
-    for more_s, words in ((597, "+10 min"), (-40, "\u221240 s"), (0, "+0\u00a0%"), (50_000, "+50\u00a0%")):
-        outcomes = [today._replace(max_wait_s=100_000 + 400_000 * (more_s == 597 or more_s == -40)), other]
+    grown = {597: "+10 min (+0.1 %)", -40: "\u221240 s (\u22120.008 %)", 0: "", 250_000: "+2 d 21 h (+50 %)"}
+    for more_s, words in grown.items():
+        outcomes = [today._replace(max_wait_s=500_000), other]
         outcomes[1] = other._replace(max_wait_s=outcomes[0].max_wait_s + more_s)
         found = replace(answer, outcomes=[*outcomes, *answer.outcomes[2:]])
-        assert growth_of(found, 1) == words.replace("10 min", "10\u00a0min").replace("40 s", "40\u00a0s")
+        assert growth_of(found, 1).replace("\u00a0", " ") == words
 
 
 def test_the_confidence_says_where_moved_submissions_leave_the_limit(answer):
@@ -462,7 +567,7 @@ def test_the_confidence_says_where_moved_submissions_leave_the_limit(answer):
     base = np.ones((2, len(Figures._fields)))
     found = replace(answer, outcomes=outcomes, promise=Check(base * [[1.0], [1.208]], base, 100))
     longest_s = outcomes[0].max_wait_s
-    said = "With submissions moved by up to a minute its longest wait was 1.00 to 1.21 times fcfs's."
+    said = "With submissions moved by up to a minute the longest wait was 1.00 to 1.21 times fcfs's."
     for growth, there in ((1.1, True), (1.25, False)):
         limit = answer.limits[-1]._replace(growth=growth - 1, longest_s=growth * longest_s)
         assert (said in confidence_text(found, limit)) == there
@@ -500,9 +605,81 @@ def test_a_point_and_a_row_show_who_pays_under_another_choice(browser, answer):
     assert browser.run("return document.getElementById('tradeoff').dataset.unnamed") == "0"
 
 
+@pytest.mark.usefixtures("page")
+def test_the_address_names_the_choice_and_a_button_leads_back_to_the_advice(browser, answer, page):
+    other, limit = next(k for k, o in enumerate(answer.outcomes) if o.name == "spf"), answer.limit
+    assert limit.advised != other
+    sure = text_of(browser, ".sure")
+    assert "Confidence" in sure
+    browser.run(f"document.querySelector('[data-pick=\"{other}\"] button').click()")
+    address = browser.run("return location.hash")
+    assert address == "#limit=10&choice=spf"
+    assert text_of(browser, ".sure") == sure
+    assert text_of(browser, "#advice .answer").startswith("If you took shortest first (spf)")
+    browser.run("document.getElementById('back').click()")
+    assert set(browser.run(SHOWN)) == {str(limit.advised)}
+    assert browser.run("return document.getElementById('back')") is None
+    browser.call("POST", "/url", {"url": f"{page.resolve().as_uri()}#limit=any&choice=spf"})
+    browser.run("location.reload()")
+    browser.waited("return document.documentElement.dataset.ready === 'yes'")
+    assert set(browser.run(SHOWN)) == {str(other)}
+    assert browser.run("return document.getElementById('grown').textContent") == "any amount"
+
+
+@pytest.mark.usefixtures("page")
+def test_a_heading_sorts_its_table_both_ways(browser, answer):
+    rows = "return [...document.querySelectorAll('#choices tbody tr')].map((row) => row.dataset.pick)"
+    mean = [o.mean_wait_s for o in answer.outcomes]
+    for down in (True, False):
+        browser.run("document.querySelectorAll('#choices thead button')[1].click()")
+        found = [mean[int(k)] for k in browser.run(rows)]
+        assert found == sorted(mean, reverse=down)
+    assert browser.run("return document.querySelector('#choices [aria-sort]').ariaSort") == "ascending"
+
+
+@pytest.mark.usefixtures("page")
+def test_printed_the_folds_open_and_the_configuration_files_stay_out(browser):
+    browser.sized(718, 1_047, media="print")
+    browser.run("dispatchEvent(new Event('beforeprint'))")
+    assert browser.run("return document.querySelectorAll('details:not([open])').length") == 0
+    assert (
+        browser.run("return [...document.querySelectorAll('#configuration pre')].some((e) => e.checkVisibility())")
+        is False
+    )
+    browser.run("dispatchEvent(new Event('afterprint'))")
+    assert browser.run("return document.querySelectorAll('details[open]').length") == 0
+    browser.sized(1280, 800)
+
+
+@pytest.mark.usefixtures("page")
+def test_on_a_phone_axe_finds_nothing_and_no_leader_crosses_a_mark(browser):
+    axe = files(pytest.importorskip("axe_core_python")) / "axe.min.js"
+    for width in (320, 390):
+        browser.sized(width, 844)
+        browser.frame()
+        assert browser.run(CROSSED) == 0
+    browser.run("for (const e of document.querySelectorAll('details')) e.open = true; scrollers()")
+    browser.run(f"{axe.read_text()}; window.axe = axe")
+    browser.run("axe.run().then((found) => { window.found = found.violations })")
+    found = browser.waited("return window.found && window.found.map((v) => [v.id, v.nodes.map((n) => n.html)])")
+    assert found == []
+
+
+def test_the_page_links_its_documentation_where_a_build_gives_the_address(answer, log, monkeypatch):
+    assert "<a href" not in as_page(answer, log, "batfill what-if")
+    monkeypatch.setattr(what_if_page, "DOCUMENTATION", "https://docs.example/")
+    links = re.findall('<a href="https://docs.example/([^"#]+)', as_page(answer, log, "batfill what-if"))
+    assert links
+    assert [link for link in links if not (DOCS / link).with_suffix(".md").is_file()] == []
+
+
 def test_without_a_script_the_answer_the_tables_and_the_bars_are_there(answer, log):
     text = as_page(answer, log, "batfill what-if")
     still = re.sub("(?s)<script.*?</script>", "", text)
+    dead = re.findall(
+        "<(?:button|input)[^>]*>", re.sub('(?s)<div class="limit controls live" hidden>.*?</div></div>', "", still)
+    )
+    assert [one for one in dead if "hidden" not in one and 'name="system"' not in one] == []
     for found in (advice_text(answer, answer.limit).split("**")[2], "The advice at each limit", "Pay most", "PBS"):
         assert found in still
     runs = [run.split() for run in re.findall('data-limit="([^"]+)"', still)]
@@ -516,9 +693,17 @@ def test_without_a_script_the_answer_the_tables_and_the_bars_are_there(answer, l
 
 def test_the_page_says_which_choices_a_batch_system_cannot_do(answer, log):
     text = as_page(answer, log, "batfill what-if")
-    assert "Slurm can do saf + 24 h, except:" in text.replace("\u00a0", " ")
-    assert "Fluxion cannot do saf" in text
+    assert "Flux cannot do saf" in text
     assert "PBS can do saf in full" in text
+    saf = next(o for o in answer.outcomes if o.name == "saf")
+    plain = re.sub("<[^>]+>", "", text).replace("\u00a0", " ")
+    assert "Slurm cannot do saf + 24 h. The nearest that it can do is smallest area first (saf): mean wait" in plain
+    part = plain.split("Slurm cannot do saf + 24 h. ")[1].split("These files give saf alone.")[0]
+    assert f"longest wait {duration(saf.max_wait_s)}" in part
+    assert "OAR cannot do saf + 24 h. These files give smallest area first, every job reserved" in plain
+    assert "no figure here is theirs" in plain
+    slurm = plain.split("Slurm cannot do saf + 24 h.")[1].split("Copy slurm.conf")[1]
+    assert slurm.startswith("# Smallest area first, for Slurm 22.05")
 
 
 def test_a_log_without_users_says_so(tmp_path, log):
@@ -529,6 +714,26 @@ def test_a_log_without_users_says_so(tmp_path, log):
     assert {o.users for o in found.outcomes} == {None}
     assert "The log does not say whose the jobs are." in as_page(found, path, "batfill what-if")
     assert "the log names no such users" in told(found)
+
+
+def test_the_waits_beside_the_logged_ones_are_those_of_this_replay(tmp_path, light):
+    calendar, log = tmp_path / "windows.csv", tmp_path / "waited.swf"
+    lines = [line if line.startswith(";") else line.split() for line in light.read_text().splitlines()]
+    log.write_text("\n".join(x if isinstance(x, str) else " ".join([*x[:2], "7000", *x[3:]]) for x in lines) + "\n")
+    calendar.write_text(f"kind,begin,end,processors\nannounced,0,{40 * DAY_S},4\n")
+    found = what_if(log, thresholds_s=[6 * HOUR_S], small_first=False, calendar=calendar)
+    assert found.logged.logged_mean_s == 7000
+    assert found.logged.simulated_mean_s == pytest.approx(found.outcomes[0].mean_wait_s)
+    assert found.fidelity.plain.simulated_mean_s < found.logged.simulated_mean_s
+    assert "Without the options given, on this log simulated waits are" in told(found)
+    scaled = tmp_path / "scaled.swf"
+    assert batfill("workload", "scale", log, "--interarrival", "0.9", "-o", scaled).status == 0
+    found = what_if(scaled, small_first=False)
+    assert found.logged is found.as_dict()["logged"] is None
+    assert "The log's submissions were scaled, so how near simulated waits are" in told(found)
+    marked = tmp_path / "marked.swf"  # by an earlier version, which kept the waits
+    marked.write_text("; Note: made_by batfill 0.1.0 workload resample, seed 1\n" + log.read_text())
+    assert "the log's submissions were resampled" in batfill("fidelity", marked, "--no-fit").err
 
 
 def test_a_calendar_is_named_by_its_file(tmp_path, log):

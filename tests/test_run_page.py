@@ -58,7 +58,7 @@ def answer(run):
         ),
         (
             [f"{k},0,1,5,{OK},{HOUR * (k > 6)},5,{k}" for k in range(12)],
-            "58.3 % of the jobs start at once; the mean wait is 25 min, the longest 1 h (job 10, 1 processor); "
+            "58 % of the jobs start at once; the mean wait is 25 min, the longest 1 h (job 10, 1 processor); "
             "slowdown 151.",
         ),
     ],
@@ -173,10 +173,32 @@ def test_a_requeued_job_says_that_its_last_try_counts(folder):
     )
     text = said(run)
     assert "the longest 14 s (job a, 2 processors)" in text
-    assert "1 job that was submitted later started before it; together they used as much as 4 s of the whole" in text
+    assert "1 job that was submitted later started before it; it used what the whole machine does in 4 s" in text
     assert "It was started 2 times; its wait counts to the start of the last try." in text
-    assert "tries killed and requeued1 (" in text
+    assert "tries killed1 (" in text
     assert "rejected1" in text
+    assert "A kill ends a try: what it computed is lost" in text  # where the words first stand
+
+
+def test_idle_processors_that_are_out_of_service_let_nobody_in_and_only_plain_easy_says_why(tmp_path):
+    log, windows = tmp_path / "log.swf", tmp_path / "windows.csv"
+    # on 4 processors: 1 holds 2 until 100, 2 wants all 4, 3 fits beside 1 but would run past 100
+    rows = [(1, 0, 100, 2), (2, 1, 50, 4), (3, 2, 200, 2)]
+    log.write_text(
+        "; MaxProcs: 4\n"
+        + "".join(f"{k} {r} -1 {p} {q} -1 -1 {q} {p} -1 1 7 -1 -1 -1 -1 -1 -1\n" for k, r, p, q in rows)
+    )
+    windows.write_text("kind,begin,end,processors\nannounced,50,100,2\n")
+    cause = ": it was not let in, because it would have delayed the job at the head of the queue."
+    for name, options, words in (
+        ("plain", (), f"For 1 min 38 s of its wait enough processors were idle{cause}"),
+        ("depth", ("--depth", "all"), "For 1 min 38 s of its wait enough processors were idle."),
+        ("windows", ("--calendar", windows), "For 48 s of its wait enough processors were idle."),
+    ):
+        result("replay", log, *options, "--out", tmp_path / name)
+        run = read_run(tmp_path / f"{name}_jobs.csv", "x")
+        text = said(run)
+        assert words in text[text.index("Why job 3 ") :]
 
 
 def test_answer_waits_and_grid_are_in_the_page_without_its_script(tmp_path):

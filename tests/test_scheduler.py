@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 
 import pytest
 
@@ -30,6 +31,48 @@ def test_one_pass_is_made_per_message_on_the_idle_machines_with_the_lowest_ids()
     plugin = Plugin().begin(4)
     assert plugin.tell(0, submitted("1", 0, 10, 2), submitted("2", 0, 10, 1)) == ["start 1 on 0-1", "start 2 on 2"]
     assert plugin.tell(5, completed("1"), submitted("3", 5, 10, 3)) == ["start 3 on 0-1 3"]
+
+
+ODD = ("class", "medium"), ("killable", "no"), ("expected_time", -3), ("requested_time", "5"), ("user", "a")
+
+
+@pytest.mark.parametrize(("field", "value"), ODD)
+def test_a_field_of_the_users_that_cannot_be_read_is_named_once_with_what_is_assumed(caplog, field, value):
+    jobs = [submitted(name, 0, 10, 1) for name in "123"]
+    for job in jobs[1:]:
+        job["data"]["job"][field] = value
+    assert len(Plugin().begin(4).tell(0, *jobs)) == 3
+    (line,) = [record.getMessage() for record in caplog.records if record.name == "batfill"]
+    assert line.startswith(f"job w0!2: {field} {value!r} is not ")
+    assert re.search(": (it counts as|it is ignored|the walltime counts)", line)
+
+
+@of_batsim_4
+def test_jobs_of_a_workflow_have_profiles_that_were_not_announced():
+    begun = begins(range(4))
+    begun["data"] |= {"workloads": {"w0": "made", "wf": "made.dax"}, "profiles": {"w0": {"delay": {}}, "wf": {}}}
+    plugin = Plugin()
+    plugin(as_message(0, begun))
+    jobs = [
+        {"id": f"wf!{name}", "subtime": 0.0, "walltime": 25.5, "res": res, "profile": f"wf_ID{name}"}
+        for name, res in (("1", 3), ("2", 2), ("3", 1))
+    ]
+    told = [event("JOB_SUBMITTED", job_id=job["id"], job=job) for job in jobs]
+    assert plugin.tell(0, *told) == ["start wf!1 on 0-2", "start wf!3 on 3"]
+    done = event("JOB_COMPLETED", job_id="wf!1", job_state="COMPLETED_SUCCESSFULLY", return_code=0)
+    later = {**jobs[0], "id": "wf!4", "subtime": 15.5, "profile": "wf_ID4"}
+    assert plugin.tell(15.5, done, event("JOB_SUBMITTED", job_id="wf!4", job=later)) == ["start wf!2 on 0-1"]
+
+
+@of_batsim_4
+def test_a_refusal_during_the_simulation_sends_batsim_an_answer_that_ends_it(capsys):
+    plugin = Plugin(plan="kept", depth="all").begin(4)
+    job = submitted("1", 0, 10, 1)
+    job["data"]["job"]["expected_time"] = 5
+    with pytest.raises(SystemExit):
+        plugin.tell(0, job)
+    assert "may outlive its request of 5 s" in capsys.readouterr().err
+    assert Plugin.host == "batfill" or "SCHEDULER_GAVE_UP" in plugin.reply.decode()
 
 
 def test_an_instant_told_in_pieces_is_decided_piece_by_piece():
@@ -236,6 +279,27 @@ def test_a_small_job_whose_walltime_comes_before_the_divider_is_not_killed():
     plugin = small_plugin()
     reply = json.loads(plugin(as_message(0, submitted("1", 0, 20, 1, small=True))))
     assert [decision["type"] for decision in reply["events"]] == ["EXECUTE_JOB"]
+
+
+def test_a_message_in_which_nothing_happens_is_followed_by_no_decision():
+    """Job c, which has become overdue, could start at any decision from date 7 on."""
+    plugin = Plugin(policy="saf", threshold=5, small="class", divider=10, kill="always").begin(2, dynamic=True)
+    first = submitted("r", 0, 100, 1), submitted("a", 0, 100, 1, small=True)
+    assert plugin.tell(0, *first) == ["start a on 0", "start r on 1"]
+    plugin.tell(1, submitted("c", 1, 1000, 1))
+    plugin.tell(2, submitted("b", 2, 10, 2))
+    assert plugin.tell(3, completed("a")) == []
+    assert plugin.tell(10, CALL) == []
+    assert plugin.tell(11, notify("no_more_external_event_to_occur")) == []
+    assert plugin.tell(12, submitted("d", 12, 10, 3)) == ["reject d", "start c on 0"]
+
+
+def test_jobs_start_in_place_of_a_try_once_its_kill_is_reported():
+    plugin = Plugin(policy="saf", small="class", divider=10, kill="always").begin(2, dynamic=True)
+    assert plugin.tell(0, submitted("1", 0, 50, 1, small=True)) == ["start 1 on 0"]
+    plugin.tell(5, submitted("2", 5, 10, 2))
+    assert plugin.tell(10, CALL, submitted("3", 10, 5, 1)) == ["kill 1"]  # beside which job 3 would fit
+    assert plugin.tell(10, *killed("1")) == ["submit 1#1 of 0", "start 3 on 0"]
 
 
 def test_the_end_of_registrations_is_said_once_and_when_nothing_can_be_requeued():

@@ -184,9 +184,6 @@ def test_one_job_is_estimated_as_among_all_and_a_seed_repeats():
     assert when(run, seed=2).to_dict() != every.to_dict()
     assert (every["from_s"] <= every["start_s"]).all()
     assert (every["start_s"] <= every["to_s"]).all()
-    assert (
-        np.diff([every[name] for name in ("within_10min", "within_1h", "within_4h", "within_1d")], axis=0) >= 0
-    ).all()
 
 
 def test_draws_are_weighted_quantiles_of_the_users_jobs_above_what_has_run():
@@ -457,10 +454,16 @@ def test_a_log_is_replayed_until_the_instant(tmp_path):
     run = Replay("workloads/sample.json", "saf", threshold_s=7200).run(until_s=50_000)
     run.save(tmp_path / "run.npz")
     found = when(run)
-    assert when("workloads/sample.json", policy="saf", threshold_s=7200, at=50_000).to_csv() == found.to_csv()
+    assert when("workloads/sample.json", policy="saf", threshold_s=7200, at=run.now_s).to_csv() == found.to_csv()
     assert when(tmp_path / "run.npz").to_csv() == found.to_csv()
-    with pytest.raises(BatfillError, match="option at"):
-        when("workloads/sample.json")
+    later = when("workloads/sample.json", policy="saf", threshold_s=7200, at=50_000)
+    assert run.now_s < later.now_s == 50_000
+    assert later["job_id"].tolist() == found["job_id"].tolist()
+    assert (later["from_s"] >= 50_000).all()
+    beyond = "goes from day 0 00:00:00 (0 s) to day 5 15:54:17 (489257 s)"
+    for at, said in [(None, "option at"), (1e9, beyond), ("2024-05-02", "give seconds, as it has no dates")]:
+        with pytest.raises(BatfillError, match=re.escape(said)):
+            when("workloads/sample.json", at=at)
     with pytest.raises(BatfillError, match="a stopped replay has its own"):
         when(run, policy="saf")
 
@@ -532,3 +535,76 @@ def test_a_column_of_a_state_that_means_nothing_is_refused(tmp_path):
     (tmp_path / "state.csv").write_text("id,submit,processors,walltime,start\na,0,1,60,0\n")
     with pytest.raises(BatfillError, match="column 'walltime' is unknown; a job's are id, submit, processors, request"):
         when(tmp_path / "state.csv", procs=2, at=10)
+
+
+SQUEUE = """JOBID|USER|STATE|CPUS|TIME_LIMIT|SUBMIT_TIME|START_TIME|REASON
+1|ada|PENDING|4|1:00:00|2024-05-02T10:00:00|N/A|ReqNodeNotAvail, UnavailableNodes:n[1-4]
+2|ada|PENDING|4|1:00:00|2024-05-02T10:01:00|N/A|(ReqNodeNotAvail, May be reserved for other job)
+3|bo|REQUEUE_HOLD|4|1:00:00|2024-05-02T10:02:00|N/A|job requeued in held state
+7_[1-3,9%2]|bo|PENDING|4|NOT_SET|2024-05-02T10:02:00|N/A|Dependency
+"""
+
+
+@pytest.mark.compiled
+def test_pending_jobs_that_wait_for_something_else_are_counted_with_their_reasons(tmp_path):
+    (tmp_path / "s.txt").write_text(SQUEUE)
+    done = batfill("when", tmp_path / "s.txt", "--procs", "16", "--out", tmp_path / "page.html")
+    left_out = "7 pending jobs left out: Dependency 4, ReqNodeNotAvail 2, REQUEUE_HOLD 1"
+    assert done.out == f"2024-05-02 10:02: 0 waiting jobs on 16 processors\n{left_out}\n"
+    assert left_out in (tmp_path / "page.html").read_text()
+    found = json_result("when", tmp_path / "s.txt", "--procs", "16")["left_out"]
+    assert found[1:4] == [
+        {"job_id": "2", "why": "ReqNodeNotAvail"},
+        {"job_id": "3", "why": "REQUEUE_HOLD"},
+        {"job_id": "7_1", "why": "Dependency"},
+    ]
+    for words, said in [
+        (("2",), "job 2 is pending for ReqNodeNotAvail, not for processors"),
+        (("8",), "no job 8 waits at 2024-05-02 10:02; 0 others do"),
+        (("--at", "2024-05-02 10:00 CEST"), "2026-01-31T14:05+01:00"),
+        (("--at", "2024-05-02T10:10+02:00"), "some of its dates say their offset from UTC"),
+        (("--unrequested", "none"), "option unrequested: "),
+    ]:
+        assert said in refusal("when", tmp_path / "s.txt", *words, "--procs", "16")
+
+
+def test_each_task_of_an_array_waits(tmp_path):
+    (tmp_path / "s.txt").write_text(SQUEUE.replace("Dependency", "Resources"))
+    found = when(tmp_path / "s.txt", procs=4)
+    assert found["job_id"].tolist() == ["7_1", "7_2", "7_3", "7_9"]
+    assert np.isnan(found["requested_s"]).all()
+    (tmp_path / "s.txt").write_text(SQUEUE.replace("9%2", "..."))
+    with pytest.raises(BatfillError, match="does not name each task of its array; use squeue -r"):
+        when(tmp_path / "s.txt", procs=4)
+
+
+def test_a_line_of_scontrol_is_read_as_its_blocks_and_squeue_without_columns_is_refused(tmp_path):
+    line = (
+        "JobId=9 ArrayJobId=7 ArrayTaskId=2 JobName=a UserName=b UserId=bo(1) JobState=PENDING Reason=Resources "
+        "TimeLimit=01:00:00 SubmitTime=2024-05-02T10:00:00 StartTime=Unknown EndTime=Unknown NumNodes=1-1 NumCPUs=4 "
+        "Command=/home/x NumCPUs=7 WorkDir=/home\n"
+    )
+    (tmp_path / "s.txt").write_text(line)
+    (job,) = when(tmp_path / "s.txt", procs=4)
+    assert (job["job_id"], job["procs"], job["requested_s"]) == ("7_2", 4, 3600)
+    (tmp_path / "s.txt").write_text(
+        "             JOBID PARTITION     NAME     USER ST       TIME  NODES\n 3 all a b R 0 1\n"
+    )
+    with pytest.raises(BatfillError, match="use squeue -r -o"):
+        when(tmp_path / "s.txt", procs=4)
+
+
+def test_a_log_with_dates_is_read_at_one_and_names_the_form_of_others(tmp_path):
+    log = tmp_path / "log.swf"
+    rows = [f"{n} {60 * n} -1 100 4 -1 -1 4 {-1 if n % 2 else 100} -1 1 1 1 -1 -1 -1 -1 -1" for n in range(1, 9)]
+    log.write_text("\n".join(["; UnixStartTime: 1714636800", "; MaxProcs: 4", *rows]) + "\n")
+    at = ("--at", "2024-05-02T08:05:30")
+    assert "--unrequested runtime, none" in refusal("when", log, *at)
+    assert "unrequested: runtime tells" in refusal("when", log, *at, "--unrequested", "runtime")
+    assert json_result("when", log, *at, "--unrequested", "none")["now_s"] == 270
+    for words, said in [
+        ("2024-05-02 10:00 CEST", "2024-05-02T10:00+02:00"),
+        ("2025-01-01", "is beyond log.swf, which goes from 2024-05-02 08:01 (0 s) to 2024-05-02 08:14 (800 s)"),
+        ("2023-01-01", "is beyond log.swf"),
+    ]:
+        assert said in refusal("when", log, "--at", words, "--unrequested", "none")

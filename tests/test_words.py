@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from batfill.base.words import duration
+from batfill.base.words import duration, percent
+from batfill.reports.what_if_text import percent as percent_of_what_if
+from batfill.reports.words import growth, log_name, signed, slowdown
+from batfill.search.fidelity import percent as percent_of_fidelity
 
 
 @pytest.mark.parametrize(
@@ -27,3 +30,29 @@ from batfill.base.words import duration
 def test_a_duration_has_its_two_largest_units_without_a_zero(seconds, cut, up):
     assert (duration(seconds), duration(seconds, up=True)) == (cut, up)
     assert duration(-seconds) == (f"-{cut}" if cut != "0 s" else cut)
+
+
+@pytest.mark.parametrize(
+    ("share", "words"),
+    [
+        *((0, "0 %"), (1e-9, "under 0.01 %"), (0.0004, "0.04 %"), (0.0521, "5.2 %"), (0.05, "5 %"), (0.105, "11 %")),
+        *((0.995, "99.5 %"), (0.99999, "99.9 %"), (1, "100 %"), (2.77, "277 %")),
+    ],
+)
+def test_a_share_is_rounded_by_one_rule_on_every_page(share, words):
+    assert percent(share) == words == percent_of_fidelity(share) == percent_of_what_if(share).replace("\u00a0", " ")
+
+
+def test_no_difference_is_minus_nothing():
+    assert [slowdown(value) for value in (-0.04, -0.001, 0.0, 9.96, -29.4)] == ["−0.04", "0", "0", "10", "−29"]
+    assert [signed(value) for value in (-0.001, 0.04)] == ["0", "+0.04"]
+    assert growth(600, 3 * 86_400).replace("\u00a0", " ") == "+10 min (+0.2 %)"
+    assert growth(0, 60) == "as long"
+
+
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [("SDSC-DS-2004-2.1-cln.swf.gz", "SDSC-DS"), ("CEA-Curie-2011-2.1-cln.swf", "CEA-Curie"), ("ours.parquet", "ours")],
+)
+def test_a_log_has_one_name(file, name):
+    assert log_name(file) == name

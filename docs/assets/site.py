@@ -16,6 +16,7 @@ import click
 
 import batfill
 from batfill import PLACES
+from batfill.base import version
 from batfill.cli import main
 from batfill.cli.app import app
 
@@ -61,6 +62,7 @@ def on_post_build(config: Any, **_: Any) -> None:
     """Write the live pages: a comparison, an answer to what if, and a run, on a log that is generated."""
     live = Path(config["site_dir"]).resolve() / "live"
     live.mkdir(exist_ok=True)
+    version.DOCUMENTATION = ".."  # from the live pages
     with TemporaryDirectory() as folder, chdir(folder):
         for command in (
             GENERATE,

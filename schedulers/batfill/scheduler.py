@@ -7,13 +7,14 @@ makes the same decisions without pybatsim (`live/serve.py`), faster, and under B
 from __future__ import annotations
 
 import sys
+from functools import wraps
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from procset import ProcSet
 
 from batfill.base.errors import BatfillError, missing
 from batfill.live.agent import Agent, with_options
-from batfill.live.conversation import job_request
+from batfill.live.conversation import GAVE_UP, job_request
 from batfill.live.request import Registration
 
 try:
@@ -22,10 +23,25 @@ except ModuleNotFoundError:
     raise missing("batsim", "pybatsim") from None
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from batfill.batsim.machines import Intervals
     from batfill.live.request import Request
+
+
+def giving_up(callback: Callable[..., None]) -> Callable[..., None]:
+    """The callback, which ends the process and Batsim after a user's mistake instead of raising an exception."""
+
+    @wraps(callback)
+    def careful(self: Scheduler, *given: Any) -> None:
+        try:
+            callback(self, *given)
+        except BatfillError as error:
+            event = {"timestamp": self.bs.time(), "type": GAVE_UP, "data": {}}
+            self.bs.network.send({"now": self.bs.time(), "events": [event]})
+            give_up(error.on_command_line)
+
+    return careful
 
 
 class Scheduler(BatsimScheduler):  # type: ignore[misc] # pybatsim has no types
@@ -40,21 +56,21 @@ class Scheduler(BatsimScheduler):  # type: ignore[misc] # pybatsim has no types
 
     # From pybatsim
 
+    @giving_up
     def onSimulationBegins(self) -> None:
         """See `Agent.begin`; storage resources are not machines."""
         config = self.bs.batconf
         registration = Registration(
             bool(config["dynamic-jobs-enabled"]), config["profile-reuse-enabled"], config["dynamic-jobs-acknowledged"]
         )
-        try:
-            self.agent, _ = with_options(self.agent, config["sched-config"], "Batsim's --sched-cfg")
-            self.agent.begin(self.bs.compute_resources, registration, self)
-        except BatfillError as error:
-            give_up(error.on_command_line)
+        self.agent, _ = with_options(self.agent, config["sched-config"], "Batsim's --sched-cfg")
+        self.agent.begin(self.bs.compute_resources, registration, self)
 
+    @giving_up
     def onJobSubmission(self, job: Job) -> None:
         """See `Agent.submitted`."""
-        self.agent.submitted(job_request(job.id, job.json_dict), self.bs.time())
+        request = job_request(job.id, job.json_dict, self.agent.odd_fields)
+        self.agent.submitted(request, self.bs.time())
 
     def onJobCompletion(self, job: Job) -> None:
         """See `Agent.ended`."""
@@ -88,6 +104,7 @@ class Scheduler(BatsimScheduler):  # type: ignore[misc] # pybatsim has no types
         """See `Agent.finish`."""
         self.agent.finish()
 
+    @giving_up
     def onNoMoreEvents(self) -> None:
         """See `Agent.decide`."""
         self.agent.decide(self.bs.time())

@@ -35,8 +35,16 @@ def parser_of(about, *, logs, of, seeds):
     parser.add_argument("logs", nargs="*", type=Path, help=f"SWF files; by default {logs}")
     parser.add_argument("--seeds", type=int, default=seeds, help=f"replicas of each {of} [default: {seeds}]")
     parser.add_argument("--jobs", type=int, default=2, help="processes [default: 2]")
-    parser.add_argument("--csv", type=Path, help="write the figures of every replay to this file")
+    parser.add_argument("--csv", type=in_a_folder, help="write the figures of every replay to this file")
     return parser
+
+
+def in_a_folder(text):
+    """The path of a file to write in the end: its folder is checked before hours are spent."""
+    path = Path(text)
+    if not path.parent.is_dir():
+        raise argparse.ArgumentTypeError(f"the folder {path.parent} does not exist; make it first")
+    return path
 
 
 def progress(text):

@@ -15,7 +15,6 @@ from __future__ import annotations
 import shlex
 import sys
 import time
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -30,7 +29,7 @@ from batfill.replays.replay import simulate
 from batfill.reports.palette import LIGHT, REST
 from batfill.search.promise import TAU_S, figures_of
 from studies.papers.page import markdown
-from studies.tables.common import by_name, by_week, parser_of, progress, ratio, waits_of
+from studies.tables.common import by_name, by_week, in_a_folder, parser_of, progress, ratio, waits_of
 from studies.tables.first_tries import logs_at_hand, spread_cell
 from studies.tables.first_tries_figures import DRAWN, save
 from studies.tables.variants import Variant
@@ -182,8 +181,10 @@ def csv_rows(tasks, done):
 def main(words):
     """Print the tables."""
     parser = parser_of(__doc__, logs="the six logs", of="log", seeds=5)
-    parser.add_argument("--figure", type=Path, help="draw FCFS's ratios to this SVG file")
+    parser.add_argument("--figure", type=in_a_folder, help="draw FCFS's ratios to this SVG file")
     given = parser.parse_args(words)
+    if given.figure:
+        import matplotlib as mpl
     logs = by_name(given.logs or logs_at_hand())
     settings = settings_of(DEPTHS, ("all",)) | settings_of((1, "all"), TESTED)
     tasks = [Task(Variant(log, path), seed, settings) for log, path in logs.items() for seed in range(given.seeds)]
@@ -205,8 +206,6 @@ def main(words):
         print(f"\n{name}, over one reservation:\n\n{depth_table(found, name)}")
     print(f"\nFCFS's mean bounded slowdown by the number of jobs tested:\n\n{tested_table(found)}")
     if given.figure:
-        import matplotlib as mpl
-
         with mpl.rc_context(DRAWN):
             save(depth_figure(found), given.figure)
     if given.csv:

@@ -8,6 +8,7 @@ whole, from an empty machine, with several seeds, which move each submission by 
 mean over the seeds of the ratio to FCFS without tries on the same jobs; in brackets are the least and the most. What is
 measured and promised is in `batfill.search.promise`. The last table compares schedulers on the whole logs.
 `--generated` takes the logs of five models instead (`studies.tables.models`), on which no setting was chosen.
+`--load 1.1` takes the whole logs alone, with the times between submissions divided by 1.1.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from studies.papers.page import markdown
 from studies.papers.run import places
 from studies.tables.common import LOGS, by_name, parser_of, progress
 from studies.tables.models import DRAWS, MODELS, Generated
-from studies.tables.variants import Variant, variants_of
+from studies.tables.variants import LOADS, WHOLE, Variant, variants_of
 
 FIRST_TRIES = {"preset": "first-tries"}
 BASE, TRIES, SAF = "fcfs", "first tries", "saf, threshold 50000"
@@ -240,6 +241,7 @@ def main(words):
     parser = parser_of(__doc__, logs="the six logs", of="variant", seeds=5)
     parser.add_argument("--quick", action="store_true", help="the promise alone, without the schedulers that learn")
     parser.add_argument("--generated", action="store_true", help="the logs of `studies.tables.models`, and no other")
+    parser.add_argument("--load", type=float, choices=LOADS, help="the promise on the whole logs at this load alone")
     given = parser.parse_args(words)
     logs = {} if given.generated else by_name(given.logs or logs_at_hand())
 
@@ -250,6 +252,8 @@ def main(words):
         *(f"{log}: {path.name}, sha256 {digest(path)}" for log, path in logs.items()),
     ]
     variants = [variant for log, path in logs.items() for variant in variants_of(log, path)]
+    if given.load:
+        variants = [Variant(log, path, WHOLE, str(given.load)) for log, path in logs.items()]
     if given.generated:
         variants = [Generated(model, draw) for model in MODELS for draw in DRAWS]
     tasks = [Task(variant, seed, ON_VARIANTS) for variant in variants for seed in range(given.seeds)]
@@ -257,7 +261,7 @@ def main(words):
     found = checks(tasks, done)
     print("<!--", *about, "-->", sep="\n")
     print(f"\n{counts_line(found)}\n\n{worst_table(found)}\n\n{promise_table(found)}", flush=True)
-    if logs and not given.quick:
+    if logs and not (given.quick or given.load):
         compared = comparison_tasks(logs, given.seeds)
         done += replay_all(compared, given.jobs)
         print(f"\n{comparison_table(checks(compared, done[len(tasks) :]))}")

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from batfill.base.errors import BatfillError
 
+MOST_REPEATED = 10_000  # values that a document's aliases may add
 KeyPath = tuple[int | str, ...]  # the keys and indices that lead to a value
 
 
@@ -42,8 +43,11 @@ def read_document(path: Path, what: str, error: type[BatfillError]) -> Document:
         reason = (unreadable.strerror or str(unreadable)).lower()
         raise error(f"{path}: {reason}; check the path") from None
     lines: dict[KeyPath, int] = {(): 1}
+    most = len(stored) + MOST_REPEATED
 
     def visit(node: yaml.Node, place: KeyPath) -> Any:
+        if len(lines) > most:  # a value that is not an alias's takes at least a byte
+            raise error(f"{path}:1: aliases repeat more than {MOST_REPEATED:,} values; write fewer of them")
         if isinstance(node, yaml.MappingNode):
             found = {}
             for key, (value, line) in entries_of(path, node, error).items():
@@ -78,7 +82,10 @@ def entries_of(path: Path, mapping: yaml.MappingNode, error: type[BatfillError])
     """The mapping's values as nodes, and the lines of their keys."""
     found: dict[str, tuple[yaml.Node, int]] = {}
     for key_node, value_node in mapping.value:
-        key, line = str(key_node.value), key_node.start_mark.line + 1
+        line = key_node.start_mark.line + 1
+        if not isinstance(key_node, yaml.ScalarNode):
+            raise error(f"{path}:{line}: a key is no text; write one word as the key")
+        key = str(key_node.value)
         if key in found:
             raise error(f"{path}:{line}: key {key} is already on line {found[key][1]}; keep one of them")
         found[key] = value_node, line

@@ -57,6 +57,23 @@ def same_values(one: Any, other: Any) -> bool:
     return np.array_equal(one, other)
 
 
+class Keyed:
+    """A result whose content, as `as_dict` has it, is also read by its names."""
+
+    __slots__ = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """The content by name."""
+        raise NotImplementedError
+
+    def __getitem__(self, name: str) -> Any:
+        """A part of the content by its name."""
+        content = self.as_dict()
+        if name not in content:
+            raise KeyError(f"{name!r} is not in the result; it has {', '.join(content)}")
+        return content[name]
+
+
 class JobRows:
     """What everything with a row per job has; a class says what its columns are, and what is known about them.
 

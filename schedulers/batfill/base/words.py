@@ -45,6 +45,26 @@ def things(number: int, name: str) -> str:
     return f"{number:,} {name}{'s' * (number != 1)}"
 
 
+def percent(share: float) -> str:
+    """A share, at least 0, in per cent: whole from 10, below with one decimal, or more if that were 0.
+
+    Only nothing is 0 %, and only all is 100 %.
+
+    Examples:
+        >>> [percent(share) for share in (0, 0.00001, 0.0004, 0.05, 0.0521, 0.125, 0.9996, 1, 2.77)]
+        ['0 %', 'under 0.01 %', '0.04 %', '5 %', '5.2 %', '13 %', '99.9 %', '100 %', '277 %']
+    """
+    size = 100 * share * (1 + 1e-12)  # halves are rounded up, as in the pages' scripts
+    if 0 < size < 0.005:
+        return "under 0.01 %"
+    if 99.5 <= size < 100:
+        return f"{math.floor(10 * size) / 10:g} %"
+    if size >= 9.95:
+        return f"{math.floor(size + 0.5):,} %"
+    digits = 1 if size >= 0.05 else 2
+    return f"{math.floor(size * 10**digits + 0.5) / 10**digits:g} %"
+
+
 def wrapped(text: str, indent: str = "") -> str:
     """The text with every line broken between words to fit `WIDTH`; what is broken off is indented so."""
     wrapper = TextWrapper(

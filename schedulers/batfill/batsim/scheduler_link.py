@@ -20,6 +20,18 @@ if TYPE_CHECKING:
 WATCH_S = 0.25
 
 
+def notice_dead_peers(socket: zmq.Socket[bytes]) -> None:
+    """Close TCP connections to machines that are gone; a process that merely stands still keeps its own."""
+    for option, value in (
+        (zmq.TCP_KEEPALIVE, 1),
+        (zmq.TCP_KEEPALIVE_IDLE, 3),
+        (zmq.TCP_KEEPALIVE_INTVL, 2),
+        (zmq.TCP_KEEPALIVE_CNT, 2),
+        (zmq.TCP_MAXRT, 7000),  # for what is sent and not acknowledged
+    ):
+        socket.setsockopt(option, value)
+
+
 class SchedulerLink:
     """A request-reply connection to the scheduler, which binds; called with a message, it returns the reply.
 
@@ -96,6 +108,7 @@ def scheduler_link(
     """
     with zmq.Context() as context, context.socket(zmq.REQ) as socket:
         socket.setsockopt(zmq.LINGER, 0)
+        notice_dead_peers(socket)
         link = SchedulerLink(endpoint, socket, timeout_s, ended)
         try:
             try:

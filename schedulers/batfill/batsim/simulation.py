@@ -277,7 +277,9 @@ class Simulation:
     def _plan_call(self, date: float, call: Call) -> None:
         """Plan a call, at once if its date is past."""
         if date > LONGEST_S:
-            raise WorkloadError(f"the scheduler requests a call at {date:g}, later than {LONGEST_S:g} s, 30,000 years")
+            raise WorkloadError(
+                f"the scheduler requests a call at {date:g}; batfill's limit is {LONGEST_S:g} s, 30,000 years"
+            )
         self._plan(max(date, self.now), CALL, call)
 
     def _call_every(self, period_ms: int, times: int | None, call_id: str) -> None:

@@ -215,8 +215,10 @@ def read_message(text: bytes, number: int, type_field: str, data_field: str) -> 
     check_fields(reply, {"now": NUMBER, "events": ARRAY})
     _refuse_doubles(text, reply)
     now, events = reply["now"], reply["events"]
-    if not 0 <= now <= LONGEST_S:
-        raise ReplyError(f"has {now} as its 'now', which is not a date from 0 to {LONGEST_S:g} s, 30,000 years")
+    if now < 0:
+        raise ReplyError(f"has {now} as its 'now', which is not a date from 0 on")
+    if now > LONGEST_S:
+        raise ReplyError(f"has {now} as its 'now'; batfill's limit is {LONGEST_S:g} s, 30,000 years")
     members: Fields = {"timestamp": NUMBER, type_field: STRING, data_field: OBJECT}
     asked = []
     last = 0.0

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from batfill.base.errors import BatfillError, Interrupted, RunFailed, on_command_line, optional
 from batfill.base.files import json_text
 from batfill.base.processes import Remaining, cpu_count
-from batfill.base.tables import in_columns, text_html
+from batfill.base.tables import Keyed, in_columns, text_html
 from batfill.base.words import duration
 from batfill.campaigns.clusters import NoWorkers, Where, connect, require_usable, worker_count
 from batfill.campaigns.costs import Costs, by_kind, in_tasks, kind_of, measured
@@ -65,7 +65,7 @@ class Outlook:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Done:
+class Done(Keyed):
     """The results of a campaign."""
 
     results: Path
@@ -97,9 +97,13 @@ class Done:
         """The table, for notebooks."""
         return text_html(self.as_text())
 
+    def as_dict(self) -> dict[str, Any]:
+        """The fields, for JSON."""
+        return asdict(self) | {"results": str(self.results)}
+
     def as_json(self) -> str:
         """One object."""
-        return json_text(asdict(self) | {"results": str(self.results)})
+        return json_text(self.as_dict())
 
     def to_arrow(self) -> pa.Table:
         """A row per run, with its figures and every option."""

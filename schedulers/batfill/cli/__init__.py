@@ -222,7 +222,10 @@ def heed_signals(before: dict[signal.Signals, Any]) -> None:
         usual(unraisable)
 
     standard = (signal.SIG_DFL, signal.default_int_handler)
-    before |= {number: handler for number in STOPPING if (handler := signal.getsignal(number)) in standard}
+    for number in STOPPING:
+        handler = signal.getsignal(number)
+        if handler in standard or getattr(handler, "__module__", None) == "batfill":  # that of `batfill/__init__.py`
+            before[number] = handler
     if before:
         sys.unraisablehook = lost
     for number in before:

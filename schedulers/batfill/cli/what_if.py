@@ -115,7 +115,7 @@ def what_if(
         if choice.options.get("small") == FOREST:
             note(f"{choice.name}: judging {jobs:,} jobs one by one, the slow part")
 
-    steps = len(library.choices(thresholds, small_first, classifier, seed, reservations=reservations)) + small_first
+    steps = len(library.choices(thresholds, small_first, classifier, seed, reservations=reservations)) + 2 * small_first
     with progress("choices", steps) as advance:
         answer = library.what_if(
             log,

@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from batfill.cli import note
-from batfill.cli.parameters import FILE, JSON, PROCS, WHOLE, command, out_option, scheduler_options, seed_option
+from batfill.cli.parameters import (
+    FILE,
+    JSON,
+    PROCS,
+    UNREQUESTED,
+    WHOLE,
+    command,
+    out_option,
+    scheduler_options,
+    seed_option,
+)
 from batfill.model.options import OPTIONS, PREDICTIONS, SCHEDULING, arguments_of
 
 if TYPE_CHECKING:
@@ -23,6 +33,7 @@ NEVER_LEARNED = tuple(name for name in SCHEDULING if OPTIONS[name].group != PRED
 @click.option("--at", metavar="DATE", help="The instant: seconds, or 2026-01-31T14:05; by default the state's.")
 @PROCS
 @scheduler_options(*NEVER_LEARNED)
+@UNREQUESTED
 @click.option("--forks", type=WHOLE, default=21, help="How many ways in which the queue may go on are drawn.")
 @seed_option("what is drawn")
 @out_option("file", "Write the queue with its intervals as one HTML page.", example="out.html")

@@ -42,7 +42,7 @@ class Judgement(NamedTuple):
     """What a predictor says of a job at its submission."""
 
     expected_s: float  # expected run time; at most p~
-    small: bool
+    small: bool = False
     probability: float = math.nan  # of being small, if that is learned
     key_request_s: float | None = None  # p~ of the keys; None: `expected_s`
 

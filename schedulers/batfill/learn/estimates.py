@@ -141,6 +141,10 @@ class OrderOnly(Plain):
         """p~, and the prediction for the order."""
         return Judgement(job.request_s, small=False, key_request_s=self.predictor.judge(job).expected_s)
 
+    def started(self, job: SubmittedJob, start_s: float) -> None:
+        """The predictor may learn."""
+        self.predictor.started(job, start_s)
+
     def ended(self, job: SubmittedJob, runtime_s: float, end_s: float) -> None:
         """The predictor learns."""
         self.predictor.ended(job, runtime_s, end_s)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -46,6 +47,8 @@ def make(options: Options, jobs: JobTable | None, clock: Clock | None) -> Knowle
 
 def everywhere(options: Options, jobs: JobTable | None, clock: Clock | None) -> Knowledge:
     """The predictor, whose predictions are used everywhere; as `make`."""
+    if options.own is not None:
+        return deepcopy(options.own)
     if options.small == PERFECT or options.predict == RUNTIME:
         if jobs is None:
             which = "small perfect" if options.small == PERFECT else "predict runtime"

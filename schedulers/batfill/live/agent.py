@@ -61,7 +61,7 @@ ACKNOWLEDGE = "acknowledge_dynamic_jobs"  # what a simulator's text for the sche
 
 
 class Agent:
-    """EASY backfilling for a simulation: one pass per message, after all of its events; lowest machine ids first."""
+    """EASY backfilling for a simulation: it decides when a replay does; lowest machine ids first."""
 
     def __init__(self, options: Mapping[str, Any]) -> None:
         """An agent with these options of `options.Options` and `search.online.Selection`.
@@ -126,6 +126,8 @@ class Agent:
             )
         if self.live[PLAN] == KEPT:
             KeptPlan.check(self.chosen)
+        if self.chosen.calendar is not None:  # what no machine changes: a simulator may be waiting when it is known
+            self.chosen.calendar.require_form(None, by_ids=self.live[PLAN] == KEPT)
         state_options(self.stated())
         if self.live.get("estimates") and (self.by_machines or self.live[PLAN] == KEPT):
             what = "plan kept" if self.live[PLAN] == KEPT else "reservation machines"
@@ -138,6 +140,7 @@ class Agent:
         self.host: Host
         self.registration = Registration(False, False, False)
         self.requests: dict[str, Request] = {}  # of the jobs that wait or run
+        self.odd_fields: set[str] = set()  # fields of the user's that were unusable in a job
         self.has_classes = False  # whether a job has a class,
         self.has_users = False  # or a user
         self.rejected = 0
@@ -221,6 +224,7 @@ class Agent:
             log.warning("%s requests %s: rejected; further such jobs are only counted", name, requested)
         self.rejected += 1
         self.reasons.add(reason)
+        self.cluster.changed = True
         self.host.reject(name)
 
     def impossible(self, request: Request) -> tuple[str, str] | None:
@@ -316,7 +320,7 @@ class Agent:
     # The decision
 
     def decide(self, now_s: float) -> None:
-        """Run one pass after all events of a message."""
+        """Make a decision after all events of a message, if a replay makes one then."""
         if self.done:
             return
         self.due = [job for job in self.due if job in self.cluster.rows]
@@ -325,11 +329,25 @@ class Agent:
                 self.kill(job)
             self.due.clear()
 
+        # No decision is made between a kill and its report. With kill always, recorded runs of Batsim decide before it
+        # acknowledges the killed job.
+        waits = self.killed or (self.requeues and self.chosen.spares)
+        if not waits and (self.due or self.cluster.lacks_decision(now_s)):
+            self.decide_now(now_s)
+
+        if self.knowledge is not None and not self.all_submitted:
+            self.knowledge.at(now_s)
+
+        if self.may_register and self.all_submitted and not self.cluster.killable and not self.requeues:
+            self.may_register = False
+            self.host.finish_registration()
+
+    def decide_now(self, now_s: float) -> None:
+        """Run a pass, then decide on the tries at their dividers, until one is to be killed."""
         if self.choice is not None:
             self.choice.before_decision(now_s)
         self.start_jobs(now_s)
-        # One by one: what a kill frees is seen when the simulator reports it, and decides on the next.
-        while self.due and not self.killed and not self.requeues:
+        while self.due and not self.killed:
             job = min(self.due, key=self.cluster.lost_work)
             self.due.remove(job)
             if self.cluster.kill_pays(job, now_s):
@@ -344,13 +362,6 @@ class Agent:
             if self.change_s < change_s < math.inf:
                 self.change_s = change_s
                 self.host.call_at(change_s)
-
-        if self.knowledge is not None and not self.all_submitted:
-            self.knowledge.at(now_s)
-
-        if self.may_register and self.all_submitted and not self.cluster.killable and not self.requeues:
-            self.may_register = False
-            self.host.finish_registration()
 
     def start_jobs(self, now_s: float) -> None:
         """Run a pass, start its jobs, and ask for a call at their dividers, or where a kept plan needs one."""

@@ -74,6 +74,7 @@ class Cluster:
         self.placed: dict[int, Placed] = {}  # the same jobs by row
         self.killable: set[int] = set()  # rows of those that may still be killed and requeued
         self.held = 0  # processors of open windows of the calendar, beside the unavailable machines
+        self.changed = False  # whether jobs or machines have come or gone since the last decision, or a job is rejected
 
     def submit(self, request: Request, judgement: Judgement) -> None:
         """Queue a job that fits the machine, as it is judged; it goes first only if it is narrow enough for a try."""
@@ -93,6 +94,7 @@ class Cluster:
         )
         self.rows[request.name] = row
         self.placed[row] = Placed(request.name, request.procs, request.walltime_s)
+        self.changed = True
         if killable:
             self.killable.add(row)
         if self.plan is not None:
@@ -103,12 +105,14 @@ class Cluster:
         row = self.rows.pop(job)
         self.rows[name] = row
         self.placed[row].name = name
+        self.changed = True
         self.queue.requeue(row, now_s)
 
     def end(self, job: str, *, again: bool = False) -> None:
         """Release the machines of a job that has ended; `again` if it was killed and goes on as large."""
         row = self.rows.pop(job)
         placed = self.placed.pop(row)
+        self.changed = True
         self.queue.finish(row)
         self.idle.give(without(placed.machines, self.away))
         self.killable.discard(row)
@@ -142,8 +146,15 @@ class Cluster:
         """Order the queue by this policy from the next decision on; a separate backfill order stays."""
         self.queue.change_rules(replace(self.queue.rules, policy=policy))
 
+    def lacks_decision(self, now_s: float) -> bool:
+        """Whether something has happened since the last decision, or a date of the calendar has come."""
+        if self.changed or self.plan is not None:  # which has dates of its own
+            return True
+        return self.queue.rules.calendar is not None and self.queue.next_change_s(math.inf) <= now_s
+
     def decide(self, now_s: float) -> list[Start]:
         """Run one pass; if machines are not planned, each started job gets the idle ones with the lowest ids."""
+        self.changed = False
         if self.plan is not None:
             return [self.start_on(machines, row, now_s) for row, machines in self.plan.decide(now_s)]
         if not self.rows:
@@ -246,6 +257,7 @@ class Cluster:
         Machines of other kinds, such as storage, change nothing.
         """
         for machine in (self.ids - self.away).intersection(machines):
+            self.changed = True
             self.away.add(machine)
             if self.plan is not None:
                 self.plan.withdraw(machine)
@@ -257,6 +269,7 @@ class Cluster:
     def restore(self, machines: Iterable[int]) -> None:
         """Use these machines again."""
         for machine in set(machines) & self.away:
+            self.changed = True
             self.away.remove(machine)
             if self.plan is not None:
                 self.plan.restore(machine)

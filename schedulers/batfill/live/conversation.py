@@ -39,7 +39,7 @@ from batfill.live.request import Registration, Request
 from batfill.model.jobs import LONGEST_S
 from batfill.model.schedule import FAILED, KILLED, SUCCESS, WALLTIME_REACHED
 from batfill.workloads.batsim5_json import EXTRA_FIELD
-from batfill.workloads.batsim_json import CLASSES, EXPECTED_FIELD, REQUEST_FIELD, user_of, user_request_of
+from batfill.workloads.batsim_json import EXPECTED_FIELD, odd_fields, usable, user_of, user_request_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -55,18 +55,20 @@ WAITS, RUNS, REGISTERED, ENDED, REJECTED = "waits", "runs", "is being registered
 # What may be announced to be over.
 JOBS, EXTERNAL_EVENTS = "jobs of the workloads", "external events"
 
-# Batsim's inner messages take time on a platform with latencies: an event may be dated so much later than it is due.
-SLACK_S = 0.5
-EARLY_S = 10 * RESOLUTION_S  # and so much earlier, since dates are rounded
+EARLY_S = 10 * RESOLUTION_S  # an event may be dated so much earlier than it is due, since dates are rounded
+# Batsim's inner messages take time on a platform with latencies, which no message states, and queue for each other: if
+# the first job is late, events may be late by any time, and else by this.
+LATE_S = 0.5
+GAVE_UP = "SCHEDULER_GAVE_UP"  # an event's type that Batsim does not know
 
 # The members that each object of a message must have, with their types.
 MESSAGE: Fields = {"now": NUMBER, "events": ARRAY}
 MACHINE: Fields = {"id": INTEGER}
 KILLED_JOBS: Fields = {"job_ids": ARRAY}
-OF_USER: Fields = {EXPECTED_FIELD: NUMBER, REQUEST_FIELD: NUMBER}  # which batfill reads if they are there
 RESOURCES: Fields = {"resources": STRING}
 
 LENGTH = struct.Struct("=I")  # of the initialisation text; the flags of the answer have the same form
+JSON_MESSAGES = LENGTH.pack(2)  # the flags
 
 
 class RunningJob(NamedTuple):
@@ -81,17 +83,26 @@ def shown_date(date: float) -> str:
     return str(date).removesuffix(".0")
 
 
-def job_request(name: str, fields: Mapping[str, Any]) -> Request:
-    """The request of a Batsim job; `fields` is its JSON object, with the fields that Batsim 4 gives it.
+def job_request(name: str, fields: Mapping[str, Any], odd: set[str]) -> Request:
+    """The request of a Batsim job.
+
+    Args:
+        name: its id.
+        fields: its JSON object, with the fields that Batsim 4 gives it.
+        odd: fields of the user's that were unusable in a job; a warning names the first of each.
 
     Raises:
         KeyError: it has no subtime, res or profile.
     """
+    for field, what in odd_fields(fields):
+        if field not in odd:
+            odd.add(field)
+            log.warning("job %s: %s; further such jobs are not named", name, what)
+    fields = usable(fields) if odd else fields
     walltime_s = fields.get("walltime", -1)
     walltime_s = walltime_s if walltime_s > 0 else math.inf
     request_s = fields.get(EXPECTED_FIELD, -1)
     user_request_s = user_request_of(fields)
-    job_class = fields.get("class")
     return Request(
         name,
         fields["subtime"],
@@ -100,7 +111,7 @@ def job_request(name: str, fields: Mapping[str, Any]) -> Request:
         fields["res"],
         fields["profile"],
         user_of(fields),  # type: ignore[arg-type] # which only reads it
-        job_class if isinstance(job_class, str) and job_class in CLASSES else None,
+        fields.get("class"),
         fields.get("killable") is not False,
         user_request_s if user_request_s > 0 else math.nan,
         fields.get("extra_data"),
@@ -161,6 +172,7 @@ class Conversation:
         self.now_s = -math.inf  # as decisions see it
         self.stamp = 0.0  # the event's timestamp, or the last one's
         self.earliest = 0.0  # the least that the next event may have
+        self.late_s = LATE_S  # by how much a submission or a call may be late
         self.begun = False
         self.ended = False
         self.n_machines = 0  # storage included
@@ -192,7 +204,7 @@ class Conversation:
         if not self.greeted:
             assert self.words.greet
             return self.words.greet(self, text)
-        self.place, self.kind, self.subject = None, "", ""
+        self.place, self.kind, self.subject, self.date = None, "", "", None
         try:
             message = orjson.loads(text.removesuffix(self.words.suffix))
         except orjson.JSONDecodeError as error:
@@ -201,14 +213,13 @@ class Conversation:
             else:
                 why = f"is not JSON: {error}: {shown_start(text)}"
             raise self.wrong(why) from None
-        self.date = None
         if type(message) is not dict or len(message) != len(MESSAGE) or type(message.get("now")) not in NUMBER:
             self.check(message, MESSAGE, others=False)
         now, events = message["now"], message.get("events")
         self.date = now
         if type(events) is not list or not events or not self.now <= now <= LONGEST_S:
             self.refuse_message(message)
-        self.earliest, self.now = max(self.now, now - SLACK_S), now
+        self.earliest, self.now = self.now, now
         self.now_s = now if self.words.exact_dates else date_meant(now)
         self.events = []
         for place, event in enumerate(events):
@@ -248,7 +259,7 @@ class Conversation:
             before = f"the previous one was at {shown_date(self.now)}" if self.begun else "a simulation begins at 0"
             raise self.wrong(f"goes back in time: {before}")
         if now > LONGEST_S:
-            raise self.wrong(f"is later than {LONGEST_S:g} s, 30,000 years")
+            raise self.unable(f"is later than {LONGEST_S:g} s, 30,000 years, batfill's limit; give jobs earlier dates")
         raise self.wrong(f"has no events{'' if self.begun else f', instead of {self.words.begins}'}")
 
     def refuse_order(self) -> NoReturn:
@@ -284,7 +295,7 @@ class Conversation:
     ) -> None:
         """Begin the simulation on the machines with these ids, whose numbers (all, compute, storage) were given."""
         self.subject = ""
-        if self.now >= SLACK_S:
+        if self.stamp > EARLY_S:
             raise self.wrong("begins the simulation, which begins at 0")
         n = len(compute) + len(storage)
         if counts != (n, len(compute), len(storage)):
@@ -319,11 +330,14 @@ class Conversation:
         name = data.get("job_id")
         self.subject = f"of {name!r:.60} "
         fields = self.words.job_of(self, data)
-        request = job_request(name, fields)
+        request = job_request(name, fields, self.agent.odd_fields)
         known = self.jobs.get(name)
         if known is None:
             self.left += 1
-            if not -EARLY_S < self.stamp - request.submit_s < SLACK_S:
+            late_s = self.stamp - request.submit_s
+            if late_s > EARLY_S and not self.jobs:
+                self.late_s = math.inf
+            if request.submit_s < 0 or late_s >= self.late_s or self.is_early(request.submit_s):
                 raise self.wrong(f"{self.subject}has the submission date {shown_date(request.submit_s)}")
             if self.over:
                 self.not_after(JOBS)
@@ -357,7 +371,6 @@ class Conversation:
             or state != SUCCESS
             or type(code) is not int
             or code
-            or self.stamp >= run.limit_s + SLACK_S
             or data.get("alloc", run.machines) != run.machines
         ):
             self.check_end(data, run)
@@ -384,10 +397,8 @@ class Conversation:
             raise self.wrong(f"{self.subject}has the return code {code} in the state {state}; it is {expected[state]}")
         if state == KILLED and name not in self.kills:
             raise self.wrong(f"{self.subject}has the state {KILLED}, but no kill was requested")
-        if state == WALLTIME_REACHED and self.stamp < run.limit_s - EARLY_S:
+        if state == WALLTIME_REACHED and self.is_early(run.limit_s):
             raise self.wrong(f"{self.subject}has the state {state} before {self.limit(run)}")
-        if self.stamp >= run.limit_s + SLACK_S:
-            raise self.wrong(f"{self.subject}has the state {state} after {self.limit(run)}")
         if data.get("alloc", run.machines) != run.machines:
             raise self.wrong(f"{self.subject}ran on {data['alloc']!r:.60}, but was started on {run.machines!r:.60}")
 
@@ -409,7 +420,7 @@ class Conversation:
     def called(self, data: Any) -> None:
         """A date of `call_at` has come."""
         asked_s = self.words.call_of(self, data)
-        if asked_s is None or not -EARLY_S < self.stamp - asked_s < SLACK_S:
+        if asked_s is None or self.stamp - asked_s >= self.late_s or self.is_early(asked_s):
             requested = "that date" if asked_s is None else shown_date(asked_s)
             raise self.wrong(f"comes at {shown_date(self.stamp)}, but no call was requested for {requested}")
         self.agent.called(self.now_s)
@@ -466,13 +477,30 @@ class Conversation:
         except ReplyError as error:
             raise self.wrong(str(error)) from None
 
+    def is_early(self, due_s: float) -> bool:
+        """Whether the current event comes before this date, by more than dates are rounded."""
+        return self.stamp < due_s - EARLY_S and self.stamp + 4 * math.ulp(self.stamp) < due_s
+
     def wrong(self, what: str) -> BatfillError:
         """The error for the current event, or for the message as a whole."""
+        return self.unable(f"{what}; this is not {self.words.version}'s protocol")
+
+    def unable(self, what: str) -> BatfillError:
+        """The same where Batsim does nothing wrong, and batfill cannot go on."""
         date = "" if self.date is None else f" at {shown_date(self.date)}"
         kind = f" ({shown_type(str(self.kind))})" if self.kind else ""
         event = "" if self.place is None else f" events[{self.place}]{kind}"
         where = f"message {self.messages} from Batsim{date}{event}"
-        return BatfillError(f"{where} {what}; this is not {self.words.version}'s protocol")
+        return BatfillError(f"{where} {what}")
+
+    def last_answer(self) -> bytes:
+        """An answer that ends Batsim, which would wait for another message's for ever: it aborts, and names the event.
+
+        The end of the simulation is answered as usual, so that Batsim writes its results.
+        """
+        words, flags = self.words, JSON_MESSAGES if self.words.greet and self.messages <= 1 else b""
+        event = {"timestamp": self.now, words.type_field: GAVE_UP, words.data_field: {}}
+        return flags + orjson.dumps({"now": self.now, "events": [] if self.ended else [event]})
 
     # Requests of the agent: `request.Host`
 

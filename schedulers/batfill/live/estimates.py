@@ -11,7 +11,7 @@ import orjson
 from batfill.base.errors import BatfillError
 from batfill.learn.past import JOB_SO_FAR, Past
 from batfill.replays.ensemble import Ensemble, moment_of
-from batfill.replays.when import WITHIN_S, Forecast
+from batfill.replays.when import Forecast
 
 if TYPE_CHECKING:
     from batfill.live.cluster import Cluster
@@ -23,9 +23,8 @@ FIRST_CAPACITY = 1024
 class EstimatesFile:
     """An estimate for each job that has to wait, when it is submitted, and again when it is expected later than said.
 
-    A line has the instant `at_s`, the job, the expected start `start_s`, the interval `from_s` to `to_s`, the
-    probabilities of a start within 10 minutes, an hour, 4 hours and a day, and `late`: whether an earlier line said
-    that it would start before.
+    A line has the instant `at_s`, the job, the expected start `start_s`, the interval `from_s` to `to_s`, and `late`:
+    whether an earlier line said that it would start before.
     """
 
     def __init__(self, path: str, cluster: Cluster) -> None:
@@ -87,7 +86,6 @@ class EstimatesFile:
                 "start_s": start_s,
                 "from_s": from_s,
                 "to_s": to_s,
-                **dict(zip(WITHIN_S, found.within[place].tolist(), strict=True)),
                 "late": late,
             }
             lines.append(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import sys
+import time
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
+import zmq
+from zmq.utils.monitor import recv_monitor_message
+
 from batfill.base.errors import BatfillError, RunFailed
+from batfill.batsim.scheduler_link import notice_dead_peers
 from batfill.batsim.wire import refuse_port
 from batfill.live.agent import Agent
 from batfill.live.conversation import Conversation, initialisation_text
@@ -17,6 +24,9 @@ if TYPE_CHECKING:
 
 DEFAULT_ENDPOINT = "tcp://127.0.0.1:28000"  # where Batsim connects by default
 PATIENCE_S = 10  # wait for a simulator before printing where one should connect
+RETURN_S = 3.0  # from the end of a connection until its simulator counts as gone
+LOOK_S = 1.0  # between looks for it
+FAREWELL_MS = 500  # for the message to which a last answer can be given
 AUTO = "auto"  # the first frame says which
 
 
@@ -44,6 +54,73 @@ def conversation_with(frame: bytes, agent: Agent, protocol: str = AUTO) -> Conve
     return Conversation(WORDS_5 if is_5 or protocol == "5" else WORDS_4, agent)
 
 
+class Visitors:
+    """Counts a bound socket's connections, and waits for their messages."""
+
+    def __init__(self, socket: zmq.Socket[bytes]) -> None:
+        self._socket = socket
+        self._monitor = socket.get_monitor_socket(zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED)
+        self._here = 0
+        self._left_s = math.inf  # when the last one left
+
+    def are_gone(self) -> bool:
+        """Whether there is no connection any more, and none comes back in time."""
+        while self._monitor.poll(0):
+            self._here += 1 if recv_monitor_message(self._monitor)["event"] == zmq.EVENT_ACCEPTED else -1
+            self._left_s = math.inf if self._here else time.monotonic()
+        return time.monotonic() - self._left_s > RETURN_S
+
+    def message(self, timeout_s: float, *, known: bool = True) -> bytes | None:
+        """The next message; None if there is none for so long.
+
+        Raises:
+            RunFailed: the simulator is `known`, and is gone.
+        """
+        deadline_s = time.monotonic() + timeout_s
+        while (left_s := deadline_s - time.monotonic()) > 0:
+            if self._socket.poll(math.ceil(min(left_s, LOOK_S) * 1000)):
+                return self._socket.recv()
+            if known and self.are_gone():
+                raise RunFailed("Batsim is gone before the end of the simulation; see why in its own output")
+        return None
+
+    def close(self) -> None:
+        """Stop counting."""
+        self._socket.disable_monitor()
+        self._monitor.close(linger=0)
+
+
+def converse(
+    socket: zmq.Socket[bytes], visitors: Visitors, frame: bytes, agent: Agent, protocol: str, timeout_ms: int
+) -> None:
+    """Answer this first frame and all messages after it, up to the simulation's end.
+
+    Whatever else ends it, Batsim gets a last answer with which it ends, too.
+
+    Raises:
+        BatfillError, RunFailed: as for `serve`.
+    """
+    conversation = Conversation(WORDS_4 if initialisation_text(frame) is None else WORDS_5, agent)
+    message: bytes | None = frame
+    try:
+        conversation = conversation_with(frame, agent, protocol)
+        while message is not None:
+            socket.send(conversation.answer(message))
+            if conversation.ended:
+                return
+            message = None
+            message = visitors.message(timeout_ms / 1000 or math.inf)
+        raise RunFailed(f"Batsim has not sent a message for {timeout_ms} ms; end it if it still runs")
+    except BaseException as error:
+        if message is None and not visitors.are_gone() and socket.poll(FAREWELL_MS):
+            message = socket.recv()
+        if message is not None:
+            socket.send(conversation.last_answer())
+        elif not visitors.are_gone():
+            error.add_note("Batsim will wait for this scheduler for ever: end it, too")
+        raise
+
+
 def serve(
     options: Mapping[str, Any], endpoint: str = DEFAULT_ENDPOINT, timeout_ms: int = 0, protocol: str = AUTO
 ) -> None:
@@ -52,22 +129,21 @@ def serve(
     Args:
         options: as `Agent`'s.
         endpoint: a ZeroMQ address to bind, as tcp://127.0.0.1:28000; tcp://*:28000 listens on every interface.
-        timeout_ms: how long to wait for the simulator's next message once it has sent one; 0 for ever.
+        timeout_ms: how long to wait for each of the simulator's messages; 0 for ever.
         protocol: "4", "5", or "auto" for that of the first frame.
 
     Raises:
-        BatfillError: an option, the endpoint or a message cannot be used.
-        RunFailed: the simulator timed out.
+        BatfillError: an option, the endpoint or a message cannot be used. Batsim is sent an answer that ends it.
+        RunFailed: the simulator is gone, or timed out.
     """
-    import zmq
-
     try:
         refuse_port(endpoint)
     except ValueError as error:
         raise BatfillError(f"socket {error}; give another with --socket") from None
     agent = Agent(options)
-    with zmq.Context() as context, context.socket(zmq.REP) as socket:
+    with zmq.Context() as context, context.socket(zmq.REP) as socket, closing(Visitors(socket)) as visitors:
         socket.setsockopt(zmq.LINGER, 1000)
+        notice_dead_peers(socket)
         try:
             socket.bind(endpoint)
         except zmq.ZMQError as error:
@@ -75,20 +151,17 @@ def serve(
                 f"socket {endpoint}: {error}; give another with --socket, as tcp://127.0.0.1:28001, or free this one"
             ) from None
         print(f"batfill: listening on {endpoint}", file=sys.stderr, flush=True)
-        if not socket.poll(PATIENCE_S * 1000):
+        timeout_s = timeout_ms / 1000 or math.inf
+        message = visitors.message(min(timeout_s, PATIENCE_S), known=False)
+        if message is None and timeout_s > PATIENCE_S:
             print(
                 f"batfill: no simulator has connected to {endpoint} yet; Batsim connects to tcp://localhost:28000 "
-                "unless its --socket-endpoint says otherwise; --socket tcp://*:28000 accepts one from another machine",
+                "unless its --socket-endpoint says otherwise; --socket tcp://*:28000 accepts one from another "
+                "machine",
                 file=sys.stderr,
                 flush=True,
             )
-        message = socket.recv()
-        conversation = conversation_with(message, agent, protocol)
-        socket.send(conversation.answer(message))
-        socket.setsockopt(zmq.RCVTIMEO, timeout_ms or -1)
-        while not conversation.ended:
-            try:
-                message = socket.recv()
-            except zmq.Again:
-                raise RunFailed(f"Batsim has not sent a message for {timeout_ms} ms") from None
-            socket.send(conversation.answer(message))
+            message = visitors.message(timeout_s - PATIENCE_S, known=False)
+        if message is None:
+            raise RunFailed(f"no simulator has sent a message to {endpoint} for {timeout_ms} ms")
+        converse(socket, visitors, message, agent, protocol, timeout_ms)

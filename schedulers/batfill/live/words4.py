@@ -9,10 +9,9 @@ from batfill.base.errors import BatfillError
 from batfill.batsim.decisions import CallAt, Execute, Kill, Register, Registering, Reject
 from batfill.batsim.wire import ARRAY, BOOLEAN, INTEGER, NUMBER, OBJECT, STRING
 from batfill.live.agent import ACKNOWLEDGE, with_options
-from batfill.live.conversation import EXTERNAL_EVENTS, OF_USER, Conversation, Words
+from batfill.live.conversation import EXTERNAL_EVENTS, Conversation, Words
 from batfill.live.request import Registration
 from batfill.workloads.batsim5_json import EXTRA_FIELD
-from batfill.workloads.batsim_json import EXPECTED_FIELD, REQUEST_FIELD
 
 if TYPE_CHECKING:
     from batfill.batsim.wire import Fields
@@ -44,7 +43,7 @@ OPTIONAL_CONFIG: Fields = {
 }
 SUBMITTED: Fields = {"job_id": STRING, "job": OBJECT}
 JOB: Fields = {"id": STRING, "subtime": NUMBER, "res": INTEGER, "profile": STRING}
-OPTIONAL: Fields = {"walltime": NUMBER, **OF_USER}
+OPTIONAL: Fields = {"walltime": NUMBER}
 
 
 def begin(talk: Conversation, data: Any) -> None:
@@ -54,7 +53,7 @@ def begin(talk: Conversation, data: Any) -> None:
     talk.subject = "in config "
     talk.check(config, CONFIG, OPTIONAL_CONFIG)
     if config["redis-enabled"]:
-        raise talk.wrong("requires redis, which batfill does not use; start Batsim without --enable-redis")
+        raise talk.unable("requires redis, which batfill does not use; start Batsim without --enable-redis")
     talk.knows_all_external = not config.get("forward-unknown-events", False)
     registration = Registration(
         config["dynamic-jobs-enabled"], config["profile-reuse-enabled"], config["dynamic-jobs-acknowledged"]
@@ -89,7 +88,7 @@ def job_of(talk: Conversation, data: Any) -> dict[str, Any]:
         or job["profile"] not in talk.profiles.get(name.partition("!")[0], ())
     ):
         check_job(talk, data)
-    if type(job.get("walltime", 1)) is not int or EXPECTED_FIELD in job or REQUEST_FIELD in job:
+    if type(job.get("walltime", 1)) is not int:
         talk.check(job, {}, OPTIONAL)
     return job  # type: ignore[no-any-return]
 
@@ -106,7 +105,8 @@ def check_job(talk: Conversation, data: dict[str, Any]) -> None:
     workload = name.partition("!")[0]
     if workload not in talk.profiles:
         raise talk.wrong(f"{talk.subject}is of the workload {workload!r:.60}; known are {', '.join(talk.profiles)}")
-    if job["profile"] not in talk.profiles[workload]:
+    # Of a workflow, whose jobs and profiles come as they are made, no profile is announced.
+    if talk.profiles[workload] and job["profile"] not in talk.profiles[workload]:
         raise talk.wrong(f"{talk.subject}has the profile {job['profile']!r:.60}, which {workload!r:.60} lacks")
 
 

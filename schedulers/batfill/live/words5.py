@@ -15,18 +15,17 @@ from batfill.base.version import __version__
 from batfill.batsim.decisions import CallAt, Execute, Kill, Register, Registering, Reject
 from batfill.batsim.wire import ARRAY, INTEGER, NUMBER, OBJECT, STRING
 from batfill.live.agent import ACKNOWLEDGE, object_in, state_options, with_options
-from batfill.live.conversation import EXTERNAL_EVENTS, LENGTH, OF_USER, Conversation, Words, initialisation_text
+from batfill.live.conversation import EXTERNAL_EVENTS, JSON_MESSAGES, Conversation, Words, initialisation_text
 from batfill.live.request import Registration
 from batfill.model.options import REQUESTED
 from batfill.workloads.batsim5_json import EXTRA_FIELD
-from batfill.workloads.batsim_json import EXPECTED_FIELD, NO_WALLTIME, REQUEST_FIELD
+from batfill.workloads.batsim_json import NO_WALLTIME
 
 if TYPE_CHECKING:
     from batfill.batsim.wire import Fields
 
 log = logging.getLogger("batfill")
 
-JSON_MESSAGES = LENGTH.pack(2)  # flags
 PROTOCOL_VERSION = "1.0.0"
 # Batsim requires a placement of a job's processes on its hosts; for delays it changes nothing.
 PLACED = {
@@ -121,9 +120,6 @@ def job_of(talk: Conversation, data: Any) -> dict[str, Any]:
     if type(text) is not str and text is not None:
         talk.check(job, {EXTRA_FIELD: STRING})
     fields = (object_in(text) or {}) if text else {}
-    if EXPECTED_FIELD in fields or REQUEST_FIELD in fields:
-        talk.subject += "in extra_data "
-        talk.check(fields, {}, OF_USER)
     fields["subtime"] = submit_s
     fields["res"] = procs
     fields["profile"] = profile

@@ -177,6 +177,24 @@ class Calendar:
         ]
         return csv_text([COLUMNS[:5], *rows])
 
+    def require_form(self, clock: Clock | None, *, by_ids: bool) -> None:
+        """Refuse windows that fit no machine: dates without a clock, and machines that are not named, or must not be.
+
+        Raises:
+            BatfillError: there is one.
+        """
+        for window in self.windows:
+            if clock is None and (dates := [date for date in self.dates_of(window) if isinstance(date, datetime)]):
+                raise self.wrong(
+                    window, f"{dates[0].isoformat()} is a date, and the workload has no clock; give seconds"
+                )
+            if window.machines and not by_ids:
+                raise self.wrong(window, "names machines, and only processors are counted here; give their number")
+            if by_ids and not window.machines:
+                raise self.wrong(window, "has a number of processors, and a kept plan is of machines; name them")
+            if by_ids and window.announced is not None:
+                raise self.wrong(window, "is announced at a date, and a kept plan knows all windows; leave that empty")
+
     def on(self, size: int, clock: Clock | None, ids: Iterable[int] | None = None) -> Calendar:
         """The same in seconds of a log with this clock, on a machine of `size` processors, or on those with these ids.
 
@@ -184,26 +202,17 @@ class Calendar:
             BatfillError: there are dates and no clock, or more processors are unavailable at a time than there are.
         """
 
-        def second(window: Window, date: Any) -> Any:
-            if not isinstance(date, datetime):
-                return date
-            if clock is None:
-                raise self.wrong(window, f"{date.isoformat()} is a date, and the workload has no clock; give seconds")
-            return clock.second(date)
+        def second(date: Any) -> Any:
+            return clock.second(date) if clock is not None and isinstance(date, datetime) else date
 
-        known = None if ids is None else set(ids)
-        for window in self.windows:
+        self.require_form(clock, by_ids=ids is not None)
+        known = set(ids or ())
+        for window in self.windows if ids is not None else ():
             named = {id_ for first, last in spans_of(self.name, window.machines) for id_ in range(first, last + 1)}
-            if known is None and named:
-                raise self.wrong(window, "names machines, and only processors are counted here; give their number")
-            if known is not None and not named:
-                raise self.wrong(window, "has a number of processors, and a kept plan is of machines; name them")
-            if known is not None and (unknown := sorted(named - known)):
+            if unknown := sorted(named - known):
                 raise self.wrong(window, f"machine {unknown[0]} is unknown; give ids of machines that compute")
-            if known is not None and window.announced is not None:
-                raise self.wrong(window, "is announced at a date, and a kept plan knows all windows; leave that empty")
         windows = tuple(
-            window._replace(**{name: second(window, getattr(window, name)) for name in ("begin", "end", "announced")})
+            window._replace(**{name: second(getattr(window, name)) for name in ("begin", "end", "announced")})
             for window in self.windows
         )
         there = replace(self, windows=windows)

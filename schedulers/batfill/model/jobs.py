@@ -372,11 +372,12 @@ class Workload(JobRows):
     file: Path | None = None  # the source; None if generated
     timezone: str | None = None  # for accounting logs, see `read_workload`
     cores_per_resource: int | None = None  # for OAR's accounting logs
+    doubts: tuple[str, ...] = ()  # what could not be read of the jobs' further fields, one line each
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """Reasons to doubt figures of these jobs, one line each; every host and every result shows them."""
-        return (*request_warnings((self.jobs,), self.unrequested), *self.size_warnings)
+        return (*request_warnings((self.jobs,), self.unrequested), *self.doubts, *self.size_warnings)
 
     @property
     def size_warnings(self) -> tuple[str, ...]:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from batfill.learn import Knowledge
     from batfill.model.calendar import Calendar
     from batfill.model.feedback import Feedback
     from batfill.model.jobs import JobTable, Workload
@@ -140,6 +141,54 @@ def words(*known: str) -> Kind:
     return Kind(lambda name, value: one_of(name, value, known), listed, "which", choices=known)
 
 
+class Own(str):
+    """The class's name of a user's own predictor or classifier, which results state, and the object."""
+
+    knowledge: Knowledge
+
+    def __new__(cls, knowledge: Knowledge) -> Own:
+        """The word for this object."""
+        word = super().__new__(cls, type(knowledge).__name__)
+        word.knowledge = knowledge
+        return word
+
+    def __reduce__(self) -> tuple[type[Own], tuple[Knowledge]]:
+        """For processes and copies."""
+        return Own, (self.knowledge,)
+
+
+def words_or_own(classifies: bool, *known: str) -> Kind:
+    """As `words`, or in Python an object as `learn.Knowledge` describes it."""
+    members = (
+        "name",
+        "classifies",
+        "outlived",
+        "divider_s",
+        "judge",
+        "started",
+        "ended",
+        "killed",
+        "renew",
+        "renewal_s",
+    )
+
+    def check(name: str, value: Any) -> str:
+        if isinstance(value, str | Own):
+            return value if isinstance(value, Own) else one_of(name, value, known)
+        if isinstance(value, type) or not all(hasattr(value, member) for member in members):
+            own = f"nor an object with the members of batfill.learn.Knowledge, {', '.join(members)}"
+            raise BatfillError(f"option {name}: {value!r:.60} is none of {', '.join(known)}, {own}")
+        if bool(value.classifies) != classifies:
+            does = "does not classify" if classifies else "classifies"
+            other = "predict" if classifies else "small"
+            raise BatfillError(
+                f"option {name}: {type(value).__name__} {does}; give it as {other}, or change `classifies`"
+            )
+        return Own(value)
+
+    return words(*known)._replace(check=check)
+
+
 POLICY = Kind(
     policy_of,
     "a policy's name, `mixed:` and six weights, `aged:` and three numbers, `NAME@FILE.json`, or `nn@FILE`",
@@ -179,11 +228,12 @@ class Needs(NamedTuple):
     values: tuple[Any, ...]  # one of these; empty: any that is not None
     why: str  # what is wrong otherwise; {value} is the other option's value
     example: Any = None  # the value to advise; None: the first of `values`
+    own: bool = False  # whether a user's own object will do
 
     def met(self, chosen: Mapping[str, Any]) -> bool:
         """Whether the options by name have a value that suffices."""
         value = chosen.get(self.option)
-        return value in self.values if self.values else value is not None
+        return value in self.values or (self.own and isinstance(value, Own)) if self.values else value is not None
 
     @property
     def advised(self) -> Any:
@@ -191,14 +241,15 @@ class Needs(NamedTuple):
         return self.values[0] if self.example is None else self.example
 
 
-OF_SMALL = Needs("small", SMALLS[1:], "no job is small", EVERY)
+OF_SMALL = Needs("small", SMALLS[1:], "no job is small", EVERY, own=True)
+OF_DIVIDED = Needs("small", SMALLS[1:], "small {value} has no divider to choose", EVERY)
 OF_KILLS = Needs("kill", (NEEDED, ALWAYS), "nothing is killed")
-OF_TRIES = Needs("small", (EVERY, FOREST, PERFECT), "jobs of a class keep their requests")
+OF_TRIES = Needs("small", (EVERY, FOREST, PERFECT), "jobs of a class keep their requests", own=True)
 OF_FOREST = Needs("small", (FOREST,), "no forest is trained")
 OF_LEARNED = Needs("small", (EVERY, FOREST), "nothing is learned")
 OF_THRESHOLD = Needs("threshold", (), "no job is overdue without a threshold", "24h")
 OF_REQUESTS = Needs("small", (NO_SMALL,), "small jobs take their requests")
-OF_PREDICTIONS = Needs("predict", (*LEARNED, RUNTIME), "nothing is predicted")
+OF_PREDICTIONS = Needs("predict", (*LEARNED, RUNTIME), "nothing is predicted", own=True)
 WHAT, SMALL_JOBS, PREDICTIONS, STUDY, LIVE_ONLY = "what", "small jobs", "predictions", "study", "live"
 
 
@@ -302,18 +353,19 @@ OPTIONS = options_table(
     ("overdue", WHAT, words(ALL, HALF), ALL, "All overdue jobs, or the older half.",
      OF_THRESHOLD),
     ("overdue-before", WHAT, words(ALL, LARGE_ONES), ALL, "They go before all, or large jobs.", OF_THRESHOLD, OF_SMALL),
-    ("small", SMALL_JOBS, words(*SMALLS), NO_SMALL, "Which jobs get a first try, up to the divider: none, all, "
-     "those of class small, those that a forest expects to be short, or (perfect) that are."),
+    ("small", SMALL_JOBS, words_or_own(True, *SMALLS), NO_SMALL, "Which jobs get a first try, up to the divider: "
+     "none, all, those of class small, those that a forest expects to be short, or (perfect) that are."),
     ("divider", SMALL_JOBS, DIVIDER, "median", "How long a first try runs: a duration, the median of the known run "
-     "times, or a part of it, as median/4.", OF_SMALL),
+     "times, or a part of it, as median/4.", OF_DIVIDED),
     ("small-width", SMALL_JOBS, WIDTH, 1, "The widest job that can be small, as a share of the machine.", OF_SMALL),
     ("kill", SMALL_JOBS, words(*KILLS), NEEDED, "When a small job is killed at the divider and queued again as large: "
      "never, always, or if its processors are needed. With reserved machines or a network: always.",
      OF_SMALL),
     ("cut", SMALL_JOBS, PROBABILITY, 0.5, "The lowest probability of a small job.", OF_FOREST),
     ("seed", SMALL_JOBS, SEED, 0, "Seed of the forests.", OF_FOREST),
-    ("predict", PREDICTIONS, words(REQUEST, *LEARNED, RUNTIME), REQUEST, "The expected run time of a job: its request, "
-     "a prediction (easy++, regression), or the true runtime.", OF_REQUESTS),
+    ("predict", PREDICTIONS, words_or_own(False, REQUEST, *LEARNED, RUNTIME), REQUEST,
+     "The expected run time of a job: its request, a prediction (easy++, regression), or the true runtime.",
+     OF_REQUESTS),
     ("predict-for", PREDICTIONS, words(ORDER, ALL), ORDER, "Where this replaces the request: in the order alone, or "
      "in all: in reservations and backfilling, too. If the order changes: all.",
      OF_PREDICTIONS),
@@ -442,13 +494,13 @@ class Arguments(TypedDict, total=False):
     threshold_s: float | str | None
     overdue: Literal["all", "half"] | None
     overdue_before: Literal["all", "large"] | None
-    small: Literal["none", "class", "all", "forest", "perfect"] | None
+    small: Literal["none", "class", "all", "forest", "perfect"] | Knowledge | None
     divider: float | str | None
     small_width: float | str | None
     kill: Literal["never", "always", "needed"] | None
     cut: float | str | None
     seed: int | None
-    predict: Literal["request", "easy++", "regression", "runtime"] | None
+    predict: Literal["request", "easy++", "regression", "runtime"] | Knowledge | None
     predict_for: Literal["all", "order"] | None
     bound: bool | None
     regime: Literal["decoupled", "fresh"] | None
@@ -555,7 +607,7 @@ def with_preset(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str
 
     Examples:
         >>> with_preset({"preset": "first-tries", "small": "none"})[1]["divider"]
-        'no job is small'
+        'small none has no divider to choose'
     """
     for name in given:
         if name not in OPTIONS:
@@ -868,7 +920,12 @@ class Options:
     @property
     def learns(self) -> bool:
         """Whether a predictor judges each job at its submission."""
-        return self.predict != REQUEST or self.small in (FOREST, PERFECT) or self.learns_divider
+        return self.predict != REQUEST or self.small in (FOREST, PERFECT) or self.learns_divider or self.own is not None
+
+    @property
+    def own(self) -> Knowledge | None:
+        """The user's own predictor or classifier."""
+        return next((word.knowledge for word in (self.predict, self.small) if isinstance(word, Own)), None)
 
     @property
     def learns_divider(self) -> bool:
@@ -883,7 +940,8 @@ class Options:
     @property
     def outlived(self) -> bool:
         """Whether a job may outlive its expected run time."""
-        return self.predict in LEARNED and self.predict_for == ALL
+        outlived = self.predict in LEARNED if self.own is None else self.own.outlived
+        return outlived and self.predict_for == ALL
 
     @property
     def divider_s(self) -> float:

@@ -22,7 +22,7 @@ STATES = {
     SUCCESS: "completed",
     FAILED: "failed",
     WALLTIME_REACHED: "ended at its walltime",
-    KILLED: "killed and requeued",
+    KILLED: "killed",
     REJECTED: "rejected",
 }
 CUT, REQUEUED, REFUSED = (list(STATES).index(state) for state in (WALLTIME_REACHED, KILLED, REJECTED))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from batfill.base.errors import BatfillError
 from batfill.learn import SubmittedJob
 from batfill.learn.classifier import Classifier
 from batfill.learn.events import EventQueue
@@ -52,6 +53,7 @@ class LearningReplay:
         bound: bool = False,
         killable: NDArray[np.bool_] | None = None,
         widest_try: int | None = None,
+        own: bool = False,
     ) -> None:
         """Set up the replay.
 
@@ -62,10 +64,11 @@ class LearningReplay:
             bound: expect a job that will be killed at the divider to end there at the latest.
             killable: whether each job may be killed, shape (n_jobs,); by default all.
             widest_try: wider jobs count as large, whatever the predictor says of them; None for no limit.
+            own: the predictor is a user's, whose judgements are checked.
         """
         assert kill or not bound
         assert run.queue.outlived or not knowledge.outlived
-        self.run, self.knowledge, self.kill, self.bound = run, knowledge, kill, bound
+        self.run, self.knowledge, self.kill, self.bound, self.own = run, knowledge, kill, bound, own
         table, n_jobs = run.table, len(run.table)
         may_be = np.ones(n_jobs, bool) if killable is None else killable
         self.widest_try = run.size if widest_try is None else widest_try
@@ -153,6 +156,12 @@ class LearningReplay:
             if job.procs > self.run.size:
                 continue
             verdict = self.knowledge.judge(job)
+            expected_s = verdict.expected_s if verdict.key_request_s is None else verdict.key_request_s
+            if self.own and not 0 < expected_s <= job.request_s:
+                raise BatfillError(
+                    f"option predict: {self.knowledge.name} expects {expected_s:g} s of job {self.run.table.ids[row]}; "
+                    "give more than 0 s, and at most its limit"
+                )
             self.small[row], self.probability[row] = verdict.small, verdict.probability
             self.divider_s[row] = self.knowledge.divider_s
             self.apply(job, verdict)
@@ -353,6 +362,7 @@ def replay_learning(
         bound=options.bound,
         killable=jobs.killable,
         widest_try=options.widest_try(size),
+        own=options.own is not None,
     )
     learned = replay.finish(advance)
     return learned.schedule, LearningReport(knowledge, learned)

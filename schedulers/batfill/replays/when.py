@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -14,9 +15,9 @@ from batfill.base.errors import BatfillError
 from batfill.base.files import json_text
 from batfill.base.tables import JobRows, as_table
 from batfill.base.version import __version__
-from batfill.base.words import instant, wrapped
+from batfill.base.words import things, wrapped
 from batfill.learn.past import JOB_SO_FAR, Past
-from batfill.model.jobs import DAY_S, HOUR_S
+from batfill.model.jobs import DAY_S
 from batfill.model.options import REQUEST, refuse_replayed
 from batfill.model.values import seed_of
 from batfill.replays.engine_replay import EngineReplay
@@ -39,24 +40,23 @@ if TYPE_CHECKING:
 
 SHARE = 0.8  # of the starts lie within the intervals
 OUTSIDE = (1 - SHARE) / 2  # on each side
-WITHIN_S = {"within_10min": 600.0, "within_1h": HOUR_S, "within_4h": 4 * HOUR_S, "within_1d": DAY_S}
 WIDENED = 0.2  # logarithm of the factor by which intervals are wider than the forks', before any start is known
 STEP = 0.15  # of that logarithm, for a start outside
 MARGIN, MARGIN_S = 0.05, 60.0  # added to the forks' spread, as a share of the time until the start, and besides
 STARTS = "nothing: it starts at once"
+A_DATE = "2024-05-02T10:00 or 2024-05-02T10:00+02:00"
 NEVER_S = 10 * 365 * DAY_S  # when a job is expected that needs processors which are away
 MOST_FORKS = 1001
 HINDCASTS = 200  # past jobs that calibrate the estimates of a single instant
 
 
 class Found(NamedTuple):
-    """Estimates of jobs, each (n,) but `within`, (n, 4); dates are in seconds."""
+    """Estimates of jobs, each (n,); dates are in seconds."""
 
     rows: NDArray[np.intp]  # in the past
     start_s: NDArray[np.float64]
     from_s: NDArray[np.float64]
     to_s: NDArray[np.float64]
-    within: NDArray[np.float64]  # probabilities, of WITHIN_S
     late: NDArray[np.bool_]  # whether it is expected later than it was first promised
 
 
@@ -93,15 +93,13 @@ class Forecast:
         lower_s, upper_s = quantile(stretched_s, OUTSIDE), quantile(stretched_s, 1 - OUTSIDE)
         from_s = np.maximum(lower_s - np.exp(self.widened[0]) * margin_s, moment.now_s)
         to_s = upper_s + np.exp(self.widened[1]) * margin_s
-        soon = [(stretched_s - moment.now_s <= within_s).sum(axis=0) for within_s in WITHIN_S.values()]
         rows = moment.past_rows[asked]
         first = [
             self.promised.setdefault(row, interval)
             for row, interval in zip(rows.tolist(), zip(from_s.tolist(), to_s.tolist(), strict=True), strict=True)
         ]
         late = middle_s > np.array([interval[1] for interval in first])
-        within = (np.array(soon).T + 0.5) / (len(start_s) + 1)
-        return Found(rows, middle_s, from_s, to_s, within, late)
+        return Found(rows, middle_s, from_s, to_s, late)
 
 
 def quantile(ordered: NDArray[np.float64], part: float) -> NDArray[np.float64]:
@@ -136,16 +134,16 @@ class ForecastOfReplay(Forecast):
         self.past.ended(rows.tolist(), events.duration_s[rows].tolist())
         self.past.submitted, self.over = self.run.engine.submitted, over
 
-    def when(self, job: str | None = None) -> Estimates:
-        """Estimates for one waiting job, or for all.
+    def when(self, job: str | None = None, now_s: float | None = None) -> Estimates:
+        """Estimates for one waiting job, or for all, at `now_s`: by default the last instant processed.
 
         Raises:
             BatfillError: no job of this name waits.
         """
         self.follow()
         run = self.run
-        moment = moment_of(run.engine.queue, run.now_s)
-        asked = asked_of(moment, run.workload.jobs.ids, job, run.workload.name, moment.waits)
+        moment = moment_of(run.engine.queue, run.now_s if now_s is None else now_s)
+        asked = asked_of(moment, run.workload.jobs.ids, job, run.workload.name, moment.waits, run.workload.clock)
         return estimates_of(self, moment, asked, run.workload.jobs, run.workload.clock, run.options)
 
 
@@ -160,7 +158,7 @@ def so_far(jobs: JobTable, small: Any, killable: Any) -> NDArray[np.void]:
 
 
 def asked_of(
-    moment: Moment, ids: NDArray[Any], job: str | None, source: str, waits: NDArray[np.bool_]
+    moment: Moment, ids: NDArray[Any], job: str | None, source: str, waits: NDArray[np.bool_], clock: Clock | None
 ) -> NDArray[np.bool_]:
     """Which of the jobs that wait are asked for, bool (known,).
 
@@ -171,13 +169,14 @@ def asked_of(
         return waits
     asked: NDArray[np.bool_] = waits & (ids[moment.past_rows] == str(job))
     if not asked.any():
-        raise BatfillError(f"{source}: no job {job} waits at {instant(moment.now_s)}; {int(waits.sum()):,} others do")
+        at = Instants(moment.now_s, clock).full(moment.now_s)
+        raise BatfillError(f"{source}: no job {job} waits at {at}; {int(waits.sum()):,} others do")
     return asked
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Estimates(JobRows):
-    """When the waiting jobs are expected to start, with intervals, probabilities, and why each does not start now.
+    """When the waiting jobs are expected to start, with intervals, and why each does not start now.
 
     Examples:
         >>> import batfill as bf
@@ -196,12 +195,13 @@ class Estimates(JobRows):
     forks: int
     seed: int
     calibrated_on: int  # starts
+    left_out: Mapping[str, str]  # pending jobs that wait for something else than processors, and for what
 
     def columns(self) -> dict[str, NDArray[Any]]:
         """Every job by column, in order of submission: its estimated `start_s` and the interval `from_s` to `to_s`.
 
-        `within_10min`, `within_1h`, `within_4h` and `within_1d` are probabilities; `late` says that the start is now
-        expected after the end of the interval that the job was given first; `why` says why it does not start now.
+        `late` says that the start is now expected after the end of the interval that the job was given first; `why`
+        says why it does not start now.
         """
         found, columns = self.found, self.jobs.select(self.found.rows).columns()
         return {
@@ -209,7 +209,6 @@ class Estimates(JobRows):
             "start_s": found.start_s,
             "from_s": found.from_s,
             "to_s": found.to_s,
-            **dict(zip(WITHIN_S, found.within.T, strict=True)),
             "late": found.late,
             "why": np.array(self.why, object),
         }
@@ -225,6 +224,7 @@ class Estimates(JobRows):
             "calibrated_on": self.calibrated_on,
             "options": self.options.as_dict(),
             "clock": self.clock.as_dict() if self.clock else None,
+            "left_out": [{"job_id": name, "why": why} for name, why in self.left_out.items()],
             "version": __version__,
         }
 
@@ -240,12 +240,21 @@ class Estimates(JobRows):
     def how(self) -> str:
         """How the estimates were made, in a line."""
         on = f"calibrated on {self.calibrated_on:,} starts" if self.calibrated_on else "not calibrated: no past starts"
-        return f"{self.options.as_text()}; {self.forks} forks, seed {self.seed}; intervals {on}"
+        made = f"{self.options.as_text()}; {self.forks} forks, seed {self.seed}; intervals {on}"
+        return f"{made}. These are starts of a replay: what it does not know, as outages and limits, moves real ones."
+
+    @property
+    def without(self) -> str:
+        """How many jobs are left out, and for what they wait: "2 pending jobs left out: Dependency 2"; or nothing."""
+        for_what = Counter(self.left_out.values()).most_common()
+        these = ", ".join(f"{why} {number:,}" for why, number in for_what)
+        return f"{things(len(self.left_out), 'pending job')} left out: {these}" if these else ""
 
     def as_text(self) -> str:
         """A table to read, and a line for each job."""
         instants, n = Instants(self.now_s, self.clock), len(self.why)
-        head = f"{instants.full(self.now_s)}: {n:,} waiting job{'' if n == 1 else 's'} on {self.size:,} processors"
+        head = f"{instants.full(self.now_s)}: {things(n, 'waiting job')} on {things(self.size, 'processor')}"
+        head += f"\n{wrapped(self.without)}" * bool(self.without)
         if not n:
             return head
         rows = [
@@ -254,7 +263,6 @@ class Estimates(JobRows):
                 "procs": row["procs"],
                 "expected": instants.text(row["start_s"]) + (" (late)" if row["late"] else ""),
                 f"{SHARE:.0%} between": f"{instants.text(row['from_s'])} and {instants.text(row['to_s'])}",
-                **{name.removeprefix("within_"): f"{row[name]:.0%}" for name in WITHIN_S},
             }
             for row in self
         ]
@@ -271,11 +279,12 @@ def estimates_of(
     jobs: JobTable,
     clock: Clock | None,
     options: Options,
+    left_out: Mapping[str, str] | None = None,
 ) -> Estimates:
     """The estimates for these jobs, with the reasons why they do not start now; those that run start now."""
     start, waits = np.flatnonzero(asked & ~moment.waits), asked & moment.waits
     now_s = np.full(len(start), moment.now_s)
-    found = Found(moment.past_rows[start], now_s, now_s, now_s, np.ones((len(start), len(WITHIN_S))), now_s < 0)
+    found = Found(moment.past_rows[start], now_s, now_s, now_s, now_s < 0)
     names = dict(zip(moment.rows.tolist(), jobs.ids[moment.past_rows].tolist(), strict=True))
     why: tuple[str, ...] = (STARTS,) * len(start)
     if waits.any():
@@ -287,7 +296,17 @@ def estimates_of(
         why = tuple(why[place] for place in order)
     made = forecast.ensemble
     return Estimates(
-        found, why, jobs, moment.now_s, clock, options, moment.queue.size, made.forks, made.seed, forecast.calibrated_on
+        found,
+        why,
+        jobs,
+        moment.now_s,
+        clock,
+        options,
+        moment.queue.size,
+        made.forks,
+        made.seed,
+        forecast.calibrated_on,
+        left_out or {},
     )
 
 
@@ -331,15 +350,20 @@ def when(
         given = {"policy": policy, "at": at, "procs": procs, **options}
         if other := [name for name, value in given.items() if value is not None]:
             raise BatfillError(f"option {other[0].replace('_', '-')}: a stopped replay has its own; leave it out")
-        return when_in_replay(state, job, forks, seed)
+        return when_in_replay(state, job, forks, seed, state.now_s)
     if isinstance(state, str | Path) and not is_site_state(Path(state)):
         if not Path(state).exists():
             raise BatfillError(f"{state}: no such file; give a state of the cluster, or a log")
         if at is None:
-            raise BatfillError(f"option at: {state} is a log, which has to stop at an instant; give seconds, or a date")
+            raise BatfillError(f"option at: {state} is a log: give the instant, seconds or a date such as {A_DATE}")
+        if options.get("unrequested") == "runtime":
+            raise BatfillError(
+                "option unrequested: runtime tells what jobs will run; give none, a limit, queue or user-max"
+            )
         run = Replay(state, policy, procs=procs, **options)
-        clock = run.workload.clock
-        return when_in_replay(run.run(until_s=until_of("at", date_of(at), clock)), job, forks, seed)
+        return when_in_replay(run, job, forks, seed, run_until(run, at))
+    if options.pop("unrequested", None) is not None:
+        raise BatfillError("option unrequested: a job of a site's state without a request has no limit; leave it out")
     chosen = options_of(policy, options)
     if chosen.learns or chosen.kills:
         name = "predict" if chosen.predict != REQUEST else "small"
@@ -356,12 +380,24 @@ def when(
     return when_at_site(site, job, chosen, forks, seed)
 
 
-def date_of(at: Any) -> Any:
-    """An instant as `until_of` takes it: text that is a date as one."""
+def run_until(run: Replay, at: Any) -> float:
+    """Replay a log up to an instant, seconds or a date in any form, and return its second.
+
+    Raises:
+        BatfillError: it is neither, or the log has nothing then.
+    """
+    clock = run.workload.clock
     try:
-        return datetime.fromisoformat(at) if isinstance(at, str) and "-" in at else at
-    except ValueError:
-        return at
+        date = datetime.fromisoformat(at.strip()) if isinstance(at, str) and "-" in at.strip()[1:] else at
+        instant_s = until_of("at", date, clock)
+    except (BatfillError, ValueError):
+        form = "seconds, as it has no dates" if clock is None else f"seconds, or a date such as {A_DATE}"
+        raise BatfillError(f"option at: {at!r} is no instant of {run.workload.name}; give {form}") from None
+    if instant_s < 0 or (run.run(until_s=instant_s).ended and instant_s > run.now_s):
+        instants = Instants(0.0, clock)
+        first, last = (f"{instants.full(s)} ({s:.0f} s)" for s in (0.0, run.run().now_s))
+        raise BatfillError(f"option at: {at} is beyond {run.workload.name}, which goes from {first} to {last}")
+    return instant_s
 
 
 class Course(NamedTuple):
@@ -375,8 +411,8 @@ class Course(NamedTuple):
     rules: Rules
 
 
-def when_in_replay(run: Replay, job: str | None, forks: int, seed: int) -> Estimates:
-    """The estimates for a stopped replay, calibrated on its past."""
+def when_in_replay(run: Replay, job: str | None, forks: int, seed: int, now_s: float) -> Estimates:
+    """The estimates at `now_s`, before a stopped replay's next event, calibrated on its past."""
     forecast, engine, jobs = ForecastOfReplay(run, forks=forks, seed=seed), run.engine, run.workload.jobs
     if not run.options.kills:  # else the starts of earlier tries are not known
         ended = np.isfinite(engine.start_s)
@@ -384,8 +420,8 @@ def when_in_replay(run: Replay, job: str | None, forks: int, seed: int) -> Estim
         end_s = engine.start_s + np.where(ended, engine.events.duration_s, np.inf)
         small = run.options.calls_small(jobs.job_class, jobs.procs, engine.size)
         course = Course(jobs, engine.start_s, end_s, small, engine.size, engine.queue.rules)
-        forecast.widened, forecast.calibrated_on = hindcast(course, run.now_s, forks, seed)
-    return forecast.when(job)
+        forecast.widened, forecast.calibrated_on = hindcast(course, now_s, forks, seed)
+    return forecast.when(job, now_s)
 
 
 def when_at_site(site: SiteState, job: str | None, options: Options, forks: int, seed: int) -> Estimates:
@@ -402,8 +438,10 @@ def when_at_site(site: SiteState, job: str | None, options: Options, forks: int,
     moment = moment_at(course, site.now_s)
     waits = moment.waits
     moment.queue.decide(site.now_s)
-    asked = asked_of(moment, jobs.ids, job, site.name, waits)
-    return estimates_of(forecast, moment, asked, jobs, site.clock, options)
+    if job is not None and (why := site.left_out.get(str(job))):
+        raise BatfillError(f"{site.name}: job {job} is pending for {why}, not for processors; it is left out")
+    asked = asked_of(moment, jobs.ids, job, site.name, waits, site.clock)
+    return estimates_of(forecast, moment, asked, jobs, site.clock, options, site.left_out)
 
 
 def moment_at(course: Course, now_s: float) -> Moment:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shlex
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ from batfill.batsim.results import RUN_JSON
 from batfill.model.jobs import Clock
 from batfill.model.metrics import TAU_S
 from batfill.model.options import LIVE, OPTIONS, Options, as_word, described, named_values
+from batfill.reports.words import log_name
 from batfill.workloads.batsim5_json import EXTRA_FIELD, fields_in
 from batfill.workloads.batsim_json import user_of
 
@@ -46,8 +46,14 @@ class About:
 
     @property
     def log_name(self) -> str:
-        """The log without its year, version and suffix."""
-        return re.sub(r"(-\d{4}-\d[\d.]*(-cln)?)?\.(swf|json)(\.gz)?$", "", self.log)
+        """The log's name on every page."""
+        return log_name(self.log)
+
+    @property
+    def plain_easy(self) -> bool:
+        """Whether only the reservation of the job at the head keeps a job out that fits."""
+        usual = {name: OPTIONS[name].default for name in ("depth", "tested", "max-running", "calendar")}
+        return self.engine == ENGINE and all(self.given.get(name) == value for name, value in usual.items())
 
     @property
     def command(self) -> str:

@@ -15,12 +15,14 @@ import numpy as np
 from batfill.base.errors import BatfillError
 from batfill.base.stats import CONFIDENCE, FEWEST_BLOCKS, few_blocks, holm, paired
 from batfill.base.tables import JobRows, data_frame
-from batfill.base.words import duration, things
+from batfill.base.words import things
 from batfill.model.jobs import DAY_S, WEEK_S
 from batfill.model.metrics import bounded_slowdown, who_pays
 from batfill.model.options import described, policy_words
 from batfill.model.schedule import REFUSED
-from batfill.reports.words import date_ticks, zone_text
+from batfill.reports.sample import span_s
+from batfill.reports.single import Course, course
+from batfill.reports.words import date_ticks, submission_dates, zone_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -85,6 +87,9 @@ class Comparison:
     waits: tuple[
         dict[str, Any], ...
     ] = ()  # (n_choices,)  of jobs, see `metrics.who_pays`; the base is the first choice
+    courses: tuple[Course, ...] = ()  # (n_choices,)  the queue over time, in the same bins; () for pieces
+    zero: Clock | None = None  # the date of second 0 of the log
+    tries: bool = False  # whether a job of a run has several tries
 
     def marks(self, points: NDArray[np.float64], fewest: int) -> list[tuple[float, str]] | None:
         """Ticks at round dates for these values of `at`; None if they are not dates."""
@@ -203,6 +208,8 @@ def compared(runs: Sequence[ReportedRun], tau_s: float) -> Comparison:
     clock = first.about.clock
     ran = [(run.wait_s[row], run.runtime_s[row]) for run, row in zip(runs, rows, strict=True)]
     submit_s = first.submit_s[jobs]
+    begins_s, ends_s = zip(*map(span_s, runs), strict=True)
+    span = min(begins_s), max(ends_s)
     return of_jobs(
         tuple(run.name for run in runs),
         submit_s,
@@ -219,9 +226,17 @@ def compared(runs: Sequence[ReportedRun], tau_s: float) -> Comparison:
         warnings=tuple(dict.fromkeys(warning for one in about for warning in one.warnings)),
         words=names_in_words(runs),
         heading=first.about.log_name,
-        about=f"{things(len(submit_s), 'job')} on {things(first.size, 'processor')}, {dates_text(submit_s, clock)}",
+        about=", ".join(
+            [
+                f"{things(len(submit_s), 'job')} on {things(first.size, 'processor')}",
+                submission_dates(submit_s, clock),
+            ]
+        ),
         hindsight=tuple(one.hindsight for one in about),
         commands=tuple(dict.fromkeys(one.command for one in about if one.command)),
+        zero=clock,
+        courses=tuple(course(run, span) for run in runs),
+        tries=any(bool(run.attempt.any()) for run in runs),
     )
 
 
@@ -236,14 +251,6 @@ def names_in_words(runs: Sequence[ReportedRun]) -> tuple[tuple[str, str], ...]:
     return tuple(
         (long, short if shorts.count(short) == 1 else run.name) for run, (long, short) in zip(runs, found, strict=True)
     )
-
-
-def dates_text(submit_s: NDArray[np.float64], clock: Clock | None) -> str:
-    """The days of the first and the last submission, or how many there are between them."""
-    if clock is None:
-        return f"submitted within {duration(float(submit_s[-1] - submit_s[0]))}"
-    first, last = (clock.date(float(submit_s[k])).strftime("%-d %b %Y") for k in (0, -1))
-    return f"{first} to {last}"
 
 
 def several(given: Sequence[Any]) -> list[tuple[str | None, Any]]:

@@ -21,14 +21,18 @@ from batfill.base.stats import (
     comparison_warnings,
 )
 from batfill.base.words import things
+from batfill.reports.single import TIME_BINS
 from batfill.reports.words import (
     count,
     duration_html,
+    growth,
+    guide,
     no_break,
     policy_html,
     signed,
     slowdown,
     table,
+    terms,
     units_kept,
     warning_paragraphs,
 )
@@ -64,7 +68,8 @@ def comparison_section(comparison: Comparison, number: int, *, seed: int, alone:
         f"{heading}{about}",
         f'<p class="answer" aria-live="polite">{view.answer(view.reference)}</p>',
         f'<p class="log">{view.alike()}</p>',
-        chart("tradeoff", "Mean bounded slowdown and longest wait", "lower left is better"),
+        terms(dict(comparison.made).get("tau", ""), tries=comparison.tries),
+        chart("tradeoff", "Slowdown and longest wait", "lower left is better"),
         '<p class="note">Logarithmic axis of waits. Dashed: none is better on both. Shaded: the longest wait is more '
         'than twice the reference\'s.<span class="unnamed"></span></p></figure>',
         f"<{part}>All {runs}, lowest slowdown first</{part}>",
@@ -72,6 +77,7 @@ def comparison_section(comparison: Comparison, number: int, *, seed: int, alone:
         view.table(),
         view.notes(),
         *(view.tails(number, part, tail) if view.waits else []),
+        *(view.queues(part) if comparison.courses and view.waits else []),
         f"<{part}>About these figures</{part}>",
         warning_paragraphs([*comparison.warnings, *view.doubts()]),
     ]
@@ -92,14 +98,15 @@ def chart(kind: str, title: str, remark: str, label: str = "") -> str:
     return (
         f'<figure><p class="chart-title">{title} <span>· {remark}</span></p>'
         f'<div class="chart {kind}" data-label="{label}"></div>'
-        "<noscript><p>The pictures need JavaScript; the table has their values.</p></noscript>"
+        "<noscript><p>The picture needs JavaScript.</p></noscript>"
     )
 
 
 def commands_part(commands: Sequence[str]) -> str:
     """The commands that repeat the runs, folded."""
     text = "\n".join(commands)
-    return f"<details><summary>Commands of the runs</summary><pre>{escape(text)}</pre></details>" if commands else ""
+    folded = f"<details><summary>Commands of the runs</summary><pre tabindex=0>{escape(text)}</pre></details>"
+    return folded if commands else ""
 
 
 def made_part(made: Sequence[tuple[str, str]]) -> str:
@@ -137,7 +144,7 @@ class View:
 
     def verdict_words(self, k: int, reference: int) -> str:
         """The verdict in the table."""
-        if np.array_equal(self.of.bsld[k], self.of.bsld[reference]):
+        if self.same(k, reference):
             return "the same"
         return VERDICTS[self.verdict(k, reference)]
 
@@ -146,10 +153,21 @@ class View:
         if self.few:
             blocks = self.of.blocks if self.of.n_blocks > 1 else self.of.blocks.removesuffix("s")
             return f"{no_break(f'{self.of.n_blocks} {blocks}')} {'are' if self.of.n_blocks > 1 else 'is'} too few"
-        others = [k for k in self.order if k != reference]
+        others = [k for k in self.order if k != reference and not self.same(k, reference)]
         if self.lowest == reference or any(self.verdict(k, reference) == BETTER for k in others):
             return ""
         return f"the differences from {self.inside(reference)} may be chance"
+
+    def worse(self, reference: int) -> str:
+        """The choices that are worse than the reference beyond chance, in a sentence; "" if there are none."""
+        found = [k for k in self.order if k != reference and self.verdict(k, reference) == WORSE]
+        pairs = self.pairs[reference]
+        said = [f"{no_break(self.words[k][1])} ({signed(pair.value)})" for k in found[:ALIKE] if (pair := pairs[k])]
+        return f"{listed(said, len(found))} {'is' if len(found) == 1 else 'are'} worse" if found else ""
+
+    def same(self, k: int, other: int) -> bool:
+        """Whether each item has the same slowdown under both choices."""
+        return np.array_equal(self.of.bsld[k], self.of.bsld[other])
 
     def chosen(self, reference: int) -> int | None:
         """The choice with both in view, to be marked; None if it is the reference, or nothing can be told."""
@@ -184,7 +202,18 @@ class View:
         name = self.inside(reference)
         if not self.waits:
             return f"No job waits: every {'run' if self.of.items == 'jobs' else 'choice'} has a slowdown of {figures}."
+        if not self.few and all(self.same(k, reference) for k in self.order):
+            return (
+                f"Every {'run' if self.of.items == 'jobs' else 'choice'} has the same slowdowns: {base} on average, "
+                f"with a longest wait of {today} under {name}."
+            )
         if why := self.undecided(reference):
+            if worse := "" if self.few else self.worse(reference):
+                return (
+                    f"No {'run' if self.of.items == 'jobs' else 'choice'} is better than {name} beyond chance, and "
+                    f"{worse}. Least slowdown seen: {self.called(low)}, {figures} ({base}), longest wait {longest} "
+                    f"({today}); it may be chance."
+                )
             if low == reference:
                 return (
                     f"Cannot tell: {why}. Least slowdown seen: {self.called(low)}, the reference, {figures}; its "
@@ -221,15 +250,14 @@ class View:
 
     def alike(self) -> str:
         """The choices that cannot be told from the lowest one; "" if there are none."""
-        unclear = [(k, pair) for k, pair in enumerate(self.pairs[self.lowest]) if pair and pair.verdict == UNCLEAR]
+        pairs = enumerate(self.pairs[self.lowest])
+        unclear = [(k, pair) for k, pair in pairs if pair and pair.verdict == UNCLEAR and not self.same(k, self.lowest)]
         if self.few or not self.waits or not unclear:
             return ""
         unclear.sort(key=lambda one: (one[1].low > 0, one[1].value))  # first those whose interval has 0 in it
         said = [f"{no_break(self.words[k][1])} ({self.interval_words(pair)})" for k, pair in unclear[:ALIKE]]
-        rest = len(unclear) - len(said)
-        said += [f"{rest} other{'s' * (rest > 1)}"] * bool(rest)
-        named = " and ".join([", ".join(said[:-1]), said[-1]] if said[1:] else said)
-        return f"The difference between {no_break(self.words[self.lowest][1])} and {named} may be chance."
+        low = no_break(self.words[self.lowest][1])
+        return f"The difference between {low} and {listed(said, len(unclear))} may be chance."
 
     def interval_words(self, pair: Paired) -> str:
         """A difference and its interval in a sentence."""
@@ -248,8 +276,17 @@ class View:
         short, base = (escape(self.words[k][1]) for k in (other, reference))
         return (
             "Means hide the few that pay. Read the right-hand ends: "
-            f"under {short} one job in a thousand waits for more than {ends[0]}, under {base} {ends[1]}."
+            f"under {short} one job in a thousand waits at least {ends[0]}, under {base} {ends[1]}."
         )
+
+    def queues(self, part: str) -> list[str]:
+        """The queues of all choices over time, on one axis."""
+        each = TIME_BINS[self.of.courses[0].step_s]
+        return [
+            f"<{part}>How many jobs wait at a time</{part}>",
+            chart("queues", f"Jobs waiting, the most per {each}", "move over it, or press the arrow keys, for a date"),
+            '<p class="note read" role="status"></p></figure>',
+        ]
 
     def tails(self, number: int, part: str, tail: str) -> list[str]:
         """The curves of the waits, and the controls that choose among them."""
@@ -269,13 +306,11 @@ class View:
     def notes(self) -> str:
         """What the columns of the table mean."""
         n, blocks = self.of.n_blocks, self.of.blocks
-        tau = dict(self.of.made).get("tau", "")
-        bound = f", run times counted as at least {no_break(tau)}" if tau else ""
         few = len(self.references) < len(self.words)
         lines = [
-            f"Slowdown: mean of (wait + run time) / run time{bound}. Intervals of {no_break('95 %')} swap whole "
-            f"{blocks} ({count(n)}) at random, {count(RESAMPLES)} times (seed {self.seed}); a verdict is corrected for "
-            f"the {things(len(self.words) - 1, 'comparison')} of this table.",
+            f"Intervals of {no_break('95 %')} swap whole {blocks} ({count(n)}) at random, {count(RESAMPLES)} times "
+            f"(seed {self.seed}); a verdict is corrected for the {things(len(self.words) - 1, 'comparison')} of this "
+            f"table: {guide('background/statistics', 'how sure is that')}.",
             "<span class=flag>▲</span> The longest wait is more than twice the reference's: some jobs may starve.",
         ]
         if few:
@@ -335,8 +370,7 @@ class View:
         ratio = float(self.longest_s[k]) / base
         if ratio > STARVED:
             return f'<span class="sub flag">▲ {slowdown(ratio)} times</span>'
-        percent = round(100 * (ratio - 1))
-        return f'<span class="sub">{f"{percent:+} %".replace("-", "−") if percent else "as long"}</span>'
+        return f'<span class="sub">{growth(float(self.longest_s[k]) - base, base)}</span>'
 
     # The script's data
 
@@ -359,7 +393,16 @@ class View:
             "lowest": self.lowest,
             "both": self.both,
             "references": {k: self.against(k) for k in self.references},
+            **self.over_time(),
         }
+
+    def over_time(self) -> dict[str, Any]:
+        """The queues in equal bins of time, and the clock of their dates."""
+        if not self.of.courses:
+            return {}
+        first, zero = self.of.courses[0], self.of.zero
+        bins = {"begin": first.begin_s, "step": first.step_s, "clock": zero.as_dict() if zero else None}
+        return {"over": {**bins, "queues": [one.queue.tolist() for one in self.of.courses]}}
 
     def against(self, reference: int) -> dict[str, Any]:
         """What the page says if this is the reference."""
@@ -385,6 +428,12 @@ class View:
         ]
         named = "; ".join(figures)
         return f"{len(self.words)} points, slowdown and longest wait: {named}. The table below has every value."
+
+
+def listed(said: Sequence[str], of: int) -> str:
+    """The first few of so many things, and how many others there are."""
+    parts = [*said, *([things(of - len(said), "other")] if of > len(said) else [])]
+    return " and ".join([", ".join(parts[:-1]), parts[-1]] if parts[1:] else parts)
 
 
 def tail_grid(longest_s: float) -> list[float]:

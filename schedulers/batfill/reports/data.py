@@ -93,6 +93,7 @@ def run_data(run: ReportedRun, number: int, tau_s: float, sample: Sample | None 
         "states": tuple(STATES.values()),
         "clock": run.about.clock.as_dict() if run.about.clock else None,
         "file": prefix_of(run.path).name,
+        "easy": run.about.plain_easy,
         **begun,
         **span,
         **({"away": run.about.windows} if run.about.windows else {}),

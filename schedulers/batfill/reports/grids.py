@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from batfill.base.errors import BatfillError
+from batfill.base.errors import BatfillError, require
 from batfill.base.version import ENGINE
 from batfill.model.options import policy_words
 from batfill.reports.comparison import Comparison
@@ -23,8 +23,10 @@ MADE = ("workload", "procs", "overrun", "unrequested", "tau_s", "version")
 
 def is_campaign(place: Path) -> bool:
     """Whether this folder has results of a campaign."""
-    tables = any(any(folder.glob("*.parquet")) for folder in (place, place / "parts"))
-    return tables and bool(row_files(place))  # reports on single runs do not need a campaign's libraries
+    if not any(any(folder.glob("*.parquet")) for folder in (place, place / "parts")):
+        return False  # reports on single runs do not need a campaign's libraries
+    require("campaign", "pyarrow", "pydantic")
+    return bool(row_files(place))
 
 
 def row_files(folder: Path) -> list[Path]:

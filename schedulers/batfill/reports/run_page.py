@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from batfill.base.words import duration, things
+from batfill.base.words import duration, percent, things
 from batfill.model.jobs import DAY_S, HOUR_S
 from batfill.model.metrics import overtaking
 from batfill.model.options import policy_words
@@ -22,7 +22,9 @@ from batfill.reports.words import (
     date_text,
     duration_html,
     slowdown,
+    submission_dates,
     table,
+    terms,
     units_kept,
     warning_paragraphs,
     zone_text,
@@ -55,7 +57,8 @@ def run_title(run: ReportedRun) -> str:
 def run_line(run: ReportedRun) -> str:
     """The jobs, the machine, the dates, and what made the run, as HTML."""
     jobs = len(set(run.job.tolist()))
-    parts = [f"{things(jobs, 'job')} on {things(run.size, 'processor')}", dates(run)]
+    when = submission_dates(run.submit_s[run.final], run.about.clock) if run.final.any() else "no job ran"
+    parts = [f"{things(jobs, 'job')} on {things(run.size, 'processor')}", when]
     made = " ".join(word for word in (run.about.engine, run.about.version) if word)
     return escape("; ".join([", ".join(parts), *([made] if made else [])]))
 
@@ -68,10 +71,12 @@ def run_section(
     overdue_s: float | None,
     sample: Sample | None = None,
     alone: bool = True,
+    explained: bool = False,
 ) -> str:
     """The section of one run; of its jobs the page holds the sample, or all of them.
 
-    On a page of several runs the section is folded and has a title of its own.
+    On a page of several runs the section is folded and has a title of its own. `explained`: what slowdowns and tries
+    are stands above it.
     """
     figures, waits = run.summary(tau_s), longest_waits(run)
     h = "h2" if alone else "h4"
@@ -82,18 +87,13 @@ def run_section(
     parts = [
         begin,
         answer(run, number, figures, waits),
+        "" if explained else terms(f"{tau_s:g} s", tries=bool(figures.requeued)),
         warning_paragraphs(run.about.warnings),
         explorer(run, number, figures, waits, overdue_s, sample, h),
         about_part(run, figures, overdue_s, h),
         end,
     ]
     return units_kept("\n".join(part for part in parts if part))
-
-
-def percent(share: float) -> str:
-    """A share in per cent with one decimal; only all are 100 %."""
-    tenths = min(round(1000 * share), 1000 if share >= 1 else 999)
-    return f"{tenths / 10:.{1 if tenths % 10 else 0}f} %"
 
 
 def answer(run: ReportedRun, number: int, figures: Summary, waits: Sequence[LongWait]) -> str:
@@ -205,8 +205,9 @@ def reason(run: ReportedRun, wait: LongWait) -> str:
         used = duration_html(wait.later_proc_s / run.size)
         verb = "was" if wait.later == 1 else "were"
         words.append(
-            f"<strong>{things(wait.later, 'job')}</strong> that {verb} submitted later started before it; together "
-            f"they used as much as {used} of the whole machine"
+            f"<strong>{things(wait.later, 'job')}</strong> that {verb} submitted later started before it; "
+            f"{'together ' * (wait.later > 1)}"
+            f"{'they' if wait.later > 1 else 'it'} used what the whole machine does in {used}"
         )
     else:
         words.append("No job that was submitted later started before it")
@@ -214,13 +215,17 @@ def reason(run: ReportedRun, wait: LongWait) -> str:
         verb = "was" if wait.ahead == 1 else "were"
         words.append(f"{things(wait.ahead, 'job')} that {verb} already waiting when it came started before it as well")
     if wait.room_s >= 1:
-        words.append(
-            f"For {duration_html(wait.room_s)} of its wait enough processors were idle: under EASY backfilling a job "
-            "that would delay the one at the head of the queue leaves them idle"
-        )
+        words.append(f"For {duration_html(wait.room_s)} of its wait enough processors were idle{kept_out(run, row)}")
     if tries := int(run.attempt[row]):
         words.append(f"It was started {tries + 1} times; its wait counts to the start of the last try")
     return f"{'. '.join(words)}."
+
+
+def kept_out(run: ReportedRun, row: int) -> str:
+    """Why a job waited while enough processors were idle; "" if the run does not show it."""
+    if run.attempt[row] or not run.about.plain_easy:
+        return ""
+    return ": it was not let in, because it would have delayed the job at the head of the queue"
 
 
 def order_share(run: ReportedRun, row: int) -> float | None:
@@ -262,7 +267,10 @@ def explorer(
         grid=grid_part(run, h),
         sample=("" if sample is None else sample_part(run, sample)) + UNPLACED * (not len(run.machines.first)),
         name=escape(run.title, quote=True),
-        rush='<option value="rush">the chosen wait</option>' if waits else "",
+        rush='<option value="rush">the chosen job</option>' if waits else "",
+        user='<label>User <input name="user" inputmode="numeric"></label>' if (run.facts.user >= 0).any() else "",
+        day='type="date"' if run.about.clock else 'type="number" step="any"',
+        days="" if run.about.clock else ", day",
         fates=fates,
         backfilled='<option value="backfilled">started by backfilling</option>' if run.backfilling_known else "",
         zone=escape(f"dates in {zone_text(run.about.clock)}" if run.about.clock else "days from the log's second 0"),
@@ -300,12 +308,12 @@ def grid_part(run: ReportedRun, h: str) -> str:
                 else ""
             )
         rows.append((width, *cells))
-    steps = ", ".join(duration_html(step) for step in HEAT_S)
+    steps = [f"under {duration_html(HEAT_S[0])}", *(f"from {duration_html(step)}" for step in HEAT_S)]
+    key = " ".join(f'<span class="heat-{k}">mean {step}</span>' for k, step in enumerate(steps, 1))
     name = "Waits by width and run time"
     return (
         f"<{h}>{name}</{h}>"
-        '<p class="note">Mean wait, longest wait, and number of jobs. Darker (in dark mode: lighter) '
-        f'is a longer mean wait: under {steps}, and above.</p><div class="bare heat">'
+        f'<p class="note">Mean wait, longest wait, and number of jobs. {key}</p><div class="bare heat">'
         f"{table(('Processors', *(f'ran {length}' for length in grid.lengths)), rows, name)}</div>"
     )
 
@@ -318,7 +326,7 @@ def about_part(run: ReportedRun, figures: Summary, overdue_s: float | None, h: s
         *run.about.rows(),
         ("dates", f"{dates(run)} ({zone_text(run.about.clock)})" if run.about.clock else dates(run)),
         ("utilisation", percent(f.utilisation)),
-        ("makespan", duration(f.makespan_s)),
+        ("from the first submission to the last end", duration(f.makespan_s)),
         ("ended at their walltime", f"{int((run.state[final] == CUT).sum()):,}"),
     ]
     if together:
@@ -330,8 +338,8 @@ def about_part(run: ReportedRun, figures: Summary, overdue_s: float | None, h: s
         late = int((run.wait_s[final] > overdue_s).sum())
         rows.append((f"waited over {duration(overdue_s)}", f"{late:,}"))
     if f.requeued:
-        again = "each such job waits until its last try starts"
-        rows.append(("tries killed and requeued", f"{f.requeued:,} ({percent(f.wasted)} of the work); {again}"))
+        again = "each of these jobs ran again later, and its wait counts to the start of its last try"
+        rows.append(("tries killed", f"{f.requeued:,} ({percent(f.wasted)} of the work); {again}"))
     if f.rejected:
         rows.append(("rejected", f"{f.rejected:,}"))
     listed = "".join(f"<dt>{escape(name)}</dt><dd>{escape(words)}</dd>" for name, words in rows)
@@ -346,7 +354,7 @@ def moment(run: ReportedRun, at_s: float) -> str:
 
 
 def dates(run: ReportedRun) -> str:
-    """The run's first and last date."""
+    """The run's first submission and last end."""
     if not run.final.any():
         return "no job ran"
     begin, end = (date_text(at_s, run.about.clock) for at_s in span_s(run))

@@ -57,7 +57,7 @@ class LongWait(NamedTuple):
     later: int  # jobs submitted later that started before it
     later_proc_s: float  # what these used
     ahead: int  # jobs that waited when it was submitted, and started before it
-    room_s: float  # how much of the wait as many processors as it asks for were idle
+    room_s: float  # how much of the wait as many processors as it asks for were idle and in service
 
 
 def longest_waits(run: ReportedRun) -> list[LongWait]:
@@ -68,8 +68,11 @@ def longest_waits(run: ReportedRun) -> list[LongWait]:
     rows = waited[np.argsort(-(start_s - submit_s)[waited], kind="stable")][:LONGEST_WAITS]
     used_s = (run.procs * run.runtime_s)[final]
     tries = tries_of(run)
-    at_s, place = np.unique(np.concatenate([tries.since_s, tries.start_s, tries.end_s]), return_inverse=True)
-    change = np.concatenate([0 * tries.share, tries.share, -tries.share])
+    away = np.array([(begin, np.inf if end is None else end, n) for begin, end, n in run.about.windows]).reshape(-1, 3)
+    events_s = [tries.since_s, tries.start_s, tries.end_s, away[:, 0], away[:, 1]]
+    at_s, place = np.unique(np.concatenate(events_s), return_inverse=True)
+    out = away[:, 2] / run.size
+    change = np.concatenate([0 * tries.share, tries.share, -tries.share, out, -out])
     idle = 1 - np.cumsum(np.bincount(place, change))  # of the machine, from at_s on
     found = []
     for i in rows:
@@ -93,9 +96,9 @@ class Course(NamedTuple):
     longest_at_s: float  # when the queue was longest, for the first time
 
 
-def course(run: ReportedRun) -> Course:
-    """The run in bins that begin at round local times."""
-    span = begin_s, end_s = span_s(run)
+def course(run: ReportedRun, span: tuple[float, float] | None = None) -> Course:
+    """The run, or its part in a span of time, in bins that begin at round local times."""
+    span = begin_s, end_s = span or span_s(run)
     step_s = next((step for step in TIME_BINS if end_s - begin_s <= step * MOST_BINS), max(TIME_BINS))
     clock = run.about.clock
     ahead = clock.date(begin_s).utcoffset() if clock else None

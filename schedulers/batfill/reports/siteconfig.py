@@ -10,27 +10,31 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from batfill.base.errors import BatfillError
-from batfill.base.tables import text_html
+from batfill.base.tables import Keyed, text_html
 from batfill.base.version import __version__
 from batfill.base.words import wrapped
 from batfill.model.jobs import HOUR_S
 from batfill.model.options import (
+    ALL,
     ALWAYS,
     CLASS,
     EVERY,
     HALF,
+    NO_PRESET,
     NO_SMALL,
     OPTIONS,
+    PRESETS,
     REQUEST,
     Options,
     of_arguments,
+    policy_words,
     refuse_replayed,
 )
 from batfill.model.policy import require_order
@@ -74,7 +78,7 @@ NO_PREDICTIONS = "it knows what a job requests, and predicts no run time"
 
 
 @dataclass(frozen=True, slots=True)
-class SiteConfig:
+class SiteConfig(Keyed):
     """The batch system configuration nearest to a policy."""
 
     system: str
@@ -84,6 +88,7 @@ class SiteConfig:
     options: dict[str, Any]  # those other than the defaults: `backfill`, `threshold` in seconds
     verdict: Support  # expressible: nothing is lacking
     lacks: tuple[str, ...]  # what the files do not do of the given options, one sentence each; or why there are none
+    gives: dict[str, Any]  # the options that the files have instead of the given ones, None for the default
     differs: tuple[str, ...]  # the system's own habits, which differ from a simulation whatever the options
     files: dict[str, str]  # text by file name, or by the command that reads it; each begins with a title
     sources: tuple[str, ...]
@@ -94,8 +99,7 @@ class SiteConfig:
 
     def as_text(self) -> str:
         """The verdict, what is lacking, habits and sources as comments, then each file below its name."""
-        head = [f"{self.title}: {self.verdict}"]
-        head += [f"lacks: {line}" for line in self.lacks]
+        head = [f"{self.title}: {self.verdict}", *self.wanted]
         head += [f"differs: {line}" for line in self.differs]
         head += [f"source: {line}" for line in self.sources]
         parts = ["\n".join(wrapped(f"# {line}", "#   ") for line in head)]
@@ -125,14 +129,46 @@ class SiteConfig:
     @property
     def summary(self) -> str:
         """What was to be configured, the verdict, and what is lacking."""
-        return f"{self.title.partition(';')[0]}: {self.verdict}: {'; '.join(self.lacks)}"
+        return f"{self.stated}, for {self.written_for}: {self.verdict}: {'; '.join(self.lacks)}"
+
+    @property
+    def stated(self) -> str:
+        """The policy and the given options."""
+        return ", ".join([self.policy, *(f"{name} {OPTIONS[name].with_unit(v)}" for name, v in self.options.items())])
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The options that the files have."""
+        return {"policy": self.policy, **self.options, **self.gives}
 
     @property
     def title(self) -> str:
-        """The title: policy, options, the system with its versions, and the version of batfill."""
-        given = (f", {name} {OPTIONS[name].with_unit(value)}" for name, value in self.options.items())
-        options = "".join(given)
-        return f"{self.policy}{options}, for {self.written_for}; written by batfill {self.batfill}"
+        """What the files give, in words, the system with its versions, and the version of batfill."""
+        return f"{self.words}, for {self.written_for}; written by batfill {self.batfill}"
+
+    @property
+    def words(self) -> str:
+        """What the files give, in words."""
+        return policy_words(self.named)[0]
+
+    @property
+    def named(self) -> dict[str, Any]:
+        """The options that the files have, without the values of a preset that they name."""
+        usual = PRESETS[self.options.get("preset", NO_PRESET)].values
+        return {name: value for name, value in self.given.items() if name not in usual or usual[name] != value}
+
+    def header(self, file: str) -> str:
+        """The first lines of a file: what it gives, the given options, and what it lacks of them."""
+        mark, lines = mark_of(file), [self.title, *self.wanted]
+        return "".join(wrapped(f"{mark} {line}", f"{mark}   ") + "\n" for line in lines)
+
+    @property
+    def wanted(self) -> list[str]:
+        """The given options, and what the files lack of them, a line each."""
+        return [
+            f"{'wanted' if self.lacks else 'options'}: {self.stated}",
+            *(f"lacks: {line}" for line in self.lacks),
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +178,12 @@ class Draft:
     differs: list[str]
     files: dict[str, str]
     lacks: list[str]
+    gives: dict[str, Any] = field(default_factory=dict)
+
+    def lack(self, line: str, **instead: Any) -> None:
+        """Note what the files do not do of the options, and the options that they have instead."""
+        self.lacks.append(line)
+        self.gives.update({name.replace("_", "-"): value for name, value in instead.items()})
 
     @classmethod
     def refused(cls, why: str) -> Draft:
@@ -358,14 +400,14 @@ def slurm(order: SiteOrder) -> Draft:
         why = "jobs change places while they wait, and a submit plug-in sees a job once"
         return Draft.refused(f"{why}; it takes a plug-in in C (PrioritySiteFactorPlugin)")
     differs = [*SLURM_DIFFERS]
-    lacks = [SLURM_THRESHOLD] if order.threshold_s is not None and tries is None else []
+    lacks: list[str] = []
     conf = SLURM_CONF.format(
         # Without a limit, 0, every job that is tested has a reservation; the highest priority is less than 2^32 - 1.
         reserve=f"bf_job_part_count_reserve={order.depth % EVERY_JOB}" if order.depth else SLURM_NONE,
         tested=10_000 if order.tested == EVERY_JOB else min(order.tested, MANY),
     )
     if key == ARRIVAL["fcfs"] and order.divider_s is None:
-        return Draft(differs, {"slurm.conf": conf + "PriorityType=priority/basic\n"}, lacks)
+        return Draft(differs, {"slurm.conf": conf + "PriorityType=priority/basic\n"}, [])
     differs.append(SLURM_PLUGIN)
     differs += [SLURM_CPUS] if reads(key, "q") else []
     line, age_s = "", 1.0
@@ -417,7 +459,10 @@ def slurm(order: SiteOrder) -> Draft:
             if order.tries_first and order.threshold_s is not None:
                 lacks.append("overdue jobs go before first tries too")
     files["job_submit.lua"] = SLURM_LUA.format(place=place, submission=submission, step=line, small=small)
-    return Draft(differs, files, lacks)
+    draft = Draft(differs, files, lacks)
+    if order.threshold_s is not None and tries is None:
+        draft.lack(SLURM_THRESHOLD, threshold=None, overdue=None)
+    return draft
 
 
 def slurm_script(**values: float) -> str:
@@ -447,7 +492,7 @@ OAR_DIFFERS = (
     "a pass runs when OAR's scheduler is called, not at every event",
     "a job holds its resources for some time after its walltime (SCHEDULER_JOB_SECURITY_TIME)",
 )
-OAR_CONSERVATIVE = "every waiting job has a reservation (conservative backfilling), whatever the depth"
+OAR_CONSERVATIVE = "every waiting job has a reservation (conservative backfilling), as with --depth all"
 OAR_REQUEST = (
     "a job counts as its first alternative requests (moldable jobs), without a walltime as the default "
     "(DEFAULT_JOB_WALLTIME), and a request that ends at nodes counts nodes, not processors"
@@ -528,9 +573,12 @@ def oar(order: SiteOrder) -> Draft:
     }
     requested = order.divider_s is not None or reads(key, "p") or reads(key, "q")
     differs = [*OAR_DIFFERS, OAR_REQUEST] if requested else [*OAR_DIFFERS]
-    if order.depth != EVERY_JOB or order.tested != EVERY_JOB:
-        differs.insert(0, OAR_CONSERVATIVE)
-    return Draft(differs, files, [])
+    draft = Draft(differs, files, [])
+    if order.depth != EVERY_JOB:
+        draft.lack(OAR_CONSERVATIVE, depth=ALL)
+    if order.tested != EVERY_JOB:
+        draft.lack("a pass looks at all waiting jobs, not at the first few", tested=ALL)
+    return draft
 
 
 # OpenPBS
@@ -596,8 +644,10 @@ def pbs(order: SiteOrder) -> Draft:
     differs.append(PBS_WALLTIME)
     config = "by_queue: False ALL\nround_robin: False ALL\n"
     config += f"strict_ordering: {order.depth > 0} ALL\nhelp_starving_jobs: False ALL\n"
-    lacks = [PBS_ALL] if order.tested < EVERY_JOB else []
-    return Draft(differs, {"qmgr": "\n".join(server) + "\n", "$PBS_HOME/sched_priv/sched_config": config}, lacks)
+    draft = Draft(differs, {"qmgr": "\n".join(server) + "\n", "$PBS_HOME/sched_priv/sched_config": config}, [])
+    if order.tested < EVERY_JOB:
+        draft.lack(PBS_ALL, tested=ALL)
+    return draft
 
 
 def pbs_formula(order: SiteOrder) -> str:
@@ -668,9 +718,7 @@ SYSTEMS = {
     "slurm": System("Slurm", "Slurm 22.05", SLURM_SOURCES, slurm, SLURM_TRIES),
     "oar": System("OAR", "OAR 3.0", OAR_SOURCES, oar, OAR_TRIES),
     "pbs": System("PBS", "OpenPBS 22", PBS_SOURCES, pbs, PBS_TRIES),
-    "flux": System(
-        "Fluxion", "Flux with Fluxion, as the manual of flux-sched is in 2025", FLUX_SOURCES, flux, FLUX_TRIES
-    ),
+    "flux": System("Flux", "Flux with Fluxion, as the manual of flux-sched is in 2025", FLUX_SOURCES, flux, FLUX_TRIES),
 }
 
 
@@ -720,12 +768,13 @@ def site_config(
         options={name: value for name, value in stated.items() if value is not None and value != OPTIONS[name].default},
         verdict=verdict,
         lacks=tuple(draft.lacks),
+        gives=draft.gives,
         differs=tuple(draft.differs),
         files=draft.files,
         sources=at.sources,
     )
     for file, text in found.files.items():
-        found.files[file] = f"{mark_of(file)} {found.title}\n{text}"
+        found.files[file] = f"{found.header(file)}{text}"
     return found
 
 
@@ -751,9 +800,9 @@ def draft_of(at: System, options: Options) -> Draft:
         SiteOrder(policy, key, threshold_s, divider_s, rules.tries_first, rules.depth, rules.tested, tries)
     )
     if draft.files and options.backfill is not None and options.backfill.name != policy.name:
-        draft.lacks.append(f"jobs are backfilled in the queue's order: {at.title} has no other")
+        draft.lack(f"jobs are backfilled in the queue's order: {at.title} has no other", backfill=None)
     if draft.files and threshold_s is not None and options.overdue == HALF and tries is None:
-        draft.lacks.append(f"all overdue jobs go first: {at.title} cannot tell the older half of them")
+        draft.lack(f"all overdue jobs go first: {at.title} cannot tell the older half of them", overdue=None)
     if draft.files and divider_s is not None and tries is None:
         draft.lacks.append(
             f"small jobs are those that request at most the divider, whatever their class and width, and none is tried "

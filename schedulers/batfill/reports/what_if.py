@@ -13,8 +13,9 @@ import numpy as np
 from batfill.base.errors import BatfillError, require
 from batfill.base.progress import patient_progress
 from batfill.base.stats import BETTER, FEWEST_BLOCKS, decidable
-from batfill.base.tables import data_frame, rows_html
+from batfill.base.tables import Keyed, data_frame, rows_html
 from batfill.base.version import ENGINE, __version__
+from batfill.base.words import duration
 from batfill.model.calendar import Calendar
 from batfill.model.jobs import HOUR_S
 from batfill.model.metrics import RUNTIME_BINS, TAU_S, class_figures, width_bins
@@ -34,7 +35,7 @@ from batfill.replays.replay import simulate
 from batfill.reports.comparison import Comparison, Difference, of_jobs, of_runs
 from batfill.reports.siteconfig import EXPRESSIBLE, site_config
 from batfill.search import promise
-from batfill.search.fidelity import fidelity_of
+from batfill.search.fidelity import LEAST_WAIT_S, fidelity_of, score
 from batfill.search.results import ReadingOptions
 
 if TYPE_CHECKING:
@@ -47,7 +48,8 @@ if TYPE_CHECKING:
     from batfill.base.stats import Paired
     from batfill.model.jobs import JobTable, Workload
     from batfill.model.schedule import Schedule
-    from batfill.search.fidelity import Fidelity
+    from batfill.search.fidelity import Fidelity, Score
+    from batfill.search.promise import Check
 
 THRESHOLDS_S = tuple(float(HOUR_S) * hours for hours in (6, 12, 24, 48, 96))
 MAX_WAIT_GROWTH = 0.1  # allowed growth of the longest wait over fcfs's, as a share of it
@@ -57,10 +59,14 @@ SHARED = (*SHARED_BY_CHOICES, *SHARED_BY_TRIES)
 USUAL = {name: OPTIONS[name].default for name in SHARED}
 LIMITS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0)  # growths under which the advice is shown, beside the given one
 FEWEST_JOBS = 20  # of a user whose mean wait is compared
-CHANGED_S = 600.0  # a wait is longer or shorter if it differs by more than this
+CHANGED_S = 600.0  # a wait is longer or shorter if it differs by more than this,
+CLEARLY = 0.1  # and clearly longer if that is also more than this share of it
 STARVED = 2.0  # some jobs may starve if the longest wait is more than so many times fcfs's
 HIGH_P, HIGH_WEEKS = 0.01, 24  # of a gain in which confidence is high: below, and at least
-HIGH, MEDIUM = "high", "medium"
+HIGH, MEDIUM, LOW = "high", "medium", "low"
+# Simulated waits that are so many times the logged ones, or such a part of them, cap confidence at medium, and at low.
+APART, FAR_APART = 3.0, 10.0
+UNSEEN = 0.01  # of the logged waits: below, the replay does not show the site's waits; where nothing gains, below 0.1
 REACTION = "after:20min"  # the feedback under which the advised choice is replayed once more
 TODAY, DEPTH, ORDER, THRESHOLD, CLASSES, KILLS = range(6)  # effort a choice requires of a site, least first
 
@@ -88,6 +94,14 @@ class Changed(NamedTuple):
         return cls(less, len(longer_s) - less - longer, longer)
 
 
+class Delayed(NamedTuple):
+    """The job whose wait grows most over the first choice. Times in seconds."""
+
+    job: str  # its number in the log
+    before_s: float
+    after_s: float
+
+
 class ChoiceFigures(NamedTuple):
     """The figures of one choice over all jobs. Times in seconds."""
 
@@ -112,12 +126,15 @@ class ChoiceFigures(NamedTuple):
     large_delayed: float  # the share that waits over an hour longer than under the first choice
     large_mean_delay_s: float | None  # how much longer these wait; None without any
     waits: dict[str, Any]  # see `metrics.who_pays`; the base is the first choice
+    clearly_longer: int = 0  # jobs that wait longer by over a tenth and over `CHANGED_S`
+    most_delayed: Delayed | None = None  # None if no job waits longer
 
     def columns(self) -> dict[str, Any]:
         """As a dict by name, without the waits by group."""
         columns = {name: value for name, value in self._asdict().items() if name != "waits"}
         changes = {"jobs": self.jobs._asdict(), "users": None if self.users is None else self.users._asdict()}
-        return {**columns, **changes, "options": stated(self.options)}
+        most = None if self.most_delayed is None else self.most_delayed._asdict()
+        return {**columns, **changes, "most_delayed": most, "options": stated(self.options)}
 
 
 class JobGroup(NamedTuple):
@@ -153,7 +170,7 @@ class Limit(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class WhatIf:
+class WhatIf(Keyed):
     """The answer. The first choice, the baseline, is fcfs; it represents the site's current scheduler."""
 
     workload: Workload
@@ -167,7 +184,9 @@ class WhatIf:
     chains: list[list[int]]  # see `planned`
     withheld: dict[int, str]  # outcomes that the system cannot do, and why
     fidelity: Fidelity  # how near simulated waits are to those in the log
-    promise: promise.Check | None = None  # of first tries; None if they were not tried as they are
+    promise: Check | None = None  # of first tries; None if they were not tried as they are
+    busier: Check | None = None  # the same at `promise.BUSIER` times the load
+    logged: Score | None = None  # fcfs's waits against the logged ones; None if a site's are not known
     reaction: Reaction | None = None  # None if nothing is advised, or the log has no users or waits
 
     @property
@@ -182,6 +201,22 @@ class WhatIf:
 
     @property
     def undecided(self) -> str | None:
+        """Why the log cannot decide; None if it can."""
+        return self.too_short or self.unseen
+
+    @property
+    def unseen(self) -> str | None:
+        """Why the replay says nothing about this site's waits; None if it does, or if that is not known."""
+        score, nothing = self.logged, not any(limit.advised for limit in self.limits)
+        if score is None or score.ratio is None or score.logged_mean_s < LEAST_WAIT_S:
+            return None
+        if score.ratio >= (1 / FAR_APART if nothing else UNSEEN):
+            return None
+        means = f"{duration(score.simulated_mean_s)} on average, and {duration(score.logged_mean_s)} in the log"
+        return f"the replay does not show this site's waits: they are {means}"
+
+    @property
+    def too_short(self) -> str | None:
         """Why the log is too short to decide; None if it is not."""
         weeks = self.comparison.n_periods
         if weeks < FEWEST_BLOCKS:
@@ -198,7 +233,45 @@ class WhatIf:
         if self.undecided or not limit.advised:
             return None
         surely = self.bsld[0][limit.advised].corrected_p < HIGH_P and self.comparison.n_periods >= HIGH_WEEKS
-        return HIGH if surely else MEDIUM
+        found = [HIGH if surely else MEDIUM, *(most for most, _ in self.doubts(limit))]
+        return max(found, key=[HIGH, MEDIUM, LOW].index)
+
+    def doubts(self, limit: Limit) -> list[tuple[str, str]]:
+        """What caps the confidence in the choice advised under the limit: the most that it can be, and the reason."""
+        found = [(LOW, "it rests on invented requests")] if self.invented else []
+        score = self.logged
+        if score is not None and score.ratio is not None:
+            apart = max(score.ratio, 1 / score.ratio if score.ratio else math.inf)
+            if apart > APART:
+                most = LOW if apart > FAR_APART else MEDIUM
+                found.append((most, f"simulated waits are {score.ratio:.2g} times the logged ones"))
+        if self.outcomes[limit.advised].options == {"preset": FIRST_TRIES}:
+            found += [(MEDIUM, why) for why in self.promise_doubts]
+        return found
+
+    @property
+    def promise_doubts(self) -> list[str]:
+        """Where first tries break their promise, or promise nothing: at the log's load, and above."""
+        found = []
+        for check in filter(None, (self.promise, self.busier)):
+            load = "" if check.load == 1 else f"at {100 * (check.load - 1):.3g} % more load "
+            if check.kind == promise.OVERLOADED:
+                ratios = promise.Figures(*check.ratios.mean(axis=0))
+                more = f"their slowdown is {ratios.bsld:.2f} of fcfs's, the mean wait {ratios.wait:.2f}"
+                found.append(f"{load}the machine is overloaded and first tries promise nothing ({more})")
+            elif check.broken:
+                found.append(f"{load}first tries break their promise ({'; '.join(check.broken.values())})")
+        return found
+
+    def without_kills(self, limit: Limit) -> int | None:
+        """The choice that is advised if none may kill jobs, 0 if none gains; None if the advice kills none."""
+        if self.undecided or self.outcomes[limit.advised].effort != KILLS:
+            return None
+        return self.best_of(limit, [k for k in itertools.chain(*self.chains) if self.outcomes[k].effort != KILLS])
+
+    def best_of(self, limit: Limit, offered: Sequence[int]) -> int:
+        """The choice that is advised under the limit if only these are offered."""
+        return advised(self.outcomes, self.bsld, limit.longest_s, self.settings["min_gain"], offered)[0]
 
     @property
     def invented(self) -> tuple[str, ...]:
@@ -211,8 +284,9 @@ class WhatIf:
 
     @property
     def cautions(self) -> tuple[str, ...]:
-        """Reasons not to trust the answer, a sentence each: invented requests, or too short a log."""
-        return (*self.invented, *([f"the log is too short: {self.undecided}"] if self.undecided else []))
+        """Reasons not to trust the answer, a sentence each: invented requests, too short a log, waits not shown."""
+        short = [f"the log is too short: {self.too_short}"] if self.too_short else []
+        return (*self.invented, *short, *([self.unseen] if self.unseen else []))
 
     def __repr__(self) -> str:
         """The advice in a line."""
@@ -278,10 +352,15 @@ class WhatIf:
             "withheld": {self.outcomes[k].name: why for k, why in self.withheld.items()},
             "undecided": self.undecided,
             "fidelity": str(self.fidelity),
+            "logged": None if self.logged is None else self.logged._asdict(),
             "promise": None if self.promise is None else self.promise.as_dict(),
+            "promise_busier": None if self.busier is None else self.busier.as_dict(),
             "reaction": None if self.reaction is None else self.reaction._asdict(),
             "advice": self.advised_name,
             "confidence": self.confidence(self.limit),
+            "confidence_in": "a lower mean bounded slowdown than fcfs, simulated",
+            "doubts": [why for _, why in self.doubts(self.limit)] if advised else [],
+            "without_kills": None if (gentle := self.without_kills(self.limit)) is None else self.outcomes[gentle].name,
             "gain": None if advised == 0 else self.bsld[0][advised].as_dict(),
             "trusted": not self.cautions,
             "cautions": list(self.cautions),
@@ -338,8 +417,8 @@ def what_if(
         min_gain: the least relative reduction of the mean bounded slowdown that counts as better.
         system: advise only what this batch system can be configured for in full: slurm, oar, pbs or flux.
         begin: called with every choice before its replay, and the number of jobs.
-        advance: called with the share of a choice replayed since the last call; they sum to 1 for each, and to 1 for
-            the check of first tries. None shows a progress bar after two seconds.
+        advance: called with the share of a choice replayed since the last call; they sum to 1 for each, and to 2 for
+            the checks of first tries. None shows a progress bar after two seconds.
         **options: tau_s, seed, procs, overrun, unrequested: see `Measured`. And options of the scheduler that the
             choices share, named as in `replay`: `backfill` of all; `overdue` of those with a threshold;
             `overdue_before`, `divider`, `small_width`, `kill` and `bound` of those with small jobs first.
@@ -365,12 +444,13 @@ def what_if(
     withheld = beyond(system, tried) if system is not None else {}
     chains = planned(tried, thresholds_s, withheld)
     workload, jobs, size = how.jobs(log)
-    steps = len(tried) + small_first
+    steps = len(tried) + 2 * small_first
     with patient_progress("choices", steps) if advance is None else nullcontext(advance) as shown:
         schedules = [replayed(choice, jobs, workload, begin, shown) for choice in tried]
         as_promised = {"preset": FIRST_TRIES} in (choice.options for choice in tried)
-        checked = promise.check(jobs, workload, shown) if as_promised else None
-        shown(float(small_first and not as_promised))
+        loads = (1.0, promise.BUSIER) if as_promised else ()
+        checks = [promise.check(jobs, workload, shown, load=load) for load in loads]
+        shown(2.0 * (small_first and not as_promised))
     comparison = of_runs(
         tuple(choice.name for choice in tried),
         np.array([schedule.wait_s for schedule in schedules]),
@@ -413,6 +493,10 @@ def what_if(
         for by, name, rows in groups_of(jobs, size)
         if rows.any()
     ]
+    grade = fidelity_of(log, **how.reading)
+    waited_s = np.full(len(jobs), np.nan) if jobs.waited_s is None or grade.plain is None else jobs.waited_s
+    known = ~np.isnan(waited_s)
+    logged = score(jobs.submit_s[known], waited_s[known], schedules[0].wait_s[known]) if known.any() else None
     answer = WhatIf(
         workload,
         settings,
@@ -424,8 +508,10 @@ def what_if(
         given,
         chains,
         withheld,
-        fidelity_of(log, **how.reading),
-        checked,
+        grade,
+        promise=checks[0] if checks else None,
+        busier=checks[1] if checks else None,
+        logged=logged,
     )
     return answer if answer.undecided else replace(answer, reaction=reaction_of(answer, jobs, how.tau_s))
 
@@ -434,6 +520,7 @@ def reaction_of(answer: WhatIf, jobs: JobTable, tau_s: float) -> Reaction | None
     """The advised choice over fcfs if users react, replayed here; None where `WhatIf.reaction` has none."""
     today, advice = answer.outcomes[0], answer.advice
     known = jobs.waited_s is not None and bool((~np.isnan(jobs.waited_s) & (jobs.user >= 0)).any())
+    known &= answer.logged is not None
     if advice is today or not known or "feedback" in advice.options or Options.of(advice.options).learns:
         return None
     closed = [
@@ -548,6 +635,8 @@ def outcome_of(choice: Choice, comparison: Comparison, k: int, schedule: Schedul
     wait_s, user = comparison.wait_s[k], schedule.jobs.user
     waits = comparison.waits[k]
     longer_s = wait_s - comparison.wait_s[0]
+    most = int(np.argmax(longer_s))
+    delayed = Delayed(number_in_log(schedule.jobs.ids[most]), float(comparison.wait_s[0][most]), float(wait_s[most]))
     users, where, jobs = np.unique(user, return_inverse=True, return_counts=True)
     counted = (jobs >= FEWEST_JOBS) & (users >= 0)
     options, figures = Options.of(choice.options), schedule.summary()
@@ -566,7 +655,14 @@ def outcome_of(choice: Choice, comparison: Comparison, k: int, schedule: Schedul
         most_wasted=promise.most_wasted(schedule.jobs, schedule.size, options) if bounded else None,
         **class_figures(waits),
         waits=waits,
+        clearly_longer=int(((longer_s > CHANGED_S) & (longer_s > CLEARLY * comparison.wait_s[0])).sum()),
+        most_delayed=delayed if longer_s[most] > 0 else None,
     )
+
+
+def number_in_log(job_id: str) -> str:
+    """A job's number as its log has it, without the zeros that pad it; another id as it is."""
+    return job_id.lstrip("0") or job_id if job_id.isdigit() else job_id
 
 
 def pairs_of(comparison: Comparison, seed: int, chains: list[list[int]]) -> list[dict[int, Paired]]:

@@ -13,11 +13,13 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from batfill.base.stats import CONFIDENCE, FEWEST_BLOCKS, UNCLEAR
-from batfill.base.version import ENGINE, __version__
+from batfill.base.version import DOCUMENTATION, ENGINE, __version__
 from batfill.model.options import FIRST_TRIES, PRESETS
 from batfill.reports.siteconfig import EXPRESSIBLE, IMPOSSIBLE, SYSTEMS
 from batfill.reports.what_if import (
+    APART,
     CHANGED_S,
+    FAR_APART,
     FEWEST_JOBS,
     HIGH_P,
     HIGH_WEEKS,
@@ -35,24 +37,40 @@ from batfill.reports.what_if_text import (
     difference,
     equal_limits,
     fidelity_text,
+    grade_text,
     growth_of,
     log_text,
     longer_text,
     notes,
     options_words,
+    pays_text,
     percent,
     plan_text,
     reaction_text,
+    runner_up_text,
+    setting,
     share_text,
     starves,
+    support_text,
+    terms_text,
     tie_text,
     trial_text,
 )
-from batfill.reports.words import count, interval_text, policy_html, slowdown, table, units_kept, warning_paragraphs
+from batfill.reports.words import (
+    count,
+    interval_text,
+    log_name,
+    policy_html,
+    slowdown,
+    table,
+    units_kept,
+    warning_paragraphs,
+)
 from batfill.reports.words import duration_html as duration
 from batfill.reports.write import html_page, made_from
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from batfill.base.stats import Paired
@@ -60,12 +78,12 @@ if TYPE_CHECKING:
     from batfill.reports.what_if import Changed, ChoiceFigures, JobGroup, WhatIf
 
 CHANCE = ' class="chance" role="img" aria-label="may be chance"'  # of a bar whose corrected interval includes 0
+ABOUT_ALL, ABOUT_TRIES = "how-to/reports.html#the-advice", "how-to/first-tries-on-slurm.html"  # of the documentation
 SHOWN_USERS = 5  # who pay most, and who gain most
 ASSUMED = (
     "Jobs, times and users are as in the log: users do not change their jobs or requests with the scheduler, machines "
-    "do not fail, and only processors are scarce. fcfs is EASY backfilling in order of arrival; it represents today's "
-    "scheduler, not what the cluster actually ran. The choice is tested on the log that selected it: expect slightly "
-    "less on next year's jobs."
+    "do not fail, and only processors are scarce. fcfs is EASY backfilling in order of arrival, simulated: it is not "
+    "what the cluster ran. The choice is tested on the log that selected it: expect slightly less on next year's jobs."
 )
 CHOSEN = (
     "The best has the lowest slowdown (mean bounded slowdown, tau {:g} s) of the choices within the limit that gain "
@@ -76,20 +94,23 @@ CHOSEN = (
     "longest wait decides first."
 )
 SURE = (
-    f"**High**: p below {HIGH_P:g}, over at least {HIGH_WEEKS} weeks. **Medium**: p at most 0.05, over at least "
-    f"{FEWEST_BLOCKS} weeks. With fewer weeks the page says that it cannot tell. Intervals and p swap whole weeks at "
-    "random."
+    "It is the confidence that slowdown is lower than under fcfs, both simulated on this log; it says nothing of other "
+    f"figures. **High**: p below {HIGH_P:g}, over at least {HIGH_WEEKS} weeks. **Medium**: p at most 0.05, over "
+    f"at least {FEWEST_BLOCKS} weeks; at most medium if first tries break their promise here or at 10 % more load, or "
+    f"if simulated waits are more than {APART:g} times the logged ones, or less than that part of them. **Low**: the "
+    f"same with {FAR_APART:g} times, or if requests are invented. With fewer weeks, or where the replay has next to no "
+    "waits and the log has, the page says that it cannot tell. Intervals and p swap whole weeks at random."
 )
 
 
 def as_page(answer: WhatIf, path: Path, command: str) -> str:
     """The HTML page; `path` is the log's."""
     shown = best_seen(answer) if answer.undecided else answer.limit.advised
-    parts = [first_screen(answer, shown), limits_section(answer), users_section(answer, shown)]
-    parts += [configuration_section(answer, shown), choices_section(answer, shown), sure_section(answer, shown, path)]
+    parts = [first_screen(answer, shown), limits_section(answer), configuration_section(answer, shown)]
+    parts += [users_section(answer, shown), choices_section(answer, shown), sure_section(answer, shown, path)]
     parts.append(made_from(f"batfill {__version__} what-if", command, [(path, answer.workload.digest)]))
     return html_page(
-        f"{answer.workload.name}: what another queue order would change",
+        f"{log_name(answer.workload.name)}: what another queue order would change",
         [unbroken("\n".join(parts))],
         log=marked(log_text(answer)),
         data=[script_data(answer)],
@@ -114,7 +135,7 @@ def unbroken(html: str) -> str:
 
 def growth_text(growth: float | None, unlimited: str = "any amount") -> str:
     """A limit on the growth of the longest wait."""
-    return unlimited if growth is None else percent(growth)
+    return unlimited if growth is None else setting(growth)
 
 
 def of_choice(k: int, shown: int, content: str, tag: str = "div") -> str:
@@ -132,18 +153,18 @@ def first_screen(answer: WhatIf, shown: int) -> str:
         f'max="{len(answer.limits) - 1}" step="1" value="{answer.given}">'
         f'<div class="ticks" aria-hidden="true">{ticks}</div></div>'
     )
-    starved = "above twice today's longest wait"
+    starved = "above twice fcfs's longest wait"
     caption = (
         f"Shaded: {starved}."
         if answer.undecided
-        else f"Shaded: above the limit, or without one {starved}. Choices that cannot be told from the lowest slowdown "
-        "within the limit count as equal: of these, the advice asks least of a site, then has the shorter longest "
-        "wait; at “any” the longest wait decides first."
+        else f"Shaded: above the limit, or without one {starved}. Of choices whose slowdowns do not differ surely, the "
+        "advice is the easiest to run; at “any” the one with the shortest longest wait."
     )
     panels = "\n".join(of_choice(k, shown, gains_panel(answer, k)) for k in range(len(answer.outcomes)))
     return "\n".join(
         [
             f'<div id="advice" aria-live="polite" aria-atomic="true">{answered(answer, answer.given)}</div>',
+            f'<p class="note terms">{marked(terms_text(answer))}{documented(ABOUT_ALL, "What all of this means")}</p>',
             warning_paragraphs([f"do not trust this advice: {caution}" for caution in answer.invented]),
             f'<div class="two"><section aria-label="Limit and trade-off">{"" if answer.undecided else control}',
             '<figure><p class="chart-title">Slowdown and longest wait of each choice</p>',
@@ -151,7 +172,8 @@ def first_screen(answer: WhatIf, shown: int) -> str:
             "<noscript>The chart needs a script; the table of all choices has its values.</noscript></div>",
             f'<figcaption>{caption} <span class="live controls" hidden>Choose a point, or a row of a table below, '
             "to see who gains and who pays under it.</span></figcaption></figure></section>",
-            f'<section id="pays" aria-label="Who gains, who pays">{panels}</section></div>',
+            f'<section aria-label="Who gains, who pays"><div id="pays">{panels}</div>',
+            f'<p id="runner-up">{marked(runner_up_text(answer, answer.limit))}</p></section></div>',
         ]
     )
 
@@ -163,7 +185,12 @@ def answered(answer: WhatIf, i: int) -> str:
     more = [] if answer.undecided else [confidence_text(answer, limit), tie_text(answer, limit)]
     sure = marked(" ".join(filter(None, [*more, fidelity_text(answer)])))
     taken = " taken" * bool(limit.advised and not answer.undecided)
-    return f'<p class="answer{taken}">{text}</p>{f"<p class=sure>{sure}</p>" if sure else ""}'
+    return f'<p class="answer{taken}">{text}</p><p class="sure">{sure}</p>'
+
+
+def documented(page: str, words: str) -> str:
+    """A link to a page of the documentation; "" if its address is not known."""
+    return f' <a href="{escape(DOCUMENTATION + page)}">{words}</a>.' if DOCUMENTATION else ""
 
 
 def script_data(answer: WhatIf) -> str:
@@ -171,6 +198,7 @@ def script_data(answer: WhatIf) -> str:
     choices = [
         {
             "name": units_kept(o.name),
+            "key": re.sub(r"[^a-z0-9]+", "-", o.name.lower()).strip("-"),
             "slowdown": o.mean_bsld,
             "longest": o.max_wait_s,
             "said": marked(trial_text(answer, k)),
@@ -180,10 +208,12 @@ def script_data(answer: WhatIf) -> str:
     limits = [
         {
             "grown": growth_text(limit.growth),
+            "key": growth_text(limit.growth, "any").removesuffix(f"{NB}%"),
             "upTo": "" if limit.growth is None else f"to {duration(limit.longest_s)}",
             "longest": None if limit.growth is None else limit.longest_s,
             "take": limit.advised,
             "said": answered(answer, i),
+            "without": marked(runner_up_text(answer, limit)),
         }
         for i, limit in enumerate(answer.limits)
     ]
@@ -198,17 +228,21 @@ def gains_panel(answer: WhatIf, k: int) -> str:
     o = answer.outcomes[k]
     head = f'<h2>Who gains, <span class="pays">who pays</span> <span class="soft">under {escape(o.name)}</span></h2>'
     if k == 0:
-        return f"{head}<p>Nobody: this is today's order, with which all others are compared.</p>{bars_table(answer, 0)}"
+        return f"{head}<p>All other choices are compared with this one.</p>{bars_table(answer, 0)}"
     users = share_bar("users", o.users) if o.users else '<p class="note">The log names no users with so many jobs.</p>'
     if (answer.workload.jobs.user < 0).all():
         users = '<p class="note">The log does not say whose the jobs are.</p>'
-    return f"{head}{share_bar('jobs', o.jobs)}{users}{bars_table(answer, k)}"
+    most = f'<p class="most">{marked(pays_text(answer, k))}</p>'
+    return f"{head}{share_bar('jobs', o.jobs)}{users}{most}{bars_table(answer, k)}"
 
 
 def share_bar(what: str, changed: Changed) -> str:
     """How many wait less, about as long, and longer, as words above a bar."""
     total, roles = sum(changed), ("gains", "same", "pays")
-    of = f" with at least {FEWEST_JOBS} jobs, on average" if what == "users" else ""
+    of = f"{count(total)} {what}"
+    whose = f"those whose wait changes by more than {LONGER}"
+    if what == "users":
+        of, whose = f"{of} with at least {FEWEST_JOBS} jobs", f"those whose mean wait changes by more than {LONGER}"
     parts = list(zip(roles, changed, ("wait less", "about as long", "wait longer"), strict=True))
     texts = "".join(
         f'<span class="{role}">{f"{100 * n / total:.0f}{NB}%" if what == "jobs" else count(n)} {words}</span>'
@@ -216,7 +250,7 @@ def share_bar(what: str, changed: Changed) -> str:
     )
     bars = "".join(f'<i class="{role}" style="flex:{n}"></i>' for role, n, _ in parts if n)
     return (
-        f'<div class="share"><p>{count(total)} {what}{of}, by over {LONGER}</p><p class="thirds">{texts}</p>'
+        f'<div class="share"><p>Of {of}, {whose}</p><p class="thirds">{texts}</p>'
         f'<div class="stack" aria-hidden="true">{bars}</div></div>'
     )
 
@@ -234,7 +268,7 @@ def bars_table(answer: WhatIf, k: int) -> str:
             if group.by == by
         ]
     sides = f"--less:{less / (less + more):.3f};--a:{int(min(changes) <= -60)};--b:1"
-    names = ("Change of the mean wait", "longest then") if k else ("Mean wait", "longest")
+    names = ("Change of the mean wait", "longest wait under it") if k else ("Mean wait", "longest wait")
     head = f"<th scope=col colspan=2>{names[0]}</th><th scope=col>{names[1]}</th>"
     hatched = any(CHANCE in row for row in rows)
     key = f'<p class="note key"><i{CHANCE}></i> hatched: may be chance</p>' if hatched else ""
@@ -272,17 +306,16 @@ def limits_section(answer: WhatIf) -> str:
 
 
 def pick(words: str) -> str:
-    """A row's head that picks the row."""
-    return f'<button type="button">{words}</button>'
+    """A row's head; the script makes it a button that picks the row."""
+    return f"<span class=picked>{words}</span>"
 
 
 def longest_text(answer: WhatIf, k: int) -> str:
     """The longest wait, its growth beneath, flagged if some jobs may starve."""
-    longest_s, today_s = answer.outcomes[k].max_wait_s, answer.outcomes[0].max_wait_s
-    more, flag = growth_of(answer, k) if k else "today", ""
-    if k and today_s and starves(answer, k):
-        more, flag = f"▲ {slowdown(longest_s / today_s)} times", " flag"
-    return f'{duration(longest_s)}<span class="sub{flag}">{more}</span>'
+    more, flag = growth_of(answer, k) if k else "simulated", ""
+    if k and starves(answer, k):
+        more, flag = f"▲ {more}", " flag"
+    return f'{duration(answer.outcomes[k].max_wait_s)}<span class="sub{flag}">{more}</span>'
 
 
 def users_section(answer: WhatIf, shown: int) -> str:
@@ -297,7 +330,7 @@ def users_tables(outcome: ChoiceFigures) -> str:
     """A table of those who pay, and one of those who gain."""
     known = [row for row in outcome.waits["waits_by_user"] if row["user"] >= 0 and row["jobs"] >= FEWEST_JOBS]
     known.sort(key=lambda row: -row["mean_longer_s"])
-    head = ("User", "Jobs", "Mean wait today", "then", "Longest then")
+    head = ("User", "Jobs", "Mean wait,<br>fcfs simulated", "Mean wait<br>under it", "Longest wait<br>under it")
     tables = []
     for role, name, rows in (
         ("pays", "Pay most", [row for row in known if row["mean_longer_s"] > CHANGED_S]),
@@ -334,8 +367,8 @@ def configuration_section(answer: WhatIf, shown: int) -> str:
         for name, system in SYSTEMS.items()
     )
     parts = "\n".join(
-        of_choice(k, shown, "".join(configuration(answer, k, name, one) for name, one in systems.items()))
-        for k, systems in enumerate(found)
+        of_choice(k, shown, "".join(configuration(answer, k, name, found) for name in SYSTEMS))
+        for k in range(len(found))
     )
     return (
         '<section id="configuration"><h2>Configuration</h2><fieldset class="chips controls"><legend>For</legend>'
@@ -343,22 +376,29 @@ def configuration_section(answer: WhatIf, shown: int) -> str:
     )
 
 
-def configuration(answer: WhatIf, k: int, name: str, one: SiteConfig) -> str:
-    """One system's configuration of a choice: what it drops first, then the files, then habits that differ."""
-    o, title = answer.outcomes[k], SYSTEMS[name].title
+def configuration(answer: WhatIf, k: int, name: str, found: Sequence[Mapping[str, SiteConfig]]) -> str:
+    """One system's configuration of a choice: what it drops first, then the files, then habits that differ.
+
+    `found` are the configurations of each choice.
+    """
+    one, text = found[k][name], marked(support_text(answer, k, name, found))
     lacks = "".join(f"<li>{escape(line)}</li>" for line in one.lacks)
     if one.verdict == IMPOSSIBLE:
-        content = f'<div class="warning"><strong>{title} cannot do {escape(o.name)}</strong><ul>{lacks}</ul></div>'
-        return f'<div data-system="{name}">{content}</div>'
-    said = f"<p>{title} can do {escape(o.name)} in full.</p>"
-    if one.verdict != EXPRESSIBLE:
-        said = f'<div class="warning"><strong>{title} can do {escape(o.name)}, except:</strong><ul>{lacks}</ul></div>'
+        return f'<div data-system="{name}"><div class="warning">{text}<ul>{lacks}</ul></div></div>'
+    said = f"<p>{text}</p>" if one.verdict == EXPRESSIBLE else f'<div class="warning">{text}<ul>{lacks}</ul></div>'
     files = "".join(
         f'<div class="file"><h3>{escape(file)}</h3><button type="button" class="copy live" hidden>Copy {escape(file)}'
         f"</button></div><pre tabindex=0>{escape(text.rstrip())}</pre>"
         for file, text in one.files.items()
     )
     differs = "".join(f"<li>{escape(line)}</li>" for line in one.differs)
+    start = (
+        "<p>To start: copy the lines to <code>slurm.conf</code>, put <code>job_submit.lua</code> beside it, and run "
+        "<code>python3 slurm_tries.py</code> on the controller's host as SlurmUser for as long as there are tries; "
+        "<code>--once</code> checks the queue once and ends. A job that must not start twice takes "
+        f"<code>sbatch --no-requeue</code>.{documented(ABOUT_TRIES, 'How first tries run on Slurm')}</p>"
+    )
+    said += start if "slurm_tries.py" in one.files else ""
     return (
         f'<div data-system="{name}">{said}<p class="note">Try it on a test partition first.</p>{files}<details>'
         f"<summary>What differs from the simulation</summary><ul>{differs}</ul></details></div>"
@@ -383,28 +423,31 @@ def choices_section(answer: WhatIf, shown: int) -> str:
         )
         marks.append(f"data-pick={k}{' class=chosen' * (k == shown and not answer.undecided)}")
     head = ("Choice", "Mean wait", "Longest wait", "Slowdown", "Jobs that<br>wait longer", "Users that<br>wait longer")
-    content = table((*head, "Tries killed"), rows, marks=marks)
+    if (score := answer.logged) is not None:
+        means, longest = duration(score.logged_mean_s), duration(score.logged_longest_s)
+        rows.append(("What the log's jobs waited", means, longest, "", "", "", ""))
+        marks.append("class=reference")
+    content = table((*head, "Jobs stopped<br>and restarted"), rows, marks=marks)
     return (
         f'<section id="choices"><h2>All choices, lowest slowdown first</h2>{content}<p class="note">Longer: by over '
         f"{LONGER}; of users with at least {FEWEST_JOBS} jobs, on average. ▲ marks a longest wait of more than "
-        f"{STARVED:g} times fcfs's. A killed try is restarted from its beginning.</p></section>"
+        f"{STARVED:g} times fcfs's. Every figure but those of the log is simulated.</p></section>"
     )
 
 
 def sure_section(answer: WhatIf, shown: int, path: Path) -> str:
     """Warnings, assumptions, statistics, fidelity, and how all this was made."""
     warnings = [text for text in answer.workload.warnings if text not in answer.workload.invented_warning]
-    rule = CHOSEN.format(answer.settings["tau_s"], percent(answer.settings["min_gain"]))
+    rule = CHOSEN.format(answer.settings["tau_s"], setting(answer.settings["min_gain"]))
     how = "".join(f"<p>{marked(text)}</p>" for text in (rule, SURE, plan_text(answer)))
     groups = "\n".join(of_choice(k, shown, groups_table(answer, k)) for k in range(1, len(answer.outcomes)))
     tries = [f"First tries: {PRESETS[FIRST_TRIES].meaning}"] if answer.settings["small_first"] else []
     noted = "".join(f"<li>{marked(text)}</li>" for text in (*tries, *notes(answer), reaction_text(answer)) if text)
-    grade, score = str(answer.fidelity), answer.fidelity.plain
-    waits = f"{grade[:1].upper()}{grade[1:]}."
+    score, waits = answer.logged, grade_text(answer)
     if score is not None:
         waits += f" Mean wait logged {duration(score.logged_mean_s)}, simulated {duration(score.simulated_mean_s)}."
     folded = {
-        "Statistics: intervals, p values, what “high” means": f"{how}{differences_table(answer)}{groups}",
+        "Statistics: intervals, p values, what the confidence means": f"{how}{differences_table(answer)}{groups}",
         "Fidelity: simulated and logged waits": f"<p>{escape(waits)}</p>",
         "Notes on some choices": f"<ul>{noted}</ul>",
         "Options and the command of each choice": made(answer, path),
@@ -437,7 +480,7 @@ def groups_table(answer: WhatIf, k: int) -> str:
         (f"{group.by} {group.name}", count(group.jobs), duration(group.mean_wait_s), *change_cells(group, k))
         for group in answer.groups
     ]
-    head = ("Jobs", "Number", "Mean wait today", "Change", f"{percent(CONFIDENCE)} interval", "Corrected p")
+    head = ("Jobs", "Number", "Mean wait, fcfs simulated", "Change", f"{percent(CONFIDENCE)} interval", "Corrected p")
     corrected = "p is corrected for all choices and for slowdown and wait"
     return table(head, rows, f"Change of the mean wait under {answer.outcomes[k].name}; {corrected}")
 

@@ -5,26 +5,30 @@ In sentences **bold** and `code` are marked, and durations hold no-break spaces;
 
 from __future__ import annotations
 
+import math
 import shlex
 import textwrap
-from itertools import groupby
+from itertools import chain, groupby
 from typing import TYPE_CHECKING
 
-from batfill.base.stats import CONFIDENCE
-from batfill.model.options import FIRST_TRIES, REPLAYED, arguments_of
+from batfill.base.stats import BETTER, CONFIDENCE, WORSE
+from batfill.base.words import percent as in_percent
+from batfill.base.words import things
+from batfill.model.options import FIRST_TRIES, REPLAYED, Options, arguments_of
 from batfill.reports.siteconfig import APPROXIMATE, EXPRESSIBLE, IMPOSSIBLE, SYSTEMS, site_config
-from batfill.reports.what_if import CHANGED_S, FEWEST_JOBS, KILLS, STARVED, stated
-from batfill.reports.words import count, date_text, interval_text, slowdown
+from batfill.reports.what_if import CHANGED_S, CLEARLY, FEWEST_JOBS, KILLS, STARVED, stated
+from batfill.reports.words import count, interval_text, slowdown, submission_dates
 from batfill.reports.words import duration_html as duration
 from batfill.search.promise import BUSY_BSLD, MOVED_S, OVERLOADED, OVERLOADED_S, QUIET, QUIET_S, WORDS, Figures
 from batfill.search.promise import TAU_S as BSLD_TAU_S
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from batfill.base.stats import Paired
     from batfill.reports.siteconfig import SiteConfig
     from batfill.reports.what_if import Changed, ChoiceFigures, Limit, WhatIf
+    from batfill.search.promise import Check
 
 MINUS = "\u2212"
 NB = "\u00a0"  # keeps a number and its unit on one line
@@ -39,8 +43,13 @@ RESERVED = (
 
 
 def percent(share: float) -> str:
-    """A share as a percentage."""
-    return f"{100 * share:.4g}{NB}%"
+    """A share in per cent, on one line."""
+    return in_percent(share).replace(" ", NB)
+
+
+def setting(share: float) -> str:
+    """A limit, or another setting, in per cent as it was given."""
+    return f"{100 * share:.6g}{NB}%"
 
 
 def listed(names: Sequence[str]) -> str:
@@ -56,23 +65,39 @@ def named(outcome: ChoiceFigures) -> str:
 
 
 def figures_text(answer: WhatIf, k: int) -> str:
-    """Mean wait, longest wait and slowdown of a choice, with fcfs's."""
-    o, today = answer.outcomes[k], answer.outcomes[0]
+    """Mean wait, longest wait and slowdown of a choice, with fcfs's, and the mean wait in the log."""
+    o, fcfs = answer.outcomes[k], answer.outcomes[0]
     grown = growth_of(answer, k)
-    more = "" if grown.endswith("%") or o.max_wait_s == today.max_wait_s else f"; {grown}"
+    more = f"; {grown}" if grown else ""
     return (
-        f"mean wait {duration(o.mean_wait_s)} (today {duration(today.mean_wait_s)}), longest "
-        f"{duration(o.max_wait_s)} ({duration(today.max_wait_s)}{more}), slowdown "
-        f"{slowdown(o.mean_bsld)}{NB}({slowdown(today.mean_bsld)})"
+        f"mean wait {duration(o.mean_wait_s)} (fcfs, simulated: {duration(fcfs.mean_wait_s)}{logged_text(answer)}), "
+        f"longest wait {duration(o.max_wait_s)} (fcfs: {duration(fcfs.max_wait_s)}{more}), slowdown "
+        f"{slowdown(o.mean_bsld)}{NB}(fcfs: {slowdown(fcfs.mean_bsld)})"
     )
 
 
+def own_figures(answer: WhatIf, k: int) -> str:
+    """Mean wait, longest wait with its growth over fcfs's, and slowdown of a choice."""
+    o, grown = answer.outcomes[k], growth_of(answer, k)
+    grown = grown.replace(" (", ", ").removesuffix(")")
+    longest = f"{duration(o.max_wait_s)}{f' ({grown})' if grown else ''}{' ▲' if starves(answer, k) else ''}"
+    return f"mean wait {duration(o.mean_wait_s)}, longest wait {longest}, slowdown {slowdown(o.mean_bsld)}"
+
+
+def logged_text(answer: WhatIf) -> str:
+    """The mean wait in the log, behind fcfs's; "" if it is unknown."""
+    score = answer.logged
+    return "" if score is None else f"; in the log: {duration(score.logged_mean_s)}"
+
+
 def growth_of(answer: WhatIf, k: int) -> str:
-    """How much longer than fcfs's the longest wait is: a percentage, or a duration where that rounds to 0 %."""
-    today_s, more_s = answer.outcomes[0].max_wait_s, answer.outcomes[k].max_wait_s - answer.outcomes[0].max_wait_s
-    if 0 < abs(more_s) < 0.005 * today_s or not today_s:
-        return longer_text(more_s)
-    return f"{100 * more_s / today_s:+.0f}{NB}%".replace("-", MINUS)
+    """How much longer than fcfs's the longest wait is, as duration and percentage; "" if it is as long."""
+    fcfs_s, more_s = answer.outcomes[0].max_wait_s, answer.outcomes[k].max_wait_s - answer.outcomes[0].max_wait_s
+    if not more_s or not fcfs_s:
+        return longer_text(more_s) if more_s else ""
+    share = 100 * more_s / fcfs_s
+    words = f"{share:+,.0f}" if abs(share) >= 1 else f"{share:+.1g}"
+    return f"{longer_text(more_s)} ({words}{NB}%)".replace("-", MINUS)
 
 
 def longer_text(seconds: float) -> str:
@@ -81,10 +106,13 @@ def longer_text(seconds: float) -> str:
     return f"{MINUS if seconds < 0 else '+'}{duration(60 * round(size_s / 60) if size_s >= 60 else size_s)}"
 
 
-def today_text(answer: WhatIf) -> str:
-    """The figures of fcfs."""
-    o = answer.outcomes[0]
-    return f"mean wait {duration(o.mean_wait_s)}, longest {duration(o.max_wait_s)}, slowdown {slowdown(o.mean_bsld)}"
+def fcfs_text(answer: WhatIf) -> str:
+    """The figures of fcfs as simulated, with the mean wait in the log."""
+    o, logged = answer.outcomes[0], logged_text(answer).replace("; ", " (", 1)
+    return (
+        f"fcfs, simulated: mean wait {duration(o.mean_wait_s)}{logged}{')' * bool(logged)}, longest wait "
+        f"{duration(o.max_wait_s)}, slowdown {slowdown(o.mean_bsld)}"
+    )
 
 
 def advice_text(answer: WhatIf, limit: Limit) -> str:
@@ -93,8 +121,12 @@ def advice_text(answer: WhatIf, limit: Limit) -> str:
     if answer.undecided:
         k = best_seen(answer)
         seen = f"Least slowdown seen: {named(answer.outcomes[k])}, {figures_text(answer, k)}; it may be chance."
-        told = [seen, *notes_on(answer, k)[: starves(answer, k)]] if k else [f"Today: {today_text(answer)}."]
-        return " ".join([f"Cannot tell: {answer.undecided}.", *told])
+        said = [seen, *notes_on(answer, k)[: starves(answer, k)]]
+        if answer.unseen and not answer.too_short:
+            said = ["`batfill fidelity` looks for what the replay leaves out."]
+        elif not k:
+            said = [f"{first_upper(fcfs_text(answer))}."]
+        return " ".join([f"Cannot tell: {answer.undecided}.", *said])
     if k:
         return " ".join([f"Take {named(answer.outcomes[k])}: {figures_text(answer, k)}.", *notes_on(answer, k)])
     tried, within = "no choice tried is better", " beyond chance"
@@ -103,8 +135,12 @@ def advice_text(answer: WhatIf, limit: Limit) -> str:
         within = f" and keeps the longest wait within {duration(limit.longest_s)} ({more})"
     if len(answer.withheld) == len(answer.outcomes) - 1:
         tried, within = f"{answer.settings['system']} can do none of the other choices", ""
-    figures = today_text(answer)
-    return f"Keep {named(answer.outcomes[0])}: {tried}{within}. {figures[0].upper()}{figures[1:]}."
+    return f"Keep {named(answer.outcomes[0])}: {tried}{within}. {first_upper(fcfs_text(answer))}."
+
+
+def first_upper(text: str) -> str:
+    """The sentence with a capital letter, unless it begins with fcfs."""
+    return text if text.startswith("fcfs") else f"{text[:1].upper()}{text[1:]}"
 
 
 def best_seen(answer: WhatIf) -> int:
@@ -117,8 +153,11 @@ def trial_text(answer: WhatIf, k: int) -> str:
     """What a choice would do that is not the advice."""
     o = answer.outcomes[k]
     if not k:
-        return f"Today, {named(o)}: {today_text(answer)}."
-    return " ".join([f"If you took {named(o)}: {figures_text(answer, k)}.", *notes_on(answer, k)])
+        return f"{named(o).replace('**f', '**F', 1)}, the order that all others are compared with. {fcfs_text(answer)}."
+    found = answer.bsld[0].get(k)
+    sure = {BETTER: "surely lower than", WORSE: "surely higher than"}.get(found.verdict if found else "")
+    said = f"Its slowdown is {sure} that of fcfs." if sure else "Its slowdown may differ from that of fcfs by chance."
+    return " ".join([f"If you took {named(o)}: {figures_text(answer, k)}.", said, *notes_on(answer, k)])
 
 
 def notes_on(answer: WhatIf, k: int) -> list[str]:
@@ -127,11 +166,21 @@ def notes_on(answer: WhatIf, k: int) -> list[str]:
     return [
         *(["▲" + NB + "Some jobs may starve."] if starves(answer, k) else []),
         *(
-            [f"It kills and restarts {count(o.kills)} tries, {percent(round(o.wasted, 4))} of the processor time."]
+            [
+                f"{things(o.kills, 'job')} {'are' if o.kills > 1 else 'is'} stopped {after_text(o)} once and start"
+                f"{'s' * (o.kills == 1)} again from the beginning: {percent(o.wasted)} of the processor time is lost."
+            ]
             if o.kills
             else []
         ),
+        *(f"▲{NB}{first_upper(why)}." for why in answer.promise_doubts if o.options == {"preset": FIRST_TRIES}),
     ]
+
+
+def after_text(o: ChoiceFigures) -> str:
+    """When a choice kills a try."""
+    divider_s = Options.of(o.options).divider_s
+    return f"after {duration(divider_s)}" if math.isfinite(divider_s) else "after their first try"
 
 
 def starves(answer: WhatIf, k: int) -> bool:
@@ -161,7 +210,10 @@ def tie_text(answer: WhatIf, limit: Limit) -> str:
             else []
         ),
     ]
-    return f"Cannot be told from {'; nor from '.join(parts)}."
+    said = f"As far as this log can tell, as good: {'; '.join(parts)}."
+    if limit.growth is None:
+        said += " Without a limit, of choices whose slowdowns do not differ surely, the shortest longest wait decides."
+    return said
 
 
 def confidence_text(answer: WhatIf, limit: Limit) -> str:
@@ -169,24 +221,74 @@ def confidence_text(answer: WhatIf, limit: Limit) -> str:
     found, made = answer.confidence(limit), answer.promise
     if not found:
         return ""
-    said = f"**Confidence: {found}.**"
+    doubts, name = answer.doubts(limit), answer.outcomes[limit.advised].name.replace(" ", NB)
+    said = f"**Confidence: {found}** that slowdown is lower under {name} than under fcfs, simulated."
+    if doubts:
+        why = "; ".join(why.partition(" (")[0] for _, why in doubts)
+        said = f"**Confidence: {found}**, although slowdown is lower under {name} than under simulated fcfs: {why}."
     if made is None or answer.outcomes[limit.advised].options != {"preset": FIRST_TRIES}:
         return said
     longest = made.ratios[:, Figures._fields.index("longest")]
     if longest.max() * answer.outcomes[0].max_wait_s <= limit.longest_s:
         return said
     over = f"{longest.min():.2f} to {longest.max():.2f}"
-    return f"{said} With submissions moved by up to a minute its longest wait was {over} times fcfs's."
+    return f"{said} With submissions moved by up to a minute the longest wait was {over} times fcfs's."
 
 
 def fidelity_text(answer: WhatIf) -> str:
-    """How near simulated waits are to those in the log; "" if that cannot be known."""
-    score = answer.fidelity.plain
+    """How near simulated waits are to those in the log, or why that is not known."""
+    score = answer.logged
     if score is None or score.ratio is None:
-        return ""
+        return f"All waits are simulated. {first_upper(str(answer.fidelity))}."
     return (
-        f"This machine as simulated: waits are **{score.ratio:.2f}** of the logged ones. Compare the choices; do not "
-        "expect these durations."
+        f"All waits are simulated; under fcfs they are **{score.ratio:.2f}** of the logged ones. Compare the choices; "
+        "do not expect these durations."
+    )
+
+
+def grade_text(answer: WhatIf) -> str:
+    """The grade of the log, which is of a replay without the options that the choices share."""
+    grade, plain = str(answer.fidelity), answer.fidelity.plain
+    if answer.logged is not None and plain is not None and plain.simulated_mean_s != answer.logged.simulated_mean_s:
+        grade = f"without the options given, {grade}"
+    return f"{first_upper(grade)}."
+
+
+def runner_up_text(answer: WhatIf, limit: Limit) -> str:
+    """The best choice under the limit that needs no kills, with its figures and who pays; "" if the advice has none."""
+    k = answer.without_kills(limit)
+    if k is None:
+        return ""
+    if not k:
+        return "Without kills, no choice tried is better beyond chance within the limit."
+    return f"Without kills: {named(answer.outcomes[k])}, {own_figures(answer, k)}. {pays_text(answer, k)}"
+
+
+def pays_text(answer: WhatIf, k: int) -> str:
+    """Who pays under a choice: the share of jobs that wait clearly longer, and the job that loses most."""
+    o = answer.outcomes[k]
+    share = f"{100 * o.clearly_longer / len(answer.comparison.at):.2g}{NB}%"
+    said = f"{share} of the jobs wait over {percent(CLEARLY)} and over {LONGER} longer."
+    if (most := o.most_delayed) is None:
+        return said
+    return f"{said} Job {most.job} loses most: it waits {duration(most.after_s)}, not {duration(most.before_s)}."
+
+
+def terms_text(answer: WhatIf) -> str:
+    """What slowdown, tries and kills are, a sentence each."""
+    said = (
+        "**Slowdown**: wait plus run time, over the run time, of which less than "
+        f"{answer.settings['tau_s']:g} s count as that many; the mean over all jobs, and 1 is the best."
+    )
+    o = next((o for o in answer.outcomes if o.effort == KILLS), None)
+    if o is None:
+        return said
+    width = Options.of(o.options).small_width
+    jobs = "every job" if width == 1 else f"every job of at most {percent(width)} of the processors"
+    jobs = jobs if "preset" in o.options else "a job that is expected to be short"
+    return (
+        f"{said} **Try**: {jobs} first runs early for a short time. **Kill**: if other jobs need its processors "
+        f"{after_text(o)}, it is stopped, loses what it has done, and starts again from its beginning later."
     )
 
 
@@ -240,25 +342,29 @@ def notes(answer: WhatIf) -> list[str]:
 
 def kills_text(o: ChoiceFigures) -> str:
     """The cost of a choice's kills."""
-    most = (
-        "" if o.most_wasted is None else f"; at most {percent(round(o.most_wasted, 4))} of the work, whatever is killed"
-    )
+    most = "" if o.most_wasted is None else f"; at most {percent(o.most_wasted)} of the work, whatever is killed"
     return (
-        f"{o.name}: {count(o.kills)} tries are killed at the divider and restarted, {percent(round(o.wasted, 4))} of "
-        f"the processor time{most}. Tell users before, and let jobs that must not start twice go without a try."
+        f"{o.name}: {count(o.kills)} tries are killed {after_text(o)} and start again, "
+        f"{percent(o.wasted)} of the processor time{most}. Inform users before, and exempt jobs that must not start "
+        "twice."
     )
 
 
 def promise_texts(answer: WhatIf) -> list[str]:
-    """Whether first tries keep their promise on this log, with the spread over the seeds; a sentence or two."""
-    made = answer.promise
-    if made is None:
-        return []
+    """Whether first tries keep their promise on this log, and at more load, with the spread over the seeds."""
+    return [promise_text(check) for check in (answer.promise, answer.busier) if check is not None]
+
+
+def promise_text(made: Check) -> str:
+    """Whether first tries keep their promise, with the spread over the seeds; two sentences."""
+    where = "on this log"
+    if made.load != 1:
+        where = f"at {percent(made.load - 1)} more load (times between submissions divided by {made.load:g})"
     seeds = f"{len(made.base)} pairs of replays whose submissions are moved by up to {MOVED_S} s"
     fcfs = Figures(*made.base.mean(axis=0))
     log = f"fcfs's mean bounded slowdown is {fcfs.bsld:.1f} (tau {BSLD_TAU_S:g} s), its mean wait {duration(fcfs.wait)}"
     if made.kind == OVERLOADED:
-        return [f"First tries promise nothing on this log: {log}, and the promise ends at {duration(OVERLOADED_S)}."]
+        return f"First tries promise nothing {where}: {log}, and the promise ends at {duration(OVERLOADED_S)}."
     if made.kind == QUIET:
         most = f"at most {QUIET_S:g} s longer is promised where the mean bounded slowdown is at most {BUSY_BSLD:g}"
         found = [f"mean wait {made.longer_s:+.1f} s ({most})"]
@@ -268,8 +374,8 @@ def promise_texts(answer: WhatIf) -> list[str]:
             for name, most in made.promised.items()
             for column in [made.ratios[:, Figures._fields.index(name)]]
         ]
-    verdict = f"broken on this log ({'; '.join(made.broken.values())})" if made.broken else "kept on this log"
-    return [f"First tries' promise is {verdict}. Over fcfs's, in {seeds}: {', '.join(found)}. There {log}."]
+    verdict = f"broken {where} ({'; '.join(made.broken.values())})" if made.broken else f"kept {where}"
+    return f"First tries' promise is {verdict}. Over fcfs's, in {seeds}: {', '.join(found)}. There {log}."
 
 
 def options_words(outcome: ChoiceFigures) -> str:
@@ -294,42 +400,72 @@ def configurations(outcome: ChoiceFigures) -> dict[str, SiteConfig]:
     return {name: site_config(name, **arguments_of(configurable(outcome).options)) for name in SYSTEMS}
 
 
+def files_as(answer: WhatIf, k: int, one: SiteConfig) -> int | None:
+    """The choice that a system's files for the k-th one give; None if it is not among the choices."""
+    if not one.gives:
+        return k
+    given = Options.of({name: value for name, value in one.given.items() if value is not None})
+    return next((j for j, o in enumerate(answer.outcomes) if Options.of(configurable(o).options) == given), None)
+
+
+def support_text(answer: WhatIf, k: int, name: str, found: Sequence[Mapping[str, SiteConfig]]) -> str:
+    """Whether a system can do the k-th choice; if not, the nearest that it can do, with its own figures.
+
+    `found` are the configurations of each choice.
+    """
+    o, one, title = answer.outcomes[k], found[k][name], SYSTEMS[name].title
+    if one.verdict == EXPRESSIBLE:
+        return f"**{title} can do {o.name} in full.**"
+    if one.verdict == APPROXIMATE and not one.gives:
+        return f"**{title} can do {o.name}, except:**"
+    able = [j for j in sorted(chain(*answer.chains)) if found[j][name].verdict == EXPRESSIBLE]
+    best, said = answer.best_of(answer.limit, able), ""
+    near = files_as(answer, k, one) if one.files else best
+    if one.files and near is None:
+        said = f"These files give {one.words[:1].lower()}{one.words[1:]}: no figure here is theirs."
+    elif near or found[0][name].verdict == EXPRESSIBLE:
+        near = near or 0
+        said = f"The nearest that it can do is {named(answer.outcomes[near])}: {own_figures(answer, near)}."
+        said += f" These files give {answer.outcomes[near].name} alone." if one.files else ""
+    if near != best and best:
+        said += f" Better within the limit: {named(answer.outcomes[best])}, {own_figures(answer, best)}."
+    elif near and not best:
+        said += " Within the limit, nothing that it can do in full is better than fcfs."
+    return f"**{title} cannot do {o.name}.** {said}".rstrip()
+
+
 def export_text(answer: WhatIf) -> str:
     """Which batch systems can be configured for the advised choice, and the command."""
-    system, found = answer.settings["system"], configurations(answer.advice)
+    system, found, k = answer.settings["system"], [configurations(o) for o in answer.outcomes], answer.limit.advised
     words = options_words(configurable(answer.advice))
-    able = [system] if system else [name for name, one in found.items() if one.verdict == EXPRESSIBLE]
-    partly = [name for name, one in found.items() if one.verdict == APPROXIMATE]
-    if not able and not partly:
+    mine = {name: one for name, one in found[k].items() if system in (None, name)}
+    able = [SYSTEMS[name].title for name, one in mine.items() if one.verdict == EXPRESSIBLE]
+    if not any(one.files for one in mine.values()):
         divider = f"--small class --divider {answer.outcomes[0].waits['small_below_s']:.12g}"
         return (
             "No batch system can be configured for this; `batfill schedule` runs it under Batsim. Nearest to it, "
             f"`batfill export-config SYSTEM {divider} --approximate` puts those jobs first that request little."
         )
-    said = []
-    if able:
-        said.append(f"in full: `batfill export-config {able[0]} {words}`")
-        said[0] += f", and for {listed(able[1:])}" if able[1:] else ""
-    if partly and not system:
-        commands = [
-            f"`batfill export-config {name} {words} --approximate` ({'; '.join(found[name].lacks)})" for name in partly
-        ]
-        said.append(f"in part: {', '.join(commands)}")
-    if (never := [name for name, one in found.items() if one.verdict == IMPOSSIBLE]) and not system:
-        said.append(f"not at all: {listed(never)}")
-    return f"Configuration {'; '.join(said)}."
+    first = max(mine, key=lambda name: [IMPOSSIBLE, APPROXIMATE, EXPRESSIBLE].index(mine[name].verdict))
+    said = [f"Configuration: `batfill export-config {first} {words}{'' if able else ' --approximate'}`."]
+    said += [f"{listed(able)} can do it in full."] if able else []
+    for name, one in mine.items():
+        if one.verdict == APPROXIMATE:
+            text = support_text(answer, k, name, found).removesuffix(":**")
+            lacks = "; ".join(one.lacks)
+            said.append(f"{text} The reason: {lacks}." if one.gives else f"{text}: {lacks}.")
+    never = [SYSTEMS[name].title for name, one in mine.items() if one.verdict == IMPOSSIBLE]
+    said += [f"{listed(never)} cannot do it."] if never else []
+    return " ".join(said)
 
 
 def log_text(answer: WhatIf) -> str:
-    """The log's jobs, machine and dates, and today's order."""
+    """The log's jobs, machine and dates, and what the choices are compared with."""
     workload = answer.workload
-    first_s, last_s = (float(workload.jobs.submit_s[k]) for k in (0, -1))
-    dates = " to ".join(
-        date_text(at_s, workload.clock).rpartition(" ")[0].replace(" ", NB) for at_s in (first_s, last_s)
-    )
+    dates = submission_dates(workload.jobs.submit_s, workload.clock).replace(" ", NB).replace(f"{NB}to{NB}", " to ")
     return (
-        f"{count(len(answer.comparison.at))} jobs on {count(workload.procs or 0)} processors, {dates}; today's order: "
-        f"{answer.outcomes[0].words.lower()} (fcfs) with EASY backfilling"
+        f"{count(len(answer.comparison.at))} jobs on {count(workload.procs or 0)} processors, {dates}; compared with: "
+        f"{answer.outcomes[0].words.lower()} (fcfs) with EASY backfilling, simulated"
     )
 
 
@@ -348,7 +484,7 @@ def share_text(changed: Changed | None, *, shares: bool) -> str:
 
 def answer_text(answer: WhatIf) -> str:
     """For a terminal: the choices and the advice at each limit in tables, notes, and the advice."""
-    width = max(len(outcome.name) for outcome in answer.outcomes) + 2
+    width = max(*(len(outcome.name) for outcome in answer.outcomes), len("in the log")) + 2
     lines = [
         *wrapped(f"{answer.workload.name}: {log_text(answer)}."),
         *(line for text in answer.workload.size_warnings for line in wrapped(f"Warning: {text}.")),
@@ -363,6 +499,9 @@ def answer_text(answer: WhatIf) -> str:
             f"{'* ' if advised else '  '}{o.name:{width - 2}}  {duration(o.mean_wait_s):>12}  {longest:>14}"
             f"  {slowdown(o.mean_bsld):>8}  {longer}".rstrip()
         )
+    if (score := answer.logged) is not None:
+        logged = f"{duration(score.logged_mean_s):>12}  {duration(score.logged_longest_s):>12}"
+        lines.append(f"  {'in the log':{width - 2}}  {logged}")
     flagged = any(starves(answer, k) for k in by_slowdown(answer))
     marks = [
         "* the advice" if not answer.undecided else "",
@@ -373,20 +512,23 @@ def answer_text(answer: WhatIf) -> str:
     lines += wrapped("; ".join(filter(None, marks)))
     if not answer.undecided:
         lines += ["", *limit_lines(answer, width)]
-    told = [
+    gains = bool(answer.limit.advised) and not answer.undecided
+    said = [
         *(f"Warning: do not trust this advice: {caution}." for caution in answer.invented),
         advice_text(answer, answer.limit),
+        f"Who pays: {pays_text(answer, answer.limit.advised)}" if gains else "",
+        runner_up_text(answer, answer.limit),
         " ".join(filter(None, [confidence_text(answer, answer.limit), fidelity_text(answer)])),
     ]
     if not answer.undecided:
-        told += [tie_text(answer, answer.limit)]
+        said += [tie_text(answer, answer.limit)]
         if answer.limit.advised:
             difference = difference_text(answer.bsld[0][answer.limit.advised])
-            told += [f"Against fcfs: {difference}; {plan_text(answer)}", reaction_text(answer), export_text(answer)]
-    grade = str(answer.fidelity)
-    told.append(f"{grade[:1].upper()}{grade[1:]}.")
+            said += [f"Against fcfs: {difference}; {plan_text(answer)}", reaction_text(answer), export_text(answer)]
+    if answer.logged is not None:  # without one, the reason is above
+        said.append(grade_text(answer))
     noted = [line for text in notes(answer) for line in wrapped(text)]
-    lines += [*(["", *noted] if noted else []), "", *(line for text in filter(None, told) for line in wrapped(text))]
+    lines += [*(["", *noted] if noted else []), "", *(line for text in filter(None, said) for line in wrapped(text))]
     return "\n".join(lines).replace(NB, " ")
 
 
@@ -404,8 +546,8 @@ def equal_limits(answer: WhatIf) -> list[tuple[list[int], str]]:
     for _, group in groupby(enumerate(answer.limits), lambda one: (one[1].advised, one[1].growth is None)):
         (run, limits) = map(list, zip(*group, strict=True))
         first, last = limits[0].growth, limits[-1].growth
-        grown = "any" if first is None else percent(first)
-        found.append((run, grown if first == last else f"{grown.removesuffix(f'{NB}%')} to {percent(last or 0)}"))
+        grown = "any" if first is None else setting(first)
+        found.append((run, grown if first == last else f"{grown.removesuffix(f'{NB}%')} to {setting(last or 0)}"))
     return found
 
 

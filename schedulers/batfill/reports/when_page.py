@@ -6,7 +6,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from batfill.base.words import things
-from batfill.replays.when import SHARE, WITHIN_S
+from batfill.replays.when import SHARE
 from batfill.replays.why_not import Instants
 from batfill.reports.words import duration_html, table
 from batfill.reports.write import html_page, made_from
@@ -34,17 +34,16 @@ def as_page(found: Estimates, source: str, command: str) -> str:
             escape(instants.text(row["start_s"])) + (" (later than promised)" if row["late"] else ""),
             bar(row),
             escape(f"{instants.text(row['from_s'])} to {instants.text(row['to_s'])}"),
-            *(f"{row[name]:.0%}" for name in WITHIN_S),
             escape(row["why"]),
         )
         for row in rows
     ]
-    within = [name.removeprefix("within_").replace("10min", "10 min") for name in WITHIN_S]
     drawn = f"from now to {duration_html(last_s)} later"
-    head = ("job", "processors", "expected", drawn, f"{SHARE:.0%} interval", *within, "why not now")
+    head = ("job", "processors", "expected", drawn, f"{SHARE:.0%} interval", "why not now")
+    left_out = f"<p>{escape(found.without)}.</p>" if found.left_out else ""
     section = (
         f'<section id="queue"><p class="answer">{things(len(rows), "job")} waiting on '
-        f"{things(found.size, 'processor')}.</p>{table(head, cells, left=(len(head) - 1,)) if rows else ''}"
+        f"{things(found.size, 'processor')}.</p>{left_out}{table(head, cells, left=(len(head) - 1,)) if rows else ''}"
         f"<p class=note>A bar is the interval of {SHARE:.0%} of the starts, its mark the expected one. "
         f"{escape(found.how)}</p></section>"
     )

@@ -10,15 +10,18 @@ from itertools import count as counted
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
-from batfill.base.words import duration, instant
+from batfill.base import version
+from batfill.base.words import duration, instant, percent
 from batfill.model.jobs import DAY_S, HOUR_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
+    import numpy as np
+    from numpy.typing import NDArray
+
     from batfill.base.stats import Paired
-    from batfill.base.words import duration
-from batfill.model.jobs import Clock
+    from batfill.model.jobs import Clock
 
 TICK_MONTHS = (120, 60, 24, 12, 6, 3, 2, 1)
 TICK_STEPS_S = (
@@ -110,15 +113,63 @@ def count(number: float) -> str:
 
 
 def slowdown(value: float) -> str:
-    """A slowdown, or a ratio: whole from 10, else one decimal; with a true minus."""
-    value *= 1 + 1e-12  # halves away from 0, as in the page's script
-    return f"{value:,.{1 if abs(value) < 9.95 else 0}f}".replace("-", "−")
+    """A slowdown, or a ratio: whole from 10, else one decimal, or two if that were 0; with a true minus."""
+    size = abs(value) * (1 + 1e-12)  # halves away from 0, as in the page's script
+    if size < 0.005:
+        return "0"
+    return f"{'−' if value < 0 else ''}{size:,.{0 if size >= 9.95 else 1 if size >= 0.05 else 2}f}"
 
 
 def signed(value: float) -> str:
     """A difference of slowdowns with its sign."""
     words = slowdown(value)
-    return words if words.startswith("−") or words == "0.0" else f"+{words}"
+    return words if words.startswith("−") or words == "0" else f"+{words}"
+
+
+def growth(longer_s: float, base_s: float) -> str:
+    """A difference of waits, and what share of the base it is: "+10 min (+0.2 %)"; "as long" without one."""
+    if longer_s == 0:
+        return "as long"
+    sign = "−" if longer_s < 0 else "+"
+    share = f" ({sign}{percent(abs(longer_s) / base_s)})" if base_s else ""
+    return f"{sign}{no_break(duration(abs(longer_s)))}{share}".replace(" %", "\u00a0%")
+
+
+def log_name(name: str) -> str:
+    """A log's name on every page: that of its file without year, version and suffix.
+
+    >>> log_name("SDSC-DS-2004-2.1-cln.swf.gz"), log_name("ours.json")
+    ('SDSC-DS', 'ours')
+    """
+    return re.sub(r"(-\d{4}-\d[\d.]*(-cln)?)?\.(swf|json|parquet)(\.(gz|xz|bz2))?$", "", name)
+
+
+def submission_dates(submit_s: NDArray[np.float64], clock: Clock | None) -> str:
+    """A log's dates on every page: the days of its first and last submission, or the time between them."""
+    first_s, last_s = float(submit_s.min()), float(submit_s.max())
+    if clock is None:
+        return f"submitted within {duration(last_s - first_s)}"
+    first, last = (clock.date(at_s).strftime("%-d %b %Y") for at_s in (first_s, last_s))
+    return f"submitted {first} to {last}" if first != last else f"submitted on {first}"
+
+
+def terms(tau: str, *, tries: bool) -> str:
+    """What the words of the answer mean, and where the documentation explains them."""
+    least = f", run times counted as at least {no_break(tau)}" if tau else ""
+    words = [f"<b>Slowdown</b>: the mean over the jobs of (wait + run time) / run time{least}; 1 is no wait."]
+    if tries:
+        words.append(
+            "<b>Try</b>: one start of a job. A <b>kill</b> ends a try: what it computed is lost, and the job is queued "
+            "again and starts from the beginning."
+        )
+    return f'<p class="note terms">{" ".join(words)} More: {guide("how-to/reports", "how to read this page")}.</p>'
+
+
+def guide(page: str, words: str, anchor: str = "") -> str:
+    """A link to a page of the documentation, such as "how-to/reports"; its name if the site's address is unknown."""
+    if version.DOCUMENTATION:
+        return f'<a href="{escape(version.DOCUMENTATION)}/{page}.html{anchor}">{escape(words)}</a>'
+    return f"{escape(words)} (<code>docs/{page}.md</code>)"
 
 
 def policy_html(long: str, short: str) -> str:

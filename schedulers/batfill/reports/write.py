@@ -173,7 +173,17 @@ def write_report(
     sections += ["<h2>Each run</h2>"] if runs and not single else []
     for number, run in enumerate(runs):
         part = sampled(run, most_rows, seed)
-        sections.append(run_section(run, number, tau_s=tau_s, overdue_s=overdue_s, sample=part, alone=single))
+        sections.append(
+            run_section(
+                run,
+                number,
+                tau_s=tau_s,
+                overdue_s=overdue_s,
+                sample=part,
+                alone=single,
+                explained=bool(groups) or number > 0,
+            )
+        )
         data.append(run_data(run, number, tau_s, part))
         advance(1)
     inputs = [(path, digest(path)) for place in campaigns for path in row_files(place)]
@@ -187,7 +197,7 @@ def write_report(
     origin = f"batfill {__version__}, tau {tau_s:g} s, seed {seed}"
     sections.append(made_from(origin, command, inputs))
     log = escape(groups[0].about) if alone else run_line(runs[0]) if single else ""
-    scripts = ("compare.js",) * bool(groups) + SCRIPTS * bool(runs)
+    scripts = SCRIPTS * bool(runs) + ("compare.js",) * bool(groups)
     write_text(page, html_page(title, sections, log=log, links=links, data=data, scripts=scripts))
     if not figures:
         return [page]

@@ -16,7 +16,7 @@ import numpy as np
 
 from batfill.base.files import json_text
 from batfill.base.progress import patient_progress
-from batfill.base.tables import data_frame, in_columns, text_html
+from batfill.base.tables import Keyed, data_frame, in_columns, text_html
 from batfill.base.version import __version__
 from batfill.base.words import duration, took, wrapped
 from batfill.learn import SubmittedJob
@@ -103,7 +103,7 @@ def read_jobs(source: Workload | str | Path) -> LoggedJobs:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class ClassifiedLog:
+class ClassifiedLog(Keyed):
     """A classifier's judgements on a log; columns of shape (n_jobs,)."""
 
     jobs: LoggedJobs

@@ -19,6 +19,7 @@ from batfill.base.errors import WorkloadError
 from batfill.base.progress import patient_progress
 from batfill.base.tables import as_table
 from batfill.base.words import duration, things
+from batfill.base.words import percent as in_percent
 from batfill.model.calendar import Calendar
 from batfill.model.jobs import DAY_S, HOUR_S, WEEK_S
 from batfill.model.metrics import width_class
@@ -89,8 +90,8 @@ class Score(NamedTuple):
 
 
 def percent(share: float | None) -> str:
-    """The share in whole percent."""
-    return "-" if share is None else f"{100 * share:.0f} %"
+    """The share, if it is known."""
+    return "-" if share is None else in_percent(share)
 
 
 def ratio_text(value: float | None) -> str:
@@ -230,8 +231,10 @@ def logged_of(workload: Workload, log: SwfLog, where: Path | str) -> Logged:
             f"{wait_s[row]:g} s); correct or drop them, or write -1 for unknown"
         )
     waited = wait_s > 0
-    if log.generated or not waited.any() or (workload.jobs.procs[waited] > (workload.procs or 0)).all():
-        why = "the log's jobs are generated" if log.generated else f"none of the log's {jobs} has a wait above 0"
+    why = log.unlogged
+    if why is None and (not waited.any() or (workload.jobs.procs[waited] > (workload.procs or 0)).all()):
+        why = f"none of the log's {jobs} has a wait above 0"
+    if why is not None:
         raise WorkloadError(f"{where}: {why}, so how near simulated waits are to the site's cannot be known")
     return Logged(
         where, log, workload, np.where(wait_s == UNKNOWN_WAIT, np.nan, wait_s), log["queue"][kept].astype(np.int64)

@@ -14,7 +14,7 @@ import numpy as np
 
 from batfill.base.processes import Remaining, no_bar, spread
 from batfill.base.progress import patient_progress
-from batfill.base.tables import data_frame, in_columns, text_html
+from batfill.base.tables import Keyed, data_frame, in_columns, text_html
 from batfill.base.version import __version__
 from batfill.base.words import duration, wrapped
 from batfill.model.metrics import TAU_S, class_figures, long_waits, on_front, who_pays
@@ -114,7 +114,7 @@ class Trial(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Frontier:
+class Frontier(Keyed):
     """What killing small jobs buys: a point per replay."""
 
     points: list[Point]

@@ -63,6 +63,7 @@ def read_workload(
     from batfill.model.jobs import checked_size, workload_of_frame
     from batfill.workloads.batsim_json import read_batsim_json
     from batfill.workloads.formats import (
+        JSON,
         accounting_of,
         as_stated,
         first_byte,
@@ -92,7 +93,7 @@ def read_workload(
     with patient_progress(f"reading {path.name}") as advance:
         if system is not None:
             log = read_accounting(path, system, procs=procs, timezone=zone, cores_per_resource=cores)
-        elif first_byte(path) == b"{":
+        elif first_byte(path) in JSON:
             workload = as_stated(read_batsim_json(path), overrun, unrequested)
             return workload if procs is None else replace(workload, procs=procs)
         else:

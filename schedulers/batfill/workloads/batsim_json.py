@@ -66,6 +66,35 @@ UNWRITABLE = re.compile(r'[,"\r\n]')
 CLASSES = {"small": SMALL, "large": LARGE}
 
 
+class UserField(NamedTuple):
+    """A field of a job that the user may add and batfill reads."""
+
+    fits: Callable[[Any], bool]
+    kind: str  # what its values are
+    instead: str  # what happens to another value
+
+
+def _limits(value: Any) -> bool:
+    """Whether this is a time that limits a job, or the sign that there is none."""
+    return value == NO_WALLTIME or (is_time(value) and value > 0)
+
+
+def _is_user(value: Any) -> bool:
+    """Whether this numbers a user, or is null, for none."""
+    return value is None or (type(value) is int and abs(value) <= LARGEST)
+
+
+USER_FIELDS = {
+    "class": UserField(lambda value: value in (None, *CLASSES), "small or large", "it counts as none"),
+    "killable": UserField(lambda value: value is None or type(value) is bool, "true or false", "it counts as true"),
+    NO_REQUEST_FIELD: UserField(lambda value: type(value) is bool, "true or false", "it counts as false"),
+    "user_id": UserField(_is_user, "a whole number", "it is ignored"),
+    "user": UserField(_is_user, "a whole number", "it is ignored"),
+    EXPECTED_FIELD: UserField(_limits, "a number > 0", "the walltime counts"),
+    REQUEST_FIELD: UserField(_limits, "a number > 0, or -1", "the walltime counts"),
+}
+
+
 class ProfileTask(NamedTuple):
     """The work of a profile: a delay, or parts that run one after the other, several times over.
 
@@ -245,6 +274,7 @@ def read_batsim_json(path: Path) -> Workload:
         unrequested=unrequested_in(document.description),
         file=path,
         notes=document.notes,
+        doubts=field_warnings(jobs),
     )
 
 
@@ -470,7 +500,9 @@ def refuse_late(where: str, seconds: float) -> None:
         WorkloadError: it is too large.
     """
     if seconds > LONGEST_S:
-        raise WorkloadError(f"{where}: {seconds} is more than {LONGEST_S:g} s, 30,000 years; give it in seconds")
+        raise WorkloadError(
+            f"{where}: {seconds} is more than batfill's limit of {LONGEST_S:g} s, 30,000 years; give it in seconds"
+        )
 
 
 def _member(path: Path, document: dict[str, Any], key: str, kind: type) -> Any:
@@ -481,6 +513,30 @@ def _member(path: Path, document: dict[str, Any], key: str, kind: type) -> Any:
         found = f"{_shown(value)} is not {kinds[kind]}" if key in document else f"missing; it is {kinds[kind]}"
         raise WorkloadError(f"{path}: {key}: {found}; a Batsim workload has nb_res, jobs and profiles")
     return value
+
+
+def odd_fields(job: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Each of USER_FIELDS that has no value of its kind: its name, and in words what is wrong and what is assumed."""
+    for name, (fits, kind, instead) in USER_FIELDS.items():
+        if name in job and not fits(job[name]):
+            yield name, f"{name} {_shown(job[name])} is not {kind}: {instead}"
+
+
+def usable(job: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The job without its `odd_fields`."""
+    odd = dict(odd_fields(job))
+    return {name: value for name, value in job.items() if name not in odd} if odd else job
+
+
+def field_warnings(jobs: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+    """A line for each of USER_FIELDS that is unusable in some of these jobs: the first, and the number of more."""
+    found: dict[str, list[str]] = {}
+    for job in jobs:
+        for name, what in odd_fields(job):
+            found.setdefault(name, []).append(f"job {job.get('id')}: {what}")
+    return tuple(
+        f"{first}{f'; the same in {len(more):,} further jobs' if more else ''}" for first, *more in found.values()
+    )
 
 
 def user_of(job: dict[str, Any]) -> int:

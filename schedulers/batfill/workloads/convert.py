@@ -50,6 +50,7 @@ from batfill.workloads.batsim_json import (
     write_members,
 )
 from batfill.workloads.formats import (
+    JSON,
     first_byte,
     format_of,
     load_log,
@@ -159,7 +160,7 @@ def convert(
     for field in fields:
         if field not in JOB_FIELDS:
             raise WorkloadError(f"no field {field!r} to keep; there are {', '.join(JOB_FIELDS)}")
-    described = first_byte(source) == b"{"
+    described = first_byte(source) in JSON
     if described and fields:
         raise WorkloadError(f"{source}: is a Batsim workload, whose jobs keep all their fields; name none of them")
     if not described and host_speed != HOST_SPEED:
@@ -233,7 +234,7 @@ def convert(
 def _convert_log(source: Path, out: Path, procs: int | None, advance: Callable[[int], None]) -> Converted:
     """Write a log's rows and comments in another format; the arguments are those of `convert`."""
     made = provenance("convert", source)
-    if first_byte(source) == b"{":
+    if first_byte(source) in JSON:
         log = with_size(source, load_log(source), procs)
         return Converted(save_log(log, out, description=made), log.header_procs, (), ())
     comments: list[Comment] = []

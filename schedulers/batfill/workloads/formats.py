@@ -69,9 +69,12 @@ System = Literal["slurm", "oar", "pbs"]
 # The start of each system's accounting: sacct's column names; OAR's jobs by id, as an array or as items; a date.
 ACCOUNTING: dict[System, re.Pattern[bytes]] = {
     "slurm": re.compile(rb"[^\n]*\bJobID\b[^\n]*\|"),
-    "oar": re.compile(rb'\[|\{\s*"(?:\d+|items)"\s*:'),
+    "oar": re.compile(rb'\[\s*\{|\{\s*"(?:\d+|items)"\s*:'),
     "pbs": re.compile(rb"\d\d/\d\d/\d{4} \d\d:\d\d:\d\d;\w;"),
 }
+
+
+JSON = (b"{", b"[")  # a workload of Batsim begins with a brace; a list is none, and its reader says so
 
 
 def first_byte(path: Path) -> bytes:
@@ -154,7 +157,7 @@ def source_of(
     if system is not None:
         zone, cores = (None, None) if made is None else (made.timezone, made.cores_per_resource)
         found = read_accounting(path, system, procs=size, timezone=zone or "UTC", cores_per_resource=cores or 1)
-    elif first_byte(path) == b"{":
+    elif first_byte(path) in JSON:
         stated = as_stated(read_batsim_json(path) if made is None else made, overrun, unrequested)
         return Source(path, log_of(stated), stated.digest, size, stated.overrun, stated.unrequested)
     else:
@@ -224,7 +227,7 @@ def load_log(path: Path, *, beside: int = 0, advance: Callable[[int], None] = la
         WorkloadError: the file has none of these formats, or holds no row; or there is not enough memory for its rows.
     """
     require_memory_of(path, ROW_BYTES + beside)
-    described = first_byte(path) == b"{"
+    described = first_byte(path) in JSON
     log = log_of(read_batsim_json(path)) if described else read_rows(path, advance=advance)
     require_rows(path, len(log))
     return log
@@ -244,7 +247,7 @@ def require_memory_of(path: Path, bytes_a_row: int, what: str = "this command") 
     with readable(path) as stored:
         if stored.seek(0, SEEK_END) <= CHUNK_BYTES:
             return
-    if first_byte(path) == b"{":
+    if first_byte(path) in JSON:
         return
     n_rows = rows_about(path)
     require_memory(

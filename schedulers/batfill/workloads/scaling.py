@@ -37,6 +37,8 @@ def runs(log: SwfLog) -> NDArray[np.bool_]:
 def stretch(log: SwfLog, factor: float) -> SwfLog:
     """The log with every time between submissions multiplied by `factor` (below 1 raises the load), to whole seconds.
 
+    Waits and think times belong to the old dates and become unknown.
+
     Raises:
         WorkloadError: the factor is not above 0.
     """
@@ -47,6 +49,8 @@ def stretch(log: SwfLog, factor: float) -> SwfLog:
     known = submit_s >= 0
     first = submit_s[known].min(initial=np.inf)
     submit_s[known] = np.floor(first + (submit_s[known] - first) * factor + 0.5)
+    for name in ("wait_s", "think_s"):
+        rows[:, FIELD[name]] = -1
     return replace(log, rows=rows)
 
 

@@ -35,6 +35,7 @@ NAMES = {
     "start": ("start", "start_s"),
     "end": ("end", "end_s"),
     "class": ("class",),
+    "left_out": ("left_out",),
 }
 NEEDED = ("id", "submit", "processors")
 LATEST_S = 2.5e11  # a later date has no year of four digits
@@ -54,6 +55,7 @@ class SiteState:
     now_s: float
     size: int
     clock: Clock | None  # if the state has dates
+    left_out: Mapping[str, str]  # pending jobs that wait for something else than processors, and for what
 
 
 def read_state(
@@ -65,8 +67,9 @@ def read_state(
         source: a path, or in Python the list of jobs, a mapping with `jobs`, `procs` and `at`, or a data frame. A file
             is CSV with a line of names; JSON, a list or such an object; or what `scontrol show job` or
             `squeue -r -o "%i|%u|%T|%C|%l|%V|%S|%r"` prints. A job has an id, `submit` and `processors`, and where they
-            are known `request`, `user` and `class`; a running one has a `start`, and one that has ended a `start` and
-            an `end`. Dates are seconds, or ISO 8601.
+            are known `request`, `user` and `class`; a running one has a `start`, one that has ended a `start` and an
+            `end`, and one that is pending for something else than processors a `left_out`: for what. Dates are
+            seconds, or ISO 8601.
         at: the instant, as a job's dates; by default the state's `at`, or the last date of its jobs.
         procs: the machine's processors, by default the state's.
 
@@ -121,20 +124,22 @@ def records_in(path: Path) -> tuple[Any, Mapping[str, Any]]:
             raise WorkloadError(f"{path}: is not JSON ({error}); correct it") from None
         return (found.get("jobs"), found) if isinstance(found, dict) else (found, {})
     if re.search(r"^\s*JobId=\S+", text, re.MULTILINE):
-        return [job for each in slurm_jobs(text) if (job := of_slurm(each))], {}
+        return [job for each in slurm_jobs(text) for job in of_slurm(path, each)], {}
     bars = "|" in text.partition("\n")[0]
     rows: list[dict[str, Any]] = list(csv.DictReader(io.StringIO(text), delimiter="|" if bars else ","))
     for number, row in enumerate(rows, 2):
         if None in row or None in row.values():
             raise WorkloadError(f"{path}:{number}: not as many values as the first line has names; is it truncated?")
+    if rows and not bars and re.match(r"\s*JOBID\s", text):
+        raise WorkloadError(f"{path}: not all columns are here, or nothing divides them; {USE_SQUEUE}")
     known = {name for names in NAMES.values() for name in names}
     if rows and not bars and (other := [name for name in rows[0] if name not in known]):
         raise WorkloadError(f"{path}: column {other[0]!r:.60} is unknown; a job's are {', '.join(NAMES)}")
     if bars:
         if missing := [theirs for theirs in SQUEUE.values() if rows and theirs not in rows[0]]:
-            raise WorkloadError(f'{path}: no column {missing[0]}; use squeue -r -o "%i|%u|%T|%C|%l|%V|%S|%r"')
+            raise WorkloadError(f"{path}: no column {missing[0]}; {USE_SQUEUE}")
         named = [{ours: row[theirs].strip() for ours, theirs in SQUEUE.items()} for row in rows]
-        return [job for each in named if (job := of_slurm(each))], {}
+        return [job for each in named for job in of_slurm(path, each)], {}
     return rows, {}
 
 
@@ -146,6 +151,9 @@ def state_of(name: str, given: list[Mapping[str, Any]], at: Any, size: int) -> S
     """
     jobs: list[dict[str, Any]] = []
     seen: set[str] = set()
+    left_out: dict[str, str] = {}
+    dates: list[float] = []
+    absolute: set[bool] = set()
     for number, job in enumerate(given, 1):
         values: dict[str, Any] = {
             ours: next((job[n] for n in names if job.get(n) is not None), None) for ours, names in NAMES.items()
@@ -159,7 +167,11 @@ def state_of(name: str, given: list[Mapping[str, Any]], at: Any, size: int) -> S
             raise WorkloadError(f"{where} occurs more than once; ids must be unique")
         seen.add(values["id"])
         for date in ("submit", "start", "end"):
-            values[date] = math.nan if values[date] is None else second_of(where, date, values[date])
+            values[date] = math.nan if values[date] is None else second_of(where, date, values[date], absolute)
+        dates += [values[date] for date in ("submit", "start", "end") if not math.isnan(values[date])]
+        if values["left_out"] is not None:
+            left_out[values["id"]] = str(values["left_out"])
+            continue
         values["processors"] = whole(where, values["processors"])
         values["request"] = math.inf if values["request"] is None else request_of(where, values["request"])
         if not values["submit"] <= values["start"] and not math.isnan(values["start"]):
@@ -167,8 +179,12 @@ def state_of(name: str, given: list[Mapping[str, Any]], at: Any, size: int) -> S
         if not math.isnan(values["end"]) and not values["start"] <= values["end"]:
             raise WorkloadError(f"{where} has an end, and no start before it")
         jobs.append(values)
-    dates = [job[date] for job in jobs for date in ("submit", "start", "end") if not math.isnan(job[date])]
-    now_s = max(dates, default=0.0) if at is None else second_of(f"{name}: the state", "instant", at)
+    now_s = max(dates, default=0.0) if at is None else second_of(f"{name}: the state", "instant", at, absolute)
+    if len(absolute) > 1:
+        raise WorkloadError(
+            f"{name}: some of its dates say their offset from UTC, or are Unix times, and others do not; "
+            "give all dates, and the instant (at), in one way"
+        )
     if not now_s >= max(dates, default=0.0):
         late = next(job for job in jobs if any(job[date] > now_s for date in ("submit", "start", "end")))
         raise WorkloadError(
@@ -184,10 +200,12 @@ def state_of(name: str, given: list[Mapping[str, Any]], at: Any, size: int) -> S
             f"{name}: job {wide[0]['id']} needs {wide[0]['processors']:,} processors, and the machine has {size:,}"
         )
     first_s = math.floor(min([*dates, now_s])) if now_s >= UNIX_S else 0
-    return table_of(name, jobs, now_s - first_s, first_s, size)
+    return table_of(name, jobs, left_out, now_s - first_s, first_s, size)
 
 
-def table_of(name: str, jobs: list[dict[str, Any]], now_s: float, first_s: int, size: int) -> SiteState:
+def table_of(
+    name: str, jobs: list[dict[str, Any]], left_out: Mapping[str, str], now_s: float, first_s: int, size: int
+) -> SiteState:
     """The state of checked jobs whose dates begin at `first_s`, a Unix time, or 0."""
     named = dict.fromkeys(known_text(job["user"]) for job in jobs if job["user"] is not None)
     users = {user: number for number, user in enumerate(named)}
@@ -209,7 +227,8 @@ def table_of(name: str, jobs: list[dict[str, Any]], now_s: float, first_s: int, 
         user=np.array([users.get(known_text(job["user"]), -1) for job in jobs], np.int64),
         job_class=np.array([job["class"] for job in jobs], object) if any(job["class"] for job in jobs) else None,
     )
-    return SiteState(name, table, start_s, end_s, now_s, size, Clock(first_s, UTC) if first_s else None)
+    clock = Clock(first_s, UTC) if first_s else None
+    return SiteState(name, table, start_s, end_s, now_s, size, clock, left_out)
 
 
 def known_text(value: Any) -> str:
@@ -227,7 +246,7 @@ def whole(where: str, value: Any) -> int:
 
 def request_of(where: str, value: Any) -> float:
     """A request: seconds, a duration such as 2h, or one as Slurm writes it."""
-    if isinstance(value, str) and value.strip().upper() == "UNLIMITED":
+    if isinstance(value, str) and value.strip().upper() in NO_LIMIT:
         return math.inf
     if isinstance(value, str) and (found := SLURM_TIME.fullmatch(value.strip())):
         days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
@@ -239,29 +258,38 @@ def request_of(where: str, value: Any) -> float:
         raise WorkloadError(f"{where} requests {value!r}; give a duration > 0: seconds, 2h, or 1-00:30:00") from None
 
 
-def second_of(where: str, what: str, value: Any) -> float:
-    """A date as a number: seconds as they are, others as Unix times; local dates are taken as UTC."""
+def second_of(where: str, what: str, value: Any, absolute: set[bool]) -> float:
+    """A date as a number: seconds as they are, others as Unix times; local dates are taken as UTC.
+
+    Whether the date is the same instant in each time zone is added to `absolute`.
+    """
     number = number_or_text(value)
-    if isinstance(number, datetime):
-        return (number if number.tzinfo else number.replace(tzinfo=UTC)).timestamp()
     if isinstance(number, int | float) and not isinstance(number, bool) and 0 <= number <= LATEST_S:
+        absolute |= {True} if number >= UNIX_S else set()
         return float(number)
     try:
-        date = datetime.fromisoformat(str(value).strip())
+        date = value if isinstance(value, datetime) else datetime.fromisoformat(str(value).strip())
     except ValueError:
         raise WorkloadError(
-            f"{where} has the {what} {value!r}; give seconds >= 0, or a date such as 2026-01-31T14:05"
+            f"{where} has the {what} {value!r}; give seconds >= 0, or a date such as 2026-01-31T14:05, or with its "
+            "offset from UTC 2026-01-31T14:05+01:00"
         ) from None
+    absolute.add(date.tzinfo is not None)
     return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
 
 
 # What Slurm prints: `scontrol show job`, or `squeue -r -o "%i|%u|%T|%C|%l|%V|%S|%r"`. Source: their manuals.
 
 SLURM_TIME = re.compile(r"(?:(\d{1,6})-)?(?:(\d{1,3}):)?(\d{1,2}):(\d\d)")
-RUNNING = ("RUNNING", "R", "COMPLETING", "CG", "SUSPENDED", "S", "CONFIGURING", "CF", "STOPPED", "ST")
-PENDING = ("PENDING", "PD")
-READY = ("Resources", "Priority", "None", "")  # the reasons of jobs that wait for processors
+NO_LIMIT = ("UNLIMITED", "PARTITION_LIMIT", "NOT_SET", "INVALID")  # the partition's, which is not printed
+RUNNING = ("RUNNING", "COMPLETING", "SUSPENDED", "CONFIGURING", "STOPPED", "STAGE_OUT", "SIGNALING", "RESIZING")
+OVER = ("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "LAUNCH_FAILED", "NODE_FAIL",
+        "OUT_OF_MEMORY", "PREEMPTED", "RECONFIG_FAIL", "REVOKED", "TIMEOUT")  # fmt: skip
+READY = ("Resources", "Priority", "None", "(null)", "")  # the reasons of jobs that wait for processors
 FIELD = re.compile(r"(?:^|\s)(\w+)=(\S*)")
+NUMBERS = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?(?::(\d{1,9}))?")  # 5, 1-9 or 1-9:2
+MOST_TASKS = 1_000_000
+USE_SQUEUE = 'use squeue -r -o "%i|%u|%T|%C|%l|%V|%S|%r"'
 FREE_TEXT = ("Command=", "WorkDir=", "Std", "Comment=", "AdminComment=")  # how lines with a user's own words begin
 SQUEUE = {"id": "JOBID", "user": "USER", "state": "STATE", "processors": "CPUS", "request": "TIME_LIMIT",
           "submit": "SUBMIT_TIME", "start": "START_TIME", "reason": "REASON"}  # fmt: skip
@@ -274,19 +302,47 @@ def slurm_jobs(text: str) -> list[dict[str, Any]]:
     jobs = []
     for block in filter(None, re.split(r"^\s*(?=JobId=)", text, flags=re.MULTILINE)):
         first, *lines = block.splitlines()
-        found = dict(FIELD.findall(first.partition(" JobName=")[0]))
+        begin, _, rest = first.partition(" JobName=")
+        if " UserId=" in rest:  # scontrol -o: the name, which is a user's own, goes up to there
+            lines = [rest[rest.index(" UserId=") :].partition(" Command=")[0]]
+        found = dict(FIELD.findall(begin))
         for line in lines:
             if not line.lstrip().startswith(FREE_TEXT):
                 found |= FIELD.findall(line)
+        if "ArrayTaskId" in found:
+            found["JobId"] = f"{found.get('ArrayJobId', '')}_[{found['ArrayTaskId']}]"
         jobs.append({ours: found.get(theirs, "") for ours, theirs in SCONTROL.items()})
     return jobs
 
 
-def of_slurm(job: dict[str, Any]) -> dict[str, Any] | None:
-    """A job of Slurm as a state has it; None if it neither waits for processors, nor runs, nor has run."""
-    state = str(job["state"]).partition(" ")[0].partition("+")[0]
-    if state in PENDING:
-        return {**job, "start": "", "end": ""} if job["reason"].strip("()") in READY else None
+def of_slurm(path: Path, job: dict[str, Any]) -> list[dict[str, Any]]:
+    """A job of Slurm as a state has it, or the tasks of an array; none if it is over and did not run."""
+    state, ids = str(job["state"]).partition(" ")[0].partition("+")[0], tasks_of(path, job["id"])
+    if state in OVER:
+        ran = job.get("end", "") not in UNKNOWN and job["start"] not in UNKNOWN
+        return [{**job, "id": name} for name in ids] if ran else []
     if state in RUNNING:
-        return {**job, "end": ""}
-    return job if job.get("end", "") not in UNKNOWN and job["start"] not in UNKNOWN else None
+        return [{**job, "id": name, "end": ""} for name in ids]
+    reason = job["reason"].strip("()").partition(",")[0].replace("_", " ") if state == "PENDING" else state
+    left_out = "" if reason in READY and state == "PENDING" else reason or "no state"
+    return [{**job, "id": name, "start": "", "end": "", "left_out": left_out} for name in ids]
+
+
+def tasks_of(path: Path, name: str) -> list[str]:
+    """The jobs that an id of Slurm stands for: 7_[1-3,5%2] for four tasks of an array, and any other for itself.
+
+    Raises:
+        WorkloadError: the tasks are not all named.
+    """
+    array, among, tasks = name.partition("_[")
+    if not among:
+        return [name]
+    found: list[int] = []
+    for part in tasks.partition("]")[0].partition("%")[0].split(","):
+        numbers = NUMBERS.fullmatch(part)
+        first, last, step = (int(number or 0) for number in numbers.groups()) if numbers else (0, 0, 0)
+        each = range(first, max(first, last) + 1, step or 1)
+        if numbers is None or len(found) + len(each) > MOST_TASKS:
+            raise WorkloadError(f"{path}: job {name:.40} does not name each task of its array; {USE_SQUEUE}")
+        found += each
+    return [f"{array}_{task}" for task in found]

@@ -53,7 +53,8 @@ LARGEST_EXACT = 2.0**53  # whole numbers are exact in a float64 up to here
 NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 MAX_PROCS = "MaxProcs"
-GENERATED = re.compile(r"made by batfill \S+ workload generate\b|of generated jobs$")  # in a note of the header
+GENERATED = re.compile(r"made by batfill \S+ workload generate\b|of generated jobs$")  # in a note of the header,
+MOVED = re.compile(r"\bbatfill \S+ workload (scale|resample)\b|^; *Note: (resample)d by batfill")  # as this
 
 # Header lines that describe the rows of this file.
 OF_THE_ROWS = ("maxjobs", "maxrecords", "starttime", "endtime")
@@ -124,6 +125,14 @@ class SwfLog:
         if self.known is not None and self.known.generated:
             return True
         return any(GENERATED.search(text) for text in self.header if header_name(text) == "note")
+
+    @property
+    def unlogged(self) -> str | None:
+        """Why its waits, if it has any, are not those of a site; None if they may be."""
+        if self.generated:
+            return "the log's jobs are generated"
+        moved = next(filter(None, map(MOVED.search, self.header)), None)
+        return moved and f"the log's submissions were {(moved[1] or moved[2]).removesuffix('e')}ed"
 
     @property
     def clock(self) -> Clock | None:

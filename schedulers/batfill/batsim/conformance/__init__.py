@@ -9,7 +9,9 @@ from __future__ import annotations
 import math
 from functools import cache
 from hashlib import sha256
+from itertools import pairwise
 from pathlib import Path
+from statistics import median
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 # What happened to each job: its start, rounded to seconds, or that it was rejected or killed.
 Schedule = dict[str, int | str]
 MOST_IDLE_MESSAGES = 1000
+MOST_CALLS = 2000  # of a workload; known schedulers request none
 WAITING = "waiting"  # the workload that shows how long a job waits before it is first
 WORKLOAD_FILE, PLATFORM_FILE, EVENTS_FILE, COMMAND_FILE = "workload.json", "platform.xml", "events.txt", "batsim.bash"
 WHEN = {
@@ -52,6 +55,7 @@ class Observed(NamedTuple):
     schedule: Schedule
     problem: str | None = None  # how it broke the protocol
     notes: tuple[str, ...] = ()  # what a user should know of its process
+    polls: str | None = None  # how often it has itself called, if it was stopped for that
 
 
 def listed() -> dict[str, dict[str, str]]:
@@ -89,15 +93,27 @@ def observe(case: Case, folder: Path, exchange: Callable[[bytes], bytes]) -> Obs
     ended: list[JobRecord] = []
     idle = 0  # messages since an event other than a call was to come, or the date advanced
     last_s = 0.0
+    calls_s: list[float] = []
+    polls = None
 
     def patiently(message: bytes) -> bytes:
-        nonlocal idle, last_s
+        nonlocal idle, last_s, polls
+        if b'"REQUESTED_CALL"' in message:
+            calls_s.append(simulation.now)
+        if len(calls_s) > MOST_CALLS:
+            apart_s = median(later_s - call_s for call_s, later_s in pairwise(calls_s))
+            polls = f"polls every {apart_s:.3g} s"
+            raise SimulationStopped(f"{polls}: stopped after {MOST_CALLS:,} calls")
         idle = idle + 1 if simulation.only_calls_are_left or simulation.now == last_s else 0
         last_s = simulation.now
         if idle > MOST_IDLE_MESSAGES:
+            left = simulation.jobs_waiting
+            remedy = (
+                f"{left} jobs wait; execute or reject them" if left else "all jobs have ended; request no more calls"
+            )
             raise SimulationStopped(
                 f"the scheduler polls without deciding: {MOST_IDLE_MESSAGES:,} messages brought nothing but the calls "
-                f"that it requested, and {simulation.jobs_waiting} jobs wait; execute or reject them"
+                f"that it requested, and {remedy}"
             )
         return exchange(message)
 
@@ -115,9 +131,9 @@ def observe(case: Case, folder: Path, exchange: Callable[[bytes], bytes]) -> Obs
         simulation.run()
     except SimulationStopped as error:
         problem = str(error)
-        if not problem.startswith("stopped at"):
+        if not polls and not problem.startswith("stopped at"):
             problem = f"stopped at date {simulation.now:.6f}: {problem}"
-    return Observed({record.job_id: outcome(record) for record in ended}, problem)
+    return Observed({record.job_id: outcome(record) for record in ended}, problem, polls=polls)
 
 
 def outcome(record: JobRecord) -> int | str:
@@ -172,12 +188,17 @@ class Verdict:
     def __init__(self, observed: Mapping[str, Observed], missing: str | None = None) -> None:
         self.observed = observed
         self.missing = missing
+        self.polls = {name: run.polls for name, run in observed.items() if run.polls}
         # Workloads that every scheduler must run as one and the same variant.
-        self.telling = [name for name in observed if not CASES[name].optional and not CASES[name].habits]
+        self.telling = [
+            name for name in observed if not CASES[name].optional and not CASES[name].habits and name not in self.polls
+        ]
         matches = {candidate: sum(self.is_as(name, candidate) for name in self.telling) for candidate in CANDIDATES}
         self.nearest: Candidate = max(matches, key=lambda candidate: matches[candidate])
         self.fits = [candidate for candidate in CANDIDATES if matches[candidate] == len(self.telling) > 0]
-        self.broken = [name for name in observed if observed[name].problem and not CASES[name].optional]
+        self.broken = [
+            name for name in observed if observed[name].problem and not CASES[name].optional and name not in self.polls
+        ]
         self.habit = None
         if not self.fits and not self.broken and WAITING in self.telling:
             self.habit = waiting_habit({name: observed[name].schedule for name in self.telling})
@@ -185,7 +206,7 @@ class Verdict:
     @property
     def conforms(self) -> bool:
         """Whether it keeps the protocol and is a known variant, perhaps with a known habit of waiting."""
-        if self.broken or self.missing:
+        if self.broken or self.missing or self.polls:
             return False
         return bool(self.fits) or self.habit is not None or not self.telling
 
@@ -193,7 +214,7 @@ class Verdict:
     def undetermined(self) -> str | None:
         """Why the runs say nothing of its variant; None if they do."""
         if not self.telling:
-            return "the workload shows none"
+            return next((f"it {polls}" for polls in self.polls.values()), "the workload shows none")
         broken = all(self.observed[name].problem for name in self.telling)
         return "no workload ran to its end" if broken else None
 
@@ -205,6 +226,8 @@ class Verdict:
     def answer(self, name: str) -> str:
         """What its run through this workload shows."""
         case, run = CASES[name], self.observed[name]
+        if run.polls:
+            return str(run.problem)
         if run.problem:
             return f"not supported: {run.problem}" if case.optional else run.problem
         for value, phrase in case.habits.items():
@@ -260,6 +283,9 @@ class Verdict:
         notes = dict.fromkeys(note for run in self.observed.values() for note in run.notes)
         if self.missing:
             notes[self.missing] = None
+        if self.polls:
+            stopped = f"{len(self.polls)} of {len(self.observed)} workloads were stopped after {MOST_CALLS:,} calls"
+            notes[f"the scheduler {next(iter(self.polls.values()))}: {stopped}, and say nothing of its variant"] = None
         lines += ["", *(wrapped(f"note: {note}", "  ") for note in notes)]
         if self.broken:
             lines.append(f"protocol: broken in {len(self.broken)} of {len(self.observed)} workloads")
@@ -271,6 +297,7 @@ class Verdict:
             "conforms": self.conforms,
             "keeps_protocol": not self.broken,
             "not_run": self.missing,
+            "polls": next(iter(self.polls.values()), None),
             "variants": [{"name": name, "decides": grain} for name, grain in self.fits],
             "habit": self.habit and self.habit.name,
             "nearest": None if self.undetermined else self.nearest[0],

@@ -57,10 +57,12 @@ from batfill.model.options import REQUESTED
 from batfill.workloads.batsim5_json import from_version_5, version_of
 from batfill.workloads.batsim_json import (
     description_in,
+    field_warnings,
     n_missing,
     raised_by_overrun,
     require_requests,
     unrequested_in,
+    usable,
 )
 
 if TYPE_CHECKING:
@@ -236,6 +238,7 @@ def workload_jobs(paths: Sequence[Path]) -> Expected:
     names = []
     missing: dict[Unrequested, int] = {}
     made_with: dict[str, dict[str, Any]] = {}
+    doubts: list[str] = []
     raised = 0
     types: set[str] = set()
     for number, path in enumerate(paths):
@@ -246,6 +249,8 @@ def workload_jobs(paths: Sequence[Path]) -> Expected:
             jobs, profiles = document["jobs"], document.get("profiles", {})
             if version_of(f"{path}: profiles", profiles) == 5:
                 jobs, profiles, _ = from_version_5(str(path), jobs, profiles)
+            doubts += field_warnings(jobs)
+            jobs = [usable(job) for job in jobs]
             ids = [str(job["id"]).rpartition("!")[2] for job in jobs]
             description = description_in(document)
             stated = unrequested_in(description)
@@ -261,7 +266,7 @@ def workload_jobs(paths: Sequence[Path]) -> Expected:
         names += [JobName(f"w{number}", job_id) for job_id in ids]
         types |= {str(profile.get("type")) for profile in profiles.values() if isinstance(profile, dict)}
     lines = [line for stated, n in missing.items() for line in request_warning(n, len(names), stand_in(stated))]
-    return Expected(names, (*lines, *raised_warning(raised, len(names))), types, made_with)
+    return Expected(names, (*lines, *raised_warning(raised, len(names)), *doubts), types, made_with)
 
 
 def missing_jobs(expected: Iterable[JobName], results: Results) -> list[JobName]:

@@ -18,7 +18,8 @@ class Colours {
         place: (i) => (run.ids[i] === run.ids[this.wait] ? 0 : run.overtakes(i, this.wait) ? 1 : 2),
       },
       slowdown: {
-        legend: ["bounded slowdown 1", "up to 10", "up to 100", "above 100"].map((words, k) => [PALETTE[k], words]),
+        legend: [...["slowdown 1", "up to 10", "up to 100", "above 100"].map((words, k) => [PALETTE[k], words]),
+          ...(run.tried ? [["--mark", "killed, ran again later"]] : [])],
         place: (i) => run.slowdownClass[i],
       },
       fate: {

@@ -14,8 +14,11 @@ class Comparison {
     this.tradeoff = tradeoff(chart, this.rows, { front: true, height, ...this.settings() });
     const tail = place.querySelector(".tail");
     this.tail = tail ? tailChart(this, tail) : { redraw() {} }; // without waits there is none
+    const queues = place.querySelector(".queues");
+    this.queues = queues ? queueChart(this, queues, place.querySelector(".read")) : { redraw() {} };
     this.select.addEventListener("change", () => this.refer(Number(this.select.value)));
-    for (const chip of this.chips) chip.addEventListener("change", () => this.tail.redraw());
+    for (const chip of this.chips)
+      chip.addEventListener("change", () => { for (const one of [this.tail, this.queues]) one.redraw(); });
     this.refer(this.reference);
   }
 
@@ -56,6 +59,7 @@ class Comparison {
     }
     this.tradeoff.set(this.settings());
     this.tail.redraw();
+    this.queues.redraw();
     const unnamed = Number(this.place.querySelector(".tradeoff").dataset.unnamed);
     this.place.querySelector(".unnamed").textContent = unnamed
       ? ` ${unnamed} ${unnamed === 1 ? "point has" : "points have"} no space for a name; the table has them all.` : "";
@@ -65,14 +69,13 @@ class Comparison {
     const ratio = this.rows[k].longest / base.longest;
     if (k === this.reference || !base.longest) return [];
     if (ratio > 2) return [sub(`▲ ${slowdown(ratio)} times`, "sub flag")];
-    const percent = Math.round(100 * (ratio - 1));
-    return [sub(percent ? `${signed(percent, String)}${NB}%` : "as long", "sub")];
+    return [sub(growth(this.rows[k].longest - base.longest, base.longest), "sub")];
   }
 
   difference(pair) {
     if (!pair) return ["reference"];
     const [value, low, high] = pair, bounded = low !== null && high !== null;
-    const words = slowdown(value), shown = value < 0 || words === "0.0" ? words : `+${words}`;
+    const words = slowdown(value), shown = /^(−|0$)/.test(words) ? words : `+${words}`;
     return [shown, sub(bounded ? `${slowdown(low)} to ${slowdown(high)}` : `too few ${this.blocks}`, "sub")];
   }
 }
@@ -104,43 +107,104 @@ const SHARES = [
   [1e-5, "1 in 100,000"], [1e-6, "1 in a million"],
 ];
 
-function drawTail({ rows, grid, items, reference, against, chips }, width, label) {
+// The runs that are chosen, and how the curve of each run looks.
+function looks({ rows, reference, against, chips }) {
+  const on = chips.filter((chip) => chip.checked).map((chip) => Number(chip.value)), limit = 2 * rows[reference].longest;
+  const look = (k) => {
+    if (!on.includes(k)) return { stroke: "var(--mark)", opacity: 0.45 };
+    const role = k === reference ? "reference" : k === against.chosen ? "advised" : rows[k].longest > limit ? "pays" : "mark";
+    const dashes = k === reference ? undefined : DASHES[on.indexOf(k) % DASHES.length];
+    return { stroke: `var(--${role})`, "stroke-width": 2.25, "stroke-dasharray": dashes };
+  };
+  return { on, look };
+}
+
+function drawTail(comparison, width, label) {
+  const { rows, grid, items, reference } = comparison, { on, look } = looks(comparison);
   const small = width < 560, height = small ? 330 : 400;
-  const area = { left: small ? 84 : 90, right: width - 14, top: 10, bottom: height - 44 };
   const low = grid[0], high = Math.max(grid.at(-1), ...rows.map((row) => row.longest));
   const least = 0.7 / items, most = Math.max(2, ...rows.map((row) => row.tail[0])) / items;
+  const shares = SHARES.filter(([share]) => share <= most && share >= least && (share !== 0.5 || items <= 30));
+  const left = Math.max(0, ...shares.map(([, words]) => Math.ceil(widthOf(words)))) + 14;
+  const area = { left, right: width - 14, top: 10, bottom: height - 44 };
   const x = logarithmic(low, high, area.left, area.right), y = logarithmic(least, most, area.bottom, area.top);
-  const on = chips.filter((chip) => chip.checked).map((chip) => Number(chip.value));
   const named = on.map((k) => rows[k].name).join(", ");
   const said = `Share with ${label} a duration, for ${named}. Each curve ends at the longest wait; the table has them.`;
   const svg = picture(width, height, said);
-  for (const [share, words] of SHARES) {
-    if (share > most || share < least || (share === 0.5 && items > 30)) continue;
+  for (const [share, words] of shares) {
     const look = { "text-anchor": "end", class: "soft" };
     svg.append(line(area.left, y(share), area.right, y(share), { class: "grid" }));
     svg.append(text(area.left - 8, y(share) + 4, words.replaceAll(" ", NB), look));
   }
   waitAxis(svg, x, { ...area, low, high, label });
-  const curve = ({ tail, longest }, look) => {
+  const curve = ({ tail, longest }, how) => {
     const points = grid.map((wait, k) => [wait, tail[k]]).filter(([, count]) => count);
     if (longest >= low) points.push([longest, 1]);
     const d = points.map(([wait, count]) => `${x(wait).toFixed(1)} ${y(count / items).toFixed(1)}`).join("L");
-    svg.append(element("path", { d: d && `M${d}`, class: "line", ...look }));
+    svg.append(element("path", { d: d && `M${d}`, class: "line", ...how }));
   };
-  for (const [k, row] of rows.entries()) if (!on.includes(k)) curve(row, { stroke: "var(--mark)", opacity: 0.45 });
-  const ends = on.map((k, place) => {
-    const { name, longest } = rows[k], limit = 2 * rows[reference].longest;
-    const role = k === reference ? "reference" : k === against.chosen ? "advised" : longest > limit ? "pays" : "mark";
-    const ink = `var(--${role})`, dashes = k === reference ? undefined : DASHES[place % DASHES.length];
-    curve(rows[k], { stroke: ink, "stroke-width": 2.25, "stroke-dasharray": dashes });
+  for (const [k, row] of rows.entries()) if (!on.includes(k)) curve(row, look(k));
+  const ends = on.map((k) => {
+    const { name, longest } = rows[k], { stroke } = look(k);
+    curve(rows[k], look(k));
     return {
-      x: x(longest), y: y(1 / items), r: 4, rank: k === reference ? 9 : 5, strong: true, role: ink, name,
-      ink: role === "mark" ? "var(--text)" : ink, suffix: small ? "" : `: ${duration(longest)}`,
+      x: x(longest), y: y(1 / items), r: 4, rank: k === reference ? 9 : 5, strong: true, role: stroke, name,
+      ink: stroke === "var(--mark)" ? "var(--text)" : stroke, suffix: small ? "" : `: ${duration(longest)}`,
     };
   });
   placeNames(svg, ends, { ...area, left: area.left + 2 });
   for (const end of ends) svg.append(mark("dot", end.x, end.y, 4, end.role));
   return svg;
+}
+
+// The queues of the runs over time: the chosen ones dashed as in the tails, the others grey, and a cursor that reads them.
+function queueChart(comparison, place, read) {
+  const { begin, step, queues, clock: head } = comparison.over, clock = new Clock(head), bins = queues[0].length;
+  let at = null, x; // the bin under the cursor
+  const period = (k) => {
+    const [from, middle, to] = [0, 0.5, 1].map((part) => clock.local(begin + (k + part) * step));
+    if (step < DAY) return clock.text(begin + k * step);
+    return step === DAY ? clock.day(middle) : `${clock.day(from)} to ${clock.day(to)}`; // summer time moves a day's ends
+  };
+  const draw = (width) => {
+    const small = width < 560, height = small ? 220 : 280, [left, right, bottom] = [small ? 44 : 52, width - 14, height - 42];
+    const { on, look } = looks(comparison), most = Math.max(1, ...queues.flat());
+    const names = on.map((k) => `${comparison.rows[k].name} ${number(Math.max(...queues[k]), 0)}`).join(", ");
+    const svg = picture(width, height, `Jobs waiting over time; the most at a time: ${names}.`), y = linear(0, most, bottom, 10);
+    x = linear(0, bins, left, right);
+    for (const [value, words] of roundTicks(0, most, 4).filter(([value]) => value % 1 === 0))
+      svg.append(line(left, y(value), right, y(value), { class: "grid" }), text(left - 6, y(value) + 4, words, { "text-anchor": "end", class: "soft" }));
+    for (const [second, ...lines] of clock.ticks(begin, begin + bins * step, small ? 3 : 8))
+      for (const [row, words] of lines.entries()) {
+        const half = widthOf(words) / 2, middle = Math.min(Math.max(x((second - begin) / step), half), width - half);
+        svg.append(text(middle, bottom + 17 * (row + 1), words, { class: "soft", "text-anchor": "middle" }));
+      }
+    const grey = queues.keys().filter((k) => !on.includes(k));
+    for (const k of [...grey, ...[...on].reverse()]) {
+      const d = Array.from(queues[k], (value, i) => `V${y(value).toFixed(1)}H${x(i + 1).toFixed(1)}`).join("");
+      svg.append(element("path", { d: `M${left} ${bottom}${d}`, class: "line", ...look(k) }));
+    }
+    if (at !== null) svg.append(line(x(at + 0.5), 6, x(at + 0.5), bottom, { stroke: "var(--text)" }));
+    const said = at === null ? [] : [period(at), ...on.map((k) => `${comparison.rows[k].name}: ${number(queues[k][at], 0)}`)];
+    read.textContent = said.join(" · ") || "The most jobs waiting at a time: " + names + ".";
+    return svg;
+  };
+  const drawn = chart(place, draw);
+  const move = (to) => { at = Math.min(Math.max(to, 0), bins - 1); drawn.redraw(); };
+  place.tabIndex = 0;
+  place.setAttribute("role", "application");
+  place.setAttribute("aria-label", "Jobs waiting over time: the arrow keys move the cursor");
+  place.addEventListener("pointermove", ({ clientX }) => {
+    const [first, last] = [x(0), x(bins)], px = clientX - place.getBoundingClientRect().left;
+    move(Math.floor(((px - first) / (last - first)) * bins));
+  });
+  place.addEventListener("keydown", (event) => {
+    const by = { ArrowLeft: -1, ArrowRight: 1, PageUp: -20, PageDown: 20 }[event.key];
+    if (!by) return;
+    event.preventDefault();
+    move(at === null ? 0 : at + by);
+  });
+  return drawn;
 }
 
 for (const place of document.querySelectorAll("section.comparison")) new Comparison(place);

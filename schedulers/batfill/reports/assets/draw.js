@@ -14,9 +14,20 @@ function duration(seconds) {
   return (seconds < 0 ? "−" : "") + words.join(NB);
 }
 
-// Whole from 10, else one decimal, as words.slowdown.
+// Whole from 10, else one decimal, or two if that were 0, as words.slowdown.
 function slowdown(value) {
-  return decimals(value, Math.abs(value) < 9.95 ? 1 : 0).replace("-", "−");
+  const size = Math.abs(value) * (1 + 1e-12);
+  if (size < 0.005) return "0";
+  return (value < 0 ? "−" : "") + decimals(size, size >= 9.95 ? 0 : size >= 0.05 ? 1 : 2);
+}
+
+// A share in per cent, as base/words.percent.
+function percent(share) {
+  const size = 100 * share * (1 + 1e-12);
+  const round = (digits) => (Math.floor(size * 10 ** digits + 0.5) / 10 ** digits).toLocaleString("en");
+  if (size > 0 && size < 0.005) return `under 0.01${NB}%`;
+  const words = size >= 99.5 && size < 100 ? Math.floor(10 * size) / 10 : size >= 9.95 ? round(0) : round(size >= 0.05 ? 1 : 2);
+  return `${words}${NB}%`;
 }
 
 function decimals(value, digits) {
@@ -24,6 +35,11 @@ function decimals(value, digits) {
 }
 
 const signed = (value, text) => (value < 0 ? "−" : "+") + text(Math.abs(value));
+
+// A difference of waits and its share of the base, as words.growth.
+function growth(longer, base) {
+  return longer ? signed(longer, duration) + (base ? ` (${signed(longer, (size) => percent(size / base))})` : "") : "as long";
+}
 
 // SVG
 
@@ -76,9 +92,14 @@ function chart(place, draw) {
   return one;
 }
 
+// On paper the folds are open.
+const folded = new Set();
 for (const [event, on] of [["beforeprint", true], ["afterprint", false]])
   addEventListener(event, () => {
     printing = on;
+    if (on) for (const fold of document.querySelectorAll("details:not([open])")) folded.add(fold);
+    for (const fold of folded) fold.open = on;
+    if (!on) folded.clear();
     for (const one of charts) one.redraw();
   });
 
@@ -157,8 +178,8 @@ function mark(kind, x, y, r, fill) {
 
 // Names at points, none over another or over a mark: beside the point where that is free, most important first; the
 // others in a column with leaders. Returns the points whose names found no place.
-//   points: {x, y, r, name, suffix, ink, strong, rank, column}; r is the mark's radius, the suffix follows a name even
-//     if that is cut short, column says not to try beside it
+//   points: {x, y, r, name, suffix, ink, strong, rank}; r is the mark's radius, the suffix follows a name even if that
+//     is cut short
 //   area: {left, top, right, bottom} that names stay in
 //   lines: boxes [x1, y1, x2, y2] that names should avoid
 const NAME = 16, ROW = 17; // pixels: the height of a name, and of a row of the column,
@@ -186,7 +207,7 @@ function placeNames(svg, points, area, lines = []) {
   const left = new Set(points);
   for (const point of [...points].sort((a, b) => b.rank - a.rank || a.y - b.y)) {
     let best;
-    for (const toLeft of point.column ? [] : [false, true])
+    for (const toLeft of [false, true])
       for (const dy of [0, -5, 5, -10, 10]) {
         const box = beside(point, toLeft, dy);
         if (!inside(box) || taken.some((other) => meet(box, other))) continue;
@@ -199,34 +220,53 @@ function placeNames(svg, points, area, lines = []) {
     write(point, best.box, best.toLeft);
     left.delete(point);
   }
-  // The column: the least important names give way until the rest find a place.
-  const rest = [...left].sort((a, b) => b.rank - a.rank), unnamed = rest.splice(MOST_ROWS);
+  // A column: the least important names give way until the rest find a place, and try another one.
+  let rest = [...left].sort((a, b) => b.rank - a.rank), unnamed = rest.splice(MOST_ROWS);
+  const leaders = [];
   while (rest.length) {
-    const column = freeColumn(rest, area, taken, lines, inside);
-    if (column) {
-      for (const { point, box, from } of column) {
-        svg.append(line(point.x, point.y, from[0], from[1], { stroke: "var(--mark)" }));
-        write(point, box, column.toLeft);
-      }
-      break;
+    const later = [];
+    let column;
+    while (rest.length && !(column = freeColumn(rest, area, taken, lines, inside, points, leaders))) later.unshift(rest.pop());
+    for (const { point, box, from } of column ?? []) {
+      svg.append(line(point.x, point.y, from[0], from[1], { stroke: "var(--mark)" }));
+      write(point, box, column.toLeft);
+      leaders.push([point, from]);
     }
-    unnamed.push(rest.pop());
+    if (!column) unnamed.push(later.shift());
+    rest = later;
   }
   return unnamed;
 }
 
-// The cheapest place for these names under each other, at the right or left of their points; undefined if none is free.
-function freeColumn(points, area, taken, lines, inside) {
-  const rows = [...points].sort((a, b) => a.y - b.y), wide = Math.max(...rows.map((point) => point.wide));
-  const middle = rows.reduce((sum, point) => sum + point.y, 0) / rows.length, tall = ROW * (rows.length - 1);
+// Whether the line from one point to a place touches the mark of another.
+function crosses(point, [toX, toY], other) {
+  const [dx, dy] = [toX - point.x, toY - point.y], length = Math.hypot(dx, dy), from = point.r / length;
+  const nearest = ((other.x - point.x) * dx + (other.y - point.y) * dy) / length ** 2;
+  const at = Math.min(Math.max(nearest, from), 1);
+  return Math.hypot(point.x + at * dx - other.x, point.y + at * dy - other.y) < other.r;
+}
+
+// Whether a leader passes through a box.
+function passes([point, [toX, toY]], [x1, y1, x2, y2]) {
+  const within = (x, y) => x > x1 && x < x2 && y > y1 && y < y2;
+  return [...Array(41).keys()].some((k) => within(point.x + (k / 40) * (toX - point.x), point.y + (k / 40) * (toY - point.y)));
+}
+
+// The cheapest place for these names under each other, at the right or left of their points, so that no leader crosses
+// one of the marks, nor a name one of the leaders; undefined if none is free.
+function freeColumn(points, area, taken, lines, inside, marks, leaders) {
+  const wide = Math.max(...points.map((point) => point.wide)), tall = ROW * (points.length - 1);
+  const middle = points.reduce((sum, point) => sum + point.y, 0) / points.length;
   let best;
-  for (let x = area.left; x + wide <= area.right; x += 8)
+  for (const tilt of [0, 0.5, -0.5, 1, -1, 2, -2]) for (let x = area.left; x + wide <= area.right; x += 8)
     for (let top = area.top + NAME / 2; top + tall <= area.bottom - NAME / 2; top += 8) {
+      const rows = [...points].sort((a, b) => a.y + tilt * a.x - b.y - tilt * b.x);
       const toLeft = x + wide < Math.min(...rows.map((point) => point.x - point.r));
       if (!toLeft && x < Math.max(...rows.map((point) => point.x + point.r)) + 10) continue;
       const boxes = rows.map((_, k) => [x, top + ROW * k - NAME / 2, x + wide, top + ROW * k + NAME / 2]);
       if (!boxes.every((box) => inside(box) && !taken.some((other) => meet(box, other)))) continue;
-      let cost = Math.abs(top + tall / 2 - middle) * 0.6;
+      if (leaders.some((leader) => boxes.some((box) => passes(leader, box)))) continue;
+      let cost = Math.abs(top + tall / 2 - middle) * 0.6 + Math.abs(tilt);
       const found = rows.map((point, k) => {
         const from = [toLeft ? x + wide + 3 : x - 3, top + ROW * k];
         cost += Math.hypot(from[0] - point.x, from[1] - point.y) * 0.1;
@@ -234,12 +274,14 @@ function freeColumn(points, area, taken, lines, inside) {
         for (let part = 0.1; part < 1; part += 0.1) {
           const [lx, ly] = [point.x + part * (from[0] - point.x), point.y + part * (from[1] - point.y)];
           if (Math.hypot(lx - point.x, ly - point.y) < point.r + 4) continue;
-          cost += 9 * taken.filter((box) => lx > box[0] && lx < box[2] && ly > box[1] && ly < box[3]).length;
+          cost += 60 * taken.filter((box) => lx > box[0] && lx < box[2] && ly > box[1] && ly < box[3]).length;
         }
         const box = toLeft ? [x + wide - point.wide, boxes[k][1], x + wide, boxes[k][3]] : boxes[k];
         return { point, box, from };
       });
-      if (!best || cost < best.cost) best = Object.assign(found, { cost, toLeft });
+      if (best && cost >= best.cost) continue;
+      if (found.some(({ point, from }) => marks.some((other) => other !== point && crosses(point, from, other)))) continue;
+      best = Object.assign(found, { cost, toLeft });
     }
   return best;
 }
@@ -269,7 +311,7 @@ function drawTradeoff(width, points, settings, place) {
   const x = logarithmic(low, high, area.left, area.right), y = linear(floor, ceiling, area.bottom, area.top);
   const svg = picture(width, height, settings.label);
 
-  const edge = Math.max(x(limit), area.left), axis = small ? "slowdown" : "mean bounded slowdown";
+  const edge = Math.max(x(limit), area.left), axis = "slowdown";
   if (limit > 0 && limit < high) {
     const { right, top, bottom } = area, words = small ? settings.shortName : settings.limitName;
     svg.append(element("rect", { x: edge, y: top, width: right - edge, height: bottom - top, fill: "var(--wash)" }));
@@ -298,7 +340,6 @@ function drawTradeoff(width, points, settings, place) {
       name: point.name, suffix: k === reference ? ` (${settings.referenceName ?? "reference"})` : "",
       ink: kind === "dot" || kind === "square" ? "var(--text)" : role, strong: bold,
       rank: bold ? 9 : front.includes(point) ? 5 : beyond ? 1 : 2,
-      column: small && kind !== "square" && !beyond,
     };
   });
   const unnamed = placeNames(svg, together(marks), { ...area, left: area.left + 2 }, lines);
@@ -352,14 +393,52 @@ function drawFront(svg, points, x, y) {
 
 // A table that is wider than its place scrolls there, and only then is a stop of the tab key.
 function scrollers() {
+  const headings = [...document.querySelectorAll("h2, h3, summary")], named = new Map();
   for (const place of document.querySelectorAll(".scroll")) {
     const scrolls = place.scrollWidth > place.clientWidth + 1;
-    const name = place.querySelector("caption")?.textContent ?? place.getAttribute("data-name") ?? "Table";
-    const given = scrolls ? { tabindex: 0, role: "region", "aria-label": name } : {};
+    const above = headings.findLast((heading) => heading.compareDocumentPosition(place) & Node.DOCUMENT_POSITION_FOLLOWING);
+    const name = place.querySelector("caption")?.textContent ?? place.getAttribute("data-name") ?? above?.textContent ?? "Table";
+    const times = (named.get(name) ?? 0) + 1; // several parts may have a table of this name
+    named.set(name, times);
+    const given = scrolls ? { tabindex: 0, role: "region", "aria-label": times > 1 ? `${name}, ${times}` : name } : {};
     for (const key of ["tabindex", "role", "aria-label"])
       if (key in given) place.setAttribute(key, given[key]);
       else place.removeAttribute(key);
   }
 }
+
+// What a cell is sorted by: a duration in seconds, a date, a number, or its words.
+const UNITS = { d: DAY, h: HOUR, min: MINUTE, s: 1 };
+function sortKey(cell) {
+  const words = cell.innerText.replaceAll(NB, " ").replaceAll("−", "-").replace(/^[▲+\s]+/, "").trim();
+  const times = [...(/^-?(?:[\d,.]+ (?:d|h|min|s)\b ?)+/.exec(words)?.[0] ?? "").matchAll(/([\d,.]+) (d|h|min|s)/g)];
+  if (times.length) return times.reduce((sum, [, count, unit]) => sum + Number(count.replaceAll(",", "")) * UNITS[unit], 0) * (words[0] === "-" ? -1 : 1);
+  const day = /^day ([\d,]+) (\d+):(\d+)/.exec(words);
+  if (day) return day[1].replaceAll(",", "") * DAY + day[2] * HOUR + day[3] * MINUTE;
+  if (/^\d+ [A-Z][a-z]{2} \d{4}/.test(words)) return Date.parse(`${words} UTC`);
+  const figure = /^-?[\d,]+(\.\d+)?(?=$|[\s%])/.exec(words);
+  return figure ? Number(figure[0].replaceAll(",", "")) : words;
+}
+
+// A click on a heading sorts the rows by its column, another click turns them round; what is no figure comes last.
+function sortable(table) {
+  for (const head of table.tHead?.rows[0].cells ?? []) {
+    if (head.querySelector(".sr") || !head.textContent.trim()) continue;
+    const button = document.createElement("button");
+    button.type = "button";
+    button.append(...head.childNodes);
+    head.append(button);
+    button.addEventListener("click", () => {
+      const sign = head.ariaSort === "ascending" ? -1 : 1, [body] = table.tBodies;
+      for (const other of head.parentElement.cells) other.removeAttribute("aria-sort");
+      head.setAttribute("aria-sort", sign > 0 ? "ascending" : "descending");
+      const keyed = [...body.rows].map((row) => [row.cells[head.cellIndex] ? sortKey(row.cells[head.cellIndex]) : "", row]);
+      const order = ([a], [b]) => (typeof a === typeof b ? sign * (typeof a === "number" ? a - b : a.localeCompare(b)) : typeof a === "number" ? -1 : 1);
+      body.append(...keyed.sort(order).map(([, row]) => row));
+    });
+  }
+}
+for (const table of document.querySelectorAll(".scroll > table:not(.bars, .jobs-table)"))
+  if (!table.closest(".heat")) sortable(table);
 addEventListener("resize", scrollers);
 addEventListener("load", scrollers);

@@ -6,14 +6,18 @@ function applyFilter(run, form, colours) {
   const limit = (name, otherwise) => (value(name) === "" ? otherwise : Number(value(name)));
   const id = value("id"), fate = value("fate"), slowdown = value("slowdown");
   const [narrow, wide] = [limit("narrowest", 1), limit("widest", Infinity)];
-  const waited = limit("waited", 0) * 3600;
+  const waited = limit("waited", 0) * 3600, user = form.elements.user ? value("user") : "";
+  const since = value("since") === "" ? -Infinity : run.clock.day_begins(value("since"));
+  const until = value("until") === "" ? Infinity : run.clock.day_begins(value("until"), 1);
   colours.overdueAfter = limit("overdue", Infinity) * 3600;
   run.matched = 0;
   for (let i = 0; i < run.length; i++) {
     const fits = run.procs[i] >= narrow && run.procs[i] <= wide
       && (waited === 0 || run.wait[i] >= waited)
-      && (slowdown === "" || (run.ran(i) && run.slowdownClass[i] === Number(slowdown)))
+      && (slowdown === "" || (run.counts(i) && run.slowdownClass[i] === Number(slowdown)))
       && (id === "" || run.ids[i].includes(id))
+      && (user === "" || run.user[i] === Number(user))
+      && run.submit[i] >= since && run.submit[i] < until
       && hasFate(run, i, fate, colours.overdueAfter);
     run.matching[i] = fits ? 1 : 0;
     run.matched += run.matching[i];
@@ -28,8 +32,9 @@ function hasFate(run, i, fate, overdueAfter) {
 }
 
 function summaryOfMatching(run) {
-  let [count, drawn, wait, bsld, longest] = [0, 0, 0, 0, 0];
+  let [count, drawn, wait, bsld, longest, killed] = [0, 0, 0, 0, 0, 0];
   for (let i = 0; i < run.length; i++) {
+    if (run.matching[i] && run.again(i)) killed++;
     if (!run.matching[i] || !run.counts(i)) continue;
     count++;
     longest = Math.max(longest, run.wait[i]);
@@ -38,18 +43,21 @@ function summaryOfMatching(run) {
     wait += run.wait[i];
     bsld += run.bsld[i];
   }
-  if (run.drawn) return summaryOfSample(run, count, drawn, wait, bsld, longest);
+  const again = killed ? ` ${things(killed, "try was", "tries were")} killed; ${killed === 1 ? "its" : "each"} job ran again later.` : "";
+  if (run.drawn) return summaryOfSample(run, count, drawn, wait, bsld, longest) + again;
   const tries = run.matched === run.length ? "All jobs" : `${number(run.matched)} of ${number(run.length)} rows match`;
-  return count ? `${tries}: ${number(count)} ${count === 1 ? "job" : "jobs"} ran, mean wait ${duration(wait / count)} (longest ${duration(longest)}), mean bounded slowdown ${slowdown(bsld / count)}.`
-    : `${tries}; none of them ran to completion.`;
+  return (count ? `${tries}: ${things(count, "job", "jobs")} ran, mean wait ${duration(wait / count)} (longest ${duration(longest)}), mean slowdown ${slowdown(bsld / count)}.`
+    : killed ? `${tries}.` : `${tries}; none of them ran.`) + again;
 }
+
+const things = (count, one, several) => `${number(count)} ${count === 1 ? one : several}`;
 
 function summaryOfSample(run, count, drawn, wait, bsld, longest) {
   const rows = `Of the sample, ${run.matched === run.length ? "all" : `${number(run.matched)} of ${number(run.length)}`} rows match`;
-  if (!count) return `${rows}; none of them ran to completion.`;
-  const means = drawn ? `the ${number(drawn)} drawn at random have a mean wait of ${duration(wait / drawn)} and a mean bounded slowdown of ${number(bsld / drawn)}`
+  if (!count) return `${rows}.`;
+  const means = drawn ? `the ${number(drawn)} drawn at random have a mean wait of ${duration(wait / drawn)} and a mean slowdown of ${slowdown(bsld / drawn)}`
     : "none of them was drawn at random";
-  return `${rows}: ${number(count)} ${count === 1 ? "job" : "jobs"} ran (longest wait ${duration(longest)}); ${means}.`;
+  return `${rows}: ${things(count, "job", "jobs")} ran (longest wait ${duration(longest)}); ${means}.`;
 }
 
 // The columns of a try: title, name in the CSV, value in the CSV (undefined: unknown), text in the table if different,
@@ -57,20 +65,20 @@ function summaryOfSample(run, count, drawn, wait, bsld, longest) {
 const JOB_COLUMNS = [
   { title: "job", name: "job", of: (run, i) => run.ids[i] },
   { title: "user", needs: "user", name: "user", of: (run, i) => run.known("user", i) },
-  { title: "submitted (r)", name: "submit_s", of: (run, i) => run.submit[i], shown: (run, i) => run.clock.text(run.submit[i]) },
-  { title: "ran (p)", name: "runtime_s", ran: true, of: (run, i) => run.runtime[i], shown: (run, i) => duration(run.runtime[i]) },
-  { title: "requested (p~)", name: "requested_s", of: (run, i) => (run.walltime[i] < 0 ? undefined : run.walltime[i]),
+  { title: "submitted", name: "submit_s", of: (run, i) => run.submit[i], shown: (run, i) => run.clock.text(run.submit[i]) },
+  { title: "ran", name: "runtime_s", ran: true, of: (run, i) => run.runtime[i], shown: (run, i) => duration(run.runtime[i]) },
+  { title: "requested", name: "requested_s", of: (run, i) => (run.walltime[i] < 0 ? undefined : run.walltime[i]),
     shown: (run, i) => (run.walltime[i] < 0 ? "no limit" : duration(run.walltime[i])) },
-  { title: "processors (q)", name: "processors", of: (run, i) => run.procs[i], shown: (run, i) => number(run.procs[i]) },
+  { title: "processors", name: "processors", of: (run, i) => run.procs[i], shown: (run, i) => number(run.procs[i]) },
   { title: "start", name: "start_s", ran: true, of: (run, i) => run.start(i), shown: (run, i) => run.clock.text(run.start(i)) },
   { title: "end", name: "end_s", ran: true, of: (run, i) => run.end[i], shown: (run, i) => run.clock.text(run.end[i]) },
   { title: "waited", name: "wait_s", ran: true, of: (run, i) => run.wait[i], shown: (run, i) => duration(run.wait[i]) },
-  { title: "bsld", name: "bsld", ran: true, of: (run, i) => run.bsld[i], shown: (run, i) => slowdown(run.bsld[i]) },
+  { title: "slowdown", name: "bsld", of: (run, i) => (run.counts(i) ? run.bsld[i] : undefined), shown: (run, i) => slowdown(run.bsld[i]) },
   { title: "backfilled", needs: "backfilled", name: "backfilled", of: (run, i) => run.known("backfilled", i), shown: (run, i) => ["no", "yes"][run.known("backfilled", i)] },
   { title: "try", name: "try", of: (run, i) => run.attempt[i] + 1, shown: (run, i) => `${run.attempt[i] + 1} of ${run.tries(i)}` },
-  { title: "class", needs: "small", name: "class", of: (run, i) => ["large", "small"][run.known("small", i)] },
-  { title: "probability", needs: "probability", name: "probability", of: (run, i) => (run.known("probability", i) === undefined ? undefined : run.probability[i] / 1e4) },
-  { title: "divider", needs: "divider", name: "divider_s", of: (run, i) => run.known("divider", i), shown: (run, i) => duration(run.divider[i]) },
+  { title: "treated as", needs: "small", name: "class", of: (run, i) => ["large", "small"][run.known("small", i)] },
+  { title: "probability of small", needs: "probability", name: "probability", of: (run, i) => (run.known("probability", i) === undefined ? undefined : run.probability[i] / 1e4) },
+  { title: "tries end after", needs: "divider", name: "divider_s", of: (run, i) => run.known("divider", i), shown: (run, i) => duration(run.divider[i]) },
   { title: "outcome", name: "fate", of: (run, i) => run.states[run.state[i]] },
 ];
 
@@ -107,7 +115,7 @@ function worst(run) {
   const rows = [];
   let least = -1;
   for (let i = 0; i < run.length; i++) {
-    const slowdown = run.ran(i) ? run.bsld[i] : 0;
+    const slowdown = run.counts(i) ? run.bsld[i] : 0;
     if (!run.matching[i] || (rows.length === SHOWN && slowdown <= least)) continue;
     rows.push({ i, slowdown });
     rows.sort((a, b) => b.slowdown - a.slowdown);
@@ -137,7 +145,35 @@ function details(run, i) {
   const marks = [run.states[run.state[i]], ...(run.known("backfilled", i) ? ["started by backfilling"] : [])];
   const user = run.known("user", i), small = run.known("small", i), probability = run.known("probability", i);
   if (user !== undefined) marks.push(`user ${user}`);
-  if (small !== undefined) marks.push(`judged ${["large", "small"][small]}${probability === undefined ? "" : ` (probability ${probability / 1e4})`}`);
-  return `${job}, waited ${duration(run.wait[i])}, ran ${duration(run.runtime[i])} on machines ${run.machines(i)}, `
-    + `bounded slowdown ${slowdown(run.bsld[i])}; ${marks.join(", ")}.`;
+  if (small !== undefined) marks.push(`treated as ${["large", "small"][small]}${probability === undefined ? "" : ` (probability ${probability / 1e4})`}`);
+  const far = run.again(i) ? `try ${run.attempt[i] + 1} of ${run.tries(i)}, and ran again from ${run.clock.text(run.start(i + 1))}`
+    : `slowdown ${slowdown(run.bsld[i])}`;
+  return `${job}, waited ${duration(run.wait[i])}, ran ${duration(run.runtime[i])} on machines ${run.machines(i)}, ${far}; ${marks.join(", ")}.`;
+}
+
+// Why a job waited, as run_page.reason says it of the longest waits, without the job's place in the order.
+function reason(run, i) {
+  if (!run.ran(i)) return "It was rejected and did not run.";
+  const asked = run.walltime[i] < 0 ? "no limit" : duration(run.walltime[i]);
+  const words = [`It asked for ${things(run.procs[i], "processor", "processors")} and ${asked}`];
+  if (!(run.wait[i] > 0)) return `${words[0]}, and started at once.`;
+  if (run.drawn) words.push("This page holds a sample of the jobs, so it does not say which of all started before it");
+  else {
+    let [later, ahead, used] = [0, 0, 0];
+    for (let k = 0; k < run.length; k++) {
+      if (!run.counts(k) || run.start(k) >= run.start(i)) continue;
+      if (run.submit[k] > run.submit[i]) {
+        later++;
+        used += run.procs[k] * run.runtime[k];
+      } else if (run.start(k) > run.submit[i]) ahead++;
+    }
+    words.push(later ? `${things(later, "job that was", "jobs that were")} submitted later started before it; ${later > 1 ? "together they" : "it"} used what the whole machine does in ${duration(used / run.size)}`
+      : "No job that was submitted later started before it");
+    if (ahead) words.push(`${things(ahead, "job that was", "jobs that were")} already waiting when it came started before it as well`);
+    const room = run.room(run.submit[i], run.start(i), run.procs[i]);
+    if (room >= 1)
+      words.push(`For ${duration(room)} of its wait enough processors were idle${run.easy && run.tries(i) === 1 ? ": it was not let in, because it would have delayed the job at the head of the queue" : ""}`);
+  }
+  if (run.attempt[i]) words.push(`It was started ${run.attempt[i] + 1} times; its wait counts to the start of ${run.again(i) ? "this" : "the last"} try`);
+  return `${words.join(". ")}.`;
 }

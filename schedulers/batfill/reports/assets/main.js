@@ -1,7 +1,7 @@
 // One explorer: the charts of one run, its filter, and their pointer and keyboard controls.
 class Explorer {
-  constructor(place, run, mark) {
-    Object.assign(this, { place, run, mark });
+  constructor(place, run, number, mark) {
+    Object.assign(this, { place, run, number, mark });
     run.matched = run.length;
     this.view = new View(run);
     this.colours = new Colours(run);
@@ -41,12 +41,30 @@ class Explorer {
     this.mark(k);
     place.querySelectorAll("[data-row]").forEach((one, i) => one.classList.toggle("chosen", i === k));
     place.querySelectorAll(".why").forEach((one, i) => { one.hidden = i !== k; });
-    if (row < 0) return; // a sample without it
+    if (row >= 0) this.centre(row, start); // a sample may be without it
+  }
+
+  // Any job, and one of its tries or the last: why it waited, and the machines around its start. Returns the text's place.
+  pick(id, number) {
+    const { run, place } = this, row = run.named(id, number), why = place.querySelector(".why.any");
+    const words = `job ${row < 0 ? id : run.ids[row]}${number ? `, try ${number},` : ""}`;
+    place.querySelectorAll(".why").forEach((one) => { one.hidden = one !== why; });
+    place.querySelectorAll("[data-row]").forEach((one) => one.classList.remove("chosen"));
+    const [title, text] = why.children;
+    title.textContent = row >= 0 && run.ran(row) && run.wait[row] > 0 ? `Why ${words} waited ${duration(run.wait[row])}`
+      : `J${words.slice(1).replace(/,$/, "")}`;
+    text.textContent = row >= 0 ? reason(run, row) : `This ${run.drawn ? "sample of the run" : "run"} has no such job.`;
+    if (row >= 0 && run.ran(row)) this.centre(row, run.start(row));
+    return why;
+  }
+
+  centre(row, start) {
+    const { run } = this;
     this.colours.wait = row;
     this.form.elements.colour.value = "rush";
     this.recolour();
     this.gantt.cursor = row;
-    this.said.textContent = details(run, row);
+    this.describe(row);
     this.view.set(start - 2.5 * DAY, start + 0.5 * DAY, 0, run.size);
   }
 
@@ -80,7 +98,10 @@ class Explorer {
     for (const { title, name } of this.columns) {
       const cell = document.createElement("th");
       cell.scope = "col";
-      cell.textContent = title;
+      const sort = document.createElement("button");
+      sort.textContent = title;
+      sort.addEventListener("click", () => { order.value = name; this.reorder(); });
+      cell.append(sort);
       head.append(cell);
       order.append(new Option(title, name, name === "bsld", name === "bsld"));
     }
@@ -104,6 +125,12 @@ class Explorer {
   reorder() {
     this.sorted = null;
     this.page = 0;
+    const by = this.place.querySelector(".order").value;
+    this.place.querySelectorAll(".jobs-table th").forEach((cell, k) => {
+      const { name } = this.columns[k];
+      if (name === by) cell.setAttribute("aria-sort", FROM_FIRST.has(name) ? "ascending" : "descending");
+      else cell.removeAttribute("aria-sort");
+    });
     this.table();
   }
 
@@ -112,23 +139,21 @@ class Explorer {
     const first = this.page * SHOWN, quick = this.page === 0 && !this.sorted && this.place.querySelector(".order").value === "bsld";
     const rows = [...(quick ? worst(run) : this.rows().subarray(first, first + SHOWN))].map((i) => {
       const row = document.createElement("tr");
-      const show = document.createElement("button");
-      show.type = "button";
-      show.textContent = run.name_of(i);
-      show.disabled = !run.ran(i);
-      show.setAttribute("aria-label", `Show job ${run.name_of(i)} in the chart`);
-      show.addEventListener("click", () => this.goto(i));
       this.columns.forEach((column, k) => {
         const cell = row.insertCell();
         cell.dataset.label = column.title;
         if (["submit_s", "start_s", "end_s"].includes(column.name)) cell.className = "date";
-        cell.append(k ? shownOf(column, run, i) : show);
+        cell.append(k ? shownOf(column, run, i) : this.link(i));
+        if (column.name !== "try") return;
+        const first = i - run.attempt[i];
+        for (let other = first; other < first + run.tries(i); other++)
+          if (other !== i) cell.append(" ", this.link(other, `try ${run.attempt[other] + 1}`));
       });
       return row;
     });
     this.place.querySelector("tbody.jobs").replaceChildren(...rows);
     this.place.querySelector(".rows").textContent = rows.length
-      ? `rows ${number(first + 1)} to ${number(first + rows.length)} of ${number(run.matched)}` : "no rows";
+      ? `${run.tried ? "tries" : "jobs"} ${number(first + 1)} to ${number(first + rows.length)} of ${number(run.matched)}` : "none";
     const [earlier, later] = this.place.querySelectorAll("[data-page]");
     earlier.disabled = this.page === 0;
     later.disabled = first + rows.length >= run.matched;
@@ -137,8 +162,18 @@ class Explorer {
   // Move to a job, frame it and describe it.
   goto(i) {
     this.gantt.cursor = i;
-    this.said.textContent = details(this.run, i);
+    this.describe(i);
     this.view.reveal(i);
+  }
+
+  describe(i) { this.said.replaceChildren(details(this.run, i), " ", this.link(i, "Why did it wait?")); }
+
+  // A link to a try: its address names it, so that a ticket can.
+  link(i, words = this.run.ids[i]) {
+    const link = document.createElement("a"), { run } = this, number = run.tries(i) > 1 ? `&try=${run.attempt[i] + 1}` : "";
+    link.href = `#job=${encodeURIComponent(run.ids[i])}${number}${this.number ? `&run=${this.number}` : ""}`;
+    link.textContent = words;
+    return link;
   }
 
   // The next matching job, by row.
@@ -274,22 +309,25 @@ async function unfold(section) {
   const columns = await unpack(head.numbers);
   const ids = head.digits ? Array.from(columns.id, (id) => `${id}`.padStart(head.digits, "0"))
     : new TextDecoder().decode(await inflated(head.ids)).split("\n");
-  place.explorer = new Explorer(place, new Run(head, columns, ids), (k) => {
+  place.explorer = new Explorer(place, new Run(head, columns, ids), Number(number), (k) => {
     chosen.wait = k;
     picture.redraw();
   });
   place.classList.add("ready");
 }
 
-// Open the run, or the wait, that the address names.
+// Open the run, the wait or the job that the address names: #run-1, #why-0-3, #job=17, or #job=17&try=1&run=1.
 async function openTarget() {
-  const target = document.getElementById(location.hash.slice(1)), section = target?.closest(".run");
+  const named = new URLSearchParams(location.hash.slice(1)), job = named.get("job");
+  let target = document.getElementById(job === null ? location.hash.slice(1) : `run-${named.get("run") ?? 0}`);
+  const section = target?.closest(".run");
   if (!section) return;
   section.open = true;
   await explore(section);
-  if (!target.matches(".why")) return;
   const { explorer } = section.querySelector(".explorer");
-  explorer.choose([...section.querySelectorAll(".why")].indexOf(target));
+  if (job !== null) target = explorer.pick(job, Number(named.get("try")));
+  else if (target.matches(".why")) explorer.choose([...section.querySelectorAll(".why")].indexOf(target));
+  else return;
   target.focus({ preventScroll: true });
   target.scrollIntoView();
 }
@@ -298,6 +336,12 @@ async function main() {
   const runs = [...document.querySelectorAll(".run")];
   for (const run of runs) run.addEventListener("toggle", () => explore(run));
   addEventListener("hashchange", openTarget);
+  addEventListener("click", ({ target }) => { // an address that is already there does not change
+    const link = target.closest?.("a[href^='#job=']");
+    if (link && link.hash === location.hash) openTarget();
+  });
+  // Paper does not wait: a run that was not opened prints its picture and tables, without the machines.
+  addEventListener("beforeprint", () => { for (const run of runs) explore(run); });
   await Promise.all([...runs.map(explore), openTarget()]);
 }
 

@@ -4,7 +4,7 @@ const CLASS_BOUNDS = [1, 10, 100];
 
 class Run {
   constructor(head, columns, ids) {
-    Object.assign(this, { name: head.name, file: head.file, size: head.size, away: head.away, tau: head.tau, waits: head.waits, states: head.states, ids, ...columns });
+    Object.assign(this, { name: head.name, file: head.file, easy: head.easy, size: head.size, away: head.away, tau: head.tau, waits: head.waits, states: head.states, ids, ...columns });
     this.clock = new Clock(head.clock);
     this.length = this.submit.length;
     const n = this.length;
@@ -12,13 +12,14 @@ class Run {
     this.bsld = new Float64Array(n);
     this.slowdownClass = new Uint8Array(n);
     this.matching = new Uint8Array(n).fill(1);
+    this.tried = this.attempt.some((number) => number > 0);
     this.from = Infinity;
     this.to = -Infinity;
     for (let i = 0; i < n; i++) {
       const wait = this.wait[i], ran = this.runtime[i];
       this.end[i] = this.submit[i] + wait + ran;
       this.bsld[i] = Math.max((wait + ran) / Math.max(ran, this.tau), 1);
-      this.slowdownClass[i] = CLASS_BOUNDS.filter((bound) => this.bsld[i] > bound).length;
+      this.slowdownClass[i] = this.counts(i) ? CLASS_BOUNDS.filter((bound) => this.bsld[i] > bound).length : CLASS_BOUNDS.length + 1;
       if (this.state[i] === REFUSED) continue;
       this.from = Math.min(this.from, this.submit[i]);
       this.to = Math.max(this.to, this.end[i]);
@@ -31,8 +32,11 @@ class Run {
 
   ran(i) { return this.state[i] !== REFUSED; }
 
-  // Whether the try counts: the last of its job, and it ran.
-  counts(i) { return this.ran(i) && this.state[i] !== REQUEUED; }
+  // Whether this try's job ran again.
+  again(i) { return i + 1 < this.length && this.attempt[i + 1] > this.attempt[i] && this.ids[i + 1] === this.ids[i]; }
+
+  // Whether the try counts: the last of its job, and it ran. Only such a try has a slowdown, its job's.
+  counts(i) { return this.ran(i) && !this.again(i); }
 
   // Whether this try was submitted after another and started before it.
   overtakes(i, other) { return this.submit[i] > this.submit[other] && this.start(i) < this.start(other); }
@@ -40,8 +44,41 @@ class Run {
   // The number of tries of this try's job; their rows are adjacent.
   tries(i) {
     let last = i;
-    while (last + 1 < this.length && this.attempt[last + 1] > this.attempt[last] && this.ids[last + 1] === this.ids[i]) last++;
+    while (this.again(last)) last++;
     return this.attempt[last] + 1;
+  }
+
+  // The row of a job's try of this number, or its last, by its id, in which leading zeros do not matter; -1 if none.
+  named(id, number) {
+    const bare = (words) => words.replace(/^0+(?=\d)/, ""), wanted = bare(id);
+    let i = this.length - 1;
+    while (i >= 0 && !(bare(this.ids[i]) === wanted && (!number || this.attempt[i] + 1 === number))) i--;
+    return i;
+  }
+
+  // The processors that are idle and in service from each event on, in order of time.
+  idle() {
+    if (this.levels) return this.levels;
+    const changes = [];
+    for (let i = 0; i < this.length; i++)
+      if (this.ran(i)) changes.push([this.start(i), -this.procs[i]], [this.end[i], this.procs[i]]);
+    for (const [from, to, procs] of this.away ?? []) changes.push([from, -procs], [to ?? Infinity, procs]);
+    changes.sort((a, b) => a[0] - b[0]);
+    let free = this.size;
+    return (this.levels = changes.map(([at, change]) => [at, (free += change)]));
+  }
+
+  // How long in this span so many processors were idle.
+  room(from, to, procs) {
+    const levels = this.idle();
+    let sum = 0, at = -Infinity, free = this.size;
+    for (const [next, then] of [...levels, [Infinity, 0]]) {
+      const inside = Math.min(next, to) - Math.max(at, from);
+      if (inside > 0 && free >= procs) sum += inside;
+      if (next >= to) return sum;
+      [at, free] = [next, then];
+    }
+    return sum;
   }
 
   // A value from a column of scheduler data, or undefined if unknown.
@@ -107,6 +144,13 @@ class Clock {
   text(second) {
     const date = this.local(Math.floor(second));
     return `${this.day(date)} ${this.time(date)}`;
+  }
+
+  // The second at which a local day begins, or one that many days later: "1996-10-13", or a number of days without a clock.
+  day_begins(words, later = 0) {
+    if (!this.known) return (Number(words) + later) * 86400;
+    const date = new Date(`${words}T00:00:00Z`);
+    return this.second(date.setUTCDate(date.getUTCDate() + later));
   }
 
   // In ISO 8601, with the offset from UTC; "" without a clock.

@@ -2,26 +2,39 @@
 {
   const data = JSON.parse(document.getElementById("what-if").textContent), { choices, limits } = data;
   const find = (selector) => [...document.querySelectorAll(selector)];
-  const advice = document.getElementById("advice"), range = document.getElementById("grow");
-  let at = data.given, shown = limits.length ? limits[at].take : data.seen;
+  const advice = document.getElementById("advice"), range = document.getElementById("grow"), answer = advice.innerHTML;
+  const home = () => (limits.length ? limits[at].take : data.seen);
+  let at = data.given, shown = home();
 
-  // The limit's line and what it advises; without a limit, what is beyond twice today's longest wait.
+  // The limit's line and what it advises; without a limit, what is beyond twice fcfs's longest wait.
   function settings() {
-    const { take, longest, said } = limits[at] ?? { take: undefined, longest: null };
-    const starved = 2 * choices[0].longest, words = longest === null ? "more than twice today's" : `limit ${duration(longest)}`;
+    const { take, longest } = limits[at] ?? { take: undefined, longest: null };
+    const starved = 2 * choices[0].longest, words = longest === null ? "more than twice fcfs's" : `limit ${duration(longest)}`;
     const best = take === undefined ? "" : `${choices[take].name} is advised. `;
     return {
-      reference: 0, referenceName: "today", chosen: take, strong: [shown], limit: longest ?? starved, flagged: starved, line: longest !== null,
-      limitName: words, shortName: words, height: Math.max(300, Math.min(380, innerHeight - 480)), paper: 262,
+      reference: 0, referenceName: "simulated", chosen: take, strong: [shown], limit: longest ?? starved, flagged: starved, line: longest !== null,
+      limitName: words, shortName: words, height: Math.max(300, Math.min(380, innerHeight - 480)), paper: 240,
       label: `Slowdown and longest wait of ${choices.length} choices. ${best}The table of all choices has every value.`,
     };
   }
 
+  // What the k-th choice would do. How sure the advice is stays beside it, and names the advice.
   function show(k) {
     shown = k;
-    const { take, longest, said, grown, upTo } = limits[at] ?? {};
-    const above = typeof longest === "number" && choices[k].longest > longest ? " Its longest wait is above the limit." : "";
-    advice.innerHTML = k === take ? said : `<p class="answer">${choices[k].said}${above}</p>`;
+    const { longest, said = answer, grown, upTo } = limits[at] ?? {}, take = home();
+    const above = typeof longest === "number" && choices[k].longest > longest ? " Its longest wait is above the limit. " : " ";
+    advice.innerHTML = said;
+    document.getElementById("runner-up").innerHTML = limits[at]?.without ?? "";
+    if (k !== take) {
+      const words = advice.querySelector(".answer"), back = document.createElement("button");
+      words.className = "answer";
+      words.innerHTML = choices[k].said + above;
+      back.type = "button";
+      back.id = "back";
+      back.textContent = limits.length ? `Back to the advice, ${choices[take].name}` : "Back to the answer";
+      back.addEventListener("click", () => { go(take); advice.focus(); });
+      words.append(back);
+    }
     if (range) {
       document.getElementById("grown").textContent = grown;
       document.getElementById("up-to").textContent = upTo;
@@ -34,27 +47,52 @@
     scrollers();
   }
 
+  // The same, and the address says which choice and limit are shown.
+  function go(k) {
+    const named = limits.length ? { limit: limits[at].key, choice: choices[k].key } : { choice: choices[k].key };
+    history.replaceState(null, "", `#${new URLSearchParams(named)}`);
+    show(k);
+  }
+
+  // The limit and the choice that the address names, if it names any.
+  function follow() {
+    const named = new URLSearchParams(location.hash.slice(1));
+    const limit = limits.findIndex(({ key }) => key === named.get("limit"));
+    if (limit >= 0) at = range.value = limit;
+    const choice = choices.findIndex(({ key }) => key === named.get("choice"));
+    if (limit >= 0 || choice >= 0) show(choice < 0 ? home() : choice);
+  }
+
   // The space of the longest answer, so that the slider stays where it is.
   function reserve() {
-    const now = advice.innerHTML;
+    const now = [...advice.childNodes];
     advice.style.minHeight = "";
-    const heights = limits.map(({ said }) => (advice.innerHTML = said, advice.offsetHeight));
-    advice.innerHTML = now;
+    const heights = limits.map(({ said }) => (advice.innerHTML = said, advice.getBoundingClientRect().height));
+    advice.replaceChildren(...now);
     advice.style.minHeight = `${Math.max(0, ...heights)}px`;
   }
 
   function move(to) {
     at = to;
     range.value = to;
-    show(limits[to].take);
+    go(limits[to].take);
   }
 
-  const plot = tradeoff(document.getElementById("tradeoff"), choices, { ...settings(), pick: show });
+  for (const words of find(".picked")) {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.append(...words.childNodes);
+    words.replaceWith(button);
+  }
+  advice.tabIndex = -1;
+  const plot = tradeoff(document.getElementById("tradeoff"), choices, { ...settings(), pick: go });
   for (const part of find(".live")) part.hidden = false;
   reserve();
+  follow();
   addEventListener("resize", reserve);
+  addEventListener("hashchange", follow);
   if (range) range.addEventListener("input", () => move(Number(range.value)));
-  for (const [name, pick] of [["limit", move], ["pick", show]])
+  for (const [name, pick] of [["limit", move], ["pick", go]])
     for (const row of find(`[data-${name}]`))
       row.addEventListener("click", () => {
         pick(parseInt(row.dataset[name]));  // the first limit of several
@@ -72,4 +110,12 @@
       }
       setTimeout(() => { button.textContent = words; }, 2500);
     });
+
+  // Printed, the folds are open.
+  let folded = [];
+  addEventListener("beforeprint", () => {
+    folded = find("details:not([open])");
+    for (const fold of folded) fold.open = true;
+  });
+  addEventListener("afterprint", () => { for (const fold of folded) fold.open = false; });
 }
