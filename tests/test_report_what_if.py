@@ -213,7 +213,7 @@ def test_confidence_needs_weeks_and_a_small_p(answer):
 
 def graded(answer, ratio, logged_s=10_000.0):
     """The answer as if simulated waits were such a part of the logged ones."""
-    score = Score(900, 0.5, ratio * logged_s, logged_s, ratio, 0.5, 0.5, 2 * DAY_S, 9 * DAY_S)
+    score = Score(900, 0.5, 0.5, ratio * logged_s, logged_s, ratio, 0.5, 0.5, 2 * DAY_S, 9 * DAY_S)
     return replace(answer, logged=score)
 
 

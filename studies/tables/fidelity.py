@@ -63,14 +63,8 @@ def score_rows(log, logged):
     for name, one in scores.items():
         hours = f"{one.simulated_mean_s / HOUR_S:.2f} / {one.logged_mean_s / HOUR_S:.2f}"
         about = f"{name} ({len(found.windows)}, {days:.0f} days)" if name == "outages" else name
-        cells = (
-            percent(one.error),
-            percent(one.median_error),
-            ratio_text(one.ratio),
-            hours,
-            percent(one.near),
-            ratio_text(one.correlation),
-        )
+        errors = percent(one.error), percent(one.median_error)
+        cells = (*errors, ratio_text(one.ratio), hours, percent(one.near), ratio_text(one.correlation))
         yield log, about, f"{one.jobs:,}", *cells
 
 
@@ -99,17 +93,8 @@ def main(words):
         *(f"{log}: {path.name}, sha256 {digest(path)}" for log, path in logs.items()),
     ]
     print("<!--", *about, "-->", sep="\n")
-    head = (
-        "log",
-        "replay",
-        "jobs",
-        "mean error",
-        "median error",
-        "simulated / logged",
-        "mean wait, hours",
-        "within 10 min",
-        "correlation",
-    )
+    head = ("log", "replay", "jobs", "mean error", "median error", "simulated / logged", "mean wait, hours")
+    head += ("within 10 min", "correlation")
     print(f"\n{markdown(head, scores)}")
     head = ("log", "factors", "error, first half", "error, second half", "simulated / logged, second half")
     print(f"\nFitted on the first half of the jobs, scored on the second:\n\n{markdown(head, fits)}")

@@ -488,7 +488,7 @@ def size_warnings(submit_s: NDArray[Any], runtime_s: NDArray[Any], procs: NDArra
         share = 100 * (1 - fitting / max(whole, 1.0))
         found.append(
             f"{share_text(n_wide, len(procs))}, {share:.1f} % of the work, are wider than the machine's {size:,} "
-            f"processors, so replays leave them out (the widest: {int(procs.max()):,}); is that size right (--procs)?"
+            f"processors, so replays leave them out (the widest: {int(procs.max()):,}); --procs states another size"
         )
     if span_s >= DAY_S and whole > size * span_s:
         without = f" ({fitting / (size * span_s):.2f} without the wider ones)" if n_wide else ""

@@ -141,6 +141,7 @@ TITLES = {
 }
 PARTITIONS = "jobs with their partition's limit: "
 NO_ZONE = "jobs with dates without a time zone, read in UTC; --timezone names the cluster's"
+HELD = "waits count from eligibility"
 NO_ELIGIBILITY = "the records have no column Eligible: waits count from submission, also of held and dependent jobs"
 LEFT_OUT = {
     NOT_ENDED: "jobs that have not ended, left out",
@@ -198,7 +199,7 @@ class Reading:
         if self.held:
             said.append(
                 f"{things(self.held, 'job')} could not start when submitted (dependencies, begin dates, holds, limits "
-                f"of arrays): waits count from eligibility, {duration(self.held_s)} less in all"
+                f"of arrays): {HELD}, {duration(self.held_s)} less in all"
             )
         if self.eligible is False:
             said.append(NO_ELIGIBILITY)
