@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import batfill as bf
@@ -201,6 +201,7 @@ def slow_sudden(begins, ends, longest_s):
 
 @settings(deadline=None, max_examples=examples(30))
 @given(st.lists(st.tuples(st.integers(1, 200), st.integers(1, 20)), min_size=1, max_size=40), st.integers(1, 2000))
+@example([(1, 1), (150, 9), (168, 9), (168, 9), (168, 9)], 169)
 def test_the_longest_request_finds_a_start_within_a_month(lengths, longest_h):
     """Gaps and outages in hours; where every gap is long enough, no outage is sudden."""
     edges = HOUR_S * np.cumsum([hours for pair in lengths for hours in pair])

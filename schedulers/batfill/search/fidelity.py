@@ -312,7 +312,8 @@ def sudden_windows(found: Calendar, longest_s: float) -> list[bool]:
         found: the outages, which are announced at most a week before.
         longest_s: the longest request.
     """
-    clear_s = min(longest_s, WEEK_S)  # without a known outage, for the longest request to start
+    # For the longest request to start, no outage begins so soon; one that begins in just a week is known already.
+    clear_s = min(longest_s, WEEK_S + 1)
     begins, ends = (np.array([getattr(window, edge) for window in found.windows]) for edge in ("begin", "end"))
     free_from = np.append(0.0, ends)[:-1]
     sudden, chance_s = np.zeros(len(begins), bool), 0.0  # the last date at which that request could start
