@@ -241,7 +241,7 @@ class Needs(NamedTuple):
 
 
 OF_SMALL = Needs("small", SMALLS[1:], "no job is small", EVERY, own=True)
-OF_DIVIDED = Needs("small", SMALLS[1:], "small {value} has no divider to choose", EVERY)
+OF_DIVIDED = Needs("small", SMALLS[1:], "no divider decides which jobs are small", EVERY)
 OF_KILLS = Needs("kill", (NEEDED, ALWAYS), "nothing is killed")
 OF_TRIES = Needs("small", (EVERY, FOREST, PERFECT), "jobs of a class keep their requests", own=True)
 OF_FOREST = Needs("small", (FOREST,), "no forest is trained")
@@ -606,7 +606,7 @@ def with_preset(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str
 
     Examples:
         >>> with_preset({"preset": "first-tries", "small": "none"})[1]["divider"]
-        'small none has no divider to choose'
+        'no divider decides which jobs are small'
     """
     for name in given:
         if name not in OPTIONS:
