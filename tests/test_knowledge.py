@@ -400,7 +400,7 @@ def test_a_workload_of_no_jobs_is_driven_to_its_end_at_once(known):
         ({"small": "some"}, "option small: 'some' is none of none, class, all, forest, perfect"),
         ({"predict": "magic"}, "option predict: 'magic' is none of request, easy++"),
         ({"kill": "always"}, "option kill: no job is small; add small all, or leave it out"),
-        ({"divider": 600}, "option divider: small none has no divider to choose; add small all, or leave it out"),
+        ({"divider": 600}, "option divider: no divider decides which jobs are small; add small all, or leave it out"),
         ({"small-width": 0.5}, "option small-width: no job is small"),
         ({"small": "class"}, "option divider: median would need the run times"),
         ({"small": "class", "divider": "median/4"}, "option divider: median/4 would need the run times"),
@@ -499,7 +499,7 @@ def test_a_classifier_of_ones_own_has_its_divider_and_kills():
         ({"predict": Half}, "nor an object with the members of batfill.learn.Knowledge, name, classifies"),
         ({"predict": Narrow()}, "Narrow classifies; give it as small"),
         ({"small": Half()}, "Half does not classify; give it as predict"),
-        ({"small": Narrow(), "divider": 60}, "option divider: small Narrow has no divider to choose"),
+        ({"small": Narrow(), "divider": 60}, "option divider: no divider decides which jobs are small"),
     ],
 )
 def test_an_object_that_cannot_predict_is_refused(options, said):

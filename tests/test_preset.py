@@ -106,7 +106,7 @@ def test_a_preset_without_one_of_its_values_is_stated_as_its_options():
 def test_what_lapses_is_said_on_the_command_line():
     done = batfill("replay", SAMPLE, "--preset", "first-tries", "--small", "none")
     assert done.status == 0
-    assert "batfill: the preset's divider lapses: small none has no divider to choose\n" in done.err
+    assert "batfill: the preset's divider lapses: no divider decides which jobs are small\n" in done.err
     assert batfill("replay", SAMPLE, "--preset", "first-tries").err == ""
 
 

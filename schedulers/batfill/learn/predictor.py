@@ -48,7 +48,8 @@ def make(options: Options, jobs: JobTable | None, clock: Clock | None) -> Knowle
 def everywhere(options: Options, jobs: JobTable | None, clock: Clock | None) -> Knowledge:
     """The predictor, whose predictions are used everywhere; as `make`."""
     if options.own is not None:
-        return deepcopy(options.own)
+        own: Knowledge = deepcopy(options.own)
+        return own
     if options.small == PERFECT or options.predict == RUNTIME:
         if jobs is None:
             which = "small perfect" if options.small == PERFECT else "predict runtime"

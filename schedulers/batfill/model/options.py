@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from batfill.learn import Knowledge
     from batfill.model.calendar import Calendar
     from batfill.model.feedback import Feedback
     from batfill.model.jobs import JobTable, Workload
@@ -144,15 +143,15 @@ def words(*known: str) -> Kind:
 class Own(str):
     """The class's name of a user's own predictor or classifier, which results state, and the object."""
 
-    knowledge: Knowledge
+    knowledge: Any  # a `learn.Knowledge`
 
-    def __new__(cls, knowledge: Knowledge) -> Own:
+    def __new__(cls, knowledge: Any) -> Own:
         """The word for this object."""
         word = super().__new__(cls, type(knowledge).__name__)
         word.knowledge = knowledge
         return word
 
-    def __reduce__(self) -> tuple[type[Own], tuple[Knowledge]]:
+    def __reduce__(self) -> tuple[type[Own], tuple[Any]]:
         """For processes and copies."""
         return Own, (self.knowledge,)
 
@@ -242,7 +241,7 @@ class Needs(NamedTuple):
 
 
 OF_SMALL = Needs("small", SMALLS[1:], "no job is small", EVERY, own=True)
-OF_DIVIDED = Needs("small", SMALLS[1:], "small {value} has no divider to choose", EVERY)
+OF_DIVIDED = Needs("small", SMALLS[1:], "no divider decides which jobs are small", EVERY)
 OF_KILLS = Needs("kill", (NEEDED, ALWAYS), "nothing is killed")
 OF_TRIES = Needs("small", (EVERY, FOREST, PERFECT), "jobs of a class keep their requests", own=True)
 OF_FOREST = Needs("small", (FOREST,), "no forest is trained")
@@ -494,13 +493,13 @@ class Arguments(TypedDict, total=False):
     threshold_s: float | str | None
     overdue: Literal["all", "half"] | None
     overdue_before: Literal["all", "large"] | None
-    small: Literal["none", "class", "all", "forest", "perfect"] | Knowledge | None
+    small: Literal["none", "class", "all", "forest", "perfect"] | Any | None
     divider: float | str | None
     small_width: float | str | None
     kill: Literal["never", "always", "needed"] | None
     cut: float | str | None
     seed: int | None
-    predict: Literal["request", "easy++", "regression", "runtime"] | Knowledge | None
+    predict: Literal["request", "easy++", "regression", "runtime"] | Any | None
     predict_for: Literal["all", "order"] | None
     bound: bool | None
     regime: Literal["decoupled", "fresh"] | None
@@ -607,7 +606,7 @@ def with_preset(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str
 
     Examples:
         >>> with_preset({"preset": "first-tries", "small": "none"})[1]["divider"]
-        'small none has no divider to choose'
+        'no divider decides which jobs are small'
     """
     for name in given:
         if name not in OPTIONS:
@@ -625,7 +624,7 @@ def with_preset(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str
     why: dict[str, str] = {}
 
     def drop(name: str, reason: str) -> None:
-        why[name] = reason.format(value=(usual_ones | kept | given)[name])
+        why[name] = reason
         del kept[name]
 
     for name in given:
@@ -636,7 +635,7 @@ def with_preset(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str
     for name in list(kept):  # what an option needs stands before it in the table, and so in a preset
         for need in OPTIONS[name].needs:
             if name in kept and not need.met(usual_ones | kept | given):
-                drop(name, need.why)
+                drop(name, need.why.format(value=(usual_ones | kept | given)[need.option]))
     return {**kept, **given}, why
 
 
@@ -923,8 +922,8 @@ class Options:
         return self.predict != REQUEST or self.small in (FOREST, PERFECT) or self.learns_divider or self.own is not None
 
     @property
-    def own(self) -> Knowledge | None:
-        """The user's own predictor or classifier."""
+    def own(self) -> Any:
+        """The user's own predictor or classifier, a `learn.Knowledge`; None if there is none."""
         return next((word.knowledge for word in (self.predict, self.small) if isinstance(word, Own)), None)
 
     @property
