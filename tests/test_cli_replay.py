@@ -11,7 +11,7 @@ from batfill.model.policy import policy_named
 from batfill.model.rules import Rules
 from batfill.replays.engine_replay import replay_jobs
 from batfill.workloads import read_workload
-from command import json_result, result
+from command import batfill, json_result, result
 
 SAMPLE = Path(__file__).parents[1] / "workloads" / "sample.json"
 FIGURES = ("jobs", "rejected", "killed", "backfilled", "makespan_s", "utilisation", "mean_wait_s", "max_wait_s")
@@ -54,9 +54,11 @@ def small_first(tmp_path):
 
 def test_a_divider_kills_and_requeues_small_jobs(tmp_path):
     path = small_first(tmp_path)
-    assert json_result("replay", path, "--small", "class", "--divider", 20)["requeued"] == 1
-    assert json_result("replay", path, "--small", "class", "--divider", 30)["requeued"] == 0
-    assert json_result("replay", path)["requeued"] == 0
+    for options, requeued in ((["--divider", 20], 1), (["--divider", 30], 0)):
+        done = batfill("replay", path, "--small", "class", *options, "--json")
+        assert json.loads(done.out)["requeued"] == requeued
+        assert "1 of 4 jobs (25.0 %), 64.3 % of the work, are wider than the machine's 1 processors" in done.err
+    assert json.loads(batfill("replay", path, "--json").out)["requeued"] == 0
     assert (
         "requeued     1 tries killed (28.57% of the work)"
         in result("replay", path, "--small", "class", "--divider", "20", "--kill", "always").splitlines()
