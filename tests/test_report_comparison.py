@@ -161,8 +161,10 @@ def test_the_answer_names_the_lowest_slowdown_and_the_best_with_both_in_view():
 def test_the_answer_drops_its_but_up_to_twice_the_references_longest_wait():
     two = with_longest(busy(90, 40), 3 * DAY_S, 6 * DAY_S)
     assert said(two) == (
-        "Lowest slowdown: b, 40 instead of 90; its longest wait is 6 d (a: 3 d). It is also the best with both in view."
+        "Lowest slowdown: b, 40 instead of 90; its longest wait is 6 d (a: 3 d). It is also the best with both in view, "
+        "though its longest wait is 3 d longer."
     )
+    assert said(with_longest(two, 3 * DAY_S, 3 * DAY_S)).endswith("It is also the best with both in view.")
     assert "but its longest" in said(with_longest(two, 3 * DAY_S, 6 * DAY_S + 1))
 
 

@@ -304,11 +304,30 @@ def test_where_nothing_gains_the_advice_is_to_stay_and_says_how_sure_that_is(tmp
     for command in (["--no-small-first"], ["--no-small-first", "--threshold", "12h"]):
         done = batfill("what-if", path, *command)
         assert done.status == 0
-        assert "Keep first come, first served (fcfs): no choice tried is better beyond chance." in done.out
+        assert "Keep first come, first served (fcfs): no choice that was tested is better beyond chance." in done.out
         assert "fcfs, simulated: mean wait 0 s, longest wait 0 s, slowdown 1.0" in done.out.replace("\n", " ")
         assert "Confidence" not in done.out
         assert "* fcfs" in done.out
     assert json_result("what-if", path, "--no-small-first")["advice"] == "fcfs"
+
+
+def test_a_choice_that_the_plan_stopped_before_is_said_not_to_be_tested(answer, log):
+    k, stop = (next(k for k, o in enumerate(answer.outcomes) if o.name == f"saf + {hours} h") for hours in (6, 24))
+    unclear = {j: replace(answer.bsld[0][j], corrected_p=0.9) for j in (k, stop)}
+    limit = answer.limits[0]._replace(advised=0, equals=(), longest_s=answer.outcomes[k].max_wait_s)
+    found = replace(answer, bsld=[{**answer.bsld[0], **unclear}, *answer.bsld[1:]], limits=[limit] * len(answer.limits))
+    why = "saf + 24 h, planned before it, may differ from fcfs by chance."
+    said = advice_text(found, limit).replace(NB, " ")
+    assert "no choice that was tested is better " in said
+    assert f"; saf + 6 h is lower within the limit, but was not tested, because {why}" in said
+    assert f"It was not tested, because {why}" in trial_text(found, k)
+    page = as_page(found, log, "batfill what-if")
+    row = re.search(
+        "<tr><t[hd][^>]*>saf . 6 h</t[hd]>(?:(?!</tr>).)*", page[page.index("Slowdown against fcfs") :], re.S
+    )
+    assert row is not None
+    assert "not tested" in row[0]
+    assert (found.stopped_by(k), found.stopped_by(stop)) == (stop, None)
 
 
 def test_the_intervals_of_pairs_are_those_of_the_comparison(answer):
@@ -348,6 +367,16 @@ def test_a_batch_system_is_offered_only_what_it_can_do(log, system, withheld):
     assert ("not offered for" in text) == bool(withheld)
     if system == "flux":
         assert "Keep first come, first served (fcfs): flux can do none of the other choices." in text
+    if system == "slurm":
+        one = found.limits[0]._replace(advised=0, longest_s=1e9)
+        k = next(iter(found.withheld))
+        said = advice_text(found, one)
+        assert "nothing that Slurm can do in full is better" in said
+        assert "approximately" not in said  # Slurm cannot do saf + 24 h
+        tries = found.outcomes[k]._replace(options={"preset": "first-tries"}, name="first tries")
+        outcomes = [tries if o is found.outcomes[k] else o for o in found.outcomes]
+        said = advice_text(replace(found, outcomes=outcomes), one)
+        assert "; first tries would be, but Slurm can do it only approximately." in said
     if found.limit.advised:
         assert f"batfill export-config {system} " in text
         words = text.split(f"batfill export-config {system} ")[1].split("`")[0]
@@ -405,7 +434,7 @@ def test_small_first_is_replayed_without_and_with_kills(log):
     gentle = found.without_kills(advice)
     assert gentle == found.best_of(advice, [k for k, o in enumerate(found.outcomes) if k and o.effort < KILLS])
     said = runner_up_text(found, advice)
-    assert pays_text(found, gentle) in said if gentle else "no choice tried is better" in said
+    assert pays_text(found, gentle) in said if gentle else "no choice that was tested is better" in said
     assert plain.mean_bsld not in {found.outcomes[0].mean_bsld, killing.mean_bsld}
 
 
@@ -487,6 +516,9 @@ def test_advice_from_a_few_days_is_not_to_be_trusted(tmp_path, answer):
         assert "Keep" not in text
         assert "Confidence" not in text
         assert "class=chosen" not in text
+    bars = re.findall("<i[^>]*--part", text)  # of the page
+    assert bars
+    assert all("may be chance" in bar for bar in bars)
     assert answer.cautions == ()
 
 
@@ -567,7 +599,7 @@ def test_the_confidence_says_where_moved_submissions_leave_the_limit(answer):
     base = np.ones((2, len(Figures._fields)))
     found = replace(answer, outcomes=outcomes, promise=Check(base * [[1.0], [1.208]], base, 100))
     longest_s = outcomes[0].max_wait_s
-    said = "With submissions moved by up to a minute the longest wait was 1.00 to 1.21 times fcfs's."
+    said = "With submissions moved by up to a minute the longest wait was 1.00 to 1.21 times fcfs's, in part above this limit."
     for growth, there in ((1.1, True), (1.25, False)):
         limit = answer.limits[-1]._replace(growth=growth - 1, longest_s=growth * longest_s)
         assert (said in confidence_text(found, limit)) == there
@@ -614,7 +646,8 @@ def test_the_address_names_the_choice_and_a_button_leads_back_to_the_advice(brow
     browser.run(f"document.querySelector('[data-pick=\"{other}\"] button').click()")
     address = browser.run("return location.hash")
     assert address == "#limit=10&choice=spf"
-    assert text_of(browser, ".sure") == sure
+    name = answer.advice.name
+    assert text_of(browser, ".sure") == sure.replace("Confidence", f"The advice, {name}: confidence", 1)
     assert text_of(browser, "#advice .answer").startswith("If you took shortest first (spf)")
     browser.run("document.getElementById('back').click()")
     assert set(browser.run(SHOWN)) == {str(limit.advised)}

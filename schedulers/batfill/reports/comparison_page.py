@@ -232,7 +232,9 @@ class View:
             said += f"{wait or f'its longest wait is {longest}'} ({name}: {today})."
         end = f" With both in view: {self.second(both, reference)}." if both != low else ""
         if both == low and low != reference:
-            end = " It is also the best with both in view."
+            later_s = self.longest_s[low] - self.longest_s[reference]
+            though = f", though its longest wait is {duration_html(later_s)} longer" if later_s >= 1 else ""
+            end = f" It is also the best with both in view{though}."
         return f"Lowest slowdown: <strong>{self.called(low)}</strong>, {said}{end}"
 
     def second(self, k: int, reference: int) -> str:
@@ -255,9 +257,9 @@ class View:
         if self.few or not self.waits or not unclear:
             return ""
         unclear.sort(key=lambda one: (one[1].low > 0, one[1].value))  # first those whose interval has 0 in it
-        said = [f"{no_break(self.words[k][1])} ({self.interval_words(pair)})" for k, pair in unclear[:ALIKE]]
         low = no_break(self.words[self.lowest][1])
-        return f"The difference between {low} and {listed(said, len(unclear))} may be chance."
+        said = [f"{no_break(self.words[k][1])} minus {low}: {self.interval_words(pair)}" for k, pair in unclear[:ALIKE]]
+        return f"May be chance: {listed(said, len(unclear))}."
 
     def interval_words(self, pair: Paired) -> str:
         """A difference and its interval in a sentence."""

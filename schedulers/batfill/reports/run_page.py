@@ -138,7 +138,7 @@ def course_figure(run: ReportedRun, number: int, waits: Sequence[LongWait]) -> s
         f"Utilisation: the mean per {each}. ",
         f"Hatched: {things(len(away), 'time')} out of service."
         if away
-        else "No time out of service is known for this run.",
+        else "No time out of service was given (batfill fidelity looks for outages in the log).",
     ]
     click = '<span class="controls"> · click a wait to see why</span>' if waits else ""
     longest = f"the {longest_words(len(waits))}, " if waits else ""

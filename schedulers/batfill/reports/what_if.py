@@ -12,7 +12,7 @@ import numpy as np
 
 from batfill.base.errors import BatfillError, require
 from batfill.base.progress import patient_progress
-from batfill.base.stats import BETTER, FEWEST_BLOCKS, decidable
+from batfill.base.stats import BETTER, FEWEST_BLOCKS, UNCLEAR, decidable
 from batfill.base.tables import Keyed, data_frame, rows_html
 from batfill.base.version import ENGINE, __version__
 from batfill.base.words import duration
@@ -272,6 +272,12 @@ class WhatIf(Keyed):
     def best_of(self, limit: Limit, offered: Sequence[int]) -> int:
         """The choice that is advised under the limit if only these are offered."""
         return advised(self.outcomes, self.bsld, limit.longest_s, self.settings["min_gain"], offered)[0]
+
+    def stopped_by(self, k: int) -> int | None:
+        """The comparison before the choice's in its chain that failed, so that the choice is not tested; else None."""
+        chain = next((chain for chain in self.chains if k in chain), [])
+        before = itertools.takewhile(lambda j: j != k, chain)
+        return next((j for j in before if self.bsld[0][j].verdict == UNCLEAR), None)
 
     @property
     def invented(self) -> tuple[str, ...]:

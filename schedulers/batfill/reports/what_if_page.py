@@ -158,7 +158,8 @@ def first_screen(answer: WhatIf, shown: int) -> str:
         f"Shaded: {starved}."
         if answer.undecided
         else f"Shaded: above the limit, or without one {starved}. Of choices whose slowdowns do not differ surely, the "
-        "advice is the easiest to run; at “any” the one with the shortest longest wait."
+        "advice is the easiest to run, unless another is better in both slowdown and longest wait; at “any” the one "
+        "with the shortest longest wait."
     )
     panels = "\n".join(of_choice(k, shown, gains_panel(answer, k)) for k in range(len(answer.outcomes)))
     return "\n".join(
@@ -263,7 +264,7 @@ def bars_table(answer: WhatIf, k: int) -> str:
     for by in dict.fromkeys(group.by for group in answer.groups):
         rows.append(f'<tr class="kind"><th scope=col>{by}</th><td></td><td></td></tr>')
         rows += [
-            bar_row(group, k, change, less, more)
+            bar_row(group, k, change, less, more, unclear=answer.undecided is not None)
             for group, change in zip(answer.groups, changes, strict=True)
             if group.by == by
         ]
@@ -276,12 +277,15 @@ def bars_table(answer: WhatIf, k: int) -> str:
     return f'<table class="bars" style="{sides}">{body}</table>{key}'
 
 
-def bar_row(group: JobGroup, k: int, change: float, less: float, more: float) -> str:
-    """A group's change as a bar that is a part of the longest on its side, and its longest wait."""
+def bar_row(group: JobGroup, k: int, change: float, less: float, more: float, *, unclear: bool) -> str:
+    """A group's change as a bar that is a part of the longest on its side, and its longest wait.
+
+    `unclear`: the log cannot decide, so every change may be chance.
+    """
     part = -change / less if change < 0 else change / more
     side, role = ("less", "gains") if change <= -60 else ("more", "pays" if change >= 60 else "")
     words = duration(group.mean_wait_s) if not k else "±0" if not role else longer_text(change)
-    chance = CHANCE * (k > 0 and group.differences[k - 1].wait_s.verdict == UNCLEAR)
+    chance = CHANCE * (k > 0 and (unclear or group.differences[k - 1].wait_s.verdict == UNCLEAR))
     bar = f'<i{chance} style="--part:{part:.3f}"></i>' if role else ""
     return (
         f'<tr><th scope=row>{group.name}</th><td class="{side} {role}"><div><b>{words}</b>{bar}</div></td>'
@@ -429,9 +433,10 @@ def choices_section(answer: WhatIf, shown: int) -> str:
         marks.append("class=reference")
     content = table((*head, "Jobs stopped<br>and restarted"), rows, marks=marks)
     return (
-        f'<section id="choices"><h2>All choices, lowest slowdown first</h2>{content}<p class="note">Longer: by over '
-        f"{LONGER}; of users with at least {FEWEST_JOBS} jobs, on average. ▲ marks a longest wait of more than "
-        f"{STARVED:g} times fcfs's. Every figure but those of the log is simulated.</p></section>"
+        f'<section id="choices"><h2>All choices, lowest slowdown first</h2>{content}<p class="note">Longer: '
+        f"jobs by over {LONGER}; of the users with at least {FEWEST_JOBS} jobs, those whose mean wait is. ▲ marks "
+        f"a longest wait of more than {STARVED:g} times fcfs's. "
+        "Every figure but those of the log is simulated.</p></section>"
     )
 
 
@@ -464,14 +469,20 @@ def differences_table(answer: WhatIf) -> str:
     rows = []
     for k in by_slowdown(answer):
         o, found = answer.outcomes[k], answer.bsld[0].get(k)
-        cells = (
-            ("", "", "")
-            if found is None
-            else (difference(found.value), ends(found, difference), f"{found.corrected_p:.2g}")
-        )
+        cells = ("", "", "") if found is None else (difference(found.value), ends(found, difference), p_text(answer, k))
         rows.append((escape(o.name), f"{o.mean_bsld:,.2f}", *cells))
     head = ("Choice", "Slowdown", "Difference", f"{percent(CONFIDENCE)} interval", "Corrected p")
-    return table(head, rows, f"Slowdown against fcfs's, over {answer.comparison.n_blocks} {answer.comparison.blocks}")
+    about = f"Slowdown against fcfs's, over {answer.comparison.n_blocks} {answer.comparison.blocks}"
+    if any(answer.stopped_by(k) is not None for k in answer.bsld[0]):
+        about += "; not tested: a comparison planned before it failed, and its interval alone decides nothing"
+    return table(head, rows, about)
+
+
+def p_text(answer: WhatIf, k: int) -> str:
+    """The corrected p-value of a choice's slowdown, if it was tested in the plan."""
+    if answer.stopped_by(k) is not None:
+        return "not tested"
+    return f"{answer.bsld[0][k].corrected_p:.2g}{' (not planned, uncorrected)' * (k in answer.withheld)}"
 
 
 def groups_table(answer: WhatIf, k: int) -> str:

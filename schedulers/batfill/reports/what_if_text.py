@@ -129,13 +129,48 @@ def advice_text(answer: WhatIf, limit: Limit) -> str:
         return " ".join([f"Cannot tell: {answer.undecided}.", *said])
     if k:
         return " ".join([f"Take {named(answer.outcomes[k])}: {figures_text(answer, k)}.", *notes_on(answer, k)])
-    tried, within = "no choice tried is better", " beyond chance"
+    return f"Keep {named(answer.outcomes[0])}: {nothing_text(answer, limit)}. {first_upper(fcfs_text(answer))}."
+
+
+def nothing_text(answer: WhatIf, limit: Limit) -> str:
+    """Why the advice under a limit is to keep fcfs, and which choices are lower although they are not advised."""
+    system, fcfs = answer.settings["system"], answer.outcomes[0]
+    if len(answer.withheld) == len(answer.outcomes) - 1:
+        return f"{system} can do none of the other choices"
+    said = "no choice that was tested is better"
+    if answer.withheld:
+        said = f"nothing that {SYSTEMS[system].title} can do in full is better"
+    within = {k: o for k, o in enumerate(answer.outcomes) if k and limit.allows(o) and o.mean_bsld < fcfs.mean_bsld}
+    sure = [k for k in within if answer.bsld[0][k].verdict == BETTER]
+    least = answer.settings["min_gain"]
+    said += f" by at least {setting(least)}" * any(k not in answer.withheld for k in sure) + " beyond chance"
     if best := answer.limits[-1].advised:
         more = f"{answer.outcomes[best].name.replace(' ', NB)}: {growth_of(answer, best)}"
-        within = f" and keeps the longest wait within {duration(limit.longest_s)} ({more})"
-    if len(answer.withheld) == len(answer.outcomes) - 1:
-        tried, within = f"{answer.settings['system']} can do none of the other choices", ""
-    return f"Keep {named(answer.outcomes[0])}: {tried}{within}. {first_upper(fcfs_text(answer))}."
+        said += f" and keeps the longest wait within {duration(limit.longest_s)} ({more})"
+    gained = {k: o for k, o in within.items() if o.mean_bsld <= (1 - least) * fcfs.mean_bsld}
+    near = [o.name for k, o in gained.items() if k in sure and k in answer.withheld and nearly(o, system)]
+    if near:
+        them = "it" if len(near) == 1 else "them"
+        said += f"; {listed(near)} would be, but {SYSTEMS[system].title} can do {them} only approximately"
+    if left := [k for k in gained if answer.stopped_by(k) is not None]:
+        k = min(left, key=lambda k: gained[k].mean_bsld)
+        said += (
+            f"; {gained[k].name} is lower{' within the limit' * (limit.growth is not None)}, but was not tested, "
+            f"because {failed_text(answer, k)}"
+        )
+    return said
+
+
+def nearly(outcome: ChoiceFigures, system: str) -> bool:
+    """Whether the system can do the choice itself, but for some details."""
+    one = configurations(outcome)[system]
+    return one.verdict == APPROXIMATE and not one.gives
+
+
+def failed_text(answer: WhatIf, k: int) -> str:
+    """Which comparison failed before the one of this choice, so that it was not tested."""
+    before = answer.outcomes[answer.stopped_by(k) or 0].name
+    return f"{before}, planned before it, may differ from fcfs by chance"
 
 
 def first_upper(text: str) -> str:
@@ -157,6 +192,8 @@ def trial_text(answer: WhatIf, k: int) -> str:
     found = answer.bsld[0].get(k)
     sure = {BETTER: "surely lower than", WORSE: "surely higher than"}.get(found.verdict if found else "")
     said = f"Its slowdown is {sure} that of fcfs." if sure else "Its slowdown may differ from that of fcfs by chance."
+    if answer.stopped_by(k) is not None:
+        said = f"It was not tested, because {failed_text(answer, k)}."
     return " ".join([f"If you took {named(o)}: {figures_text(answer, k)}.", said, *notes_on(answer, k)])
 
 
@@ -232,7 +269,9 @@ def confidence_text(answer: WhatIf, limit: Limit) -> str:
     if longest.max() * answer.outcomes[0].max_wait_s <= limit.longest_s:
         return said
     over = f"{longest.min():.2f} to {longest.max():.2f}"
-    return f"{said} With submissions moved by up to a minute the longest wait was {over} times fcfs's."
+    part = "" if longest.min() * answer.outcomes[0].max_wait_s > limit.longest_s else "in part "
+    over += f" times fcfs's, {part}above this limit"
+    return f"{said} With submissions moved by up to a minute the longest wait was {over}."
 
 
 def fidelity_text(answer: WhatIf) -> str:
@@ -260,15 +299,18 @@ def runner_up_text(answer: WhatIf, limit: Limit) -> str:
     if k is None:
         return ""
     if not k:
-        return "Without kills, no choice tried is better beyond chance within the limit."
-    return f"Without kills: {named(answer.outcomes[k])}, {own_figures(answer, k)}. {pays_text(answer, k)}"
+        return "Without kills, no choice that was tested is better beyond chance within the limit."
+    found = {} if answer.settings["system"] else configurations(answer.outcomes[k])  # a system given can do it
+    unable = [SYSTEMS[name].title for name, one in found.items() if one.verdict != EXPRESSIBLE]
+    where = f" (not in full on {listed(unable)})" if unable else ""
+    return f"Without kills: {named(answer.outcomes[k])}{where}, {own_figures(answer, k)}. {pays_text(answer, k)}"
 
 
 def pays_text(answer: WhatIf, k: int) -> str:
     """Who pays under a choice: the share of jobs that wait clearly longer, and the job that loses most."""
     o = answer.outcomes[k]
     share = f"{100 * o.clearly_longer / len(answer.comparison.at):.2g}{NB}%"
-    said = f"{share} of the jobs wait over {percent(CLEARLY)} and over {LONGER} longer."
+    said = f"{share} of the jobs wait longer by the stricter rule, over {LONGER} and over {percent(CLEARLY)}."
     if (most := o.most_delayed) is None:
         return said
     return f"{said} Job {most.job} loses most: it waits {duration(most.after_s)}, not {duration(most.before_s)}."
@@ -284,7 +326,7 @@ def terms_text(answer: WhatIf) -> str:
     if o is None:
         return said
     width = Options.of(o.options).small_width
-    jobs = "every job" if width == 1 else f"every job of at most {percent(width)} of the processors"
+    jobs = "every job" if width == 1 else f"every job of at most {setting(width)} of the processors"
     jobs = jobs if "preset" in o.options else "a job that is expected to be short"
     return (
         f"{said} **Try**: {jobs} first runs early for a short time. **Kill**: if other jobs need its processors "
@@ -310,7 +352,8 @@ def plan_text(answer: WhatIf) -> str:
     counted = f"{len(chains)} planned comparison{'s' * (len(chains) != 1)} with fcfs"
     if not chains:
         return f"{counted}."
-    return f"{counted}, for which p is corrected: {'; '.join(chains)}. The next of each only if the one before gains."
+    then = "The next of each is tested only if the one before is beyond chance."
+    return f"{counted}, for which p is corrected: {'; '.join(chains)}. {then}"
 
 
 def reaction_text(answer: WhatIf) -> str:
@@ -430,7 +473,7 @@ def support_text(answer: WhatIf, k: int, name: str, found: Sequence[Mapping[str,
     if near != best and best:
         said += f" Better within the limit: {named(answer.outcomes[best])}, {own_figures(answer, best)}."
     elif near and not best:
-        said += " Within the limit, nothing that it can do in full is better than fcfs."
+        said += " Within the limit, nothing that it can do in full is better than fcfs beyond chance."
     return f"**{title} cannot do {o.name}.** {said}".rstrip()
 
 
@@ -506,7 +549,7 @@ def answer_text(answer: WhatIf) -> str:
     marks = [
         "* the advice" if not answer.undecided else "",
         f"▲ over {STARVED:g} times fcfs's longest wait" if flagged else "",
-        f"longer: by over {LONGER}, users with at least {FEWEST_JOBS} jobs on average",
+        f"longer: jobs by over {LONGER}; of the users with at least {FEWEST_JOBS} jobs, those whose mean wait is",
         "" if answer.outcomes[0].users else "the log names no such users",
     ]
     lines += wrapped("; ".join(filter(None, marks)))

@@ -576,14 +576,21 @@ def text_below(content: Mapping[str, Any]) -> str:
             }
             for step in steps
         ]
-        before, after = plain["later"]["error"], last["later"]["error"]
-        worse = None not in (before, after) and after > before
+        after = last["later"]["error"]
+        known = [step for step in steps if step["later"]["error"] is not None]
+        least = min(known, key=lambda step: step["later"]["error"], default=last)  # of equals the simplest
+        held = "; the factors do not hold there, where the plain replay has "
+        held = held if least is plain else f"; the lowest there, with {least['factors']}: "
         parts += [
             "Fitted on the first half of the jobs, scored on the second. Outages are found in each half by a fixed "
             "rule; whether they are used, and how long they are known before, is fitted.",
             as_table(rows),
             f"not explained: {percent(after)} on the second half"
-            + (f"; the factors do not hold there, where the plain replay has {percent(before)}" if worse else ""),
+            + (
+                f"{held}{percent(least['later']['error'])}"
+                if percent(least["later"]["error"]) != percent(after)
+                else ""
+            ),
         ]
     return "\n\n".join(filter(None, [*parts, content["grade"]]))
 

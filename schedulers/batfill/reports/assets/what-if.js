@@ -34,6 +34,8 @@
       back.textContent = limits.length ? `Back to the advice, ${choices[take].name}` : "Back to the answer";
       back.addEventListener("click", () => { go(take); advice.focus(); });
       words.append(back);
+      const sure = advice.querySelector(".sure");
+      sure.innerHTML = sure.innerHTML.replace(/C(onfidence)/, `The advice, ${choices[take].name}: c$1`);
     }
     if (range) {
       document.getElementById("grown").textContent = grown;
