@@ -161,8 +161,8 @@ def test_the_answer_names_the_lowest_slowdown_and_the_best_with_both_in_view():
 def test_the_answer_drops_its_but_up_to_twice_the_references_longest_wait():
     two = with_longest(busy(90, 40), 3 * DAY_S, 6 * DAY_S)
     assert said(two) == (
-        "Lowest slowdown: b, 40 instead of 90; its longest wait is 6 d (a: 3 d). It is also the best with both in view, "
-        "though its longest wait is 3 d longer."
+        "Lowest slowdown: b, 40 instead of 90; its longest wait is 6 d (a: 3 d). It is also the best with both in view"
+        ", though its longest wait is 3 d longer."
     )
     assert said(with_longest(two, 3 * DAY_S, 3 * DAY_S)).endswith("It is also the best with both in view.")
     assert "but its longest" in said(with_longest(two, 3 * DAY_S, 6 * DAY_S + 1))
@@ -185,6 +185,7 @@ def test_against_a_good_reference_the_sentence_says_which_runs_are_worse():
     three = with_longest(of_weeks([90] * 24, [40] * 24, 39.9 + noise), 300, 200, 100)
     view = View(three, seed=0)
     assert [view.verdict_words(k, 1) for k in (0, 2)] == ["worse", "cannot tell"]
+    assert view.alike().startswith("May be chance: b minus c: +")
     assert said(three, 1).startswith(
         "No run is better than b beyond chance, and a (+50) is worse. Least slowdown seen: c,"
     )
