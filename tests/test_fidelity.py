@@ -30,6 +30,7 @@ from batfill.search.fidelity import (
     logged_of,
     score,
     sudden_windows,
+    text_below,
 )
 from batfill.workloads.formats import source_of
 from command import batfill, json_result, refusal, result
@@ -148,6 +149,12 @@ def test_a_limit_of_running_jobs_per_user_is_found_and_explains_their_waits(tmp_
     plain, limited = (step["later"]["error"] for step in found["fitted"])
     assert limited == 0 < 0.9 < plain
     assert "at most 12 running jobs a user" in str(found)
+    plain, last = found["fitted"]
+    worse = {**last, "factors": "more", "later": {**last["later"], "error": 0.83}}
+    assert "second half; the lowest there, with at most 12 running jobs a user: 0 %" in text_below(
+        {**found, "fitted": [plain, last, worse]}
+    )
+    assert "second half\n" in text_below({**found, "fitted": [plain, last, {**last, "factors": "as good"}]})
 
 
 @pytest.mark.parametrize(("limit", "users"), [(9, 4), (12, 3)])

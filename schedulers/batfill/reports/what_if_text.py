@@ -302,8 +302,8 @@ def runner_up_text(answer: WhatIf, limit: Limit) -> str:
         return "Without kills, no choice that was tested is better beyond chance within the limit."
     found = {} if answer.settings["system"] else configurations(answer.outcomes[k])  # a system given can do it
     unable = [SYSTEMS[name].title for name, one in found.items() if one.verdict != EXPRESSIBLE]
-    where = f" (not in full on {listed(unable)})" if unable else ""
-    return f"Without kills: {named(answer.outcomes[k])}{where}, {own_figures(answer, k)}. {pays_text(answer, k)}"
+    where = f", not in full on {listed(unable)}:" if unable else ","
+    return f"Without kills: {named(answer.outcomes[k])}{where} {own_figures(answer, k)}. {pays_text(answer, k)}"
 
 
 def pays_text(answer: WhatIf, k: int) -> str:

@@ -579,18 +579,14 @@ def text_below(content: Mapping[str, Any]) -> str:
         after = last["later"]["error"]
         known = [step for step in steps if step["later"]["error"] is not None]
         least = min(known, key=lambda step: step["later"]["error"], default=last)  # of equals the simplest
-        held = "; the factors do not hold there, where the plain replay has "
-        held = held if least is plain else f"; the lowest there, with {least['factors']}: "
+        left, lowest = percent(after), percent(least["later"]["error"])
+        held = "the factors do not hold there, where the plain replay has"
+        held = held if least is plain else f"the lowest there, with {least['factors']}:"
         parts += [
             "Fitted on the first half of the jobs, scored on the second. Outages are found in each half by a fixed "
             "rule; whether they are used, and how long they are known before, is fitted.",
             as_table(rows),
-            f"not explained: {percent(after)} on the second half"
-            + (
-                f"{held}{percent(least['later']['error'])}"
-                if percent(least["later"]["error"]) != percent(after)
-                else ""
-            ),
+            f"not explained: {left} on the second half" + (f"; {held} {lowest}" if lowest != left else ""),
         ]
     return "\n\n".join(filter(None, [*parts, content["grade"]]))
 
