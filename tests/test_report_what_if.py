@@ -47,6 +47,7 @@ from batfill.reports.what_if_text import (
     options_words,
     pays_text,
     runner_up_text,
+    terms_text,
     tie_text,
     trial_text,
 )
@@ -426,6 +427,7 @@ def test_small_first_is_replayed_without_and_with_kills(log):
         assert choice.mean_bsld == pytest.approx(figures["mean_bsld"])
         assert (choice.kills, choice.wasted) == (figures["requeued"], figures["wasted"])
     assert plain.kills == 0 < min(killing.kills, tries.kills)
+    assert f"every job of at most 12.5{NB}% of the processors first runs" in terms_text(found)
     assert f"small first, kill: {killing.kills:,} tries are killed" in told(found)
     assert (found.promise.load, found.busier.load) == (1, 1.1)
     base = found.busier.base[0][Figures._fields.index("wait")]
@@ -706,6 +708,7 @@ def test_the_page_links_its_documentation_where_a_build_gives_the_address(answer
 def test_without_a_script_the_answer_the_tables_and_the_bars_are_there(answer, log):
     text = as_page(answer, log, "batfill what-if")
     still = re.sub("(?s)<script.*?</script>", "", text)
+    assert "easiest to run, unless another is better in both slowdown and longest wait; at “any”" in still
     dead = re.findall(
         "<(?:button|input)[^>]*>", re.sub('(?s)<div class="limit controls live" hidden>.*?</div></div>', "", still)
     )
