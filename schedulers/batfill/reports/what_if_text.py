@@ -385,7 +385,8 @@ def notes(answer: WhatIf) -> list[str]:
 
 def kills_text(o: ChoiceFigures) -> str:
     """The cost of a choice's kills."""
-    most = "" if o.most_wasted is None else f"; at most {percent(o.most_wasted)} of the work, whatever is killed"
+    bound = math.ceil(round(1e4 * (o.most_wasted or 0), 6)) / 1e4  # not rounded down: it is a promise
+    most = "" if o.most_wasted is None else f"; at most {setting(bound)} of the work, whatever is killed"
     return (
         f"{o.name}: {count(o.kills)} tries are killed {after_text(o)} and start again, "
         f"{percent(o.wasted)} of the processor time{most}. Inform users before, and exempt jobs that must not start "
