@@ -298,6 +298,7 @@ def log_of(workload: Workload) -> SwfLog:
         {
             "job": number,
             "submit_s": jobs.submit_s,
+            **({} if jobs.waited_s is None else {"wait_s": np.where(np.isnan(jobs.waited_s), -1, jobs.waited_s)}),
             "runtime_s": jobs.runtime_s,
             "procs": jobs.procs,
             "requested_procs": jobs.procs,
