@@ -24,7 +24,7 @@ from batfill.search.online import TEN, Selection, past_of, select_online
 from batfill.workloads import read_workload
 from batfill.workloads.batsim_json import load_document, read_batsim_json
 from batfill.workloads.formats import log_of, save_log
-from command import batfill, json_result
+from command import batfill
 from oracle import Oracle
 from plugin import Plugin
 from small_runs import machines
