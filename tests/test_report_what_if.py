@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 import batfill as bf
+from batfill.base import version
 from batfill.base.errors import BatfillError
 from batfill.base.stats import Paired
 from batfill.base.words import duration
 from batfill.model.policy import policy_named
 from batfill.model.rules import Rules
 from batfill.replays.engine_replay import replay_jobs
-from batfill.reports import what_if_page
 from batfill.reports.what_if import (
     CLASSES,
     FEWEST_JOBS,
@@ -699,7 +699,7 @@ def test_on_a_phone_axe_finds_nothing_and_no_leader_crosses_a_mark(browser):
 
 def test_the_page_links_its_documentation_where_a_build_gives_the_address(answer, log, monkeypatch):
     assert "<a href" not in as_page(answer, log, "batfill what-if")
-    monkeypatch.setattr(what_if_page, "DOCUMENTATION", "https://docs.example/")
+    monkeypatch.setattr(version, "DOCUMENTATION", "https://docs.example")
     links = re.findall('<a href="https://docs.example/([^"#]+)', as_page(answer, log, "batfill what-if"))
     assert links
     assert [link for link in links if not (DOCS / link).with_suffix(".md").is_file()] == []

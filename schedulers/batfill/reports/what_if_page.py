@@ -13,7 +13,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from batfill.base.stats import CONFIDENCE, FEWEST_BLOCKS, UNCLEAR
-from batfill.base.version import DOCUMENTATION, ENGINE, __version__
+from batfill.base.version import ENGINE, __version__
 from batfill.model.options import FIRST_TRIES, PRESETS
 from batfill.reports.siteconfig import EXPRESSIBLE, IMPOSSIBLE, SYSTEMS
 from batfill.reports.what_if import (
@@ -58,6 +58,7 @@ from batfill.reports.what_if_text import (
 )
 from batfill.reports.words import (
     count,
+    guide,
     interval_text,
     log_name,
     policy_html,
@@ -78,7 +79,6 @@ if TYPE_CHECKING:
     from batfill.reports.what_if import Changed, ChoiceFigures, JobGroup, WhatIf
 
 CHANCE = ' class="chance" role="img" aria-label="may be chance"'  # of a bar whose corrected interval includes 0
-ABOUT_ALL, ABOUT_TRIES = "how-to/reports.html#the-advice", "how-to/first-tries-on-slurm.html"  # of the documentation
 SHOWN_USERS = 5  # who pay most, and who gain most
 ASSUMED = (
     "Jobs, times and users are as in the log: users do not change their jobs or requests with the scheduler, machines "
@@ -162,10 +162,11 @@ def first_screen(answer: WhatIf, shown: int) -> str:
         "with the shortest longest wait."
     )
     panels = "\n".join(of_choice(k, shown, gains_panel(answer, k)) for k in range(len(answer.outcomes)))
+    about = guide("how-to/reports", "What all of this means", "#the-advice")
     return "\n".join(
         [
             f'<div id="advice" aria-live="polite" aria-atomic="true">{answered(answer, answer.given)}</div>',
-            f'<p class="note terms">{marked(terms_text(answer))}{documented(ABOUT_ALL, "What all of this means")}</p>',
+            f'<p class="note terms">{marked(terms_text(answer))} {about}.</p>',
             warning_paragraphs([f"do not trust this advice: {caution}" for caution in answer.invented]),
             f'<div class="two"><section aria-label="Limit and trade-off">{"" if answer.undecided else control}',
             '<figure><p class="chart-title">Slowdown and longest wait of each choice</p>',
@@ -187,11 +188,6 @@ def answered(answer: WhatIf, i: int) -> str:
     sure = marked(" ".join(filter(None, [*more, fidelity_text(answer)])))
     taken = " taken" * bool(limit.advised and not answer.undecided)
     return f'<p class="answer{taken}">{text}</p><p class="sure">{sure}</p>'
-
-
-def documented(page: str, words: str) -> str:
-    """A link to a page of the documentation; "" if its address is not known."""
-    return f' <a href="{escape(DOCUMENTATION + page)}">{words}</a>.' if DOCUMENTATION else ""
 
 
 def script_data(answer: WhatIf) -> str:
@@ -400,7 +396,7 @@ def configuration(answer: WhatIf, k: int, name: str, found: Sequence[Mapping[str
         "<p>To start: copy the lines to <code>slurm.conf</code>, put <code>job_submit.lua</code> beside it, and run "
         "<code>python3 slurm_tries.py</code> on the controller's host as SlurmUser for as long as there are tries; "
         "<code>--once</code> checks the queue once and ends. A job that must not start twice takes "
-        f"<code>sbatch --no-requeue</code>.{documented(ABOUT_TRIES, 'How first tries run on Slurm')}</p>"
+        f"<code>sbatch --no-requeue</code>. {guide('how-to/first-tries-on-slurm', 'How first tries run on Slurm')}.</p>"
     )
     said += start if "slurm_tries.py" in one.files else ""
     return (
