@@ -249,7 +249,7 @@ def test_where_the_log_has_waits_and_the_replay_has_none_the_answer_cannot_tell(
         assert (found.as_dict()["advice"], found.as_dict()["trusted"]) == (None, False)
         assert "Keep" not in told(found)
     assert graded(answer, 0.06).undecided is None  # a choice gains: low confidence
-    assert graded(answer, 0.0, logged_s=30.0).undecided is None  # at the site nobody waits, either
+    assert graded(answer, 0.0, logged_s=30.0).undecided is None  # the site has no waits, either
 
 
 def test_the_mean_wait_in_the_log_stands_beside_that_of_simulated_fcfs(answer):

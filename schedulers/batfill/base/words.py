@@ -5,6 +5,10 @@ from __future__ import annotations
 import math
 import re
 from textwrap import TextWrapper
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 WIDTH = 100  # columns of a line
 TOGETHER = re.compile(r"\d (?:%|(?:d|h|min|s)\b(?: \d+ (?:h|min|s)\b)?)")  # never broken over two lines
@@ -43,6 +47,16 @@ def instant(at_s: float) -> str:
 def things(number: int, name: str) -> str:
     """A number of things: "1 job", "2 jobs"."""
     return f"{number:,} {name}{'s' * (number != 1)}"
+
+
+def in_a_row(words: Sequence[str]) -> str:
+    """The words as a list in a sentence.
+
+    Examples:
+        >>> in_a_row(["fcfs"]), in_a_row(["fcfs", "saf", "spf"])
+        ('fcfs', 'fcfs, saf and spf')
+    """
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
 def percent(share: float) -> str:

@@ -159,20 +159,12 @@ class Own(str):
 def words_or_own(classifies: bool, *known: str) -> Kind:
     """As `words`, or in Python an object as `learn.Knowledge` describes it."""
     members = (
-        "name",
-        "classifies",
-        "outlived",
-        "divider_s",
-        "judge",
-        "started",
-        "ended",
-        "killed",
-        "renew",
-        "renewal_s",
+        *("name", "classifies", "outlived", "divider_s", "renewal_s"),
+        *("judge", "started", "ended", "killed", "renew"),
     )
 
     def check(name: str, value: Any) -> str:
-        if isinstance(value, str | Own):
+        if isinstance(value, str):
             return value if isinstance(value, Own) else one_of(name, value, known)
         if isinstance(value, type) or not all(hasattr(value, member) for member in members):
             own = f"nor an object with the members of batfill.learn.Knowledge, {', '.join(members)}"

@@ -20,7 +20,7 @@ from batfill.base.stats import (
     WORSE,
     comparison_warnings,
 )
-from batfill.base.words import things
+from batfill.base.words import in_a_row, things
 from batfill.reports.single import TIME_BINS
 from batfill.reports.words import (
     count,
@@ -433,9 +433,8 @@ class View:
 
 
 def listed(said: Sequence[str], of: int) -> str:
-    """The first few of so many things, and how many others there are."""
-    parts = [*said, *([things(of - len(said), "other")] if of > len(said) else [])]
-    return " and ".join([", ".join(parts[:-1]), parts[-1]] if parts[1:] else parts)
+    """A list in words: the items in `said`, and how many of the `of` items are not among them."""
+    return in_a_row([*said, *([things(of - len(said), "other")] if of > len(said) else [])])
 
 
 def tail_grid(longest_s: float) -> list[float]:

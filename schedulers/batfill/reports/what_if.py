@@ -64,7 +64,7 @@ CLEARLY = 0.1  # and clearly longer if that is also more than this share of it
 STARVED = 2.0  # some jobs may starve if the longest wait is more than so many times fcfs's
 HIGH_P, HIGH_WEEKS = 0.01, 24  # of a gain in which confidence is high: below, and at least
 HIGH, MEDIUM, LOW = "high", "medium", "low"
-# Simulated waits that are so many times the logged ones, or such a part of them, cap confidence at medium, and at low.
+# If simulated and logged waits differ by more than the first factor, confidence is at most medium; by the second, low.
 APART, FAR_APART = 3.0, 10.0
 UNSEEN = 0.01  # of the logged waits: below, the replay does not show the site's waits; where nothing gains, below 0.1
 REACTION = "after:20min"  # the feedback under which the advised choice is replayed once more

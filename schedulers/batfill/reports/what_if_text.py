@@ -12,8 +12,8 @@ from itertools import chain, groupby
 from typing import TYPE_CHECKING
 
 from batfill.base.stats import BETTER, CONFIDENCE, WORSE
+from batfill.base.words import in_a_row, things
 from batfill.base.words import percent as in_percent
-from batfill.base.words import things
 from batfill.model.options import FIRST_TRIES, REPLAYED, Options, arguments_of
 from batfill.reports.siteconfig import APPROXIMATE, EXPRESSIBLE, IMPOSSIBLE, SYSTEMS, site_config
 from batfill.reports.what_if import CHANGED_S, CLEARLY, FEWEST_JOBS, KILLS, STARVED, stated
@@ -55,7 +55,7 @@ def setting(share: float) -> str:
 def listed(names: Sequence[str]) -> str:
     """The names in a sentence, the first few of many."""
     names = names if len(names) <= MOST_NAMES else [*names[: MOST_NAMES - 1], f"{len(names) - MOST_NAMES + 1} more"]
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+    return in_a_row(names)
 
 
 def named(outcome: ChoiceFigures) -> str:
