@@ -25,7 +25,7 @@ PLAIN_JOBS = 1_024
 def stepping(semantics: str, jobs: int, seed: int) -> tuple[object, object]:
     """A contender, seconds a decision with valid actions at random, and the mean number of visible jobs."""
     if semantics == "easy":
-        from batfill.env import SchedulingVectorEnv as Environments
+        from batfill_lab.env import SchedulingVectorEnv as Environments
     else:
         from studies.rlscheduler.environments import RLSchedulerVectorEnv as Environments
 

@@ -18,8 +18,8 @@ import numpy as np
 from logs import PLACES, Log, LogMissing
 
 import batfill as bf
-from batfill.replays.ensemble import Draws, moment_of
-from batfill.replays.when import ForecastOfReplay
+from batfill_site.starts.ensemble import Draws, moment_of
+from batfill_site.starts.when import ForecastOfReplay
 
 CTC = Log("CTC-SP2", "CTC-SP2-1996-3.1-cln.swf.gz", 338)
 NAMED = (

@@ -13,7 +13,7 @@ import time
 
 import zmq
 
-from batfill.batsim.conformance.variants import VARIANTS, Reference
+from batfill_lab.conformance.variants import VARIANTS, Reference
 
 place, behaviour = sys.argv[1:]
 if behaviour == "deaf":

@@ -1,4 +1,4 @@
-"""Reads `sacct -P` output one record at a time: slow and obvious, to compare `batfill.workloads.slurm` with."""
+"""Reads `sacct -P` output one record at a time: slow and obvious, to compare `batfill_site.accounting.slurm` with."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from batfill.base.errors import WorkloadError
-from batfill.workloads.cluster_log import ClusterJob
-from batfill.workloads.record_text import lines_of, zone_of
+from batfill_site.accounting.cluster_log import ClusterJob
+from batfill_site.accounting.record_text import lines_of, zone_of
 from batfill.workloads.swf_log import CANCELLED, COMPLETED, FAILED
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from batfill.engine import bound
-from batfill.engine.bound import least_delay, served
+from batfill_lab import bound
+from batfill_lab.bound import least_delay, served
 from batfill.model.metrics import certify
 from batfill.model.policy import POLICIES
 from batfill.model.rules import Rules

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import batfill as bf
 from batfill.base.errors import BatfillError
-from batfill.engine.bound import used_up
+from batfill_lab.bound import used_up
 from batfill.model.calendar import ANNOUNCED, FAILURE, Calendar, Window
 from batfill.model.jobs import Clock
 from batfill.model.policy import policy_named
@@ -25,7 +25,7 @@ from batfill.model.rules import EVERY_JOB, Rules
 from batfill.replays.engine_replay import EngineReplay, replay_jobs
 from batfill.replays.queue import Queue
 from batfill.replays.saved import load, save
-from batfill.reports.about import about_run
+from batfill_pages.about import about_run
 from command import batfill
 from oracle import assert_same, oracle
 from strategies import in_units, options, outliving, random_table, replayed, table, workloads

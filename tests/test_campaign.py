@@ -24,11 +24,11 @@ import pandas as pd
 
 from batfill.base.errors import RunFailed
 from batfill.base.files import digest
-from batfill.campaigns import clusters, work
-from batfill.campaigns.config import read_campaign
-from batfill.campaigns.plan import plan
-from batfill.campaigns.running import run_campaign
-from batfill.campaigns.traces import piece_of
+from batfill_lab.campaigns import clusters, work
+from batfill_lab.campaigns.config import read_campaign
+from batfill_lab.campaigns.plan import plan
+from batfill_lab.campaigns.running import run_campaign
+from batfill_lab.campaigns.traces import piece_of
 from batfill.model.options import arguments_of
 from batfill.replays.replay import replay
 from command import COMPILING, KILLS, Done, batfill, refusal, result
@@ -503,7 +503,7 @@ def test_a_run_that_fails_is_named_and_costs_no_other(campaign_file, tmp_path, m
 
 @pytest.mark.slow
 def test_how_far_a_long_campaign_is_is_said_from_time_to_time(campaign_file, tmp_path, monkeypatch):
-    monkeypatch.setattr("batfill.campaigns.running.REPORT_S", 0.0)
+    monkeypatch.setattr("batfill_lab.campaigns.running.REPORT_S", 0.0)
     said = []
     run_campaign(
         read_campaign(campaign_file(SMALL)),

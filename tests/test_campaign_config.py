@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("pydantic")
 
-from batfill.campaigns.config import CampaignError, read_campaign
+from batfill_lab.campaigns.config import CampaignError, read_campaign
 
 LEAST = "workloads: [{file: log.swf}]\npolicies: [fcfs]\n"
 

@@ -9,11 +9,11 @@ import pytest
 
 pytest.importorskip("pydantic")
 
-from batfill.campaigns import costs as library
-from batfill.campaigns.costs import LEARNING_S, RUN_S, WORKER_S, Costs, Curve, kind_of, measured
-from batfill.campaigns.plan import Planned, Readings
-from batfill.campaigns.traces import Trace, TraceFile
-from batfill.campaigns.work import Run, Task
+from batfill_lab.campaigns import costs as library
+from batfill_lab.campaigns.costs import LEARNING_S, RUN_S, WORKER_S, Costs, Curve, kind_of, measured
+from batfill_lab.campaigns.plan import Planned, Readings
+from batfill_lab.campaigns.traces import Trace, TraceFile
+from batfill_lab.campaigns.work import Run, Task
 
 SAMPLE = Path(__file__).parents[1] / "workloads" / "sample.json"
 LOG = TraceFile("/log.swf", "sum", None, "keep")
@@ -100,8 +100,8 @@ def test_kinds_beyond_those_that_are_timed_count_as_the_slowest(monkeypatch):
 
 @pytest.fixture
 def on_the_sample(tmp_path):
-    from batfill.campaigns.config import read_campaign
-    from batfill.campaigns.plan import plan
+    from batfill_lab.campaigns.config import read_campaign
+    from batfill_lab.campaigns.plan import plan
 
     def on_the_sample(knowledge):
         path = tmp_path / "c.yaml"

@@ -9,10 +9,10 @@ import pytest
 
 pytest.importorskip("pydantic")
 
-from batfill.campaigns import traces
-from batfill.campaigns.config import CampaignError, read_campaign
-from batfill.campaigns.costs import Costs, Curve, kind_of
-from batfill.campaigns.plan import Readings, plan
+from batfill_lab.campaigns import traces
+from batfill_lab.campaigns.config import CampaignError, read_campaign
+from batfill_lab.campaigns.costs import Costs, Curve, kind_of
+from batfill_lab.campaigns.plan import Readings, plan
 
 SAMPLE = Path(__file__).parents[1] / "workloads" / "sample.json"
 
@@ -74,7 +74,7 @@ def test_another_choice_is_another_run(planned, other):
 
 def test_another_engine_makes_all_runs_anew(planned, monkeypatch):
     before = ids(planned("policies: [fcfs]\n"))
-    monkeypatch.setattr("batfill.campaigns.plan.PROGRAMS", "changed")
+    monkeypatch.setattr("batfill_lab.campaigns.plan.PROGRAMS", "changed")
     assert ids(planned("policies: [fcfs]\n")) != before
 
 

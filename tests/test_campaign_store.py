@@ -9,8 +9,8 @@ import pytest
 
 pytest.importorskip("pydantic")
 
-from batfill.campaigns.config import CampaignError
-from batfill.campaigns.store import SCHEMA, open_store
+from batfill_lab.campaigns.config import CampaignError
+from batfill_lab.campaigns.store import SCHEMA, open_store
 
 
 def row(run, **values):

@@ -13,9 +13,9 @@ pytest.importorskip("pydantic")
 
 import pandas as pd
 
-from batfill.campaigns.config import read_campaign
-from batfill.campaigns.plan import plan
-from batfill.campaigns.work import Task, run_task
+from batfill_lab.campaigns.config import read_campaign
+from batfill_lab.campaigns.plan import plan
+from batfill_lab.campaigns.work import Task, run_task
 from batfill.model.metrics import Summary
 from batfill.model.options import arguments_of
 from batfill.replays.replay import replay

@@ -17,10 +17,10 @@ from pathlib import Path
 import pytest
 import zmq
 
-from batfill.batsim.conformance import Observed, Verdict, known_schedules, observe, write_inputs
-from batfill.batsim.conformance.cases import CASES
-from batfill.batsim.conformance.session import examine
-from batfill.batsim.conformance.variants import CANDIDATES, VARIANTS, Easy, Reference, Variant
+from batfill_lab.conformance import Observed, Verdict, known_schedules, observe, write_inputs
+from batfill_lab.conformance.cases import CASES
+from batfill_lab.conformance.session import examine
+from batfill_lab.conformance.variants import CANDIDATES, VARIANTS, Easy, Reference, Variant
 from batfill.batsim.platform import homogeneous_platform, read_platform
 from batfill.batsim.scheduler_link import scheduler_link
 from batfill.batsim.simulation import Simulation
@@ -481,7 +481,7 @@ def test_an_interrupt_ends_the_schedulers_at_once(tmp_path):
 
 def test_a_command_without_a_port_has_to_find_batsims_default_free(monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        monkeypatch.setattr("batfill.batsim.conformance.session.DEFAULT_PORT", taken.getsockname()[1])
+        monkeypatch.setattr("batfill_lab.conformance.session.DEFAULT_PORT", taken.getsockname()[1])
         done = batfill("conformance", "true", "--workload", "short-job")
     assert done.status == 2
     note, mistake = done.err.splitlines()
@@ -492,7 +492,7 @@ def test_a_command_without_a_port_has_to_find_batsims_default_free(monkeypatch):
 @pytest.mark.parametrize("place", ["$BATSIM_PORT", "{endpoint}", "default"])
 def test_a_scheduler_learns_its_port_in_three_ways_or_listens_on_batsims_own(place, monkeypatch):
     port = free_port()
-    monkeypatch.setattr("batfill.batsim.conformance.session.DEFAULT_PORT", port)
+    monkeypatch.setattr("batfill_lab.conformance.session.DEFAULT_PORT", port)
     given = f"{port}" if place == "default" else place
     done = batfill(
         "conformance", f"{sys.executable} {SCHEDULER} {given} fcfs", "--workload", "short-job", "--workload", "margin"

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from batfill import engine
-from batfill.env.easy import EasyCopies
+from batfill_lab.env.easy import EasyCopies
 from batfill.model.jobs import Workload
 from batfill.model.policy import aged, mixed, policy_named
 from batfill.model.rules import Rules

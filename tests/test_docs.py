@@ -42,8 +42,8 @@ from batfill.base.errors import BatfillError
 from batfill.base.words import duration
 from batfill.batsim.command_line import batsim_options as parse_batsim
 from batfill.batsim.descriptor import MEANING, read_descriptor
-from batfill.campaigns.config import Campaign, read_campaign
-from batfill.campaigns.sections import keys_of
+from batfill_lab.campaigns.config import Campaign, read_campaign
+from batfill_lab.campaigns.sections import keys_of
 from batfill.cli import main
 from batfill.cli.app import app
 from batfill.engine.features import FEATURES_OF_CLUSTER, FEATURES_OF_JOB

@@ -18,7 +18,7 @@ from gymnasium.utils.env_checker import check_env  # noqa: E402
 from gymnasium.vector import AutoresetMode  # noqa: E402
 from gymnasium.wrappers.vector import RecordEpisodeStatistics  # noqa: E402
 
-from batfill.env import SchedulingEnv, SchedulingVectorEnv, environments  # noqa: E402
+from batfill_lab.env import SchedulingEnv, SchedulingVectorEnv, environments  # noqa: E402
 
 SAMPLE = Path(__file__).parents[1] / "workloads" / "sample.json"
 LOG = bf.read(SAMPLE)
@@ -332,7 +332,7 @@ def test_observations_are_copies_unless_the_user_gives_that_up():
 
 
 def test_gymnasium_makes_both_environments_by_their_name():
-    name = "batfill.env.environments:batfill/Scheduling-v0"
+    name = "batfill_lab.env.environments:batfill/Scheduling-v0"
     env, both = gymnasium.make(name, log=LOG, **SMALL), gymnasium.make_vec(name, num_envs=2, log=LOG, **SMALL)
     assert isinstance(env.unwrapped, SchedulingEnv)
     assert isinstance(both.unwrapped, SchedulingVectorEnv)

@@ -217,7 +217,7 @@ def test_the_test_of_tuned_orders_prints_a_row_for_each_choice_and_baseline(prin
 
 @pytest.mark.needs("pydantic")
 def test_the_promise_of_first_tries_lists_broken_variants_first_and_says_by_how_much():
-    from batfill.search.promise import Figures
+    from batfill_site.advice.promise import Figures
     from studies.tables.first_tries import BASE, TRIES, Task, checks, counts_line, promise_table
     from studies.tables.variants import Variant
 
@@ -270,7 +270,7 @@ def test_the_promise_of_first_tries_is_checked_at_a_load_on_whole_logs_alone(tmp
 
 @pytest.mark.needs("matplotlib")
 def test_the_figures_of_first_tries_show_every_try_and_the_mean_of_the_replays(sample):
-    from batfill.search.promise import SEEDS, moved
+    from batfill_site.advice.promise import SEEDS, moved
     from studies.tables.first_tries_figures import RUSH_LASTS_S, THRESHOLDS_H, front_figure, rush_figure
 
     log = batfill.read(sample)
@@ -295,7 +295,7 @@ def test_the_figures_of_first_tries_show_every_try_and_the_mean_of_the_replays(s
 def test_first_tries_are_compared_with_the_best_saf_that_has_no_longer_a_longest_wait():
     import numpy as np
 
-    from batfill.search.promise import Check, Figures
+    from batfill_site.advice.promise import Check, Figures
     from studies.tables.first_tries import GUARDED, SAF, TRIES, best_as_long
 
     def check(bsld, longest):

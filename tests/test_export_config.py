@@ -30,7 +30,7 @@ from batfill.base.version import __version__
 from batfill.model.policy import POLICIES, Policy, policy_named
 from batfill.model.rules import Rules
 from batfill.replays.engine_replay import replay_jobs
-from batfill.reports.siteconfig import KEYS, SLURM_ORIGIN, SYSTEMS, site_config
+from batfill_site.config.systems import KEYS, SLURM_ORIGIN, SYSTEMS, site_config
 from batfill.workloads import read_workload
 from command import batfill
 from oracle import key_named

@@ -330,7 +330,7 @@ CALLS = {
     "network_of": (ZEROS, None),
     "picked_by": (f"bf.picked_by({ZEROS})", None),
     "save_network": (f"bf.save_network('zeros.npz', {ZEROS})", None),
-    "env": ("import_module('batfill.env').SchedulingEnv", "rl"),
+    "env": ("import_module('batfill_lab.env').SchedulingEnv", "rl"),
 }
 PROGRAM = """\
 from importlib import import_module

@@ -311,8 +311,8 @@ def test_a_result_states_the_feedback_and_what_it_moved():
 
 @pytest.mark.compiled
 def test_what_if_says_what_the_advice_gains_if_users_react():
-    from batfill.reports.what_if import what_if
-    from batfill.reports.what_if_text import reaction_text
+    from batfill_site.advice.what_if import what_if
+    from batfill_site.advice.text import reaction_text
     from batfill.workloads import generate_workload
 
     made = generate_workload(jobs=12_000, procs=32, load=0.5, seed=1)

@@ -16,7 +16,7 @@ import batfill as bf
 from batfill.base.errors import BatfillError
 from batfill.model.calendar import Calendar, Window
 from batfill.model.jobs import Clock, Workload, job_table
-from batfill.search.fidelity import (
+from batfill_site.fidelity import (
     DAY_S,
     HOUR_S,
     PLAIN,

@@ -30,7 +30,7 @@ from batfill.batsim.platform import homogeneous_platform, read_platform
 from batfill.batsim.simulation import Simulation
 from batfill.batsim.wire import SimulationSettings, SimulationStopped
 from batfill.batsim.wire4 import Wire4
-from batfill.campaigns.config import read_campaign
+from batfill_lab.campaigns.config import read_campaign
 from batfill.cli.app import app
 from batfill.model.policy import POLICIES, policy_in_file
 from batfill.workloads import read_workload

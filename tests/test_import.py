@@ -14,11 +14,11 @@ import batfill as bf
 import slow_slurm
 from batfill.base.errors import WorkloadError
 from batfill.cli import main
-from batfill.workloads.cluster_log import ClusterJob, Key, Reading, most_in_use, swf_of
-from batfill.workloads.oar import read_oar
-from batfill.workloads.pbs import processors_requested, processors_used, read_pbs
-from batfill.workloads.record_text import clock_seconds
-from batfill.workloads.slurm import read_slurm
+from batfill_site.accounting.cluster_log import ClusterJob, Key, Reading, most_in_use, swf_of
+from batfill_site.accounting.oar import read_oar
+from batfill_site.accounting.pbs import processors_requested, processors_used, read_pbs
+from batfill_site.accounting.record_text import clock_seconds
+from batfill_site.accounting.slurm import read_slurm
 from batfill.workloads.swf_log import read_log
 from command import batfill, refusal
 from sweeps import examples
@@ -592,7 +592,7 @@ def test_the_command_writes_a_log_that_reads_back(tmp_path, capsys, system, file
 
 @pytest.mark.needs("pyarrow")
 def test_what_is_read_as_a_whole_says_its_memory_before_it_takes_it(tmp_path, monkeypatch):
-    monkeypatch.setattr("batfill.workloads.accounting.LARGE_BYTES", 1)
+    monkeypatch.setattr("batfill_site.accounting.systems.LARGE_BYTES", 1)
     for system, file in (("oar", "oar.json"), ("pbs", "pbs.txt"), ("slurm", "slurm.txt")):
         done = batfill("workload", "import", system, DATA / file, "-o", tmp_path / "log.swf")
         assert done.status == 0

@@ -22,7 +22,8 @@ import batfill
 from batfill import engine
 from batfill.base import kernels
 from batfill.base.errors import BatfillError
-from batfill.engine import bound, ends, tree
+from batfill_lab import bound
+from batfill.engine import ends, tree
 from batfill.model.policy import policy_named
 from batfill.model.rules import Rules
 from batfill.replays.engine_replay import EngineReplay, replay_jobs

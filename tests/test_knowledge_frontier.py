@@ -11,7 +11,7 @@ import pytest
 
 import batfill as bf
 from batfill.base.errors import BatfillError
-from batfill.search.frontier import shares_in
+from batfill_lab.learning.frontier import shares_in
 from batfill.workloads.generate import generate_log
 from batfill.workloads.swf_log import write_log
 from command import batfill, json_result, refusal

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from batfill.learn.habits import FEATURE_NAMES
 from batfill.model.jobs import WEEK_S
 from batfill.model.options import Options
-from batfill.search.classify import autocorrelation, autocorrelations, classify_log, read_jobs
+from batfill_lab.learning.classify import autocorrelation, autocorrelations, classify_log, read_jobs
 from command import result
 from swf_text import row
 

@@ -6,8 +6,8 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from batfill.reports.palette import DASHES, DISTINCT, style, styles
-from batfill.reports.words import asset
+from batfill_pages.palette import DASHES, DISTINCT, style, styles
+from batfill_pages.words import asset
 
 # Machado, Oliveira and Fernandes, IEEE TVCG 15(6), 2009, severity 1.0; they act on linear RGB.
 EYES = {

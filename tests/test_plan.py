@@ -361,7 +361,7 @@ def test_python_campaigns_and_what_if_have_the_starts_of_the_oracle(written, tmp
 
 @pytest.mark.needs("gymnasium")
 def test_an_environment_takes_no_depth_and_says_so(written):
-    from batfill.env import SchedulingEnv
+    from batfill_lab.env import SchedulingEnv
 
     with pytest.raises(BatfillError, match="depth: an environment has no such argument"):
         SchedulingEnv(written[0], depth=2)

@@ -15,7 +15,7 @@ from batfill.live.agent import Agent
 from batfill.model.jobs import SMALL, Workload
 from batfill.model.options import NO_PRESET, PRESETS, Options, described, with_preset
 from batfill.replays.replay import simulate
-from batfill.search import promise
+from batfill_site.advice import promise
 from batfill.workloads import read_workload
 from batfill.workloads.batsim_json import load_document
 from batfill.workloads.convert import convert
@@ -187,7 +187,7 @@ def test_machines_are_reserved_under_the_preset_with_kills_at_every_divider():
 
 @pytest.mark.needs("pydantic")
 def test_a_campaign_replays_presets_beside_its_combinations(tmp_path):
-    from batfill.campaigns.config import read_campaign
+    from batfill_lab.campaigns.config import read_campaign
 
     path = tmp_path / "campaign.yaml"
     path.write_text("workloads: [{file: log.swf}]\npolicies: [fcfs, saf]\npresets: [first-tries]\n")

@@ -8,7 +8,7 @@ import json
 import numpy as np
 import pytest
 
-from batfill.workloads import cluster_log
+from batfill_site.accounting import cluster_log
 from batfill.workloads.parquet_log import read_parquet
 from batfill.workloads.swf_log import read_log
 from command import batfill, refusal
@@ -336,7 +336,7 @@ def test_a_log_in_pieces_is_the_log_at_once(tmp_path, monkeypatch):
     write_table(path, rows)
     whole, _ = imported("kestrel", path, out=tmp_path / "whole.parquet")
     monkeypatch.setattr(cluster_log, "ROWS_AT_ONCE", 7)
-    monkeypatch.setattr("batfill.workloads.centres.ROWS_AT_ONCE", 3)
+    monkeypatch.setattr("batfill_site.accounting.centres.ROWS_AT_ONCE", 3)
     for name in ("pieces.parquet", "pieces.swf.gz"):
         log, _ = imported("kestrel", path, out=tmp_path / name)
         assert log.rows.tolist() == whole.rows.tolist()
@@ -416,7 +416,7 @@ def test_dates_in_a_csv_file_may_have_fractions_and_zones(tmp_path):
 
 
 def test_rows_of_a_csv_file_may_be_long_and_hold_newlines(tmp_path, monkeypatch):
-    monkeypatch.setattr("batfill.workloads.centres.LONGEST_LINE", 3000)
+    monkeypatch.setattr("batfill_site.accounting.centres.LONGEST_LINE", 3000)
     row = "{},1-00:00:00,{},2023-11-14 22:13:20,2023-11-14 22:13:30,2023-11-14 22:13:40,COMPLETED,{}"
     names = ["x", "y" * 2000, '"a\n""b"",\n"', "z"] * 20
     head = "job_id,wallclock_req,nodes_req,submit_time,start_time,end_time,state,name"

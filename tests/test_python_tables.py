@@ -265,7 +265,7 @@ def test_a_replay_in_pieces_is_the_replay(log, saf, monkeypatch):
 def test_gymnasium_finds_the_environment_by_its_package_alone(batfill_program):
     batfill_program(
         "import gymnasium\n"
-        f"gymnasium.make('batfill.env:batfill/Scheduling-v0', log={SAMPLE!r}, jobs=50).reset(seed=1)\n"
+        f"gymnasium.make('batfill_lab.env:batfill/Scheduling-v0', log={SAMPLE!r}, jobs=50).reset(seed=1)\n"
         f"gymnasium.make('batfill/Scheduling-v0', log={SAMPLE!r}, jobs=50).reset(seed=1)"
     )
 

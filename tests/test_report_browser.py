@@ -11,11 +11,11 @@ import pytest
 pytest.importorskip("pyarrow")
 
 from batfill.base.words import percent
-from batfill.campaigns.store import SCHEMA, open_store
-from batfill.reports import write_report
-from batfill.reports.runs import find_runs
-from batfill.reports.single import course
-from batfill.reports.words import date_text, growth, slowdown
+from batfill_lab.campaigns.store import SCHEMA, open_store
+from batfill_pages import write_report
+from batfill_pages.runs import find_runs
+from batfill_pages.single import course
+from batfill_pages.words import date_text, growth, slowdown
 from browser import CHROMIUM, DRIVER, Browser
 from command import result
 from report_runs import CUT, KILLED, OK, REJECTED, jobs_csv

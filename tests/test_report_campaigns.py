@@ -2,8 +2,8 @@ import pytest
 
 pytest.importorskip("pyarrow")
 
-from batfill.campaigns.store import SCHEMA, open_store
-from batfill.reports.grids import campaign_comparisons, is_campaign
+from batfill_lab.campaigns.store import SCHEMA, open_store
+from batfill_lab.campaigns.grids import campaign_comparisons, is_campaign
 from command import json_result
 
 

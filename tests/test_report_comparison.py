@@ -12,12 +12,12 @@ import batfill as bf
 from batfill.base.stats import holm
 from batfill.base.words import duration
 from batfill.model.jobs import DAY_S, WEEK_S
-from batfill.reports.comparison import comparisons, of_jobs
-from batfill.reports.comparison_page import View, comparison_section
-from batfill.reports.figures import comparison_figures, most_telling, styles_of, wait_figure
-from batfill.reports.palette import dress
-from batfill.reports.runs import find_runs, read_run
-from batfill.reports.single import wait_grid
+from batfill_pages.comparison import comparisons, of_jobs
+from batfill_pages.comparison_page import View, comparison_section
+from batfill_pages.figures import comparison_figures, most_telling, styles_of, wait_figure
+from batfill_pages.palette import dress
+from batfill_pages.runs import find_runs, read_run
+from batfill_pages.single import wait_grid
 from report_runs import OK, REJECTED, SAMPLE, jobs_csv, sample_run
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batfill.reports.data import digits_of, packed
+from batfill_pages.data import digits_of, packed
 
 
 def unpacked(stored):

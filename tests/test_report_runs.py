@@ -9,9 +9,9 @@ import pytest
 import golden
 from batfill.base.files import digest
 from batfill.batsim.results import Facts, ResultError, metadata_text
-from batfill.reports.about import scheduler_of
-from batfill.reports.run_page import run_section
-from batfill.reports.runs import find_runs, read_run
+from batfill_pages.about import scheduler_of
+from batfill_pages.run_page import run_section
+from batfill_pages.runs import find_runs, read_run
 from command import batfill, result
 from golden5 import Recording5
 from report_runs import CUT, KILLED, OK, REJECTED, SAMPLE, jobs_csv, sample_run

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batfill.reports import write_report
-from batfill.reports.runs import find_runs
-from batfill.reports.sample import bin_means, curves_of_all, only_rows, sampled, span_s
+from batfill_pages import write_report
+from batfill_pages.runs import find_runs
+from batfill_pages.sample import bin_means, curves_of_all, only_rows, sampled, span_s
 from report_runs import CUT, KILLED, OK, REJECTED, jobs_csv, sample_run
 
 OPENING = Path(__file__).parents[1] / "benchmarks" / "opening.js"

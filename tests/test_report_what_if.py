@@ -17,7 +17,7 @@ from batfill.base.words import duration
 from batfill.model.policy import policy_named
 from batfill.model.rules import Rules
 from batfill.replays.engine_replay import replay_jobs
-from batfill.reports.what_if import (
+from batfill_site.advice.what_if import (
     CLASSES,
     FEWEST_JOBS,
     HIGH,
@@ -36,8 +36,8 @@ from batfill.reports.what_if import (
     planned,
     what_if,
 )
-from batfill.reports.what_if_page import as_page
-from batfill.reports.what_if_text import (
+from batfill_site.advice.page import as_page
+from batfill_site.advice.text import (
     NB,
     advice_text,
     answer_text,
@@ -51,8 +51,8 @@ from batfill.reports.what_if_text import (
     tie_text,
     trial_text,
 )
-from batfill.search.fidelity import Score
-from batfill.search.promise import Check, Figures
+from batfill_site.fidelity import Score
+from batfill_site.advice.promise import Check, Figures
 from batfill.workloads import read_workload
 from batfill.workloads.generate import generate_log
 from batfill.workloads.swf_log import write_log

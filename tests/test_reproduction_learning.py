@@ -9,12 +9,12 @@ import pytest
 
 pytest.importorskip("pydantic")
 
-from batfill.campaigns import clusters
+from batfill_lab.campaigns import clusters
 from batfill.model.options import Options
 from batfill.model.policy import policy_named
 from batfill.replays.replay import simulate
-from batfill.search.classify import autocorrelations, classify_log, read_jobs
-from batfill.search.fit import FUNCTIONS, RIVALS, replay_without_backfilling
+from batfill_lab.learning.classify import autocorrelations, classify_log, read_jobs
+from batfill_lab.learning.fit import FUNCTIONS, RIVALS, replay_without_backfilling
 from batfill.search.online import selection_and_site
 from batfill.search.periods import read_periods
 from batfill.search.results import ReadingOptions

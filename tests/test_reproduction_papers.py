@@ -14,7 +14,7 @@ pytest.importorskip("pydantic")
 
 import pandas as pd
 
-from batfill.campaigns import clusters
+from batfill_lab.campaigns import clusters
 from batfill.model.policy import PURE, policy_named
 from batfill.model.rules import Rules
 from batfill.replays.engine_replay import replay_jobs

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from batfill.reports import write_report
-from batfill.reports.run_page import order_share, run_section
-from batfill.reports.runs import read_run
-from batfill.reports.single import TIME_BINS, course, longest_waits, wait_grid
+from batfill_pages import write_report
+from batfill_pages.run_page import order_share, run_section
+from batfill_pages.runs import read_run
+from batfill_pages.single import TIME_BINS, course, longest_waits, wait_grid
 from command import result
 from report_runs import CUT, KILLED, OK, REJECTED, jobs_csv, sample_run
 

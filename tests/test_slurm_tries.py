@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from batfill.reports import slurm_tries
+from batfill_site.config import slurm_tries
 from oracle import Oracle
 from strategies import random_table
 

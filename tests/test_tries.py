@@ -16,7 +16,7 @@ from batfill.model.jobs import SMALL
 from batfill.model.policy import policy_named
 from batfill.model.rules import Rules
 from batfill.replays.engine_replay import EngineReplay, replay_jobs
-from batfill.reports.runs import find_runs
+from batfill_pages.runs import find_runs
 from oracle import Oracle, assert_same
 from strategies import classify_both, classify_like, random_table, table, workloads
 from sweeps import examples, sweep

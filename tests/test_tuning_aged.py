@@ -13,7 +13,7 @@ from batfill.model.jobs import DAY_S, Workload
 from batfill.model.policy import POLICIES, policy_named
 from batfill.model.rules import Rules
 from batfill.replays.engine_replay import replay_jobs
-from batfill.search.aged import (
+from batfill_lab.learning.aged import (
     C_S,
     UNTUNED,
     Bounds,

@@ -17,7 +17,7 @@ from batfill.model.metrics import long_waits
 from batfill.model.policy import POLICIES, policy_named, polynomial
 from batfill.model.rules import Rules
 from batfill.replays.engine_replay import replay_jobs
-from batfill.search.fit import (
+from batfill_lab.learning.fit import (
     FUNCTIONS,
     RIVALS,
     SIGNED,
@@ -28,7 +28,7 @@ from batfill.search.fit import (
     replay_without_backfilling,
 )
 from batfill.search.periods import periods_of
-from batfill.search.proxy import N_QUEUED, Scores, score_jobs, shuffle
+from batfill_lab.learning.proxy import N_QUEUED, Scores, score_jobs, shuffle
 from batfill.workloads import read_workload
 from command import batfill, json_result
 from strategies import outliving, random_table

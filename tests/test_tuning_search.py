@@ -267,7 +267,7 @@ def test_maps_are_drawn_for_every_period_and_repeat_themselves(tmp_path):
 
 def test_only_drawing_maps_loads_matplotlib():
     slow = {"matplotlib", "pandas", "statsmodels"}
-    program = f"import sys, batfill.search.tune, batfill.search.fit; print(*({slow} & sys.modules.keys()))"
+    program = f"import sys, batfill.search.tune, batfill_lab.learning.fit; print(*({slow} & sys.modules.keys()))"
     said = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=60)
     assert said.stdout.strip() == ""
 

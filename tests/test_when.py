@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 
 from batfill.base.errors import BatfillError
-from batfill.learn.past import JOB_SO_FAR, LAST, Past
+from batfill_site.starts.past import JOB_SO_FAR, LAST, Past
 from batfill.live.agent import Agent
 from batfill.model.jobs import LARGE, SMALL, Clock, Workload, job_table
-from batfill.replays.ensemble import Ensemble
+from batfill_site.starts.ensemble import Ensemble
 from batfill.replays.session import Replay
-from batfill.replays.when import Forecast, ForecastOfReplay, when
-from batfill.replays.why_not import Instants
+from batfill_site.starts.when import Forecast, ForecastOfReplay, when
+from batfill_site.starts.why_not import Instants
 from batfill.workloads.batsim_json import load_document
 from command import batfill, json_result, refusal
 from oracle import Oracle

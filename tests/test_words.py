@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from batfill.base.words import duration, percent
-from batfill.reports.what_if_text import percent as percent_of_what_if
-from batfill.reports.words import growth, log_name, signed, slowdown
-from batfill.search.fidelity import percent as percent_of_fidelity
+from batfill_site.advice.text import percent as percent_of_what_if
+from batfill_pages.words import growth, log_name, signed, slowdown
+from batfill_site.fidelity import percent as percent_of_fidelity
 
 
 @pytest.mark.parametrize(

@@ -30,28 +30,28 @@ from batfill.replays.replay import replay as replay  # a workload under one poli
 from batfill.replays.replay import replay_many as replay_many  # a workload under several policies, on all processors
 from batfill.replays.session import Replay as Replay  # a replay that stops at any instant, forks, and is saved
 from batfill.replays.result import Result as Result  # what a replay found: figures, every job, plots
-from batfill.replays.when import when as when  # when the waiting jobs of a cluster are expected to start
-from batfill.replays.when import ForecastOfReplay
+from batfill_site.starts.when import when as when  # when the waiting jobs of a cluster are expected to start
+from batfill_site.starts.when import ForecastOfReplay
 
 Forecast = ForecastOfReplay  # the same as a replay goes on, with intervals that each start calibrates
 
 # Comparisons and reports
-from batfill.reports.comparison import compare as compare  # paired differences of replays, with intervals
-from batfill.reports.write import report as report  # a page about replays, or about the result files of runs
-from batfill.reports.what_if import what_if as what_if  # what other schedulers would have done on a cluster's log
-from batfill.campaigns import campaign as campaign  # a grid of replays from a file, resumed where it stopped
-from batfill.reports.siteconfig import site_config
+from batfill_pages.comparison import compare as compare  # paired differences of replays, with intervals
+from batfill_pages.write import report as report  # a page about replays, or about the result files of runs
+from batfill_site.advice.what_if import what_if as what_if  # what other schedulers would have done on a cluster's log
+from batfill_lab.campaigns import campaign as campaign  # a grid of replays from a file, resumed where it stopped
+from batfill_site.config.systems import site_config
 
 export_config = site_config  # a batch system's configuration for a policy
 
 # Search and learning
 from batfill.search.tune import tune as tune  # the best mixed policy of a log's past weeks, tested on the next
-from batfill.search.aged import tune_aged as tune_aged  # the same for orders that age, with the long waits kept
-from batfill.search.fit import fit as fit  # a policy fitted to simulated trials
+from batfill_lab.learning.aged import tune_aged as tune_aged  # the same for orders that age, with the long waits kept
+from batfill_lab.learning.fit import fit as fit  # a policy fitted to simulated trials
 from batfill.search.select import select as select  # policies chosen online, period by period
-from batfill.search.classify import classify as classify  # which jobs of a log a classifier would have called small
-from batfill.search.fidelity import fidelity as fidelity  # how far simulated waits are from those in a log
-from batfill.search.frontier import frontier as frontier  # what killing small jobs buys, and who pays
+from batfill_lab.learning.classify import classify as classify  # which jobs of a log a classifier would have called small
+from batfill_site.fidelity import fidelity as fidelity  # how far simulated waits are from those in a log
+from batfill_lab.learning.frontier import frontier as frontier  # what killing small jobs buys, and who pays
 
 # Errors
 from batfill.base.errors import BatfillError as BatfillError  # unusable input; the message says what to correct

@@ -24,9 +24,9 @@ from batfill.base.errors import BatfillError
 from batfill.base.files import digest, make_folder, raw_file, write_text
 from batfill.base.processes import Bar, cpu_count, no_bar, spread
 from batfill.base.version import __version__
-from batfill.campaigns.config import read_campaign
-from batfill.campaigns.running import run_campaign
-from batfill.campaigns.sections import Section
+from batfill_lab.campaigns.config import read_campaign
+from batfill_lab.campaigns.running import run_campaign
+from batfill_lab.campaigns.sections import Section
 from batfill.search.results import as_json
 from batfill.workloads.formats import load_log
 

@@ -12,11 +12,11 @@ from pydantic import Field
 
 from batfill.base.errors import BatfillError, WorkloadError
 from batfill.base.files import digest
-from batfill.campaigns.sections import Count, Section, Seed, Text
+from batfill_lab.campaigns.sections import Count, Section, Seed, Text
 from batfill.model.policy import Term, polynomial
-from batfill.search.fit import FUNCTIONS, HIGH_VIF, RIVALS, Fit, Powers, Weights, evaluate, fit_scores, monomial
+from batfill_lab.learning.fit import FUNCTIONS, HIGH_VIF, RIVALS, Fit, Powers, Weights, evaluate, fit_scores, monomial
 from batfill.search.periods import Periods, read_periods
-from batfill.search.proxy import N_QUEUED, Scores, Shuffle, score_jobs
+from batfill_lab.learning.proxy import N_QUEUED, Scores, Shuffle, score_jobs
 from batfill.workloads import read_workload
 from studies.papers.core import (
     Array,

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 import numpy as np
 from pydantic import Field
 
-from batfill.campaigns.sections import Count, Seconds, Section, Seed, Text
+from batfill_lab.campaigns.sections import Count, Seconds, Section, Seed, Text
 from batfill.model.policy import PURE, policy_named
 from batfill.search.mixed_search import Coverage, Evolution, Features, Space
 from batfill.search.periods import Conditions, Periods, costs, read_periods

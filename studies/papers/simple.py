@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from batfill.campaigns.sections import Count, Section, Seed
+from batfill_lab.campaigns.sections import Count, Section, Seed
 from batfill.model.jobs import DAY_S, WEEK_S, Overrun
 from batfill.model.metrics import bounded_slowdown, per_processor_slowdown
 from batfill.workloads.describe import PREMATURE

@@ -8,7 +8,7 @@ import numpy as np
 
 from batfill import engine
 from batfill.base.kernels import I8, U1, Array, entry, kernel, record
-from batfill.env.threads import Started, Threads
+from batfill_lab.env.threads import Started, Threads
 from studies.rlscheduler.features import see_gym
 from studies.rlscheduler.schedgym import (
     GymLog,

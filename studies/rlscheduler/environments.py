@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from batfill.base.errors import BatfillError
-from batfill.env.environments import DEFAULTS, Episodes, How, SchedulingEnv, SchedulingVectorEnv
+from batfill_lab.env.environments import DEFAULTS, Episodes, How, SchedulingEnv, SchedulingVectorEnv
 from studies.rlscheduler.copies import GymCopies
 from studies.rlscheduler.schedgym import read_gym_log
 

@@ -26,8 +26,8 @@ from batfill.base.version import __version__
 from batfill.model.jobs import HOUR_S, WEEK_S
 from batfill.model.options import Options, of_arguments
 from batfill.replays.replay import simulate
-from batfill.reports.palette import LIGHT, REST
-from batfill.search.promise import TAU_S, figures_of
+from batfill_pages.palette import LIGHT, REST
+from batfill_site.advice.promise import TAU_S, figures_of
 from studies.papers.page import markdown
 from studies.tables.common import by_name, by_week, in_a_folder, parser_of, progress, ratio, waits_of
 from studies.tables.first_tries import logs_at_hand, spread_cell

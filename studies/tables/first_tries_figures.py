@@ -21,9 +21,9 @@ from batfill.batsim.replayed import Tries
 from batfill.model.jobs import DAY_S, HOUR_S
 from batfill.model.options import Options
 from batfill.replays.replay import simulate
-from batfill.reports.figures import STYLE
-from batfill.reports.palette import JOBS, LIGHT, REST
-from batfill.search.promise import SEEDS, figures_of, moved
+from batfill_pages.figures import STYLE
+from batfill_pages.palette import JOBS, LIGHT, REST
+from batfill_site.advice.promise import SEEDS, figures_of, moved
 from studies.tables.common import by_name, progress
 
 FIRST_TRIES, FCFS = {"preset": "first-tries"}, {}

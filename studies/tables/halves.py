@@ -17,7 +17,7 @@ from batfill.base.version import __version__
 from batfill.base.words import duration
 from batfill.model.options import Options
 from batfill.replays.replay import simulate
-from batfill.reports.what_if import MAX_WAIT_GROWTH, MIN_GAIN, what_if
+from batfill_site.advice.what_if import MAX_WAIT_GROWTH, MIN_GAIN, what_if
 from studies.papers.page import markdown
 from studies.tables.common import by_name, progress
 from studies.tables.first_tries import logs_at_hand

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from batfill.base.files import make_folder, write_text
-from batfill.reports.palette import LIGHT, REST
+from batfill_pages.palette import LIGHT, REST
 from studies.tables.first_tries_figures import DRAWN
 
 NUMBER = r"-?[\d,]*\.?\d+"

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from batfill.model.jobs import DAY_S, HOUR_S
-from batfill.search.promise import moved
+from batfill_site.advice.promise import moved
 from batfill.workloads.formats import load_log
 from batfill.workloads.resampling import resample
 from batfill.workloads.scaling import runs, stretch

@@ -61,7 +61,7 @@ def run(descriptor: Path, simulator: Any, as_json: bool) -> None:
     print(json_text(whole) if as_json else label_lines(figure_rows(outcome.figures)))
     if outcome.results and not as_json:
         from batfill.base.errors import BatfillError
-        from batfill.reports import write_report
+        from batfill_pages import write_report
 
         try:
             (page,) = write_report([outcome.results], command=shlex.join(sys.argv))

@@ -56,7 +56,7 @@ def export_config(system: Any, options: dict[str, Any], approximate: bool, as_js
     from batfill.base.files import json_text
     from batfill.cli import say
     from batfill.model.options import arguments_of
-    from batfill.reports.siteconfig import site_config
+    from batfill_site.config.systems import site_config
 
     found = site_config(system, **arguments_of(options)).usable()
     print(json_text(found.as_dict()) if as_json else found.as_text())

@@ -137,7 +137,7 @@ def tune(
 
     WORKLOAD is an SWF log (plain, .gz, .xz, .bz2), Parquet, or a Batsim JSON workload.
     """
-    from batfill.search import aged as aged_library
+    from batfill_lab.learning import aged as aged_library
     from batfill.search import tune as library
 
     refuse_unused(family)

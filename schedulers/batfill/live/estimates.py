@@ -9,9 +9,9 @@ import numpy as np
 import orjson
 
 from batfill.base.errors import BatfillError
-from batfill.learn.past import JOB_SO_FAR, Past
-from batfill.replays.ensemble import Ensemble, moment_of
-from batfill.replays.when import Forecast
+from batfill_site.starts.past import JOB_SO_FAR, Past
+from batfill_site.starts.ensemble import Ensemble, moment_of
+from batfill_site.starts.when import Forecast
 
 if TYPE_CHECKING:
     from batfill.live.cluster import Cluster

@@ -348,7 +348,7 @@ def summarize(
 class Certificate:
     """How far a run can be from the best that any scheduler could have done with the same jobs."""
 
-    mean_wait_bound_s: float  # no scheduler has a lower mean wait; see `batfill.engine.bound`
+    mean_wait_bound_s: float  # no scheduler has a lower mean wait; see `batfill_lab.bound`
     turnaround_ratio: float  # the mean turnaround over the least one by that bound, at least 1
 
     def as_dict(self) -> dict[str, float]:
@@ -385,10 +385,10 @@ def certify(
         start_s: start of the final try.
         runtime_s: run time of the final try.
         procs: q.
-        rounds: effort, see `batfill.engine.bound.least_delay`.
+        rounds: effort, see `batfill_lab.bound.least_delay`.
         available: processors from dates on, see there.
     """
-    from batfill.engine.bound import least_delay
+    from batfill_lab.bound import least_delay
 
     if len(submit_s) == 0:
         return Certificate(0.0, 1.0)

@@ -16,7 +16,7 @@ from batfill.model.policy import POLICIES, Policy
 from batfill.model.schedule import Schedule
 from batfill.replays.engine_replay import replay_jobs
 from batfill.replays.many import in_threads
-from batfill.search.fidelity import graded
+from batfill_site.fidelity import graded
 from batfill.search.online import select_online, selection_and_site
 from batfill.search.results import WAITS, Found, ReadingOptions, Seeded, comparison_cells, document, judged
 from batfill.workloads.resampling import resample

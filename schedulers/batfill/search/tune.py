@@ -18,7 +18,7 @@ import numpy as np
 from batfill.base.errors import BatfillError, require
 from batfill.model.metrics import long_waits
 from batfill.model.policy import PURE, policy_named
-from batfill.search.fidelity import graded
+from batfill_site.fidelity import graded
 from batfill.search.mixed_search import EVALUATIONS, POINTS, Coverage, Evolution, Features, Space
 from batfill.search.periods import Conditions, costs_and_waits, read_periods, training_of
 from batfill.search.results import Found, Testing, document, judged, rows_over
@@ -182,7 +182,7 @@ def tune_on(periods: Periods, plan: StudyPlan, advance: Callable[[int], None] = 
         advance=(lambda _: None) if plan.method == "coverage" else advance,
     )
     if plan.maps is not None and isinstance(search, Coverage):
-        from batfill.search.maps import draw_maps  # matplotlib is slow to import, and maps are rare
+        from batfill_lab.learning.maps import draw_maps  # matplotlib is slow to import, and maps are rare
 
         draw_maps(search, periods, plan.maps)
     content = document(

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from hashlib import _Hash
 
-    from batfill.workloads.cluster_log import ClusterLog
+    from batfill_site.accounting.cluster_log import ClusterLog
 
 PACKED = (".gz", ".xz", ".bz2")
 FORMATS = (".swf", ".json", ".parquet")
@@ -101,8 +101,8 @@ def read_accounting(
     Raises:
         WorkloadError: the file is damaged, or holds no job that has ended.
     """
-    from batfill.workloads.accounting import read_records
-    from batfill.workloads.cluster_log import swf_of
+    from batfill_site.accounting.systems import read_records
+    from batfill_site.accounting.cluster_log import swf_of
 
     reading = read_records(system, [path], zone=timezone, cores_per_resource=cores_per_resource)
     return swf_of(reading, source=f"{path}: {system} accounting", procs=procs, zone=timezone)

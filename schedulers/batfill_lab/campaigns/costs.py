@@ -1,0 +1,221 @@
+"""Splitting a campaign into tasks of about a second, and estimating their time from a few timed runs."""
+
+from __future__ import annotations
+
+import json
+import time
+from bisect import bisect_left
+from collections import defaultdict
+from dataclasses import dataclass
+from heapq import heapreplace
+from typing import TYPE_CHECKING, Any
+
+from batfill_lab.campaigns.traces import piece_of
+from batfill_lab.campaigns.work import Task
+from batfill.learn import forest
+from batfill.model.options import Options
+from batfill.replays.replay import simulate
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from batfill_lab.campaigns.plan import Plan, Planned, Readings
+    from batfill_lab.campaigns.traces import Trace
+    from batfill_lab.campaigns.work import Run
+    from batfill.model.jobs import Workload
+
+TASK_S = 1.0  # the work lost when a worker dies; long enough to hide the cost of sending a task
+MOST_RUNS = 500  # in a task
+RUN_S = 0.002  # fixed time of a run: selecting its jobs, and its row
+WORKER_S = 1.5  # from a worker's start to its first task: Python's imports, on an idle machine
+LEARNING_S = 1.5  # loading scikit-learn, once per worker
+FIRST_JOBS = 2000  # of the first timed replay; then four times as many while that is quick
+QUICK_S = 0.5
+MOST_TIMED = 12  # kinds of replays that are timed; others are assumed similar
+LEARNING_BUDGET_S = 8.0  # for timing all kinds of learning; each gets at least a second
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """The cost of a log's first jobs: seconds on this machine by jobs, both cumulative, and processors kept busy."""
+
+    jobs: tuple[float, ...]  # ascending, without 0
+    seconds: tuple[float, ...]
+    busy: float = 1.0
+
+    def at(self, jobs: float) -> float:
+        """Seconds for this many jobs: linear between points; beyond them with the slope of their second half."""
+        xs, ys = (0.0, *self.jobs), (0.0, *self.seconds)
+        if len(xs) == 1:
+            return 0.0
+        if jobs <= xs[-1]:
+            right = max(bisect_left(xs, jobs), 1)
+            share = (jobs - xs[right - 1]) / (xs[right] - xs[right - 1])
+            return ys[right - 1] + share * (ys[right] - ys[right - 1])
+        half = min(bisect_left(xs, xs[-1] / 2), len(xs) - 2)
+        return ys[-1] + (jobs - xs[-1]) * (ys[-1] - ys[half]) / (xs[-1] - xs[half])
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """The costs of a campaign's parts on one worker, in seconds."""
+
+    curves: Mapping[str, Curve]  # by `kind_of`
+    readings: Readings
+    slowdown: float = 1.0  # of a run that keeps several processors busy, when others do so too
+    load: float = 1.0  # relative to an idle machine, with the workers running
+    beside: float = 1.0  # relative to the timing, which ran alone
+
+    def run_s(self, planned: Planned) -> float:
+        """Time of one run, its log loaded."""
+        curve = self.curves[kind_of(planned.run.given)]
+        return RUN_S + curve.at(planned.jobs) * max(curve.busy * self.slowdown, 1.0)
+
+    def task_s(self, task: Task, planned: Mapping[str, Planned]) -> float:
+        """Time of a task: all its runs, and reading and cutting their log."""
+        return self.readings.traces.get(task.trace, 0.0) + sum(self.run_s(planned[run.id]) for run in task.runs)
+
+    def total_s(self, tasks: Sequence[Task], planned: Mapping[str, Planned], workers: int) -> float:
+        """Time from the workers' start to the last task's end, each task given to the first free worker."""
+        if not tasks:
+            return 0.0
+        sources = {task.trace.source for task in tasks}
+        loading_s = WORKER_S + LEARNING_S * any(learns(run.given) for task in tasks for run in task.runs)
+        reading_s = sum(self.readings.logs.get(source, 0.0) for source in sources)
+        start_s = loading_s * self.load + reading_s * self.beside
+        free_s = [start_s] * min(workers, len(tasks))
+        for task in tasks:
+            heapreplace(free_s, free_s[0] + self.task_s(task, planned) * self.beside)
+        return max(free_s)
+
+
+def kind_of(given: Mapping[str, Any]) -> str:
+    """The kind of a replay; costs differ by the knowledge, and in plain replays by the orders."""
+    of_order = ("policy", "backfill")
+    beside = ("threshold", "seed", *of_order) if learns(given) else ("threshold", "seed")
+    return json.dumps({name: given[name] for name in sorted(given) if name not in beside})
+
+
+def learns(given: Mapping[str, Any]) -> bool:
+    """Whether a replay with these options processes jobs one by one in Python."""
+    return Options.of(given).learns
+
+
+def measured(left: Sequence[Planned], readings: Readings, workers: int, cores: int, others: float) -> Costs:
+    """The costs of these runs; each kind is timed on the largest piece it replays, or on that piece's beginning.
+
+    Args:
+        left: the runs.
+        readings: time spent reading.
+        workers: the number of workers.
+        cores: processors that the workers share.
+        others: average number of other processes competing for them.
+    """
+    largest: dict[str, Planned] = {}
+    for planned in left:
+        known = largest.setdefault(kind_of(planned.run.given), planned)
+        if planned.jobs > known.jobs:
+            largest[kind_of(planned.run.given)] = planned
+    learning = [key for key, planned in largest.items() if learns(planned.run.given)]
+    plain = [key for key in largest if key not in learning]
+    curves: dict[str, Curve] = {}
+    for key in plain[:MOST_TIMED]:
+        curves[key] = timed_plain(largest[key])
+    for key in learning[:MOST_TIMED]:
+        curves[key] = timed_learning(largest[key], max(LEARNING_BUDGET_S / len(learning), 1.0))
+    for kinds in (plain, learning):
+        for key in kinds[MOST_TIMED:]:
+            curves[key] = max((curves[like] for like in kinds[:MOST_TIMED]), key=lambda curve: curve.at(FIRST_JOBS))
+    running = min(workers, len(left))
+    load = max((others + running) / cores, 1.0)
+    return Costs(curves, readings, running / cores, load, load / max((others + 1) / cores, 1.0))
+
+
+def timed_plain(planned: Planned) -> Curve:
+    """The cost of a replay in the compiled engine, from increasingly long beginnings as long as they are quick."""
+    workload, options = piece_of(planned.trace, planned.run.window).workload, Options.of(planned.run.given)
+    load_kernels(workload, options)
+    jobs: list[float] = []
+    seconds: list[float] = []
+    size = FIRST_JOBS
+    while True:
+        beginning = workload.jobs.select(slice(size))
+        if not len(beginning):
+            return Curve((), ())
+        began = time.perf_counter()
+        simulate(beginning, workload, options)
+        jobs.append(float(len(beginning)))
+        seconds.append(max(time.perf_counter() - began, seconds[-1] if seconds else 0.0))
+        if size >= len(workload.jobs) or seconds[-1] > QUICK_S:
+            return Curve(tuple(jobs), tuple(seconds))
+        size *= 4
+
+
+class Enough(Exception):  # noqa: N818 - nothing is wrong
+    """The replay has been timed for long enough."""
+
+
+def timed_learning(planned: Planned, budget_s: float) -> Curve:
+    """The cost of a learning replay, from its beginning; stopped after `budget_s` seconds."""
+    workload, options = piece_of(planned.trace, planned.run.window).workload, Options.of(planned.run.given)
+    load_kernels(workload, options)
+    if options.trains:
+        forest.load_forest_code()
+    began, processor_s = time.perf_counter(), time.process_time()
+    jobs: list[float] = []
+    seconds: list[float] = []
+    seen = 0
+
+    def note(steps: int) -> None:
+        nonlocal seen
+        seen += steps
+        took_s = time.perf_counter() - began
+        if not seconds or took_s > seconds[-1] + budget_s / 50:
+            jobs.append(float(seen))
+            seconds.append(took_s)
+        if took_s > budget_s:
+            raise Enough
+
+    try:
+        simulate(workload.jobs, workload, options, note)
+        jobs.append(float(len(workload.jobs)) + 1e-6)
+        seconds.append(time.perf_counter() - began)
+    except Enough:
+        pass
+    if not len(workload.jobs):
+        return Curve((), ())
+    busy = (time.process_time() - processor_s) / (time.perf_counter() - began)
+    return Curve(tuple(jobs), tuple(seconds), max(busy, 1.0))
+
+
+def load_kernels(workload: Workload, options: Options) -> None:
+    """Load what a replay with these options needs."""
+    simulate(workload.jobs.select(slice(0)), workload, options)
+
+
+def by_kind(runs: Sequence[Planned], costs: Costs) -> dict[str, float]:
+    """Total seconds of the runs of each kind."""
+    total: dict[str, float] = defaultdict(float)
+    for planned in runs:
+        total[kind_of(planned.run.given)] += costs.run_s(planned)
+    return dict(total)
+
+
+def in_tasks(left: Sequence[Planned], costs: Costs, planned: Plan, workers: int) -> list[Task]:
+    """The runs grouped into tasks: one trace each, window by window, so that reading and cutting are shared."""
+    by_trace: dict[Trace, list[Planned]] = defaultdict(list)
+    for one in left:
+        by_trace[one.trace].append(one)
+    share_s = min(TASK_S, sum(map(costs.run_s, left)) / (4 * workers))
+    tasks: list[Task] = []
+    for trace, members in by_trace.items():
+        runs: list[Run] = []
+        cost_s = 0.0
+        for one in members:
+            if runs and (cost_s >= share_s or len(runs) >= MOST_RUNS):
+                tasks.append(Task(trace, tuple(runs), planned.tau_s, planned.per_job))
+                runs, cost_s = [], 0.0
+            runs.append(one.run)
+            cost_s += costs.run_s(one)
+        tasks.append(Task(trace, tuple(runs), planned.tau_s, planned.per_job))
+    return tasks

@@ -1,0 +1,141 @@
+"""From a campaign to its runs, each with a content hash."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from batfill.base.files import digest
+from batfill.base.kernels import digest_of
+from batfill.base.version import __version__
+from batfill_lab.campaigns.config import CampaignError, seeded
+from batfill_lab.campaigns.traces import Trace, TraceFile, jobs_by_window, piece_of, read_source, warnings_by_log
+from batfill_lab.campaigns.work import Run
+from batfill.engine.sources import FILES
+from batfill.model.options import Options
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from batfill_lab.campaigns.config import Campaign, ReadCampaign
+
+PROGRAMS = digest_of(*FILES, Path(__file__).parents[1] / "model" / "policy.py")  # of what decides when jobs start
+
+
+class Planned(NamedTuple):
+    """A run, what it replays, and the number of jobs."""
+
+    run: Run
+    trace: Trace
+    jobs: int
+
+
+class Readings(NamedTuple):
+    """Times of reading while the campaign was planned, in seconds."""
+
+    logs: dict[TraceFile, float]  # once per worker
+    traces: dict[Trace, float]  # resampling, cutting, the first jobs: once per task
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """All runs of a campaign, in the order of its results."""
+
+    runs: tuple[Planned, ...]
+    tau_s: float
+    per_job: bool
+    readings: Readings
+
+    def warnings(self) -> dict[str, tuple[str, ...]]:
+        """See `warnings_by_log`."""
+        return warnings_by_log(planned.trace for planned in self.runs)
+
+    def left(self, finished: Iterable[str]) -> list[Planned]:
+        """The runs that are not finished."""
+        done = set(finished)
+        return [planned for planned in self.runs if planned.run.id not in done]
+
+
+def plan(read: ReadCampaign, advance: Callable[[int], None] = lambda _: None) -> Plan:
+    """The runs of the campaign; `advance` is called with 1 after each trace.
+
+    Raises:
+        BatfillError: a workload cannot be read or cut, or two entries make the same run.
+    """
+    campaign = read.campaign
+    runs: dict[str, Planned] = {}
+    readings = Readings({}, {})
+    for trace in traces_of(read):
+        began = time.perf_counter()
+        if trace.windows is not None or trace.resamplings is not None:
+            read_source(trace.source)
+            readings.logs.setdefault(trace.source, time.perf_counter() - began)  # later ones use the copy in memory
+        began = time.perf_counter()
+        piece = piece_of(trace, next(iter(jobs_by_window(trace))))  # raises now what a run would raise later
+        readings.traces[trace] = time.perf_counter() - began
+        for number, jobs in jobs_by_window(trace).items():
+            for given in choices_of(campaign, trace):
+                identity = run_id(trace, number, given, campaign.tau, piece.workload.procs)
+                if identity in runs:
+                    raise CampaignError(
+                        f"{read.path}: {trace.source.name} under {given} is requested twice; remove one of them"
+                    )
+                runs[identity] = Planned(Run(identity, number, given), trace, jobs)
+        advance(1)
+    return Plan(tuple(runs.values()), campaign.tau, campaign.per_job, readings)
+
+
+def traces_of(read: ReadCampaign) -> Iterator[Trace]:
+    """Every log, or every resampling of it."""
+    campaign = read.campaign
+    for section in campaign.workloads:
+        if section.calendar is not None and (campaign.windows or campaign.resamplings):
+            raise CampaignError(
+                f"{read.path}: calendar: its dates are those of a whole log, not of windows or resamplings; drop one"
+            )
+        calendar = None if section.calendar is None else str((read.path.parent / section.calendar).resolve())
+        path = (read.path.parent / section.file).resolve()
+        source = TraceFile(str(path), digest(path), section.procs, section.overrun, section.unrequested, calendar)
+        if campaign.resamplings is None:
+            yield Trace(source, windows=campaign.windows)
+            continue
+        for seed in campaign.seeds:
+            for sample in range(campaign.resamplings.samples):
+                yield Trace(source, campaign.resamplings, seed, sample, campaign.windows)
+
+
+def number_of_traces(campaign: Campaign) -> int:
+    """The number of traces that `traces_of` yields."""
+    made = campaign.resamplings
+    return len(campaign.workloads) * (len(campaign.seeds) * made.samples if made else 1)
+
+
+def choices_of(campaign: Campaign, trace: Trace) -> Iterator[dict[str, Any]]:
+    """The scheduler's options of every run on this trace; a resampling's seed also seeds the learning on it."""
+    of_log = {} if trace.source.calendar is None else {"calendar": trace.source.calendar}
+    for choice in campaign.choices:
+        given = choice | of_log
+        if not seeded(given):
+            yield given
+        else:
+            for seed in campaign.seeds if trace.resamplings is None else [trace.seed]:
+                yield {**given, "seed": seed}
+
+
+def run_id(trace: Trace, window: int | None, given: dict[str, Any], tau_s: float, size: int | None) -> str:
+    """The run's content hash: equal for equal jobs, options, machine size and programs; hexadecimal."""
+    options = Options.of(given)
+    content = {
+        "trace": trace.key(),
+        "window": window,
+        "size": size,  # in force; the list of known logs may differ from the file
+        "options": {name: value for name, value in given.items() if name != "calendar"} | options.digests,
+        "tau_s": tau_s,
+        "version": __version__,
+        "engine": PROGRAMS,
+    }
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:32]

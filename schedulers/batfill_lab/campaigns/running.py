@@ -1,0 +1,296 @@
+"""A campaign from file to results: plan, estimate, run the rest, store."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from batfill.base.errors import BatfillError, Interrupted, RunFailed, on_command_line, optional
+from batfill.base.files import json_text
+from batfill.base.processes import Remaining, cpu_count
+from batfill.base.tables import Keyed, in_columns, text_html
+from batfill.base.words import duration
+from batfill_lab.campaigns.clusters import NoWorkers, Where, connect, require_usable, worker_count
+from batfill_lab.campaigns.costs import Costs, by_kind, in_tasks, kind_of, measured
+from batfill_lab.campaigns.plan import Plan, Planned, number_of_traces, plan
+from batfill_lab.campaigns.provenance import Provenance
+from batfill_lab.campaigns.store import Store, open_store, overview, rows_in_file
+from batfill_lab.campaigns.work import Finished, one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import pandas as pd
+    import pyarrow as pa
+
+    from batfill.base.processes import Bar
+    from batfill_lab.campaigns.clusters import Workers
+    from batfill_lab.campaigns.config import ReadCampaign
+    from batfill_lab.campaigns.work import Task
+
+    Say = Callable[[str], None]
+
+AGAIN = "run the same command again"  # after a stop
+REPORT_S = 30.0  # between two progress lines
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """The size of a campaign and an estimate of its time."""
+
+    runs: int
+    finished: int  # in earlier sessions
+    tasks: int
+    workers: int
+    estimated_s: float
+
+    def as_text(self) -> str:
+        """One line."""
+        if self.finished == self.runs:
+            return f"{self.runs:,} runs, all finished earlier"
+        before = f", {self.finished:,} of them finished earlier" if self.finished else ""
+        plural = "" if self.workers == 1 else "s"
+        return (
+            f"{self.runs:,} runs{before}; about {duration(self.estimated_s, up=True)} on "
+            f"{self.workers} worker{plural}, estimated from a few runs"
+        )
+
+    def as_json(self) -> str:
+        """One object."""
+        return json_text(asdict(self))
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Done(Keyed):
+    """The results of a campaign."""
+
+    results: Path
+    runs: int
+    finished_before: int
+    took_s: float
+    choices: list[dict[str, Any]]
+    warnings: tuple[str, ...]  # by file, see `Workload.warnings`
+
+    def as_text(self) -> str:
+        """A table of the choices, by workload, and the rows' file."""
+        header = ("workload", "options", "runs", "mean wait", "longest wait", "mean bsld", "largest")
+        rows = [
+            (
+                row["workload"],
+                row["options"],
+                f"{row['runs']:,}",
+                *(duration(row["mean_wait_s"]), duration(row["max_wait_s"])),
+                f"{row['mean_bsld']:,.3f}",
+                f"{row['max_mean_bsld']:,.3f}",
+            )
+            for row in self.choices
+        ]
+        return f"{in_columns([header, *rows], words=(0, 1))}\n{self.runs:,} runs in {self.results}"
+
+    __repr__ = as_text
+
+    def _repr_html_(self) -> str:
+        """The table, for notebooks."""
+        return text_html(self.as_text())
+
+    def as_dict(self) -> dict[str, Any]:
+        """The fields, for JSON."""
+        return asdict(self) | {"results": str(self.results)}
+
+    def as_json(self) -> str:
+        """One object."""
+        return json_text(self.as_dict())
+
+    def to_arrow(self) -> pa.Table:
+        """A row per run, with its figures and every option."""
+        return rows_in_file(self.results)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """A row per run, with its figures and every option. Needs pandas."""
+        optional("pandas", "tables")
+        frame: pd.DataFrame = self.to_arrow().to_pandas()
+        return frame
+
+
+def look(read: ReadCampaign, out: Path, where: Where, *, bar: Bar) -> Outlook:
+    """Estimate the campaign without writing anything; only a few runs are timed.
+
+    Raises:
+        BatfillError: the campaign is unusable as written.
+    """
+    where.check()
+    return prepare(read, Store(out), where, bar).outlook
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A campaign ready to run."""
+
+    outlook: Outlook
+    plan: Plan
+    left: dict[str, Planned]  # by run
+    tasks: list[Task]
+    costs: Costs
+
+
+def prepare(read: ReadCampaign, store: Store, where: Where, bar: Bar) -> Prepared:
+    """Plan the campaign, and estimate the rest of it."""
+    workers = worker_count(where)
+    with bar("logs planned", number_of_traces(read.campaign)) as advance:
+        whole = plan(read, advance)
+    left = whole.left(store.finished(per_job=whole.per_job))
+    cores, others = (cpu_count(), os.getloadavg()[0]) if where.here else (workers, 0.0)
+    costs = measured(left, whole.readings, workers, cores, others)
+    tasks = in_tasks(left, costs, whole, workers)
+    by_id = {planned.run.id: planned for planned in left}
+    total_s = costs.total_s(tasks, by_id, min(workers, cores))
+    outlook = Outlook(len(whole.runs), len(whole.runs) - len(left), len(tasks), workers, total_s)
+    return Prepared(outlook, whole, by_id, tasks, costs)
+
+
+def folder_of(file: Path, out: str | Path | None) -> Path:
+    """The folder of a campaign's results."""
+    return Path("expe-out") / file.stem if out is None else Path(out)
+
+
+def run_campaign(
+    read: ReadCampaign, out: Path, where: Where | None = None, *, bar: Bar, say: Say, again: str = AGAIN
+) -> Done:
+    """Run the rest of the campaign, and store a row per run in `out`.
+
+    Args:
+        read: the campaign.
+        out: its folder; runs finished there are not repeated.
+        where: the workers; None for the campaign file's.
+        bar: makes progress bars.
+        say: prints a line: the estimate before anything runs, then the progress from time to time.
+        again: how to resume after a stop, for the message.
+
+    Raises:
+        BatfillError: the campaign is unusable as written.
+        RunFailed: some runs failed or found no worker; the others are stored.
+    """
+    began = time.perf_counter()
+    where = where or Where(cluster=read.campaign.cluster)
+    where.check()
+    if where.batch is not None:
+        require_usable(where.batch)
+    with open_store(out) as store:
+        ready = prepare(read, store, where, bar)
+        outlook = ready.outlook
+        say(outlook.as_text())
+        warnings_by_path = ready.plan.warnings().items()
+        warnings = tuple(f"{Path(path).name}: {text}" for path, texts in warnings_by_path for text in texts)
+        for warning in warnings:
+            say(f"warning: {warning}")
+        if ready.tasks:
+            with connect(where, say) as workers, bar("runs", len(ready.left)) as advance:
+                session = Session(ready, store, advance, say)
+                record = Provenance(out, read, ready.plan, where, workers=workers.place, left=len(ready.left))
+                try:
+                    session.run(workers)
+                except BaseException as stopped:
+                    if not isinstance(stopped, Exception):  # Ctrl-C, or another signal
+                        session.recount()
+                        kept = f"{session.stored_text()}; to resume, {again}"
+                        if isinstance(stopped, Interrupted):  # the command line includes it in its one line
+                            stopped.add_note(kept)
+                        else:
+                            say(kept)
+                    raise
+                finally:
+                    record.end(session.done)
+            if session.failure:
+                missing = len(ready.left) - session.done
+                raise RunFailed(
+                    f"{missing:,} of {outlook.runs:,} runs are not finished ({session.failure}); "
+                    f"{'the others are stored: ' * (missing < outlook.runs)}{again} for the rest"
+                )
+        table = store.merge([planned.run.id for planned in ready.plan.runs])
+        took_s = time.perf_counter() - began
+        return Done(store.runs, outlook.runs, outlook.finished, took_s, overview(table), warnings)
+
+
+class Session:
+    """The remaining runs of a campaign, as they run and are stored."""
+
+    def __init__(self, ready: Prepared, store: Store, advance: Callable[[int], None], say: Say) -> None:
+        """Set up; `advance` is called with the number of runs as they are stored."""
+        self.ready, self.store, self.advance, self.say = ready, store, advance, say
+        self.done = 0  # runs stored
+        self.failure = ""  # the first
+        expected = by_kind(list(ready.left.values()), ready.costs)
+        parallel = min(ready.outlook.workers, len(ready.tasks))
+        self.remaining = Remaining(expected, parallel, known=True)
+        self.began_s = self.reported_s = time.monotonic()
+
+    def run(self, workers: Workers) -> None:
+        """Run the tasks, and store each as it ends.
+
+        Raises:
+            BatfillError: a worker finds a mistake in the input; finished runs are stored.
+        """
+        mistake: BatfillError | None = None
+        with closing(workers.run(self.ready.tasks)) as ended:
+            try:
+                for outcomes in ended:
+                    self.keep([outcome for _, outcome in outcomes if isinstance(outcome, Finished)])
+                    for place, outcome in outcomes:
+                        if isinstance(outcome, BatfillError):
+                            mistake = mistake or outcome
+                        elif isinstance(outcome, ConnectionError):  # of the scheduler, not of a run
+                            self.failure = self.failure or str(outcome)
+                        elif isinstance(outcome, BaseException):
+                            runs = self.ready.tasks[place].runs
+                            more = f"this or one of {len(runs) - 1:,} runs with it: " if len(runs) > 1 else ""
+                            self.fail(runs[0].id, more + one_line(outcome))
+                    if mistake:
+                        raise mistake
+                    self.report()
+            except NoWorkers as error:
+                self.failure = self.failure or on_command_line(error)
+
+    def keep(self, finished: Sequence[Finished]) -> None:
+        """Store these tasks' runs."""
+        rows = [row for task in finished for row in task.rows]
+        self.store.add(rows, [item for task in finished for item in task.jobs.items()])
+        for task in finished:
+            for run, message in task.failed.items():
+                self.fail(run, message)
+            for run, took_s in task.took_s.items():
+                planned = self.ready.left[run]
+                self.remaining.ended(kind_of(planned.run.given), self.ready.costs.run_s(planned), took_s)
+        self.done += len(rows)
+        self.advance(len(rows))
+
+    def fail(self, run: str, message: str) -> None:
+        """Record the first failure and its run."""
+        planned = self.ready.left[run]
+        options = ", ".join(f"{name} {value}" for name, value in planned.run.given.items() if value is not None)
+        window = "" if planned.run.window is None else f", window {planned.run.window}"
+        self.failure = self.failure or f"{planned.trace.source.name}{window}, {options}: {message}"
+
+    def report(self) -> None:
+        """Report the progress, every REPORT_S."""
+        now_s = time.monotonic()
+        left_s = self.remaining.seconds()
+        if now_s - self.reported_s < REPORT_S or self.done >= len(self.ready.left) or left_s is None:
+            return
+        self.reported_s = now_s
+        self.say(
+            f"{self.done:,} of {len(self.ready.left):,} runs after {duration(now_s - self.began_s, up=True)}; "
+            f"about {duration(left_s, up=True)} left"
+        )
+
+    def recount(self) -> None:
+        """Count the stored runs: an interrupt may arrive between storing runs and counting them."""
+        self.done = len(self.store.finished(per_job=self.ready.plan.per_job) & set(self.ready.left))
+
+    def stored_text(self) -> str:
+        """The number of the campaign's runs that are stored, and their folder."""
+        outlook = self.ready.outlook
+        return f"{outlook.finished + self.done:,} of {outlook.runs:,} runs are stored in {self.store.folder}"

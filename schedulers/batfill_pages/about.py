@@ -1,0 +1,184 @@
+"""The provenance of a run: log, options, engine and version, as recorded by `batfill replay` or `batfill run`."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from batfill.base.errors import BatfillError
+from batfill.base.files import decompressed, digest
+from batfill.base.version import ENGINE
+from batfill.batsim.results import RUN_JSON
+from batfill.model.jobs import Clock
+from batfill.model.metrics import TAU_S
+from batfill.model.options import LIVE, OPTIONS, Options, as_word, described, named_values
+from batfill_pages.words import log_name
+from batfill.workloads.batsim5_json import EXTRA_FIELD, fields_in
+from batfill.workloads.batsim_json import user_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+UNKNOWN = "unknown: no file next to the results states it"
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """The known provenance of a run; None and "" are unknown."""
+
+    log: str = ""  # the workload's name, or several
+    options: str = ""  # the policy and all options other than the defaults, see `options.described`
+    scheduler: str = ""  # the scheduler's command if its options are unknown
+    engine: str = ""
+    version: str = ""
+    clock: Clock | None = None
+    warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    windows: tuple[tuple[float, float | None, int], ...] = ()  # of a calendar: begin, end and processors
+    given: Mapping[str, Any] = field(default_factory=dict)  # the options as recorded; empty if unknown
+    hindsight: bool = False  # whether a policy was learned from the log that it ran on
+
+    @property
+    def log_name(self) -> str:
+        """The log's name on every page."""
+        return log_name(self.log)
+
+    @property
+    def plain_easy(self) -> bool:
+        """Whether only the reservation of the job at the head keeps a job out that fits."""
+        usual = {name: OPTIONS[name].default for name in ("depth", "tested", "max-running", "calendar")}
+        return self.engine == ENGINE and all(self.given.get(name) == value for name, value in usual.items())
+
+    @property
+    def command(self) -> str:
+        """The command that repeats a replay; "" if it is unknown."""
+        if not self.given or self.engine != ENGINE:
+            return ""
+        usual = {name: option.default for name, option in OPTIONS.items()} | named_values(self.given)
+        usual |= {"overrun": "keep", "unrequested": "refuse", "tau": TAU_S}
+        words = ["batfill", "replay", self.log, "--procs", str(self.given["procs"])]
+        for name, value in self.given.items():
+            if name == "policy" or (name in usual and value not in (None, usual[name])):
+                words += [f"--{name}"] if value is True else [f"--{name}", as_word(value)]
+        return shlex.join(words)
+
+    def rows(self) -> list[tuple[str, str]]:
+        """The provenance for a page."""
+        made = " ".join(word for word in (self.engine, self.version) if word)
+        rows = [
+            ("log", self.log or UNKNOWN),
+            ("policy and options", self.options or self.scheduler or UNKNOWN),
+            ("engine", made or UNKNOWN),
+        ]
+        return [*rows, *(("note", note) for note in self.notes)]
+
+
+def about_run(jobs_csv: Path, prefix: str, batsim_version: str) -> tuple[About, dict[str, int]]:
+    """The record next to this `_jobs.csv`, and its jobs' users by id, as far as known.
+
+    A damaged file, or one of another run, is ignored: the results stand on their own.
+    """
+    with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+        return of_replay(json.loads(jobs_csv.with_name(f"{prefix}_{RUN_JSON}").read_text())), {}
+    for folder in jobs_csv.absolute().parents[:3]:
+        with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+            record = json.loads((folder / RUN_JSON).read_text())
+            if Path(record["export_prefix"]).name == prefix:
+                return of_batsim(record, batsim_version)
+    return About(engine=f"Batsim {batsim_version}" if batsim_version else ""), {}
+
+
+def of_replay(record: Mapping[str, Any]) -> About:
+    """The record of `batfill replay --out`."""
+    stated = record["options"]
+    options = described(stated)
+    more = made_with(stated)
+    more += [f"tau {stated['tau']:g} s"] if stated["tau"] != TAU_S else []
+    return About(
+        log=record["workload"],
+        options=", ".join([options, *more]),
+        engine=record["engine"],
+        version=record["version"],
+        clock=Clock.of(record["clock"]) if record["clock"] else None,
+        windows=tuple((begin, end, procs) for begin, end, procs in record.get("calendar", {}).get("windows", ())),
+        warnings=tuple(record["warnings"]),
+        notes=tuple(record["workload_notes"]),
+        given=stated,
+        hindsight=learned_here(record),
+    )
+
+
+def learned_here(record: Mapping[str, Any]) -> bool:
+    """Whether a policy comes from a file, unchanged since, that names the record's workload by its checksum."""
+    for name, known in record.get("policy_sha256", {}).items():
+        path = Path(name.partition("@")[2])
+        if path.is_file() and digest(path) == known and record["workload_sha256"].encode() in path.read_bytes():
+            return True
+    return False
+
+
+def made_with(stated: Mapping[str, Any]) -> list[str]:
+    """What was done with requests, as far as it is not the default."""
+    usual = {"overrun": (None, "keep"), "unrequested": (None, "refuse")}
+    return [f"{name} {stated[name]}" for name, values in usual.items() if stated.get(name) not in values]
+
+
+def of_batsim(record: Mapping[str, Any], batsim_version: str) -> tuple[About, dict[str, int]]:
+    """The record of `batfill run`, and data from the workloads, if they are unchanged."""
+    sums = record["inputs_sha256"]
+    workloads = [Path(path) for path in record["workloads"]]
+    users: dict[str, int] = {}
+    if len(workloads) == 1 and workloads[0].is_file() and digest(workloads[0]) == sums.get(str(workloads[0])):
+        with decompressed(workloads[0]) as content:
+            jobs = orjson.loads(content.read())["jobs"]
+        users = {str(job["id"]).rpartition("!")[2]: user_of(job | fields_in(job.get(EXTRA_FIELD))[0]) for job in jobs}
+    stated = record.get("options")  # from the scheduler itself, if it is batfill's; policy None if it selects online
+    if stated and stated["policy"]:
+        options, scheduler = described(stated), ""
+    else:
+        options, scheduler = scheduler_of(record["scheduler_command"])
+    requests = [text for one in record.get("workloads_made_with", {}).values() for text in made_with(one)]
+    about = About(
+        log=", ".join(path.name for path in workloads),
+        options=options,
+        scheduler=scheduler,
+        engine=f"Batsim {batsim_version}, {'embedded' if record['simulator'] == 'embedded' else 'its own program'}",
+        version=f"by {record['made_by']}",
+        warnings=tuple(record["warnings"]),
+        notes=tuple(f"the workload was made with {text}" for text in dict.fromkeys(requests)),
+        given=stated if stated and stated["policy"] else {},
+    )
+    return about, users
+
+
+def scheduler_of(command: str) -> tuple[str, str]:
+    """The options in a scheduler's command, if it is batfill's, and otherwise the command."""
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        return "", command
+    if not any("batfill" in word for word in words):
+        return "", " ".join(words) or "none: Batsim runs without a scheduler"
+    given: dict[str, Any] = {}
+    known = OPTIONS | LIVE
+    for word, value in zip(words, [*words[1:], ""], strict=True):
+        name, joined, rest = word.removeprefix("--").partition("=")
+        if word.startswith("--") and name in known:
+            text = rest if joined else value
+            given[name] = text
+            with suppress(ValueError):
+                given[name] = json.loads(text)
+            given[name] = True if known[name].default is False else given[name]
+        if value.startswith("{") or rest.startswith("{"):
+            with suppress(ValueError, TypeError):
+                given |= {key: kept for key, kept in json.loads(rest or value).items() if key in known}
+    live = {name: given.pop(name) for name in LIVE if name in given}
+    with suppress(BatfillError):
+        given = Options.of(given).as_dict()  # durations in seconds, whatever their unit was
+    return described(given | live), ""

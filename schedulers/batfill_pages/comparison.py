@@ -1,0 +1,431 @@
+"""Paired comparison of several choices on the same items, with the differences beyond chance.
+
+The items are the jobs of a workload if whole runs are compared, or the pieces of a campaign (see `campaigns`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from batfill.base.errors import BatfillError
+from batfill.base.stats import CONFIDENCE, FEWEST_BLOCKS, few_blocks, holm, paired
+from batfill.base.tables import JobRows, data_frame
+from batfill.base.words import things
+from batfill.model.jobs import DAY_S, WEEK_S
+from batfill.model.metrics import bounded_slowdown, who_pays
+from batfill.model.options import described, policy_words
+from batfill.model.schedule import REFUSED
+from batfill_pages.sample import span_s
+from batfill_pages.single import Course, course
+from batfill_pages.words import date_ticks, submission_dates, zone_text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from batfill.base.stats import Paired
+    from batfill.model.jobs import Clock
+    from batfill.replays.result import Result
+    from batfill.replays.session import Replay
+    from batfill_pages.runs import ReportedRun
+
+CURVE_POINTS = 300
+
+
+class Difference(NamedTuple):
+    """A choice against the first one, over the same items: its mean minus the first's."""
+
+    name: str
+    bsld: Paired
+    wait_s: Paired
+    better: float  # share of the items that wait less
+    worse: float  # share of the items that wait more
+
+
+class Box(NamedTuple):
+    """The distribution of a choice's means by period: the 5th, 25th, 50th, 75th and 95th percentiles."""
+
+    name: str
+    low: float
+    quartile: float
+    median: float
+    upper_quartile: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Comparison:
+    """The same items under several choices. Columns have a row per item, in the order of `at`."""
+
+    title: str
+    items: str  # their kind: jobs, or pieces
+    names: tuple[str, ...]  # (n_choices,)
+    axis: str  # the label of `at`
+    at: NDArray[np.float64]  # (n_items,)  ascending
+    bsld: NDArray[np.float64]  # (n_choices, n_items)  of a piece, the mean
+    wait_s: NDArray[np.float64]  # (n_choices, n_items)
+    periods: str  # what `period` counts: weeks, or pieces
+    period: NDArray[np.int64]  # (n_items,)  0, 1, ...
+    blocks: str  # what `block` counts
+    block: NDArray[np.int64]  # (n_items,)  0, 1, ...: items of one block depend on each other
+    max_wait_s: NDArray[np.float64] | None = None  # (n_choices, n_items)  of a piece; None if items are jobs
+    made: tuple[tuple[str, str], ...] = ()  # provenance by name: the log, the engine, ...
+    warnings: tuple[str, ...] = ()  # reasons to doubt the figures
+    clock: Clock | None = None  # the date of `at` 0, if `at` counts days of a log with dates
+    words: tuple[tuple[str, str], ...] = ()  # (n_choices,)  the name in words and the short one; () for `names`
+    log: str = ""  # the workload's name, for headings
+    about: str = ""  # jobs, machine and dates, for the line below
+    hindsight: tuple[bool, ...] = ()  # (n_choices,)  which were learned from these items; () for none
+    commands: tuple[str, ...] = ()  # which repeat the choices
+    waits: tuple[
+        dict[str, Any], ...
+    ] = ()  # (n_choices,)  of jobs, see `metrics.who_pays`; the base is the first choice
+    courses: tuple[Course, ...] = ()  # (n_choices,)  the queue over time, in the same bins; () for pieces
+    zero: Clock | None = None  # the date of second 0 of the log
+    tries: bool = False  # whether a job of a run has several tries
+
+    def marks(self, points: NDArray[np.float64], fewest: int) -> list[tuple[float, str]] | None:
+        """Ticks at round dates for these values of `at`; None if they are not dates."""
+        if self.clock is None or not points[-1] > points[0]:
+            return None
+        found = date_ticks(float(points[0]) * DAY_S, float(points[-1]) * DAY_S, self.clock, fewest)
+        return [(at_s / DAY_S, words) for at_s, words in found]
+
+    @property
+    def n_periods(self) -> int:
+        """The number of periods."""
+        return int(self.period.max()) + 1
+
+    @property
+    def period_bsld(self) -> NDArray[np.float64]:
+        """The mean bounded slowdown of each period's items, shape (n_choices, n_periods)."""
+        return np.array([np.bincount(self.period, weights=row) for row in self.bsld]) / np.bincount(self.period)
+
+    def boxes(self) -> list[Box]:
+        """A box per choice, of its periods' mean bounded slowdowns."""
+        spread = np.quantile(self.period_bsld, [0.05, 0.25, 0.5, 0.75, 0.95], axis=1)
+        return [Box(name, *spread[:, k].tolist()) for k, name in enumerate(self.names)]
+
+    def cumulative(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """(at, sums): the total bsld of all items so far, over the number of all items; ends at the mean."""
+        points = np.unique(np.linspace(0, len(self.at) - 1, CURVE_POINTS).astype(np.int64))
+        return self.at[points], (np.cumsum(self.bsld, axis=1) / len(self.at))[:, points]
+
+    def differences(self, seed: int) -> list[Difference]:
+        """Every choice but the first, compared with the first; p-values are corrected for all figures of all of them.
+
+        Neighbouring jobs are not independent, so whole blocks are swapped instead of jobs; see `paired`.
+        """
+        others = range(1, len(self.names))
+        gains = [figure[k] - figure[0] for k in others for figure in (self.bsld, self.wait_s)]
+        ends = self.paired(gains, seed)
+        found = []
+        for k, bsld, wait_s in zip(others, ends[::2], ends[1::2], strict=True):
+            longer_s = gains[2 * k - 1]
+            better, worse = float((longer_s < 0).mean()), float((longer_s > 0).mean())
+            found.append(Difference(self.names[k], bsld, wait_s, better, worse))
+        return found
+
+    def paired(
+        self, columns: Sequence[NDArray[np.float64]], seed: int, chains: Sequence[Sequence[int]] | None = None
+    ) -> list[Paired]:
+        """The mean of each column of differences, shape (n_items,), against 0; see `stats.paired`."""
+        sums = np.array([np.bincount(self.block, weights=column) for column in columns])
+        return paired(sums, np.bincount(self.block), null=0, seed=seed, chains=chains)
+
+    def against(self, references: Sequence[int], seed: int) -> dict[int, list[Paired | None]]:
+        """The mean bounded slowdown of all choices minus that of each reference, by reference; None for itself.
+
+        The p-values are corrected for the comparisons with one reference.
+        """
+        found: dict[int, list[Paired | None]] = {}
+        for one in references:
+            row = [mirrored(found[k][one]) if k in found else None for k in range(len(self.names))]
+            missing = [k for k, known in enumerate(row) if known is None and k != one]
+            compared = self.paired([self.bsld[k] - self.bsld[one] for k in missing], seed) if missing else []
+            for k, pair in zip(missing, compared, strict=True):
+                row[k] = pair
+            others = [pair for pair in row if pair is not None]
+            corrected = iter(holm([pair.p for pair in others]))
+            found[one] = [None if pair is None else replace(pair, corrected_p=next(corrected)) for pair in row]
+        return found
+
+    @property
+    def longest_s(self) -> NDArray[np.float64]:
+        """The longest wait under each choice, shape (n_choices,)."""
+        longest: NDArray[np.float64] = (self.wait_s if self.max_wait_s is None else self.max_wait_s).max(axis=1)
+        return longest
+
+    @property
+    def n_blocks(self) -> int:
+        """The number of blocks."""
+        return int(self.block.max()) + 1
+
+
+def mirrored(pair: Paired | None) -> Paired | None:
+    """The difference of the other from the one."""
+    return None if pair is None else replace(pair, value=-pair.value, low=-pair.high, high=-pair.low)
+
+
+def comparisons(runs: Sequence[ReportedRun], tau_s: float) -> list[Comparison]:
+    """A comparison for every workload with several runs, in the order of their first runs."""
+    groups: list[list[ReportedRun]] = []
+    for run in runs:
+        if group := next((group for group in groups if same_jobs(group[0], run)), None):
+            group.append(run)
+        else:
+            groups.append([run])
+    return [compared(group, tau_s) for group in groups if len(group) > 1 and group[0].final.any()]
+
+
+def same_jobs(one: ReportedRun, other: ReportedRun) -> bool:
+    """Whether the two ran the same workload: equal ids, submission times and widths."""
+    a, b = one.attempt == 0, other.attempt == 0
+    return bool(
+        a.sum() == b.sum()
+        and np.array_equal(one.submit_s[a], other.submit_s[b])
+        and np.array_equal(one.procs[a], other.procs[b])
+        and np.array_equal(one.ids[a], other.ids[b])
+    )
+
+
+def compared(runs: Sequence[ReportedRun], tau_s: float) -> Comparison:
+    """The runs of one workload, over the jobs that none rejected."""
+    refused: set[str] = set().union(*(run.ids[run.state == REFUSED] for run in runs))
+    rows = [run.final for run in runs]
+    if refused:
+        rows = [row & np.array([job not in refused for job in run.ids]) for row, run in zip(rows, runs, strict=True)]
+    jobs = rows[0]
+    about, first = [run.about for run in runs], runs[0]
+    engines = dict.fromkeys(f"{one.engine} {one.version}".strip() for one in about)
+    clock = first.about.clock
+    ran = [(run.wait_s[row], run.runtime_s[row]) for run, row in zip(runs, rows, strict=True)]
+    submit_s = first.submit_s[jobs]
+    begins_s, ends_s = zip(*map(span_s, runs), strict=True)
+    span = min(begins_s), max(ends_s)
+    return of_jobs(
+        tuple(run.name for run in runs),
+        submit_s,
+        np.array([bounded_slowdown(waited_s, ran_s, tau_s) for waited_s, ran_s in ran]),
+        np.array([waited_s for waited_s, _ in ran]),
+        log=first.where,
+        clock=clock,
+        made=(
+            ("log", first.where),
+            ("engine", ", ".join(engine or "unknown" for engine in engines)),
+            ("tau", f"{tau_s:g} s"),
+            ("dates", zone_text(clock) if clock else "no clock: counted from 0"),
+        ),
+        warnings=tuple(dict.fromkeys(warning for one in about for warning in one.warnings)),
+        words=names_in_words(runs),
+        heading=first.about.log_name,
+        about=", ".join(
+            [
+                f"{things(len(submit_s), 'job')} on {things(first.size, 'processor')}",
+                submission_dates(submit_s, clock),
+            ]
+        ),
+        hindsight=tuple(one.hindsight for one in about),
+        commands=tuple(dict.fromkeys(one.command for one in about if one.command)),
+        zero=clock,
+        courses=tuple(course(run, span) for run in runs),
+        tries=any(bool(run.attempt.any()) for run in runs),
+    )
+
+
+def names_in_words(runs: Sequence[ReportedRun]) -> tuple[tuple[str, str], ...]:
+    """The names of runs in words and in short: of a policy and its options, or what the user called it."""
+    found = []
+    for run in runs:
+        long, short = policy_words(run.about.given) if run.about.given else (run.name, run.name)
+        named = not run.about.options or not run.name.startswith(run.about.options)
+        found.append((run.name if named else long, short))
+    shorts = [short for _, short in found]
+    return tuple(
+        (long, short if shorts.count(short) == 1 else run.name) for run, (long, short) in zip(runs, found, strict=True)
+    )
+
+
+def several(given: Sequence[Any]) -> list[tuple[str | None, Any]]:
+    """The things in these arguments, with their names in dicts: each is one, a list of them, or a dict by name."""
+    found: list[tuple[str | None, Any]] = []
+    for one in given:
+        if isinstance(one, Mapping):
+            found += [(str(name), value) for name, value in one.items()]
+        elif isinstance(one, Iterable) and not isinstance(one, (str, Path, JobRows)):
+            found += [(None, value) for value in one]
+        else:
+            found.append((None, one))
+    return [(name, one.result() if hasattr(one, "result") else one) for name, one in found]
+
+
+def compare(
+    *results: Result | Replay | Iterable[Result | Replay] | Mapping[str, Result | Replay], seed: int = 0
+) -> pd.DataFrame:
+    """Paired differences of replays of one workload, with intervals and verdicts: each of the others minus the first.
+
+    The jobs are those that no replay rejected. Neighbouring jobs are not independent, so whole weeks are compared, or
+    days if there are fewer than 12 weeks; see `stats.paired` for the 95 % intervals and the p-values.
+
+    Args:
+        *results: replays of the same jobs, with the same tau: the baseline first. Also a list of them, or a dict, whose
+            keys are their names.
+        seed: of the resampling.
+
+    Returns:
+        A row per replay and figure, mean bounded slowdown and mean wait: the two means, the difference, the ends of its
+        interval (infinite below 6 blocks), the p-value, alone and corrected for all rows, the verdict ("better",
+        "worse" or "unclear"), and the shares of the jobs that wait less and more. `attrs` have the numbers of jobs and
+        blocks, and warnings. Needs pandas.
+
+    Raises:
+        BatfillError: there is nothing to compare, a replay has not ended, or jobs or taus differ.
+
+    Examples:
+        >>> from batfill.replays.replay import replay
+        >>> fcfs, saf = (replay("workloads/sample.json", name) for name in ("fcfs", "saf"))
+        >>> frame = compare(fcfs, saf)
+        >>> frame[["policy", "figure"]].values.tolist()
+        [['saf', 'mean_bsld'], ['saf', 'mean_wait_s']]
+        >>> bool((frame.low < frame.difference).all() and (frame.difference < frame.high).all())
+        True
+    """
+    given = several(results)
+    if wrong := [one for _, one in given if not hasattr(one, "schedule")]:
+        raise BatfillError(f"compare: {wrong[0]!r:.80} is not the result of a replay; `replay` returns one")
+    if len(given) < 2:
+        raise BatfillError("compare: only one replay; give at least one more to compare with it")
+    replays: list[Result] = [one for _, one in given]
+    first, *others = replays
+    jobs = first.schedule.jobs
+    for result in replays:
+        if not result.ended:
+            raise BatfillError(f"compare: {result.not_ended:,} jobs have not ended; run every replay to its end")
+        if result.tau_s != first.tau_s:
+            raise BatfillError(f"compare: tau is {first.tau_s:g} s and {result.tau_s:g} s; replay all with the same")
+        if not result.same_jobs(first):
+            raise BatfillError(
+                f"compare: {first.workload.name} and {result.workload.name} are not the same jobs; replay one workload"
+            )
+    ran = ~np.any([result.schedule.rejected for result in replays], axis=0)
+    if not ran.any():
+        raise BatfillError("compare: no job ran in every replay; give a larger machine")
+    names = tuple(one.options.policy.name if name is None else name for name, one in given)
+    waits = np.array([result.schedule.wait_s[ran] for result in replays])
+    runtimes = (result.schedule.runtime_s[ran] for result in replays)
+    bslds = [bounded_slowdown(wait_s, ran_s, first.tau_s) for wait_s, ran_s in zip(waits, runtimes, strict=True)]
+    comparison = of_jobs(names, jobs.submit_s[ran], np.array(bslds), waits)
+    rows = []
+    for k, (result, found) in enumerate(zip(others, comparison.differences(seed), strict=True), 1):
+        for figure, one, values in (
+            ("mean_bsld", found.bsld, comparison.bsld),
+            ("mean_wait_s", found.wait_s, comparison.wait_s),
+        ):
+            rows.append(
+                {
+                    "policy": found.name,
+                    "options": described(result.options.as_dict()),
+                    "against": described(first.options.as_dict()),
+                    "figure": figure,
+                    "first": float(values[0].mean()),
+                    "this": float(values[k].mean()),
+                    "difference": one.value,
+                    **{name: getattr(one, name) for name in ("low", "high", "p", "corrected_p", "verdict")},
+                    "waits_less": found.better,
+                    "waits_more": found.worse,
+                }
+            )
+    n, blocks = comparison.n_blocks, comparison.blocks
+    warnings = [*first.workload.warnings, *few_blocks(n, blocks)]
+    about = {"workload": first.workload.name, "tau_s": first.tau_s, "seed": seed, "confidence": CONFIDENCE}
+    return data_frame(rows, **about, warnings=warnings, jobs=int(ran.sum()), blocks=n, block=blocks)
+
+
+def of_runs(
+    names: tuple[str, ...],
+    wait_s: NDArray[np.float64],
+    runtimes_s: Sequence[NDArray[np.float64]],
+    tau_s: float,
+    *,
+    submit_s: NDArray[np.float64],
+    procs: NDArray[np.int64],
+    user: NDArray[np.int64],
+    **about: Any,
+) -> Comparison:
+    """As `of_jobs`, with bounded slowdowns and who pays; the classes are by the first run, the same in all.
+
+    Args:
+        names: of the runs.
+        wait_s: shape (n_runs, n_jobs).
+        runtimes_s: by run, how long the jobs ran, shape (n_jobs,) as the next ones.
+        tau_s: the bound of the bounded slowdown.
+        submit_s: ascending.
+        procs: q.
+        user: -1 if unknown.
+        **about: see `of_jobs`.
+    """
+    ran = zip(wait_s, runtimes_s, strict=True)
+    bsld = np.array([bounded_slowdown(waited_s, ran_s, tau_s) for waited_s, ran_s in ran])
+    columns: dict[str, Any] = {"runtime_s": runtimes_s[0], "procs": procs, "user": user, "base_wait_s": wait_s[0]}
+    waits = tuple(who_pays(waited_s, **columns) for waited_s in wait_s)
+    return of_jobs(names, submit_s, bsld, wait_s, **about, waits=waits)
+
+
+def of_jobs(
+    names: tuple[str, ...],
+    submit_s: NDArray[np.float64],
+    bsld: NDArray[np.float64],
+    wait_s: NDArray[np.float64],
+    *,
+    log: str = "",
+    clock: Clock | None = None,
+    made: tuple[tuple[str, str], ...] = (),
+    warnings: tuple[str, ...] = (),
+    waits: tuple[dict[str, Any], ...] = (),
+    heading: str = "",
+    **more: Any,
+) -> Comparison:
+    """Runs of the same jobs, in order of submission, by week; days are compared if weeks are few.
+
+    Args:
+        names: of the runs.
+        submit_s: shape (n_jobs,), ascending.
+        bsld: shape (n_runs, n_jobs).
+        wait_s: shape (n_runs, n_jobs).
+        log: the workload and its machine, for titles.
+        clock: the date of second 0.
+        made: further provenance, by name.
+        warnings: reasons to doubt the figures.
+        waits: who pays in each run; see `Comparison.waits`.
+        heading: the workload's name, for headings.
+        **more: further fields of `Comparison`.
+    """
+    since_s = submit_s - submit_s[0]
+    week, day = (np.unique(since_s // length_s, return_inverse=True)[1] for length_s in (WEEK_S, DAY_S))
+    few = int(week.max()) + 1 < FEWEST_BLOCKS
+    return Comparison(
+        title=f"{f'{log}: ' if log else ''}{len(names)} runs of {len(submit_s):,} jobs",
+        items="jobs",
+        names=names,
+        axis=f"submitted ({zone_text(clock)})" if clock else "submitted, days since the first job",
+        at=since_s / DAY_S,
+        bsld=bsld,
+        wait_s=wait_s,
+        periods="weeks",
+        period=week,
+        blocks="days" if few else "weeks",
+        block=day if few else week,
+        clock=clock.later(float(submit_s[0])) if clock else None,
+        made=made,
+        warnings=warnings,
+        waits=waits,
+        log=heading,
+        **more,
+    )

@@ -1,0 +1,449 @@
+"""The comparison of several runs, or of a campaign's choices: an answer, a picture, one table, and who waits longest.
+
+The differences from every possible reference are in the page, so that its reader can choose one.
+"""
+
+from __future__ import annotations
+
+import json
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from batfill.base.stats import (
+    BETTER,
+    CONFIDENCE,
+    FEWEST_BLOCKS,
+    RESAMPLES,
+    UNCLEAR,
+    WORSE,
+    comparison_warnings,
+)
+from batfill.base.words import in_a_row, things
+from batfill_pages.single import TIME_BINS
+from batfill_pages.words import (
+    count,
+    duration_html,
+    growth,
+    guide,
+    no_break,
+    policy_html,
+    signed,
+    slowdown,
+    table,
+    terms,
+    units_kept,
+    warning_paragraphs,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from batfill.base.stats import Paired
+    from batfill_pages.comparison import Comparison
+
+STARVED = 2  # times the reference's longest wait, above which jobs may starve
+TODAY = "fcfs"  # the reference at first, if it is among the choices; otherwise the first one
+MOST_REFERENCES = 20  # that a reader can choose from; each costs a comparison with every other choice
+VERDICTS = {BETTER: "better", WORSE: "worse", UNCLEAR: "cannot tell"}
+ALIKE = 3  # choices that the page names as not told apart from the best
+STEPS = 8  # of the tail's grid of waits, in each power of ten
+
+
+def comparison_title(comparison: Comparison) -> str:
+    """What is compared, for a heading."""
+    choices = things(len(comparison.names), "run" if comparison.items == "jobs" else "choice")
+    return f"{comparison.log}: {choices} compared" if comparison.log else f"{choices} compared"
+
+
+def comparison_section(comparison: Comparison, number: int, *, seed: int, alone: bool = True) -> str:
+    """The section of one comparison, with its data for the page's script; if it is not `alone`, it has a heading."""
+    view = View(comparison, seed)
+    heading, part = ("", "h2") if alone else (f"<h2>{escape(comparison_title(comparison))}</h2>", "h3")
+    about = "" if alone else f'<p class="log">{escape(comparison.about)}</p>'
+    items = comparison.items
+    runs, tail = ("runs", "a wait longer than") if items == "jobs" else ("choices", "a longest wait over")
+    parts = [
+        f"{heading}{about}",
+        f'<p class="answer" aria-live="polite">{view.answer(view.reference)}</p>',
+        f'<p class="log">{view.alike()}</p>',
+        terms(dict(comparison.made).get("tau", ""), tries=comparison.tries),
+        chart("tradeoff", "Slowdown and longest wait", "lower left is better"),
+        '<p class="note">Logarithmic axis of waits. Dashed: none is better on both. Shaded: the longest wait is more '
+        'than twice the reference\'s.<span class="unnamed"></span></p></figure>',
+        f"<{part}>All {runs}, lowest slowdown first</{part}>",
+        view.selector(),
+        view.table(),
+        view.notes(),
+        *(view.tails(number, part, tail) if view.waits else []),
+        *(view.queues(part) if comparison.courses and view.waits else []),
+        f"<{part}>About these figures</{part}>",
+        warning_paragraphs([*comparison.warnings, *view.doubts()]),
+    ]
+    data = json.dumps(view.as_dict(), separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
+    return "\n".join(
+        [
+            f'<section class="comparison" id="comparison-{number}">',
+            units_kept("\n".join(parts)),
+            commands_part(comparison.commands),
+            units_kept(made_part(comparison.made)),
+            f'<script type="application/json">{data}</script></section>',
+        ]
+    )
+
+
+def chart(kind: str, title: str, remark: str, label: str = "") -> str:
+    """The beginning of a figure, with the place where the script draws it."""
+    return (
+        f'<figure><p class="chart-title">{title} <span>· {remark}</span></p>'
+        f'<div class="chart {kind}" data-label="{label}"></div>'
+        "<noscript><p>The picture needs JavaScript.</p></noscript>"
+    )
+
+
+def commands_part(commands: Sequence[str]) -> str:
+    """The commands that repeat the runs, folded."""
+    text = "\n".join(commands)
+    folded = f"<details><summary>Commands of the runs</summary><pre tabindex=0>{escape(text)}</pre></details>"
+    return folded if commands else ""
+
+
+def made_part(made: Sequence[tuple[str, str]]) -> str:
+    """What the figures were made with, folded."""
+    rows = "".join(f"<dt>{escape(name)}</dt><dd>{escape(words)}</dd>" for name, words in made)
+    return f'<details><summary>Log and engine</summary><dl class="made">{rows}</dl></details>' if made else ""
+
+
+class View:
+    """A comparison as its page shows it: names, figures, and the differences from each possible reference."""
+
+    def __init__(self, comparison: Comparison, seed: int) -> None:
+        self.of, self.seed = comparison, seed
+        self.words = comparison.words or tuple((name, name) for name in comparison.names)
+        self.slowdown, self.longest_s = comparison.bsld.mean(axis=1), comparison.longest_s
+        self.mean_s = comparison.wait_s.mean(axis=1)
+        self.order: list[int] = np.lexsort((self.longest_s, self.slowdown)).tolist()
+        self.lowest = self.order[0]
+        product = self.slowdown * self.longest_s
+        self.both = min(self.order, key=lambda k: float(product[k]))
+        shorts = [short for _, short in self.words]
+        self.reference = shorts.index(TODAY) if TODAY in shorts else 0
+        kept = list(dict.fromkeys([self.reference, self.lowest, self.both, *self.order]))[:MOST_REFERENCES]
+        self.references = sorted(kept, key=self.order.index)
+        self.pairs = comparison.against([self.lowest, *(k for k in self.references if k != self.lowest)], seed)
+        self.few = comparison.n_blocks < FEWEST_BLOCKS
+        self.shown = {self.reference, self.lowest, self.both}
+
+    # Sentences
+
+    def verdict(self, k: int, reference: int) -> str:
+        """The verdict on a choice over the reference."""
+        pair = self.pairs[reference][k]
+        return UNCLEAR if pair is None or self.few else pair.verdict
+
+    def verdict_words(self, k: int, reference: int) -> str:
+        """The verdict in the table."""
+        if self.same(k, reference):
+            return "the same"
+        return VERDICTS[self.verdict(k, reference)]
+
+    def undecided(self, reference: int) -> str:
+        """Why no choice can be called better than the reference; "" if one can."""
+        if self.few:
+            blocks = self.of.blocks if self.of.n_blocks > 1 else self.of.blocks.removesuffix("s")
+            return f"{no_break(f'{self.of.n_blocks} {blocks}')} {'are' if self.of.n_blocks > 1 else 'is'} too few"
+        others = [k for k in self.order if k != reference and not self.same(k, reference)]
+        if self.lowest == reference or any(self.verdict(k, reference) == BETTER for k in others):
+            return ""
+        return f"the differences from {self.inside(reference)} may be chance"
+
+    def worse(self, reference: int) -> str:
+        """The choices that are worse than the reference beyond chance, in a sentence; "" if there are none."""
+        found = [k for k in self.order if k != reference and self.verdict(k, reference) == WORSE]
+        pairs = self.pairs[reference]
+        said = [f"{no_break(self.words[k][1])} ({signed(pair.value)})" for k in found[:ALIKE] if (pair := pairs[k])]
+        return f"{listed(said, len(found))} {'is' if len(found) == 1 else 'are'} worse" if found else ""
+
+    def same(self, k: int, other: int) -> bool:
+        """Whether each item has the same slowdown under both choices."""
+        return np.array_equal(self.of.bsld[k], self.of.bsld[other])
+
+    def chosen(self, reference: int) -> int | None:
+        """The choice with both in view, to be marked; None if it is the reference, or nothing can be told."""
+        return None if self.undecided(reference) or self.both == reference or not self.waits else self.both
+
+    @property
+    def waits(self) -> bool:
+        """Whether any job waits."""
+        return bool(self.longest_s.max() > 0)
+
+    def inside(self, k: int) -> str:
+        """The name in words inside a sentence, as HTML."""
+        long, _ = self.words[k]
+        lower = f"{long[0].lower()}{long[1:]}" if " " in long and not long[1].isupper() else long
+        return escape(lower)
+
+    def called(self, k: int) -> str:
+        """The name in words, and the short one, inside a sentence."""
+        long, short = self.words[k]
+        hindsight = ", tuned on this log" if self.tuned(k) else ""
+        return f"{self.inside(k)} ({no_break(short)}{hindsight})" if short != long or hindsight else self.inside(k)
+
+    def tuned(self, k: int) -> bool:
+        """Whether the choice was learned from the log at hand."""
+        return bool(self.of.hindsight) and self.of.hindsight[k]
+
+    def answer(self, reference: int) -> str:
+        """The answer against this reference, as HTML."""
+        low, both = self.lowest, self.both
+        figures, base = slowdown(self.slowdown[low]), slowdown(self.slowdown[reference])
+        longest, today = duration_html(self.longest_s[low]), duration_html(self.longest_s[reference])
+        name = self.inside(reference)
+        if not self.waits:
+            return f"No job waits: every {'run' if self.of.items == 'jobs' else 'choice'} has a slowdown of {figures}."
+        if not self.few and all(self.same(k, reference) for k in self.order):
+            return (
+                f"Every {'run' if self.of.items == 'jobs' else 'choice'} has the same slowdowns: {base} on average, "
+                f"with a longest wait of {today} under {name}."
+            )
+        if why := self.undecided(reference):
+            if worse := "" if self.few else self.worse(reference):
+                return (
+                    f"No {'run' if self.of.items == 'jobs' else 'choice'} is better than {name} beyond chance, and "
+                    f"{worse}. Least slowdown seen: {self.called(low)}, {figures} ({base}), longest wait {longest} "
+                    f"({today}); it may be chance."
+                )
+            if low == reference:
+                return (
+                    f"Cannot tell: {why}. Least slowdown seen: {self.called(low)}, the reference, {figures}; its "
+                    f"longest wait is {longest}."
+                )
+            return (
+                f"Cannot tell: {why}. Least slowdown seen: {self.called(low)}, {figures} ({name}: {base}), longest "
+                f"wait {longest} ({today}); it may be chance."
+            )
+        starves = self.longest_s[low] > STARVED * self.longest_s[reference]
+        if low == reference:
+            said = f"the reference, {figures}; its longest wait is {longest}."
+        else:
+            wait = f'<span class="pays">but its longest wait is {longest}</span>' if starves else ""
+            said = f"{figures} instead of {base}{self.chance(low, reference)}{',' if starves else ';'} "
+            said += f"{wait or f'its longest wait is {longest}'} ({name}: {today})."
+        end = f" With both in view: {self.second(both, reference)}." if both != low else ""
+        if both == low and low != reference:
+            later_s = self.longest_s[low] - self.longest_s[reference]
+            though = f", though its longest wait is {duration_html(later_s)} longer" if later_s >= 1 else ""
+            end = f" It is also the best with both in view{though}."
+        return f"Lowest slowdown: <strong>{self.called(low)}</strong>, {said}{end}"
+
+    def second(self, k: int, reference: int) -> str:
+        """The choice with both in view, and its figures."""
+        figures = f"{slowdown(self.slowdown[k])} and {duration_html(self.longest_s[k])}"
+        if k == reference:
+            return f"the reference, {self.inside(k)}, {figures}"
+        name = no_break(self.words[k][1]) if len(self.words[k][1]) <= 24 else escape(self.words[k][1])
+        hindsight = " (tuned on this log)" if self.tuned(k) else ""
+        return f'<strong class="gains">{name}</strong>{hindsight}, {figures}{self.chance(k, reference)}'
+
+    def chance(self, k: int, reference: int) -> str:
+        """A remark on a difference that may be chance."""
+        return " (may be chance)" if self.verdict(k, reference) == UNCLEAR else ""
+
+    def alike(self) -> str:
+        """The choices that cannot be told from the lowest one; "" if there are none."""
+        pairs = enumerate(self.pairs[self.lowest])
+        unclear = [(k, pair) for k, pair in pairs if pair and pair.verdict == UNCLEAR and not self.same(k, self.lowest)]
+        if self.few or not self.waits or not unclear:
+            return ""
+        unclear.sort(key=lambda one: (one[1].low > 0, one[1].value))  # first those whose interval has 0 in it
+        low = no_break(self.words[self.lowest][1])
+        said = [f"{no_break(self.words[k][1])} minus {low}: {self.interval_words(pair)}" for k, pair in unclear[:ALIKE]]
+        return f"May be chance: {listed(said, len(unclear))}."
+
+    def interval_words(self, pair: Paired) -> str:
+        """A difference and its interval in a sentence."""
+        if not pair.bounded:
+            return signed(pair.value)
+        interval = f"{no_break(f'{CONFIDENCE:.0%}'.replace('%', ' %'))} interval"
+        return f"{signed(pair.value)}, {interval} {no_break(f'{slowdown(pair.low)} to {slowdown(pair.high)}')}"
+
+    def tail_words(self, reference: int) -> str:
+        """How long one job in a thousand waits, under the lowest slowdown and under the reference."""
+        waits_s = self.of.wait_s if self.of.max_wait_s is None else self.of.max_wait_s
+        if waits_s.shape[1] < 1000 or self.of.items != "jobs":
+            return ""
+        other = self.lowest if self.lowest != reference else self.both if self.both != reference else self.order[1]
+        ends = [duration_html(np.quantile(waits_s[k], 0.999, method="inverted_cdf")) for k in (other, reference)]
+        short, base = (escape(self.words[k][1]) for k in (other, reference))
+        return (
+            "Means hide the few that pay. Read the right-hand ends: "
+            f"under {short} one job in a thousand waits at least {ends[0]}, under {base} {ends[1]}."
+        )
+
+    def queues(self, part: str) -> list[str]:
+        """The queues of all choices over time, on one axis."""
+        each = TIME_BINS[self.of.courses[0].step_s]
+        return [
+            f"<{part}>How many jobs wait at a time</{part}>",
+            chart("queues", f"Jobs waiting, the most per {each}", "move over it, or press the arrow keys, for a date"),
+            '<p class="note read" role="status"></p></figure>',
+        ]
+
+    def tails(self, number: int, part: str, tail: str) -> list[str]:
+        """The curves of the waits, and the controls that choose among them."""
+        chips = "".join(
+            f'<span><input type="checkbox" id="c{number}-{k}" value="{k}"{" checked" * (k in self.shown)}>'
+            f'<label for="c{number}-{k}">{escape(short)}</label></span>'
+            for k, (_, short) in enumerate(self.words)
+        )
+        return [
+            f"<{part}>How many {self.of.items} have {tail} …</{part}>",
+            f'<p class="tail-words">{self.tail_words(self.reference)}</p>',
+            f'<fieldset class="chips controls"><legend>Show</legend>{chips}</fieldset>',
+            chart("tail", f"Share of {self.of.items} with {tail} a duration", "both axes logarithmic", tail),
+            "</figure>",
+        ]
+
+    def notes(self) -> str:
+        """What the columns of the table mean."""
+        n, blocks = self.of.n_blocks, self.of.blocks
+        few = len(self.references) < len(self.words)
+        lines = [
+            f"Intervals of {no_break('95 %')} swap whole {blocks} ({count(n)}) at random, {count(RESAMPLES)} times "
+            f"(seed {self.seed}); a verdict is corrected for the {things(len(self.words) - 1, 'comparison')} of this "
+            f"table: {guide('background/statistics', 'how sure is that')}.",
+            "<span class=flag>▲</span> The longest wait is more than twice the reference's: some jobs may starve.",
+        ]
+        if few:
+            lines.append(f"References to choose from: the first run and the best, {len(self.references)} in all.")
+        if any(self.of.hindsight):
+            lines.append("Tuned on this log: chosen with the jobs that it is judged on; expect less on others.")
+        return "".join(f'<p class="note">{line}</p>' for line in lines)
+
+    def doubts(self) -> Sequence[str]:
+        """Why the intervals may be wrong."""
+        found = {self.words[k][1]: pair for k, pair in enumerate(self.pairs[self.reference]) if pair is not None}
+        return comparison_warnings(found, self.of.n_blocks, self.of.blocks)
+
+    # The table
+
+    def selector(self) -> str:
+        """The control that changes the reference."""
+        options = "".join(
+            f'<option value="{k}"{" selected" * (k == self.reference)}>{escape(self.words[k][1])}</option>'
+            for k in self.references
+        )
+        return f'<p class="row controls"><label>Compare with <select class="against">{options}</select></label></p>'
+
+    def table(self) -> str:
+        """Every choice, lowest slowdown first; the script changes what depends on the reference."""
+        base = escape(self.words[self.reference][1])
+        head = (
+            *("Order" if self.of.items == "jobs" else "Choice", "Mean wait", "Longest wait", "Slowdown"),
+            f'Difference from<br><span class="base">{base}</span> (95 % interval)',
+            '<span class="sr">Interval drawn</span>',
+            "Verdict",
+        )
+        marks = []
+        for k in self.order:
+            roles = {self.reference: "reference", self.chosen(self.reference): "chosen"}
+            marks.append(f'data-k="{k}"{f" class={roles[k]}" if k in roles else ""}')
+        return table(head, [self.row(k) for k in self.order], left=(6,), marks=marks)
+
+    def row(self, k: int) -> tuple[str, ...]:
+        """A choice's cells against the first reference."""
+        long, short = self.words[k]
+        name = policy_html(long, short) + ('<span class="sub">tuned on this log</span>' if self.tuned(k) else "")
+        pair = self.pairs[self.reference][k]
+        longest = f'{duration_html(self.longest_s[k])}<span class="times">{self.times(k)}</span>'
+        figures = (name, duration_html(self.mean_s[k]), longest, slowdown(self.slowdown[k]))
+        if pair is None:
+            return (*figures, "reference", "", "")
+        interval = f"{slowdown(pair.low)} to {slowdown(pair.high)}" if pair.bounded else f"too few {self.of.blocks}"
+        difference = f'{signed(pair.value)}<span class="sub">{interval}</span>'
+        return (*figures, difference, "", self.verdict_words(k, self.reference))
+
+    def times(self, k: int) -> str:
+        """How the longest wait compares with the reference's."""
+        base = float(self.longest_s[self.reference])
+        if k == self.reference or base == 0:
+            return ""
+        ratio = float(self.longest_s[k]) / base
+        if ratio > STARVED:
+            return f'<span class="sub flag">▲ {slowdown(ratio)} times</span>'
+        return f'<span class="sub">{growth(float(self.longest_s[k]) - base, base)}</span>'
+
+    # The script's data
+
+    def as_dict(self) -> dict[str, Any]:
+        """The figures, the tails of the waits, and what depends on the reference, for `compare.js`."""
+        waits_s = self.of.wait_s if self.of.max_wait_s is None else self.of.max_wait_s
+        grid = tail_grid(float(self.longest_s.max()))
+        in_order = np.sort(waits_s, axis=1)
+        beyond = waits_s.shape[1] - np.array([np.searchsorted(row, grid, side="right") for row in in_order])
+        rows = [
+            {"name": units_kept(short), "slowdown": rounded(self.slowdown[k]), "longest": float(self.longest_s[k])}
+            | {"tail": beyond[k].tolist()}
+            for k, (_, short) in enumerate(self.words)
+        ]
+        return {
+            "items": waits_s.shape[1],
+            "blocks": self.of.blocks,
+            "grid": grid,
+            "rows": rows,
+            "lowest": self.lowest,
+            "both": self.both,
+            "references": {k: self.against(k) for k in self.references},
+            **self.over_time(),
+        }
+
+    def over_time(self) -> dict[str, Any]:
+        """The queues in equal bins of time, and the clock of their dates."""
+        if not self.of.courses:
+            return {}
+        first, zero = self.of.courses[0], self.of.zero
+        bins = {"begin": first.begin_s, "step": first.step_s, "clock": zero.as_dict() if zero else None}
+        return {"over": {**bins, "queues": [one.queue.tolist() for one in self.of.courses]}}
+
+    def against(self, reference: int) -> dict[str, Any]:
+        """What the page says if this is the reference."""
+        return {
+            "answer": units_kept(self.answer(reference)),
+            "tail": units_kept(self.tail_words(reference)),
+            "chosen": self.chosen(reference),
+            "decided": self.waits and not self.undecided(reference),
+            "label": self.label(reference),
+            "pairs": [
+                None
+                if pair is None
+                else [*map(rounded, (pair.value, pair.low, pair.high)), self.verdict_words(k, reference)]
+                for k, pair in enumerate(self.pairs[reference])
+            ],
+        }
+
+    def label(self, reference: int) -> str:
+        """The picture in a sentence."""
+        figures = [
+            f"{self.words[k][1]} {slowdown(self.slowdown[k])} and {duration_html(self.longest_s[k])}"
+            for k in dict.fromkeys([self.lowest, self.both, reference])
+        ]
+        named = "; ".join(figures)
+        return f"{len(self.words)} points, slowdown and longest wait: {named}. The table below has every value."
+
+
+def listed(said: Sequence[str], of: int) -> str:
+    """A list in words: the items in `said`, and how many of the `of` items are not among them."""
+    return in_a_row([*said, *([things(of - len(said), "other")] if of > len(said) else [])])
+
+
+def tail_grid(longest_s: float) -> list[float]:
+    """Waits in equal steps of their logarithm, from 1 min, or 1 s if all are short, to beyond the longest."""
+    begin_s = 60 if longest_s > 600 else 1
+    steps = int(np.ceil(STEPS * np.log10(max(longest_s, 10 * begin_s) / begin_s)))
+    return [float(f"{begin_s * 10 ** (k / STEPS):.3g}") for k in range(steps + 1)]
+
+
+def rounded(value: float) -> float | None:
+    """Eight digits; None if it is infinite."""
+    return float(f"{value:.8g}") if np.isfinite(value) else None

@@ -1,0 +1,159 @@
+"""A run's jobs in the format of the page's script.
+
+Columns of numbers are compact: integers as differences in the smallest type, deflated, in base64. `assets/columns.js`
+reads them.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from batfill.batsim.results import prefix_of
+from batfill.model.schedule import STATES
+from batfill_pages.sample import curves_of_all, only_rows, span_s
+from batfill_pages.single import course, longest_waits
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from batfill_pages.runs import ReportedRun
+    from batfill_pages.sample import Sample
+
+INTEGER_TYPES = ("i1", "i2", "i4")
+PROBABILITY_UNITS = 10_000  # of a probability in the page
+USED_UNITS, WAITING_UNITS = 10_000, 100  # of the utilisation and of a waiting job in the curves of all jobs
+
+
+def run_data(run: ReportedRun, number: int, tau_s: float, sample: Sample | None = None) -> str:
+    """A script element that holds JSON: the run's head, its columns of numbers, and its ids unless these are numbers.
+
+    With a sample the columns are of its jobs; `drawn` says which were drawn at random, and `used` and `waiting` are
+    curves of all jobs over the time `from` to `to`. `course` and `waits` are the picture of the whole run. A rejected
+    job waits and runs 0 s and has no machine; a job without a walltime has -1 s. Columns unknown for all jobs are
+    absent; other unknown values are -1.
+    """
+    over_time, waits = course(run), [wait.row for wait in longest_waits(run)]
+    begun = {
+        "course": {
+            "begin": over_time.begin_s,
+            "step": over_time.step_s,
+            "queue": over_time.queue.tolist(),
+            "used": over_time.used.round(3).tolist(),
+        },
+        "waits": [
+            {"job": run.ids[row], "submit": run.submit_s[row], "start": run.start_s[row], "row": page_row(sample, row)}
+            for row in waits
+        ],
+    }
+    of_all: dict[str, NDArray[Any]] = {}
+    span: dict[str, float] = {}
+    if sample is not None:
+        used, waiting = curves_of_all(run)
+        of_all = {"used": (used * USED_UNITS).round(), "waiting": (waiting * WAITING_UNITS).round()}
+        span = dict(zip(("from", "to"), span_s(run), strict=True))
+        run = only_rows(run, sample.rows)
+        of_all["drawn"] = sample.drawn
+    machines, facts = run.machines, run.facts
+    known: dict[str, NDArray[Any]] = {
+        "user": facts.user,
+        "backfilled": facts.backfilled,
+        "small": facts.small,
+        "probability": np.nan_to_num(facts.probability * PROBABILITY_UNITS, nan=-1.0).round(),
+        "divider": np.nan_to_num(facts.divider_s, nan=-1.0),
+    }
+    digits = digits_of(run.ids.tolist())
+    numbers = packed(
+        {
+            **({"id": run.ids.astype(np.int64)} if digits else {}),
+            "submit": run.submit_s,
+            "wait": np.nan_to_num(run.wait_s),
+            "runtime": np.nan_to_num(run.runtime_s),
+            "walltime": np.where(np.isinf(run.walltime_s), -1.0, run.walltime_s),
+            "procs": run.procs,
+            "state": run.state,
+            "attempt": run.attempt,
+            **{name: column for name, column in known.items() if (column >= 0).any()},
+            "offset": machines.offset,
+            "first": machines.first,
+            "span": machines.last - machines.first,
+            **of_all,
+        }
+    )
+    head = {
+        "name": run.title,
+        "size": run.size,
+        "tau": tau_s,
+        "states": tuple(STATES.values()),
+        "clock": run.about.clock.as_dict() if run.about.clock else None,
+        "file": prefix_of(run.path).name,
+        "easy": run.about.plain_easy,
+        **begun,
+        **span,
+        **({"away": run.about.windows} if run.about.windows else {}),
+        **({"digits": digits} if digits else {"ids": deflated("\n".join(run.ids).encode())}),
+        "numbers": numbers,
+    }
+    text = json.dumps(head, separators=(",", ":")).replace("<", "\\u003c")  # a name must not end the element
+    return f'<script type="application/json" data-run="{number}">{text}</script>'
+
+
+def digits_of(ids: list[str]) -> int:
+    """With how many digits at least the ids are the decimal numbers that they are; 0 if not all are such numbers."""
+    if not all(one.isascii() and one.isdigit() and len(one) < 10 for one in ids):
+        return 0
+    digits = min(map(len, ids), default=0)
+    return digits if all(len(one) == digits or one[0] != "0" for one in ids) else 0
+
+
+def page_row(sample: Sample | None, row: int) -> int:
+    """The row of the page that holds this row of the run; -1 if it is not in the sample."""
+    if sample is None:
+        return row
+    place = int(np.searchsorted(sample.rows, row))
+    return place if place < len(sample.rows) and sample.rows[place] == row else -1
+
+
+def packed(columns: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
+    """The columns as JSON: `data` in base64, and each column's `name`, `type`, `length`, and whether `differences`.
+
+    Integers below 2^31 become the smallest of int8, int16, int32 that holds them or the differences between neighbours,
+    which are taken if they are smaller, or if the numbers ascend; everything else becomes float64. Bytes of equal
+    significance are adjacent, which deflates better.
+    """
+    parts, heads = [], []
+    for name, column in columns.items():
+        stored, differences = smallest(column)
+        planes = stored.view(np.uint8).reshape(len(stored), stored.itemsize).T
+        parts.append(planes.tobytes())
+        heads.append({"name": name, "type": stored.dtype.str[1:], "length": len(stored), "differences": differences})
+    return {"columns": heads, "data": deflated(b"".join(parts))}
+
+
+def deflated(data: bytes) -> str:
+    """The bytes deflated, in base64."""
+    deflate = zlib.compressobj(9, zlib.DEFLATED, -15)
+    return base64.b64encode(deflate.compress(data) + deflate.flush()).decode()
+
+
+def smallest(column: NDArray[Any]) -> tuple[NDArray[Any], bool]:
+    """The column in the smallest type, and whether as differences (the first from 0)."""
+    if column.dtype == bool:
+        return column.astype("<i1"), False
+    if not np.isfinite(column).all() or (column != np.floor(column)).any() or np.abs(column).max(initial=0) >= 2**31:
+        return column.astype("<f8"), False
+    whole = column.astype(np.int64)
+    steps = np.diff(whole, prepend=0)
+    for kind in INTEGER_TYPES:
+        limits = np.iinfo(kind)
+        ways = ((whole, False), (steps, True))
+        for values, differences in ways[::-1] if (steps >= 0).all() else ways:  # small steps deflate better
+            if limits.min <= values.min(initial=0) and values.max(initial=0) <= limits.max:
+                return values.astype(f"<{kind}"), differences
+    return column.astype("<f8"), False

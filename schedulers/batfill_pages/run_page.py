@@ -1,0 +1,364 @@
+"""The page of one run: the answer, the queue over time with the longest waits, why these waited, and the explorer."""
+
+from __future__ import annotations
+
+from html import escape
+from string import Template
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from batfill.base.words import duration, percent, things
+from batfill.model.jobs import DAY_S, HOUR_S
+from batfill.model.metrics import overtaking
+from batfill.model.options import policy_words
+from batfill.model.policy import POLICIES, reads_submission
+from batfill.model.schedule import CUT, STATES
+from batfill_pages.sample import BINS, span_s
+from batfill_pages.single import TIME_BINS, course, longest_waits, wait_grid
+from batfill_pages.words import (
+    asset,
+    count,
+    date_text,
+    duration_html,
+    slowdown,
+    submission_dates,
+    table,
+    terms,
+    units_kept,
+    warning_paragraphs,
+    zone_text,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from batfill.model.metrics import Summary
+    from batfill_pages.runs import ReportedRun
+    from batfill_pages.sample import Sample
+    from batfill_pages.single import LongWait
+
+HEAT_S = (600, HOUR_S, 6 * HOUR_S, DAY_S)  # mean waits at which the next of five colours begins
+UNPLACED = '<p class="note">The results do not say on which machines jobs ran, so the machines are blank.</p>'
+PLAIN = {None, "request", "none"}  # values of predict and small under which the key alone orders jobs
+SHARES = {"Half of the": 1 / 2, "Two of three": 2 / 3, "Three of four": 3 / 4, "Four of five": 4 / 5}
+SHARES |= {"Nine of ten": 9 / 10}
+
+
+def run_title(run: ReportedRun) -> str:
+    """The log and the policy in words, such as "KTH-SP2 under smallest area first (saf)"."""
+    if not run.about.given:
+        return run.title
+    long, short = policy_words(run.about.given)
+    words = f"{long} ({short})" if short != long else long
+    return f"{run.about.log_name} under {words[0].lower()}{words[1:]}" if run.about.log else words
+
+
+def run_line(run: ReportedRun) -> str:
+    """The jobs, the machine, the dates, and what made the run, as HTML."""
+    jobs = len(set(run.job.tolist()))
+    when = submission_dates(run.submit_s[run.final], run.about.clock) if run.final.any() else "no job ran"
+    parts = [f"{things(jobs, 'job')} on {things(run.size, 'processor')}", when]
+    made = " ".join(word for word in (run.about.engine, run.about.version) if word)
+    return escape("; ".join([", ".join(parts), *([made] if made else [])]))
+
+
+def run_section(
+    run: ReportedRun,
+    number: int,
+    *,
+    tau_s: float,
+    overdue_s: float | None,
+    sample: Sample | None = None,
+    alone: bool = True,
+    explained: bool = False,
+) -> str:
+    """The section of one run; of its jobs the page holds the sample, or all of them.
+
+    On a page of several runs the section is folded and has a title of its own. `explained`: what slowdowns and tries
+    are stands above it.
+    """
+    figures, waits = run.summary(tau_s), longest_waits(run)
+    h = "h2" if alone else "h4"
+    begin, end = f'<section class="run" id="run-{number}">', "</section>"
+    if not alone:
+        begin = f'<details class="run" id="run-{number}"><summary><h3>{escape(run_title(run))}</h3></summary>'
+        begin, end = f'{begin}<p class="log">{run_line(run)}</p>', "</details>"
+    parts = [
+        begin,
+        answer(run, number, figures, waits),
+        "" if explained else terms(f"{tau_s:g} s", tries=bool(figures.requeued)),
+        warning_paragraphs(run.about.warnings),
+        explorer(run, number, figures, waits, overdue_s, sample, h),
+        about_part(run, figures, overdue_s, h),
+        end,
+    ]
+    return units_kept("\n".join(part for part in parts if part))
+
+
+def answer(run: ReportedRun, number: int, figures: Summary, waits: Sequence[LongWait]) -> str:
+    """How long most jobs wait, how long they wait on average, and how long at most."""
+    wait_s = run.wait_s[run.final]
+    if not len(wait_s):
+        refused = f": {count(figures.rejected)} {'was' if figures.rejected == 1 else 'were'} rejected"
+        return f'<p class="answer">No job ran{refused * bool(figures.rejected)}.</p>'
+    said = f"slowdown {slowdown(figures.mean_bsld)}"
+    if not waits:
+        every = "The job starts" if len(wait_s) == 1 else f"All {count(len(wait_s))} jobs start"
+        return f'<p class="answer">{every} at once; {said}.</p>'
+    row = waits[0].row
+    user = int(run.facts.user[row])
+    who = [
+        f'<a href="#why-{number}-0">job&nbsp;{escape(run.ids[row])}</a>',
+        f"{things(int(run.procs[row]), 'processor')}".replace(" ", "&nbsp;"),
+        *([f"user&nbsp;{user}"] if user >= 0 else []),
+    ]
+    end = f"{duration_html(wait_s.max())}</strong> ({', '.join(who)}); {said}.</p>"
+    if len(wait_s) == 1:
+        return f'<p class="answer">The only job waits <strong class="pays">{end}'
+    median_s, at_once = float(np.median(wait_s)), float((wait_s < 1).mean())
+    name = min(SHARES, key=lambda words: abs(SHARES[words] - at_once))
+    share = name if abs(SHARES[name] - at_once) < 0.02 else f"{percent(at_once)} of the"
+    typical = (
+        f"Half of the jobs wait under {duration_html(median_s)}" if median_s >= 1 else f"{share} jobs start at once"
+    )
+    mean = f"{typical}; the mean wait is {duration_html(wait_s.mean())}"
+    return f'<p class="answer">{mean}, <strong class="pays">the longest {end}'
+
+
+def course_figure(run: ReportedRun, number: int, waits: Sequence[LongWait]) -> str:
+    """The place of the picture, which the page's script draws, and what it shows in words."""
+    over_time, away = course(run), run.about.windows
+    each = TIME_BINS[over_time.step_s]
+    most = int(over_time.queue.max())
+    longest = f"it was longest with {things(most, 'job')}, on {moment(run, over_time.longest_at_s)}" if most else ""
+    words = [
+        "Bars: from submission to start. " * bool(waits),
+        f"Queue: the most jobs that waited at one time, per {each}; {longest or 'no job waited'}. ",
+        f"Utilisation: the mean per {each}. ",
+        f"Hatched: {things(len(away), 'time')} out of service."
+        if away
+        else "No time out of service was given (batfill fidelity looks for outages in the log).",
+    ]
+    click = '<span class="controls"> · click a wait to see why</span>' if waits else ""
+    longest = f"the {longest_words(len(waits))}, " if waits else ""
+    return (
+        f'<figure aria-labelledby="course-{number}"><p class="chart-title" id="course-{number}">'
+        f"Over time: {longest}the queue, and the machine{click}</p>"
+        '<div class="chart course"><noscript>The picture needs JavaScript.</noscript></div>'
+        f"<figcaption>{''.join(words)}</figcaption></figure>"
+    )
+
+
+def longest_words(waits: int) -> str:
+    """The name of the table of the longest waits."""
+    return {1: "longest wait", 10: "ten longest waits"}.get(waits, f"{waits} longest waits")
+
+
+def waits_part(run: ReportedRun, number: int, waits: Sequence[LongWait], h: str) -> str:
+    """The longest waits in a table, and in words why each job waited."""
+    users = bool((run.facts.user[[wait.row for wait in waits]] >= 0).any())
+    head = ["Job", "Waited", "Processors", "Asked for", "Ran", *(["User"] if users else [])]
+    head += ["Submitted", "Started", "Later jobs that<br>started before it"]
+    rows, reasons = [], []
+    for k, wait in enumerate(waits):
+        row = wait.row
+        user = int(run.facts.user[row])
+        rows.append(
+            (
+                f'<span class="rank">{k + 1}</span> <a href="#why-{number}-{k}">job&nbsp;{escape(run.ids[row])}</a>',
+                duration_html(run.wait_s[row]),
+                count(run.procs[row]),
+                asked(run, row),
+                duration_html(run.runtime_s[row]),
+                *([str(user) if user >= 0 else ""] if users else []),
+                moment(run, run.submit_s[row]),
+                moment(run, run.start_s[row]),
+                count(wait.later),
+            )
+        )
+        reasons.append(
+            f'<div class="why" id="why-{number}-{k}" tabindex="-1"><{h}>Why job {escape(run.ids[row])} waited '
+            f"{duration_html(run.wait_s[row])}</{h}><p>{reason(run, wait)}</p></div>"
+        )
+    title = longest_words(len(waits))
+    marks = [f'data-row="{k}"{" class=chosen" if k == 0 else ""}' for k in range(len(waits))]
+    listed = table(head, rows, f"The {title}", marks=marks)
+    return "\n".join([f'<{h}>The {title}</{h}><div class="bare">{listed}</div>', *reasons])
+
+
+def asked(run: ReportedRun, row: int) -> str:
+    """The requested time."""
+    return duration_html(run.walltime_s[row]) if np.isfinite(run.walltime_s[row]) else "no limit"
+
+
+def reason(run: ReportedRun, wait: LongWait) -> str:
+    """What the run says about a wait: the job's place in the order, and who started before it."""
+    row = wait.row
+    request = f"<strong>{things(int(run.procs[row]), 'processor')}</strong> and <strong>{asked(run, row)}</strong>"
+    place = order_share(run, row)
+    words = [f"It asked for {request}"]
+    if place is not None:
+        name = policy_words(run.about.given["policy"])[0]
+        words[0] += f". {escape(name)} puts {percent(place)} of all jobs before it"
+    if wait.later:
+        used = duration_html(wait.later_proc_s / run.size)
+        verb = "was" if wait.later == 1 else "were"
+        words.append(
+            f"<strong>{things(wait.later, 'job')}</strong> that {verb} submitted later started before it; "
+            f"{'together ' * (wait.later > 1)}"
+            f"{'they' if wait.later > 1 else 'it'} used what the whole machine does in {used}"
+        )
+    else:
+        words.append("No job that was submitted later started before it")
+    if wait.ahead:
+        verb = "was" if wait.ahead == 1 else "were"
+        words.append(f"{things(wait.ahead, 'job')} that {verb} already waiting when it came started before it as well")
+    if wait.room_s >= 1:
+        words.append(f"For {duration_html(wait.room_s)} of its wait enough processors were idle{kept_out(run, row)}")
+    if tries := int(run.attempt[row]):
+        words.append(f"It was started {tries + 1} times; its wait counts to the start of the last try")
+    return f"{'. '.join(words)}."
+
+
+def kept_out(run: ReportedRun, row: int) -> str:
+    """Why a job waited while enough processors were idle; "" if the run does not show it."""
+    if run.attempt[row] or not run.about.plain_easy:
+        return ""
+    return ": it was not let in, because it would have delayed the job at the head of the queue"
+
+
+def order_share(run: ReportedRun, row: int) -> float | None:
+    """The share of all jobs that the order puts before this one, by its key alone; None if keys move or are unknown.
+
+    Keys that read the submission are left out, and runs in which something else than the request is known or predicted.
+    """
+    given = run.about.given
+    policy = POLICIES.get(str(given.get("policy")))
+    if (
+        policy is None
+        or policy.moves
+        or reads_submission(policy.key)
+        or not {given.get("predict"), given.get("small")} <= PLAIN
+    ):
+        return None
+    keys, _ = policy.lines(run.submit_s, run.walltime_s, run.procs)
+    return float((keys[run.final] < keys[row]).mean())
+
+
+def explorer(
+    run: ReportedRun,
+    number: int,
+    figures: Summary,
+    waits: Sequence[LongWait],
+    overdue_s: float | None,
+    sample: Sample | None,
+    h: str,
+) -> str:
+    """The pictures, tables, and filter; the page's script draws and makes them interactive."""
+    fates = "".join(
+        f'<option value="{k}">{words}</option>' for k, words in enumerate(STATES.values()) if (run.state == k).any()
+    )
+    return Template(asset("explorer.html")).substitute(
+        number=number,
+        h=h,
+        course=course_figure(run, number, waits),
+        waits=waits_part(run, number, waits, h) if waits else "",
+        grid=grid_part(run, h),
+        sample=("" if sample is None else sample_part(run, sample)) + UNPLACED * (not len(run.machines.first)),
+        name=escape(run.title, quote=True),
+        rush='<option value="rush">the chosen job</option>' if waits else "",
+        user='<label>User <input name="user" inputmode="numeric"></label>' if (run.facts.user >= 0).any() else "",
+        day='type="date"' if run.about.clock else 'type="number" step="any"',
+        days="" if run.about.clock else ", day",
+        fates=fates,
+        backfilled='<option value="backfilled">started by backfilling</option>' if run.backfilling_known else "",
+        zone=escape(f"dates in {zone_text(run.about.clock)}" if run.about.clock else "days from the log's second 0"),
+        overdue="" if overdue_s is None else f"{overdue_s / HOUR_S:g}",
+        utilisation=percent(figures.utilisation),
+    )
+
+
+def sample_part(run: ReportedRun, sample: Sample) -> str:
+    """What the explorer shows if the page holds a sample of the run's jobs."""
+    begin_s, end_s = span_s(run)
+    of = f"{sample.jobs:,} of {sample.of_jobs:,} jobs, seed {sample.seed}"
+    bin_s = (end_s - begin_s) / BINS
+    return (
+        f'<p class="note sample"><strong>A sample of {of}</strong>: the {sample.longest:,} with the longest waits, and '
+        "others drawn at random, each as likely. Machines, filter, table, numbers of jobs and download are of the "
+        "sample: where no job is drawn, machines need not be idle. Means of matching jobs are of those drawn at "
+        f"random. The curves of utilisation and of waiting jobs are of all jobs, as means over {duration(bin_s)}, and "
+        "so are the figures and tables before and after.</p>"
+    )
+
+
+def grid_part(run: ReportedRun, h: str) -> str:
+    """Mean and longest wait by width and run time."""
+    grid = wait_grid(run)
+    rows = []
+    for width, *row in zip(grid.widths, grid.jobs, grid.mean_wait_s, grid.max_wait_s, strict=True):
+        cells = []
+        for jobs, mean_s, longest_s in zip(*row, strict=True):
+            heat = 1 + int(np.searchsorted(HEAT_S, mean_s, "right"))
+            cells.append(
+                f'<span class="heat-{heat}"><b>{duration_html(mean_s)}</b>'
+                f"<small>longest {duration_html(longest_s)}</small><small>{things(int(jobs), 'job')}</small></span>"
+                if jobs
+                else ""
+            )
+        rows.append((width, *cells))
+    steps = [f"under {duration_html(HEAT_S[0])}", *(f"from {duration_html(step)}" for step in HEAT_S)]
+    key = " ".join(f'<span class="heat-{k}">mean {step}</span>' for k, step in enumerate(steps, 1))
+    name = "Waits by width and run time"
+    return (
+        f"<{h}>{name}</{h}>"
+        f'<p class="note">Mean wait, longest wait, and number of jobs. {key}</p><div class="bare heat">'
+        f"{table(('Processors', *(f'ran {length}' for length in grid.lengths)), rows, name)}</div>"
+    )
+
+
+def about_part(run: ReportedRun, figures: Summary, overdue_s: float | None, h: str) -> str:
+    """What made the run, and its other figures."""
+    f, final = figures, run.final
+    together, out_of_turn = overtaking(run.submit_s[final], run.start_s[final])
+    rows = [
+        *run.about.rows(),
+        ("dates", f"{dates(run)} ({zone_text(run.about.clock)})" if run.about.clock else dates(run)),
+        ("utilisation", percent(f.utilisation)),
+        ("from the first submission to the last end", duration(f.makespan_s)),
+        ("ended at their walltime", f"{int((run.state[final] == CUT).sum()):,}"),
+    ]
+    if together:
+        share = percent(out_of_turn / together)
+        rows.append(("started out of turn", f"{share} of the pairs of jobs that waited at the same time"))
+    if run.backfilling_known:
+        rows.append(("started by backfilling", f"{f.backfilled:,} ({percent(f.backfilled / max(f.jobs, 1))})"))
+    if overdue_s is not None:
+        late = int((run.wait_s[final] > overdue_s).sum())
+        rows.append((f"waited over {duration(overdue_s)}", f"{late:,}"))
+    if f.requeued:
+        again = "each of these jobs ran again later, and its wait counts to the start of its last try"
+        rows.append(("tries killed", f"{f.requeued:,} ({percent(f.wasted)} of the work); {again}"))
+    if f.rejected:
+        rows.append(("rejected", f"{f.rejected:,}"))
+    listed = "".join(f"<dt>{escape(name)}</dt><dd>{escape(words)}</dd>" for name, words in rows)
+    return f'<{h}>About this run</{h}><dl class="made">{listed}</dl>'
+
+
+def moment(run: ReportedRun, at_s: float) -> str:
+    """A date, to the minute unless the run is short, on one line."""
+    begin_s, end_s = span_s(run)
+    text = date_text(at_s, run.about.clock)
+    return (text[:-3] if end_s - begin_s > DAY_S else text).replace(" ", "&nbsp;")
+
+
+def dates(run: ReportedRun) -> str:
+    """The run's first submission and last end."""
+    if not run.final.any():
+        return "no job ran"
+    begin, end = (date_text(at_s, run.about.clock) for at_s in span_s(run))
+    if run.about.clock is None:
+        return f"{begin} to {end}, counted from the log's second 0"
+    days = [text.rpartition(" ")[0] for text in (begin, end)]
+    return f"{begin} to {end}" if days[0] == days[1] else " to ".join(days)

@@ -1,0 +1,148 @@
+"""Finished runs: their files and names, and the results of Batsim, its stand-in or a replay."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from batfill.base.errors import installed
+from batfill.base.files import digest
+from batfill.base.words import duration
+from batfill.batsim.results import (
+    JOBS_CSV,
+    JOBS_CSV_5,
+    ResultError,
+    Results,
+    may_be_results,
+    prefix_of,
+    read_results,
+    read_schedule,
+    result_file,
+)
+from batfill_pages.about import About, about_run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReportedRun(Results):
+    """One run: its jobs and its provenance."""
+
+    name: str
+    path: Path  # the _jobs.csv
+    digest: str  # its sha256, hexadecimal
+    about: About
+
+    @property
+    def title(self) -> str:
+        """The run's description for titles of charts and tables: log, machine, policy and options."""
+        what = self.about.options or self.name
+        return f"{what}, {self.where}"
+
+    @property
+    def where(self) -> str:
+        """The log, if known, and the machine."""
+        machine = f"{self.size:,} processor{'s' * (self.size != 1)}"
+        return f"{self.about.log} on {machine}" if self.about.log else machine
+
+
+LONG_BYTES = 150_000_000  # of results, 750,000 jobs; a report of more is announced, see `effort`
+# Seconds and bytes of memory for each byte of results; measured on 2 GB with pyarrow, and on 0.2 GB without.
+EFFORT, EFFORT_BY_ROW = (45e-9, 2.4), (170e-9, 4.8)
+
+
+def effort(paths: Sequence[Path]) -> str:
+    """What the report of these files is going to take, in words; "" if it is little."""
+    size = sum(path.stat().st_size for path in paths)
+    if size < LONG_BYTES:
+        return ""
+    by_column = installed("pyarrow")
+    seconds, memory = EFFORT if by_column else EFFORT_BY_ROW
+    text = (
+        f"{size / 1e9:.1f} GB of results: about {duration(size * seconds)} and {size * memory / 1e9:.1f} GB of memory"
+    )
+    return (
+        text if by_column else f"{text}; a third of the time and half of the memory with pip install 'batfill[tables]'"
+    )
+
+
+def find_runs(
+    places: Sequence[Path],
+    *,
+    advance: Callable[[int], None] = lambda _: None,
+    say: Callable[[str], None] = lambda _: None,
+) -> list[ReportedRun]:
+    """Every run in these places: a `_jobs.csv`, the prefix of one, or a folder and its subfolders.
+
+    Batsim 5's files `<prefix>jobs.csv` count if they are named, and those called `jobs.csv` also in a folder.
+
+    Args:
+        places: where to look.
+        advance: called with 1 after each run that was read.
+        say: called with `effort`, unless it is "", before the first is read.
+
+    Raises:
+        ResultError: a place has no run, or a file is not in Batsim's format.
+    """
+    paths: list[Path] = []
+    for place in places:
+        if place.is_dir():
+            bare = (path for path in place.rglob(JOBS_CSV_5) if may_be_results(path))
+            found = sorted({*place.rglob(f"*{JOBS_CSV}"), *bare})
+        else:
+            named_so = (place, result_file(place, JOBS_CSV_5), Path(f"{place}{JOBS_CSV_5}"))
+            found = [path for path in named_so if path.is_file() and path.name.endswith(JOBS_CSV_5)]
+        if not found:
+            raise ResultError(
+                f"{place}: no run in it (no file *{JOBS_CSV} or {JOBS_CSV_5}); make one with `batfill replay "
+                "--out PREFIX`"
+            )
+        paths += [path for path in found if path not in paths]
+    if text := effort(paths):
+        say(text)
+    runs = []
+    for path, name in zip(paths, names_of(paths), strict=True):
+        runs.append(read_run(path, name))
+        advance(1)
+    return with_names(runs)
+
+
+def with_names(runs: list[ReportedRun]) -> list[ReportedRun]:
+    """The runs named by their options if these are unique, else also by their log, else also by their files."""
+    if not all(run.about.options for run in runs):
+        return runs
+    for names in (
+        [run.about.options for run in runs],
+        [f"{run.about.options}, {run.about.log}" for run in runs],
+        [f"{run.about.options} ({run.name})" for run in runs],
+    ):
+        if len(set(names)) == len(names):
+            return [replace(run, name=name) for run, name in zip(runs, names, strict=True)]
+    return runs
+
+
+def names_of(paths: Sequence[Path]) -> list[str]:
+    """Names for these runs: the prefix if unique, else the folder, else both."""
+    prefixes = [prefix_of(path).name for path in paths]
+    folders = [prefix_of(path.resolve()).parent.name for path in paths]
+    both = [f"{folder}/{prefix}" for folder, prefix in zip(folders, prefixes, strict=True)]
+    generic = set(prefixes) == {"out"}  # the usual prefix in robin's descriptors
+    for names in (folders, both) if generic else (prefixes, folders, both):
+        if len(set(names)) == len(names):
+            return names
+    return [str(prefix_of(path)) for path in paths]
+
+
+def read_run(path: Path, name: str) -> ReportedRun:
+    """The run of this `_jobs.csv`; the machine's size comes from the summary next to it, if present.
+
+    Raises:
+        ResultError: the file is not in Batsim's format.
+    """
+    schedule = read_schedule(path)
+    about, users = about_run(path, prefix_of(path).name, schedule.batsim_version if schedule else "")
+    results = read_results(path, size=schedule.machines if schedule else None, users=users)
+    columns = {field.name: getattr(results, field.name) for field in fields(results)}
+    return ReportedRun(**columns, name=name, path=path, digest=digest(path), about=about)

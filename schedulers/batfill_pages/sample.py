@@ -1,0 +1,132 @@
+"""What a page holds of a run with too many jobs: a stated sample of them, and curves over time of all."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from batfill.model.schedule import REFUSED
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from batfill_pages.runs import ReportedRun
+
+SAMPLE_ROWS = 300_000  # tries of a run in a page: about 8 MB, opened in under a second
+LONGEST = 1_000  # jobs with the longest waits in a sample, but at most a tenth of it
+BINS = 20_000  # of time in the curves of all jobs: ten for each pixel of a chart
+
+
+class Sample(NamedTuple):
+    """The tries of a run that its page holds; a job is there with all of its tries."""
+
+    rows: NDArray[np.int64]  # (n_rows,)  ascending
+    drawn: NDArray[np.bool_]  # (n_rows,)  False for a job that is there for its long wait alone
+    jobs: int
+    of_jobs: int
+    longest: int  # jobs whose waits are the longest, all of them in the sample
+    seed: int
+
+
+def rows_each(runs: Sequence[ReportedRun], sample: int) -> int:
+    """The tries that a page holds of each run at most: `sample`, or fewer so that all have at most twice as many."""
+    whole = sum(min(len(run), sample) for run in runs)
+    return sample if whole <= 2 * sample else max(2 * sample // len(runs), 1)
+
+
+def sampled(run: ReportedRun, most_rows: int, seed: int) -> Sample | None:
+    """A sample of the run's jobs with at most this number of tries; None if all fit.
+
+    The jobs with the longest waits come first, earlier ones before others with the same wait; the others are drawn
+    uniformly. Runs of the same jobs draw the same ones, except for the last few that fit.
+    """
+    if len(run) <= most_rows:
+        return None
+    tries = np.bincount(run.job)
+    final = run.final
+    wait_s = np.full(len(tries), -1.0)
+    wait_s[run.job[final]] = run.wait_s[final]
+    k = min(LONGEST, max(most_rows // 10, 1), len(tries))
+    least_s = np.partition(wait_s, -k)[-k]
+    longest = np.flatnonzero(wait_s >= least_s)
+    longest = longest[np.argsort(-wait_s[longest], kind="stable")][:k]
+    longest = longest[np.cumsum(tries[longest]) <= most_rows]
+    kept = np.zeros(len(tries), bool)
+    kept[longest] = True
+    left = most_rows - int(tries[longest].sum())
+    order = np.random.default_rng(seed).permutation(len(tries))
+    more = np.cumsum(np.where(kept, 0, tries)[order])  # a job drawn that is there already takes no row
+    drawn = np.zeros(len(tries), bool)
+    drawn[order[: np.searchsorted(more, left, "right")]] = True
+    kept |= drawn
+    rows = np.flatnonzero(kept[run.job])
+    return Sample(rows, drawn[run.job[rows]], int(kept.sum()), len(tries), len(longest), seed)
+
+
+def only_rows(run: ReportedRun, rows: NDArray[np.int64]) -> ReportedRun:
+    """The run with these tries alone."""
+    columns = ("workloads", "names", "ids", "submit_s", "start_s", "runtime_s", "walltime_s", "procs", "state")
+    return replace(
+        run,
+        **{name: getattr(run, name)[rows] for name in (*columns, "attempt", "job")},
+        machines=run.machines.rows(rows),
+        facts=run.facts.rows(rows),
+    )
+
+
+def span_s(run: ReportedRun) -> tuple[float, float]:
+    """The first submission and the last end of the tries that ran; 0 and 1 if no time passes."""
+    ran = run.state != REFUSED
+    begin_s = float(run.submit_s[ran].min(initial=np.inf))
+    end_s = float((run.start_s + run.runtime_s)[ran].max(initial=-np.inf))
+    return (begin_s, end_s) if begin_s < end_s else (0.0, 1.0)
+
+
+class Tries(NamedTuple):
+    """When the tries that ran waited and ran, shape (n_tries,)."""
+
+    since_s: NDArray[np.float64]  # the begin of the wait
+    start_s: NDArray[np.float64]
+    end_s: NDArray[np.float64]
+    share: NDArray[np.float64]  # of the machine
+
+
+def tries_of(run: ReportedRun) -> Tries:
+    """The tries that ran.
+
+    A requeued job waits from the end of its previous try, which is in the row before.
+    """
+    ran = run.state != REFUSED
+    end_s = run.start_s + run.runtime_s
+    since_s = np.where(run.attempt > 0, np.roll(end_s, 1), run.submit_s)
+    return Tries(since_s[ran], run.start_s[ran], end_s[ran], run.procs[ran] / run.size)
+
+
+def curves_of_all(run: ReportedRun, n_bins: int = BINS) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The mean utilisation, 0 to 1, and the mean number of waiting jobs in bins of `span_s`; shapes (n_bins,)."""
+    span, tries = span_s(run), tries_of(run)
+    used = bin_means(tries.start_s, tries.end_s, tries.share, span, n_bins)
+    return used, bin_means(tries.since_s, tries.start_s, np.ones(len(tries.since_s)), span, n_bins)
+
+
+def bin_means(
+    begin_s: NDArray[np.float64],
+    end_s: NDArray[np.float64],
+    amount: NDArray[np.float64],
+    span: tuple[float, float],
+    n_bins: int,
+) -> NDArray[np.float64]:
+    """The mean sum of the amounts, each from its begin to its end, in equal bins of the span; shape (n_bins,)."""
+    scale = n_bins / (span[1] - span[0])
+    low, high = (np.clip((at_s - span[0]) * scale, 0, n_bins) for at_s in (begin_s, end_s))
+    # An amount counts from its begin, for the rest of that bin and in all bins after it, less that from its end.
+    means = np.zeros(n_bins + 1)
+    for at, signed in ((low, amount), (high, -amount)):
+        place = at.astype(np.int64)
+        means += np.bincount(place, signed * (place + 1 - at), n_bins + 1)
+        means[1:] += np.cumsum(np.bincount(place, signed, n_bins + 1))[:-1]
+    return np.maximum(means[:-1], 0.0)

@@ -1,0 +1,117 @@
+"""The figures of one run's page: its longest waits, the queue over time, and the waits by width and run time."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from batfill.model.jobs import DAY_S, HOUR_S
+from batfill.model.metrics import RUNTIME_BINS, width_bins
+from batfill_pages.sample import bin_means, span_s, tries_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from batfill_pages.runs import ReportedRun
+
+LONGEST_WAITS = 10
+# The bins of time, and what a page calls them; the shortest is taken that makes at most `MOST_BINS`.
+TIME_BINS = {1: "second", 10: "10 seconds", 60: "minute", 600: "10 minutes", HOUR_S: "hour", 3 * HOUR_S: "3 hours"}
+TIME_BINS |= {6 * HOUR_S: "6 hours", DAY_S: "day", 7 * DAY_S: "week", 28 * DAY_S: "4 weeks"}
+MOST_BINS = 800
+
+
+class WaitGrid(NamedTuple):
+    """Waits by width (rows) and run time (columns), shapes (n_widths, n_lengths)."""
+
+    widths: tuple[str, ...]
+    lengths: tuple[str, ...]
+    jobs: NDArray[np.int64]
+    mean_wait_s: NDArray[np.float64]  # nan without jobs
+    max_wait_s: NDArray[np.float64]  # 0 without jobs
+
+
+def wait_grid(run: ReportedRun) -> WaitGrid:
+    """The jobs that ran, in the bins of width and run time that all pages share."""
+    final = run.final
+    widths = width_bins(run.size)
+    row = np.searchsorted([one.high for one in widths], run.procs[final])
+    column = np.searchsorted([one.high for one in RUNTIME_BINS], run.runtime_s[final])
+    shape = len(widths), len(RUNTIME_BINS)
+    cell = row * shape[1] + column
+    jobs = np.bincount(cell, minlength=shape[0] * shape[1])
+    wait_s = np.bincount(cell, weights=run.wait_s[final], minlength=len(jobs))
+    mean_s = np.divide(wait_s, jobs, out=np.full(len(jobs), np.nan), where=jobs > 0)
+    longest_s = np.zeros(len(jobs))
+    np.maximum.at(longest_s, cell, run.wait_s[final])
+    names = tuple(one.name for one in widths), tuple(one.name for one in RUNTIME_BINS)
+    return WaitGrid(*names, jobs.reshape(shape), mean_s.reshape(shape), longest_s.reshape(shape))
+
+
+class LongWait(NamedTuple):
+    """One of the longest waits, and the jobs that started before it, or at the same time."""
+
+    row: int
+    later: int  # jobs submitted later that started before it
+    later_proc_s: float  # what these used
+    ahead: int  # jobs that waited when it was submitted, and started before it
+    room_s: float  # how much of the wait as many processors as it asks for were idle and in service
+
+
+def longest_waits(run: ReportedRun) -> list[LongWait]:
+    """The ten jobs that waited longest, of those that waited at all; of equal waits the first submitted."""
+    final = np.flatnonzero(run.final)
+    submit_s, start_s = run.submit_s[final], run.start_s[final]
+    waited = np.flatnonzero(start_s > submit_s)
+    rows = waited[np.argsort(-(start_s - submit_s)[waited], kind="stable")][:LONGEST_WAITS]
+    used_s = (run.procs * run.runtime_s)[final]
+    tries = tries_of(run)
+    away = np.array([(begin, np.inf if end is None else end, n) for begin, end, n in run.about.windows]).reshape(-1, 3)
+    events_s = [tries.since_s, tries.start_s, tries.end_s, away[:, 0], away[:, 1]]
+    at_s, place = np.unique(np.concatenate(events_s), return_inverse=True)
+    out = away[:, 2] / run.size
+    change = np.concatenate([0 * tries.share, tries.share, -tries.share, out, -out])
+    idle = 1 - np.cumsum(np.bincount(place, change))  # of the machine, from at_s on
+    found = []
+    for i in rows:
+        before = start_s < start_s[i]
+        later = before & (submit_s > submit_s[i])
+        ahead = before & (submit_s <= submit_s[i]) & (start_s > submit_s[i])
+        enough = idle[:-1] * run.size >= run.procs[final[i]] - 1e-6
+        inside_s = np.minimum(at_s[1:], start_s[i]) - np.maximum(at_s[:-1], submit_s[i])
+        room_s = float(inside_s[enough & (inside_s > 0)].sum())
+        found.append(LongWait(int(final[i]), int(later.sum()), float(used_s[later].sum()), int(ahead.sum()), room_s))
+    return found
+
+
+class Course(NamedTuple):
+    """The queue and the machine over time, in equal bins."""
+
+    begin_s: float
+    step_s: int  # the length of a bin, a key of `TIME_BINS`
+    queue: NDArray[np.int64]  # (n_bins,)  the most jobs that waited at one time
+    used: NDArray[np.float64]  # (n_bins,)  mean utilisation, 0 to 1, of the part of the bin that is in the run
+    longest_at_s: float  # when the queue was longest, for the first time
+
+
+def course(run: ReportedRun, span: tuple[float, float] | None = None) -> Course:
+    """The run, or its part in a span of time, in bins that begin at round local times."""
+    span = begin_s, end_s = span or span_s(run)
+    step_s = next((step for step in TIME_BINS if end_s - begin_s <= step * MOST_BINS), max(TIME_BINS))
+    clock = run.about.clock
+    ahead = clock.date(begin_s).utcoffset() if clock else None
+    local_s = begin_s + (clock.unix_start_s if clock else 0) + (ahead.total_seconds() if ahead else 0.0)
+    first_s = begin_s - local_s % step_s
+    n_bins = max(math.ceil((end_s - first_s) / step_s), 1)
+    edges_s = first_s + step_s * np.arange(n_bins + 1.0)
+    tries = tries_of(run)
+    used = bin_means(tries.start_s, tries.end_s, tries.share, (first_s, float(edges_s[-1])), n_bins)
+    inside_s = np.minimum(edges_s[1:], span[1]) - np.maximum(edges_s[:-1], span[0])
+    # Nobody waits at an instant: the level after all that happens at it counts, and that before each bin.
+    at_s, place = np.unique(np.concatenate([edges_s[:-1], tries.since_s, tries.start_s]), return_inverse=True)
+    change = np.repeat([0.0, 1.0, -1.0], [n_bins, len(tries.since_s), len(tries.since_s)])
+    waiting = np.cumsum(np.bincount(place, change)).round().astype(np.int64)
+    queue = np.maximum.reduceat(waiting, np.searchsorted(at_s, edges_s[:-1]))
+    return Course(first_s, step_s, queue, used * step_s / inside_s, float(at_s[waiting.argmax()]))

@@ -1,0 +1,255 @@
+"""`report.html`: everything about some runs in one self-contained file."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from html import escape
+from pathlib import Path
+from string import Template
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from batfill.base.errors import BatfillError
+from batfill.base.files import digest, write_text
+from batfill.base.progress import patient_progress
+from batfill.base.version import __version__
+from batfill.batsim.results import REPORT_PAGE
+from batfill.model.metrics import TAU_S
+from batfill.model.values import seed_of
+from batfill_pages.comparison import comparisons, several
+from batfill_pages.comparison_page import comparison_section, comparison_title
+from batfill_pages.data import run_data
+from batfill_lab.campaigns.grids import campaign_comparisons, campaign_warnings, is_campaign, row_files
+from batfill_pages.palette import colour_script
+from batfill_pages.run_page import run_line, run_section, run_title
+from batfill_pages.runs import find_runs
+from batfill_pages.sample import SAMPLE_ROWS, rows_each, sampled
+from batfill_pages.words import asset, units_kept, warning_paragraphs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from batfill.replays.result import Result
+    from batfill_pages.runs import ReportedRun
+
+SCRIPTS = (
+    *("columns.js", "run.js", "course.js", "view.js", "canvas.js", "colours.js", "gantt.js", "curve.js"),
+    *("filter.js", "main.js"),
+)
+
+
+def report(
+    *runs: Any,
+    out: str | Path | None = None,
+    tau_s: float = TAU_S,
+    overdue_s: float | None = None,
+    seed: int = 0,
+    sample: int = SAMPLE_ROWS,
+    figures: Sequence[str] = (),
+    columns: int = 1,
+) -> list[Path]:
+    """Write a self-contained HTML page about runs: Gantt charts, curves, tables; several runs are compared.
+
+    Args:
+        *runs: results of replays; folders with runs, prefixes of runs' files, such as that of `Result.to_batsim`, and
+            folders of campaigns. Also a list of these, or a dict of results by name.
+        out: the page; by default `report.html` in the first folder, or here. Figures go next to it.
+        tau_s: the bound of the bounded slowdown.
+        overdue_s: mark jobs that waited longer.
+        seed: of the intervals, and of the sample.
+        sample: the most tries of a run's jobs that the page holds; of a larger run it holds a sample. All runs of the
+            page have at most twice as many together.
+        figures: also write figures for papers, each with its data, in these formats: "pdf", "svg", "png".
+        columns: their width, one column of a two-column page or both (2).
+
+    Returns:
+        The files written, the page first.
+
+    Raises:
+        BatfillError: there is no run, one has not ended, or a file or an option is unusable.
+
+    Examples:
+        >>> import tempfile
+        >>> from batfill.replays.replay import replay
+        >>> fcfs, saf = (replay("workloads/sample.json", name) for name in ("fcfs", "saf"))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     [page.name for page in report({"today": fcfs, "tried": saf}, out=f"{folder}/both.html")]
+        ['both.html']
+    """
+    given = several(runs)
+    places = [Path(one) for _, one in given if isinstance(one, (str, Path))]
+    results = [(name, one) for name, one in given if not isinstance(one, (str, Path))]
+    if wrong := [one for _, one in results if not hasattr(one, "to_batsim")]:
+        raise BatfillError(f"report: {wrong[0]!r:.80} is no result of a replay, folder or prefix of files")
+    if unfinished := [one for _, one in results if not one.ended]:
+        left = unfinished[0].not_ended
+        raise BatfillError(f"report: {left:,} jobs have not ended in a replay; run it to its end")
+    if not given:
+        raise BatfillError("report: there is no run; give results of replays, or a folder")
+    page = Path(REPORT_PAGE) if out is None and not places else None if out is None else Path(out)
+    with patient_progress("runs read and described") as advance:
+        return write_report(
+            places,
+            page,
+            replays=as_runs(results),
+            tau_s=tau_s,
+            overdue_s=overdue_s,
+            seed=seed,
+            sample=sample,
+            figures=figures,
+            columns=columns,
+            advance=advance,
+        )
+
+
+def as_runs(results: Sequence[tuple[str | None, Result]]) -> list[ReportedRun]:
+    """The results as runs, as if their files had been written; a name that is None is made of the options."""
+    with TemporaryDirectory() as folder:
+        for number, (_, result) in enumerate(results, start=1):
+            result.to_batsim(Path(folder) / f"replay-{number:03}")
+        runs = find_runs([Path(folder)]) if results else []
+    return [
+        replace(run, name=run.name if name is None else name, path=Path(run.path.name))
+        for run, (name, _) in zip(runs, results, strict=True)
+    ]
+
+
+def write_report(
+    places: Sequence[Path],
+    output: Path | None = None,
+    *,
+    tau_s: float = TAU_S,
+    overdue_s: float | None = None,
+    seed: int = 0,
+    sample: int = SAMPLE_ROWS,
+    figures: Sequence[str] = (),
+    columns: int = 1,
+    replays: Sequence[ReportedRun] = (),
+    command: str = "",
+    advance: Callable[[int], None] = lambda _: None,
+    say: Callable[[str], None] = lambda _: None,
+) -> list[Path]:
+    """Write the report of the runs in these places, and figures of their comparisons; returns the files written.
+
+    Args:
+        places: folders with runs, `_jobs.csv` files or their prefixes, and folders of campaigns.
+        output: the page; by default `report.html` in the first place's folder. Figures go next to it.
+        tau_s: the bound of the bounded slowdown; a campaign's was set when it ran.
+        overdue_s: mark jobs that waited longer; the reader can change this limit.
+        seed: of the intervals, and of the sample.
+        sample: the most tries of a run's jobs in the page, see `report`.
+        figures: matplotlib formats, such as pdf.
+        columns: the figures' width in columns of a page, 1 or 2.
+        replays: further runs, of `as_runs`.
+        command: the command line, for the page.
+        advance: called with 1 after each run that was read, and after each that was described.
+        say: called with a line before long work.
+
+    Raises:
+        BatfillError: a place has no run, or a file or an option is unusable.
+    """
+    if not tau_s > 0:
+        raise BatfillError(f"--tau: {tau_s!r} is not a number of seconds > 0")
+    if overdue_s is not None and not overdue_s >= 0:
+        raise BatfillError(f"--threshold: {overdue_s!r} is not a number of seconds >= 0")
+    seed_of("seed", seed)
+    if sample < 1:
+        raise BatfillError(f"--sample: {sample} is not a whole number >= 1")
+    if figures:
+        from batfill_pages.figures import check_formats
+
+        check_formats(figures)
+    campaigns = [place for place in places if is_campaign(place)]
+    runs = [*find_runs([place for place in places if place not in campaigns], advance=advance, say=say), *replays]
+    page = output or (places[0] if places[0].is_dir() else places[0].parent) / REPORT_PAGE
+    groups = [group for place in campaigns for group in campaign_comparisons(place)] + comparisons(runs, tau_s)
+    most_rows = rows_each(runs, sample)
+    warned = warning_paragraphs([text for place in campaigns for text in campaign_warnings(place)])
+    alone = len(groups) == 1
+    sections = [comparison_section(group, k, seed=seed, alone=alone) for k, group in enumerate(groups)]
+    sections += [warned] if warned else []
+    data = []
+    single = len(runs) == 1 and not groups
+    sections += ["<h2>Each run</h2>"] if runs and not single else []
+    for number, run in enumerate(runs):
+        part = sampled(run, most_rows, seed)
+        sections.append(
+            run_section(
+                run,
+                number,
+                tau_s=tau_s,
+                overdue_s=overdue_s,
+                sample=part,
+                alone=single,
+                explained=bool(groups) or number > 0,
+            )
+        )
+        data.append(run_data(run, number, tau_s, part))
+        advance(1)
+    inputs = [(path, digest(path)) for place in campaigns for path in row_files(place)]
+    inputs += [(run.path, run.digest) for run in runs]
+    titles = [comparison_title(group) for group in groups]
+    names = [run_title(run) for run in runs]
+    kind, parts = ("comparison", titles) if titles else ("run", names)
+    links = [(f"{kind}-{k}", title) for k, title in enumerate(parts)]
+    compared = [group.log or group.title for group in groups]
+    title = f"{len(groups)} comparisons: {few(compared)}" if len(groups) > 1 else few(parts)
+    origin = f"batfill {__version__}, tau {tau_s:g} s, seed {seed}"
+    sections.append(made_from(origin, command, inputs))
+    log = escape(groups[0].about) if alone else run_line(runs[0]) if single else ""
+    scripts = SCRIPTS * bool(runs) + ("compare.js",) * bool(groups)
+    write_text(page, html_page(title, sections, log=log, links=links, data=data, scripts=scripts))
+    if not figures:
+        return [page]
+    from batfill_pages.figures import write_figures
+
+    sums = ", ".join(f"{path.name} sha256 {known}" for path, known in inputs)
+    how: dict[str, Any] = {"columns": columns, "tau_s": tau_s, "seed": seed, "origin": f"{origin}, {sums}"}
+    return [page, *write_figures(runs, groups, page.parent, figures, **how)]
+
+
+def few(names: Sequence[str]) -> str:
+    """The first few of many names."""
+    return f"{'; '.join(names[:3])}{f'; {len(names) - 3} more' * (len(names) > 3)}"
+
+
+def made_from(origin: str, command: str, inputs: Sequence[tuple[Path, str]]) -> str:
+    """The page's origin, folded: versions, options, command and checksums of its inputs."""
+    sums = "".join(f"<li>{escape(str(path))}: sha256 <code>{known}</code></li>" for path, known in inputs)
+    shown = f"<details><summary>Command</summary><pre tabindex=0>{escape(command)}</pre></details>" if command else ""
+    summed = f"<p>{units_kept(escape(origin))}, from</p><ul>{sums}</ul>"
+    return shown + (f"<details><summary>Log, version and sha256</summary>{summed}</details>" if inputs else "")
+
+
+def html_page(
+    title: str,
+    sections: Sequence[str],
+    *,
+    log: str = "",
+    links: Sequence[tuple[str, str]] = (),
+    data: Sequence[str] = (),
+    scripts: Sequence[str] = (),
+    styles: Sequence[str] = (),
+) -> str:
+    """A page of these sections.
+
+    Args:
+        title: its only heading of the first rank.
+        sections: as HTML; the first begins with the answer.
+        log: the line below the title: jobs, machine and dates.
+        links: anchors and names of the parts, if there are several.
+        data: script elements that hold JSON.
+        scripts: names of assets that run after `draw.js`.
+        styles: names of assets after `report.css`.
+    """
+    contents = "".join(f'<a href="#{anchor}">{escape(words)}</a>' for anchor, words in links)
+    return Template(asset("page.html")).substitute(
+        generator=f"batfill {__version__}",
+        title=escape(title),
+        log=log,
+        style="\n".join(map(asset, ("report.css", *styles))),
+        contents=f'<nav aria-label="Contents">{contents}</nav>' if len(links) > 1 else "",
+        body="\n".join(sections),
+        data="\n".join(data),
+        script="\n".join([colour_script(), *map(asset, ("draw.js", *scripts))]),
+    )

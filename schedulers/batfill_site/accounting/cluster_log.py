@@ -1,0 +1,591 @@
+"""Shared by the importers of accounting logs: the jobs as narrow columns, numbers for names, the log they make."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import orjson
+
+from batfill.base.errors import LARGEST, WorkloadError, optional
+from batfill.base.files import raw_file
+from batfill.base.version import __version__
+from batfill.base.words import duration, things
+from batfill.model.jobs import size_warnings
+from batfill_site.accounting.record_text import LAST_S, ODD, PARTITION_LIMIT, UNLIMITED, Names, Times
+from batfill.workloads.swf_log import CANCELLED, COMPLETED, FIELDS, Comment, SwfLog, new_log
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+PERSONAL = ("user", "group", "executable")  # what --anonymise hides
+PUBLIC = ("queue", "partition")
+NAMES = (*PERSONAL, *PUBLIC)
+# The columns of a job. Times are seconds since 1970, 0 if unknown; durations are seconds, 0 if unknown or without a
+# limit; processors are -1 if unknown; a name is its number in `Jobs.names`, 0 for none.
+TYPES: dict[str, np.dtype[Any]] = {
+    "submit_s": np.dtype(np.uint32),
+    "start_s": np.dtype(np.uint32),
+    "end_s": np.dtype(np.uint32),
+    "eligible_s": np.dtype(np.uint32),  # from when on the job could start, if that is later than its submission
+    "procs": np.dtype(np.int32),  # allocated
+    "requested_procs": np.dtype(np.int32),
+    "requested_s": np.dtype(np.uint32),
+    "status": np.dtype(np.int8),  # SWF's code
+    **dict.fromkeys(NAMES, np.dtype(np.int32)),
+}
+# What a reader returns for a state that is none of an ended job; `add_ended` counts each.
+NOT_ENDED, REVOKED, ODD_STATE = -2, -3, -4
+ROWS_AT_ONCE = 1 << 17
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterJob:
+    """One job; times are Unix times, None if unknown; unknown names are ""."""
+
+    submit_s: float | None
+    start_s: float | None
+    end_s: float | None
+    procs: int | None  # allocated
+    requested_procs: int | None
+    requested_s: float | None  # None also for no limit
+    status: int  # SWF's code
+    user: str = ""
+    group: str = ""
+    executable: str = ""  # the job's name
+    queue: str = ""
+    partition: str = ""
+    eligible_s: float | None = None
+
+
+class Jobs:
+    """Jobs in any order as narrow columns (TYPES), 49 bytes each; reads as a sequence of `ClusterJob`.
+
+    Attributes:
+        names: the texts of the columns of names.
+        extra: other columns, by name: those of SWF, and those that only Parquet keeps.
+    """
+
+    def __init__(self) -> None:
+        self._columns = {name: np.empty(0, kind) for name, kind in TYPES.items()}
+        self._n = 0
+        self.names = {kind: Names() for kind in NAMES}
+        self.extra: dict[str, NDArray[Any]] = {}
+
+    def __len__(self) -> int:
+        return self._n
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        """The column of this name, (n,): a view, which `add` and `keep` make stale."""
+        stored = self._columns[name] if name in self._columns else self.extra[name]
+        return stored[: self._n]
+
+    def add(self, columns: Mapping[str, NDArray[Any]], extra: Mapping[str, NDArray[Any]] | None = None) -> None:
+        """Append jobs: each column of TYPES, and the same extra columns each time."""
+        extra = {} if extra is None else extra
+        end = self._n + len(columns["submit_s"])
+        if not self._n:
+            self.extra = {name: np.empty(0, column.dtype) for name, column in extra.items()}
+        for name, column in {**columns, **extra}.items():
+            stored = self._columns[name] if name in self._columns else self.extra[name]
+            if end > stored.size:  # the system moves large arrays without a second copy in memory
+                stored.resize(max(end, stored.size * 9 // 8), refcheck=False)
+            stored[self._n : end] = column
+        self._n = end
+
+    def keep(self, rows: NDArray[np.bool_]) -> None:
+        """Leave out the other jobs; `rows` is (n,)."""
+        kept = int(np.count_nonzero(rows))
+        for columns in (self._columns, self.extra):
+            for name in columns:
+                columns[name] = columns[name][: self._n][rows]
+        self._n = kept
+
+    def job(self, row: int) -> ClusterJob:
+        """The job in this row."""
+
+        def known(name: str, unknown: int) -> Any:
+            value = int(self._columns[name][row])
+            return None if value == unknown else value
+
+        return ClusterJob(
+            submit_s=float(self._columns["submit_s"][row]),
+            start_s=known("start_s", 0),
+            end_s=known("end_s", 0),
+            eligible_s=known("eligible_s", 0),
+            procs=known("procs", -1),
+            requested_procs=known("requested_procs", -1),
+            requested_s=known("requested_s", 0),
+            status=int(self._columns["status"][row]),
+            **{kind: self.names[kind].text(int(self._columns[kind][row])) for kind in NAMES},
+        )
+
+    def __iter__(self) -> Iterator[ClusterJob]:
+        return (self.job(row) for row in range(self._n))
+
+
+TITLES = {
+    "submit_s": "submission",
+    "start_s": "start",
+    "end_s": "end",
+    "procs": "number of processors",
+    "requested_procs": "request of processors",
+    "requested_s": "limit",
+    "eligible_s": "date of eligibility",
+}
+PARTITIONS = "jobs with their partition's limit: "
+NO_ZONE = "jobs with dates without a time zone, read in UTC; --timezone names the cluster's"
+HELD = "waits count from eligibility"
+NO_ELIGIBILITY = "the records have no column Eligible: waits count from submission, also of held and dependent jobs"
+LEFT_OUT = {
+    NOT_ENDED: "jobs that have not ended, left out",
+    REVOKED: "jobs revoked because another cluster of the federation ran them, left out",
+    ODD_STATE: "records whose state is not understood, left out",
+}
+
+
+@dataclass(slots=True)
+class Reading:
+    """An importer's result: jobs in any order, and what it left out, changed or guessed, or read but does not model.
+
+    Attributes:
+        zone: the cluster's time zone, by name.
+        partition_limit_s: the requested time of jobs that have their partition's.
+        only: the partitions to read; None for all.
+        jobs: the jobs.
+        notes: the number of records left out, changed or guessed, by reason.
+        examples: the first record of a reason.
+        eligible: whether the records say from when on each job could start; None if the system has no such date.
+        held: the number of jobs that could not start at their submission.
+        held_s: how long, in all.
+        unmodelled: the number of jobs by what they have and a replay knows nothing of, such as "requested GPUs".
+        files: the files, and the number of records of each.
+    """
+
+    zone: str = "UTC"
+    partition_limit_s: float | None = None
+    only: frozenset[str] | None = None
+    jobs: Jobs = field(default_factory=Jobs)
+    notes: Counter[str] = field(default_factory=Counter)
+    examples: dict[str, str] = field(default_factory=dict)
+    eligible: bool | None = None
+    held: int = 0
+    held_s: float = 0.0
+    unmodelled: Counter[str] = field(default_factory=Counter)
+    files: dict[Path, int] = field(default_factory=dict)
+
+    def note(self, reason: str, count: int = 1, example: str = "") -> None:
+        """Count records."""
+        if count:
+            self.notes[reason] += count
+            if example:
+                self.examples.setdefault(reason, example)
+
+    def lines(self, *, examples: bool = False) -> list[str]:
+        """The notes in lines, with the first record of each reason or without, and the files without a record."""
+        first = self.examples if examples else {}
+        said = [
+            f"{count} records: {reason}{f'; the first: {first[reason]}' if reason in first else ''}"
+            for reason, count in self.notes.items()
+        ]
+        if self.partition_limit_s is not None and not any(reason.startswith(PARTITIONS) for reason in self.notes):
+            said.append("no job has its partition's limit: --partition-limit changes nothing")
+        if self.held:
+            said.append(
+                f"{things(self.held, 'job')} could not start when submitted (dependencies, begin dates, holds, limits "
+                f"of arrays): {HELD}, {duration(self.held_s)} less in all"
+            )
+        if self.eligible is False:
+            said.append(NO_ELIGIBILITY)
+        return said + [f"no record in {', '.join(self.empty)}"] * bool(self.empty)
+
+    @property
+    def empty(self) -> list[str]:
+        """The names of the files without a record."""
+        return [path.name for path, count in self.files.items() if not count]
+
+    def extend(self, jobs: Sequence[ClusterJob], names: Sequence[str]) -> None:
+        """Append jobs that were read one by one, as `add_ended`; `names` identify their records."""
+
+        def numbers(name: str, unknown: int) -> NDArray[Any]:
+            return np.array(
+                [unknown if (v := getattr(job, name)) is None else min(int(v), LAST_S + 1) for job in jobs], np.int64
+            )
+
+        columns: dict[str, Any] = {
+            name: Times.of(numbers(name, 0)) for name in ("submit_s", "start_s", "end_s", "eligible_s")
+        }
+        columns |= {"requested_s": numbers("requested_s", 0), "status": numbers("status", -1)}
+        columns |= {name: numbers(name, ODD) for name in ("procs", "requested_procs")}
+        columns |= {kind: self.jobs.names[kind].of([getattr(job, kind) for job in jobs]) for kind in NAMES}
+        self.add_ended(columns, np.ones(len(jobs), bool), lambda row: names[row])
+
+    def add_ended(
+        self,
+        columns: Mapping[str, Any],
+        valid: NDArray[np.bool_],
+        show: Callable[[int], str],
+        extra: Mapping[str, NDArray[Any]] | None = None,
+        *,
+        titles: Mapping[str, str] | None = None,
+        guessed: Mapping[str, NDArray[np.bool_]] | None = None,
+    ) -> None:
+        """Append the records of jobs that have ended; count the others, and each value that is changed or guessed.
+
+        Args:
+            columns: those of TYPES, each (n,), with the values of ODD and its neighbours, and 0 for no processors; the
+                times are `Times`; "eligible_s" may be missing.
+            valid: (n,): which records to consider at all.
+            show: a record's identity and values, by row, for examples.
+            extra: other columns.
+            titles: the source's names of our columns. Without one of "procs" it does not say what a job was given.
+            guessed: what else to count, with the rows.
+        """
+        valid = valid.copy()
+        title = {**TITLES, **(titles or {})}
+
+        def count(reason: str, rows: NDArray[np.bool_]) -> NDArray[np.bool_]:
+            found = valid & rows
+            if n := np.count_nonzero(found):
+                self.note(reason, int(n), show(int(np.argmax(found))))
+            return found
+
+        def leave_out(reason: str, rows: NDArray[np.bool_]) -> None:
+            nonlocal valid
+            valid &= ~count(reason, rows)
+
+        status = np.asarray(columns["status"])
+        if self.only is not None:
+            names = self.jobs.names["partition"]
+            wanted = [not self.only.isdisjoint(name.split(",")) for name in names]
+            leave_out("records of other partitions, left out", ~np.array(wanted)[columns["partition"]])
+        for code, reason in LEFT_OUT.items():
+            leave_out(reason, status == code)
+        times = {name: columns[name] for name in ("submit_s", "start_s", "end_s")}
+        for name, column in times.items():
+            beyond = (column.seconds < 0) | (column.seconds > LAST_S)
+            leave_out(f"jobs whose {title[name]} is no time that is understood, left out", beyond)
+        leave_out("jobs without a submission time, left out", times["submit_s"].seconds == 0)
+        leave_out("jobs without an end, left out", times["end_s"].seconds == 0)
+        submit_s, start_s, end_s = _in_order(*times.values())
+        procs, requested = (np.asarray(columns[name], np.int64) for name in ("procs", "requested_procs"))
+        completed, none = status == COMPLETED, (procs == 0) & ("procs" in (titles or {}))
+        leave_out("COMPLETED jobs without a start, left out", completed & (start_s == 0))
+        leave_out("jobs that end before they start, left out", (status != CANCELLED) & (start_s > end_s))
+        leave_out(f"COMPLETED jobs with {title['procs']} 0, left out", completed & none)
+        planned = count("jobs cancelled before the start that they state: run time 0", start_s > end_s)
+        start_s = np.where(planned | none, 0, start_s)
+        ran = start_s > 0
+        unknown = ran & ((procs <= 0) | (procs > LARGEST))
+        known = (requested > 0) & (requested <= LARGEST)
+        leave_out("jobs that ran on an unknown number of processors, left out", unknown & ~known)
+        count(f"jobs whose {title['procs']} is unknown: the processors that they requested count", unknown)
+        count("jobs that never started: run time 0", ~ran)
+        after = count("jobs submitted after their start: submitted at their start", ran & (submit_s > start_s))
+        late = count("jobs submitted after their end: submitted at their end", ~ran & (submit_s > end_s))
+        submit_s = np.where(after, start_s, np.where(late, end_s, submit_s))
+        either = np.any([column.later_s > 0 for column in times.values()], axis=0)
+        neither = np.any([column.later_s < 0 for column in times.values()], axis=0)
+        count(f"jobs with a time in an hour that the clock repeats ({self.zone}): the first that fits is taken", either)
+        count(f"jobs with a time that the clock skips ({self.zone}; is it their time zone?)", neither)
+        if self.zone == "UTC":
+            count(NO_ZONE, np.any([column.bare for column in times.values()], axis=0))
+        count("jobs with fractions of a second, cut off", np.any([column.cut for column in times.values()], axis=0))
+        requested_s = np.asarray(columns["requested_s"])
+        partition = requested_s == PARTITION_LIMIT
+        limit = self.partition_limit_s
+        unread = (requested > LARGEST) | ((requested < 0) & ("requested_procs" in (titles or {})))
+        for reason, rows in (
+            (f"jobs whose {title['requested_procs']} is not understood: no requested processors", unread),
+            (f"jobs with {title['requested_s']} UNLIMITED: no requested time", requested_s == UNLIMITED),
+            (f"jobs whose {title['requested_s']} is not understood: no requested time", requested_s == ODD),
+            (f"jobs whose {title['requested_s']} is empty or 0: no requested time", requested_s == 0),
+            (f"jobs whose {title['requested_s']} is beyond 2^32 s: no requested time", requested_s > LAST_S),
+            (
+                PARTITIONS
+                + ("no requested time; state it with --partition-limit" if limit is None else f"taken as {limit:g} s"),
+                partition,
+            ),
+            *(guessed or {}).items(),
+        ):
+            count(reason, rows)
+        requested_s = np.where(partition & (limit is not None), limit or 0, requested_s)
+        eligible_s = np.zeros(len(valid), np.int64)
+        if "eligible_s" in columns:
+            eligible_s = _in_order(times["submit_s"], columns["eligible_s"])[1]
+            stated = "eligible_s" in (titles or {})
+            for what, rows in (
+                ("is not understood", eligible_s < 0),
+                ("is after their start", ran & (eligible_s > start_s)),
+                ("is unknown, and which ran", ran & (eligible_s == 0) & stated),
+            ):
+                count(f"jobs whose {title['eligible_s']} {what}: eligible when submitted", rows)
+        held = (eligible_s > submit_s) & (eligible_s <= np.where(ran, start_s, end_s))
+        kept: dict[str, NDArray[Any]] = {
+            **columns,
+            "eligible_s": np.where(held, eligible_s, 0),
+            "submit_s": submit_s,
+            "start_s": start_s,
+            "end_s": end_s,
+            "requested_s": np.where((requested_s > 0) & (requested_s <= LAST_S), requested_s, 0),
+            "procs": np.where(unknown, requested, np.where((procs > 0) & (procs <= LARGEST), procs, -1)),
+            "requested_procs": np.where(known, requested, -1),
+        }
+        self.jobs.add(
+            {name: kept[name][valid] for name in TYPES}, {name: column[valid] for name, column in (extra or {}).items()}
+        )
+
+
+def _in_order(*columns: Times) -> tuple[NDArray[np.int64], ...]:
+    """The times, of which those in a repeated hour are read as the first that does not precede the time before."""
+    found: list[NDArray[np.int64]] = []
+    last_s = np.zeros(len(columns[0].seconds), np.int64)
+    for column in columns:
+        seconds = column.seconds
+        later = (column.later_s > 0) & (seconds > 0) & (seconds < last_s) & (seconds + column.later_s >= last_s)
+        found.append(np.where(later, seconds + column.later_s, seconds))
+        last_s = np.maximum(last_s, found[-1])
+    return tuple(found)
+
+
+@dataclass(slots=True)
+class Key:
+    """The number of each name, by kind; numbers start at 1 in the order of first submission."""
+
+    numbers: dict[str, dict[str, int]] = field(default_factory=lambda: {kind: {} for kind in NAMES})
+
+    def number(self, kind: str, name: str) -> int:
+        """The name's number, created if the name is new; -1 for no name."""
+        if not name:
+            return -1
+        known = self.numbers[kind]
+        return known.setdefault(name, len(known) + 1)
+
+    @classmethod
+    def load(cls, path: Path) -> Key:
+        """The key in a file that `save` wrote, or an empty one if there is no file.
+
+        Raises:
+            WorkloadError: the file is not a key.
+        """
+        key = cls()
+        if not path.exists():
+            return key
+        try:
+            found = orjson.loads(path.read_bytes())
+            for kind, names in key.numbers.items():
+                names.update({str(name): int(number) for name, number in found[kind].items()})
+                if sorted(names.values()) != list(range(1, len(names) + 1)):
+                    raise ValueError(f"the numbers of {kind} are not 1, 2, ...")
+        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+            raise WorkloadError(f"{path}: not a key that batfill wrote ({error}); name another file") from None
+        return key
+
+    def save(self, path: Path) -> None:
+        """Write the key, readable by its owner only."""
+        with raw_file(path) as file:
+            os.fchmod(file.fileno(), 0o600)
+            file.write(orjson.dumps(self.numbers, option=orjson.OPT_INDENT_2))
+
+
+class ClusterLog:
+    """The jobs of an importer as an SWF log, numbered by submission, of which any part can be had at a time."""
+
+    def __init__(
+        self,
+        reading: Reading,
+        *,
+        source: str,
+        anonymise: bool = False,
+        key: Key | None = None,
+        procs: int | None = None,
+        zone: str = "UTC",
+        computer: str = "unknown",
+    ) -> None:
+        """Order the jobs and number their names.
+
+        Args:
+            reading: an importer's result.
+            source: the source of the jobs, for the header.
+            anonymise: omit the names of users, groups and jobs from the header, which otherwise explains their numbers.
+            key: numbers used before; new names are added to it.
+            procs: the machine's size; by default the most processors seen in use at once, which the header then states.
+            zone: the cluster's time zone, by name.
+            computer: the machine's name in the header.
+
+        Raises:
+            WorkloadError: there is no job.
+        """
+        jobs = reading.jobs
+        why = "; ".join(reading.lines(examples=True)).replace(" records: ", ": ")
+        if not len(jobs):
+            raise WorkloadError(
+                f"{source}: no finished job in it{f' ({why})' if why else ''}; check the command that made it"
+            )
+        ran = (jobs["start_s"] > 0) & (jobs["end_s"] > jobs["start_s"])
+        if not ran.any():
+            raise WorkloadError(
+                f"{source}: none of its {len(jobs)} jobs ran for a second or more{f' ({why})' if why else ''}; "
+                "check the command that made it"
+            )
+        self.jobs = jobs
+        most = most_in_use(jobs)
+        size = procs if procs is not None else most
+        self._order = _by_submission(jobs["submit_s"])
+        self._first_s = int(jobs["submit_s"][self._order[0]])
+        key = Key() if key is None else key
+        self._numbers, used = {}, {}
+        for kind in NAMES:
+            self._numbers[kind], used[kind] = self._numbered(kind, key)
+        self._texts = {name: np.array(list(jobs.names[name]), object) for name in jobs.extra if name in jobs.names}
+        held = jobs["eligible_s"] > jobs["submit_s"]
+        reading.held = int(held.sum())
+        reading.held_s = float((jobs["eligible_s"][held].astype(np.int64) - jobs["submit_s"][held]).sum())
+        others = [
+            f"{count:,} of {len(jobs):,} jobs {what}, which is not modelled"
+            for what, count in reading.unmodelled.items()
+            if count
+        ]
+        if len(used["partition"]) > 1:
+            others.append(f"the jobs are of {len(used['partition'])} partitions, which are not modelled: one machine")
+        self.warnings: list[str] = []
+        if size < most:
+            self.warnings.append(f"the records use up to {most:,} processors at once, --procs is {size:,}")
+        needed = np.where(jobs["requested_procs"] > 0, jobs["requested_procs"], jobs["procs"])
+        columns = (jobs["submit_s"][ran], (jobs["end_s"] - jobs["start_s"])[ran], needed[ran])
+        self.notes = [*reading.lines(), *others, *self.warnings]
+        self.warnings += size_warnings(*columns, size)  # which readers of the log find again
+        self.summary = [*reading.lines(examples=True), *others]  # what an anonymous log's header must not hold
+        self.header = [
+            "Version: 2.2",
+            f"Computer: {' '.join(computer.split())}",
+            f"Conversion: batfill {__version__} workload import, from {source}",
+            f"MaxJobs: {len(jobs)}",
+            f"MaxRecords: {len(jobs)}",
+            f"UnixStartTime: {self._first_s}",
+            f"TimeZoneString: {zone}",
+            *([f"MaxProcs: {size}"] if size else []),
+            *(["Note: MaxProcs is the most processors seen in use at once"] if size and procs is None else []),
+        ]
+        for kind in PUBLIC if anonymise else (*PUBLIC, *PERSONAL):
+            self.header += [
+                f"{kind.capitalize()}: {number} {' '.join(name.split())}"
+                for name, number in key.numbers[kind].items()
+                if number in used[kind]
+            ]
+        self.header += [f"Note: {note}" for note in self.notes]
+
+    def __len__(self) -> int:
+        return len(self.jobs)
+
+    def _numbered(self, kind: str, key: Key) -> tuple[NDArray[np.int32], set[int]]:
+        """The key's number of each name, by its code, -1 for none; and the numbers in use."""
+        codes, names = self.jobs[kind], self.jobs.names[kind]
+        numbers = np.full(len(names), -1, np.int32)
+        for code in optional("pyarrow", "tables").array(codes[self._order]).unique().to_pylist():
+            numbers[code] = key.number(kind, names.text(code))
+        return numbers, set(numbers[numbers > 0].tolist())
+
+    def piece(self, part: slice) -> SwfLog:
+        """These jobs by submission, without the header."""
+        at = self._order[part]
+        column = {name: self.jobs[name][at] for name in TYPES}
+        submit_s, start_s, end_s = (column[name].astype(np.int64) for name in ("submit_s", "start_s", "end_s"))
+        left_s = np.where(start_s > 0, start_s, end_s)  # never started: it waited until it was removed
+        from_s = np.maximum(submit_s, column["eligible_s"].astype(np.int64))
+        ran = (start_s > 0) & (end_s > 0)
+        piece = new_log(
+            (),
+            {
+                **{name: self.jobs[name][at] for name in self.jobs.extra if name in FIELDS},
+                "job": np.arange(part.start + 1, part.start + 1 + len(at)),
+                "submit_s": submit_s - self._first_s,
+                "wait_s": np.where(left_s > 0, np.maximum(left_s - from_s, 0), -1),
+                "runtime_s": np.where(ran, np.maximum(end_s - start_s, 0), 0),
+                "procs": column["procs"],
+                "requested_procs": column["requested_procs"],
+                "requested_s": np.where(column["requested_s"] > 0, column["requested_s"].astype(np.int64), -1),
+                "status": column["status"],
+                **{kind: self._numbers[kind][column[kind]] for kind in NAMES},
+            },
+        )
+        return SwfLog((), piece.rows, piece.lines + part.start + len(self.header))
+
+    def extra(self, part: slice) -> dict[str, NDArray[Any]]:
+        """The columns of these jobs that SWF has no field for: numbers, -1 for unknown, or texts."""
+        at = self._order[part]
+        return {
+            name: self._texts[name][self.jobs[name][at]] if name in self._texts else self.jobs[name][at]
+            for name in self.jobs.extra
+            if name not in FIELDS
+        }
+
+    def pieces(self) -> Iterator[SwfLog]:
+        """The log in pieces, without the header."""
+        for start in range(0, len(self), ROWS_AT_ONCE):
+            yield self.piece(slice(start, min(start + ROWS_AT_ONCE, len(self))))
+
+    @property
+    def comments(self) -> tuple[Comment, ...]:
+        """The header."""
+        return tuple(Comment(0, f"; {text}") for text in self.header)
+
+    def log(self) -> SwfLog:
+        """The whole log."""
+        whole = self.piece(slice(0, len(self)))
+        return SwfLog(self.comments, whole.rows, whole.lines)
+
+
+def swf_of(reading: Reading, **choices: Any) -> SwfLog:
+    """The jobs as an SWF log, numbered by submission, with its provenance in the header; see `ClusterLog`.
+
+    Raises:
+        WorkloadError: there is no job.
+    """
+    return ClusterLog(reading, **choices).log()
+
+
+def _by_submission(submit_s: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """The rows by submission, equal ones as they are, (n,)."""
+    keys = submit_s.astype(np.uint64)
+    keys <<= np.uint64(32)
+    keys |= np.arange(len(keys), dtype=np.uint32)
+    keys.sort()
+    return keys.astype(np.uint32)  # the lower half
+
+
+def most_in_use(jobs: Jobs) -> int:
+    """The largest number of processors in use at once; a job's processors are free at the instant it ends."""
+    ran = (jobs["start_s"] > 0) & (jobs["end_s"] > 0) & (jobs["procs"] > 0)
+    procs = jobs["procs"][ran]
+
+    def in_order(name: str) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+        """These times, sorted, and the processors of the jobs up to each."""
+        order = _by_submission(jobs[name][ran])
+        return jobs[name][ran][order], np.cumsum(procs[order], dtype=np.int64)
+
+    (start_s, taken), (end_s, freed) = in_order("start_s"), in_order("end_s")
+    most = 0
+    for first in range(0, len(start_s), ROWS_AT_ONCE):
+        here = slice(first, first + ROWS_AT_ONCE)
+        ended = np.searchsorted(end_s, start_s[here], side="right")
+        most = max(most, int((taken[here] - np.where(ended > 0, freed[ended - 1], 0)).max()))
+    return most
+
+
+def require_known(kind: str, chosen: frozenset[str], names: Names) -> None:
+    """Refuse a choice of which no record has the name.
+
+    Raises:
+        WorkloadError: there is none; the message lists those that there are.
+    """
+    known = sorted({part for name in names for part in name.split(",")} - {""})
+    if missing := sorted(chosen.difference(known)):
+        have = f"they are of {', '.join(known[:20])}{', ...' if len(known) > 20 else ''}" if known else "none has one"
+        raise WorkloadError(f"no record of {kind} {missing[0]}; {have}")

@@ -1,0 +1,148 @@
+"""Reads OAR's jobs from JSON, as printed by `oarstat -J -f` and returned by its REST API (/jobs/details.json).
+
+Source: OAR's documentation of oarstat and of its API. Both spellings of the fields are read (startTime, start_time).
+For finished jobs:
+
+    oarstat -f -J --sql "state IN ('Terminated', 'Error')" > jobs.json
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import TYPE_CHECKING, Any
+
+from batfill.base.errors import WorkloadError
+from batfill.base.files import read_json
+from batfill_site.accounting.cluster_log import ClusterJob, Reading
+from batfill_site.accounting.record_text import epoch, limit_of
+from batfill.workloads.swf_log import CANCELLED, COMPLETED, FAILED
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FINISHED_STATES = ("Terminated", "Error")
+ENDING = ("SWITCH_INTO_TERMINATE_STATE", "SWITCH_INTO_ERROR_STATE")
+DELETED = "FRAG_JOB_REQUEST"
+SHOWN = ("state", "submissionTime", "submission_time", "startTime", "start_time", "stopTime", "stop_time", "walltime")
+WANTED = re.compile(r"/([a-z_]+)=(\d+)")
+
+
+def read_oar(paths: list[Path], reading: Reading | None = None, *, cores_per_resource: int = 1) -> Reading:
+    """The finished jobs in files of OAR's JSON: an object of jobs by id, an array, or an object with `items`.
+
+    A job's processors are its assigned resources, else the product of its request (`/nodes=2/core=4`), times
+    `cores_per_resource`. Jobs that ran inside a container job share its resources and are left out. A job without a
+    stop time ends at the event that switched its state. A job could start from the end of the jobs on which it depends,
+    if they are in this file or an earlier one, and an advance reservation from its start.
+
+    Raises:
+        WorkloadError: a file is not such JSON.
+    """
+    reading = Reading() if reading is None else reading
+    ends_s: dict[str, int] = {}
+    for path in paths:
+        jobs, names = [], []
+        records = _records(path)
+        reading.files[path] = len(records)
+        ends_s.update({_name(key, job): _end(job) for key, job in records})
+        for key, job in records:
+            name = f"job {_name(key, job)}, " + ", ".join(
+                f"{field} {job[field]}" for field in SHOWN if job.get(field) is not None
+            )
+            found = _job(job, cores_per_resource, ends_s)
+            if isinstance(found, str):
+                reading.note(found, example=name)
+            else:
+                jobs.append(found)
+                names.append(name)
+        reading.extend(jobs, names)
+    return reading
+
+
+def _records(path: Path) -> list[tuple[str, dict[str, Any]]]:
+    """Each job's record, with its key or its place."""
+    document = read_json(path, "make it with oarstat -J -f")
+    if isinstance(document, dict) and isinstance(document.get("items"), list):
+        document = document["items"]
+    if isinstance(document, list):
+        document = {str(place): job for place, job in enumerate(document, 1)}
+    if not isinstance(document, dict) or not all(isinstance(job, dict) for job in document.values()):
+        raise WorkloadError(f"{path}: holds no OAR jobs; make it with oarstat -J -f")
+    return list(document.items())
+
+
+def _name(key: str, job: dict[str, Any]) -> str:
+    return str(_first(job, "Job_Id", "job_id", "id") or key)
+
+
+def _end(job: dict[str, Any]) -> int:
+    switched = [epoch(str(event.get("date"))) for event in _events(job) if event.get("type") in ENDING]
+    return _time(job, "stopTime", "stop_time") or max([0, *switched])
+
+
+def _events(job: dict[str, Any]) -> list[dict[str, Any]]:
+    return [event for event in job.get("events") or [] if isinstance(event, dict)]
+
+
+def _job(job: dict[str, Any], cores: int, ends_s: dict[str, int]) -> ClusterJob | str:
+    """The job of a record, or why the record is not a job; `ends_s` has the ends of jobs by name."""
+    if _first(job, "state") not in FINISHED_STATES:
+        return "jobs that have not ended, left out"
+    if "inner" in " ".join(str(kind) for kind in job.get("types") or []):
+        return "jobs inside a container job, left out"
+    submit_s = _time(job, "submissionTime", "submission_time")
+    start_s = _time(job, "startTime", "start_time")
+    reserved = job.get("reservation") not in (None, "", "None")
+    needed = job.get("dependencies") or []
+    eligible_s = start_s if reserved else max([0, *(ends_s.get(str(other), 0) for other in needed)])
+    procs, wanted = _resources(job), _wanted(str(job.get("wanted_resources") or ""))
+    return ClusterJob(
+        submit_s=submit_s,
+        start_s=start_s,
+        end_s=_end(job),
+        eligible_s=eligible_s,
+        procs=procs * cores if procs else None,
+        requested_procs=(wanted or procs or 0) * cores or None,
+        requested_s=_walltime(job),
+        status=_status(job, _events(job)),
+        user=str(_first(job, "owner", "job_user", "user") or ""),
+        group=str(_first(job, "project") or ""),
+        executable=str(_first(job, "name", "job_name") or ""),
+        queue=str(_first(job, "queue", "queue_name") or ""),
+    )
+
+
+def _status(job: dict[str, Any], events: list[dict[str, Any]]) -> int:
+    if any(event.get("type") == DELETED for event in events):
+        return CANCELLED
+    return FAILED if job.get("state") == "Error" or _first(job, "exit_code") not in (None, 0, "0") else COMPLETED
+
+
+def _resources(job: dict[str, Any]) -> int | None:
+    """The number of resources assigned to the job."""
+    assigned = job.get("assigned_resources")
+    if assigned is None and isinstance(job.get("resources"), list):
+        assigned = [part for part in job["resources"] if isinstance(part, dict) and part.get("status") == "assigned"]
+    return len(assigned) if isinstance(assigned, list | dict) and assigned else None
+
+
+def _wanted(text: str) -> int | None:
+    """The sum over a request's groups of the product of their counts, without their properties."""
+    groups = ([int(count) for _, count in WANTED.findall(group)] for group in text.split("+"))
+    return sum(math.prod(counts) for counts in groups if counts) or None
+
+
+def _walltime(job: dict[str, Any]) -> int:
+    walltime = job.get("walltime")
+    return 0 if walltime is None else limit_of(str(walltime), bare=1)
+
+
+def _time(job: dict[str, Any], *names: str) -> int:
+    """Seconds since 1970, 0 for none, ODD for what is no such number."""
+    found = _first(job, *names)
+    return 0 if found in (None, "", "0") else epoch(str(found))
+
+
+def _first(job: dict[str, Any], *names: str) -> Any:
+    return next((job[name] for name in names if job.get(name) is not None), None)

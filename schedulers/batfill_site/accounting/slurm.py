@@ -1,0 +1,449 @@
+"""Reads Slurm's jobs from `sacct -P` output piece by piece, with columns found by name.
+
+Source: the sacct manual. This command gives all the fields read here, requeued jobs included:
+
+    SLURM_TIME_FORMAT=%s sacct -a -X -P -D -S START -E END -o JobID,User,Group,JobName,Partition,QOS,Submit,Eligible,\
+Start,End,TimelimitRaw,AllocCPUS,ReqCPUS,State
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from batfill.base.errors import LARGEST, WorkloadError, optional
+from batfill_site.accounting.cluster_log import (
+    NOT_ENDED,
+    ODD_STATE,
+    REVOKED,
+    ROWS_AT_ONCE,
+    TYPES,
+    Jobs,
+    Reading,
+    require_known,
+)
+from batfill_site.accounting.record_text import LAST_S, ODD, Names, each, limit_of, pieces_of, read_times, text_in, zone_of
+from batfill.workloads.swf_log import CANCELLED, COMPLETED, FAILED
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+NEEDED = ("JobID", "Submit", "Start", "End", "State", "AllocCPUS")
+# The columns that `sacct` knows for ours; the first that a file has is read.
+AS_NAMED = ("Submit", "Eligible", "Start", "End", "State", "JobName", "Partition", "Cluster")
+COLUMNS = {name: (name,) for name in AS_NAMED} | {
+    "JobID": ("JobID", "JobIDRaw"),
+    "AllocCPUS": ("AllocCPUS", "NCPUS", "AllocTRES"),
+    "ReqCPUS": ("ReqCPUS", "ReqTRES"),
+    "Timelimit": ("TimelimitRaw", "Timelimit"),
+    "User": ("User", "UID"),
+    "QOS": ("QOS", "QOSRAW"),
+    "Group": ("Group", "GID"),
+    "Account": ("Account",),
+    "TRES": ("AllocTRES", "ReqTRES"),
+    "Suspended": ("Suspended",),
+    "Reservation": ("Reservation",),
+}
+# What a replay knows nothing of: the column, and the texts that say that a job had it.
+BESIDE = {
+    "had GPUs": ("TRES", "gres/gpu[^=,]*=0*[1-9]"),
+    "were suspended": ("Suspended", "[1-9]"),
+    "ran in a reservation": ("Reservation", "[^ ]"),
+}
+TIMES = {"submit_s": "Submit", "eligible_s": "Eligible", "start_s": "Start", "end_s": "End"}
+TEXTS = {"User": "user", "JobName": "executable", "QOS": "queue", "Partition": "partition"}
+# Each state, its abbreviation, and what it means here; those from LAUNCH_FAILED on are squeue's.
+STATES = {
+    "COMPLETED": ("CD", COMPLETED),
+    "CANCELLED": ("CA", CANCELLED),
+    "FAILED": ("F", FAILED),
+    "TIMEOUT": ("TO", FAILED),
+    "NODE_FAIL": ("NF", FAILED),
+    "OUT_OF_MEMORY": ("OOM", FAILED),
+    "BOOT_FAIL": ("BF", FAILED),
+    "DEADLINE": ("DL", FAILED),
+    "PREEMPTED": ("PR", FAILED),
+    "REQUEUED": ("RQ", FAILED),
+    "REVOKED": ("RV", REVOKED),
+    "PENDING": ("PD", NOT_ENDED),
+    "RUNNING": ("R", NOT_ENDED),
+    "RESIZING": ("RS", NOT_ENDED),
+    "SUSPENDED": ("S", NOT_ENDED),
+    "LAUNCH_FAILED": ("LF", FAILED),
+    "COMPLETING": ("CG", NOT_ENDED),
+    "CONFIGURING": ("CF", NOT_ENDED),
+    "SIGNALING": ("SI", NOT_ENDED),
+    "SPECIAL_EXIT": ("SE", NOT_ENDED),
+    "STAGE_OUT": ("SO", NOT_ENDED),
+    "STOPPED": ("ST", NOT_ENDED),
+}
+STATUSES = {word: status for name, (short, status) in STATES.items() for word in (name, short)}
+SAME_JOB = ("key", "cluster", "user", "executable")  # Slurm's counter of ids wraps around
+JOB_ID = re.compile(r"^(\d+(?:_\d+|_\[[^\]]*\])?)(\+\d+)?$")
+PLAIN_ID = "(?:0|[1-9][0-9]{0,8})(?:_(?:0|[1-9][0-9]{0,8}))?"  # a job, or a task of an array
+TASKS = 32  # bits of a task's number in a job's key
+MINUTE_S = 60
+COUNT = re.compile(r"([0-9]{1,12})(\.[0-9]+)?([KMGTP]?)")
+TRES_CPUS = re.compile(r"(?:^|,)cpu=([^,]*)")
+UNITS = " KMGTP"  # powers of 1024
+
+
+def read_slurm(paths: list[Path], reading: Reading | None = None, *, clusters: frozenset[str] | None = None) -> Reading:
+    """The finished jobs of `sacct` output, in files that start with the line of column names.
+
+    - A requeued job has several records (with `-D`, of one id, user and name): its last one is the job, with the
+      submission time of the first.
+    - The components of a heterogeneous job (JobID 7+0, 7+1) are one job with all their processors.
+    - A task of an array is a job; the record of tasks that never started (7_[3-9]) is one job that never ran.
+    - Steps (7.batch), which `-X` leaves out, and jobs that have not ended are left out and counted.
+
+    Args:
+        paths: the files, plain or compressed. They are read in pieces: memory holds 66 bytes a record, and the names.
+        reading: an empty one, with its choices; None for the default ones.
+        clusters: those to read; None for all.
+
+    Raises:
+        WorkloadError: a file does not start with column names or lacks one, or a line has another number of columns.
+    """
+    reading = Reading() if reading is None else reading
+    wanted = [name for name, chosen in (("Partition", reading.only), ("Cluster", clusters)) if chosen is not None]
+    records = _Records(reading, clusters)
+    for path in paths:
+        rows = 0
+        for table in _tables(path, wanted):
+            records.read(table)
+            rows += len(table)
+        records.result.files[path] = rows
+    return records.reading()
+
+
+def status_of(text: str) -> int:
+    """SWF's status of a state in full or abbreviated, also if `sacct` truncated it (OUT_OF_ME+); else NOT_ENDED, ..."""
+    word = text.strip().partition(" ")[0].upper()  # CANCELLED by 1003
+    cut = word.removesuffix("+")
+    if cut in STATUSES:
+        return STATUSES[cut]
+    meanings = {status for name, (_, status) in STATES.items() if cut != word and cut and name.startswith(cut)}
+    return meanings.pop() if len(meanings) == 1 else ODD_STATE
+
+
+def count_in(text: str) -> tuple[int, bool]:
+    """A number of processors, ODD if it is none, and whether `sacct --units` may have rounded it (1.50K)."""
+    found = COUNT.fullmatch(text.strip())
+    if not found or (found[2] and not found[3]):
+        return ODD, False
+    number = float(found[1] + (found[2] or "")) * 1024 ** UNITS.index(found[3] or " ")
+    return min(round(number), LARGEST + 1), found[2] is not None
+
+
+def tres_count(text: str) -> tuple[int, bool]:
+    """The processors in a text such as billing=4,cpu=4,mem=8G; 0 in an empty one."""
+    found = TRES_CPUS.search(text)
+    return count_in(found[1] if found else text) if text.strip() else (0, False)
+
+
+class _Table:
+    """The rows of a piece of a file."""
+
+    def __init__(self, columns: dict[str, Any], names: dict[str, str]) -> None:
+        self.columns = columns  # those of COLUMNS, an Arrow array each
+        self.names = names  # the file's name of each
+
+    def __len__(self) -> int:
+        return len(self.columns["JobID"])
+
+    def __contains__(self, column: str) -> bool:
+        return column in self.columns
+
+    def show(self, row: int) -> str:
+        """The fields of a record that its times, its width and its state come from, without who cancelled it."""
+        shown = ((name, text_in(self.columns[name], row)) for name in (*NEEDED, "Timelimit") if name in self)
+        return ", ".join(f"{self.names[name]} {text.partition(' by ')[0][:40]}" for name, text in shown)
+
+    def codes(self, column: str, names: Names) -> NDArray[np.int32]:
+        """The number of each text in `names`, (n,), 0 without such a column."""
+        return names.codes(self.columns[column]) if column in self else np.zeros(len(self), np.int32)
+
+    def counts(self, column: str) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """The column's whole numbers, (n,), ODD for others and without such a column; and which may be rounded."""
+        if column not in self:
+            return np.full(len(self), ODD, np.int64), np.zeros(len(self), bool)
+        read = each(self.columns[column], tres_count if self.names[column].endswith("TRES") else count_in)
+        return read[:, 0], read[:, 1] > 0
+
+    def beside(self) -> NDArray[np.int8]:
+        """What of `BESIDE` each job had, (n,): the sum of powers of two."""
+        compute, found = optional("pyarrow.compute", "tables"), np.zeros(len(self), np.int8)
+        for k, (column, pattern) in enumerate(BESIDE.values()):
+            if column in self:
+                had = compute.match_substring_regex(self.columns[column], pattern).fill_null(False)
+                found |= had.to_numpy(zero_copy_only=False).astype(np.int8) << k
+        return found
+
+    def limits(self) -> NDArray[np.int64]:
+        """The requested times, (n,), as `limit_of` reads them; 0 without such a column."""
+        if "Timelimit" not in self:
+            return np.zeros(len(self), np.int64)
+        return each(self.columns["Timelimit"], lambda text: limit_of(text, bare=MINUTE_S))
+
+
+def _tables(path: Path, wanted: list[str]) -> Iterator[_Table]:
+    """The rows of a file, piece by piece; it must have the wanted columns, besides the NEEDED ones."""
+    names: list[str] = []
+    before = 0
+    barred = False
+    for text in pieces_of(path):
+        while not names and text:  # the first line that is not blank
+            line, _, text = text.partition(b"\n")
+            before += 1
+            head = line.decode("utf-8", "replace")
+            if head.strip():
+                names, barred = [name.strip().lower() for name in head.rstrip("|").split("|")], head.endswith("|")
+                known = {
+                    name: next((alias for alias in aliases if alias.lower() in names), "")
+                    for name, aliases in COLUMNS.items()
+                }
+                if missing := next((name for name in (*NEEDED, *wanted) if not known[name]), None):
+                    also = "".join(f" or {alias}" for alias in COLUMNS[missing][1:])
+                    raise WorkloadError(
+                        f"{path}:{before}: no column {missing}{also}; "
+                        f"use sacct -P -o {','.join((*NEEDED, *wanted))},..."
+                    )
+        if names:
+            columns = _columns(path, text, names, before, barred=barred)
+            found = {name: alias for name, alias in known.items() if alias}
+            yield _Table({name: columns(names.index(alias.lower())) for name, alias in found.items()}, found)
+            before += text.count(b"\n")
+
+
+def _columns(path: Path, text: bytes, names: list[str], before: int, *, barred: bool) -> Callable[[int], Any]:
+    """A function that returns a column of these lines, by its place; blank lines are left out.
+
+    Fields are separated by bars, which `sacct` does not escape: a job's name may hold some. A line of a header that
+    ends with a bar (`barred`), or each line, may end with one, too.
+    """
+    arrow, compute = optional("pyarrow", "tables"), optional("pyarrow.compute", "tables")
+    lines = compute.split_pattern(arrow.array([text[:-1]], arrow.binary()), b"\n").flatten()
+    split = compute.split_pattern(lines, b"|")
+    fields, first = split.flatten(), split.offsets.to_numpy()[:-1]
+    count = np.diff(split.offsets.to_numpy())
+    blank = np.zeros(len(lines), bool)
+    for row in np.flatnonzero(count == 1).tolist():
+        blank[row] = not text_in(lines, row).strip()
+    long = np.flatnonzero(count > len(names))
+    ends_empty = compute.binary_length(fields.take(arrow.array(first[long] + count[long] - 1))).to_numpy() == 0
+    count[long] -= ends_empty & (barred | (count[long] == len(names) + 1))
+    name_place = names.index("jobname") if "jobname" in names else len(names)
+    extra = count - len(names)
+    wrong = ~blank & ((extra < 0) | ((extra > 0) & ("jobname" not in names)))
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise WorkloadError(
+            f"{path}:{before + row + 1}: {count[row]} columns, but the first line names {len(names)}; is it truncated?"
+        )
+    first, extra = first[~blank], extra[~blank]
+
+    def column(place: int) -> Any:
+        found = fields.take(arrow.array(first + place + (extra if place > name_place else 0)))
+        if place != name_place or not extra.any():
+            return found
+        starts = zip((first + place)[extra > 0].tolist(), extra[extra > 0].tolist(), strict=True)
+        names_with_bars = [b"|".join(fields[start : start + more + 1].to_pylist()) for start, more in starts]
+        return compute.replace_with_mask(found, arrow.array(extra > 0), arrow.array(names_with_bars, arrow.binary()))
+
+    return column
+
+
+class _Records:
+    """The records of ended jobs, with the keys of their ids."""
+
+    def __init__(self, result: Reading, clusters: frozenset[str] | None) -> None:
+        self.clock = zone_of(result.zone)
+        self.result = result
+        self.result.jobs.extra = {}
+        self.clusters = clusters
+        self.cluster_names = Names()
+        self.odd_ids: dict[str, int] = {}
+        self.components: dict[str, int] = {}
+
+    def read(self, table: _Table) -> None:
+        """Add the records of ended jobs; count the others."""
+        self.result.eligible = self.result.eligible is not False and "Eligible" in table
+        keys, components, valid = self._ids(table)
+        cluster = table.codes("Cluster", self.cluster_names)
+        if self.clusters is not None:
+            others = valid & ~np.array([name in self.clusters for name in self.cluster_names])[cluster]
+            self.result.note("records of other clusters, left out", int(np.count_nonzero(others)))
+            valid &= ~others
+        names = self.result.jobs.names
+        procs, rounded = table.counts("AllocCPUS")
+        columns: dict[str, Any] = {
+            **{name: read_times(table.columns[title], self.clock) for name, title in TIMES.items() if title in table},
+            "procs": procs,
+            "requested_procs": table.counts("ReqCPUS")[0],
+            "requested_s": table.limits(),
+            "status": each(table.columns["State"], status_of),
+            **{kind: table.codes(column, names[kind]) for column, kind in TEXTS.items()},
+            "group": table.codes("Group", names["group"]),
+        }
+        if "Account" in table:
+            missing = columns["group"] == 0
+            accounts = table.columns["Account"].filter(optional("pyarrow", "tables").array(missing))
+            columns["group"][missing] = names["group"].codes(accounts)
+        self.result.add_ended(
+            columns,
+            valid,
+            table.show,
+            {"key": keys, "component": components, "cluster": cluster, "beside": table.beside()},
+            titles={
+                "submit_s": "Submit",
+                "start_s": "Start",
+                "end_s": "End",
+                "procs": table.names["AllocCPUS"],
+                **({"eligible_s": "Eligible"} if "Eligible" in table else {}),
+                "requested_s": table.names.get("Timelimit", "TimelimitRaw or Timelimit"),
+                **({"requested_procs": table.names["ReqCPUS"]} if "ReqCPUS" in table else {}),
+            },
+            guessed={f"jobs whose {table.names['AllocCPUS']} may be rounded; use sacct --noconvert": rounded},
+        )
+
+    def _ids(self, table: _Table) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.bool_]]:
+        """Of each record the key of its id, its component (-1 for none), and whether it is a job."""
+        arrow, compute = optional("pyarrow", "tables"), optional("pyarrow.compute", "tables")
+        column, n = table.columns["JobID"], len(table)
+        keys, components, valid = np.zeros(n, np.int64), np.full(n, -1, np.int32), np.ones(n, bool)
+        plain = compute.match_substring_regex(column, f"^{PLAIN_ID}$")
+        numbers = compute.split_pattern(column.filter(plain).cast(arrow.string()), "_")
+        offsets, number = numbers.offsets.to_numpy(), numbers.flatten().cast(arrow.int64()).to_numpy()
+        tasks = np.where(np.diff(offsets) > 1, number[offsets[1:] - 1] + 1, 0)
+        rows = plain.to_numpy(zero_copy_only=False)
+        keys[rows] = (number[offsets[:-1]] << TASKS) | tasks
+        for row in np.flatnonzero(~rows).tolist():
+            job_id = text_in(column, row)
+            if match := JOB_ID.match(job_id):
+                keys[row] = self._key(match[1])
+                if match[2]:
+                    components[row] = self.components.setdefault(match[2], len(self.components))
+            else:
+                valid[row] = False
+                reason = _odd(job_id)
+                self.result.note(reason, example="" if reason in self.result.examples else table.show(row))
+        return keys, components, valid
+
+    def _key(self, job_id: str) -> int:
+        """The key of an id without a component; equal keys are equal ids."""
+        if not re.fullmatch(PLAIN_ID, job_id):
+            return self.odd_ids.setdefault(job_id, -1 - len(self.odd_ids))
+        job, _, task = job_id.partition("_")
+        return (int(job) << TASKS) | (int(task) + 1 if task else 0)
+
+    def reading(self) -> Reading:
+        """The jobs of these records."""
+        jobs = self.result.jobs
+        if self.clusters is not None:
+            require_known("cluster", self.clusters, self.cluster_names)
+        if len(jobs):
+            others = int(np.count_nonzero(jobs["cluster"] != jobs["cluster"][0]))
+            first = self.cluster_names.text(int(jobs["cluster"][0]))
+            self.result.unmodelled[f"are of other clusters than {first} (--cluster chooses)"] += others
+            parts = np.flatnonzero(jobs["component"] >= 0)
+            if len(parts):
+                self._join(self._keep_last(parts, ("component",)))
+            self._keep_last(_repeated(jobs["key"]))
+            for k, what in enumerate(BESIDE):
+                self.result.unmodelled[what] += int(np.count_nonzero(jobs["beside"] & (1 << k)))
+        jobs.extra = {}
+        return self.result
+
+    def _keep_last(self, rows: NDArray[np.intp], besides: tuple[str, ...] = ()) -> NDArray[np.bool_]:
+        """Keep the last try of each job among these rows, with the job's first submission, in the row of its first try.
+
+        Returns whether each remaining row is of such a job, (n,).
+        """
+        jobs = self.result.jobs
+        kept, among = np.ones(len(jobs), bool), np.zeros(len(jobs), bool)
+        if len(rows):
+            order, starts = _grouped(jobs, rows, (*besides, *SAME_JOB), then=("end_s", "submit_s"))
+            last, first = order[np.append(starts[1:], len(order)) - 1], np.minimum.reduceat(order, starts)
+            submit_s = np.minimum.reduceat(jobs["submit_s"][order], starts)
+            eligible_s = np.minimum.reduceat(jobs["eligible_s"][order], starts)
+            for name in (*TYPES, *jobs.extra):
+                jobs[name][first] = jobs[name][last]
+            jobs["submit_s"][first], jobs["eligible_s"][first] = submit_s, eligible_s
+            kept[rows], among[first] = False, True
+            kept[first] = True
+            if len(order) > len(starts):
+                self.result.notes["earlier tries of requeued jobs, left out"] += len(order) - len(starts)
+                jobs.keep(kept)
+        return among[kept]
+
+    def _join(self, parts: NDArray[np.bool_]) -> None:
+        """Make one job of the components in these rows that have one id, user and name; it comes after all others."""
+        jobs = self.result.jobs
+        order, starts = _grouped(jobs, np.flatnonzero(parts), SAME_JOB)
+        order, starts = _by_first(order, starts)
+        column = {name: jobs[name][order] for name in (*TYPES, *jobs.extra)}
+        head = {name: values[starts] for name, values in column.items()}
+        start_s = np.minimum.reduceat(np.where(column["start_s"] > 0, column["start_s"], LAST_S), starts)
+        failing = np.where(column["status"] == COMPLETED, len(order), np.arange(len(order)))
+        failed = np.minimum.reduceat(failing, starts)
+        known = np.logical_and.reduceat(column["requested_s"] > 0, starts)
+        head |= {
+            "submit_s": np.minimum.reduceat(column["submit_s"], starts),
+            "start_s": np.where(np.logical_or.reduceat(column["start_s"] > 0, starts), start_s, 0),
+            "end_s": np.maximum.reduceat(column["end_s"], starts),
+            "requested_s": np.where(known, np.maximum.reduceat(column["requested_s"], starts), 0),
+            "status": np.append(column["status"], COMPLETED)[failed],
+            "component": np.full(len(starts), -1),
+        }
+        for name in ("procs", "requested_procs"):
+            total = np.add.reduceat(np.maximum(column[name], 0).astype(np.int64), starts)
+            head[name] = np.where(total > 0, np.minimum(total, LARGEST), -1)
+        self.result.notes["components of heterogeneous jobs, joined"] += len(order)
+        jobs.keep(~parts)
+        jobs.add({name: head[name] for name in TYPES}, {name: head[name] for name in jobs.extra})
+
+
+def _odd(job_id: str) -> str:
+    return "steps, left out" if "." in job_id else "records whose JobID is not understood, left out"
+
+
+def _repeated(keys: NDArray[np.int64]) -> NDArray[np.intp]:
+    """The rows whose key another row has, too."""
+    ordered = np.sort(keys)
+    repeated = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
+    if not len(repeated):
+        return np.arange(0)
+    del ordered
+    found = np.empty(len(keys), bool)
+    for start in range(0, len(keys), ROWS_AT_ONCE):  # `np.isin` needs several times the memory of the keys
+        part = keys[start : start + ROWS_AT_ONCE]
+        at = np.minimum(np.searchsorted(repeated, part), len(repeated) - 1)
+        found[start : start + ROWS_AT_ONCE] = repeated[at] == part
+    return np.flatnonzero(found)
+
+
+def _grouped(
+    jobs: Jobs, rows: NDArray[np.intp], same: tuple[str, ...], then: tuple[str, ...] = ()
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """The rows in groups that are equal in these columns, each by the columns `then` and by row; each group's start."""
+    order = rows[np.lexsort([jobs[name][rows] for name in (*reversed(then), *same)])]
+    changes = np.zeros(len(order), bool)
+    changes[0] = True
+    for name in same:
+        values = jobs[name][order]
+        changes[1:] |= values[1:] != values[:-1]
+    return order, np.flatnonzero(changes)
+
+
+def _by_first(order: NDArray[np.intp], starts: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """The groups of `_grouped` in the order of their first rows."""
+    sizes = np.diff(np.append(starts, len(order)))
+    group = np.repeat(np.argsort(np.argsort(order[starts], kind="stable")), sizes)
+    ends = np.cumsum(sizes[np.argsort(group[starts])])
+    return order[np.argsort(group, kind="stable")], np.append(0, ends[:-1])

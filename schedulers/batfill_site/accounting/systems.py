@@ -1,0 +1,83 @@
+"""The readers of `batfill workload import`: batch systems' accounting, and what computing centres publish."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from batfill.base.memory import in_gb, require_memory
+from batfill_site.accounting.centres import CENTRES, read_centre
+from batfill_site.accounting.cluster_log import Reading, require_known
+from batfill_site.accounting.frontier_swf import read_frontier
+from batfill_site.accounting.oar import read_oar
+from batfill_site.accounting.pbs import read_pbs
+from batfill_site.accounting.record_text import zone_of
+from batfill_site.accounting.slurm import read_slurm
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from batfill_site.accounting.centres import Unit
+
+
+# Bytes of memory for a byte of text, measured: OAR's JSON is one document, and a PBS job's records are far apart.
+WHOLE = {"oar": 7, "pbs": 4}
+LARGE_BYTES = 1e9  # of memory: said before it is taken
+
+
+def memory_note(system: str, paths: list[Path]) -> str | None:
+    """What to say of the memory before these files are read; None if they are read in pieces, or are small.
+
+    The memory is estimated by the files' size as stored, and so too low for compressed ones.
+
+    Raises:
+        WorkloadError: reading takes more memory than is free.
+    """
+    needed = WHOLE.get(system, 0) * sum(path.stat().st_size for path in paths if path.is_file())
+    if needed < LARGE_BYTES:
+        return None
+    require_memory(paths[0], f"reading {system}'s records as a whole", needed, "import fewer files at a time")
+    return f"{system}: read as a whole, in about {in_gb(needed)} of memory or more"
+
+
+def read_records(
+    system: str,
+    paths: list[Path],
+    *,
+    zone: str = "UTC",
+    cores_per_resource: int = 1,
+    unit: Unit | None = None,
+    partition_limit_s: float | None = None,
+    partitions: frozenset[str] | None = None,
+    clusters: frozenset[str] | None = None,
+) -> Reading:
+    """The finished jobs in these files.
+
+    Args:
+        system: slurm, oar, pbs, frontier, or one of CENTRES.
+        paths: the files.
+        zone: the cluster's time zone; OAR and Frontier need none.
+        cores_per_resource: for OAR: the processors of a resource.
+        unit: for a published log: what a processor is; None for the centre's choice.
+        partition_limit_s: for Slurm: the requested time of jobs whose limit is their partition's.
+        partitions: for a system with partitions: those to read; None for all.
+        clusters: for Slurm: those to read; None for all.
+
+    Raises:
+        WorkloadError: a file cannot be read as such, the time zone is unknown, or no record is of a chosen partition.
+        MissingExtra: a library is missing that a table needs.
+    """
+    zone_of(zone)  # the header states it, also of a system whose times need none
+    reading = Reading(zone, partition_limit_s, partitions)
+    if system == "slurm":
+        read_slurm(paths, reading, clusters=clusters)
+    elif system == "oar":
+        read_oar(paths, reading, cores_per_resource=cores_per_resource)
+    elif system == "pbs":
+        read_pbs(paths, reading)
+    elif system == "frontier":
+        read_frontier(paths, reading, unit=unit)
+    else:
+        read_centre(CENTRES[system], paths, reading, unit=unit)
+    if partitions is not None:
+        require_known("partition", partitions, reading.jobs.names["partition"])
+    return reading

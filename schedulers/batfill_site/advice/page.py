@@ -1,0 +1,524 @@
+"""The answer of `what_if` as an HTML page: the advice at each limit, who gains and who pays, and how to configure it.
+
+Tables and bars are HTML, so that they need no script; `assets/what-if.js` draws the trade-off, moves the limit, and
+shows the parts of the chosen choice (`data-choice`).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from batfill.base.stats import CONFIDENCE, FEWEST_BLOCKS, UNCLEAR
+from batfill.base.version import ENGINE, __version__
+from batfill.model.options import FIRST_TRIES, PRESETS
+from batfill_site.config.systems import EXPRESSIBLE, IMPOSSIBLE, SYSTEMS
+from batfill_site.advice.what_if import (
+    APART,
+    CHANGED_S,
+    FAR_APART,
+    FEWEST_JOBS,
+    HIGH_P,
+    HIGH_WEEKS,
+    STARVED,
+    stated,
+)
+from batfill_site.advice.text import (
+    LONGER,
+    NB,
+    advice_text,
+    best_seen,
+    by_slowdown,
+    confidence_text,
+    configurations,
+    difference,
+    equal_limits,
+    fidelity_text,
+    grade_text,
+    growth_of,
+    log_text,
+    longer_text,
+    notes,
+    options_words,
+    pays_text,
+    percent,
+    plan_text,
+    reaction_text,
+    runner_up_text,
+    setting,
+    share_text,
+    starves,
+    support_text,
+    terms_text,
+    tie_text,
+    trial_text,
+)
+from batfill_pages.words import (
+    count,
+    guide,
+    interval_text,
+    log_name,
+    policy_html,
+    slowdown,
+    table,
+    units_kept,
+    warning_paragraphs,
+)
+from batfill_pages.words import duration_html as duration
+from batfill_pages.write import html_page, made_from
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from batfill.base.stats import Paired
+    from batfill_site.config.systems import SiteConfig
+    from batfill_site.advice.what_if import Changed, ChoiceFigures, JobGroup, WhatIf
+
+CHANCE = ' class="chance" role="img" aria-label="may be chance"'  # of a bar whose corrected interval includes 0
+SHOWN_USERS = 5  # who pay most, and who gain most
+ASSUMED = (
+    "Jobs, times and users are as in the log: users do not change their jobs or requests with the scheduler, machines "
+    "do not fail, and only processors are scarce. fcfs is EASY backfilling in order of arrival, simulated: it is not "
+    "what the cluster ran. The choice is tested on the log that selected it: expect slightly less on next year's jobs."
+)
+CHOSEN = (
+    "The best has the lowest slowdown (mean bounded slowdown, tau {:g} s) of the choices within the limit that gain "
+    "over fcfs, so a looser limit can lengthen the mean wait. A gain is a slowdown lower by at least {}, with a "
+    "corrected p of at most 5 %. If the best does not gain over some others, these are equals. Of equals, the advice "
+    "is the one that asks least of a site (an order, then a threshold, then a classifier, then kills), unless another "
+    "is better in both slowdown and longest wait; ties go to the shorter longest wait. Without a limit, the shorter "
+    "longest wait decides first."
+)
+SURE = (
+    "It is the confidence that slowdown is lower than under fcfs, both simulated on this log; it says nothing of other "
+    f"figures. **High**: p below {HIGH_P:g}, over at least {HIGH_WEEKS} weeks. **Medium**: p at most 0.05, over "
+    f"at least {FEWEST_BLOCKS} weeks; at most medium if first tries break their promise here or at 10 % more load, or "
+    f"if simulated waits are more than {APART:g} times the logged ones, or less than that part of them. **Low**: the "
+    f"same with {FAR_APART:g} times, or if requests are invented. With fewer weeks, or where the replay has next to no "
+    "waits and the log has, the page says that it cannot tell. Intervals and p swap whole weeks at random."
+)
+
+
+def as_page(answer: WhatIf, path: Path, command: str) -> str:
+    """The HTML page; `path` is the log's."""
+    shown = best_seen(answer) if answer.undecided else answer.limit.advised
+    parts = [first_screen(answer, shown), limits_section(answer), configuration_section(answer, shown)]
+    parts += [users_section(answer, shown), choices_section(answer, shown), sure_section(answer, shown, path)]
+    parts.append(made_from(f"batfill {__version__} what-if", command, [(path, answer.workload.digest)]))
+    return html_page(
+        f"{log_name(answer.workload.name)}: what another queue order would change",
+        [unbroken("\n".join(parts))],
+        log=marked(log_text(answer)),
+        data=[script_data(answer)],
+        scripts=["what-if.js"],
+        styles=["what-if.css"],
+    )
+
+
+def marked(text: str) -> str:
+    """The sentence as HTML, with **bold**, `code`, and its flag in colour."""
+    coded = re.sub("`([^`]+)`", r"<code>\1</code>", units_kept(escape(text)))
+    flagged = coded.replace("▲", '<span class="pays">▲</span>')
+    return re.sub(r"\*\*(.+?)\*\*", r"<strong>\1</strong>", flagged)
+
+
+def unbroken(html: str) -> str:
+    """The page with each number and its unit on one line, except in files and commands."""
+    return "".join(
+        part if part.startswith("<pre") else units_kept(part) for part in re.split("(?s)(<pre.*?</pre>)", html)
+    )
+
+
+def growth_text(growth: float | None, unlimited: str = "any amount") -> str:
+    """A limit on the growth of the longest wait."""
+    return unlimited if growth is None else setting(growth)
+
+
+def of_choice(k: int, shown: int, content: str, tag: str = "div") -> str:
+    """A part of the page that is there while the choice is the chosen one."""
+    return f"<{tag} data-choice={k}{' hidden' * (k != shown)}>{content}</{tag}>"
+
+
+def first_screen(answer: WhatIf, shown: int) -> str:
+    """The answer, how sure it is, the limit with the trade-off, and who gains and who pays."""
+    ticks = "".join(f"<span>{growth_text(limit.growth, 'any')}</span>" for limit in answer.limits)
+    control = (
+        '<div class="limit controls live" hidden><label for="grow">The longest wait may grow by '
+        f'<output id="grown" for="grow">{growth_text(answer.limit.growth)}</output> <span class="soft" id="up-to">to '
+        f'{duration(answer.limit.longest_s)}</span></label><input type="range" id="grow" min="0" '
+        f'max="{len(answer.limits) - 1}" step="1" value="{answer.given}">'
+        f'<div class="ticks" aria-hidden="true">{ticks}</div></div>'
+    )
+    starved = "above twice fcfs's longest wait"
+    caption = (
+        f"Shaded: {starved}."
+        if answer.undecided
+        else f"Shaded: above the limit, or without one {starved}. Of choices whose slowdowns do not differ surely, the "
+        "advice is the easiest to run, unless another is better in both slowdown and longest wait; at “any” the one "
+        "with the shortest longest wait."
+    )
+    panels = "\n".join(of_choice(k, shown, gains_panel(answer, k)) for k in range(len(answer.outcomes)))
+    about = guide("how-to/reports", "What all of this means", "#the-advice")
+    return "\n".join(
+        [
+            f'<div id="advice" aria-live="polite" aria-atomic="true">{answered(answer, answer.given)}</div>',
+            f'<p class="note terms">{marked(terms_text(answer))} {about}.</p>',
+            warning_paragraphs([f"do not trust this advice: {caution}" for caution in answer.invented]),
+            f'<div class="two"><section aria-label="Limit and trade-off">{"" if answer.undecided else control}',
+            '<figure><p class="chart-title">Slowdown and longest wait of each choice</p>',
+            '<div class="chart" id="tradeoff">',
+            "<noscript>The chart needs a script; the table of all choices has its values.</noscript></div>",
+            f'<figcaption>{caption} <span class="live controls" hidden>Choose a point, or a row of a table below, '
+            "to see who gains and who pays under it.</span></figcaption></figure></section>",
+            f'<section aria-label="Who gains, who pays"><div id="pays">{panels}</div>',
+            f'<p id="runner-up">{marked(runner_up_text(answer, answer.limit))}</p></section></div>',
+        ]
+    )
+
+
+def answered(answer: WhatIf, i: int) -> str:
+    """The answer under the i-th limit, as HTML."""
+    limit = answer.limits[i]
+    text = marked(advice_text(answer, limit))
+    more = [] if answer.undecided else [confidence_text(answer, limit), tie_text(answer, limit)]
+    sure = marked(" ".join(filter(None, [*more, fidelity_text(answer)])))
+    taken = " taken" * bool(limit.advised and not answer.undecided)
+    return f'<p class="answer{taken}">{text}</p><p class="sure">{sure}</p>'
+
+
+def script_data(answer: WhatIf) -> str:
+    """What the script needs: the points, and what is said at each limit and of each choice."""
+    choices = [
+        {
+            "name": units_kept(o.name),
+            "key": re.sub(r"[^a-z0-9]+", "-", o.name.lower()).strip("-"),
+            "slowdown": o.mean_bsld,
+            "longest": o.max_wait_s,
+            "said": marked(trial_text(answer, k)),
+        }
+        for k, o in enumerate(answer.outcomes)
+    ]
+    limits = [
+        {
+            "grown": growth_text(limit.growth),
+            "key": growth_text(limit.growth, "any").removesuffix(f"{NB}%"),
+            "upTo": "" if limit.growth is None else f"to {duration(limit.longest_s)}",
+            "longest": None if limit.growth is None else limit.longest_s,
+            "take": limit.advised,
+            "said": answered(answer, i),
+            "without": marked(runner_up_text(answer, limit)),
+        }
+        for i, limit in enumerate(answer.limits)
+    ]
+    at = {"given": answer.given, "seen": best_seen(answer)}
+    content: dict[str, Any] = {"choices": choices, "limits": [] if answer.undecided else limits, **at}
+    text = json.dumps(content, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
+    return f'<script type="application/json" id="what-if">{text}</script>'
+
+
+def gains_panel(answer: WhatIf, k: int) -> str:
+    """Who gains and who pays under a choice: jobs and users in bars, then the change by width and run time."""
+    o = answer.outcomes[k]
+    head = f'<h2>Who gains, <span class="pays">who pays</span> <span class="soft">under {escape(o.name)}</span></h2>'
+    if k == 0:
+        return f"{head}<p>All other choices are compared with this one.</p>{bars_table(answer, 0)}"
+    users = share_bar("users", o.users) if o.users else '<p class="note">The log names no users with so many jobs.</p>'
+    if (answer.workload.jobs.user < 0).all():
+        users = '<p class="note">The log does not say whose the jobs are.</p>'
+    most = f'<p class="most">{marked(pays_text(answer, k))}</p>'
+    return f"{head}{share_bar('jobs', o.jobs)}{users}{most}{bars_table(answer, k)}"
+
+
+def share_bar(what: str, changed: Changed) -> str:
+    """How many wait less, about as long, and longer, as words above a bar."""
+    total, roles = sum(changed), ("gains", "same", "pays")
+    of = f"{count(total)} {what}"
+    whose = f"those whose wait changes by more than {LONGER}"
+    if what == "users":
+        of, whose = f"{of} with at least {FEWEST_JOBS} jobs", f"those whose mean wait changes by more than {LONGER}"
+    parts = list(zip(roles, changed, ("wait less", "about as long", "wait longer"), strict=True))
+    texts = "".join(
+        f'<span class="{role}">{f"{100 * n / total:.0f}{NB}%" if what == "jobs" else count(n)} {words}</span>'
+        for role, n, words in parts
+    )
+    bars = "".join(f'<i class="{role}" style="flex:{n}"></i>' for role, n, _ in parts if n)
+    return (
+        f'<div class="share"><p>Of {of}, {whose}</p><p class="thirds">{texts}</p>'
+        f'<div class="stack" aria-hidden="true">{bars}</div></div>'
+    )
+
+
+def bars_table(answer: WhatIf, k: int) -> str:
+    """The change of the mean wait by width and by run time, with the longest wait under the choice."""
+    changes = [group.differences[k - 1].wait_s.value if k else 0.0 for group in answer.groups]
+    less, more = (max([60.0, *(side * change for change in changes)]) for side in (-1, 1))
+    rows = []
+    for by in dict.fromkeys(group.by for group in answer.groups):
+        rows.append(f'<tr class="kind"><th scope=col>{by}</th><td></td><td></td></tr>')
+        rows += [
+            bar_row(group, k, change, less, more, unclear=answer.undecided is not None)
+            for group, change in zip(answer.groups, changes, strict=True)
+            if group.by == by
+        ]
+    sides = f"--less:{less / (less + more):.3f};--a:{int(min(changes) <= -60)};--b:1"
+    names = ("Change of the mean wait", "longest wait under it") if k else ("Mean wait", "longest wait")
+    head = f"<th scope=col colspan=2>{names[0]}</th><th scope=col>{names[1]}</th>"
+    hatched = any(CHANCE in row for row in rows)
+    key = f'<p class="note key"><i{CHANCE}></i> hatched: may be chance</p>' if hatched else ""
+    body = f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody>"
+    return f'<table class="bars" style="{sides}">{body}</table>{key}'
+
+
+def bar_row(group: JobGroup, k: int, change: float, less: float, more: float, *, unclear: bool) -> str:
+    """A group's change as a bar that is a part of the longest on its side, and its longest wait.
+
+    `unclear`: the log cannot decide, so every change may be chance.
+    """
+    part = -change / less if change < 0 else change / more
+    side, role = ("less", "gains") if change <= -60 else ("more", "pays" if change >= 60 else "")
+    words = duration(group.mean_wait_s) if not k else "±0" if not role else longer_text(change)
+    chance = CHANCE * (k > 0 and (unclear or group.differences[k - 1].wait_s.verdict == UNCLEAR))
+    bar = f'<i{chance} style="--part:{part:.3f}"></i>' if role else ""
+    return (
+        f'<tr><th scope=row>{group.name}</th><td class="{side} {role}"><div><b>{words}</b>{bar}</div></td>'
+        f"<td>{duration(group.max_wait_s[k])}</td></tr>"
+    )
+
+
+def limits_section(answer: WhatIf) -> str:
+    """The advice at each limit."""
+    if answer.undecided:
+        return ""
+    rows, marks = [], []
+    for run, grown in equal_limits(answer):
+        k = answer.limits[run[0]].advised
+        o, longest = answer.outcomes[k], longest_text(answer, k)
+        name = policy_html(o.words, o.name)
+        rows.append((pick(grown), name, duration(o.mean_wait_s), longest, slowdown(o.mean_bsld)))
+        marks.append(f'data-limit="{" ".join(map(str, run))}"{" class=chosen" * (answer.given in run)}')
+    head = ("Longest wait may grow by", "Take", "Mean wait", "Longest wait", "Slowdown")
+    content = table(head, rows, left=[1], marks=marks)
+    return f'<section id="limits" class="next-page"><h2>The advice at each limit</h2>{content}</section>'
+
+
+def pick(words: str) -> str:
+    """A row's head; the script makes it a button that picks the row."""
+    return f"<span class=picked>{words}</span>"
+
+
+def longest_text(answer: WhatIf, k: int) -> str:
+    """The longest wait, its growth beneath, flagged if some jobs may starve."""
+    more, flag = growth_of(answer, k) if k else "simulated", ""
+    if k and starves(answer, k):
+        more, flag = f"▲ {more}", " flag"
+    return f'{duration(answer.outcomes[k].max_wait_s)}<span class="sub{flag}">{more}</span>'
+
+
+def users_section(answer: WhatIf, shown: int) -> str:
+    """The users who pay most, and who gain most."""
+    if answer.outcomes[0].users is None:
+        return ""
+    parts = "\n".join(of_choice(k, shown, users_tables(o)) for k, o in enumerate(answer.outcomes) if k)
+    return f'<section id="users"><h2>Users who pay most, and gain most</h2>{parts}</section>'
+
+
+def users_tables(outcome: ChoiceFigures) -> str:
+    """A table of those who pay, and one of those who gain."""
+    known = [row for row in outcome.waits["waits_by_user"] if row["user"] >= 0 and row["jobs"] >= FEWEST_JOBS]
+    known.sort(key=lambda row: -row["mean_longer_s"])
+    head = ("User", "Jobs", "Mean wait,<br>fcfs simulated", "Mean wait<br>under it", "Longest wait<br>under it")
+    tables = []
+    for role, name, rows in (
+        ("pays", "Pay most", [row for row in known if row["mean_longer_s"] > CHANGED_S]),
+        ("gains", "Gain most", [row for row in reversed(known) if row["mean_longer_s"] < -CHANGED_S]),
+    ):
+        lines = [
+            (
+                str(row["user"]),
+                count(row["jobs"]),
+                duration(row["mean_wait_s"] - row["mean_longer_s"]),
+                duration(row["mean_wait_s"]),
+                duration(row["max_wait_s"]),
+            )
+            for row in rows[:SHOWN_USERS]
+        ]
+        heading = f'<h3 class="{role}">{name}</h3>'
+        few = f'<p class="note">{count(len(rows))} of {count(len(known))} users.</p>'
+        tables.append(f"<div>{heading}{few}{table(head, lines) if lines else ''}</div>")
+    return (
+        f'<p class="note">Under {escape(outcome.name)}: users with at least {FEWEST_JOBS} jobs whose mean wait changes '
+        f'by over {LONGER}.</p><div class="two even">{"".join(tables)}</div>'
+    )
+
+
+def configuration_section(answer: WhatIf, shown: int) -> str:
+    """The chosen choice's configuration for each batch system, to copy."""
+    found = [configurations(o) for o in answer.outcomes]
+    usable = [name for name, one in found[shown].items() if one.verdict != IMPOSSIBLE]
+    able = [name for name in usable if found[shown][name].verdict == EXPRESSIBLE]
+    first = answer.settings["system"] or next(iter([*able, *usable, *SYSTEMS]))
+    picks = "".join(
+        f'<span><input type="radio" name="system" id="for-{name}" value="{name}"{" checked" * (name == first)}>'
+        f'<label for="for-{name}">{system.title}</label></span>'
+        for name, system in SYSTEMS.items()
+    )
+    parts = "\n".join(
+        of_choice(k, shown, "".join(configuration(answer, k, name, found) for name in SYSTEMS))
+        for k in range(len(found))
+    )
+    return (
+        '<section id="configuration"><h2>Configuration</h2><fieldset class="chips controls"><legend>For</legend>'
+        f"{picks}</fieldset>{parts}</section>"
+    )
+
+
+def configuration(answer: WhatIf, k: int, name: str, found: Sequence[Mapping[str, SiteConfig]]) -> str:
+    """One system's configuration of a choice: what it drops first, then the files, then habits that differ.
+
+    `found` are the configurations of each choice.
+    """
+    one, text = found[k][name], marked(support_text(answer, k, name, found))
+    lacks = "".join(f"<li>{escape(line)}</li>" for line in one.lacks)
+    if one.verdict == IMPOSSIBLE:
+        return f'<div data-system="{name}"><div class="warning">{text}<ul>{lacks}</ul></div></div>'
+    said = f"<p>{text}</p>" if one.verdict == EXPRESSIBLE else f'<div class="warning">{text}<ul>{lacks}</ul></div>'
+    files = "".join(
+        f'<div class="file"><h3>{escape(file)}</h3><button type="button" class="copy live" hidden>Copy {escape(file)}'
+        f"</button></div><pre tabindex=0>{escape(text.rstrip())}</pre>"
+        for file, text in one.files.items()
+    )
+    differs = "".join(f"<li>{escape(line)}</li>" for line in one.differs)
+    start = (
+        "<p>To start: copy the lines to <code>slurm.conf</code>, put <code>job_submit.lua</code> beside it, and run "
+        "<code>python3 slurm_tries.py</code> on the controller's host as SlurmUser for as long as there are tries; "
+        "<code>--once</code> checks the queue once and ends. A job that must not start twice takes "
+        f"<code>sbatch --no-requeue</code>. {guide('how-to/first-tries-on-slurm', 'How first tries run on Slurm')}.</p>"
+    )
+    said += start if "slurm_tries.py" in one.files else ""
+    return (
+        f'<div data-system="{name}">{said}<p class="note">Try it on a test partition first.</p>{files}<details>'
+        f"<summary>What differs from the simulation</summary><ul>{differs}</ul></details></div>"
+    )
+
+
+def choices_section(answer: WhatIf, shown: int) -> str:
+    """All choices in one table, lowest slowdown first."""
+    rows, marks = [], []
+    for k in by_slowdown(answer):
+        o = answer.outcomes[k]
+        rows.append(
+            (
+                pick(policy_html(o.words, o.name)),
+                duration(o.mean_wait_s),
+                longest_text(answer, k),
+                slowdown(o.mean_bsld),
+                share_text(o.jobs, shares=True) if k else "",
+                share_text(o.users, shares=False) if k else "",
+                count(o.kills) if o.kills else "",
+            )
+        )
+        marks.append(f"data-pick={k}{' class=chosen' * (k == shown and not answer.undecided)}")
+    head = ("Choice", "Mean wait", "Longest wait", "Slowdown", "Jobs that<br>wait longer", "Users that<br>wait longer")
+    if (score := answer.logged) is not None:
+        means, longest = duration(score.logged_mean_s), duration(score.logged_longest_s)
+        rows.append(("What the log's jobs waited", means, longest, "", "", "", ""))
+        marks.append("class=reference")
+    content = table((*head, "Jobs stopped<br>and restarted"), rows, marks=marks)
+    return (
+        f'<section id="choices"><h2>All choices, lowest slowdown first</h2>{content}<p class="note">Longer: '
+        f"jobs by over {LONGER}; of the users with at least {FEWEST_JOBS} jobs, those whose mean wait is. ▲ marks "
+        f"a longest wait of more than {STARVED:g} times fcfs's. "
+        "Every figure but those of the log is simulated.</p></section>"
+    )
+
+
+def sure_section(answer: WhatIf, shown: int, path: Path) -> str:
+    """Warnings, assumptions, statistics, fidelity, and how all this was made."""
+    warnings = [text for text in answer.workload.warnings if text not in answer.workload.invented_warning]
+    rule = CHOSEN.format(answer.settings["tau_s"], setting(answer.settings["min_gain"]))
+    how = "".join(f"<p>{marked(text)}</p>" for text in (rule, SURE, plan_text(answer)))
+    groups = "\n".join(of_choice(k, shown, groups_table(answer, k)) for k in range(1, len(answer.outcomes)))
+    tries = [f"First tries: {PRESETS[FIRST_TRIES].meaning}"] if answer.settings["small_first"] else []
+    noted = "".join(f"<li>{marked(text)}</li>" for text in (*tries, *notes(answer), reaction_text(answer)) if text)
+    score, waits = answer.logged, grade_text(answer)
+    if score is not None:
+        waits += f" Mean wait logged {duration(score.logged_mean_s)}, simulated {duration(score.simulated_mean_s)}."
+    folded = {
+        "Statistics: intervals, p values, what the confidence means": f"{how}{differences_table(answer)}{groups}",
+        "Fidelity: simulated and logged waits": f"<p>{escape(waits)}</p>",
+        "Notes on some choices": f"<ul>{noted}</ul>",
+        "Options and the command of each choice": made(answer, path),
+    }
+    details = "\n".join(f"<details><summary>{name}</summary>{text}</details>" for name, text in folded.items())
+    return (
+        f'<section id="sure"><h2>How sure is that?</h2>{warning_paragraphs(warnings)}<p>{escape(ASSUMED)}</p>'
+        f"{details}</section>"
+    )
+
+
+def differences_table(answer: WhatIf) -> str:
+    """The difference of every choice's slowdown from fcfs's."""
+    rows = []
+    for k in by_slowdown(answer):
+        o, found = answer.outcomes[k], answer.bsld[0].get(k)
+        cells = ("", "", "") if found is None else (difference(found.value), ends(found, difference), p_text(answer, k))
+        rows.append((escape(o.name), f"{o.mean_bsld:,.2f}", *cells))
+    head = ("Choice", "Slowdown", "Difference", f"{percent(CONFIDENCE)} interval", "Corrected p")
+    about = f"Slowdown against fcfs's, over {answer.comparison.n_blocks} {answer.comparison.blocks}"
+    if any(answer.stopped_by(k) is not None for k in answer.bsld[0]):
+        about += "; not tested: a comparison planned before it failed, and its interval alone decides nothing"
+    return table(head, rows, about)
+
+
+def p_text(answer: WhatIf, k: int) -> str:
+    """The corrected p-value of a choice's slowdown, if it was tested in the plan."""
+    if answer.stopped_by(k) is not None:
+        return "not tested"
+    return f"{answer.bsld[0][k].corrected_p:.2g}{' (not planned, uncorrected)' * (k in answer.withheld)}"
+
+
+def groups_table(answer: WhatIf, k: int) -> str:
+    """The change of the mean wait in each group of jobs under a choice, with its interval."""
+    rows = [
+        (f"{group.by} {group.name}", count(group.jobs), duration(group.mean_wait_s), *change_cells(group, k))
+        for group in answer.groups
+    ]
+    head = ("Jobs", "Number", "Mean wait, fcfs simulated", "Change", f"{percent(CONFIDENCE)} interval", "Corrected p")
+    corrected = "p is corrected for all choices and for slowdown and wait"
+    return table(head, rows, f"Change of the mean wait under {answer.outcomes[k].name}; {corrected}")
+
+
+def change_cells(group: JobGroup, k: int) -> tuple[str, str, str]:
+    """The change of the group's mean wait, its interval and p-value."""
+    found = group.differences[k - 1].wait_s
+    return longer_text(found.value), ends(found, longer_text), f"{found.corrected_p:.2g}"
+
+
+def ends(found: Paired, write: Any) -> str:
+    """An interval; "none" if there are too few weeks."""
+    return interval_text(found, write).replace(" to ", f"{NB}to ")
+
+
+def made(answer: WhatIf, path: Path) -> str:
+    """Notes on the log, every option in force, and the command that repeats each choice."""
+    workload, settings = answer.workload, stated(answer.settings)
+    options = ", ".join(f"{name} {value}" for name, value in settings.items() if value is not None)
+    shared = shlex.join(
+        [
+            *("--procs", str(workload.procs)),
+            *("--overrun", settings["overrun"]),
+            *("--unrequested", str(settings["unrequested"])),
+            *("--tau", f"{settings['tau_s']:.12g}"),
+        ]
+    )
+    log = shlex.quote(str(path))
+    replays = "\n".join(f"batfill replay {log} {options_words(o)} {shared}" for o in answer.outcomes)
+    noted = "".join(f"<li>{escape(note)}</li>" for note in workload.notes)
+    return (
+        f"<ul>{noted}</ul><p>{ENGINE} {__version__}; options: {escape(options)}.</p><p>Each choice alone:</p>"
+        f"<pre tabindex=0>{escape(replays)}</pre>"
+    )

@@ -1,0 +1,752 @@
+"""The effect of other schedulers on a cluster's own log: for all jobs, and for groups of jobs and users."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from batfill.base.errors import BatfillError, require
+from batfill.base.progress import patient_progress
+from batfill.base.stats import BETTER, FEWEST_BLOCKS, UNCLEAR, decidable
+from batfill.base.tables import Keyed, data_frame, rows_html
+from batfill.base.version import ENGINE, __version__
+from batfill.base.words import duration
+from batfill.model.calendar import Calendar
+from batfill.model.jobs import HOUR_S
+from batfill.model.metrics import RUNTIME_BINS, TAU_S, class_figures, width_bins
+from batfill.model.options import (
+    FIRST_TRIES,
+    OPTIONS,
+    SHARED_BY_CHOICES,
+    SHARED_BY_TRIES,
+    Options,
+    arguments_of,
+    policy_words,
+    shared_of,
+    those_that_apply,
+)
+from batfill.model.values import number_of, probability_of, seconds_of, seed_of, tau_of
+from batfill.replays.replay import simulate
+from batfill_pages.comparison import Comparison, Difference, of_jobs, of_runs
+from batfill_site.config.systems import EXPRESSIBLE, site_config
+from batfill_site.advice import promise
+from batfill_site.fidelity import LEAST_WAIT_S, fidelity_of, score
+from batfill.search.results import ReadingOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from batfill.base.stats import Paired
+    from batfill.model.jobs import JobTable, Workload
+    from batfill.model.schedule import Schedule
+    from batfill_site.fidelity import Fidelity, Score
+    from batfill_site.advice.promise import Check
+
+THRESHOLDS_S = tuple(float(HOUR_S) * hours for hours in (6, 12, 24, 48, 96))
+MAX_WAIT_GROWTH = 0.1  # allowed growth of the longest wait over fcfs's, as a share of it
+MIN_GAIN = 0.05  # smallest relative reduction of the mean bounded slowdown that counts as a gain
+# Options that the choices share, if they take them.
+SHARED = (*SHARED_BY_CHOICES, *SHARED_BY_TRIES)
+USUAL = {name: OPTIONS[name].default for name in SHARED}
+LIMITS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0)  # growths under which the advice is shown, beside the given one
+FEWEST_JOBS = 20  # of a user whose mean wait is compared
+CHANGED_S = 600.0  # a wait is longer or shorter if it differs by more than this,
+CLEARLY = 0.1  # and clearly longer if that is also more than this share of it
+STARVED = 2.0  # some jobs may starve if the longest wait is more than so many times fcfs's
+HIGH_P, HIGH_WEEKS = 0.01, 24  # of a gain in which confidence is high: below, and at least
+HIGH, MEDIUM, LOW = "high", "medium", "low"
+# If simulated and logged waits differ by more than the first factor, confidence is at most medium; by the second, low.
+APART, FAR_APART = 3.0, 10.0
+UNSEEN = 0.01  # of the logged waits: below, the replay does not show the site's waits; where nothing gains, below 0.1
+REACTION = "after:20min"  # the feedback under which the advised choice is replayed once more
+TODAY, DEPTH, ORDER, THRESHOLD, CLASSES, KILLS = range(6)  # effort a choice requires of a site, least first
+
+
+class Choice(NamedTuple):
+    """A way to schedule: its name, the name in words, its options for `Options.of`, and the effort it requires."""
+
+    name: str
+    words: str
+    options: dict[str, Any]
+    effort: int
+
+
+class Changed(NamedTuple):
+    """How many wait less, about as long, and longer, by `CHANGED_S`."""
+
+    less: int
+    same: int
+    longer: int
+
+    @classmethod
+    def of(cls, longer_s: NDArray[np.float64]) -> Changed:
+        """Count these changes of the wait."""
+        less, longer = int((longer_s < -CHANGED_S).sum()), int((longer_s > CHANGED_S).sum())
+        return cls(less, len(longer_s) - less - longer, longer)
+
+
+class Delayed(NamedTuple):
+    """The job whose wait grows most over the first choice. Times in seconds."""
+
+    job: str  # its number in the log
+    before_s: float
+    after_s: float
+
+
+class ChoiceFigures(NamedTuple):
+    """The figures of one choice over all jobs. Times in seconds."""
+
+    name: str
+    words: str
+    options: dict[str, Any]
+    effort: int
+    mean_bsld: float
+    mean_wait_s: float
+    p99_wait_s: float
+    max_wait_s: float
+    jobs: Changed  # against the first choice
+    users: Changed | None  # their mean waits, of those with `FEWEST_JOBS`; None without any
+    overdue: int | None  # jobs that waited longer than the threshold; None without one
+    kills: int  # tries killed at the divider and restarted
+    wasted: float  # their share of the processor time used
+    most_wasted: float | None  # the share of the work that they can waste at most; None for a learned divider
+    small_mean_wait_s: float | None  # of jobs that ran for less than the median; None without any
+    large_mean_wait_s: float  # of the others, as are the next ones
+    large_p999_wait_s: float
+    large_max_wait_s: float
+    large_delayed: float  # the share that waits over an hour longer than under the first choice
+    large_mean_delay_s: float | None  # how much longer these wait; None without any
+    waits: dict[str, Any]  # see `metrics.who_pays`; the base is the first choice
+    clearly_longer: int = 0  # jobs that wait longer by over a tenth and over `CHANGED_S`
+    most_delayed: Delayed | None = None  # None if no job waits longer
+
+    def columns(self) -> dict[str, Any]:
+        """As a dict by name, without the waits by group."""
+        columns = {name: value for name, value in self._asdict().items() if name != "waits"}
+        changes = {"jobs": self.jobs._asdict(), "users": None if self.users is None else self.users._asdict()}
+        most = None if self.most_delayed is None else self.most_delayed._asdict()
+        return {**columns, **changes, "most_delayed": most, "options": stated(self.options)}
+
+
+class JobGroup(NamedTuple):
+    """The jobs of a width or a run time, and the effect on them of each choice but the first. Times in seconds."""
+
+    by: str
+    name: str
+    jobs: int
+    mean_wait_s: float  # under the first choice
+    max_wait_s: list[float]  # under every choice
+    differences: list[Difference]
+
+
+class Reaction(NamedTuple):
+    """What the advised choice gains if users react: mean bounded slowdowns over fcfs's, and where they are from."""
+
+    feedback: str
+    open: float  # with the submissions of the log
+    closed: float  # under the feedback
+
+
+class Limit(NamedTuple):
+    """A limit on the growth of the longest wait over fcfs's, and the advice under it."""
+
+    growth: float | None  # relative to fcfs's longest wait; None for no limit
+    longest_s: float
+    advised: int  # the index of the advised outcome
+    equals: tuple[int, ...]  # outcomes that gain within the limit and cannot be told from it, least effort first
+
+    def allows(self, outcome: ChoiceFigures) -> bool:
+        """Whether the choice stays within the limit."""
+        return outcome.max_wait_s <= self.longest_s
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class WhatIf(Keyed):
+    """The answer. The first choice, the baseline, is fcfs; it represents the site's current scheduler."""
+
+    workload: Workload
+    settings: dict[str, Any]  # every option in force except those of the choices
+    comparison: Comparison
+    outcomes: list[ChoiceFigures]
+    bsld: list[dict[int, Paired]]  # [a][b]: b's mean minus a's; see `pairs_of`
+    groups: list[JobGroup]
+    limits: list[Limit]  # those of LIMITS and the given one, ascending, and none
+    given: int  # the index of the given limit
+    chains: list[list[int]]  # see `planned`
+    withheld: dict[int, str]  # outcomes that the system cannot do, and why
+    fidelity: Fidelity  # how near simulated waits are to those in the log
+    promise: Check | None = None  # of first tries; None if they were not tried as they are
+    busier: Check | None = None  # the same at `promise.BUSIER` times the load
+    logged: Score | None = None  # fcfs's waits against the logged ones; None if a site's are not known
+    reaction: Reaction | None = None  # None if nothing is advised, or the log has no users or waits
+
+    @property
+    def limit(self) -> Limit:
+        """The limit given."""
+        return self.limits[self.given]
+
+    @property
+    def advice(self) -> ChoiceFigures:
+        """The advised choice; fcfs if nothing gains, or if this log cannot decide."""
+        return self.outcomes[self.limit.advised]
+
+    @property
+    def undecided(self) -> str | None:
+        """Why the log cannot decide; None if it can."""
+        return self.too_short or self.unseen
+
+    @property
+    def unseen(self) -> str | None:
+        """Why the replay says nothing about this site's waits; None if it does, or if that is not known."""
+        score, nothing = self.logged, not any(limit.advised for limit in self.limits)
+        if score is None or score.ratio is None or score.logged_mean_s < LEAST_WAIT_S:
+            return None
+        if score.ratio >= (1 / FAR_APART if nothing else UNSEEN):
+            return None
+        means = f"{duration(score.simulated_mean_s)} on average, and {duration(score.logged_mean_s)} in the log"
+        return f"the replay does not show this site's waits: they are {means}"
+
+    @property
+    def too_short(self) -> str | None:
+        """Why the log is too short to decide; None if it is not."""
+        weeks = self.comparison.n_periods
+        if weeks < FEWEST_BLOCKS:
+            length = f"{weeks} weeks are" if weeks > 1 else "a week of submissions is"
+            return f"{length} too few, {FEWEST_BLOCKS} are needed"
+        first = [self.bsld[0][chain[0]] for chain in self.chains]
+        if not first or any(decidable(one, len(self.chains)) for one in first):
+            return None
+        left = max(one.blocks for one in first)
+        return f"{left} independent groups of weeks are too few for {len(first)} comparisons; give a longer log"
+
+    def confidence(self, limit: Limit) -> str | None:
+        """In the gain of the choice advised under the limit over fcfs; None if there is none, or no telling."""
+        if self.undecided or not limit.advised:
+            return None
+        surely = self.bsld[0][limit.advised].corrected_p < HIGH_P and self.comparison.n_periods >= HIGH_WEEKS
+        found = [HIGH if surely else MEDIUM, *(most for most, _ in self.doubts(limit))]
+        return max(found, key=[HIGH, MEDIUM, LOW].index)
+
+    def doubts(self, limit: Limit) -> list[tuple[str, str]]:
+        """What caps the confidence in the choice advised under the limit: the most that it can be, and the reason."""
+        found = [(LOW, "it rests on invented requests")] if self.invented else []
+        score = self.logged
+        if score is not None and score.ratio is not None:
+            apart = max(score.ratio, 1 / score.ratio if score.ratio else math.inf)
+            if apart > APART:
+                most = LOW if apart > FAR_APART else MEDIUM
+                found.append((most, f"simulated waits are {score.ratio:.2g} times the logged ones"))
+        if self.outcomes[limit.advised].options == {"preset": FIRST_TRIES}:
+            found += [(MEDIUM, why) for why in self.promise_doubts]
+        return found
+
+    @property
+    def promise_doubts(self) -> list[str]:
+        """Where first tries break their promise, or promise nothing: at the log's load, and above."""
+        found = []
+        for check in filter(None, (self.promise, self.busier)):
+            load = "" if check.load == 1 else f"at {100 * (check.load - 1):.3g} % more load "
+            if check.kind == promise.OVERLOADED:
+                ratios = promise.Figures(*check.ratios.mean(axis=0))
+                more = f"their slowdown is {ratios.bsld:.2f} of fcfs's, the mean wait {ratios.wait:.2f}"
+                found.append(f"{load}the machine is overloaded and first tries promise nothing ({more})")
+            elif check.broken:
+                found.append(f"{load}first tries break their promise ({'; '.join(check.broken.values())})")
+        return found
+
+    def without_kills(self, limit: Limit) -> int | None:
+        """The choice that is advised if none may kill jobs, 0 if none gains; None if the advice kills none."""
+        if self.undecided or self.outcomes[limit.advised].effort != KILLS:
+            return None
+        return self.best_of(limit, [k for k in itertools.chain(*self.chains) if self.outcomes[k].effort != KILLS])
+
+    def best_of(self, limit: Limit, offered: Sequence[int]) -> int:
+        """The choice that is advised under the limit if only these are offered."""
+        return advised(self.outcomes, self.bsld, limit.longest_s, self.settings["min_gain"], offered)[0]
+
+    def stopped_by(self, k: int) -> int | None:
+        """The comparison before the choice's in its chain that failed, so that the choice is not tested; else None."""
+        chain = next((chain for chain in self.chains if k in chain), [])
+        before = itertools.takewhile(lambda j: j != k, chain)
+        return next((j for j in before if self.bsld[0][j].verdict == UNCLEAR), None)
+
+    @property
+    def invented(self) -> tuple[str, ...]:
+        """That requests were invented, a sentence each."""
+        return tuple(
+            f"it rests on invented requests; {warning}"
+            for warning in self.workload.invented_warning
+            if self.workload.unrequested != "none"
+        )
+
+    @property
+    def cautions(self) -> tuple[str, ...]:
+        """Reasons not to trust the answer, a sentence each: invented requests, too short a log, waits not shown."""
+        short = [f"the log is too short: {self.too_short}"] if self.too_short else []
+        return (*self.invented, *short, *([self.unseen] if self.unseen else []))
+
+    def __repr__(self) -> str:
+        """The advice in a line."""
+        if self.undecided:
+            return f"<WhatIf: {self.workload.name}: cannot tell: {self.undecided}>"
+        o, today = self.advice, self.outcomes[0]
+        figures = [f"mean bsld {one.mean_bsld:,.2f}, longest wait {one.max_wait_s:,.0f} s" for one in (o, today)]
+        return f"<WhatIf: {self.workload.name}: take {o.name} ({figures[0]}); {today.name} has {figures[1]}>"
+
+    def _repr_html_(self) -> str:
+        """The choices as a table, with the advice and the reasons to doubt it, for notebooks."""
+        shown = ("mean_bsld", "mean_wait_s", "p99_wait_s", "max_wait_s")
+        marks = ["* " if one is self.advice else "" for one in self.outcomes]
+        rows = [
+            {"choice": mark + one.name, **{name: getattr(one, name) for name in shown}}
+            for mark, one in zip(marks, self.outcomes, strict=True)
+        ]
+        return rows_html(rows, "; ".join((f"* advised for {self.workload.name}: {self.advice.name}", *self.cautions)))
+
+    def to_pandas(self) -> pd.DataFrame:
+        """A row of figures per choice; `attrs` have the advice and the options. Needs pandas."""
+        rows = [outcome.columns() for outcome in self.outcomes]
+        about = {"workload": self.workload.name, "advice": self.advised_name, "cautions": list(self.cautions)}
+        return data_frame(rows, **about, options=self.settings)
+
+    @property
+    def advised_name(self) -> str | None:
+        """The name of the advised choice; None if this log cannot decide."""
+        return None if self.undecided else self.advice.name
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON: times in seconds."""
+
+        def group_of(group: JobGroup) -> dict[str, Any]:
+            found = [{**d._asdict(), "bsld": d.bsld.as_dict(), "wait_s": d.wait_s.as_dict()} for d in group.differences]
+            return {**group._asdict(), "differences": found}
+
+        def limit_of(limit: Limit) -> dict[str, Any]:
+            taken = self.outcomes[limit.advised]
+            return {
+                "growth": limit.growth,
+                "longest_s": None if limit.growth is None else limit.longest_s,
+                "advice": taken.name,
+                "equals": [self.outcomes[k].name for k in limit.equals],
+                "mean_wait_s": taken.mean_wait_s,
+                "mean_bsld": taken.mean_bsld,
+                "max_wait_s": taken.max_wait_s,
+            }
+
+        advised = self.limit.advised
+        return {
+            "workload": self.workload.name,
+            "workload_sha256": self.workload.digest,
+            "workload_notes": list(self.workload.notes),
+            "warnings": list(self.workload.warnings),
+            "procs": self.workload.procs,
+            "jobs": len(self.comparison.at),
+            **stated(self.settings),
+            "outcomes": [{**outcome.columns(), **outcome.waits} for outcome in self.outcomes],
+            "groups": [group_of(group) for group in self.groups],
+            "limits": [] if self.undecided else [limit_of(limit) for limit in self.limits],
+            "comparisons": [[self.outcomes[k].name for k in chain] for chain in self.chains],
+            "withheld": {self.outcomes[k].name: why for k, why in self.withheld.items()},
+            "undecided": self.undecided,
+            "fidelity": str(self.fidelity),
+            "logged": None if self.logged is None else self.logged._asdict(),
+            "promise": None if self.promise is None else self.promise.as_dict(),
+            "promise_busier": None if self.busier is None else self.busier.as_dict(),
+            "reaction": None if self.reaction is None else self.reaction._asdict(),
+            "advice": self.advised_name,
+            "confidence": self.confidence(self.limit),
+            "confidence_in": "a lower mean bounded slowdown than fcfs, simulated",
+            "doubts": [why for _, why in self.doubts(self.limit)] if advised else [],
+            "without_kills": None if (gentle := self.without_kills(self.limit)) is None else self.outcomes[gentle].name,
+            "gain": None if advised == 0 else self.bsld[0][advised].as_dict(),
+            "trusted": not self.cautions,
+            "cautions": list(self.cautions),
+            "engine": ENGINE,
+            "version": __version__,
+        }
+
+
+def stated(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options with a calendar by its name, as results have them."""
+    return {name: value.name if isinstance(value, Calendar) else value for name, value in options.items()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured(ReadingOptions):
+    """What `what_if` takes, too."""
+
+    tau_s: float = TAU_S  # the bound of the bounded slowdown
+    seed: int = 0  # of the intervals and of the classifier
+
+    def __post_init__(self) -> None:
+        """Refuse what is no bound or no seed.
+
+        Raises:
+            BatfillError: it is none.
+        """
+        tau_of(self.tau_s)
+        seed_of("seed", self.seed)
+
+
+def what_if(
+    log: Workload | str | Path,
+    *,
+    thresholds_s: Sequence[float] = THRESHOLDS_S,
+    small_first: bool = True,
+    classifier: bool = False,
+    reservations: bool = False,
+    max_wait_growth: float = MAX_WAIT_GROWTH,
+    min_gain: float = MIN_GAIN,
+    system: str | None = None,
+    begin: Callable[[Choice, int], None] | None = None,
+    advance: Callable[[float], None] | None = None,
+    **options: Any,
+) -> WhatIf:
+    """Replay the log under every choice of `choices`, and advise one.
+
+    Args:
+        log: a workload or a file, as for `read_workload`.
+        thresholds_s: waiting times after which jobs come first.
+        small_first: whether to include choices that put small jobs first.
+        classifier: whether these include jobs that a forest expects to be short; needs scikit-learn, and takes longest.
+        reservations: whether to include fcfs with other numbers of reservations.
+        max_wait_growth: allowed growth of the longest wait over fcfs's, as a share of it.
+        min_gain: the least relative reduction of the mean bounded slowdown that counts as better.
+        system: advise only what this batch system can be configured for in full: slurm, oar, pbs or flux.
+        begin: called with every choice before its replay, and the number of jobs.
+        advance: called with the share of a choice replayed since the last call; they sum to 1 for each, and to 2 for
+            the checks of first tries. None shows a progress bar after two seconds.
+        **options: tau_s, seed, procs, overrun, unrequested: see `Measured`. And options of the scheduler that the
+            choices share, named as in `replay`: `backfill` of all; `overdue` of those with a threshold;
+            `overdue_before`, `divider`, `small_width`, `kill` and `bound` of those with small jobs first.
+
+    Raises:
+        BatfillError: an option is unusable, or no job of the log fits the machine.
+    """
+    if classifier:
+        require("learn", "sklearn")
+    how = Measured.taken_from(options)
+    for seconds in thresholds_s:
+        seconds_of("threshold", seconds, least=1e-9)
+    number_of("max-wait-growth", max_wait_growth, 0, math.inf, "a share >= 0, as 10% or 0.1")
+    probability_of("min-gain", min_gain)
+    shared = shared_of(options, SHARED)
+    tried = choices(thresholds_s, small_first, classifier, how.seed, shared, reservations=reservations)
+    for name in shared:
+        if not takes(tried, name) and shared[name] != OPTIONS[name].default:
+            missing = "a threshold" if small_first else "small jobs first"
+            raise BatfillError(f"option {name}: no choice takes it without {missing}; leave it out")
+    for choice in tried:
+        Options.of(choice.options)  # reject mistakes before anything runs
+    withheld = beyond(system, tried) if system is not None else {}
+    chains = planned(tried, thresholds_s, withheld)
+    workload, jobs, size = how.jobs(log)
+    steps = len(tried) + 2 * small_first
+    with patient_progress("choices", steps) if advance is None else nullcontext(advance) as shown:
+        schedules = [replayed(choice, jobs, workload, begin, shown) for choice in tried]
+        as_promised = {"preset": FIRST_TRIES} in (choice.options for choice in tried)
+        loads = (1.0, promise.BUSIER) if as_promised else ()
+        checks = [promise.check(jobs, workload, shown, load=load) for load in loads]
+        shown(2.0 * (small_first and not as_promised))
+    comparison = of_runs(
+        tuple(choice.name for choice in tried),
+        np.array([schedule.wait_s for schedule in schedules]),
+        [schedule.runtime_s for schedule in schedules],
+        how.tau_s,
+        submit_s=jobs.submit_s,
+        procs=jobs.procs,
+        user=jobs.user,
+        log=f"{workload.name} on {size:,} processors",
+        clock=workload.clock,
+    )
+    outcomes = [outcome_of(choice, comparison, k, schedules[k]) for k, choice in enumerate(tried)]
+    pairs = pairs_of(comparison, how.seed, chains)
+    offered = sorted(itertools.chain(*chains))
+    limits = [
+        Limit(growth, longest_s, *advised(outcomes, pairs, longest_s, min_gain, offered))
+        for growth in (*sorted({*LIMITS, max_wait_growth}), None)
+        for longest_s in [math.inf if growth is None else (1 + growth) * outcomes[0].max_wait_s]
+    ]
+    given = next(k for k, limit in enumerate(limits) if limit.growth == max_wait_growth)
+    settings = {
+        "overrun": workload.overrun,
+        "unrequested": workload.unrequested,
+        "thresholds_s": sorted(set(thresholds_s)),
+        "small_first": small_first,
+        "classifier": classifier,
+        "reservations": reservations,
+        **{
+            OPTIONS[name].argument: shared.get(name, usual) if takes(tried, name) else None
+            for name, usual in USUAL.items()
+        },
+        "max_wait_growth": max_wait_growth,
+        "min_gain": min_gain,
+        "system": system,
+        "tau_s": how.tau_s,
+        "seed": how.seed,
+    }
+    groups = [
+        group_of(by, name, comparison, jobs.submit_s, rows, how.seed)
+        for by, name, rows in groups_of(jobs, size)
+        if rows.any()
+    ]
+    grade = fidelity_of(log, **how.reading)
+    waited_s = np.full(len(jobs), np.nan) if jobs.waited_s is None or grade.plain is None else jobs.waited_s
+    known = ~np.isnan(waited_s)
+    logged = score(jobs.submit_s[known], waited_s[known], schedules[0].wait_s[known]) if known.any() else None
+    answer = WhatIf(
+        workload,
+        settings,
+        comparison,
+        outcomes,
+        pairs,
+        groups,
+        limits,
+        given,
+        chains,
+        withheld,
+        grade,
+        promise=checks[0] if checks else None,
+        busier=checks[1] if checks else None,
+        logged=logged,
+    )
+    return answer if answer.undecided else replace(answer, reaction=reaction_of(answer, jobs, how.tau_s))
+
+
+def reaction_of(answer: WhatIf, jobs: JobTable, tau_s: float) -> Reaction | None:
+    """The advised choice over fcfs if users react, replayed here; None where `WhatIf.reaction` has none."""
+    today, advice = answer.outcomes[0], answer.advice
+    known = jobs.waited_s is not None and bool((~np.isnan(jobs.waited_s) & (jobs.user >= 0)).any())
+    known &= answer.logged is not None
+    if advice is today or not known or "feedback" in advice.options or Options.of(advice.options).learns:
+        return None
+    closed = [
+        simulate(jobs, answer.workload, Options.of({**one.options, "feedback": REACTION}))[0].summary(tau_s).mean_bsld
+        for one in (advice, today)
+    ]
+    return Reaction(REACTION, advice.mean_bsld / today.mean_bsld, closed[0] / closed[1])
+
+
+def beyond(system: str, tried: Sequence[Choice]) -> dict[int, str]:
+    """The choices that the batch system cannot be configured for in full, and why."""
+    found = [site_config(system, **arguments_of(choice.options)) for choice in tried]
+    return {k: f"{one.verdict}: {'; '.join(one.lacks)}" for k, one in enumerate(found) if one.verdict != EXPRESSIBLE}
+
+
+def planned(tried: Sequence[Choice], thresholds_s: Sequence[float], withheld: Mapping[int, str]) -> list[list[int]]:
+    """The order in which choices are compared with fcfs: a chain for each kind, such as orders and thresholds.
+
+    It is laid down before the log is read, so that a comparison for each kind needs a correction, and not one for every
+    choice; see `stats.in_chains`. The middle threshold comes first, then those nearest to it; of small jobs first,
+    first tries; of the other kinds, the last.
+    """
+    middle = sorted(set(thresholds_s))[len(set(thresholds_s)) // 2 :][:1]
+    chains: dict[int, list[int]] = {}
+    for k, choice in reversed(list(enumerate(tried))):
+        if k and k not in withheld:
+            chains.setdefault(min(choice.effort, CLASSES), []).append(k)
+    for seconds in middle:
+        chains.get(THRESHOLD, []).sort(key=lambda k: abs(math.log(tried[k].options["threshold"] / seconds)))
+    chains.get(CLASSES, []).sort(key=lambda k: "preset" not in tried[k].options)
+    return [chains[effort] for effort in sorted(chains)]
+
+
+def choices(
+    thresholds_s: Sequence[float],
+    small_first: bool,
+    classifier: bool,
+    seed: int,
+    shared: Mapping[str, Any] | None = None,
+    *,
+    reservations: bool = False,
+) -> list[Choice]:
+    """fcfs, first tries, spf, saf, saf with thresholds, other depths, and small jobs first by a classifier.
+
+    `shared` are options of SHARED, for the choices that can take them.
+    """
+    if reservations and (set_ := [name for name in ("like", "depth", "backfill") if name in (shared or {})]):
+        raise BatfillError(
+            f"option reservations: it tries fcfs with other numbers of reservations, and {set_[0]} sets them; leave "
+            "one of the two out"
+        )
+
+    def known(options: dict[str, Any], effort: int) -> Choice:
+        long, short = policy_words(options)
+        return Choice(short, long, options, effort)
+
+    fcfs, forest = {"policy": "fcfs"}, {"policy": "fcfs", "small": "forest", "seed": seed}
+    found = [
+        known(fcfs, TODAY),
+        *([known({"preset": FIRST_TRIES}, KILLS)] if small_first else []),
+        *(known({"policy": name}, ORDER) for name in ("spf", "saf")),
+        *(known({"policy": "saf", "threshold": seconds}, THRESHOLD) for seconds in sorted(set(thresholds_s))),
+    ]
+    if reservations:
+        found += [
+            Choice(f"fcfs, {words}", f"{found[0].words}, {words}", {**fcfs, "depth": depth}, DEPTH)
+            for words, depth in (("no reservation", 0), ("4 reservations", 4), ("every job reserved", "all"))
+        ]
+    if small_first and classifier:
+        first = "Jobs first that a classifier finds small"
+        found += [
+            Choice("small first, no kill", first, {**forest, "kill": "never"}, CLASSES),
+            Choice("small first, kill", f"{first}, and killed if they are not", forest, KILLS),
+        ]
+    return [choice._replace(options=taken(shared or {}, choice.options) | choice.options) for choice in found]
+
+
+def taken(shared: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """The shared options that a choice with these options can take."""
+    return those_that_apply(shared, options)
+
+
+def takes(tried: Sequence[Choice], name: str) -> bool:
+    """Whether a choice can take the shared option."""
+    return any(taken({name: None}, choice.options) for choice in tried)
+
+
+def replayed(
+    choice: Choice,
+    jobs: JobTable,
+    workload: Workload,
+    begin: Callable[[Choice, int], None] | None,
+    advance: Callable[[float], None],
+) -> Schedule:
+    """The schedule of these jobs under the choice."""
+    if begin is not None:
+        begin(choice, len(jobs))
+    done = 0
+
+    def judged(count: int) -> None:
+        nonlocal done
+        done += count
+        advance(count / len(jobs))
+
+    schedule, _ = simulate(jobs, workload, Options.of(choice.options), judged)
+    advance(1 - done / len(jobs))
+    return schedule
+
+
+def outcome_of(choice: Choice, comparison: Comparison, k: int, schedule: Schedule) -> ChoiceFigures:
+    """The figures of the k-th choice; all jobs of its schedule fit the machine."""
+    wait_s, user = comparison.wait_s[k], schedule.jobs.user
+    waits = comparison.waits[k]
+    longer_s = wait_s - comparison.wait_s[0]
+    most = int(np.argmax(longer_s))
+    delayed = Delayed(number_in_log(schedule.jobs.ids[most]), float(comparison.wait_s[0][most]), float(wait_s[most]))
+    users, where, jobs = np.unique(user, return_inverse=True, return_counts=True)
+    counted = (jobs >= FEWEST_JOBS) & (users >= 0)
+    options, figures = Options.of(choice.options), schedule.summary()
+    bounded = options.kills and math.isfinite(options.divider_s)
+    return ChoiceFigures(
+        **choice._asdict(),
+        mean_bsld=float(comparison.bsld[k].mean()),
+        mean_wait_s=float(wait_s.mean()),
+        p99_wait_s=float(np.quantile(wait_s, 0.99)),
+        max_wait_s=float(wait_s.max()),
+        jobs=Changed.of(longer_s),
+        users=Changed.of((np.bincount(where, weights=longer_s) / jobs)[counted]) if counted.any() else None,
+        overdue=None if math.isinf(options.threshold_s) else int((wait_s > options.threshold_s).sum()),
+        kills=figures.requeued,
+        wasted=figures.wasted,
+        most_wasted=promise.most_wasted(schedule.jobs, schedule.size, options) if bounded else None,
+        **class_figures(waits),
+        waits=waits,
+        clearly_longer=int(((longer_s > CHANGED_S) & (longer_s > CLEARLY * comparison.wait_s[0])).sum()),
+        most_delayed=delayed if longer_s[most] > 0 else None,
+    )
+
+
+def number_in_log(job_id: str) -> str:
+    """A job's number as its log has it, without the zeros that pad it; another id as it is."""
+    return job_id.lstrip("0") or job_id if job_id.isdigit() else job_id
+
+
+def pairs_of(comparison: Comparison, seed: int, chains: list[list[int]]) -> list[dict[int, Paired]]:
+    """The differences of bounded slowdown of every choice, [b], from every other, [a], over the same jobs.
+
+    Those from the first choice in the planned chains answer one question, whether any is better, and are corrected for
+    it. The others decide which of two is simpler to take: each stands for itself.
+    """
+    family = list(itertools.chain(*chains))
+    places = [[family.index(k) for k in chain] for chain in chains]
+    found = []
+    for a, mine in enumerate(comparison.bsld):
+        columns = {b: other - mine for b, other in enumerate(comparison.bsld) if b != a}
+        alone = [b for b in columns if a or b not in family]
+        found.append({b: comparison.paired([columns[b]], seed)[0] for b in alone})
+        if a == 0 and family:
+            compared = comparison.paired([columns[b] for b in family], seed, places)
+            found[0] |= dict(zip(family, compared, strict=True))
+    return found
+
+
+def gains(
+    outcomes: Sequence[ChoiceFigures], pairs: Sequence[Mapping[int, Paired]], old: int, new: int, min_gain: float
+) -> bool:
+    """Whether the new choice's mean bsld is lower by at least the smallest gain, and beyond chance."""
+    if new == old:
+        return False
+    difference = pairs[old][new]
+    return difference.verdict == BETTER and -difference.value >= min_gain * outcomes[old].mean_bsld
+
+
+def advised(
+    outcomes: Sequence[ChoiceFigures],
+    pairs: Sequence[Mapping[int, Paired]],
+    longest_s: float,
+    min_gain: float,
+    offered: Sequence[int],
+) -> tuple[int, tuple[int, ...]]:
+    """The index of the advised choice, and the others that cannot be told from it; 0, fcfs, if none gains.
+
+    Among the choices that gain over fcfs within the limit, the best has the lowest mean bounded slowdown. Another
+    equals it if the best does not gain over that one (`gains`), and none is better in both slowdown and longest wait.
+    Of these equals the one is advised that requires the least effort of a site; ties go to the shortest longest wait.
+    Without a limit, the longest wait decides first: a site that sets none does not want jobs to starve for nothing.
+    """
+    able = [k for k in offered if outcomes[k].max_wait_s <= longest_s and gains(outcomes, pairs, 0, k, min_gain)]
+    if not able:
+        return 0, ()
+
+    def beaten(k: int) -> bool:
+        mine = outcomes[k]
+        return any(
+            o.mean_bsld < mine.mean_bsld and o.max_wait_s < mine.max_wait_s for o in map(outcomes.__getitem__, able)
+        )
+
+    def cost(k: int) -> tuple[float, ...]:
+        o = outcomes[k]
+        return (*((o.effort, o.max_wait_s) if math.isfinite(longest_s) else (o.max_wait_s, o.effort)), o.mean_bsld)
+
+    best = min(able, key=lambda k: outcomes[k].mean_bsld)
+    equals = sorted((k for k in able if not gains(outcomes, pairs, k, best, min_gain) and not beaten(k)), key=cost)
+    return equals[0], tuple(equals[1:])
+
+
+def groups_of(jobs: JobTable, size: int) -> list[tuple[str, str, NDArray[np.bool_]]]:
+    """The jobs by width and by run time: what they are grouped by, the name of the group, and its jobs."""
+    widths, lengths = width_bins(size), RUNTIME_BINS
+    return [
+        *(("processors", one.name, one.holds(jobs.procs)) for one in widths),
+        *(("ran for", one.name, one.holds(jobs.runtime_s)) for one in lengths),
+    ]
+
+
+def group_of(
+    by: str, name: str, comparison: Comparison, submit_s: NDArray[np.float64], rows: NDArray[np.bool_], seed: int
+) -> JobGroup:
+    """The effect on these jobs, of all that were submitted at `submit_s`."""
+    waits = comparison.wait_s[:, rows]
+    part = of_jobs(comparison.names, submit_s[rows], comparison.bsld[:, rows], waits)
+    mean, longest = float(comparison.wait_s[0][rows].mean()), waits.max(axis=1).tolist()
+    return JobGroup(by, name, int(rows.sum()), mean, longest, part.differences(seed))

@@ -1,0 +1,137 @@
+"""`batfill what-if`."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from batfill.cli import note, warn
+from batfill.cli.parameters import (
+    FILE,
+    JSON,
+    OVERRUN,
+    PART,
+    POSITIVE_SECONDS,
+    PROCS,
+    SHARE,
+    TAU,
+    UNREQUESTED,
+    command,
+    former_option,
+    out_option,
+    scheduler_options,
+    seed_option,
+)
+from batfill.cli.progress import progress
+from batfill.model.options import FOREST, NAMES, SHARED_BY_CHOICES, SHARED_BY_TRIES, arguments_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+# A shorter threshold is probably meant in hours, this option's former unit.
+SHORT_S = 600
+
+
+@command("what-if")
+@click.argument("log", metavar="LOG", type=FILE)
+@PROCS
+@out_option("file", "Write the answer as one HTML page.")
+@former_option("--output", instead="--out")
+@click.option(
+    "--threshold",
+    type=POSITIVE_SECONDS,
+    multiple=True,
+    help="Durations after which waiting jobs come first. Repeatable [default: 6h 12h 24h 48h 96h].",
+)
+@click.option(
+    "--small-first/--no-small-first",
+    default=True,
+    help="Also try the preset first tries, which kills and restarts jobs.",
+)
+@click.option(
+    "--classifier",
+    is_flag=True,
+    help="And small jobs first by an online classifier, without and with kills: slow, needs scikit-learn.",
+)
+@click.option(
+    "--reservations",
+    is_flag=True,
+    help="And fcfs without a reservation, with 4, and with one for every job.",
+)
+@scheduler_options(*SHARED_BY_CHOICES, *(name for name in SHARED_BY_TRIES if name in NAMES))
+@click.option(
+    "--max-wait-growth",
+    type=PART,
+    default="10%",
+    help="How much longer than fcfs's the longest wait of the advised choice may be, as 10% or 0.1.",
+)
+@click.option(
+    "--min-gain",
+    type=SHARE,
+    default="5%",
+    help="A mean bounded slowdown lower by less than this is no gain, as 5% or 0.05.",
+)
+@click.option(
+    "--system",
+    type=click.Choice(["slurm", "oar", "pbs", "flux"]),
+    help="Advise only what this batch system can be configured for in full, and say why it cannot do the others.",
+)
+@OVERRUN
+@UNREQUESTED
+@TAU
+@seed_option("the intervals and the classifier")
+@JSON
+def what_if(
+    log: Path,
+    out: Path | None,
+    threshold: tuple[float, ...],
+    small_first: bool,
+    classifier: bool,
+    reservations: bool,
+    seed: int,
+    options: dict[str, Any],
+    as_json: bool,
+    **how: Any,
+) -> None:
+    """What other schedulers would have done to waiting and slowdown on a cluster's own log, and who would lose.
+
+    LOG is SWF, Parquet or Batsim JSON; `batfill workload import` makes one from a cluster's accounting.
+    """
+    import shlex
+
+    from batfill.base.files import json_text, write_text
+    from batfill_site.advice import what_if as library
+    from batfill_site.advice.page import as_page
+    from batfill_site.advice.text import answer_text
+
+    short = [seconds for seconds in threshold if seconds < SHORT_S]
+    if short:
+        warn([f"--threshold {short[0]:g} is in seconds; write {short[0]:g}h for hours"])
+    thresholds = threshold or library.THRESHOLDS_S
+
+    def begin(choice: library.Choice, jobs: int) -> None:
+        if choice.options.get("small") == FOREST:
+            note(f"{choice.name}: judging {jobs:,} jobs one by one, the slow part")
+
+    steps = len(library.choices(thresholds, small_first, classifier, seed, reservations=reservations)) + 2 * small_first
+    with progress("choices", steps) as advance:
+        answer = library.what_if(
+            log,
+            thresholds_s=thresholds,
+            small_first=small_first,
+            classifier=classifier,
+            reservations=reservations,
+            seed=seed,
+            **arguments_of(options),
+            **how,
+            begin=begin,
+            advance=advance,
+        )
+    if out is not None:
+        write_text(out, as_page(answer, log, shlex.join(["batfill", *sys.argv[1:]])))
+        note(f"open it in a browser: {out}")
+    if as_json:  # the text shows them with the advice
+        warn(answer.workload.warnings)
+    print(json_text(answer.as_dict()) if as_json else answer_text(answer))

@@ -1,0 +1,62 @@
+"""`batfill when`."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from batfill.cli import note
+from batfill.cli.parameters import (
+    FILE,
+    JSON,
+    PROCS,
+    UNREQUESTED,
+    WHOLE,
+    command,
+    out_option,
+    scheduler_options,
+    seed_option,
+)
+from batfill.model.options import OPTIONS, PREDICTIONS, SCHEDULING, arguments_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NEVER_LEARNED = tuple(name for name in SCHEDULING if OPTIONS[name].group != PREDICTIONS and name not in ("cut", "seed"))
+
+
+@command()
+@click.argument("state", type=FILE)
+@click.argument("job", required=False)
+@click.option("--at", metavar="DATE", help="The instant: seconds, or 2026-01-31T14:05; by default the state's.")
+@PROCS
+@scheduler_options(*NEVER_LEARNED)
+@UNREQUESTED
+@click.option("--forks", type=WHOLE, default=21, help="How many ways in which the queue may go on are drawn.")
+@seed_option("what is drawn")
+@out_option("file", "Write the queue with its intervals as one HTML page.", example="out.html")
+@JSON
+def when(
+    state: Path, job: str | None, at: str | None, options: dict[str, Any], out: Path | None, as_json: bool, **how: Any
+) -> None:
+    """When the waiting jobs are expected to start, and why they do not start now.
+
+    STATE: the running and waiting jobs as CSV or JSON, or what `scontrol show job` or `squeue` prints; or a log, which
+    is replayed until --at.
+
+    JOB: the id of one job; by default all that wait.
+    """
+    import shlex
+
+    from batfill.base.files import write_text
+    from batfill_site.starts.when import when as estimate
+
+    found = estimate(state, job, at=at, **how, **arguments_of(options))
+    if out is not None:
+        from batfill_site.starts.page import as_page
+
+        write_text(out, as_page(found, str(state), shlex.join(sys.argv)))
+        note(f"open it in a browser: {out}")
+    print(found.as_json() if as_json else found.as_text())

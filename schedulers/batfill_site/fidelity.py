@@ -1,0 +1,650 @@
+"""Fidelity: how far the waits of a replay are from those in the log, and what a site does that explains it.
+
+The error is the mean absolute percentage error of moving means: at each hour, the mean wait of the jobs submitted
+within a week before or after it, simulated and logged. A few hours with short logged waits may dominate this mean, so
+the median over the hours stands beside it. Both are of all hours, and near the ends of the log of fewer jobs.
+"""
+
+from __future__ import annotations
+
+import math
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from batfill.base.errors import WorkloadError
+from batfill.base.progress import patient_progress
+from batfill.base.tables import as_table
+from batfill.base.words import duration, things
+from batfill.base.words import percent as in_percent
+from batfill.model.calendar import Calendar
+from batfill.model.jobs import DAY_S, HOUR_S, WEEK_S
+from batfill.model.metrics import width_class
+from batfill.model.options import Options
+from batfill.replays.replay import simulate
+from batfill.search.results import Found, document
+from batfill_site.accounting.cluster_log import HELD, NO_ELIGIBILITY
+from batfill.workloads.formats import replayable, source_of
+from batfill_site.accounting.outages import outages
+from batfill.workloads.swf import job_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from batfill.model.jobs import Clock, Overrun, Unrequested, Workload
+    from batfill.workloads.swf_log import SwfLog
+
+AnyFound = TypeVar("AnyFound", bound=Found)
+
+FEWEST_JOBS, LEAST_WAIT_S = 50, 60.0  # of a moving mean that is compared
+NEAR_S = 600.0  # a simulated wait is near the logged one if they differ by no more
+UNKNOWN_WAIT = -1
+LENGTHS = {600: "10 min or less", HOUR_S: "1 h or less", 6 * HOUR_S: "6 h or less", math.inf: "longer"}  # run times
+HOURS = 3  # of a group by hour of submission
+
+# What is tried of each factor. A factor stays if it lowers the error by `LEAST_GAIN` of it on the jobs that it is
+# fitted to, and on both halves of these.
+NOTICES_S = (WEEK_S, DAY_S, 4 * HOUR_S)
+CAPACITIES = (0.97, 0.95, 0.9, 0.85, 0.8)
+OVERHEADS_S = (60.0, 180.0, 600.0)
+LEAST_GAIN = 0.1
+WORSE = 2.0  # times the plain error, from which on the outages found are doubted
+LONGEST_BLOCKED_S = 3 * WEEK_S  # by known outages that follow each other, for any request
+# The log shows a limit of running jobs per user if so many users reach it, and it is at least so high.
+FEWEST_USERS, LEAST_LIMIT = 3, 10
+
+
+class Score(NamedTuple):
+    """Simulated waits against the logged ones of the same jobs. Times in seconds; None: cannot be computed."""
+
+    jobs: int
+    error: float | None  # see the module; None if no moving mean counts
+    median_error: float | None
+    simulated_mean_s: float
+    logged_mean_s: float
+    ratio: float | None  # of these
+    correlation: float | None
+    near: float  # the share of the jobs whose waits differ by at most 10 min
+    simulated_longest_s: float
+    logged_longest_s: float
+
+    def cells(self) -> dict[str, Any]:
+        """For a table to read."""
+        return {
+            "jobs": f"{self.jobs:,}",
+            "mean error": percent(self.error),
+            "median error": percent(self.median_error),
+            "sim/log": ratio_text(self.ratio),
+            "within 10 min": percent(self.near),
+            "correlation": ratio_text(self.correlation),
+            "simulated_mean_s": self.simulated_mean_s,
+            "simulated_longest_s": self.simulated_longest_s,
+            "logged_mean_s": self.logged_mean_s,
+            "logged_longest_s": self.logged_longest_s,
+        }
+
+
+def percent(share: float | None) -> str:
+    """The share, if it is known."""
+    return "-" if share is None else in_percent(share)
+
+
+def ratio_text(value: float | None) -> str:
+    """The number with two decimals."""
+    return "-" if value is None else f"{value:.2f}"
+
+
+def score(submit_s: NDArray[np.float64], logged_s: NDArray[np.float64], simulated_s: NDArray[np.float64]) -> Score:
+    """The score of some jobs, at least one, in order of submission."""
+    logged, simulated = float(logged_s.mean()), float(simulated_s.mean())
+    varied = len(submit_s) > 1 and logged_s.std() > 0 and simulated_s.std() > 0
+    return Score(
+        len(submit_s),
+        *errors_of(submit_s, logged_s, simulated_s),
+        simulated,
+        logged,
+        simulated / logged if logged > 0 else None,
+        float(np.corrcoef(logged_s, simulated_s)[0, 1]) if varied else None,
+        float((np.abs(simulated_s - logged_s) <= NEAR_S).mean()),
+        float(simulated_s.max()),
+        float(logged_s.max()),
+    )
+
+
+def errors_of(
+    submit_s: NDArray[np.float64], logged_s: NDArray[np.float64], simulated_s: NDArray[np.float64]
+) -> tuple[float | None, float | None]:
+    """The mean and the median absolute percentage error of moving means.
+
+    Both are None if no moving mean has `FEWEST_JOBS` and logged waits over a minute.
+    """
+    if not len(submit_s):
+        return None, None
+    at_s = np.arange(submit_s[0], submit_s[-1] + 1, HOUR_S)
+    first, beyond = np.searchsorted(submit_s, at_s - WEEK_S), np.searchsorted(submit_s, at_s + WEEK_S, side="right")
+    jobs = beyond - first
+
+    def means(wait_s: NDArray[np.float64]) -> NDArray[np.float64]:
+        sums = np.append(0, np.cumsum(wait_s))
+        mean: NDArray[np.float64] = (sums[beyond] - sums[first]) / np.maximum(jobs, 1)
+        return mean
+
+    logged, simulated = means(logged_s), means(simulated_s)
+    counts = (jobs >= FEWEST_JOBS) & (logged > LEAST_WAIT_S)
+    if not counts.any():
+        return None, None
+    errors = np.abs(simulated - logged)[counts] / logged[counts]
+    return float(errors.mean()), float(np.median(errors))
+
+
+class Logged(NamedTuple):
+    """A log with waits, and what of it the job table does not have; columns in the table's order."""
+
+    where: Path | str
+    log: SwfLog
+    workload: Workload
+    wait_s: NDArray[np.float64]  # nan for unknown
+    queue: NDArray[np.int64]  # -1 for unknown
+
+    @property
+    def size(self) -> int:
+        """The machine's processors."""
+        assert self.workload.procs is not None
+        return self.workload.procs
+
+    @property
+    def counted(self) -> NDArray[np.bool_]:
+        """The jobs that are compared: with a wait, and not wider than the machine."""
+        counted: NDArray[np.bool_] = ~np.isnan(self.wait_s) & (self.workload.jobs.procs <= self.size)
+        return counted
+
+    @property
+    def first_half(self) -> NDArray[np.bool_]:
+        """The first half of the jobs; the second begins with a submission."""
+        submit_s = self.workload.jobs.submit_s
+        first: NDArray[np.bool_] = submit_s < submit_s[len(submit_s) // 2]
+        return first
+
+    def score(self, wait_s: NDArray[np.float64], rows: NDArray[np.bool_] | None = None) -> Score:
+        """The score of simulated waits, of all jobs or some."""
+        rows = self.counted if rows is None else self.counted & rows
+        return score(self.workload.jobs.submit_s[rows], self.wait_s[rows], wait_s[rows])
+
+    def error(self, wait_s: NDArray[np.float64], rows: NDArray[np.bool_]) -> float | None:
+        """The error of simulated waits of some jobs."""
+        rows = self.counted & rows
+        return errors_of(self.workload.jobs.submit_s[rows], self.wait_s[rows], wait_s[rows])[0]
+
+    def outages(self) -> Calendar:
+        """The outages in the log."""
+        return outages(self.where, self.log, self.size)
+
+    def limit(self) -> int | None:
+        """The limit of running jobs per user that the log shows; None if it shows none.
+
+        No user ran more jobs at once, and at least `FEWEST_USERS` ran so many while another job of theirs waited.
+        """
+        jobs = self.workload.jobs
+        rows = np.flatnonzero(~np.isnan(self.wait_s) & (jobs.user >= 0) & (jobs.runtime_s > 0))
+        start_s = jobs.submit_s[rows] + self.wait_s[rows]
+        at_s = np.concatenate([start_s + jobs.runtime_s[rows], jobs.submit_s[rows], start_s])
+        user, kind = np.tile(jobs.user[rows], 3), np.repeat(np.arange(3), len(rows))
+        order = np.lexsort((kind, at_s, user))  # in each second ends come first, then submissions
+        user, running, waiting = user[order], *(np.cumsum(np.array(by)[kind[order]]) for by in ((-1, 0, 1), (0, 1, -1)))
+        most = int(running.max(initial=0))
+        held = np.unique(user[(running == most) & (waiting > 0)])
+        return most if most >= LEAST_LIMIT and len(held) >= FEWEST_USERS else None
+
+    def until_half(self) -> Logged:
+        """What the log has of the first half of its jobs, and nothing of the others."""
+        rows, half = job_rows(Path(self.where), [self.log]), self.first_half
+        submit_s = self.workload.jobs.submit_s[len(half) // 2] + rows.first_submit_s
+        return Logged(
+            self.where,
+            self.log.select(self.log["submit_s"] < submit_s),
+            replace(self.workload, jobs=self.workload.jobs.select(half)),
+            self.wait_s[half],
+            self.queue[half],
+        )
+
+
+def logged_of(workload: Workload, log: SwfLog, where: Path | str) -> Logged:
+    """The log of a workload with its waits.
+
+    Raises:
+        WorkloadError: it has no waits of a site, or one is negative.
+    """
+    rows = job_rows(Path(where), [log])
+    kept = np.flatnonzero(rows.keep)
+    kept = kept[np.lexsort((rows.number[kept], rows.submit_s[kept]))]
+    wait_s, jobs = log["wait_s"][kept], f"{len(kept):,} jobs that ran"
+    below = (wait_s < 0) & (wait_s != UNKNOWN_WAIT)
+    if below.any():
+        row = int(np.argmax(below))
+        raise WorkloadError(
+            f"{where}: {int(below.sum()):,} of {jobs} have a negative wait (first: job {rows.number[kept[row]]}, "
+            f"{wait_s[row]:g} s); correct or drop them, or write -1 for unknown"
+        )
+    waited = wait_s > 0
+    why = log.unlogged
+    if why is None and (not waited.any() or (workload.jobs.procs[waited] > (workload.procs or 0)).all()):
+        why = f"none of the log's {jobs} has a wait above 0"
+    if why is not None:
+        raise WorkloadError(f"{where}: {why}, so how near simulated waits are to the site's cannot be known")
+    return Logged(
+        where, log, workload, np.where(wait_s == UNKNOWN_WAIT, np.nan, wait_s), log["queue"][kept].astype(np.int64)
+    )
+
+
+# What a site does
+
+
+class Factors(NamedTuple):
+    """What a site does beside EASY backfilling in order of submission; the defaults are the plain replay."""
+
+    notice_s: float | None = None  # how long before they begin outages are announced; None: outages are left out
+    capacity: float = 1.0  # the share of the processors in use
+    overhead_s: float = 0.0  # for which a job holds its processors beside its run time
+    max_running: int | None = None  # how many jobs of a user run at once; None for any number
+
+    @property
+    def names(self) -> list[str]:
+        """Each that is in force, in words."""
+        notice = self.notice_s
+        known = "" if notice is None else f" announced {duration(notice)} before"
+        return [
+            *([f"its outages{known}"] if notice is not None else []),
+            *([f"{100 * self.capacity:g} % of the processors"] if self.capacity < 1 else []),
+            *([f"{duration(self.overhead_s)} of overhead a job"] if self.overhead_s else []),
+            *([f"at most {self.max_running} running jobs a user"] if self.max_running is not None else []),
+        ]
+
+    def __str__(self) -> str:
+        return ", ".join(self.names) or "plain"
+
+    def waits(self, workload: Workload, found: Calendar) -> NDArray[np.float64]:
+        """The simulated waits; `found` are the outages. A job wider than what is in use takes all of it."""
+        assert workload.procs is not None
+        notice_s = self.notice_s
+        jobs, size = workload.jobs, max(round(self.capacity * workload.procs), 1)
+        jobs = replace(
+            jobs,
+            runtime_s=jobs.runtime_s + self.overhead_s,
+            walltime_s=jobs.walltime_s + self.overhead_s,
+            user_request_s=jobs.user_request_s + self.overhead_s,
+            assumed_s=None if jobs.assumed_s is None else jobs.assumed_s + self.overhead_s,
+            procs=np.where(jobs.procs <= workload.procs, np.minimum(jobs.procs, size), jobs.procs),
+        )
+        given: dict[str, Any] = {"policy": "fcfs", "max-running": self.max_running}
+        if self.notice_s is not None and found.windows:
+            sudden = sudden_windows(found, longest_request_s(workload))
+            windows = (
+                window._replace(
+                    processors=size,
+                    announced=window.begin - (0.0 if late else notice_s),
+                )
+                for window, late in zip(found.windows, sudden, strict=True)
+            )
+            given["calendar"] = Calendar(tuple(windows))
+        schedule, _ = simulate(jobs, replace(workload, jobs=jobs, procs=size), Options.of(given))
+        return schedule.start_s - jobs.submit_s
+
+
+def longest_request_s(workload: Workload) -> float:
+    """The longest request of a job that fits on the machine; infinite if one has none."""
+    jobs = workload.jobs
+    return float(jobs.walltime_s[jobs.procs <= (workload.procs or 0)].max(initial=0.0))
+
+
+def sudden_windows(found: Calendar, longest_s: float) -> list[bool]:
+    """Which outages the replay learns of only when they begin, so that the longest request can start within a month.
+
+    A job cannot start if an outage that is known begins before its request is over. Between frequent outages a long
+    request might find no time for years. Where the longest would find none for `LONGEST_BLOCKED_S`, the outages that
+    begin before the end of a request from the gap on are sudden.
+
+    Args:
+        found: the outages, which are announced at most a week before.
+        longest_s: the longest request.
+    """
+    # For the longest request to start, no outage begins so soon; one that begins in just a week is known already.
+    clear_s = min(longest_s, WEEK_S + 1)
+    begins, ends = (np.array([getattr(window, edge) for window in found.windows]) for edge in ("begin", "end"))
+    free_from = np.append(0.0, ends)[:-1]
+    sudden, chance_s = np.zeros(len(begins), bool), 0.0  # the last date at which that request could start
+    for i in np.arange(len(begins)):
+        if begins[i] - free_from[i] >= clear_s:
+            chance_s = begins[i] - clear_s
+        elif not sudden[i] and ends[i] - chance_s > LONGEST_BLOCKED_S:
+            chance_s = free_from[i]
+            sudden[i:] |= begins[i:] < chance_s + clear_s
+    return sudden.tolist()
+
+
+PLAIN, WITH_OUTAGES = Factors(), Factors(notice_s=WEEK_S)
+VALUES: dict[str, Sequence[Any]] = {"notice_s": NOTICES_S, "capacity": CAPACITIES, "overhead_s": OVERHEADS_S}
+MOST_REPLAYS = 2 + sum(map(len, VALUES.values())) * len(VALUES)
+
+
+class Step(NamedTuple):
+    """Factors that hold, the last of which was found last."""
+
+    factors: Factors
+    error: float | None  # on the jobs that they were fitted to; None if these are too few for one
+
+
+def fitted(past: Logged, advance: Callable[[float], None]) -> list[Step]:
+    """The simplest factors that hold: the plain replay, and then one factor more in each step.
+
+    The first is the limit of running jobs per user that the log shows, if there is one, unless it raises the error. In
+    each later step the factor and the value are taken that lower the error most. `advance` is called with 1 after each
+    replay.
+    """
+    found, first = past.outages(), past.first_half
+
+    def errors(factors: Factors) -> list[float | None]:
+        """Of all, and of each half."""
+        wait_s = factors.waits(past.workload, found)
+        advance(1)
+        return [past.error(wait_s, rows) for rows in (first | True, first, ~first)]
+
+    best, names = errors(PLAIN), list(VALUES)
+    steps = [Step(PLAIN, best[0])]
+    limited = PLAIN._replace(max_running=past.limit())
+    if limited != PLAIN and no_worse(each := errors(limited), best):
+        best = each
+        steps.append(Step(limited, best[0]))
+    while names and best[0]:
+        tried = {factors: errors(factors) for factors in next_factors(steps[-1].factors, names)}
+        able = {
+            factors: each
+            for factors, each in tried.items()
+            if (each[0] or 0.0) <= (1 - LEAST_GAIN) * best[0] and no_worse(each, best)
+        }
+        if not able:
+            break
+        factors = min(able, key=lambda one: able[one][0] or 0.0)
+        names = [name for name in names if getattr(factors, name) == getattr(PLAIN, name)]
+        best = able[factors]
+        steps.append(Step(factors, best[0]))
+    return steps
+
+
+def no_worse(errors: Sequence[float | None], others: Sequence[float | None]) -> bool:
+    """Whether each error is at most the other one."""
+    return all((mine or 0.0) <= (other or 0.0) for mine, other in zip(errors, others, strict=True))
+
+
+def next_factors(factors: Factors, names: Sequence[str]) -> Iterator[Factors]:
+    """Each with one factor more, of these names."""
+    for name in names:
+        for value in VALUES[name]:
+            yield factors._replace(**{name: value})
+
+
+# The command
+
+
+def fidelity(
+    log: Workload | Path | str,
+    *,
+    fit: bool = True,
+    procs: int | None = None,
+    overrun: Overrun | None = None,
+    unrequested: Unrequested | None = None,
+    advance: Callable[[float], None] | None = None,
+) -> Found:
+    """How far the waits of a replay under FCFS with EASY backfilling are from those in the log, and what explains it.
+
+    Args:
+        log: a workload that was read from a log with waits, or the log's file.
+        fit: whether to fit what the site does on the first half of the jobs, and to score it on the second.
+        procs: the machine's size; by default the log's.
+        overrun: see `read_workload`; for a file only.
+        unrequested: see `read_workload`; for a file only.
+        advance: called with the number of replays done since the last call; None shows a progress bar after 2 s.
+
+    Returns:
+        `scores`: of the plain replay, and of one with the log's outages as announced windows. `groups`: the same by
+        width, run time, hour of submission and queue. `fitted`: the factors that hold, a step each.
+
+    Raises:
+        BatfillError: the log is unusable, or has no waits of a site.
+
+    Examples:
+        >>> fidelity("workloads/sample.json")  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        batfill.base.errors.WorkloadError: workloads/sample.json: none of the log's 800 jobs that ran has a wait ...
+    """
+    source = replayable(log, procs=procs, overrun=overrun, unrequested=unrequested)
+    workload = source.workload(source.log)
+    if workload.procs is None:
+        raise WorkloadError(f"{source.where}: does not say how many processors the machine has; give --procs N")
+    logged = logged_of(workload, source.log, source.where)
+    later = ~logged.first_half
+    fit &= all((logged.counted & rows).any() for rows in (later, ~later))
+    with patient_progress("replays", 2 + MOST_REPLAYS * fit) if advance is None else nullcontext(advance) as shown:
+        steps = fitted(logged.until_half(), shown) if fit else []
+        found = logged.outages()
+        waits = {one: one.waits(workload, found) for one in (PLAIN, WITH_OUTAGES, *(step.factors for step in steps))}
+        shown(2)
+    results: dict[str, Any] = {
+        "scores": {name: logged.score(waits[one])._asdict() for name, one in SHOWN.items()},
+        "outages": {
+            "number": len(found.windows),
+            "days": sum(w.end - w.begin for w in found.windows) / DAY_S,
+            "sudden": sum(sudden_windows(found, longest_request_s(workload))),
+        },
+        "without_wait": int(np.isnan(logged.wait_s).sum()),
+        "groups": list(groups(logged, {name: waits[one] for name, one in SHOWN.items()})),
+        "fitted": [
+            {
+                "factors": str(step.factors),
+                **step.factors._asdict(),
+                "error": step.error,
+                "later": logged.score(waits[step.factors], later)._asdict(),
+            }
+            for step in steps
+        ],
+        "grade": grade_text(*(logged.score(waits[one]) for one in SHOWN.values())),
+    }
+    content = document(
+        "fidelity",
+        seed=None,
+        given={"fit": fit, "overrun": workload.overrun, "unrequested": workload.unrequested},
+        source={
+            "source": workload.name,
+            "source_sha256": workload.digest,
+            "procs": logged.size,
+            "jobs": len(workload.jobs),
+            "warnings": [*workload.warnings, *eligibility_warnings(source.log)],
+        },
+        results=results,
+    )
+    rows = [{"replay": name, **logged.score(waits[one]).cells()} for name, one in SHOWN.items()]
+    return Found(content, rows, text_below(content))
+
+
+SHOWN = {"plain": PLAIN, "outages": WITH_OUTAGES}
+
+
+def groups(logged: Logged, waits: Mapping[str, NDArray[np.float64]]) -> Iterator[dict[str, Any]]:
+    """The scores of jobs by width, run time, hour of submission and queue; `waits` by replay."""
+    jobs = logged.workload.jobs
+    width, length = width_class(jobs.procs), np.searchsorted(list(LENGTHS), jobs.runtime_s)
+    kinds = {
+        "processors": (width, [f"{2 ** (w - 1) + 1} to {2**w}" if w > 1 else str(2**w) for w in range(64)]),
+        "run time": (length, list(LENGTHS.values())),
+        "queue": (logged.queue, None),
+    }
+    if logged.workload.clock is not None:
+        hour = local_hour(jobs.submit_s, logged.workload.clock)
+        kinds["submitted"] = (hour // HOURS, [f"{h} to {h + HOURS} h" for h in range(0, 24, HOURS)])
+    for by, (group_of, names) in kinds.items():
+        there = np.unique(group_of[logged.counted]).tolist()
+        for group in there if len(there) > 1 else []:
+            rows = group_of == group
+            yield {
+                "by": by,
+                "group": str(group) if names is None else names[group],
+                **{name: logged.score(wait_s, rows)._asdict() for name, wait_s in waits.items()},
+            }
+
+
+def outages_text(content: Mapping[str, Any]) -> str:
+    """How the row with the outages was replayed, and a word if it is much worse than the plain one."""
+    found, (plain, other) = content["outages"], (content["scores"][name] for name in SHOWN)
+    if not found["number"]:
+        return ""
+    known = f"; the replay in the row outages knows {found['number'] - found['sudden']:,} of them a week before"
+    if found["sudden"]:
+        known += ", the others when they begin, since the longest request would find no time to start for weeks"
+    if None not in (plain["error"], other["error"]) and other["error"] > WORSE * plain["error"]:
+        known += ". This makes the error much larger, so these are hardly the site's outages: do not use that row"
+    return known
+
+
+def eligibility_warnings(log: SwfLog) -> list[str]:
+    """Cautions if the log was imported from records without the date from which a job could start, or with holds."""
+    cautions = {
+        NO_ELIGIBILITY: "so waits for users count as the scheduler's; add Eligible to the columns of sacct "
+        "(sacct -o ...,Submit,Eligible,Start,...) and import again",
+        HELD: "so the log does not say when these jobs started, and fewer outages are found",
+    }
+    noted = (text.removeprefix("; Note: ") for text in log.header)
+    return [f"{text}, {caution}" for text in noted for mark, caution in cautions.items() if mark in text]
+
+
+def local_hour(submit_s: NDArray[np.float64], clock: Clock) -> NDArray[np.int64]:
+    """The hour of the day of each submission, in the users' time zone."""
+    quarter_s, start_s = HOUR_S // 4, clock.unix_start_s  # a zone's offset is in whole quarters of an hour
+    quarters, of_job = np.unique((submit_s + start_s) // quarter_s, return_inverse=True)
+    hours = np.array([clock.date(quarter * quarter_s - start_s).hour for quarter in quarters.tolist()])
+    return hours[of_job]
+
+
+def text_below(content: Mapping[str, Any]) -> str:
+    """What the command prints below the scores: the groups, the fit, and the grade."""
+    found = content["outages"]
+    parts = [
+        f"{content['input']['source']} on {content['input']['procs']:,} processors, fcfs with EASY backfilling; "
+        f"{things(found['number'], 'outage')} found in the log, {duration(found['days'] * DAY_S)} in all"
+        + outages_text(content),
+        f"{things(content['without_wait'], 'job')} without a wait in the log are not compared"
+        if content["without_wait"]
+        else "",
+        "mean and median error: over the hours of the log, of how far the mean simulated wait of the two weeks around "
+        "is from the logged one, at the ends of the log of one week; hours with fewer than 50 jobs around, or a logged "
+        "mean of a minute or less, are left out, and - stands where no hour is left (- for sim/log: no job waited in "
+        "the log; for correlation: all waits are equal)",
+        as_table(
+            [
+                {
+                    "group": f"{row['by']} {row['group']}",
+                    "jobs": f"{row['plain']['jobs']:,}",
+                    "logged_mean_s": row["plain"]["logged_mean_s"],
+                    "logged_longest_s": row["plain"]["logged_longest_s"],
+                    **{
+                        f"{name}: {column}": text
+                        for name in SHOWN
+                        for column, text in (
+                            ("sim/log", ratio_text(row[name]["ratio"])),
+                            ("within 10 min", percent(row[name]["near"])),
+                        )
+                    },
+                }
+                for row in content["groups"]
+            ]
+        )
+        if content["groups"]
+        else "",
+    ]
+    if steps := content["fitted"]:
+        plain, last = steps[0], steps[-1]
+        rows = [
+            {
+                "factors": step["factors"],
+                "mean error, first half": percent(step["error"]),
+                "second half": percent(step["later"]["error"]),
+                "its median": percent(step["later"]["median_error"]),
+                "sim/log, second half": ratio_text(step["later"]["ratio"]),
+            }
+            for step in steps
+        ]
+        after = last["later"]["error"]
+        known = [step for step in steps if step["later"]["error"] is not None]
+        least = min(known, key=lambda step: step["later"]["error"], default=last)  # of equals the simplest
+        left, lowest = percent(after), percent(least["later"]["error"])
+        held = "the factors do not hold there, where the plain replay has"
+        held = held if least is plain else f"the lowest there, with {least['factors']}:"
+        parts += [
+            "Fitted on the first half of the jobs, scored on the second. Outages are found in each half by a fixed "
+            "rule; whether they are used, and how long they are known before, is fitted.",
+            as_table(rows),
+            f"not explained: {left} on the second half" + (f"; {held} {lowest}" if lowest != left else ""),
+        ]
+    return "\n\n".join(filter(None, [*parts, content["grade"]]))
+
+
+# The grade beside every advice
+
+
+class Fidelity(NamedTuple):
+    """How near simulated waits are to those in the log; its text is one sentence."""
+
+    plain: Score | None  # None if it cannot be known
+    with_outages: Score | None
+    unknown: str = ""  # why not
+
+    def __str__(self) -> str:
+        if self.plain is None or self.with_outages is None:
+            return self.unknown
+        return grade_text(self.plain, self.with_outages)
+
+
+def fidelity_of(log: Workload | Path | str, **reading: Any) -> Fidelity:
+    """How near simulated waits are to those in the log, or why that cannot be known.
+
+    Args:
+        log: the log.
+        **reading: procs, overrun, unrequested: see `fidelity`.
+
+    Raises:
+        WorkloadError: the log is unusable.
+    """
+    source = source_of(log, **reading)
+    workload = source.workload(source.log)
+    try:
+        logged = logged_of(workload, source.log, source.where)
+    except WorkloadError as error:
+        return Fidelity(None, None, str(error).removeprefix(f"{source.where}: "))
+    found = logged.outages()
+    plain, with_outages = (logged.score(one.waits(workload, found)) for one in SHOWN.values())
+    return Fidelity(plain, with_outages)
+
+
+def graded(found: AnyFound, log: Workload | Path | str, reading: Mapping[str, Any]) -> AnyFound:
+    """The result of a study with the grade of its log."""
+    found["fidelity"] = str(fidelity_of(log, **reading))
+    found.remark = f"{found.remark}\n{found['fidelity']}"
+    return found
+
+
+def grade_text(plain: Score, with_outages: Score) -> str:
+    """The sentence."""
+    ratio = "no wait is logged" if plain.ratio is None else f"simulated waits are {plain.ratio:.2f} of the logged ones"
+    explained = with_outages.error is not None and plain.error is not None and with_outages.error < plain.error
+    others = "the outages that it suggests explain none of it"
+    if explained:
+        others = f"with its outages {percent(with_outages.error)} and {percent(with_outages.median_error)}"
+    elif plain == with_outages:
+        others = "outages change nothing"
+    return (
+        f"on this log {ratio} (mean error {percent(plain.error)}, median {percent(plain.median_error)}; {others}); "
+        "differences between policies are for the machine as simulated"
+    )

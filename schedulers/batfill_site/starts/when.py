@@ -1,0 +1,487 @@
+"""When each waiting job is expected to start: estimates from an ensemble, and intervals that past starts calibrate."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from batfill.base.errors import BatfillError
+from batfill.base.files import json_text
+from batfill.base.tables import JobRows, as_table
+from batfill.base.version import __version__
+from batfill.base.words import things, wrapped
+from batfill_site.starts.past import JOB_SO_FAR, Past
+from batfill.model.jobs import DAY_S
+from batfill.model.options import REQUEST, refuse_replayed
+from batfill.model.values import seed_of
+from batfill.replays.engine_replay import EngineReplay
+from batfill_site.starts.ensemble import FORKS, Ensemble, Moment, moment_of
+from batfill.replays.replay import options_of
+from batfill.replays.result import until_of
+from batfill.replays.session import Replay
+from batfill_site.starts.why_not import Instants, reasons
+from batfill_site.starts.site_state import SiteState, is_site_state, read_state
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from numpy.typing import NDArray
+
+    from batfill.model.jobs import Clock, JobTable
+    from batfill.model.options import Options
+    from batfill.model.policy import Policy
+    from batfill.model.rules import Rules
+
+SHARE = 0.8  # of the starts lie within the intervals
+OUTSIDE = (1 - SHARE) / 2  # on each side
+WIDENED = 0.2  # logarithm of the factor by which intervals are wider than the forks', before any start is known
+STEP = 0.15  # of that logarithm, for a start outside
+MARGIN, MARGIN_S = 0.05, 60.0  # added to the forks' spread, as a share of the time until the start, and besides
+STARTS = "nothing: it starts at once"
+A_DATE = "2024-05-02T10:00 or 2024-05-02T10:00+02:00"
+NEVER_S = 10 * 365 * DAY_S  # when a job is expected that needs processors which are away
+MOST_FORKS = 1001
+HINDCASTS = 200  # past jobs that calibrate the estimates of a single instant
+
+
+class Found(NamedTuple):
+    """Estimates of jobs, each (n,); dates are in seconds."""
+
+    rows: NDArray[np.intp]  # in the past
+    start_s: NDArray[np.float64]
+    from_s: NDArray[np.float64]
+    to_s: NDArray[np.float64]
+    late: NDArray[np.bool_]  # whether it is expected later than it was first promised
+
+
+class Forecast:
+    """Estimates from instant to instant; each start that follows one calibrates the next intervals.
+
+    The interval's sides are the forks' deciles, stretched by two factors. A start outside raises the factor of its
+    side, one within lowers both, so that in the long run a tenth is outside on each (adaptive conformal inference,
+    Gibbs and Candes, NeurIPS 2021, on the logarithm of the factor).
+    """
+
+    def __init__(self, past: Past, ensemble: Ensemble) -> None:
+        """`past` is updated by the caller, through `ended`."""
+        self.past, self.ensemble = past, ensemble
+        self.widened = np.full(2, WIDENED)
+        self.promised: dict[int, tuple[float, float]] = {}  # by row, the first interval of each job that waits
+        self.calibrated_on = 0
+
+    def started(self, row: int, start_s: float) -> None:
+        """Record the start of a job."""
+        if (interval := self.promised.pop(row, None)) is not None:
+            outside = np.array([start_s < interval[0], start_s > interval[1]])
+            self.widened += STEP * (outside - OUTSIDE)
+            self.calibrated_on += 1
+
+    def estimate(self, moment: Moment, asked: NDArray[np.bool_]) -> Found:
+        """Estimates for the jobs asked for, bool (known,), which wait at `moment`."""
+        start_s = self.ensemble.starts(moment, self.past, asked)
+        start_s = np.sort(np.where(np.isnan(start_s), moment.now_s + NEVER_S, start_s), axis=0)
+        middle_s = quantile(start_s, 0.5)
+        away_s = start_s - middle_s
+        stretched_s = middle_s + away_s * np.where(away_s < 0, *np.exp(self.widened))
+        margin_s = MARGIN * (middle_s - moment.now_s) + MARGIN_S
+        lower_s, upper_s = quantile(stretched_s, OUTSIDE), quantile(stretched_s, 1 - OUTSIDE)
+        from_s = np.maximum(lower_s - np.exp(self.widened[0]) * margin_s, moment.now_s)
+        to_s = upper_s + np.exp(self.widened[1]) * margin_s
+        rows = moment.past_rows[asked]
+        first = [
+            self.promised.setdefault(row, interval)
+            for row, interval in zip(rows.tolist(), zip(from_s.tolist(), to_s.tolist(), strict=True), strict=True)
+        ]
+        late = middle_s > np.array([interval[1] for interval in first])
+        return Found(rows, middle_s, from_s, to_s, late)
+
+
+def quantile(ordered: NDArray[np.float64], part: float) -> NDArray[np.float64]:
+    """As numpy's, of values in order along the first axis: that takes much longer for a few values."""
+    place = part * (len(ordered) - 1)
+    low = ordered[int(place)]
+    found: NDArray[np.float64] = low + (ordered[math.ceil(place)] - low) * (place - int(place))
+    return found
+
+
+class ForecastOfReplay(Forecast):
+    """Estimates for a replay that continues: call `when` each time that the replay has stopped."""
+
+    def __init__(self, run: Replay, *, forks: int = FORKS, seed: int = 0) -> None:
+        """Follow a replay from where it has stopped, with all that has ended so far as the past."""
+        refuse_replayed(run.options)
+        self.run, given = run, run.engine.given
+        past = Past(so_far(run.workload.jobs, given.small, given.killable))
+        super().__init__(past, Ensemble(forks, seed))
+        self.tries, self.over = len(run.engine.tries), 0
+
+    def follow(self) -> None:
+        """Take note of what has started and ended since."""
+        events, start_s = self.run.engine.events, self.run.engine.queue.jobs["start_s"]
+        for row in self.run.engine.tries["row"][self.tries :].tolist():
+            if not math.isnan(start_s[row]):
+                self.started(row, float(start_s[row]))
+        self.tries = len(self.run.engine.tries)
+        over = int(events.clock["over"][0])
+        rows = events.over[self.over : over]
+        rows = rows[start_s[rows] + events.duration_s[rows] <= self.run.now_s]  # the others were killed at a divider
+        self.past.ended(rows.tolist(), events.duration_s[rows].tolist())
+        self.past.submitted, self.over = self.run.engine.submitted, over
+
+    def when(self, job: str | None = None, now_s: float | None = None) -> Estimates:
+        """Estimates for one waiting job, or for all, at `now_s`: by default the last instant processed.
+
+        Raises:
+            BatfillError: no job of this name waits.
+        """
+        self.follow()
+        run = self.run
+        moment = moment_of(run.engine.queue, run.now_s if now_s is None else now_s)
+        asked = asked_of(moment, run.workload.jobs.ids, job, run.workload.name, moment.waits, run.workload.clock)
+        return estimates_of(self, moment, asked, run.workload.jobs, run.workload.clock, run.options)
+
+
+def so_far(jobs: JobTable, small: Any, killable: Any) -> NDArray[np.void]:
+    """The jobs of a table as a past in which none has ended."""
+    past = np.zeros(len(jobs), JOB_SO_FAR)
+    past["submit_s"], past["request_s"], past["procs"] = jobs.submit_s, jobs.request_s, jobs.procs
+    past["user"], past["runtime_s"] = np.unique(jobs.user, return_inverse=True)[1], np.nan
+    past["known_user"] = jobs.user >= 0
+    past["small"], past["killable"] = small, killable
+    return past
+
+
+def asked_of(
+    moment: Moment, ids: NDArray[Any], job: str | None, source: str, waits: NDArray[np.bool_], clock: Clock | None
+) -> NDArray[np.bool_]:
+    """Which of the jobs that wait are asked for, bool (known,).
+
+    Raises:
+        BatfillError: no job of this name waits.
+    """
+    if job is None:
+        return waits
+    asked: NDArray[np.bool_] = waits & (ids[moment.past_rows] == str(job))
+    if not asked.any():
+        at = Instants(moment.now_s, clock).full(moment.now_s)
+        raise BatfillError(f"{source}: no job {job} waits at {at}; {int(waits.sum()):,} others do")
+    return asked
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Estimates(JobRows):
+    """When the waiting jobs are expected to start, with intervals, and why each does not start now.
+
+    Examples:
+        >>> import batfill as bf
+        >>> soon = bf.when(bf.Replay("workloads/sample.json", "saf").run(until_s=100_000))
+        >>> soon["job_id"].tolist()
+        ['023', '038']
+    """
+
+    found: Found
+    why: tuple[str, ...]
+    jobs: JobTable
+    now_s: float
+    clock: Clock | None
+    options: Options
+    size: int
+    forks: int
+    seed: int
+    calibrated_on: int  # starts
+    left_out: Mapping[str, str]  # pending jobs that wait for something else than processors, and for what
+
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """Every job by column, in order of submission: its estimated `start_s` and the interval `from_s` to `to_s`.
+
+        `late` says that the start is now expected after the end of the interval that the job was given first; `why`
+        says why it does not start now.
+        """
+        found, columns = self.found, self.jobs.select(self.found.rows).columns()
+        return {
+            **{name: columns[name] for name in ("job_id", "procs", "requested_s", "submit_s")},
+            "start_s": found.start_s,
+            "from_s": found.from_s,
+            "to_s": found.to_s,
+            "late": found.late,
+            "why": np.array(self.why, object),
+        }
+
+    def about(self) -> dict[str, Any]:
+        """The instant, the machine, and how the estimates were made."""
+        return {
+            "now_s": self.now_s,
+            "procs": self.size,
+            "share": SHARE,
+            "forks": self.forks,
+            "seed": self.seed,
+            "calibrated_on": self.calibrated_on,
+            "options": self.options.as_dict(),
+            "clock": self.clock.as_dict() if self.clock else None,
+            "left_out": [{"job_id": name, "why": why} for name, why in self.left_out.items()],
+            "version": __version__,
+        }
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {**self.about(), "jobs": list(self)}
+
+    def as_json(self) -> str:
+        """One object."""
+        return json_text(self.as_dict())
+
+    @property
+    def how(self) -> str:
+        """How the estimates were made, in a line."""
+        on = f"calibrated on {self.calibrated_on:,} starts" if self.calibrated_on else "not calibrated: no past starts"
+        made = f"{self.options.as_text()}; {self.forks} forks, seed {self.seed}; intervals {on}"
+        return f"{made}. These are starts of a replay: what it does not know, as outages and limits, moves real ones."
+
+    @property
+    def without(self) -> str:
+        """How many jobs are left out, and for what they wait: "2 pending jobs left out: Dependency 2"; or nothing."""
+        for_what = Counter(self.left_out.values()).most_common()
+        these = ", ".join(f"{why} {number:,}" for why, number in for_what)
+        return f"{things(len(self.left_out), 'pending job')} left out: {these}" if these else ""
+
+    def as_text(self) -> str:
+        """A table to read, and a line for each job."""
+        instants, n = Instants(self.now_s, self.clock), len(self.why)
+        head = f"{instants.full(self.now_s)}: {things(n, 'waiting job')} on {things(self.size, 'processor')}"
+        head += f"\n{wrapped(self.without)}" * bool(self.without)
+        if not n:
+            return head
+        rows = [
+            {
+                "job": row["job_id"],
+                "procs": row["procs"],
+                "expected": instants.text(row["start_s"]) + (" (late)" if row["late"] else ""),
+                f"{SHARE:.0%} between": f"{instants.text(row['from_s'])} and {instants.text(row['to_s'])}",
+            }
+            for row in self
+        ]
+        why = "\n".join(["why not now", *(wrapped(f"{row['job_id']:12} {row['why']}", " " * 13) for row in self)])
+        return f"{head}\n\n{as_table(rows)}\n\n{why}\n\n{wrapped(self.how)}"
+
+    __repr__ = as_text
+
+
+def estimates_of(
+    forecast: Forecast,
+    moment: Moment,
+    asked: NDArray[np.bool_],
+    jobs: JobTable,
+    clock: Clock | None,
+    options: Options,
+    left_out: Mapping[str, str] | None = None,
+) -> Estimates:
+    """The estimates for these jobs, with the reasons why they do not start now; those that run start now."""
+    start, waits = np.flatnonzero(asked & ~moment.waits), asked & moment.waits
+    now_s = np.full(len(start), moment.now_s)
+    found = Found(moment.past_rows[start], now_s, now_s, now_s, now_s < 0)
+    names = dict(zip(moment.rows.tolist(), jobs.ids[moment.past_rows].tolist(), strict=True))
+    why: tuple[str, ...] = (STARTS,) * len(start)
+    if waits.any():
+        both = zip(found, forecast.estimate(moment, waits), strict=True)
+        found = Found._make(np.concatenate(columns) for columns in both)
+        order = np.argsort(found.rows)
+        found = Found._make(column[order] for column in found)
+        why += reasons(moment, moment.rows[waits].tolist(), names, Instants(moment.now_s, clock))
+        why = tuple(why[place] for place in order)
+    made = forecast.ensemble
+    return Estimates(
+        found,
+        why,
+        jobs,
+        moment.now_s,
+        clock,
+        options,
+        moment.queue.size,
+        made.forks,
+        made.seed,
+        forecast.calibrated_on,
+        left_out or {},
+    )
+
+
+def when(
+    state: Replay | str | Path | Mapping[str, Any] | Iterable[Mapping[str, Any]],
+    job: str | None = None,
+    *,
+    policy: Policy | str | None = None,
+    at: Any = None,
+    procs: int | None = None,
+    forks: int = FORKS,
+    seed: int = 0,
+    **options: Any,
+) -> Estimates:
+    """When the waiting jobs of a cluster are expected to start, and why they do not start now.
+
+    The estimates are medians over forks of the state that the engine replays on, with run times drawn from what each
+    user's last jobs ran of their requests, and arrivals from the last days. No run time of a job that has not ended is
+    read. Intervals are calibrated on the last jobs that have started.
+
+    Args:
+        state: a stopped `Replay`, or a file that holds one, whose options hold; a log, which is replayed until `at`; or
+            a site's state, in a file or in Python, as `workloads.site_state.read_state` takes it.
+        job: the id of one waiting job; None for all.
+        policy: of a log or a site's state, as are the next; by default fcfs.
+        at: the instant: seconds, or a date; of a site's state by default its own, or the last date in it.
+        procs: the machine's processors; by default those that the log or the state names.
+        forks: how many; an odd number has a median that is a fork's.
+        seed: of what is drawn.
+        **options: as of `replay`, of which those that predict or learn are refused.
+
+    Raises:
+        BatfillError: the state cannot be, or an argument does not fit.
+    """
+    seed = seed_of("seed", seed)
+    if isinstance(forks, bool) or not isinstance(forks, int) or not 1 <= forks <= MOST_FORKS:
+        raise BatfillError(f"option forks: {forks!r} is not a whole number from 1 to {MOST_FORKS}")
+    if isinstance(state, str | Path) and Path(state).suffix == ".npz":
+        state = Replay.load(state)
+    if isinstance(state, Replay):
+        given = {"policy": policy, "at": at, "procs": procs, **options}
+        if other := [name for name, value in given.items() if value is not None]:
+            raise BatfillError(f"option {other[0].replace('_', '-')}: a stopped replay has its own; leave it out")
+        return when_in_replay(state, job, forks, seed, state.now_s)
+    if isinstance(state, str | Path) and not is_site_state(Path(state)):
+        if not Path(state).exists():
+            raise BatfillError(f"{state}: no such file; give a state of the cluster, or a log")
+        if at is None:
+            raise BatfillError(f"option at: {state} is a log: give the instant, seconds or a date such as {A_DATE}")
+        if options.get("unrequested") == "runtime":
+            raise BatfillError(
+                "option unrequested: runtime tells what jobs will run; give none, a limit, queue or user-max"
+            )
+        run = Replay(state, policy, procs=procs, **options)
+        return when_in_replay(run, job, forks, seed, run_until(run, at))
+    if options.pop("unrequested", None) is not None:
+        raise BatfillError("option unrequested: a job of a site's state without a request has no limit; leave it out")
+    chosen = options_of(policy, options)
+    if chosen.learns or chosen.kills:
+        name = "predict" if chosen.predict != REQUEST else "small"
+        raise BatfillError(
+            f"option {name}: a site's state does not say which jobs are in their first tries, or what was predicted; "
+            "leave it out, or replay a log"
+        )
+    refuse_replayed(chosen)
+    if chosen.calendar is not None:
+        raise BatfillError("option calendar: its dates count from a log's begin, and a site's state has none")
+    site = read_state(state, at=at, procs=procs)
+    chosen.require_classes(site.jobs, site.name)
+    chosen.require_users(site.jobs, site.name)
+    return when_at_site(site, job, chosen, forks, seed)
+
+
+def run_until(run: Replay, at: Any) -> float:
+    """Replay a log up to an instant, seconds or a date in any form, and return its second.
+
+    Raises:
+        BatfillError: it is neither, or the log has nothing then.
+    """
+    clock = run.workload.clock
+    try:
+        date = datetime.fromisoformat(at.strip()) if isinstance(at, str) and "-" in at.strip()[1:] else at
+        instant_s = until_of("at", date, clock)
+    except (BatfillError, ValueError):
+        form = "seconds, as it has no dates" if clock is None else f"seconds, or a date such as {A_DATE}"
+        raise BatfillError(f"option at: {at!r} is no instant of {run.workload.name}; give {form}") from None
+    if instant_s < 0 or (run.run(until_s=instant_s).ended and instant_s > run.now_s):
+        instants = Instants(0.0, clock)
+        first, last = (f"{instants.full(s)} ({s:.0f} s)" for s in (0.0, run.run().now_s))
+        raise BatfillError(f"option at: {at} is beyond {run.workload.name}, which goes from {first} to {last}")
+    return instant_s
+
+
+class Course(NamedTuple):
+    """How a machine's jobs went; columns of shape (n_jobs,)."""
+
+    jobs: JobTable
+    start_s: NDArray[np.float64]  # nan or later than now for those that have not started
+    end_s: NDArray[np.float64]  # not finite or later than now for those that have not ended
+    small: NDArray[np.bool_]  # whether each goes before the others
+    size: int
+    rules: Rules
+
+
+def when_in_replay(run: Replay, job: str | None, forks: int, seed: int, now_s: float) -> Estimates:
+    """The estimates at `now_s`, before a stopped replay's next event, calibrated on its past."""
+    forecast, engine, jobs = ForecastOfReplay(run, forks=forks, seed=seed), run.engine, run.workload.jobs
+    if not run.options.kills:  # else the starts of earlier tries are not known
+        ended = np.isfinite(engine.start_s)
+        ended[engine.queue.running_rows] = False
+        end_s = engine.start_s + np.where(ended, engine.events.duration_s, np.inf)
+        small = run.options.calls_small(jobs.job_class, jobs.procs, engine.size)
+        course = Course(jobs, engine.start_s, end_s, small, engine.size, engine.queue.rules)
+        forecast.widened, forecast.calibrated_on = hindcast(course, now_s, forks, seed)
+    return forecast.when(job, now_s)
+
+
+def when_at_site(site: SiteState, job: str | None, options: Options, forks: int, seed: int) -> Estimates:
+    """The estimates for a site's state, after the decision that is due."""
+    jobs = site.jobs
+    small = options.calls_small(jobs.job_class, jobs.procs, site.size)
+    course = Course(jobs, site.start_s, site.end_s, small, site.size, options.rules)
+    past = Past(so_far(jobs, small, False), len(jobs))
+    ended = np.flatnonzero(np.isfinite(site.end_s))
+    ended = ended[np.argsort(site.end_s[ended], kind="stable")]
+    past.ended(ended.tolist(), (site.end_s - site.start_s)[ended].tolist())
+    forecast = Forecast(past, Ensemble(forks, seed))
+    forecast.widened, forecast.calibrated_on = hindcast(course, site.now_s, forks, seed)
+    moment = moment_at(course, site.now_s)
+    waits = moment.waits
+    moment.queue.decide(site.now_s)
+    if job is not None and (why := site.left_out.get(str(job))):
+        raise BatfillError(f"{site.name}: job {job} is pending for {why}, not for processors; it is left out")
+    asked = asked_of(moment, jobs.ids, job, site.name, waits, site.clock)
+    return estimates_of(forecast, moment, asked, jobs, site.clock, options, site.left_out)
+
+
+def moment_at(course: Course, now_s: float) -> Moment:
+    """The state at an instant, after its decision."""
+    jobs = course.jobs
+    rows = np.flatnonzero((jobs.submit_s <= now_s) & ~(course.end_s <= now_s) & (jobs.procs <= course.size))
+    run = EngineReplay(jobs.select(rows), course.size, course.rules, small=course.small[rows])
+    run.begin_at(now_s, course.start_s[rows])
+    if course.rules.calendar is not None:
+        run.queue.change_free(-run.queue.pass_changes(now_s))
+    return Moment(now_s, run.queue, np.arange(len(rows)), rows)
+
+
+def hindcast(course: Course, now_s: float, forks: int, seed: int) -> tuple[NDArray[np.float64], int]:
+    """How far intervals must be widened for the last jobs that have waited, and how many these are.
+
+    Args:
+        course: the jobs.
+        now_s: nothing later is read.
+        forks: as for `when`.
+        seed: as for `when`.
+    """
+    jobs, start_s, end_s = course.jobs, course.start_s, np.where(course.end_s <= now_s, course.end_s, np.inf)
+    past = Past(so_far(jobs, course.small, False))
+    forecast = Forecast(past, Ensemble(forks, seed))
+    waited = np.flatnonzero((start_s > jobs.submit_s) & (start_s <= now_s))
+    begun = waited[np.argsort(start_s[waited], kind="stable")][-HINDCASTS:]
+    by_end = np.argsort(end_s, kind="stable")[: int(np.isfinite(end_s).sum())]
+    ended = started = 0
+    for row in np.sort(begun).tolist():
+        at_s = float(jobs.submit_s[row])
+        past.submitted = int(np.searchsorted(jobs.submit_s, at_s, side="right"))
+        more = int(np.searchsorted(end_s[by_end], at_s, side="right"))
+        past.ended(by_end[ended:more].tolist(), (end_s - start_s)[by_end[ended:more]].tolist())
+        ended = more
+        while started < len(begun) and start_s[begun[started]] <= at_s:
+            forecast.started(int(begun[started]), float(start_s[begun[started]]))
+            started += 1
+        moment = moment_at(course, at_s)
+        forecast.estimate(moment, moment.past_rows == row)
+    for row in begun[started:].tolist():
+        forecast.started(row, float(start_s[row]))
+    return forecast.widened, forecast.calibrated_on
