@@ -18,9 +18,9 @@ from batfill.batsim.results import RUN_JSON
 from batfill.model.jobs import Clock
 from batfill.model.metrics import TAU_S
 from batfill.model.options import LIVE, OPTIONS, Options, as_word, described, named_values
-from batfill_pages.words import log_name
 from batfill.workloads.batsim5_json import EXTRA_FIELD, fields_in
 from batfill.workloads.batsim_json import user_of
+from batfill_pages.words import log_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

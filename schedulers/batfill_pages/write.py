@@ -16,10 +16,10 @@ from batfill.base.version import __version__
 from batfill.batsim.results import REPORT_PAGE
 from batfill.model.metrics import TAU_S
 from batfill.model.values import seed_of
+from batfill_lab.campaigns.grids import campaign_comparisons, campaign_warnings, is_campaign, row_files
 from batfill_pages.comparison import comparisons, several
 from batfill_pages.comparison_page import comparison_section, comparison_title
 from batfill_pages.data import run_data
-from batfill_lab.campaigns.grids import campaign_comparisons, campaign_warnings, is_campaign, row_files
 from batfill_pages.palette import colour_script
 from batfill_pages.run_page import run_line, run_section, run_title
 from batfill_pages.runs import find_runs

@@ -11,7 +11,7 @@ import math
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -26,10 +26,10 @@ from batfill.model.metrics import width_class
 from batfill.model.options import Options
 from batfill.replays.replay import simulate
 from batfill.search.results import Found, document
-from batfill_site.accounting.cluster_log import HELD, NO_ELIGIBILITY
 from batfill.workloads.formats import replayable, source_of
-from batfill_site.accounting.outages import outages
 from batfill.workloads.swf import job_rows
+from batfill_site.accounting.cluster_log import HELD, NO_ELIGIBILITY
+from batfill_site.accounting.outages import outages
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from batfill.model.jobs import Clock, Overrun, Unrequested, Workload
     from batfill.workloads.swf_log import SwfLog
 
-AnyFound = TypeVar("AnyFound", bound=Found)
 
 FEWEST_JOBS, LEAST_WAIT_S = 50, 60.0  # of a moving mean that is compared
 NEAR_S = 600.0  # a simulated wait is near the logged one if they differ by no more
@@ -626,13 +625,6 @@ def fidelity_of(log: Workload | Path | str, **reading: Any) -> Fidelity:
     found = logged.outages()
     plain, with_outages = (logged.score(one.waits(workload, found)) for one in SHOWN.values())
     return Fidelity(plain, with_outages)
-
-
-def graded(found: AnyFound, log: Workload | Path | str, reading: Mapping[str, Any]) -> AnyFound:
-    """The result of a study with the grade of its log."""
-    found["fidelity"] = str(fidelity_of(log, **reading))
-    found.remark = f"{found.remark}\n{found['fidelity']}"
-    return found
 
 
 def grade_text(plain: Score, with_outages: Score) -> str:

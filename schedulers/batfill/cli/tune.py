@@ -137,8 +137,8 @@ def tune(
 
     WORKLOAD is an SWF log (plain, .gz, .xz, .bz2), Parquet, or a Batsim JSON workload.
     """
-    from batfill_lab.learning import aged as aged_library
     from batfill.search import tune as library
+    from batfill_lab.learning import aged as aged_library
 
     refuse_unused(family)
     given = {name: value for name, value in how.items() if value is not None}

@@ -444,9 +444,9 @@ def outages(source: Path, out: Path | None, procs: int | None) -> None:
     """
     from batfill.base.files import write_text
     from batfill.base.words import duration, things
-    from batfill_site.accounting.outages import outages as library
     from batfill.workloads.scaling import runs
     from batfill.workloads.swf import machine_size
+    from batfill_site.accounting.outages import outages as library
 
     log = log_in(source, procs, beside=100)
     size = machine_size(source, log, procs)

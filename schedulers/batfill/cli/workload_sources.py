@@ -221,9 +221,9 @@ def import_log(
     from batfill.base.errors import require
     from batfill.base.files import all_or_none
     from batfill.base.version import __version__
-    from batfill_site.accounting.systems import memory_note, read_records
-    from batfill_site.accounting.cluster_log import ClusterLog, Key
     from batfill.workloads.formats import format_of, save_imported
+    from batfill_site.accounting.cluster_log import ClusterLog, Key
+    from batfill_site.accounting.systems import memory_note, read_records
 
     if cores_per_resource is not None and system != "oar":
         raise click.UsageError(f"--cores-per-resource applies to oar only; {system} counts processors; leave it out")

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from batfill.base.errors import BatfillError
-from batfill.base.files import require_place
 from batfill.learn import Judgement
 from batfill.live.cluster import Cluster
 from batfill.live.kept import KeptPlan, windows_of
@@ -50,7 +49,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from batfill.learn.events import KnowledgeByName
-    from batfill.live.estimates import EstimatesFile
     from batfill.live.request import Host, Request
     from batfill.live.selection import PolicyChoice
     from batfill.search.online import Selection
@@ -129,12 +127,6 @@ class Agent:
         if self.chosen.calendar is not None:  # what no machine changes: a simulator may be waiting when it is known
             self.chosen.calendar.require_form(None, by_ids=self.live[PLAN] == KEPT)
         state_options(self.stated())
-        if self.live.get("estimates") and (self.by_machines or self.live[PLAN] == KEPT):
-            what = "plan kept" if self.live[PLAN] == KEPT else "reservation machines"
-            raise BatfillError(f"option estimates: they count processors, and place no job; leave it or {what} out")
-        if self.live.get("estimates"):  # now, and not when the simulation begins
-            require_place("option estimates:", self.live["estimates"], "file", "estimates.jsonl")
-        self.estimates: EstimatesFile | None = None
         self.machines: list[int] = []
         self.ledger = Ledger(0)  # of the jobs that it started
         self.host: Host
@@ -193,10 +185,6 @@ class Agent:
             from batfill.live.selection import PolicyChoice
 
             self.choice = PolicyChoice(self.cluster, self.chosen, self.selection)
-        if self.live.get("estimates"):
-            from batfill.live.estimates import EstimatesFile
-
-            self.estimates = EstimatesFile(self.live["estimates"], self.cluster)
         if self.kills and not (registration.allowed and registration.reuses_profiles):
             raise BatfillError(
                 f"option kill: {self.chosen.kill} kills jobs and submits them again; "
@@ -214,9 +202,8 @@ class Agent:
         impossible = self.impossible(request)
         if impossible is None:
             self.cluster.submit(request, self.judge(request))
-            for observer in (self.choice, self.estimates):
-                if observer is not None:
-                    observer.submitted(request)
+            if self.choice is not None:
+                self.choice.submitted(request)
             self.requests[name] = request
             return
         requested, reason = impossible
@@ -271,8 +258,6 @@ class Agent:
         self.ledger.end(job, now_s)
         if self.choice is not None:
             self.choice.ended(job)
-        if self.estimates is not None and not again:
-            self.estimates.ended(job, now_s)
         self.cluster.end(job, again=again)
         request = self.requests.pop(job)
         first, number = self.tries.pop(job, (job, 0))
@@ -305,8 +290,6 @@ class Agent:
             InternalError: this scheduler's starts violate an invariant.
         """
         self.done = True
-        if self.estimates is not None:
-            self.estimates.close()
         self.ledger.check(over=False)
         if self.rejected:
             log.warning("%d jobs were rejected: they request %s", self.rejected, " or ".join(sorted(self.reasons)))
@@ -354,9 +337,6 @@ class Agent:
                 self.kill(job)
             else:
                 self.start_jobs(now_s)
-
-        if self.estimates is not None:
-            self.estimates.write(now_s)
         if self.cluster.queue.rules.calendar is not None:
             change_s = self.cluster.queue.next_change_s(math.inf)  # inf if no job waits
             if self.change_s < change_s < math.inf:
@@ -369,7 +349,7 @@ class Agent:
             self.host.execute(start.job, start.machines)
             request = self.requests[start.job]
             self.ledger.start(start.job, request.submit_s, request.procs, now_s)
-            for observer in (self.knowledge, self.choice, self.estimates):
+            for observer in (self.knowledge, self.choice):
                 if observer is not None:
                     observer.started(start.job, now_s)
             if start.kill_at_s < math.inf:

@@ -344,60 +344,6 @@ def summarize(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Certificate:
-    """How far a run can be from the best that any scheduler could have done with the same jobs."""
-
-    mean_wait_bound_s: float  # no scheduler has a lower mean wait; see `batfill_lab.bound`
-    turnaround_ratio: float  # the mean turnaround over the least one by that bound, at least 1
-
-    def as_dict(self) -> dict[str, float]:
-        """As a dict by field, for JSON."""
-        return asdict(self)
-
-    def as_text(self) -> str:
-        """One line."""
-        return (
-            f"no scheduler has a mean wait below {duration(self.mean_wait_bound_s)}; "
-            f"mean turnaround {self.turnaround_ratio:,.4f} times its bound"
-        )
-
-    def _repr_html_(self) -> str:
-        """The line, for notebooks."""
-        return label_html([("lower bound", self.as_text())])
-
-
-def certify(
-    *,
-    size: int,
-    submit_s: NDArray[np.float64],
-    start_s: NDArray[np.float64],
-    runtime_s: NDArray[np.float64],
-    procs: NDArray[np.int64],
-    rounds: int | None = None,
-    available: tuple[NDArray[np.float64], NDArray[np.int64]] | None = None,
-) -> Certificate:
-    """The bound on the mean wait of these jobs, and the run's distance from it; the first arguments are `summarize`'s.
-
-    Args:
-        size: the machine's processors.
-        submit_s: r, ascending.
-        start_s: start of the final try.
-        runtime_s: run time of the final try.
-        procs: q.
-        rounds: effort, see `batfill_lab.bound.least_delay`.
-        available: processors from dates on, see there.
-    """
-    from batfill_lab.bound import least_delay
-
-    if len(submit_s) == 0:
-        return Certificate(0.0, 1.0)
-    least_s = max(0.0, *least_delay(submit_s, runtime_s, procs, size, rounds, available)) / len(submit_s)
-    turnaround_s, ran_s = float((start_s - submit_s + runtime_s).mean()), float(runtime_s.mean())
-    bound_s = least_s + ran_s
-    return Certificate(least_s, turnaround_s / bound_s if bound_s > 0 else 1.0)
-
-
 def figure_rows(
     figures: Mapping[str, float], tau_s: float = TAU_S, *, of_replay: bool = False
 ) -> list[tuple[str, str]]:

@@ -434,8 +434,6 @@ LIVE = options_table(
      "default is 5 s.", Needs(PLAN, (KEPT,), "no plan is kept")),
     ("select", LIVE_ONLY, Kind(text_of, "`METHOD` or `METHOD:SETTING=VALUE,...`", "method"), None, "Choose the policy "
      "again after each period: full, noisy, epsilon-greedy, ucb1 or exp3, as exp3:period=1d,policies=fcfs+saf."),
-    ("estimates", LIVE_ONLY, Kind(text_of, "a file", "file"), None, "Write to this file when waiting jobs are expected "
-     "to start, as JSON lines."),
 )  # fmt: skip
 
 # Former names, and what replaces them; to be deleted in the version after the next.

@@ -13,7 +13,7 @@ from batfill.base.words import instant
 from batfill.model.calendar import Calendar
 from batfill.model.invariants import require_at_most, require_once
 from batfill.model.jobs import DAY_S, JobTable
-from batfill.model.metrics import TAU_S, Certificate, Summary, certify, summarize
+from batfill.model.metrics import TAU_S, Summary, summarize
 
 SUCCESS, FAILED = "COMPLETED_SUCCESSFULLY", "COMPLETED_FAILED"
 WALLTIME_REACHED, KILLED, REJECTED = "COMPLETED_WALLTIME_REACHED", "COMPLETED_KILLED", "REJECTED"
@@ -223,23 +223,3 @@ class Schedule:
         used = np.cumsum(np.concatenate([idle, whole, -whole, killed, -killed])[in_order])
         taken = np.cumsum(np.concatenate([np.diff(away), np.zeros(len(dates) - len(at_s), np.int64)])[in_order])
         return dates[in_order], np.maximum(self.size - taken, used)
-
-    def certificate(self, rounds: int | None = None) -> Certificate:
-        """The mean wait that no scheduler can beat with the jobs that have ended; `rounds` as for `certify`.
-
-        It takes longer than the replay itself.
-        """
-        ran = self.ended
-        found = certify(
-            size=self.size,
-            submit_s=self.jobs.submit_s[ran],
-            start_s=self.start_s[ran],
-            runtime_s=self.runtime_s[ran],
-            procs=self.jobs.procs[ran],
-            rounds=rounds,
-            available=None if self.calendar is None else self.available(),
-        )
-        if ran.any():
-            most = float(self.wait_s[ran].mean())
-            require_at_most("the lower bound", found.mean_wait_bound_s, most, lambda: self.runtime_s, self.jobs.ids)
-        return found

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +16,7 @@ from batfill.base.tables import JobRows, arrow_table, label_html, label_lines
 from batfill.base.version import ENGINE, __version__
 from batfill.base.words import instant, took
 from batfill.model.jobs import Workload
-from batfill.model.metrics import Certificate, Summary, bounded_slowdown, figure_rows, who_pays
+from batfill.model.metrics import Summary, bounded_slowdown, figure_rows, who_pays
 from batfill.model.options import Options, finite
 from batfill.model.policy import Policy, digests
 from batfill.model.schedule import CUT, REFUSED, STATES
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
 
 LONG = 1_000_000  # jobs from which on a replay says what memory it takes
 WAITING, RUNNING, COMING = "waiting", "running", "not submitted"  # of the jobs of a run that has not ended
-UNBOUNDED = "not computed for a million jobs or more; in Python, Result.schedule.certificate() does"
 
 
 def until_of(name: str, value: Any, clock: Clock | None = None) -> float:
@@ -98,27 +96,10 @@ class Result(JobRows):
         """The machine's processors."""
         return self.schedule.size
 
-    @cached_property
-    def certificate(self) -> Certificate | None:
-        """The mean wait that no scheduler can beat on this log, and the distance from it; None before the end.
-
-        It is computed when it is first read, and takes longer than the replay, and more memory: it is also None from a
-        million jobs on. `result.schedule.certificate(rounds)` computes it for any log, and looks for a better one. In a
-        closed replay, where another scheduler would have other submissions, it is None, too.
-        """
-        stated = self.ended and not self.is_long and self.schedule.closed_submit_s is None
-        return self.schedule.certificate() if stated else None
-
-    @property
-    def is_long(self) -> bool:
-        """Whether the log is so long that the lower bound is not computed unless asked for."""
-        return len(self.schedule.jobs) >= LONG
-
     def as_dict(self) -> dict[str, Any]:
         """Figures first, provenance last."""
         return {
             **self.figures.as_dict(),
-            **(self.certificate.as_dict() if self.certificate else {}),
             **(self.learned.as_dict() if self.learned else {}),
             **self.who_pays(),
             **({} if self.schedule.calendar is None else {"calendar": self.of_calendar()}),
@@ -222,7 +203,6 @@ class Result(JobRows):
         """The figures, and the log, machine and options they are for, as rows of (label, text)."""
         reading = "" if self.read_s is None else f"{took(self.read_s)} reading, "
         closed = self.schedule.closed()
-        bounded = self.ended and closed is None
         running = ""
         if not self.ended:
             until = instant(self.schedule.until_s)
@@ -238,7 +218,6 @@ class Result(JobRows):
             *figure_rows(self.figures.as_dict(), self.tau_s, of_replay=True),
             *([] if self.schedule.calendar is None else [("calendar", self.schedule.away().as_text())]),
             *([] if closed is None else [("feedback", closed.as_text())]),
-            *([("lower bound", self.certificate.as_text() if self.certificate else UNBOUNDED)] if bounded else []),
             ("time", f"{reading}{took(self.simulate_s)} simulating ({ENGINE} {__version__})"),
             *(("warning", warning) for warning in self.workload.warnings),
             *(("note", note) for note in self.workload.notes),

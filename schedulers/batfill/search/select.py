@@ -16,7 +16,6 @@ from batfill.model.policy import POLICIES, Policy
 from batfill.model.schedule import Schedule
 from batfill.replays.engine_replay import replay_jobs
 from batfill.replays.many import in_threads
-from batfill_site.fidelity import graded
 from batfill.search.online import select_online, selection_and_site
 from batfill.search.results import WAITS, Found, ReadingOptions, Seeded, comparison_cells, document, judged
 from batfill.workloads.resampling import resample
@@ -205,7 +204,7 @@ def select(
         )
     advice = f"{'on the log as it is: ' * (itself is not None)}{content['recommendation']['text']}"
     found = Found(content, selection_rows(content), "\n".join([advice, *content["warnings"]]))
-    return graded(found, log, how.reading)
+    return found
 
 
 def compare_online(

@@ -18,7 +18,6 @@ import numpy as np
 from batfill.base.errors import BatfillError, require
 from batfill.model.metrics import long_waits
 from batfill.model.policy import PURE, policy_named
-from batfill_site.fidelity import graded
 from batfill.search.mixed_search import EVALUATIONS, POINTS, Coverage, Evolution, Features, Space
 from batfill.search.periods import Conditions, costs_and_waits, read_periods, training_of
 from batfill.search.results import Found, Testing, document, judged, rows_over
@@ -151,7 +150,7 @@ def tune(
     cut = {name: getattr(plan, name) for name in ("days", "boundary", "skip", "count", "min_jobs")}
     periods = read_periods(log, **cut, **plan.reading)
     with plan.progress("searches" if method == "xnes" else "periods", plan.steps(len(periods))) as advance:
-        return graded(tune_on(periods, plan, advance), log, plan.reading)
+        return tune_on(periods, plan, advance)
 
 
 def tune_on(periods: Periods, plan: StudyPlan, advance: Callable[[int], None] = lambda _: None) -> Found:

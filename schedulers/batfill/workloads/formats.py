@@ -101,8 +101,8 @@ def read_accounting(
     Raises:
         WorkloadError: the file is damaged, or holds no job that has ended.
     """
-    from batfill_site.accounting.systems import read_records
     from batfill_site.accounting.cluster_log import swf_of
+    from batfill_site.accounting.systems import read_records
 
     reading = read_records(system, [path], zone=timezone, cores_per_resource=cores_per_resource)
     return swf_of(reading, source=f"{path}: {system} accounting", procs=procs, zone=timezone)

@@ -9,17 +9,6 @@ from pydantic import BeforeValidator, Field, ValidationError
 
 from batfill.base.documents import Document, KeyPath, read_document
 from batfill.base.errors import BatfillError
-from batfill_lab.campaigns.sections import (
-    Count,
-    Seconds,
-    Section,
-    Seed,
-    Tau,
-    Text,
-    checked_choice,
-    keys_of,
-    mistake_at,
-)
 from batfill.model.jobs import Overrun, Unrequested
 from batfill.model.metrics import TAU_S
 from batfill.model.options import (
@@ -36,6 +25,17 @@ from batfill.model.options import (
 )
 from batfill.workloads.resampling import MOST_WEEKS, ProfileWeeks, ResamplingMethod
 from batfill.workloads.splitting import Align, Boundary
+from batfill_lab.campaigns.sections import (
+    Count,
+    Seconds,
+    Section,
+    Seed,
+    Tau,
+    Text,
+    checked_choice,
+    keys_of,
+    mistake_at,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,19 +10,19 @@ from dataclasses import dataclass
 from heapq import heapreplace
 from typing import TYPE_CHECKING, Any
 
-from batfill_lab.campaigns.traces import piece_of
-from batfill_lab.campaigns.work import Task
 from batfill.learn import forest
 from batfill.model.options import Options
 from batfill.replays.replay import simulate
+from batfill_lab.campaigns.traces import piece_of
+from batfill_lab.campaigns.work import Task
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from batfill.model.jobs import Workload
     from batfill_lab.campaigns.plan import Plan, Planned, Readings
     from batfill_lab.campaigns.traces import Trace
     from batfill_lab.campaigns.work import Run
-    from batfill.model.jobs import Workload
 
 TASK_S = 1.0  # the work lost when a worker dies; long enough to hide the cost of sending a task
 MOST_RUNS = 500  # in a task

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from batfill.base.files import digest
 from batfill.base.kernels import digest_of
 from batfill.base.version import __version__
+from batfill.engine.sources import FILES
+from batfill.model.options import Options
 from batfill_lab.campaigns.config import CampaignError, seeded
 from batfill_lab.campaigns.traces import Trace, TraceFile, jobs_by_window, piece_of, read_source, warnings_by_log
 from batfill_lab.campaigns.work import Run
-from batfill.engine.sources import FILES
-from batfill.model.options import Options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -20,10 +20,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from batfill.base.files import make_folder, raw_file, remove_left_overs
-from batfill_lab.campaigns.config import CampaignError
 from batfill.model.metrics import Summary
 from batfill.model.options import NO_PRESET, SMALLS, described
 from batfill.model.values import number_or_text
+from batfill_lab.campaigns.config import CampaignError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

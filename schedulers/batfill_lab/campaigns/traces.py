@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from batfill.base.errors import WorkloadError
 from batfill.base.files import digest
-from batfill_lab.campaigns.config import CampaignError, Resamplings, Windows
 from batfill.model.jobs import DAY_S, Overrun, Unrequested, refuse_unrequested
 from batfill.workloads import formats, read_workload
 from batfill.workloads.formats import replayable
 from batfill.workloads.resampling import resample
 from batfill.workloads.splitting import consecutive_windows, cut, windows
+from batfill_lab.campaigns.config import CampaignError, Resamplings, Windows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -14,10 +14,10 @@ import pyarrow.parquet as pq
 
 from batfill.base.errors import BatfillError
 from batfill.base.version import __version__
-from batfill_lab.campaigns.traces import Piece, Trace, piece_of
 from batfill.model.metrics import bounded_slowdown
 from batfill.model.options import NO_SMALL, Options
 from batfill.replays.replay import simulate
+from batfill_lab.campaigns.traces import Piece, Trace, piece_of
 
 if TYPE_CHECKING:
     from batfill.model.schedule import Schedule

@@ -64,8 +64,8 @@ def conformance(
         print(json_text(named) if as_json else "\n\n".join(parts))
         return 0
 
-    from batfill_lab.conformance.session import DEFAULT_PORT, examine, require_known, takes_port
     from batfill.cli.progress import progress
+    from batfill_lab.conformance.session import DEFAULT_PORT, examine, require_known, takes_port
 
     if scheduler_command is None:
         raise click.UsageError("give the command that starts the scheduler, in quotes, or --list")

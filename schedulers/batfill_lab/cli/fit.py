@@ -68,8 +68,8 @@ def fit(
     WORKLOAD is an SWF log (plain, .gz, .xz, .bz2), Parquet, or a Batsim JSON workload.
     """
     from batfill.base.tables import as_table
-    from batfill_lab.learning import fit as library
     from batfill.search.results import as_json as text_of
+    from batfill_lab.learning import fit as library
 
     fitted = library.fit(workload, procs=procs, **how, bar=progress)
     warn(fitted["input"]["warnings"])

@@ -9,10 +9,10 @@ import numpy as np
 from batfill import engine
 from batfill.base.errors import BatfillError
 from batfill.base.kernels import Many
-from batfill_lab.env.threads import Started, Threads
 from batfill.model.rules import Rules
 from batfill.replays.engine_replay import EngineReplay
 from batfill.replays.queue import copy_of, repeated
+from batfill_lab.env.threads import Started, Threads
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -9,11 +9,11 @@ import numpy as np
 
 from batfill import engine
 from batfill.base.errors import BatfillError, nearest, optional
-from batfill_lab.env.easy import ACTIONS, WEIGHTS, EasyCopies
-from batfill_lab.env.rewards import REWARDS, Reward, reward_named
 from batfill.model.metrics import TAU_S, bounded_slowdown, span_and_work, utilisation
 from batfill.model.policy import policy_named
 from batfill.workloads import opened
+from batfill_lab.env.easy import ACTIONS, WEIGHTS, EasyCopies
+from batfill_lab.env.rewards import REWARDS, Reward, reward_named
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -23,7 +23,6 @@ from batfill.model.rules import Rules
 from batfill.model.values import number_of
 from batfill.replays.engine_replay import EngineReplay, replay_jobs
 from batfill.replays.many import in_threads
-from batfill_site.fidelity import graded
 from batfill.search.periods import Conditions, training_of
 from batfill.search.results import WAITS, Found, Testing, document, judged, rows_over
 from batfill.workloads.splitting import MOST_WINDOWS
@@ -344,7 +343,7 @@ def tune_aged(
     )
     over, figures = content["testing_over_baseline"], {"testing": "mean_bsld"}
     rows = rows_over(content["sums"], over, content["baseline"], figures, ratio="testing/baseline")
-    return graded(Found(content, rows, remarks_of(content, bounds)), log, given.reading)
+    return Found(content, rows, remarks_of(content, bounds))
 
 
 def aged_results(

@@ -25,11 +25,10 @@ from batfill.model.jobs import DAY_S
 from batfill.model.metrics import long_waits
 from batfill.model.policy import FILE_FORMAT, POLICIES, Policy, Term, polynomial
 from batfill.model.schedule import Schedule
-from batfill_site.fidelity import graded
 from batfill.search.periods import Conditions, costs_and_waits, read_periods
-from batfill_lab.learning.proxy import N_QUEUED, Scores, Shuffle, score_jobs
 from batfill.search.results import Found, Seeded, document, judged, rows_over
 from batfill.workloads import opened
+from batfill_lab.learning.proxy import N_QUEUED, Scores, Shuffle, score_jobs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -385,7 +384,7 @@ def fit(
             "came_first": firsts / firsts.mean(),
         },
     )
-    return graded(Fitted(content, fits, held_out), log, how.reading)
+    return Fitted(content, fits, held_out)
 
 
 def read_windows(log: Workload | str | Path, *, days: float, count: int | None = None, **reading: Any) -> Periods:

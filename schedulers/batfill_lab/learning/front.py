@@ -13,10 +13,10 @@ from batfill.base.version import __version__
 from batfill.base.words import duration
 from batfill.learn.habits import CATEGORIES, FEATURE_NAMES
 from batfill.model.options import as_line
-from batfill_pages.figures import FEW, PAGE_IN, STYLE, save_figure
-from batfill_pages.palette import DISTINCT, MEAN_BSLD, dress, style, styles
 from batfill_lab.learning.classify import CORRELATION_LAGS, autocorrelations
 from batfill_lab.learning.frontier import PERFECT, POINT_COLUMNS, SHARED
+from batfill_pages.figures import FEW, PAGE_IN, STYLE, save_figure
+from batfill_pages.palette import DISTINCT, MEAN_BSLD, dress, style, styles
 
 if TYPE_CHECKING:
     from pathlib import Path

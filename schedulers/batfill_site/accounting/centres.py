@@ -14,9 +14,19 @@ import numpy as np
 
 from batfill.base.errors import LARGEST, WorkloadError, optional
 from batfill.base.files import LONGEST_LINE, decompressed, readable
-from batfill_site.accounting.cluster_log import NAMES, ROWS_AT_ONCE, Reading
 from batfill.workloads.parquet_log import is_parquet
-from batfill_site.accounting.record_text import LAST_S, ODD, Names, Times, each, limit_of, read_times, unix_times, zone_of
+from batfill_site.accounting.cluster_log import NAMES, ROWS_AT_ONCE, Reading
+from batfill_site.accounting.record_text import (
+    LAST_S,
+    ODD,
+    Names,
+    Times,
+    each,
+    limit_of,
+    read_times,
+    unix_times,
+    zone_of,
+)
 from batfill_site.accounting.slurm import status_of
 
 if TYPE_CHECKING:

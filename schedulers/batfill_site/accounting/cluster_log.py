@@ -15,8 +15,8 @@ from batfill.base.files import raw_file
 from batfill.base.version import __version__
 from batfill.base.words import duration, things
 from batfill.model.jobs import size_warnings
-from batfill_site.accounting.record_text import LAST_S, ODD, PARTITION_LIMIT, UNLIMITED, Names, Times
 from batfill.workloads.swf_log import CANCELLED, COMPLETED, FIELDS, Comment, SwfLog, new_log
+from batfill_site.accounting.record_text import LAST_S, ODD, PARTITION_LIMIT, UNLIMITED, Names, Times
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

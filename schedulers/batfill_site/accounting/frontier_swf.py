@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from batfill.base.errors import LARGEST, WorkloadError
+from batfill.workloads.swf_log import CANCELLED, FAILED, FIELD, FIELDS, UNKNOWN_STATUS, SwfLog, rows_in
 from batfill_site.accounting.centres import Unit, count_unmodelled
 from batfill_site.accounting.cluster_log import NAMES, Reading
 from batfill_site.accounting.record_text import Names, Times, pieces_of
-from batfill.workloads.swf_log import CANCELLED, FAILED, FIELD, FIELDS, UNKNOWN_STATUS, SwfLog, rows_in
 
 if TYPE_CHECKING:
     from pathlib import Path

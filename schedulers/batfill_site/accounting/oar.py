@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from batfill.base.errors import WorkloadError
 from batfill.base.files import read_json
+from batfill.workloads.swf_log import CANCELLED, COMPLETED, FAILED
 from batfill_site.accounting.cluster_log import ClusterJob, Reading
 from batfill_site.accounting.record_text import epoch, limit_of
-from batfill.workloads.swf_log import CANCELLED, COMPLETED, FAILED
 
 if TYPE_CHECKING:
     from pathlib import Path

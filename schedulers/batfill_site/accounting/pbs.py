@@ -12,9 +12,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from batfill.base.errors import WorkloadError
+from batfill.workloads.swf_log import CANCELLED, COMPLETED, FAILED
 from batfill_site.accounting.cluster_log import NO_ZONE, ClusterJob, Reading
 from batfill_site.accounting.record_text import ODD, count_of, epoch, limit_of, lines_of, unix_time, zone_of
-from batfill.workloads.swf_log import CANCELLED, COMPLETED, FAILED
 
 if TYPE_CHECKING:
     from pathlib import Path

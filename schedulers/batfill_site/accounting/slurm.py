@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from batfill.base.errors import LARGEST, WorkloadError, optional
+from batfill.workloads.swf_log import CANCELLED, COMPLETED, FAILED
 from batfill_site.accounting.cluster_log import (
     NOT_ENDED,
     ODD_STATE,
@@ -24,8 +25,17 @@ from batfill_site.accounting.cluster_log import (
     Reading,
     require_known,
 )
-from batfill_site.accounting.record_text import LAST_S, ODD, Names, each, limit_of, pieces_of, read_times, text_in, zone_of
-from batfill.workloads.swf_log import CANCELLED, COMPLETED, FAILED
+from batfill_site.accounting.record_text import (
+    LAST_S,
+    ODD,
+    Names,
+    each,
+    limit_of,
+    pieces_of,
+    read_times,
+    text_in,
+    zone_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -15,17 +15,19 @@ from typing import TYPE_CHECKING, Any
 from batfill.base.stats import CONFIDENCE, FEWEST_BLOCKS, UNCLEAR
 from batfill.base.version import ENGINE, __version__
 from batfill.model.options import FIRST_TRIES, PRESETS
-from batfill_site.config.systems import EXPRESSIBLE, IMPOSSIBLE, SYSTEMS
-from batfill_site.advice.what_if import (
-    APART,
-    CHANGED_S,
-    FAR_APART,
-    FEWEST_JOBS,
-    HIGH_P,
-    HIGH_WEEKS,
-    STARVED,
-    stated,
+from batfill_pages.words import (
+    count,
+    guide,
+    interval_text,
+    log_name,
+    policy_html,
+    slowdown,
+    table,
+    units_kept,
+    warning_paragraphs,
 )
+from batfill_pages.words import duration_html as duration
+from batfill_pages.write import html_page, made_from
 from batfill_site.advice.text import (
     LONGER,
     NB,
@@ -56,27 +58,25 @@ from batfill_site.advice.text import (
     tie_text,
     trial_text,
 )
-from batfill_pages.words import (
-    count,
-    guide,
-    interval_text,
-    log_name,
-    policy_html,
-    slowdown,
-    table,
-    units_kept,
-    warning_paragraphs,
+from batfill_site.advice.what_if import (
+    APART,
+    CHANGED_S,
+    FAR_APART,
+    FEWEST_JOBS,
+    HIGH_P,
+    HIGH_WEEKS,
+    STARVED,
+    stated,
 )
-from batfill_pages.words import duration_html as duration
-from batfill_pages.write import html_page, made_from
+from batfill_site.config.systems import EXPRESSIBLE, IMPOSSIBLE, SYSTEMS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from batfill.base.stats import Paired
-    from batfill_site.config.systems import SiteConfig
     from batfill_site.advice.what_if import Changed, ChoiceFigures, JobGroup, WhatIf
+    from batfill_site.config.systems import SiteConfig
 
 CHANCE = ' class="chance" role="img" aria-label="may be chance"'  # of a bar whose corrected interval includes 0
 SHOWN_USERS = 5  # who pay most, and who gain most

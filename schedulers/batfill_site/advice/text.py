@@ -15,20 +15,20 @@ from batfill.base.stats import BETTER, CONFIDENCE, WORSE
 from batfill.base.words import in_a_row, things
 from batfill.base.words import percent as in_percent
 from batfill.model.options import FIRST_TRIES, REPLAYED, Options, arguments_of
-from batfill_site.config.systems import APPROXIMATE, EXPRESSIBLE, IMPOSSIBLE, SYSTEMS, site_config
-from batfill_site.advice.what_if import CHANGED_S, CLEARLY, FEWEST_JOBS, KILLS, STARVED, stated
 from batfill_pages.words import count, interval_text, slowdown, submission_dates
 from batfill_pages.words import duration_html as duration
 from batfill_site.advice.promise import BUSY_BSLD, MOVED_S, OVERLOADED, OVERLOADED_S, QUIET, QUIET_S, WORDS, Figures
 from batfill_site.advice.promise import TAU_S as BSLD_TAU_S
+from batfill_site.advice.what_if import CHANGED_S, CLEARLY, FEWEST_JOBS, KILLS, STARVED, stated
+from batfill_site.config.systems import APPROXIMATE, EXPRESSIBLE, IMPOSSIBLE, SYSTEMS, site_config
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from batfill.base.stats import Paired
-    from batfill_site.config.systems import SiteConfig
-    from batfill_site.advice.what_if import Changed, ChoiceFigures, Limit, WhatIf
     from batfill_site.advice.promise import Check
+    from batfill_site.advice.what_if import Changed, ChoiceFigures, Limit, WhatIf
+    from batfill_site.config.systems import SiteConfig
 
 MINUS = "\u2212"
 NB = "\u00a0"  # keeps a number and its unit on one line

@@ -32,11 +32,11 @@ from batfill.model.options import (
 )
 from batfill.model.values import number_of, probability_of, seconds_of, seed_of, tau_of
 from batfill.replays.replay import simulate
-from batfill_pages.comparison import Comparison, Difference, of_jobs, of_runs
-from batfill_site.config.systems import EXPRESSIBLE, site_config
-from batfill_site.advice import promise
-from batfill_site.fidelity import LEAST_WAIT_S, fidelity_of, score
 from batfill.search.results import ReadingOptions
+from batfill_pages.comparison import Comparison, Difference, of_jobs, of_runs
+from batfill_site.advice import promise
+from batfill_site.config.systems import EXPRESSIBLE, site_config
+from batfill_site.fidelity import LEAST_WAIT_S, fidelity_of, score
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from batfill.base.stats import Paired
     from batfill.model.jobs import JobTable, Workload
     from batfill.model.schedule import Schedule
-    from batfill_site.fidelity import Fidelity, Score
     from batfill_site.advice.promise import Check
+    from batfill_site.fidelity import Fidelity, Score
 
 THRESHOLDS_S = tuple(float(HOUR_S) * hours for hours in (6, 12, 24, 48, 96))
 MAX_WAIT_GROWTH = 0.1  # allowed growth of the longest wait over fcfs's, as a share of it

@@ -21,9 +21,9 @@ from batfill.replays.queue import users_by_number
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from batfill_site.starts.past import Past
     from batfill.model.calendar import Calendar
     from batfill.replays.queue import Queue
+    from batfill_site.starts.past import Past
 
 FORKS = 21
 DAYS = 7  # the last days whose arrivals come again

@@ -6,10 +6,10 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from batfill.base.words import things
-from batfill_site.starts.when import SHARE
-from batfill_site.starts.why_not import Instants
 from batfill_pages.words import duration_html, table
 from batfill_pages.write import html_page, made_from
+from batfill_site.starts.when import SHARE
+from batfill_site.starts.why_not import Instants
 
 if TYPE_CHECKING:
     from batfill_site.starts.when import Estimates

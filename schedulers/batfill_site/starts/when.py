@@ -16,17 +16,17 @@ from batfill.base.files import json_text
 from batfill.base.tables import JobRows, as_table
 from batfill.base.version import __version__
 from batfill.base.words import things, wrapped
-from batfill_site.starts.past import JOB_SO_FAR, Past
 from batfill.model.jobs import DAY_S
 from batfill.model.options import REQUEST, refuse_replayed
 from batfill.model.values import seed_of
 from batfill.replays.engine_replay import EngineReplay
-from batfill_site.starts.ensemble import FORKS, Ensemble, Moment, moment_of
 from batfill.replays.replay import options_of
 from batfill.replays.result import until_of
 from batfill.replays.session import Replay
-from batfill_site.starts.why_not import Instants, reasons
+from batfill_site.starts.ensemble import FORKS, Ensemble, Moment, moment_of
+from batfill_site.starts.past import JOB_SO_FAR, Past
 from batfill_site.starts.site_state import SiteState, is_site_state, read_state
+from batfill_site.starts.why_not import Instants, reasons
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
