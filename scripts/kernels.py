@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE_ROOTS = (ROOT / "schedulers", ROOT)  # of batfill, and of the studies
-PLACES = ("schedulers/batfill", "studies")
+PLACES = ("schedulers", "studies")
 ENTRY = re.compile(r"^@entry\(", re.MULTILINE)
 LIBRARY = (
     "kernels.so"  # as `batfill.base.kernels` calls it, which needs numpy: where a wheel is built there may be none

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from batfill import engine
+from batfill_lab.env import copies as stepping
 from batfill_lab.env.easy import EasyCopies
 from batfill.model.jobs import Workload
 from batfill.model.policy import aged, mixed, policy_named
@@ -101,7 +102,7 @@ def begin(copies, firsts):
     """Begin an episode in every copy; returns the jobs started before the first decisions."""
     n = len(firsts)
     width = max(copies.seen.mask.shape[1], 6)
-    tasks = np.full(n, engine.BEGINS, np.uint8)
+    tasks = np.full(n, stepping.BEGINS, np.uint8)
     return copies.step(np.zeros(n, np.int64), np.zeros((n, width)), tasks, np.asarray(firsts, np.int64))
 
 
@@ -109,7 +110,7 @@ def act(copies, actions=None, values=None):
     n = len(copies.seen.done)
     values = np.zeros((n, 6)) if values is None else np.array(values, np.float64)
     actions = np.zeros(n, np.int64) if actions is None else np.asarray(actions, np.int64)
-    tasks = np.where(copies.seen.done, engine.RESTS, engine.ACTS).astype(np.uint8)
+    tasks = np.where(copies.seen.done, stepping.RESTS, stepping.ACTS).astype(np.uint8)
     return copies.step(actions, values, tasks, np.zeros(n, np.int64))
 
 

@@ -12,7 +12,7 @@ pytest.importorskip("pyarrow")
 
 from batfill.base.words import percent
 from batfill_lab.campaigns.store import SCHEMA, open_store
-from batfill_pages import write_report
+from batfill_pages.write import write_report
 from batfill_pages.runs import find_runs
 from batfill_pages.single import course
 from batfill_pages.words import date_text, growth, slowdown

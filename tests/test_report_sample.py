@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batfill_pages import write_report
+from batfill_pages.write import write_report
 from batfill_pages.runs import find_runs
 from batfill_pages.sample import bin_means, curves_of_all, only_rows, sampled, span_s
 from report_runs import CUT, KILLED, OK, REJECTED, jobs_csv, sample_run

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from batfill_pages import write_report
+from batfill_pages.write import write_report
 from batfill_pages.run_page import order_share, run_section
 from batfill_pages.runs import read_run
 from batfill_pages.single import TIME_BINS, course, longest_waits, wait_grid

@@ -69,4 +69,3 @@ def certificate(run: Result | Schedule, rounds: int | None = None) -> Certificat
     bound_s = least_s + ran_s
     turnaround_s = float((schedule.start_s[ran] - submit_s + runtime_s).mean())
     return Certificate(least_s, turnaround_s / bound_s if bound_s > 0 else 1.0)
-

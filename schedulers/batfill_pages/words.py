@@ -87,9 +87,9 @@ def warning_paragraphs(warnings: Sequence[str]) -> str:
     return "".join(f'<p class="warning"><strong>Warning:</strong> {escape(warning)}.</p>' for warning in warnings)
 
 
-def asset(name: str) -> str:
-    """The text of a file in the assets folder."""
-    return files("batfill_pages").joinpath("assets", name).read_text("utf-8")
+def asset(name: str, place: str = "batfill_pages") -> str:
+    """The text of a file in a package's folder of assets."""
+    return files(place).joinpath("assets", name).read_text("utf-8")
 
 
 def no_break(words: str) -> str:

@@ -9,6 +9,7 @@ from string import Template
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from batfill.base.doors import door
 from batfill.base.errors import BatfillError
 from batfill.base.files import digest, write_text
 from batfill.base.progress import patient_progress
@@ -16,7 +17,6 @@ from batfill.base.version import __version__
 from batfill.batsim.results import REPORT_PAGE
 from batfill.model.metrics import TAU_S
 from batfill.model.values import seed_of
-from batfill_lab.campaigns.grids import campaign_comparisons, campaign_warnings, is_campaign, row_files
 from batfill_pages.comparison import comparisons, several
 from batfill_pages.comparison_page import comparison_section, comparison_title
 from batfill_pages.data import run_data
@@ -159,12 +159,12 @@ def write_report(
         from batfill_pages.figures import check_formats
 
         check_formats(figures)
-    campaigns = [place for place in places if is_campaign(place)]
+    campaigns = {place: parts for place in places if (parts := campaign_in(place)) is not None}
     runs = [*find_runs([place for place in places if place not in campaigns], advance=advance, say=say), *replays]
     page = output or (places[0] if places[0].is_dir() else places[0].parent) / REPORT_PAGE
-    groups = [group for place in campaigns for group in campaign_comparisons(place)] + comparisons(runs, tau_s)
+    groups = [group for parts in campaigns.values() for group in parts.comparisons] + comparisons(runs, tau_s)
     most_rows = rows_each(runs, sample)
-    warned = warning_paragraphs([text for place in campaigns for text in campaign_warnings(place)])
+    warned = warning_paragraphs([text for parts in campaigns.values() for text in parts.warnings])
     alone = len(groups) == 1
     sections = [comparison_section(group, k, seed=seed, alone=alone) for k, group in enumerate(groups)]
     sections += [warned] if warned else []
@@ -186,7 +186,7 @@ def write_report(
         )
         data.append(run_data(run, number, tau_s, part))
         advance(1)
-    inputs = [(path, digest(path)) for place in campaigns for path in row_files(place)]
+    inputs = [(path, digest(path)) for parts in campaigns.values() for path in parts.files]
     inputs += [(run.path, run.digest) for run in runs]
     titles = [comparison_title(group) for group in groups]
     names = [run_title(run) for run in runs]
@@ -197,7 +197,7 @@ def write_report(
     origin = f"batfill {__version__}, tau {tau_s:g} s, seed {seed}"
     sections.append(made_from(origin, command, inputs))
     log = escape(groups[0].about) if alone else run_line(runs[0]) if single else ""
-    scripts = SCRIPTS * bool(runs) + ("compare.js",) * bool(groups)
+    scripts = [asset(name) for name in SCRIPTS * bool(runs) + ("compare.js",) * bool(groups)]
     write_text(page, html_page(title, sections, log=log, links=links, data=data, scripts=scripts))
     if not figures:
         return [page]
@@ -206,6 +206,13 @@ def write_report(
     sums = ", ".join(f"{path.name} sha256 {known}" for path, known in inputs)
     how: dict[str, Any] = {"columns": columns, "tau_s": tau_s, "seed": seed, "origin": f"{origin}, {sums}"}
     return [page, *write_figures(runs, groups, page.parent, figures, **how)]
+
+
+def campaign_in(place: Path) -> Any:
+    """What a page says of the campaign in this folder; None for a folder or prefix of runs."""
+    if not any(any(folder.glob("*.parquet")) for folder in (place, place / "parts")):
+        return None  # pages about single runs do not need a campaign's libraries
+    return door("campaign_parts")(place)
 
 
 def few(names: Sequence[str]) -> str:
@@ -239,17 +246,17 @@ def html_page(
         log: the line below the title: jobs, machine and dates.
         links: anchors and names of the parts, if there are several.
         data: script elements that hold JSON.
-        scripts: names of assets that run after `draw.js`.
-        styles: names of assets after `report.css`.
+        scripts: their text; they run after `draw.js`.
+        styles: their text, after `report.css`.
     """
     contents = "".join(f'<a href="#{anchor}">{escape(words)}</a>' for anchor, words in links)
     return Template(asset("page.html")).substitute(
         generator=f"batfill {__version__}",
         title=escape(title),
         log=log,
-        style="\n".join(map(asset, ("report.css", *styles))),
+        style="\n".join([asset("report.css"), *styles]),
         contents=f'<nav aria-label="Contents">{contents}</nav>' if len(links) > 1 else "",
         body="\n".join(sections),
         data="\n".join(data),
-        script="\n".join([colour_script(), *map(asset, ("draw.js", *scripts))]),
+        script="\n".join([colour_script(), asset("draw.js"), *scripts]),
     )

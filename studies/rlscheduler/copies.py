@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from batfill import engine
+from batfill_lab.env import copies as stepping
 from batfill.base.kernels import I8, U1, Array, entry, kernel, record
 from batfill_lab.env.threads import Started, Threads
 from studies.rlscheduler.features import see_gym
@@ -33,10 +34,10 @@ COUNTS = np.dtype(
     ]
 )
 
-BEGINS, RESTS = engine.BEGINS, engine.RESTS
+BEGINS, RESTS = stepping.BEGINS, stepping.RESTS
 
 
-@record(Jobs, Machine, State, COUNTS, engine.Seen)
+@record(Jobs, Machine, State, COUNTS, stepping.Seen)
 class Game(NamedTuple):
     """All that a step reads and changes."""
 
@@ -44,7 +45,7 @@ class Game(NamedTuple):
     machine: Machine
     state: State
     counts: NDArray[np.void]  # COUNTS (copies,)
-    seen: engine.Seen
+    seen: stepping.Seen
 
 
 class GymCopies:
@@ -74,7 +75,7 @@ class GymCopies:
             column.astype(np.float64) for column in (log.jobs.submit_s, log.jobs.runtime_s)
         )
         self.procs = log.jobs.procs
-        self.seen = engine.Seen(
+        self.seen = stepping.Seen(
             jobs=np.zeros((copies, visible, engine.OF_JOB), np.float32),
             cluster=np.zeros((copies, engine.OF_CLUSTER), np.float32),
             mask=np.zeros((copies, visible), np.int8),
@@ -128,10 +129,10 @@ def observe(game, i):  # type: ignore[no-untyped-def]
         seen.mask[i, 0] = 1
 
 
-@entry(Game, int, int, Array(I8, read=True), Array(U1, read=True), Array(I8, read=True), int, engine.Fresh)
+@entry(Game, int, int, Array(I8, read=True), Array(U1, read=True), Array(I8, read=True), int, stepping.Fresh)
 @kernel
 def step_gym(game, low, high, actions, tasks, firsts, backfill, fresh):  # type: ignore[no-untyped-def]
-    """As `engine.step`, for picks in RLScheduler's simulator. A job that waits alone is picked here."""
+    """As `stepping.step`, for picks in RLScheduler's simulator. A job that waits alone is picked here."""
     n = 0
     for i in range(low, high):
         if tasks[i] == RESTS:

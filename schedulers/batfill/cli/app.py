@@ -10,31 +10,43 @@ import click
 from batfill.base.errors import nearest
 from batfill.base.words import WIDTH
 
-# In the order of the help; each line also begins the command's own help.
-COMMANDS = {
-    "run": "Run one experiment, simulator and scheduler, as robin would, print its figures and write a report.",
-    "replay": "Run one policy over a whole workload, and print its figures.",
-    "schedule": "Run the scheduler for the Batsim that connects.",
-    "batsim": "The embedded simulator under the options of Batsim 4.2, or 5 (see `batfill batsim --help`).",
-    "conformance": "Say which variant of EASY a Batsim scheduler is, and where it breaks the protocol.",
-    "policies": "List every policy: name, formula, whether its order changes while jobs wait, and source.",
-    "platform": "Print the SimGrid platform of a cluster of N equal hosts, as Batsim reads it.",
-    "workload": "Read, describe, clean, split, resample, scale, generate, fetch, import and convert workloads.",
-    "classify": "Classify a log's jobs as small or large, as an online scheduler could have, and measure the quality.",
-    "frontier": "Show what killing small jobs buys and who pays: slowdown, wasted work and waits.",
-    "tune": "Search mixed policies or aged orders on a log's weeks, and test the result on the weeks that follow.",
-    "fit": "Learn heuristics by regression on scores of random schedules, test them, and save them as policies.",
-    "select": "Select the policy after each period, from the past periods.",
-    "campaign": "Run a grid of replays, resume it where it stopped, and store one row per run.",
-    "reproduce": "Reproduce tables and figures of the papers, and compare the papers' numbers with ours.",
-    "report": "Write a self-contained HTML page about these runs.",
-    "what-if": "What other schedulers would have done to waiting and slowdown on a cluster's own log.",
-    "when": "When the waiting jobs are expected to start, and why they do not start now.",
-    "fidelity": "How far simulated waits are from those in a log, and what at the site explains the difference.",
-    "export-config": "Print the batch system configuration nearest to a policy, and how it differs.",
+# By whom they are for, in the order of the help; each line also begins the command's own help.
+HOUSES = {
+    "Simulate": {
+        "run": "Run one experiment, simulator and scheduler, as robin would, print its figures and write a report.",
+        "replay": "Run one policy over a whole workload, and print its figures.",
+        "schedule": "Run the scheduler for the Batsim that connects.",
+        "batsim": "The embedded simulator under the options of Batsim 4.2, or 5 (see `batfill batsim --help`).",
+        "policies": "List every policy: name, formula, whether its order changes while jobs wait, and source.",
+        "platform": "Print the SimGrid platform of a cluster of N equal hosts, as Batsim reads it.",
+        "workload": "Read, describe, clean, split, resample, scale, generate, fetch, import and convert workloads.",
+        "tune": "Search mixed policies or aged orders on a log's weeks, and test the result on the weeks that follow.",
+        "select": "Select the policy after each period, from the past periods.",
+        "report": "Write a self-contained HTML page about these runs.",
+    },
+    "Your site": {
+        "what-if": "What other schedulers would have done to waiting and slowdown on a cluster's own log.",
+        "when": "When the waiting jobs are expected to start, and why they do not start now.",
+        "fidelity": "How far simulated waits are from those in a log, and what at the site explains the difference.",
+        "export-config": "Print the batch system configuration nearest to a policy, and how it differs.",
+    },
+    "Research": {
+        "campaign": "Run a grid of replays, resume it where it stopped, and store one row per run.",
+        "conformance": "Say which variant of EASY a Batsim scheduler is, and where it breaks the protocol.",
+        "classify": "Classify jobs as small or large, as an online scheduler could have, and measure the quality.",
+        "frontier": "Show what killing small jobs buys and who pays: slowdown, wasted work and waits.",
+        "fit": "Learn heuristics by regression on scores of random schedules, test them, and save them as policies.",
+        "reproduce": "Reproduce tables and figures of the papers, and compare the papers' numbers with ours.",
+    },
 }
-# Files that hold several commands; every other command has a file of its name.
-COMMAND_FILES = {"run": "batsim", "schedule": "batsim", "platform": "batsim", "export-config": "policies"}
+COMMANDS = {name: line for commands in HOUSES.values() for name, line in commands.items()}
+# Where a command is that is not in the core, or not in a file of its name.
+PLACES = {
+    **dict.fromkeys(("run", "schedule", "platform"), "batfill.cli.batsim"),
+    "report": "batfill_pages.cli.report",
+    **{name: f"batfill_site.cli.{name.replace('-', '_')}" for name in HOUSES["Your site"]},
+    **{name: f"batfill_lab.cli.{name}" for name in HOUSES["Research"]},
+}
 
 
 class Group(click.Group):
@@ -67,14 +79,19 @@ class Commands(Group):
         if cmd_name not in COMMANDS:
             return None
         name = cmd_name.replace("-", "_")
-        command: click.Command = getattr(import_module(f"batfill.cli.{COMMAND_FILES.get(cmd_name, name)}"), name)
+        command: click.Command = getattr(import_module(PLACES.get(cmd_name, f"batfill.cli.{name}")), name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List commands with their first lines, importing none."""
-        width = formatter.width - 6 - max(map(len, COMMANDS))
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, shortened(line, width)) for name, line in COMMANDS.items()])
+        """List commands by house with their first lines, importing none."""
+        longest = max(map(len, COMMANDS))
+        for house, commands in HOUSES.items():
+            with formatter.section(house):
+                rows = [
+                    (name.ljust(longest), shortened(line, formatter.width - 6 - longest))
+                    for name, line in commands.items()
+                ]
+                formatter.write_dl(rows)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[Any]:
         """The commands and options that begin with `incomplete`; imports no command."""

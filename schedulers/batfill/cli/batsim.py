@@ -60,11 +60,11 @@ def run(descriptor: Path, simulator: Any, as_json: bool) -> None:
     whole = {**outcome.figures, "warnings": list(outcome.warnings)}
     print(json_text(whole) if as_json else label_lines(figure_rows(outcome.figures)))
     if outcome.results and not as_json:
+        from batfill.base.doors import door
         from batfill.base.errors import BatfillError
-        from batfill_pages import write_report
 
         try:
-            (page,) = write_report([outcome.results], command=shlex.join(sys.argv))
+            (page,) = door("write_report")([outcome.results], command=shlex.join(sys.argv))
             note(f"open it in a browser: {page}")
         except BatfillError as error:  # the run itself succeeded
             note(f"no report: {error.on_command_line}")

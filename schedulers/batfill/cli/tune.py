@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from batfill.base.doors import door
 from batfill.base.errors import LARGEST, BatfillError
 from batfill.cli import warn
 from batfill.cli.parameters import (
     JSON,
     MONTHS,
-    NEW_FOLDER,
     OVERRUN,
     PART,
     POSITIVE,
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 # What only one family uses.
-OF_MIXED = ("method", "features", "units", "evaluations", "boundary", "skip", "count", "min_jobs", "last", "maps")
+OF_MIXED = ("method", "features", "units", "evaluations", "boundary", "skip", "count", "min_jobs", "last")
 OF_AGED = ("max_wait_growth", "p999_wait_growth")
 
 
@@ -118,7 +118,6 @@ def refuse_unused(family: str) -> None:
     help="Compare this policy too; mixed: in addition to the twelve pure ones. Repeatable.",
 )
 @click.option("--baseline", type=PolicyName(), default="saf", help="The policy that all are compared with.")
-@click.option("--maps", type=NEW_FOLDER, help="coverage: a folder for a map of each period.")
 @OVERRUN
 @UNREQUESTED
 @out_option("file", "Write the full result to this JSON file.")
@@ -138,7 +137,6 @@ def tune(
     WORKLOAD is an SWF log (plain, .gz, .xz, .bz2), Parquet, or a Batsim JSON workload.
     """
     from batfill.search import tune as library
-    from batfill_lab.learning import aged as aged_library
 
     refuse_unused(family)
     given = {name: value for name, value in how.items() if value is not None}
@@ -146,9 +144,7 @@ def tune(
     if family == "aged":
         shared = {name: value for name, value in given.items() if name not in OF_MIXED}
         days = 7 if days is None else days
-        found = aged_library.tune_aged(
-            workload, threshold_s=threshold, days=days, policies=policy, **shared, bar=progress
-        )
+        found = door("tune_aged")(workload, threshold_s=threshold, days=days, policies=policy, **shared, bar=progress)
     else:
         given = {name: value for name, value in given.items() if name not in OF_AGED}
         given["features"] = int(given["features"])

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
+from batfill.base.doors import door
 from batfill.cli import aside, print_json, warn, wrote
 from batfill.cli.app import Group
 from batfill.cli.parameters import (
@@ -34,7 +35,7 @@ from batfill.cli.parameters import (
     seed_option,
 )
 from batfill.cli.progress import count_on_interrupt, progress
-from batfill.cli.workload_sources import fetch, generate, import_log
+from batfill.cli.workload_sources import fetch, generate
 
 if TYPE_CHECKING:
     from batfill.workloads.swf_log import SwfLog
@@ -432,38 +433,6 @@ def convert(
     wrote(out, f"{made.jobs:,} {of}, {machine}", as_json, **facts, platform=where)
 
 
-@command()
-@SOURCE
-@out_option("file", "The calendar to write [default: standard output].", example="outages.csv")
-@PROCS
-def outages(source: Path, out: Path | None, procs: int | None) -> None:
-    """Propose when a log's machine was down, as a calendar for `replay --calendar`.
-
-    Looks every 10 min for 30 min or more in which less than 10 % of the machine was busy, while waiting jobs requested
-    at least 25 % of it. Each becomes an announced window of the whole machine. IN is SWF or Parquet, with waits.
-    """
-    from batfill.base.files import write_text
-    from batfill.base.words import duration, things
-    from batfill.workloads.scaling import runs
-    from batfill.workloads.swf import machine_size
-    from batfill_site.accounting.outages import outages as library
-
-    log = log_in(source, procs, beside=100)
-    size = machine_size(source, log, procs)
-    if size is None:
-        raise click.UsageError(f"{source}: the machine's size is unknown; add --procs")
-    found = library(source, log, size)
-    away = duration(sum(window.end - window.begin for window in found.windows))
-    aside(f"{things(len(found.windows), 'outage')}, {away} in all, of {size:,} processors")
-    ran = runs(log)
-    if unknown := int((log["wait_s"][ran] < 0).sum()):
-        aside(f"{unknown:,} of {int(ran.sum()):,} jobs have no wait, and count as started when submitted")
-    if out is None:
-        print(found.as_csv(), end="")
-    else:
-        write_text(out, found.as_csv())
-
-
 @click.group(cls=Group, invoke_without_command=True)
 @click.pass_context
 def workload(context: click.Context) -> None:
@@ -472,5 +441,5 @@ def workload(context: click.Context) -> None:
         print(context.get_help())
 
 
-for each in (describe, clean, split, resample, scale, generate, fetch, import_log, convert, outages):
+for each in (describe, clean, split, resample, scale, generate, fetch, door("import_log"), convert, door("outages")):
     workload.add_command(each)

@@ -4,8 +4,7 @@ Read in this order: `records` (the data), `tree` (the waiting jobs, sorted), `en
 `running` (the reservation and the rule of backfilling), `keys` (orders that move with time), `waiting` (joining and
 leaving the queue), `picks` (a network's choice of the next job), `plan` (any number of reservations), `easy` (the
 decision), `arrivals` (a shortcut for jobs
-submitted alone), `loop` (the replay's event loop), `copies` (many replays that stop where an agent decides), `forks`
-(a state that goes on in many ways, with drawn run times and arrivals). Names load on first use.
+submitted alone), `loop` (the replay's event loop). Names load on first use.
 """
 
 from __future__ import annotations
@@ -24,11 +23,7 @@ PLACES = {
     "running": "change_release correct corrected expect finish start unsettle",
     "waiting": "CROWDED FULL GAP choose_first demote enqueue_rows requeue set_class spare submit",
     "easy": "decide kill_pays pick start_waiting",
-    "copies": (
-        "ACTS AGED_WEIGHTS BACKFILL BEGINS COPY Copies Fresh MIXED_WEIGHTS PICK PRIORITIES RESTS SETTING Seen step"
-    ),
     "features": "FEATURES FEATURES_OF_CLUSTER FEATURES_OF_JOB OF_CLUSTER OF_JOB",
-    "forks": "Forks run_forks",
     "loop": (
         "CLOCK DONE KILL NEEDS_ROOM TO_KEY Events Given Scratch advance advance_each next_change_s next_following "
         "reset violation"

@@ -18,7 +18,7 @@ from batfill import engine
 from batfill.engine.motion import BY_SECOND, UNLIMITED_S, to_go_first
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -262,10 +262,20 @@ class Queue:
             queue.enlarge()
         return queue
 
-    def run_forks(self, now_s: float, of: Queue, forks: engine.Forks, events: engine.Events, *, stops: bool) -> None:
-        """Run forks of another queue as `engine.run_forks`, in this one, which that queue's `forking` made.
+    def run_forks(
+        self, kernel: Callable[..., None], now_s: float, of: Queue, forks: Any, events: engine.Events, *, stops: bool
+    ) -> None:
+        """Run forks of another queue in this one, which that queue's `forking` made.
 
         They know the windows of the calendar that are announced at `now_s`.
+
+        Args:
+            kernel: runs all forks, in these arrays; `batfill_site.starts.forks.run_forks`.
+            now_s: the instant at which they begin.
+            of: the queue that they continue.
+            forks: what each draws, and what it finds.
+            events: those of the forks, used one after another.
+            stops: whether a fork stops where its jobs have started.
         """
         if self.rules.policy is not of.rules.policy or self.rules.backfill is not of.rules.backfill:
             self.change_rules(of.rules)
@@ -275,7 +285,7 @@ class Queue:
         running_of = np.zeros(max(forks.users.max(initial=0), forks.coming_users.max(initial=0)) + 1, np.int64)
         self.arrays = self.arrays._replace(changes=changes, running_of=running_of)
         self.arrays.rules[:] = of.arrays.rules
-        engine.run_forks(now_s, self.size, free, changed, stops, forks, self.arrays, events)
+        kernel(now_s, self.size, free, changed, stops, forks, self.arrays, events)
 
     @property
     def nbytes(self) -> int:

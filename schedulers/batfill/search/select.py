@@ -203,8 +203,7 @@ def select(
             logs.jobs, n_logs, selection, site, itself=itself, source=logs.provenance(), advance=advance
         )
     advice = f"{'on the log as it is: ' * (itself is not None)}{content['recommendation']['text']}"
-    found = Found(content, selection_rows(content), "\n".join([advice, *content["warnings"]]))
-    return found
+    return Found(content, selection_rows(content), "\n".join([advice, *content["warnings"]]))
 
 
 def compare_online(

@@ -56,7 +56,6 @@ class StudyPlan(Testing):
     points: int | None = None
     evaluations: int | None = None
     last: tuple[int, ...] = (1, 4)
-    maps: Path | None = None
 
     def __post_init__(self) -> None:
         """Refuse choices that contradict each other.
@@ -76,8 +75,6 @@ class StudyPlan(Testing):
         if (self.evaluations not in (None, EVALUATIONS)) if grid else (self.points not in (None, POINTS)):
             other = "evaluations" if grid else "points"
             raise BatfillError(f"--{other}: --method {self.method} does not use it; leave it out")
-        if self.maps is not None and not grid:
-            raise BatfillError("only a grid can be drawn; leave --maps out, or use --method coverage")
 
     @property
     def compared(self) -> tuple[str, ...]:
@@ -112,7 +109,6 @@ def tune(
     points: int | None = None,
     evaluations: int | None = None,
     last: Sequence[int] = (1, 4),
-    maps: str | Path | None = None,
     **testing: Any,
 ) -> Found:
     """Search mixed policies on a log's weeks, and test the result on the weeks that follow.
@@ -126,7 +122,6 @@ def tune(
         points: of the grid, at least; 10,000 by default.
         evaluations: of xnes, policies evaluated per question; 1,000 by default.
         last: walk forward: tune on this many past periods for each period.
-        maps: of a grid: a folder for a map of each period.
         **testing: days, boundary, skip, count and min_jobs cut the log into periods; training, policies (beside the
             twelve pure ones), baseline, backfill, threshold_s, tau_s, seed, bar, procs, overrun, unrequested: see
             `StudyPlan` and `Testing`.
@@ -145,7 +140,7 @@ def tune(
         (True, True)
     """
     searched: dict[str, Any] = {"method": method, "features": features, "units": units, "points": points}
-    searched |= {"evaluations": evaluations, "last": tuple(last), "maps": None if maps is None else Path(maps)}
+    searched |= {"evaluations": evaluations, "last": tuple(last)}
     plan = StudyPlan.of(**searched, **testing)
     cut = {name: getattr(plan, name) for name in ("days", "boundary", "skip", "count", "min_jobs")}
     periods = read_periods(log, **cut, **plan.reading)
@@ -166,8 +161,6 @@ def tune_on(periods: Periods, plan: StudyPlan, advance: Callable[[int], None] = 
     """
     if plan.method == "xnes":
         require("tune", "cmaes")
-    if plan.maps is not None:
-        require("report", "matplotlib")
     conditions = Conditions.of(plan.backfill, plan.threshold_s, plan.tau_s)
     n_training = training_of(len(periods), plan.training, max(plan.last, default=1))
     search = plan.search(periods, conditions, n_training, advance)
@@ -180,10 +173,6 @@ def tune_on(periods: Periods, plan: StudyPlan, advance: Callable[[int], None] = 
         last=plan.last,
         advance=(lambda _: None) if plan.method == "coverage" else advance,
     )
-    if plan.maps is not None and isinstance(search, Coverage):
-        from batfill_lab.learning.maps import draw_maps  # matplotlib is slow to import, and maps are rare
-
-        draw_maps(search, periods, plan.maps)
     content = document(
         "tune",
         seed=plan.seed,

@@ -56,6 +56,7 @@ def read_workload(
     from dataclasses import replace
     from pathlib import Path
 
+    from batfill.base.doors import door
     from batfill.base.errors import WorkloadError
     from batfill.base.files import path_of
     from batfill.base.progress import patient_progress
@@ -67,7 +68,6 @@ def read_workload(
         accounting_of,
         as_stated,
         first_byte,
-        read_accounting,
         read_rows,
         require_memory_of,
     )
@@ -92,7 +92,7 @@ def read_workload(
     zone, cores = timezone or "UTC", cores_per_resource or 1
     with patient_progress(f"reading {path.name}") as advance:
         if system is not None:
-            log = read_accounting(path, system, procs=procs, timezone=zone, cores_per_resource=cores)
+            log = door("read_accounting")(path, system, procs=procs, timezone=zone, cores_per_resource=cores)
         elif first_byte(path) in JSON:
             workload = as_stated(read_batsim_json(path), overrun, unrequested)
             return workload if procs is None else replace(workload, procs=procs)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
+from batfill.base.doors import door
 from batfill.base.errors import WorkloadError
 from batfill.base.files import CHUNK_BYTES, content_of, decompressed, digest, path_of, readable, shown
 from batfill.base.memory import require_memory
@@ -29,7 +30,6 @@ from batfill.workloads.parquet_log import (
     parquet_rows,
     read_parquet,
     write_parquet,
-    write_pieces,
 )
 from batfill.workloads.swf import (
     choice_for,
@@ -52,14 +52,11 @@ from batfill.workloads.swf_log import (
     new_log,
     read_log,
     write_log,
-    write_rows,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from hashlib import _Hash
-
-    from batfill_site.accounting.cluster_log import ClusterLog
 
 PACKED = (".gz", ".xz", ".bz2")
 FORMATS = (".swf", ".json", ".parquet")
@@ -91,21 +88,6 @@ def accounting_of(path: Path) -> System | None:
     with decompressed(path) as content:
         beginning = content.read(4096).lstrip(b"\xef\xbb\xbf \t\r\n")
     return next((system for system, begins in ACCOUNTING.items() if begins.match(beginning)), None)
-
-
-def read_accounting(
-    path: Path, system: System, *, procs: int | None = None, timezone: str = "UTC", cores_per_resource: int = 1
-) -> SwfLog:
-    """The jobs of one file of a cluster's accounting; the arguments are those of `read_workload`.
-
-    Raises:
-        WorkloadError: the file is damaged, or holds no job that has ended.
-    """
-    from batfill_site.accounting.cluster_log import swf_of
-    from batfill_site.accounting.systems import read_records
-
-    reading = read_records(system, [path], zone=timezone, cores_per_resource=cores_per_resource)
-    return swf_of(reading, source=f"{path}: {system} accounting", procs=procs, zone=timezone)
 
 
 class Source(NamedTuple):
@@ -156,7 +138,7 @@ def source_of(
     system = accounting_of(path)
     if system is not None:
         zone, cores = (None, None) if made is None else (made.timezone, made.cores_per_resource)
-        found = read_accounting(path, system, procs=size, timezone=zone or "UTC", cores_per_resource=cores or 1)
+        found = door("read_accounting")(path, system, procs=size, timezone=zone or "UTC", cores_per_resource=cores or 1)
     elif first_byte(path) in JSON:
         stated = as_stated(read_batsim_json(path) if made is None else made, overrun, unrequested)
         return Source(path, log_of(stated), stated.digest, size, stated.overrun, stated.unrequested)
@@ -403,26 +385,6 @@ def save_log(
     by = {"made_by": f"batfill {__version__}"} if choices else {}
     stated = {**by, **(description or {}), **choices}
     return write_batsim_json(out, [(jobs, {})], procs=machine, description=stated)
-
-
-def save_imported(log: ClusterLog, out: Path, *, procs: int | None = None, made_by: str) -> int:
-    """Write an importer's log, piece by piece unless it becomes Batsim JSON; returns the number of jobs.
-
-    Args:
-        log: the log.
-        out: the file; its name determines the format. Parquet also keeps the columns that SWF has no field for.
-        procs: the machine's size, for Batsim JSON; the log's header states it, too.
-        made_by: the command, for Batsim JSON.
-
-    Raises:
-        WorkloadError: as `save_log`.
-    """
-    wanted = format_of(out)
-    if wanted == ".json":
-        return save_log(log.log(), out, procs=procs, description={"made_by": made_by})
-    if wanted == ".parquet":
-        return write_pieces(log.pieces, out, lambda: log.comments, log.extra)
-    return write_rows((piece.rows for piece in log.pieces()), log.comments, out)
 
 
 def write(log: Workload | str | Path, path: str | Path) -> Path:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -21,19 +21,21 @@ Row = dict[str, Any]
 MADE = ("workload", "procs", "overrun", "unrequested", "tau_s", "version")
 
 
-def is_campaign(place: Path) -> bool:
-    """Whether this folder has results of a campaign."""
-    if not any(any(folder.glob("*.parquet")) for folder in (place, place / "parts")):
-        return False  # reports on single runs do not need a campaign's libraries
+class CampaignParts(NamedTuple):
+    """What a page says of a campaign."""
+
+    comparisons: list[Comparison]
+    warnings: list[str]
+    files: list[Path]  # with its rows
+
+
+def campaign_parts(folder: Path) -> CampaignParts | None:
+    """What a page says of the campaign in this folder; None if it has no row of one."""
     require("campaign", "pyarrow", "pydantic")
-    return bool(row_files(place))
-
-
-def row_files(folder: Path) -> list[Path]:
-    """The files with a campaign's rows."""
     from batfill_lab.campaigns.store import Store
 
-    return Store(folder).files()
+    files = Store(folder).files()
+    return CampaignParts(campaign_comparisons(folder), campaign_warnings(folder), files) if files else None
 
 
 def campaign_comparisons(folder: Path) -> list[Comparison]:

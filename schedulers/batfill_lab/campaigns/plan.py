@@ -13,6 +13,7 @@ from batfill.base.files import digest
 from batfill.base.kernels import digest_of
 from batfill.base.version import __version__
 from batfill.engine.sources import FILES
+from batfill.model import policy
 from batfill.model.options import Options
 from batfill_lab.campaigns.config import CampaignError, seeded
 from batfill_lab.campaigns.traces import Trace, TraceFile, jobs_by_window, piece_of, read_source, warnings_by_log
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from batfill_lab.campaigns.config import Campaign, ReadCampaign
 
-PROGRAMS = digest_of(*FILES, Path(__file__).parents[1] / "model" / "policy.py")  # of what decides when jobs start
+PROGRAMS = digest_of(*FILES, Path(policy.__file__))  # of what decides when jobs start
 
 
 class Planned(NamedTuple):

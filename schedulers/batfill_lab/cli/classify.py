@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @out_option("folder", "Write tables (Parquet), figures (SVG) and summary.json into this folder.")
 @JSON
 def classify(workload: Path, options: dict[str, Any], out: Path | None, as_json: bool) -> None:
-    """Classify a log's jobs as small or large, as an online scheduler could have, and measure the quality.
+    """Classify jobs as small or large, as an online scheduler could have, and measure the quality.
 
     WORKLOAD is an SWF log (plain, .gz, .xz, .bz2), Parquet, or a Batsim JSON workload.
     """

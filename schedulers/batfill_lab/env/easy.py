@@ -12,6 +12,7 @@ from batfill.base.kernels import Many
 from batfill.model.rules import Rules
 from batfill.replays.engine_replay import EngineReplay
 from batfill.replays.queue import copy_of, repeated
+from batfill_lab.env import copies as stepping
 from batfill_lab.env.threads import Started, Threads
 
 if TYPE_CHECKING:
@@ -22,11 +23,11 @@ if TYPE_CHECKING:
 
 # What an agent decides; see `SchedulingEnv`.
 ACTIONS = {
-    "pick": engine.PICK,
-    "backfill": engine.BACKFILL,
-    "priorities": engine.PRIORITIES,
-    "mixed": engine.MIXED_WEIGHTS,
-    "aged": engine.AGED_WEIGHTS,
+    "pick": stepping.PICK,
+    "backfill": stepping.BACKFILL,
+    "priorities": stepping.PRIORITIES,
+    "mixed": stepping.MIXED_WEIGHTS,
+    "aged": stepping.AGED_WEIGHTS,
 }
 WEIGHTS = {"mixed": 6, "aged": 3}
 
@@ -82,19 +83,19 @@ class EasyCopies:
         self.procs = table.procs
         self.ids = table.ids
         one = EngineReplay(table.select(slice(self.length)), self.size, Rules(base))
-        setting = engine.new_records(1, engine.SETTING)
+        setting = engine.new_records(1, stepping.SETTING)
         setting["action"], setting["procs"], setting["warm"] = ACTIONS[action], self.size, warm
         setting["every"], setting["moves"] = every, base.motion
         setting["picks"] = engine.NO_PICKS if action in WEIGHTS else engine.FROM_OUTSIDE
-        self.copies = engine.Copies(
+        self.copies = stepping.Copies(
             queue=Many(one.queue.repeated(copies, visible)),
             events=Many(repeated(one.events, copies)),
-            state=engine.new_records(copies, engine.COPY).reshape(copies, 1),
+            state=engine.new_records(copies, stepping.COPY).reshape(copies, 1),
             setting=setting,
             jobs=copy_of(log.queue.jobs),
             duration_s=log.events.duration_s,
         )
-        self.seen = engine.Seen(
+        self.seen = stepping.Seen(
             jobs=np.zeros((copies, visible, engine.OF_JOB), np.float32),
             cluster=np.zeros((copies, engine.OF_CLUSTER), np.float32),
             mask=np.zeros((copies, visible + (action == "backfill")), np.int8),
@@ -114,14 +115,14 @@ class EasyCopies:
         Args:
             actions: (copies,) places of visible jobs, for "pick" and "backfill".
             values: (copies, n) of the other actions.
-            tasks: (copies,) engine.ACTS, BEGINS where an episode begins instead, or RESTS where nothing happens.
+            tasks: (copies,) stepping.ACTS, BEGINS where an episode begins instead, or RESTS where nothing happens.
             firsts: (copies,) the row in the log of its first job.
 
         Returns:
             The scored jobs that have started.
         """
         return self.threads.run(
-            lambda low, high, fresh: engine.step(
+            lambda low, high, fresh: stepping.step(
                 self.copies, low, high, actions, values, tasks, firsts, self.seen, fresh
             )
         )

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
 
 import numpy as np
 
-from batfill import engine
 from batfill.base.errors import BatfillError, nearest, optional
 from batfill.model.metrics import TAU_S, bounded_slowdown, span_and_work, utilisation
 from batfill.model.policy import policy_named
 from batfill.workloads import opened
+from batfill_lab.env import copies as stepping
 from batfill_lab.env.easy import ACTIONS, WEIGHTS, EasyCopies
 from batfill_lab.env.rewards import REWARDS, Reward, reward_named
 
@@ -151,7 +151,7 @@ class Episodes:
 
         Args:
             actions: one for each copy; None if none acts.
-            tasks: uint8 (copies,), engine.ACTS or RESTS; changed in place.
+            tasks: uint8 (copies,), stepping.ACTS or RESTS; changed in place.
             beginning: the copies where episodes begin.
             draw: of a copy, the row of the log where its episode begins.
             again: whether to draw again where an episode has no decision to take.
@@ -162,11 +162,11 @@ class Episodes:
         places, values = self.none if actions is None else self.actions_of(actions)
         rewards = np.zeros(len(self.first))
         for _ in range(DRAWS):
-            tasks[beginning] = engine.BEGINS
+            tasks[beginning] = stepping.BEGINS
             for copy in beginning:
                 self.first[copy] = draw(copy)
             gained = self.advance(places, values, tasks)
-            acted = tasks == engine.ACTS
+            acted = tasks == stepping.ACTS
             rewards[acted] = gained[acted] + self.owed[acted]
             self.owed[acted] = 0.0
             self.owed[beginning] = gained[beginning]
@@ -175,7 +175,7 @@ class Episodes:
                 return rewards
             if not again:
                 break
-            tasks[:] = engine.RESTS
+            tasks[:] = stepping.RESTS
         where = f"{DRAWS} episodes at random" if again else f"the episode from row {self.first[beginning[0]]} on"
         raise BatfillError(f"jobs: no decision to take in {where}; make episodes of more than {self.jobs} jobs")
 
@@ -210,7 +210,7 @@ class Episodes:
         """
         started = self.copies.step(places, values, tasks, self.first)
         if self.reward is None:
-            over = np.flatnonzero(self.done & (tasks == engine.ACTS))
+            over = np.flatnonzero(self.done & (tasks == stepping.ACTS))
             rewards = np.zeros(len(self.first))
             rewards[over] = self.figures(over)["utilisation"]
             return rewards
@@ -329,7 +329,7 @@ class SchedulingEnv(gymnasium.Env):  # type: ignore[misc, name-defined] # gymnas
         """
         if self.episodes.done[0]:
             raise BatfillError("step: the episode is over, or none has begun; call reset first")
-        tasks = np.full(1, engine.ACTS, np.uint8)
+        tasks = np.full(1, stepping.ACTS, np.uint8)
         rewards = self.episodes.step(np.asarray(action)[None], tasks, [], int, again=True)
         done = bool(self.episodes.done[0])
         figures = self.episodes.figures(np.zeros(1, np.intp)) if done else {}
@@ -418,7 +418,7 @@ class SchedulingVectorEnv(vector.VectorEnv):  # type: ignore[misc, name-defined]
         if not self.randoms:
             raise BatfillError("step: no episode has begun; call reset first")
         episodes = self.episodes
-        tasks = np.full(self.num_envs, engine.ACTS, np.uint8)
+        tasks = np.full(self.num_envs, stepping.ACTS, np.uint8)
         over = np.flatnonzero(episodes.done).tolist()
         rewards = episodes.step(
             actions, tasks, over, lambda copy: episodes.draw(self.randoms[copy], None, copy), again=True

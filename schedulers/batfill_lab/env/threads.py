@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from batfill import engine
+from batfill_lab.env import copies as stepping
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,7 +34,7 @@ class Threads:
         self.parts = [(low, high, new_fresh((high - low) * length)) for low, high in itertools.pairwise(bounds)]
         self.pool = ThreadPoolExecutor(len(self.parts) - 1) if len(self.parts) > 1 else None
 
-    def run(self, part: Callable[[int, int, engine.Fresh], None]) -> Started:
+    def run(self, part: Callable[[int, int, stepping.Fresh], None]) -> Started:
         """Run `part` on each range; returns the jobs that it has started."""
         others = [self.pool.submit(part, *each) for each in self.parts[1:]] if self.pool else []
         part(*self.parts[0])
@@ -49,9 +49,9 @@ class Threads:
             self.pool.shutdown()
 
 
-def new_fresh(capacity: int) -> engine.Fresh:
+def new_fresh(capacity: int) -> stepping.Fresh:
     """An empty list of started jobs."""
-    return engine.Fresh(
+    return stepping.Fresh(
         copy=np.zeros(capacity, np.int64),
         wait_s=np.zeros(capacity),
         runtime_s=np.zeros(capacity),

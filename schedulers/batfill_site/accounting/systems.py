@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from batfill.base.memory import in_gb, require_memory
 from batfill_site.accounting.centres import CENTRES, read_centre
-from batfill_site.accounting.cluster_log import Reading, require_known
+from batfill_site.accounting.cluster_log import Reading, require_known, swf_of
 from batfill_site.accounting.frontier_swf import read_frontier
 from batfill_site.accounting.oar import read_oar
 from batfill_site.accounting.pbs import read_pbs
@@ -16,7 +16,10 @@ from batfill_site.accounting.slurm import read_slurm
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from batfill.workloads.formats import System
+    from batfill.workloads.swf_log import SwfLog
     from batfill_site.accounting.centres import Unit
+    from batfill_site.accounting.cluster_log import ClusterLog
 
 
 # Bytes of memory for a byte of text, measured: OAR's JSON is one document, and a PBS job's records are far apart.
@@ -81,3 +84,41 @@ def read_records(
     if partitions is not None:
         require_known("partition", partitions, reading.jobs.names["partition"])
     return reading
+
+
+def read_accounting(
+    path: Path, system: System, *, procs: int | None = None, timezone: str = "UTC", cores_per_resource: int = 1
+) -> SwfLog:
+    """The jobs of one file of a cluster's accounting; the arguments are those of `read_workload`.
+
+    Raises:
+        WorkloadError: the file is damaged, or holds no job that has ended.
+    """
+    from batfill_site.accounting.systems import read_records
+
+    reading = read_records(system, [path], zone=timezone, cores_per_resource=cores_per_resource)
+    return swf_of(reading, source=f"{path}: {system} accounting", procs=procs, zone=timezone)
+
+
+def save_imported(log: ClusterLog, out: Path, *, procs: int | None = None, made_by: str) -> int:
+    """Write an importer's log, piece by piece unless it becomes Batsim JSON; returns the number of jobs.
+
+    Args:
+        log: the log.
+        out: the file; its name determines the format. Parquet also keeps the columns that SWF has no field for.
+        procs: the machine's size, for Batsim JSON; the log's header states it, too.
+        made_by: the command, for Batsim JSON.
+
+    Raises:
+        WorkloadError: as `save_log`.
+    """
+    from batfill.workloads.formats import format_of, save_log
+    from batfill.workloads.parquet_log import write_pieces
+    from batfill.workloads.swf_log import write_rows
+
+    wanted = format_of(out)
+    if wanted == ".json":
+        return save_log(log.log(), out, procs=procs, description={"made_by": made_by})
+    if wanted == ".parquet":
+        return write_pieces(log.pieces, out, lambda: log.comments, log.extra)
+    return write_rows((piece.rows for piece in log.pieces()), log.comments, out)

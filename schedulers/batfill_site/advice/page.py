@@ -16,6 +16,7 @@ from batfill.base.stats import CONFIDENCE, FEWEST_BLOCKS, UNCLEAR
 from batfill.base.version import ENGINE, __version__
 from batfill.model.options import FIRST_TRIES, PRESETS
 from batfill_pages.words import (
+    asset,
     count,
     guide,
     interval_text,
@@ -114,8 +115,8 @@ def as_page(answer: WhatIf, path: Path, command: str) -> str:
         [unbroken("\n".join(parts))],
         log=marked(log_text(answer)),
         data=[script_data(answer)],
-        scripts=["what-if.js"],
-        styles=["what-if.css"],
+        scripts=[asset("what-if.js", __package__)],
+        styles=[asset("what-if.css", __package__)],
     )
 
 

@@ -17,6 +17,7 @@ from batfill.model.calendar import NO_WINDOWS
 from batfill.model.jobs import DAY_S
 from batfill.replays.engine_replay import available
 from batfill.replays.queue import users_by_number
+from batfill_site.starts import forks as forking
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -128,7 +129,7 @@ class Ensemble:
             numbers = users_by_number(np.where(both["known_user"], both["user"], -1))
             users = numbers[: len(rows)].copy(), numbers[len(rows) :].reshape(forks, n).copy()
         queue, events = self.memory(moment, len(rows) + n, len(tries) > 0)
-        found = engine.Forks(
+        found = forking.Forks(
             jobs=engine.as_records(jobs),
             tries=engine.as_records(tries),
             lines=engine.as_records(lines),
@@ -142,7 +143,7 @@ class Ensemble:
             start_s=np.empty((forks, len(rows))),
             short=np.zeros(forks, np.uint8),
         )
-        queue.run_forks(moment.now_s, moment.queue, found, events, stops=stops)
+        queue.run_forks(forking.run_forks, moment.now_s, moment.queue, found, events, stops=stops)
         return found.start_s, found.short != 0
 
     def memory(self, moment: Moment, jobs: int, tries: bool) -> tuple[Queue, engine.Events]:

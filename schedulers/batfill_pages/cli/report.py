@@ -56,7 +56,7 @@ def report(places: tuple[Path, ...], out: Path | None, figures: str, as_json: bo
     import sys
 
     from batfill.base.files import json_text
-    from batfill_pages import write_report
+    from batfill_pages.write import write_report
 
     with progress("runs read and described") as advance:
         written = write_report(

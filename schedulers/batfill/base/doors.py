@@ -1,0 +1,20 @@
+"""The functions of other houses that the core calls; beside the table of commands, the only place that names them."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+DOORS = {
+    "write_report": "batfill_pages.write",  # the page of `batfill run`
+    "campaign_parts": "batfill_lab.campaigns.grids",  # a campaign's folder among the runs of a page
+    "read_accounting": "batfill_site.accounting.systems",  # a batch system's accounting in the place of a log
+    "import_log": "batfill_site.cli.accounting",  # commands of `batfill workload`
+    "outages": "batfill_site.cli.accounting",
+    "tune_aged": "batfill_lab.learning.aged",  # `batfill tune --method aged`
+}
+
+
+def door(name: str) -> Any:
+    """The function of this name; its house is loaded now."""
+    return getattr(import_module(DOORS[name]), name)

@@ -1,0 +1,1 @@
+"""What is fitted or judged on a log: heuristics, classes, and curves of kills."""

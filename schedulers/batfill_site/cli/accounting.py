@@ -1,0 +1,163 @@
+"""`batfill workload import` and `batfill workload outages`: what a site's records say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from batfill.cli import aside, warn, wrote
+from batfill.cli.parameters import (
+    FILE,
+    JSON,
+    LOG_OUT,
+    NEW_FILE,
+    POSITIVE_SECONDS,
+    PROCS,
+    SIZE,
+    SOURCE,
+    WHOLE,
+    command,
+    out_option,
+)
+
+SYSTEMS = ("slurm", "oar", "pbs")
+PUBLISHED = ("frontier", "eagle", "kestrel", "fugaku", "pm100")
+PARTITIONED = ("slurm", "eagle", "kestrel", "pm100")
+
+
+@command("import")
+@click.argument("system", type=click.Choice([*SYSTEMS, *PUBLISHED]))
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=FILE)
+@LOG_OUT
+@click.option("--anonymise", is_flag=True, help="Leave the names of users, groups and jobs out of the log.")
+@click.option("--key", type=NEW_FILE, help="File for the numbers of all names; numbers already in it are reused.")
+@click.option("--procs", type=SIZE, help="The machine's processors [default: the most in use at once].")
+@click.option("--timezone", "zone", default="UTC", help="The cluster's time zone, such as Europe/Paris.")
+@click.option("--computer", default="unknown", help="The machine's name for the header.")
+@click.option("--cores-per-resource", type=WHOLE, help="oar: processors of one resource [default: 1].")
+@click.option(
+    "--unit",
+    type=click.Choice(["nodes", "cores"]),
+    help="Published logs: what a processor is [default: nodes; kestrel: cores].",
+)
+@click.option("--partition", "partitions", multiple=True, help="Read this partition only; may be repeated.")
+@click.option("--cluster", "clusters", multiple=True, help="slurm: read this cluster only; may be repeated.")
+@click.option(
+    "--partition-limit",
+    type=POSITIVE_SECONDS,
+    help="slurm: the requested time, such as 24h, of jobs whose limit is their partition's.",
+)
+@JSON
+def import_log(
+    system: str,
+    files: tuple[Path, ...],
+    out: Path,
+    key: Path | None,
+    procs: int | None,
+    cores_per_resource: int | None,
+    unit: Any,
+    partitions: tuple[str, ...],
+    clusters: tuple[str, ...],
+    partition_limit: float | None,
+    as_json: bool,
+    **written: Any,
+) -> None:
+    """Convert a cluster's accounting, or a centre's published log, to a log with a header; reports what it left out.
+
+    FILE is `sacct -P` output, `oarstat -J` output, or a PBS accounting file; plain, .gz, .xz or .bz2. Of the published
+    logs it is the SWF (frontier), Parquet or csv.
+    """
+    from batfill.base.errors import require
+    from batfill.base.files import all_or_none
+    from batfill.base.version import __version__
+    from batfill.workloads.formats import format_of
+    from batfill_site.accounting.cluster_log import ClusterLog, Key
+    from batfill_site.accounting.systems import memory_note, read_records, save_imported
+
+    if cores_per_resource is not None and system != "oar":
+        raise click.UsageError(f"--cores-per-resource applies to oar only; {system} counts processors; leave it out")
+    if unit is not None and system not in PUBLISHED:
+        raise click.UsageError(
+            f"--unit applies to {', '.join(PUBLISHED)} only; {system} counts processors; leave it out"
+        )
+    for option, given in (("--cluster", clusters), ("--partition-limit", partition_limit)):
+        if given not in (None, ()) and system != "slurm":
+            raise click.UsageError(f"{option} applies to slurm only; leave it out")
+    if partitions and system not in PARTITIONED:
+        raise click.UsageError(
+            f"--partition applies to {', '.join(PARTITIONED)} only; a record of {system} names none; leave it out"
+        )
+    format_of(out)
+    require("tables", "pyarrow")
+    if key is not None and key.resolve() == out.resolve():
+        raise click.UsageError(f"--key and --out are both {key}; name two files")
+    names = Key() if key is None else Key.load(key)
+    cores = 1 if cores_per_resource is None else cores_per_resource
+    if said := memory_note(system, list(files)):
+        aside(said)
+    reading = read_records(
+        system,
+        list(files),
+        zone=written["zone"],
+        cores_per_resource=cores,
+        unit=unit,
+        partition_limit_s=partition_limit,
+        partitions=frozenset(partitions) if partitions else None,
+        clusters=frozenset(clusters) if clusters else None,
+    )
+    source = f"{system} accounting" if system not in PUBLISHED else f"the published log of {system}"
+    log = ClusterLog(reading, source=source, key=names, procs=procs, **written)
+    with all_or_none():
+        if key is not None:
+            names.save(key)
+        rows = save_imported(log, out, procs=procs, made_by=f"batfill {__version__} workload import {system}")
+    for note in log.summary:
+        aside(note)
+    warn(log.warnings)
+    wrote(
+        out,
+        f"{rows} jobs",
+        as_json,
+        jobs=rows,
+        notes=dict(reading.notes),
+        first=reading.examples,
+        empty_files=reading.empty,
+        not_modelled=dict(+reading.unmodelled),
+        became_eligible={"jobs": reading.held, "hours": reading.held_s / 3600} if reading.held else None,
+        warnings=log.warnings,
+    )
+
+
+@command()
+@SOURCE
+@out_option("file", "The calendar to write [default: standard output].", example="outages.csv")
+@PROCS
+def outages(source: Path, out: Path | None, procs: int | None) -> None:
+    """Propose when a log's machine was down, as a calendar for `replay --calendar`.
+
+    Looks every 10 min for 30 min or more in which less than 10 % of the machine was busy, while waiting jobs requested
+    at least 25 % of it. Each becomes an announced window of the whole machine. IN is SWF or Parquet, with waits.
+    """
+    from batfill.base.files import write_text
+    from batfill.base.words import duration, things
+    from batfill.cli.workload import log_in
+    from batfill.workloads.scaling import runs
+    from batfill.workloads.swf import machine_size
+    from batfill_site.accounting.outages import outages as library
+
+    log = log_in(source, procs, beside=100)
+    size = machine_size(source, log, procs)
+    if size is None:
+        raise click.UsageError(f"{source}: the machine's size is unknown; add --procs")
+    found = library(source, log, size)
+    away = duration(sum(window.end - window.begin for window in found.windows))
+    aside(f"{things(len(found.windows), 'outage')}, {away} in all, of {size:,} processors")
+    ran = runs(log)
+    if unknown := int((log["wait_s"][ran] < 0).sum()):
+        aside(f"{unknown:,} of {int(ran.sum()):,} jobs have no wait, and count as started when submitted")
+    if out is None:
+        print(found.as_csv(), end="")
+    else:
+        write_text(out, found.as_csv())

@@ -1,0 +1,1 @@
+"""A batch system's configuration for a policy."""

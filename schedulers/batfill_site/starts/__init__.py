@@ -1,0 +1,1 @@
+"""When waiting jobs are expected to start, and why they do not start now."""
