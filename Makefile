@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DESCRIPTOR ?= expe/sample_saf.yaml
 
-.PHONY: run test test-core test-oldest test-uncompiled test-wheel kernels dist lint docs screens bench format clean
+.PHONY: run test test-core test-oldest test-pages test-site test-lab test-studies test-whole test-uncompiled test-wheel kernels dist lint docs screens bench format clean
 
 run: $(VENV)/.installed kernels  ## Run the main job: EASY with SAF on the sample, over the embedded simulator or Batsim
 	$(BIN)/batfill run $(DESCRIPTOR)
@@ -12,27 +12,29 @@ run: $(VENV)/.installed kernels  ## Run the main job: EASY with SAF on the sampl
 test: $(VENV)/.test kernels  ## Run the tests but the slow ones, one process per processor; ARGS="-m quick" for the quickest
 	$(BIN)/pytest -n auto --dist worksteal -m "not slow" $(ARGS)
 
-# What the core alone can run, in environments of their own; the other tests are skipped, each with its reason.
-test-core: $(VENV)-core/.installed kernels  ## Run the tests with the core alone, no extra
-	$(VENV)-core/bin/pytest -n auto --dist worksteal -m "not slow" $(ARGS)
+# The core's tests, in environments of their own; those that need an extra are skipped, each with its reason.
+test-core: $(VENV)-core/.installed kernels  ## Run the core's tests with the core alone, no extra
+	$(VENV)-core/bin/pytest -n auto --dist worksteal -m "not slow" tests/core $(ARGS)
 
 test-oldest: $(VENV)-oldest/.installed kernels  ## The same with the oldest versions that pyproject.toml allows
-	$(VENV)-oldest/bin/pytest -n auto --dist worksteal -m "not slow" $(ARGS)
+	$(VENV)-oldest/bin/pytest -n auto --dist worksteal -m "not slow" tests/core $(ARGS)
+
+test-pages test-site test-lab test-studies test-whole: test-%: $(VENV)/.test kernels  ## Run one house's tests, or those of all houses together
+	$(BIN)/pytest -n auto --dist worksteal -m "not slow" tests/$* $(ARGS)
 
 # The engine's oracle tests as plain Python; they fail if they do not reach every line of engine/ and replays/queue.py.
-UNCOMPILED := tests/test_engine.py tests/test_easy.py tests/test_tree.py tests/test_policies.py tests/test_cluster.py \
-	tests/test_tries.py tests/test_replay_state.py tests/test_kernels.py tests/test_bound.py tests/test_ends.py \
-	tests/test_picks.py tests/test_copies.py tests/test_invariants.py tests/test_plan.py tests/test_calendar.py \
-	tests/test_when.py tests/test_feedback.py tests/test_max_running.py
+UNCOMPILED := $(addprefix tests/core/test_,engine.py easy.py tree.py policies.py cluster.py tries.py replay_state.py \
+	kernels.py ends.py picks.py invariants.py plan.py calendar.py feedback.py max_running.py) \
+	tests/lab/test_bound.py tests/lab/test_copies.py tests/site/test_when.py
 
 test-uncompiled: $(VENV)/.test  ## Run the engine's tests as plain Python: they must reach every line of it
 	BATFILL_PLAIN=1 $(BIN)/pytest -q -n 2 --dist worksteal -m "not slow and not compiled" --cov batfill.engine \
-		--cov batfill.replays.queue --cov-report term-missing:skip-covered --cov-fail-under 100 $(UNCOMPILED) $(ARGS)
+		--cov batfill.replays.queue --cov batfill_lab.bound --cov batfill_lab.env.copies --cov batfill_site.starts.forks --cov-report term-missing:skip-covered --cov-fail-under 100 $(UNCOMPILED) $(ARGS)
 
 # Against the installed wheel, in a copy without compiled kernels; without tests that compile or need the studies' kernels.
-WHEEL_LEAVES := --ignore tests/test_docker.py --ignore tests/test_schedgym.py --ignore tests/test_rollouts.py \
-	--deselect tests/test_package.py::test_the_wheel \
-	--deselect "tests/test_cli_options.py::test_every_value_of_every_option_reaches_the_library[reproduce"
+WHEEL_LEAVES := --ignore tests/whole/test_docker.py --ignore tests/studies/test_schedgym.py --ignore tests/studies/test_rollouts.py \
+	--deselect tests/whole/test_package.py::test_the_wheel \
+	--deselect "tests/whole/test_cli_options.py::test_every_value_of_every_option_reaches_the_library[reproduce"
 
 test-wheel:  ## Run the tests of the core on the wheel of dist/ for this machine, without a checkout's package or a compiler
 	rm -rf build/wheel && mkdir -p build/wheel && git archive HEAD --output build/wheel.tar && tar -xf build/wheel.tar -C build/wheel

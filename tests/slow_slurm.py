@@ -11,9 +11,9 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from batfill.base.errors import WorkloadError
+from batfill.workloads.swf_log import CANCELLED, COMPLETED, FAILED
 from batfill_site.accounting.cluster_log import ClusterJob
 from batfill_site.accounting.record_text import lines_of, zone_of
-from batfill.workloads.swf_log import CANCELLED, COMPLETED, FAILED
 
 if TYPE_CHECKING:
     from datetime import tzinfo

@@ -15,16 +15,16 @@ from pydantic import Field
 
 from batfill.base.errors import BatfillError
 from batfill.base.files import digest
-from batfill_lab.campaigns.sections import Count, Section, Seed, Text
 from batfill.learn.habits import CATEGORIES, FEATURE_NAMES
 from batfill.model.jobs import DAY_S, WEEK_S, Workload
 from batfill.model.options import REQUEST as USER
 from batfill.model.options import Options
 from batfill.replays.replay import simulate
-from batfill_lab.learning.classify import CORRELATION_LAGS, LoggedJobs, autocorrelations, classify_log, read_jobs
 from batfill.workloads.formats import load_log
 from batfill.workloads.swf import workload_of
 from batfill.workloads.swf_log import COMPLETED
+from batfill_lab.campaigns.sections import Count, Section, Seed, Text
+from batfill_lab.learning.classify import CORRELATION_LAGS, LoggedJobs, autocorrelations, classify_log, read_jobs
 from studies.papers.core import (
     Array,
     Chart,

@@ -24,14 +24,15 @@ from batfill.base.errors import BatfillError
 from batfill.base.files import digest, make_folder, raw_file, write_text
 from batfill.base.processes import Bar, cpu_count, no_bar, spread
 from batfill.base.version import __version__
+from batfill.search.results import as_json
+from batfill.workloads.formats import load_log
 from batfill_lab.campaigns.config import read_campaign
 from batfill_lab.campaigns.running import run_campaign
 from batfill_lab.campaigns.sections import Section
-from batfill.search.results import as_json
-from batfill.workloads.formats import load_log
 
 HERE = "studies.papers"
-# The folders that hold the packages `batfill` and `studies`.
+PACKAGES = ("batfill", "batfill_pages", "batfill_site", "batfill_lab", "studies")
+# The folders that hold batfill's packages, and `studies`.
 ROOTS = (Path(batfill.__file__).parents[1], Path(__file__).parents[2])
 
 Result = TypeVar("Result")
@@ -320,9 +321,9 @@ def imports(path: Path) -> set[str]:
     """The modules of batfill and the studies that a file imports when it runs, inside functions too."""
 
     def under(node: ast.AST) -> Iterator[str]:
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] in ("batfill", "studies"):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] in PACKAGES:
             names = [f"{node.module}.{alias.name}" for alias in node.names]
-            yield from names if node.module in ("batfill", "studies") else [node.module, *names]
+            yield from names if node.module in PACKAGES else [node.module, *names]
         typing_only = isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
         for child in () if typing_only else ast.iter_child_nodes(node):
             yield from under(child)

@@ -12,12 +12,12 @@ from pydantic import Field
 
 from batfill.base.errors import BatfillError, WorkloadError
 from batfill.base.files import digest
-from batfill_lab.campaigns.sections import Count, Section, Seed, Text
 from batfill.model.policy import Term, polynomial
-from batfill_lab.learning.fit import FUNCTIONS, HIGH_VIF, RIVALS, Fit, Powers, Weights, evaluate, fit_scores, monomial
 from batfill.search.periods import Periods, read_periods
-from batfill_lab.learning.proxy import N_QUEUED, Scores, Shuffle, score_jobs
 from batfill.workloads import read_workload
+from batfill_lab.campaigns.sections import Count, Section, Seed, Text
+from batfill_lab.learning.fit import FUNCTIONS, HIGH_VIF, RIVALS, Fit, Powers, Weights, evaluate, fit_scores, monomial
+from batfill_lab.learning.proxy import N_QUEUED, Scores, Shuffle, score_jobs
 from studies.papers.core import (
     Array,
     Chart,

@@ -10,13 +10,13 @@ from typing import Annotated, Any, Literal, NamedTuple
 import numpy as np
 from pydantic import Field
 
-from batfill_lab.campaigns.sections import Count, Seconds, Section, Seed, Text
 from batfill.model.policy import PURE, policy_named
 from batfill.search.mixed_search import Coverage, Evolution, Features, Space
 from batfill.search.periods import Conditions, Periods, costs, read_periods
 from batfill.search.tune import Study, Units, study
 from batfill.workloads.formats import load_log
 from batfill.workloads.splitting import Boundary
+from batfill_lab.campaigns.sections import Count, Seconds, Section, Seed, Text
 from studies.papers.core import (
     Array,
     Chart,

@@ -11,9 +11,9 @@ import numpy as np
 
 from batfill.base.files import csv_text, make_folder, raw_file, write_text
 from batfill.base.version import ENGINE, __version__
+from batfill.workloads.manifest import manifest
 from batfill_pages.figures import COLUMN_IN, STYLE, Figure, check_formats, file_stem, write_figure
 from batfill_pages.palette import DISTINCT, Style, styles
-from batfill.workloads.manifest import manifest
 from studies.papers.protocol import ProtocolError, Took, file_of, said
 from studies.ranks import rank_correlation
 

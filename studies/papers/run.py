@@ -16,9 +16,9 @@ from batfill.base.errors import Interrupted, RunFailed
 from batfill.base.files import digest, make_folder, write_text
 from batfill.base.version import __version__
 from batfill.base.words import wrapped
-from batfill_pages.figures import check_formats
 from batfill.search.results import as_json, document
 from batfill.workloads.archive import cache_folder
+from batfill_pages.figures import check_formats
 from studies.papers.core import Context, Outcome, code_of, identity_of, read_kept
 from studies.papers.page import OPTIONS, cells, section_of, write_entry, write_pages
 from studies.papers.protocol import (

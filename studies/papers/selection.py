@@ -9,11 +9,11 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from batfill.base.files import digest
-from batfill_lab.campaigns.sections import Count, Seconds, Section, Seed, Text
 from batfill.model.jobs import DAY_S
 from batfill.search.online import selection_and_site
 from batfill.search.results import ReadingOptions
 from batfill.search.select import Samples, compare_online, mean_share
+from batfill_lab.campaigns.sections import Count, Seconds, Section, Seed, Text
 from studies.papers.core import (
     Chart,
     Context,

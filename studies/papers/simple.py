@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from batfill_lab.campaigns.sections import Count, Section, Seed
 from batfill.model.jobs import DAY_S, WEEK_S, Overrun
 from batfill.model.metrics import bounded_slowdown, per_processor_slowdown
 from batfill.workloads.describe import PREMATURE
@@ -17,6 +16,7 @@ from batfill.workloads.resampling import ProfileWeeks
 from batfill.workloads.scaling import offered_load
 from batfill.workloads.swf import machine_size
 from batfill.workloads.swf_log import COMPLETED
+from batfill_lab.campaigns.sections import Count, Section, Seed
 from studies.papers.core import (
     Array,
     Chart,

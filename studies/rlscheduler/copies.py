@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from batfill import engine
-from batfill_lab.env import copies as stepping
 from batfill.base.kernels import I8, U1, Array, entry, kernel, record
+from batfill_lab.env import copies as stepping
 from batfill_lab.env.threads import Started, Threads
 from studies.rlscheduler.features import see_gym
 from studies.rlscheduler.schedgym import (

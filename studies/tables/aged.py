@@ -20,8 +20,8 @@ from batfill.base.stats import BETTER, WORSE, holm, paired
 from batfill.base.version import __version__
 from batfill.model.jobs import HOUR_S
 from batfill.model.metrics import long_waits
-from batfill_lab.learning.aged import FORWARD, TRAINED, UNTUNED, Weeks
 from batfill.search.periods import Conditions
+from batfill_lab.learning.aged import FORWARD, TRAINED, UNTUNED, Weeks
 from studies.papers.page import markdown
 from studies.tables.common import MARKS, by_name, longest, progress
 

@@ -14,12 +14,12 @@ from typing import NamedTuple
 import numpy as np
 
 from batfill.model.jobs import DAY_S, HOUR_S
-from batfill_site.advice.promise import moved
 from batfill.workloads.formats import load_log
 from batfill.workloads.resampling import resample
 from batfill.workloads.scaling import runs, stretch
 from batfill.workloads.swf import machine_size, workload_of
 from batfill.workloads.swf_log import FIELD
+from batfill_site.advice.promise import moved
 
 LOADS = (0.4, 0.8, 0.9, 1.1, 1.2, 1.3)  # the times between submissions are divided by these
 WEEKS = {"weeks": "weeks shuffled", "users": "users' weeks drawn"}  # the methods of `workload resample`

@@ -21,7 +21,7 @@ from batfill.model.rules import Rules
 from batfill.model.values import tau_of
 from batfill.replays import engine_replay
 from batfill.replays.many import thread_pool
-from batfill.replays.result import LONG, Result
+from batfill.replays.result import Result
 from batfill.workloads import opened
 
 if TYPE_CHECKING:
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from batfill.model.options import Arguments
     from batfill.model.schedule import Schedule
     from batfill.replays.learning import LearningReport
+
+
+LONG = 1_000_000  # jobs from which on a replay says what memory it takes
 
 
 def nothing(_: float) -> None:

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from batfill.replays.learning import LearningReport
     from batfill.replays.plots import Plot
 
-LONG = 1_000_000  # jobs from which on a replay says what memory it takes
 WAITING, RUNNING, COMING = "waiting", "running", "not submitted"  # of the jobs of a run that has not ended
 
 

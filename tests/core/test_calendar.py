@@ -1,0 +1,478 @@
+"""Windows in which processors are unavailable: the engine's plan against the oracle's, and cases drawn on paper."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+import math
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import batfill as bf
+from batfill.base.errors import BatfillError
+from batfill.model.calendar import ANNOUNCED, FAILURE, Calendar, Window
+from batfill.model.jobs import Clock
+from batfill.model.policy import policy_named
+from batfill.model.rules import EVERY_JOB, Rules
+from batfill.replays.engine_replay import EngineReplay, replay_jobs
+from batfill.replays.queue import Queue
+from batfill.replays.saved import load, save
+from batfill_pages.about import about_run
+from command import batfill
+from oracle import assert_same, oracle
+from strategies import in_units, options, outliving, random_table, replayed, table, workloads
+from sweeps import examples
+from swf_text import row
+
+SAMPLE = Path(__file__).parents[2] / "workloads" / "sample.json"
+DEPTHS = (0, 1, 2, math.inf)
+depths = st.sampled_from(DEPTHS)
+
+
+@st.composite
+def calendars(draw, size):
+    """Windows that never take more processors than there are, with as many shared dates as possible."""
+    windows, dates = [], st.integers(0, 30)
+    for _ in range(draw(st.integers(1, 5))):
+        begin = draw(dates)
+        window = Window(
+            draw(st.sampled_from([ANNOUNCED, ANNOUNCED, FAILURE])),
+            float(begin),
+            float(begin + draw(st.integers(1, 12))),
+            draw(st.integers(1, size)),
+        )
+        if window.kind == ANNOUNCED and draw(st.booleans()):
+            window = window._replace(announced=float(begin - draw(st.integers(0, 12))))
+        try:
+            Calendar((*windows, window)).on(size, None)
+        except BatfillError:
+            continue
+        windows.append(window)
+    return Calendar(tuple(windows))
+
+
+def for_oracle(calendar, unit_s=1.0):
+    """The windows as the oracle takes them: known for ever, but for dates and failures."""
+    known = [
+        window.begin if window.kind == FAILURE else -math.inf if window.announced is None else window.announced
+        for window in calendar.windows
+    ]
+    return [
+        (window.begin * unit_s, window.end * unit_s, window.processors, since * unit_s, window.kind == FAILURE)
+        for window, since in zip(calendar.windows, known, strict=True)
+    ]
+
+
+def longer(calendar, unit_s):
+    """The same windows, with times `unit_s` as long."""
+    windows = for_oracle(calendar, unit_s)
+    return Calendar(
+        tuple(
+            Window(FAILURE if fails else ANNOUNCED, begin, end, procs, None if fails or known == -math.inf else known)
+            for begin, end, procs, known, fails in windows
+        )
+    )
+
+
+def both(jobs, size, policy, calendar, *, depth=1, **case):
+    """The engine's schedule, and the oracle's run, whose backfill order goes where there is none."""
+    if depth in (0, math.inf):
+        case = case | {"backfill": None}
+    in_engine = EVERY_JOB if depth == math.inf else depth
+    return (
+        replayed(jobs, size, policy, depth=in_engine, calendar=calendar, **case),
+        oracle(jobs, size, policy, depth=depth, windows=for_oracle(calendar), **case),
+    )
+
+
+@settings(deadline=None, max_examples=examples(120))
+@given(st.data(), workloads(), options, depths)
+def test_any_workload_beside_any_calendar_starts_what_the_oracle_starts(data, workload, case, depth):
+    jobs, size = workload
+    assert_same(*both(jobs, size, calendar=data.draw(calendars(size)), depth=depth, **case))
+
+
+@settings(deadline=None, max_examples=examples(60))
+@given(st.data(), workloads(), options, depths, st.sampled_from([1.0, 45.0, 700.0]))
+def test_jobs_that_outlive_their_requests_run_into_windows_as_the_oracle_says(data, workload, case, depth, unit_s):
+    jobs, size = workload
+    calendar = longer(data.draw(calendars(size)), unit_s)
+    assert_same(*both(outliving(jobs, unit_s), size, calendar=calendar, depth=depth, **in_units(case, unit_s)))
+
+
+# Cases drawn on paper
+
+
+def announced(begin, end, procs, known=None):
+    return Window(ANNOUNCED, float(begin), float(end), procs, known)
+
+
+def failure(begin, end, procs):
+    return Window(FAILURE, float(begin), float(end), procs)
+
+
+def run_of(rows, size, *windows, policy="fcfs", **rules):
+    return replay_jobs(table(rows), size, Rules(policy_named(policy), calendar=Calendar(windows), **rules))
+
+
+def starts(*arguments, **rules):
+    return run_of(*arguments, **rules).start_s.tolist()
+
+
+def test_a_request_that_ends_at_the_begin_fits_and_one_that_is_longer_waits_for_the_end():
+    assert starts([(0, 10, 10, 4), (0, 9, 11, 4), (0, 5, 10, 1)], 4, announced(10, 20, 4)) == [0, 20, 29]
+    assert starts([(0, 10, 10, 3), (0, 9, 11, 1), (0, 5, 10, 1)], 4, announced(10, 20, 4)) == [0, 20, 0]
+
+
+def test_a_window_that_leaves_processors_stops_only_what_would_need_more():
+    # Of 4 processors 3 are away from 10 to 20. The second would need 2 at 10; the third takes the one left.
+    assert starts([(0, 8, 8, 2), (0, 12, 12, 2), (0, 30, 30, 1)], 4, announced(10, 20, 3)) == [0, 20, 0]
+
+
+def test_a_window_is_respected_from_its_announcement_on():
+    rows = [(0, 15, 15, 2), (5, 15, 15, 2)]
+    assert starts(rows, 4, announced(12, 20, 4)) == [20, 20]
+    run = run_of(rows, 4, announced(12, 20, 4, known=5.0))
+    assert run.start_s.tolist() == [0, 20]
+    assert run.away().overrun_proc_s == 2 * 3  # the first runs on to 15
+    assert run.away().away_proc_s == 4 * 8
+    assert run.summary().utilisation == (15 * 2 * 2) / (4 * 35 - 4 * 8 + 2 * 3)
+
+
+def test_a_job_without_a_walltime_starts_before_a_window_only_beside_it():
+    rows = [(0, 5, None, 2), (0, 5, None, 3)]
+    assert starts(rows, 5, announced(10, 20, 3)) == [0, 20]
+    assert starts(rows, 5, announced(10, 20, 3, known=10.0)) == [0, 0]
+
+
+def test_what_runs_on_into_a_window_delays_it_and_nothing_starts_on_its_processors():
+    # The window should have all 4 from 10 on; the job in it ends at 14, so that it has 2 from 10 and 4 from 14 on.
+    rows = [(0, 14, None, 2), (11, 1, 1, 1), (15, 1, 1, 1)]
+    assert starts(rows, 4, announced(10, 20, 4, known=9.0)) == [0, 20, 20]
+    # Of 4 it takes 2, which are idle: what ends at 14 is free.
+    assert starts(rows, 4, announced(10, 20, 2, known=9.0)) == [0, 14, 15]
+
+
+def test_a_failure_takes_idle_processors_first_and_then_those_of_the_job_that_started_last():
+    rows = [(0, 20, 20, 2), (1, 20, 20, 1), (1, 20, 20, 1)]
+    assert starts(rows, 5, failure(5, 9, 1)) == [0, 1, 1]
+    run = run_of(rows, 5, failure(5, 9, 2))
+    assert run.start_s.tolist() == [0, 1, 9]
+    assert run.kills.tolist() == [(2, 1.0, 4.0, 1, 5.0)]
+    assert (run.away().failed, run.away().lost_proc_s, run.summary().requeued) == (1, 4.0, 1)
+    assert run_of(rows, 5, failure(5, 9, 5)).start_s.tolist() == [9, 9, 9]
+
+
+def test_processors_that_a_window_has_do_not_fail():
+    rows = [(0, 20, 20, 2)]
+    assert starts(rows, 4, announced(1, 30, 1), failure(5, 9, 1)) == [0]
+    assert starts(rows, 4, announced(1, 30, 2), failure(5, 9, 2)) == [9]
+    # The window still waits for one processor: the failure takes neither of those that it has, so both jobs go.
+    late = [(0, 20, 20, 2), (0, 20, 20, 1)]
+    assert starts(late, 4, announced(1, 8, 2, known=1.0), failure(5, 9, 2)) == [8, 9]
+
+
+def test_a_try_goes_before_a_window_and_is_killed_if_it_would_be_in_its_way():
+    rules = {"divider_s": 5.0, "spares": True, "bound": True, "policy": "spf"}
+    run = run_of([(0, 30, 30, 2, 1)], 4, announced(10, 20, 4), **rules)
+    assert run.kills.tolist() == [(0, 0.0, 5.0, 0, 5.0)]
+    assert run.start_s.tolist() == [20]
+    beside = run_of([(0, 30, 30, 2, 1)], 4, announced(10, 20, 2), **rules)
+    assert beside.start_s.tolist() == [0]
+    assert not len(beside.kills)
+
+
+def test_a_failure_at_a_divider_kills_the_try_and_it_tries_again():
+    rules = {"divider_s": 5.0, "spares": True, "bound": True, "policy": "spf"}
+    run = run_of([(0, 30, 30, 2, 1)], 2, failure(5, 7, 1), **rules)
+    assert run.kills.tolist() == [(0, 0.0, 5.0, 1, 5.0)]
+    assert run.start_s.tolist() == [7]
+    assert run_of([(0, 30, 30, 2, 1)], 2, failure(6, 7, 1), **rules).start_s.tolist() == [7]
+
+
+def test_a_backfilled_job_does_not_push_back_what_the_head_gets_behind_a_window():
+    # The head needs 4 of 4 from 20 on, when the window is over. The third would run until 21, the fourth until 20.
+    rows = [(0, 6, 6, 3), (1, 10, 10, 4), (2, 19, 19, 1), (2, 18, 18, 1)]
+    assert starts(rows, 4, announced(8, 20, 3)) == [0, 20, 30, 2]
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("depth", DEPTHS)
+def test_many_failures_in_a_deep_queue_are_those_of_the_oracle(depth):
+    jobs = random_table(5, n_jobs=90, size=40, span_s=20, longest=30, wide=0.0, small=0.4)
+    calendar = Calendar(tuple(failure(10 * i, 10 * i + 6, 7 * i % 40 + 1) for i in range(1, 20)))
+    schedule, expected = both(
+        jobs, 40, "saf", calendar, depth=depth, divider_s=6.0, spares=True, half=True, threshold_s=9.0
+    )
+    assert schedule.kills["failed"].sum() > 30
+    assert_same(schedule, expected)
+
+
+def test_times_in_fractions_of_a_second_are_no_violation():
+    jobs = random_table(8, n_jobs=120, size=9, span_s=60, longest=20, wide=0.0)
+    times = ("submit_s", "runtime_s", "walltime_s", "user_request_s")
+    jobs = replace(jobs, **{name: getattr(jobs, name) * 0.1 for name in times})
+    calendar = Calendar(tuple(Window(FAILURE, 0.7 * i, 0.7 * i + 0.3, 9) for i in range(1, 9)))
+    schedule = replay_jobs(jobs, 9, Rules(policy_named("fcfs"), calendar=calendar))
+    assert schedule.kills["failed"].sum() > 8
+
+
+# Jobs that can never run
+
+
+def test_a_job_that_no_gap_is_wide_enough_for_is_named_before_the_replay_begins(tmp_path):
+    calendar = Calendar((announced(10, math.inf, 1),))
+    calendar.require_possible(table([(0, 10, 10, 4), (0, 50, 50, 3)]), 4, "here")
+    with pytest.raises(
+        BatfillError, match=r"here: 1 of 2 jobs can never run.*first: job 000001, 4 processors from 1 s"
+    ):
+        calendar.require_possible(table([(0, 10, 10, 4), (1, 10, 10, 4)]), 4, "here")
+
+
+def test_a_job_that_has_missed_its_gap_is_named_at_the_end():
+    with pytest.raises(BatfillError, match=r"the replay: 1 of 2 jobs can never run.*job 000001"):
+        run_of([(0, 9, 9, 4), (1, 9, 9, 4)], 4, announced(10, math.inf, 1))
+
+
+def test_dates_after_the_last_job_are_not_waited_for():
+    jobs, rules = table([(0, 5, 5, 1)]), Rules(policy_named("fcfs"), calendar=Calendar((announced(1e6, 2e6, 1),)))
+    run = EngineReplay(jobs, 2, rules)
+    assert run.advance()
+    assert (run.now_s, run.next_s) == (5.0, math.inf)
+
+
+# A replay under way
+
+
+@pytest.mark.parametrize("depth", DEPTHS)
+def test_a_replay_copied_or_saved_in_a_window_goes_on_as_the_oracle_does(depth, tmp_path):
+    jobs = random_table(7, n_jobs=60, size=9, span_s=60, longest=20, small=0.5)
+    calendar = Calendar((announced(20, 40, 6), failure(25, 60, 3), announced(70, 90, 9, 50.0)), "here.csv", "ab")
+    case = {"divider_s": 5.0, "spares": True, "depth": depth}
+    expected = oracle(jobs, 9, "saf", windows=for_oracle(calendar), **case)
+    case |= {"depth": EVERY_JOB if depth == math.inf else depth}
+    run = EngineReplay(jobs, 9, Rules(policy_named("saf"), calendar=calendar, **case))
+    run.advance(30.0)
+    save(run, tmp_path / "run.npz")
+    for going_on in (run.fork(), load(tmp_path / "run.npz")[0], run):
+        assert going_on.queue.rules.calendar == calendar
+        going_on.advance()
+        assert_same(going_on.schedule(), expected)
+
+
+# Files
+
+
+HEADER = "kind,begin,end,processors,announced"
+
+
+@pytest.mark.parametrize(
+    ("lines", "wrong"),
+    [
+        (["kind,begin,end,procs"], "line 1: column 'procs' is unknown"),
+        (["kind,begin,end"], "line 1: there is no column processors"),
+        ([], "line 1: there is no column kind"),
+        ([HEADER, "announced,5,5,1,"], "line 2: ends at 5.0, and begins at 5.0"),
+        ([HEADER, "announced,1,9,1,", "failure,7,6,1,"], "line 3: ends at 6.0, and begins at 7.0"),
+        ([HEADER, "announced,1,9,65,"], "line 2: takes 65 processors of a machine of 64"),
+        (
+            [HEADER, "announced,1,9,40,", "failure,8,10,25,"],
+            "line 3: overlaps others (lines 2, 3): together they take 65",
+        ),
+        ([HEADER, "planned,1,9,1,"], "line 2: kind 'planned' is none of announced, failure"),
+        ([HEADER, "announced,1,9,0,"], "line 2: 0 processors are none"),
+        ([HEADER, "announced,1,9,x,"], "line 2: 'x' is not a number of processors"),
+        ([HEADER, "announced,,9,1,"], "line 2: has no begin"),
+        ([HEADER, "announced,1,9,1,,junk"], "line 2: has more values than line 1 has names"),
+        ([HEADER, "announced,soon,9,1,"], "line 2: begin 'soon' is neither a number of seconds nor a date"),
+        ([HEADER, "announced,nan,9,1,"], "line 2: begin 'nan' is neither"),
+        ([HEADER, "announced,1,9,1,2"], "line 2: announced at 2.0, after its begin at 1.0"),
+        ([HEADER, "failure,1,9,1,0"], "line 2: a failure is known when it happens"),
+        ([HEADER, "announced,2026-03-01T08:00,,1,"], "line 2: 2026-03-01T08:00:00 has no time zone"),
+        ([HEADER, "announced,1,2026-03-01T08:00Z,1,"], "line 2: seconds and dates are mixed"),
+        ([HEADER, "announced,1,2,1,", "announced,2026-03-01T08:00Z,,1,"], "seconds and dates are mixed"),
+        (
+            [HEADER, "announced,2026-03-01T08:00Z,,1,"],
+            "line 2: 2026-03-01T08:00:00+00:00 is a date, and the workload has",
+        ),
+        (["kind,begin,end,machines", "announced,1,9,0-3"], "line 2: names machines, and only processors are counted"),
+        (["kind,begin,end,machines", "announced,1,9,0-3 2"], "line 2: machines '0-3 2' are not ids, each once"),
+        (["kind,begin,end,machines", "announced,1,9,3-0"], "line 2: machines '3-0' are not ids, each once"),
+        (
+            ["kind,begin,end,processors,machines", "announced,1,9,4,0-3"],
+            "line 2: has machines and processors; give one of them",
+        ),
+        ([HEADER, "announced,0,,64,"], "sample.json: 800 of 800 jobs can never run"),
+        (["\udcff\udcfe"], "is not text"),
+    ],
+)
+def test_a_bad_calendar_is_refused_in_one_line(lines, wrong, tmp_path):
+    path = tmp_path / "calendar.csv"
+    path.write_bytes("\n".join(lines).encode(errors="surrogateescape"))
+    done = batfill("replay", SAMPLE, "--calendar", path)
+    assert (done.status, done.out) == (2, "")
+    assert wrong in done.err
+    assert done.err.count("\n") == 1
+
+
+@pytest.mark.compiled
+def test_a_result_states_the_calendar_its_digest_and_what_it_took(tmp_path):
+    path = tmp_path / "calendar.csv"
+    path.write_text(f"{HEADER}\nannounced,10000,20000,16,\nfailure,50000,60000,8,\n")
+    (plain, beside) = (
+        json.loads(batfill("replay", SAMPLE, "--json", *more).out) for more in ((), ("--calendar", path))
+    )
+    assert beside["options"]["calendar"] == str(path)
+    assert beside["calendar_sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert beside["calendar"] == {
+        "away_proc_s": 240_000.0,
+        "overrun_proc_s": 0.0,
+        "failed": 1,
+        "lost_proc_s": beside["calendar"]["lost_proc_s"],
+        "windows": [[10_000.0, 20_000.0, 16], [50_000.0, 60_000.0, 8]],
+    }
+    assert beside["requeued"] == 1
+    assert beside["mean_wait_s"] != plain["mean_wait_s"]
+    assert plain["options"]["calendar"] is None
+    assert "calendar" not in plain
+
+
+def test_dates_are_those_of_the_logs_clock():
+    hour = timedelta(hours=1)
+    begin = datetime(2026, 3, 1, 8, tzinfo=timezone(hour))
+    dated = Calendar((Window(ANNOUNCED, begin, begin + hour, 4, begin - hour), Window(ANNOUNCED, begin, math.inf, 1)))
+    clock = Clock(int(begin.timestamp()) - 7200, timezone(hour))
+    there = dated.on(9, clock)
+    assert [window[1:5] for window in there.windows] == [(7200.0, 10_800.0, 4, 3600.0), (7200.0, math.inf, 1, None)]
+    again = Calendar.of(csv.DictReader(dated.as_csv().splitlines()))
+    assert (again.windows, again.digest) == (dated.windows, dated.digest)
+
+
+# Python, and who refuses
+
+
+@pytest.mark.compiled
+def test_a_replay_in_python_takes_a_calendar_and_keeps_it_in_forks_and_files(tmp_path):
+    calendar = bf.Calendar.of([{"kind": "announced", "begin": 1e4, "end": 2e4, "processors": 60}])
+    whole = bf.replay(SAMPLE, "saf", calendar=calendar)
+    run = bf.Replay(SAMPLE, "saf", calendar=calendar).run(15_000)
+    busy = 64 - 60 - run.free
+    assert f"running on {busy} processors" in repr(run)
+    run.save(tmp_path / "run.npz")
+    for going_on in (run.fork(), bf.Replay.load(tmp_path / "run.npz"), run.fork(policy="saf")):
+        assert going_on.run().result().schedule.start_s.tolist() == whole.schedule.start_s.tolist()
+    frame = bf.replay_many(SAMPLE, ["fcfs", "saf"], calendar=calendar)
+    assert frame.mean_wait_s["saf"] == whole.figures.mean_wait_s
+    assert frame.attrs["calendar_sha256"] == calendar.digest
+    assert whole.about()["calendar_sha256"] == calendar.digest
+
+
+def test_what_cannot_take_a_calendar_says_so():
+    failing = bf.Calendar.of([{"kind": "failure", "begin": 1e4, "end": 2e4, "processors": 60}])
+    for more, wrong in [
+        ({"small": "all", "divider": "median"}, "nothing can be learned of"),
+        ({"predict": "easy++"}, "nothing can be learned of"),
+    ]:
+        with pytest.raises(BatfillError, match=wrong):
+            bf.replay(SAMPLE, "saf", calendar=failing, **more)
+    with pytest.raises(BatfillError, match="neither a file nor a Calendar"):
+        bf.replay(SAMPLE, "saf", calendar=7)
+
+
+# What it took
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_figures_count_what_is_available_second_by_second(seed):
+    jobs = random_table(seed, n_jobs=60, size=9, span_s=80, longest=20, unlimited=0.3)
+    calendar = Calendar((announced(10, 40, 5, 10.0), failure(50, 70, 6), announced(60, 90, 3, 60.0)))
+    schedule = replay_jobs(jobs, 9, Rules(policy_named("fcfs"), calendar=calendar))
+    figures, took = schedule.summary(), schedule.away()
+    seconds = range(int(jobs.submit_s[schedule.ended].min()), int(np.nanmax(schedule.end_s)))
+    tries = list(zip(schedule.start_s, schedule.end_s, jobs.procs, strict=True))
+    tries += [(kill.start_s, kill.end_s, jobs.procs[kill.row]) for kill in schedule.kills.view(np.recarray)]
+    busy = [sum(q for start, end, q in tries if start <= t < end) for t in seconds]
+    away = [sum(w.processors for w in calendar.windows if w.begin <= t < w.end) for t in seconds]
+    over = [max(used + gone - 9, 0) for used, gone in zip(busy, away, strict=True)]
+    assert took.away_proc_s == sum(away)
+    assert took.overrun_proc_s == sum(over) > 0
+    assert took.failed == schedule.kills["failed"].sum()
+    assert figures.utilisation == pytest.approx(sum(busy) / (9 * len(seconds) - sum(away) + sum(over)))
+    dates, available = schedule.available()
+    known = available[np.searchsorted(dates, seconds, side="right") - 1]
+    assert known.tolist() == [9 - gone + more for gone, more in zip(away, over, strict=True)]
+
+
+@pytest.mark.compiled
+def test_a_drawing_and_a_report_show_what_is_unavailable(tmp_path):
+    calendar = Calendar.of([{"kind": "announced", "begin": 1e4, "end": 2e4, "processors": 60}])
+    result = bf.replay(SAMPLE, "saf", calendar=calendar)
+    axes = pytest.importorskip("matplotlib.pyplot").figure().subplots()
+    result.plot("utilisation", axes)
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["unavailable"]
+    result.to_batsim(tmp_path / "run")
+    assert about_run(tmp_path / "run_jobs.csv", "run", "")[0].windows == ((1e4, 2e4, 60),)
+    bf.report(tmp_path / "run_jobs.csv", out=tmp_path / "page.html")
+    assert '"away":[[10000.0,20000.0,60]]' in (tmp_path / "page.html").read_text()
+
+
+# Logs that tell of their outages
+
+
+def test_outages_are_where_nothing_runs_while_enough_waits(tmp_path):
+    # Of 8 processors 4 are waited for from 600 s on until 6,000 s, while none runs but from 3,300 s to 3,700 s.
+    rows = [
+        row(1, 0, 300, req_procs=8),
+        row(2, 600, 60, req_procs=4, wait=5400),
+        row(3, 3300, 400),
+        row(4, 9000, 60, req_procs=8, wait=600),
+    ]
+    log = tmp_path / "log.swf"
+    log.write_text("; MaxProcs: 8\n" + "".join(rows))
+    done = batfill("workload", "outages", log)
+    assert done.out.splitlines() == [HEADER, "announced,600,3600,8,", "announced,4200,6000,8,"]
+    assert "2 outages, 1 h 20 min in all, of 8 processors" in done.err
+    assert batfill("workload", "outages", log, "--out", tmp_path / "out.csv").out == ""
+    assert (tmp_path / "out.csv").read_text() == done.out
+    assert batfill("replay", log, "--unrequested", "runtime", "--calendar", tmp_path / "out.csv").status == 0
+
+
+def test_a_log_without_waits_or_size_cannot_tell_of_outages(tmp_path):
+    log = tmp_path / "log.swf"
+    log.write_text(row(1, 0, 300, wait=-1))
+    for more, wrong in [((), "the machine's size is unknown"), (("--procs", 8), "none of 1 jobs that ran has a wait")]:
+        done = batfill("workload", "outages", log, *more)
+        assert (done.status, done.err.count("\n")) == (2, 1)
+        assert wrong in done.err
+
+
+@pytest.mark.compiled
+def test_kth_sp2_has_the_outages_that_an_independent_program_found(archive_log):
+    done = batfill("workload", "outages", archive_log("KTH-SP2-1996-2.1-cln.swf.gz"))
+    assert "262 outages, 16 d 5 h in all" in done.err
+
+
+def test_a_tree_that_is_full_when_jobs_fail_is_enlarged():
+    jobs, calendar = table([(0, 30, 40, 2), (0, 30, 40, 1), (1, 5, 5, 4)]), Calendar((failure(20, 25, 4),))
+    run = EngineReplay(jobs, 4, Rules(policy_named("fcfs"), calendar=calendar))
+    run.advance(19.0)
+    run.queue.arrays.tree.spare["left"] = 0
+    run.advance()
+    assert_same(run.schedule(), oracle(jobs, 4, "fcfs", windows=for_oracle(calendar)))
+    assert len(run.kills) == 2
+
+
+def test_a_queue_passes_the_dates_of_its_calendar_while_jobs_wait():
+    calendar = Calendar.of([{"kind": "announced", "begin": 10, "end": 20, "processors": 3}]).on(4, None)
+    queue = Queue(4, Rules(policy_named("fcfs"), calendar=calendar))
+    assert queue.next_change_s(math.inf) == math.inf
+    queue.submit("a", 0.0, 30.0, 2)
+    assert queue.next_change_s(math.inf) == 10
+    assert [queue.pass_changes(now_s) for now_s in (5.0, 10.0, 20.0)] == [0, 3, 0]

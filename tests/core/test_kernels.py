@@ -1,0 +1,309 @@
+"""The border between Python and the compiled kernels: what is passed, what is loaded, and what both rest on."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import gc
+import importlib.util
+import os
+import pickle
+import re
+import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import batfill
+from batfill import engine
+from batfill.base import kernels
+from batfill.base.errors import BatfillError
+from batfill.engine import ends, tree
+from batfill.model.policy import policy_named
+from batfill.model.rules import Rules
+from batfill.replays.engine_replay import EngineReplay, replay_jobs
+from batfill.replays.queue import Queue
+from batfill_lab import bound
+from strategies import random_table
+
+PACKAGE = Path(batfill.__file__).parent
+compiled = pytest.mark.compiled
+
+
+# What kernels are
+
+
+def test_kernels_import_kernels_alone():
+    """So a library is made from the files of its kernels, and a changed policy costs no compilation."""
+    for path in (PACKAGE / "engine").glob("*.py"):
+        names = {name for node in ast.walk(ast.parse(path.read_text())) for name in imported_by(node)}
+        ours = {name for name in names if name.partition(".")[0] == "batfill"}
+        assert all(name.startswith("batfill.engine") or name == "batfill.base.kernels" for name in ours), path
+
+
+def imported_by(node):
+    """The modules that a statement imports, also for type checkers."""
+    if isinstance(node, ast.ImportFrom):
+        return [node.module]
+    return [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+
+
+def test_nothing_in_the_package_imports_a_compiler():
+    for path in PACKAGE.rglob("*.py"):
+        assert not re.search(r"^\s*(import|from) (numba|llvmlite)", path.read_text(), re.MULTILINE), path
+
+
+def test_the_digest_of_the_engine_is_that_of_its_files():
+    assert kernels.digest_of(*sorted((PACKAGE / "engine").glob("*.py"))) == engine.SOURCES
+
+
+# What Python passes
+
+
+@compiled
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        (lambda array: array[::2], "strided"),
+        (lambda array: array.astype(np.float32), "float32"),
+        (lambda array: array[None], "2 axes"),
+        (lambda array: array.tolist(), "list where an array is needed"),
+        (lambda array: np.frombuffer(array.tobytes()), "read-only"),
+    ],
+)
+def test_an_array_that_is_not_what_a_kernel_takes_is_refused(wrong, says):
+    ones, rows = np.ones(8), np.zeros(8, np.int64)
+    good = [ones, ones, ones.copy(), 0, rows, ones.copy(), ones.copy(), ones.copy(), rows.copy(), ones.copy(), rows]
+    good[2] = wrong(ones.copy())
+    with pytest.raises((TypeError, Exception), match=f"serve: left_s.*{says}"):
+        bound.serve(*good)
+
+
+@compiled
+def test_a_kernel_reads_what_it_does_not_change_from_an_array_that_cannot_be_written():
+    submit_s, work_s = np.frombuffer(np.zeros(1).tobytes()), np.frombuffer(np.ones(1).tobytes())
+    out = [np.zeros(1, np.int64), np.zeros(1), np.zeros(2), np.zeros(2), np.zeros(2, np.int64), np.zeros(1)]
+    assert bound.serve(submit_s, work_s, np.ones(1), 0, *out, np.zeros(1, np.int64)) == 1
+
+
+@compiled
+def test_a_record_is_checked_when_a_kernel_first_takes_it():
+    whole = ends.new_ends(8)
+    assert ends.next_end_s(whole) == np.inf
+    for wrong in (
+        whole._replace(slots=whole.slots[::2]),
+        whole._replace(directory=whole.slots),
+        whole._replace(used=None),
+        tuple(whole),
+        tree.new_tree(4),
+        3,
+    ):
+        with pytest.raises((TypeError, Exception), match=r"Ends"):
+            ends.next_end_s(wrong)
+
+
+@compiled
+def test_a_number_of_the_wrong_kind_is_refused():
+    with pytest.raises(Exception, match="argument 1"):
+        tree.width_of(2.5)
+    with pytest.raises(Exception, match="argument 2"):
+        ends.enter(ends.new_ends(8), "soon", 1, 0)
+    assert tree.width_of(np.int32(4)) == 4
+
+
+@compiled
+def test_copies_of_a_record_have_arrays_and_an_address_of_their_own():
+    one = ends.new_ends(8)
+    ends.enter(one, 5.0, 1, 0)
+    for other in (copy.deepcopy(one), pickle.loads(pickle.dumps(one)), type(one)(*map(np.copy, one))):
+        ends.enter(other, 3.0, 1, 1)
+        assert (ends.next_end_s(one), ends.next_end_s(other)) == (5.0, 3.0)
+    shared = copy.copy(one)
+    assert shared.slots is one.slots
+    moved = one._replace(slots=one.slots.copy())
+    ends.enter(moved, 2.0, 1, 1)
+    assert ends.next_end_s(shared) == one.slots["end_s"][1]  # the directory is shared, the slots are not
+
+
+@compiled
+def test_a_record_keeps_what_kernels_read_alive():
+    made = [ends.new_ends(2000) for _ in range(50)]
+    for place, one in enumerate(made):
+        ends.enter(one, float(place), 1, 0)
+    gc.collect()
+    rubbish = [np.full(100_000, np.nan) for _ in range(20)]
+    assert [ends.next_end_s(one) for one in made] == list(map(float, range(50)))
+    del rubbish
+
+
+@compiled
+def test_results_of_calls_in_several_threads_are_their_own():
+    found = {}
+
+    def work(seed):
+        found[seed] = [engine.corrected(1e6, float(i), 1.0 + seed, 0, 1e9, 1e9) for i in range(2000)]
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for seed, results in found.items():
+        assert results == [engine.corrected(1e6, float(i), 1.0 + seed, 0, 1e9, 1e9) for i in range(2000)]
+
+
+def test_replays_in_threads_and_in_a_forked_process_are_the_same():
+    jobs = random_table(3, n_jobs=200, size=16, span_s=900)
+    known = replay_jobs(jobs, 16, Rules(policy_named("saf"))).start_s
+    found = [None] * 4
+
+    def work(place):
+        found[place] = replay_jobs(jobs, 16, Rules(policy_named("saf"))).start_s
+
+    threads = [threading.Thread(target=work, args=(place,)) for place in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(one.tobytes() == known.tobytes() for one in found)
+    run = EngineReplay(jobs, 16, Rules(policy_named("saf")))
+    run.advance(300.0)
+    child = os.fork()
+    if child == 0:
+        run.advance()
+        os._exit(0 if run.start_s.tobytes() == known.tobytes() else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    run.advance()
+    assert run.start_s.tobytes() == known.tobytes()
+
+
+def test_a_queue_grows_while_a_kernel_holds_none_of_its_old_arrays():
+    queue = Queue(4, Rules(policy_named("fcfs")), capacity=2)
+    for row in range(300):
+        queue.submit(str(row), float(row), 10.0, 4)
+        gc.collect(0)
+    assert queue.decide(300.0).tolist() == [0]
+    assert len(queue.waiting_rows) == 299
+
+
+# What is loaded
+
+
+@pytest.fixture
+def installed(tmp_path):
+    """A copy of the engine with its library."""
+    for name in ("base", "engine"):
+        shutil.copytree(PACKAGE / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    yield tmp_path / "engine"
+    kernels.libraries.cache_clear()
+
+
+@compiled
+def test_two_copies_of_a_library_are_used_side_by_side(installed):
+    ours, theirs = (kernels.libraries(folder)[0] for folder in (PACKAGE / "engine", installed))
+    name = kernels.symbol_of(tree.width_of.plain)
+    assert ours[name](1024) == theirs[name](1024) == 20
+    assert ours._handle != theirs._handle
+
+
+@compiled
+@pytest.mark.parametrize(
+    ("damage", "says"),
+    [
+        (lambda path: path.unlink(), "missing"),
+        (lambda path: path.write_bytes(path.read_bytes()[:5000]), "cannot be loaded"),
+        (lambda path: path.write_bytes(b""), "cannot be loaded"),
+        (lambda path: path.write_text("no library"), "cannot be loaded"),
+        (lambda path: path.write_bytes(other_processor(path.read_bytes())), "cannot be loaded"),
+        (lambda path: (path.unlink(), path.mkdir()), "cannot be loaded"),
+    ],
+)
+def test_a_library_that_cannot_be_loaded_is_named_with_what_to_do(installed, damage, says):
+    damage(installed / "kernels.so")
+    with pytest.raises(BatfillError, match=rf"engine/kernels.so: .*{says}.*run `make kernels`"):
+        kernels.libraries(installed)
+
+
+def other_processor(library):
+    """The library as if it were for IBM's z machines: bytes 18 and 19 name the processor."""
+    return library[:18] + b"\x16\x00" + library[20:]
+
+
+@compiled
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read all files")
+def test_a_library_without_permission_is_named_with_what_to_do(installed):
+    (installed / "kernels.so").chmod(0)
+    with pytest.raises(BatfillError, match=r"kernels.so: .*cannot be loaded.*run `make kernels`"):
+        kernels.libraries(installed)
+
+
+@compiled
+@pytest.mark.parametrize("name", ["easy.py", "../base/kernels.py"])
+def test_a_library_made_before_a_kernel_changed_is_refused(installed, name):
+    (installed / name).write_text((installed / name).read_text() + "# changed\n")
+    with pytest.raises(BatfillError, match=rf"compiled before {name} changed; run `make kernels`"):
+        kernels.libraries(installed)
+
+
+@compiled
+def test_a_file_without_kernels_costs_no_compilation(installed):
+    (installed / "features.py").write_text("CHANGED = True\n")
+    kernels.libraries(installed)
+
+
+@compiled
+def test_a_record_laid_out_in_another_way_finds_no_kernel(monkeypatch):
+    before = kernels.symbol_of(ends.next_end_s.plain)
+    wider = np.dtype([("end_s", "f8"), ("procs", "i8"), ("row", "u4")])
+    monkeypatch.setattr(engine.records.Ends, "columns", {**engine.records.Ends.columns, "slots": wider})
+    kernels.layout.cache_clear()
+    try:
+        assert kernels.symbol_of(ends.next_end_s.plain) != before
+        with pytest.raises(BatfillError, match=r"no kernel ends.next_end_s of these types"):
+            kernels.served(ends.next_end_s.plain, True)
+    finally:
+        kernels.layout.cache_clear()
+
+
+@pytest.mark.parametrize("lacks", [["numba>=0.61,<0.69"], ["numba>=0.61,<0.69", "ziglang>=0.13"]])
+def test_what_compiling_needs_is_checked_before_it_begins(monkeypatch, capsys, lacks):
+    script = importlib.util.spec_from_file_location("making", Path(__file__).parents[2] / "scripts" / "kernels.py")
+    making = importlib.util.module_from_spec(script)
+    script.loader.exec_module(making)
+    monkeypatch.setattr(making, "stale", lambda _: {PACKAGE / "engine": []})
+    monkeypatch.setattr(making, "linked_here", lambda _: "cc" if len(lacks) == 1 else None)
+    monkeypatch.setattr(making, "find_spec", lambda _: None)
+    monkeypatch.setattr(making.subprocess, "Popen", lambda *_, **__: pytest.fail("it compiled"))
+    with pytest.raises(SystemExit, match="2"):
+        making.make("x86_64")
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert "pip install " + " ".join(map(repr, lacks)) in said
+
+
+REPLAY = """
+import sys
+sys.modules["numba"] = sys.modules["llvmlite"] = None
+from batfill.cli import main
+main(["replay", "workloads/sample.json", "--policy", "saf", "--json"])
+"""
+
+
+@compiled
+@pytest.mark.parametrize("plain", ["", "1"])
+def test_a_replay_needs_no_compiler_and_is_the_same_as_plain_python(plain):
+    said = subprocess.run(
+        [sys.executable, "-c", REPLAY],
+        cwd=Path(__file__).parents[2],
+        env={**os.environ, "BATFILL_PLAIN": plain},
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert '"mean_wait_s": 6184.9375' in said.stdout
+    assert said.stderr == ""

@@ -1,0 +1,300 @@
+"""Logs that are read and written piece by piece: the same as at once, whatever the pieces."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import pickle
+import re
+from dataclasses import fields, replace
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from batfill.base import memory
+from batfill.base.errors import WorkloadError
+from batfill.model.policy import policy_named
+from batfill.model.rules import Rules
+from batfill.replays import replay
+from batfill.replays.engine_replay import EngineReplay, bytes_a_job
+from batfill.workloads import formats, generate_workload, parquet_log, read_workload, swf_log
+from batfill.workloads.convert import convert
+from batfill.workloads.formats import load_log, rows_about
+from batfill.workloads.generate import generate_log
+from batfill.workloads.parquet_log import parquet_pieces, read_parquet, write_pieces
+from batfill.workloads.swf import workload_of
+from batfill.workloads.swf_log import Comment, SwfLog, joined, read_log, write_log
+from command import batfill, refusal
+from sweeps import examples
+from swf_text import row
+
+
+@pytest.fixture
+def small_pieces(monkeypatch):
+    """Pieces of a few rows, as those of a long log."""
+    monkeypatch.setattr("batfill.base.files.CHUNK_BYTES", 300)
+    monkeypatch.setattr(parquet_log, "ROWS_AT_ONCE", 7)
+
+
+def cut_at(log, cuts):
+    """The log in pieces that begin at these rows, each comment in the piece of the row after it, or the last."""
+    edges = [0, *sorted(cuts), len(log)]
+    pieces = []
+    for first, end in pairwise(edges):
+        last = end == len(log) and first == edges[-2]
+        own = [c for c in log.comments if first <= c.rows_before < end or (last and c.rows_before >= max(first, end))]
+        own = tuple(c._replace(rows_before=c.rows_before - first) for c in own)
+        pieces.append(SwfLog(own, log.rows[first:end], log.lines[first:end]))
+    return pieces
+
+
+@st.composite
+def logs(draw):
+    n_rows = draw(st.integers(1, 12))
+    numbers = st.integers(-1, 50).map(float) | st.sampled_from([0.5, 2.25, 2.0**53])
+    rows = draw(st.lists(st.lists(numbers, min_size=18, max_size=18), min_size=n_rows, max_size=n_rows))
+    places = sorted(draw(st.lists(st.integers(0, n_rows), max_size=4)))
+    comments = tuple(Comment(at, f"; comment {n}") for n, at in enumerate(places))
+    return SwfLog(comments, np.array(rows), np.arange(n_rows) + 1)
+
+
+@pytest.mark.needs("pyarrow")
+@settings(max_examples=examples(30), deadline=None)
+@given(logs(), st.sets(st.integers(1, 11)), st.integers(1, 5))
+def test_a_log_in_pieces_is_stored_and_read_as_the_log(tmp_path_factory, log, cuts, at_once):
+    pieces = cut_at(log, {cut for cut in cuts if cut < len(log)})
+    path = tmp_path_factory.mktemp("trip") / "x.parquet"
+    assert write_pieces(lambda: pieces, path, lambda: log.comments) == len(log)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parquet_log, "ROWS_AT_ONCE", at_once)
+        again = joined(parquet_pieces(path))
+    for other in (joined(pieces), joined(pieces, n_rows=len(log)), again, read_parquet(path)):
+        assert other.rows.tobytes() == log.rows.tobytes()
+        assert other.lines.tolist() == log.lines.tolist()
+        assert other.comments == log.comments
+
+
+@settings(max_examples=examples(30), deadline=None)
+@given(logs(), st.sets(st.integers(1, 11)))
+def test_text_written_in_pieces_is_the_text(tmp_path_factory, log, cuts):
+    folder = tmp_path_factory.mktemp("text")
+    write_log(log, folder / "one.swf")
+    edges = [0, *sorted(cut for cut in cuts if cut < len(log)), len(log)]
+    pieces = [log.rows[first:end] for first, end in pairwise(edges)]
+    assert swf_log.write_rows(pieces, log.comments, folder / "two.swf") == len(log)
+    assert (folder / "two.swf").read_text() == (folder / "one.swf").read_text()
+
+
+@pytest.mark.needs("pyarrow")
+@pytest.mark.parametrize("source", ["x.swf", "x.swf.gz", "x.parquet"])
+@pytest.mark.parametrize("out", ["y.swf.xz", "y.parquet"])
+def test_convert_keeps_every_row_and_comment_of_a_log(tmp_path, small_pieces, source, out):
+    log = generate_log(60, 32, 1)
+    log.rows[40, swf_log.FIELD["cpu_s"]] = 2.5  # long after the first piece
+    log = SwfLog((*log.comments, Comment(0, "; MaxProcs: 32"), Comment(30, "; in the middle")), log.rows, log.lines)
+    if source.endswith(".parquet"):
+        parquet_log.write_parquet(log, tmp_path / source)
+    else:
+        write_log(log, tmp_path / source)
+    made = convert(tmp_path / source, tmp_path / out)
+    assert (made.jobs, made.procs) == (60, 32)
+    again = load_log(tmp_path / out)
+    assert again.rows.tobytes() == log.rows.tobytes()
+    assert [c for c in again.comments if c.rows_before] == [Comment(30, "; in the middle")]
+    assert again.header[:-1] == log.header
+    assert again.header[-1].startswith("; Note: made_by batfill ")
+    assert f"workload convert, source {source}, source_sha256 " in again.header[-1]
+
+
+@pytest.mark.needs("pyarrow")
+def test_a_batsim_workload_becomes_a_log(tmp_path):
+    source, out = Path("workloads/sample.json"), tmp_path / "y.parquet"
+    done = batfill("workload", "convert", source, "--out", out)
+    assert done.err == f"{out}: 800 rows, 64 processors\n"
+    assert load_log(out).rows.tobytes() == load_log(source).rows.tobytes()
+
+
+ODD = st.builds(
+    row,
+    st.integers(-1, 9),
+    st.integers(-1, 30),
+    st.integers(-1, 9),
+    procs=st.integers(-1, 4),
+    req_procs=st.integers(-1, 4),
+    req_time=st.integers(-1, 9),
+    status=st.integers(0, 5),
+    user=st.integers(-1, 2),
+    queue=st.integers(0, 1),
+    wait=st.integers(-1, 9),
+)
+
+
+@pytest.mark.needs("pyarrow")
+@settings(max_examples=examples(30), deadline=None)
+@given(
+    st.lists(ODD, min_size=1, max_size=30),
+    st.sampled_from(["keep", "kill", "extend"]),
+    st.sampled_from([None, "runtime", "none", "queue", "user-max", 7.0]),
+)
+def test_the_columns_that_jobs_are_made_of_give_the_jobs_of_the_whole_log(tmp_path_factory, rows, overrun, unrequested):
+    folder = tmp_path_factory.mktemp("jobs")
+    source, stored = folder / "x.swf", folder / "x.parquet"
+    source.write_text("; MaxProcs: 8\n; MaxRuntime: 20\n; UnixStartTime: 1000\n" + "".join(rows))
+    parquet_log.write_parquet(read_log(source), stored)
+    how = {"overrun": overrun, "unrequested": unrequested}
+    whole = outcome(lambda: workload_of(source, read_log(source), **how))
+    assert outcome(lambda: read_workload(source, **how)) == whole
+    assert outcome(lambda: read_workload(stored, **how)) == [str(x).replace("x.swf", "x.parquet") for x in whole]
+
+
+def outcome(read):
+    """The workload as texts, or why there is none."""
+    try:
+        workload = read()
+    except WorkloadError as error:
+        return [str(error)]
+    columns = [getattr(workload.jobs, f.name) for f in fields(workload.jobs)]
+    texts = [str(c.tolist() if isinstance(c, np.ndarray) else c) for c in columns]
+    about = (workload.name, workload.procs, workload.notes, workload.warnings, workload.clock, workload.unrequested)
+    return texts + [str(one) for one in about]
+
+
+@pytest.mark.needs("pyarrow")
+def test_ids_of_a_log_take_16_bytes_and_are_strings(tmp_path):
+    (tmp_path / "x.swf").write_text("".join(row(i, i, 5) for i in (3, 20, 100)))
+    jobs = read_workload(tmp_path / "x.swf", procs=8).jobs
+    assert jobs.ids.itemsize == 16
+    assert type(jobs.ids[1]) is str
+    assert jobs.ids.tolist() == ["003", "020", "100"]
+    assert jobs.to_arrow()["job_id"].to_pylist() == ["003", "020", "100"]
+    assert jobs.to_pandas()["job_id"].tolist() == ["003", "020", "100"]
+    assert pickle.loads(pickle.dumps(jobs)).ids.tolist() == ["003", "020", "100"]
+    objects = replace(jobs, ids=jobs.ids.astype(object))
+    assert objects.to_pandas().equals(jobs.to_pandas())
+
+
+@pytest.mark.needs("pyarrow")
+def test_a_log_that_does_not_fit_into_the_memory_is_refused_before_it_is_read(tmp_path, small_pieces, monkeypatch):
+    rows = [row(i, i, 5 + i % 7) for i in range(1000)]
+    (tmp_path / "x.swf").write_text("; MaxProcs: 8\n" + "".join(rows))
+    with gzip.open(tmp_path / "y.swf.gz", "wt") as file:
+        file.writelines(rows)
+    parquet_log.write_parquet(read_log(tmp_path / "x.swf"), tmp_path / "z.parquet")
+    monkeypatch.setattr(formats, "CHUNK_BYTES", 2000)
+    about = {name: rows_about(tmp_path / name) for name in ("x.swf", "y.swf.gz", "z.parquet")}
+    assert about["z.parquet"] == 1000
+    assert 900 <= about["x.swf"] <= 1100
+    monkeypatch.setattr(memory, "available_bytes", lambda: 200_000)
+    out = ("--out", tmp_path / "out")
+    for words in (
+        ("describe", tmp_path / "x.swf"),
+        ("clean", tmp_path / "z.parquet", "--out", tmp_path / "out.swf"),
+        ("split", tmp_path / "z.parquet", *out),
+        ("resample", tmp_path / "z.parquet", "--out", tmp_path / "out.swf"),
+        ("scale", tmp_path / "z.parquet", "--out", tmp_path / "out.swf", "--load", 1),
+    ):
+        said = refusal("workload", *words)
+        assert re.search(r": this command on about [\d,]+ rows, \d+ B each, takes about 0\.\d GB of memory", said), said
+        assert said.endswith("`batfill workload convert --jobs` writes one, piece by piece")
+    assert "reading the jobs on about 1,000 rows, 210 B each" in refusal("replay", tmp_path / "z.parquet", "--procs", 8)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["x.swf", "y.swf.gz", "z.parquet"]
+    monkeypatch.setattr(memory, "available_bytes", lambda: None)
+    assert json.loads(batfill("workload", "describe", tmp_path / "x.swf", "--json").out)["rows"] == 1000
+
+
+def test_a_long_replay_says_its_memory_first_and_refuses_what_does_not_fit(tmp_path, monkeypatch):
+    monkeypatch.setattr(replay, "LONG", 800)
+    done = batfill("replay", "workloads/sample.json", "--policy", "saf")
+    assert re.fullmatch(
+        r"800 jobs: 1\d\d B each in the table, \d+ B each in the replay, 0\.0 GB in all; "
+        r"waiting and running jobs take more\n",
+        done.err,
+    )
+    monkeypatch.setattr(memory, "available_bytes", lambda: 1000)
+    said = refusal("replay", "workloads/sample.json", "--policy", "saf")
+    assert "sample.json: the replay of 800 jobs, 119 B each, takes about" in said
+    monkeypatch.setattr(replay, "LONG", 801)
+    assert batfill("replay", "workloads/sample.json", "--policy", "saf").err == ""
+
+
+@pytest.mark.parametrize(
+    ("how", "learns"),
+    [
+        ({}, False),
+        ({"backfill": policy_named("spf")}, False),
+        ({"divider_s": 3600.0}, False),
+        ({"divider_s": 60.0}, True),
+    ],
+)
+def test_the_bytes_of_a_replay_are_those_of_its_arrays(how, learns):
+    jobs, rules = generate_workload(4000, 64, 1).jobs, Rules(policy_named("saf"), **how)
+    table, besides = bytes_a_job(jobs, rules, learns=learns)
+    assert table == 65
+    run = EngineReplay(jobs, 64, rules, learns=learns)
+    arrays = [*run.queue.arrays, *run.events, run.given.small, run.given.killable]
+    own = sum(array.nbytes for array in arrays if isinstance(array, np.ndarray))
+    run.advance()
+    made = run.schedule()
+    own += sum(array.nbytes for array in (made.start_s, made.backfilled, made.order, made.kills))
+    assert besides * 0.8 <= own / len(jobs) <= besides + 2  # without kills, an array of tries is half full
+
+
+def test_what_is_available_is_the_least_of_the_machine_and_the_control_group(tmp_path, monkeypatch):
+    proc, groups = tmp_path / "proc", tmp_path / "groups"
+    (proc / "self").mkdir(parents=True)
+    (groups / "memory" / "job").mkdir(parents=True)
+    monkeypatch.setattr(memory, "PROC", proc)
+    monkeypatch.setattr(memory, "GROUPS", groups)
+    assert memory.available_bytes() is None
+    (proc / "meminfo").write_text("MemTotal: 900 kB\nMemAvailable: 100 kB\n")
+    assert memory.available_bytes() == 102_400
+    (proc / "self" / "cgroup").write_text("4:memory:/job\n0::/\n")
+    assert memory.available_bytes() == 102_400
+    for name, text in (("limit_in_bytes", "50000"), ("usage_in_bytes", "30000"), ("stat", "total_inactive_file 900")):
+        (groups / "memory" / "job" / f"memory.{name}").write_text(f"{text}\n")
+    assert memory.available_bytes() == 20_900
+    for name, text in (("max", "9000"), ("current", "5000"), ("stat", "inactive_file 1")):
+        (groups / f"memory.{name}").write_text(f"{text}\n")
+    assert memory.available_bytes() == 4001
+    (groups / "memory.max").write_text("max\n")
+    assert memory.available_bytes() == 20_900
+    (proc / "self" / "cgroup").write_text("0::/elsewhere\n")
+    (groups / "memory.max").write_text("6000\n")
+    assert memory.available_bytes() == 1001
+    task = groups / "job" / "step" / "task"  # as batch systems nest them: the job is limited, its tasks are not
+    task.mkdir(parents=True)
+    (groups / "memory.max").write_text("max\n")
+    for folder, most in ((task.parent.parent, "70000"), (task.parent, "max"), (task, "max")):
+        for name, text in (("max", most), ("current", "10000"), ("stat", "inactive_file 0")):
+            (folder / f"memory.{name}").write_text(f"{text}\n")
+    (proc / "self" / "cgroup").write_text("0::/job/step/task\n")
+    assert memory.available_bytes() == 60_000
+    (task.parent / "memory.max").write_text("40000\n")
+    assert memory.available_bytes() == 30_000
+
+
+@pytest.mark.needs("pyarrow")
+@pytest.mark.parametrize(("name", "value"), [("runtime_s", None), ("line", None), ("user", float("inf"))])
+def test_a_parquet_log_with_a_missing_value_is_refused(tmp_path, name, value):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    path = tmp_path / "x.parquet"
+    write_log_of_ten_rows(path)
+    stored = pq.read_table(path)
+    column = pa.array([*stored[name].to_pylist()[:6], value, *stored[name].to_pylist()[7:]], pa.float64())
+    pq.write_table(stored.set_column(stored.schema.names.index(name), name, column), path)
+    assert f"x.parquet: {name} of row 7 is missing or beyond 2^53" in refusal("workload", "describe", path)
+    assert "of row 7 " in refusal("workload", "convert", path, "--out", tmp_path / "out.swf")
+    assert [file.name for file in tmp_path.iterdir()] == ["x.parquet"]
+
+
+def write_log_of_ten_rows(path):
+    swf = path.with_suffix(".swf")
+    swf.write_text("; MaxProcs: 8\n" + "".join(row(i, i, 5) for i in range(1, 11)))
+    parquet_log.write_parquet(read_log(swf), path)
+    swf.unlink()

@@ -1,0 +1,390 @@
+"""Any number of reservations: the engine's plan against the oracle's, recorded starts, and cases drawn on paper."""
+
+from __future__ import annotations
+
+import csv
+import json
+import lzma
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import batfill as bf
+from batfill.base.errors import BatfillError
+from batfill.base.kernels import PLAIN
+from batfill.engine import easy, keys, plan, tree
+from batfill.model.options import LIKES, Options, plans_machines
+from batfill.model.policy import policy_named
+from batfill.model.rules import EVERY_JOB, Rules
+from batfill.replays.engine_replay import EngineReplay, replay_jobs
+from batfill.replays.queue import Queue
+from batfill.replays.saved import load, save
+from batfill.workloads.batsim_json import read_batsim_json
+from command import batfill
+from oracle import assert_same, oracle
+from strategies import in_units, options, outliving, random_table, replayed, table, workloads
+from sweeps import examples, sweep
+
+DATA = Path(__file__).parents[1] / "data" / "depth"
+SMALL_TREE = 4
+DEPTHS = (0, 2, 3, math.inf)
+depths = st.sampled_from(DEPTHS)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small_nodes():
+    with pytest.MonkeyPatch.context() as patch:
+        if PLAIN:
+            for module in (easy, keys, plan, tree):
+                patch.setattr(module, "LEAF", SMALL_TREE)
+            patch.setattr(tree, "FAN", SMALL_TREE)
+        yield
+
+
+def in_engine(depth):
+    return EVERY_JOB if depth == math.inf else depth
+
+
+def both(jobs, size, policy, *, depth, **case):
+    """The engine's schedule, and the oracle's run, whose backfill order goes where there is none."""
+    if depth in (0, math.inf):
+        case = case | {"backfill": None}
+    return (
+        replayed(jobs, size, policy, depth=in_engine(depth), **case),
+        oracle(jobs, size, policy, depth=depth, **case),
+    )
+
+
+@settings(deadline=None, max_examples=examples(60))
+@given(workloads(), options, depths)
+def test_any_workload_under_any_options_and_depth_starts_what_the_oracle_starts(workload, case, depth):
+    assert_same(*both(*workload, **case, depth=depth))
+
+
+@settings(deadline=None, max_examples=examples(30))
+@given(workloads(), options, st.sampled_from([0, 1, 2, math.inf]), st.sampled_from([1, 2, 5]))
+def test_a_pass_that_tests_few_jobs_starts_what_the_oracle_starts(workload, case, depth, tested):
+    assert_same(*both(*workload, **case, depth=depth, tested=tested))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_whether_a_kill_pays_is_asked_of_the_jobs_that_the_backfill_order_tests(seed):
+    jobs = random_table(seed, n_jobs=30, size=6, span_s=20, longest=20, small=0.6)
+    tries = {"divider_s": 3.0, "spares": True, "bound": True, "backfill": "spf"}
+    assert_same(*both(jobs, 6, "fcfs", depth=1 + seed % 2, tested=3, **tries))
+
+
+@settings(deadline=None, max_examples=examples(30))
+@given(workloads(), options, depths, st.sampled_from([1.0, 45.0, 700.0]))
+def test_jobs_that_outlive_their_requests_are_planned_as_the_oracle_does(workload, case, depth, unit_s):
+    jobs, size = workload
+    assert_same(*both(outliving(jobs, unit_s), size, **in_units(case, unit_s), depth=depth))
+
+
+@settings(deadline=None, max_examples=examples(40))
+@given(workloads(), options)
+def test_with_one_reservation_the_oracles_plan_gives_the_starts_of_easy(workload, case):
+    jobs, size = workload
+    assert_same(replayed(jobs, size, **case), oracle(jobs, size, **case, depth=1))
+
+
+@pytest.mark.parametrize(
+    *sweep(policy=["fcfs", "saf", "wfp3"], depth=DEPTHS, case=[{}, {"divider_s": 4.0, "spares": True}, {"half": True}])
+)
+def test_a_burst_drains_as_the_oracles_plan_says(policy, depth, case):
+    jobs = random_table(len(policy), n_jobs=60, size=16, span_s=20, longest=20, wide=0.0, small=0.4, short=0.2)
+    assert_same(*both(jobs, 16, policy, depth=depth, threshold_s=30.0, **case))
+
+
+@pytest.mark.parametrize("depth", DEPTHS)
+def test_predictions_of_no_time_and_those_that_are_outlived_are_planned_as_the_oracle_does(depth):
+    for seed in range(12):
+        jobs = random_table(seed, n_jobs=50, size=8, span_s=40, longest=20, wide=0.0)
+        guess = np.minimum(np.random.default_rng(seed).choice([0.0, 3.0, 9.0], len(jobs)), jobs.walltime_s)
+        run = EngineReplay(jobs, 8, Rules(policy_named("spf"), outlived=True, depth=in_engine(depth)), expected_s=guess)
+        run.advance()
+        assert_same(run.schedule(), oracle(jobs, 8, "spf", expected_s=guess, outlived=True, depth=depth))
+
+
+@pytest.mark.compiled
+def test_the_starts_on_the_sample_are_those_of_an_independent_program():
+    workload = read_batsim_json(Path(__file__).parents[2] / "workloads" / "sample.json")
+    assert columns_off("sample", workload.jobs, workload.procs) == dict.fromkeys(recorded("sample"), 0)
+
+
+@pytest.mark.compiled
+def test_the_starts_on_5000_jobs_of_kth_sp2_are_those_of_an_independent_program(archive_log, tmp_path):
+    log, made = archive_log("KTH-SP2-1996-2.1-cln.swf.gz"), tmp_path / "kth.json"
+    assert batfill("workload", "convert", log, "--overrun", "kill", "--jobs", "0:5000", "--out", made).status == 0
+    workload = read_batsim_json(made)
+    assert columns_off("kth", workload.jobs, workload.procs) == dict.fromkeys(recorded("kth"), 0)
+
+
+def recorded(name):
+    """Each column of a recording but the ids: the starts by id."""
+    with lzma.open(DATA / f"{name}.csv.xz", "rt") as file:
+        rows = list(csv.DictReader(file))
+    return {column: {row["job_id"]: float(row[column]) for row in rows} for column in list(rows[0])[1:]}
+
+
+def columns_off(name, jobs, size):
+    """How many starts differ from the recorded ones, by column."""
+    off = {}
+    for column, starts in recorded(name).items():
+        policy, _, depth = column.partition("-k")
+        rules = Rules(policy_named(policy), depth=EVERY_JOB if depth == "all" else int(depth))
+        start_s = replay_jobs(jobs, size, rules).start_s
+        assert len(starts) == len(jobs)
+        off[column] = sum(starts[job] != start for job, start in zip(jobs.ids, start_s, strict=True))
+    return off
+
+
+# Cases drawn on paper
+
+
+def starts(rows, size, depth, policy="fcfs", **rules):
+    return replay_jobs(table(rows), size, Rules(policy_named(policy), depth=in_engine(depth), **rules)).start_s.tolist()
+
+
+@pytest.mark.parametrize(("depth", "found"), [(0, [0, 15, 3]), (1, [0, 10, 20]), (2, [0, 10, 20])])
+def test_only_without_a_reservation_a_job_starts_that_delays_the_head(depth, found):
+    assert starts([(0, 10, 10, 3), (1, 10, 10, 4), (3, 12, 12, 1)], 4, depth) == found
+
+
+@pytest.mark.parametrize(("depth", "second", "third"), [(1, 53, 3), (2, 20, 30), (math.inf, 20, 30)])
+def test_only_a_second_reservation_protects_the_second_job_that_waits(depth, second, third):
+    # Of 4 processors 2 are taken to 10 and 1 to 100. The head needs 2 from 10 to 20, the second 3 from 20 on. The third
+    # takes 1 for 50 s, beside the head, but not beside the second.
+    rows = [(0, 10, 10, 2), (0, 100, 100, 1), (1, 10, 10, 2), (2, 10, 10, 3), (3, 50, 50, 1)]
+    assert starts(rows, 4, depth) == [0, 0, 10, second, third]
+
+
+def test_the_jobs_behind_the_last_reservation_are_taken_in_the_backfill_order():
+    # One processor of 3 is idle to 10; the heads need all. Of the jobs behind them the shortest goes first, not the
+    # oldest; with a third reservation the oldest would be looked at before.
+    rows = [(0, 10, 10, 2), (1, 5, 5, 3), (2, 5, 5, 3), (3, 6, 6, 1), (3, 4, 4, 1)]
+    backfill = policy_named("spf")
+    assert starts(rows, 3, 2, backfill=backfill)[3:] == [20, 3]
+    assert starts(rows, 3, 2)[3:] == [3, 20]
+
+
+def test_where_nothing_has_ended_new_jobs_are_taken_in_the_backfill_order_behind_the_last_reservation():
+    # Two heads need all 4 processors, and a job for 3 s is backfilled. Then two jobs come for the processor left.
+    rows = [(0, 10, 10, 2), (1, 5, 5, 4), (1, 5, 5, 4), (1, 3, 3, 1), (2, 6, 6, 1), (2, 4, 4, 1)]
+    assert starts(rows, 4, 2, backfill=policy_named("spf")) == [0, 10, 15, 1, 4, 2]
+    assert starts(rows, 4, 2) == [0, 10, 15, 1, 2, 4]
+
+
+def test_without_a_walltime_a_job_goes_before_reservations_only_on_what_they_all_leave_free():
+    rows = [(0, 10, 10, 2), (1, 5, 5, 3), (2, 5, 5, 4), (3, 3, None, 1)]
+    assert starts(rows, 4, 1)[3] == 3  # beside the head
+    assert starts(rows, 4, 2)[3] > 3  # not beside the second
+    assert starts(rows, 4, 0)[3] == 3
+
+
+def test_a_try_is_killed_where_only_the_second_reservation_would_be_earlier_without_it():
+    # The try on 1 of 4 processors is at its divider at 5. The head waits for 3 others to 20 with or without it; the
+    # second needs all 4 from 25, which it would have only if the try were gone by then.
+    rows = [(0, 40, 40, 1, 1), (0, 20, 20, 3, 0), (1, 5, 5, 3, 0), (2, 5, 5, 4, 0)]
+    rules = {"divider_s": 5.0, "spares": True, "bound": True}
+    jobs = table(rows)
+    for depth, killed in [(2, 1), (math.inf, 1), (1, 0), (0, 0)]:
+        schedule, expected = both(jobs, 4, "spf", depth=depth, **rules)
+        assert len(schedule.kills) == killed
+        assert_same(schedule, expected)
+
+
+@pytest.mark.parametrize(("tested", "found"), [(1, 30), (2, 30), (3, 3), (EVERY_JOB, 3)])
+def test_a_job_behind_those_that_are_tested_does_not_start(tested, found):
+    # The two that wait need all 4 processors. The last job would fit, on one processor, until the first can start.
+    rows = [(0, 10, 10, 3), (1, 10, 10, 4), (2, 10, 10, 4), (3, 5, 5, 1)]
+    assert starts(rows, 4, 1, tested=tested)[3] == found
+
+
+@pytest.mark.parametrize("backfill", [None, "spf"])
+def test_behind_two_reservations_jobs_that_come_later_start_by_the_plan_that_was_made_before(backfill):
+    # Of 8 processors 3 are taken to 100, and two jobs wait for 6; the others come one by one, or two at once.
+    rows = [(0, 100, 100, 3), (1, 9, 9, 6), (2, 9, 9, 6), (3, 10, 10, 1), (4, 10, 10, 1), (5, 30, None, 1)]
+    rows += [(6, 20, 20, 1), (6, 10, 10, 1), (7, 200, 200, 1), (30, 10, 10, 1)]
+    schedule, expected = both(table(rows), 8, "fcfs", depth=2, backfill=backfill)
+    assert_same(schedule, expected)
+    assert schedule.start_s.tolist()[3:6] == [3, 4, 5]
+
+
+# The queue
+
+
+@pytest.mark.parametrize("depth", [0, 2, math.inf])
+def test_a_planned_replay_copied_or_saved_under_way_goes_on_as_the_oracle_does(depth, tmp_path):
+    jobs = random_table(7, n_jobs=60, size=9, span_s=60, longest=20, small=0.5)
+    rules = Rules(policy_named("saf"), divider_s=5.0, spares=True, depth=in_engine(depth))
+    expected = oracle(jobs, 9, "saf", divider_s=5.0, spares=True, depth=depth)
+    run = EngineReplay(jobs, 9, rules)
+    run.advance(30.0)
+    save(run, tmp_path / "run.npz")
+    for going_on in (run.fork(), load(tmp_path / "run.npz")[0], run):
+        going_on.advance()
+        assert_same(going_on.schedule(), expected)
+
+
+def test_a_plan_that_is_kept_gives_way_to_whatever_changes_it():
+    queue = Queue(5, Rules(policy_named("fcfs"), depth=EVERY_JOB))
+    queue.change_free(-1)
+    first = queue.submit("a", 0.0, 10.0, 3)
+    queue.submit("b", 0.0, 10.0, 2)
+    assert queue.decide(0.0).tolist() == [first]
+    behind = queue.submit("c", 1.0, 30.0, 1)  # and still beside b: the plan goes on
+    assert queue.decide(1.0).tolist() == [behind]
+    queue.submit("d", 2.0, 40.0, 4)
+    assert queue.decide(2.0).tolist() == []
+    queue.change_free(1)
+    assert queue.decide(3.0).tolist() == []
+    late = queue.submit("e", 4.0, 5.0, 1)
+    assert queue.decide(4.0).tolist() == [late]
+    queue.finish(first)
+    assert queue.decide(5.0).tolist() == [1]
+
+
+@settings(deadline=None, max_examples=examples(20))
+@given(st.integers(0, 10_000), st.sampled_from([2, 20, math.inf]), st.booleans())
+def test_a_plan_kept_through_changes_from_outside_starts_what_a_new_one_starts(seed, depth, threshold):
+    rules = Rules(policy_named("fcfs" if seed % 2 else "saf"), threshold_s=9.0 if threshold else math.inf)
+    kept = Queue(12, replace(rules, depth=in_engine(depth)))
+    rng, waiting, now_s = np.random.default_rng(seed), [], 0.0
+    for name in range(40):
+        now_s += float(rng.integers(0, 3))
+        what = rng.random()
+        if what < 0.6 or not waiting:
+            request_s = float(rng.integers(1, 40)) if rng.random() < 0.9 else math.inf
+            waiting.append(kept.submit(f"{name:03}", now_s, request_s, int(rng.integers(1, 13))))
+        elif what < 0.7:
+            row = waiting.pop(int(rng.integers(len(waiting))))
+            kept.start_waiting(row, now_s)
+            kept.finish(row)
+        elif what < 0.85 and len(kept.running_rows):
+            kept.finish(int(kept.running_rows[rng.integers(len(kept.running_rows))]))
+        elif what < 0.9:
+            kept.change_rules(replace(rules, policy=policy_named("spf")))
+        else:
+            kept.change_free(-1 if kept.free else 1)
+        new = kept.fork()  # which drops the plan
+        started = kept.decide(now_s).tolist()
+        assert new.decide(now_s).tolist() == started
+        waiting = [row for row in waiting if row not in started]
+
+
+def test_a_queue_that_grows_has_room_for_the_plan_of_all_its_jobs():
+    queue = Queue(2, Rules(policy_named("fcfs"), depth=EVERY_JOB), capacity=2)
+    jobs = [(f"{i:02}", float(i % 3 + 1)) for i in range(40)]
+    rows = [queue.submit(name, 0.0, request_s, 1 + i % 2) for i, (name, request_s) in enumerate(jobs)]
+    assert queue.decide(0.0).tolist() == [rows[0], rows[6]]
+
+
+def test_a_job_that_needs_unavailable_processors_holds_back_only_jobs_without_a_walltime():
+    queue = Queue(4, Rules(policy_named("fcfs"), depth=2))
+    queue.change_free(-1)
+    wide = queue.submit("a", 0.0, 10.0, 4)
+    forever = queue.submit("b", 0.0, math.inf, 1)
+    short = queue.submit("c", 0.0, 10.0, 3)
+    assert queue.decide(0.0).tolist() == [short]
+    queue.finish(short)
+    queue.change_free(1)
+    assert queue.decide(10.0).tolist() == [wide]
+    queue.finish(wide)
+    assert queue.decide(20.0).tolist() == [forever]
+
+
+@pytest.mark.parametrize(
+    ("rules", "words"),
+    [
+        ({"depth": -1}, "depth: -1 is not a number of reservations >= 0"),
+        ({"tested": 0}, "tested: 0 is not a number of jobs > 0"),
+        ({"depth": 0, "backfill": policy_named("spf")}, "begins behind the last reservation"),
+        ({"depth": EVERY_JOB, "backfill": policy_named("spf")}, "begins behind the last reservation"),
+    ],
+)
+def test_depths_that_cannot_be_are_refused(rules, words):
+    with pytest.raises(BatfillError, match=words):
+        Rules(policy_named("fcfs"), **rules)
+
+
+# Every host
+
+COUNTING = [name for name in LIKES if not plans_machines(name)]
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """A workload's file, its jobs, and the size of its machine."""
+    jobs = random_table(5, n_jobs=80, size=8, span_s=300, longest=40, wide=0.0, unlimited=0.0)
+    rows = zip(jobs.ids, jobs.submit_s, jobs.runtime_s, jobs.walltime_s, jobs.procs, strict=True)
+    path = tmp_path_factory.mktemp("hosts") / "made.json"
+    names = ("id", "subtime", "profile", "walltime", "res")
+    document = {
+        "nb_res": 8,
+        "jobs": [dict(zip(names, (name, r, f"p{p:g}", w, int(q)), strict=True)) for name, r, p, w, q in rows],
+        "profiles": {f"p{p:g}": {"type": "delay", "delay": p} for p in jobs.runtime_s.tolist()},
+    }
+    path.write_text(json.dumps(document))
+    read = read_batsim_json(path)
+    return path, read.jobs
+
+
+@pytest.mark.compiled
+@pytest.mark.needs("pyarrow", "pydantic")
+@pytest.mark.parametrize("depth", [0, 2, "all"])
+def test_python_campaigns_and_what_if_have_the_starts_of_the_oracle(written, tmp_path, depth):
+    import pyarrow.parquet as pq
+
+    path, jobs = written
+    expected = oracle(jobs, 8, "fcfs", depth=math.inf if depth == "all" else depth)
+    replayed_here = bf.replay(path, depth=depth)
+    assert_same(replayed_here.schedule, expected)
+    start_s = replayed_here.schedule.start_s
+
+    (tmp_path / "c.yaml").write_text(
+        f"workloads: [{{file: {path}}}]\npolicies: [fcfs]\ndepths: [{depth}]\nper-job: true\n"
+    )
+    assert batfill("campaign", tmp_path / "c.yaml", "--out", tmp_path / "out").status == 0
+    (table,) = (tmp_path / "out" / "jobs").glob("*.parquet")
+    by_id = {row["job"]: row["start_s"] for row in pq.read_table(table).to_pylist()}
+    assert [by_id[name] for name in jobs.ids.tolist()] == start_s.tolist()
+
+    found = bf.what_if(path, depth=depth, small_first=False, thresholds_s=[3600])
+    assert found.comparison.wait_s[0].tolist() == (start_s - jobs.submit_s).tolist()
+
+
+@pytest.mark.needs("gymnasium")
+def test_an_environment_takes_no_depth_and_says_so(written):
+    from batfill_lab.env import SchedulingEnv
+
+    with pytest.raises(BatfillError, match="depth: an environment has no such argument"):
+        SchedulingEnv(written[0], depth=2)
+
+
+@pytest.mark.parametrize(
+    ("system", "found"),
+    [("none", [0, 0, 10, 53, 3]), ("slurm", [0, 0, 10, 20, 30]), ("pbs", [0, 0, 10, 53, 3])],
+)
+def test_the_defaults_of_a_real_scheduler_change_starts(system, found):
+    # As above, where only a second reservation protects the second job.
+    rows = [(0, 10, 10, 2), (0, 100, 100, 1), (1, 10, 10, 2), (2, 10, 10, 3), (3, 50, 50, 1)]
+    assert replay_jobs(table(rows), 4, Options.of({"like": system}).rules).start_s.tolist() == found
+
+
+def test_the_defaults_of_openpbs_reserve_for_nobody_and_those_of_flux_test_32_jobs():
+    # The first needs all 4 processors, and three run for 10 s: the last would end after that.
+    delaying = [(0, 10, 10, 3), (1, 10, 10, 4), (3, 12, 12, 1)]
+    started = {name: replay_jobs(table(delaying), 4, Options.of({"like": name}).rules).start_s[2] for name in COUNTING}
+    assert started == {"none": 20, "slurm": 20, "flux": 20, "pbs": 3}
+    # 32 jobs need all processors, and behind them one would fit at once.
+    many = [(0, 10, 10, 3), *[(1, 10, 10, 4)] * 32, (3, 5, 5, 1)]
+    started = {name: replay_jobs(table(many), 4, Options.of({"like": name}).rules).start_s[-1] for name in COUNTING}
+    assert started == {"none": 3, "slurm": 3, "flux": 330, "pbs": 3}
+    given = Options.of({"like": "slurm", "depth": 2})
+    assert (given.depth, given.tested) == (2, 500)

@@ -1,0 +1,238 @@
+import csv
+import html
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from batfill import __version__
+from command import batfill, json_result, result
+from report_runs import OK, jobs_csv, sample_run
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    return tmp_path_factory.mktemp("runs")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def schedules(runs):
+    return {policy: sample_run(runs, policy) for policy in ("fcfs", "saf")}
+
+
+def test_the_page_needs_nothing_else(runs, tmp_path):
+    page = tmp_path / "page.html"
+    result("report", runs, "-o", page)
+    text = page.read_text()
+    assert "default-src 'none'" in text
+    assert not re.findall(r"(?:src|href)\s*=\s*[\"'](?!#)", text)
+    assert set(re.findall(r"https?://[^\"]*", text)) == {"http://www.w3.org/2000/svg"}  # a name, which is not loaded
+    assert "$" not in re.sub(r"\$\{|<script.*?</script>", "", text, flags=re.DOTALL)  # every placeholder is filled
+
+
+def test_the_page_says_the_runs_figures_and_where_they_came_from(runs, tmp_path):
+    page = tmp_path / "page.html"
+    result("report", runs, "-o", page, "--seed", 7)
+    text = page.read_text()
+    for words in ("2 runs compared", "800 jobs on 64 processors", "seed 7", "sha256", ">142<", f"73{NBSP}%"):
+        assert words in text
+
+
+def test_equal_calls_write_equal_pages(runs, tmp_path):
+    page = tmp_path / "page.html"
+    contents = set()
+    for _ in range(2):
+        result("report", runs, "-o", page)
+        contents.add(page.read_bytes())
+    assert len(contents) == 1
+
+
+def test_names_cannot_become_part_of_the_page(tmp_path):
+    jobs_csv(tmp_path / "<img onerror=x>&_jobs.csv", f"</script><b>,0,1,5,{OK},0,5,0")
+    result("report", tmp_path)
+    text = (tmp_path / "report.html").read_text()
+    assert "<img" not in text
+    assert "&lt;img onerror=x&gt;&amp;" in text
+    assert text.count("</script>") == 2
+
+
+NBSP = "\N{NO-BREAK SPACE}"
+BEGINNINGS = {".pdf": b"%PDF", ".png": b"\x89PNG", ".svg": b"<?xml", ".csv": b"# batfill", ".html": b"<!doctype html>"}
+
+
+@pytest.mark.needs("matplotlib")
+def test_every_figure_comes_with_its_data(runs, schedules, tmp_path):
+    written = json_result("report", runs, "-o", tmp_path / "page.html", "--figures", "png,svg")
+    assert sorted(written) == sorted(str(path) for path in tmp_path.iterdir())
+    names = {"cumulative-bsld", "differences", "distribution-bsld", "waiting-fcfs", "waiting-saf", "weeks-bsld"}
+    assert {path.name for path in tmp_path.iterdir()} == {"page.html"} | {
+        f"{n}.{kind}" for n in names for kind in ("png", "svg", "csv", "txt")
+    }
+    for path in tmp_path.glob("*-*"):
+        assert path.read_bytes().startswith(BEGINNINGS.get(path.suffix, b""))
+    origin, head, *rows = (tmp_path / "cumulative-bsld.csv").read_text().splitlines()
+    assert "sha256" in origin
+    assert head == "submitted_days,fcfs,saf"
+    assert [float(value) for value in rows[-1].split(",")[1:]] == pytest.approx(
+        [schedule.summary().mean_bsld for schedule in schedules.values()]
+    )
+
+
+@pytest.mark.needs("matplotlib")
+def test_a_run_alone_has_figures_too(runs, tmp_path):
+    written = json_result("report", runs / "saf", "-o", tmp_path / "page.html", "--figures", "svg")
+    assert {path.rpartition("/")[2] for path in written} == {
+        "page.html",
+        "distribution-bsld-saf.svg",
+        "distribution-bsld-saf.csv",
+        "distribution-bsld-saf.txt",
+        "waiting-saf.svg",
+        "waiting-saf.csv",
+        "waiting-saf.txt",
+    }
+
+
+@pytest.mark.needs("matplotlib")
+def test_equal_figures_are_equal_files(runs, tmp_path):
+    contents = []
+    for _ in range(2):
+        written = json_result("report", runs / "saf", "-o", tmp_path / "page.html", "--figures", "pdf,svg,png")
+        contents.append({Path(path): Path(path).read_bytes() for path in written})
+    assert contents[0] == contents[1]
+    assert {path.suffix for path in contents[0]} == {*BEGINNINGS, ".txt"}
+    assert all(content.startswith(BEGINNINGS.get(path.suffix, b"")) for path, content in contents[0].items())
+
+
+@pytest.mark.needs("matplotlib")
+def test_a_figure_has_a_title_of_one_line_a_caption_and_the_width_of_one_or_two_columns(runs, tmp_path):
+    (page, *_), widths = json_result("report", runs, "-o", tmp_path / "1.html", "--figures", "svg"), []
+    for columns in (1, 2):
+        assert batfill("report", runs, "-o", page, "--figures", "svg", "--columns", columns).status == 0
+        drawing = (tmp_path / "differences.svg").read_text()
+        widths.append(float(re.search(r'width="([\d.]+)pt"', drawing)[1]) / 72)
+        title, caption = re.search(r"<title>(.*)</title>", drawing)[1], re.search(r"<desc>(.*)</desc>", drawing)[1]
+        assert (tmp_path / "differences.txt").read_text() == f"{title}. {html.unescape(caption)}\n"
+        assert title == "Differences from fcfs"
+        assert re.search(r"64 processors: .* minus that of fcfs.* saf: -\d.* Tau is 10 s\.", caption)
+    assert widths == pytest.approx([3.5, 7.16])
+
+
+def test_a_report_of_no_jobs_is_a_page(tmp_path):
+    for name in "ab":
+        jobs_csv(tmp_path / f"{name}_jobs.csv")
+    done = batfill("report", tmp_path)
+    assert done.status == 0
+    text = re.sub("<script.*?</script>", "", (tmp_path / "report.html").read_text(), flags=re.DOTALL)
+    assert "0 d" not in text
+
+
+def test_the_pages_data_are_json(runs, tmp_path):
+    page = tmp_path / "page.html"
+    result("report", runs, "-o", page)
+    found = re.findall(r'<script type="application/json" data-run="(\d)">(.*?)</script>', page.read_text())
+    assert [(number, json.loads(text)["name"]) for number, text in found] == [
+        ("0", "fcfs, 64 processors"),
+        ("1", "saf, 64 processors"),
+    ]
+
+
+def test_runs_too_many_for_one_page_are_compared_as_a_whole_and_sampled(runs, tmp_path):
+    page = tmp_path / "page.html"
+    result("report", runs, runs / "saf", "-o", page, "--sample", 799)
+    assert page.read_text().count("<strong>A sample of") == 2
+    assert "800 jobs on 64 processors" in page.read_text()
+
+
+def test_a_page_that_holds_all_jobs_says_nothing_of_a_sample(runs, tmp_path):
+    page = tmp_path / "page.html"
+    contents = set()
+    for options in ((), ("--sample", 800), ("--sample", 10**9)):
+        result("report", runs, "-o", page, *options)
+        contents.add(re.sub("<code>.*?</code>", "", page.read_text()))
+    (text,) = contents
+    assert "A sample of" not in text
+
+
+CLOCKED_LOG = """\
+; UnixStartTime: 844079881
+; TimeZoneString: Europe/Stockholm
+; MaxProcs: 8
+1 0 -1 100 8 -1 -1 8 200 -1 1 7 -1 -1 -1 -1 -1 -1
+2 10 -1 100 8 -1 -1 8 200 -1 1 8 -1 -1 -1 -1 -1 -1
+3 20 -1 50 4 -1 -1 4 60 -1 1 7 -1 -1 -1 -1 -1 -1
+4 2592000 -1 50 4 -1 -1 4 -1 -1 1 9 -1 -1 -1 -1 -1 -1
+"""
+
+
+@pytest.fixture(scope="module")
+def replays(tmp_path_factory):
+    """Replays of a log with a clock, under options that are not the defaults."""
+    folder = tmp_path_factory.mktemp("replays")
+    log = folder / "tiny.swf"
+    log.write_text(CLOCKED_LOG.replace("4 -1 -1 1 9", "4 50 -1 1 9"))
+    result("replay", log, "--policy", "saf", "--backfill", "spf", "--threshold", 7200, "--out", folder / "a" / "out")
+    result("replay", log, "--policy", "fcfs", "--out", folder / "b" / "out")
+    return folder
+
+
+def test_a_page_names_log_machine_policy_options_engine_and_dates(replays):
+    result("report", replays / "a")
+    text = (replays / "a" / "report.html").read_text()
+    name = "smallest area first, backfill spf, 2 h threshold (saf, backfill spf + 2 h)"
+    assert f"<title>tiny under {name}</title>" in text
+    assert "4 jobs on 8 processors, submitted 30 Sep 1996 to 30 Oct 1996" in text
+    assert "saf, backfill spf, threshold 7200 s" in text.replace(NBSP, " ")
+    assert f"batfill replay {__version__}" in text
+    assert "30 Sep 1996 to 30 Oct 1996 (Europe/Stockholm)" in text
+    assert '"zone":"Europe/Stockholm"' in text
+
+
+def test_a_replay_notes_what_made_its_files_and_knows_its_jobs(replays):
+    about = json.loads((replays / "a" / "out_run.json").read_text())
+    options = about["options"]
+    assert (about["workload"], options["policy"], options["backfill"]) == ("tiny.swf", "saf", "spf")
+    assert (options["threshold"], options["overrun"], options["tau"]) == (7200, "keep", 10)
+    assert about["clock"] == {"unix_start_s": 844079881, "zone": "Europe/Stockholm"}
+    rows = list(csv.DictReader((replays / "b" / "out_jobs.csv").read_text().splitlines()))
+    assert {row["job_id"][-1]: row["metadata"] for row in rows} == {
+        "1": "user=7 backfilled=0",
+        "2": "user=8 backfilled=0",
+        "3": "user=7 backfilled=0",
+        "4": "user=9 backfilled=0",
+    }
+
+
+def test_doubtful_figures_are_warned_of(tmp_path):
+    log = tmp_path / "tiny.swf"
+    log.write_text(CLOCKED_LOG)
+    result("replay", log, "--unrequested", "runtime", "--out", tmp_path / "out")
+    result("report", tmp_path)
+    text = (tmp_path / "report.html").read_text()
+    assert '<p class="warning"><strong>Warning:</strong> 1 of 4 jobs (25.0\N{NO-BREAK SPACE}%) have no' in text
+
+
+def test_a_run_names_its_workload_scheduler_and_users(tmp_path, monkeypatch):
+    monkeypatch.chdir(Path(__file__).parents[2])
+    folder = tmp_path / "run"
+    descriptor = tmp_path / "run.yaml"
+    text = (Path("expe") / "sample_saf.yaml").read_text()
+    (old,) = re.findall(r"^output-dir: (.*)$", text, re.MULTILINE)
+    descriptor.write_text(text.replace(old, str(folder)))
+    assert batfill("run", descriptor, "--simulator", "embedded").status == 0
+    page = (folder / "report.html").read_text()
+    assert "<title>sample under smallest area first (saf)</title>" in page
+    assert "800 jobs on 64 processors" in page
+    assert "embedded" in page
+    assert "user" in page
+
+
+def test_every_link_in_a_page_has_its_place(replays, runs, tmp_path):
+    for n, places in enumerate(([replays / "a"], [replays / "a", replays / "b", runs])):
+        page = tmp_path / f"{n}.html"
+        result("report", *places, "-o", page)
+        text = page.read_text()
+        links = re.findall(r'href="#([^"]*)"', text)
+        assert set(links) <= set(re.findall(r'\bid="([^"]*)"', text))
+        assert set(re.findall(r'aria-describedby="([^"]*)"', text)) <= set(re.findall(r'\bid="([^"]*)"', text))
+    assert links

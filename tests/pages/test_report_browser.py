@@ -1,0 +1,655 @@
+"""The page in headless Chromium: it draws, zooms, answers pointer and keyboard, and the console stays silent."""
+
+import csv
+import io
+import re
+from datetime import datetime
+
+import numpy as np
+import pytest
+
+pytest.importorskip("pyarrow")
+
+from batfill.base.words import percent
+from batfill_lab.campaigns.store import SCHEMA, open_store
+from batfill_pages.runs import find_runs
+from batfill_pages.single import course
+from batfill_pages.words import date_text, growth, slowdown
+from batfill_pages.write import write_report
+from browser import CHROMIUM, DRIVER, Browser
+from command import result
+from report_runs import CUT, KILLED, OK, REJECTED, jobs_csv
+
+pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="no chromium and chromedriver on PATH")
+
+NBSP = "\N{NO-BREAK SPACE}"
+GANTT = "#explore-0 canvas.gantt"
+VIEW = "const v = document.querySelector('#explore-0').explorer.view; return [v.from, v.to, v.low, v.high]"
+# A copy of the chart that may be read, and the colour at a place in it, given as shares of its width and height.
+COPY = """
+const { gantt } = document.querySelector('#explore-0').explorer, { width, height } = gantt.canvas;
+const copy = new OffscreenCanvas(width, height).getContext('2d', { willReadFrequently: true });
+copy.drawImage(gantt.canvas, 0, 0);
+"""
+PIXEL = f"""{COPY}
+const [x, y] = [LEFT + arguments[0] * gantt.inner, gantt.top + arguments[1] * gantt.tall];
+return [...copy.getImageData(Math.round(x * gantt.scale), Math.round(y * gantt.scale), 1, 1).data].slice(0, 3)
+"""
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    window = Browser(tmp_path_factory.mktemp("chromium"))
+    yield window
+    window.close()
+
+
+@pytest.fixture
+def page(tmp_path, browser):
+    """Ten machines, 100 s: wide on 0-4 for the first half, split on 0-1 and 8-9 for the second half, and others."""
+    jobs_csv(
+        tmp_path / "drawn_jobs.csv",
+        f"wide,0,5,50,{OK},0,50,0-4",
+        f"split,0,4,60,{CUT},50,50,0-1 8-9",
+        f"tiny,60,1,5,{OK},60,1,5",
+        f"again,1,1,99,{KILLED},1,2,6",
+        f"again#1,1,1,99,{OK},90,10,6",
+        f"huge,2,11,99,{REJECTED},,,",
+    )
+    (written,) = write_report([tmp_path])
+    browser.open(written)
+    browser.run(
+        "const e = document.querySelector('#explore-0').explorer; e.gantt.cursor = -1;"
+        "e.form.elements.colour.value = 'slowdown'; e.refilter()"
+    )
+    browser.frame()
+    yield written
+    assert browser.log() == []
+
+
+@pytest.mark.usefixtures("page")
+class TestGantt:
+    def test_jobs_are_where_and_when_they_ran(self, browser):
+        blue, light, idle = [79, 124, 172], [155, 208, 230], browser.run(PIXEL, 0.25, 0.75)
+        assert idle not in (blue, light)
+        assert browser.run(PIXEL, 0.25, 0.2) == blue  # wide: bsld 1
+        assert browser.run(PIXEL, 0.75, 0.05) == light  # split: bsld 2, on machines 0-1
+        assert browser.run(PIXEL, 0.75, 0.3) == idle
+        assert browser.run(PIXEL, 0.75, 0.95) == light  # and on 8-9
+
+    def test_dragging_zooms_into_the_rectangle_and_a_double_click_goes_back(self, browser):
+        assert browser.run(VIEW) == [0, 100, 0, 10]
+        browser.pointer(GANTT, ("press", 300, 100), ("move", 500, 200), ("release", 600, 220))
+        begin, end, low, high = browser.run(VIEW)
+        assert 0 < begin < end < 100
+        assert 0 < low < high < 10
+        browser.pointer(GANTT, ("press", 10, 10), ("release", 10, 10), ("press", 10, 10), ("release", 10, 10))
+        assert browser.run(VIEW) == [0, 100, 0, 10]
+
+    def test_keys_zoom_move_and_go_from_job_to_job(self, browser):
+        browser.type(GANTT, "+")
+        begin, end, *_ = browser.run(VIEW)
+        assert (begin, end) == (pytest.approx(18.75), pytest.approx(81.25))
+        browser.type(GANTT, "\ue014")  # the right arrow
+        assert browser.run(VIEW)[0] == pytest.approx(31.25)
+        browser.type(GANTT, "0")
+        assert browser.run(VIEW) == [0, 100, 0, 10]
+        browser.type(GANTT, "n")
+        assert browser.text("#explore-0 .said").startswith("Job split: 4 processors")
+        browser.type(GANTT, "n")
+        assert browser.text("#explore-0 .said").startswith("Job wide: 5 processors")
+        browser.type(GANTT, "p")
+        assert "machines 0-1 8-9" in browser.text("#explore-0 .said")
+
+    def test_buttons_do_what_keys_do(self, browser):
+        browser.click("#explore-0 [data-do=in]")
+        assert browser.run(VIEW)[0] == pytest.approx(18.75)
+        browser.click("#explore-0 [data-do=all]")
+        assert browser.run(VIEW)[0] == 0
+
+    def test_the_pointer_over_a_job_tells_about_it(self, browser):
+        browser.pointer(GANTT, ("move", 200, 60))
+        tip = browser.text("#explore-0 .tip")
+        assert tip.startswith("Job wide: 5 processors, requested 50 s, submitted day 0 00:00:00, waited 0 s, ran 50 s")
+        browser.pointer(GANTT, ("move", 200, 380))
+        assert browser.run("return document.querySelector('#explore-0 .tip').hidden")
+
+    def test_a_filter_greys_the_others_out(self, browser):
+        assert browser.text("#explore-0 .matching").startswith(
+            "All jobs: 4 jobs ran, mean wait 34 s (longest 1 min 29 s)"
+        )
+        before = browser.run(PIXEL, 0.25, 0.2)
+        browser.type("#explore-0 [name=id]", "split")
+        assert browser.text("#explore-0 .matching").startswith(
+            "1 of 6 rows match: 1 job ran, mean wait 50 s (longest 50 s)"
+        )
+        assert browser.run(PIXEL, 0.25, 0.2) != before
+        cells = browser.run(
+            "return [...document.querySelectorAll('#explore-0 tbody.jobs td')]"
+            ".map((e) => e.textContent.replaceAll('\\u00a0', ' '))"
+        )
+        assert cells == [
+            *("split", "day 0 00:00:00", "50 s", "1 min", "4", "day 0 00:00:50", "day 0 00:01:40", "50 s", "2.0"),
+            *("1 of 1", "ended at its walltime"),
+        ]
+
+    def test_a_job_that_matches_is_seen_however_short_it_is(self, browser):
+        seen = f"""{COPY}
+        const row = copy.getImageData(0, Math.round(gantt.y(5.5) * gantt.scale), width, 1).data;
+        return [...row].filter((v, k) => k % 4 === 0 && v === 79 && row[k + 1] === 124).length"""
+        browser.run("const v = document.querySelector('#explore-0').explorer.view; v.run.to = 1e6; v.whole()")
+        browser.frame()
+        assert browser.run(seen) == 0
+        browser.type("#explore-0 [name=id]", "tiny")
+        assert browser.run(seen) >= 1
+
+    @pytest.mark.parametrize(("fate", "count"), [("2", 1), ("3", 1), ("4", 1), ("0", 3), ("overdue", 2)])
+    def test_jobs_are_found_by_their_fate(self, browser, fate, count):
+        browser.type("#explore-0 [name=overdue]", "0.01")  # 36 s: split and again's second try
+        script = "const e = document.querySelector('#explore-0'); e.querySelector('[name=fate]').value = arguments[0];"
+        browser.run(script + "e.explorer.refilter()", fate)
+        assert browser.text("#explore-0 .matching").startswith(f"{count} of 6 rows match")
+
+    def test_curves_are_means_over_time(self, browser):
+        used, queue = browser.run(
+            "return document.querySelector('#explore-0').explorer.curves.map((c) => [...c.means(10)])"
+        )
+        # in per cent of ten machines: wide 50, again 10 for 2 s of the first 10, split 40, tiny 1 s, again from 90
+        assert used == pytest.approx([52, 50, 50, 50, 50, 40, 41, 40, 40, 50])
+        # split until 50, again from 3 to 90
+        assert queue == pytest.approx([1.7, 2, 2, 2, 2, 1, 1, 1, 1, 0])
+
+    def test_everything_to_touch_has_a_name(self, browser):
+        nameless = browser.run(
+            "return [...document.querySelectorAll('canvas, button, input, select, svg')].filter((e) =>"
+            "!(e.ariaLabel || e.labels?.[0]?.textContent.trim() || e.textContent.trim())).map((e) => e.outerHTML)"
+        )
+        assert nameless == []
+        assert browser.run("return document.querySelector(arguments[0]).tabIndex", GANTT) == 0
+
+    def test_the_page_prints(self, browser):
+        pdf = browser.pdf()
+        assert pdf.startswith(b"%PDF")
+        assert 1 <= len(re.findall(rb"/Type\s*/Page\b", pdf)) <= 4
+
+
+WHY = "return [...document.querySelectorAll('.why')].filter((e) => e.checkVisibility()).map((e) => e.innerText)"
+
+
+def test_a_killed_try_has_no_slowdown_and_leads_to_the_try_that_ran_again(browser, page):
+    browser.run(
+        "const e = document.querySelector('#explore-0'); e.querySelector('[name=fate]').value = '3';"
+        "e.explorer.refilter()"
+    )
+    assert browser.text("#explore-0 .matching") == "1 of 6 rows match. 1 try was killed; its job ran again later."
+    cells = "return [...document.querySelectorAll('#explore-0 tbody.jobs tr td')].slice(-4).map((e) => e.textContent)"
+    assert browser.run(cells)[1:] == ["", "1 of 2 try 2", "killed"]
+    browser.click("#explore-0 tbody.jobs a[href$='&try=2']")
+    (said,) = browser.waited(WHY)
+    assert said.replace(NBSP, " ").startswith("Why job again, try 2, waited 1 min 29 s")
+    assert "It was started 2 times" in said
+    assert browser.run("return location.hash") == "#job=again&try=2"
+
+
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        ("#job=split", "Why job split waited 50 s\n\nIt asked for 4 processors and 1 min."),
+        ("#job=huge", "Job huge\n\nIt was rejected and did not run."),
+        ("#job=missing", "Job missing\n\nThis run has no such job."),
+    ],
+)
+def test_an_address_names_any_job_and_the_page_says_why_it_waited(browser, page, address, words):
+    browser.run("location.hash = arguments[0]", address)
+    browser.waited("return document.activeElement.matches('.why.any')")
+    (said,) = browser.run(WHY)
+    assert said.replace(NBSP, " ").startswith(words)
+
+
+def test_the_reason_of_any_job_is_that_of_the_longest_waits(browser, pages):
+    browser.open(pages["run"])
+    written, computed = browser.run(
+        "const { run } = document.querySelector('#explore-0').explorer;"
+        "const ten = [...document.querySelectorAll('.why:not(.any) p')].map((e) => e.textContent);"
+        "return [ten, run.waits.map(({ row }) => reason(run, row))]"
+    )
+    assert len(written) == 10
+    plain = [text.replace(NBSP, " ") for text in written]
+    place = re.compile(r" Smallest area first puts .*? of all jobs before it\.")
+    assert [place.sub("", text) for text in plain] == [text.replace(NBSP, " ") for text in computed]
+
+
+def test_jobs_are_found_by_user_and_by_the_day_of_their_submission(browser, pages):
+    (run,) = find_runs([pages["run"].parent])
+    browser.open(pages["run"])
+    days = np.array([run.about.clock.date(at_s).strftime("%Y-%m-%d") for at_s in run.submit_s])
+    for user, since, until in (("3", "", ""), ("", "2011-02-03", "2011-02-04"), ("5", "2011-02-05", "")):
+        browser.run(
+            "const { form } = document.querySelector('#explore-0').explorer;"
+            "['user', 'since', 'until'].forEach((name, k) => { form.elements[name].value = arguments[k]; });"
+            "document.querySelector('#explore-0').explorer.refilter()",
+            *(user, since, until),
+        )
+        wanted = (days >= since) & (days <= (until or "9")) & ((run.facts.user == int(user)) if user else True)
+        assert 0 < wanted.sum() < len(run)
+        assert browser.run("return document.querySelector('#explore-0').explorer.run.matched") == wanted.sum()
+
+
+def test_the_queues_of_all_runs_share_an_axis_and_a_cursor_reads_them(browser, pages):
+    runs = find_runs([pages["comparison"].parent / policy for policy in ("fcfs", "saf")])
+    sized(browser, pages["comparison"], 1280)
+    most = [course(run).queue.max() for run in runs]
+    assert sorted(map(int, re.findall(r"200,000 s (\d+)", browser.text(".read")))) == sorted(most)
+    browser.run("document.querySelector('.queues').focus()")
+    browser.press("\ue014")
+    assert re.fullmatch(r"2 Feb 2011 · fcfs.*: \d+ · saf.*: \d+", browser.text(".read"))
+    browser.pointer(".queues", ("move", 700, 100))
+    assert "2011" in browser.text(".read")
+    assert browser.run("return document.querySelectorAll('.queues path').length") == 2
+
+
+def test_a_click_on_a_heading_sorts_a_table_and_another_turns_it_round(browser, pages):
+    browser.open(pages["comparison"])
+    column = "return [...document.querySelectorAll('section.comparison tbody tr')].map((e) => e.cells[1].innerText)"
+    first = browser.run(column)
+    for _ in range(2):
+        browser.run("document.querySelectorAll('section.comparison thead button')[1].click()")
+        both = browser.run(column), browser.run("return document.querySelector('[aria-sort]').ariaSort")
+        assert sorted(both[0]) == sorted(first)
+    assert both[1] == "descending"
+    keys = browser.run(
+        "return [...document.querySelectorAll('section.comparison tbody tr')].map((e) => sortKey(e.cells[1]))"
+    )
+    assert keys == sorted(keys, reverse=True)
+    words = ["3 h 39 min", "54 d 6 h", "28,467", "\N{MINUS SIGN}29", "▲ 18 times", "13 Oct 1996 12:00", "fcfs"]
+    found = browser.run("return arguments[0].map((innerText) => sortKey({ innerText }))", words)
+    assert found == [13_140, 4_687_200, 28_467, -29, 18, 845_208_000_000, "fcfs"]
+
+
+def test_printed_the_folds_are_open(browser, pages):
+    browser.open(pages["comparison"])
+    closed = "return document.querySelectorAll('details:not([open])').length"
+    before = browser.run(closed)
+    browser.run("dispatchEvent(new Event('beforeprint'))")
+    assert (before > 0, browser.run(closed)) == (True, 0)
+    assert browser.run("return document.querySelectorAll('.run .course svg').length") == 2
+    browser.run("dispatchEvent(new Event('afterprint'))")
+    assert browser.run(closed) == before
+
+
+@pytest.mark.parametrize("what", ["run", "comparison"])
+def test_without_javascript_no_control_and_no_empty_picture_is_shown(browser, pages, what):
+    browser.devtools("Emulation.setScriptExecutionDisabled", value=True)
+    try:
+        browser.call("POST", "/url", {"url": pages[what].as_uri()})
+        browser.run("for (const e of document.querySelectorAll('details')) e.open = true")
+        dead = "[...document.querySelectorAll('button, select, input, canvas')].filter((e) => e.checkVisibility())"
+        assert browser.run(f"return {dead}.map((e) => e.outerHTML)") == []
+        assert browser.run("return document.querySelector('noscript p, .course noscript').checkVisibility()")
+    finally:
+        browser.devtools("Emulation.setScriptExecutionDisabled", value=False)
+
+
+def test_numbers_are_worded_by_the_script_as_by_the_report(browser, pages):
+    browser.open(pages["comparison"])
+    shares = (0, 1e-9, 0.0004, 0.0521, 0.105, 0.995, 0.99999, 1, 2.77, 12.5)
+    values = (-0.04, -0.001, 0, 9.96, -29.4, 1234.5)
+    found = browser.run(
+        "return [arguments[0].map(percent), arguments[1].map(slowdown), growth(600, 259200)]", shares, values
+    )
+    assert [word.replace(NBSP, " ") for word in found[0]] == [percent(share) for share in shares]
+    assert found[1] == [slowdown(value) for value in values]
+    assert found[2] == growth(600, 259_200)
+
+
+def test_a_second_run_is_unpacked_when_it_is_opened(browser, tmp_path):
+    for name, start in (("first", 0), ("second", 10)):
+        jobs_csv(tmp_path / f"{name}_jobs.csv", f"a,0,1,50,{OK},{start},50,0")
+    browser.open(write_report([tmp_path])[0])
+    assert browser.run("return document.querySelectorAll('.explorer.ready').length") == 0
+    browser.click("#run-1 summary")
+    browser.waited("return document.querySelector('#explore-1.ready') !== null")
+    assert browser.text("#explore-1 .matching").startswith("All jobs: 1 job ran, mean wait 10 s")
+    assert browser.log() == []
+
+
+@pytest.mark.parametrize("rows", [[], [f"huge,2,11,99,{REJECTED},,,"], [f"a,5,1,1,{OK},5,0.00001,0"]])
+def test_a_run_in_which_nothing_ran_is_a_page_too(browser, tmp_path, rows):
+    jobs_csv(tmp_path / "idle_jobs.csv", *rows)
+    browser.open(write_report([tmp_path])[0])
+    browser.type(GANTT, "+n")
+    assert browser.text("#explore-0 .said")
+    assert browser.log() == []
+
+
+@pytest.mark.slow
+def test_300000_jobs_take_under_8_mb_and_open_in_under_3_s(browser, tmp_path):
+    # 60 lanes of eight machines, cut in two, on each of which jobs follow each other; nothing in it repeats
+    rng = np.random.default_rng(1)
+    ran_s = np.ceil(rng.lognormal(6, 2, 300_000)).astype(int)
+    lane = np.arange(300_000) % 60
+    start_s = (np.cumsum(ran_s.reshape(-1, 60), axis=0).ravel() - ran_s) + 10**7
+    submit_s = start_s - np.where(rng.random(300_000) < 0.5, 0, rng.exponential(20_000, 300_000)).astype(int)
+    asked_s = np.ceil(ran_s / 900).astype(int) * 900
+    columns = (column.tolist() for column in (submit_s, asked_s, start_s, ran_s, lane * 4))
+    rows = (
+        f"{k:06d},{submit},8,{asked},{OK},{start},{ran},{first}-{first + 3} {first + 256}-{first + 259}"
+        for k, (submit, asked, start, ran, first) in enumerate(zip(*columns, strict=True))
+    )
+    (page,) = write_report([jobs_csv(tmp_path / "big_jobs.csv", *rows)])
+    assert page.stat().st_size < 8e6
+    assert browser.open(page) < 3
+    drawing = browser.run(
+        "const { view, gantt, curves } = document.querySelector('#explore-0').explorer, began = performance.now();"
+        "gantt.draw(); curves.forEach((curve) => curve.draw()); return performance.now() - began"
+    )
+    assert drawing < 500  # milliseconds for one step of a zoom
+    assert browser.log() == []
+
+
+def sized(browser, page, width, scheme="light"):
+    """Open the page at this width, as a reader who prefers this scheme."""
+    browser.sized(width, 1000, scheme)
+    browser.open(page)
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    """Pages to read: a run, a comparison with big numbers, and choices with long names that are hard to tell apart."""
+    folder = tmp_path_factory.mktemp("pages")
+    log = folder / "A-Machine-With-A-Long-Name-2011-2.1-cln.swf"
+    rows = (
+        f"{k} {k * 997} -1 {k % 5 * 40000 + 3} {procs} -1 -1 {procs} 200000 -1 1 {k % 9} -1 -1 -1 -1 -1 -1"
+        for k in range(1, 700)
+        for procs in [k % 7 * 11000 + 1]
+    )
+    log.write_text(
+        "; UnixStartTime: 1296604800\n; TimeZoneString: Europe/Paris\n; MaxProcs: 80640\n" + "\n".join(rows) + "\n"
+    )
+    for policy in ("fcfs", "saf"):
+        result("replay", log, "--policy", policy, "--threshold", 200000, "--out", folder / "big" / policy / "out")
+    (big,) = write_report([folder / "big"])
+    (one,) = write_report([folder / "big" / "saf"])
+    names = [f"a policy with a long name, and its backfill order, threshold 200000 s, number {k}" for k in range(14)]
+    with open_store(folder / "campaign") as store:
+        store.add(
+            [
+                {
+                    **dict.fromkeys(SCHEMA.names),
+                    "run": f"{k}-{window}",
+                    "workload": log.name,
+                    "procs": 80640,
+                    "jobs": 300_000,
+                    "rejected": 0,
+                    "policy": name,
+                    "backfill": "same",
+                    "knowledge": "request",
+                    "window": window,
+                    "tau_s": 10.0,
+                    "mean_bsld": 1e5 / (k + window + 1),
+                    "mean_wait_s": 1e5,
+                    "max_wait_s": 1e6,
+                    "overrun": "keep",
+                }
+                for k, name in enumerate(names)
+                for window in range(9)
+            ]
+        )
+    (campaign,) = write_report([folder / "campaign"])
+    return {"run": one, "comparison": big, "campaign": campaign}
+
+
+# Elements whose content is wider than they are, or that stand out of the window; a place to scroll in is for neither.
+CUT_OFF = """
+const width = document.documentElement.clientWidth, found = [];
+if (document.documentElement.scrollWidth > width) found.push(`page: ${document.documentElement.scrollWidth}`);
+const kinds = 'h1, h2, h3, p, li, dt, dd, th, td, caption, label, button, .scroll, canvas, .chart svg';
+for (const e of document.querySelectorAll(kinds)) {
+  const box = e.getBoundingClientRect();
+  if (!box.width || e.closest('.sr, .scroll') || getComputedStyle(e).display === 'none') continue;
+  if (box.right > width + 1 || box.left < -1) found.push(`${e.outerHTML.slice(0, 90)}: ${box.left} to ${box.right}`);
+  if (e.scrollWidth > e.clientWidth + 1 && e.clientWidth && e.tagName !== 'BUTTON')
+    found.push(`${e.outerHTML.slice(0, 90)}: ${e.scrollWidth} in ${e.clientWidth}`);
+}
+for (const e of document.querySelectorAll('.chart svg text')) {
+  const box = e.getBoundingClientRect(), area = e.closest('svg').getBoundingClientRect();
+  if (!box.width) continue;
+  if (box.left < area.left - 1 || box.right > area.right + 1 || box.bottom > area.bottom + 1 || box.top < area.top - 1)
+    found.push(`${e.textContent} out of its plot: ${box.left} in ${area.left}, ${box.right} in ${area.right}`);
+}
+return found"""
+
+TICKS = """
+const found = [];
+for (const plot of document.querySelectorAll('.tradeoff svg, .tail svg')) {
+  const lines = [...plot.querySelectorAll('line.grid')].map((e) => e.getAttribute('x1') === e.getAttribute('x2'));
+  found.push(lines.filter((upright) => upright).length + 1, lines.filter((upright) => !upright).length + 1);
+}
+for (const explorer of document.querySelectorAll('.explorer.ready'))
+  for (const chart of [explorer.explorer.gantt, ...explorer.explorer.curves])
+    found.push(chart.ticks.length, chart.marks);
+return found"""
+
+# Text and what is behind it, blended; the contrast of WCAG 2.2, 1.4.3.
+CONTRAST = """
+const pen = new OffscreenCanvas(1, 1).getContext('2d', { willReadFrequently: true });
+const rgba = (colour) => { pen.clearRect(0, 0, 1, 1); pen.fillStyle = colour; pen.fillRect(0, 0, 1, 1);
+  const [r, g, b, a] = pen.getImageData(0, 0, 1, 1).data; return [r, g, b, a / 255]; };
+const over = (top, base) => [0, 1, 2].map((k) => top[k] * top[3] + base[k] * (1 - top[3]));
+const behind = (e) => (e ? over(rgba(getComputedStyle(e).backgroundColor), behind(e.parentElement)) : [255, 255, 255]);
+const linear = (v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+const light = (c) => { const [r, g, b] = c.map((v) => linear(v / 255));
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
+const low = [];
+const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+while (texts.nextNode()) {
+  const e = texts.currentNode.parentElement;
+  if (!texts.currentNode.data.trim() || e.disabled || !e.getClientRects().length) continue;
+  if (['SCRIPT', 'STYLE', 'TITLE', 'OPTION'].includes(e.tagName)) continue;
+  const style = getComputedStyle(e), ground = behind(e);
+  const ink = over(rgba(e.closest('svg') ? style.fill : style.color), ground);
+  const [a, b] = [light(ink), light(ground)].sort((x, y) => y - x), contrast = (a + 0.05) / (b + 0.05);
+  if (contrast < 4.5) low.push(`${texts.currentNode.data.slice(0, 40)}: ${contrast.toFixed(2)}`);
+}
+return low"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [400, 1280, 2560])
+@pytest.mark.parametrize("what", ["run", "comparison", "campaign"])
+def test_a_page_is_readable_on_a_phone_and_on_a_wall(browser, pages, what, width, scheme):
+    sized(browser, pages[what], width, scheme)
+    assert browser.run(CUT_OFF) == []
+    counts = browser.run(TICKS)
+    assert counts
+    assert min(counts) >= 3
+    assert browser.run(CONTRAST) == []
+    assert browser.log() == []
+
+
+CHOSEN = """
+const shown = [...document.querySelectorAll('#run-0 .why')].flatMap((e, k) => (e.checkVisibility() ? [k] : []));
+const rows = [...document.querySelectorAll('#run-0 [data-row].chosen')].map((e) => Number(e.dataset.row));
+const { view, run, gantt } = document.querySelector('#explore-0').explorer, start = run.start(gantt.cursor);
+return [shown, rows, run.ids[gantt.cursor], view.from < start && start < view.to, location.hash]"""
+
+
+def test_a_wait_is_chosen_in_the_picture_by_the_keyboard_and_by_the_address(browser, pages):
+    (run,) = find_runs([pages["run"].parent])
+    worst = run.ids[np.argsort(-run.wait_s, kind="stable")].tolist()
+    sized(browser, pages["run"], 1280)
+    assert browser.run(CHOSEN) == [[0], [0], worst[0], True, ""]
+    browser.run("document.querySelectorAll('#run-0 .course .pick')[3].dispatchEvent(new MouseEvent('click'))")
+    browser.waited("return document.activeElement.id === 'why-0-3'")
+    assert browser.run(CHOSEN) == [[3], [3], worst[3], True, "#why-0-3"]
+    browser.type("#run-0 [data-row='7'] a", "\ue007")
+    browser.waited("return document.activeElement.id === 'why-0-7'")
+    assert browser.run(CHOSEN) == [[7], [7], worst[7], True, "#why-0-7"]
+    browser.open(pages["comparison"])
+    browser.run("location.hash = '#why-0-2'")
+    browser.waited("return document.activeElement.id === 'why-0-2'")
+    opened = "return [...document.querySelectorAll('details.run')].map((run) => run.open)"
+    assert browser.run(opened) == [True, False]
+    assert browser.log() == []
+
+
+def test_the_picture_shows_each_wait_and_each_time_out_of_service(browser, tmp_path):
+    log, windows = tmp_path / "log.swf", tmp_path / "windows.csv"
+    rows = (f"{k} {k * 600} -1 900 2 -1 -1 2 1000 -1 1 7 -1 -1 -1 -1 -1 -1" for k in range(1, 60))
+    log.write_text("; MaxProcs: 4\n" + "\n".join(rows) + "\n")
+    windows.write_text("kind,begin,end,processors\nannounced,9000,16000,4\nfailure,20000,22000,1\n")
+    result("replay", log, "--calendar", windows, "--out", tmp_path / "out")
+    sized(browser, write_report([tmp_path])[0], 1280)
+    assert browser.run("return document.querySelectorAll('.course .pick').length") == 10
+    titles = browser.run("return [...document.querySelectorAll('.course svg > rect title')].map((e) => e.textContent)")
+    assert [title.replace("\N{NO-BREAK SPACE}", " ") for title in titles] == [
+        "4 processors out of service for 1 h 56 min",
+        "1 processors out of service for 33 min 20 s",
+    ]
+    assert "Hatched: 2 times out of service." in browser.text("#explore-0 figcaption")
+    assert browser.log() == []
+
+
+def test_a_run_that_does_not_name_its_machines_has_a_picture_and_says_so(browser, tmp_path):
+    jobs_csv(tmp_path / "x_jobs.csv", f"a,0,2,50,{OK},0,50,", f"b,0,2,50,{OK},50,50,")
+    browser.open(write_report([tmp_path])[0])
+    browser.type(GANTT, "n")
+    assert "do not say on which machines" in browser.text("#explore-0")
+    assert browser.run(VIEW) == [0, 100, 0, 2]
+    assert browser.log() == []
+
+
+def test_the_csv_has_every_job_with_all_that_is_known(browser, pages):
+    sized(browser, pages["run"], 1280)
+    text = browser.run("return document.querySelector('#explore-0').explorer.csv()")
+    rows = list(csv.DictReader(io.StringIO(text)))
+    (run,) = find_runs([pages["run"].parent])
+    assert len(rows) == len(run)
+    by_id = {row["job"]: row for row in rows}
+    for i in range(0, len(run), 50):
+        row = by_id[run.ids[i]]
+        numbers = {
+            "user": run.facts.user[i],
+            "submit_s": run.submit_s[i],
+            "runtime_s": run.runtime_s[i],
+            "requested_s": run.walltime_s[i],
+            "processors": run.procs[i],
+            "start_s": run.start_s[i],
+            "end_s": run.start_s[i] + run.runtime_s[i],
+            "wait_s": run.wait_s[i],
+            "bsld": run.bsld()[i],
+            "backfilled": run.facts.backfilled[i],
+            "try": 1,
+            "tries": 1,
+        }
+        assert {name: float(row[name]) for name in numbers} == pytest.approx(numbers)
+        assert datetime.fromisoformat(row["started"]) == run.about.clock.date(run.start_s[i])
+        assert row["fate"] == "completed"
+    bslds = [float(row["bsld"]) for row in rows]
+    assert bslds == sorted(bslds, reverse=True)
+
+
+def test_the_table_goes_through_all_jobs_in_the_order_chosen(browser, pages):
+    sized(browser, pages["run"], 1280)
+    first = "return [...document.querySelectorAll('#explore-0 tbody.jobs tr')].map((e) => e.cells[0].textContent)"
+    (run,) = find_runs([pages["run"].parent])
+    by_bsld = run.ids[np.argsort(-run.bsld(), kind="stable")].tolist()
+    assert browser.run(first) == by_bsld[:15]
+    browser.click("#explore-0 [data-page='1']")
+    assert browser.run(first) == by_bsld[15:30]
+    browser.run(
+        "const o = document.querySelector('#explore-0 .order'); o.value = 'wait_s'; o.dispatchEvent(new Event('input'))"
+    )
+    assert browser.run(first) == run.ids[np.argsort(-run.wait_s, kind="stable")][:15].tolist()
+    assert browser.text("#explore-0 .rows") == "jobs 1 to 15 of 699"
+
+
+def test_dates_are_those_of_the_logs_zone(browser, pages):
+    sized(browser, pages["run"], 1280)
+    (run,) = find_runs([pages["run"].parent])
+    for second in (0, 4_600_000, 4_593_599, 20_000_000):  # summer time began at 4,579,200 + ...: both sides of it
+        shown = browser.run("return document.querySelector('#explore-0').explorer.run.clock.text(arguments[0])", second)
+        assert shown == date_text(second, run.about.clock)
+
+
+OVERLAPS = """
+const near = [], charts = [...document.querySelectorAll('.tradeoff svg, .tail svg')];
+for (const svg of charts) {
+  const names = [...svg.querySelectorAll('text.halo')].map((e) => [e.textContent, e.getBoundingClientRect()]);
+  const marks = [...svg.querySelectorAll('circle')].map((e) => e.getBoundingClientRect());
+  for (const [k, [name, box]] of names.entries()) {
+    const meets = (b) => box.left < b.right && b.left < box.right && box.top + 3 < b.bottom && b.top < box.bottom - 3;
+    for (const [other, b] of names.slice(0, k)) if (meets(b)) near.push([name, other]);
+    if (marks.some(meets)) near.push([name, 'a mark']);
+  }
+}
+return [charts.length, near]"""
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("what", ["comparison", "campaign"])
+def test_no_name_in_a_chart_covers_another_or_a_mark(browser, pages, what, width):
+    sized(browser, pages[what], width)
+    assert browser.run(OVERLAPS) == [2, []]
+
+
+ROWS = """
+const page = arguments[0] ? new DOMParser().parseFromString(arguments[0], 'text/html') : document; // without scripts
+const words = (e) => e.textContent.trim().replaceAll('\\u00a0', ' ');
+return [words(page.querySelector('p.answer')), ...[...page.querySelectorAll('section.comparison tbody tr')].map((row) =>
+  [...row.cells].map(words).concat(row.className))]"""
+
+
+@pytest.mark.parametrize("what", ["comparison", "campaign"])
+def test_answer_and_table_are_there_without_javascript_and_the_script_changes_nothing_in_them(browser, pages, what):
+    browser.open(pages[what])
+    assert browser.run(ROWS) == browser.run(ROWS, pages[what].read_text())
+    assert browser.run("return document.querySelectorAll('.drawn svg').length") == len(browser.run(ROWS)) - 2
+
+
+def test_what_the_reader_compares_with_is_followed_by_answer_table_and_chart(browser, pages):
+    sized(browser, pages["comparison"], 1280)
+    said, *first = browser.run(ROWS)
+    label = "return document.querySelector('.tradeoff svg').textContent.replaceAll('\\u00a0', ' ')"
+    assert "fcfs + 200,000 s (reference)" in browser.run(label)
+    browser.type("select.against", "\ue015" if first[0][-1] == "reference" else "\ue013")  # down, or up
+    other, *second = browser.run(ROWS)
+    assert other != said
+    assert "saf + 200,000 s (reference)" in browser.run(label)
+    (old,), (new,) = ([row for row in rows if row[4] != "reference"] for rows in (first, second))
+    assert [row[4] for row in first] == [row[4] for row in second][::-1] or old[0] != new[0]
+    assert {row[-1] for row in second} >= {"reference"}
+    assert {old[6], new[6]} in ({"better", "worse"}, {"cannot tell"})
+    assert browser.log() == []
+
+
+def test_the_tails_that_are_chosen_have_names(browser, pages):
+    sized(browser, pages["campaign"], 1280)
+    named = "return document.querySelectorAll('.tail text.halo').length"
+    chosen = "return document.querySelectorAll('.chips input:checked').length"
+    assert browser.run(named) == browser.run(chosen) == 2  # the reference, and the lowest slowdown
+    browser.click(".chips label[for=c0-13]")
+    assert browser.run(named) == browser.run(chosen) == 1
+    browser.type(".chips #c0-4", " ")
+    assert browser.run(named) == browser.run(chosen) == 2
+
+
+def test_a_table_is_a_stop_of_the_tab_key_only_if_it_scrolls(browser, pages):
+    stops = "return [...document.querySelectorAll('section.comparison .scroll')].map((e) => e.tabIndex)"
+    for width, expected in ((1280, [-1]), (390, [0])):
+        sized(browser, pages["comparison"], width)
+        browser.waited(f"{stops.replace('return', 'return (')}).join() === '{expected[0]}'")
+        assert browser.run(stops) == expected
+
+
+def test_every_link_leads_somewhere(browser, pages):
+    browser.open(pages["comparison"])
+    browser.run("for (const e of document.querySelectorAll('details')) e.open = true")
+    browser.waited("return document.querySelectorAll('.explorer.ready').length === 2")
+    for target in browser.run(
+        'return [...document.querySelectorAll(\'a[href^="#"]:not([href^="#job"])\')].map((e) => e.hash)'
+    ):
+        browser.click(f"a[href='{target}']")
+        seen = "const e = document.querySelector(arguments[0]); return Boolean(e) && e.open !== false"
+        assert browser.run(seen, target)
+        assert browser.run("return location.hash") == target

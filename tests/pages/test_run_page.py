@@ -1,0 +1,223 @@
+"""What the page of one run says: its answer, its longest waits and who overtook them, and its course over time."""
+
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from batfill_pages.run_page import order_share, run_section
+from batfill_pages.runs import read_run
+from batfill_pages.single import TIME_BINS, course, longest_waits, wait_grid
+from batfill_pages.write import write_report
+from command import result
+from report_runs import CUT, KILLED, OK, REJECTED, jobs_csv, sample_run
+
+NBSP = "\N{NO-BREAK SPACE}"
+HOUR = 3600
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("run")
+
+
+def run_of(folder, *rows):
+    return read_run(jobs_csv(folder / "x_jobs.csv", *rows), "x")
+
+
+def said(run, **options):
+    """The text of the run's section, with plain spaces."""
+    page = run_section(run, 0, tau_s=10.0, overdue_s=None, **options)
+    text = re.sub(r"<option.*?</option>|<[^>]*>", "", page).replace("&nbsp;", " ").replace(NBSP, " ")
+    return re.sub(r"\s+", " ", text)
+
+
+def answer(run):
+    return re.search(r'class="answer">(.*?)</p>', run_section(run, 0, tau_s=10.0, overdue_s=None))[1]
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        ([], "No job ran."),
+        ([f"huge,2,11,99,{REJECTED},,,"], "No job ran: 1 was rejected."),
+        ([f"a,0,1,5,{OK},0,5,0"], "The job starts at once; slowdown 1.0."),
+        ([f"{k},0,1,5,{OK},0,5,{k}" for k in range(3)], "All 3 jobs start at once; slowdown 1.0."),
+        (["{a},0,1,5," + OK + ",65,5,0"], "The only job waits 1 min 5 s (job {a}, 1 processor); slowdown 7.0."),
+        (
+            [f"{k},0,1,5,{OK},{3600 * k},5,{k}" for k in range(4)],
+            "Half of the jobs wait under 1 h 30 min; the mean wait is 1 h 30 min, the longest 3 h "
+            "(job 3, 1 processor); slowdown 541.",
+        ),
+        (
+            [f"{k},0,2,5,{OK},{HOUR * (k == 2)},5,{2 * k}-{2 * k + 1}" for k in range(3)],
+            "Two of three jobs start at once; the mean wait is 20 min, the longest 1 h (job 2, 2 processors); "
+            "slowdown 121.",
+        ),
+        (
+            [f"{k},0,1,5,{OK},{HOUR * (k > 6)},5,{k}" for k in range(12)],
+            "58 % of the jobs start at once; the mean wait is 25 min, the longest 1 h (job 10, 1 processor); "
+            "slowdown 151.",
+        ),
+    ],
+)
+def test_the_answer_says_the_usual_wait_the_mean_and_the_longest(folder, rows, words):
+    text = re.sub(r"<[^>]*>", "", answer(run_of(folder, *rows))).replace("&nbsp;", " ").replace(NBSP, " ")
+    assert re.sub(r"\s+", " ", text) == words
+
+
+jobs = st.lists(
+    st.tuples(st.integers(0, 30), st.integers(0, 30), st.integers(1, 9), st.integers(1, 4)), min_size=1, max_size=25
+)
+
+
+@settings(deadline=None)
+@given(jobs)
+def test_later_jobs_and_those_ahead_are_counted_one_by_one(tmp_path_factory, found):
+    rows = (f"{k},{r},{q},99,{OK},{r + w},{p},0-{q - 1}" for k, (r, w, p, q) in enumerate(found))
+    run = run_of(tmp_path_factory.getbasetemp(), *rows)
+    table = list(zip(run.submit_s, run.start_s, run.runtime_s, run.procs, strict=True))
+    waits = longest_waits(run)
+    assert [run.wait_s[one.row] for one in waits] == sorted(run.wait_s[run.wait_s > 0], reverse=True)[:10]
+    for one in waits:
+        r, start, *_ = table[one.row]
+        later = [job for job in table if job[0] > r and job[1] < start]
+        assert one.later == len(later)
+        assert one.later_proc_s == pytest.approx(sum(p * width for _, _, p, width in later))
+        assert one.ahead == sum(job[0] <= r < job[1] < start for job in table)
+        used = [sum(width for _, s, p, width in table if s <= second < s + p) for second in range(int(r), int(start))]
+        assert one.room_s == sum(run.size - busy >= run.procs[one.row] for busy in used)
+
+
+@settings(deadline=None)
+@given(jobs)
+def test_the_course_is_the_most_that_wait_and_the_mean_use_second_by_second(tmp_path_factory, found):
+    rows = (f"{k},{r},{q},99,{OK},{r + w},{p},0-{q - 1}" for k, (r, w, p, q) in enumerate(found))
+    run = run_of(tmp_path_factory.getbasetemp(), *rows)
+    shown = course(run)
+    assert shown.step_s == 1
+    assert shown.begin_s == run.submit_s.min()
+    seconds = shown.begin_s + np.arange(len(shown.queue))
+    waiting = [int(((run.submit_s <= at) & (at < run.start_s)).sum()) for at in seconds]
+    ends = run.start_s + run.runtime_s
+    used = [float(run.procs[(run.start_s <= at) & (at < ends)].sum()) / run.size for at in seconds]
+    assert shown.queue.tolist() == waiting
+    assert shown.used.tolist() == pytest.approx(used)
+    if max(waiting):
+        assert waiting[int(shown.longest_at_s - shown.begin_s)] == max(waiting)
+
+
+@pytest.mark.parametrize(("days", "step"), [(0.001, "second"), (1, "10 minutes"), (334, "day"), (3652, "week")])
+def test_the_bins_of_time_suit_the_length_of_the_log(folder, days, step):
+    shown = course(run_of(folder, f"a,0,1,5,{OK},0,5,0", f"b,{days * 86_400},1,5,{OK},{days * 86_400},5,0"))
+    assert TIME_BINS[shown.step_s] == step
+    assert len(shown.queue) <= 801
+
+
+def test_days_begin_at_midnight_of_the_log(tmp_path):
+    log = tmp_path / "days.swf"
+    rows = (f"{k} {k * 80_000} -1 100 1 -1 -1 1 200 -1 1 7 -1 -1 -1 -1 -1 -1" for k in range(400))
+    log.write_text("; UnixStartTime: 844079881\n; TimeZoneString: Europe/Stockholm\n; MaxProcs: 8\n" + "\n".join(rows))
+    result("replay", log, "--out", tmp_path / "out")
+    run = read_run(tmp_path / "out_jobs.csv", "x")
+    shown = course(run)
+    assert TIME_BINS[shown.step_s] == "day"
+    assert run.about.clock.date(shown.begin_s).strftime("%H:%M:%S") == "00:00:00"
+
+
+def test_the_grid_has_every_job_once_in_the_bins_of_all_pages(folder):
+    run = run_of(
+        folder,
+        *(f"{k},0,{q},99,{OK},{10 * k},{p},0-{q - 1}" for k, (q, p) in enumerate([(1, 60), (4, 61), (5, 3600)])),
+        f"last,0,100,99,{CUT},500,99999,0-99",
+    )
+    grid = wait_grid(run)
+    assert grid.widths == ("1", "2–4", "5–16", "17–64", "65–100")
+    assert [tuple(cell) for cell in np.argwhere(grid.jobs)] == [(0, 0), (1, 1), (2, 2), (4, 4)]
+    assert grid.mean_wait_s[4, 4] == grid.max_wait_s[4, 4] == 500
+
+
+def test_a_job_is_placed_by_the_key_of_the_order_if_the_key_says_it(tmp_path):
+    log = tmp_path / "log.swf"
+    asked = (100, 400, 300, 200)
+    log.write_text(
+        "; MaxProcs: 2\n"
+        + "\n".join(f"{k} 0 -1 50 2 -1 -1 2 {p} -1 1 7 -1 -1 -1 -1 -1 -1" for k, p in enumerate(asked, start=1))
+        + "\n"
+    )
+    for policy, options, share in (
+        ("saf", (), 0.75),
+        ("lpf", (), 0.0),
+        ("fcfs", (), None),
+        ("sexp", (), None),
+        ("spf", ("--predict", "runtime"), None),
+        ("saf", ("--small", "all"), None),
+    ):
+        out = tmp_path / f"{policy}{len(options)}"
+        result("replay", log, "--policy", policy, *options, "--out", out)
+        run = read_run(tmp_path / f"{out.name}_jobs.csv", "x")
+        (longest,) = np.flatnonzero(run.ids == "2")[-1:]
+        assert order_share(run, longest) == share
+    text = said(read_run(tmp_path / "saf0_jobs.csv", "x"))
+    assert "Why job 2 waited 2 min 30 s" in text
+    assert "It asked for 2 processors and 6 min 40 s. Smallest area first puts 75 % of all jobs before it." in text
+    assert "No job that was submitted later started before it." in text
+    assert "2 jobs that were already waiting when it came started before it as well." in text
+
+
+def test_a_requeued_job_says_that_its_last_try_counts(folder):
+    run = run_of(
+        folder, f"a,0,2,9,{KILLED},0,5,0-1", f"b,3,1,9,{OK},5,9,0", f"a#1,0,2,9,{OK},14,9,0-1", f"c,1,9,9,{REJECTED},,,"
+    )
+    text = said(run)
+    assert "the longest 14 s (job a, 2 processors)" in text
+    assert "1 job that was submitted later started before it; it used what the whole machine does in 4 s" in text
+    assert "It was started 2 times; its wait counts to the start of the last try." in text
+    assert "tries killed1 (" in text
+    assert "rejected1" in text
+    assert "A kill ends a try: what it computed is lost" in text  # where the words first stand
+
+
+def test_idle_processors_that_are_out_of_service_let_nobody_in_and_only_plain_easy_says_why(tmp_path):
+    log, windows = tmp_path / "log.swf", tmp_path / "windows.csv"
+    # on 4 processors: 1 holds 2 until 100, 2 wants all 4, 3 fits beside 1 but would run past 100
+    rows = [(1, 0, 100, 2), (2, 1, 50, 4), (3, 2, 200, 2)]
+    log.write_text(
+        "; MaxProcs: 4\n"
+        + "".join(f"{k} {r} -1 {p} {q} -1 -1 {q} {p} -1 1 7 -1 -1 -1 -1 -1 -1\n" for k, r, p, q in rows)
+    )
+    windows.write_text("kind,begin,end,processors\nannounced,50,100,2\n")
+    cause = ": it was not let in, because it would have delayed the job at the head of the queue."
+    for name, options, words in (
+        ("plain", (), f"For 1 min 38 s of its wait enough processors were idle{cause}"),
+        ("depth", ("--depth", "all"), "For 1 min 38 s of its wait enough processors were idle."),
+        ("windows", ("--calendar", windows), "For 48 s of its wait enough processors were idle."),
+    ):
+        result("replay", log, *options, "--out", tmp_path / name)
+        run = read_run(tmp_path / f"{name}_jobs.csv", "x")
+        text = said(run)
+        assert words in text[text.index("Why job 3 ") :]
+
+
+def test_answer_waits_and_grid_are_in_the_page_without_its_script(tmp_path):
+    figures = sample_run(tmp_path, "saf").summary()
+    (page,) = write_report([tmp_path])
+    bare = re.sub(r"<script.*?</script>", "", page.read_text(), flags=re.DOTALL)
+    assert bare.count('class="why"') == 10
+    assert bare.count("<h1>") == 1
+    cells = re.findall(r"<small>([\d,]+) jobs?</small>", bare)
+    assert sum(int(cell.replace(",", "")) for cell in cells) == figures.jobs
+    assert f"slowdown {figures.mean_bsld:,.0f}." in bare
+
+
+def test_several_runs_are_folded_below_their_comparison(tmp_path):
+    for policy in ("fcfs", "saf"):
+        sample_run(tmp_path, policy)
+    text = write_report([tmp_path])[0].read_text()
+    assert text.index('id="comparison-0"') < text.index('<details class="run" id="run-0">')
+    assert len(re.findall(r'<details class="run" id="run-\d">', text)) == 2
+    assert text.count("<h1>") == 1
+    ids = re.findall(r'\bid="([^"]*)"', re.sub(r"<script.*?</script>", "", text, flags=re.DOTALL))
+    assert len(ids) == len(set(ids))

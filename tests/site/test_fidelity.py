@@ -1,0 +1,401 @@
+"""Fidelity: the score against a slow one, the factors of sites that are known, and what is said where it cannot be."""
+
+from __future__ import annotations
+
+import json
+import math
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+import batfill as bf
+from batfill.base.errors import BatfillError
+from batfill.model.calendar import Calendar, Window
+from batfill.model.jobs import Clock, Workload, job_table
+from batfill.workloads.formats import source_of
+from batfill_site.fidelity import (
+    DAY_S,
+    HOUR_S,
+    PLAIN,
+    WEEK_S,
+    WITH_OUTAGES,
+    Factors,
+    errors_of,
+    fidelity_of,
+    fitted,
+    local_hour,
+    logged_of,
+    score,
+    sudden_windows,
+    text_below,
+)
+from command import batfill, json_result, refusal, result
+from sweeps import examples
+from swf_text import row
+
+PROCS = 32
+
+
+def written(path, jobs, wait_s, *, header=f"; MaxProcs: {PROCS}\n"):
+    """A log of these jobs whose site let each wait so long."""
+    columns = (jobs.submit_s, jobs.runtime_s, jobs.procs, jobs.walltime_s, wait_s)
+    path.write_text(
+        header
+        + "".join(
+            row(number, int(r), int(p), req_procs=int(q), req_time=int(limit), wait=int(w))
+            for number, (r, p, q, limit, w) in enumerate(zip(*columns, strict=True), 1)
+        )
+    )
+    return path
+
+
+@pytest.fixture(scope="module")
+def work():
+    return bf.generate(jobs=4000, procs=PROCS, seed=3, load=0.6)
+
+
+def site(tmp_path, work, factors, calendar=Calendar(())):  # noqa: B008 - it is frozen
+    """The log of a site that does this."""
+    return written(tmp_path / "log.swf", work.jobs, factors.waits(work, calendar))
+
+
+def past_of(path):
+    source = source_of(path)
+    return logged_of(source.workload(source.log), source.log, source.where).until_half()
+
+
+def slow_error(submit_s, logged_s, simulated_s):
+    """The definition, hour by hour and job by job."""
+    shares, at_s = [], submit_s[0]
+    while at_s <= submit_s[-1]:
+        there = [k for k, r in enumerate(submit_s) if at_s - 7 * 86_400 <= r <= at_s + 7 * 86_400]
+        if len(there) >= 50:
+            mine, theirs = (math.fsum(waits[k] for k in there) / len(there) for waits in (simulated_s, logged_s))
+            if theirs > 60:
+                shares.append(abs(mine - theirs) / theirs)
+        at_s += 3600
+    return math.fsum(shares) / len(shares) if shares else None
+
+
+@settings(deadline=None, max_examples=examples(30))
+@given(st.integers(0, 2**32), st.sampled_from([50, 60, 200]), st.sampled_from([1, 20, 60]), st.sampled_from([90, 9000]))
+def test_the_error_is_that_of_a_slow_scorer(seed, n, days, longest_s):
+    rng = np.random.default_rng(seed)
+    submit_s = np.sort(rng.integers(0, days * 86_400, n)).astype(float)
+    logged_s, simulated_s = rng.integers(0, longest_s, (2, n)).astype(float)
+    found, slow = errors_of(submit_s, logged_s, simulated_s)[0], slow_error(submit_s, logged_s, simulated_s)
+    assert found == (None if slow is None else pytest.approx(slow, rel=1e-9))
+
+
+def test_a_score_drawn_on_paper():
+    submit_s, logged_s = np.arange(50.0), np.full(50, 1000.0)
+    found = score(submit_s, logged_s, np.append(np.full(25, 1600.0), np.full(25, 1601.0)))
+    assert (found.jobs, found.ratio, found.error) == (50, 1.6005, pytest.approx(0.6005))
+    assert (found.near, found.correlation) == (0.5, None)  # 600 s are near, 601 are not; the logged waits do not vary
+    assert score(submit_s[:49], logged_s[:49], logged_s[:49]).error is None  # too few jobs
+    assert score(submit_s, np.full(50, 60.0), logged_s).error is None  # too short waits
+    assert score(submit_s, np.zeros(50), logged_s).ratio is None
+
+
+@pytest.mark.parametrize(
+    "factors", [PLAIN, Factors(capacity=0.8), Factors(overhead_s=600.0)], ids=["plain", "capacity", "overhead"]
+)
+def test_what_a_site_does_is_found_and_explains_its_waits(tmp_path, work, factors):
+    found = bf.fidelity(site(tmp_path, work, factors))
+    assert [step["factors"] for step in found["fitted"]] == (["plain"] if factors == PLAIN else ["plain", str(factors)])
+    assert found["fitted"][-1]["later"]["error"] < 0.02 < 0.2 < found["fitted"][0]["later"]["error"] or factors == PLAIN
+    assert (found["scores"]["plain"]["ratio"] == 1.0) == (factors == PLAIN)
+
+
+def test_outages_are_found_and_explain_their_share(tmp_path, work):
+    """Each day the machine is down for three hours, and jobs drain for it."""
+    days = range(2, int(work.jobs.submit_s[-1] // DAY_S))
+    down = Calendar(tuple(Window("announced", day * DAY_S, day * DAY_S + 3 * 3600, PROCS) for day in days))
+    found = bf.fidelity(site(tmp_path, work, Factors(notice_s=math.inf), down))
+    assert found["outages"]["number"] >= len(days)
+    assert found["fitted"][-1]["factors"].startswith("its outages announced")
+    assert found["fitted"][-1]["later"]["error"] < found["fitted"][0]["later"]["error"] / 2
+    assert found["scores"]["outages"]["error"] < found["scores"]["plain"]["error"] / 2
+
+
+def working_nights(path, limit, *, users=4):
+    """The log of a site with a limit, whose users each submit 30 jobs of an hour every night, the first only 5."""
+    number = np.arange(40 * 30 * users)
+    user, night = number // 30 % users, number // (30 * users)
+    r, p = DAY_S * night + 3600 * user + number % 30, np.full(len(number), 3600)
+    user = np.where((user == 0) & (number % 30 >= 5), users + number, user)  # the other 25 are of a user each
+    work = Workload(
+        "made", job_table(submit_s=r, runtime_s=p, walltime_s=p, procs=np.ones(len(r), np.int64), user=user), 256
+    )
+    wait_s = Factors(max_running=limit).waits(work, Calendar(()))
+    rows = zip(r, p, wait_s, user, strict=True)
+    path.write_text(
+        "; MaxProcs: 256\n"
+        + "".join(
+            row(n, int(r), int(p), req_procs=1, req_time=int(p), wait=int(w), user=int(u))
+            for n, (r, p, w, u) in enumerate(rows, 1)
+        )
+    )
+    return path
+
+
+def test_a_limit_of_running_jobs_per_user_is_found_and_explains_their_waits(tmp_path):
+    found = bf.fidelity(working_nights(tmp_path / "log.swf", 12))
+    assert [step["factors"] for step in found["fitted"]] == ["plain", "at most 12 running jobs a user"]
+    plain, limited = (step["later"]["error"] for step in found["fitted"])
+    assert limited == 0 < 0.9 < plain
+    assert "at most 12 running jobs a user" in str(found)
+    plain, last = found["fitted"]
+    worse = {**last, "factors": "more", "later": {**last["later"], "error": 0.83}}
+    assert "second half; the lowest there, with at most 12 running jobs a user: 0 %" in text_below(
+        {**found, "fitted": [plain, last, worse]}
+    )
+    assert "second half\n" in text_below({**found, "fitted": [plain, last, {**last, "factors": "as good"}]})
+
+
+@pytest.mark.parametrize(("limit", "users"), [(9, 4), (12, 3)])
+def test_no_limit_is_found_if_it_is_low_or_only_two_users_reach_it(tmp_path, limit, users):
+    assert past_of(working_nights(tmp_path / "log.swf", limit, users=users)).limit() is None
+
+
+@settings(deadline=None, max_examples=examples(20))
+@given(st.integers(0, 2**32))
+def test_the_limit_is_that_of_a_slow_count(tmp_path_factory, seed):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(100, 300))
+    times = [np.sort(rng.integers(0, 60, n)), rng.integers(0, 40, n), rng.integers(-1, 30, n), rng.integers(-1, 4, n)]
+    path = tmp_path_factory.mktemp("log") / "log.swf"
+    path.write_text(
+        "; MaxProcs: 256\n"
+        + "".join(
+            row(k, int(r), int(p), req_procs=1, req_time=99, wait=int(w), user=int(u))
+            for k, (r, p, w, u) in enumerate(zip(*times, strict=True), 1)
+        )
+    )
+    jobs = [
+        (r, r + w, r + w + p, u) for r, p, w, u in zip(*(t.tolist() for t in times), strict=True) if w >= 0 and p > 0
+    ]
+    there = [
+        (sum(s <= t < e for _, s, e, v in jobs if v == u), u, any(r <= t < s for r, s, _, v in jobs if v == u))
+        for u in range(4)
+        for t in range(140)
+    ]
+    most = max(count for count, _, _ in there)
+    held = {u for count, u, waits in there if count == most and waits}
+    source = source_of(path)
+    logged = logged_of(source.workload(source.log), source.log, source.where)
+    assert logged.limit() == (most if most >= 10 and len(held) >= 3 else None)
+
+
+def slow_sudden(begins, ends, longest_s):
+    """For each date of a grid whether the longest request may start, with outages known a week before they begin."""
+    found = sudden_windows(
+        Calendar(tuple(Window("announced", *dates, 1) for dates in zip(begins, ends, strict=True))), longest_s
+    )
+    known = [(begin, end) for begin, end, late in zip(begins, ends, found, strict=True) if not late]
+
+    def may_start(t):
+        away = any(begin <= t < end for begin, end in zip(begins, ends, strict=True))
+        blocked = any(t <= begin <= t + WEEK_S and begin < t + longest_s for begin, _ in known)
+        return not away and not blocked
+
+    return found, [t for t in np.arange(0.0, ends[-1] + DAY_S, HOUR_S) if may_start(t)]
+
+
+@settings(deadline=None, max_examples=examples(30))
+@given(st.lists(st.tuples(st.integers(1, 200), st.integers(1, 20)), min_size=1, max_size=40), st.integers(1, 2000))
+@example([(1, 1), (150, 9), (168, 9), (168, 9), (168, 9)], 169)
+def test_the_longest_request_finds_a_start_within_a_month(lengths, longest_h):
+    """Gaps and outages in hours; where every gap is long enough, no outage is sudden."""
+    edges = HOUR_S * np.cumsum([hours for pair in lengths for hours in pair])
+    begins, ends = edges[::2], edges[1::2]
+    found, starts = slow_sudden(begins.tolist(), ends.tolist(), longest_h * HOUR_S)
+    assert max(np.diff([0.0, *starts])) <= 4 * WEEK_S + 2 * max(ends - begins) + HOUR_S
+    if (np.diff([0.0, *begins]) - np.append(0, (ends - begins)[:-1]) >= longest_h * HOUR_S).all():
+        assert not any(found)
+
+
+def test_an_outage_that_a_request_cannot_pass_does_not_hold_it_for_months(tmp_path):
+    # Outages of 3 h every 2 days for 200 days, and a job that requests 10 days and runs for a minute.
+    jobs = job_table(
+        submit_s=[0, DAY_S, 2 * DAY_S], runtime_s=[60, 60, 60], walltime_s=[60, 10 * DAY_S, 60], procs=[1, 1, 1]
+    )
+    down = Calendar(tuple(Window("announced", k * 2 * DAY_S, k * 2 * DAY_S + 10_800, 4) for k in range(1, 101)))
+    wait_s = WITH_OUTAGES.waits(Workload("made", jobs, 4), down)
+    assert wait_s[1] < 30 * DAY_S
+
+
+def test_outages_that_make_the_replay_much_worse_say_so_and_why(tmp_path):
+    # Every hour two jobs of the whole machine; once a day it is idle for 40 min while a job of a quarter waits.
+    path = tmp_path / "log.swf"
+    hours = [hour for hour in range(40 * 24) if hour % 24]
+    rows = [(3600 * hour, 1200, 4, 600_000, wait_s) for hour in hours for wait_s in (0, 1200)]
+    rows += [(day * DAY_S, 600, 1, 600, 2400) for day in range(1, 40)]
+    path.write_text(
+        "; MaxProcs: 4\n"
+        + "".join(
+            row(number, r, p, req_procs=q, req_time=limit, wait=wait_s)
+            for number, (r, p, q, limit, wait_s) in enumerate(sorted(rows), 1)
+        )
+    )
+    found = bf.fidelity(path, fit=False)
+    plain, outages = (found["scores"][name] for name in ("plain", "outages"))
+    assert found["outages"]["number"] == 39 > found["outages"]["sudden"] > 0
+    assert outages["error"] > 2 * plain["error"]
+    text = " ".join(found.as_text().split())
+    assert "since the longest request would find no time to start for weeks. This makes the error much larger" in text
+    assert "the outages that it suggests explain none of it" in text
+
+
+def test_no_factor_is_fitted_to_what_is_submitted_later(tmp_path, work):
+    path = site(tmp_path, work, Factors(capacity=0.8))
+    header, *lines = path.read_text().splitlines(keepends=True)
+    half, rng = len(lines) // 2, np.random.default_rng(1)
+    later = np.array([line.split() for line in lines[half:]])
+    others = list(range(2, later.shape[1]))  # all but number and submission
+    later[:, others] = later[np.ix_(rng.permutation(len(later)), others)]
+    shuffled = tmp_path / "shuffled.swf"
+    shuffled.write_text("".join([header, *lines[:half], *(" ".join(fields) + "\n" for fields in later)]))
+    fits = [fitted(past_of(each), lambda _: None) for each in (path, shuffled)]
+    assert fits[0] == fits[1]
+    assert len(fits[0]) == 2
+    scores = [bf.fidelity(each, fit=False)["scores"]["plain"] for each in (path, shuffled)]
+    assert scores[0] != scores[1]
+
+
+def test_a_fit_is_never_worse_than_the_plain_replay_on_the_jobs_it_is_fitted_to(tmp_path, work):
+    waits_s = np.random.default_rng(5).integers(0, 90_000, len(work))
+    steps = fitted(past_of(written(tmp_path / "log.swf", work.jobs, waits_s)), lambda _: None)
+    errors = [step.error for step in steps]
+    assert errors == sorted(errors, reverse=True)
+
+
+def test_the_command_prints_what_python_finds(tmp_path, work):
+    path = site(tmp_path, work, Factors(overhead_s=600.0))
+    found = bf.fidelity(path)
+    assert json_result("fidelity", path) == json.loads(found.as_json())
+    text = result("fidelity", path, "--out", tmp_path / "found.json")
+    assert text == found.as_text() + "\n"
+    assert json.loads((tmp_path / "found.json").read_text()) == json.loads(found.as_json())
+    assert "10 min of overhead a job" in text
+    assert " ".join(text.split("\n\n")[-1].split()) == found["grade"] == grade(path) == grade(bf.read(path))
+    assert found.to_pandas()["replay"].tolist() == ["plain", "outages"]
+    assert bf.fidelity(path, fit=False)["fitted"] == []
+
+
+def test_groups_hold_every_job_once(tmp_path, work):
+    header = f"; MaxProcs: {PROCS}\n; UnixStartTime: 0\n"
+    path = written(tmp_path / "log.swf", work.jobs, np.full(len(work), 500), header=header)
+    text = path.read_text().splitlines(keepends=True)
+    fields = text[2].split()
+    fields[14] = "7"
+    path.write_text("".join([*text[:2], " ".join(fields) + "\n", *text[3:]]))
+    found = bf.fidelity(path, fit=False)["groups"]
+    assert {one["by"] for one in found} == {"processors", "run time", "submitted", "queue"}
+    for by in {one["by"] for one in found}:
+        assert sum(one["plain"]["jobs"] for one in found if one["by"] == by) == len(work)
+    assert [one["plain"]["jobs"] for one in found if one["by"] == "queue"] == [len(work) - 1, 1]
+
+
+def test_hours_are_those_of_the_users(tmp_path):
+    zone = ZoneInfo("Europe/Stockholm")
+    clock = Clock(int(datetime(2026, 3, 28, 12, 7, tzinfo=zone).timestamp()), zone)  # the day before summer time
+    at_s = np.arange(0, 2 * DAY_S, 531.0)
+    assert local_hour(at_s, clock).tolist() == [
+        (datetime.fromtimestamp(clock.unix_start_s, UTC) + timedelta(seconds=s)).astimezone(zone).hour
+        for s in at_s.tolist()
+    ]
+
+
+def grade(path):
+    return str(fidelity_of(path))
+
+
+UNKNOWN = "so how near simulated waits are to the site's cannot be known"
+
+
+def test_logs_without_the_waits_of_a_site_say_so(tmp_path, work):
+    bare = written(tmp_path / "bare.swf", work.jobs, np.full(len(work), -1))
+    assert refusal("fidelity", bare) == f"{bare}: none of the log's 4,000 jobs that ran has a wait above 0, {UNKNOWN}"
+    assert grade(bare) == f"none of the log's 4,000 jobs that ran has a wait above 0, {UNKNOWN}"
+    assert UNKNOWN in refusal("fidelity", bf.write(work, tmp_path / "batsim.json"))
+    header = f"; MaxProcs: {PROCS}\n; Note: made by batfill 1 workload generate\n"
+    made = written(tmp_path / "made.swf", work.jobs, np.full(len(work), 9), header=header)
+    assert refusal("fidelity", made) == f"{made}: the log's jobs are generated, {UNKNOWN}"
+    with pytest.raises(BatfillError, match="has a wait above 0"):
+        bf.fidelity(work)
+
+
+def test_negative_waits_are_refused(tmp_path, work):
+    path = written(tmp_path / "log.swf", work.jobs, np.append(np.full(len(work) - 1, 9), -7))
+    said = "1 of 4,000 jobs that ran have a negative wait (first: job 4000, -7 s)"
+    assert said in refusal("fidelity", path)
+    assert said in grade(path)
+
+
+def test_a_log_of_unknown_size_is_refused(tmp_path, work):
+    path = written(tmp_path / "log.swf", work.jobs, np.full(len(work), 9), header="")
+    assert "give --procs N" in refusal("fidelity", path)
+    assert batfill("fidelity", path, "--procs", PROCS, "--no-fit").status == 0
+
+
+def test_unknown_waits_and_wide_jobs_are_left_out(tmp_path, work):
+    wait_s = np.full(len(work), 9)
+    wait_s[:10] = -1
+    found = bf.fidelity(written(tmp_path / "log.swf", work.jobs, wait_s), procs=8, fit=False)
+    assert found["scores"]["plain"]["jobs"] == int((work.jobs.procs[10:] <= 8).sum())
+    assert "10 jobs without a wait in the log are not compared" in found.as_text()
+    wide = int((work.jobs.procs > 8).sum())
+    assert found["input"]["warnings"][0].startswith(f"{wide:,} of 4,000 jobs ({wide / 40:.1f} %), ")
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 60])
+def test_short_logs_are_scored_and_fitted_as_far_as_possible(tmp_path, n):
+    path = tmp_path / "log.swf"
+    path.write_text("; MaxProcs: 4\n" + "".join(row(k, 100 * k, 90, req_time=90, wait=k) for k in range(1, n + 1)))
+    found = bf.fidelity(path)
+    assert found["scores"]["plain"]["jobs"] == n
+    assert found["scores"]["plain"]["error"] is None  # too few jobs or too short waits
+    assert [step["factors"] for step in found["fitted"]] == ["plain"] * (n > 1)
+    grade = found.as_text().split("\n\n")[-1]
+    assert grade.startswith("on this log simulated waits are 0.00 of the logged ones (mean error -, median -; ")
+    assert all(step["error"] is step["later"]["error"] is None for step in found["fitted"])
+
+
+def test_a_log_whose_waiting_jobs_are_all_too_wide_says_so(tmp_path):
+    path = tmp_path / "log.swf"
+    path.write_text(row(1, 0, 90, req_time=90, wait=5, req_procs=8) + row(2, 0, 90, req_time=90))
+    assert UNKNOWN in refusal("fidelity", path, "--procs", 4)
+
+
+def test_the_grade_stands_beside_every_advice(tmp_path, work):
+    path = site(tmp_path, work, Factors(capacity=0.8))
+    said = grade(path)
+    assert said.startswith("on this log simulated waits are 0.")
+    page, options = tmp_path / "page.html", ("--no-small-first", "--threshold", "6h")
+    assert said[1:] in " ".join(result("what-if", path, *options).split())
+    assert json_result("what-if", path, *options)["fidelity"] == said
+    assert batfill("what-if", path, *options, "--out", page).status == 0
+    assert said[1:] in page.read_text().replace("\u00a0", " ")
+    assert UNKNOWN in bf.what_if(work, thresholds_s=[3600], small_first=False).fidelity.unknown
+
+
+# Real logs: the error, the ratio of the means, the share within 10 min, and the error with outages
+
+
+@pytest.mark.parametrize(
+    ("name", "figures"),
+    [
+        ("KTH-SP2-1996-2.1-cln", (0.548, 0.445, 0.397, 0.283)),
+        ("CTC-SP2-1996-3.1-cln", (0.399, 0.587, 0.275, 0.320)),
+    ],
+)
+def test_figures_of_real_logs(archive_log, name, figures):
+    found = bf.fidelity(archive_log(f"{name}.swf.gz"), fit=False)["scores"]
+    plain = found["plain"]
+    shown = (plain["error"], plain["ratio"], plain["near"], found["outages"]["error"])
+    assert shown == pytest.approx(figures, abs=0.001)

@@ -1,0 +1,721 @@
+from __future__ import annotations
+
+import html
+import json
+import re
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import batfill as bf
+import slow_slurm
+from batfill.base.errors import WorkloadError
+from batfill.cli import main
+from batfill.workloads.swf_log import read_log
+from batfill_site.accounting.cluster_log import ClusterJob, Key, Reading, most_in_use, swf_of
+from batfill_site.accounting.oar import read_oar
+from batfill_site.accounting.pbs import processors_requested, processors_used, read_pbs
+from batfill_site.accounting.record_text import clock_seconds
+from batfill_site.accounting.slurm import read_slurm
+from command import batfill, refusal
+from sweeps import examples
+from swf_text import row
+
+DATA = Path(__file__).parents[1] / "data" / "accounting"
+HEAD = "JobID|User|JobName|Submit|Start|End|Timelimit|AllocCPUS|ReqCPUS|State\n"
+
+
+def table(log, *names):
+    return [tuple(int(value) for value in row) for row in zip(*(log[name] for name in names), strict=True)]
+
+
+# Slurm
+
+
+@pytest.fixture
+def slurm():
+    return swf_of(read_slurm([DATA / "slurm.txt"], Reading("Europe/Paris")), source="test", zone="Europe/Paris")
+
+
+@pytest.mark.needs("pyarrow")
+def test_slurm_jobs_have_their_times_processors_and_states(slurm):
+    rows = table(slurm, "submit_s", "wait_s", "runtime_s", "procs", "requested_procs", "requested_s", "status")
+    assert rows == [
+        (0, 300, 3600, 64, 64, 7200, 1),  # 1001
+        (60, 3840, 100, 128, 128, -1, 0),  # 1002: UNLIMITED, failed, a bar in its name
+        (120, 180, 7201, 32, 32, 7200, 0),  # 1003: TIMEOUT
+        (180, 1620, 0, -1, 16, 3600, 5),  # 1004: cancelled while it waited
+        (240, 360, 600, 16, 16, 3600, 5),  # 1005: cancelled while it ran
+        (300, 2400, 10800, 64, 64, 36000, 1),  # 1006: requeued, its last try
+        (360, 540, 60, 1, 1, 600, 1),  # 1007_1
+        (360, 540, 120, 1, 1, 600, 0),  # 1007_2
+        (360, 720, 0, -1, 1, 600, 5),  # 1007_[3-9%2]
+        (420, 780, 1800, 20, 20, 3600, 1),  # 1010: two components
+        (59400, 10, 60, 2, 2, -1, 1),  # 1014: the clocks went forward in the night before
+    ]
+
+
+@pytest.mark.needs("pyarrow")
+def test_slurm_says_what_it_left_out_or_joined(slurm):
+    header = "\n".join(slurm.header)
+    assert "2 records: jobs that have not ended, left out" in header
+    assert "1 records: steps, left out" in header
+    assert "1 records: earlier tries of requeued jobs, left out" in header
+    assert "2 records: components of heterogeneous jobs, joined" in header
+
+
+@pytest.mark.needs("pyarrow")
+def test_slurm_names_become_numbers_by_first_submission(slurm):
+    assert slurm["user"].astype(int).tolist() == [1, 2, 1, 3, 3, 1, 4, 4, 4, 2, 5]
+    assert "; User: 3 carol" in slurm.header
+    assert "; Executable: 2 a|b" in slurm.header
+    assert "; Partition: 1 batch" in slurm.header
+    assert slurm.header_value("TimeZoneString") == "Europe/Paris"
+    assert slurm.header_value("UnixStartTime") == "1711789200"
+
+
+@pytest.mark.needs("pyarrow")
+def test_slurm_columns_are_found_by_name_and_times_may_be_seconds(tmp_path):
+    path = tmp_path / "x"
+    path.write_text("State|End|Start|NCPUS|Submit|JobID|\nCOMPLETED|1700000090|1700000030|4|1700000000|7|\n")
+    [job] = read_slurm([path]).jobs
+    assert (job.submit_s, job.start_s, job.end_s, job.procs) == (1700000000, 1700000030, 1700000090, 4)
+
+
+@pytest.mark.needs("pyarrow")
+def test_slurm_ids_used_again_by_another_job_are_another_job(tmp_path):
+    path = tmp_path / "x"
+    line = "{}|{}|{}|2024-01-0{}T00:00:00|2024-01-0{}T00:00:00|2024-01-0{}T01:00:00|1-00:00:00|4|4|COMPLETED\n"
+    path.write_text(HEAD + line.format(7, "a", "x", 1, 1, 1) + line.format(7, "b", "y", 2, 2, 2))
+    assert len(read_slurm([path]).jobs) == 2
+
+
+@pytest.mark.needs("pyarrow")
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("JobID|User\n", "1: no column Submit"),
+        (HEAD + "1|a|b\n", "2: 3 columns, but the first line names 10"),
+        (HEAD, "no finished job"),
+        ("", "no finished job"),
+        ("\ufeff\n \n", "no finished job"),
+        (HEAD + "1|a|b|c|d|e|f|1|1|RUNNING\n", "1: jobs that have not ended"),
+        (HEAD + "1|a|b|c|d|e|f|1|1|COMPLETED\n", "1: jobs whose Submit is no time that is understood"),
+        (HEAD + "1|a|b|||f|f|1|1|COMPLETED\n", "1: jobs whose End is no time that is understood"),
+        (HEAD + "1|a|b||2|3|4|1|1|COMPLETED\n", "1: jobs without a submission time"),
+    ],
+)
+def test_slurm_output_that_cannot_be_used_is_said(tmp_path, text, said):
+    path = tmp_path / "x"
+    path.write_text(text)
+    with pytest.raises(WorkloadError, match=said):
+        swf_of(read_slurm([path]), source=str(path))
+
+
+words = st.sampled_from(["a", "a", "a", "", "é"])
+job_names = st.sampled_from(["a", "a", "x|y", "|", ""])
+recent = st.integers(1_700_000_000, 1_700_000_009).map(str)
+times = st.one_of(
+    st.sampled_from(["Unknown", "None", "", "0", "2024-02-30T00:00:00", "2024-3-1T1:2:3", "1960-01-01T00:00:00", "٣"]),
+    st.integers(1_700_000_000, 1_700_000_400).map(str),
+    st.datetimes(datetime(2024, 3, 30, 22), datetime(2024, 3, 31, 6)).map(lambda at: at.isoformat(timespec="seconds")),
+    st.builds(
+        "{}{}{}".format,
+        st.datetimes(datetime(2024, 10, 27, 0), datetime(2024, 10, 27, 5)).map(
+            lambda at: at.isoformat(sep=" ", timespec="seconds")
+        ),
+        st.sampled_from(["", "", ".5", ".000", ",5", ".123456789"]),
+        st.sampled_from(["", "", "", "Z", "+02:00", "-0330", "+01", "+1", " CET"]),
+    ),
+    st.sampled_from(["2024-10-27T02:30", "20241027T023000", "1700000000.5", "1700000000.", "Yesterday 13:40", "N/A"]),
+    st.text("0123456789-T:9", max_size=12),
+)
+job_ids = st.one_of(
+    st.sampled_from(["7", "7", "7+0", "7+1"]),
+    st.builds(
+        "{}{}{}".format,
+        st.integers(7, 9),
+        st.sampled_from(["", "_1", "_02", "_[3-9]"]),
+        st.sampled_from(["", "+0", "+1", "+01"]),
+    ),
+    st.sampled_from(
+        ["07", "7.batch", "7.0", "", "x", "99999999999", "7_99999999999", "7_", "7+", "+1", "7_1_2", "7+0+1", "٣"]
+    ),
+)
+limits = st.one_of(
+    st.sampled_from(
+        ["UNLIMITED", "Partition_Limit", "", "1-12", "1-12:30", "00:00:01.500", "-5", "a-5", "9" * 12, "1:2", "1-1:1:1"]
+    ),
+    st.sampled_from(["60.5", "60.", ".5", "INVALID", "unlimited", "INFINITE", " 60 "]),
+    st.integers(0, 10**11).map(str),
+    st.builds("{}:{:02}:{:02}".format, st.integers(0, 99), st.integers(0, 99), st.integers(0, 99)),
+    st.builds("{}-{:02}:{:02}:{:02}".format, *[st.integers(0, 99)] * 4),
+)
+counts = st.one_of(
+    st.sampled_from(["0", "1", "4", "007", "", "-1", "2147483647", "2147483648", "9" * 30, "x", "²"]),
+    st.sampled_from(["1", "2", "3", "4", "4K", "K", "3M", "4.5"]),
+)
+states = st.one_of(
+    st.sampled_from(["COMPLETED", "COMPLETED", "CANCELLED by 3", "CANCELLED+", "TIMEOUT", "RUNNING", "", " "]),
+    st.sampled_from(["CD", "completed", "OUT_OF_ME+", "TO", "R", "RV", "C+", "RE+", "FAILED+", "+", "WAT"]),
+)
+texts = (words, words, words, job_names, words)
+records = st.one_of(
+    st.tuples(job_ids, *texts, times, times, times, limits, counts, counts, states),
+    st.tuples(job_ids, *texts, recent, recent, recent, limits, counts, counts, states),
+)
+COLUMNS = "JobID|User|Group|Account|JobName|Partition|Submit|Start|End|{limit}|AllocCPUS|ReqCPUS|State"
+
+
+@pytest.mark.needs("pyarrow")
+@settings(max_examples=examples(100), deadline=None)
+@given(
+    st.lists(records, max_size=12),
+    st.sampled_from(["TimelimitRaw", "Timelimit"]),
+    st.booleans(),
+    st.sampled_from(["\n", "\r\n"]),
+    st.sampled_from(["UTC", "Europe/Paris"]),
+    st.sampled_from([7, 60, 10_000]),
+)
+def test_slurm_records_are_read_as_one_by_one(tmp_path_factory, rows, limit, barred, newline, zone, chunk):
+    folder = tmp_path_factory.mktemp("slurm")
+    lines = [COLUMNS.format(limit=limit), *("|".join(row) for row in rows)]
+    path = folder / "x"
+    path.write_bytes("".join(line + "|" * barred + newline for line in lines).encode())
+    try:
+        expected = slow_slurm.read_slurm([path], zone=zone)
+    except WorkloadError as error:
+        with pytest.raises(WorkloadError, match=re.escape(str(error))):
+            read_slurm([path], Reading(zone))
+        return
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("batfill.base.files.CHUNK_BYTES", chunk)
+        found = read_slurm([path], Reading(zone))
+    assert list(found.jobs) == expected.jobs
+    assert found.notes == expected.notes
+
+
+SACCT = "JobID|Submit|Start|End|TimelimitRaw|{}|State\n"
+
+
+def read_row(tmp_path, column="AllocCPUS", zone="Europe/Paris", **fields):
+    """The job of one record of `sacct` with these fields, or None, and the reasons noted with their examples."""
+    usual = {
+        "JobID": "7",
+        "Submit": "2024-05-01T10:00:00",
+        "Start": "2024-05-01T10:05:00",
+        "End": "2024-05-01T11:05:00",
+    }
+    usual |= {"TimelimitRaw": "120", column: "4", "State": "COMPLETED"}
+    path = tmp_path / "row"
+    path.write_text(SACCT.format(column) + "|".join((usual | fields).values()) + "\n")
+    reading = read_slurm([path], Reading(zone))
+    assert set(reading.examples) == set(reading.notes)
+    assert all("JobID 7" in example for example in reading.examples.values())
+    return next(iter(reading.jobs), None), " ".join(reading.notes)
+
+
+@pytest.mark.needs("pyarrow")
+@pytest.mark.parametrize(
+    ("fields", "width"),
+    [
+        ({"AllocCPUS": "4K"}, 4096),
+        ({"column": "NCPUS", "NCPUS": "8"}, 8),
+        ({"column": "ncpus", "ncpus": "8"}, 8),
+        ({"column": "AllocTRES", "AllocTRES": "billing=9,cpu=12,gres/gpu=2,mem=8G,node=1"}, 12),
+        ({"column": "AllocTRES", "AllocTRES": "cpu=2K"}, 2048),
+    ],
+)
+def test_processors_are_found_in_each_column_and_unit_that_sacct_prints(tmp_path, fields, width):
+    job, said = read_row(tmp_path, **fields)
+    assert (job.procs, job.end_s - job.start_s, said) == (width, 3600, "")
+
+
+@pytest.mark.needs("pyarrow")
+@pytest.mark.parametrize(
+    ("fields", "times"),  # wait and run time
+    [
+        ({"Start": "2024-05-01T10:05:00+02:00", "End": "2024-05-01T09:05:00Z"}, (300, 3600)),
+        ({"Submit": "2024-05-01 10:00", "Start": "20240501T100500"}, (300, 3600)),
+        ({"Submit": "1714550400.25", "Start": "2024-05-01T10:05:00.75"}, (300, 3600)),
+        # the clock goes back from 3:00 to 2:00
+        ({"Submit": "2024-10-27T02:10:00", "Start": "2024-10-27T02:50:00", "End": "2024-10-27T02:05:00"}, (2400, 900)),
+        ({"Submit": "2024-10-27T02:50:00", "Start": "2024-10-27T02:05:00", "End": "2024-10-27T02:10:00"}, (900, 300)),
+        ({"Submit": "2024-10-27T01:50:00", "Start": "2024-10-27T01:55:00", "End": "2024-10-27T03:00:00"}, (300, 7500)),
+        # ... and forward from 2:00 to 3:00
+        ({"Submit": "2024-03-31T01:50:00", "Start": "2024-03-31T01:55:00", "End": "2024-03-31T03:05:00"}, (300, 600)),
+    ],
+)
+def test_dates_are_read_in_every_form_and_through_the_changes_of_a_clock(tmp_path, fields, times):
+    job, said = read_row(tmp_path, **fields)
+    assert (job.start_s - job.submit_s, job.end_s - job.start_s) == times
+    assert ("fractions" in said) == any("." in field for field in fields.values())
+    assert ("clock repeats" in said) == any("27T02" in field for field in fields.values())
+
+
+@pytest.mark.needs("pyarrow")
+@pytest.mark.parametrize(
+    ("fields", "kept", "reason"),
+    [
+        ({"AllocCPUS": "many"}, False, "unknown number of processors"),
+        ({"AllocCPUS": "0"}, False, "COMPLETED jobs with AllocCPUS 0"),
+        ({"column": "AllocTRES", "AllocTRES": ""}, False, "COMPLETED jobs with AllocTRES 0"),
+        ({"AllocCPUS": "0", "State": "CANCELLED by 3"}, True, "never started"),
+        ({"AllocCPUS": "1.50K"}, True, "AllocCPUS may be rounded"),
+        ({"Start": ""}, False, "COMPLETED jobs without a start"),
+        ({"Start": "tomorrow"}, False, "Start is no time"),
+        ({"Submit": "Yesterday 13:40"}, False, "Submit is no time"),
+        ({"End": "2024-05-01T09:00:00"}, False, "end before they start"),
+        ({"End": "2024-05-01T09:00:00", "State": "TIMEOUT"}, False, "end before they start"),
+        ({"End": "2024-05-01T10:01:00", "State": "CANCELLED by 3"}, True, "cancelled before the start"),
+        ({"Submit": "2024-05-01T10:30:00"}, True, "submitted after their start"),
+        ({"Submit": "2024-05-01T12:00:00", "Start": "None", "State": "CA"}, True, "submitted after their end"),
+        ({"Start": "2024-03-31T02:30:00", "Submit": "1"}, True, "clock skips"),
+        ({"TimelimitRaw": "UNLIMITED"}, True, "TimelimitRaw UNLIMITED"),
+        ({"TimelimitRaw": "INVALID"}, True, "TimelimitRaw is not understood"),
+        ({"TimelimitRaw": ""}, True, "TimelimitRaw is empty"),
+        ({"TimelimitRaw": "99999999999"}, True, "TimelimitRaw is beyond"),
+        ({"TimelimitRaw": "Partition_Limit"}, True, "--partition-limit"),
+        ({"State": "WAT"}, False, "state is not understood"),
+        ({"State": "RV"}, False, "revoked"),
+        ({"State": "R"}, False, "have not ended"),
+        ({"JobID": "JobID 7."}, False, "steps"),
+    ],
+)
+def test_each_value_that_is_changed_guessed_or_left_out_is_noted(tmp_path, fields, kept, reason):
+    job, said = read_row(tmp_path, **fields)
+    assert (job is not None) == kept
+    assert reason in said
+
+
+CLUSTERS = """\
+JobID|Cluster|Partition|Submit|Start|End|Timelimit|AllocCPUS|State
+7|a|batch|1700000000|1700000010|1700000020|Partition_Limit|1|COMPLETED
+7|b|batch|1700000001|1700000011|1700000020|Partition_Limit|2|COMPLETED
+8|b|gpu|1700000002|1700000012|1700000020|00:30:00|4|COMPLETED
+9|b|gpu,batch|1700000003|None|1700000020|Partition_Limit|0|CANCELLED
+"""
+
+
+def imported(tmp_path, *options):
+    (tmp_path / "x").write_text(CLUSTERS)
+    done = batfill("workload", "import", "slurm", tmp_path / "x", "-o", tmp_path / "log.swf", "--json", *options)
+    assert done.status == 0, done.err
+    log = read_log(tmp_path / "log.swf")
+    return log["submit_s"].tolist(), log["requested_s"].tolist(), json.loads(done.out)
+
+
+@pytest.mark.needs("pyarrow")
+def test_partitions_and_clusters_are_chosen_and_the_partitions_limit_is_stated(tmp_path):
+    assert imported(tmp_path)[:2] == ([0, 1, 2, 3], [-1, -1, 1800, -1])  # ids of two clusters are different jobs
+    assert "3 of 4 jobs are of other clusters than a" in "\n".join(read_log(tmp_path / "log.swf").header)
+    assert imported(tmp_path, "--partition", "batch")[0] == [0, 1, 3]
+    assert imported(tmp_path, "--cluster", "b", "--partition", "gpu")[0] == [0, 1]
+    submits, limits, result = imported(tmp_path, "--cluster", "b", "--partition-limit", "24h")
+    assert (submits, limits) == ([0, 1, 2], [86400, 1800, 86400])
+    assert result["notes"]["jobs with their partition's limit: taken as 86400 s"] == 2
+    done = imported(tmp_path, "--partition", "gpu", "--cluster", "b", "--partition-limit", "24h")
+    assert done[1] == [1800, 86400]
+    for option, known in (("--cluster", "a, b"), ("--partition", "batch, gpu")):
+        assert known in refusal("workload", "import", "slurm", tmp_path / "x", "-o", tmp_path / "none.swf", option, "c")
+
+
+# OAR
+
+
+@pytest.mark.needs("pyarrow")
+def test_oar_jobs_in_both_spellings():
+    log = swf_of(read_oar([DATA / "oar.json"]), source="test")
+    rows = table(log, "submit_s", "wait_s", "runtime_s", "procs", "requested_procs", "requested_s", "status")
+    assert rows == [
+        (0, 2, 3600, 4, 4, 7200, 1),
+        (51, 10, 600, 2, 2, 3600, 5),  # deleted; its end is that of the event
+        (151, 10, 100, 1, 16, 600, 0),
+        (251, 100, 0, -1, -1, 600, 5),  # deleted while it waited
+    ]
+    header = "\n".join(log.header)
+    for reason in ("jobs that have not ended", "jobs without an end", "jobs inside a container job"):
+        assert f"1 records: {reason}, left out" in header
+    assert "; Executable: 1 relax" in log.header
+
+
+@pytest.mark.needs("pyarrow")
+def test_an_oar_resource_may_be_several_cores():
+    assert [job.procs for job in read_oar([DATA / "oar.json"], cores_per_resource=8).jobs] == [32, 16, 8, None]
+
+
+@pytest.mark.needs("pyarrow")
+@pytest.mark.parametrize("shape", [lambda jobs: list(jobs.values()), lambda jobs: {"items": list(jobs.values())}])
+def test_oar_lists_read_as_the_object_does(tmp_path, shape):
+    path = tmp_path / "x.json"
+    path.write_text(json.dumps(shape(json.loads((DATA / "oar.json").read_text()))))
+    assert list(read_oar([path]).jobs) == list(read_oar([DATA / "oar.json"]).jobs)
+
+
+@pytest.mark.needs("pyarrow")
+@pytest.mark.parametrize("text", ["", "[1]", '"x"', '{"a": 1}', "{", "\x00"])
+def test_json_that_is_no_oar_log_is_said(tmp_path, text):
+    path = tmp_path / "x"
+    path.write_text(text)
+    with pytest.raises(WorkloadError, match="oarstat -J"):
+        read_oar([path])
+
+
+# PBS
+
+
+@pytest.mark.needs("pyarrow")
+def test_pbs_jobs_end_are_deleted_and_run_again():
+    log = swf_of(read_pbs([DATA / "pbs.txt"], Reading("America/Denver")), source="test")
+    rows = table(log, "submit_s", "wait_s", "runtime_s", "procs", "requested_procs", "requested_s", "status")
+    assert rows == [
+        (0, 6, 14, 6, 6, 3600, 1),
+        (136, 600, 0, -1, -1, -1, 5),  # deleted while it waited, dated in the server's zone
+        (196, 10, 55, 32, 32, 360000, 5),  # deleted while it ran
+        (236, 310, 790, 6, 6, 600, 1),  # its second run, its first queue time
+        (636, 100, 1200, 1, 1, -1, 0),
+    ]
+    header = "\n".join(log.header)
+    assert "1 records: earlier tries of jobs run again" in header
+    assert "1 records: records of whole arrays" in header
+
+
+@pytest.mark.parametrize(
+    ("hosts", "procs"),
+    [
+        ("n1/0", 1),
+        ("n1/0+n1/1", 2),
+        ("n1/0-5", 6),
+        ("n1/0-5,8", 7),
+        ("n1/0*16+n2/1*8", 24),
+        ("n1", 1),
+        ("", None),
+        (f"n1/0-{'9' * 5000}", 1),
+    ],
+)
+def test_pbs_processors_given(hosts, procs):
+    assert processors_used({"exec_host": hosts}) == procs
+
+
+@pytest.mark.parametrize(
+    ("request_list", "procs"),
+    [
+        ({"select": "2:ncpus=16:mem=4gb+1:ncpus=4"}, 36),
+        ({"nodes": "2:ppn=3+1"}, 7),
+        ({"nodes": "host7:ppn=2"}, 2),
+        ({"nodes": "1:gpu:ppn=8"}, 8),
+        ({"ncpus": "5", "select": "9:ncpus=9"}, 5),
+        ({"procs": "12"}, 12),
+        ({"nodect": "3"}, 3),
+        ({"ncpus": "9" * 5000}, None),
+        ({}, None),
+    ],
+)
+def test_pbs_processors_asked(request_list, procs):
+    assert processors_requested({f"Resource_List.{name}": value for name, value in request_list.items()}) == procs
+
+
+@pytest.mark.needs("pyarrow")
+def test_a_line_that_is_no_accounting_record_is_named(tmp_path):
+    path = tmp_path / "x"
+    path.write_text("08/26/2014 17:07:44;Q;1.a;queue=b\nJobID|User\n")
+    with pytest.raises(WorkloadError, match=":2: not `date time;type;job id"):
+        read_pbs([path])
+
+
+@pytest.mark.needs("pyarrow")
+@pytest.mark.parametrize("huge", ["9" * 400, "²", "-1"])
+def test_impossible_times_are_no_times(tmp_path, huge):
+    path = tmp_path / "x"
+    path.write_text(HEAD + f"1|a|b|{huge}|{huge}|{huge}|1|1|1|COMPLETED\n")
+    assert len(read_slurm([path]).jobs) == 0
+    path.write_text(json.dumps([{"state": "Terminated", "submissionTime": huge, "startTime": 1, "stopTime": huge}]))
+    assert len(read_oar([path]).jobs) == 0
+    path.write_text(f"08/26/2014 17:07:44;E;1.a;qtime={huge} start={huge} end={huge}\n")
+    assert len(read_pbs([path]).jobs) == 0
+
+
+@pytest.mark.needs("pyarrow")
+@pytest.mark.parametrize(
+    ("record", "kept", "reason"),
+    [
+        ({"startTime": "noon"}, False, "start is no time that is understood"),
+        ({"submissionTime": None}, False, "without a submission time"),
+        ({"startTime": None, "exit_code": 0}, False, "COMPLETED jobs without a start"),
+        ({"startTime": 2000}, False, "end before they start"),
+        ({"submissionTime": 1050}, True, "submitted after their start"),
+        ({"assigned_resources": []}, True, "the processors that they requested count"),
+        ({"assigned_resources": [], "wanted_resources": ""}, False, "unknown number of processors, left out"),
+        ({"walltime": "soon"}, True, "limit is not understood"),
+        ({"walltime": None}, True, "limit is empty"),
+        ({"stopTime": "1100.5"}, True, ""),
+    ],
+)
+def test_what_oar_leaves_out_or_guesses_is_noted(tmp_path, record, kept, reason):
+    job = {"state": "Terminated", "submissionTime": 1000, "startTime": 1001, "stopTime": 1100, "walltime": 60}
+    job |= {"assigned_resources": [1], "wanted_resources": "-l /nodes=2/core=4+/nodes=1/core=2,walltime=1:0:0"}
+    path = tmp_path / "x.json"
+    path.write_text(json.dumps({"17": job | record}))
+    reading = read_oar([path])
+    assert [found.requested_procs for found in reading.jobs] == [10] * kept
+    assert reason in " ".join(reading.notes)
+    assert all(example.startswith("job 17, ") for example in reading.examples.values())
+
+
+@pytest.mark.needs("pyarrow")
+def test_what_pbs_leaves_out_or_guesses_is_noted(tmp_path):
+    path = tmp_path / "20240501"
+    ran = "qtime=100 start=110 end=200"
+    path.write_text(
+        f"05/01/2024 10:00:00;E;1.a;{ran} exec_host=n/0 Resource_List.walltime=soon\n"
+        f"05/01/2024 10:00:00;E;2.a;{ran} Resource_List.ncpus=4\n"
+        f"05/01/2024 10:00:00;E;3.a;{ran}\n"
+        "05/01/2024 10:00:00;E;4.a;qtime=100 start=later end=200\n"
+        "05/01/2024 10:00:00;D;5.a;\n"
+        "05/01/2024 10:00:00;Q;6.a;queue=b\n"
+        "13/01/2024 10:00:00;Q;7.a;queue=b\n"
+    )
+    reading = read_pbs([path])
+    assert [(job.procs, job.requested_procs) for job in reading.jobs] == [(1, None), (4, 4)]
+    for reason, line in (
+        ("limit is not understood", 1),
+        ("number of processors is unknown: the processors that they requested count", 2),
+        ("unknown number of processors, left out", 3),
+        ("start is no time that is understood", 4),
+        ("without a record of their queueing", 5),
+        ("have not ended", 6),
+        ("no date that is understood", 7),
+    ):
+        [example] = [example for note, example in reading.examples.items() if reason in note]
+        assert example.startswith(f"20240501:{line}: ")
+
+
+# What they share
+
+
+@pytest.mark.needs("pyarrow")
+def test_an_anonymous_log_holds_no_name_and_a_key_only_where_asked(tmp_path):
+    key = Key()
+    log = swf_of(read_slurm([DATA / "slurm.txt"]), source="test", anonymise=True, key=key)
+    text = "\n".join(log.header)
+    for name in ("alice", "bob", "carol", "phys", "relax", "sweep"):
+        assert name not in text
+    assert "; Partition: 1 batch" in log.header
+    key.save(tmp_path / "key.json")
+    assert (tmp_path / "key.json").stat().st_mode & 0o777 == 0o600
+    assert json.loads((tmp_path / "key.json").read_text())["user"]["alice"] == 1
+
+
+@pytest.mark.needs("pyarrow")
+def test_a_key_keeps_numbers_stable_from_one_log_to_the_next(tmp_path):
+    first, path = Key(), tmp_path / "key.json"
+    assert first.number("user", "zoe") == 1
+    first.save(path)
+    key = Key.load(path)
+    log = swf_of(read_slurm([DATA / "slurm.txt"]), source="test", key=key)
+    assert log["user"][0] == 2
+    assert not any("zoe" in text for text in log.header)
+
+
+@pytest.mark.needs("pyarrow")
+def test_the_machine_is_the_most_in_use_at_once_unless_it_is_told():
+    jobs = [
+        ClusterJob(1, start, end, procs, procs, None, 1) for start, end, procs in ((1, 10, 4), (10, 20, 8), (15, 30, 1))
+    ]
+    reading = Reading()
+    reading.extend(jobs, ["a", "b", "c"])
+    assert most_in_use(reading.jobs) == 9
+    assert swf_of(reading, source="x").header_value("MaxProcs") == "9"
+    assert swf_of(reading, source="x", procs=16).header_value("MaxProcs") == "16"
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("90", 5400),
+        ("10:00", 600),
+        ("2:00:00", 7200),
+        ("1-00:00:00", 86400),
+        ("1-12", 129600),
+        ("1-12:30", 131400),
+        ("00:00:01.500", 1),
+        ("UNLIMITED", None),
+        ("Partition_Limit", None),
+        ("", None),
+        ("-5", None),
+        ("a-5", None),
+        ("9" * 5000 + "-00:00:00", None),
+    ],
+)
+def test_durations_in_every_form(text, seconds):
+    assert clock_seconds(text, bare=60) == seconds
+
+
+@pytest.mark.needs("pyarrow")
+@settings(max_examples=examples(50), deadline=None)
+@given(st.sampled_from([read_slurm, read_oar, read_pbs]), st.binary(max_size=300), st.booleans())
+def test_random_records_never_trace_back(tmp_path_factory, read, text, after_a_good_one):
+    path = tmp_path_factory.mktemp("fuzz") / "x"
+    good = {read_slurm: "slurm.txt", read_oar: "oar.json", read_pbs: "pbs.txt"}[read]
+    path.write_bytes((DATA / good).read_bytes() + text if after_a_good_one else text)
+    try:
+        swf_of(read([path]), source="x")
+    except WorkloadError as error:
+        message = str(error)
+    else:
+        message = ""
+    assert "\n" not in message
+
+
+@pytest.mark.needs("pyarrow")
+@pytest.mark.parametrize(
+    ("system", "file", "jobs"), [("slurm", "slurm.txt", 11), ("oar", "oar.json", 4), ("pbs", "pbs.txt", 5)]
+)
+def test_the_command_writes_a_log_that_reads_back(tmp_path, capsys, system, file, jobs):
+    out, key = tmp_path / "out.swf.gz", tmp_path / "key.json"
+    with pytest.raises(SystemExit) as ended:
+        main(
+            ["workload", "import", system, str(DATA / file), "-o", str(out), "--anonymise", "--key", str(key), "--json"]
+        )
+    assert ended.value.code == 0
+    counts, err = capsys.readouterr()
+    assert json.loads(counts)["jobs"] == jobs
+    assert f"{jobs} jobs" in err
+    log = read_log(out)
+    assert len(log) == jobs
+    assert key.exists()
+    assert not any("User:" in text for text in log.header)
+
+
+@pytest.mark.needs("pyarrow")
+def test_what_is_read_as_a_whole_says_its_memory_before_it_takes_it(tmp_path, monkeypatch):
+    monkeypatch.setattr("batfill_site.accounting.systems.LARGE_BYTES", 1)
+    for system, file in (("oar", "oar.json"), ("pbs", "pbs.txt"), ("slurm", "slurm.txt")):
+        done = batfill("workload", "import", system, DATA / file, "-o", tmp_path / "log.swf")
+        assert done.status == 0
+        said = f"{system}: read as a whole, in about 0.0 GB of memory or more\n"
+        assert done.err.startswith(said) == (system != "slurm")
+    monkeypatch.setattr("batfill.base.memory.available_bytes", lambda: 1000)
+    line = refusal("workload", "import", "oar", DATA / "oar.json", "-o", tmp_path / "none.swf")
+    assert "reading oar's records as a whole takes about 0.0 GB of memory" in line
+    assert line.rstrip().endswith("import fewer files at a time")
+
+
+ELIGIBLE = "JobID|Submit|Eligible|Start|End|TimelimitRaw|AllocCPUS|State\n"
+
+
+@pytest.mark.needs("pyarrow")
+def test_waits_count_from_the_eligibility_of_a_job_and_wide_jobs_are_counted(tmp_path):
+    path, out = tmp_path / "jobs.txt", tmp_path / "log.swf"
+    path.write_text(
+        ELIGIBLE
+        + "1|1700000000|1700000000|1700000300|1700003900|60|64|COMPLETED\n"
+        + "2|1700000060|1700003660|1700003960|1700004060|60|8|COMPLETED\n"  # held for an hour
+        + "3|1700000120|Unknown|1700000180|1700000280|60|64|COMPLETED\n"
+        + "4|1700000120|1699990000|1700000180|1700100180|2000|8|COMPLETED\n"  # eligible before: as its submission
+    )
+    said = batfill("workload", "import", "slurm", path, "--out", out, "--procs", 32, "--json")
+    log = read_log(out)
+    assert log["wait_s"].tolist() == [300, 300, 60, 60]
+    assert log["submit_s"].tolist() == [0, 60, 120, 120]
+    found = json.loads(said.out)
+    assert found["became_eligible"] == {"jobs": 1, "hours": 1.0}
+    assert found["warnings"][0] == "the records use up to 72 processors at once, --procs is 32"
+    assert found["warnings"][1].startswith("2 of 4 jobs (50.0 %), ")
+    assert "1 job could not start when submitted" in said.err
+    assert "--procs states another size" in " ".join(batfill("replay", out).out.split())
+    (caution,) = bf.fidelity(out, procs=200, fit=False)["input"]["warnings"]
+    assert caution.startswith("1 job could not start when submitted")
+    assert caution.endswith("the log does not say when these jobs started, and fewer outages are found")
+
+
+@pytest.mark.needs("pyarrow")
+def test_without_eligibility_and_zones_the_import_says_so_once_and_fidelity_gives_the_command(tmp_path):
+    path, out = tmp_path / "jobs.txt", tmp_path / "log.swf"
+    path.write_text(
+        SACCT.format("AllocCPUS")
+        + "1|2024-01-01T10:00:00|2024-01-01T10:05:00|2024-01-01T11:00:00|60|4|COMPLETED\n"
+        + "2|2024-01-01T10:00:00|2024-01-01T10:05:00|2024-01-01T11:00:00|60|4|COMPLETED\n"
+    )
+    said = batfill("workload", "import", "slurm", path, "--out", out).err
+    assert said.count("dates without a time zone, read in UTC; --timezone names the cluster's") == 1
+    assert "no column Eligible" in said
+    (caution,) = bf.fidelity(out, fit=False)["input"]["warnings"]
+    assert "sacct -o ...,Submit,Eligible,Start,..." in caution
+    assert "time zone" not in batfill("workload", "import", "slurm", path, "--out", out, "--timezone", "Asia/Tokyo").err
+
+
+@pytest.mark.needs("pyarrow")
+def test_eligibility_that_cannot_be_and_what_no_replay_knows_is_counted(tmp_path):
+    path, out = tmp_path / "jobs.txt", tmp_path / "log.swf"
+    path.write_text(
+        ELIGIBLE.replace("|AllocCPUS", "|AllocCPUS|AllocTRES|Suspended|Reservation")
+        + "1|1700000000|soon|1700000300|1700003900|60|4|cpu=4,gres/gpu:a100=2|00:00:00||COMPLETED\n"
+        + "2|1700000000|1700000400|1700000300|1700003900|60|4|cpu=4,gres/gpu=0|00:10:00|maint|COMPLETED\n"
+        + "3|1700000000|Unknown|1700000300|1700003900|60|4|cpu=4|00:00:00||COMPLETED\n"
+    )
+    found = json.loads(batfill("workload", "import", "slurm", path, "--out", out, "--json").out)
+    assert read_log(out)["wait_s"].tolist() == [300, 300, 300]
+    assert found["notes"] == {
+        f"jobs whose Eligible {what}: eligible when submitted": 1
+        for what in ("is not understood", "is after their start", "is unknown, and which ran")
+    }
+    assert found["not_modelled"] == {"had GPUs": 1, "were suspended": 1, "ran in a reservation": 1}
+    assert [note for note in bf.read(path).notes if "GPUs" in note] == ["1 of 3 jobs had GPUs, which is not modelled"]
+
+
+@pytest.mark.needs("pyarrow")
+def test_pbs_and_oar_jobs_wait_from_the_date_at_which_they_could_start(tmp_path):
+    line = "08/26/2014 17:12:05;{};{}.a;ctime=1000 qtime=1000 etime={} start=2000 {}\n"
+    path = tmp_path / "pbs"
+    ends = "end=3000 exec_host=n1/0 Resource_List.walltime=3600"
+    path.write_text(line.format("E", 1, 1000, ends) + line.format("E", 2, 1800, ends) + line.format("S", 3, 1000, ""))
+    reading = read_pbs([path])
+    assert swf_of(reading, source="test")["wait_s"].tolist() == [1000, 200]
+    assert reading.notes["jobs that have not ended, left out"] == 1  # the third has only begun
+    job = {"state": "Terminated", "walltime": 3600, "assigned_resources": [1], "reservation": "None"}
+    dates = {"first": (0, 100, 1100), "after": (0, 1300, 1400), "reserved": (0, 9000, 9500)}
+    names = ("submissionTime", "startTime", "stopTime")
+    jobs = {
+        str(k): job | dict(zip(names, [1000 + date for date in when], strict=True))
+        for k, when in enumerate(dates.values())
+    }
+    jobs["1"]["dependencies"], jobs["2"]["reservation"] = [0], "Scheduled"
+    path.write_text(json.dumps(jobs))
+    assert swf_of(read_oar([path]), source="test")["wait_s"].tolist() == [100, 200, 0]
+
+
+def test_jobs_wider_than_the_machine_are_said_wherever_they_are_left_out(tmp_path):
+    path, page = tmp_path / "log.swf", tmp_path / "page.html"
+    path.write_text(
+        "; MaxProcs: 4\n"
+        + "".join(row(k, 9000 * k, 600, req_procs=5 if k == 9 else 4, req_time=600) for k in range(99))
+    )
+    said = "1 of 99 jobs (1.0 %), 1.3 % of the work, are wider than the machine's 4 processors"
+    assert said in " ".join(batfill("what-if", path, "--no-small-first", "--out", page).out.split())
+    assert said in html.unescape(page.read_text()).replace("\u00a0", " ")
+    assert json.loads(batfill("what-if", path, "--no-small-first", "--json").out)["warnings"][0].startswith(said)
+    assert bf.compare(*(bf.replay(path, name) for name in ("fcfs", "saf"))).attrs["warnings"][0].startswith(said)
+    assert json.loads(batfill("workload", "describe", path, "--json").out)["warnings"][0].startswith(said)
+    converted = batfill("workload", "convert", path, "--out", tmp_path / "w.json").err
+    assert "1 of 99 jobs (1.0 %) are wider than the machine's 4 processors: schedulers reject them" in converted
+
+
+def test_rows_without_a_date_are_not_dropped_without_a_word(tmp_path):
+    path = tmp_path / "log.swf"
+    path.write_text("; MaxProcs: 4\n" + row(1, -1, 60, req_time=60) + row(2, 0, 60, req_time=60, wait=5))
+    said = "1 of 2 rows have no submission time and are in no"
+    assert f"{said} window" in batfill("workload", "split", path, "--out", tmp_path / "weeks").err
+    assert f"{said} sample" in batfill("workload", "resample", path, "--out", tmp_path / "new.swf").err
+
+
+def test_an_overload_is_said(tmp_path):
+    path = tmp_path / "log.swf"
+    path.write_text(
+        "; MaxProcs: 4\n" + "".join(row(k, 86_400 * k, 90_000, req_procs=4, req_time=90_000) for k in (0, 1, 2))
+    )
+    (said,) = bf.read(path).warnings
+    assert said.startswith("the jobs offer 1.56 times the work that 4 processors can do")

@@ -1,0 +1,571 @@
+"""When jobs are expected to start: a slow fork beside the engine's, leaks, calibration, and why not now."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import numpy as np
+import pytest
+from test_max_running import drawn
+
+from batfill.base.errors import BatfillError
+from batfill.model.jobs import LARGE, SMALL, Clock, Workload, job_table
+from batfill.replays.session import Replay
+from batfill_site.starts.ensemble import Ensemble
+from batfill_site.starts.past import JOB_SO_FAR, LAST, Past
+from batfill_site.starts.when import Forecast, ForecastOfReplay, when
+from batfill_site.starts.why_not import Instants
+from command import batfill, json_result, refusal
+from oracle import Oracle
+from strategies import outliving, random_table
+
+SIZE = 8
+RULES = [
+    {},
+    {"policy": "saf", "threshold_s": 60},
+    {"policy": "wfp3", "backfill": "spf"},
+    {"policy": "spf", "depth": "all"},
+    {"policy": "saf", "max_running": 2},
+    {"policy": "aged:100,0.5,0", "depth": 2, "threshold_s": 90, "overdue": "half"},
+    {"small": "class", "divider": 7, "kill": "always"},
+    {"policy": "saf", "small": "all", "divider": 5, "small_width": 0.5, "threshold_s": 80, "backfill": "lqf"},
+]
+
+
+class Spied(Ensemble):
+    """An ensemble that keeps what each fork drew and found."""
+
+    def __init__(self, *args):
+        super().__init__(*args)
+        self.seen = []
+
+    def run(self, moment, past, asked, draws, *, stops):
+        start_s, short = super().run(moment, past, asked, draws, stops=stops)
+        self.seen.append((moment, past, draws, start_s, short))
+        return start_s, short
+
+
+def stopped(seed, rules, *, outlives=False):
+    """A replay of random jobs that has stopped while some run and four wait."""
+    share = 0.5 if rules.get("small") == "class" else 0.0
+    jobs = random_table(seed, n_jobs=70, size=SIZE, span_s=600, small=share)
+    jobs = replace(jobs, user=np.random.default_rng(seed).integers(0, 3, len(jobs)))
+    run = Replay(Workload("made", outliving(jobs) if outlives else jobs, SIZE), **rules).run(until_s=200)
+    while len(run.waiting) < 4:
+        run.run(until_s=run.next_s)
+    return run
+
+
+def oracle_of(run, moment, past, draws, fork):
+    """The slow scheduler in the state of a fork, with its run times and its arrivals."""
+    jobs, known = moment.jobs, len(moment.rows)
+    again = past.jobs[draws.coming[fork]]
+    comes = np.isfinite(draws.submit_s[fork])
+    both = np.concatenate([past.jobs[moment.past_rows], again[comes]])
+    columns = {
+        "submit_s": np.concatenate([jobs["submit_s"], draws.submit_s[fork][comes]]),
+        "runtime_s": np.concatenate([draws.duration_s[fork], draws.coming_s[fork][comes]]),
+        "request_s": np.concatenate([past.jobs["request_s"][moment.past_rows], again["request_s"][comes]]),
+        "procs": np.concatenate([jobs["procs"], again["procs"][comes]]).astype(np.int64),
+        "small": np.concatenate([jobs["small"], again["small"][comes]]),
+        "user": np.where(both["known_user"] != 0, both["user"], -1),
+    }
+    outlives = run.workload.jobs.outlives
+    request_s = columns["request_s"]
+    table = job_table(
+        submit_s=columns["submit_s"],
+        runtime_s=columns["runtime_s"],
+        walltime_s=np.maximum(request_s, columns["runtime_s"]) if outlives else request_s,
+        user_request_s=np.where(np.isinf(request_s), np.nan, request_s),
+        procs=columns["procs"],
+        user=columns["user"],
+        job_class=np.where(columns["small"] != 0, SMALL, LARGE),
+        ids=[f"{number:06}" for number in range(len(request_s))],
+        outlives=outlives,
+        own_end=outlives,
+    )
+    rules = run.engine.queue.rules
+    made = Oracle(
+        table,
+        SIZE,
+        rules.policy.name,
+        backfill=rules.backfill and rules.backfill.name,
+        threshold_s=rules.threshold_s,
+        depth=rules.depth if rules.planned else None,
+        half=rules.half,
+        max_running=rules.max_running,
+        divider_s=rules.divider_s,
+        spares=rules.spares,
+        bound=rules.bound,
+    )
+    made.coming = made.jobs[known:]
+    for job, row in zip(made.jobs[:known], moment.rows.tolist(), strict=True):
+        state = run.engine.queue.jobs[row]
+        job.small, job.exempt = bool(state["small"]), not state["killable"]
+        if run.engine.queue.waits(row):
+            made.waiting.append(job)
+            continue
+        job.start = float(state["start_s"])
+        job.divider = run.engine.queue.kill_after_s(row) if state["killable"] else math.inf
+        job.bound = job.divider if made.bound else math.inf
+        made.running.append(job)
+        made.free -= job.q
+    return made
+
+
+@pytest.mark.parametrize("rules", RULES, ids=lambda rules: "-".join(map(str, rules.values())) or "fcfs")
+@pytest.mark.parametrize("seed", range(3))
+def test_a_slow_fork_with_the_same_draws_has_the_same_starts(seed, rules):
+    run = stopped(seed, rules, outlives=seed == 2 and "small" not in rules)
+    forecast = ForecastOfReplay(run, forks=3, seed=seed)
+    forecast.ensemble = spied = Spied(3, seed)
+    found = forecast.when()
+    assert len(found) > 3
+    compared = begun = 0
+    for moment, past, draws, start_s, short in spied.seen:
+        for fork in np.flatnonzero(~short).tolist():
+            until_s = moment.now_s + 100  # the oracle is slow
+            slow = oracle_of(run, moment, past, draws, fork).run(until=until_s)
+            firsts = {}
+            for seq, started, *_ in slow.kills:
+                firsts.setdefault(seq, started)
+            known = len(moment.rows)
+            expected = [firsts.get(job.seq, job.start) for job in slow.jobs[:known]]
+            waits, found_s = moment.waits, np.where(start_s[fork] <= until_s, start_s[fork], np.nan)
+            assert np.array_equal(found_s[waits], np.array(expected)[waits], equal_nan=True)
+            begun += np.isfinite(found_s[waits]).sum()
+            assert (draws.duration_s[fork][~waits] > moment.now_s - moment.jobs["start_s"][~waits]).all()
+            compared += 1
+    assert compared == 3
+    assert begun > 3
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("rules", RULES[:6], ids=lambda rules: "-".join(map(str, rules.values())) or "fcfs")
+def test_run_times_of_jobs_that_have_not_ended_and_jobs_to_come_change_no_estimate(rules):
+    run = stopped(7, rules)
+    jobs, rng = run.workload.jobs, np.random.default_rng(1)
+    ended = np.isfinite(run.engine.start_s)
+    ended[run.engine.queue.running_rows] = False
+    running = np.zeros(len(jobs), bool)
+    running[run.engine.queue.running_rows] = True
+    ran_s = np.where(running, run.now_s - run.engine.start_s, 0.0)
+    other_s = np.where(np.isinf(jobs.walltime_s), ran_s + 50, jobs.walltime_s)
+    other_s = np.where(ended, jobs.runtime_s, np.maximum(other_s - rng.integers(0, 3, len(jobs)), ran_s + 1))
+    come = jobs.submit_s <= run.now_s
+    changed = replace(
+        jobs,
+        runtime_s=np.where(running, np.maximum(jobs.runtime_s, other_s), other_s),
+        procs=np.where(come, jobs.procs, jobs.procs[::-1]),
+        user=np.where(come, jobs.user, jobs.user[::-1]),
+    )
+    beside = Replay(Workload("changed", changed, SIZE), **rules).run(until_s=run.now_s)
+    assert np.array_equal(beside.engine.start_s, run.engine.start_s, equal_nan=True)
+    assert (changed.runtime_s != jobs.runtime_s)[~ended].any()
+    one, other = when(run, seed=3), when(beside, seed=3)
+    assert one.calibrated_on == other.calibrated_on > 5
+    assert one.to_csv() == other.to_csv()
+
+
+@pytest.mark.compiled
+def test_one_job_is_estimated_as_among_all_and_a_seed_repeats():
+    run = stopped(3, {"policy": "saf"})
+    every = when(run, seed=1)
+    one = when(run, every["job_id"][2], seed=1)
+    assert one[0] == every[2]
+    assert when(run, seed=2).to_dict() != every.to_dict()
+    assert (every["from_s"] <= every["start_s"]).all()
+    assert (every["start_s"] <= every["to_s"]).all()
+
+
+def test_draws_are_weighted_quantiles_of_the_users_jobs_above_what_has_run():
+    rng = np.random.default_rng(5)
+    jobs = np.zeros(200, JOB_SO_FAR)
+    jobs["request_s"] = rng.choice([100.0, 400.0, math.inf], len(jobs), p=[0.5, 0.4, 0.1])
+    jobs["procs"], jobs["user"] = rng.integers(1, 3, len(jobs)), rng.integers(0, 2, len(jobs))
+    past = Past(jobs.copy())
+    runtime_s = np.minimum(rng.integers(1, 400, len(jobs)), jobs["request_s"])
+    past.ended(range(len(jobs)), runtime_s.tolist())
+    for row in (0, 5, 9):
+        for ran_s in (0.0, 60.0):
+            drawn = past.drawn_s(np.array([row]), np.array([ran_s]), np.linspace(0, 0.999, 50)[:, None])[:, 0]
+            own = np.flatnonzero(jobs["user"] == jobs["user"][row])[::-1][:LAST]
+            weighed = []
+            for age, other in enumerate(own):
+                mine, theirs = jobs[row], jobs[other]
+                if math.inf in (mine["request_s"], theirs["request_s"]):
+                    value = min(runtime_s[other], mine["request_s"])
+                else:
+                    value = runtime_s[other] / theirs["request_s"] * mine["request_s"]
+                same = int(mine["request_s"] == theirs["request_s"]) + int(mine["procs"] == theirs["procs"])
+                weighed.append((value, 10.0**same * 0.5 ** (age / 8)))
+            table = past.of_all()
+            weighed += [
+                (v if np.isinf(jobs["request_s"][row]) else s * jobs["request_s"][row], 1 / 16) for s, v in table.T
+            ]
+            bounded = ran_s < jobs["request_s"][row] < math.inf
+            weighed.append((jobs["request_s"][row] if bounded else 2 * ran_s + 60, 1 / 64))
+            left = sorted((value, weight) for value, weight in weighed[:-1] if value > ran_s)
+            left = sorted([*left, weighed[-1]])  # there is always one
+            total = sum(weight for _, weight in left)
+            for chance, found in zip(np.linspace(0, 0.999, 50), drawn, strict=True):
+                below, expected = 0.0, None
+                for value, weight in left:
+                    below, expected = below + weight, value
+                    if below > chance * total:
+                        break
+                assert found == pytest.approx(expected)
+
+
+def test_intervals_widen_after_starts_outside_and_narrow_after_starts_within():
+    forecast = Forecast(None, None)
+    before = forecast.widened.copy()
+    forecast.promised[1] = (10.0, 20.0)
+    forecast.started(1, 21.0)
+    assert forecast.widened[1] > before[1]
+    assert forecast.widened[0] < before[0]
+    forecast.started(1, 500.0)  # it was promised nothing any more
+    assert forecast.calibrated_on == 1
+
+
+def test_a_start_that_is_expected_later_than_promised_is_announced():
+    run = Replay(
+        Workload("made", job_table(submit_s=[0, 1], runtime_s=[9000, 5], walltime_s=[9000, 60], procs=[8, 8]), SIZE)
+    )
+    forecast = ForecastOfReplay(run.run(until_s=1))
+    forecast.promised[1] = (2.0, 300.0)
+    assert forecast.when()["late"].tolist() == [True]
+    forecast.promised[1] = (2.0, 9500.0)
+    assert forecast.when()["late"].tolist() == [False]
+
+
+def test_a_job_that_needs_processors_which_are_away_is_not_expected_for_years():
+    jobs = job_table(submit_s=[0, 1, 2], runtime_s=[60, 5, 5], walltime_s=[60, 60, 60], procs=[4, 8, 3])
+    run = Replay(Workload("made", jobs, SIZE)).run(until_s=2)
+    run.engine.queue.change_free(-2)
+    years = when(run)["start_s"] / (365 * 86_400)
+    assert years.round().tolist() == [10.0, 0.0]  # it holds back no job with a walltime
+
+
+def test_the_jobs_alive_are_those_that_wait_or_run_by_age_however_long_one_has_waited():
+    jobs = random_table(2, n_jobs=900, size=SIZE, span_s=9000)
+    run = Replay(Workload("made", jobs, SIZE), "sqf")
+    longest = 0
+    for until_s in range(0, 12_000, 300):
+        queue = run.run(until_s=until_s).engine.queue
+        rows = queue.alive_rows.tolist()
+        assert rows == sorted([*queue.waiting_rows.tolist(), *queue.running_rows.tolist()])
+        longest = max(longest, queue.submitted - min(rows, default=queue.submitted))
+    assert longest > 256
+
+
+def test_forks_follow_a_change_of_policy_and_keep_announced_windows_free(tmp_path):
+    run = stopped(4, {})
+    forecast = ForecastOfReplay(run)
+    forecast.when()
+    forecast.run = run.fork(policy="lqf")
+    assert forecast.when()["start_s"].tolist() == ForecastOfReplay(forecast.run).when()["start_s"].tolist()
+    (tmp_path / "calendar.csv").write_text(
+        "kind,begin,end,processors,announced\nannounced,100,400,8,0\nannounced,500,900,8,450\n"
+    )
+    jobs = job_table(submit_s=[0, 1, 2], runtime_s=[50, 60, 450], walltime_s=[50, 60, 450], procs=[8, 8, 8])
+    run = Replay(Workload("made", jobs, SIZE), calendar=str(tmp_path / "calendar.csv")).run(until_s=2)
+    found = when(run)
+    assert found["start_s"].tolist() == [400.0, 460.0]  # of the second window nothing is known yet
+    assert all("the calendar has windows" in why for why in found.why)
+
+
+# A site's state
+
+STATE = [
+    {"id": "4711", "submit": 0, "processors": 12, "request": "4h", "user": "ada", "start": 0},
+    {"id": "4712", "submit": 100, "processors": 2, "request": "8h", "user": "bo", "start": 100},
+    {"id": "h", "submit": 200, "processors": 14, "request": "1h", "user": "bo"},
+    {"id": "b", "submit": 300, "processors": 3, "request": "4h", "user": "ada"},
+    {"id": "w", "submit": 310, "processors": 9, "request": 600, "user": "cy"},
+]
+
+
+def whys(state, **more):
+    return dict(zip((found := when(state, procs=18, at=1200, **more))["job_id"].tolist(), found.why, strict=True))
+
+
+def test_the_reasons_say_what_a_job_waits_for():
+    assert whys(STATE) == {
+        "h": "it is the head of the queue and needs 10 more processors, which job 4711 frees at day 0 04:00:00 "
+        "at the latest",
+        "b": "it would outlive the reservation of job h at day 0 04:00:00 by 20 min: "
+        "a request of 3 h 40 min or less, or 2 processors or fewer would start at once",
+        "w": "it needs 5 more processors than are idle, and 2 jobs go before it, first job h, which has a reservation "
+        "at day 0 04:00:00",
+    }
+
+
+@pytest.mark.compiled
+def test_a_request_that_is_said_to_start_at_once_does():
+    assert sum(map(limits_that_hold, range(30))) > 5
+
+
+def limits_that_hold(seed):
+    """The number of requests that are said to start at once in a random state, each of which does."""
+    rng = np.random.default_rng(seed)
+    policy = ["fcfs", "saf", "lqf"][seed % 3]
+    state = [
+        {"id": str(n), "submit": int(rng.integers(0, 900)), "processors": int(rng.integers(1, 7)), "user": n % 3,
+         "request": int(rng.integers(600, 20_000))} for n in range(12)
+    ]  # fmt: skip
+    free = 18
+    for job in state[:6]:
+        if job["processors"] <= free:
+            free -= job["processors"]
+            job["start"] = 1000
+    found = when(state, procs=18, at=1200, policy=policy)
+    tried = 0
+    for row, why in zip(found, found.why, strict=True):
+        limit = re.search(r"a request of (?:(\d+) h)? ?(?:(\d+) min)? ?(?:(\d+) s)? or less", why)
+        if limit is None:
+            continue
+        hours, minutes, seconds = (int(part or 0) for part in limit.groups())
+        begun = {other["job_id"] for other in found if other["why"].startswith("nothing")}
+        shorter = [
+            job | ({"request": hours * 3600 + minutes * 60 + seconds} if job["id"] == row["job_id"] else {})
+            | ({"start": 1200} if job["id"] in begun else {})
+            for job in state
+        ]  # fmt: skip
+        again = when(shorter, row["job_id"], procs=18, at=1200, policy=policy)
+        assert (again["start_s"][0], again.why) == (1200, ("nothing: it starts at once",))
+        tried += 1
+    return tried
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"id": "4711"}, "job 4711 occurs more than once"),
+        ({"submit": None}, "has no submit"),
+        ({"processors": 0}, "has 0 processors"),
+        ({"processors": 19}, "needs 19 processors, and the machine has 18"),
+        ({"request": "soon"}, "requests 'soon'"),
+        ({"submit": "noon"}, "has the submit 'noon'"),
+        ({"submit": 1300}, "has a date after the instant"),
+        ({"start": 10}, "starts before it was submitted"),
+        ({"end": 900}, "has an end, and no start before it"),
+        ({"start": 400, "processors": 5}, "its running jobs have 19 processors, and the machine 18"),
+        ({"processors": math.inf}, "has inf processors; give a whole number >= 1"),
+        ({"submit": 1e17}, "give seconds >= 0, or a date"),
+    ],
+)
+def test_a_state_that_cannot_be_is_refused_in_one_line(change, said):
+    with pytest.raises(BatfillError, match=re.escape(said)) as raised:
+        when([*STATE[:-1], STATE[-1] | change], procs=18, at=1200)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.compiled
+def test_what_has_ended_in_a_state_is_its_past():
+    past = [
+        {"id": f"p{n}", "submit": n, "processors": 16, "request": 10_000, "user": "ada", "start": 100 * n,
+         "end": 100 * n + 100} for n in range(50)
+    ]  # fmt: skip
+    jobs = [
+        {"id": "r", "submit": 5000, "processors": 16, "request": 10_000, "user": "ada", "start": 5000},
+        {"id": "n", "submit": 5001, "processors": 16, "request": 10_000, "user": "ada"},
+    ]
+    assert when([*jobs], procs=16, at=5010)["start_s"][0] > 6000
+    found = when([*past, *jobs], procs=16, at=5010)
+    assert found["start_s"][0] == 5100
+    assert found.calibrated_on == 49
+
+
+@pytest.mark.compiled
+def test_a_state_in_csv_in_json_and_as_slurm_prints_it_is_the_same(tmp_path):
+    rows = [
+        ("4711", "ada", "RUNNING", 12, "04:00:00", "2026-01-31T10:00:00", "2026-01-31T10:05:00", "None"),
+        ("4712", "bo", "RUNNING", 2, "08:00:00", "2026-01-31T10:01:00", "2026-01-31T10:05:00", "None"),
+        ("5000", "bo", "PENDING", 14, "1:00:00", "2026-01-31T10:02:00", "N/A", "Resources"),
+        ("5001", "ada", "PENDING", 3, "04:00:00", "2026-01-31T10:03:00", "2026-02-01T00:00:00", "Priority"),
+        ("5002", "cy", "PENDING", 3, "1-00:00:00", "2026-01-31T10:03:00", "N/A", "Dependency"),
+    ]
+    names = ("id", "user", "state", "processors", "request", "submit", "start")
+    plain = [dict(zip(names, row, strict=False)) for row in rows[:-1]]
+    for job in plain:
+        if job["state"] == "PENDING":
+            del job["start"]
+    (tmp_path / "state.json").write_text(json.dumps({"procs": 18, "at": "2026-01-31T10:25", "jobs": plain}))
+    lines = ["id,user,processors,request,submit,start"]
+    lines += [",".join(str(job.get(name, "")) for name in lines[0].split(",")) for job in plain]
+    (tmp_path / "state.csv").write_text("\n".join(lines))
+    head = "JOBID|USER|STATE|CPUS|TIME_LIMIT|SUBMIT_TIME|START_TIME|REASON"
+    squeue = [
+        "|".join([row[0], row[1], row[2], str(row[3]), row[4], row[5], row[6], f"({row[7]})" * (row[2] == "PENDING")])
+        for row in rows
+    ]
+    (tmp_path / "squeue.txt").write_text("\n".join([head, *squeue]))
+    blocks = [
+        f"JobId={row[0]} JobName=NumCPUs=99\n   UserId={row[1]}(1001) GroupId=users(100) MCS_label=N/A\n"
+        f"   JobState={row[2]} Reason={row[7]} Dependency=(null)\n   RunTime=00:00:00 TimeLimit={row[4]} TimeMin=N/A\n"
+        f"   SubmitTime={row[5]} EligibleTime={row[5]}\n   StartTime={row[6]} EndTime=Unknown Deadline=N/A\n"
+        f"   NumNodes=1 NumCPUs={row[3]} NumTasks=1 CPUs/Task=1\n   Command=/home/x StartTime=never\n"
+        for row in rows
+    ]
+    (tmp_path / "scontrol.txt").write_text("\n".join(blocks))
+    said = [when(tmp_path / "state.json")]
+    said += [
+        when(tmp_path / name, at="2026-01-31T10:25", procs=18) for name in ("state.csv", "squeue.txt", "scontrol.txt")
+    ]
+    assert said[0]["job_id"].tolist() == ["5000", "5001"]
+    assert (
+        said[0]
+        .why[1]
+        .endswith("at 14:05 by 20 min: a request of 3 h 40 min or less, or 2 processors or fewer would start at once")
+    )
+    assert {one.to_csv() for one in said} == {said[0].to_csv()}
+
+
+@pytest.mark.compiled
+def test_the_command_prints_a_table_json_and_a_page_and_refuses_in_one_line(tmp_path):
+    (tmp_path / "state.json").write_text(json.dumps({"procs": 18, "at": 1200, "jobs": STATE}))
+    done = batfill("when", tmp_path / "state.json", "b", "--out", tmp_path / "page.html")
+    assert "a request of 3 h 40 min or less" in " ".join(done.out.split())
+    page = (tmp_path / "page.html").read_text()
+    assert "a request of 3 h 40 min or less" in page
+    assert page.count('<span class="span">') == 1  # the job's bar
+    assert json_result("when", tmp_path / "state.json") == when(tmp_path / "state.json").as_dict()
+    for words, said in [
+        (("--procs", "13"), "its running jobs have 14 processors, and the machine 13"),
+        (("x",), "no job x waits"),
+        (("--at", "soon"), "has the instant 'soon'"),
+        (("--small", "all", "--divider", "60"), "option small"),
+    ]:
+        assert said in refusal("when", tmp_path / "state.json", *words)
+    assert "no such file; give a state" in refusal("when", tmp_path / "nowhere.json")
+
+
+@pytest.mark.compiled
+def test_a_log_is_replayed_until_the_instant(tmp_path):
+    run = Replay("workloads/sample.json", "saf", threshold_s=7200).run(until_s=50_000)
+    run.save(tmp_path / "run.npz")
+    found = when(run)
+    assert when("workloads/sample.json", policy="saf", threshold_s=7200, at=run.now_s).to_csv() == found.to_csv()
+    assert when(tmp_path / "run.npz").to_csv() == found.to_csv()
+    later = when("workloads/sample.json", policy="saf", threshold_s=7200, at=50_000)
+    assert run.now_s < later.now_s == 50_000
+    assert later["job_id"].tolist() == found["job_id"].tolist()
+    assert (later["from_s"] >= 50_000).all()
+    beyond = "goes from day 0 00:00:00 (0 s) to day 5 15:54:17 (489257 s)"
+    for at, said in [(None, "option at"), (1e9, beyond), ("2024-05-02", "give seconds, as it has no dates")]:
+        with pytest.raises(BatfillError, match=re.escape(said)):
+            when("workloads/sample.json", at=at)
+    with pytest.raises(BatfillError, match="a stopped replay has its own"):
+        when(run, policy="saf")
+
+
+def test_an_instant_is_as_exact_as_it_must_be():
+    clock = Clock(round(datetime(2026, 12, 31, 12, tzinfo=UTC).timestamp()), UTC)
+    said = [Instants(0.0, clock).text(at_s) for at_s in (60, 86_400, -86_400)]
+    assert said == ["12:01", "Fri 01 Jan 2027 12:00", "Wed 30 Dec 12:00"]
+
+
+def test_reasons_name_no_reservation_where_there_is_none_and_no_job_that_is_not_tested():
+    assert not any("has a reservation" in why for why in whys(STATE, depth=0).values())
+    assert any("it comes behind them" in why for why in whys(STATE, tested=1).values())
+
+
+def test_a_job_waits_for_its_users_limit():
+    limited = whys(STATE, max_running=1)
+    assert limited["h"] == limited["b"] == "its user has 1 running job, the limit"
+    assert limited["w"].startswith("it is the head of the queue and needs 5 more processors")
+    assert set(whys(STATE[:4], max_running=1).values()) == {"its user has 1 running job, the limit"}
+    unnamed = [{**job, "user": None} for job in STATE]
+    assert "limit" not in "".join(whys(unnamed[:-1] + STATE[-1:], max_running=1).values())
+    with pytest.raises(BatfillError, match="max_running: no job has a user"):
+        whys(unnamed, max_running=1)
+    # b is started behind the reservation of h, whose user is at the limit from then on.
+    run = Replay(Workload("made", drawn(), 5), max_running=1).run(until_s=3)
+    assert dict(zip((found := when(run))["job_id"].tolist(), found.why, strict=True)) == {
+        "1": "its user has 1 running job, the limit",
+        "2": "the next decision looks again: a job before it has reached its user's limit since the last",
+    }
+
+
+def test_a_column_of_a_state_that_means_nothing_is_refused(tmp_path):
+    (tmp_path / "state.csv").write_text("id,submit,processors,walltime,start\na,0,1,60,0\n")
+    with pytest.raises(BatfillError, match="column 'walltime' is unknown; a job's are id, submit, processors, request"):
+        when(tmp_path / "state.csv", procs=2, at=10)
+
+
+SQUEUE = """JOBID|USER|STATE|CPUS|TIME_LIMIT|SUBMIT_TIME|START_TIME|REASON
+1|ada|PENDING|4|1:00:00|2024-05-02T10:00:00|N/A|ReqNodeNotAvail, UnavailableNodes:n[1-4]
+2|ada|PENDING|4|1:00:00|2024-05-02T10:01:00|N/A|(ReqNodeNotAvail, May be reserved for other job)
+3|bo|REQUEUE_HOLD|4|1:00:00|2024-05-02T10:02:00|N/A|job requeued in held state
+7_[1-3,9%2]|bo|PENDING|4|NOT_SET|2024-05-02T10:02:00|N/A|Dependency
+"""
+
+
+@pytest.mark.compiled
+def test_pending_jobs_that_wait_for_something_else_are_counted_with_their_reasons(tmp_path):
+    (tmp_path / "s.txt").write_text(SQUEUE)
+    done = batfill("when", tmp_path / "s.txt", "--procs", "16", "--out", tmp_path / "page.html")
+    left_out = "7 pending jobs left out: Dependency 4, ReqNodeNotAvail 2, REQUEUE_HOLD 1"
+    assert done.out == f"2024-05-02 10:02: 0 waiting jobs on 16 processors\n{left_out}\n"
+    assert left_out in (tmp_path / "page.html").read_text()
+    found = json_result("when", tmp_path / "s.txt", "--procs", "16")["left_out"]
+    assert found[1:4] == [
+        {"job_id": "2", "why": "ReqNodeNotAvail"},
+        {"job_id": "3", "why": "REQUEUE_HOLD"},
+        {"job_id": "7_1", "why": "Dependency"},
+    ]
+    for words, said in [
+        (("2",), "job 2 is pending for ReqNodeNotAvail, not for processors"),
+        (("8",), "no job 8 waits at 2024-05-02 10:02; 0 others do"),
+        (("--at", "2024-05-02 10:00 CEST"), "2026-01-31T14:05+01:00"),
+        (("--at", "2024-05-02T10:10+02:00"), "some of its dates say their offset from UTC"),
+        (("--unrequested", "none"), "option unrequested: "),
+    ]:
+        assert said in refusal("when", tmp_path / "s.txt", *words, "--procs", "16")
+
+
+def test_each_task_of_an_array_waits(tmp_path):
+    (tmp_path / "s.txt").write_text(SQUEUE.replace("Dependency", "Resources"))
+    found = when(tmp_path / "s.txt", procs=4)
+    assert found["job_id"].tolist() == ["7_1", "7_2", "7_3", "7_9"]
+    assert np.isnan(found["requested_s"]).all()
+    (tmp_path / "s.txt").write_text(SQUEUE.replace("9%2", "..."))
+    with pytest.raises(BatfillError, match="does not name each task of its array; use squeue -r"):
+        when(tmp_path / "s.txt", procs=4)
+
+
+def test_a_line_of_scontrol_is_read_as_its_blocks_and_squeue_without_columns_is_refused(tmp_path):
+    line = (
+        "JobId=9 ArrayJobId=7 ArrayTaskId=2 JobName=a UserName=b UserId=bo(1) JobState=PENDING Reason=Resources "
+        "TimeLimit=01:00:00 SubmitTime=2024-05-02T10:00:00 StartTime=Unknown EndTime=Unknown NumNodes=1-1 NumCPUs=4 "
+        "Command=/home/x NumCPUs=7 WorkDir=/home\n"
+    )
+    (tmp_path / "s.txt").write_text(line)
+    (job,) = when(tmp_path / "s.txt", procs=4)
+    assert (job["job_id"], job["procs"], job["requested_s"]) == ("7_2", 4, 3600)
+    (tmp_path / "s.txt").write_text(
+        "             JOBID PARTITION     NAME     USER ST       TIME  NODES\n 3 all a b R 0 1\n"
+    )
+    with pytest.raises(BatfillError, match="use squeue -r -o"):
+        when(tmp_path / "s.txt", procs=4)
+
+
+def test_a_log_with_dates_is_read_at_one_and_names_the_form_of_others(tmp_path):
+    log = tmp_path / "log.swf"
+    rows = [f"{n} {60 * n} -1 100 4 -1 -1 4 {-1 if n % 2 else 100} -1 1 1 1 -1 -1 -1 -1 -1" for n in range(1, 9)]
+    log.write_text("\n".join(["; UnixStartTime: 1714636800", "; MaxProcs: 4", *rows]) + "\n")
+    at = ("--at", "2024-05-02T08:05:30")
+    assert "--unrequested runtime, none" in refusal("when", log, *at)
+    assert "unrequested: runtime tells" in refusal("when", log, *at, "--unrequested", "runtime")
+    assert json_result("when", log, *at, "--unrequested", "none")["now_s"] == 270
+    for words, said in [
+        ("2024-05-02 10:00 CEST", "2024-05-02T10:00+02:00"),
+        ("2025-01-01", "is beyond log.swf, which goes from 2024-05-02 08:01 (0 s) to 2024-05-02 08:14 (800 s)"),
+        ("2023-01-01", "is beyond log.swf"),
+    ]:
+        assert said in refusal("when", log, "--at", words, "--unrequested", "none")

@@ -1,0 +1,310 @@
+"""The experiments that come with the project: they read, they name what is there, and the samples run."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import runpy
+import shlex
+import shutil
+import socket
+import subprocess
+import sys
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+import batfill
+from batfill.batsim.descriptor import read_descriptor
+from batfill.batsim.platform import read_platform
+from batfill.model.options import NAMES, Options
+from batfill.replays.replay import simulate
+from batfill.workloads.archive import known_log
+from command import free_port
+from swf_text import row as swf_row
+
+ROOT = Path(__file__).parents[2]
+DESCRIPTORS = sorted((ROOT / "expe").glob("*.yaml"))
+SAMPLES = [path for path in DESCRIPTORS if path.name.startswith("sample_")]
+LIMIT_S = 120
+
+
+def python(*arguments: str, cwd: Path = ROOT, **env: str) -> subprocess.CompletedProcess[str]:
+    """Python and this batfill in another working directory and environment, with no virtual environment activated."""
+    source = str(Path(batfill.__file__).parents[1])
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=cwd,
+        env={"PATH": os.defpath, "HOME": os.environ.get("HOME", "/"), "PYTHONPATH": source, **env},
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+    )
+
+
+def run(*arguments: str, cwd: Path = ROOT, **env: str) -> subprocess.CompletedProcess[str]:
+    return python("-m", "batfill", "run", *arguments, cwd=cwd, **env)
+
+
+@pytest.fixture
+def study(tmp_path):
+    """A folder that holds what the descriptors name, as a checkout does, with nothing to be spoilt in it."""
+    for name in ("expe", "platforms", "workloads"):
+        (tmp_path / name).symlink_to((ROOT / name).resolve(strict=True))
+    return tmp_path
+
+
+@cache
+def machines_of(platform):
+    return len(read_platform(platform).compute)
+
+
+@pytest.mark.parametrize("path", DESCRIPTORS, ids=lambda path: path.stem)
+def test_a_descriptor_names_its_own_folder_a_platform_that_is_there_and_a_scheduler_that_can_be(path):
+    descriptor, _, notes = read_descriptor(path)
+    assert notes == ()
+    assert descriptor.output_dir == f"expe-out/{path.stem}"
+    words = shlex.split(descriptor.batcmd)
+    value = dict(pairwise(words))
+    assert value["-e"] == f"expe-out/{path.stem}/out"
+    machines = machines_of(ROOT / value["-p"])
+    if path in SAMPLES:
+        assert machines == json.loads((ROOT / value["-w"]).read_text())["nb_res"]
+    else:
+        workload = Path(value["-w"])
+        assert str(workload.parent) == "workloads/archive"
+        assert machines == known_log(workload.stem).processors
+    sched = shlex.split(descriptor.schedcmd)
+    if sched[0] == "pybatsim":
+        options = json.loads(sched[sched.index("-o") + 1])
+    else:
+        assert sched[:2] == ["batfill", "schedule"]
+        given = {name[2:]: text for name, text in pairwise(sched) if name.startswith("--")}
+        read = {"threshold": float}
+        options = {name: read.get(name, str)(text) for name, text in given.items()}
+    assert Options.of(options).policy.name in path.stem
+
+
+@pytest.mark.needs("batsim")
+@pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.stem)
+def test_a_sample_runs_at_once(study, path):
+    done = run(f"expe/{path.name}", "--simulator", "embedded", "--json", cwd=study, BATSIM_PORT=str(free_port()))
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    figures = json.loads(done.stdout)
+    assert figures["jobs"] == 800
+    assert figures["rejected"] == figures["killed"] == 0
+    assert 0.5 < figures["utilisation"] < 1
+    record = json.loads((study / f"expe-out/{path.stem}/run.json").read_text())
+    assert (record["exit"], record["simulator"]) == (0, "embedded")
+    assert figures == {**record["figures"], "warnings": []}
+    assert {*NAMES, "reservation"} <= record["options"].keys()
+    assert record["options"]["policy"] in read_descriptor(path).descriptor.schedcmd
+
+
+def test_a_scheduler_with_a_mistake_in_it_fails_the_run_in_one_line(study):
+    text = (ROOT / "expe/sample_saf.yaml").read_text().replace("--policy saf", "--policy sfa")
+    (study / "mistake.yaml").write_text(text)
+    done = run("mistake.yaml", "--simulator", "embedded", cwd=study, BATSIM_PORT=str(free_port()))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1
+    assert "the scheduler ended with status" in done.stderr
+    assert "sfa" in done.stderr
+
+
+def test_an_experiment_on_a_log_that_is_not_there_says_how_to_make_it(study):
+    (study / "workloads").unlink()
+    done = run("expe/kth_saf.yaml", "--simulator", "embedded", cwd=study)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        "batfill: expe/kth_saf.yaml: workload workloads/archive/KTH-SP2-1996-2.1-cln.json is missing; make it: "
+        "batfill workload fetch kth-sp2 --convert --into workloads/archive\n"
+    )
+
+
+@pytest.mark.parametrize("name", ["sample_saf", "kth_saf"])  # the second one's log is nowhere
+def test_a_run_from_another_folder_says_where_to_run_it_and_that_works(tmp_path, name):
+    for part in ("expe", "platforms"):
+        shutil.copytree(ROOT / part, tmp_path / "a checkout" / part)
+    shutil.copytree(ROOT / "workloads", tmp_path / "a checkout/workloads", ignore=lambda *_: ["archive"])
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    done = run(f"../a checkout/expe/{name}.yaml", "--simulator", "embedded", cwd=elsewhere)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert list(elsewhere.iterdir()) == []
+    remedy = done.stderr.partition(": cd ")[2].strip()
+    folder, batfill, word, path = shlex.split(f"cd {remedy}".replace("&&", ""))[1:]
+    assert (folder, batfill, word) == (str(tmp_path / "a checkout"), "batfill", "run")
+    done = run(path, "--simulator", "embedded", "--json", cwd=Path(folder), BATSIM_PORT=str(free_port()))
+    if name == "sample_saf":
+        assert (done.returncode, done.stderr) == (0, "")
+    else:
+        assert f"make it: {batfill} workload fetch kth-sp2 --convert --into workloads/archive" in done.stderr
+
+
+def test_while_the_port_is_in_use_a_descriptor_that_reads_its_number_runs_on_a_free_one(study):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        text = (ROOT / "expe/sample_saf.yaml").read_text().replace("28000", str(port))
+        (study / "own.yaml").write_text(text)
+        done = run("own.yaml", "--simulator", "embedded", "--json", cwd=study)
+        assert done.returncode == 0, done.stderr
+        (line,) = done.stderr.splitlines()
+        taken = re.fullmatch(rf"batfill: port {port} is in use: this run takes (\d+); BATSIM_PORT chooses one", line)
+        assert taken
+        command = json.loads((study / "expe-out/sample_saf/run.json").read_text())["simulator_command"]
+        assert f"tcp://localhost:{taken[1]} " in command
+        (study / "own.yaml").write_text(text.replace("ready-timeout: 10", "ready-timeout: 0.2"))
+        done = run("own.yaml", "--simulator", "embedded", cwd=study, BATSIM_PORT=str(port))
+        assert done.returncode == 1
+        assert f"port {port} is in use for longer than the ready-timeout" in done.stderr
+
+
+@pytest.fixture
+def printed(monkeypatch, capsys):
+    """A function that runs a script of tables, and returns its cells without the blanks that align them."""
+    monkeypatch.chdir(ROOT)
+
+    def run_script(name, *arguments):
+        monkeypatch.setattr("sys.argv", [name, *arguments])
+        runpy.run_module(name, run_name="__main__")
+        return re.sub(r" +\|", " |", capsys.readouterr().out)
+
+    return run_script
+
+
+@pytest.fixture
+def sample(tmp_path):
+    """The first half of the sample, for experiments that replay it many times."""
+    whole = json.loads((ROOT / "workloads" / "sample.json").read_text())
+    path = tmp_path / "sample.json"
+    path.write_text(json.dumps({**whole, "jobs": whole["jobs"][:400]}))
+    return str(path)
+
+
+@pytest.mark.needs("sklearn")
+def test_the_comparison_of_predicted_run_times_prints_a_row_for_each(printed, sample):
+    shown = printed("studies.tables.predictions", "--seeds", "1", sample)
+    predictors = ("easy++", "regression", "runtime", "boosting")
+    for row in (f"| {knowledge}, {predictions} |" for knowledge in predictors for predictions in ("all", "order")):
+        assert shown.count(row) == 5  # comparison, slowdown, mean wait, long waits, seconds
+    assert shown.count("| request, all |") == 4
+
+
+def test_the_study_of_fidelity_prints_each_replay_and_what_is_fitted(printed, tmp_path):
+    path = tmp_path / "log.swf"
+    jobs = "".join(swf_row(k, 60 * k, 90, req_time=90, req_procs=3, wait=60 * k) for k in range(1, 400))
+    path.write_text(f"; MaxProcs: 4\n{jobs}")
+    shown = printed("studies.tables.fidelity", str(path))
+    for replay in ("plain", "outages (0, 0 days)", "and 180 s of overhead", "and 600 s"):
+        assert re.search(rf"^\| log +\| {re.escape(replay)} +\| 399 +\|", shown, re.MULTILINE)
+    assert len(re.findall(r"^\| log ", shown, re.MULTILINE)) > 4
+
+
+@pytest.mark.needs("pydantic")
+def test_the_test_of_tuned_orders_prints_a_row_for_each_choice_and_baseline(printed):
+    shown = printed("studies.tables.aged", "workloads/sample.json", "--days", "0.5")
+    assert "seed 0, tau 60 s; 16 comparisons" in shown
+    for row in ("trained", "walk forward", "untuned", "first tries"):
+        assert shown.count(f"| {row} |") == 2  # one for each threshold
+    front = re.findall(r"(\d+\.\d), (\d+)", shown.splitlines()[-1].split("|")[3])
+    assert len(front) == 6
+    assert front == sorted(front, key=lambda point: int(point[1]))
+    assert front == sorted(front, key=lambda point: -float(point[0]))
+
+
+@pytest.mark.needs("pydantic")
+def test_the_promise_of_first_tries_lists_broken_variants_first_and_says_by_how_much():
+    from batfill_site.advice.promise import Figures
+    from studies.tables.first_tries import BASE, TRIES, Task, checks, counts_line, promise_table
+    from studies.tables.variants import Variant
+
+    def figures(bsld, wait):
+        return Figures(bsld, bsld, wait, wait, wait, wait, waste=0.001, kills=50)
+
+    replays = {  # FCFS's and first tries' slowdowns and waits with two seeds
+        "overloaded": [((50, 30_000), (90, 90_000))] * 2,
+        "kept": [((10, 100), (5, 90)), ((20, 200), (14, 200))],
+        "quiet": [((1, 0), (1, 0))] * 2,
+        "slower": [((1, 0), (1, 20)), ((1, 0), (1, 30))],
+        "worse": [((10, 100), (9, 90)), ((20, 200), (18, 180))],
+    }
+    tasks = [Task(Variant("log", Path("log.swf"), change=name), seed, {}) for name in replays for seed in (0, 1)]
+    found = checks(
+        tasks,
+        [(30_000, {BASE: figures(*base), TRIES: figures(*tries)}) for each in replays.values() for base, tries in each],
+    )
+    assert counts_line(found).startswith(
+        "The promise holds on 2 of 4 variants that it covers (2 busy, 0 short, 2 quiet)"
+    )
+    rows = [[cell.strip() for cell in line.split("|")[2:-1]] for line in promise_table(found).splitlines()[2:]]
+    assert [(name, verdict) for name, verdict, *_ in rows] == [
+        ("whole, worse", "**fails**: mean bsld 0.900 > 0.85"),
+        ("whole, slower", "**fails**: mean wait 25.0 s longer"),
+        ("whole, kept", "kept: busy"),
+        ("whole, quiet", "kept: quiet, mean wait +0.0 s"),
+        ("whole, overloaded", "not covered: overloaded"),
+    ]
+    assert rows[2][2:5] == ["15.0, 0.04 h", "0.60 (0.50-0.70)", "0.60 (0.50-0.70)"]
+    assert rows[2][-2:] == ["0.10 (0.10-0.10)", "50"]
+
+
+@pytest.mark.needs("pydantic")
+def test_the_promise_of_first_tries_is_checked_at_a_load_on_whole_logs_alone(tmp_path, capsys, monkeypatch):
+    from studies.tables import first_tries
+
+    monkeypatch.setattr(first_tries, "replay_all", lambda tasks, _: list(map(first_tries.replayed, tasks)))
+    log = tmp_path / "log.swf"
+    jobs = (swf_row(j, 60 * j, 100, req_procs=2, req_time=200) for j in range(1, 9))
+    log.write_text("; MaxProcs: 4\n" + "".join(jobs))
+    first_tries.main([str(log), "--load", "1.1", "--seeds", "1"])
+    lines = capsys.readouterr().out.splitlines()
+    rows = [[cell.strip() for cell in line.split("|")[1:3]] for line in lines if line.startswith("| log ")]
+    assert rows == [["log", "variant"], ["log", "whole, load x 1.1"]]
+    with pytest.raises(SystemExit, match="2"):
+        first_tries.main([str(log), "--csv", str(tmp_path / "nowhere" / "replays.csv")])
+    assert "nowhere does not exist" in capsys.readouterr().err
+
+
+@pytest.mark.needs("matplotlib")
+def test_the_figures_of_first_tries_show_every_try_and_the_mean_of_the_replays(sample):
+    from batfill_site.advice.promise import SEEDS, moved
+    from studies.tables.first_tries_figures import RUSH_LASTS_S, THRESHOLDS_H, front_figure, rush_figure
+
+    log = batfill.read(sample)
+    rush, n_jobs = rush_figure(log, 0)
+    assert n_jobs == (log.jobs.submit_s < RUSH_LASTS_S).sum() > 0
+    fcfs, tries, queue = rush.axes
+    names = ["runs for longer than two minutes", "a try that is killed", "runs for at most two minutes"]
+    assert [patch.get_label() for patch in tries.patches] == names
+    assert [patch.get_label() for patch in fcfs.patches] == [names[0], names[2]]
+    for line in queue.lines:
+        assert 0 == line.get_ydata()[-1] == line.get_ydata().min() < line.get_ydata().max() < n_jobs
+    front = front_figure({"sample": log, "again": log})
+    means = {line.get_label(): line.get_xydata() for line in front.axes[0].lines}
+    assert len(means["SAF with a threshold"]) == len(THRESHOLDS_H)
+    tried = Options.of({"preset": "first-tries"})
+    replays = [simulate(moved(log.jobs, seed), log, tried)[0].summary(60.0) for seed in SEEDS]
+    expected = [sum(one.max_wait_s for one in replays) / 3600 / 5, sum(one.mean_bsld for one in replays) / 5]
+    assert means["first tries"][0] == pytest.approx(expected)
+
+
+@pytest.mark.needs("pydantic")
+def test_first_tries_are_compared_with_the_best_saf_that_has_no_longer_a_longest_wait():
+    import numpy as np
+
+    from batfill_site.advice.promise import Check, Figures
+    from studies.tables.first_tries import GUARDED, SAF, TRIES, best_as_long
+
+    def check(bsld, longest):
+        figures = np.array([Figures(bsld, bsld, 1, 1, 1, longest, 0, 0)], float)
+        return Check(figures, figures, 1)
+
+    starving = {name: check(1, 500) for name in GUARDED}
+    short, fair, late = list(GUARDED)[:3]
+    each = {**starving, SAF: check(9, 90), TRIES: check(5, 100), short: check(8, 50)}
+    assert best_as_long(each) == short
+    assert best_as_long({**each, fair: check(7, 102), late: check(6, 103)}) == fair
+    assert best_as_long({**starving, SAF: check(9, 300), TRIES: check(5, 100)}) == SAF

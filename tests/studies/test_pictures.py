@@ -1,0 +1,53 @@
+"""The pictures of the results' pages show what the tables of these pages say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from studies.tables.pictures import PICTURES, Dot, dot_of, draw, table_with
+
+RESULTS = Path(__file__).parents[2] / "docs" / "results"
+
+
+@pytest.mark.parametrize(
+    ("cell", "dot"),
+    [
+        ("0.95", Dot(0.95)),
+        ("1,302", Dot(1302)),
+        ("0.67 (0.65-0.69)", Dot(0.67, 0.65, 0.69)),
+        ("12.10 (1.17 to 59.92), 0.0234 ▲", Dot(12.1, 1.17, 59.92)),
+        ("-0.5 (-1.5 to 0.5)", Dot(-0.5, -1.5, 0.5)),
+    ],
+)
+def test_a_cell_is_a_value_with_its_interval_if_there_is_one(cell, dot):
+    assert dot_of(cell) == dot
+
+
+def test_the_first_table_with_these_columns_or_rows_is_taken():
+    page = "| a | b |\n|---|---|\n| 1 | 2 |\n\n| a | c |\n|---|---|\n| `x` | 3 |\n"
+    assert table_with(page, "a") == (["a", "b"], [["1", "2"]])
+    assert table_with(page, "a", "x") == (["a", "c"], [["x", "3"]])
+    with pytest.raises(ValueError, match="no table has b, x"):
+        table_with(page, "b", "x")
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_a_picture_shows_the_table_of_its_page(name):
+    """If not, `python -m studies.tables.pictures` draws it again."""
+    page = (RESULTS / f"{name}.md").read_text()
+    picture = PICTURES[name](page)
+    assert all(len(dots) == len(picture.labels) for dots in picture.series.values())
+    assert picture.digest in (RESULTS / name / f"{name}.svg").read_text()
+    assert f"]({name}/{name}.svg)" in page
+
+
+@pytest.mark.needs("matplotlib")
+def test_a_picture_has_a_mark_for_each_dot():
+    picture = PICTURES["predictions"]((RESULTS / "predictions.md").read_text())
+    (axes,) = draw(picture).axes
+    marks = [line for line in axes.lines if line.get_marker() not in ("None", None)]
+    assert [list(line.get_xdata()) for line in marks] == [
+        [dot.value for dot in dots] for dots in picture.series.values()
+    ]

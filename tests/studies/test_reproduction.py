@@ -1,0 +1,392 @@
+"""`batfill reproduce`: protocols that are checked, results that are kept, logs that may be missing, pages."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pydantic")
+
+from batfill.base.errors import RunFailed
+from batfill.workloads.manifest import manifest
+from command import batfill, refusal
+from studies.papers.core import PACKAGES, ROOTS, Chart, Outcome, Table, Verdict, code_of
+from studies.papers.page import Cell, rank_agreement
+from studies.papers.protocol import COMPUTATIONS, PROTOCOLS, read_protocol
+from studies.tables.pictures import table_with
+from swf_text import row
+
+ROOT = Path(__file__).parents[2]
+PURE = ("FCFS", "SAF")
+ROWS = "      rows:"
+SMALL = """\
+title: A paper
+authors: Somebody
+venue: somewhere
+open:
+  - text: what the paper leaves open
+  - {logs: [other.swf], text: and of another log}
+entries:
+  table-1:
+    source: Table 1
+    title: thresholds on a log
+    quantity: sum of the weekly mean bounded slowdown
+    compute: pure-policies
+    logs: {Small: small.swf}
+    parameters:
+      thresholds: {none: null, an hour: 3600}
+      boundaries: [submitted]
+    quick: {count: 1}
+    relative-to: FCFS
+    published:
+      columns: [none, an hour]
+      rows:
+        SAF: [1.5, 2]
+        FCFS: [3, 4]
+        SPF: [2, null]
+    why:
+      - text: other jobs
+      - {logs: [small.swf], text: in this log}
+      - {logs: [small.swf, other.swf], text: and in that one}
+"""
+
+
+@pytest.fixture
+def log(tmp_path):
+    """Two weeks of jobs on 4 processors: wide and long ones, with short and narrow ones behind them."""
+    week_s = 7 * 86_400
+    jobs = [
+        (week * week_s + 100 * k, 4000 if k % 3 == 0 else 60, 3 if k % 3 == 0 else 1 + k % 4)
+        for week in range(2)
+        for k in range(30)
+    ]
+    lines = [row(n, submit, p, req_procs=q, req_time=2 * p, user=n % 3) for n, (submit, p, q) in enumerate(jobs, 1)]
+    path = tmp_path / "logs" / "small.swf"
+    path.parent.mkdir()
+    path.write_text("; MaxProcs: 4\n; UnixStartTime: 0\n" + "".join(lines))
+    return path
+
+
+@pytest.fixture
+def papers(tmp_path):
+    """A function that writes the protocol of a paper, with changes."""
+
+    def write(old="", new="", name="paper"):
+        folder = tmp_path / "papers"
+        folder.mkdir(exist_ok=True)
+        assert old in SMALL
+        (folder / f"{name}.yaml").write_text(SMALL.replace(old, new) if old else SMALL)
+        return folder
+
+    return write
+
+
+def places(log, folder, out):
+    return ["--logs", log.parent, "--protocols", folder, "--out", out]
+
+
+# Protocols
+
+
+@pytest.mark.parametrize("path", sorted(PROTOCOLS.glob("*.yaml")), ids=lambda path: path.stem)
+def test_a_protocol_that_comes_with_batfill_is_sound(path):
+    entries = list(read_protocol(path))
+    known = manifest()
+    for named in entries:
+        entry = named.entry
+        assert all(log in known or log.endswith((".swf", ".swf.gz")) for log in entry.logs.values())
+        assert set(named.parameters) == {"usual", "quick", "full"}
+        assert named.parameters["quick"] != named.parameters["usual"] or not entry.quick
+        assert named.parameters["full"] != named.parameters["usual"] or not entry.full
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("[1.5, 2]", "[1.5]", ":22: SAF has 1 values for 2 columns; give null where the paper prints none"),
+        ("pure-policies", "pure-policy", ":12: nothing is called 'pure-policy'; try pure-policies"),
+        ("[submitted]", "[never]", ":16: entries.table-1.parameters.boundaries.0 is 'never'; input should be"),
+        ("quick: {count: 1}", "quick: {weeks: 1}", ":17: key weeks is unknown here; known are thresholds, boundaries,"),
+        (ROWS, "      sorted-alone: [week]\n" + ROWS, ":21: no column 'week'; columns are none, an hour"),
+        (ROWS, "      constant: LPF\n" + ROWS, ":21: no row 'LPF'; rows are SAF, FCFS, SPF"),
+        ("title: A paper", "title: [", ":3: not YAML"),
+    ],
+)  # fmt: skip
+def test_a_mistake_in_a_protocol_is_named_with_its_line(papers, log, tmp_path, old, new, said):
+    message = refusal("reproduce", "all", *places(log, papers(old, new), tmp_path / "out"))
+    assert said in message
+
+
+def closed_figures(path):
+    """(log, policy, open, closed) of each pair of figures in a paper's remarks on users who react."""
+    remarks = [
+        remark.text for remark in next(read_protocol(path)).paper.open if "--feedback after:20min" in remark.text
+    ]
+    for text in remarks:
+        policy = re.search(r"(S[AP]F) with", text)[1] + (", 72,000 s" if "threshold of 72,000 s" in text else "")
+        for closed, opened, log in re.findall(r"(0\.\d\d) instead of (0\.\d\d)[^0]*? on ([\w-]+\w)", text):
+            yield log, policy, opened, closed
+
+
+def test_the_closed_figures_on_papers_pages_are_those_of_the_page_on_feedback():
+    head, rows = table_with((ROOT / "docs/results/feedback.md").read_text(), "open", "after:20min")
+    named, log = {}, ""
+    for cells in rows:
+        log = cells[0] or log
+        named[log, cells[1]] = dict(zip(head, cells, strict=True))
+    said = [figures for path in sorted(PROTOCOLS.glob("*.yaml")) for figures in closed_figures(path)]
+    assert len(said) == 9
+    for log, policy, opened, closed in said:
+        assert named[log, policy]["open"] == opened
+        assert named[log, policy]["after:20min"].startswith(f"{closed} (")
+
+
+# Results
+
+
+def test_an_entry_stands_beside_the_papers_numbers_and_its_files_are_there(papers, log, tmp_path):
+    out = tmp_path / "out"
+    done = batfill("reproduce", "paper/table-1", *places(log, papers(), out), "--figures", "svg")
+    assert done.status == 0
+    assert "| SAF  | 1.5" in done.out
+    folder = out / "paper" / "table-1"
+    assert {path.name for path in folder.iterdir()} == {"result.json", "took.json", "table.csv", "page.md"}
+    table = (folder / "table.csv").read_text().splitlines()
+    assert table[0] == "column,row,choice,paper,ours,ratio,paper_relative,ours_relative,whose"
+    fcfs = next(line for line in table if line.startswith("none,FCFS")).split(",")
+    assert float(fcfs[4]) == pytest.approx(3 * float(fcfs[5]))
+    assert fcfs[6:] == ["1.0", "1.0", ""]
+
+
+def test_a_second_run_computes_nothing_and_gives_the_same_bytes(papers, log, tmp_path, monkeypatch):
+    out, page = tmp_path / "out", tmp_path / "all.md"
+    arguments = ["reproduce", "all", *places(log, papers(), out), "--page", page]
+    first = batfill(*arguments)
+    before = {path: path.read_bytes() for path in [page, *out.rglob("*.*")] if path.name != "took.json"}
+    with monkeypatch.context() as only_kept:
+        _never(only_kept)
+        second = batfill(*arguments)
+    assert (first.out, second.status) == (second.out, 0)
+    assert {path: path.read_bytes() for path in before} == before
+
+    shutil.rmtree(out)
+    assert batfill(*arguments).out == first.out
+    assert {path: path.read_bytes() for path in before} == before
+
+
+def _never(monkeypatch):
+    """Make the computation of SMALL one that must not compute."""
+
+    def compute(task, parameters):
+        raise RunFailed("computed again")
+
+    _replace(monkeypatch, compute)
+
+
+def _replace(monkeypatch, compute):
+    monkeypatch.setitem(COMPUTATIONS, "pure-policies", COMPUTATIONS["pure-policies"]._replace(compute=compute))
+
+
+def test_the_small_version_says_so_and_is_kept_elsewhere(papers, log, tmp_path):
+    out = tmp_path / "out"
+    batfill("reproduce", "all", *places(log, papers(), out))
+    full = (out / "paper" / "table-1" / "result.json").read_bytes()
+    done = batfill("reproduce", "all", *places(log, papers(), out), "--quick")
+    assert "This is the small version" in done.out
+    assert (out / "paper" / "table-1" / "result.json").read_bytes() == full
+    (entry,) = json.loads(batfill("reproduce", "all", *places(log, papers(), out), "--quick", "--json").out)
+    assert entry["size"] == "quick"
+    assert entry["folder"] == str(out / "quick" / "paper" / "table-1")
+
+
+# Missing logs
+
+
+def test_a_missing_log_is_said_by_name_and_the_others_run(papers, log, tmp_path):
+    papers()
+    folder = papers("small.swf", "kth-sp2", name="other")
+    page = tmp_path / "all.md"
+    done = batfill("reproduce", "all", *places(log, folder, tmp_path / "out"), "--page", page)
+    assert done.status == 0
+    assert "other/table-1: skipped, it needs KTH-SP2-1996-2.1-cln.swf.gz" in done.err
+    gets_it = "KTH-SP2-1996-2.1-cln.swf.gz (`batfill workload fetch kth-sp2` gets it)"
+    assert f"Not run, for want of {gets_it}." in (tmp_path / "all" / "other.md").read_text()
+
+
+BY_LOG = """\
+    compute: week-jobs
+    logs: {Small: small.swf, KTH-SP2: kth-sp2, Zegox: zegox.swf}
+    parameters: {boundaries: [submitted]}
+    published:
+      columns: ["#jobs"]
+      rows: {Small: [60], KTH-SP2: [27670], Elsewhere: [1]}
+    show: [KTH-SP2-weeks]
+    why: [{logs: [kth-sp2], text: KTH-SP2 is small}, {logs: [small.swf], text: Small is smaller}]
+"""
+
+
+def test_a_missing_log_is_a_dash_and_its_reason_and_remarks_on_it_are_left_out(papers, log, tmp_path):
+    folder = papers(SMALL[SMALL.index("    compute:") :], BY_LOG)
+    page = tmp_path / "all.md"
+    done = batfill("reproduce", "all", *places(log, folder, tmp_path / "out"), "--page", page)
+    assert done.status == 0
+    text = (tmp_path / "all" / "paper.md").read_text()
+    for part in (
+        "| Small   | 60     | 60              | 1     |", "| KTH-SP2 | 27,670 | -               | -     |",
+        "| Zegox           | -    | -                | -            |",
+        "gets it), zegox.swf (the archive has no file of this name).", "**Why.** Small is smaller\n",
+    ):  # fmt: skip
+        assert part in text
+    for part in ("Elsewhere", "KTH-SP2 is small", "weeks.svg"):
+        assert part not in text
+
+
+def test_logs_are_looked_for_where_the_environment_says_packed_or_not(papers, log, tmp_path, monkeypatch):
+    folder = papers("small.swf", "small.swf.gz")
+    monkeypatch.setenv("BATFILL_TRACES", str(log.parent))
+    monkeypatch.setenv("BATFILL_CACHE", str(tmp_path / "empty"))
+    arguments = ["reproduce", "all", "--protocols", folder, "--out", tmp_path / "out"]
+    assert batfill(*arguments).status == 0
+    monkeypatch.setenv("BATFILL_TRACES", str(tmp_path / "elsewhere"))
+    assert batfill(*arguments).status == 1
+    monkeypatch.setenv("BATFILL_CACHE", str(log.parent))
+    assert batfill(*arguments).status == 0
+
+
+# The page
+
+
+def test_a_page_shows_figures_verdicts_and_what_people_wrote(tmp_path, papers, log, monkeypatch):
+    chart = Chart("weeks", "lines", ("week", "SAF", "FCFS"), ((0, 1.0, 2.0), (1, None, 3.0)), x="week", y="bsld")
+    outcome = Outcome(
+        (Table(("none",), PURE, ((2.0,), (1.0,)), "one way"), Table(("none",), PURE, ((4.0,), (None,)), "another")),
+        {"first": Verdict(holds=False, evidence="FCFS 2, SAF 1"), "last": Verdict(holds=True, evidence="SAF 1")},
+        (chart,),
+        ("a note",),
+    )
+    _replace(monkeypatch, lambda task, parameters: outcome)
+    folder = papers(
+        "    why:", "    show: [weeks]\n    says: {first: FCFS comes first, last: SAF comes last}\n    why:"
+    )
+    page = tmp_path / "all.md"
+    assert batfill("reproduce", "all", *places(log, folder, tmp_path / "out"), "--page", page).status == 0
+    where = "table-1-thresholds-on-a-log"
+    text = (tmp_path / "all" / "paper.md").read_text()
+    assert text.startswith("# A paper\n\n**1 of 2 published statements hold on our logs.**\n\n![Table 1: thresholds")
+    for part in (
+        "ours, one way", "ours, another", "| FCFS comes first | no   | FCFS 2, SAF 1 |", "Note: a note",
+        "**Why.** other jobs\n\nin this log\n", "`batfill reproduce paper/table-1`",
+        "\n\nwhat the paper leaves open\n\n", "\n## Table 1: thresholds on a log\n",
+        "\n\n![Table 1: thresholds on a log (weeks)](paper-table-1-weeks.svg)\n\n",
+        f"| [table-1](#{where}) | Table 1: thresholds on a log | -              | 1 of 2               |",
+    ):  # fmt: skip
+        assert part in text
+    agrees, differs = page.read_text().split("\n## What does not agree\n")
+    link = f"| [paper/table-1](all/paper.md#{where}) |"
+    assert f"| SAF comes last | {link[2:]}" in agrees
+    assert f"| FCFS comes first | {link[2:]}" in differs
+    assert "[A paper](all/paper.md) | somewhere | -  " in agrees
+    svg = tmp_path / "all" / "paper-table-1-weeks.svg"
+    assert svg.read_text().startswith("<?xml")
+    assert (tmp_path / "out" / "paper" / "table-1" / "weeks.csv").read_text().splitlines()[1:] == [
+        "week,SAF,FCFS", "0,1.0,2.0", "1,,3.0",
+    ]  # fmt: skip
+
+
+# Comparing
+
+
+def cell(paper, ours):
+    return Cell("row", "column", "", paper, ours, None, None)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "expected"),
+    [
+        ([(1, 10), (2, 20), (3, 30)], 1.0),
+        ([(1, 3), (2, 2), (3, 1)], -1.0),
+        ([(1, 1), (2, 3), (3, 2)], 0.5),
+        ([(1, 1), (2, 2), (3, None)], None),
+        ([(1, 5), (2, 5), (3, 5)], None),
+    ],
+)
+def test_rank_agreement_is_spearmans_coefficient_of_what_both_have(pairs, expected):
+    found = rank_agreement([cell(*pair) for pair in pairs])
+    assert found == (None if expected is None else pytest.approx(expected))
+
+
+# What results are kept for
+
+
+@pytest.fixture(scope="module")
+def copied(tmp_path_factory):
+    """A folder with the code of batfill and the studies."""
+    folder = tmp_path_factory.mktemp("code")
+    for package in PACKAGES:
+        root = ROOTS[package == "studies"]
+        shutil.copytree(root / package, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
+    return folder
+
+
+@pytest.fixture
+def changed(copied):
+    """A function that changes a file of the copy, and returns the copy's roots."""
+    path = text = None
+
+    def change(name, old, new):
+        nonlocal path, text
+        path = copied / name
+        text = path.read_text()
+        assert old in text
+        path.write_text(text.replace(old, new))
+        return copied, copied
+
+    yield change
+    path.write_text(text)
+
+
+@pytest.mark.parametrize(
+    ("compute", "name", "old", "new"),
+    [
+        ("pure-policies", "batfill/model/metrics.py", "TAU_S = 10", "TAU_S = 11"),  # behind three imports
+        ("pure-policies", "batfill/engine/easy.py", "from __future__", "# other\nfrom __future__"),
+        (
+            "classifier-quality",
+            "studies/papers/classes.py",
+            "def first(",
+            "def first(more: str, ",
+        ),  # behind what is kept
+        ("classified-gains", "studies/papers/classes.py", "ABOUT_EQUAL = 1.2", "ABOUT_EQUAL = 1.3"),
+        (
+            "most-delayed",
+            "batfill_lab/campaigns/work.py",
+            "from __future__",
+            "# other\nfrom __future__",
+        ),  # in another process
+        ("premature-share", "batfill/workloads/describe.py", "PREMATURE = ", "PREMATURE = 1 + "),
+        ("pure-policies", "batfill/workloads/splitting.py", "def windows(", "def windows(more: str, "),
+        ("pure-policies", "studies/papers/mixed.py", "def period_note(", "def period_note(more: str, "),
+        ("pure-policies", "studies/papers/core.py", "class Table:", "class Table(list):"),
+        ("classifier-quality", "batfill/learn/forest.py", "from __future__", "# other\nfrom __future__"),
+    ],
+)
+def test_a_result_is_made_again_if_code_has_changed_that_its_figures_come_from(changed, compute, name, old, new):
+    function = COMPUTATIONS[compute].function
+    assert code_of(function, changed(name, old, new)) != code_of(function)
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [
+        ("studies/papers/classes.py", "ABOUT_EQUAL = 1.2", "ABOUT_EQUAL = 1.3"),  # another paper
+        ("studies/papers/page.py", "FEWEST_RANKED = 3", "FEWEST_RANKED = 4"),
+        ("batfill_pages/figures.py", "from __future__", "# other\nfrom __future__"),
+    ],
+)
+def test_a_result_is_not_made_again_for_other_code(changed, name, old, new):
+    function = COMPUTATIONS["pure-policies"].function
+    assert code_of(function, changed(name, old, new)) == code_of(function)

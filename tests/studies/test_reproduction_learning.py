@@ -1,0 +1,295 @@
+"""The computations of the classification, bandit and regression papers, on a small log, against slower ways."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+
+import numpy as np
+import pytest
+
+pytest.importorskip("pydantic")
+
+from batfill.model.options import Options
+from batfill.model.policy import policy_named
+from batfill.replays.replay import simulate
+from batfill.search.online import selection_and_site
+from batfill.search.periods import read_periods
+from batfill.search.results import ReadingOptions
+from batfill.search.select import Samples, course
+from batfill.workloads import read_workload
+from batfill_lab.campaigns import clusters
+from batfill_lab.learning.classify import autocorrelations, classify_log, read_jobs
+from batfill_lab.learning.fit import FUNCTIONS, RIVALS, replay_without_backfilling
+from studies.papers import core
+from studies.papers.classes import SCENARIOS, Replays, means_of, runs_of
+from studies.papers.core import Context
+from studies.papers.heuristics import fits_of, scores_of, with_run_times
+from studies.papers.protocol import COMPUTATIONS
+from swf_text import row
+
+WEEK_S = 7 * 86_400
+PROCS = 8
+REPLAYS = {"policies": ["fcfs", "spf"], "regime": "decoupled", "divider-rule": "known"}
+FITTING = {"tuples": {"Small": 6}, "permutations": 200, "choices": ["published pq2", "fair pq"]}
+CHOOSING = {"samples": 2, "period": 604_800}
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory):
+    """Five weeks on 8 processors of two users: one asks for much and often runs for a moment, one means it."""
+    rng = np.random.default_rng(3)
+    jobs = []
+    for number in range(400):
+        submit_s = number // 80 * WEEK_S + int(rng.integers(60_000))
+        user = int(rng.integers(2))
+        runtime_s = int(rng.choice([30, 3000]) * (1 + 3 * rng.random()))
+        asked_s = 20_000 if user == 0 else 2 * runtime_s
+        jobs.append((submit_s, runtime_s, int(rng.integers(1, PROCS + 1)), asked_s, user))
+    lines = [
+        row(n, submit, p, req_procs=q, req_time=asked, user=user, status=int(n % 5 != 0))
+        for n, (submit, p, q, asked, user) in enumerate(sorted(jobs), 1)
+    ]
+    path = tmp_path_factory.mktemp("logs") / "small.swf"
+    path.write_text(f"; MaxProcs: {PROCS}\n; UnixStartTime: 0\n" + "".join(lines))
+    return path
+
+
+@pytest.fixture(scope="module")
+def context(log, tmp_path_factory):
+    return Context(
+        {"Small": log}, tmp_path_factory.mktemp("results"), lambda label, total: nullcontext(lambda steps: None)
+    )
+
+
+@pytest.fixture
+def outcome(context, monkeypatch):
+    """A function that computes on the small log, in this process."""
+    monkeypatch.setattr(core, "cpu_count", lambda: 1)
+
+    def compute(name, **given):
+        how = COMPUTATIONS[name]
+        return how.compute(context, how.parameters.model_validate({k.replace("_", "-"): v for k, v in given.items()}))
+
+    return compute
+
+
+# Small jobs first
+
+
+def test_dividers_and_shares_are_those_counted_by_hand(tmp_path, context, outcome):
+    #      run time, asked, processors: the median is 40, so that 10, 20 and 30 are small
+    jobs = [(10, 15, 1), (20, 100, 2), (30, 40, 1), (40, 50, 1), (50, 60, 1), (60, 70, 1), (70, 80, 1), (0, 9, 1)]
+    path = tmp_path / "hand.swf"
+    path.write_text(
+        "; MaxProcs: 4\n" + "".join(row(n, n, p, req_procs=q, req_time=a) for n, (p, a, q) in enumerate(jobs))
+    )
+    by_hand = {"jobs": (40, 100 * 2 / 7, 100 / 7), "area": (100 * 220 / 300, 100 * 40 / 300, 100 * 40 / 300)}
+    how = COMPUTATIONS["job-sizes"]
+    for of, expected in by_hand.items():
+        parameters = how.parameters(of=of, rows=["all that ran"])
+        found = how.compute(Context({"Hand": path}, tmp_path, context.bar), parameters)
+        assert found.tables[0].values[0] == pytest.approx(expected)
+
+
+def test_lags_are_medians_over_the_users_categories(log, outcome):
+    found = outcome("category-autocorrelation", user=0)
+    rows = [each for each in autocorrelations(read_jobs(log)) if each["user"] == 0 and each["category"] == "(u, p~)"]
+    at_two = [each["autocorrelation"] for each in rows if each["lag"] == 2]
+    assert found.tables[0].value("lag 2", "(u, p~)") == pytest.approx(np.median(at_two))
+    assert found.notes[0].startswith(f"User 0 submitted {sum(read_jobs(log).user == 0)} jobs")
+
+
+@pytest.fixture(scope="module")
+def runs(context):
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(clusters, "cpu_count", lambda: 1)  # a worker's start takes longer than the runs
+        return runs_of(context, "Small", Replays.model_validate(REPLAYS))
+
+
+def test_a_campaign_holds_each_scenario_under_its_name(log, runs):
+    workload = read_workload(log)
+    learned = {"small": "forest", "kill": "never", "regime": "decoupled"}
+    perfect, known = {"small": "perfect", "kill": "never"}, {"predict": "runtime", "predict-for": "all"}
+    options = ({}, learned, {**learned, "kill": "always", "bound": False}, perfect, known)
+    for policy in REPLAYS["policies"]:
+        for scenario, given in zip(SCENARIOS, options, strict=True):
+            schedule, _ = simulate(workload.jobs, workload, Options.of({"policy": policy, **given}))
+            assert runs.mean(policy, scenario) == schedule.summary(60).mean_bsld
+            assert runs.jobs(policy, scenario).end_s.max() == schedule.end_s.max()
+
+
+def test_gains_are_over_the_same_policy_and_curves_end_at_the_sum(outcome, runs):
+    found = outcome("classified-gains", **REPLAYS, scenarios=["class-clairvoyant"])
+    means = runs.mean("spf", "class-clairvoyant"), runs.mean("spf", "base")
+    assert found.tables[0].value("SPF", "Small") == pytest.approx(100 * (1 - means[0] / means[1]))
+    *_, last = found.charts[0].rows
+    assert last[1] == pytest.approx(runs.mean("fcfs", "base") * 400)
+    assert found.verdicts["class"].evidence.startswith("so in 2 of 2")
+
+
+def test_small_and_large_jobs_make_up_the_whole(outcome, runs):
+    small = runs.jobs("fcfs", "base").runtime_s < runs.small_below_s
+    parts = [means_of(runs, "fcfs", size)[0] for size in ("small", "large")]
+    assert np.dot(parts, [small.mean(), 1 - small.mean()]) == pytest.approx(runs.mean("fcfs", "base"))
+    (before, after), table = means_of(runs, "spf", "large"), outcome("classified-sizes", **REPLAYS).tables[0]
+    assert table.value("SPF, large", "Small") == pytest.approx(100 * (after / before - 1))
+
+
+def test_predictions_are_compared_with_easy_fcfs_under_either_backfill(log, outcome, runs):
+    tables = outcome("predicted-run-times", **REPLAYS, backfills=["same", "spf"]).tables
+    workload = read_workload(log)
+    given = {"policy": "fcfs", "backfill": "spf", "predict": "easy++", "predict-for": "all"}
+    mean = simulate(workload.jobs, workload, Options.of(given))[0].summary(60).mean_bsld
+    assert tables[1].value("Small", "EASY++") == pytest.approx(100 * (1 - mean / runs.mean("fcfs", "base")))
+    expected = 100 * (1 - runs.mean("spf", "classification-idempotent") / runs.mean("fcfs", "base"))
+    assert tables[2].value("Small", "SPF-CI") == pytest.approx(expected)
+
+
+def test_trying_every_job_is_compared_with_the_classifier_and_its_costs_are_shown(log, outcome, runs):
+    found = outcome("tried-jobs", **REPLAYS)
+    workload = read_workload(log)
+    given = {"small": "all", "regime": "decoupled", "kill": "always"}
+    tried = simulate(workload.jobs, workload, Options.of({"policy": "spf", **given}))[0].summary(60)
+    base = simulate(workload.jobs, workload, Options.of({"policy": "spf"}))[0].summary(60)
+    expected = {
+        "gain (%)": 100 * (1 - tried.mean_bsld / base.mean_bsld),
+        "longest wait over the base's": tried.max_wait_s / base.max_wait_s,
+        "tries killed": tried.requeued,
+        "work wasted on them (%)": 100 * tried.wasted,
+    }
+    assert tried.requeued > 0
+    for table in found.tables:
+        assert table.value("SPF, every job tried", "Small") == pytest.approx(expected[table.choice])
+    gain = runs.gain("spf", "classification-idempotent")
+    assert found.tables[0].value("SPF, classification-idempotent", "Small") == pytest.approx(gain)
+    means = runs.mean("spf", "classification-idempotent"), tried.mean_bsld
+    assert f"Small SPF {means[0]:.2f} and {means[1]:.2f}" in found.verdicts["little-left"].evidence
+
+
+@pytest.mark.slow
+@pytest.mark.long
+def test_open_choices_are_gains_over_easy_fcfs_without_a_threshold(log, outcome):
+    thresholds = {"none": None, "an hour": 3600}
+    policies = ["fcfs", "spf"]
+    found = outcome("classified-regimes", policies=policies, choices=["fresh known"], thresholds=thresholds)
+    workload = read_workload(log)
+    learned = {"small": "forest", "regime": "fresh", "kill": "always", "bound": False}
+    means = [
+        simulate(workload.jobs, workload, Options.of(given))[0].summary(60).mean_bsld
+        for given in ({"policy": "fcfs"}, {"policy": "spf", "threshold": 3600, **learned})
+    ]
+    assert found.tables[0].value("fresh known, an hour", "SPF-CI") == pytest.approx(100 * (1 - means[1] / means[0]))
+
+
+# Online choice
+
+
+def test_waits_and_shares_are_means_over_the_resamplings(log, outcome):
+    selection, site = selection_and_site({"select": "noisy", "select-seed": 0}, PROCS, "same", None)
+    samples = Samples.of(log, ReadingOptions(), resampled=True, weeks=None, seed=0)
+    courses = [course(samples.jobs(k), selection, site, k) for k in range(2)]
+    found = outcome("online-courses", **CHOOSING, periods={"a week": 604_800})
+    assert found.tables[0].value("NoisyFeedback", "Small") == pytest.approx(np.mean([one.ratio for one in courses]))
+    assert found.charts[0].rows[-1][4] == pytest.approx(np.mean([one.ratio for one in courses]))
+    shares = outcome("chosen-shares", **CHOOSING, method="noisy").tables[0]
+    of_fcfs = np.mean([(one.chosen == 0).mean() for one in courses])
+    assert shares.value("FCFS", "Small") == pytest.approx(100 * of_fcfs)
+    assert sum(value for (value,) in shares.values) == pytest.approx(100)
+
+
+@pytest.mark.slow
+@pytest.mark.long
+def test_what_is_made_side_by_side_is_what_one_process_makes(log, context, outcome, tmp_path, monkeypatch):
+    from studies.papers import classes, selection
+
+    given = {**CHOOSING, "weeks": 2, "periods": {"a week": 604_800}}
+    studies = {"choices": ["decoupled known", "fresh known"], "weeks": 3}
+    alone = outcome("online-courses", **given), outcome("classifier-quality", **studies)
+    monkeypatch.setattr(core, "cpu_count", lambda: 2)
+    elsewhere = Context({"Small": log}, tmp_path, context.bar)
+    made = []
+    for name, parameters in (("online-courses", given), ("classifier-quality", studies)):
+        how = COMPUTATIONS[name]
+        for module, function in ((selection, "compare_online"), (classes, "classify_log")):
+            monkeypatch.setattr(module, function, None)  # in this process
+        made.append(how.compute(elsewhere, how.parameters.model_validate(parameters)))
+    assert tuple(made) == alone
+
+
+# Regression heuristics
+
+few_jobs = pytest.mark.filterwarnings("ignore:The design matrix is poorly conditioned")  # powers of few run times
+
+
+@few_jobs
+def test_coefficients_stand_under_their_terms(context, outcome):
+    found = outcome("fit-coefficients", **FITTING)
+    how = COMPUTATIONS["fit-coefficients"].parameters.model_validate(FITTING)
+    lin, _, cub, _ = fits_of(context, "Small", "fair pq", how)
+    table = found.tables[1]
+    assert table.rows == (
+        "1",
+        "p",
+        "q",
+        "r",
+        "p^2",
+        "q^2",
+        "r^2",
+        "pq",
+        "p^3",
+        "q^3",
+        "r^3",
+        "p^2q",
+        "pq^2",
+        *table.rows[13:],
+    )
+    assert table.value("q", "Lin") == lin.terms[2][0]
+    assert table.value("pq^2", "Lin") is None
+    assert table.value("pq^2", "Cub") == cub.terms[12][0]
+    assert found.tables[2].value("pq^2", "VIF Cub") == cub.vif[11]
+    assert outcome("fit-errors", **FITTING).tables[1].value("Cub", "Small") == cub.mae
+    by_place = scores_of(context, "Small", "published", how).firsts.reshape(6, 32).sum(axis=0) / (6 * 200 / 32)
+    least = f"{by_place.min():.2f} times (number {by_place.argmin() + 1} of 32 to arrive)"
+    assert f"a job is put first between {least} and {by_place.max():.2f} times" in found.notes[1]
+    assert found.notes[1].startswith("Under the published shuffle")
+    assert found.notes[2].startswith("Under the fair shuffle")
+
+
+@few_jobs
+def test_a_map_ranks_points_as_the_function_does(outcome):
+    found = outcome("priority-maps", **FITTING, points=5)
+    assert [chart.name for chart in found.charts] == ["Small-Lin", "Small-Qdr", "Small-Cub", "Small-Qua"]
+    values = [value for *_, value in found.charts[0].rows]
+    assert (min(values), max(values), len(values)) == (0, 1, 25)
+
+
+@few_jobs
+def test_policies_with_run_times_replay_windows_without_backfilling(log, context, outcome):
+    found = outcome("fitted-windows", **FITTING, requests="run times", backfilling=False, days=14)
+    windows = with_run_times(read_periods(log, days=14, align="first", boundary="submitted"))
+    assert all((jobs.walltime_s == jobs.runtime_s).all() for jobs in windows.tables)
+    means = []
+    for jobs in windows.tables:
+        schedule = replay_without_backfilling(jobs, PROCS, policy_named("saf"))
+        means.append(schedule.summary().mean_bsld)
+    assert found.tables[0].value("SAF", "Small") == pytest.approx(np.median(means))
+    assert len(found.tables[0].rows) == len(RIVALS) + 2 * len(FUNCTIONS)
+
+
+# What is kept
+
+
+def test_a_costly_part_is_made_once_and_again_when_its_code_changes(tmp_path, monkeypatch):
+    made = []
+
+    def make():
+        made.append(1)
+        return {"value": np.float64(2.5), "unknown": float("nan")}
+
+    for _ in range(2):
+        assert core.kept(tmp_path, "parts", {"log": "a"}, classify_log, make) == {"value": 2.5, "unknown": None}
+    core.kept(tmp_path, "parts", {"log": "b"}, classify_log, make)
+    assert len(made) == 2
+    monkeypatch.setattr(core, "code_of", lambda function: "changed")
+    core.kept(tmp_path, "parts", {"log": "a"}, classify_log, make)
+    assert len(made) == 3

@@ -1,0 +1,540 @@
+"""The Python interface: what `import batfill as bf` gives, and that it does what the command line does."""
+
+from __future__ import annotations
+
+import ast
+import csv
+import dataclasses
+import doctest
+import importlib
+import inspect
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import batfill as bf
+from batfill.base.errors import PolicyError, WorkloadError
+from batfill.base.words import duration
+from batfill.model.options import ARGUMENTS
+from batfill.workloads.formats import log_of, save_log, source_of
+from command import COMPILING, batfill, json_result, result
+from swf_text import row
+
+ROOT = Path(__file__).parents[2]
+SAMPLE = ROOT / "workloads" / "sample.json"
+ACCOUNTING = ROOT / "tests" / "data" / "accounting"
+
+
+@pytest.fixture(scope="module")
+def log():
+    return bf.read(SAMPLE)
+
+
+@pytest.fixture(scope="module")
+def fcfs(log):
+    return bf.replay(log, "fcfs")
+
+
+# Names
+
+
+def test_every_listed_name_loads_and_is_shown_and_no_module_has_one_of_them():
+    shown = dict(inspect.getmembers(bf))
+    assert list(shown) == dir(bf) == bf.__all__
+    assert shown.keys() - bf.PLACES.keys() == {"__version__"}
+    modules = {path.stem for path in Path(bf.__file__).parent.iterdir()}
+    assert not modules & bf.PLACES.keys(), "a module that is imported takes its name from the function"
+    for name, (module, its_name) in bf.PLACES.items():
+        assert shown[name] is getattr(importlib.import_module(module), its_name)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = bf.nothing
+
+
+def test_type_checkers_see_the_names_that_a_program_gets(tmp_path):
+    """They read the list itself; each name is one that it exports, which an alias of another name would not be."""
+    stub = ast.parse(Path(bf.__file__).with_suffix(".pyi").read_text()).body
+    exported = {alias.asname for node in stub if isinstance(node, ast.ImportFrom) for alias in node.names}
+    exported |= {node.targets[0].id for node in stub if isinstance(node, ast.Assign)}
+    assert exported - {None} == bf.PLACES.keys()
+
+
+def test_importing_batfill_loads_no_library():
+    program = (
+        "import sys, batfill; print(*({'numpy', 'numba', 'pandas', 'click', 'importlib.metadata'} & {*sys.modules}))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
+
+
+@pytest.mark.needs("pandas", "sklearn")
+@pytest.mark.parametrize(
+    "module", sorted({module for module, _ in bf.PLACES.values()} | {"batfill", "batfill.model.options"})
+)
+def test_the_examples_in_the_docstrings_hold(module, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    done = doctest.testmod(importlib.import_module(module))
+    assert done.failed == 0
+
+
+@pytest.mark.needs("pandas")
+@pytest.mark.parametrize("log", ["sample", "KTH-SP2-1996-2.1-cln.swf.gz"])
+def test_the_first_minute_works(log, request, tmp_path):
+    """The example that the guide names, as a user runs it: with warnings as errors, in a folder of its own."""
+    path = SAMPLE if log == "sample" else request.getfixturevalue("archive_log")(log)
+    script = [sys.executable, "-W", "error", ROOT / "docs" / "examples" / "first_minute.py", path]
+    done = subprocess.run(script, cwd=tmp_path, capture_output=True, text=True, check=False)
+    said = [line for line in done.stderr.splitlines() if not line.startswith(COMPILING)]
+    assert (done.returncode, said) == (0, []), done.stderr
+    assert "policy saf, backfill spf, threshold 200000 s" in done.stdout
+    assert "mean_bsld" in done.stdout
+    assert "\nmine " in done.stdout
+    assert (tmp_path / "out" / "saf_jobs.csv").exists()
+
+
+# Reading
+
+
+@pytest.mark.needs("pyarrow")
+@pytest.mark.parametrize(
+    ("file", "how", "jobs", "procs"),
+    [
+        ("slurm.txt", {"timezone": "Europe/Paris"}, 9, 224),
+        ("oar.json", {"cores_per_resource": 2}, 3, 14),
+        ("pbs.txt", {}, 4, 32),
+    ],
+)
+def test_accounting_is_read_as_the_import_command_writes_it(file, how, jobs, procs, tmp_path):
+    read = bf.read(str(ACCOUNTING / file), **how)
+    assert (len(read.jobs), read.procs) == (jobs, procs)
+    words = [word for name, value in how.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+    done = batfill(
+        "workload", "import", file.partition(".")[0], ACCOUNTING / file, "--out", tmp_path / "log.swf", *words
+    )
+    assert done.status == 0
+    written = bf.read(tmp_path / "log.swf")
+    assert written.to_pandas().equals(read.to_pandas())
+
+
+@pytest.mark.needs("pandas")
+def test_a_workload_shows_itself_and_becomes_tables(log):
+    assert repr(log).splitlines()[:3] == [
+        "workload     sample.json",
+        "machine      64 processors",
+        "jobs         800 of 12 users",
+    ]
+    assert log._repr_html_().startswith("<table><tr><th")
+    frame, table = log.to_pandas(), log.to_arrow()
+    assert (
+        list(frame)
+        == table.column_names
+        == ["job_id", "user", "submit_s", "runtime_s", "walltime_s", "requested_s", "procs", "class"]
+    )
+    assert frame["procs"].tolist() == table["procs"].to_pylist() == log.jobs.procs.tolist()
+    assert table["class"].null_count == 800
+
+
+@pytest.mark.needs("pandas")
+def test_arrays_of_ones_own_become_a_workload_in_any_order():
+    jobs = bf.job_table(
+        "mine",
+        ids=np.array(["b", "a", "c"], object),
+        submit_s=np.array([5.0, 0.0, 5.0]),
+        runtime_s=np.array([10.0, 20.0, 10.0]),
+        walltime_s=np.array([10.0, 30.0, np.inf]),
+        procs=np.array([2, 4, 9]),
+    )
+    frame = bf.replay(bf.Workload("mine", jobs, procs=4)).to_pandas()
+    assert frame.job_id.tolist() == ["a", "b", "c"]
+    assert frame.state.tolist() == ["completed", "ended at its walltime", "rejected"]
+    assert frame.start_s.tolist()[:2] == [0, 20]
+    assert frame.iloc[2][["start_s", "wait_s", "bsld", "walltime_s"]].isna().all()
+    assert bf.tune(bf.generate(jobs=300, procs=32), days=0.5, points=6, last=[1])["input"]["source"].startswith(
+        "lublin-"
+    )
+
+
+@pytest.mark.needs("pandas")
+def test_jobs_that_outlive_their_requests_end_by_themselves_and_their_table_has_request_and_limit(tmp_path):
+    runs = row(1, 0, 500, req_time=100), row(2, 5, 80, req_time=80), row(3, 6, 40, req_time=90)
+    log = tmp_path / "log.swf"
+    log.write_text("; MaxProcs: 4\n" + "".join(runs))
+    limits = {"keep": [500, 80, 90], "kill": [100, 80, 90], "extend": [500, 80, 90]}
+    ended = {"keep": 0, "kill": 2, "extend": 0}  # at their walltimes
+    for overrun in limits:
+        found = bf.replay(log, overrun=overrun)
+        frame = found.to_pandas()
+        assert frame.walltime_s.tolist() == limits[overrun]
+        assert frame.requested_s.tolist() == [100, 80, 90]
+        assert found.figures.killed == (frame.state == "ended at its walltime").sum() == ended[overrun]
+        assert (frame.end_s - frame.start_s).tolist() == ([100, 80, 40] if overrun == "kill" else [500, 80, 40])
+        assert found.stated()["overrun"] == overrun
+        found.to_batsim(tmp_path / overrun)
+        with (tmp_path / f"{overrun}_jobs.csv").open() as file:
+            states = [job["final_state"] for job in csv.DictReader(file)]
+        assert states.count("COMPLETED_WALLTIME_REACHED") == ended[overrun]
+
+
+@pytest.mark.needs("pandas")
+def test_equal_seeds_generate_equal_workloads():
+    one, same, other = (bf.generate(jobs=50, procs=16, seed=seed) for seed in (3, 3, 4))
+    assert one.to_pandas().equals(same.to_pandas())
+    assert not one.to_pandas().equals(other.to_pandas())
+
+
+# Replays
+
+
+def test_a_result_is_what_the_command_prints(log):
+    ours = bf.replay(log, "saf", backfill="spf", threshold_s=200_000)
+    theirs = json_result("replay", SAMPLE, "--policy", "saf", "--backfill", "spf", "--threshold", "200000")
+    for name, value in ours.as_dict().items():
+        assert value == theirs[name] or name in ("read_s", "simulate_s"), name
+    printed = result("replay", SAMPLE, "--policy", "saf", "--backfill", "spf", "--threshold", "200000")
+    assert repr(ours).splitlines()[:-1] == printed.splitlines()[:-1]
+    assert f'<td style="text-align:left">{duration(ours.figures.makespan_s)}</td>' in ours._repr_html_()
+
+
+@pytest.mark.needs("pandas")
+def test_the_table_of_a_result_has_every_job_with_units(fcfs):
+    frame = fcfs.to_pandas()
+    assert list(frame) == [
+        *(
+            "job_id",
+            "user",
+            "submit_s",
+            "runtime_s",
+            "walltime_s",
+            "requested_s",
+            "procs",
+            "class",
+            "probability",
+            "divider_s",
+        ),
+        *("start_s", "end_s", "wait_s", "bsld", "backfilled", "tries", "state"),
+    ]
+    assert len(frame) == 800
+    assert (frame.wait_s == frame.start_s - frame.submit_s).all()
+    assert (frame.end_s - frame.start_s).max() <= frame.walltime_s.max()
+    assert frame.bsld.mean() == pytest.approx(fcfs.figures.mean_bsld, rel=1e-12)
+    assert (frame.backfilled.sum(), frame.tries.unique().tolist()) == (fcfs.figures.backfilled, [1])
+    assert frame.groupby("user").wait_s.mean().notna().all()
+    assert frame.attrs["options"]["policy"] == "fcfs"
+    arrow = fcfs.to_arrow()
+    assert arrow.column_names == list(frame)
+    assert arrow["start_s"].to_pylist() == frame.start_s.tolist()
+    assert json.loads(arrow.schema.metadata[b"batfill.replay"])["workload"] == "sample.json"
+
+
+@pytest.mark.needs("pandas")
+def test_who_pays_is_over_the_same_jobs_as_the_base_and_in_the_json_without_one(log, fcfs):
+    tried = bf.replay(log, "fcfs", small="all", kill="always")
+    frame, before = tried.to_pandas(), fcfs.to_pandas()
+    small = frame.runtime_s < frame.runtime_s.median()
+    found = tried.who_pays(base=fcfs)
+    assert found["small_below_s"] == frame.runtime_s.median()
+    for group, rows in zip(found["waits_by_class"], (small, ~small), strict=True):
+        longer_s = (frame.wait_s - before.wait_s)[rows]
+        assert group["jobs"] == rows.sum()
+        assert group["mean_longer_s"] == pytest.approx(longer_s.mean())
+        assert group["delayed"] == pytest.approx((longer_s > 3600).mean())
+        assert group["mean_delay_s"] == pytest.approx(longer_s[longer_s > 3600].mean())
+        assert group["p99_wait_s"] == pytest.approx(frame.wait_s[rows].quantile(0.99))
+    told = json.loads(tried.as_json())
+    assert told.items() >= json.loads(json.dumps(tried.who_pays())).items()
+    assert "delayed" not in told["waits_by_user"][0]
+    own = tried.who_pays(small_below_s=frame.divider_s.to_numpy())
+    assert [row["class"] for row in own["waits_by_class"]] == ["small", "large", "unknown"]
+    half = bf.Replay(log, "saf").run(until_s=86_400).result()
+    assert half.who_pays(base=fcfs)["waits_by_class"][0]["jobs"] < len(frame) / 2
+
+
+@pytest.mark.needs("pandas")
+def test_classes_tries_and_dividers_of_a_classifier_are_in_the_table(log):
+    done = bf.replay(log, small="all", kill="always")
+    frame = done.to_pandas()
+    assert set(frame["class"]) == {"small", "large"}
+    assert frame.tries.sum() - len(frame) == done.figures.requeued > 0
+    assert frame.divider_s.nunique() > 1
+
+
+def test_batsims_files_are_those_of_the_command(fcfs, tmp_path):
+    fcfs.to_batsim(tmp_path / "new" / "ours")
+    result("replay", SAMPLE, "--out", tmp_path / "theirs")
+    for name in ("jobs.csv", "machine_states.csv"):
+        assert (tmp_path / "new" / f"ours_{name}").read_bytes() == (tmp_path / f"theirs_{name}").read_bytes()
+    assert (tmp_path / "new" / "ours_run.json").exists()
+
+
+CALENDAR = next(iter(sorted((Path(__file__).parents[1] / "data" / "calendar").iterdir())))
+
+
+@pytest.mark.needs("sklearn")
+@pytest.mark.parametrize("option", sorted(set(ARGUMENTS) - {"policy"}))
+def test_every_option_of_the_table_is_taken_and_stated(log, option):
+    given = {
+        "preset": "first-tries",
+        "backfill": "spf",
+        "threshold_s": np.int64(50),
+        "small": "class",
+        "predict": "easy++",
+    }
+    changed = {"divider": 100.0, "kill": "always", "bound": False, "regime": "decoupled", "divider_rule": "week"}
+    changed |= {
+        "cut": 0.1,
+        "train_lag_s": 60,
+        "seed": 7,
+        "overdue_before": "large",
+        "overdue": "half",
+        "small_width": 0.5,
+    }
+    changed |= {"predict_for": "all", "depth": "all", "tested": 5, "like": "slurm", "calendar": str(CALENDAR)}
+    changed |= {"feedback": "after:600:fcfs", "max_running": 3}
+    besides = {
+        "small": {"divider": 100},
+        "feedback": {},
+        "predict_for": {"predict": "easy++"},
+        "overdue": {"threshold_s": 50},
+        "overdue_before": {"small": "all", "threshold_s": 50},
+        "divider_rule": {"small": "forest", "regime": "decoupled"},
+    }
+    if option == "small":
+        log = dataclasses.replace(log, jobs=dataclasses.replace(log.jobs, job_class=np.ones(len(log.jobs), np.int8)))
+    beside = besides.get(option, {} if option in given else {"small": "forest"})
+    value = given.get(option, changed.get(option))
+    assert value is not None
+    stated = bf.replay(log, **{**beside, option: value}).stated()[ARGUMENTS[option].name]
+    assert stated == value
+
+
+@pytest.mark.needs("pandas")
+def test_a_policy_of_ones_own_is_one_row_among_others(log):
+    mine = bf.Policy("mine", key=lambda r, p, q: p * q, per_wait=lambda r, p, q: -q)
+    frame = bf.replay_many(log, [mine, *bf.policies.values()])
+    assert frame.index.tolist() == ["mine", *bf.policies]
+    for policy in (mine, "saf"):
+        alone = bf.replay(log, policy).figures.as_dict()
+        assert frame.loc[getattr(policy, "name", policy)].to_dict() == alone
+    assert frame.attrs["workload_sha256"] == log.digest
+    late = bf.replay_many(log, "saf", threshold_s=3600, threads=1)
+    assert late.loc["saf"].to_dict() == bf.replay(log, "saf", threshold_s=3600).figures.as_dict()
+    assert late.attrs["options"]["threshold"] == 3600
+
+
+def test_policies_by_weights_and_from_files_are_taken(log, tmp_path):
+    content = {"format": "batfill policies 1", "functions": {"lin": {"terms": [{"coefficient": 1.0, "r": 1}]}}}
+    (tmp_path / "fitted.json").write_text(json.dumps(content))
+    expected = bf.replay(log, "fcfs").figures
+    assert bf.replay(log, f"lin@{tmp_path}/fitted.json").figures == expected
+    assert bf.replay(log, "mixed:0,0,-1,0,0,0").figures == expected
+
+
+# What the commands do
+
+
+@pytest.mark.needs("pandas")
+def test_every_command_that_learns_or_searches_gives_what_it_prints(log, tmp_path):
+    """Each function as an object, and its command's JSON of the same arguments."""
+    made = bf.generate(jobs=400, procs=32, seed=1, interarrival=8.0)
+    save_log(log_of(made), tmp_path / "made.swf", procs=32)
+    file = bf.read(tmp_path / "made.swf")
+    tuned = bf.tune(file, days=0.5, points=6, last=[1])
+    words = ("--days", "0.5", "--points", "6", "--last", "1")
+    assert json_result("tune", tmp_path / "made.swf", *words) == json.loads(tuned.as_json())
+    assert tuned.to_pandas()["policy"].tolist() == [row["policy"] for row in tuned.rows]
+    assert bf.replay(file, tuned["trained"]).figures.jobs == 400
+    chosen = bf.select(file, "ucb1", policies=["fcfs", "saf"], period_s=7200, seed=3)
+    words = ("--method", "ucb1", "--policies", "fcfs,saf", "--period", "2h", "--seed", "3")
+    assert json_result("select", tmp_path / "made.swf", *words) == json.loads(chosen.as_json())
+    fitted = bf.fit(file, tuples=2, permutations=40)
+    words = ("--tuples", "2", "--permutations", "40", "--out", tmp_path / "fitted.json")
+    assert json_result("fit", tmp_path / "made.swf", *words) == json.loads(fitted.as_json())
+    saved = bf.replay(file, f"lin@{tmp_path}/fitted.json").figures
+    assert bf.replay(file, fitted.policies["lin"]).figures == saved
+    curve = bf.frontier(file, policies=["spf"], cuts=[0])
+    done = batfill("frontier", tmp_path / "made.swf", "--policy", "spf", "--cuts", "0", "--json")
+    assert json.loads(done.out) == curve.as_dict()
+    assert len(curve.to_pandas()) == len(curve.points) == 3
+    answer = bf.what_if(file, small_first=False, thresholds_s=[3600])
+    assert json_result("what-if", tmp_path / "made.swf", "--no-small-first", "--threshold", "1h") == answer.as_dict()
+    assert answer["advice"] == answer.advised_name
+    with pytest.raises(KeyError, match="'advise' is not in the result; it has workload"):
+        answer["advise"]
+    assert bf.export_config("slurm", "saf")["verdict"] == "expressible"
+    assert curve["points"] == curve.as_dict()["points"]
+    assert answer.to_pandas().name.tolist() == ["fcfs", "spf", "saf", "saf + 1 h"]
+
+
+@pytest.mark.needs("sklearn")
+def test_a_classified_log_is_what_the_command_prints(tmp_path):
+    made = bf.generate(jobs=300, procs=32, seed=1, interarrival=40.0)
+    done = bf.classify(made, cut=0.4, seed=2)
+    save_log(log_of(made), tmp_path / "made.swf", procs=32)
+    words = ("--cut", "0.4", "--seed", "2")
+    theirs = json_result("classify", tmp_path / "made.swf", *words)
+    for name in ("workload", "workload_sha256", "seconds"):
+        assert name in theirs
+    ours = json.loads(done.as_json())
+    assert {n: v for n, v in ours.items() if n not in ("workload", "workload_sha256", "seconds")} == {
+        n: v for n, v in theirs.items() if n not in ("workload", "workload_sha256", "seconds")
+    }
+    frame = done.to_pandas()
+    assert frame.right.isna().sum() == ours["not_judged"]
+    assert frame.right.sum() == ours["true_small"] + ours["true_large"]
+
+
+@pytest.mark.needs("pydantic")
+def test_a_campaign_and_a_report_are_functions_too(tmp_path):
+    (tmp_path / "two.yaml").write_text(f"workloads: [{{file: {SAMPLE}}}]\npolicies: [fcfs, saf]\n")
+    done = bf.campaign(tmp_path / "two.yaml", tmp_path / "out", workers=1)
+    frame = done.to_pandas()
+    assert frame.policy.tolist() == done.to_arrow()["policy"].to_pylist() == ["fcfs", "saf"]
+    assert frame.mean_wait_s.tolist() == [bf.replay(SAMPLE, name).figures.mean_wait_s for name in ("fcfs", "saf")]
+    bf.replay(SAMPLE, "saf").to_batsim(tmp_path / "runs" / "saf")
+    assert bf.report(str(tmp_path / "runs")) == [tmp_path / "runs" / "report.html"]
+    assert "sample.json on 64 processors" in (tmp_path / "runs" / "report.html").read_text()
+
+
+@pytest.mark.needs("pandas")
+def test_differences_are_paired_job_by_job(fcfs, log):
+    saf, again = bf.replay(log, "saf"), bf.replay(log, "saf", threshold_s=3600)
+    frame = bf.compare(fcfs, saf, again)
+    assert frame.options.tolist() == ["saf"] * 2 + ["saf, threshold 3600 s"] * 2
+    waits = saf.to_pandas().wait_s - fcfs.to_pandas().wait_s
+    row = frame[frame.figure == "mean_wait_s"].iloc[0]
+    assert row.difference == pytest.approx(waits.mean(), rel=1e-12)
+    assert row.this - row["first"] == pytest.approx(row.difference, rel=1e-9)
+    assert (row.waits_less, row.waits_more) == ((waits < 0).mean(), (waits > 0).mean())
+    assert row.low < row.difference < row.high
+    assert (frame.attrs["jobs"], frame.attrs["block"]) == (800, "days")
+    assert frame.attrs["warnings"] == ["too few days (5): below 12, intervals and verdicts are not calibrated"]
+    itself = bf.compare(fcfs, fcfs)
+    assert (itself.difference.tolist(), itself.verdict.tolist()) == ([0, 0], ["unclear"] * 2)
+
+
+def test_a_log_that_changed_after_it_was_read_is_refused(tmp_path):
+    save_log(log_of(bf.generate(jobs=50, procs=16)), tmp_path / "log.swf", procs=16)
+    read = bf.read(tmp_path / "log.swf")
+    save_log(log_of(bf.generate(jobs=60, procs=16)), tmp_path / "log.swf", procs=16)
+    with pytest.raises(WorkloadError, match=r"log.swf: has changed since the workload was read from it; read it again"):
+        bf.tune(read)
+
+
+@pytest.mark.needs("pyarrow")
+def test_accounting_goes_on_in_its_own_time_zone():
+    """Periods of days begin at the cluster's midnight, which only `read` is given."""
+    log = bf.read(ACCOUNTING / "slurm.txt", timezone="Europe/Paris")
+    assert "slurm accounting, its dates in Europe/Paris" in log.notes
+    assert "the machine's size is the most processors seen in use at once" in log.notes
+    assert source_of(log).log.clock.zone_name == "Europe/Paris"
+    assert source_of(ACCOUNTING / "slurm.txt").log.clock.zone_name == "UTC"
+    assert len(source_of(log).log) == 11
+
+
+# Runs that stop
+
+
+@pytest.mark.needs("pandas")
+def test_a_run_that_has_not_ended_says_so_and_gives_what_has_ended(log):
+    run = bf.Replay(log, "saf").run(until_s=86_400)
+    part, whole = run.result(), bf.replay(log, "saf")
+    ends = whole.to_pandas().end_s
+    assert (run.ended, part.ended, whole.ended) == (False, False, True)
+    assert part.figures.jobs == (ends <= 86_400).sum() > 0
+    assert 0 < part.figures.utilisation <= 1
+    assert f"not ended    {800 - part.figures.jobs} of 800 jobs by " in repr(run)
+    assert part.as_dict()["not_ended"] == 800 - part.figures.jobs
+    assert "not_ended" not in whole.as_dict()
+    states = part.to_pandas().state
+    assert (states == "running").sum() == len(run.running)
+    assert (states == "waiting").sum() == len(run.waiting)
+    assert (states == "not submitted").sum() == (log.jobs.submit_s > run.now_s).sum()
+    assert part.to_pandas().end_s.notna().sum() == part.figures.jobs
+    with pytest.raises(bf.BatfillError, match="have not ended, which Batsim's files cannot show; run it to its end"):
+        part.to_batsim("never")
+    assert run.run().figures == whole.figures
+
+
+@pytest.mark.needs("pandas")
+def test_a_fork_goes_its_own_way_and_says_which(log):
+    run = bf.Replay(log, "fcfs").run(until_s=86_400)
+    other = run.fork(policy="wfp3", threshold_s=7200).run()
+    assert run.options.policy.name == "fcfs"
+    assert not run.ended
+    assert other.result().as_dict()["changes"] == [{"until_s": run.now_s, "options": run.options.as_dict()}]
+    assert (other.options.policy.name, other.options.threshold_s) == ("wfp3", 7200)
+    assert run.fork().run().figures == bf.replay(log, "fcfs").figures != other.figures
+    late = other.to_pandas().start_s.to_numpy() > run.now_s
+    early = other.to_pandas()[~late].start_s
+    assert early.equals(bf.replay(log, "fcfs").to_pandas()[~late].start_s)
+    with pytest.raises(bf.BatfillError, match="argument 'small': only policy, backfill and threshold_s may change"):
+        run.fork(small="all")
+
+
+@pytest.mark.needs("pandas")
+def test_a_saved_run_goes_on_with_a_policy_of_ones_own(log, tmp_path):
+    mine = bf.Policy("mine", key=lambda r, p, q: p * q, per_wait=lambda r, p, q: -q)
+    bf.Replay(log, mine, threshold_s=900, tau_s=60).run(until_s=40_000).save(tmp_path / "run.npz")
+    with pytest.raises(PolicyError, match="policy 'mine' is unknown"):
+        bf.Replay.load(tmp_path / "run.npz")
+    again = bf.Replay.load(tmp_path / "run.npz", [mine])
+    assert again.now_s <= 40_000
+    expected = bf.replay(log, mine, threshold_s=900, tau_s=60)
+    assert again.run().figures == expected.figures
+    assert again.result().stated() == expected.stated()
+    assert again.to_pandas().equals(expected.to_pandas())
+
+
+def test_a_saved_run_states_every_option_as_before(log, tmp_path):
+    classed = dataclasses.replace(log, jobs=dataclasses.replace(log.jobs, job_class=np.ones(len(log.jobs), np.int8)))
+    rules = {"small": "class", "divider": 600, "small_width": 0.5, "threshold_s": 7200, "overdue_before": "large"}
+    for run in (bf.Replay(log, "saf", backfill="spf"), bf.Replay(classed, "saf", **rules)):
+        run.run(until_s=86_400).fork(threshold_s=50).save(tmp_path / "run.npz")
+        again = bf.Replay.load(tmp_path / "run.npz")
+        assert again.options == run.fork(threshold_s=50).options
+        assert [options for _, options in again.changes] == [run.options]
+
+
+# Mistakes
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda log: bf.replay(log, "safe"), "policy 'safe' is unknown; known are fcfs, .*; did you mean 'saf'"),
+        (lambda log: bf.replay(log, threshold=5), "argument 'threshold' is unknown; did you mean 'threshold_s'"),
+        (
+            lambda log: bf.replay(log, overrun="kill"),
+            "was read with overrun keep; read it with overrun kill",
+        ),
+        (lambda log: bf.replay(log, key(lambda r, p, q: p * math.nan)), "policy mine: its key is nan for r = 0, p~ = "),
+        (
+            lambda log: bf.replay(log, key(lambda r, p, q: 1.0)),
+            r"key has shape \(\), not \(800,\); return one number",
+        ),
+        (lambda log: bf.Replay(log, "saf").run(math.nan), "until_s: nan is not a number of seconds >= 0"),
+        (lambda log: bf.Replay(log, small="all"), "option small: all learns during the run, so it cannot stop"),
+        (
+            lambda log: log.jobs.select(slice(None, None, -1)),
+            r"rows \[799, 798\] are not in ascending order",
+        ),
+        (lambda log: backwards(log.jobs), r"order of \(submit_s, ids\): job 799 at .* `job_table`"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:overflow")
+def test_wrong_use_is_refused_in_words(log, call, says):
+    with pytest.raises(bf.BatfillError, match=says):
+        call(log)
+
+
+def key(function):
+    return bf.Policy("mine", key=function)
+
+
+def backwards(jobs):
+    names = ("ids", "submit_s", "runtime_s", "walltime_s", "user_request_s", "procs", "user", "job_class")
+    return bf.JobTable(**{name: getattr(jobs, name)[::-1] for name in names})

@@ -1,0 +1,397 @@
+"""Every option of every command arrives where it is used, whatever its value; found by walking the tree of commands."""
+
+from __future__ import annotations
+
+import builtins
+import dataclasses
+import io
+import json
+import logging
+import re
+from collections import Counter
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+
+import click
+import pytest
+
+from batfill.cli import main
+from batfill.cli.app import app
+from batfill.model.options import NAMES, OPTIONS, Options
+from command import batfill, refusal
+
+SAMPLE = Path(__file__).parents[2] / "workloads" / "sample.json"
+# What commands are made of; all else is the library.
+LIGHT = (
+    "batfill.cli",
+    "batfill.model.options",
+    "batfill.model.values",
+    "batfill.base.errors",
+    "batfill.model.jobs",
+    "batfill.base.version",
+    "batfill_pages.cli",
+    "batfill_site.cli",
+    "batfill_lab.cli",
+)
+
+# What an option needs beside it, and texts that its command reads itself.
+BESIDE = {
+    ("workload fetch", "into"): ["kth-sp2", "--convert"],
+    ("workload fetch", "*"): ["kth-sp2"],
+    ("workload scale", "interarrival"): [],
+    ("workload scale", "load"): [],
+    ("workload scale", "*"): ["--load", "0.5"],
+    ("workload resample", "profile_weeks"): ["--method", "users"],
+    ("workload convert", "bandwidth"): ["--platform", "p.xml"],
+    ("workload convert", "latency"): ["--platform", "p.xml"],
+    ("conformance", "*"): ["{port}"],
+    ("tune", "max_wait_growth"): ["--family", "aged"],
+    ("tune", "p999_wait_growth"): ["--family", "aged"],
+}
+ARGUMENTS = {
+    ("workload import", "cores_per_resource"): {"system": "oar"},
+    ("workload import", "unit"): {"system": "frontier"},
+    **{("workload convert", name): {"out": "o.json"} for name in ("platform", "bandwidth", "latency")},
+}
+# These become a flag, a level of logging, a number of calls, another function, and a version on their way.
+CHANGED = {("schedule", "verbosity"), ("workload resample", "samples"), ("tune", "family")}
+CHANGED |= {("workload convert", "form")}
+MODULES = {"campaign": ["pydantic"], "workload import": ["pyarrow"]}  # without which they refuse at once
+CALENDARS = tuple(str(path) for path in sorted((Path(__file__).parents[1] / "data" / "calendar").iterdir()))
+TEXTS = {"jobs": ("0:", "5:9"), "last": ("0", "2,3"), "cuts": ("0", "0.25,1")}
+TEXTS |= {"bandwidth": ("1Bps", "10Gbps"), "latency": ("0", "1ms")}
+TEXTS |= {"protected": ("0", "0.25,1"), "figures": ("", "pdf,png"), "suffix": (".swf", ".json")}
+
+
+def commands(group=app, path=()):
+    """Every command that takes options, with its words."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if isinstance(command, click.Group):
+            yield from commands(command, (*path, name))
+        else:
+            yield " ".join((*path, name)), command
+
+
+def options():
+    """(command, option) of every option whose value a command gets."""
+    for name, command in commands():
+        for param in command.params:
+            if isinstance(param, click.Option) and param.expose_value:
+                yield name, command, param
+
+
+EVERY = list(options())
+
+
+def two_values(param):
+    """A falsy value where there is one (else the smallest), and one that is not the default; None: not given."""
+    if param.is_flag:
+        return None, True
+    if param.name == "select":
+        return "full", "exp3:period=1d"
+    if param.name == "calendar":
+        return CALENDARS
+    if param.name == "feedback":
+        return "log", "after:600:fcfs"
+    if isinstance(param.type, click.types.StringParamType) and param.name in TEXTS:
+        return TEXTS[param.name]
+    if isinstance(param.type, click.Choice):
+        return param.type.choices[0], param.type.choices[-1]
+    if isinstance(param.type, click.Path):
+        return "first.swf", "second.swf"
+    if isinstance(param.type, click.types.StringParamType):
+        return "", "made-up"
+    if param.type.name == "policy":
+        return "fcfs", "lexp"
+    if param.name == "estimates":
+        return "first.jsonl", "second.jsonl"
+    accepted = [word for word in ("0", "1", "2", "6", "0.25", "0.75", "7", "8", "604") if takes(param, word)]
+    return accepted[0], accepted[-1]
+
+
+def takes(param, word):
+    try:
+        param.type.convert(word, param, click.Context(app))
+    except Exception:
+        return False
+    return True
+
+
+def written(param, value):
+    """The words of the command line that give the option this value."""
+    name = max(param.opts, key=len)
+    if value is None:
+        return list(param.secondary_opts)
+    return [name] if value is True else [name, value]
+
+
+def required(command, words):
+    """Words for the arguments and options that the command insists on; `words` are those of some of them."""
+    for param in command.params:
+        if not param.required or not param.expose_value:
+            continue
+        usual = param.type.choices[0] if isinstance(param.type, click.Choice) else "4"
+        word = words.get(param.name, usual)
+        yield param, [*([max(param.opts, key=len)] if isinstance(param, click.Option) else []), word]
+
+
+def leaves(value):
+    """Every plain value in what a library function was called with."""
+    if isinstance(value, dict):
+        for name, entry in value.items():
+            yield str(name)
+            yield from leaves(entry)
+    elif isinstance(value, (list, tuple, set, frozenset)):
+        for entry in value:
+            yield from leaves(entry)
+    elif isinstance(value, slice):
+        yield from (value.start, value.stop)
+    elif dataclasses.is_dataclass(value):
+        yield from leaves([getattr(value, field.name) for field in dataclasses.fields(value)])
+    elif isinstance(value, (str, int, float, Path)) or value is None:
+        yield value
+
+
+def arrived(monkeypatch, words):
+    """What a command hands to the library, which is a recorder here, and how it prints what comes back."""
+    calls: list = []
+    real = builtins.__import__
+
+    def recording(name, scope=None, local=None, fromlist=(), level=0):
+        if name.startswith(("batfill", "studies.")) and not name.startswith(LIGHT):
+            return Recorder(calls, name)
+        return real(name, scope, local, fromlist, level)
+
+    out, ended = io.StringIO(), None
+    with monkeypatch.context() as patch, redirect_stdout(out), redirect_stderr(out):
+        patch.setattr(builtins, "__import__", recording)
+        patch.setattr(logging, "basicConfig", Recorder(calls, "logging"))
+        try:
+            main(words)
+        except SystemExit as status:
+            ended = status.code
+        except Exception as error:  # a recorder's answers cannot do everything
+            ended = repr(error)
+    assert not re.search(r"No such option|Invalid value|Missing|: option ", out.getvalue()), out.getvalue()
+    found = [leaf for _, *given in calls for leaf in leaves(given)]
+    return found, [name for name, *_ in calls], (ended, out.getvalue())
+
+
+class Recorder(str):
+    """Stands for all of the library: whatever is called on it is written down, and answered with another one."""
+
+    def __new__(cls, calls, name):
+        made = super().__new__(cls)
+        made.calls, made.name = calls, name
+        return made
+
+    def __getattribute__(self, name):
+        if name.startswith("__") or name in ("calls", "name"):
+            return super().__getattribute__(name)
+        return Recorder(self.calls, f"{self.name}.{name}")
+
+    def __call__(self, *args, **kwargs):
+        self.calls.append((self.name, args, kwargs))
+        return Recorder(self.calls, self.name)
+
+    def __iter__(self):
+        return iter([Recorder(self.calls, self.name), Recorder(self.calls, self.name)])
+
+    def __len__(self):
+        return 2
+
+    def __bool__(self):
+        return False
+
+    def __format__(self, spec):
+        return "recorded"
+
+    def __getitem__(self, place):
+        return self
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        return None
+
+    def __mul__(self, other):
+        return self
+
+    __rmul__ = __mul__
+    __hash__ = str.__hash__
+
+
+@pytest.mark.parametrize(
+    ("name", "command", "param"),
+    [pytest.param(n, c, p, id=f"{n} --{p.name}", marks=pytest.mark.needs(*MODULES.get(n, ()))) for n, c, p in EVERY],
+)
+def test_every_value_of_every_option_reaches_the_library(name, command, param, monkeypatch):
+    beside = BESIDE.get((name, param.name), BESIDE.get((name, "*"), []))
+    needed = [
+        word
+        for other, words in required(command, ARGUMENTS.get((name, param.name), {}))
+        if other is not param
+        for word in words
+    ]
+    seen = []
+    for value in two_values(param):
+        found, calls, printed = arrived(monkeypatch, [*name.split(), *needed, *beside, *written(param, value)])
+        assert calls or name in ("policies",), f"{name} calls nothing of the library: {printed}"
+        if isinstance(value, str) and (name, param.name) not in CHANGED:
+            as_given = isinstance(param.type, click.Choice) or param.name in ("calendar", "feedback")
+            meant = value if as_given else param.type.convert(value, param, None)
+            assert holds(found, meant), f"{value!r} of --{param.name} is lost: {found}"
+        seen.append((Counter(map(repr, found)), calls, printed))
+    assert seen[0] != seen[1], f"--{param.name} changes nothing"
+
+
+def holds(found, meant):
+    """Whether the value is among what was found: as it is, in parts, or in another unit of time."""
+    if isinstance(meant, (int, float)):
+        units = (meant, meant / 3600, meant * 86_400)
+        return any(type(leaf) in (int, float) and leaf in units for leaf in found) or str(meant) in found
+    parts = re.split("[,:]", meant) if isinstance(meant, str) else [meant]
+    text = " ".join(map(str, found))
+    return all(str(part) in text for part in parts)
+
+
+def test_an_option_that_is_dropped_would_be_noticed(monkeypatch):
+    @app.command("lossy")
+    @click.option("--cut", type=float)
+    def lossy(cut):
+        from batfill.replays.replay import replay
+
+        replay("log", **({} if not cut else {"cut": cut}))
+
+    monkeypatch.setattr(app, "get_command", lambda context, name: lossy)
+    zero, half = (arrived(monkeypatch, ["lossy", "--cut", cut])[0] for cut in ("0", "0.5"))
+    assert (holds(zero, 0.0), holds(half, 0.5)) == (False, True)
+    del app.commands["lossy"]
+
+
+# From the command line into the result
+
+BESIDE_IN_TABLE = {
+    "overdue": {"threshold": 86400.0},
+    "overdue-before": {"threshold": 7200, "small": "all"},
+    "small": {"divider": 600},
+    "divider": {"small": "class"},
+    "predict": {},
+    "predict-for": {"predict": "easy++"},
+    "divider-rule": {"small": "forest", "regime": "decoupled"},
+}
+VALUES = {
+    "policy": ("fcfs", "saf"),
+    "backfill": ("same", "spf"),
+    "depth": (0, "all"),
+    "tested": (5, "all"),
+    "max-running": (1, 40),
+    "calendar": CALENDARS,
+    "feedback": ("sessions:fcfs", "after:600:fcfs"),
+    "like": ("none", "slurm", "flux", "pbs"),
+    "threshold": (0, 7200),
+    "small": ("class", "perfect"),
+    "divider": (1, 600),
+    "small-width": (0.001, 0.5),
+    "cut": (0.001, 0.25),
+    "bound": (False, True),
+    "train-lag": (0, 3600),
+    "seed": (0, 7),
+}
+
+
+def values_of(option):
+    return VALUES.get(option.name) or (option.kind.choices[0], option.kind.choices[-1])
+
+
+def beside(option):
+    return BESIDE_IN_TABLE.get(option.name, {"small": "forest"} if option.needs else {})
+
+
+@pytest.fixture(scope="module")
+def classed(tmp_path_factory):
+    """A workload whose jobs have classes."""
+    path = tmp_path_factory.mktemp("classed") / "classed.json"
+    content = json.loads(SAMPLE.read_text())
+    content["jobs"] = [{**job, "class": "small"} for job in content["jobs"][:40]]
+    path.write_text(json.dumps(content))
+    return path
+
+
+def with_its_modules(name):
+    return pytest.param(name, marks=pytest.mark.needs(*["sklearn"] * ("forest" in beside(OPTIONS[name]).values())))
+
+
+@pytest.mark.parametrize("name", [with_its_modules(name) for name in NAMES])
+def test_a_replays_result_states_each_option_as_it_was_given(name, classed):
+    option = OPTIONS[name]
+    for value in values_of(option):
+        given = {**beside(option), name: value}
+        words = [word for key, entry in given.items() for word in (f"--{key}", entry)]
+        stated = json.loads(batfill("replay", classed, *words, "--json").out)["options"]
+        assert stated.items() >= given.items()
+        assert tuple(stated) == (*OPTIONS, "procs", "tau", "overrun", "unrequested")
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_an_option_of_the_table_is_what_it_was_given_in_json(name):
+    option = OPTIONS[name]
+    for value in values_of(option):
+        assert Options.of({**beside(option), name: value}).as_dict()[name] == value
+
+
+@pytest.mark.parametrize(
+    ("words", "instead"),
+    [
+        (("report", "runs", "--output", "x.html"), "--output is now called --out"),
+        (("what-if", "x.swf", "--output", "x.html"), "--output is now called --out"),
+        (("platform", 4, "--output", "x.xml"), "--output is now called --out"),
+        (("workload", "clean", "x.swf", "y.swf"), "the output file is now an option: --out y.swf"),
+        (("workload", "convert", "x.swf", "y.json"), "the output file is now an option: --out y.json"),
+        (("workload", "generate", "y.swf"), "the output file is now an option: --out y.swf"),
+    ],
+)
+def test_a_former_spelling_is_answered_with_the_one_of_now(words, instead):
+    assert refusal(*words).startswith(instead)
+
+
+def test_every_command_that_replays_logs_takes_both_options_on_requests():
+    taking = {
+        option: {name for name, _, param in EVERY if param.name == option} for option in ("overrun", "unrequested")
+    }
+    hosts = {"replay", "tune", "fit", "select", "frontier", "what-if", "fidelity", "workload convert"}
+    assert taking == {"overrun": hosts | {"workload clean"}, "unrequested": hosts | {"when"}}
+
+
+@pytest.mark.parametrize("value", ["inf", "nan", "-inf", "1e999"])
+def test_no_number_may_be_infinite_or_none(value):
+    numbers = [(name, param) for name, _, param in EVERY if takes(param, "1") and not takes(param, "words")]
+    assert len(numbers) > 50
+    assert [(name, param.name) for name, param in numbers if not param.is_flag and takes(param, value)] == []
+
+
+LOGS = [
+    name for name, command in commands() if {"workload", "log", "source", "state"} & {p.name for p in command.params}
+]
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_what_a_command_says_of_a_log_names_none_but_its_own_options(name, tmp_path):
+    command = dict(commands())[name]
+    own = {option for param in command.params for option in (*param.opts, *param.secondary_opts)} | {"--help"}
+    row = "{} 60 -1 100 4 -1 -1 4 -1 -1 1 1 1 -1 -1 -1 -1 -1\n".format
+    (tmp_path / "unrequested.swf").write_text("; MaxProcs: 4\n" + row(1) + row(2))
+    (tmp_path / "unsized.swf").write_text(row(1) + row(2))
+    named = 0
+    for log in sorted(tmp_path.iterdir()):
+        needed = ["--at", "60"] * (name == "when")
+        needed = needed + ["--out", tmp_path / "out.swf"] * (name.startswith("workload ") and "--out" in own)
+        said = re.findall(
+            r"(?<![\w-])--[a-z][a-z-]*", re.sub("`[^`]*`", "", "".join(batfill(*name.split(), log, *needed)[1:]))
+        )
+        assert set(said) <= own
+        named += len(said)
+    assert named or name not in ("replay", "when", "what-if", "select", "tune", "fit", "frontier", "fidelity")

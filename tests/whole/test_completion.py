@@ -1,0 +1,93 @@
+"""Shells complete every command and option: asked as a shell asks, and in a real bash."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+from click.shell_completion import ShellComplete
+from test_cli_options import commands
+
+from batfill.cli.app import app
+from batfill.cli.completion import VARIABLE, script
+from batfill.model.options import NAMES
+from batfill.model.policy import POLICIES
+from command import batfill, result
+
+BIN = Path(sys.executable).parent
+PATH = f"{BIN}:{os.environ['PATH']}"
+
+
+def completions(*words):
+    """What may stand in the place of the last of these words."""
+    *before, incomplete = words
+    return [item.value for item in ShellComplete(app, {}, "batfill", VARIABLE).get_completions(before, incomplete)]
+
+
+@pytest.mark.parametrize("name", [name for name, _ in commands()])
+def test_every_option_of_every_command_is_completed(name):
+    command = dict(commands())[name]
+    shown = [max(p.opts, key=len) for p in command.params if isinstance(p, click.Option) and not p.hidden]
+    assert set(shown) <= set(completions(*name.split(), "--"))
+    assert name.split()[-1] in completions(*name.split())
+
+
+def test_values_are_completed():
+    assert completions("replay", "--small", "p") == ["perfect"]
+    assert completions("replay", "--policy", "s") == [name for name in POLICIES if name.startswith("s")]
+    assert completions("schedule", "--backfill", "sa") == ["same", "saf"]
+    assert completions("workload", "c") == ["clean", "convert"]
+    assert completions("--install-completion", "") == ["auto", "bash", "zsh", "fish"]
+    assert {f"--{name}" for name in NAMES} <= set(completions("replay", "--"))
+
+
+def in_shell(command, **env):
+    return subprocess.run(
+        command, env={**os.environ, "PATH": PATH, **env}, capture_output=True, text=True, timeout=120, check=True
+    )
+
+
+def replied(*words):
+    """What a real bash replies at a TAB behind these words."""
+    program = (
+        script("bash")
+        + f"""
+        COMP_WORDS=({" ".join(f"'{word}'" for word in words)}); COMP_CWORD={len(words) - 1}
+        _batfill_completion batfill; printf '%s\\n' "${{COMPREPLY[@]}}"
+    """
+    )
+    done = in_shell(["bash", "-c", program])
+    assert done.stderr == ""
+    return done.stdout.split()
+
+
+def test_a_real_bash_completes_commands_options_and_values():
+    assert replied("batfill", "re") == ["replay", "report", "reproduce"]
+    assert replied("batfill", "workload", "convert", "--pl") == ["--platform"]
+    assert replied("batfill", "replay", "x.swf", "--overrun", "") == ["keep", "kill", "extend"]
+    assert replied("batfill", "what-if", "--thr") == ["--threshold"]
+
+
+def test_bash_completes_after_an_installation_which_is_done_once(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("XDG_DATA_HOME", raising=False)
+    (tmp_path / ".bashrc").write_text("# mine")
+    for _ in range(2):
+        assert result("--install-completion", "bash").startswith("bash: completion in ")
+    mine, line = (tmp_path / ".bashrc").read_text().splitlines()
+    assert mine == "# mine"
+    assert "completion.bash" in line
+    done = in_shell(["bash", "-c", ". ~/.bashrc; complete -p batfill"], HOME=str(tmp_path))
+    assert done.stdout.endswith("-F _batfill_completion batfill\n")
+
+
+@pytest.mark.parametrize("name", ["", "workload", *(name for name, _ in commands())])
+def test_h_and_help_are_one(name):
+    short, long = (batfill(*name.split(), option) for option in ("-h", "--help"))
+    assert short == long
+    assert short.status == 0
+    assert short.out.lower().startswith(f"usage: batfill {name}".rstrip())

@@ -1,0 +1,412 @@
+"""What the core does alone, and what each command says if the extra that it needs is not installed."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from functools import cache
+from importlib.metadata import PackageNotFoundError, packages_distributions, requires
+from pathlib import Path
+
+import pytest
+
+import batfill
+from batfill.base.errors import DISTRIBUTIONS, MissingExtra, optional
+from batfill.cli.app import COMMANDS
+from swf_text import row
+
+ROOT = Path(__file__).parents[2]
+INSTALLED = Path(batfill.__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+EXTRAS = PROJECT["optional-dependencies"]
+OF_DEVELOPERS = {"test-core", "test", "docs", "dev"}
+
+# Blocks the import of everything outside the core in each Python process that has its folder on PYTHONPATH.
+BLOCKER = """\
+import sys
+
+class Absent:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name.partition(".")[0] in {absent!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, Absent)
+"""
+# First come, first served, one job at a time: a scheduler that needs no extra.
+SCHEDULER = """\
+import json, sys, zmq
+socket = zmq.Context().socket(zmq.REP)
+socket.bind(sys.argv[1])
+waiting, running, over = [], None, False
+while not over:
+    message = json.loads(socket.recv())
+    events = []
+    for event in message["events"]:
+        if event["type"] == "JOB_SUBMITTED":
+            waiting.append(event["data"]["job"])
+        elif event["type"] == "JOB_COMPLETED":
+            running = None
+        over |= event["type"] == "SIMULATION_ENDS"
+    if running is None and waiting and not over:
+        running = waiting.pop(0)
+        data = {"job_id": running["id"], "alloc": f"0-{running['res'] - 1}" if running["res"] > 1 else "0"}
+        events.append({"timestamp": message["now"], "type": "EXECUTE_JOB", "data": data})
+    socket.send_string(json.dumps({"now": message["now"], "events": events}))
+"""
+DESCRIPTOR = """\
+batcmd: ${BATSIM:-batsim} -p platform.xml -w sample.json -e FOLDER/out -s tcp://localhost:PORT -v quiet
+output-dir: FOLDER
+schedcmd: SCHEDULER
+simulation-timeout: 100
+ready-timeout: 20
+success-timeout: 20
+failure-timeout: 5
+"""
+
+
+def name_of(requirement: str) -> str:
+    """The library that a requirement names, in lower case."""
+    return re.match(r"[\w.-]+", requirement)[0].lower().replace("_", "-")
+
+
+@cache
+def closure() -> set[str]:
+    """The libraries that the core installs, with theirs."""
+    found: set[str] = set()
+    left = [name_of(requirement) for requirement in PROJECT["dependencies"]]
+    while left:
+        name = left.pop()
+        if name not in found:
+            found.add(name)
+            try:
+                needed = requires(name) or []
+            except PackageNotFoundError:  # for another Python or system
+                continue
+            left += [name_of(one) for one in needed if "extra ==" not in one]
+    return found
+
+
+def absent() -> set[str]:
+    """Every module here that the core does not install."""
+    core = closure() | {"batfill", "pip", "setuptools"}
+    return {
+        module
+        for module, libraries in packages_distributions().items()
+        if not core & {name_of(library) for library in libraries} and module.isidentifier()
+    }
+
+
+@pytest.fixture(scope="module")
+def core(tmp_path_factory):
+    """A function that runs `batfill`, or a program, with the core alone, in a folder with a log and descriptors."""
+    blocker, folder = tmp_path_factory.mktemp("blocker"), tmp_path_factory.mktemp("core")
+    (blocker / "sitecustomize.py").write_text(BLOCKER.format(absent=absent()))
+    path = os.pathsep.join([str(blocker), str(INSTALLED)])
+
+    def batfill(*words: str, program: str | None = None) -> subprocess.CompletedProcess[str]:
+        if program is not None:
+            (folder / "program.py").write_text(program)
+        return subprocess.run(
+            [sys.executable, *(["-m", "batfill", *words] if program is None else ["program.py"])],
+            cwd=folder,
+            # Not the PATH of this environment: it has a pybatsim.
+            env={**os.environ, "PATH": os.defpath, "PYTHONPATH": path, "BATFILL_CACHE": str(folder / "cache")},
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+
+    for words in (
+        ("workload", "generate", "--jobs", "300", "--procs", "16", "--seed", "3", "--out", "log.swf"),
+        ("workload", "convert", "log.swf", "--out", "sample.json"),
+        ("platform", "16", "--out", "platform.xml"),
+        ("replay", "log.swf", "--policy", "saf", "--out", "run/out"),
+    ):
+        done = batfill(*words)
+        assert done.returncode == 0, done.stderr
+    (folder / "scheduler.py").write_text(SCHEDULER)
+    (folder / "some.parquet").write_bytes(b"PAR1")
+    (folder / "grid").mkdir()
+    (folder / "grid" / "runs.parquet").write_bytes(b"PAR1")
+    (folder / "jobs.txt").write_text("JobID|Submit|Start|End|State\n7|1700000000|1700000001|1700000002|COMPLETED\n")
+    (folder / "waits.swf").write_text(
+        "; MaxProcs: 4\n" + "".join(row(k, k, 9, req_time=9, wait=k) for k in range(1, 99))
+    )
+    (folder / "campaign.yaml").write_text("workloads:\n- file: log.swf\npolicies: [fcfs, saf]\n")
+    ours = f"{sys.executable} scheduler.py tcp://*:PORT"
+    for name, port, command in (
+        ("other", 28711, ours),
+        ("pybatsim", 28712, "pybatsim batfill/scheduler -s tcp://*:PORT"),
+        ("schedule", 28713, "batfill schedule -s tcp://*:PORT"),
+    ):
+        text = DESCRIPTOR.replace("SCHEDULER", command).replace("FOLDER", name).replace("PORT", str(port))
+        (folder / f"{name}.yaml").write_text(text)
+    return batfill
+
+
+# Words of each command, and the extra that it needs; None for those that the core does.
+CASES = [
+    ("run other.yaml --simulator embedded", None),
+    ("run pybatsim.yaml --simulator embedded", "pybatsim"),
+    ("run schedule.yaml --simulator embedded", None),
+    ("replay log.swf --policy saf --threshold 20h", None),
+    ("replay log.swf --predict easy++", None),
+    ("replay log.swf --small forest", "learn"),
+    ("replay some.parquet", "tables"),
+    ("batsim --version", None),
+    ("policies", None),
+    ("platform 4", None),
+    ("workload describe log.swf", None),
+    ("workload split log.swf --days 7 --out weeks", None),
+    ("workload clean log.swf --out log.parquet", "tables"),
+    ("workload import slurm jobs.txt --out imported.swf", "tables"),
+    ("replay jobs.txt", "tables"),
+    ("workload import fugaku some.parquet --out imported.swf", "tables"),
+    ("classify log.swf", "learn"),
+    ("classify log.swf --out classes", "report,tables"),
+    ("frontier log.swf --cuts 0", None),
+    ("frontier log.swf --cuts 0.5", "learn"),
+    ("frontier log.swf --cuts 0 --out frontier", "report"),
+    ("tune log.swf --points 6 --days 1 --last 1", None),
+    ("tune log.swf --family aged --points 6 --days 1", None),
+    ("tune log.swf --points 6 --days 1 --last 1 --maps maps", "report"),
+    ("tune log.swf --method xnes --evaluations 20 --days 1 --last 1", "tune"),
+    ("fit log.swf --tuples 2 --permutations 256", None),
+    ("select log.swf --period 1d", None),
+    ("fidelity waits.swf", None),
+    ("conformance --list", None),
+    ("campaign campaign.yaml", "campaign"),
+    ("reproduce --list", "all"),
+    ("report run", None),
+    ("report grid", "campaign"),
+    ("report run --figures pdf", "report"),
+    ("what-if log.swf", None),
+    ("what-if log.swf --classifier", "learn"),
+    ("export-config slurm --policy saf", None),
+    ("when log.swf --at 1000", None),
+]
+
+
+# Each command in a process of its own, which begins with the engine loaded: loading it takes most of a command's time.
+COMMANDS_PROGRAM = """\
+import io, json, os, sys, traceback
+from contextlib import redirect_stdout, suppress
+from batfill.cli import main
+
+with suppress(SystemExit), redirect_stdout(io.StringIO()):
+    main(["replay", "log.swf"])
+ended = {{}}
+for words in {all_words!r}:
+    if (child := os.fork()) == 0:
+        status = 70
+        try:
+            for number, name in ((1, "said.out"), (2, "said.err")):
+                os.dup2(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
+            main(words.split())
+        except SystemExit as exit:
+            status = exit.code or 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(status)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    ended[words] = status, *(open(name).read() for name in ("said.out", "said.err"))
+print(json.dumps(ended))
+"""
+
+
+def complaint(status, out, err, extra):
+    """What is wrong with how a command ended that needs this extra; None if nothing is."""
+    if extra is None:
+        return None if status == 0 and "not installed" not in err else f"status {status}: {err}"
+    lines = [line for line in err.splitlines() if "warning" not in line and "compiling" not in line]
+    needed = rf"batfill: .*not installed: pip install 'batfill\[{extra}\]'"
+    named = (status, out, len(lines)) == (2, "", 1) and re.fullmatch(needed, lines[0])
+    return None if named else f"status {status}: {out}{err}"
+
+
+# What only compiles kernels cannot be imported; every module is, and every command shows its help.
+WITHOUT_A_COMPILER = """\
+import sys
+
+sys.modules["numba"] = sys.modules["llvmlite"] = None
+import io
+from contextlib import redirect_stdout, suppress
+from importlib import import_module
+from pathlib import Path
+
+import batfill
+import click
+from batfill.base.errors import MissingExtra
+from batfill.cli import main
+from batfill.cli.app import app
+
+root = Path(batfill.__file__).parents[1]
+for path in sorted(Path(batfill.__file__).parent.rglob("*.py")):
+    name = ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__")
+    try:
+        None if path.stem == "__main__" else import_module(name)
+    except (MissingExtra, ModuleNotFoundError) as missing:
+        print("missing", name, missing)
+
+
+def tree(command, words):
+    yield words
+    for name, inner in getattr(command, "commands", {}).items():
+        yield from tree(inner, [*words, name])
+
+
+for name in app.list_commands(None):
+    for words in tree(app.get_command(None, name), [name]):
+        with redirect_stdout(io.StringIO()) as said, suppress(SystemExit):
+            main([*words, "--help"])
+        print("help", *words, len(said.getvalue()))
+main(["replay", "log.swf", "--policy", "saf"])
+"""
+
+
+def test_without_numba_every_module_is_imported_every_command_shows_its_help_and_a_log_is_replayed(tmp_path):
+    """The extras' libraries may be missing, and only the modules that need them."""
+    (tmp_path / "log.swf").write_text("; MaxProcs: 4\n" + "".join(row(n, n, 10, req_time=20) for n in range(1, 60)))
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_A_COMPILER], cwd=tmp_path, capture_output=True, text=True, timeout=120
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    missing = {re.search(r"(?:needs |named ')([\w-]+)", line)[1] for line in lines if line.startswith("missing")}
+    assert missing <= {name_of(requirement) for extra in EXTRAS for requirement in EXTRAS[extra]}
+    helped = [line.split() for line in lines if line.startswith("help")]
+    assert {words[1] for words in helped} == set(COMMANDS)
+    assert ["workload", "import"] in [words[1:3] for words in helped]
+    assert all(int(words[-1]) > 100 for words in helped)
+    assert "jobs         59 (0 rejected" in done.stdout
+
+
+@pytest.mark.slow
+def test_with_the_core_alone_a_command_works_or_names_the_extra_that_it_needs(core):
+    done = core(program=COMMANDS_PROGRAM.format(all_words=[words for words, _ in CASES]))
+    assert done.returncode == 0, done.stderr
+    ended = json.loads(done.stdout)
+    wrong = {words: said for words, extra in CASES if (said := complaint(*ended[words], extra))}
+    assert not wrong
+
+
+ZEROS = "bf.network_of([([[0.0]] * 16, [0.0])])"
+# The public functions of Python on a log and two results, and the extra that each needs.
+CALLS = {
+    "read": ("bf.read('log.swf')", None),
+    "generate": ("bf.generate(10, 4, seed=1)", None),
+    "replay": ("saf._repr_html_()", None),
+    "replay_many": ("bf.replay_many(log, ['fcfs', 'saf'])", "tables"),
+    "compare": ("bf.compare(fcfs, saf)", "tables"),
+    "to_pandas": ("saf.to_pandas()", "tables"),
+    "to_arrow": ("saf.to_arrow()", "tables"),
+    "to_batsim": ("saf.to_batsim('python/out')", None),
+    "classify": ("bf.classify(log)", "learn"),
+    "frontier": ("bf.frontier(log, cuts=[0.0])", None),
+    "when": ("bf.when(bf.Replay(log))", None),
+    "tune": ("bf.tune(log, points=6, days=1, last=(1,))", None),
+    "tune_aged": ("bf.tune_aged(log, points=6, days=1)", None),
+    "fit": ("bf.fit(log, tuples=2, permutations=256)", None),
+    "select": ("bf.select(log)", None),
+    "fidelity": ("bf.fidelity('waits.swf')", None),
+    "what_if": ("bf.what_if(log)", None),
+    "report": ("bf.report(fcfs, saf, out='both.html'), bf.report('run/out')", None),
+    "campaign": ("bf.campaign('campaign.yaml')", "campaign"),
+    "export_config": ("bf.export_config('slurm', 'saf')._repr_html_()", None),
+    "write": ("bf.write(log, 'written.swf')", None),
+    "to_csv": ("saf.to_csv('saf.csv'), log.to_dict(), saf.describe()._repr_html_(), saf[0], list(log)", None),
+    "plot": ("saf.plot()", "report"),
+    "help": ("import_module('pydoc').render_doc(bf)", None),
+    "getmembers": ("import_module('inspect').getmembers(bf)", None),
+    "network_of": (ZEROS, None),
+    "picked_by": (f"bf.picked_by({ZEROS})", None),
+    "save_network": (f"bf.save_network('zeros.npz', {ZEROS})", None),
+    "env": ("import_module('batfill_lab.env').SchedulingEnv", "rl"),
+}
+PROGRAM = """\
+from importlib import import_module
+
+import batfill as bf
+from batfill.base.errors import MissingExtra
+
+if __name__ == "__main__":
+    log = bf.read("log.swf")
+    fcfs, saf = bf.replay(log, "fcfs"), bf.replay(log, "saf")
+    for name, call in {calls!r}.items():
+        try:
+            eval(call)
+            print(name, "works")
+        except MissingExtra as error:
+            print(name, error)
+"""
+
+
+def test_with_the_core_alone_a_python_function_works_or_names_the_extra_that_it_needs(core):
+    functions = {name for name, _ in inspect.getmembers(batfill, inspect.isfunction)}
+    assert functions - {"job_table"} <= CALLS.keys()
+    done = core(program=PROGRAM.format(calls={name: call for name, (call, _) in CALLS.items()}))
+    assert done.returncode == 0, done.stderr
+    said = dict(line.split(" ", 1) for line in done.stdout.splitlines())
+    for name, (_, extra) in CALLS.items():
+        assert said[name].endswith("works" if extra is None else f"pip install 'batfill[{extra}]'"), said[name]
+
+
+def test_a_message_names_an_extra_that_brings_the_library():
+    brought = {extra: set().union(*(libraries(one) for one in EXTRAS[extra])) for extra in EXTRAS}
+    for path in (ROOT / "schedulers").rglob("*.py"):
+        text = path.read_text()
+        calls = re.findall(r'require\("([\w,]+)", ((?:"\w+",? ?)+)\)', text)
+        calls += [(extra, f'"{module}"') for module, extra in re.findall(r'optional\("(\w+)[\w.]*", "(\w+)"\)', text)]
+        for extras, modules in calls:
+            for module in re.findall(r'"(\w+)"', modules):
+                if module in ("json", "no_such_library"):  # of an example
+                    continue
+                offered = set().union(*(brought[extra] for extra in extras.split(",")))
+                assert DISTRIBUTIONS.get(module, module) in offered, (path.name, extras, module)
+
+
+def libraries(requirement: str) -> set[str]:
+    """The libraries of a requirement, of all the extras that it names if it is batfill itself."""
+    if name_of(requirement) != "batfill":
+        return {name_of(requirement)}
+    inner = re.search(r"\[([\w,-]+)\]", requirement)[1].split(",")
+    return set().union(*(libraries(one) for extra in inner for one in EXTRAS[extra]))
+
+
+def test_the_page_lists_every_extra_with_its_libraries():
+    page = (ROOT / "docs/how-to/install.md").read_text()
+    rows = dict(re.findall(r"^\| `([\w-]+)` \|.*\| ([\w, -]*) ?\|$", page, re.MULTILINE))
+    assert rows.keys() == EXTRAS.keys() - OF_DEVELOPERS
+    for extra in rows.keys() - {"all"}:
+        brought = set().union(*(libraries(one) for one in EXTRAS[extra]))
+        assert set(rows[extra].strip().split(", ")) == brought, extra
+
+
+def test_the_oldest_versions_are_those_of_the_project():
+    said = subprocess.run([sys.executable, ROOT / ".ci/oldest.py"], check=True, capture_output=True, text=True)
+    assert len(said.stdout.splitlines()) == len(PROJECT["dependencies"])
+    for line, requirement in zip(said.stdout.splitlines(), PROJECT["dependencies"], strict=True):
+        assert requirement.split(",")[0] == line.replace("==", ">=")
+
+
+def test_a_missing_library_names_the_extra_that_installs_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(MissingExtra, match=r"needs pandas, which is not installed: pip install 'batfill\[tables\]'"):
+        optional("pandas", "tables")
+
+
+def test_a_library_that_lacks_one_of_its_own_is_not_called_missing(tmp_path, monkeypatch):
+    (tmp_path / "half_installed.py").write_text("import no_such_library_of_its_own\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ModuleNotFoundError, match="no_such_library_of_its_own") as caught:
+        optional("half_installed", "tables")
+    assert not isinstance(caught.value, MissingExtra)

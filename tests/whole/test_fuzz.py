@@ -1,0 +1,512 @@
+"""No input ends in a traceback, a hang or a half-written file.
+
+The examples are the same in every run. BATFILL_FUZZ_S says for how many seconds they run in total (10 by default), and
+BATFILL_FUZZ_SEED where the seeds begin. A failure is printed with its seed, command line and files.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import shlex
+import shutil
+import signal
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+import orjson
+import pytest
+from hypothesis import HealthCheck, Phase, given, note, seed, settings
+from hypothesis import strategies as st
+
+pytest.importorskip("pydantic")
+
+from batfill.base.errors import BatfillError
+from batfill.batsim.platform import homogeneous_platform, read_platform
+from batfill.batsim.simulation import Simulation
+from batfill.batsim.wire import SimulationSettings, SimulationStopped
+from batfill.batsim.wire4 import Wire4
+from batfill.cli.app import app
+from batfill.model.policy import POLICIES, policy_in_file
+from batfill.workloads import read_workload
+from batfill_lab.campaigns.config import read_campaign
+from command import COMPILING, batfill
+from plugin import Plugin, completed, event, submitted
+from small_runs import FINISHED, call, document, execute, job, kill, machines, register
+from swf_text import row
+
+TOTAL_S = float(os.environ.get("BATFILL_FUZZ_S", "10"))
+SEED = int(os.environ.get("BATFILL_FUZZ_SEED", "0"))
+BATCH = 25
+LONGEST_EXAMPLE_S = 60  # of an idle machine's half second
+PARTS = {"commands": 0.5, "files": 0.3, "messages": 0.2}
+
+pytestmark = pytest.mark.filterwarnings("ignore:The 'warn' method is deprecated:DeprecationWarning")
+
+
+class Hang(BaseException):
+    """An example takes too long."""
+
+
+@contextmanager
+def no_hang():
+    def stop(*_):
+        raise Hang
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(LONGEST_EXAMPLE_S)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def fuzz(part, share=1.0, **strategies):
+    """Run a test on examples, a batch per seed, until its share of the time is over."""
+
+    def decorate(test):
+        def example(**values):
+            with no_hang():
+                test(**values)
+
+        example.__name__ = test.__name__
+
+        def run():
+            until = time.monotonic() + TOTAL_S * PARTS[part] * share
+            for number in itertools.count(SEED):
+                examples = seed(number)(given(**strategies)(example))
+                settings(
+                    max_examples=BATCH, deadline=None, database=None, print_blob=True,
+                    phases=(Phase.generate, Phase.shrink), suppress_health_check=list(HealthCheck),
+                )(examples)()  # fmt: skip
+                if time.monotonic() > until:
+                    return
+
+        return run
+
+    return decorate
+
+
+# Values
+
+EDGES = [
+    "0", "1", "-1", "2", "0.5", "7", "nan", "inf", "-inf", "1e308", "1e-308", "-0", "", " ", "x", "1,2", "1:2",
+    ":", "é",
+]  # fmt: skip
+HUGE = ["9007199254740993", str(2**31), str(2**63), str(10**20), "9" * 5000]
+AMOUNTS = [
+    "jobs", "samples", "tuples", "permutations", "evaluations", "points", "users", "weeks", "count", "workers",
+    "n",
+]  # fmt: skip
+TEXTS = st.sampled_from(
+    [
+        *POLICIES, "mixed:1,0,0,0,0,0", "mixed:1e308,1e308,0,0,1,1", "mixed:nan,0,0,0,0,0", "mixed:0,0,0,0,0,0", "ten",
+        "twelve", "same", "lin@policies.json", "x@log.swf", "@", "0,0.5,1", "0.5,0.2", "pdf,svg", "svg", "month",
+    ]
+)  # fmt: skip
+READ = [
+    "log.swf", "log.swf.gz", "w.json", "w.parquet", "empty", "platform.xml", "policies.json", "missing.swf", "folder",
+    ".", "", "out_jobs.csv", "e.yaml", "campaign.yaml", "sacct.txt", "/dev/null",
+]  # fmt: skip
+WRITTEN = [
+    "made.swf", "made.json", "made.json.gz", "made.parquet", "made", "folder", "no/such/made.swf", "log.swf/x",
+    "made.txt",
+]  # fmt: skip
+
+# What keeps a command short, where the fuzz does not say otherwise.
+SHORT = {
+    "fit": {"--tuples": "2", "--permutations": "20"},
+    "tune": {"--points": "10", "--evaluations": "5"},
+    "workload generate": {"--jobs": "50"},
+    "workload fetch": {"--from": "folder"},
+    "campaign": {"--dry-run": None},
+    "reproduce": {"--list": None},
+    "what-if": {"--no-small-first": None},
+}
+ALWAYS = {"workload fetch": {"--from"}, "campaign": {"--dry-run"}, "reproduce": {"--list"}}
+ELSEWHERE = {"run", "schedule", "batsim", "conformance"}  # they start processes or serve; their inputs are fuzzed below
+
+
+def tree(command, path=()):
+    """(name, command) of every command."""
+    if hasattr(command, "list_commands"):
+        for name in command.list_commands(None):
+            yield from tree(command.get_command(None, name), (*path, name))
+    else:
+        yield " ".join(path), command
+
+
+COMMANDS = {name: command for name, command in tree(app) if name not in ELSEWHERE}
+
+
+def values_of(parameter):
+    """A strategy for what a user may write for it."""
+    choices = list(getattr(parameter.type, "choices", ()))
+    if choices:
+        return st.sampled_from([*map(str, choices)] * 5 + EDGES)
+    name = parameter.name.rstrip("_")
+    if isinstance(parameter.type, click.Path):
+        given_first = (
+            st.sampled_from(READ + WRITTEN) if parameter.param_type_name == "option" else st.sampled_from(READ)
+        )
+        return st.sampled_from(WRITTEN) if name in ("out", "output", "folder", "page", "platform") else given_first
+    if name in AMOUNTS:
+        return st.sampled_from(["1", "2", "3", "0", "-1", "x", "1.5", ""])
+    return st.sampled_from(EDGES + HUGE) | TEXTS
+
+
+@st.composite
+def command_lines(draw):
+    name = draw(st.sampled_from(sorted(COMMANDS)))
+    words, chosen = [], set()
+    for parameter in COMMANDS[name].params:
+        if parameter.param_type_name == "argument":
+            if parameter.required or draw(st.booleans()):
+                usual = {"source": "log.swf", "workload": "log.swf", "log": "log.swf", "file": "campaign.yaml"}
+                written = {"out": "made.json", "folder": "made"}
+                fallback = {**usual, **written}.get(parameter.name)
+                word = draw(st.just(fallback) | values_of(parameter)) if fallback else draw(values_of(parameter))
+                words.append(word)
+            continue
+        option = draw(st.sampled_from(parameter.opts + parameter.secondary_opts))
+        if (
+            option in ("--help", "-h", "--version")
+            or option in ALWAYS.get(name, ())
+            or not draw(st.sampled_from([True, False, False, False]))
+        ):
+            continue
+        chosen.add(option)
+        words += [option] if parameter.is_flag else [option, draw(values_of(parameter))]
+    for option, value in SHORT.get(name, {}).items():
+        if option not in chosen:
+            words += [option] if value is None else [option, value]
+    return [*name.split(), *words]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def inputs(tmp_path_factory):
+    """Files to read, in a folder of which every example has a copy as its working directory."""
+    folder = tmp_path_factory.mktemp("inputs")
+    text = "; MaxProcs: 8\n; UnixStartTime: 1000000000\n" + "".join(
+        row(i, 20_000 * i, 100 * (i % 7) + 1, procs=i % 8 + 1, req_time=1000, user=i % 4) for i in range(1, 60)
+    )
+    (folder / "log.swf").write_text(text)
+    (folder / "policies.json").write_text('{"policies": 1}')
+    (folder / "campaign.yaml").write_text("workloads: [log.swf]\npolicies: [fcfs, saf]\n")
+    (folder / "e.yaml").write_text("batcmd: x\n")
+    (folder / "sacct.txt").write_text("JobID|Submit\n1|2\n")
+    (folder / "platform.xml").write_text(homogeneous_platform(4))
+    (folder / "empty").touch()
+    (folder / "folder").mkdir()
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        for name in ("w.json", "log.swf.gz", "w.parquet"):
+            verb = "convert" if name == "w.json" else "clean"
+            assert batfill("workload", verb, "log.swf", "-o", name).status == 0
+        assert batfill("replay", "log.swf", "--out", "out").status == 0
+        yield folder
+    finally:
+        os.chdir(before)
+
+
+@contextmanager
+def working_copy(inputs):
+    """A fresh copy of the inputs as working directory."""
+    here = inputs.parent / "here"
+    shutil.rmtree(here, ignore_errors=True)
+    shutil.copytree(inputs, here)
+    os.chdir(here)
+    try:
+        yield here
+    finally:
+        os.chdir(inputs)
+
+
+def check(words, inputs):
+    """The command ends as the documentation says, and leaves nothing half done."""
+    note(f"batfill {shlex.join(words)}")
+    with working_copy(inputs) as here:
+        done = batfill(*words)
+        said = [line for line in done.err.splitlines() if not line.startswith(COMPILING)]
+        if done.status == 70:
+            bug = Path(done.err.split()[-1])
+            note(bug.read_text())
+            bug.unlink()
+        assert done.status in (0, 1, 2), done
+        assert "Traceback" not in done.err, done.err
+        if done.status == 2:
+            assert said, done
+            assert said[-1].startswith("batfill: "), done
+            assert done.out == "", done
+        assert not [path for path in here.rglob("*") if path.name.endswith(".part")]
+        whole_files(here)
+
+
+def one_line(error):
+    assert "\n" not in str(error), error
+
+
+def whole_files(here):
+    """Every file that was written can be read."""
+    prefixes = {str(path).removesuffix("_jobs.csv") for path in here.rglob("*_jobs.csv")}
+    for what in ("jobs", "schedule", "machine_states"):
+        assert {str(path).removesuffix(f"_{what}.csv") for path in here.rglob(f"*_{what}.csv")} == prefixes
+    for path in here.rglob("made*.json"):
+        # XML, HTML and calendars take any name.
+        if path.is_file() and not (content := path.read_bytes()).startswith((b"<", b"kind,begin,end,")):
+            json.loads(content)
+
+
+def test_every_command_line(inputs):
+    @fuzz("commands", words=command_lines())
+    def every_command_line(words):
+        check(words, inputs)
+
+    every_command_line()
+
+
+# Files
+
+NUMBERS = st.sampled_from(
+    ["0", "-1", "1", "2", "4", "5", "100", "2.5", "-0", "1e3", "+7", ".5", "9007199254740993", "9e15", "1e12",
+        "1e400", "nan", "inf", "x", "-", "1_0", "٣"]
+)  # fmt: skip
+
+
+HEADERS = st.sampled_from(
+    ["; MaxProcs: 4\n"] * 4
+    + ["; MaxProcs: 99999999999999999999\n", "; MaxNodes: -3\n", "", ";\n", "; MaxProcs: ٣\n",
+        "; UnixStartTime: 1e99\n; MaxProcs: 4\n",
+        "; MaxProcs: 4\n; TimeZone: 99999999\n; UnixStartTime: 99999999999999999\n"]
+)  # fmt: skip
+
+
+@st.composite
+def swf_texts(draw):
+    header = draw(HEADERS)
+    lines = []
+    for i in range(draw(st.integers(0, 6))):
+        fields = row(i + 1, 10 * i, 5, procs=2, req_time=10).split()
+        for _ in range(draw(st.integers(0, 2))):
+            fields[draw(st.integers(0, 17))] = draw(NUMBERS)
+        lines.append(" ".join(fields[: draw(st.sampled_from([18, 18, 18, 18, 17]))]))
+    return (header + "\n".join(lines) + draw(st.sampled_from(["\n", "", "\r\n", "\0", "\n;"]))).encode()
+
+
+JSON_VALUES = st.recursive(
+    st.sampled_from([None, True, 0, -1, 1, 2, 2.5, 10, 1e12, 9e15, 1e300, 2**53 + 1, 2**63, "", "a", "delay", "ten",
+        "small", "é", [], {}]),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(["id", "res", "delay", "type"]),
+        inner, max_size=2),
+    max_leaves=3,
+)  # fmt: skip
+
+
+@st.composite
+def json_workloads(draw):
+    jobs = []
+    for i in range(draw(st.integers(0, 4))):
+        made = {"id": str(i), "subtime": i, "res": 1, "walltime": 20, "profile": "ten"}
+        for _ in range(draw(st.integers(0, 2))):
+            made[draw(st.sampled_from([*made, "class", "user", "killable"]))] = draw(JSON_VALUES)
+        jobs.append(made)
+    content = {"nb_res": 4, "jobs": jobs, "profiles": {"ten": {"type": "delay", "delay": 10}}}
+    if draw(st.booleans()):
+        content[draw(st.sampled_from(["nb_res", "jobs", "profiles"]))] = draw(JSON_VALUES)
+    elif draw(st.booleans()):
+        content["profiles"]["ten"][draw(st.sampled_from(["type", "delay", "ret", "cpu", "com"]))] = draw(JSON_VALUES)
+    try:
+        text = orjson.dumps(content)
+    except TypeError:  # an integer beyond 64 bits
+        text = json.dumps(content).encode()
+    return draw(st.just(text) | st.integers(0, len(text)).map(lambda n: text[:n]))
+
+
+USES = [
+    ["replay", "IN"],
+    ["replay", "IN", "--out", "x"],
+    ["replay", "IN", "--policy", "wfp3", "--overrun", "kill", "--procs", "3"],
+    ["replay", "IN", "--predict", "easy++", "--predict-for", "all"],
+    ["replay", "IN", "--small", "perfect", "--kill", "always", "--out", "x"],
+    ["workload", "describe", "IN", "--json"],
+    ["workload", "convert", "IN", "-o", "made.json"],
+    ["workload", "clean", "IN", "-o", "made.swf"],
+    ["workload", "clean", "IN", "-o", "made.parquet"],
+    ["workload", "split", "IN", "-o", "made", "--align", "calendar", "--days", "1e9"],
+    ["workload", "scale", "IN", "-o", "made.json", "--load", "0.5"],
+    ["what-if", "IN", "--no-small-first", "-o", "x.html"],
+]
+
+
+def test_every_swf_file_and_json_workload(inputs):
+    @fuzz("files", 0.8, content=swf_texts() | json_workloads(), use=st.sampled_from(USES))
+    def every_workload(content, use):
+        (inputs / "IN").write_bytes(content)
+        note(content)
+        try:
+            check(use, inputs)
+        finally:
+            (inputs / "IN").unlink()
+
+    every_workload()
+
+
+YAML = st.sampled_from(
+    ["x", "''", "1", "-1", "1e400", ".nan", "[]", "{}", "[" * 900, "~", "2001-01-01", "!!python/object:x.y {}",
+     "&a [*a]", "*b", "${NOPE}/x", "\t", "'", "\0", "é", "log.swf", "[fcfs, saf]", "[log.swf]", "month", "\udc80",
+     "[{file: log.swf, procs: 99999999999999999999}]", "{days: 1}", "{days: 1e-300}"]
+)  # fmt: skip
+KEYS = [
+    "batcmd", "output-dir", "schedcmd", "simulation-timeout", "ready-timeout", "success-timeout", "failure-timeout",
+    "workloads", "policies", "thresholds", "windows", "resamplings", "cluster", "seeds", "knowledge", "backfill",
+        "kill",
+]  # fmt: skip
+XML = [
+    b"<", b"<platform/>", b"<platform version='4.1'><zone id='a' routing='Full'>", b"</zone></platform>",
+    b"<host id='a' speed='1Gf'/>", b"<host id='a' speed='x'/>",
+    b"<cluster id='c' prefix='a' suffix='' radical='0-9' speed='1f'/>",
+    b"<cluster id='c' prefix='a' suffix='' radical='0-99999999999' speed='1f'/>", b"<cluster radical='9-0'/>",
+    b"<!DOCTYPE platform [<!ENTITY a 'b'>]>&a;", b"\xff", b"<prop id='role' value='master'/>", b"<zone>" * 900,
+]  # fmt: skip
+
+
+def test_every_descriptor_campaign_platform_and_policy_file(inputs):
+    @st.composite
+    def mappings(draw):
+        keys = draw(st.lists(st.sampled_from(KEYS), max_size=8))
+        return "".join(f"{key}: {draw(YAML)}\n" for key in keys)
+
+    @fuzz(
+        "files",
+        0.2,
+        content=mappings().map(lambda text: text.encode("utf-8", "surrogateescape"))
+        | st.lists(st.sampled_from(XML), max_size=5).map(b"".join)
+        | JSON_VALUES.map(lambda value: json.dumps({"policies": value}).encode()),
+    )
+    def every_other_file(content):
+        from batfill.batsim.descriptor import read_descriptor
+
+        path = inputs / "IN"
+        path.write_bytes(content)
+        note(content)
+        readers = [
+            read_descriptor, read_campaign, read_workload, lambda path: policy_in_file(f"lin@{path}"),
+            lambda path: read_platform(path, "master_host", roles={}, limit=None),
+        ]  # fmt: skip
+        try:
+            for read in readers:
+                try:
+                    read(path)
+                except BatfillError as error:
+                    one_line(error)
+        finally:
+            path.unlink()
+
+    every_other_file()
+
+
+# Messages
+
+DATA = st.dictionaries(
+    st.sampled_from(["job_id", "alloc", "job_ids", "timestamp", "job", "profile", "type", "metadata", "job_state",
+        "mapping", "workload_name", "profile_name"]),
+    JSON_VALUES | st.sampled_from(["w0!a", "w0!b", "0", "0-3", "0-99999999999", "3-1", "-1", "1 2",
+        "registration_finished"]),
+    max_size=4,
+)  # fmt: skip
+EVENTS = st.lists(
+    st.fixed_dictionaries({
+        "timestamp": st.sampled_from([0, 0.0, 1, -5, 1e300, None, "0"]),
+        "type": st.sampled_from(["EXECUTE_JOB", "REJECT_JOB", "KILL_JOB", "CALL_ME_LATER", "REGISTER_JOB",
+            "REGISTER_PROFILE", "SET_JOB_METADATA", "CHANGE_JOB_STATE", "NOTIFY", "NOPE", None]),
+        "data": DATA | JSON_VALUES,
+    })
+    | st.sampled_from([
+        {"timestamp": 0, "type": kind, "data": data}
+        for kind, data in (
+            execute("w0!a"), execute("w0!b", "1-2"), call(5), call(1e15), kill("w0!a"), register("w0!c"), FINISHED,
+        )
+    ])
+    | JSON_VALUES,
+    max_size=4,
+)  # fmt: skip
+
+
+def test_every_answer_to_the_embedded_simulator():
+    @fuzz(
+        "messages", 0.6, replies=st.lists(st.tuples(st.sampled_from([None, -1.0, 0, 1e300, "x"]), EVENTS), max_size=6)
+    )
+    def every_answer(replies):
+        left = iter(replies)
+
+        def answer(message):
+            now = json.loads(message)["now"]
+            try:
+                said, events = next(left)
+            except StopIteration:
+                return orjson.dumps({"now": now, "events": []})
+            for made in events:
+                if isinstance(made, dict) and made.get("timestamp") == 0:
+                    made["timestamp"] = now
+            return json.dumps({"now": now if said is None else said, "events": events}).encode()
+
+        workload = document(job("a"), job("b", 1, 2, walltime=4))
+        try:
+            Simulation(
+                machines(4),
+                {"w0": workload},
+                answer,
+                settings=SimulationSettings(dynamic_jobs=True, acknowledge=True),
+                wire=Wire4(),
+            ).run()
+        except (SimulationStopped, BatfillError) as error:
+            one_line(error)
+
+    every_answer()
+
+
+def test_every_message_to_the_plugin():
+    word = st.sampled_from(["submit", "complete", "call"])
+    number = st.integers(0, 5)
+    walltime = st.sampled_from([None, -1, 5, 0.5, 1e12])
+    told = st.tuples(word, number, st.sampled_from([1, 2, 4, 9]), walltime, st.sampled_from([0, 0, 1, 100]))
+    options = st.sampled_from(
+        [{}, {"policy": "wfp3", "threshold": 5}, {"predict": "easy++", "predict-for": "all", "backfill": "saf"}]
+    )
+
+    @fuzz("messages", 0.4, options=options, messages=st.lists(st.lists(told, max_size=3), max_size=6))
+    def every_message(options, messages):
+        limit = sys.getrecursionlimit()
+        plugin = Plugin(**options).begin()
+        sys.setrecursionlimit(limit)  # which pybatsim raises
+        now, there, running = 0.0, set(), []
+        for events in messages:
+            said = []
+            for what, n, res, walltime, later in events:
+                name = f"{n}"
+                now += later
+                if what == "submit" and name not in there:
+                    there.add(name)
+                    said.append(submitted(name, now, walltime, res))
+                elif what == "complete" and running:
+                    said.append(completed(running.pop(0)))
+                elif what == "call":
+                    said.append(event("REQUESTED_CALL"))
+            for event_ in said:
+                event_["timestamp"] = now
+            if not said:
+                continue
+            try:
+                decided = plugin.tell(now, *said)
+            except SystemExit:  # a call that was not requested, an end after the walltime
+                return
+            running += [word.split()[1] for word in decided if word.startswith("start ")]
+            assert len(running) == len(set(running)), decided
+
+    every_message()

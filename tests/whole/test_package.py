@@ -1,0 +1,352 @@
+"""What is installed: one package, its type marker, and a scheduler that pybatsim 3 finds in two ways."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import platform
+import re
+import subprocess
+import sys
+import tomllib
+import zipfile
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+import yaml
+
+import batfill
+from batfill.cli.app import COMMANDS
+from swf_text import row
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    """The wheel, open."""
+    folder = tmp_path_factory.mktemp("wheel")
+    build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)]
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True, timeout=100)
+    (path,) = folder.glob("*.whl")
+    with zipfile.ZipFile(path) as opened:
+        yield opened
+
+
+def test_the_wheel_holds_one_top_level_package(wheel):
+    """Above all none called `schedulers`: it would overwrite pybatsim's."""
+    top = {name.partition("/")[0] for name in wheel.namelist()}
+    assert top == {"batfill", f"batfill-{batfill.__version__}.dist-info"}
+
+
+def test_the_wheel_holds_every_module_and_the_type_marker(wheel):
+    source = ROOT / "schedulers"
+    modules = {str(path.relative_to(source)) for path in source.rglob("*.py")}
+    assert modules | {"batfill/py.typed"} <= set(wheel.namelist())
+
+
+def test_the_wheel_holds_the_compiled_kernels_for_one_kind_of_machine_and_every_python(wheel):
+    libraries = {name for name in wheel.namelist() if name.endswith(".so")}
+    assert libraries == {f"batfill/{room}/kernels.so" for room in ("engine", "learn", "search", "workloads")}
+    (about,) = [wheel.read(name).decode() for name in wheel.namelist() if name.endswith(".dist-info/WHEEL")]
+    assert "Root-Is-Purelib: false\n" in about
+    assert f"Tag: py3-none-manylinux_2_17_{platform.machine()}\n" in about
+
+
+@pytest.mark.needs("batsim")
+def test_pybatsim_3_finds_the_scheduler_by_module_path():
+    from batsim.tools.launcher import instanciate_scheduler
+
+    from batfill.scheduler import Scheduler
+
+    scheduler = instanciate_scheduler("batfill/scheduler", {"policy": "saf"})
+    assert type(scheduler) is Scheduler
+    assert scheduler.agent.chosen.policy.name == "saf"
+
+
+@pytest.mark.needs("batsim")
+def test_pybatsim_3_finds_the_scheduler_by_file():
+    from batsim.tools.launcher import instanciate_scheduler
+
+    from batfill.scheduler import Scheduler
+
+    path = Path(batfill.__file__).with_name("scheduler.py")
+    assert type(instanciate_scheduler(str(path), {"policy": "saf"})) is Scheduler
+
+
+def test_the_citation_files_agree():
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    archived = json.loads((ROOT / ".zenodo.json").read_text())
+    assert archived["title"] == cited["title"]
+    assert archived["keywords"] == cited["keywords"]
+    assert archived["license"] == cited["license"]
+    assert archived["creators"] == cited["authors"]
+
+
+def test_a_version_of_the_changelog_has_each_section_once_and_no_entry_twice():
+    _, *versions = re.split(r"^## ", (ROOT / "CHANGELOG.md").read_text(), flags=re.MULTILINE)
+    for version_text in versions:
+        sections = re.findall(r"^### (.+)$", version_text, re.MULTILINE)
+        assert sections == [name for name in ("Added", "Changed", "Fixed") if name in sections]
+        entries = re.split(r"^- ", version_text, flags=re.MULTILINE)[1:]
+        assert len(entries) == len(set(entries))
+
+
+def test_the_licence_of_every_file_is_stated_and_its_text_is_there():
+    stated = tomllib.loads((ROOT / "REUSE.toml").read_text())
+    (every,) = stated["annotations"]
+    assert every["path"] == "**"
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert every["SPDX-License-Identifier"] == project["license"]
+    assert (ROOT / f"LICENSES/{project['license']}.txt").read_text() == (ROOT / "LICENSE").read_text()
+
+
+def test_the_paper_cites_what_its_references_hold_and_only_commands_that_exist():
+    paper, references = (ROOT / "paper.md").read_text(), (ROOT / "paper.bib").read_text()
+    assert set(re.findall(r"@(\w+\d{4})", paper)) == set(re.findall(r"^@\w+\{(\w+),", references, re.MULTILINE))
+    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert set(re.findall(r"`make ([\w-]+)", paper)) <= targets
+    assert set(re.findall(r"`batfill ([\w-]+)", paper)) <= COMMANDS.keys()
+    assert all((ROOT / path).is_file() for path in re.findall(r"(?:tests|docs|benchmarks)/[\w/.-]+\.\w+", paper))
+
+
+ARCHITECTURE = ROOT / "docs" / "background" / "architecture.md"
+LIGHT = (
+    "batfill.cli",
+    "batfill.model.options",
+    "batfill.model.values",
+    "batfill.base.errors",
+    "batfill.base.progress",
+    "batfill.base.words",
+)  # which load nothing that is slow
+
+
+def test_commands_import_nothing_heavy_before_they_are_called():
+    """`batfill --help` must answer at once."""
+    allowed = {
+        "__future__",
+        "atexit",
+        "errno",
+        "signal",
+        "typing",
+        "pathlib",
+        "collections",
+        "contextlib",
+        "importlib",
+        "functools",
+        "os",
+        "sys",
+        "time",
+        "click",
+        "batfill",
+    }
+    for path in (ROOT / "schedulers" / "batfill" / "cli").glob("*.py"):
+        for node in ast.parse(path.read_text()).body:
+            names = []
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                names = [node.module]
+                assert not node.module.startswith("batfill") or node.module.startswith(LIGHT), path.name
+            assert {name.partition(".")[0] for name in names} <= allowed, path.name
+
+
+def test_help_loads_no_library_that_is_slow_to_import():
+    slow = {"numpy", "numba", "pandas", "zmq", "pydantic", "matplotlib", "scipy"}
+    program = f"import sys, batfill.cli.app, batfill.cli.replay; print(*({slow} & sys.modules.keys()))"
+    said = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=60)
+    assert said.stdout.strip() == ""
+
+
+@pytest.mark.parametrize("words", ["replay", "workload describe", "fit --tuples 2 --permutations 256"])
+def test_commands_that_call_kernels_load_neither_a_compiler_nor_scipys_linear_algebra(tmp_path, words):
+    log = tmp_path / "log.swf"
+    log.write_text("; MaxProcs: 4\n" + "".join(row(number, number, 10, req_time=20) for number in range(1, 60)))
+    program = (
+        "import atexit, sys; from batfill.cli import main\n"
+        "atexit.register(lambda: print({'numba', 'llvmlite', 'scipy.linalg'} & sys.modules.keys()))\n"
+        f"main({[*words.split(), str(log)]})"
+    )
+    said = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=300)
+    assert said.stdout.splitlines()[-1] == "set()"
+
+
+def test_options_cluster_and_workloads_load_nothing_slow_before_they_are_used():
+    folder = ROOT / "schedulers" / "batfill" / "workloads"
+    workloads = {f"batfill.workloads.{path.stem}".removesuffix(".__init__") for path in folder.glob("*.py")}
+    compiled = {"batfill.workloads.swf_parse"}
+    light = {"batfill.model.options", "batfill.live.cluster", "batfill.live.serve"} | workloads - compiled
+    slow = {"http.client", "matplotlib", "numba", "pyarrow", "pydantic", "scipy"}
+    program = f"import sys, {', '.join(sorted(light))}; print(*({slow} & sys.modules.keys()))"
+    said = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=60)
+    assert said.stdout.strip() == ""
+
+
+@pytest.mark.parametrize(
+    ("program", "rooms"),
+    [
+        ("from batfill.cli import main; main(['--help'])", "base cli"),
+        ("from batfill.cli import main; main(['replay', '--help'])", "base cli model"),
+        (
+            "from batfill.cli import main; main(['replay', 'workloads/sample.json', '--policy', 'saf'])",
+            "base cli engine model replays workloads",
+        ),
+        ("import batfill.live.serve", "base batsim engine learn live model replays workloads"),
+    ],
+    ids=["help", "a command's help", "a replay", "a scheduler"],
+)
+def test_a_command_loads_no_room_that_it_does_not_use(program, rooms):
+    program = (
+        "import atexit, sys\n"
+        "def rooms(): return {name.split('.')[1] for name in sys.modules if name.startswith('batfill.')}\n"
+        f"atexit.register(lambda: print(*sorted(rooms())))\n{program}\n"
+    )
+    words = [sys.executable, "-c", program]
+    said = subprocess.run(words, cwd=ROOT, check=True, capture_output=True, text=True, timeout=300)
+    assert said.stdout.splitlines()[-1] == rooms
+
+
+@pytest.mark.parametrize(
+    ("program", "given", "in_force"),
+    [
+        ("from batfill.cli import main; main()", {}, "1"),
+        ("from batfill.cli import main; main()", {"OPENBLAS_NUM_THREADS": "2"}, "2"),
+        ("from batfill.cli import main; main(['policies'])", {}, None),
+        ("import batfill; batfill.policies", {}, None),
+    ],
+    ids=["a command", "the user's choice", "called in a program", "imported"],
+)
+def test_a_command_has_one_thread_of_openblas_unless_the_user_chose(program, given, in_force):
+    program = f"import atexit, os; atexit.register(lambda: print(os.environ.get('OPENBLAS_NUM_THREADS'))); {program}"
+    env = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"} | given
+    words = [sys.executable, "-c", program, "policies"]
+    said = subprocess.run(words, env=env, check=True, capture_output=True, text=True, timeout=60)
+    assert said.stdout.splitlines()[-1] == str(in_force)
+
+
+def test_programs_of_the_user_keep_their_threads(tmp_path):
+    shown = tmp_path / "shown"
+    program = f"echo ${{OPENBLAS_NUM_THREADS-unset}} > {shown}; exit 1"
+    env = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
+    script = tmp_path / "scheduler"
+    script.write_text(f"#!/bin/sh\n{program}\n")
+    script.chmod(0o755)
+    words = [sys.executable, "-m", "batfill", "conformance", str(script)]
+    subprocess.run(words, env=env, capture_output=True, timeout=60, cwd=tmp_path)
+    assert shown.read_text() == "unset\n"
+
+
+def test_the_command_and_the_module_are_the_same_program():
+    script = Path(sys.executable).with_name("batfill")
+    for command in ([str(script)], [sys.executable, "-m", "batfill"]):
+        done = subprocess.run([*command, "--version"], check=True, capture_output=True, text=True, timeout=60)
+        assert (done.stdout, done.stderr) == (f"batfill {batfill.__version__}\n", "")
+
+
+# What each room may import of the others, from the ground up; the page on the architecture prints the same table.
+MAY = {
+    "base": "",
+    "engine": "base",
+    "model": "base engine",
+    "workloads": "base model",
+    "learn": "base model",
+    "batsim": "base model workloads",
+    "replays": "base engine model workloads learn batsim",
+    "search": "base engine model workloads learn replays",
+    "campaigns": "base engine model workloads learn replays",
+    "env": "base engine model workloads replays",
+    "live": "base engine model workloads learn batsim replays search",
+    "reports": "base model workloads learn batsim replays search campaigns",
+    "cli": "base model workloads batsim replays search campaigns live reports",
+    "scheduler": "base batsim live",
+}
+PACKAGE = ROOT / "schedulers" / "batfill"
+FILES = {
+    ".".join(("batfill", *path.relative_to(PACKAGE).with_suffix("").parts)).removesuffix(".__init__"): path
+    for path in PACKAGE.rglob("*.py")
+}
+
+
+@cache
+def nodes_of(path):
+    return list(ast.walk(ast.parse(path.read_text())))
+
+
+def imported(path):
+    """The package's files that a file imports: at its top, inside functions, and for type checkers."""
+    for node in nodes_of(path):
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom):
+            names = [FILES.get(f"{node.module}.{alias.name}") and f"{node.module}.{alias.name}" for alias in node.names]
+            names = [name or node.module for name in names]
+        yield from (FILES[name] for name in names if name in FILES and FILES[name] != path)
+
+
+def room_of(path):
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def test_a_room_imports_only_what_it_may_and_needs_all_of_that():
+    found = {room: set() for room in MAY}
+    for path in FILES.values():
+        if room_of(path) not in ("__init__", "__main__"):
+            found[room_of(path)] |= {room_of(other) for other in imported(path)} - {room_of(path)}
+    assert found == {room: set(others.split()) for room, others in MAY.items()}
+    rows = re.findall(r"^\| `(\w+)/?(?:\.py)?` \|.*\| ([\w ,-]+) \|$", ARCHITECTURE.read_text(), re.MULTILINE)
+    assert {room: others.replace(",", "").replace("-", "") for room, others in rows} == MAY
+
+
+def test_rooms_are_at_most_fourteen_on_nine_floors():
+    floor = {}
+    for room, others in MAY.items():  # those below come first, so that no arrow runs back
+        floor[room] = 1 + max((floor[other] for other in others.split()), default=0)
+    assert len(floor) <= 14
+    assert max(floor.values()) <= 9
+
+
+def test_no_file_imports_one_that_imports_it():
+    left = {path: set(imported(path)) for path in FILES.values()}
+    while free := [path for path, needs in left.items() if not needs & left.keys()]:
+        for path in free:
+            del left[path]
+    assert [str(path.relative_to(PACKAGE)) for path in left] == []
+
+
+def test_every_name_and_file_on_the_page_of_the_architecture_exists():
+    text = ARCHITECTURE.read_text()
+    files = re.findall(r"`((?:[\w-]+/)+[\w.-]*|[\w]+\.pyi?)`", text)
+    assert [name for name in files if not any((root / name).exists() for root in (ROOT, PACKAGE))] == []
+    names = [name for name in re.findall(r"`([\w.]+\.\w+)`", text) if name not in files and not (ROOT / name).exists()]
+    assert len(names) > 30
+    for name in names:
+        parts = ["batfill", *name.split(".")]
+        cut = next(cut for cut in range(len(parts), 0, -1) if ".".join(parts[:cut]) in FILES)
+        at = import_module(".".join(parts[:cut]))
+        for part in parts[cut:]:
+            at = getattr(at, part)
+        assert getattr(at, "__module__", None) in (None, "ctypes", "typing", ".".join(parts[:cut])), name
+
+
+def test_outside_the_engine_only_the_queue_holds_its_arrays():
+    found = {
+        str(path.relative_to(ROOT))
+        for folder in (ROOT / "schedulers" / "batfill", ROOT / "studies")
+        for path in folder.rglob("*.py")
+        for node in nodes_of(path)
+        if isinstance(node, ast.Attribute) and node.attr == "arrays"
+    }
+    assert found == {"schedulers/batfill/replays/queue.py"}
+
+
+FORMER_NAMES = "estimate_s whole_estimate_s unraised_s order_s p_in_orders ordered_apart known_s class_divider_s"
+
+
+def test_each_time_of_a_job_has_the_name_that_the_semantics_give_it_and_no_former_one():
+    used = {word for path in FILES.values() for word in re.findall(r"\w+", path.read_text())}
+    table = (ROOT / "docs" / "background" / "semantics.md").read_text()
+    names = re.findall(r"^\| [^|]+ \| `(\w+_s)` \|", table, re.MULTILINE)
+    assert {"request_s", "expected_s", "key_request_s", "walltime_s", "user_request_s"} <= set(names) <= used
+    assert not used & set(FORMER_NAMES.split())

@@ -1,0 +1,281 @@
+"""Settings that go by a name: what they stand for, what wins over them, and that every host plays them alike."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import batfill as bf
+from batfill.live.agent import Agent
+from batfill.model.jobs import SMALL, Workload
+from batfill.model.options import NO_PRESET, PRESETS, Options, described, with_preset
+from batfill.replays.replay import simulate
+from batfill.workloads import read_workload
+from batfill.workloads.batsim_json import load_document
+from batfill.workloads.convert import convert
+from batfill.workloads.formats import log_of, save_log
+from batfill_site.advice import promise
+from command import batfill, json_result
+from oracle import assert_same, oracle
+from plugin import assert_same_starts, starts_of_plugin
+from small_runs import starts_by_name
+from strategies import random_table
+
+SAMPLE = "workloads/sample.json"
+WHOLE = {
+    "policy": "aged:20000,0.2,0",
+    "small": "all",
+    "divider": 120,
+    "small-width": "1/8",
+    "kill": "needed",
+    "threshold": 50_000,
+    "overdue": "half",
+}
+
+
+def rush(seed, *, n_jobs=160, size=24, kept=False):
+    """Jobs of hours on a machine with little room: many wait for longer than the threshold, short ones among them.
+
+    With `kept` every job has a request, which it keeps.
+    """
+    jobs = random_table(
+        seed, n_jobs=n_jobs, size=size, span_s=2 * n_jobs, longest=60, wide=0.01, unlimited=0 if kept else 0.02
+    )
+    rng = np.random.default_rng(seed)
+    unit_s = np.where(rng.random(n_jobs) < 0.5, 7.0, 600.0)
+    procs = np.where(rng.random(n_jobs) < 0.6, np.minimum(jobs.procs, 3), jobs.procs)
+    runtime_s, walltime_s = jobs.runtime_s * unit_s, np.maximum(jobs.walltime_s * unit_s, 60.0)
+    walltime_s = np.maximum(walltime_s, runtime_s) if kept else walltime_s
+    return replace(
+        jobs,
+        submit_s=jobs.submit_s * 60,
+        runtime_s=runtime_s,
+        walltime_s=walltime_s,
+        procs=procs,
+        user_request_s=np.where(np.isinf(walltime_s), math.nan, walltime_s),
+    )
+
+
+def expected(jobs, size):
+    """What the oracle makes of them under the rule as semantics.md has it."""
+    tried = replace(jobs, job_class=np.full(len(jobs), SMALL, np.int8))
+    rule = {"threshold_s": 50_000.0, "half": True, "divider_s": 120.0, "spares": True, "bound": True}
+    return oracle(tried, size, "aged:20000,0.2,0", widest_try=size // 8, **rule)
+
+
+def test_a_preset_is_its_options():
+    named, spelled = Options.of({"preset": "first-tries"}), Options.of(WHOLE)
+    assert replace(named, preset=NO_PRESET) == spelled
+    assert named.as_dict() == {**spelled.as_dict(), "preset": "first-tries"}
+    assert named.as_text() == f"preset first-tries, {spelled.as_text()}"
+    assert described(named.as_dict()) == "first-tries"
+
+
+@pytest.mark.parametrize(
+    ("given", "changed", "lapsed"),
+    [
+        ({"threshold": "20h"}, {"threshold": 72_000.0}, []),
+        ({"policy": "saf", "small-width": 0.5, "kill": "never"}, {"small-width": 0.5, "kill": "never"}, []),
+        ({"threshold": "none"}, {"threshold": None, "overdue": None}, ["overdue"]),
+        ({"small": "none"}, {"small": "none", "divider": None}, ["small-width", "divider", "kill"]),
+        ({"predict": "easy++"}, {"small": "none", "predict": "easy++"}, ["small", "small-width", "divider", "kill"]),
+        ({"small": "class"}, {"small": "class", "divider": 120.0, "bound": None}, []),
+        ({"small": "forest", "cut": 0.1}, {"small": "forest", "cut": 0.1, "divider": 120.0}, []),
+    ],
+    ids=str,
+)
+def test_a_given_option_wins_and_what_is_left_alone_lapses(given, changed, lapsed):
+    options = Options.of({"preset": "first-tries", **given})
+    assert options.as_dict().items() >= changed.items()
+    assert sorted(with_preset({"preset": "first-tries", **given})[1]) == sorted(lapsed)
+    assert Options.of(options.as_dict()) == replace(options, preset=options.as_dict()["preset"])
+
+
+def test_a_preset_without_one_of_its_values_is_stated_as_its_options():
+    result = bf.replay(SAMPLE, preset="first-tries", threshold_s=math.inf)
+    assert (result.options.as_dict()["preset"], result.options.threshold_s) == ("none", math.inf)
+    text = bf.replay(SAMPLE, preset="first-tries", threshold_s=3600).as_text()
+    assert "preset first-tries but for threshold, policy aged:20000,0.2,0, " in text
+
+
+def test_what_lapses_is_said_on_the_command_line():
+    done = batfill("replay", SAMPLE, "--preset", "first-tries", "--small", "none")
+    assert done.status == 0
+    assert "batfill: the preset's divider lapses: no divider decides which jobs are small\n" in done.err
+    assert batfill("replay", SAMPLE, "--preset", "first-tries").err == ""
+
+
+def test_an_option_that_the_preset_does_not_serve_is_refused_as_without_it():
+    done = batfill("replay", SAMPLE, "--preset", "first-tries", "--cut", "0.3")
+    assert (done.status, done.out) == (2, "")
+    assert "option cut: no forest is trained" in done.err
+    done = batfill("replay", SAMPLE, "--preset", "last-tries")
+    assert (done.status, done.out) == (2, "")
+    assert "first-tries" in done.err
+
+
+def test_nothing_is_learned_so_no_library_of_learning_is_loaded():
+    slow = {"sklearn", "scipy", "pandas", "pyarrow"}
+    program = (
+        f"import sys, batfill as bf; bf.replay({SAMPLE!r}, preset='first-tries'); print(*({slow} & sys.modules.keys()))"
+    )
+    said = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=60)
+    assert said.stdout.strip() == ""
+    assert not Options.of({"preset": "first-tries"}).learns
+
+
+# Hosts
+
+
+def assert_as_the_oracle_says(seeds):
+    killed = overdue = 0
+    for seed in seeds:
+        jobs, size = rush(seed, n_jobs=70), 24
+        schedule, _ = simulate(jobs, Workload("rush", jobs, size, ""), Options.of({"preset": "first-tries"}))
+        assert_same(schedule, expected(jobs, size))
+        killed += len(schedule.kills)
+        overdue += int((schedule.start_s - jobs.submit_s > 50_000).sum())
+    assert killed > len(seeds) < overdue
+
+
+def test_the_preset_starts_and_kills_what_the_oracle_does():
+    assert_as_the_oracle_says(range(12))
+
+
+@pytest.mark.slow
+@pytest.mark.long
+def test_on_two_thousand_workloads_the_preset_starts_and_kills_what_the_oracle_does():
+    assert_as_the_oracle_says(range(20, 2020))
+
+
+@pytest.mark.slow
+@pytest.mark.long
+def test_on_a_whole_log_the_preset_starts_and_kills_what_the_oracle_does(archive_log):
+    workload = read_workload(archive_log("KTH-SP2-1996-2.1-cln.swf.gz"))
+    schedule, _ = simulate(workload.jobs, workload, Options.of({"preset": "first-tries"}))
+    assert_same(schedule, expected(workload.jobs, workload.procs))
+
+
+def test_every_host_plays_the_preset_alike(tmp_path):
+    path = tmp_path / "rush.json"
+    size, jobs = 24, rush(3, n_jobs=400, kept=True)
+    jobs = jobs.select(jobs.procs <= size)
+    save_log(log_of(Workload("rush", jobs, size)), tmp_path / "rush.swf", procs=size)
+    convert(tmp_path / "rush.swf", path)
+    workload = read_workload(path)
+    result = bf.replay(workload, preset="first-tries")
+    ours = starts_by_name(result.schedule)
+    assert len(result.schedule.kills) > 5
+    document = load_document(path)
+    assert_same_starts(ours, starts_of_plugin(document, size, kills=True, preset="first-tries"))
+    stopped = bf.Replay(workload, preset="first-tries").run(until_s=40_000)
+    stopped.save(tmp_path / "stopped")
+    again = bf.Replay.load(tmp_path / "stopped").run()
+    assert again.options == result.options
+    assert np.array_equal(again.result().schedule.start_s, result.schedule.start_s)
+
+
+def test_machines_are_reserved_under_the_preset_with_kills_at_every_divider():
+    stated = Agent({"preset": "first-tries", "reservation": "machines"}).stated()
+    assert (stated["preset"], stated["kill"]) == ("first-tries", "always")
+
+
+@pytest.mark.needs("pydantic")
+def test_a_campaign_replays_presets_beside_its_combinations(tmp_path):
+    from batfill_lab.campaigns.config import read_campaign
+
+    path = tmp_path / "campaign.yaml"
+    path.write_text("workloads: [{file: log.swf}]\npolicies: [fcfs, saf]\npresets: [first-tries]\n")
+    *others, last = read_campaign(path).campaign.choices
+    assert [one["policy"] for one in others] == ["fcfs", "saf"]
+    assert Options.of(last) == Options.of({"preset": "first-tries"})
+    assert described(last) == "first-tries"
+
+
+# The promise
+
+
+def figures(**changed):
+    return promise.Figures(
+        **{
+            "bsld": 10.0, "bsld_10": 20.0, "wait": 3600.0, "large": 7200.0, "p999": 1e5, "longest": 2e5,
+            "waste": 0.0, "kills": 0, **changed,
+        }
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("base", "tries", "jobs", "kind", "broken"),
+    [
+        ({}, {"bsld": 8.4, "wait": 3600.0}, 20_000, "busy", []),
+        ({}, {"bsld": 8.6, "longest": 2.7e5}, 20_000, "busy", ["mean bsld 0.860 > 0.85", "longest wait 1.350 > 1.30"]),
+        ({}, {"bsld": 7, "waste": 0.02}, 20_000, "busy", ["wasted work 0.020 > 0.01"]),
+        ({"wait": 0.0, "bsld": 5.0}, {"wait": 0.0, "bsld": 1.0}, 20_000, "busy", []),
+        ({}, {"bsld": 8.6, "longest": 2.7e5}, 19_999, "short", ["mean bsld 0.860 > 0.85"]),
+        ({"bsld": 3.0}, {"bsld": 9.0, "wait": 3610.0}, 20_000, "quiet", []),
+        ({"bsld": 3.0}, {"wait": 3610.5}, 20, "quiet", ["mean wait 10.5 s longer"]),
+        ({"wait": 28_800.0}, {"wait": 99_999.0, "bsld": 99.0}, 20_000, "overloaded", []),
+    ],
+)
+def test_the_promise_is_of_means_over_the_seeds(base, tries, jobs, kind, broken):
+    made = promise.Check(*(np.array([figures(**one)] * 3, float) for one in (tries, base)), jobs)
+    assert (made.kind, list(made.broken.values())) == (kind, broken)
+    assert made.as_dict()["kept"] == (None if kind == "overloaded" else not broken)
+
+
+def test_the_check_is_of_pairs_of_replays_whose_submissions_move():
+    jobs = rush(1)
+    jobs = jobs.select(jobs.procs <= 24)
+    workload = Workload("rush", jobs, 24, "")
+    made = promise.check(jobs, workload)
+    replicas = [promise.moved(jobs, seed) for seed in promise.SEEDS]
+    for column, options in ((made.figures, {"preset": "first-tries"}), (made.base, {})):
+        for row, replica in zip(column, replicas, strict=True):
+            found = bf.replay(Workload("moved", replica, 24, ""), tau_s=60, **options).figures
+            assert row[[0, 2, 5]].tolist() == [found.mean_bsld, found.mean_wait_s, found.max_wait_s]
+    by_id = dict(zip(jobs.ids, jobs.submit_s, strict=True))
+    for replica in replicas:
+        moved_s = np.array([s - by_id[name] for name, s in zip(replica.ids, replica.submit_s, strict=True)])
+        assert sorted(replica.ids) == sorted(jobs.ids)
+        assert 0 <= moved_s.min() < 20 < 100 < moved_s.max() <= 120
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_no_replay_wastes_more_than_the_bound(seed):
+    jobs = rush(seed)
+    jobs, options = jobs.select(jobs.procs <= 24), Options.of({"preset": "first-tries", "kill": "always"})
+    schedule, _ = simulate(jobs, Workload("rush", jobs, 24, ""), options)
+    ran_s = np.minimum(jobs.runtime_s, jobs.walltime_s)
+    lost = sum(120.0 * q for p, q in zip(ran_s, jobs.procs, strict=True) if q <= 3 and p > 120)
+    bound = promise.most_wasted(jobs, 24, options)
+    assert bound == pytest.approx(lost / (ran_s * jobs.procs).sum())
+    assert 0 < schedule.summary().wasted <= bound
+
+
+def test_what_if_tries_the_preset_and_says_whether_the_promise_holds(tmp_path):
+    path = tmp_path / "rush.swf"
+    jobs = rush(2, n_jobs=600, kept=True)
+    save_log(log_of(Workload("rush", jobs.select(jobs.procs <= 24), 24)), path, procs=24)
+    found = json_result("what-if", path, "--threshold", "24h")
+    tried = found["outcomes"][1]
+    alone = json_result("replay", path, "--preset", "first-tries")
+    assert (tried["name"], tried["options"]) == ("first tries", {"preset": "first-tries"})
+    assert (tried["mean_bsld"], tried["kills"]) == (pytest.approx(alone["mean_bsld"]), alone["requeued"])
+    assert tried["wasted"] <= tried["most_wasted"]
+    assert found["promise"]["seeds"] == 5
+    assert "First tries' promise is " in batfill("what-if", path).out or found["promise"]["log"] == "overloaded"
+    changed = json_result("what-if", path, "--divider", "300")
+    assert changed["promise"] is None
+    assert changed["outcomes"][1]["options"] == {"preset": "first-tries", "divider": 300.0}
+    assert json_result("what-if", path, "--no-small-first")["outcomes"][1]["name"] == "spf"
+
+
+def test_every_preset_is_explained():
+    said = " ".join(batfill("policies").out.split())
+    for name, preset in PRESETS.items():
+        assert name == NO_PRESET or f"--preset {name}: {preset.meaning}" in said
