@@ -1,4 +1,4 @@
-"""What is installed: one package, its type marker, and a scheduler that pybatsim 3 finds in two ways."""
+"""What is installed: four packages that import one way, their type marker, and a scheduler that pybatsim 3 finds."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ import pytest
 import yaml
 
 import batfill
+from batfill.base.doors import DOORS, door
 from batfill.cli.app import COMMANDS
 from swf_text import row
 
@@ -36,10 +37,10 @@ def wheel(tmp_path_factory):
         yield opened
 
 
-def test_the_wheel_holds_one_top_level_package(wheel):
-    """Above all none called `schedulers`: it would overwrite pybatsim's."""
+def test_the_wheel_holds_the_houses_at_its_top(wheel):
+    """Above all nothing called `schedulers`: it would overwrite pybatsim's."""
     top = {name.partition("/")[0] for name in wheel.namelist()}
-    assert top == {"batfill", f"batfill-{batfill.__version__}.dist-info"}
+    assert top == {*HOUSES, f"batfill-{batfill.__version__}.dist-info"}
 
 
 def test_the_wheel_holds_every_module_and_the_type_marker(wheel):
@@ -50,7 +51,9 @@ def test_the_wheel_holds_every_module_and_the_type_marker(wheel):
 
 def test_the_wheel_holds_the_compiled_kernels_for_one_kind_of_machine_and_every_python(wheel):
     libraries = {name for name in wheel.namelist() if name.endswith(".so")}
-    assert libraries == {f"batfill/{room}/kernels.so" for room in ("engine", "learn", "search", "workloads")}
+    rooms = ("batfill/engine", "batfill/learn", "batfill/workloads", "batfill_site/starts")
+    rooms += ("batfill_lab", "batfill_lab/env", "batfill_lab/learning")
+    assert libraries == {f"{room}/kernels.so" for room in rooms}
     (about,) = [wheel.read(name).decode() for name in wheel.namelist() if name.endswith(".dist-info/WHEEL")]
     assert "Root-Is-Purelib: false\n" in about
     assert f"Tag: py3-none-manylinux_2_17_{platform.machine()}\n" in about
@@ -121,6 +124,8 @@ LIGHT = (
     "batfill.base.errors",
     "batfill.base.progress",
     "batfill.base.words",
+    "batfill.base.doors",
+    "batfill_site.cli",
 )  # which load nothing that is slow
 
 
@@ -143,7 +148,7 @@ def test_commands_import_nothing_heavy_before_they_are_called():
         "click",
         "batfill",
     }
-    for path in (ROOT / "schedulers" / "batfill" / "cli").glob("*.py"):
+    for path in (ROOT / "schedulers").glob("batfill*/cli/*.py"):
         for node in ast.parse(path.read_text()).body:
             names = []
             if isinstance(node, ast.Import):
@@ -246,8 +251,14 @@ def test_the_command_and_the_module_are_the_same_program():
         assert (done.stdout, done.stderr) == (f"batfill {batfill.__version__}\n", "")
 
 
-# What each room may import of the others, from the ground up; the page on the architecture prints the same table.
-MAY = {
+# What each house may import of the others, and each room of the core; the page on the architecture prints both tables.
+HOUSES = {
+    "batfill": "",
+    "batfill_pages": "batfill",
+    "batfill_site": "batfill batfill_pages",
+    "batfill_lab": "batfill batfill_pages",
+}
+ROOMS = {
     "base": "",
     "engine": "base",
     "model": "base engine",
@@ -255,18 +266,17 @@ MAY = {
     "learn": "base model",
     "batsim": "base model workloads",
     "replays": "base engine model workloads learn batsim",
-    "search": "base engine model workloads learn replays",
-    "campaigns": "base engine model workloads learn replays",
-    "env": "base engine model workloads replays",
+    "search": "base engine model workloads replays",
     "live": "base engine model workloads learn batsim replays search",
-    "reports": "base model workloads learn batsim replays search campaigns",
-    "cli": "base model workloads batsim replays search campaigns live reports",
+    "cli": "base model workloads batsim replays search live",
     "scheduler": "base batsim live",
 }
-PACKAGE = ROOT / "schedulers" / "batfill"
+SOURCE = ROOT / "schedulers"
+PACKAGE = SOURCE / "batfill"
 FILES = {
-    ".".join(("batfill", *path.relative_to(PACKAGE).with_suffix("").parts)).removesuffix(".__init__"): path
-    for path in PACKAGE.rglob("*.py")
+    ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__"): path
+    for house in HOUSES
+    for path in (SOURCE / house).rglob("*.py")
 }
 
 
@@ -275,36 +285,69 @@ def nodes_of(path):
     return list(ast.walk(ast.parse(path.read_text())))
 
 
-def imported(path):
-    """The package's files that a file imports: at its top, inside functions, and for type checkers."""
+def taken(path):
+    """(module, name) of everything of the houses that a file imports: at its top, inside functions, and for types."""
     for node in nodes_of(path):
-        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-        if isinstance(node, ast.ImportFrom):
-            names = [FILES.get(f"{node.module}.{alias.name}") and f"{node.module}.{alias.name}" for alias in node.names]
-            names = [name or node.module for name in names]
-        yield from (FILES[name] for name in names if name in FILES and FILES[name] != path)
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, "") for alias in node.names if alias.name in FILES)
+        elif isinstance(node, ast.ImportFrom) and node.module in FILES:
+            for alias in node.names:
+                whole = f"{node.module}.{alias.name}"
+                yield (whole, "") if whole in FILES else (node.module, alias.name)
+
+
+def imported(path):
+    """The files of the houses that a file imports."""
+    return {FILES[module] for module, _ in taken(path)} - {path}
+
+
+def house_of(path):
+    return path.relative_to(SOURCE).parts[0]
 
 
 def room_of(path):
     return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
-def test_a_room_imports_only_what_it_may_and_needs_all_of_that():
-    found = {room: set() for room in MAY}
+def printed(kind):
+    """A table of the page on the architecture: the rows of folders and what they may import."""
+    section = re.split(r"^## ", ARCHITECTURE.read_text(), flags=re.MULTILINE)[kind]
+    rows = re.findall(r"^\| `(\w+)/?(?:\.py)?` \|.*\| ([\w ,-]+) \|$", section, re.MULTILINE)
+    return {name: others.replace(",", "").replace("-", "") for name, others in rows}
+
+
+def test_a_house_imports_only_what_it_may_and_needs_all_of_that():
+    found = {house: set() for house in HOUSES}
     for path in FILES.values():
-        if room_of(path) not in ("__init__", "__main__"):
+        found[house_of(path)] |= {house_of(other) for other in imported(path)} - {house_of(path)}
+    assert found == {house: set(others.split()) for house, others in HOUSES.items()}
+    assert printed(1) == HOUSES
+
+
+def test_the_core_names_other_houses_in_the_table_of_commands_the_doors_and_the_list_of_names_alone():
+    named = {
+        path.relative_to(PACKAGE)
+        for path in PACKAGE.rglob("*.py*")
+        if re.search(r"batfill_(pages|site|lab)", path.read_text(errors="ignore"))
+    }
+    assert {str(path) for path in named if path.suffix in (".py", ".pyi")} == {
+        "cli/app.py",
+        "base/doors.py",
+        "__init__.pyi",
+    }
+
+
+def test_every_door_leads_to_a_function():
+    assert all(callable(door(name)) for name in DOORS)
+
+
+def test_a_room_imports_only_what_it_may_and_needs_all_of_that():
+    found = {room: set() for room in ROOMS}
+    for path in FILES.values():
+        if house_of(path) == "batfill" and room_of(path) not in ("__init__", "__main__"):
             found[room_of(path)] |= {room_of(other) for other in imported(path)} - {room_of(path)}
-    assert found == {room: set(others.split()) for room, others in MAY.items()}
-    rows = re.findall(r"^\| `(\w+)/?(?:\.py)?` \|.*\| ([\w ,-]+) \|$", ARCHITECTURE.read_text(), re.MULTILINE)
-    assert {room: others.replace(",", "").replace("-", "") for room, others in rows} == MAY
-
-
-def test_rooms_are_at_most_fourteen_on_nine_floors():
-    floor = {}
-    for room, others in MAY.items():  # those below come first, so that no arrow runs back
-        floor[room] = 1 + max((floor[other] for other in others.split()), default=0)
-    assert len(floor) <= 14
-    assert max(floor.values()) <= 9
+    assert found == {room: set(others.split()) for room, others in ROOMS.items()}
+    assert printed(2) == ROOMS
 
 
 def test_no_file_imports_one_that_imports_it():
@@ -312,17 +355,17 @@ def test_no_file_imports_one_that_imports_it():
     while free := [path for path, needs in left.items() if not needs & left.keys()]:
         for path in free:
             del left[path]
-    assert [str(path.relative_to(PACKAGE)) for path in left] == []
+    assert [str(path.relative_to(SOURCE)) for path in left] == []
 
 
 def test_every_name_and_file_on_the_page_of_the_architecture_exists():
     text = ARCHITECTURE.read_text()
     files = re.findall(r"`((?:[\w-]+/)+[\w.-]*|[\w]+\.pyi?)`", text)
-    assert [name for name in files if not any((root / name).exists() for root in (ROOT, PACKAGE))] == []
+    assert [name for name in files if not any((root / name).exists() for root in (ROOT, PACKAGE, SOURCE))] == []
     names = [name for name in re.findall(r"`([\w.]+\.\w+)`", text) if name not in files and not (ROOT / name).exists()]
     assert len(names) > 30
     for name in names:
-        parts = ["batfill", *name.split(".")]
+        parts = [*([] if name.startswith("batfill") else ["batfill"]), *name.split(".")]
         cut = next(cut for cut in range(len(parts), 0, -1) if ".".join(parts[:cut]) in FILES)
         at = import_module(".".join(parts[:cut]))
         for part in parts[cut:]:
@@ -333,7 +376,7 @@ def test_every_name_and_file_on_the_page_of_the_architecture_exists():
 def test_outside_the_engine_only_the_queue_holds_its_arrays():
     found = {
         str(path.relative_to(ROOT))
-        for folder in (ROOT / "schedulers" / "batfill", ROOT / "studies")
+        for folder in (SOURCE, ROOT / "studies")
         for path in folder.rglob("*.py")
         for node in nodes_of(path)
         if isinstance(node, ast.Attribute) and node.attr == "arrays"

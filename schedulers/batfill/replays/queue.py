@@ -270,7 +270,7 @@ class Queue:
         They know the windows of the calendar that are announced at `now_s`.
 
         Args:
-            kernel: runs all forks, in these arrays; `batfill_site.starts.forks.run_forks`.
+            kernel: runs all forks, in these arrays: that of the forecast of starts.
             now_s: the instant at which they begin.
             of: the queue that they continue.
             forks: what each draws, and what it finds.
