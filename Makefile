@@ -30,7 +30,7 @@ test-uncompiled: $(VENV)/.test  ## Run the engine's tests as plain Python: they 
 		--cov batfill.replays.queue --cov-report term-missing:skip-covered --cov-fail-under 100 $(UNCOMPILED) $(ARGS)
 
 # Against the installed wheel, in a copy without compiled kernels; without tests that compile or need the studies' kernels.
-WHEEL_LEAVES := --ignore tests/test_docker.py --ignore tests/test_schedgym.py --ignore tests/test_rollouts.py \
+WHEEL_LEAVES := --ignore tests/test_docker.py --ignore tests/test_schedgym.py \
 	--deselect tests/test_package.py::test_the_wheel \
 	--deselect "tests/test_cli_options.py::test_every_value_of_every_option_reaches_the_library[reproduce"
 

@@ -46,7 +46,7 @@ from batfill.campaigns.config import Campaign, read_campaign
 from batfill.campaigns.sections import keys_of
 from batfill.cli import main
 from batfill.cli.app import app
-from batfill.engine.features import FEATURES_OF_CLUSTER, FEATURES_OF_JOB
+from batfill.engine.seeing import FEATURES_OF_CLUSTER, FEATURES_OF_JOB
 from batfill.live.agent import Agent
 from batfill.model.options import LIVE, NAMES, OPTIONS, SELECTION, Options
 from batfill.model.policy import listing
@@ -544,7 +544,7 @@ def test_the_table_of_policies_is_the_one_that_the_command_prints():
 
 
 @pytest.mark.parametrize("features", [FEATURES_OF_JOB, FEATURES_OF_CLUSTER], ids=["job", "cluster"])
-def test_the_tables_of_features_are_those_that_agents_and_networks_see(features):
+def test_the_tables_of_features_are_those_that_agents_see(features):
     rows = [("feature", "value"), ("---",) * 2, *((f"`{name}`", formula) for name, formula in features.items())]
     table = "".join(f"| {' | '.join(row)} |\n" for row in rows)
     assert table in (ROOT / "docs" / "reference" / "environments.md").read_text(), f"the table is now\n{table}"

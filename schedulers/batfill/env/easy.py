@@ -71,7 +71,7 @@ class EasyCopies:
                 f"{workload.name}: {len(table)} jobs fit the machine, and an episode takes {warm + jobs}; "
                 "give fewer jobs"
             )
-        if base.moves or base.network is not None:
+        if base.moves:
             raise BatfillError(
                 f"base: the order {base.name} changes while jobs wait; give one that is fixed, as fcfs or saf"
             )
@@ -82,13 +82,15 @@ class EasyCopies:
         self.procs = table.procs
         self.ids = table.ids
         one = EngineReplay(table.select(slice(self.length)), self.size, Rules(base))
+        sight = engine.Sight(np.zeros(visible, np.uint32), np.zeros((self.length, 2), np.float32))
         setting = engine.new_records(1, engine.SETTING)
         setting["action"], setting["procs"], setting["warm"] = ACTIONS[action], self.size, warm
         setting["every"], setting["moves"] = every, base.motion
-        setting["picks"] = engine.NO_PICKS if action in WEIGHTS else engine.FROM_OUTSIDE
+        setting["weighs"] = action in WEIGHTS
         self.copies = engine.Copies(
-            queue=Many(one.queue.repeated(copies, visible)),
+            queue=Many(one.queue.repeated(copies)),
             events=Many(repeated(one.events, copies)),
+            sight=Many(repeated(sight, copies)),
             state=engine.new_records(copies, engine.COPY).reshape(copies, 1),
             setting=setting,
             jobs=copy_of(log.queue.jobs),
