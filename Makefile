@@ -29,10 +29,11 @@ UNCOMPILED := $(addprefix tests/core/test_,engine.py easy.py tree.py policies.py
 
 test-uncompiled: $(VENV)/.test  ## Run the engine's tests as plain Python: they must reach every line of it
 	BATFILL_PLAIN=1 $(BIN)/pytest -q -n 2 --dist worksteal -m "not slow and not compiled" --cov batfill.engine \
-		--cov batfill.replays.queue --cov batfill_lab.bound --cov batfill_lab.env.copies --cov batfill_site.starts.forks --cov-report term-missing:skip-covered --cov-fail-under 100 $(UNCOMPILED) $(ARGS)
+		--cov batfill.replays.queue --cov batfill_lab.bound --cov batfill_lab.env.copies \
+		--cov batfill_lab.env.seeing --cov batfill_site.starts.forks --cov-report term-missing:skip-covered --cov-fail-under 100 $(UNCOMPILED) $(ARGS)
 
 # Against the installed wheel, in a copy without compiled kernels; without tests that compile or need the studies' kernels.
-WHEEL_LEAVES := --ignore tests/whole/test_docker.py --ignore tests/studies/test_schedgym.py --ignore tests/studies/test_rollouts.py \
+WHEEL_LEAVES := --ignore tests/whole/test_docker.py --ignore tests/studies/test_schedgym.py \
 	--deselect tests/whole/test_package.py::test_the_wheel \
 	--deselect "tests/whole/test_cli_options.py::test_every_value_of_every_option_reaches_the_library[reproduce"
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import pairwise
 
 import numpy as np
 from logs import BLUE, KTH, SDSC, Log, crowded, workload, write_plain
@@ -15,15 +13,12 @@ from table import Row, time_text
 from timing import Case, Setting, by_turns, exponent, repetitions_of, simulating, timed
 
 from batfill.base.errors import RunFailed
-from batfill.engine.features import FEATURES
 from batfill.model.jobs import WEEK_S, JobTable, Workload
-from batfill.model.networks import network_of
-from batfill.model.policy import POLICIES, Policy, mixed, picked_by, policy_named
+from batfill.model.policy import POLICIES, mixed, policy_named
 from batfill.model.rules import Rules
 from batfill.model.schedule import Schedule
 from batfill.replays.engine_replay import EngineReplay, replay_jobs
 from batfill.replays.many import measure_policies
-from batfill.replays.queue import Queue
 from batfill.workloads.splitting import consecutive_windows, cut, windows
 from batfill.workloads.swf import workload_of
 from batfill.workloads.swf_log import read_log
@@ -37,7 +32,6 @@ OVERLOADED_COPIES = (7, 14, 35, 70)
 QUEUE_SQUEEZES = (0.68, 0.6, 0.5, 0.3, 0.1)
 MOVING = [name for name, policy in POLICIES.items() if policy.moves]
 EVALUATIONS, THREADS, WEEK_OF_JOBS = 1000, 2, 500
-PICKS_WAITING, PICK_BAR_S = 1000, 0.001
 
 
 def require_equal_starts(case: str, schedule: Schedule, theirs_s: NDArray[np.float64]) -> None:
@@ -161,39 +155,6 @@ def evaluations(setting: Setting) -> list[Row]:
     return [Row(case, time_text(seconds["ours"]), c, seconds["ours"] / seconds["C"], EVALUATION_BAR)]
 
 
-def crowded_queue(policy: Policy, seed: int) -> Queue:
-    """A machine of 100 processors, 10 of them idle, on which PICKS_WAITING jobs wait."""
-    rng = np.random.default_rng(seed)
-    queue = Queue(100, Rules(policy))
-    queue.submit("first", 0.0, 36_000.0, 90)
-    queue.decide(0.0)
-    for n in range(PICKS_WAITING):
-        procs, request_s = int(rng.integers(1, 64)), float(rng.integers(60, 86_400))
-        queue.submit(f"{n:04}", float(n + 1), request_s, procs)
-    return queue
-
-
-def picks(setting: Setting) -> list[Row]:
-    """One decision, which picks until a job does not fit."""
-    rng = np.random.default_rng(setting.seed)
-    widths = (FEATURES, 32, 16, 1)
-    network = network_of([(rng.normal(size=pair), rng.normal(size=pair[1])) for pair in pairwise(widths)])
-    queues = {policy.name: crowded_queue(policy, setting.seed) for policy in (picked_by(network), policy_named("saf"))}
-
-    def deciding(queue: Queue) -> Callable[[], float]:
-        def once() -> float:
-            fresh = queue.fork()
-            return timed(lambda: fresh.decide(PICKS_WAITING + 1.0))
-
-        once()  # which may compile
-        return lambda: statistics.median(once() for _ in range(50))
-
-    seconds = by_turns(setting.rounds, {name: deciding(queue) for name, queue in queues.items()})
-    case = f"network {'-'.join(map(str, widths))}, {network.visible} of {PICKS_WAITING:,} waiting jobs, one decision"
-    beside = f"saf {time_text(seconds['saf'])}"
-    return [Row(case, time_text(seconds["nn"]), beside, seconds["nn"], PICK_BAR_S, unit="s")]
-
-
 def cases() -> list[Case]:
     beside, moving, growth = "simulation beside plain C", "keys that move with time", "growth"
     single = [
@@ -216,7 +177,6 @@ def cases() -> list[Case]:
         *crowd,
         Case(beside, "evaluations", evaluations),
         Case(moving, "moving keys", moving_keys),
-        Case("picks", "a network picks", picks, quick=True),
         *grown,
         *queued,
     ]

@@ -28,15 +28,13 @@ from batfill.batsim.simulation import Simulation
 from batfill.batsim.wire import SimulationSettings
 from batfill.batsim.wire4 import Wire4
 from batfill.batsim.wire5 import Wire5, handshake
-from batfill.engine.features import FEATURES
 from batfill.live.agent import Agent
 from batfill.live.conversation import Conversation
 from batfill.live.words4 import WORDS_4
 from batfill.live.words5 import WORDS_5
 from batfill.model.jobs import LARGE, SMALL, Workload, job_table
-from batfill.model.networks import network_of
 from batfill.model.options import Options
-from batfill.model.policy import POLICIES, save_network
+from batfill.model.policy import POLICIES
 from batfill.replays.replay import simulate
 from batfill.workloads import opened
 from batfill.workloads.batsim_json import load_document
@@ -79,7 +77,7 @@ def workload(name):
 
 
 HEADLINE = {"policy": "aged:20000,0.2,0"}
-ORDERS = [*POLICIES, "mixed:1,0.5,0,0,0.2,0", "mixed:0.3,0.1,-0.2,0,0,0.4", "aged:20000,0.2,0", "aged:0,1,-0.33", "nn"]
+ORDERS = [*POLICIES, "mixed:1,0.5,0,0,0.2,0", "mixed:0.3,0.1,-0.2,0,0,0.4", "aged:20000,0.2,0", "aged:0,1,-0.33"]
 ALL = {"small": "all", "kill": "always"}
 FOREST = {"small": "forest", "kill": "always"}
 PERFECT = {"small": "perfect", "kill": "always"}
@@ -133,14 +131,6 @@ def settings():
             yield f"{log} machines {name}", log, "batsim4", {**options, "reservation": "machines"}
 
 
-def picker(folder):
-    """The name of a policy in which a network picks; its weights are the same at every run."""
-    rng = np.random.default_rng(3)
-    layers = [(rng.normal(size=(FEATURES, 8)), np.zeros(8)), (rng.normal(size=(8, 1)), np.zeros(1))]
-    save_network(folder / "picks.npz", network_of(layers), base="saf")
-    return f"nn@{folder}/picks.npz"
-
-
 def digest(setting):
     """The digest of this setting's starts, kills and, under Batsim, machines."""
     _, log, host, options = setting
@@ -150,8 +140,6 @@ def digest(setting):
         classes = np.where(small, SMALL, LARGE).astype(np.int8)
         source = replace(source, jobs=replace(source.jobs, job_class=classes))
     with tempfile.TemporaryDirectory() as folder:
-        if options.get("policy") == "nn":
-            options = {**options, "policy": picker(Path(folder))}
         if host != "replay":
             return live(source, size, host, options, Path(folder))
         schedule, _ = simulate(source.jobs, source, Options.of(options))

@@ -332,20 +332,16 @@ class Oracle:
 
     # The pass
 
-    def first(self, t, order):
-        """The job that is next to start, or to reserve for; `order` is the queue."""
-        return order[0]
-
     def easy_pass(self, t):
         if self.depth is not None:
             self.planned_pass(t)
             return
         order = sorted(self.waiting, key=self.sort_rule(t))
-        while order and (head := self.first(t, order)).q <= self.free:
-            order.remove(head)
-            self.begin(t, head)
+        while order and order[0].q <= self.free:
+            self.begin(t, order.pop(0))
         if not order:
             return
+        head = order[0]
         shadow, held = self.shadow(t, head), self.held(t)
         for job in order if self.backfill is None else sorted(order, key=self.backfill_rule(t)):
             if job is head or job.q > self.free:
@@ -419,77 +415,6 @@ class Oracle:
         self.running.append(job)
         self.free -= job.q
         self.order.append(job.seq)
-
-
-class UnclearError(Exception):
-    """Two scores are so close that rounding may decide between them."""
-
-
-@dataclass
-class PickingOracle(Oracle):
-    """The same, if a network picks the next job; `policy` is the base order."""
-
-    layers: list = field(default_factory=list)  # (weights, biases) of each
-    visible: int = 1
-
-    def first(self, t, order):
-        section = self.sort_rule(t)(order[0])[:2]
-        if self.free == 0 or section[0] == OVERDUE:
-            return order[0]
-        seen = [job for job in order if self.sort_rule(t)(job)[:2] == section][: self.visible]
-        if len(seen) == 1:
-            return seen[0]
-        scores = [self.score(self.features(t, job, seen)) for job in seen]
-        best = max(scores)
-        if any(0 < best - score < 1e-4 for score in scores):
-            raise UnclearError
-        return seen[scores.index(best)]
-
-    def score(self, values):
-        for number, (weights, biases) in enumerate(self.layers):
-            if number > 0:
-                values = [max(value, 0.0) for value in values]
-            values = [
-                sum(value * float(weights[i][j]) for i, value in enumerate(values)) + float(biases[j])
-                for j in range(len(biases))
-            ]
-        return values[0]
-
-    def features(self, t, job, seen):
-        """Those of a visible job, then those of the cluster, from docs/reference/policies.md."""
-        m, held, first = self.size, self.held(t), seen[0]
-
-        def known(job):
-            return min(max(self.expected(job), 1.0), UNLIMITED)
-
-        s = t if first.q <= self.free else self.shadow(t, first)
-        spare = free_at(s, m, held) - first.q if s > t else self.free - first.q
-        work = sum(known(one) * one.q for one in seen)
-        wait, length = t - job.r, known(job)
-        if job is first:
-            safe = job.q <= self.free
-        else:
-            beside = [*held, (t + self.expected(job), job.q)]
-            room = free_at(s, m, beside) if s > t else self.free - (job.q if self.expected(job) > 0 else 0)
-            safe = job.q <= self.free and room >= first.q
-        return [
-            math.log2(1 + wait / 60) / 16,
-            math.log2(1 + wait / 36_000) / 8,
-            wait / (wait + length),
-            math.log2(length) / 20,
-            math.log2(job.q) / math.log2(m) if m > 1 else 0.0,
-            job.q / m,
-            math.log2(length) / 20 * job.q / m,
-            float(job.q <= self.free),
-            float(safe),
-            self.free / m,
-            free_at(t + 3600, m, held) / m,
-            free_at(t + 8 * 3600, m, held) / m,
-            len(self.waiting) / (len(self.waiting) + self.visible),
-            work / (work + m * 86_400),
-            (s - t) / (s - t + 3600),
-            spare / m,
-        ]
 
 
 def place_after(begin, length):

@@ -21,9 +21,6 @@ from batfill.model.policy import POLICIES
 
 policies = POLICIES  # the policies that have names
 from batfill.model.policy import Policy as Policy  # an order of the queue, also one of your own
-from batfill.model.networks import network_of as network_of  # a small neural network from its layers
-from batfill.model.policy import picked_by as picked_by  # the policy under which a network picks the next job
-from batfill.model.policy import save_network as save_network  # write a network to a file, for the policy nn@FILE
 
 # Replays
 from batfill.replays.replay import replay as replay  # a workload under one policy

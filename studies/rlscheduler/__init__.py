@@ -1,1 +1,1 @@
-"""The simulator of RLScheduler, as environments, and rollouts of networks and orders in it."""
+"""The simulator of RLScheduler, as environments."""

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from batfill import engine
 from batfill.base.kernels import I8, U1, Array, entry, kernel, record
 from batfill_lab.env import copies as stepping
+from batfill_lab.env import seeing
 from batfill_lab.env.threads import Started, Threads
 from studies.rlscheduler.features import see_gym
 from studies.rlscheduler.schedgym import (
@@ -76,8 +76,8 @@ class GymCopies:
         )
         self.procs = log.jobs.procs
         self.seen = stepping.Seen(
-            jobs=np.zeros((copies, visible, engine.OF_JOB), np.float32),
-            cluster=np.zeros((copies, engine.OF_CLUSTER), np.float32),
+            jobs=np.zeros((copies, visible, seeing.OF_JOB), np.float32),
+            cluster=np.zeros((copies, seeing.OF_CLUSTER), np.float32),
             mask=np.zeros((copies, visible), np.int8),
             done=np.zeros(copies, np.uint8),
         )

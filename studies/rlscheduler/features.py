@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from batfill.base.kernels import kernel
-from batfill.engine.picks import HOUR_S, see_cluster, see_job, within_limits
+from batfill_lab.env.seeing import HOUR_S, see_cluster, see_job, within_limits
 from studies.rlscheduler.schedgym import shadow
 
 if TYPE_CHECKING:

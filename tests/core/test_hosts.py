@@ -12,13 +12,11 @@ import pytest
 from procset import ProcSet
 
 from batfill.base.errors import BatfillError
-from batfill.engine.features import FEATURES, FEATURES_OF_JOB
 from batfill.live.agent import Agent
 from batfill.model.calendar import Calendar
 from batfill.model.jobs import SMALL, Workload
-from batfill.model.networks import network_of
 from batfill.model.options import Options
-from batfill.model.policy import POLICIES, save_network
+from batfill.model.policy import POLICIES
 from batfill.model.schedule import try_name
 from batfill.replays.replay import replay, simulate
 from batfill.replays.session import Replay
@@ -297,49 +295,6 @@ def test_a_live_scheduler_says_that_no_job_had_a_user(written, caplog):
     path = written(random_table(8, n_jobs=9, size=12, span_s=67), 12)
     starts_of_plugin(load_document(path), 12, policy="fcfs", **{"max-running": 1})
     assert "option max-running did nothing: no job had a field `user_id`" in caplog.text
-
-
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory):
-    """A network's file."""
-    rng = np.random.default_rng(2)
-    network = network_of([(rng.normal(size=(FEATURES, 8)), rng.normal(size=8)), (rng.normal(size=(8, 1)), [0])])
-    path = tmp_path_factory.mktemp("network") / "trained.npz"
-    save_network(path, network, base="sqf")
-    return path
-
-
-def test_under_a_network_the_hosts_agree_on_every_start(written, trained):
-    starts = []
-    for seed, options in enumerate([{}, {"threshold": 300}, {"backfill": "spf", "threshold": 50}]):
-        path = written(random_table(seed, n_jobs=300, size=12, span_s=1000), 12)
-        assert_hosts_agree(path, 12, policy=f"nn@{trained}", **options)
-        starts.append(replayed(read_batsim_json(path).jobs, 12, f"nn@{trained}").start_s.tolist())
-        assert starts[-1] != replayed(read_batsim_json(path).jobs, 12, "sqf").start_s.tolist()
-    with pytest.raises(BatfillError, match="option depth: 2 reserves for the first jobs of an order"):
-        Options.of({"policy": f"nn@{trained}", "depth": 2})
-    with pytest.raises(BatfillError, match="a plan, which skips users' jobs, takes jobs in an order"):
-        Options.of({"policy": f"nn@{trained}", "max-running": 2})
-    assert Options.of({"policy": f"nn@{trained}", "depth": 1}).as_dict()["depth"] is None
-    path = written(random_table(8, n_jobs=200, size=1, span_s=2000, wide=0, small=0.5), 1)
-    for threshold in (math.inf, 200):
-        assert_hosts_agree(path, 1, policy=f"nn@{trained}", threshold=threshold, divider=10)
-
-
-def test_under_a_network_of_known_choices_reserved_machines_are_those_of_the_order(written, tmp_path):
-    equal, shortest = np.zeros((FEATURES, 1)), np.zeros((FEATURES, 1))
-    shortest[list(FEATURES_OF_JOB).index("request")] = -1
-    save_network(tmp_path / "equal", network_of([(equal, [0])]), base="saf")
-    save_network(tmp_path / "shortest", network_of([(shortest, [0])], visible=1000))
-    path = written(random_table(4, n_jobs=300, size=12, span_s=1000), 12)
-    for name, plain in (("equal", {"policy": "saf"}), ("shortest", {"policy": "spf", "backfill": "fcfs"})):
-        for more in ({}, {"threshold": 100}):
-            if more and name == "shortest":  # a backfill order of its own knows no overdue jobs
-                continue
-            ours = starts_of_plugin(
-                load_document(path), 12, policy=f"nn@{tmp_path / name}", reservation="machines", **more
-            )
-            assert_same_starts(ours, starts_of_plugin(load_document(path), 12, reservation="machines", **plain, **more))
 
 
 def test_without_a_divider_a_jobs_class_means_nothing_to_any_host(written):

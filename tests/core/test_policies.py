@@ -149,7 +149,7 @@ def test_the_command_lists_a_row_per_policy_under_a_header():
     rows = [line for line in lines if not line.startswith(" ")]
     assert presets.startswith("--preset first-tries: ")
     assert header.split() == ["name", "key,", "lowest", "first", "order"]
-    assert [row.split()[0] for row in rows] == [*POLICIES, "mixed:a,b,c,d,e,f", "aged:c,alpha,beta", "nn@FILE"]
+    assert [row.split()[0] for row in rows] == [*POLICIES, "mixed:a,b,c,d,e,f", "aged:c,alpha,beta"]
     said = " ".join(sources.split())
     assert all(one["source"] in said and one["name"] in said for one in listing())
     assert json_result("policies") == listing()

@@ -159,9 +159,6 @@ SHORT = {
     "export_config",
     "generate",
     "job_table",
-    "network_of",
-    "picked_by",
-    "save_network",
     "when",
     "write",
 }

@@ -7,13 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from batfill import engine
 from batfill.model.jobs import Workload
 from batfill.model.policy import aged, mixed, policy_named
 from batfill.model.rules import Rules
 from batfill.replays.engine_replay import replay_jobs
 from batfill_lab.env import copies as stepping
 from batfill_lab.env.easy import EasyCopies
+from batfill_lab.env.seeing import FEATURES_OF_JOB
+from features_oracle import features
 from oracle import Oracle, free_at
 from strategies import random_table, table
 
@@ -116,9 +117,9 @@ def act(copies, actions=None, values=None):
 
 def by_whim(copies, i, kind):
     """The action or priorities of copy i's agent."""
-    queue, seen = copies.copies.queue.all, int(copies.copies.state["seen"][i, 0])
+    seen = int(copies.copies.state["seen"][i, 0])
     now_s = copies.copies.events.all.clock["now_s"][i, 0]
-    whims = np.array([whim(now_s, row) for row in queue.picks.rows[i, :seen].tolist()])
+    whims = np.array([whim(now_s, row) for row in copies.copies.sight.all.rows[i, :seen].tolist()])
     mask = copies.seen.mask[i]
     if kind == "priorities":
         return -whims.astype(float)
@@ -222,7 +223,7 @@ def test_an_episode_begins_anew_where_jobs_of_the_last_one_still_wait():
     def leaves_old_jobs(first):
         begin(copies, [first])
         while not copies.seen.done[0]:
-            procs = copies.seen.jobs[0, :, list(engine.FEATURES_OF_JOB).index("wait")]
+            procs = copies.seen.jobs[0, :, list(FEATURES_OF_JOB).index("wait")]
             act(copies, [int(np.argmin(np.where(copies.seen.mask[0], procs, np.inf)))])
         return copies.copies.queue.all.jobs["start_s"][0].copy()
 
@@ -239,7 +240,7 @@ def test_a_decision_is_offered_only_where_it_matters():
     seen = 0
     while not copies.seen.done[0]:
         queue = copies.copies.queue.all
-        rows = queue.picks.rows[0, : copies.copies.state["seen"][0, 0]]
+        rows = copies.copies.sight.all.rows[0, : copies.copies.state["seen"][0, 0]]
         procs, free = queue.jobs["procs"][0, rows], queue.state["free"][0, 0]
         assert len(rows) > 1
         assert procs.min() <= free < procs.sum()
@@ -317,20 +318,39 @@ def test_an_action_that_names_nothing_counts_as_the_default(kind, action):
     assert invalid == (0 if valid else decisions) > -1
 
 
-@pytest.mark.parametrize(("seed", "visible"), [(9, 6), (3, 40), (4, 40)])
-def test_an_observation_shows_the_waiting_jobs_and_zeros_beyond_them(seed, visible):
-    jobs = random_table(seed, n_jobs=80, size=SIZE, span_s=700, wide=0.0, unlimited=0.0)
+def seen_plainly(copies, rows):
+    """The features of these waiting jobs, the visible ones of the first copy, and of the cluster."""
+    queue, events = copies.copies.queue.all, copies.copies.events.all
+    jobs, state, now_s = queue.jobs[0], queue.state[0, 0], events.clock["now_s"][0, 0]
+    running = jobs[np.isfinite(jobs["start_s"]) & (jobs["start_s"] + events.duration_s[0] > now_s)]
+    ends = [(float(job["start_s"] + job["expected_s"]), int(job["procs"])) for job in running]
+    free, first = SIZE - sum(q for _, q in ends), jobs[rows[0]]
+    dates_s = (now_s, *(end_s for end_s, _ in ends))
+    shadow_s = min(at_s for at_s in dates_s if free_at(at_s, SIZE, ends) >= first["procs"])
+    extra, seen = free_at(shadow_s, SIZE, ends) - int(first["procs"]), []
+    for row in rows:
+        job = jobs[row]
+        q, end_s = int(job["procs"]), float(now_s + job["expected_s"])
+        safe = q <= free and (row == rows[0] or end_s <= shadow_s or q <= extra)
+        seen.append((job["submit_s"], job["expected_s"], q, safe))
+    visible = copies.seen.jobs.shape[1]
+    return features(now_s, SIZE, free, ends, seen, int(state["waiting"]), visible, shadow_s, extra)
+
+
+@pytest.mark.parametrize(("seed", "visible", "unit_s"), [(9, 6, 1.0), (3, 40, 600.0), (4, 40, 60.0)])
+def test_an_observation_shows_the_waiting_jobs_and_zeros_beyond_them(seed, visible, unit_s):
+    jobs = random_table(seed, n_jobs=80, size=SIZE, span_s=700 * unit_s, wide=0.0, unlimited=0.0, unit_s=unit_s)
     copies = copies_of(jobs, visible=visible)
     begin(copies, [0])
-    share = list(engine.FEATURES_OF_JOB).index("share")
     while not copies.seen.done[0]:
         seen = int(copies.copies.state["seen"][0, 0])
         assert copies.seen.mask[0].tolist() == [1] * seen + [0] * (visible - seen)
-        shown, queue = copies.seen.jobs[0], copies.copies.queue.all
-        rows = queue.picks.rows[0, :seen]
-        assert np.isnan(queue.jobs["start_s"][0, rows]).all()
-        assert (shown[seen:] == 0).all()
-        assert shown[:seen, share] == pytest.approx(queue.jobs["procs"][0, rows] / SIZE)
+        rows = copies.copies.sight.all.rows[0, :seen]
+        assert np.isnan(copies.copies.queue.all.jobs["start_s"][0, rows]).all()
+        of_jobs, of_cluster = seen_plainly(copies, rows)
+        np.testing.assert_allclose(copies.seen.jobs[0, :seen], of_jobs, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(copies.seen.cluster[0], of_cluster, rtol=1e-5, atol=1e-6)
+        assert (copies.seen.jobs[0, seen:] == 0).all()
         act(copies, [by_whim(copies, 0, "pick")])
     assert (copies.seen.jobs == 0).all()
     assert copies.seen.mask[0].tolist() == [1] + [0] * (visible - 1)

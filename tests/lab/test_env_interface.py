@@ -10,7 +10,7 @@ import pytest
 
 import batfill as bf
 from batfill.base.errors import BatfillError
-from batfill.engine.features import FEATURES_OF_CLUSTER, FEATURES_OF_JOB
+from batfill_lab.env.seeing import FEATURES_OF_CLUSTER, FEATURES_OF_JOB
 
 gymnasium = pytest.importorskip("gymnasium", reason="needs the extra rl")
 

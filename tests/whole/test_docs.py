@@ -44,7 +44,6 @@ from batfill.batsim.command_line import batsim_options as parse_batsim
 from batfill.batsim.descriptor import MEANING, read_descriptor
 from batfill.cli import main
 from batfill.cli.app import app
-from batfill.engine.features import FEATURES_OF_CLUSTER, FEATURES_OF_JOB
 from batfill.live.agent import Agent
 from batfill.model.options import LIVE, NAMES, OPTIONS, SELECTION, Options
 from batfill.model.policy import listing
@@ -52,6 +51,7 @@ from batfill.scheduler import Scheduler
 from batfill.workloads.archive import known_log
 from batfill_lab.campaigns.config import Campaign, read_campaign
 from batfill_lab.campaigns.sections import keys_of
+from batfill_lab.env.seeing import FEATURES_OF_CLUSTER, FEATURES_OF_JOB
 from command import COMPILING
 from command import batfill as batfill_command
 from studies.papers.protocol import entries_named, folder_of_protocols, read_protocols
@@ -544,7 +544,7 @@ def test_the_table_of_policies_is_the_one_that_the_command_prints():
 
 
 @pytest.mark.parametrize("features", [FEATURES_OF_JOB, FEATURES_OF_CLUSTER], ids=["job", "cluster"])
-def test_the_tables_of_features_are_those_that_agents_and_networks_see(features):
+def test_the_tables_of_features_are_those_that_agents_see(features):
     rows = [("feature", "value"), ("---",) * 2, *((f"`{name}`", formula) for name, formula in features.items())]
     table = "".join(f"| {' | '.join(row)} |\n" for row in rows)
     assert table in (ROOT / "docs" / "reference" / "environments.md").read_text(), f"the table is now\n{table}"

@@ -299,7 +299,6 @@ def test_with_the_core_alone_a_command_works_or_names_the_extra_that_it_needs(co
     assert not wrong
 
 
-ZEROS = "bf.network_of([([[0.0]] * 16, [0.0])])"
 # The public functions of Python on a log and two results, and the extra that each needs.
 CALLS = {
     "read": ("bf.read('log.swf')", None),
@@ -327,9 +326,6 @@ CALLS = {
     "plot": ("saf.plot()", "report"),
     "help": ("import_module('pydoc').render_doc(bf)", None),
     "getmembers": ("import_module('inspect').getmembers(bf)", None),
-    "network_of": (ZEROS, None),
-    "picked_by": (f"bf.picked_by({ZEROS})", None),
-    "save_network": (f"bf.save_network('zeros.npz', {ZEROS})", None),
     "env": ("import_module('batfill_lab.env').SchedulingEnv", "rl"),
 }
 PROGRAM = """\

@@ -80,7 +80,6 @@ replay log.swf --json --json
 replay log.swf extra
 replay
 replay log.swf --policy
-replay log.swf --policy nn@missing.npz
 replay log.swf --policy area@missing.json
 replay log.swf --policy area@w.json
 # where results go

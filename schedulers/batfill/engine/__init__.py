@@ -2,8 +2,7 @@
 
 Read in this order: `records` (the data), `tree` (the waiting jobs, sorted), `ends` (the running jobs, sorted),
 `running` (the reservation and the rule of backfilling), `keys` (orders that move with time), `waiting` (joining and
-leaving the queue), `picks` (a network's choice of the next job), `plan` (any number of reservations), `easy` (the
-decision), `arrivals` (a shortcut for jobs
+leaving the queue), `plan` (any number of reservations), `easy` (the decision), `arrivals` (a shortcut for jobs
 submitted alone), `loop` (the replay's event loop). Names load on first use.
 """
 
@@ -15,15 +14,14 @@ from typing import Any
 PLACES = {
     "sources": "FILES SOURCES",
     "records": (
-        "AWAY BY_NETWORK CANDIDATE CHANGE DATED FAR FOLLOW FROM_OUTSIDE JOB LINE NOBODY NO_PICKS QUEUE SLOT "
-        "SPARE_STEPS STARTED STEP TRY Decided QueueArrays RULES as_records new_picks new_records"
+        "AWAY CANDIDATE CHANGE DATED FAR FOLLOW JOB LINE NOBODY QUEUE SLOT "
+        "SPARE_STEPS STARTED STEP TRY Decided QueueArrays RULES as_records new_records"
     ),
     "tree": "clear enlarged new_tree width_of",
     "ends": "END enlarged_ends enter listed new_ends next_end_s",
     "running": "change_release correct corrected expect finish start unsettle",
     "waiting": "CROWDED FULL GAP choose_first demote enqueue_rows requeue set_class spare submit",
-    "easy": "decide kill_pays pick start_waiting",
-    "features": "FEATURES FEATURES_OF_CLUSTER FEATURES_OF_JOB OF_CLUSTER OF_JOB",
+    "easy": "decide kill_pays start_waiting",
     "loop": (
         "CLOCK DONE KILL NEEDS_ROOM TO_KEY Events Given Scratch advance advance_each next_change_s next_following "
         "reset violation"

@@ -18,7 +18,6 @@ from batfill.engine.plan import judge_by_plan, plan_holds
 from batfill.engine.records import (
     BACKFILLS,
     NEVER_S,
-    NO_PICKS,
     STARTS,
     UNDECIDED,
     UNRESERVED,
@@ -62,7 +61,7 @@ def judge(now_s, queue, section, row):
         if not state.settled or not plan_holds(now_s, queue) or goes_before(queue, section, row, state.reached):
             return WAITS if state.free < min(job.procs, state.fewest) else UNDECIDED
         return judge_by_plan(now_s, queue, job)
-    if queue.rules[0].picks != NO_PICKS:  # settled means here that no waiting job fits
+    if queue.rules[0].agent:  # settled means here that no waiting job fits
         return WAITS if state.settled and job.procs > state.free else UNDECIDED
     if not state.settled or (not queue.rules[0].moves and goes_before(queue, section, row, state.head)):
         return UNDECIDED

@@ -1,9 +1,9 @@
 """Decides which waiting jobs start now: EASY backfilling for every host, as defined in docs/background/semantics.md.
 
 `running.may_backfill` is the rule. `easy_pass` applies it in one of two ways: `pass_in_order` walks once through a
-queue whose order is fixed and also the backfill order; `pass_by_key` starts heads, or a network's picks, while they
-fit, then takes backfill candidates from a heap, or, in a queue whose keys move, searches for each by bounds. Both skip
-the leaves and groups of the tree in which no job can start.
+queue whose order is fixed and also the backfill order; `pass_by_key` starts heads while they fit, then takes backfill
+candidates from a heap, or, in a queue whose keys move, searches for each by bounds. Both skip the leaves and groups of
+the tree in which no job can start.
 
 Kernels change `queue`, records.QueueArrays, in place. A decision depends on the waiting and running jobs, never on the
 previous pass; the state kept between passes only saves work (`arrivals.py`). With a calendar, with a limit of running
@@ -17,14 +17,11 @@ import numpy as np
 from batfill.base.kernels import entry, kernel, outlined
 from batfill.engine.candidates import sift, swap
 from batfill.engine.keys import backfill_key, find_head, lower_bound, moved_key
-from batfill.engine.picks import picked
 from batfill.engine.plan import ended_if_planned, plan_pass
 from batfill.engine.records import (
-    BY_NETWORK,
     GOES_ON,
     NEVER_S,
     NO_HEAD,
-    NO_PICKS,
     UNRESERVED,
     Decided,
     QueueArrays,
@@ -62,7 +59,7 @@ def easy_pass(now_s, queue, started):
     if is_walk(queue):
         return pass_in_order(now_s, queue, started)
     if state.free < state.fewest:
-        if queue.rules[0].picks != NO_PICKS:
+        if queue.rules[0].agent:
             settle(queue)
         return 0, 0
     return pass_by_key(now_s, queue, started)
@@ -104,7 +101,7 @@ def settle(queue):
     state = queue.state[0]
     if queue.rules[0].planned:  # `plan.py` has done so
         return
-    if queue.rules[0].picks != NO_PICKS:  # the next pass may reserve for another job
+    if queue.rules[0].agent:  # the next pass may reserve for another job
         state.settled = state.free < state.fewest
         return
     # If the head waits for jobs without walltime, a backfilled one counts in the next reservation too, which then finds
@@ -242,12 +239,9 @@ def pass_through_leaf(now_s, queue, leaf, started, n):
 
 @outlined
 def pass_by_key(now_s, queue, started):
-    """Run the pass if keys move with time, the backfill order is a separate one, or a network picks."""
+    """Run the pass if keys move with time, or the backfill order is a separate one."""
     state = queue.state[0]
-    if queue.rules[0].picks == BY_NETWORK:
-        ahead = start_picks(now_s, queue, started)
-    else:
-        ahead = start_heads(now_s, queue, started)
+    ahead = start_heads(now_s, queue, started)
     if state.waiting == 0 or state.free == 0:
         return ahead, ahead
     return backfill_behind_head(now_s, queue, started, ahead), ahead
@@ -362,35 +356,6 @@ def first_to_backfill(now_s, queue):
         if best >= 0:
             break
     return best, fewest, shortest_s
-
-
-@outlined
-def start_picks(now_s, queue, started):
-    """As `start_heads`, for the jobs that the network picks, one after another."""
-    state, jobs = queue.state[0], queue.jobs
-    n = np.int64(0)
-    while state.waiting > 0 and state.free > 0:
-        state.head = picked(now_s, queue)
-        if jobs[state.head].procs > state.free:
-            break
-        started[n].row = state.head
-        n += 1
-        dequeue(queue, state.head)
-        start(now_s, queue, state.head)
-    return n
-
-
-@entry(float, QueueArrays, gives=int, brief=True)
-@outlined
-def pick(now_s, queue):
-    """The waiting job that the network picks, for passes that are not made here: its row, int64.
-
-    Overdue jobs are moved to the front first. Returns -1 if the tree is full: enlarge it and call again. The queue must
-    not be empty.
-    """
-    if not sweep_overdue(now_s, queue):
-        return np.int64(-1)
-    return np.int64(picked(now_s, queue))
 
 
 @outlined

@@ -247,24 +247,6 @@ def drop_block(ends, place):
 
 
 @kernel
-def released_by(ends, until_s):
-    """How many processors are released up to and including `until_s`."""
-    directory, slots = ends.directory, ends.slots
-    procs = np.int64(0)
-    for place in range(np.int64(ends.used[0].blocks) - 1, -1, -1):
-        block = directory[np.uint64(place)]
-        if block.count > 0 and slots[block.first].end_s <= until_s:
-            procs += block.procs
-            continue
-        slot = block.first + block.count
-        while slot > block.first and slots[slot - ONE].end_s <= until_s:
-            slot -= ONE
-            procs += slots[slot].procs
-        break
-    return procs
-
-
-@kernel
 def released(ends, need, free):
     """When `need` processors, > `free`, are free: (end_s, how many are free then); (inf, fewer) if they never are.
 

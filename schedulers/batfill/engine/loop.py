@@ -19,7 +19,6 @@ from batfill.engine.records import (
     BACKFILLS,
     DATED,
     FOLLOW,
-    FROM_OUTSIDE,
     GOES_ON,
     LINE,
     NOBODY,
@@ -329,7 +328,7 @@ def advance(until_s, size, queue, events):
 
     Returns DONE, REACHED (the next instant is later than until_s), NEEDS_ROOM (enlarge the tree and call again to
     resume within the instant), TO_KEY (set the keys of the job that `next_following` names by its date, mark it in
-    FOLLOW.keyed and call again) or, if RULES.picks is FROM_OUTSIDE, TO_DECIDE: the instant lacks its pass.
+    FOLLOW.keyed and call again) or, if RULES.agent, TO_DECIDE: the instant lacks its pass.
     """
     jobs, tree, state = queue.jobs, queue.tree, queue.state[0]
     ends, clock = events.ends, events.clock[0]
@@ -413,7 +412,7 @@ def advance(until_s, size, queue, events):
         if decided or (clock.due > 0 and state.settled and not queue.rules[0].moves):
             continue
 
-        if queue.rules[0].picks == FROM_OUTSIDE:
+        if queue.rules[0].agent:
             return TO_DECIDE
         clock.lacks_pass = 1
 

@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from batfill.base.kernels import F4, F8, I8, PLAIN, U4, Array, record
+from batfill.base.kernels import F8, I8, PLAIN, U4, Array, record
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
 # A shadow time is never infinite: a job without walltime must not count as ending before a head that waits for one.
@@ -128,11 +126,11 @@ RULES = np.dtype(
         ("tested", "i8"),  # how many jobs may have to wait before a pass stops
         ("max_running", "i8"),  # how many jobs of a user may run at once; if QueueArrays.users has any
         ("dated", "i1"),  # keys do not depend on r (0), are r (1) or -r (-1), or may depend on it (DATED)
-        ("picks", "i8"),  # who picks the next job: NO_PICKS (the queue's order does), BY_NETWORK or FROM_OUTSIDE
+        ("size", "i8"),  # m
+        ("agent", "u1"),  # 1 if an agent outside the engine decides, for which `loop.advance` stops before a pass
     ],
     align=True,
 )
-NO_PICKS, BY_NETWORK, FROM_OUTSIDE = range(3)  # see `picks.py`
 DATED = 2
 WAITS, STARTS, BACKFILLS, UNDECIDED = range(4)  # what becomes of a job submitted alone, see `arrivals.py`
 SPARE_STEPS = 2  # a plan's steps beside those of jobs and calendar: the present, the return of unavailable machines
@@ -195,26 +193,9 @@ class Ends(NamedTuple):
     used: NDArray[np.void]  # USED (1,)
 
 
-# What a decision by picks sees.
-SIGHT = np.dtype([("procs", "i8"), ("visible", "i8")])  # m; the most jobs it chooses from
-
-
-@record(SIGHT, I8, F4, Array(F4, 2), U4, F4, Array(F4, 2))
-class Picks(NamedTuple):
-    """Who picks the next job instead of the queue's order: a network, unless `layers` is empty; see `picks.py`."""
-
-    sight: NDArray[np.void]  # SIGHT (1,)
-    layers: NDArray[np.int64]  # (n_layers + 1,)  the widths of the network's layers: its inputs first, 1 last
-    weights: NDArray[np.float32]  # of each layer (inputs, outputs), then its biases (outputs,)
-    logs: NDArray[np.float32]  # (n_jobs, 2)  the binary logarithms of p~ and q if they do not change, else (0, 2)
-    rows: NDArray[np.uint32]  # (visible,)  scratch space: the jobs to choose from,
-    features: NDArray[np.float32]  # (n_features,)  what is known of one of them and of the cluster,
-    values: NDArray[np.float32]  # (3, widest layer)  and the values of two layers and of the cluster's share in one
-
-
 @record(
     *(JOB, U4, LINE, TRY, U4, I8, Tree, Ends),
-    *(CANDIDATE, SLOT, CANDIDATE, FAR, STEP, STEP, CHANGE, Picks, RULES, QUEUE),
+    *(CANDIDATE, SLOT, CANDIDATE, FAR, STEP, STEP, CHANGE, RULES, QUEUE),
 )
 class QueueArrays(NamedTuple):
     """All that a decision reads and changes. Outside the engine only `queue.Queue` holds it."""
@@ -234,7 +215,6 @@ class QueueArrays(NamedTuple):
     plan: NDArray[np.void]  # STEP (n_jobs + n_changes + SPARE_STEPS,)  its plan; likewise,
     falls: NDArray[np.void]  # STEP, as many  and when the least number of processors free from now on falls
     changes: NDArray[np.void]  # CHANGE (n_changes,)  the calendar, in order of time
-    picks: Picks
     rules: NDArray[np.void]  # RULES (1,)
     state: NDArray[np.void]  # QUEUE (1,)
 
@@ -249,23 +229,6 @@ class Decided(NamedTuple):
 def new_records(n: int, dtype: np.dtype[Any]) -> NDArray[Any]:
     """`n` records of zeros."""
     return as_records(np.zeros(n, dtype))
-
-
-def new_picks(
-    size: int, visible: int = 0, layers: Sequence[int] = (), weights: NDArray[np.float32] | None = None
-) -> Picks:
-    """What a decision by picks needs on a machine of `size` processors; without arguments, nothing."""
-    sight = new_records(1, SIGHT)
-    sight["procs"], sight["visible"] = size, visible
-    return Picks(
-        sight=sight,
-        layers=np.array(layers, np.int64),
-        weights=np.zeros(0, np.float32) if weights is None else np.ascontiguousarray(weights, np.float32),
-        logs=np.zeros((0, 2), np.float32),
-        rows=np.zeros(visible, np.uint32),
-        features=np.zeros(max(layers, default=0), np.float32),
-        values=np.zeros((3, max(layers, default=0)), np.float32),
-    )
 
 
 def as_records(array: NDArray[Any]) -> NDArray[Any]:

@@ -11,7 +11,7 @@ import numpy as np
 from batfill.base.kernels import U4, entry, kernel, outlined
 from batfill.engine.keys import find_head, head_with, place_key, section_of, slope_of
 from batfill.engine.motion import to_go_first
-from batfill.engine.records import AWAY, NO_PICKS, QueueArrays
+from batfill.engine.records import AWAY, QueueArrays
 from batfill.engine.running import finish, outlast, start, unsettle
 from batfill.engine.tree import has_capacity, insert, last_slot, precedes, remove
 
@@ -24,7 +24,7 @@ FULL, CROWDED, QUEUED = range(3)  # outcomes of `submit`
 def is_walk(queue):
     """Whether a pass is one walk through the queue: its order is fixed and also the backfill order."""
     rules = queue.rules[0]
-    return rules.backfill_same and not rules.moves and rules.picks == NO_PICKS and not rules.planned
+    return rules.backfill_same and not rules.moves and not rules.agent and not rules.planned
 
 
 @kernel

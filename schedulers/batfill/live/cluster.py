@@ -179,8 +179,7 @@ class Cluster:
         while True:
             if not waiting or queue.free == 0:
                 return started
-            row = queue.pick(now_s, waiting)
-            waiting.remove(row)
+            row = waiting.pop(0)
             if self.placed[row].procs > queue.free:
                 break
             queue.start_waiting(row, now_s)

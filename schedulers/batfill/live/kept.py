@@ -171,7 +171,7 @@ class KeptPlan:
         Raises:
             BatfillError: one of them is chosen.
         """
-        moves = options.policy.moves or options.policy.network is not None
+        moves = options.policy.moves
         for name, is_wrong, why in (
             ("depth", options.depth != ALL, "holds a place for every job that waits; choose depth all"),
             ("tested", options.tested != ALL, "places every job that waits; choose tested all"),

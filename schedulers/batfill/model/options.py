@@ -62,13 +62,7 @@ def policy_of(name: str, value: Any) -> Policy:
 
 def order_of(name: str, value: Any) -> Policy | None:
     """The policy of this name, or the policy itself; None for the queue's own order."""
-    if isinstance(value, str) and value == SAME:
-        return None
-    from batfill.model.policy import require_order
-
-    order = policy_of(name, value)
-    require_order(order, f"option {name} takes an order only")
-    return order
+    return None if isinstance(value, str) and value == SAME else policy_of(name, value)
 
 
 def calendar_file(name: str, value: Any) -> Calendar:
@@ -182,7 +176,7 @@ def words_or_own(classifies: bool, *known: str) -> Kind:
 
 POLICY = Kind(
     policy_of,
-    "a policy's name, `mixed:` and six weights, `aged:` and three numbers, `NAME@FILE.json`, or `nn@FILE`",
+    "a policy's name, `mixed:` and six weights, `aged:` and three numbers, or `NAME@FILE.json`",
     "policy",
 )
 BACKFILL = Kind(order_of, "`same`, or a policy", "policy")
@@ -350,7 +344,7 @@ OPTIONS = options_table(
      "times, or a part of it, as median/4.", OF_DIVIDED),
     ("small-width", SMALL_JOBS, WIDTH, 1, "The widest job that can be small, as a share of the machine.", OF_SMALL),
     ("kill", SMALL_JOBS, words(*KILLS), NEEDED, "When a small job is killed at the divider and queued again as large: "
-     "never, always, or if its processors are needed. With reserved machines or a network: always.",
+     "never, always, or if its processors are needed. With reserved machines: always.",
      OF_SMALL),
     ("cut", SMALL_JOBS, PROBABILITY, 0.5, "The lowest probability of a small job.", OF_FOREST),
     ("seed", SMALL_JOBS, SEED, 0, "Seed of the forests.", OF_FOREST),
@@ -565,7 +559,7 @@ def in_force(given: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         BatfillError: a name is unknown, or a value is invalid or would have no effect with the others.
     """
-    own, (given, _) = given, with_preset(given)
+    given, _ = with_preset(given)
     chosen = {}
     for name, option in OPTIONS.items():
         chosen[name] = usual(option) if given.get(name) is None else option.check(name, given[name])
@@ -573,11 +567,9 @@ def in_force(given: Mapping[str, Any]) -> dict[str, Any]:
         if given.get(name) is not None and chosen[name] != usual(OPTIONS[name]):
             raise BatfillError(f"option {name}: {need.why.format(value=chosen[need.option])}; {remedy(name, given)}")
         chosen[name] = None
-    if chosen["kill"] is not None and own.get("kill") is None and chosen["policy"].network is not None:
-        chosen["kill"] = ALWAYS
     if chosen["predict-for"] == ORDER:
         orders = (chosen["policy"], chosen["backfill"])
-        if given.get("predict-for") is None and any(order and (order.moves or order.network) for order in orders):
+        if given.get("predict-for") is None and any(order and order.moves for order in orders):
             chosen["predict-for"] = ALL
         else:
             refuse_moving_orders(*orders)
@@ -792,37 +784,21 @@ class Options:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse options that do not go together with a network that picks the next job.
+        """Refuse a calendar or feedback from which nothing can be learned, if something is.
 
         Raises:
-            BatfillError: one of them would mean something else.
+            BatfillError: there is one.
         """
-        from batfill.model.policy import require_order
-
-        if self.spares:
-            require_order(self.policy, f"option kill: {NEEDED} looks at the first job of an order")
-        if self.predict_for == ORDER:
-            require_order(self.policy, f"option predict-for: {ORDER} would hide the predictions from it")
-        if self.depth != 1:
-            require_order(self.policy, f"option depth: {self.depth} reserves for the first jobs of an order")
-        if self.tested != ALL:
-            require_order(self.policy, f"option tested: {self.tested} are the first jobs of an order")
-        if self.max_running is not None:
-            require_order(self.policy, "option max-running: a plan, which skips users' jobs, takes jobs in an order")
-        if self.calendar is not None:
-            require_order(self.policy, "option calendar: a plan, which windows need, takes jobs in an order")
-            if self.learns and self.calendar.most_kills(1):
-                raise BatfillError(
-                    f"option calendar: {self.calendar.name} has failures, which kill jobs, and nothing can be learned "
-                    "of those; leave the lines of kind failure out, or what is learned"
-                )
-        if self.feedback is not None:
-            require_order(self.policy, f"option feedback: {self.feedback.name} takes an order")
-            if self.learns:
-                raise BatfillError(
-                    f"option feedback: {self.feedback.name} moves submissions, and nothing can be learned from jobs "
-                    "whose order is not known before; leave it out, or what is learned"
-                )
+        if self.calendar is not None and self.learns and self.calendar.most_kills(1):
+            raise BatfillError(
+                f"option calendar: {self.calendar.name} has failures, which kill jobs, and nothing can be learned "
+                "of those; leave the lines of kind failure out, or what is learned"
+            )
+        if self.feedback is not None and self.learns:
+            raise BatfillError(
+                f"option feedback: {self.feedback.name} moves submissions, and nothing can be learned from jobs "
+                "whose order is not known before; leave it out, or what is learned"
+            )
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Options:
@@ -841,8 +817,6 @@ class Options:
         """
         stated = {name: plain_value(getattr(self, option.argument)) for name, option in OPTIONS.items()}
         stated["backfill"] = stated["backfill"] or SAME
-        if self.policy.network is not None:  # which takes one reservation only
-            stated["depth"] = stated["tested"] = None
         if any(stated[name] is None for name in PRESETS[self.preset].values):  # which the preset would switch on again
             stated["preset"] = NO_PRESET
         whole = dict(stated)

@@ -25,10 +25,9 @@ from batfill.base.errors import PolicyError, nearest
 from batfill.base.tables import in_columns, label_html
 from batfill.engine.motion import BY_EXPECTED, BY_SECOND, FIXED, UNLIMITED_S, aged_size, mixed_key
 from batfill.engine.records import DATED
-from batfill.model.networks import REMEDY, Network, read_network, write_network
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -65,12 +64,9 @@ class Policy:
     formula: str = field(default="", kw_only=True)
     source: str = field(default="", kw_only=True)
     weights: tuple[float, ...] | None = field(default=None, kw_only=True)  # of a mixed policy, on FEATURES; L1 norm 1
-    network: Network | None = field(default=None, kw_only=True)  # which picks the next job; `key` then orders the rest
     digest: str = field(default="", kw_only=True)  # sha256 of the file that it was read from, hexadecimal
 
     def __post_init__(self) -> None:
-        if self.network is not None and self.moves:
-            raise PolicyError(f"policy {self.name}: a network needs a fixed order, and this one moves; give another")
         if self.per_wait is not None and self.per_expansion is not None:
             raise PolicyError(f"policy {self.name}: per_wait and per_expansion are both given; give one of them")
 
@@ -82,7 +78,7 @@ class Policy:
 
     def rows(self) -> list[tuple[str, str]]:
         """What it is, as rows of (label, text)."""
-        order = "changes while jobs wait" if self.moves or self.network is not None else "fixed"
+        order = "changes while jobs wait" if self.moves else "fixed"
         stated = ("policy", self.name), ("formula", self.formula), ("order", order), ("source", self.source)
         return [(label, text) for label, text in stated if text]
 
@@ -375,11 +371,6 @@ AGED_SOURCE = (
 )
 FILE_FORMAT = "batfill policies 1"
 IN_FILE = "NAME@FILE.json"  # see `policy_in_file`
-PICKED = "nn@FILE"  # see `network_in_file`
-PICKED_FORMULA = "a network scores the first waiting jobs and picks the highest; the file's order for the others"
-PICKED_SOURCE = (
-    "one small network scores every job, as in RLScheduler, Zhang et al., SC 2020; its weights are in the file"
-)
 
 
 def mixed(weights: tuple[float, ...]) -> Policy:
@@ -450,14 +441,12 @@ def over_aged_size(number, alpha, beta, r, p, q):  # type: ignore[no-untyped-def
 def policy_named(text: str) -> Policy:
     """The policy a user names: one of POLICIES, `mixed:` or `aged:` with its numbers, or one in a file.
 
-    The part before an @ names it inside its file; `nn` is a network's.
+    The part before an @ names it inside its file.
 
     Raises:
         PolicyError: the name is unknown; the message lists the known ones.
     """
     if "@" in text:
-        if text.strip().lower().startswith("nn@"):
-            return network_in_file(text)
         return policy_in_file(text)
     name, colon, rest = text.strip().lower().partition(":")
     if name == "mixed" and colon:
@@ -473,7 +462,7 @@ def policy_named(text: str) -> Policy:
         return aged(c_s, alpha, beta)
     if name in POLICIES and not colon:
         return POLICIES[name]
-    known = f"known are {', '.join(POLICIES)}, {IN_FILE}, {PICKED}, {MIXED}, and {AGED}"
+    known = f"known are {', '.join(POLICIES)}, {IN_FILE}, {MIXED}, and {AGED}"
     raise PolicyError(f"policy {text!r} is unknown; {known}{nearest(name, POLICIES)}")
 
 
@@ -488,7 +477,7 @@ def order_words(name: str) -> tuple[str, str]:
     first, at, file = name.partition("@")
     if at:
         short = f"{first}@{Path(file).name}"
-        return (f"A network picks: {Path(file).name}" if first == "nn" else f"Learned order {short}"), short
+        return f"Learned order {short}", short
     if colon and kind == "mixed":
         weights = ",".join(f"{float(weight):.3g}" for weight in numbers.split(","))
         return "Weighted sum of six features", f"mixed:{weights}"
@@ -498,20 +487,6 @@ def order_words(name: str) -> tuple[str, str]:
         size = sizes.get((int(np.sign(alpha)), int(np.sign(beta))), "Order by size")
         return f"{size}{' first' * (size in sizes.values())}, ageing with the wait", name
     return (POLICIES[name].words if name in POLICIES else "") or name, name
-
-
-def require_order(policy: Policy, what: str) -> None:
-    """Refuse a policy by which a network picks, where only its order would count.
-
-    Args:
-        policy: the policy.
-        what: takes an order; the start of the message's second part.
-
-    Raises:
-        PolicyError: it has a network.
-    """
-    if policy.network is not None:
-        raise PolicyError(f"policy {policy.name}: a network picks the next job, and {what}; choose an order")
 
 
 def digests(policies: Iterable[Policy | None]) -> dict[str, dict[str, str]]:
@@ -556,89 +531,7 @@ def listing() -> list[dict[str, str]]:
         *rows,
         {"name": MIXED, "formula": MIXED_FORMULA, "order": order, "source": MIXED_SOURCE},
         {"name": AGED, "formula": AGED_FORMULA, "order": "changes", "source": AGED_SOURCE},
-        {"name": PICKED, "formula": PICKED_FORMULA, "order": "changes", "source": PICKED_SOURCE},
     ]
-
-
-# Networks that pick the next job
-
-
-def picked_by(network: Network, *, base: str = "fcfs", name: str = "nn", **more: Any) -> Policy:
-    """The policy under which the network picks the next job, and `base` orders the queue and the backfilling.
-
-    Args:
-        network: see `networks.network_of`.
-        base: a policy whose order is fixed, by its name; not one in a file.
-        name: of the new policy.
-        **more: fields of `Policy`.
-
-    Raises:
-        PolicyError: the base is unknown or in a file, or its order moves.
-    """
-    order = base_named(base)
-    widths = "-".join(map(str, network.layers))
-    return Policy(
-        name,
-        order.key,
-        order.per_wait,
-        per_expansion=order.per_expansion,
-        formula=f"a network of {widths} units picks among the first {network.visible} by {order.name}",
-        network=network,
-        **more,
-    )
-
-
-def base_named(name: str) -> Policy:
-    """The base order of this name; PolicyError if it is none, or in a file, which may change."""
-    if "@" in name:
-        raise PolicyError(f"network: its base order {name!r} is in another file; take a policy with a name")
-    return policy_named(name)
-
-
-def save_network(
-    path: str | Path, network: Network, *, base: str = "fcfs", about: Mapping[str, Any] | None = None
-) -> None:
-    """Write a network to a file, for the policy `nn@FILE`; equal arguments give equal bytes.
-
-    Args:
-        path: the file; any name.
-        network: see `networks.network_of`.
-        base: the order of the queue, see `picked_by`.
-        about: how the network was made, as JSON; read by people only.
-
-    Raises:
-        BatfillError: the base is unusable, `about` is not JSON, or the file cannot be written.
-
-    Examples:
-        >>> import tempfile
-        >>> import batfill as bf
-        >>> network = bf.network_of([(np.zeros((16, 1)), np.zeros(1))])
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     save_network(f"{folder}/zeros.npz", network, base="saf", about={"by": "hand"})
-        ...     policy_named(f"nn@{folder}/zeros.npz").formula
-        'a network of 16-1 units picks among the first 128 by saf'
-    """
-    picked_by(network, base=base)  # refuses an order that moves
-    try:
-        text = json.dumps(dict(about or {}))
-    except (TypeError, ValueError) as error:
-        raise PolicyError(f"{path}: about is not JSON ({error}); give numbers, texts, lists and objects") from None
-    write_network(Path(path), network, base_named(base).name, text)
-
-
-def network_in_file(text: str) -> Policy:
-    """The policy of `nn@FILE`.
-
-    Raises:
-        PolicyError: the file cannot be read, is damaged or not such a file, or is for other features.
-    """
-    path = Path(text.strip().partition("@")[2])
-    where = f"policy {text.strip()}"
-    network, base, about, digest = read_network(path, where)
-    try:
-        return picked_by(network, base=base, name=f"nn@{path}", source=f"{path}: {about}", digest=digest)
-    except PolicyError as error:
-        raise PolicyError(f"{where}: {error.on_command_line}; {REMEDY}") from None
 
 
 # Learned policies in files: `area@heuristics.json` is the function `area` of that file, and `@heuristics.json` what it

@@ -49,10 +49,6 @@ class Rules:
             raise BatfillError(f"tested: {self.tested!r} is not a number of jobs > 0")
         if self.max_running < 1:
             raise BatfillError(f"max_running: {self.max_running!r} is not a number of jobs > 0")
-        if self.planned and self.policy.network is not None:
-            raise BatfillError(
-                "depth, tested, calendar, max_running: a network picks one job to reserve for, of all, without a plan"
-            )
         if self.depth in (0, EVERY_JOB) and self.backfill is not None:
             raise BatfillError(
                 "backfill: an order of its own begins behind the last reservation: give a depth of at least 1, but not "

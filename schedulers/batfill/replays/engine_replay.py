@@ -24,7 +24,7 @@ from batfill.engine.violations import scratch_for
 from batfill.model.calendar import NO_WINDOWS, never_runs
 from batfill.model.invariants import InternalError, require_sound
 from batfill.model.jobs import SMALL, JobTable, checked_size
-from batfill.model.policy import POLICIES, require_order
+from batfill.model.policy import POLICIES
 from batfill.model.rules import Rules
 from batfill.model.schedule import Schedule
 from batfill.replays.queue import Queue, copied
@@ -146,12 +146,7 @@ class EngineReplay:
         """Start times of all jobs under each policy, shape (n_policies, n_jobs), replaying the whole workload.
 
         nan for a rejected job. The replay ends up at its end under the last policy.
-
-        Raises:
-            PolicyError: a network picks under one of them, which takes a replay of its own.
         """
-        for policy in policies:
-            require_order(policy, "only orders are replayed many at a time")
         self.restart(replace(self.queue.rules, policy=policies[-1], backfill=backfill, threshold_s=threshold_s))
         known = self.table.submit_s, self.given.expected_s, self.table.procs
         mixed = all(policy.weights is not None for policy in policies)

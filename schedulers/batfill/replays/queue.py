@@ -18,7 +18,7 @@ from batfill import engine
 from batfill.engine.motion import BY_SECOND, UNLIMITED_S, to_go_first
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
@@ -58,17 +58,16 @@ class Queue:
             candidates=engine.new_records(capacity, engine.CANDIDATE),
             **of_plan(capacity, size, rules),
             changes=changes_of(rules),
-            picks=engine.new_picks(size),
             rules=engine.new_records(1, engine.RULES),
             state=engine.new_records(1, engine.QUEUE),
         )
         self.arrays.jobs["section"] = engine.AWAY
         self.arrays.state["free"] = size
-        of_tries = self.arrays.rules
-        of_tries["outlived"], of_tries["overdue"], of_tries["spares"] = rules.outlived, rules.tries_first, rules.spares
-        of_tries["half"], of_tries["planned"] = rules.half, rules.planned
-        of_tries["depth"], of_tries["tested"], of_tries["max_running"] = rules.depth, rules.tested, rules.max_running
-        of_tries["divider_s"], of_tries["bound_s"] = rules.divider_s, rules.divider_s if rules.bound else math.inf
+        stated = self.arrays.rules
+        stated["size"], stated["overdue"] = size, rules.tries_first
+        stated["bound_s"] = rules.divider_s if rules.bound else math.inf
+        for name in ("outlived", "spares", "half", "planned", "depth", "tested", "max_running", "divider_s"):
+            stated[name] = getattr(rules, name)
         self.started = engine.Decided(engine.new_records(size, engine.STARTED))
         self.known = 0  # number of jobs, in rows 0, 1, ...
         self.user_numbers: dict[int, int] = {}  # of users, if jobs are submitted one by one and users have a limit
@@ -225,16 +224,12 @@ class Queue:
             resume = True
             self.enlarge()
 
-    def repeated(self, n: int, visible: int) -> QueueArrays:
-        """Arrays of n such queues along a new first axis, whose trees need no more room, for `engine.Copies`.
-
-        `visible`: how many of the first jobs of each an agent sees.
-        """
+    def repeated(self, n: int) -> QueueArrays:
+        """Arrays of n such queues along a new first axis, whose trees need no more room, for `engine.Copies`."""
         capacity = len(self.arrays.jobs)
         while len(self.arrays.tree.nodes) < 32 + capacity // JOBS_PER_NODE:
             self.enlarge()
-        picks = engine.new_picks(self.size, visible)._replace(logs=np.zeros((capacity, 2), np.float32))
-        return repeated(self.arrays._replace(picks=picks), n)
+        return repeated(self.arrays, n)
 
     @property
     def alive_rows(self) -> NDArray[np.intp]:
@@ -315,12 +310,9 @@ class Queue:
         """The whole state as plain arrays by name, the input of `restore`."""
         return named(without_scratch(self.arrays))
 
-    def restore(self, saved: dict[str, NDArray[np.generic]]) -> bool:
-        """Load the state from `saved` of a queue with the same rules; returns whether its network is the policy's."""
-        now, self.arrays = self.arrays.picks, with_scratch(restored(self.arrays, saved), self.rules)
-        kept = self.arrays.picks
-        same = np.array_equal(now.layers, kept.layers) and np.array_equal(now.weights, kept.weights)
-        return same and bool((now.sight == kept.sight).all())
+    def restore(self, saved: dict[str, NDArray[np.generic]]) -> None:
+        """Load the state from `saved` of a queue with the same rules."""
+        self.arrays = with_scratch(restored(self.arrays, saved), self.rules)
 
     def enlarge(self) -> None:
         """Double the tree's capacity."""
@@ -444,17 +436,6 @@ class Queue:
                 rows: NDArray[np.uint32] = self.started.tries["row"][:n]
                 return rows
             self.enlarge()
-
-    def pick(self, now_s: float, waiting: Sequence[int]) -> int:
-        """The next job of a pass that is made outside the engine: the network's pick, or the first of the queue.
-
-        `waiting`: the waiting jobs, at least one, in the order of `in_order`.
-        """
-        if self.rules.policy.network is None:
-            return waiting[0]
-        while (row := engine.pick(float(now_s), self.arrays)) < 0:
-            self.enlarge()
-        return int(row)
 
     def in_order(self, now_s: float) -> NDArray[np.intp]:
         """The waiting jobs in the queue's order at `now_s`, for passes that are made outside the engine."""
@@ -616,12 +597,7 @@ class Queue:
         stated["moves"], stated["threshold_s"] = policy.motion, rules.threshold_s
         stated["backfill_same"], stated["backfill_moves"] = backfill is None, (backfill or policy).motion
         stated["dated"] = engine.DATED if backfill is not None and backfill.dated else policy.dated
-        stated["picks"], picks = engine.NO_PICKS, engine.new_picks(self.size)
-        if (network := policy.network) is not None:
-            assert not self.rules.spares, "kill_pays asks for the head by key; Options refuses a network there"
-            stated["picks"] = engine.BY_NETWORK
-            picks = engine.new_picks(self.size, network.visible, network.layers, network.weights)
-        self.arrays = self.arrays._replace(backfill_lines=lines, picks=picks)
+        self.arrays = self.arrays._replace(backfill_lines=lines)
 
     def resort(self) -> None:
         """Rebuild the queue under the rules in force; the next decision moves overdue jobs."""
@@ -653,7 +629,7 @@ def with_scratch(arrays: QueueArrays, rules: Rules) -> QueueArrays:
     """The arrays with scratch space for a pass."""
     capacity = len(arrays.jobs)
     arrays.state["steps"] = 0
-    scratch = of_plan(capacity, int(arrays.picks.sight["procs"][0]), rules)
+    scratch = of_plan(capacity, int(arrays.rules["size"][0]), rules)
     return arrays._replace(candidates=engine.new_records(capacity, engine.CANDIDATE), **scratch)
 
 

@@ -110,8 +110,8 @@ def replay(
 
     Args:
         log: a workload or a file, as for `read_workload`.
-        policy: a policy's name, a `Policy`, six weights as "mixed:1,0,0,0,0,0", or one in a file, as "lin@fitted.json"
-            or "nn@trained.npz". None for the preset's, or fcfs.
+        policy: a policy's name, a `Policy`, six weights as "mixed:1,0,0,0,0,0", or one in a file, as
+            "lin@fitted.json". None for the preset's, or fcfs.
         procs: the machine's size; by default the workload's.
         tau_s: the bound of the bounded slowdown, in seconds.
         overrun: see `read_workload`; for a file only.

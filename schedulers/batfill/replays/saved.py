@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from batfill.model.policy import Policy
 
-SAVED_FORMAT = "batfill replay 19"
+SAVED_FORMAT = "batfill replay 20"
 ORDERS = ("policy", "backfill")  # the fields of `Rules` that are policies
 
 
@@ -89,10 +89,7 @@ def load(path: Path, policies: Mapping[str, Policy] | None = None) -> tuple[Engi
         windows, *rest = calendar
         rules["calendar"] = Calendar(tuple(Window(*window) for window in windows), *rest)
     run = EngineReplay(JobTable(**table), int(arrays["size"]), Rules(**rules), learns=bool(arrays["learns"]))
-    if not run.queue.restore(part("queue")):
-        raise BatfillError(
-            f"{path}: was saved when {run.queue.rules.policy.name} held another network; restore that file"
-        )
+    run.queue.restore(part("queue"))
     run.queue.has_key_requests = bool(arrays["has_key_requests"])
     run.events = restored(run.events, part("events"))
     run.given = restored(run.given, part("given"))

@@ -16,7 +16,7 @@ import numpy as np
 from batfill.base.errors import BatfillError
 from batfill.model.jobs import JobTable
 from batfill.model.options import SELECTION, Options, as_word, finite, selection_of
-from batfill.model.policy import PURE, Policy, names_in, policy_named, require_order
+from batfill.model.policy import PURE, Policy, names_in, policy_named
 from batfill.model.schedule import Schedule
 from batfill.replays.engine_replay import EngineReplay
 from batfill.search.choosers import Method, chooser, method_options
@@ -45,14 +45,12 @@ def candidates_of(text: str) -> tuple[Policy, ...]:
     """The policies of "ten", "twelve", or a list of names, as `policy.names_in`.
 
     Raises:
-        PolicyError: a name is unknown, or stands for a network.
+        PolicyError: a name is unknown.
     """
     named = {"ten": TEN, "twelve": PURE}.get(text.strip().lower())
     if named is None:
         named = tuple(names_in(text))
     candidates = tuple(policy_named(name) for name in named)
-    for policy in candidates:
-        require_order(policy, "a selection chooses among orders")
     if len({policy.name for policy in candidates}) < 2:
         raise BatfillError(f"option policies: {text!r} leaves nothing to choose from; name two, as fcfs,saf")
     return candidates

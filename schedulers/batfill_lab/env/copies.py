@@ -18,10 +18,10 @@ from batfill.engine.easy import backfill_behind_head, easy_pass, reserve, start_
 from batfill.engine.keys import section_of, set_aged_key, set_mixed_key
 from batfill.engine.loop import REACHED, TO_DECIDE, Events, Given, advance, record_start, reset
 from batfill.engine.motion import BY_EXPECTED, BY_SECOND, FIXED
-from batfill.engine.picks import first_waiting, note_logs, see_all
-from batfill.engine.records import AWAY, JOB, NO_PICKS, QueueArrays
+from batfill.engine.records import AWAY, JOB, QueueArrays
 from batfill.engine.running import charged, may_backfill
 from batfill.engine.waiting import dequeue, enqueue_at, start_heads
+from batfill_lab.env.seeing import Sight, first_waiting, note_logs, see_all
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -39,7 +39,7 @@ SETTING = np.dtype(
         ("warm", "i8"),  # jobs before the scored ones: while only they have been submitted, no agent decides
         ("every", "i8"),  # weights hold until this many more jobs have been submitted
         ("moves", "i8"),  # RULES.moves of the base order
-        ("picks", "i8"),  # FROM_OUTSIDE, or NO_PICKS if actions are weights
+        ("weighs", "u1"),  # 1 if actions are weights
     ]
 )
 COPY = np.dtype(
@@ -55,12 +55,16 @@ COPY = np.dtype(
 )
 
 
-@record(ManyOf(QueueArrays), ManyOf(Events), Array(COPY, 2), SETTING, Array(JOB, read=True), Array(F8, read=True))
+@record(
+    *(ManyOf(QueueArrays), ManyOf(Events), ManyOf(Sight)),
+    *(Array(COPY, 2), SETTING, Array(JOB, read=True), Array(F8, read=True)),
+)
 class Copies(NamedTuple):
     """All copies."""
 
     queue: Many
     events: Many
+    sight: Many
     state: NDArray[np.void]  # COPY (copies, 1)
     setting: NDArray[np.void]  # SETTING (1,)
     jobs: NDArray[np.void]  # JOB (n_jobs,)  the log's, with their keys in the base order
@@ -89,7 +93,7 @@ class Fresh(NamedTuple):
 
 
 @outlined
-def begin(queue, events, copy, copies, first):
+def begin(queue, events, sight, copy, copies, first):
     """Reset a copy to the beginning of the episode of the log's jobs from row `first` on."""
     setting, jobs = copies.setting[0], queue.jobs
     copy.first, copy.reported, copy.counted, copy.unscheduled = first, 0, 0, len(jobs) - setting.warm
@@ -102,9 +106,9 @@ def begin(queue, events, copy, copies, first):
         jobs[row].seq = row
         events.duration_s[row] = copies.duration_s[first + row]
     queue.rules[0].moves = setting.moves
-    queue.rules[0].picks = setting.picks
+    queue.rules[0].agent = not setting.weighs
     reset(setting.procs, Given(jobs.expected_s, jobs.small, jobs.killable, jobs.submit_s, jobs.procs), queue, events)
-    note_logs(queue)
+    note_logs(queue, sight.logs)
 
 
 @kernel
@@ -153,13 +157,13 @@ def open_backfilling(queue, events):
 
 
 @kernel
-def choices(now_s, queue, action, mask):
-    """What the agent may choose: writes `mask`, int8 (n_actions,); returns how many jobs it sees, 0 for no decision.
+def choices(now_s, queue, rows, action, mask):
+    """What the agent may choose: writes the jobs that it sees to `rows`, and `mask`, int8 (n_actions,).
 
-    It matters which job is picked if one fits, and not all of them do together; and of which jobs are backfilled behind
-    the head, if any may be.
+    Returns how many jobs it sees, 0 for no decision. It matters which job is picked if one fits, and not all of them do
+    together; and of which jobs are backfilled behind the head, if any may be.
     """
-    state, rows = queue.state[0], queue.picks.rows
+    state = queue.state[0]
     if state.waiting < 2 or state.free == 0:
         return 0
     seen = first_waiting(queue, rows)
@@ -179,8 +183,8 @@ def choices(now_s, queue, action, mask):
 
 
 @kernel
-def show(now_s, queue, copy, kind, seen, i, out):
-    """Write the observation of the first `seen` of `picks.rows` as that of copy i; without any the episode is over."""
+def show(now_s, queue, sight, copy, kind, seen, i, out):
+    """Write the observation of the first `seen` of `sight.rows` as that of copy i; without any the episode is over."""
     of_jobs, of_cluster, mask = out.jobs[i], out.cluster[i], out.mask[i]
     of_jobs[seen : copy.seen] = 0  # of the observation before
     copy.seen = seen
@@ -193,7 +197,7 @@ def show(now_s, queue, copy, kind, seen, i, out):
     copy.decisions += 1
     if kind == BACKFILL:
         mask[len(mask) - 1] = 1
-    see_all(now_s, queue, queue.picks.rows, seen, of_jobs, of_cluster)
+    see_all(now_s, queue, sight, seen, of_jobs, of_cluster)
 
 
 @kernel
@@ -286,9 +290,9 @@ ADVANCES, OPENS, ASKS, LEAVES_REST = range(4)
 
 
 @kernel
-def carry_out(queue, events, copy, kind, action, values, mask):
+def carry_out(queue, events, rows, copy, kind, action, values, mask):
     """Carry out an action of PICK, BACKFILL or PRIORITIES; returns where the step has got to."""
-    state, rows, order = queue.state[0], queue.picks.rows, queue.candidates
+    state, order = queue.state[0], queue.candidates
     now_s, left = events.clock[0].now_s, copy.seen
     if kind == PRIORITIES:
         for place in range(left):
@@ -315,7 +319,7 @@ def carry_out(queue, events, copy, kind, action, values, mask):
 
 
 @kernel
-def until_choice(queue, events, copy, setting, at, mask):
+def until_choice(queue, events, rows, copy, setting, at, mask):
     """Replay on from `at` until the agent may choose; returns how many jobs it sees, 0 at the episode's end."""
     state, clock, kind = queue.state[0], events.clock[0], setting.action
     while True:
@@ -328,7 +332,7 @@ def until_choice(queue, events, copy, setting, at, mask):
         if not warm and at == OPENS and kind == BACKFILL:
             open_backfilling(queue, events)
         if not warm and at != LEAVES_REST:
-            seen = choices(clock.now_s, queue, kind, mask)
+            seen = choices(clock.now_s, queue, rows, kind, mask)
             if seen > 0:
                 return seen
         if state.waiting > 0 and state.free > 0:
@@ -340,7 +344,7 @@ def until_choice(queue, events, copy, setting, at, mask):
 
 
 @kernel
-def until_weighing(queue, events, copy, setting, weights, own, mask):
+def until_weighing(queue, events, rows, copy, setting, weights, own, mask):
     """Replay on, `own` as for `rows_until`, until the agent may weigh again; returns as `until_choice`."""
     state, jobs = queue.state[0], queue.jobs
     more = setting.every if own else setting.warm + 1
@@ -350,7 +354,7 @@ def until_weighing(queue, events, copy, setting, weights, own, mask):
         if advance(until_s, setting.procs, queue, events) != REACHED:
             return 0
         if state.waiting > 0:
-            seen = first_waiting(queue, queue.picks.rows)
+            seen = first_waiting(queue, rows)
             mask[:seen] = 1
             return seen
         more = np.int64(1)
@@ -389,16 +393,16 @@ def step(copies, low, high, actions, values, tasks, firsts, out, fresh):
     for i in range(low, high):
         if tasks[i] == RESTS:
             continue
-        queue, events = copies.queue[i], copies.events[i]
+        queue, events, sight = copies.queue[i], copies.events[i], copies.sight[i]
         copy, mask, acts = copies.state[i, 0], out.mask[i], tasks[i] != BEGINS
         if not acts:
-            begin(queue, events, copy, copies, firsts[i])
-        if setting.picks == NO_PICKS:
+            begin(queue, events, sight, copy, copies, firsts[i])
+        if setting.weighs:
             if acts:
                 take_weights(queue, events, kind, values[i])
-            seen = until_weighing(queue, events, copy, setting, values[i], acts, mask)
+            seen = until_weighing(queue, events, sight.rows, copy, setting, values[i], acts, mask)
         else:
-            at = carry_out(queue, events, copy, kind, actions[i], values[i], mask) if acts else ADVANCES
-            seen = until_choice(queue, events, copy, setting, at, mask)
-        show(events.clock[0].now_s, queue, copy, kind, seen, i, out)
+            at = carry_out(queue, events, sight.rows, copy, kind, actions[i], values[i], mask) if acts else ADVANCES
+            seen = until_choice(queue, events, sight.rows, copy, setting, at, mask)
+        show(events.clock[0].now_s, queue, sight, copy, kind, seen, i, out)
         report(copy, i, setting.warm, queue, events, fresh)

@@ -13,6 +13,7 @@ from batfill.model.rules import Rules
 from batfill.replays.engine_replay import EngineReplay
 from batfill.replays.queue import copy_of, repeated
 from batfill_lab.env import copies as stepping
+from batfill_lab.env import seeing
 from batfill_lab.env.threads import Started, Threads
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ class EasyCopies:
                 f"{workload.name}: {len(table)} jobs fit the machine, and an episode takes {warm + jobs}; "
                 "give fewer jobs"
             )
-        if base.moves or base.network is not None:
+        if base.moves:
             raise BatfillError(
                 f"base: the order {base.name} changes while jobs wait; give one that is fixed, as fcfs or saf"
             )
@@ -83,21 +84,23 @@ class EasyCopies:
         self.procs = table.procs
         self.ids = table.ids
         one = EngineReplay(table.select(slice(self.length)), self.size, Rules(base))
+        sight = seeing.Sight(np.zeros(visible, np.uint32), np.zeros((self.length, 2), np.float32))
         setting = engine.new_records(1, stepping.SETTING)
         setting["action"], setting["procs"], setting["warm"] = ACTIONS[action], self.size, warm
         setting["every"], setting["moves"] = every, base.motion
-        setting["picks"] = engine.NO_PICKS if action in WEIGHTS else engine.FROM_OUTSIDE
+        setting["weighs"] = action in WEIGHTS
         self.copies = stepping.Copies(
-            queue=Many(one.queue.repeated(copies, visible)),
+            queue=Many(one.queue.repeated(copies)),
             events=Many(repeated(one.events, copies)),
+            sight=Many(repeated(sight, copies)),
             state=engine.new_records(copies, stepping.COPY).reshape(copies, 1),
             setting=setting,
             jobs=copy_of(log.queue.jobs),
             duration_s=log.events.duration_s,
         )
         self.seen = stepping.Seen(
-            jobs=np.zeros((copies, visible, engine.OF_JOB), np.float32),
-            cluster=np.zeros((copies, engine.OF_CLUSTER), np.float32),
+            jobs=np.zeros((copies, visible, seeing.OF_JOB), np.float32),
+            cluster=np.zeros((copies, seeing.OF_CLUSTER), np.float32),
             mask=np.zeros((copies, visible + (action == "backfill")), np.int8),
             done=np.zeros(copies, np.uint8),
         )

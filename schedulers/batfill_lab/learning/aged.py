@@ -18,7 +18,7 @@ from batfill.base.tables import as_table
 from batfill.model.jobs import DAY_S, Workload
 from batfill.model.metrics import TAU_S, bounded_slowdown, long_waits, on_front
 from batfill.model.options import finite
-from batfill.model.policy import Policy, aged, policy_named, require_order
+from batfill.model.policy import Policy, aged, policy_named
 from batfill.model.rules import Rules
 from batfill.model.values import number_of
 from batfill.replays.engine_replay import EngineReplay, replay_jobs
@@ -312,8 +312,6 @@ def tune_aged(
     conditions = Conditions.of(given.backfill, given.threshold_s, given.tau_s)
     threshold_s = conditions.threshold_s
     used = [Order(policy_named(name), threshold_s) for name in (given.baseline, *given.policies)]
-    for order in used:
-        require_order(order.policy, "tune compares orders")
     workload, jobs, size = given.jobs(log)
     weeks = Weeks.of(jobs, size, days, given.training, conditions)
     orders = candidates(points, given.seed, threshold_s)

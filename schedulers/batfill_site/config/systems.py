@@ -37,7 +37,6 @@ from batfill.model.options import (
     policy_words,
     refuse_replayed,
 )
-from batfill.model.policy import require_order
 from batfill.model.rules import EVERY_JOB
 
 if TYPE_CHECKING:
@@ -748,7 +747,6 @@ def site_config(
     given = of_arguments({"policy": policy, "backfill": backfill, "threshold_s": threshold_s, **others})
     options = Options.of(given)
     refuse_replayed(options)
-    require_order(options.policy, "a batch system's configuration gives a priority")
     at = SYSTEMS[system]
     draft = draft_of(at, options)
     if options.calendar is not None:

@@ -88,7 +88,7 @@ def reasons(moment: Moment, rows: Sequence[int], names: Mapping[int, str], insta
             found.append(f"it needs {short} than are idle, and {ahead}, first {reserved}")
         elif place[row] >= rules.tested:
             found.append(f"a decision looks at {things(rules.tested, 'job')} that must wait, and it comes behind them")
-        elif rules.planned or rules.policy.network is not None or now_s + request_s <= shadow_s:
+        elif rules.planned or now_s + request_s <= shadow_s:
             found.append(f"it would delay a job that goes before it, first {reserved}")
         else:
             found.append(why_too_long(names[head], shadow_s, extra, procs, request_s, instants))
