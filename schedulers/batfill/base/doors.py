@@ -11,7 +11,6 @@ DOORS = {
     "read_accounting": "batfill_site.accounting.systems",  # a batch system's accounting in the place of a log
     "import_log": "batfill_site.cli.accounting",  # commands of `batfill workload`
     "outages": "batfill_site.cli.accounting",
-    "tune_aged": "batfill_lab.learning.aged",  # `batfill tune --method aged`
 }
 
 

@@ -20,7 +20,7 @@ HOUSES = {
         "policies": "List every policy: name, formula, whether its order changes while jobs wait, and source.",
         "platform": "Print the SimGrid platform of a cluster of N equal hosts, as Batsim reads it.",
         "workload": "Read, describe, clean, split, resample, scale, generate, fetch, import and convert workloads.",
-        "tune": "Search mixed policies or aged orders on a log's weeks, and test the result on the weeks that follow.",
+        "tune": "Search mixed policies on a log's weeks, and test the result on the weeks that follow.",
         "select": "Select the policy after each period, from the past periods.",
         "report": "Write a self-contained HTML page about these runs.",
     },
@@ -33,8 +33,6 @@ HOUSES = {
     "Research": {
         "campaign": "Run a grid of replays, resume it where it stopped, and store one row per run.",
         "conformance": "Say which variant of EASY a Batsim scheduler is, and where it breaks the protocol.",
-        "classify": "Classify jobs as small or large, as an online scheduler could have, and measure the quality.",
-        "frontier": "Show what killing small jobs buys and who pays: slowdown, wasted work and waits.",
         "fit": "Learn heuristics by regression on scores of random schedules, test them, and save them as policies.",
         "reproduce": "Reproduce tables and figures of the papers, and compare the papers' numbers with ours.",
     },
