@@ -12,21 +12,19 @@ import click
 from batfill.base.errors import LARGEST, BatfillError, whole_from
 from batfill.cli import note
 from batfill.model.options import (
-    FORMER,
-    LIKES,
     LIVE,
     LIVE_ONLY,
     NAMES,
     NO_PRESET,
     OPTIONS,
     PREDICTIONS,
+    PRESETS,
     SCHEDULING,
     SELECTION,
     SMALL_JOBS,
     WHAT,
-    plans_machines,
+    lapses,
     refuse_other,
-    with_preset,
 )
 from batfill.model.values import UNREQUESTED as UNREQUESTED_WORDS
 from batfill.model.values import number_of, number_or_text, part_of, probability_of, seconds_of, unrequested_of
@@ -131,23 +129,13 @@ NEW_FOLDER = PathParam("folder")
 class Checked(click.ParamType):  # type: ignore[type-arg]  # older clicks have no generic one
     """A value checked by the library, so that every host refuses it with the same words."""
 
-    def __init__(self, name: str, check: Callable[[str, Any], Any]) -> None:
+    def __init__(self, name: str, check: Callable[[str, Any], Any], words: Sequence[str] = ()) -> None:
         """`check` takes the option's name and value; `words` are completions for a shell."""
-        self.name = name
-        self.check = check
+        self.name, self.check, self.words = name, check, words
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The value that the check returns."""
         return self.check(option_name(param), number_or_text(value))
-
-
-class CheckedWords(Checked):
-    """A value checked by the library, often one of these words."""
-
-    def __init__(self, name: str, check: Callable[[str, Any], Any], words: Sequence[str]) -> None:
-        """`words` are completions for a shell; `check` as for `Checked`."""
-        super().__init__(name, check)
-        self.words = words
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """The words that begin with `incomplete`."""
@@ -279,15 +267,14 @@ def scheduler_options(*names: str) -> Callable[[Callable[..., Any]], Callable[..
         def collected(**values: Any) -> Any:
             given = {name: values.pop(name.replace("-", "_")) for name in names or NAMES}
             options = {name: value for name, value in given.items() if value is not None}
-            lapsed = with_preset({name: value for name, value in options.items() if name in OPTIONS})[1]
-            for name, why in lapsed.items():
-                note(f"the preset's {name} lapses: {why}")
-            like = options.get("like", NO_PRESET)
-            if like != NO_PRESET and not plans_machines(like):
-                note(f"{like}: {LIKES[like].meaning}")
+            for line in lapses({name: value for name, value in options.items() if name in OPTIONS}):
+                note(line)
+            preset = options.get("preset", NO_PRESET)
+            if PRESETS[preset].lacks:
+                note(f"{preset}: {PRESETS[preset].words}")
             return command(**values, options=options)
 
-        other = LIVE.keys() | FORMER.keys() | OPTIONS.keys() - set(SCHEDULING)
+        other = LIVE.keys() | OPTIONS.keys() - set(SCHEDULING)
         for name in other - set(names or NAMES):
             collected = click.option(
                 f"--{name}", hidden=True, expose_value=False, is_eager=True, callback=refuse_other_option
@@ -300,7 +287,7 @@ def scheduler_options(*names: str) -> Callable[[Callable[..., Any]], Callable[..
 
 
 def refuse_other_option(_: click.Context, parameter: click.Parameter, value: str | None) -> None:
-    """Refuse an option that only live schedulers take, or a former name, with the reason."""
+    """Refuse an option that only live schedulers take, with the reason."""
     if value is not None:
         refuse_other(option_name(parameter))
 
@@ -326,26 +313,6 @@ LOG_OUT = out_option(
 )
 
 
-def former_place() -> Callable[[Command], Command]:
-    """Refuse the positional output file of earlier versions, and name the option to use."""
-
-    def refuse(context: click.Context, _: click.Parameter, words: tuple[str, ...]) -> None:
-        if words:
-            raise click.UsageError(f"the output file is now an option: --out {words[0]}", context)
-
-    return click.argument("former", nargs=-1, metavar="", expose_value=False, is_eager=True, callback=refuse)
-
-
-def former_option(*names: str, instead: str) -> Callable[[Command], Command]:
-    """Refuse an option's former name, and give the current one."""
-
-    def refuse(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
-        if value is not None:
-            raise click.UsageError(f"{max(parameter.opts, key=len)} is now called {instead}", context)
-
-    return click.option(*names, hidden=True, expose_value=False, is_eager=True, callback=refuse)
-
-
 WORKLOAD = click.argument("workload", type=FILE)
 SOURCE = click.argument("source", metavar="IN", type=FILE)
 PROCS = click.option("--procs", type=SIZE, help="The machine's processors; by default the workload's.")
@@ -366,7 +333,7 @@ OVERRUN = click.option(
 UNREQUESTED = click.option(
     "--unrequested",
     metavar="CHOICE",
-    type=CheckedWords("choice", unrequested_of, UNREQUESTED_WORDS),
+    type=Checked("choice", unrequested_of, UNREQUESTED_WORDS),
     help="For a missing request: `runtime`, `none`, a limit as 24h, `queue` (its longest request), `user-max` (the "
     "user's longest run so far), or `refuse` logs with over 1 % of them [default: refuse, or runtime if generated].",
 )

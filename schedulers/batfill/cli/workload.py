@@ -29,7 +29,6 @@ from batfill.cli.parameters import (
     boundary_option,
     choice_option,
     command,
-    former_place,
     link_options,
     out_option,
     seed_option,
@@ -83,7 +82,6 @@ def describe(source: Path, procs: int | None, as_json: bool) -> None:
 
 @command()
 @SOURCE
-@former_place()
 @LOG_OUT
 @click.option(
     "--rule",
@@ -160,7 +158,6 @@ def clean(
 
 @command()
 @SOURCE
-@former_place()
 @out_option("folder", "The folder of the windows, one file each.", required=True, metavar="FOLDER")
 @click.option("--days", type=POSITIVE, help="Days per window [default: 7, a week].")
 @MONTHS
@@ -247,7 +244,6 @@ def split(
 
 @command()
 @SOURCE
-@former_place()
 @out_option(
     "file", "The log to write, x.swf.gz; several samples are x-000.swf.gz, ...", example="x.swf.gz", required=True
 )
@@ -308,7 +304,6 @@ def resample(
 
 @command()
 @SOURCE
-@former_place()
 @LOG_OUT
 @click.option(
     "--interarrival",
@@ -356,7 +351,6 @@ def job_slice(text: str) -> slice:
 
 @command()
 @SOURCE
-@former_place()
 @out_option(
     "file",
     "The Batsim workload to write, x.json, or the log as x.parquet or x.swf; .gz compresses JSON and SWF.",
