@@ -147,7 +147,7 @@ def scheduled(document, exchange):
     """Each job's start and machines."""
     ended = records(document, exchange)
     assert len(ended) == len(document.jobs)
-    return {record.job_id: (record.starting_time, str(record.allocated)) for record in ended}
+    return {record.job_id: (record.starting_time, str(record.allocated_resources)) for record in ended}
 
 
 def differing(workload, program, document, exchange):
