@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from batfill.base.errors import WorkloadError
-from batfill.cli import main
 from batfill.workloads.cleaning import CLEANING_RULES, clean
 from batfill.workloads.filters import header_filters, matching
 from batfill.workloads.swf_log import new_log, read_log
@@ -65,21 +64,19 @@ DAY = new_log(
     ("text", "jobs"),
     [
         ("user=1", [1, 2, 6]),
-        ("USER == 1 AND job != 2", [1, 6]),
+        ("USER = 1 AND job != 2", [1, 6]),
         ("user=1 or job>=5", [1, 2, 5, 6]),
         ("user=1 and job=1 or job=5", [1, 5]),  # and binds more tightly
         ("user=1 and (job=1 or job=5)", [1]),
         ("(user=1 and (job>=2 and job<=6)) or (user=3)", [2, 5, 6]),
         ("not (user=1 or user=2)", [5]),
-        ("not user=1 and procs<>8", [3, 5]),
-        ("job=2-4", [2, 3, 4]),
-        ("job!=2..4", [1, 5, 6]),
-        ("job=1,3-4,6", [1, 3, 4, 6]),
-        ("2<=job<=4", [2, 3, 4]),
-        ("2<job && user=2 || 6=<job", None),
+        ("not user=1 and procs!=8", [3, 5]),
+        ("job=2-4", None),
+        ("2<=job", None),
         ("submit<=2012-02-03 00:00:00", [1, 2, 3]),
         ("submit<2012-02-03", [1, 2]),
-        ("2012-02-02 22:00 <= submit < 2012-02-03 01:00", [2, 3, 4]),
+        ("submit>=2012-02-02 22:00 and submit<2012-02-03 01:00", [2, 3, 4]),
+        ("submit>=2012-02-30", None),
         ("start>=2012-02-03 00:00", [2, 3, 5]),  # job 4's wait is not known
         ("end<=2012-02-03 00:00", [1]),
         ("submit>=18000", [5]),
@@ -87,8 +84,7 @@ DAY = new_log(
         ("hour=0", [3, 4]),
         ("hour!=0", [1, 2, 5]),  # nothing is known of job 6's hour
         ("(hour>=22 or hour<1) and user=2", [3, 4]),
-        ("runtime>18 hours", [5]),
-        ("runtime>=1 h and runtime<=120 min", [2, 3]),
+        ("runtime>64800", [5]),
         ("user=-1", []),
     ],
 )
@@ -137,40 +133,6 @@ def test_the_command_drops_the_flurries_that_its_header_names_and_counts_the_row
     assert f"{plain}: its header names no filter" in batfill("workload", "clean", plain, "--out", out, "--flurries").err
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["CEA-Curie-2011-2.1-cln", "CTC-SP2-1996-3.1-cln", "HPC2N-2002-2.2-cln", "KTH-SP2-1996-2.1-cln",
-     "SDSC-SP2-1998-4.2-cln", "SDSC-BLUE-2000-4.2-cln"],
-)  # fmt: skip
-def test_every_filter_of_the_archives_logs_is_understood_and_left_nothing_behind(archive_log, name):
-    full = read_log(archive_log(f"{name}.swf.gz"))
-    filters = header_filters(full.header)
-    assert filters
-    for one in filters:
-        assert one.removed > 0
-        assert not matching(full, one.text).any()
-
-
-def test_overruns_are_kept_killed_or_left():
-    columns = {"runtime_s": [50, 50, 50], "requested_s": [40, 60, -1]}
-    runs = {how: clean(log(**columns), rules=[], overrun=how) for how in ("leave", "keep", "kill", "extend")}
-    assert runs["leave"].log["runtime_s"].tolist() == [50, 50, 50]
-    assert runs["keep"].log["requested_s"].tolist() == [50, 60, -1]
-    assert runs["kill"].log["runtime_s"].tolist() == [40, 50, 50]
-    assert runs["kill"].changed == {"overrun kill": 1}
-
-
-def test_a_cleaned_log_becomes_a_workload_whose_jobs_outlive_their_requests(tmp_path):
-    source, out = tmp_path / "log.swf", tmp_path / "out.json"
-    source.write_text("; MaxProcs: 4\n" + row(1, 0, 50, req_time=40))
-    assert batfill("workload", "clean", source, "--out", out, "--overrun", "extend").status == 0
-    (job,) = json.loads(out.read_text())["jobs"]
-    assert (job["walltime"], job["requested_time"], job["expected_time"]) == (51, 40, 40)
-    refused = batfill("workload", "clean", source, "--out", tmp_path / "out.swf", "--overrun", "extend")
-    assert refused.status == 2
-    assert refused.err.endswith("overrun extend changes nothing in a log; give it to the replay\n")
-
-
 VALUES = st.integers(-1, 12)
 
 
@@ -192,26 +154,22 @@ def test_rows_kept_and_dropped_add_up_and_cleaning_twice_changes_nothing(rows, r
     assert (twice.log.rows == once.log.rows).all()
 
 
-def test_the_command_counts_every_rule_and_writes_it_into_the_header(tmp_path, capsys):
+def test_the_command_counts_every_rule_and_writes_it_into_the_header(tmp_path):
     source, out = tmp_path / "in.swf", tmp_path / "out.swf.gz"
     source.write_text("; MaxProcs: 4\n" + row(1, 0, 5) + row(2, 0, 5, req_procs=9) + row(3, 0, -1) + row(4, 0, 0))
-    with pytest.raises(SystemExit) as ended:
-        main(["workload", "clean", str(source), "--out", str(out), "--json"])
-    assert ended.value.code == 0
-    counts, err = capsys.readouterr()
-    assert json.loads(counts)["dropped"] == {"wide": 1, "processors": 0, "times": 1, "ran": 1}
+    done = batfill("workload", "clean", source, "--out", out, "--json")
+    assert (done.status, json.loads(done.out)["dropped"]) == (0, {"wide": 1, "processors": 0, "times": 1, "ran": 1})
     for said in ("wide: 1 of 4 rows dropped", "times: 1 of 4", "ran: 1 of 4", "processors filled in: 1 rows", "1 rows"):
-        assert said in err
+        assert said in done.err
     cleaned = read_log(out)
     assert cleaned["job"].tolist() == [1]
     assert "wide: 1 rows dropped" in cleaned.header[-2]
     assert "source in.swf, source_sha256" in cleaned.header[-1]
 
 
-def test_flurries_of_a_cleaned_log_clean_the_original(archive_log, tmp_path, capsys):
+def test_flurries_of_a_cleaned_log_clean_the_original(archive_log, tmp_path):
     source, out = tmp_path / "in.swf", tmp_path / "out.swf"
     source.write_text(row(58, 0, 5, user=68) + row(600, 0, 5, user=68))
     cleaned = archive_log("SDSC-BLUE-2000-4.2-cln.swf.gz")
-    with pytest.raises(SystemExit):
-        main(["workload", "clean", str(source), "--out", str(out), "--rule", "ran", "--flurries-from", str(cleaned)])
+    batfill("workload", "clean", source, "--out", out, "--rule", "ran", "--flurries-from", cleaned)
     assert read_log(out)["job"].tolist() == [600]

@@ -47,17 +47,6 @@ def test_profiles_are_shared_by_duration(converted):
     assert list(workload["profiles"]) == ["delay5", "delay6"]
 
 
-def test_a_kept_overrun_gets_a_second_more_than_it_runs(converted):
-    text = row(1, 0, 50, req_time=40) + row(2, 0, 50, req_time=50) + row(3, 0, 50, req_time=51) + row(4, 0, 50)
-    _, workload = converted(text)
-    assert [job["walltime"] for job in workload["jobs"]] == [51, 51, 51, 51]
-
-
-def test_a_killed_overrun_keeps_its_request(converted):
-    _, workload = converted(row(1, 0, 50, req_time=40), overrun="kill")
-    assert workload["jobs"][0]["walltime"] == 40
-
-
 OVERRUNS = row(1, 0, 50, req_time=40) + row(2, 0, 50, req_time=50) + row(3, 0, 50, req_time=60) + row(4, 0, 50)
 
 
@@ -73,7 +62,6 @@ def test_a_job_states_its_request_if_it_is_not_the_walltime(converted):
         stated = [None, None, None, -1] if overrun == "kill" else [40, 50, None, -1]
         assert [job.get("requested_time") for job in jobs] == stated
         assert [job.get("expected_time") for job in jobs] == expected
-        assert "no_request" not in jobs[3]
 
 
 @pytest.mark.parametrize("overrun", ["keep", "kill", "extend"])
@@ -139,14 +127,6 @@ def test_a_slice_counts_by_submission_and_starts_at_zero(converted):
     assert result.jobs == 2
 
 
-def test_further_fields_are_kept_on_demand(converted):
-    _, workload = converted(row(1, 0, 5, group=4, queue=2), fields=("group_id", "queue", "executable"))
-    assert {k: v for k, v in workload["jobs"][0].items() if k in ("group_id", "queue", "executable")} == {
-        "group_id": 4,
-        "queue": 2,
-    }
-
-
 def test_the_source_and_its_digest_are_said(converted):
     _, workload = converted(row(1, 0, 5))
     assert workload["description"]["source"] == "log.swf"
@@ -182,21 +162,12 @@ def test_the_header_of_a_log_in_pieces_counts(tmp_path, monkeypatch, stored):
     [
         ({"procs": None}, "pass procs"),
         ({"jobs": slice(5, 9)}, "select none of"),
-        ({"fields": ("colour",)}, "there are group_id"),
-        ({"host_speed": 2e9}, "is a log; a host speed applies"),
     ],
 )
 def test_a_mistake_is_said_in_one_line_and_nothing_is_written(tmp_path, converted, options, said):
     with pytest.raises(WorkloadError, match=said):
         converted(row(1, 0, 5), **options)
     assert [path.name for path in tmp_path.iterdir()] == ["log.swf"]
-
-
-def test_a_batsim_workload_keeps_all_fields_and_takes_no_names(tmp_path, converted):
-    converted(row(1, 0, 5))
-    with pytest.raises(WorkloadError, match="whose jobs keep all their fields"):
-        convert(tmp_path / "out.json", tmp_path / "again.json", fields=("queue",))
-    assert not (tmp_path / "again.json").exists()
 
 
 @pytest.mark.parametrize("part", ["1:" + "9" * 5000, "-1:5", "5", "a:b"])
@@ -275,7 +246,7 @@ def test_what_is_written_is_what_is_read(tmp_path_factory, jobs):
         **{name: np.array(column, float) for name, column in times.items()},
     )
     path = tmp_path_factory.mktemp("trip") / "x.json"
-    assert write_batsim_json(path, [(table, {})], procs=7, description={"made_by": "a test"}) == len(jobs)
+    assert write_batsim_json(path, [table], procs=7, description={"made_by": "a test"}) == len(jobs)
     again = read_batsim_json(path)
     assert again.procs == 7
     for column in ("ids", "submit_s", "runtime_s", "walltime_s", "procs", "user"):
@@ -308,32 +279,14 @@ def test_a_workload_keeps_fields_that_batsim_does_not_know(rewritten):
     assert (result.jobs, result.procs) == (2, 8)
 
 
-def test_homogeneous_profiles_become_delays_by_the_hosts_speed(rewritten):
-    profiles = {
-        "each": {"type": "parallel_homogeneous", "cpu": 4e9, "com": 1e6},
-        "all": {"type": "parallel_homogeneous_total", "cpu": 4e9, "com": 0},
-    }
-    jobs = [job("a", "each"), job("b", "all"), job("c", "all", res=8), job("d", "each", res=4)]
-    result, made = rewritten(jobs, profiles, host_speed=2e9)
-    delays = {name: profile["delay"] for name, profile in made["profiles"].items()}
-    assert [delays[one["profile"]] for one in made["jobs"]] == [2, 1, 0.25, 2]
-    assert result.notes == ("1 profiles whose communication takes no time as a delay",)
-
-
 def test_composed_profiles_become_the_sum_of_their_parts(rewritten):
     profiles = {
         "d": {"type": "delay", "delay": 5},
-        "each": {"type": "parallel_homogeneous", "cpu": 4e9, "com": 1e6},
-        "all": {"type": "parallel_homogeneous_total", "cpu": 4e9, "com": 1e6},
-        "s": {"type": "composed", "repeat": 2, "seq": ["d", "each"]},
-        "t": {"type": "composed", "seq": ["s", "all", "all"], "ret": 3},
+        "s": {"type": "composed", "repeat": 2, "seq": ["d", "d"]},
+        "t": {"type": "composed", "seq": ["s", "d"], "ret": 3},
     }
-    jobs = [job("a", "s"), job("b", "t"), job("c", "t", res=8), job("e", "each")]
-    result, made = rewritten(jobs, profiles, host_speed=2e9)
-    done = [made["profiles"][one["profile"]] for one in made["jobs"]]
-    assert [profile["delay"] for profile in done] == [14, 16, 14.5, 2]
-    assert [profile.get("ret", 0) for profile in done] == [0, 3, 3, 0]
-    assert result.notes == ("3 profiles whose communication takes no time as a delay",)  # `all` on 2 and on 8 hosts
+    _, made = rewritten([job("a", "t"), job("b", "s")], profiles)
+    assert made["profiles"] == {"t": {"type": "delay", "delay": 25, "ret": 3}, "s": {"type": "delay", "delay": 20}}
     for parts, said in (
         (["s"], "it contains itself"),
         (["x"], r"seq\[0\]: 'x' is not the name"),
@@ -341,8 +294,6 @@ def test_composed_profiles_become_the_sum_of_their_parts(rewritten):
     ):
         with pytest.raises(WorkloadError, match=said):
             rewritten([job("a", "s")], {"s": {"type": "composed", "seq": parts}})
-    with pytest.raises(WorkloadError, match="profiles\\['p'\\]: type 'smpi' has no duration that is known beforehand"):
-        rewritten([job("a", "s")], {"s": {"type": "composed", "seq": ["p"]}, "p": {"type": "smpi"}})
 
 
 def test_a_walltime_within_the_delay_is_raised_or_left(rewritten):
@@ -365,10 +316,7 @@ def test_a_slice_of_a_workload_starts_at_zero_and_brings_its_profiles(rewritten)
 @pytest.mark.parametrize(
     ("profile", "said"),
     [
-        ({"type": "msg_par_hg", "cpu": 1, "com": 1}, "old name of parallel_homogeneous; rename it"),
-        ({"type": "smpi", "trace": "x"}, "run others in Batsim itself"),
-        ({"type": "parallel_homogeneous", "cpu": "1"}, "profiles\\['d'\\].cpu"),
-        ({"type": "parallel_homogeneous"}, "give the flops"),
+        ({"type": "smpi", "trace": "x"}, "'smpi' is not supported; supported: delay, composed"),
         ({"type": 3}, "profiles\\['d'\\].type"),
         ({}, "profiles\\['d'\\].type"),
         ("delay", "not an object"),
@@ -378,13 +326,3 @@ def test_a_slice_of_a_workload_starts_at_zero_and_brings_its_profiles(rewritten)
 def test_profiles_that_are_no_delays_are_refused_with_a_hint(rewritten, profile, said):
     with pytest.raises(WorkloadError, match=said):
         rewritten([job("a")], {"d": profile})
-
-
-def test_a_batsim_workload_converted_twice_is_the_same(archive_log, tmp_path):
-    log = archive_log("KTH-SP2-1996-2.1-cln.swf.gz")
-    once, twice = tmp_path / "1.json", tmp_path / "2.json"
-    convert(log, once, jobs=slice(0, 500))
-    convert(once, twice)
-    first, second = (json.loads(path.read_text()) for path in (once, twice))
-    assert first["jobs"] == second["jobs"]
-    assert first["profiles"] == second["profiles"]

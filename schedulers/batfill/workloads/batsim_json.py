@@ -46,11 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from numpy.typing import NDArray
-
     from batfill.model.jobs import JobColumns
-
-    Jobs = tuple[JobColumns, Mapping[str, NDArray[np.int64]]]
 
 BatsimVersion = Literal[4, 5]  # those whose form of a workload is written
 FIRST_WORKLOAD = "w0"  # Batsim's name for it; the others are w1, w2, ...
@@ -60,7 +56,6 @@ BATSIM_MARGIN_S = 1  # Batsim ends a job with p = p~ as overrun; an extra second
 REQUEST_FIELD = "requested_time"  # the user's request if it is not the walltime; NO_WALLTIME if the log has none
 ASSUMED_FIELD = "assumed_time"  # what stood in for an unknown request before the walltime was raised
 EXPECTED_FIELD = "expected_time"  # what the scheduler reads in place of the walltime, if the job may outlive it
-NO_REQUEST_FIELD = "no_request"  # true in files of former versions: as a request of NO_WALLTIME
 JOBS_AT_ONCE = 10_000  # written at a time
 UNWRITABLE = re.compile(r'[,"\r\n]')
 CLASSES = {"small": SMALL, "large": LARGE}
@@ -87,7 +82,6 @@ def _is_user(value: Any) -> bool:
 USER_FIELDS = {
     "class": UserField(lambda value: value in (None, *CLASSES), "small or large", "it counts as none"),
     "killable": UserField(lambda value: value is None or type(value) is bool, "true or false", "it counts as true"),
-    NO_REQUEST_FIELD: UserField(lambda value: type(value) is bool, "true or false", "it counts as false"),
     "user_id": UserField(_is_user, "a whole number", "it is ignored"),
     "user": UserField(_is_user, "a whole number", "it is ignored"),
     EXPECTED_FIELD: UserField(_limits, "a number > 0", "the walltime counts"),
@@ -110,10 +104,10 @@ class ProfileTask(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BatsimDocument:
-    """A checked workload, unchanged from its file, or translated to version 4's form from Batsim 5's."""
+    """A workload, unchanged from its file, or translated to version 4's form from Batsim 5's."""
 
     path: Path
-    nb_res: int
+    nb_res: int  # checked, as all the rest is by `load_document` only
     jobs: list[dict[str, Any]]  # in the file's order, with the user's fields
     profiles: dict[str, dict[str, Any]]  # every job's profile is among them
     digest: str  # sha256 of the file as stored, hexadecimal
@@ -143,7 +137,8 @@ def load_document(path: Path, *, version: int | None = None, workload: str | Non
         WorkloadError: the file cannot be read, is not JSON, is not a workload of delays, or has the form of another
             version; the message names the place inside the document.
     """
-    nb_res, jobs, profiles, description, found, notes = read_members(path)
+    document = read_members(path)
+    jobs, profiles, found = document.jobs, document.profiles, document.version
     if version not in (None, found) and profiles:
         option = " --format batsim5" if version == 5 else ""
         raise WorkloadError(
@@ -161,22 +156,11 @@ def load_document(path: Path, *, version: int | None = None, workload: str | Non
         seen.add(str(job["id"]))
         if len(seen) == place:  # this id was already there
             raise WorkloadError(f"{path}: jobs[{place}].id: {job['id']!r} occurs before; ids must be unique")
-    return BatsimDocument(path, nb_res, jobs, profiles, digest(path), description, found, notes)
+    return document
 
 
-class Members(NamedTuple):
-    """What is in a workload's file, in version 4's form."""
-
-    nb_res: int  # checked
-    jobs: list[Any]
-    profiles: dict[str, Any]
-    description: dict[str, Any]  # see `description_in`
-    version: int  # see `BatsimDocument`
-    notes: tuple[str, ...]
-
-
-def read_members(path: Path) -> Members:
-    """The machine's size, the jobs, the profiles and the provenance in this file; only the size is checked.
+def read_members(path: Path) -> BatsimDocument:
+    """The workload in this file, of which only the machine's size is checked.
 
     Raises:
         WorkloadError: the file cannot be read, is not JSON, lacks one of them, or has Batsim 5's form and something
@@ -197,7 +181,7 @@ def read_members(path: Path) -> Members:
             f"field {name} of {count} of {len(jobs)} jobs left out: Batsim 5 reads the user's fields in extra_data only"
             for name, count in dropped.items()
         )
-    return Members(nb_res, jobs, profiles, description_in(document), version, notes)
+    return BatsimDocument(path, nb_res, jobs, profiles, digest(path), description_in(document), version, notes)
 
 
 def description_in(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -281,15 +265,13 @@ def read_batsim_json(path: Path) -> Workload:
 def user_request_of(job: Mapping[str, Any]) -> float:
     """The user's request of a checked job; nan if it is unknown, or the job has no walltime."""
     walltime = job.get("walltime", NO_WALLTIME)
-    default = job.get(EXPECTED_FIELD, walltime)
-    requested = NO_WALLTIME if job.get(NO_REQUEST_FIELD) is True else job.get(REQUEST_FIELD, default)
+    requested = job.get(REQUEST_FIELD, job.get(EXPECTED_FIELD, walltime))
     return float("nan") if requested == NO_WALLTIME else float(requested)
 
 
 def invented(job: Mapping[str, Any]) -> bool:
     """Whether the job has a walltime although its log has no request."""
-    no_request = job.get(NO_REQUEST_FIELD) is True or job.get(REQUEST_FIELD) == NO_WALLTIME
-    return no_request and job.get("walltime", NO_WALLTIME) != NO_WALLTIME
+    return job.get(REQUEST_FIELD) == NO_WALLTIME and job.get("walltime", NO_WALLTIME) != NO_WALLTIME
 
 
 def n_missing(jobs: Iterable[Mapping[str, Any]], unrequested: Unrequested) -> int:
@@ -562,7 +544,7 @@ def _shown(value: Any) -> str:
 
 def write_batsim_json(
     out: Path,
-    batches: Iterable[Jobs],
+    batches: Iterable[JobColumns],
     *,
     procs: int,
     description: Mapping[str, object] | None = None,
@@ -572,9 +554,8 @@ def write_batsim_json(
 
     Args:
         out: the file, compressed if its name ends in .gz, .xz or .bz2.
-        batches: the jobs in pieces, each with further fields of the job objects by name; values below 0 are omitted. A
-            job's `user` becomes its `user_id`, an infinite walltime is omitted; the request is the `requested_time` if
-            it is not the walltime, and `request_s` the `expected_time`.
+        batches: the jobs in pieces. A job's `user`, if known, becomes its `user_id`, an infinite walltime is omitted;
+            the request is the `requested_time` if it is not the walltime, and `request_s` the `expected_time`.
         procs: the machine's size, "nb_res".
         description: the file's provenance, for human readers; Batsim ignores it.
         version: the Batsim whose form the file gets.
@@ -583,7 +564,7 @@ def write_batsim_json(
         WorkloadError: a job takes no time, or has an id, that version 5 refuses.
     """
     profiles: dict[str, dict[str, Any]] = {}
-    jobs = (job for batch in batches for job in job_objects(*batch, profiles))
+    jobs = (job for batch in batches for job in job_objects(batch, profiles))
 
     def in_order() -> dict[str, dict[str, Any]]:
         return dict(sorted(profiles.items(), key=lambda item: float(item[1]["delay"])))
@@ -591,24 +572,21 @@ def write_batsim_json(
     return write_members(out, procs, jobs, in_order, description or {}, version=version)
 
 
-def job_objects(
-    jobs: JobColumns, fields: Mapping[str, NDArray[np.int64]], profiles: dict[str, dict[str, Any]]
-) -> Iterator[dict[str, Any]]:
+def job_objects(jobs: JobColumns, profiles: dict[str, dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """Each job in version 4's form; `profiles` collects the delays."""
-    extra = {"user_id": jobs.user, **fields}
-    columns = {name: column.tolist() for name, column in extra.items()}
     numbers = zip(
         jobs.ids.tolist(),
         jobs.submit_s.tolist(),
         jobs.walltime_s.tolist(),
         jobs.procs.tolist(),
         jobs.runtime_s.tolist(),
+        jobs.user.tolist(),
         np.where(jobs.invented, NO_WALLTIME, jobs.user_request_s).tolist(),
         jobs.request_s.tolist(),
         np.where(jobs.invented, np.nan if jobs.assumed_s is None else jobs.assumed_s, np.nan).tolist(),
         strict=True,
     )
-    for row, (name, submit_s, walltime_s, procs, runtime_s, user_request_s, request_s, assumed_s) in enumerate(numbers):
+    for name, submit_s, walltime_s, procs, runtime_s, user, user_request_s, request_s, assumed_s in numbers:
         profile = f"delay{number_text(runtime_s)}"
         if profile not in profiles:
             profiles[profile] = {"type": "delay", "delay": short_number(runtime_s)}
@@ -616,9 +594,8 @@ def job_objects(
         if walltime_s != np.inf:
             job["walltime"] = short_number(walltime_s)
         job |= {"res": procs, "profile": profile}
-        for field_name, column in columns.items():
-            if column[row] >= 0:
-                job[field_name] = column[row]
+        if user >= 0:
+            job["user_id"] = user
         if user_request_s == user_request_s and user_request_s != walltime_s:  # nan: neither a request nor a limit
             job[REQUEST_FIELD] = short_number(user_request_s)
         if request_s < walltime_s:
