@@ -337,6 +337,24 @@ def test_the_core_names_other_houses_in_the_table_of_commands_the_doors_and_the_
     }
 
 
+@pytest.mark.parametrize("owner", ["batfill", "batfill_pages"])
+def test_houses_use_of_each_other_what_is_listed_public_and_documented(owner):
+    stub = (SOURCE / owner / "houses.pyi").read_text()
+    listed = {
+        (f"{node.module}.{alias.name}", "") if f"{node.module}.{alias.name}" in FILES else (node.module, alias.name)
+        for node in ast.parse(stub).body
+        for alias in node.names
+    }
+    others = [path for path in FILES.values() if house_of(path) not in ("batfill", owner)]
+    assert listed == {one for path in others for one in taken(path) if one[0].split(".")[0] == owner}
+    for module, name in listed:
+        assert not name.startswith("_") or name.endswith("__")
+        assert not name or hasattr(import_module(module), name)
+        for node in nodes_of(FILES[module]):
+            if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name == name:
+                assert ast.get_docstring(node), f"{module}.{name}"
+
+
 def test_every_door_leads_to_a_function():
     assert all(callable(door(name)) for name in DOORS)
 
