@@ -9,8 +9,8 @@ those that reach its line are run, as plain Python, until one fails. The seed de
 
 All tests take hours to reach their lines. A part of them answers for a part of the package in minutes:
 
-    python benchmarks/mutants.py reach --state part/ --tests tests/test_swf.py tests/test_import.py --longest 5
-    python benchmarks/mutants.py run --state part/ --subjects workloads --count 40
+    python benchmarks/mutants.py reach --state part/ --tests tests/core/test_swf.py tests/site/test_import.py --longest 5
+    python benchmarks/mutants.py run --state part/ --subjects batfill/workloads batfill_site/accounting --count 40
 """
 
 from __future__ import annotations
@@ -34,12 +34,14 @@ from queue import Queue
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PACKAGE = "schedulers/batfill"
-# Rooms and files that decide what starts when, what is read, and what is reported of it; missing ones are skipped.
+SOURCE = "schedulers"
+HOUSES = ("batfill", "batfill_pages", "batfill_site", "batfill_lab")
+# Rooms and files that decide what starts when, what is read, and what is reported of it.
 SUBJECTS = (
-    "engine", "queue.py", "replays.py", "replays", "cluster", "live", "batsim/protocol.py", "batsim/protocol4.py",
-    "batsim/protocol5.py", "batsim/wire.py", "batsim/wire4.py", "batsim/wire5.py", "batsim/simulation.py",
-    "batsim/machines.py", "workloads", "metrics.py", "model/metrics.py", "policy.py", "model/policy.py",
+    "batfill/engine", "batfill/replays", "batfill/live", "batfill/batsim/wire.py", "batfill/batsim/wire4.py",
+    "batfill/batsim/wire5.py", "batfill/batsim/simulation.py", "batfill/batsim/machines.py", "batfill/workloads",
+    "batfill/model/metrics.py", "batfill/model/policy.py", "batfill_site/accounting", "batfill_site/starts/forks.py",
+    "batfill_lab/env/copies.py",
 )  # fmt: skip
 COMPARISONS = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
@@ -107,7 +109,7 @@ def replace_with_pass(tree: ast.Module, node: ast.AST) -> None:
 
 def chosen(tree: Path, subjects: list[str], seed: int, count: int) -> list[tuple[str, int]]:
     """(file, number of the site) of the mutants."""
-    package = tree / PACKAGE
+    package = tree / SOURCE
     files = [file for name in subjects for file in sorted([package / name, *(package / name).rglob("*.py")])]
     pool = [
         (str(file.relative_to(tree)), number)
@@ -158,7 +160,7 @@ def reach(tree: Path, state: Path, tests: list[str], longest_s: float) -> None:
     """Record which tests reach which lines, and how long each takes; one that fails or takes too long is left out."""
     state.mkdir(parents=True, exist_ok=True)
     options = ["-p", "mutants", "-n", "2", "--dist", "worksteal", "-m", "not slow and not compiled"]
-    coverage = ["--cov", "batfill", "--cov-context=test", "--cov-report="]
+    coverage = [*(f"--cov={house}" for house in HOUSES), "--cov-context=test", "--cov-report="]
     places = {"COVERAGE_FILE": "coverage", "MUTANTS_PASSED": "passed.jsonl"}
     places = {name: str((state / file).absolute()) for name, file in places.items()}
     done = subprocess.run(
@@ -293,7 +295,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--tests", nargs="+", default=[], help="reach: files of tests; default all")
     parser.add_argument("--longest", type=float, default=60, help="reach: seconds after which a test is left out")
-    parser.add_argument("--subjects", nargs="+", default=SUBJECTS, help="run: files or folders of the package")
+    parser.add_argument("--subjects", nargs="+", default=SUBJECTS, help="run: files or folders in schedulers/")
     parser.add_argument("--minutes", type=float, default=100, help="stop after this time; run again to go on")
     arguments = parser.parse_args()
     tree = arguments.tree.absolute()
