@@ -1,7 +1,7 @@
 # What the other houses use of the core, by module. Each name is documented where it is defined; one that is neither
 # here nor in `__init__.pyi` may change at any time. Only type checkers, editors and a test read this file; the test
 # keeps it equal to what is used.
-# ruff: noqa: F401, F811, I001
+# ruff: noqa: F401, I001
 # fmt: off
 
 from batfill import engine
@@ -75,7 +75,7 @@ from batfill.workloads.formats import System, format_of, replayable, save_log, s
 from batfill.workloads.parquet_log import is_parquet, write_pieces
 from batfill.workloads.resampling import MOST_WEEKS, ProfileWeeks, ResamplingMethod, resample
 from batfill.workloads.scaling import runs
-from batfill.workloads.splitting import Align, Boundary, Window, consecutive_windows, cut, windows
+from batfill.workloads.splitting import Align, Boundary, Window as LogWindow, consecutive_windows, cut, windows
 from batfill.workloads.swf import job_rows, machine_size
 from batfill.workloads.swf_log import (
     CANCELLED, COMPLETED, Comment, FAILED, FIELD, FIELDS, SwfLog, UNKNOWN_STATUS, new_log, number_in, rows_in,
