@@ -9,7 +9,7 @@ those that reach its line are run, as plain Python, until one fails. The seed de
 
 All tests take hours to reach their lines. A part of them answers for a part of the package in minutes:
 
-    python benchmarks/mutants.py reach --state part/ --tests tests/core/test_swf.py tests/core/test_convert.py --longest 5
+    python benchmarks/mutants.py reach --state part/ --tests tests/core/test_swf.py --longest 5
     python benchmarks/mutants.py run --state part/ --subjects batfill/workloads --count 40
 """
 
