@@ -108,10 +108,7 @@ QUEUE = np.dtype(
 # The rules that order and backfill the queue.
 RULES = np.dtype(
     [
-        (
-            "moves",
-            "u1",
-        ),  # whether the order of two waiting jobs may change, and the unit in which keys rise: `Policy.motion`
+        ("moves", "u1"),  # whether two waiting jobs may change order, and the unit in which keys rise: `Policy.motion`
         ("backfill_moves", "u1"),  # the same of a separate backfill order
         ("backfill_same", "u1"),  # 1 if jobs are backfilled in the queue's order, overdue and small first
         ("outlived", "u1"),  # 1 if running jobs may outlive `expected_s`, which is then raised
@@ -126,7 +123,7 @@ RULES = np.dtype(
         ("tested", "i8"),  # how many jobs may have to wait before a pass stops
         ("max_running", "i8"),  # how many jobs of a user may run at once; if QueueArrays.users has any
         ("dated", "i1"),  # keys do not depend on r (0), are r (1) or -r (-1), or may depend on it (DATED)
-        ("size", "i8"),  # m
+        ("procs", "i8"),  # m
         ("agent", "u1"),  # 1 if an agent outside the engine decides, for which `loop.advance` stops before a pass
     ],
     align=True,
