@@ -14,6 +14,7 @@ from batfill.model.policy import POLICIES, policy_named
 from batfill.model.rules import EVERY_JOB, Rules
 from batfill.replays.engine_replay import replay_jobs
 from batfill.replays.saved import load, save
+from batfill.search.periods import Periods
 from oracle import assert_same, oracle
 
 
@@ -30,6 +31,11 @@ def table(rows, ids=None):
         procs=np.array(procs, np.int64),
         job_class=np.array(job_class, np.int8),
     )
+
+
+def periods_of(tables, procs):
+    """Periods that are these job tables."""
+    return Periods("made", "", procs, tuple(range(len(tables))), tuple(tables), {})
 
 
 def outliving(jobs, unit_s=1.0):

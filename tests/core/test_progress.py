@@ -152,12 +152,7 @@ LONG = {
 }
 # Those that take a second at most, or as long as the disk.
 SHORT = {
-    "compare",
-    "export_config",
-    "generate",
-    "job_table",
-    "when",
-    "write",
+    *("certificate", "compare", "export_config", "generate", "job_table", "when", "write"),
 }
 
 

@@ -17,7 +17,6 @@ from batfill.model.metrics import long_waits
 from batfill.model.policy import POLICIES, policy_named, polynomial
 from batfill.model.rules import Rules
 from batfill.replays.engine_replay import replay_jobs
-from batfill.search.periods import periods_of
 from batfill.workloads import read_workload
 from batfill_lab.learning.fit import (
     FUNCTIONS,
@@ -29,7 +28,7 @@ from batfill_lab.learning.fit import (
 )
 from batfill_lab.learning.proxy import N_QUEUED, Scores, score_jobs, shuffle
 from command import batfill, json_result
-from strategies import random_table
+from strategies import periods_of, random_table
 
 SIZE = 8
 

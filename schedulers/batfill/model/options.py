@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
 from batfill.base.errors import ARGUMENT_OF, BatfillError, nearest, require
 from batfill.model.values import (
     count_of,
-    most_of,
     noise_of,
     number_or_text,
     one_of,
@@ -196,9 +195,9 @@ POLICY = Kind(
     "policy",
 )
 BACKFILL = Kind(order_of, "`same`, or a policy", "policy")
-DEPTH = Kind(count_of, "a whole number, or `all`", "number")
+DEPTH = Kind(lambda name, value: count_of(name, value, example=1), "a whole number, or `all`", "number")
 MOST = Kind(
-    lambda name, value: value if value == OFF else most_of(name, value), "a whole number > 0, or `none`", "number"
+    lambda name, value: count_of(name, value, least=1, word=OFF, example=40), "a whole number > 0, or `none`", "number"
 )
 TESTED = Kind(lambda name, value: count_of(name, value, least=1), "a whole number > 0, or `all`", "number")
 CALENDAR = Kind(calendar_file, "a CSV file", "file")
@@ -299,8 +298,11 @@ def option(
 
 
 def options_table(*rows: tuple[Any, ...]) -> dict[str, Option]:
-    """Options that are no fields of `Options` by their names; a row has the values of `Option`."""
-    return {row[0]: Option(*row) for row in rows}
+    """Options that are no fields of `Options`; a row has the values of `Option`, with any number of needs."""
+    return {
+        name: Option(name, group, kind, default, text, tuple(needs))
+        for name, group, kind, default, text, *needs in rows
+    }
 
 
 class Preset(NamedTuple):
@@ -308,8 +310,8 @@ class Preset(NamedTuple):
 
     values: dict[str, Any]  # by option, as results state them
     meaning: str  # in words; empty for none
-    title: str = ""  # its name in words
     lacks: str = ""  # what is not modelled of a real scheduler whose defaults these are
+    title: str = ""  # its name in words, if it is more than numbers beside an order
 
     @property
     def words(self) -> str:
@@ -332,32 +334,28 @@ PRESETS = {
         "Every job of at most an eighth of the machine first gets a try of two minutes. The try is killed only if its "
         "processors are needed, and the job then starts again from its beginning. The order ages, and of the jobs that "
         "have waited for 13 h 53 min the older half comes first.",
-        "A short first try for narrow jobs",
+        title="A short first try for narrow jobs",
     ),
     "slurm": Preset(
         {"depth": ALL, "tested": 500},
         "sched/backfill by default: a reservation for each of the 500 jobs that it tests (bf_max_job_test).",
-        "Slurm's defaults",
         "nodes, the pause between passes (bf_interval), the horizon of a day (bf_window), dates in whole minutes "
         "(bf_resolution), priorities and partitions.",
     ),
     "flux": Preset(
         {"depth": 1, "tested": 32},
         "The queue policy easy: one reservation among the 32 jobs that it looks at (queue-depth).",
-        "Flux's defaults",
         "resources other than processors.",
     ),
     "pbs": Preset(
         {"depth": 0},
         "The defaults of OpenPBS: no reservation, whatever backfill_depth says, as strict_ordering is off.",
-        "OpenPBS's defaults",
         "nodes, the pause between cycles (scheduler_iteration), and help for starving jobs.",
     ),
     CONSERVATIVE: Preset(
         {"depth": ALL, PLAN: f"{KEPT}:5"},
         "batsched's conservative_bf by default: a plan on machines that is kept, with 5 s more for each job. Live "
         "schedulers alone have it, and nothing of it is left out.",
-        "The defaults of batsched's conservative_bf",
     ),
 }
 
@@ -620,17 +618,20 @@ SHARED_BY_ALL = ("backfill", "depth", "tested", "max-running", "calendar", "thre
 SHARED_BY_TRIES = ("overdue-before", "divider", "small-width", "kill", "bound")  # to those with small jobs first
 
 METHODS = ("full", "noisy", "epsilon-greedy", "ucb1", "exp3")
-SELECTION = options_table(  # the settings of `select`, after its method
+OF_HINDSIGHT = Needs("select", ("full", "noisy"), "")
+SELECTION = options_table(  # the settings of `select`, after its method, which says which of them it has
     ("policies", LIVE_ONLY, NAMES_OF, "ten", "The policies to choose from."),
     ("period", LIVE_ONLY, PERIOD_S, "7d", "Delta: the time between choices."),
-    ("lambda", LIVE_ONLY, PROBABILITY, None, "full, noisy: the weight of a period relative to the next; 0.9."),
-    ("alpha", LIVE_ONLY, PROBABILITY, None, "full, noisy: 1 weighs periods by their jobs, 0 equally; 1."),
-    ("epsilon", LIVE_ONLY, PROBABILITY, None, "epsilon-greedy: the share of random choices; 0.1."),
-    ("gamma", LIVE_ONLY, PROBABILITY, None, "exp3: the share of random choices; 0.1."),
-    ("noise", LIVE_ONLY, NOISE, None, "noisy: requested times, or run times spread by this number; walltime."),
+    ("lambda", LIVE_ONLY, PROBABILITY, 0.9, "full, noisy: the weight of a period relative to the next.", OF_HINDSIGHT),
+    ("alpha", LIVE_ONLY, PROBABILITY, 1, "full, noisy: 1 weighs periods by their jobs, 0 equally.", OF_HINDSIGHT),
+    ("epsilon", LIVE_ONLY, PROBABILITY, 0.1, "epsilon-greedy: the share of random choices.",
+     Needs("select", ("epsilon-greedy",), "")),
+    ("gamma", LIVE_ONLY, PROBABILITY, 0.1, "exp3: the share of random choices.", Needs("select", ("exp3",), "")),
+    ("noise", LIVE_ONLY, NOISE, "walltime", "noisy: requested times, or run times spread by this number.",
+     Needs("select", ("noisy",), "")),
     ("budget", LIVE_ONLY, DURATION_S, None, "The real time for the replays of one period; 10 s under Batsim."),
     ("seed", LIVE_ONLY, SEED, 0, "Seed of the choices and the noise."),
-)
+)  # fmt: skip
 
 
 def selection_of(name: str, value: Any) -> dict[str, Any]:
@@ -767,11 +768,15 @@ def in_force(given: Mapping[str, Any]) -> dict[str, Any]:
             raise BatfillError(f"option {name}: {need.why.format(value=chosen[need.option])}; {remedy(name, given)}")
         chosen[name] = None
     if chosen["predict-for"] == ORDER:
-        orders = (chosen["policy"], chosen["backfill"])
-        if given.get("predict-for") is None and any(order and order.moves for order in orders):
+        orders = [order for order in (chosen["policy"], chosen["backfill"]) if order is not None]
+        moving = [order.name for order in orders if order.moves]  # whose keys read the expected run time in force
+        if given.get("predict-for") is None and moving:
             chosen["predict-for"] = ALL
-        else:
-            refuse_moving_orders(*orders)
+        elif moving:
+            raise BatfillError(
+                f"option predict-for: {ORDER} takes orders that stay as they are, and that of {moving[0]} changes "
+                "while jobs wait; choose another policy, or predict-for all"
+            )
     refuse_without_effect(chosen)
     return chosen
 
@@ -939,23 +944,6 @@ def refuse_replayed(chosen: Options) -> None:
             refuse_other(name)
 
 
-def refuse_moving_orders(*orders: Policy | None) -> None:
-    """Refuse orders that change while jobs wait, whose keys read the expected run time in force.
-
-    Raises:
-        BatfillError: one of them does.
-    """
-    for policy in orders:
-        if policy is not None and policy.moves:
-            raise BatfillError(
-                f"option predict-for: {ORDER} takes orders that stay as they are, and that of {policy.name} changes "
-                "while jobs wait; choose another policy, or predict-for all"
-            )
-
-
-# The values that options turn into
-
-
 def plain_value(value: Any) -> Any:
     """A field's value as a user writes it; None if it is off."""
     if value is None or isinstance(value, (bool, str, int)):
@@ -1021,8 +1009,11 @@ def policy_words(given: Mapping[str, Any] | str) -> tuple[str, str]:
 
     given = {"policy": given} if isinstance(given, str) else given
     preset = given.get("preset") or NO_PRESET
-    named = preset in PRESETS and preset != NO_PRESET
-    long, short = (PRESETS[preset].title, preset.replace("-", " ")) if named else order_words(str(given["policy"]))
+    named = preset in PRESETS and PRESETS[preset].title
+    policy = str(given.get("policy", OPTIONS["policy"].default))
+    long, short = (named, preset.replace("-", " ")) if named else order_words(policy)
+    if preset != NO_PRESET and not named:
+        long, short = f"{long}, preset {preset}", f"{short}, preset {preset}"
     for name, option, value in unusual(given):
         if name == "policy" and not named:
             continue
