@@ -139,17 +139,9 @@ def fetch(
             print("\n".join(lines))
 
     if not names:
-        known = [asdict(log) for log in manifest().values()]
-        show(
-            known,
-            [
-                wrapped(
-                    f"{log['name']:14} {log['jobs']:>9,} jobs {log['processors']:>7,} processors  {log['title']}",
-                    " " * 50,
-                )
-                for log in known
-            ],
-        )
+        known = manifest().values()
+        lines = [f"{log.name:14} {log.jobs:>9,} jobs {log.processors:>7,} processors  {log.title}" for log in known]
+        show([asdict(log) for log in known], [wrapped(line, " " * 50) for line in lines])
         return
     logs = [archive.known_log(name) for name in names]
     results: list[dict[str, object]] = []

@@ -28,10 +28,11 @@ N_FIELDS = 21
 EXPECTED = f"Frontier's trace has {N_FIELDS}; read a log with 18 fields as it is, it needs no import"
 GPUS = len(FIELDS)  # the place of field 19
 SIZES = re.compile(r"[^:]+:([^:]*):(\d{1,9})x(\d{1,9})")
+BEGAN = re.compile(rb"^[ \t]*;[ \t]*UnixStartTime[ \t]*:[ \t]*(\d{1,12})", re.MULTILINE | re.IGNORECASE)
 EXCLUSIVE = "excl"
 
 
-def read_frontier(paths: list[Path], reading: Reading | None = None, *, unit: Unit | None = None) -> Reading:
+def read_frontier(paths: list[Path], reading: Reading, *, unit: Unit | None = None) -> Reading:
     """The jobs of Frontier's SWF files with 21 fields.
 
     A job's processors are the nodes of field 21, or their hardware threads. Fields 5 and 8, the processors allocated
@@ -40,14 +41,13 @@ def read_frontier(paths: list[Path], reading: Reading | None = None, *, unit: Un
 
     Args:
         paths: the files, plain or compressed. Each states its UnixStartTime.
-        reading: an empty one, with its choices; None for the default ones.
+        reading: an empty one, with its choices.
         unit: "nodes", the default, or "cores": what a processor of the log is.
 
     Raises:
         WorkloadError: a line does not hold 21 fields, a field is not a number or beyond 2^53, or a file has no
             UnixStartTime.
     """
-    reading = Reading() if reading is None else reading
     sizes = Names()
     for path in paths:
         _read(path, reading, sizes, "nodes" if unit is None else unit)
@@ -67,7 +67,8 @@ def _read(path: Path, reading: Reading, sizes: Names, unit: Unit) -> None:
         plain = b"".join(_as_swf(path, line, before + k, gpus, texts) for k, line in enumerate(lines, 1))
         piece = rows_in(path, plain, before)
         before += len(lines)
-        began_s = _began(piece, began_s)
+        if found := BEGAN.search(text):
+            began_s = int(found[1])
         if not len(piece):
             continue
         if began_s is None:
@@ -134,9 +135,3 @@ def _codes(names: Names, numbers: NDArray[np.float64]) -> NDArray[np.int32]:
     """The number in `names` of each number's text, (n,); an unknown one (-1) has none."""
     found, of = np.unique(numbers.astype(np.int64), return_inverse=True)
     return names.of(["" if number < 0 else str(number) for number in found.tolist()])[of]
-
-
-def _began(piece: SwfLog, before_s: int | None) -> int | None:
-    """The UnixStartTime in this piece's comments, or what earlier ones said."""
-    clock = SwfLog(tuple(c._replace(rows_before=0) for c in piece.comments), piece.rows, piece.lines).clock
-    return before_s if clock is None else clock.unix_start_s

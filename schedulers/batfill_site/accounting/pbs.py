@@ -11,22 +11,10 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from batfill.base.errors import WorkloadError
 from batfill.workloads.swf_log import CANCELLED, COMPLETED, FAILED
 from batfill_site.accounting.cluster_log import NO_ZONE, ClusterJob, Reading
-from batfill_site.accounting.record_text import (
-    LAST_S,
-    ODD,
-    clock_time,
-    count_of,
-    epoch,
-    limit_of,
-    lines_of,
-    unix_times,
-    zone_of,
-)
+from batfill_site.accounting.record_text import ODD, count_of, epoch, limit_of, lines_of, unix_time, zone_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,7 +26,7 @@ QUEUED, STARTED, DELETED, ABORTED, ENDED = "Q", "S", "D", "A", "E"
 WHOLE_ARRAY = re.compile(r"^\d+\[\]")
 
 
-def read_pbs(paths: list[Path], reading: Reading | None = None) -> Reading:
+def read_pbs(paths: list[Path], reading: Reading) -> Reading:
     """The jobs of accounting files: those that ended (E), and those deleted (D) or aborted (A) while they waited.
 
     - A job that ran several times has several E records: the last one is the job, with its first queue time.
@@ -47,13 +35,12 @@ def read_pbs(paths: list[Path], reading: Reading | None = None) -> Reading:
 
     Args:
         paths: the files, plain or compressed.
-        reading: an empty one, with its choices; None for the default ones. Its zone, the server's, is that of jobs that
+        reading: an empty one, with its choices. Its zone, the server's, is that of jobs that
             never ran (the others' times are seconds since 1970).
 
     Raises:
         WorkloadError: a line is not an accounting record; the message names it.
     """
-    reading = Reading() if reading is None else reading
     clock = zone_of(reading.zone)
     queued: dict[str, int] = {}
     deleted: dict[str, int] = {}
@@ -88,9 +75,8 @@ def read_pbs(paths: list[Path], reading: Reading | None = None) -> Reading:
                     )
                 ended[job] = found
             elif kind in (QUEUED, DELETED, ABORTED):
-                local_s, *_ = clock_time(f"{year}-{month}-{day}T{time}")
-                at_s, later_s = (int(seconds[0]) for seconds in unix_times(np.array([local_s]), clock))
-                if local_s == ODD or not 1 <= at_s <= LAST_S:
+                at_s, later_s = unix_time(f"{year}-{month}-{day}T{time}", clock)
+                if at_s == ODD:
                     reading.note("records of no date that is understood, left out", example=show)
                     continue
                 if later_s:
