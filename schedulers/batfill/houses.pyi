@@ -19,7 +19,7 @@ from batfill.base.files import (
     readable, remove_left_overs, scratch_folder, whole_lines, write_json, write_text,
 )
 from batfill.base.kernels import Array, F4, F8, I1, I8, Many, ManyOf, U1, U4, digest_of, entry, kernel, outlined, record
-from batfill.base.memory import in_gb, require_memory
+from batfill.base.memory import require_memory
 from batfill.base.processes import Bar, Remaining, cpu_count, spread
 from batfill.base.progress import patient_progress
 from batfill.base.stats import (
@@ -31,7 +31,7 @@ from batfill.base.version import ENGINE, __version__
 from batfill.base.words import duration, in_a_row, instant, percent, things, wrapped
 
 # The decision: kernels and their records, for what compiles its own loop
-from batfill.engine.easy import backfill_behind_head, easy_pass, reserve, start_waiting
+from batfill.engine.easy import backfill_behind_head, easy_pass, reserve
 from batfill.engine.ends import ONE, clear_ends, enter, next_end_s
 from batfill.engine.keys import section_of, set_aged_key, set_mixed_key
 from batfill.engine.loop import (
@@ -41,8 +41,8 @@ from batfill.engine.motion import BY_EXPECTED, BY_SECOND, FIXED, UNLIMITED_S
 from batfill.engine.records import AWAY, JOB, LINE, QueueArrays, TRY
 from batfill.engine.running import charged, may_backfill, reservation
 from batfill.engine.sources import FILES, SOURCES
-from batfill.engine.tree import LEAF, first_slot
-from batfill.engine.waiting import dequeue, enqueue_at, start_heads
+from batfill.engine.tree import LEAF
+from batfill.engine.waiting import dequeue, enqueue_at, start_heads, start_waiting
 
 # Jobs, options, policies, schedules, as plain data
 from batfill.model import policy
