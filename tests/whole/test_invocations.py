@@ -146,7 +146,6 @@ tune week.swf --days 1 --method annealing
 tune week.swf --days 1 --features 6
 tune week.swf --days 1 --points 3
 tune week.swf --days 1 --evaluations 9
-tune week.swf --days 1 --max-wait-growth 5%
 tune week.swf --days 1 --threshold 1h --threshold 2h
 fit week.swf --days 1 --training 99
 fit week.swf --days 1 --tuples 0
