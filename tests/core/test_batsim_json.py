@@ -82,15 +82,6 @@ def changed(path, value, content=GOOD):
     return content
 
 
-<<<<<<< HEAD
-def test_a_document_is_kept_as_it_stands_also_if_it_is_compressed(tmp_path):
-    path, packed = write(tmp_path, GOOD), tmp_path / "w.json.gz"
-    packed.write_bytes(gzip.compress(path.read_bytes()))
-    for stored in (path, packed):
-        document = load_document(stored)
-        assert (document.nb_res, document.jobs, document.profiles) == (8, GOOD["jobs"], GOOD["profiles"])
-        assert document.digest == hashlib.sha256(stored.read_bytes()).hexdigest()
-=======
 def test_a_document_is_kept_as_it_stands_plain_or_compressed(tmp_path):
     plain, packed = write(tmp_path, GOOD), tmp_path / "w.json.gz"
     packed.write_bytes(gzip.compress(plain.read_bytes()))
@@ -98,7 +89,6 @@ def test_a_document_is_kept_as_it_stands_plain_or_compressed(tmp_path):
         document = load_document(path)
         assert (document.nb_res, document.jobs, document.profiles) == (8, GOOD["jobs"], GOOD["profiles"])
         assert document.digest == hashlib.sha256(path.read_bytes()).hexdigest()
->>>>>>> refs/conv/workloads3
 
 
 def test_jobs_are_read_as_the_engines(tmp_path):
