@@ -8,12 +8,8 @@ from dataclasses import replace
 import numpy as np
 from hypothesis import strategies as st
 
-<<<<<<< HEAD
 from batfill.model.calendar import FAILURE
-from batfill.model.jobs import LARGE, SMALL, UNKNOWN, job_table
-=======
 from batfill.model.jobs import LARGE, SMALL, UNKNOWN, WEEK_S, job_table
->>>>>>> refs/conv/lab3
 from batfill.model.policy import POLICIES, policy_named
 from batfill.model.rules import EVERY_JOB, Rules
 from batfill.replays.engine_replay import replay_jobs
