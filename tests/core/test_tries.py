@@ -140,7 +140,7 @@ def test_at_each_instant_the_machine_holds_its_jobs_and_nobody_waits_who_could_s
 
 def wfp3_keys(run):
     wait_s = run.now_s - run.table.submit_s
-    return -((wait_s / np.minimum(run.queue.jobs["expected_s"], 1e12)) ** 3) * run.table.procs
+    return -((wait_s / np.minimum(run.table.walltime_s, 1e12)) ** 3) * run.table.procs
 
 
 def shadow(promised_s, procs, free, need):
