@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from batfill.base.processes import TRIES, Remaining, WorkerDied, spread
+from batfill.base.processes import TRIES, WorkerDied, spread
 
 LIMIT_S = 60
 
@@ -131,17 +131,6 @@ def test_workers_end_with_their_owner(tmp_path, sent):
     _, said = owner.communicate(timeout=LIMIT_S)
     assert not psutil.wait_procs([worker], timeout=LIMIT_S)[1]
     assert said.count("KeyboardInterrupt") == (sent == signal.SIGINT)  # the owner's alone
-
-
-def test_each_kind_of_work_is_scaled_by_what_it_took():
-    left = Remaining({"plain": 10.0, "learning": 90.0}, 2)
-    left.ended("learning", 30.0, 60.0)  # twice as long as expected
-    assert left.seconds() == (10 + 60 * 2) / 2
-    left.ended("plain", 5.0, 1.0)
-    assert left.seconds() == (5 / 5 + 60 * 2) / 2
-    left.ended("plain", 5.0, 1.0)
-    left.ended("learning", 60.0, 60.0)
-    assert left.seconds() == 0
 
 
 def test_a_stop_in_the_middle_of_an_answer_does_not_wait_for_its_rest(tmp_path):

@@ -11,7 +11,7 @@ pytest.importorskip("pydantic")
 
 from batfill_lab.campaigns import costs as library
 from batfill_lab.campaigns.config import read_campaign
-from batfill_lab.campaigns.costs import LEARNING_S, RUN_S, WORKER_S, Costs, Curve, kind_of, measured
+from batfill_lab.campaigns.costs import LEARNING_S, RUN_S, WORKER_S, Costs, Curve, Remaining, kind_of, measured
 from batfill_lab.campaigns.plan import Planned, Readings, plan
 from batfill_lab.campaigns.traces import Trace, TraceFile
 from batfill_lab.campaigns.work import Run, Task
@@ -108,3 +108,14 @@ def test_a_replay_is_timed_on_longer_beginnings_until_one_is_not_quick(tmp_path,
     beginning = library.timed(run, 0.0)
     assert (beginning.jobs, beginning.busy >= 1) == ((50,), True)
     assert beginning.at(800) == pytest.approx(16 * beginning.seconds[0])
+
+
+def test_each_kind_of_work_is_scaled_by_what_it_took():
+    left = Remaining({"plain": 10.0, "learning": 90.0}, 2)
+    left.ended("learning", 30.0, 60.0)  # twice as long as expected
+    assert left.seconds() == (10 + 60 * 2) / 2
+    left.ended("plain", 5.0, 1.0)
+    assert left.seconds() == (5 / 5 + 60 * 2) / 2
+    left.ended("plain", 5.0, 1.0)
+    left.ended("learning", 60.0, 60.0)
+    assert left.seconds() == 0

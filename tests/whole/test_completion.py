@@ -13,11 +13,11 @@ from click.shell_completion import ShellComplete
 from test_cli_options import commands
 
 from batfill.cli.app import app
-from batfill.cli.completion import VARIABLE, script
 from batfill.model.options import NAMES
 from batfill.model.policy import POLICIES
-from command import batfill, result
+from command import batfill
 
+VARIABLE = "_BATFILL_COMPLETE"
 BIN = Path(sys.executable).parent
 PATH = f"{BIN}:{os.environ['PATH']}"
 
@@ -41,26 +41,18 @@ def test_values_are_completed():
     assert completions("replay", "--policy", "s") == [name for name in POLICIES if name.startswith("s")]
     assert completions("schedule", "--backfill", "sa") == ["same", "saf"]
     assert completions("workload", "c") == ["clean", "convert"]
-    assert completions("--install-completion", "") == ["auto", "bash", "zsh", "fish"]
     assert {f"--{name}" for name in NAMES} <= set(completions("replay", "--"))
-
-
-def in_shell(command, **env):
-    return subprocess.run(
-        command, env={**os.environ, "PATH": PATH, **env}, capture_output=True, text=True, timeout=120, check=True
-    )
 
 
 def replied(*words):
     """What a real bash replies at a TAB behind these words."""
-    program = (
-        script("bash")
-        + f"""
+    program = f"""
+        eval "$({VARIABLE}=bash_source batfill)"
         COMP_WORDS=({" ".join(f"'{word}'" for word in words)}); COMP_CWORD={len(words) - 1}
         _batfill_completion batfill; printf '%s\\n' "${{COMPREPLY[@]}}"
     """
-    )
-    done = in_shell(["bash", "-c", program])
+    env = {**os.environ, "PATH": PATH}
+    done = subprocess.run(["bash", "-c", program], env=env, capture_output=True, text=True, timeout=120, check=True)
     assert done.stderr == ""
     return done.stdout.split()
 
@@ -70,19 +62,6 @@ def test_a_real_bash_completes_commands_options_and_values():
     assert replied("batfill", "workload", "convert", "--pl") == ["--platform"]
     assert replied("batfill", "replay", "x.swf", "--overrun", "") == ["keep", "kill", "extend"]
     assert replied("batfill", "what-if", "--thr") == ["--threshold"]
-
-
-def test_bash_completes_after_an_installation_which_is_done_once(tmp_path, monkeypatch):
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.delenv("XDG_DATA_HOME", raising=False)
-    (tmp_path / ".bashrc").write_text("# mine")
-    for _ in range(2):
-        assert result("--install-completion", "bash").startswith("bash: completion in ")
-    mine, line = (tmp_path / ".bashrc").read_text().splitlines()
-    assert mine == "# mine"
-    assert "completion.bash" in line
-    done = in_shell(["bash", "-c", ". ~/.bashrc; complete -p batfill"], HOME=str(tmp_path))
-    assert done.stdout.endswith("-F _batfill_completion batfill\n")
 
 
 @pytest.mark.parametrize("name", ["", "workload", *(name for name, _ in commands())])

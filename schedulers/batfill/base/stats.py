@@ -1,8 +1,7 @@
-"""Uncertainty: paired comparisons with their intervals, and least squares with standard errors."""
+"""Uncertainty: paired comparisons with their intervals."""
 
 from __future__ import annotations
 
-import itertools
 import math
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -338,103 +337,3 @@ def few_blocks(blocks: int, what: str) -> tuple[str, ...]:
     if blocks >= FEWEST_BLOCKS:
         return ()
     return (f"too few {what} ({blocks}): below {FEWEST_BLOCKS}, intervals and verdicts are not calibrated",)
-
-
-def least_squares(
-    design: NDArray[np.float64],
-    y: NDArray[np.float64],
-    weights: NDArray[np.float64],
-    groups: NDArray[np.int64],
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The coefficients that minimise sum(weights * (y - design @ coefficients)^2), and their standard errors.
-
-    If columns are linearly dependent, it is the shortest such vector. See `jackknife_errors` for the errors.
-
-    Args:
-        design: shape (n, k), scaled so that its columns have similar magnitudes.
-        y: shape (n,).
-        weights: shape (n,), >= 0.
-        groups: the group of each row, shape (n,). Rows of one group may depend on each other, groups may not.
-    """
-    root = np.sqrt(weights)
-    x, y = root[:, None] * design, root * y
-    coefficients = np.linalg.pinv(x) @ y
-    return coefficients, jackknife_errors(x, y - x @ coefficients, groups)
-
-
-def jackknife_errors(
-    x: NDArray[np.float64], left: NDArray[np.float64], groups: NDArray[np.int64]
-) -> NDArray[np.float64]:
-    """Standard errors of least squares' coefficients, (k,), from how much they change without each group of rows.
-
-    They hold if rows of a group depend on each other, if variances differ, and if few groups carry most of the weight,
-    for which the usual cluster-robust errors are too small. A coefficient that one group alone determines has an error
-    of inf. Source: the jackknife of Bell and McCaffrey, Survey Methodology 2002, computed with all groups' coefficients
-    as the centre.
-
-    Args:
-        x: design with the weights' roots multiplied in, shape (n, k).
-        left: weighted residuals, shape (n,).
-        groups: of the rows, shape (n,).
-    """
-    basis, size, axes = np.linalg.svd(x, full_matrices=False)
-    kept = size > size[0] * x.shape[1] * np.finfo(float).eps
-    basis, back = basis[:, kept], axes[kept].T / size[kept]
-    rows_of = np.split(np.argsort(groups, kind="stable"), np.cumsum(np.unique(groups, return_counts=True)[1])[:-1])
-    total, unknown = np.zeros(x.shape[1]), np.zeros(x.shape[1], bool)
-    for rows in rows_of:
-        share, directions = np.linalg.eigh(basis[rows].T @ basis[rows])  # how much of each direction the group holds
-        others = share < 1 - 1e-9
-        change = (directions.T @ (basis[rows].T @ left[rows]))[others] / (1 - share[others])
-        total += (back @ (directions[:, others] @ change)) ** 2
-        unknown |= np.abs(back @ directions[:, ~others]).max(axis=1, initial=0) > 1e-9 * np.abs(back).max(axis=1)
-    return np.where(unknown, np.inf, np.sqrt(total * (len(rows_of) - 1) / len(rows_of)))
-
-
-def signed_least_squares(
-    design: NDArray[np.float64], y: NDArray[np.float64], weights: NDArray[np.float64], signs: Sequence[int]
-) -> NDArray[np.float64]:
-    """As `least_squares`, among the coefficients whose signs are allowed; the others are 0. Shape (k,).
-
-    The problem is convex: its solution is the plain one over the columns that are not held at 0, so all sets of columns
-    are tried.
-
-    Args:
-        design: shape (n, k), its columns of similar magnitudes; k is small.
-        y: shape (n,).
-        weights: shape (n,), >= 0.
-        signs: of each coefficient, 1 or -1.
-    """
-    root = np.sqrt(weights)
-    q, r = np.linalg.qr(root[:, None] * design)
-    target = q.T @ (root * y)
-    best, least = np.zeros(len(signs)), float(target @ target)
-    for free in itertools.product((True, False), repeat=len(signs)):
-        chosen = np.flatnonzero(free)
-        found = np.linalg.lstsq(r[:, chosen], target, rcond=None)[0]
-        left = target - r[:, chosen] @ found
-        if (found * np.asarray(signs)[chosen] >= 0).all() and left @ left < least:
-            best, least = np.zeros(len(signs)), float(left @ left)
-            best[chosen] = found
-    return best
-
-
-def variance_inflation(design: NDArray[np.float64]) -> NDArray[np.float64]:
-    """1 / (1 - R^2) of each column of `design` on all others, shape (k - 1,): the first, a constant, has none.
-
-    A constant column has 1, or nan if the others explain it to the last bit. Source: Marquardt, Technometrics 1970.
-
-    Args:
-        design: shape (n, k).
-    """
-    spread = design.std(axis=0)
-    varies = spread > 1e-10
-    standard = np.where(varies, (design - design.mean(axis=0)) / np.where(varies, spread, 1), design)
-    factors = []
-    for k in range(1, design.shape[1]):
-        y, others = standard[:, k], standard[:, np.arange(design.shape[1]) != k]
-        left, centred = y - others @ (np.linalg.pinv(others) @ y), y - y.mean()
-        with np.errstate(divide="ignore", invalid="ignore"):
-            explained = 1 - left @ left / (centred @ centred)
-        factors.append(1 / (1 - np.clip(explained, 0, 1 - 1e-15)))  # at most about 1e15, the limit of rounding
-    return np.array(factors)

@@ -115,30 +115,6 @@ def say_version(context: click.Context, _: click.Parameter, wanted: bool) -> Non
         context.exit()
 
 
-def completion(context: click.Context, parameter: click.Parameter, shell: str | None) -> None:
-    """Print or install a shell's completion and exit."""
-    if shell is not None:
-        from batfill.cli import completion as scripts
-
-        print(scripts.script(shell) if parameter.name == "show_completion" else scripts.install(shell))
-        context.exit()
-
-
-def completion_option(name: str, what: str) -> Any:
-    """An option that takes a shell; without a value, the user's."""
-    return click.option(
-        name,
-        type=click.Choice(["auto", "bash", "zsh", "fish"]),
-        is_flag=False,
-        flag_value="auto",
-        metavar="[bash|zsh|fish]",
-        expose_value=False,
-        is_eager=True,
-        callback=completion,
-        help=f"{what} the completion for the current or the given shell, and exit.",
-    )
-
-
 @click.group(
     "batfill",
     cls=Commands,
@@ -153,8 +129,6 @@ def completion_option(name: str, what: str) -> Any:
     callback=say_version,
     help="Print the version, and exit.",
 )
-@completion_option("--install-completion", "Install")
-@completion_option("--show-completion", "Print")
 @click.pass_context
 def app(context: click.Context) -> None:
     """EASY-backfilling schedulers for Batsim, and a compiled engine that replays the same decisions."""

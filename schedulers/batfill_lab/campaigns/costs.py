@@ -177,3 +177,34 @@ def in_tasks(left: Sequence[Planned], costs: Costs, planned: Plan, workers: int)
             cost_s += costs.run_s(one)
         tasks.append(Task(trace, tuple(runs), planned.tau_s, planned.per_job))
     return tasks
+
+
+class Remaining:
+    """The time left, from the time that finished tasks took; each kind of work is scaled separately."""
+
+    def __init__(self, expected: Mapping[str, float], workers: float) -> None:
+        """Set the expected work of each kind.
+
+        Args:
+            expected: total seconds of each kind's tasks.
+            workers: number of tasks that run at a time.
+        """
+        self.left = dict(expected)
+        self.workers = workers
+        self.done: dict[str, float] = defaultdict(float)
+        self.took_s: dict[str, float] = defaultdict(float)
+
+    def ended(self, kind: str, expected: float, took_s: float) -> None:
+        """Record that a task of this kind, expected to take `expected`, took `took_s`."""
+        self.left[kind] -= expected
+        self.done[kind] += expected
+        self.took_s[kind] += took_s
+
+    def seconds(self) -> float:
+        """Seconds until the remaining tasks have ended, roughly."""
+        total_s = 0.0
+        for kind, left in self.left.items():
+            if left <= 1e-9:  # rounding errors
+                continue
+            total_s += left * self.took_s[kind] / self.done[kind] if self.done[kind] > 0 else left
+        return total_s / self.workers

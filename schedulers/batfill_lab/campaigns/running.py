@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from batfill.base.errors import BatfillError, Interrupted, RunFailed, on_command_line, optional
 from batfill.base.files import json_text
-from batfill.base.processes import Remaining, cpu_count
+from batfill.base.processes import cpu_count
 from batfill.base.tables import Keyed, in_columns, text_html
 from batfill.base.words import duration
 from batfill_lab.campaigns.clusters import NoWorkers, Where, connect, require_usable, worker_count
-from batfill_lab.campaigns.costs import Costs, by_kind, in_tasks, kind_of, measured
+from batfill_lab.campaigns.costs import Costs, Remaining, by_kind, in_tasks, kind_of, measured
 from batfill_lab.campaigns.plan import Plan, Planned, number_of_traces, plan
 from batfill_lab.campaigns.provenance import Provenance
 from batfill_lab.campaigns.store import Store, open_store, overview, rows_in_file

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from batfill.base.errors import BatfillError
-from batfill.base.stats import CONFIDENCE, least_squares, signed_least_squares, variance_inflation
+from batfill.base.stats import CONFIDENCE
 from batfill.base.tables import as_table, data_frame
 from batfill.base.words import wrapped
 from batfill.model.jobs import DAY_S
@@ -23,6 +23,7 @@ from batfill.search.periods import Conditions, costs_and_waits, read_periods
 from batfill.search.results import Found, Seeded, document, judged, rows_over
 from batfill.workloads import opened
 from batfill_lab.learning.proxy import N_QUEUED, Scores, Shuffle, score_jobs
+from batfill_lab.learning.regression import least_squares, signed_least_squares, variance_inflation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
