@@ -393,7 +393,6 @@ def complaint(words: list[str], *, whole: bool) -> str | None:
     parsed: dict[str, Any] = {}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(command, "callback", lambda *_, **given: parsed.update(given))
-        patch.setenv("SHELL", "/bin/bash")  # --install-completion without a shell asks for the user's
         while said := trial(lambda: command.main(list(arguments), prog_name=words[0], standalone_mode=False)):
             if not whole and ("requires an argument" in said or said.startswith("Missing ")):
                 break
