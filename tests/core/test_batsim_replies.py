@@ -64,6 +64,11 @@ OF_W0_A = '"timestamp": 0, "TYPE": "KIND", "DATA": {"job_id": "w0!a"'
         ('{"now": 1e300, "events": []}', "has 1e+300 as its 'now'; batfill's limit is 1e+12 s"),
         ('{"now": -0.5, "events": []}', "has -0.5 as its 'now', which is not a date from 0"),
         ('{"now" : 0, "n\\u006fw": 0, "events": []}', "has the member 'now' twice in one object"),
+        (  # with as many quotes as it has when it is parsed and written
+            '{"now": 0, "now": 0, "events": [{"timestamp": 0, "type": "SET_JOB_METADATA", "data": {"job_id": "w0!a", '
+            '"metadata": "\\u0022\\u0022"}}]}',
+            "has the member 'now' twice in one object",
+        ),
         ('{"now": 0, "events": [], "event": []}', "has a member 'event', which the protocol does not know"),
         (f'{{"now": 0, "events": [{{{OF_W0_A}, "job_id": 7}}}}]}}', "has the member 'job_id' twice in one object"),
         (
