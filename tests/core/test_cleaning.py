@@ -141,7 +141,7 @@ VALUES = st.integers(-1, 12)
 
 def test_a_row_is_dropped_if_neither_number_of_processors_is_above_0():
     found = clean(log(procs=[0, -1, 1, 0, 0], requested_procs=[0, -1, 0, 2, -1]), rules=["processors"])
-    assert (found.dropped["processors"], found.log["job_id"].tolist()) == (3, [3, 4])
+    assert (found.dropped["processors"], found.log["procs"].tolist()) == (3, [1, 2])
 
 
 @settings(max_examples=examples(50), deadline=None)
