@@ -24,7 +24,7 @@ from batfill.workloads.formats import load_log
 from batfill.workloads.swf import workload_of
 from batfill.workloads.swf_log import COMPLETED
 from batfill_lab.campaigns.sections import Count, Section, Seed, Text
-from batfill_lab.learning.classify import CORRELATION_LAGS, LoggedJobs, autocorrelations, classify_log, read_jobs
+from studies.papers.classification import CORRELATION_LAGS, LoggedJobs, autocorrelations, classify_log, read_jobs
 from studies.papers.core import (
     Array,
     Chart,

@@ -20,11 +20,11 @@ from batfill.search.results import ReadingOptions
 from batfill.search.select import Samples, course
 from batfill.workloads import read_workload
 from batfill_lab.campaigns import clusters
-from batfill_lab.learning.classify import autocorrelations, classify_log, read_jobs
 from batfill_lab.learning.fit import FUNCTIONS
 from strategies import outliving, random_table
 from studies.papers import core
 from studies.papers.classes import SCENARIOS, Replays, means_of, runs_of
+from studies.papers.classification import autocorrelations, classify_log, read_jobs
 from studies.papers.core import Context
 from studies.papers.heuristics import (
     RIVALS,

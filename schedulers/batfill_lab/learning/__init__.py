@@ -1,1 +1,1 @@
-"""What is fitted or judged on a log: heuristics, classes, and curves of kills."""
+"""Heuristics fitted to scores of random schedules."""

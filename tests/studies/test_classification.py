@@ -12,8 +12,8 @@ pytest.importorskip("sklearn")
 from batfill.learn.habits import FEATURE_NAMES
 from batfill.model.jobs import WEEK_S, Workload
 from batfill.model.options import Options
-from batfill_lab.learning.classify import autocorrelation, autocorrelations, classify_log, read_jobs
 from strategies import table, weeks_of_habits
+from studies.papers.classification import autocorrelation, autocorrelations, classify_log, read_jobs
 from swf_text import row
 
 SIZE = 16
