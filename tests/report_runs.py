@@ -44,4 +44,12 @@ def campaign_row(policy: str, window: int | None, bsld: float, **values: object)
     return {**dict.fromkeys(SCHEMA.names), "run": run, **given}
 
 
+def store_campaign(folder: Path, rows: list[dict[str, object]]) -> None:
+    """Leave these rows in a folder, as a campaign that is under way does."""
+    from batfill_lab.campaigns.store import open_store
+
+    with open_store(folder) as store:
+        store.add(rows)
+
+
 OK, CUT, KILLED, REJECTED = "COMPLETED_SUCCESSFULLY", "COMPLETED_WALLTIME_REACHED", "COMPLETED_KILLED", "REJECTED"

@@ -23,7 +23,6 @@ from batfill.model.policy import policy_named
 from batfill.model.rules import Rules
 from batfill.replays.engine_replay import EngineReplay, replay_jobs
 from batfill.replays.queue import Queue
-from batfill_pages.about import about_run
 from command import batfill
 from oracle import assert_same, oracle
 from strategies import (
@@ -39,7 +38,6 @@ from strategies import (
     workloads,
 )
 from sweeps import examples
-from swf_text import row
 
 SAMPLE = Path(__file__).parents[2] / "workloads" / "sample.json"
 DEPTHS = (0, 1, 2, math.inf)
@@ -398,52 +396,12 @@ def test_figures_count_what_is_available_second_by_second(seed):
 
 
 @pytest.mark.compiled
-def test_a_drawing_and_a_report_show_what_is_unavailable(tmp_path):
+def test_a_drawing_shows_what_is_unavailable():
     calendar = Calendar.of([{"kind": "announced", "begin": 1e4, "end": 2e4, "processors": 60}])
     result = bf.replay(SAMPLE, "saf", calendar=calendar)
     axes = pytest.importorskip("matplotlib.pyplot").figure().subplots()
     result.plot("utilisation", axes)
     assert [text.get_text() for text in axes.get_legend().get_texts()] == ["unavailable"]
-    result.to_batsim(tmp_path / "run")
-    assert about_run(tmp_path / "run_jobs.csv", "run", "")[0].windows == ((1e4, 2e4, 60),)
-    bf.report(tmp_path / "run_jobs.csv", out=tmp_path / "page.html")
-    assert '"away":[[10000.0,20000.0,60]]' in (tmp_path / "page.html").read_text()
-
-
-# Logs that tell of their outages
-
-
-def test_outages_are_where_nothing_runs_while_enough_waits(tmp_path):
-    # Of 8 processors 4 are waited for from 600 s on until 6,000 s, while none runs but from 3,300 s to 3,700 s.
-    rows = [
-        row(1, 0, 300, req_procs=8),
-        row(2, 600, 60, req_procs=4, wait=5400),
-        row(3, 3300, 400),
-        row(4, 9000, 60, req_procs=8, wait=600),
-    ]
-    log = tmp_path / "log.swf"
-    log.write_text("; MaxProcs: 8\n" + "".join(rows))
-    done = batfill("workload", "outages", log)
-    assert done.out.splitlines() == [HEADER, "announced,600,3600,8,", "announced,4200,6000,8,"]
-    assert "2 outages, 1 h 20 min in all, of 8 processors" in done.err
-    assert batfill("workload", "outages", log, "--out", tmp_path / "out.csv").out == ""
-    assert (tmp_path / "out.csv").read_text() == done.out
-    assert batfill("replay", log, "--unrequested", "runtime", "--calendar", tmp_path / "out.csv").status == 0
-
-
-def test_a_log_without_waits_or_size_cannot_tell_of_outages(tmp_path):
-    log = tmp_path / "log.swf"
-    log.write_text(row(1, 0, 300, wait=-1))
-    for more, wrong in [((), "the machine's size is unknown"), (("--procs", 8), "none of 1 jobs that ran has a wait")]:
-        done = batfill("workload", "outages", log, *more)
-        assert (done.status, done.err.count("\n")) == (2, 1)
-        assert wrong in done.err
-
-
-@pytest.mark.compiled
-def test_kth_sp2_has_the_outages_that_an_independent_program_found(archive_log):
-    done = batfill("workload", "outages", archive_log("KTH-SP2-1996-2.1-cln.swf.gz"))
-    assert "262 outages, 16 d 5 h in all" in done.err
 
 
 def test_a_tree_that_is_full_when_jobs_fail_is_enlarged():

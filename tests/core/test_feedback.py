@@ -307,33 +307,3 @@ def test_a_result_states_the_feedback_and_what_it_moved():
     assert (frame.submit_s == schedule.submit_s).all()
     assert "feedback after:1000" in result.as_text()
     assert "lower bound" not in result.as_text()
-
-
-@pytest.mark.compiled
-def test_what_if_says_what_the_advice_gains_if_users_react():
-    from batfill.workloads import generate_workload
-    from batfill_site.advice.text import reaction_text
-    from batfill_site.advice.what_if import what_if
-
-    made = generate_workload(jobs=12_000, procs=32, load=0.5, seed=1)
-    opened = replay(made, "fcfs").schedule
-    log = replace(made, jobs=replace(made.jobs, waited_s=opened.wait_s))
-    answer = what_if(log, small_first=False, max_wait_growth=5)
-    advice = answer.advice.options
-    by_hand = [
-        replay(
-            log,
-            **{name.replace("threshold", "threshold_s"): value for name, value in options.items()},
-            feedback="after:20min",
-        )
-        for options in (advice, {"policy": "fcfs"})
-    ]
-    assert answer.reaction.open == answer.advice.mean_bsld / answer.outcomes[0].mean_bsld
-    assert answer.reaction.closed == by_hand[0].figures.mean_bsld / by_hand[1].figures.mean_bsld
-    assert by_hand[1].schedule.closed().moved == 0
-    assert f"is {answer.reaction.closed:.2f} of fcfs's, not {answer.reaction.open:.2f}" in reaction_text(answer)
-    assert what_if(made, small_first=False, max_wait_growth=5).reaction is None
-    closed = what_if(log, small_first=False, max_wait_growth=5, feedback="after:20min")
-    assert closed.reaction is None
-    assert closed.settings["feedback"] == "after:1200"
-    assert closed.outcomes[0].mean_bsld == answer.outcomes[0].mean_bsld

@@ -317,35 +317,11 @@ def written(tmp_path_factory):
 
 
 @pytest.mark.compiled
-@pytest.mark.needs("pyarrow", "pydantic")
 @pytest.mark.parametrize("depth", [0, 2, "all"])
-def test_python_campaigns_and_what_if_have_the_starts_of_the_oracle(written, tmp_path, depth):
-    import pyarrow.parquet as pq
-
+def test_python_has_the_starts_of_the_oracle(written, depth):
     path, jobs = written
     expected = oracle(jobs, 8, "fcfs", depth=math.inf if depth == "all" else depth)
-    replayed_here = bf.replay(path, depth=depth)
-    assert_same(replayed_here.schedule, expected)
-    start_s = replayed_here.schedule.start_s
-
-    (tmp_path / "c.yaml").write_text(
-        f"workloads: [{{file: {path}}}]\npolicies: [fcfs]\ndepths: [{depth}]\nper-job: true\n"
-    )
-    assert batfill("campaign", tmp_path / "c.yaml", "--out", tmp_path / "out").status == 0
-    (table,) = (tmp_path / "out" / "jobs").glob("*.parquet")
-    by_id = {row["job"]: row["start_s"] for row in pq.read_table(table).to_pylist()}
-    assert [by_id[name] for name in jobs.ids.tolist()] == start_s.tolist()
-
-    found = bf.what_if(path, depth=depth, small_first=False, thresholds_s=[3600])
-    assert found.comparison.wait_s[0].tolist() == (start_s - jobs.submit_s).tolist()
-
-
-@pytest.mark.needs("gymnasium")
-def test_an_environment_takes_no_depth_and_says_so(written):
-    from batfill_lab.env import SchedulingEnv
-
-    with pytest.raises(BatfillError, match="depth: an environment has no such argument"):
-        SchedulingEnv(written[0], depth=2)
+    assert_same(bf.replay(path, depth=depth).schedule, expected)
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from batfill.base.kernels import PLAIN
-from batfill.batsim.replayed import Tries, write_batsim_files
+from batfill.batsim.replayed import Tries
 from batfill.model.jobs import SMALL
 from batfill.model.policy import policy_named
 from batfill.model.rules import Rules
 from batfill.replays.engine_replay import EngineReplay, replay_jobs
-from batfill_pages.runs import find_runs
 from oracle import Oracle, assert_same
 from strategies import classify_both, classify_like, random_table, table, workloads
 from sweeps import examples, sweep
@@ -178,18 +177,6 @@ def test_a_restarted_replay_of_levels_has_the_same_bytes():
     assert len(fresh.kills) > 50
     for name in ("start_s", "backfilled", "kills", "order"):
         assert getattr(run.schedule(), name).tobytes() == getattr(fresh, name).tobytes()
-
-
-def test_the_result_files_hold_every_try_and_a_report_finds_the_same_figures(tmp_path):
-    jobs = random_table(6, n_jobs=300, size=8, span_s=300, small=0.7, wide=0.0)
-    schedule = replay_jobs(jobs, 8, Rules(FCFS, divider_s=DIVIDER))
-    write_batsim_files(schedule, tmp_path / "out", simulate_s=0.0)
-    (run,) = find_runs([tmp_path])
-    assert len(run) == len(jobs) + len(schedule.kills)
-    assert run.attempt.max() == 1
-    found, figures = run.summary(), schedule.summary()
-    assert (found.jobs, found.requeued) == (figures.jobs, figures.requeued)
-    assert (found.wasted, found.mean_wait_s) == pytest.approx((figures.wasted, figures.mean_wait_s), abs=1e-3)
 
 
 def test_a_try_keeps_its_bound_where_expected_run_times_change():

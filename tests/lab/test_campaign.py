@@ -21,7 +21,9 @@ pytest.importorskip("pandas")
 pytest.importorskip("pydantic")
 
 import pandas as pd
+import pyarrow.parquet as pq
 
+import batfill as bf
 from batfill.base.errors import RunFailed
 from batfill.base.files import digest
 from batfill.model.options import arguments_of
@@ -511,3 +513,16 @@ def test_mistakes_are_refused_before_anything_is_made(campaign_file, tmp_path):
     file = campaign_file("policies: [sfa]\n")
     assert refusal("campaign", file, "--out", tmp_path / "out").startswith(f"{file}:2: policy 'sfa' is unknown")
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("depth", [0, 2, "all"])
+def test_a_campaign_and_a_replay_have_the_same_starts_at_any_depth(tmp_path, depth):
+    path = bf.write(bf.generate(300, 16, seed=3), tmp_path / "log.json")
+    (tmp_path / "c.yaml").write_text(
+        f"workloads: [{{file: {path}}}]\npolicies: [fcfs]\ndepths: [{depth}]\nper-job: true\n"
+    )
+    assert batfill("campaign", tmp_path / "c.yaml", "--out", tmp_path / "out").status == 0
+    (table,) = (tmp_path / "out" / "jobs").glob("*.parquet")
+    by_id = {row["job"]: row["start_s"] for row in pq.read_table(table).to_pylist()}
+    found = bf.replay(path, depth=depth)
+    assert [by_id[name] for name in found.schedule.jobs.ids.tolist()] == found.schedule.start_s.tolist()

@@ -11,14 +11,13 @@ import pytest
 pytest.importorskip("pyarrow")
 
 from batfill.base.words import percent
-from batfill_lab.campaigns.store import open_store
 from batfill_pages.runs import find_runs
 from batfill_pages.single import course
 from batfill_pages.words import date_text, growth, slowdown
 from batfill_pages.write import write_report
 from browser import CHROMIUM, DRIVER
 from command import result
-from report_runs import CUT, KILLED, OK, REJECTED, campaign_row, jobs_csv
+from report_runs import CUT, KILLED, OK, REJECTED, campaign_row, jobs_csv, store_campaign
 
 pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="no chromium and chromedriver on PATH")
 
@@ -356,16 +355,14 @@ def pages(tmp_path_factory):
     (big,) = write_report([folder / "big"])
     (one,) = write_report([folder / "big" / "saf"])
     names = [f"a policy with a long name, and its backfill order, threshold 200000 s, number {k}" for k in range(14)]
-    with open_store(folder / "campaign") as store:
-        more = {"workload": log.name, "procs": 80640, "jobs": 300_000, "tau_s": 10.0, "overrun": "keep"}
-        more |= {"mean_wait_s": 1e5, "max_wait_s": 1e6}
-        store.add(
-            [
-                campaign_row(name, window, 1e5 / (k + window + 1), **more)
-                for k, name in enumerate(names)
-                for window in range(9)
-            ]
-        )
+    more = {"workload": log.name, "procs": 80640, "jobs": 300_000, "tau_s": 10.0, "overrun": "keep"}
+    more |= {"mean_wait_s": 1e5, "max_wait_s": 1e6}
+    rows = [
+        campaign_row(name, window, 1e5 / (k + window + 1), **more)
+        for k, name in enumerate(names)
+        for window in range(9)
+    ]
+    store_campaign(folder / "campaign", rows)
     (campaign,) = write_report([folder / "campaign"])
     return {"run": one, "comparison": big, "campaign": campaign}
 

@@ -6,15 +6,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import batfill as bf
 import golden
 from batfill.base.files import digest
+from batfill.batsim.replayed import write_batsim_files
 from batfill.batsim.results import Facts, ResultError, metadata_text
-from batfill_pages.about import scheduler_of
+from batfill.model.calendar import Calendar
+from batfill.model.policy import policy_named
+from batfill.model.rules import Rules
+from batfill.replays.engine_replay import replay_jobs
+from batfill_pages.about import about_run, scheduler_of
 from batfill_pages.run_page import run_section
 from batfill_pages.runs import find_runs, read_run
 from command import batfill, result
 from golden5 import Recording5
 from report_runs import CUT, KILLED, OK, REJECTED, SAMPLE, jobs_csv, sample_run
+from strategies import random_table
 
 
 @pytest.fixture
@@ -235,3 +242,24 @@ def test_a_policy_that_was_learned_from_the_log_it_runs_on_is_hindsight(tmp_path
         result("replay", log, "--policy", f"area@{tmp_path / 'fitted.json'}", "--out", tmp_path / name / "out")
     found = {run.path.parent.name: run.about.hindsight for run in find_runs([tmp_path])}
     assert found == {"same": True, "other": False}
+
+
+@pytest.mark.compiled
+def test_a_page_shows_what_was_unavailable(tmp_path):
+    calendar = Calendar.of([{"kind": "announced", "begin": 1e4, "end": 2e4, "processors": 60}])
+    bf.replay(SAMPLE, "saf", calendar=calendar).to_batsim(tmp_path / "run")
+    assert about_run(tmp_path / "run_jobs.csv", "run", "")[0].windows == ((1e4, 2e4, 60),)
+    bf.report(tmp_path / "run_jobs.csv", out=tmp_path / "page.html")
+    assert '"away":[[10000.0,20000.0,60]]' in (tmp_path / "page.html").read_text()
+
+
+def test_the_result_files_hold_every_try_and_a_report_finds_the_same_figures(tmp_path):
+    jobs = random_table(6, n_jobs=300, size=8, span_s=300, small=0.7, wide=0.0)
+    schedule = replay_jobs(jobs, 8, Rules(policy_named("fcfs"), divider_s=7.0))
+    write_batsim_files(schedule, tmp_path / "out", simulate_s=0.0)
+    (run,) = find_runs([tmp_path])
+    assert len(run) == len(jobs) + len(schedule.kills)
+    assert run.attempt.max() == 1
+    found, figures = run.summary(), schedule.summary()
+    assert (found.jobs, found.requeued) == (figures.jobs, figures.requeued)
+    assert (found.wasted, found.mean_wait_s) == pytest.approx((figures.wasted, figures.mean_wait_s), abs=1e-3)

@@ -14,7 +14,8 @@ from batfill.base.words import duration
 from batfill.model.policy import policy_named
 from batfill.model.rules import Rules
 from batfill.replays.engine_replay import replay_jobs
-from batfill.workloads import read_workload
+from batfill.replays.replay import replay
+from batfill.workloads import generate_workload, read_workload
 from batfill.workloads.generate import generate_log
 from batfill.workloads.swf_log import write_log
 from batfill_site.advice.page import as_page
@@ -28,6 +29,7 @@ from batfill_site.advice.text import (
     growth_of,
     options_words,
     pays_text,
+    reaction_text,
     runner_up_text,
     terms_text,
     tie_text,
@@ -741,3 +743,38 @@ def test_a_calendar_is_named_by_its_file(tmp_path, log):
     assert f"calendar {calendar}" in page.read_text()
     answer = what_if(log, thresholds_s=[6 * HOUR_S], small_first=False, calendar=calendar)
     assert options_words(answer.outcomes[0]) == f"--calendar {calendar} --policy fcfs"
+
+
+@pytest.mark.compiled
+def test_what_if_says_what_the_advice_gains_if_users_react():
+    made = generate_workload(jobs=12_000, procs=32, load=0.5, seed=1)
+    opened = replay(made, "fcfs").schedule
+    log = replace(made, jobs=replace(made.jobs, waited_s=opened.wait_s))
+    answer = what_if(log, small_first=False, max_wait_growth=5)
+    advice = answer.advice.options
+    by_hand = [
+        replay(
+            log,
+            **{name.replace("threshold", "threshold_s"): value for name, value in options.items()},
+            feedback="after:20min",
+        )
+        for options in (advice, {"policy": "fcfs"})
+    ]
+    assert answer.reaction.open == answer.advice.mean_bsld / answer.outcomes[0].mean_bsld
+    assert answer.reaction.closed == by_hand[0].figures.mean_bsld / by_hand[1].figures.mean_bsld
+    assert by_hand[1].schedule.closed().moved == 0
+    assert f"is {answer.reaction.closed:.2f} of fcfs's, not {answer.reaction.open:.2f}" in reaction_text(answer)
+    assert what_if(made, small_first=False, max_wait_growth=5).reaction is None
+    closed = what_if(log, small_first=False, max_wait_growth=5, feedback="after:20min")
+    assert closed.reaction is None
+    assert closed.settings["feedback"] == "after:1200"
+    assert closed.outcomes[0].mean_bsld == answer.outcomes[0].mean_bsld
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("depth", [0, 2, "all"])
+def test_what_if_and_a_replay_have_the_same_waits_at_any_depth(depth):
+    log = generate_workload(jobs=300, procs=16, seed=3)
+    found = what_if(log, depth=depth, small_first=False, thresholds_s=[3600])
+    schedule = replay(log, "fcfs", depth=depth).schedule
+    assert found.comparison.wait_s[0].tolist() == (schedule.start_s - schedule.jobs.submit_s).tolist()

@@ -356,6 +356,16 @@ def test_houses_use_of_each_other_what_is_listed_public_and_documented():
                 assert ast.get_docstring(node), f"{module}.{name}"
 
 
+def test_a_houses_tests_import_only_what_it_may():
+    for house, may in HOUSES.items():
+        allowed = {house, *may.split()}
+        for path in (ROOT / "tests" / (house.removeprefix("batfill_") if "_" in house else "core")).glob("*.py"):
+            names = {node.module for node in nodes_of(path) if isinstance(node, ast.ImportFrom)}
+            names |= {alias.name for node in nodes_of(path) if isinstance(node, ast.Import) for alias in node.names}
+            tops = {name.partition(".")[0] for name in names if name}
+            assert not tops & {*HOUSES, "studies"} - allowed, path.name
+
+
 def test_every_door_leads_to_a_function():
     assert all(callable(door(name)) for name in DOORS)
 
