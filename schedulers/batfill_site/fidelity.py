@@ -50,7 +50,6 @@ HOURS = 3  # of a group by hour of submission
 # fitted to, and on both halves of these.
 NOTICES_S = (WEEK_S, DAY_S, 4 * HOUR_S)
 CAPACITIES = (0.97, 0.95, 0.9, 0.85, 0.8)
-OVERHEADS_S = (60.0, 180.0, 600.0)
 LEAST_GAIN = 0.1
 WORSE = 2.0  # times the plain error, from which on the outages found are doubted
 LONGEST_BLOCKED_S = 3 * WEEK_S  # by known outages that follow each other, for any request
@@ -248,7 +247,6 @@ class Factors(NamedTuple):
 
     notice_s: float | None = None  # how long before they begin outages are announced; None: outages are left out
     capacity: float = 1.0  # the share of the processors in use
-    overhead_s: float = 0.0  # for which a job holds its processors beside its run time
     max_running: int | None = None  # how many jobs of a user run at once; None for any number
 
     @property
@@ -259,7 +257,6 @@ class Factors(NamedTuple):
         return [
             *([f"its outages{known}"] if notice is not None else []),
             *([f"{100 * self.capacity:g} % of the processors"] if self.capacity < 1 else []),
-            *([f"{duration(self.overhead_s)} of overhead a job"] if self.overhead_s else []),
             *([f"at most {self.max_running} running jobs a user"] if self.max_running is not None else []),
         ]
 
@@ -271,14 +268,8 @@ class Factors(NamedTuple):
         assert workload.procs is not None
         notice_s = self.notice_s
         jobs, size = workload.jobs, max(round(self.capacity * workload.procs), 1)
-        jobs = replace(
-            jobs,
-            runtime_s=jobs.runtime_s + self.overhead_s,
-            walltime_s=jobs.walltime_s + self.overhead_s,
-            user_request_s=jobs.user_request_s + self.overhead_s,
-            assumed_s=None if jobs.assumed_s is None else jobs.assumed_s + self.overhead_s,
-            procs=np.where(jobs.procs <= workload.procs, np.minimum(jobs.procs, size), jobs.procs),
-        )
+        procs = np.where(jobs.procs <= workload.procs, np.minimum(jobs.procs, size), jobs.procs)
+        jobs = replace(jobs, procs=procs)
         given: dict[str, Any] = {"policy": "fcfs", "max-running": self.max_running}
         if self.notice_s is not None and found.windows:
             sudden = sudden_windows(found, longest_request_s(workload))
@@ -326,7 +317,7 @@ def sudden_windows(found: Calendar, longest_s: float) -> list[bool]:
 
 
 PLAIN, WITH_OUTAGES = Factors(), Factors(notice_s=WEEK_S)
-VALUES: dict[str, Sequence[Any]] = {"notice_s": NOTICES_S, "capacity": CAPACITIES, "overhead_s": OVERHEADS_S}
+VALUES: dict[str, Sequence[Any]] = {"notice_s": NOTICES_S, "capacity": CAPACITIES}
 MOST_REPLAYS = 2 + sum(map(len, VALUES.values())) * len(VALUES)
 
 

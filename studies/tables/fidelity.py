@@ -4,7 +4,7 @@
 `studies.tables.common` in $BATFILL_TRACES or the cache of `batfill workload fetch`.
 
 The first table compares replays under FCFS with EASY backfilling with all logged waits: plain, with the log's outages
-as announced windows, with these and an overhead for each job, and for SDSC-BLUE on 960 processors without the jobs of
+as announced windows, and for SDSC-BLUE on 960 processors without the jobs of
 its interactive queue, and for HPC2N with limits of running jobs per user. The second has what is fitted on the first
 half of the jobs, scored on the second.
 """
@@ -27,12 +27,7 @@ from studies.papers.page import markdown
 from studies.tables.common import by_name, progress
 from studies.tables.first_tries import logs_at_hand
 
-REPLAYS = {
-    "plain": PLAIN,
-    "outages": WITH_OUTAGES,
-    "and 180 s of overhead": WITH_OUTAGES._replace(overhead_s=180.0),
-    "and 600 s": WITH_OUTAGES._replace(overhead_s=600.0),
-}
+REPLAYS = {"plain": PLAIN, "outages": WITH_OUTAGES}
 LIMITED = Factors(max_running=40), Factors(max_running=60), Factors(max_running=60, capacity=0.9)
 INTERACTIVE, BATCH_SIZE = 0, 960  # the queue of SDSC-BLUE, and the processors of the others
 

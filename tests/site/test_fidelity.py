@@ -111,9 +111,7 @@ def test_a_score_drawn_on_paper():
     assert score(submit_s, np.zeros(50), logged_s).ratio is None
 
 
-@pytest.mark.parametrize(
-    "factors", [PLAIN, Factors(capacity=0.8), Factors(overhead_s=600.0)], ids=["plain", "capacity", "overhead"]
-)
+@pytest.mark.parametrize("factors", [PLAIN, Factors(capacity=0.8)], ids=["plain", "capacity"])
 def test_what_a_site_does_is_found_and_explains_its_waits(tmp_path, work, factors):
     found = bf.fidelity(site(tmp_path, work, factors))
     assert [step["factors"] for step in found["fitted"]] == (["plain"] if factors == PLAIN else ["plain", str(factors)])
@@ -261,13 +259,13 @@ def test_a_fit_is_never_worse_than_the_plain_replay_on_the_jobs_it_is_fitted_to(
 
 
 def test_the_command_prints_what_python_finds(tmp_path, work):
-    path = site(tmp_path, work, Factors(overhead_s=600.0))
+    path = site(tmp_path, work, Factors(capacity=0.8))
     found = bf.fidelity(path)
     assert json_result("fidelity", path) == json.loads(found.as_json())
     text = result("fidelity", path, "--out", tmp_path / "found.json")
     assert text == found.as_text() + "\n"
     assert json.loads((tmp_path / "found.json").read_text()) == json.loads(found.as_json())
-    assert "10 min of overhead a job" in text
+    assert "80 % of the processors" in text
     assert " ".join(text.split("\n\n")[-1].split()) == found["grade"] == grade(path) == grade(bf.read(path))
     assert found.to_pandas()["replay"].tolist() == ["plain", "outages"]
     assert bf.fidelity(path, fit=False)["fitted"] == []
