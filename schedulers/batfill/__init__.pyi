@@ -28,9 +28,6 @@ from batfill.replays.replay import replay_many as replay_many  # a workload unde
 from batfill.replays.session import Replay as Replay  # a replay that stops at any instant, forks, and is saved
 from batfill.replays.result import Result as Result  # what a replay found: figures, every job, plots
 from batfill_site.starts.when import when as when  # when the waiting jobs of a cluster are expected to start
-from batfill_site.starts.when import ForecastOfReplay
-
-Forecast = ForecastOfReplay  # the same as a replay goes on, with intervals that each start calibrates
 
 # Comparisons and reports
 from batfill_pages.comparison import compare as compare  # paired differences of replays, with intervals

@@ -237,15 +237,6 @@ def test_intervals_widen_after_starts_outside_and_narrow_after_starts_within():
     assert forecast.calibrated_on == 1
 
 
-def test_a_start_that_is_expected_later_than_promised_is_announced():
-    jobs = job_table(submit_s=[0, 1], runtime_s=[9000, 5], walltime_s=[9000, 60], procs=[8, 8])
-    forecast = ForecastOfReplay(made(jobs, 1))
-    forecast.promised[1] = (2.0, 300.0)
-    assert forecast.when()["late"].tolist() == [True]
-    forecast.promised[1] = (2.0, 9500.0)
-    assert forecast.when()["late"].tolist() == [False]
-
-
 def test_a_job_that_needs_processors_which_are_away_is_not_expected_for_years():
     jobs = job_table(submit_s=[0, 1, 2], runtime_s=[60, 5, 5], walltime_s=[60, 60, 60], procs=[4, 8, 3])
     run = made(jobs, 2)

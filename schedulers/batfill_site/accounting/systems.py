@@ -83,8 +83,6 @@ def read_accounting(
     Raises:
         WorkloadError: the file is damaged, or holds no job that has ended.
     """
-    from batfill_site.accounting.systems import read_records
-
     reading = read_records(system, [path], zone=timezone, cores_per_resource=cores_per_resource)
     return swf_of(reading, source=f"{path}: {system} accounting", procs=procs, zone=timezone)
 

@@ -31,7 +31,7 @@ def as_page(found: Estimates, source: str, command: str) -> str:
         (
             escape(row["job_id"]),
             f"{row['procs']:,}",
-            escape(instants.text(row["start_s"])) + (" (later than promised)" if row["late"] else ""),
+            escape(instants.text(row["start_s"])),
             bar(row),
             escape(f"{instants.text(row['from_s'])} to {instants.text(row['to_s'])}"),
             escape(row["why"]),

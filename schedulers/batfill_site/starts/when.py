@@ -57,7 +57,6 @@ class Found(NamedTuple):
     start_s: NDArray[np.float64]
     from_s: NDArray[np.float64]
     to_s: NDArray[np.float64]
-    late: NDArray[np.bool_]  # whether it is expected later than it was first promised
 
 
 class Forecast:
@@ -94,12 +93,9 @@ class Forecast:
         from_s = np.maximum(lower_s - np.exp(self.widened[0]) * margin_s, moment.now_s)
         to_s = upper_s + np.exp(self.widened[1]) * margin_s
         rows = moment.past_rows[asked]
-        first = [
-            self.promised.setdefault(row, interval)
-            for row, interval in zip(rows.tolist(), zip(from_s.tolist(), to_s.tolist(), strict=True), strict=True)
-        ]
-        late = middle_s > np.array([interval[1] for interval in first])
-        return Found(rows, middle_s, from_s, to_s, late)
+        for row, first_s, last_s in zip(rows.tolist(), from_s.tolist(), to_s.tolist(), strict=True):
+            self.promised.setdefault(row, (first_s, last_s))
+        return Found(rows, middle_s, from_s, to_s)
 
 
 def quantile(ordered: NDArray[np.float64], part: float) -> NDArray[np.float64]:
@@ -200,8 +196,7 @@ class Estimates(JobRows):
     def columns(self) -> dict[str, NDArray[Any]]:
         """Every job by column, in order of submission: its estimated `start_s` and the interval `from_s` to `to_s`.
 
-        `late` says that the start is now expected after the end of the interval that the job was given first; `why`
-        says why it does not start now.
+        `why` says why it does not start now.
         """
         found, columns = self.found, self.jobs.select(self.found.rows).columns()
         return {
@@ -209,7 +204,6 @@ class Estimates(JobRows):
             "start_s": found.start_s,
             "from_s": found.from_s,
             "to_s": found.to_s,
-            "late": found.late,
             "why": np.array(self.why, object),
         }
 
@@ -261,7 +255,7 @@ class Estimates(JobRows):
             {
                 "job": row["job_id"],
                 "procs": row["procs"],
-                "expected": instants.text(row["start_s"]) + (" (late)" if row["late"] else ""),
+                "expected": instants.text(row["start_s"]),
                 f"{SHARE:.0%} between": f"{instants.text(row['from_s'])} and {instants.text(row['to_s'])}",
             }
             for row in self
@@ -284,7 +278,7 @@ def estimates_of(
     """The estimates for these jobs, with the reasons why they do not start now; those that run start now."""
     start, waits = np.flatnonzero(asked & ~moment.waits), asked & moment.waits
     now_s = np.full(len(start), moment.now_s)
-    found = Found(moment.past_rows[start], now_s, now_s, now_s, now_s < 0)
+    found = Found(moment.past_rows[start], now_s, now_s, now_s)
     names = dict(zip(moment.rows.tolist(), jobs.ids[moment.past_rows].tolist(), strict=True))
     why: tuple[str, ...] = (STARTS,) * len(start)
     if waits.any():
