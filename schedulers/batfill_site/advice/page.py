@@ -62,7 +62,6 @@ from batfill_site.advice.text import (
 )
 from batfill_site.advice.what_if import (
     APART,
-    CHANGED_S,
     FAR_APART,
     FEWEST_JOBS,
     HIGH_P,
@@ -76,11 +75,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from batfill.base.stats import Paired
-    from batfill_site.advice.what_if import Changed, ChoiceFigures, JobGroup, WhatIf
+    from batfill_site.advice.what_if import Changed, JobGroup, WhatIf
     from batfill_site.config.systems import SiteConfig
 
 CHANCE = ' class="chance" role="img" aria-label="may be chance"'  # of a bar whose corrected interval includes 0
-SHOWN_USERS = 5  # who pay most, and who gain most
 ASSUMED = (
     "Jobs, times and users are as in the log: users do not change their jobs or requests with the scheduler, machines "
     "do not fail, and only processors are scarce. fcfs is EASY backfilling in order of arrival, simulated: it is not "
@@ -108,7 +106,7 @@ def as_page(answer: WhatIf, path: Path, command: str) -> str:
     """The HTML page; `path` is the log's."""
     shown = best_seen(answer) if answer.undecided else answer.limit.advised
     parts = [first_screen(answer, shown), limits_section(answer), configuration_section(answer, shown)]
-    parts += [users_section(answer, shown), choices_section(answer, shown), sure_section(answer, shown, path)]
+    parts += [choices_section(answer, shown), sure_section(answer, shown, path)]
     parts.append(made_from(f"batfill {__version__} what-if", command, [(path, answer.workload.digest)]))
     return html_page(
         f"{log_name(answer.workload.name)}: what another queue order would change",
@@ -316,43 +314,6 @@ def figures_cells(answer: WhatIf, k: int) -> tuple[str, str, str, str]:
         more, flag = f"▲ {more}", " flag"
     longest = f'{duration(o.max_wait_s)}<span class="sub{flag}">{more}</span>'
     return policy_html(o.words, o.name), duration(o.mean_wait_s), longest, slowdown(o.mean_bsld)
-
-
-def users_section(answer: WhatIf, shown: int) -> str:
-    """The users who pay most, and who gain most."""
-    if answer.outcomes[0].users is None:
-        return ""
-    parts = "\n".join(of_choice(k, shown, users_tables(o)) for k, o in enumerate(answer.outcomes) if k)
-    return f'<section id="users"><h2>Users who pay most, and gain most</h2>{parts}</section>'
-
-
-def users_tables(outcome: ChoiceFigures) -> str:
-    """A table of those who pay, and one of those who gain."""
-    known = [row for row in outcome.waits["waits_by_user"] if row["user"] >= 0 and row["jobs"] >= FEWEST_JOBS]
-    known.sort(key=lambda row: -row["mean_longer_s"])
-    head = ("User", "Jobs", "Mean wait,<br>fcfs simulated", "Mean wait<br>under it", "Longest wait<br>under it")
-    tables = []
-    for role, name, rows in (
-        ("pays", "Pay most", [row for row in known if row["mean_longer_s"] > CHANGED_S]),
-        ("gains", "Gain most", [row for row in reversed(known) if row["mean_longer_s"] < -CHANGED_S]),
-    ):
-        lines = [
-            (
-                str(row["user"]),
-                count(row["jobs"]),
-                duration(row["mean_wait_s"] - row["mean_longer_s"]),
-                duration(row["mean_wait_s"]),
-                duration(row["max_wait_s"]),
-            )
-            for row in rows[:SHOWN_USERS]
-        ]
-        heading = f'<h3 class="{role}">{name}</h3>'
-        few = f'<p class="note">{count(len(rows))} of {count(len(known))} users.</p>'
-        tables.append(f"<div>{heading}{few}{table(head, lines) if lines else ''}</div>")
-    return (
-        f'<p class="note">Under {escape(outcome.name)}: users with at least {FEWEST_JOBS} jobs whose mean wait changes '
-        f'by over {LONGER}.</p><div class="two even">{"".join(tables)}</div>'
-    )
 
 
 def configuration_section(answer: WhatIf, shown: int) -> str:
