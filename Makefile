@@ -28,9 +28,8 @@ UNCOMPILED := $(addprefix tests/core/test_,engine.py easy.py tree.py policies.py
 	tests/whole/test_kernels.py tests/lab/test_bound.py tests/lab/test_copies.py tests/site/test_when.py
 
 test-uncompiled: $(VENV)/.test  ## Run the engine's tests as plain Python: they must reach every line of it
-	BATFILL_PLAIN=1 $(BIN)/pytest -q -n 2 --dist worksteal -m "not slow and not compiled" --cov batfill.engine \
-		--cov batfill.replays.queue --cov batfill_lab.bound --cov batfill_lab.env.copies \
-		--cov batfill_lab.env.seeing --cov batfill_site.starts.forks --cov-report term-missing:skip-covered --cov-fail-under 100 $(UNCOMPILED) $(ARGS)
+	BATFILL_PLAIN=1 $(BIN)/pytest -q -n 2 --dist worksteal -m "not slow and not compiled" --cov \
+		--cov-report term-missing:skip-covered --cov-fail-under 100 $(UNCOMPILED) $(ARGS)
 
 # Against the installed wheel, in a copy without compiled kernels; without tests that compile or need the studies' kernels.
 WHEEL_LEAVES := --ignore tests/whole/test_docker.py --ignore tests/studies/test_schedgym.py \

@@ -160,7 +160,7 @@ def reach(tree: Path, state: Path, tests: list[str], longest_s: float) -> None:
     """Record which tests reach which lines, and how long each takes; one that fails or takes too long is left out."""
     state.mkdir(parents=True, exist_ok=True)
     options = ["-p", "mutants", "-n", "2", "--dist", "worksteal", "-m", "not slow and not compiled"]
-    coverage = [*(f"--cov={house}" for house in HOUSES), "--cov-context=test", "--cov-report="]
+    coverage = [*(f"--cov={house}" for house in HOUSES), "--cov-config=", "--cov-context=test", "--cov-report="]
     places = {"COVERAGE_FILE": "coverage", "MUTANTS_PASSED": "passed.jsonl"}
     places = {name: str((state / file).absolute()) for name, file in places.items()}
     done = subprocess.run(

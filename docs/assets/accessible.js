@@ -1,6 +1,13 @@
-/* What the theme leaves out: a name for its search and for each block's buttons, and the keyboard for what scrolls. */
+/* What the theme leaves out: names for its search, for parts of the navigation and for each block's buttons, and the
+   keyboard for what scrolls. */
 function complete() {
   document.querySelector(".md-search")?.setAttribute("aria-label", "Search");
+  for (const part of document.querySelectorAll("nav nav nav[aria-labelledby]")) {
+    const named = (nav) => document.getElementById(nav.getAttribute("aria-labelledby"))?.textContent.trim() ?? "";
+    const whole = part.parentElement.closest("nav[aria-labelledby]");
+    part.setAttribute("aria-label", `${whole ? `${named(whole)}: ` : ""}${named(part)}`);
+    part.removeAttribute("aria-labelledby");
+  }
   document.querySelectorAll(".md-code__nav").forEach((nav, k) => nav.setAttribute("aria-label", `Block ${k + 1}`));
   for (const each of document.querySelectorAll("pre > code, .md-typeset__scrollwrap, .home-scroll, p:has(> img)")) {
     if (each.scrollWidth > each.clientWidth) each.tabIndex = 0;

@@ -323,3 +323,13 @@ def test_jobs_that_started_without_a_decision_cannot_be_chosen_at_the_next():
     act(copies, [4])
     assert copies.counts(np.zeros(1, np.intp))[1].tolist() == [1]
     assert copies.copies.queue.all.jobs["start_s"][0].tolist() == [0.0] * 5 + [100.0, 150.0, 170.0]
+
+
+def test_a_copy_whose_episode_is_over_rests_while_others_act():
+    jobs = random_table(3, n_jobs=40, size=SIZE, span_s=100, wide=0.0)
+    copies = copies_of(jobs, copies=2, length=20)
+    begin(copies, [0, 20])
+    copies.seen.done[0] = 1
+    before = [state.tobytes() for state in copies.copies.state]
+    act(copies)
+    assert [state.tobytes() == old for state, old in zip(copies.copies.state, before, strict=True)] == [True, False]

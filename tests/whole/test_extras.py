@@ -146,7 +146,6 @@ CASES = [
     ("replay jobs.txt", "tables"),
     ("workload import fugaku some.parquet --out imported.swf", "tables"),
     ("tune log.swf --points 6 --days 1 --last 1", None),
-    ("tune log.swf --points 6 --days 1 --last 1 --maps maps", "report"),
     ("tune log.swf --method xnes --evaluations 20 --days 1 --last 1", "tune"),
     ("fit log.swf --tuples 2 --permutations 256", None),
     ("select log.swf --period 1d", None),
