@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 
 import numpy as np
 import pytest
-from test_max_running import drawn
 
 from batfill.base.errors import BatfillError
 from batfill.model.jobs import LARGE, SMALL, Clock, Workload, job_table
@@ -21,7 +20,7 @@ from batfill_site.starts.when import Forecast, ForecastOfReplay, when
 from batfill_site.starts.why_not import Instants
 from command import batfill, json_result, refusal
 from oracle import Oracle
-from strategies import outliving, random_table
+from strategies import outliving, random_table, table
 
 SIZE = 8
 RULES = [
@@ -482,7 +481,9 @@ def test_a_job_waits_for_its_users_limit():
     with pytest.raises(BatfillError, match="max_running: no job has a user"):
         whys_at_site(unnamed, max_running=1)
     # b is started behind the reservation of h, whose user is at the limit from then on.
-    run = Replay(Workload("made", drawn(), 5), max_running=1).run(until_s=3)
+    rows = [(0, 10, 10, 2), (1, 5, 5, 5), (2, 20, 20, 2), (3, 5, 5, 1)]
+    jobs = replace(table(rows, ids=list("0123")), user=np.array([-1, 1, 2, 1]))
+    run = Replay(Workload("made", jobs, 5), max_running=1).run(until_s=3)
     assert whys(when(run)) == {
         "1": "its user has 1 running job, the limit",
         "2": "the next decision looks again: a job before it has reached its user's limit since the last",
