@@ -22,8 +22,8 @@ PLACES = {
     "tree": "clear enlarged new_tree width_of",
     "ends": "END enlarged_ends enter listed new_ends next_end_s",
     "running": "change_release correct corrected expect finish start unsettle",
-    "waiting": "CROWDED FULL GAP choose_first demote enqueue_rows requeue set_class spare submit",
-    "easy": "decide kill_pays start_waiting",
+    "waiting": "CROWDED FULL GAP choose_first demote enqueue_rows requeue set_class spare start_waiting submit",
+    "easy": "decide kill_pays",
     "copies": (
         "ACTS AGED_WEIGHTS BACKFILL BEGINS COPY Copies Fresh MIXED_WEIGHTS PICK PRIORITIES RESTS SETTING Seen step"
     ),

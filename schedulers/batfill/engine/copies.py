@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from batfill.base.kernels import F4, F8, I1, I8, U1, Array, ManyOf, entry, kernel, outlined, record
-from batfill.engine.easy import backfill_behind_head, easy_pass, reserve, start_waiting
+from batfill.engine.easy import backfill_behind_head, easy_pass, reserve
 from batfill.engine.keys import section_of, set_aged_key, set_mixed_key
 from batfill.engine.loop import REACHED, TO_DECIDE, Events, Given, advance, record_start, reset
 from batfill.engine.motion import BY_EXPECTED, BY_SECOND, FIXED
 from batfill.engine.records import AWAY, JOB, QueueArrays
 from batfill.engine.running import charged, may_backfill
 from batfill.engine.seeing import Sight, first_waiting, note_logs, see_all
-from batfill.engine.waiting import dequeue, enqueue_at, start_heads
+from batfill.engine.waiting import dequeue, enqueue_at, start_heads, start_waiting
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -41,7 +41,9 @@ from batfill.engine.tree import (
     summarize_leaf,
     width_of,
 )
-from batfill.engine.waiting import NONE_WAITS, dequeue, is_walk, start_heads, sweep_overdue
+from batfill.engine.waiting import NONE_WAITS, is_walk, start_heads, start_waiting, sweep_overdue
+
+EVERY, ANY, FIRST = range(3)  # jobs that `gather_candidates` looks for
 
 
 @kernel
@@ -80,14 +82,6 @@ def decide(now_s, queue, decided):
     return np.int64(n)
 
 
-@entry(float, QueueArrays, int, brief=True)
-@kernel
-def start_waiting(now_s, queue, row):
-    """Start a waiting job, wherever it stands in the queue, for passes that are not made here."""
-    dequeue(queue, row)
-    start(now_s, queue, row)
-
-
 @kernel
 def reserve(queue):
     """Make the reservation of the head."""
@@ -121,16 +115,14 @@ def is_closed(now_s, tree, node, is_group, free, width, shadow_s, extra):
 
 
 @kernel
-def next_open(now_s, tree, nodes, size, place, are_groups, free, width, shadow_s, extra):
-    """The first place from `place` on whose node is not known to be closed; `size` if there is none.
-
-    `nodes`, uint32 (>= size,): the groups of a section, or the leaves of a group.
-    """
-    while place < size:
-        if not is_closed(now_s, tree, nodes[place], are_groups, free, width, shadow_s, extra):
-            break
-        place += 1
-    return place
+def is_passed(now_s, queue, node, is_group, width):
+    """Whether `pass_in_order` may pass over a leaf or group: the head is known, and none of its jobs may start."""
+    state = queue.state[0]
+    if state.ahead == NO_HEAD:
+        return False
+    # What a job may hold past the shadow time; without a reservation q <= free is the only test.
+    extra = state.free if state.extra == UNRESERVED else state.extra
+    return is_closed(now_s, queue.tree, node, is_group, state.free, width, state.shadow_s, extra)
 
 
 @kernel
@@ -146,29 +138,19 @@ def pass_in_order(now_s, queue, started):
         if several:
             width = width_of(state.free)
         group_place = np.int64(0)
-        while True:
-            if state.ahead != NO_HEAD and tree.sections[section].groups > 1:
-                most = spare_now(state)
-                groups, size = tree.groups[section], tree.sections[section].groups
-                group_place = next_open(
-                    now_s, tree, groups, size, group_place, True, state.free, width, state.shadow_s, most
-                )
-            if group_place >= tree.sections[section].groups:
-                break
+        while group_place < tree.sections[section].groups:
             group = tree.groups[section, group_place]
-            before = n
-            leaf_place = np.int64(0)
-            while True:
-                if state.ahead != NO_HEAD and tree.nodes[group].count > 1:
-                    most = spare_now(state)
-                    leaves, size = tree.children[group], tree.nodes[group].count
-                    leaf_place = next_open(
-                        now_s, tree, leaves, size, leaf_place, False, state.free, width, state.shadow_s, most
-                    )
-                if leaf_place >= tree.nodes[group].count:
-                    break
+            if tree.sections[section].groups > 1 and is_passed(now_s, queue, group, True, width):
+                group_place += 1
+                continue
+            before, leaf_place = n, np.int64(0)
+            while leaf_place < tree.nodes[group].count:
+                leaf = tree.children[group, leaf_place]
+                if tree.nodes[group].count > 1 and is_passed(now_s, queue, leaf, False, width):
+                    leaf_place += 1
+                    continue
                 known = n
-                n = pass_through_leaf(now_s, queue, tree.children[group, leaf_place], started, n)
+                n = pass_through_leaf(now_s, queue, leaf, started, n)
                 gone = False
                 if n > known:
                     gone = settle_leaf(tree, section, group_place, leaf_place, n - known)
@@ -190,12 +172,6 @@ def pass_in_order(now_s, queue, started):
             group_place += 1
     settle(queue)
     return n, n if state.ahead == NO_HEAD else state.ahead
-
-
-@kernel
-def spare_now(state):
-    """The processors a job may hold past the shadow time; without a reservation q <= free is the only test."""
-    return state.free if state.extra == UNRESERVED else state.extra
 
 
 @kernel
@@ -264,7 +240,7 @@ def backfill_behind_head(now_s, queue, started, ahead):
         n = backfill_by_bounds(now_s, queue, started, n)
         settle(queue)
         return n
-    size, least, least_s, fewest, shortest_s = gather_candidates(now_s, queue, True)
+    size, least, least_s, fewest, shortest_s = gather_candidates(now_s, queue, EVERY)
     candidates = queue.candidates
     for i in range(size // 2 - 1, -1, -1):
         sift(candidates, jobs, i, size)
@@ -278,8 +254,7 @@ def backfill_behind_head(now_s, queue, started, ahead):
             fewest, shortest_s = min(fewest, procs), min(shortest_s, expected_s)
             continue
         state.extra = charged(now_s, procs, expected_s, state.shadow_s, state.extra)
-        dequeue(queue, row)
-        start(now_s, queue, row)
+        start_waiting(now_s, queue, row)
         started[n].row = row
         n += 1
     for i in range(size):
@@ -298,29 +273,33 @@ def backfill_by_bounds(now_s, queue, started, n):
     """
     state = queue.state[0]
     while state.free > 0:
-        row, fewest, shortest_s = first_to_backfill(now_s, queue)
-        if row < 0:
+        found, _, _, fewest, shortest_s = gather_candidates(now_s, queue, FIRST)
+        if found == 0:
             state.fewest, state.shortest_s = fewest, shortest_s
             break
+        row = queue.candidates[0].row
         job = queue.jobs[row]
         state.extra = charged(now_s, job.procs, job.expected_s, state.shadow_s, state.extra)
-        dequeue(queue, row)
-        start(now_s, queue, row)
+        start_waiting(now_s, queue, row)
         started[n].row = row
         n += 1
     return n
 
 
 @outlined
-def first_to_backfill(now_s, queue):
-    """The row of the first job in the queue's order, which moves, that may be backfilled; -1 if there is none.
+def gather_candidates(now_s, queue, which):
+    """Write jobs that could be backfilled if tried first to `queue.candidates`.
 
-    Also returns the smallest q and expected run time of the waiting jobs, or lower bounds, if there is none. Like
-    `keys.lowest_of_leaves`, it skips the leaves whose keys are all above the lowest that it has found.
+    `which`: EVERY one; ANY one, whichever is found first; or the FIRST in the queue's order, which moves. For that the
+    leaves are skipped whose keys are all above the lowest found so far, as in `keys.lowest_of_leaves`.
+
+    Returns their number, the smallest q and expected run time of EVERY or ANY, and lower bounds on those of the other
+    jobs.
     """
     tree, state = queue.tree, queue.state[0]
     free, shadow_s, extra = state.free, state.shadow_s, state.extra
-    best, lowest = np.int64(-1), np.inf
+    n, lowest = 0, np.inf
+    least, least_s = NONE_WAITS
     fewest, shortest_s = NONE_WAITS
     width = 0
     for section in range(len(tree.sections)):
@@ -339,7 +318,7 @@ def first_to_backfill(now_s, queue):
             for leaf_place in range(tree.nodes[group].count):
                 leaf = tree.children[group, leaf_place]
                 several = tree.nodes[group].count > 1
-                if best >= 0 and (by_age or lower_bound(now_s, tree, leaf) > lowest):
+                if which == FIRST and n > 0 and (by_age or lower_bound(now_s, tree, leaf) > lowest):
                     continue
                 if several and is_closed(now_s, tree, leaf, False, free, width, shadow_s, extra):
                     fewest = min(fewest, tree.nodes[leaf].procs)
@@ -347,58 +326,20 @@ def first_to_backfill(now_s, queue):
                     continue
                 for slot in range(leaf * LEAF, leaf * LEAF + tree.nodes[leaf].count):
                     row, procs, expected_s = tree.slots[slot].row, tree.slots[slot].procs, tree.slots[slot].expected_s
-                    if may_backfill(now_s, procs, expected_s, free, shadow_s, extra):
-                        key = tree.slots[slot].key if by_age else moved_key(now_s, queue, row)
-                        if best < 0 or precedes(key, row, lowest, best, queue.jobs):
-                            best, lowest = np.int64(row), key
-                    else:
+                    if not may_backfill(now_s, procs, expected_s, free, shadow_s, extra):
                         fewest, shortest_s = min(fewest, procs), min(shortest_s, expected_s)
-        if best >= 0:
-            break
-    return best, fewest, shortest_s
-
-
-@outlined
-def gather_candidates(now_s, queue, every):
-    """Write the jobs that could be backfilled if tried first, or one of them, to `queue.candidates`.
-
-    Returns their number, their smallest q and expected run time, and lower bounds on those of the other jobs.
-    """
-    tree, state = queue.tree, queue.state[0]
-    free, shadow_s, extra = state.free, state.shadow_s, state.extra
-    n = 0
-    least, least_s = NONE_WAITS
-    fewest, shortest_s = NONE_WAITS
-    width = 0
-    for section in range(len(tree.sections)):
-        if tree.sections[section].jobs == 0:
-            continue
-        if has_several_leaves(tree, section):
-            width = width_of(free)
-        for group_place in range(tree.sections[section].groups):
-            group = tree.groups[section, group_place]
-            several = tree.sections[section].groups > 1
-            if several and is_closed(now_s, tree, group, True, free, width, shadow_s, extra):
-                fewest = min(fewest, tree.nodes[group].procs)
-                shortest_s = min(shortest_s, tree.shortest_s[group, -1])
-                continue
-            for leaf_place in range(tree.nodes[group].count):
-                leaf = tree.children[group, leaf_place]
-                several = tree.nodes[group].count > 1
-                if several and is_closed(now_s, tree, leaf, False, free, width, shadow_s, extra):
-                    fewest = min(fewest, tree.nodes[leaf].procs)
-                    shortest_s = min(shortest_s, tree.shortest_s[leaf, -1])
-                    continue
-                for slot in range(leaf * LEAF, leaf * LEAF + tree.nodes[leaf].count):
-                    procs, expected_s = tree.slots[slot].procs, tree.slots[slot].expected_s
-                    if may_backfill(now_s, procs, expected_s, free, shadow_s, extra):
+                    elif which == FIRST:
+                        key = tree.slots[slot].key if by_age else moved_key(now_s, queue, row)
+                        if n == 0 or precedes(key, row, lowest, queue.candidates[0].row, queue.jobs):
+                            queue.candidates[0].row, lowest, n = row, key, 1
+                    else:
                         add_candidate(now_s, queue, n, section, slot)
                         n += 1
                         least, least_s = min(least, procs), min(least_s, expected_s)
-                        if not every:
+                        if which == ANY:
                             return n, least, least_s, fewest, shortest_s
-                    else:
-                        fewest, shortest_s = min(fewest, procs), min(shortest_s, expected_s)
+        if which == FIRST and n > 0:
+            break
     return n, least, least_s, fewest, shortest_s
 
 
@@ -434,7 +375,7 @@ def ended_if_needed(now_s, queue, row):
     reserve(queue)
     bounded = not is_walk(queue)  # whether the bounds on all waiting jobs are kept
     if not bounded or may_backfill(now_s, state.fewest, state.shortest_s, state.free, state.shadow_s, state.extra):
-        n, _, _, _, _ = gather_candidates(now_s, queue, False)
+        n, _, _, _, _ = gather_candidates(now_s, queue, ANY)
         if n > 0:
             return procs
     shadow_s = state.shadow_s

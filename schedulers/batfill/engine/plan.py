@@ -28,9 +28,9 @@ from batfill.engine.candidates import sift, swap
 from batfill.engine.ends import ONE
 from batfill.engine.keys import backfill_key, moved_key, place_key
 from batfill.engine.records import BACKFILLS, GOES_ON, NO_HEAD, UNDECIDED, WAITS
-from batfill.engine.running import finish, is_held, outlast, start, unsettle
+from batfill.engine.running import finish, is_held, outlast, unsettle
 from batfill.engine.tree import EXACT, LEAF, NONE, find, summarize_group, summarize_leaf, width_of
-from batfill.engine.waiting import NONE_WAITS, dequeue, start_heads
+from batfill.engine.waiting import NONE_WAITS, start_heads, start_waiting
 
 # A running job without a walltime is planned to release its processors at this date, later than any other; one that
 # waits, or has started behind a reservation, takes them for the second. A walltime is 10^12 s at most.
@@ -105,8 +105,7 @@ def plan_jobs(now_s, queue, started, n, ahead, waiting):
             skipped += 1
             continue
         if fits_now(now_s, queue, falls, procs, span_s):
-            dequeue(queue, row)
-            start(now_s, queue, row)
+            start_waiting(now_s, queue, row)
             end_s = now_s + span_s if ahead != NO_HEAD else min(now_s + span_s, LAST_S)
             falls = note_start(queue, falls, state.free, procs, end_s)
             if reserved < rules.depth:

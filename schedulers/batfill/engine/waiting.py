@@ -93,6 +93,14 @@ def dequeue(queue, row):
     queue.jobs[row].section = AWAY
 
 
+@entry(float, QueueArrays, int, brief=True)
+@kernel
+def start_waiting(now_s, queue, row):
+    """Start a waiting job, wherever it stands in the queue."""
+    dequeue(queue, row)
+    start(now_s, queue, row)
+
+
 @kernel
 def start_heads(now_s, queue, started):
     """Start the first jobs of the queue while they fit; returns their number. `state.head` is then the next."""
@@ -105,8 +113,7 @@ def start_heads(now_s, queue, started):
             break
         started[n].row = state.head
         n += 1
-        dequeue(queue, state.head)
-        start(now_s, queue, state.head)
+        start_waiting(now_s, queue, state.head)
     return n
 
 
