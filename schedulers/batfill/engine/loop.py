@@ -32,7 +32,7 @@ from batfill.engine.records import (
 )
 from batfill.engine.running import correct, finish, unsettle
 from batfill.engine.tree import has_capacity
-from batfill.engine.violations import first_violation
+from batfill.engine.violations import Ran, first_violation
 from batfill.engine.waiting import choose_first, demote, requeue, spare, sweep_overdue, take_back
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class Given(NamedTuple):
 class Scratch(NamedTuple):
     """Memory for the check of the invariants."""
 
-    marks: NDArray[np.int32]  # these as for `violations.first_violation`
+    marks: NDArray[np.int32]  # these as in `violations.Marks`
     released: NDArray[np.int64]
     dates_s: NDArray[np.float64]
     end_s: NDArray[np.float64]  # (n_jobs,)
@@ -434,26 +434,14 @@ def violation(until_s, size, given, start_s, events, scratch):
     for row in range(len(start_s)):
         end_s[row] = start_s[row] + events.duration_s[row]
     scratch.marks[:] = 0
-    kills = events.kills[: clock.kills]
-    return first_violation(
-        size,
-        until_s,
-        given.submit_s,
-        given.procs,
-        start_s,
-        end_s,
-        events.starts.row[: clock.starts],
-        events.ended[: clock.starts],
-        events.over[: clock.over],
-        events.available.at_s,
-        events.available.free,
-        kills.row,
-        kills.start_s,
-        kills.end_s,
-        scratch.marks,
-        scratch.released,
-        scratch.dates_s,
+    kills, started = events.kills[: clock.kills], events.starts.row[: clock.starts]
+    ran = Ran(
+        *(given.submit_s, given.procs, start_s, end_s),
+        *(started, events.ended[: clock.starts], events.over[: clock.over]),
+        *(events.available.at_s, events.available.free),
+        *(kills.row, kills.start_s, kills.end_s),
     )
+    return first_violation(size, until_s, ran, scratch)
 
 
 @entry(int, int, U1, Array(F8, 2), Array(LINE, 2), Array(F8, 2), Given, int, QueueArrays, Events, Scratch, gives=int)

@@ -108,10 +108,7 @@ QUEUE = np.dtype(
 # The rules that order and backfill the queue.
 RULES = np.dtype(
     [
-        (
-            "moves",
-            "u1",
-        ),  # whether the order of two waiting jobs may change, and the unit in which keys rise: `Policy.motion`
+        ("moves", "u1"),  # whether two waiting jobs may change order, and the unit in which keys rise: `Policy.motion`
         ("backfill_moves", "u1"),  # the same of a separate backfill order
         ("backfill_same", "u1"),  # 1 if jobs are backfilled in the queue's order, overdue and small first
         ("outlived", "u1"),  # 1 if running jobs may outlive `expected_s`, which is then raised

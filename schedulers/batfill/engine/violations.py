@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from batfill.base.kernels import outlined
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 # What is wrong with a job, by the number that `first_violation` returns; 0 is for nothing.
 WRONG = (
@@ -25,26 +22,33 @@ WRONG = (
 SOUND, RESTARTS, EARLY, UNORDERED, CROWDED, AGAIN, LATE, UNENDED = range(len(WRONG))
 
 
+class Ran(NamedTuple):
+    """What happened in a run; jobs are named by their rows."""
+
+    submit_s: Any  # float64 (n_jobs,)
+    procs: Any  # integers (n_jobs,)
+    start_s: Any  # float64 (n_jobs,), of the last try; nan before its start
+    end_s: Any  # float64 (n_jobs,), of the final try, known beforehand if it runs
+    starts: Any  # unsigned (n_tries,), the jobs of all tries in order of start
+    ended: Any  # unsigned (n_tries,), how many tries had ended before each start
+    ends: Any  # unsigned (n_ended,), the jobs of the tries that have ended, in order of end
+    available_s: Any  # float64 (n_dates,), the dates from which on,
+    available: Any  # int64 (n_dates,), so many processors are available; the first is -inf
+    kill_row: Any  # unsigned (n_kills,), the jobs of the tries that were killed and requeued, in order of time
+    kill_start_s: Any  # float64 (n_kills,), when these tries started,
+    kill_end_s: Any  # float64 (n_kills,), and when they were killed
+
+
+class Marks(NamedTuple):
+    """Memory for the check."""
+
+    marks: Any  # int32 (n_jobs,), zeros, and with kills (4 n_jobs + n_kills,)
+    released: Any  # int64 (n_ended + 1,)
+    dates_s: Any  # float64 (n_ended + 1,)
+
+
 @outlined
-def first_violation(
-    size: Any,
-    until_s: Any,
-    submit_s: Any,
-    procs: Any,
-    start_s: Any,
-    end_s: Any,
-    starts: Any,
-    ended: Any,
-    ends: Any,
-    available_s: Any,
-    available: Any,
-    kill_row: Any,
-    kill_start_s: Any,
-    kill_end_s: Any,
-    scratch: Any,
-    released: Any,
-    dates_s: Any,
-) -> Any:
+def first_violation(size: Any, until_s: Any, ran: Any, scratch: Any) -> Any:
     """A violation of an invariant: (its place in WRONG, row, date); (SOUND, 0, 0.0) if there is none.
 
     Each job that fits runs once, without a break, from its submission at the earliest, after tries that were killed; no
@@ -54,80 +58,69 @@ def first_violation(
     Args:
         size: the machine's processors.
         until_s: the last instant processed; inf if the run is over, and every job must have ended.
-        submit_s: float64 (n_jobs,).
-        procs: integers (n_jobs,).
-        start_s: float64 (n_jobs,), of the last try; nan before its start.
-        end_s: float64 (n_jobs,), of the final try, known beforehand if it runs.
-        starts: unsigned (n_tries,), the rows of all tries in order of start.
-        ended: unsigned (n_tries,), how many tries had ended before each start.
-        ends: unsigned (n_ended,), the rows of the tries that have ended, in order of end.
-        available_s: float64 (n_dates,), the dates from which on,
-        available: int64 (n_dates,), so many processors are available; the first is -inf.
-        kill_row: unsigned (n_kills,), the rows of the tries that were killed and requeued, in order of time.
-        kill_start_s: float64 (n_kills,), when these tries started,
-        kill_end_s: float64 (n_kills,), and when they were killed.
-        scratch: int32 (n_jobs,), zeros, and with kills (4 n_jobs + n_kills,); changed, as the next two.
-        released: int64 (n_ended + 1,).
-        dates_s: float64 (n_ended + 1,).
+        ran: Ran.
+        scratch: has the fields of Marks; changed.
     """
-    n_jobs, n_kills = len(submit_s), len(kill_row)
+    submit_s, procs, start_s, end_s, ends = ran.submit_s, ran.procs, ran.start_s, ran.end_s, ran.ends
+    marks, released, dates_s = scratch.marks, scratch.released, scratch.dates_s
+    n_jobs, n_kills = len(submit_s), len(ran.kill_row)
     if n_kills > 0:  # each job's kills as lists, 0 at their ends: two of them to walk through, and the last kill passed
         for kill in range(n_kills, 0, -1):
-            row = kill_row[kill - 1]
-            scratch[4 * n_jobs + kill - 1] = scratch[n_jobs + row]
-            scratch[n_jobs + row] = kill
-            scratch[2 * n_jobs + row] = kill
+            row = ran.kill_row[kill - 1]
+            marks[4 * n_jobs + kill - 1] = marks[n_jobs + row]
+            marks[n_jobs + row] = kill
+            marks[2 * n_jobs + row] = kill
     released[0], dates_s[0] = 0, -np.inf
     for place in range(len(ends)):
         row = ends[place]
         date_s = end_s[row]
-        if n_kills > 0 and scratch[n_jobs + row] > 0:
-            kill = scratch[n_jobs + row] - 1
-            scratch[n_jobs + row] = scratch[4 * n_jobs + kill]
-            date_s = kill_end_s[kill]
+        if n_kills > 0 and marks[n_jobs + row] > 0:
+            kill = marks[n_jobs + row] - 1
+            marks[n_jobs + row] = marks[4 * n_jobs + kill]
+            date_s = ran.kill_end_s[kill]
         else:
-            if scratch[row] != 0:
+            if marks[row] != 0:
                 return AGAIN, row, date_s
-            scratch[row] = 1
+            marks[row] = 1
         if not date_s >= dates_s[place]:
             return LATE, row, date_s
         dates_s[place + 1] = date_s
         released[place + 1] = released[place] + procs[row]
     taken, last_s, most, change = 0, -np.inf, len(ends), 0
-    for place in range(len(starts)):
-        row = starts[place]
-        date_s, width, before = start_s[row], procs[row], ended[place]
+    for place in range(len(ran.starts)):
+        row = ran.starts[place]
+        date_s, width, before = start_s[row], procs[row], ran.ended[place]
         if n_kills > 0:
-            passed = scratch[3 * n_jobs + row] - 1
-            kill = scratch[2 * n_jobs + row] - 1
+            passed = marks[3 * n_jobs + row] - 1
+            kill = marks[2 * n_jobs + row] - 1
             if kill >= 0:
-                scratch[2 * n_jobs + row] = scratch[4 * n_jobs + kill]
-                scratch[3 * n_jobs + row] = kill + 1
-                date_s = kill_start_s[kill]
-                scratch[row] -= 2
-            if passed >= 0 and date_s < kill_end_s[passed]:
+                marks[2 * n_jobs + row] = marks[4 * n_jobs + kill]
+                marks[3 * n_jobs + row] = kill + 1
+                date_s = ran.kill_start_s[kill]
+                marks[row] -= 2
+            if passed >= 0 and date_s < ran.kill_end_s[passed]:
                 return RESTARTS, row, date_s
-        if scratch[row] >= 2 or width > size:
+        if marks[row] >= 2 or width > size:
             return RESTARTS, row, date_s
-        scratch[row] += 2
+        marks[row] += 2
         if not date_s >= submit_s[row]:
             return EARLY, row, date_s
         taken += width
         if date_s < last_s or before > most or dates_s[before] > date_s:
             return UNORDERED, row, date_s
-        while change + 1 < len(available_s) and available_s[change + 1] <= date_s:
+        while change + 1 < len(ran.available_s) and ran.available_s[change + 1] <= date_s:
             change += 1
-        if taken - released[before] > available[change]:
+        if taken - released[before] > ran.available[change]:
             return CROWDED, row, date_s
         last_s = date_s
     for row in range(n_jobs):
-        unended = scratch[row] == 1 or until_s == np.inf or end_s[row] <= until_s
-        if unended and scratch[row] != 3 and (scratch[row] == 1 or procs[row] <= size):
+        unended = marks[row] == 1 or until_s == np.inf or end_s[row] <= until_s
+        if unended and marks[row] != 3 and (marks[row] == 1 or procs[row] <= size):
             return UNENDED, row, start_s[row]
     return SOUND, 0, 0.0
 
 
-def scratch_for(n_jobs: int, n_kills: int, n_ends: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """The scratch space of `first_violation`."""
+def marks_for(n_jobs: int, n_kills: int, n_ends: int) -> Marks:
+    """The memory for a check of so many."""
     n_marks = 4 * n_jobs + n_kills if n_kills else n_jobs
-    return np.zeros(n_marks, np.int32), np.empty(n_ends + 1, np.int64), np.empty(n_ends + 1)
+    return Marks(np.zeros(n_marks, np.int32), np.empty(n_ends + 1, np.int64), np.empty(n_ends + 1))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from batfill.engine.violations import WRONG, first_violation, scratch_for
+from batfill.engine.violations import WRONG, Marks, Ran, first_violation, marks_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,16 +63,12 @@ class Ledger:
             InternalError: one is violated.
         """
         n_jobs = len(self.names)
-        found = first_violation(  # type: ignore[call-arg]  # of lists, whose items plain Python reads faster than numpy's
-            self.size,
-            math.inf if over else -math.inf,
-            *(column.tolist() for column in (self.submit_s, self.procs, self.start_s, self.end_s)),
-            range(n_jobs),
-            *(column.tolist() for column in (self.ended, self.ends)),
-            *([-math.inf], [self.size]),
-            *([], [], []),
-            *(column.tolist() for column in scratch_for(n_jobs, 0, len(self.ends))),
+        submit_s, procs, start_s, end_s, ended, ends = (  # lists, whose items plain Python reads faster than numpy's
+            column.tolist() for column in (self.submit_s, self.procs, self.start_s, self.end_s, self.ended, self.ends)
         )
+        ran = Ran(submit_s, procs, start_s, end_s, range(n_jobs), ended, ends, [-math.inf], [self.size], [], [], [])
+        marks = Marks(*(column.tolist() for column in marks_for(n_jobs, 0, len(ends))))
+        found = first_violation(self.size, math.inf if over else -math.inf, ran, marks)
         require_sound(found, self.names.__getitem__)
 
 

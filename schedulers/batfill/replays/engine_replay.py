@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from batfill import engine
 from batfill.base.errors import BatfillError
-from batfill.engine.violations import scratch_for
+from batfill.engine.violations import marks_for
 from batfill.model.calendar import NO_WINDOWS, never_runs
 from batfill.model.invariants import InternalError, require_sound
 from batfill.model.jobs import SMALL, JobTable, checked_size
@@ -287,7 +287,7 @@ class EngineReplay:
     def scratch(self) -> engine.Scratch:
         """Memory for `check`."""
         n_jobs = len(self.table)
-        return engine.Scratch(*scratch_for(n_jobs, len(self.events.kills), len(self.events.over)), np.empty(n_jobs))
+        return engine.Scratch(*marks_for(n_jobs, len(self.events.kills), len(self.events.over)), np.empty(n_jobs))
 
     def schedule(self) -> Schedule:
         """The schedule so far.
