@@ -39,6 +39,7 @@ Term = tuple[float, int, int, int]  # coefficient, powers of p, q, r
 LARGEST_EXPONENT = 4  # of an aged order: p~^4 of a job without walltime is 10^48, far from the ends of a float
 
 PURE_SOURCE = "pure policy; Carastan-Santos et al., CCGrid 2019, and the 2019 study of mixed policies, Section 4"
+TANG = "Tang et al., CLUSTER 2009"
 SC17 = "regression; Carastan-Santos and de Camargo, SC 2017"
 FEATURES = ("q", "p~", "w", "p~/q", "(w+p~)/p~", "p~ q")
 
@@ -275,88 +276,34 @@ def reads_submission(key: Key) -> bool:
     return reads_submission(key.numbers[0] if key.function is minus else key.function)
 
 
-POLICIES = Policies(
-    (policy.name, policy)
-    for policy in (
-        Policy("fcfs", submission, words="First come, first served", formula="r", source=PURE_SOURCE),
-        Policy("lcfs", negative(submission), words="Last come, first served", formula="-r", source=PURE_SOURCE),
-        Policy("spf", request, words="Shortest first", formula="p~", source=PURE_SOURCE),
-        Policy("lpf", negative(request), words="Longest first", formula="-p~", source=PURE_SOURCE),
-        Policy("sqf", width, words="Fewest processors first", formula="q", source=PURE_SOURCE),
-        Policy("lqf", negative(width), words="Most processors first", formula="-q", source=PURE_SOURCE),
-        Policy("saf", area, words="Smallest area first", formula="p~ q", source=PURE_SOURCE),
-        Policy("laf", negative(area), words="Largest area first", formula="-p~ q", source=PURE_SOURCE),
-        Policy("srf", ratio, words="Smallest ratio of time to processors first", formula="p~ / q", source=PURE_SOURCE),
-        Policy(
-            "lrf",
-            negative(ratio),
-            words="Largest ratio of time to processors first",
-            formula="-p~ / q",
-            source=PURE_SOURCE,
-        ),
-        Policy(
-            "sexp",
-            constant(1.0),
-            per_expansion=constant(1.0),
-            words="Lowest slowdown so far first",
-            formula="(w + p~) / p~",
-            source=PURE_SOURCE,
-        ),
-        Policy(
-            "lexp",
-            constant(-1.0),
-            per_expansion=constant(-1.0),
-            words="Highest slowdown so far first",
-            formula="-(w + p~) / p~",
-            source=PURE_SOURCE,
-        ),
-        Policy(
-            "wfp3",
-            constant(0.0),
-            per_expansion=wfp3_rise,
-            words="Long relative waits and wide jobs first",
-            formula="-(w / p~)^3 q",
-            source="Tang et al., CLUSTER 2009",
-        ),
-        Policy(
-            "unicef",
-            constant(0.0),
-            per_expansion=unicef_rise,
-            words="Long waits and small requests first",
-            formula="-w / (log2(max(q, 2)) p~)",
-            source="Tang et al., CLUSTER 2009; log2(1) = 0 would put every one-processor job first, "
-            "so q = 1 counts as 2",
-        ),
-        Policy(
-            "f1",
-            f1,
-            words="Regression F1 on simulated queues",
-            formula="log10(p~) q + 870 log10(r)",
-            source=SC17,
-        ),
-        Policy(
-            "f2",
-            f2,
-            words="Regression F2 on simulated queues",
-            formula="sqrt(p~) q + 25,600 log10(r)",
-            source=SC17,
-        ),
-        Policy(
-            "f3",
-            f3,
-            words="Regression F3 on simulated queues",
-            formula="p~ q + 6,860,000 log10(r)",
-            source=SC17,
-        ),
-        Policy(
-            "f4",
-            f4,
-            words="Regression F4 on simulated queues",
-            formula="p~ sqrt(q) + 530,000 log10(r)",
-            source=SC17,
-        ),
-    )
-)
+# fmt: off
+POLICIES = Policies((policy.name, policy) for policy in (
+    Policy("fcfs", submission, words="First come, first served", formula="r", source=PURE_SOURCE),
+    Policy("lcfs", negative(submission), words="Last come, first served", formula="-r", source=PURE_SOURCE),
+    Policy("spf", request, words="Shortest first", formula="p~", source=PURE_SOURCE),
+    Policy("lpf", negative(request), words="Longest first", formula="-p~", source=PURE_SOURCE),
+    Policy("sqf", width, words="Fewest processors first", formula="q", source=PURE_SOURCE),
+    Policy("lqf", negative(width), words="Most processors first", formula="-q", source=PURE_SOURCE),
+    Policy("saf", area, words="Smallest area first", formula="p~ q", source=PURE_SOURCE),
+    Policy("laf", negative(area), words="Largest area first", formula="-p~ q", source=PURE_SOURCE),
+    Policy("srf", ratio, words="Smallest ratio of time to processors first", formula="p~ / q", source=PURE_SOURCE),
+    Policy("lrf", negative(ratio), words="Largest ratio of time to processors first", formula="-p~ / q",
+           source=PURE_SOURCE),
+    Policy("sexp", constant(1.0), per_expansion=constant(1.0), words="Lowest slowdown so far first",
+           formula="(w + p~) / p~", source=PURE_SOURCE),
+    Policy("lexp", constant(-1.0), per_expansion=constant(-1.0), words="Highest slowdown so far first",
+           formula="-(w + p~) / p~", source=PURE_SOURCE),
+    Policy("wfp3", constant(0.0), per_expansion=wfp3_rise, words="Long relative waits and wide jobs first",
+           formula="-(w / p~)^3 q", source=TANG),
+    Policy("unicef", constant(0.0), per_expansion=unicef_rise, words="Long waits and small requests first",
+           formula="-w / (log2(max(q, 2)) p~)",
+           source=f"{TANG}; log2(1) = 0 would put every one-processor job first, so q = 1 counts as 2"),
+    Policy("f1", f1, words="Regression F1 on simulated queues", formula="log10(p~) q + 870 log10(r)", source=SC17),
+    Policy("f2", f2, words="Regression F2 on simulated queues", formula="sqrt(p~) q + 25,600 log10(r)", source=SC17),
+    Policy("f3", f3, words="Regression F3 on simulated queues", formula="p~ q + 6,860,000 log10(r)", source=SC17),
+    Policy("f4", f4, words="Regression F4 on simulated queues", formula="p~ sqrt(q) + 530,000 log10(r)", source=SC17),
+))
+# fmt: on
 
 # The twelve pure policies of the 2019 study of mixed policies, Section 4.2.
 PURE = ("fcfs", "lcfs", "spf", "lpf", "sqf", "lqf", "saf", "laf", "lexp", "sexp", "lrf", "srf")
@@ -517,21 +464,10 @@ def names_in(text: str) -> list[str]:
 
 def listing() -> list[dict[str, str]]:
     """Every policy for display: name, formula, order ("fixed" or "changes"), source."""
-    rows = [
-        {
-            "name": policy.name,
-            "formula": policy.formula,
-            "order": "changes" if policy.moves else "fixed",
-            "source": policy.source,
-        }
-        for policy in POLICIES.values()
-    ]
-    order = "fixed unless e is given"
-    return [
-        *rows,
-        {"name": MIXED, "formula": MIXED_FORMULA, "order": order, "source": MIXED_SOURCE},
-        {"name": AGED, "formula": AGED_FORMULA, "order": "changes", "source": AGED_SOURCE},
-    ]
+    rows = [(one.name, one.formula, "changes" if one.moves else "fixed", one.source) for one in POLICIES.values()]
+    rows.append((MIXED, MIXED_FORMULA, "fixed unless e is given", MIXED_SOURCE))
+    rows.append((AGED, AGED_FORMULA, "changes", AGED_SOURCE))
+    return [dict(zip(("name", "formula", "order", "source"), row, strict=True)) for row in rows]
 
 
 # Learned policies in files: `area@heuristics.json` is the function `area` of that file, and `@heuristics.json` what it
