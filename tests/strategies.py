@@ -71,7 +71,7 @@ def random_table(seed, *, n_jobs, size, span_s, longest=40, unit_s=1, wide=0.02,
 
 def classify_both(run, beside, rng):
     """Give the jobs of a replay that learns and of its oracle equal random classes; some are not to be killed."""
-    run.change_divider(beside.divider_s, bound=beside.bound)
+    run.queue.change_divider(beside.divider_s, bound=beside.bound)
     for job in beside.jobs:
         job.small, job.exempt = bool(rng.random() < 0.7), bool(rng.random() < 0.2)
     classify_like(run, beside.jobs)
@@ -80,7 +80,7 @@ def classify_both(run, beside, rng):
 def classify_like(run, jobs):
     """Give the jobs of a replay the classes that the oracle's jobs have."""
     for job in jobs:
-        run.classify(job.seq, job.small, killable=not job.exempt, expected_s=job.walltime)
+        run.queue.classify(job.seq, job.small, killable=not job.exempt, expected_s=job.walltime)
 
 
 def for_replay(jobs, case):

@@ -213,7 +213,7 @@ def test_a_closed_replay_stops_forks_and_is_saved_at_any_instant(tmp_path):
         run.run(run.next_s)
         waiting = run.waiting
         assert (run.result().schedule.submit_s[np.isin(jobs.ids, waiting.ids)] <= run.now_s).all()
-        if run.engine.submitted == 60:
+        if run.engine.queue.submitted == 60:
             break
     states = run.result().to_pandas().state
     assert (states == "not submitted").sum() == len(jobs) - 60

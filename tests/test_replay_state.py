@@ -67,7 +67,7 @@ def test_new_rules_hold_from_the_next_decision_on(changed, threshold_s):
     run.advance(500.0)
     beside.run(until=500.0)
     assert len(run.queue.waiting_rows) > 50
-    run.change_rules(
+    run.queue.change_rules(
         Rules(policy_named(policy), backfill=policy_named(backfill) if backfill else None, threshold_s=threshold_s)
     )
     beside.policy, beside.backfill, beside.threshold_s = policy, backfill, threshold_s
@@ -100,7 +100,7 @@ def test_new_predictions_hold_for_waiting_and_running_jobs(policy):
         run.advance(turn * 150.0)
         beside.run(until=turn * 150.0)
         guess = guesses(turn)
-        run.change_expected(guess)
+        run.queue.change_expected(guess)
         for job in beside.jobs:
             job.whole_expected = float(guess[job.seq])
     run.advance()
@@ -112,7 +112,7 @@ def test_a_small_job_exempt_from_the_kill_goes_first_all_the_same():
     for job in beside.jobs:
         if job.small and job.seq % 3:
             job.exempt = True
-            run.classify(job.seq, True, killable=False, expected_s=job.whole_expected)
+            run.queue.classify(job.seq, True, killable=False, expected_s=job.whole_expected)
     run.advance()
     assert_same(run.schedule(), beside.run())
     assert 0 < run.schedule().requeued.sum() < sum(job.exempt for job in beside.jobs)
@@ -131,7 +131,7 @@ def test_an_order_may_read_another_run_time_than_reservations_do():
     read_s = np.random.default_rng(7).integers(1, 60, len(jobs)).astype(float)
     run = EngineReplay(jobs, SIZE, Rules(policy_named("saf")), learns=True)
     for row, expected_s in enumerate(jobs.walltime_s.tolist()):
-        run.classify(row, False, killable=False, expected_s=expected_s, key_request_s=read_s[row])
+        run.queue.classify(row, False, killable=False, expected_s=expected_s, key_request_s=read_s[row])
     run.advance()
     built_in = Policy("saf of these", lambda r, p, q: read_s * q)
     assert run.schedule().start_s.tobytes() == replay_jobs(jobs, SIZE, Rules(built_in)).start_s.tobytes()

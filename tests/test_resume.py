@@ -157,8 +157,8 @@ def test_rules_changed_to_themselves_change_nothing(case, name, options, until_s
     whole.advance()
     run = new_run(jobs, size, name, options)
     run.advance(until_s)
-    run.change_rules(Rules(policy_named(name), backfill=options["backfill"], threshold_s=options["threshold_s"]))
-    run.change_expected(jobs.request_s)
+    run.queue.change_rules(Rules(policy_named(name), backfill=options["backfill"], threshold_s=options["threshold_s"]))
+    run.queue.change_expected(jobs.request_s)
     run.advance()
     assert bytes_of(run) == bytes_of(whole)
 
@@ -170,7 +170,7 @@ def test_a_change_of_policy_leaves_the_past_and_rules_the_future(case, first, se
     run = EngineReplay(jobs, size, Rules(policy_named(first)))
     run.advance(until_s)
     past = run.schedule().start_s
-    run.change_rules(Rules(policy_named(second)))
+    run.queue.change_rules(Rules(policy_named(second)))
     run.advance()
     started = ~np.isnan(past)
     assert np.array_equal(run.schedule().start_s[started], past[started])
@@ -238,6 +238,6 @@ def test_small_jobs_exempt_from_the_kill_stay_small_when_the_rules_change():
     jobs = dataclasses.replace(jobs, killable=np.zeros(3, bool))
     run = EngineReplay(jobs, 1, Rules(policy_named("fcfs"), divider_s=3.0))
     run.advance(5)
-    run.change_rules(Rules(policy_named("spf")))
+    run.queue.change_rules(Rules(policy_named("spf")))
     run.advance()
     assert run.schedule().start_s.tolist() == [0, 15, 10]

@@ -83,7 +83,7 @@ def test_dividers_that_change_hold_for_the_tries_that_start_from_then_on(policy)
         run, beside = classified(jobs, 8, policy, divider=DIVIDER, seed=seed, bound=seed % 2 == 1)
         for at_s, divider in ((50.5, 3.0), (150.5, 9.0), (400.5, 2.0)):
             run.advance(at_s)
-            run.change_divider(divider, bound=seed % 2 == 1)
+            run.queue.change_divider(divider, bound=seed % 2 == 1)
             beside.run(until=at_s).divider_s = divider
             classify_like(run, beside.coming)
         run.advance()
@@ -97,7 +97,7 @@ def test_an_order_that_changes_decides_on_the_tries_at_their_dividers_from_then_
         run, beside = classified(jobs, 8, first, divider=DIVIDER, seed=seed, bound=True, spares=True)
         for at_s, policy in ((80.5, then), (250.5, first), (500.5, then)):
             run.advance(at_s)
-            run.change_rules(replace(run.queue.rules, policy=policy_named(policy)))
+            run.queue.change_rules(replace(run.queue.rules, policy=policy_named(policy)))
             beside.run(until=at_s).policy = policy
         run.advance()
         assert_same(run.schedule(), beside.run())
@@ -197,6 +197,6 @@ def test_a_try_keeps_its_bound_where_expected_run_times_change():
     jobs = table([(0, 0, None, 1, 1), (0, 2, None, 1, 0), (0, 0, None, 2, 0), (1, 0, None, 1, 1)])
     run = EngineReplay(jobs, 2, Rules(policy_named("fcfs"), threshold_s=0.0, divider_s=15.0, bound=True))
     run.advance(0.0)
-    run.change_expected(jobs.request_s)
+    run.queue.change_expected(jobs.request_s)
     run.advance()
     assert run.schedule().start_s.tolist() == [0, 0, 2, 1]

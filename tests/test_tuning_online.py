@@ -57,7 +57,9 @@ def pasts(jobs, site, names, period_s):
     for i, name in enumerate([*names[1:], names[0]], start=1):
         run.advance(i * period_s)
         found.append(past_of(run, from_s, i * period_s))
-        run.change_rules(Rules(policy_named(name), backfill=site.rules.backfill, threshold_s=site.rules.threshold_s))
+        run.queue.change_rules(
+            Rules(policy_named(name), backfill=site.rules.backfill, threshold_s=site.rules.threshold_s)
+        )
         from_s = i * period_s
     return found
 

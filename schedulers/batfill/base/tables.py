@@ -94,6 +94,18 @@ class JobRows:
         """The provenance of the columns, for the `attrs` of a frame."""
         return {}
 
+    def rows(self) -> list[tuple[str, str]]:
+        """What it is, as rows of (label, text)."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        """The rows, one per line."""
+        return label_lines(self.rows())
+
+    def _repr_html_(self) -> str:
+        """The rows as a table, for notebooks."""
+        return label_html(self.rows())
+
     def __len__(self) -> int:
         """The number of jobs."""
         return len(self.columns()["job_id"])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from batfill.base.errors import LARGEST, WorkloadError, whole_from
-from batfill.base.tables import JobRows, label_html, label_lines, same_values
+from batfill.base.tables import JobRows, same_values
 from batfill.base.words import duration
 from batfill.model.given import classes_in, frame_columns, seconds_in, texts_in, whole_in
 
@@ -193,9 +193,7 @@ class JobTable(JobColumns, JobRows):
         submit_s, ids = self.submit_s, self.ids
         if len(submit_s) != len(ids):
             return
-        after = ~(submit_s[1:] < submit_s[:-1])  # nan passes here, and `check` refuses it
-        tied = np.flatnonzero(submit_s[1:] == submit_s[:-1])
-        after[tied] = ids[tied + 1] > ids[tied]
+        after = in_order(submit_s, ids)
         if not after.all():
             row = int(np.argmin(after)) + 1
             raise WorkloadError(
@@ -263,17 +261,25 @@ class JobTable(JobColumns, JobRows):
     def __hash__(self) -> int:
         return hash((len(self), float(self.submit_s.sum()), int(self.procs.sum())))
 
-    def __repr__(self) -> str:
-        """The number of jobs and their span."""
+    def rows(self) -> list[tuple[str, str]]:
+        """The number of jobs and their span, as a row of (label, text)."""
         span_s = float(self.submit_s[-1] - self.submit_s[0]) if len(self) else 0.0
-        return f"<JobTable: {len(self):,} jobs submitted over {duration(span_s)}>"
+        return [("job table", f"{len(self):,} jobs submitted over {duration(span_s)}")]
 
-    def _repr_html_(self) -> str:
-        """The same as a table, for notebooks."""
-        return label_html([("job table", repr(self)[11:-1])])
+    def __repr__(self) -> str:
+        """The row in brackets."""
+        return f"<JobTable: {self.rows()[0][1]}>"
 
 
 TIME = f"a number from 0 to {LONGEST_S:g}"
+
+
+def in_order(submit_s: NDArray[np.float64], ids: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which rows but the first follow the one before by (submit_s, ids); so does nan, which `check` refuses."""
+    after = ~(submit_s[1:] < submit_s[:-1])
+    tied = np.flatnonzero(submit_s[1:] == submit_s[:-1])
+    after[tied] = ids[tied + 1] > ids[tied]
+    return np.asarray(after)
 
 
 def in_time(values: NDArray[np.float64]) -> NDArray[np.bool_]:
@@ -415,14 +421,6 @@ class Workload(JobRows):
             *(("warning", warning) for warning in self.warnings),
             *(("note", note) for note in self.notes),
         ]
-
-    def __repr__(self) -> str:
-        """The summary, a line per row."""
-        return label_lines(self.rows())
-
-    def _repr_html_(self) -> str:
-        """The rows as a table, for notebooks."""
-        return label_html(self.rows())
 
     def columns(self) -> dict[str, NDArray[Any]]:
         """As `JobTable.columns`."""
@@ -657,10 +655,7 @@ def job_table(
     )
     given.check(source, entering=True)
     columns = {f.name: getattr(given, f.name) for f in fields(given)}
-    ordered = submit_s[1:] > submit_s[:-1]
-    tied = np.flatnonzero(submit_s[1:] == submit_s[:-1])
-    ordered[tied] = ids[tied + 1] > ids[tied]
-    if not ordered.all():
+    if not in_order(submit_s, ids).all():
         by_id = np.argsort(ids, kind="stable")
         order = by_id[np.argsort(submit_s[by_id], kind="stable")]
         columns = {name: c[order] if isinstance(c, np.ndarray) else c for name, c in columns.items()}

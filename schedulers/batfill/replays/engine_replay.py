@@ -64,7 +64,7 @@ class EngineReplay:
             size: the machine's processors; wider jobs are rejected at submission.
             rules: those of the queue.
             expected_s: expected run time of each job, shape (n_jobs,); by default `jobs.request_s`.
-            learns: whether `classify` sets the jobs' classes during the replay, instead of the workload.
+            learns: whether `Queue.classify` sets the jobs' classes during the replay, instead of the workload.
             small: whether each job goes before the others, with a divider, shape (n_jobs,); by default class SMALL.
             follows: the jobs that are submitted after the ends of others; None for dates as in the table.
 
@@ -122,18 +122,13 @@ class EngineReplay:
         return float(self.events.clock["now_s"][0])
 
     @property
-    def submitted(self) -> int:
-        """The number of jobs submitted so far."""
-        return self.queue.submitted
-
-    @property
     def next_s(self) -> float:
         """The next instant with an event; inf if there is none."""
         end_s = engine.next_end_s(self.events.ends)
         if self.closed:
             _, coming_s = self.queue.next_following(self.events)
         else:
-            coming_s = self.table.submit_s[self.submitted : self.submitted + 1].min(initial=np.inf)
+            coming_s = self.table.submit_s[self.queue.submitted : self.queue.submitted + 1].min(initial=np.inf)
         return float(self.queue.next_change_s(min(end_s, coming_s)))
 
     def advance(self, until_s: float = np.inf) -> bool:
@@ -163,34 +158,6 @@ class EngineReplay:
     def step(self) -> bool:
         """Process the next instant, with its one decision; returns whether the workload is done."""
         return self.advance(self.next_s)
-
-    # Changing course
-
-    def change_rules(self, rules: Rules) -> None:
-        """Use this order, backfill order and threshold from the next decision on."""
-        self.queue.change_rules(rules)
-
-    def change_expected(self, expected_s: NDArray[np.float64]) -> None:
-        """Use these expected run times, shape (n_jobs,), from the next decision on, also for running jobs."""
-        self.queue.change_expected(expected_s)
-
-    def classify(
-        self, row: int, small: bool, *, killable: bool, expected_s: float, key_request_s: float | None = None
-    ) -> None:
-        """Set the class and expected run time of a job not yet submitted.
-
-        Args:
-            row: the job.
-            small: whether it goes before large jobs.
-            killable: whether it may be killed at the divider.
-            expected_s: the expected run time.
-            key_request_s: p~ of the keys, which must not move; by default the expected run time.
-        """
-        self.queue.classify(row, small, killable=killable, expected_s=expected_s, key_request_s=key_request_s)
-
-    def change_divider(self, divider_s: float, *, bound: bool) -> None:
-        """Kill small jobs that start from now on at this divider; see `Queue.change_divider`."""
-        self.queue.change_divider(divider_s, bound=bound)
 
     def begin_at(self, now_s: float, start_s: NDArray[np.float64]) -> None:
         """Set the state at `now_s`: jobs run since `start_s`, shape (n_jobs,), or wait if that is nan.

@@ -110,7 +110,7 @@ class LearningReplay:
         self.watch_spared()
         self.events.catch_up(now_s)
         if self.kill:
-            self.run.change_divider(self.knowledge.divider_s, bound=self.bound)
+            self.run.queue.change_divider(self.knowledge.divider_s, bound=self.bound)
 
     def watch_kills(self) -> None:
         """Report the tries killed since the last call."""
@@ -170,7 +170,7 @@ class LearningReplay:
         """Set the job's expected run time and class in the replay."""
         small = verdict.small and job.procs <= self.widest_try
         killable = self.kill and job.killable
-        self.run.classify(
+        self.run.queue.classify(
             job.row, small, killable=killable, expected_s=verdict.expected_s, key_request_s=verdict.key_request_s
         )
 

@@ -18,7 +18,7 @@ from batfill import engine
 from batfill.engine.motion import BY_SECOND, UNLIMITED_S, to_go_first
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
@@ -226,9 +226,7 @@ class Queue:
 
     def repeated(self, n: int) -> QueueArrays:
         """Arrays of n such queues along a new first axis, whose trees need no more room, for `engine.Copies`."""
-        capacity = len(self.arrays.jobs)
-        while len(self.arrays.tree.nodes) < 32 + capacity // JOBS_PER_NODE:
-            self.enlarge()
+        self.enlarge_for_all()
         return repeated(self.arrays, n)
 
     @property
@@ -253,8 +251,7 @@ class Queue:
     def forking(self, capacity: int) -> Queue:
         """An empty queue for the forks of this one, for so many jobs, whose tree needs no more room."""
         queue = Queue(self.size, self.rules, capacity=capacity, tries=len(self.arrays.tries) > 0)
-        while len(queue.arrays.tree.nodes) < 32 + capacity // JOBS_PER_NODE:
-            queue.enlarge()
+        queue.enlarge_for_all()
         return queue
 
     def run_forks(self, now_s: float, of: Queue, forks: engine.Forks, events: engine.Events, *, stops: bool) -> None:
@@ -307,6 +304,11 @@ class Queue:
     def enlarge(self) -> None:
         """Double the tree's capacity."""
         self.arrays = self.arrays._replace(tree=engine.enlarged(self.arrays.tree))
+
+    def enlarge_for_all(self) -> None:
+        """Let the tree have room for all jobs at once."""
+        while len(self.arrays.tree.nodes) < 32 + len(self.arrays.jobs) // JOBS_PER_NODE:
+            self.enlarge()
 
     # Jobs come and go
 
@@ -649,17 +651,19 @@ def changes_of(rules: Rules) -> NDArray[np.void]:
     return dates
 
 
+def changed(part: Part, change: Callable[[NDArray[Any]], NDArray[Any]]) -> Part:
+    """The named tuple with each of its arrays changed, also in tuples within it."""
+    return type(part)._make(change(one) if isinstance(one, np.ndarray) else changed(one, change) for one in part)
+
+
 def copied(part: Part) -> Part:
-    """Copies of these arrays, a named tuple of arrays or of such tuples."""
-    return type(part)._make(copy_of(array) if isinstance(array, np.ndarray) else copied(array) for array in part)
+    """Copies of these arrays, as for `changed`."""
+    return changed(part, copy_of)
 
 
 def repeated(part: Part, n: int) -> Part:
-    """These arrays, as for `copied`, n times along a new first axis."""
-    return type(part)._make(
-        engine.as_records(np.repeat(array[None], n, axis=0)) if isinstance(array, np.ndarray) else repeated(array, n)
-        for array in part
-    )
+    """These arrays, as for `changed`, n times along a new first axis."""
+    return changed(part, lambda array: engine.as_records(np.repeat(array[None], n, axis=0)))
 
 
 def copy_of(array: NDArray[Any]) -> NDArray[Any]:
@@ -671,7 +675,7 @@ def copy_of(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def named(part: Any, prefix: str = "") -> dict[str, NDArray[np.generic]]:
-    """The arrays of `part`, as for `copied`, by name, those of a tuple within it as tuple_name."""
+    """The arrays of `part`, as for `changed`, by name, those of a tuple within it as tuple_name."""
     found: dict[str, NDArray[np.generic]] = {}
     for name, array in part._asdict().items():
         found |= {prefix + name: array} if isinstance(array, np.ndarray) else named(array, f"{prefix}{name}_")

@@ -13,7 +13,7 @@ import numpy as np
 
 from batfill.base.errors import BatfillError
 from batfill.base.files import json_text, make_folder, write_json
-from batfill.base.tables import JobRows, arrow_table, label_html, label_lines
+from batfill.base.tables import JobRows, arrow_table
 from batfill.base.version import ENGINE, __version__
 from batfill.base.words import instant, took
 from batfill.model.jobs import Workload
@@ -246,13 +246,7 @@ class Result(JobRows):
 
     def as_text(self) -> str:
         """A table to read."""
-        return label_lines(self.rows())
-
-    __repr__ = as_text
-
-    def _repr_html_(self) -> str:
-        """The rows as a table, for notebooks."""
-        return label_html(self.rows())
+        return repr(self)
 
     def judged(self) -> Judged | None:
         """The scheduler's judgement of each job; None if it treated all jobs alike."""

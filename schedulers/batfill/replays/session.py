@@ -13,7 +13,7 @@ import numpy as np
 
 from batfill.base.errors import BatfillError
 from batfill.base.progress import patient_progress
-from batfill.base.tables import JobRows, label_html, label_lines
+from batfill.base.tables import JobRows
 from batfill.base.words import instant
 from batfill.model.jobs import Clock, Workload
 from batfill.model.metrics import TAU_S, Summary
@@ -135,7 +135,7 @@ class Replay(JobRows):
             threshold_s=wanted.threshold_s if "threshold_s" in given else self.options.threshold_s,
         )
         copied.changes = (*self.changes, (self.now_s, self.options))
-        copied.engine.change_rules(replace(copied.options, calendar=None).rules)  # the calendar stays
+        copied.engine.queue.change_rules(replace(copied.options, calendar=None).rules)  # the calendar stays
         return copied
 
     # What there is to see
@@ -206,14 +206,6 @@ class Replay(JobRows):
         now = f"{instant(self.now_s)}, {here}"
         forked = [] if self.forked_s is None else [("fork", f"of a replay at {instant(self.forked_s)}")]
         return [("now", now), *forked, *self.result().rows()]
-
-    def __repr__(self) -> str:
-        """The rows, one per line."""
-        return label_lines(self.rows())
-
-    def _repr_html_(self) -> str:
-        """The rows as a table, for notebooks."""
-        return label_html(self.rows())
 
     # Kept in a file
 

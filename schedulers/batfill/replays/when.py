@@ -132,7 +132,7 @@ class ForecastOfReplay(Forecast):
         rows = events.over[self.over : over]
         rows = rows[start_s[rows] + events.duration_s[rows] <= self.run.now_s]  # the others were killed at a divider
         self.past.ended(rows.tolist(), events.duration_s[rows].tolist())
-        self.past.submitted, self.over = self.run.engine.submitted, over
+        self.past.submitted, self.over = self.run.engine.queue.submitted, over
 
     def when(self, job: str | None = None, now_s: float | None = None) -> Estimates:
         """Estimates for one waiting job, or for all, at `now_s`: by default the last instant processed.

@@ -133,7 +133,7 @@ def period_costs(
     result = np.empty(len(policies))
     for i, policy in enumerate(policies):
         run = first.fork()
-        run.change_rules(site.under(policy))
+        run.queue.change_rules(site.under(policy))
         stops = [past.until_s] if math.isinf(budget_s) else np.linspace(past.from_s, past.until_s, SLICES + 1)[1:]
         for until_s in stops:
             run.advance(until_s)

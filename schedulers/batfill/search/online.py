@@ -193,14 +193,14 @@ def select_online(jobs: JobTable, selector: Selector, period_s: float) -> Schedu
         if run.advance(until_s):
             return run.schedule()
         policy = selector.renew(past_of(run, from_s, until_s))
-        run.change_rules(site.under(policy))
+        run.queue.change_rules(site.under(policy))
         from_s = until_s
     raise AssertionError("a workload has an end")
 
 
 def past_of(run: EngineReplay, from_s: float, until_s: float) -> Past:
     """What a replay stopped at `until_s` has shown of the jobs that matter in the period from `from_s`."""
-    n = run.submitted
+    n = run.queue.submitted
     start_s = run.start_s[:n]
     end_s = start_s + run.events.duration_s[:n]
     ended = end_s <= until_s
