@@ -22,7 +22,7 @@ test-oldest: $(VENV)-oldest/.installed kernels  ## The same with the oldest vers
 # The engine's oracle tests as plain Python; they fail if they do not reach every line of engine/ and replays/queue.py.
 UNCOMPILED := tests/test_engine.py tests/test_easy.py tests/test_tree.py tests/test_policies.py tests/test_cluster.py \
 	tests/test_tries.py tests/test_replay_state.py tests/test_kernels.py tests/test_bound.py tests/test_ends.py \
-	tests/test_picks.py tests/test_copies.py tests/test_invariants.py tests/test_plan.py tests/test_calendar.py \
+	tests/test_copies.py tests/test_invariants.py tests/test_plan.py tests/test_calendar.py \
 	tests/test_when.py tests/test_feedback.py tests/test_max_running.py
 
 test-uncompiled: $(VENV)/.test  ## Run the engine's tests as plain Python: they must reach every line of it

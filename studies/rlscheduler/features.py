@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from batfill.base.kernels import kernel
-from batfill.engine.seeing import HOUR_S, see_cluster, see_job, within_limits
+from batfill.engine.seeing import HOUR_S, bits, see_cluster, see_job, within_limits
 from studies.rlscheduler.schedgym import shadow
 
 if TYPE_CHECKING:
@@ -58,7 +58,8 @@ def see_gym(
         work_proc_s += within_limits(request_s) * procs
         fits = jobs.nodes[row] <= at["free"]
         safe = fits and (place == 0 or now_s + request_s < shadow_s)
-        see_job(now_s, jobs.submit_s[row], request_s, procs, size, free, safe, of_jobs[place])
+        log_p, log_q = bits(within_limits(request_s)), bits(procs)
+        see_job(now_s, jobs.submit_s[row], request_s, procs, log_p, log_q, size, free, safe, of_jobs[place])
     see_cluster(
         now_s,
         size,

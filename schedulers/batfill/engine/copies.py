@@ -177,7 +177,7 @@ def choices(now_s, queue, rows, action, mask):
             may = may or mask[place] != 0
     if action == BACKFILL:
         return seen if may else 0
-    if seen < state.waiting:  # an overdue job, or more jobs than the agent sees
+    if seen < state.waiting:  # more jobs than the agent sees
         return seen if seen > 1 and min(fewest, state.fewest) <= state.free else 0
     return seen if fewest <= state.free and state.free < total else 0
 

@@ -370,7 +370,7 @@ def plan_running(now_s, queue):
             steps = free_from(plan, steps, at_s, slots[slot].procs)
     for later in range(change, len(changes)):
         steps = plan_change(now_s, plan, steps, changes[later])
-    size = queue.rules[0].size
+    size = queue.rules[0].procs
     if plan[steps - ONE].free < size:  # unavailable machines are back some day
         steps = free_from(plan, steps, LAST_S, size - plan[steps - ONE].free)
     return steps

@@ -123,7 +123,7 @@ RULES = np.dtype(
         ("tested", "i8"),  # how many jobs may have to wait before a pass stops
         ("max_running", "i8"),  # how many jobs of a user may run at once; if QueueArrays.users has any
         ("dated", "i1"),  # keys do not depend on r (0), are r (1) or -r (-1), or may depend on it (DATED)
-        ("size", "i8"),  # m
+        ("procs", "i8"),  # m
         ("agent", "u1"),  # 1 if an agent outside the engine decides, for which `loop.advance` stops before a pass
     ],
     align=True,

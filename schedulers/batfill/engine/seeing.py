@@ -10,7 +10,7 @@ from batfill.base.kernels import F4, U4, Array, kernel, record
 from batfill.engine.ends import ONE
 from batfill.engine.motion import UNLIMITED_S
 from batfill.engine.running import may_backfill, reservation
-from batfill.engine.tree import LEAF, first_slot
+from batfill.engine.tree import LEAF
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -55,16 +55,12 @@ class Sight(NamedTuple):
 def first_waiting(queue, rows):
     """Write the visible jobs to `rows`, uint32 (most visible,), in the queue's order; returns their number.
 
-    These are the first of the first section that is not empty, or only the very first if they are overdue. The queue
-    must not be empty, and its order fixed.
+    The queue must not be empty, its order fixed, and no job overdue.
     """
     tree = queue.tree
     section = 0
     while tree.sections[section].jobs == 0:
         section += 1
-    if section == queue.rules[0].overdue:
-        rows[0] = tree.slots[first_slot(tree, section)].row
-        return 1
     n = 0
     for group_place in range(tree.sections[section].groups):
         group = tree.groups[section, group_place]
@@ -100,17 +96,12 @@ def within_limits(expected_s):
 
 
 @kernel
-def see_job(now_s, submit_s, expected_s, procs, size, free, safe, seen):
+def see_job(now_s, submit_s, expected_s, procs, log_expected, log_procs, size, free, safe, seen):
     """Write a visible job's features, FEATURES_OF_JOB, to `seen`, float32 (>= OF_JOB,).
 
-    The arguments are what the features name; `size` is m, and `free` the idle processors.
+    The arguments are what the features name, and `bits` of p~ within its limits and of q; `size` is m, and `free` the
+    idle processors.
     """
-    see_known(now_s, submit_s, expected_s, procs, bits(within_limits(expected_s)), bits(procs), size, free, safe, seen)
-
-
-@kernel
-def see_known(now_s, submit_s, expected_s, procs, log_expected, log_procs, size, free, safe, seen):
-    """As `see_job`, with the binary logarithms of the features' p~ and of q, float32."""
     wait_s, expected_s = now_s - submit_s, within_limits(expected_s)
     share, request = np.float32(procs / size), log_expected / np.float32(20)
     seen[0] = bits(1 + wait_s / 60) / np.float32(16)
@@ -174,7 +165,7 @@ def see_all(now_s, queue, sight, n, of_jobs, of_cluster):
     `of_jobs`, float32 (>= n, OF_JOB), and `of_cluster`, float32 (OF_CLUSTER,), are outputs.
     """
     rows, logs = sight.rows, sight.logs
-    free, size = queue.state[0].free, queue.rules[0].size
+    free, size = queue.state[0].free, queue.rules[0].procs
     shadow_s, extra = see_queue(now_s, queue, rows, n, of_cluster)
     for i in range(n):
         row, job = rows[i], queue.jobs[rows[i]]
@@ -182,13 +173,13 @@ def see_all(now_s, queue, sight, n, of_jobs, of_cluster):
         if i > 0:
             safe = may_backfill(now_s, job.procs, job.expected_s, free, shadow_s, extra)
         log_p, log_q = logs[row, 0], logs[row, 1]
-        see_known(now_s, job.submit_s, job.expected_s, job.procs, log_p, log_q, size, free, safe, of_jobs[i])
+        see_job(now_s, job.submit_s, job.expected_s, job.procs, log_p, log_q, size, free, safe, of_jobs[i])
 
 
 @kernel
 def see_queue(now_s, queue, rows, n, seen):
     """Write the cluster's features to `seen`; returns the reservation of the first job, (shadow_s, extra)."""
-    state, size = queue.state[0], queue.rules[0].size
+    state, size = queue.state[0], queue.rules[0].procs
     shadow_s, extra = first_reserves(now_s, queue, rows[0])
     work_proc_s = 0.0
     for i in range(n):

@@ -64,7 +64,7 @@ class Queue:
         self.arrays.jobs["section"] = engine.AWAY
         self.arrays.state["free"] = size
         stated = self.arrays.rules
-        stated["size"], stated["overdue"] = size, rules.tries_first
+        stated["procs"], stated["overdue"] = size, rules.tries_first
         stated["bound_s"] = rules.divider_s if rules.bound else math.inf
         for name in ("outlived", "spares", "half", "planned", "depth", "tested", "max_running", "divider_s"):
             stated[name] = getattr(rules, name)
@@ -621,7 +621,7 @@ def with_scratch(arrays: QueueArrays, rules: Rules) -> QueueArrays:
     """The arrays with scratch space for a pass."""
     capacity = len(arrays.jobs)
     arrays.state["steps"] = 0
-    scratch = of_plan(capacity, int(arrays.rules["size"][0]), rules)
+    scratch = of_plan(capacity, int(arrays.rules["procs"][0]), rules)
     return arrays._replace(candidates=engine.new_records(capacity, engine.CANDIDATE), **scratch)
 
 
