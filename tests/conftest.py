@@ -93,3 +93,17 @@ def archive_log():
         pytest.skip(f"{name} is not here; `batfill workload fetch` it, or set BATFILL_TRACES to a folder that holds it")
 
     return find
+
+
+@pytest.fixture(scope="module")
+def small_nodes():
+    """Uncompiled, a leaf of the tree of waiting jobs holds four jobs and a group four leaves."""
+    from batfill.base.kernels import PLAIN
+    from batfill.engine import easy, keys, plan, tree
+
+    with pytest.MonkeyPatch.context() as patch:
+        if PLAIN:
+            for module in (easy, keys, plan, tree):
+                patch.setattr(module, "LEAF", 4)
+            patch.setattr(tree, "FAN", 4)
+        yield

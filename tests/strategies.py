@@ -8,10 +8,13 @@ from dataclasses import replace
 import numpy as np
 from hypothesis import strategies as st
 
+from batfill.model.calendar import FAILURE
 from batfill.model.jobs import LARGE, SMALL, UNKNOWN, job_table
 from batfill.model.policy import POLICIES, policy_named
-from batfill.model.rules import Rules
+from batfill.model.rules import EVERY_JOB, Rules
 from batfill.replays.engine_replay import replay_jobs
+from batfill.replays.saved import load, save
+from oracle import assert_same, oracle
 
 
 def table(rows, ids=None):
@@ -48,6 +51,45 @@ def replayed(jobs, size, policy, *, backfill=None, **rest):
     rest = for_replay(jobs, rest)
     small, order = rest.pop("small", None), policy_named(backfill) if backfill else None
     return replay_jobs(jobs, size, Rules(policy_named(policy), order, **rest), small=small)
+
+
+def in_engine(depth):
+    """The oracle's depth as the engine takes it."""
+    return EVERY_JOB if depth == math.inf else depth
+
+
+def for_oracle(calendar, unit_s=1.0):
+    """The windows as the oracle takes them: known for ever, but for dates and failures."""
+    known = [
+        window.begin if window.kind == FAILURE else -math.inf if window.announced is None else window.announced
+        for window in calendar.windows
+    ]
+    return [
+        (window.begin * unit_s, window.end * unit_s, window.processors, since * unit_s, window.kind == FAILURE)
+        for window, since in zip(calendar.windows, known, strict=True)
+    ]
+
+
+def both(jobs, size, policy, *, depth=1, calendar=None, **case):
+    """The engine's schedule, and the oracle's run by a plan, whose backfill order goes where there is none."""
+    if depth in (0, math.inf):
+        case = case | {"backfill": None}
+    windows = [] if calendar is None else for_oracle(calendar)
+    return (
+        replayed(jobs, size, policy, depth=in_engine(depth), calendar=calendar, **case),
+        oracle(jobs, size, policy, depth=depth, windows=windows, **case),
+    )
+
+
+def assert_goes_on(run, at_s, expected, folder):
+    """A replay that is copied, and saved in a folder, at an instant goes on as the oracle's run."""
+    run.advance(at_s)
+    copied = run.fork()
+    save(run, folder / "run.npz")
+    for going_on in (run, copied, load(folder / "run.npz")[0]):
+        assert going_on.queue.rules == run.queue.rules
+        going_on.advance()
+        assert_same(going_on.schedule(), expected)
 
 
 def random_table(seed, *, n_jobs, size, span_s, longest=40, unit_s=1, wide=0.02, unlimited=0.05, small=0.0, short=0.0):

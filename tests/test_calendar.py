@@ -21,14 +21,24 @@ from batfill.engine.bound import used_up
 from batfill.model.calendar import ANNOUNCED, FAILURE, Calendar, Window
 from batfill.model.jobs import Clock
 from batfill.model.policy import policy_named
-from batfill.model.rules import EVERY_JOB, Rules
+from batfill.model.rules import Rules
 from batfill.replays.engine_replay import EngineReplay, replay_jobs
 from batfill.replays.queue import Queue
-from batfill.replays.saved import load, save
 from batfill.reports.about import about_run
 from command import batfill
 from oracle import assert_same, oracle
-from strategies import in_units, options, outliving, random_table, replayed, table, workloads
+from strategies import (
+    assert_goes_on,
+    both,
+    for_oracle,
+    in_engine,
+    in_units,
+    options,
+    outliving,
+    random_table,
+    table,
+    workloads,
+)
 from sweeps import examples
 from swf_text import row
 
@@ -59,18 +69,6 @@ def calendars(draw, size):
     return Calendar(tuple(windows))
 
 
-def for_oracle(calendar, unit_s=1.0):
-    """The windows as the oracle takes them: known for ever, but for dates and failures."""
-    known = [
-        window.begin if window.kind == FAILURE else -math.inf if window.announced is None else window.announced
-        for window in calendar.windows
-    ]
-    return [
-        (window.begin * unit_s, window.end * unit_s, window.processors, since * unit_s, window.kind == FAILURE)
-        for window, since in zip(calendar.windows, known, strict=True)
-    ]
-
-
 def longer(calendar, unit_s):
     """The same windows, with times `unit_s` as long."""
     windows = for_oracle(calendar, unit_s)
@@ -79,17 +77,6 @@ def longer(calendar, unit_s):
             Window(FAILURE if fails else ANNOUNCED, begin, end, procs, None if fails or known == -math.inf else known)
             for begin, end, procs, known, fails in windows
         )
-    )
-
-
-def both(jobs, size, policy, calendar, *, depth=1, **case):
-    """The engine's schedule, and the oracle's run, whose backfill order goes where there is none."""
-    if depth in (0, math.inf):
-        case = case | {"backfill": None}
-    in_engine = EVERY_JOB if depth == math.inf else depth
-    return (
-        replayed(jobs, size, policy, depth=in_engine, calendar=calendar, **case),
-        oracle(jobs, size, policy, depth=depth, windows=for_oracle(calendar), **case),
     )
 
 
@@ -210,7 +197,13 @@ def test_many_failures_in_a_deep_queue_are_those_of_the_oracle(depth):
     jobs = random_table(5, n_jobs=90, size=40, span_s=20, longest=30, wide=0.0, small=0.4)
     calendar = Calendar(tuple(failure(10 * i, 10 * i + 6, 7 * i % 40 + 1) for i in range(1, 20)))
     schedule, expected = both(
-        jobs, 40, "saf", calendar, depth=depth, divider_s=6.0, spares=True, half=True, threshold_s=9.0
+        *(jobs, 40, "saf"),
+        calendar=calendar,
+        depth=depth,
+        divider_s=6.0,
+        spares=True,
+        half=True,
+        threshold_s=9.0,
     )
     assert schedule.kills["failed"].sum() > 30
     assert_same(schedule, expected)
@@ -256,16 +249,10 @@ def test_dates_after_the_last_job_are_not_waited_for():
 def test_a_replay_copied_or_saved_in_a_window_goes_on_as_the_oracle_does(depth, tmp_path):
     jobs = random_table(7, n_jobs=60, size=9, span_s=60, longest=20, small=0.5)
     calendar = Calendar((announced(20, 40, 6), failure(25, 60, 3), announced(70, 90, 9, 50.0)), "here.csv", "ab")
-    case = {"divider_s": 5.0, "spares": True, "depth": depth}
-    expected = oracle(jobs, 9, "saf", windows=for_oracle(calendar), **case)
-    case |= {"depth": EVERY_JOB if depth == math.inf else depth}
-    run = EngineReplay(jobs, 9, Rules(policy_named("saf"), calendar=calendar, **case))
-    run.advance(30.0)
-    save(run, tmp_path / "run.npz")
-    for going_on in (run.fork(), load(tmp_path / "run.npz")[0], run):
-        assert going_on.queue.rules.calendar == calendar
-        going_on.advance()
-        assert_same(going_on.schedule(), expected)
+    case = {"divider_s": 5.0, "spares": True}
+    expected = oracle(jobs, 9, "saf", windows=for_oracle(calendar), depth=depth, **case)
+    run = EngineReplay(jobs, 9, Rules(policy_named("saf"), calendar=calendar, depth=in_engine(depth), **case))
+    assert_goes_on(run, 30.0, expected, tmp_path)
 
 
 # Files

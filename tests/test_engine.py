@@ -17,30 +17,31 @@ from hypothesis import strategies as st
 
 from batfill.base.errors import BatfillError
 from batfill.base.kernels import PLAIN
-from batfill.engine import easy, keys, running, tree
+from batfill.engine import running
 from batfill.model.jobs import LARGE, SMALL
 from batfill.model.policy import POLICIES, policy_named
 from batfill.model.rules import Rules
 from batfill.replays.engine_replay import EngineReplay
 from batfill.replays.queue import Queue
-from batfill.replays.saved import load, save
 from from_python import from_python
 from oracle import Oracle, assert_same, oracle
-from strategies import in_units, options, outliving, random_mixed, random_table, replayed, table, workloads
+from strategies import (
+    assert_goes_on,
+    in_units,
+    options,
+    outliving,
+    random_mixed,
+    random_table,
+    replayed,
+    table,
+    workloads,
+)
 from sweeps import examples, sweep
 
-SMALL_TREE = 4
 reservation = from_python(running.reservation)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def small_nodes():
-    with pytest.MonkeyPatch.context() as patch:
-        if PLAIN:
-            for module in (easy, keys, tree):
-                patch.setattr(module, "LEAF", SMALL_TREE)
-            patch.setattr(tree, "FAN", SMALL_TREE)
-        yield
+pytestmark = pytest.mark.usefixtures("small_nodes")
 
 
 def burst(seed, *, n_jobs=150, size=16, small=0.0, **shape):
@@ -341,13 +342,7 @@ def test_rules_that_cannot_be_are_refused_and_dividers_in_force_change_nothing()
 def test_a_replay_copied_or_saved_under_way_goes_on_as_the_oracle_does(policy, tmp_path):
     jobs, case = burst(9, n_jobs=100, small=0.3), {"threshold_s": 40.0, "divider_s": 8.0}
     run = EngineReplay(jobs, 16, Rules(policy_named(policy), **case))
-    run.advance(20.0)
-    copied = run.fork()
-    save(run, tmp_path / "run.npz")
-    again, _ = load(tmp_path / "run.npz")
-    for going_on in (run, copied, again):
-        going_on.advance()
-        assert_same(going_on.schedule(), oracle(jobs, 16, policy, **case))
+    assert_goes_on(run, 20.0, oracle(jobs, 16, policy, **case), tmp_path)
 
 
 # Predictions that jobs outlive

@@ -14,16 +14,15 @@ from batfill.base.errors import BatfillError
 from batfill.model.jobs import Workload
 from batfill.model.options import Options
 from batfill.model.policy import policy_named
-from batfill.model.rules import EVERY_JOB, Rules
+from batfill.model.rules import Rules
 from batfill.replays.engine_replay import EngineReplay
 from batfill.replays.queue import Queue, users_by_number
 from batfill.replays.replay import replay
-from batfill.replays.saved import load, save
 from batfill.replays.session import Replay
 from oracle import assert_same, oracle
-from strategies import for_replay, in_units, options, outliving, random_table, replayed, table, workloads
+from strategies import assert_goes_on, both, for_replay, in_units, options, outliving, random_table, table, workloads
 from sweeps import examples
-from test_calendar import calendars, for_oracle
+from test_calendar import calendars
 
 USERS = (-1, 3, 3, 7, 0)  # a user below 0 is unknown
 limits = st.integers(1, 3)
@@ -40,18 +39,6 @@ def workloads_of_users(draw):
     """(job table, machine size), as `workloads` draws them."""
     jobs, size = draw(workloads())
     return of_users(jobs, [draw(st.sampled_from(USERS)) for _ in range(len(jobs))]), size
-
-
-def both(jobs, size, policy, *, depth=1, calendar=None, **case):
-    """The engine's schedule, and the oracle's run, whose backfill order goes where there is none."""
-    if depth in (0, math.inf):
-        case = case | {"backfill": None}
-    in_engine = EVERY_JOB if depth == math.inf else depth
-    windows = [] if calendar is None else for_oracle(calendar)
-    return (
-        replayed(jobs, size, policy, depth=in_engine, calendar=calendar, **case),
-        oracle(jobs, size, policy, depth=depth, windows=windows, **case),
-    )
 
 
 def most_at_once(schedule):
@@ -140,14 +127,7 @@ def test_a_replay_copied_or_saved_under_way_goes_on_as_the_oracle_does(depth, tm
     jobs = of_users(random_table(depth, n_jobs=80, size=6, span_s=200), np.arange(80) % 5 % 4 - 1)
     case = {"max_running": 2, "half": True, "threshold_s": 20.0, "depth": depth}
     run = EngineReplay(jobs, 6, Rules(policy_named("saf"), **for_replay(jobs, case)))
-    run.advance(100)
-    fork = run.fork()
-    save(run, tmp_path / "run.npz")
-    loaded, _ = load(tmp_path / "run.npz")
-    expected = oracle(jobs, 6, "saf", **case)
-    for one in (run, fork, loaded):
-        one.advance()
-        assert_same(one.schedule(), expected)
+    assert_goes_on(run, 100.0, oracle(jobs, 6, "saf", **case), tmp_path)
 
 
 def test_jobs_submitted_one_by_one_are_counted_by_user_however_many_come():

@@ -16,48 +16,34 @@ from hypothesis import strategies as st
 
 import batfill as bf
 from batfill.base.errors import BatfillError
-from batfill.base.kernels import PLAIN
-from batfill.engine import easy, keys, plan, tree
 from batfill.model.options import LIKES, Options, plans_machines
 from batfill.model.policy import policy_named
 from batfill.model.rules import EVERY_JOB, Rules
 from batfill.replays.engine_replay import EngineReplay, replay_jobs
 from batfill.replays.queue import Queue
-from batfill.replays.saved import load, save
 from batfill.workloads.batsim_json import read_batsim_json
 from command import batfill
 from oracle import assert_same, oracle
-from strategies import in_units, options, outliving, random_table, replayed, table, workloads
+from strategies import (
+    assert_goes_on,
+    both,
+    in_engine,
+    in_units,
+    options,
+    outliving,
+    random_table,
+    replayed,
+    table,
+    workloads,
+)
 from sweeps import examples, sweep
 
 DATA = Path(__file__).parent / "data" / "depth"
-SMALL_TREE = 4
 DEPTHS = (0, 2, 3, math.inf)
 depths = st.sampled_from(DEPTHS)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def small_nodes():
-    with pytest.MonkeyPatch.context() as patch:
-        if PLAIN:
-            for module in (easy, keys, plan, tree):
-                patch.setattr(module, "LEAF", SMALL_TREE)
-            patch.setattr(tree, "FAN", SMALL_TREE)
-        yield
-
-
-def in_engine(depth):
-    return EVERY_JOB if depth == math.inf else depth
-
-
-def both(jobs, size, policy, *, depth, **case):
-    """The engine's schedule, and the oracle's run, whose backfill order goes where there is none."""
-    if depth in (0, math.inf):
-        case = case | {"backfill": None}
-    return (
-        replayed(jobs, size, policy, depth=in_engine(depth), **case),
-        oracle(jobs, size, policy, depth=depth, **case),
-    )
+pytestmark = pytest.mark.usefixtures("small_nodes")
 
 
 @settings(deadline=None, max_examples=examples(60))
@@ -224,12 +210,7 @@ def test_a_planned_replay_copied_or_saved_under_way_goes_on_as_the_oracle_does(d
     jobs = random_table(7, n_jobs=60, size=9, span_s=60, longest=20, small=0.5)
     rules = Rules(policy_named("saf"), divider_s=5.0, spares=True, depth=in_engine(depth))
     expected = oracle(jobs, 9, "saf", divider_s=5.0, spares=True, depth=depth)
-    run = EngineReplay(jobs, 9, rules)
-    run.advance(30.0)
-    save(run, tmp_path / "run.npz")
-    for going_on in (run.fork(), load(tmp_path / "run.npz")[0], run):
-        going_on.advance()
-        assert_same(going_on.schedule(), expected)
+    assert_goes_on(EngineReplay(jobs, 9, rules), 30.0, expected, tmp_path)
 
 
 def test_a_plan_that_is_kept_gives_way_to_whatever_changes_it():
