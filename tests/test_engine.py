@@ -49,14 +49,14 @@ def burst(seed, *, n_jobs=150, size=16, small=0.0, **shape):
     return random_table(seed, n_jobs=n_jobs, size=size, small=small, wide=0.0, **{"span_s": 3, "longest": 20} | shape)
 
 
-@settings(deadline=None, max_examples=examples(40))
+@settings(deadline=None, max_examples=examples(40 if PLAIN else 100))
 @given(workloads(), options)
 def test_any_workload_under_any_options_starts_what_the_oracle_starts(workload, case):
     jobs, size = workload
     assert_same(replayed(jobs, size, **case), oracle(jobs, size, **case))
 
 
-@settings(deadline=None, max_examples=examples(40))
+@settings(deadline=None, max_examples=examples(40 if PLAIN else 100))
 @given(workloads(), options, st.sampled_from([1.0, 45.0, 700.0]))
 def test_any_workload_whose_jobs_outlive_their_requests_starts_what_the_oracle_starts(workload, case, unit_s):
     (jobs, size), case = workload, in_units(case, unit_s)
@@ -138,27 +138,20 @@ def test_short_jobs_that_arrive_behind_long_ones_are_backfilled_as_the_oracle_sa
 # Many policies in one call, as tuning replays them
 
 
-@pytest.mark.parametrize("mixed_only", [False, True])
-def test_policies_replayed_one_after_the_other_start_what_the_oracle_starts(mixed_only):
+@pytest.mark.parametrize(
+    ("more", "outlives"), [([], False), (["saf", "wfp3"], False), (["fcfs", "wfp3"], True)], ids=str
+)
+def test_policies_replayed_one_after_the_other_start_what_the_oracle_starts(more, outlives):
     rng = np.random.default_rng(3)
-    names = [random_mixed(rng, expansion=expansion) for expansion in (0, 1, 1)]
-    if not mixed_only:
-        names += ["saf", "wfp3"]
-    jobs = random_table(3, n_jobs=150, size=10, span_s=40, longest=15)
+    names = [*(random_mixed(rng, expansion=expansion) for expansion in (0, 1, 1)), *more]
+    jobs, threshold_s = random_table(3, n_jobs=150, size=10, span_s=40, longest=15), 99.0
+    if outlives:
+        jobs = outliving(random_table(4, n_jobs=150, size=10, span_s=100, longest=15, short=0.6), 90.0)
+        threshold_s = 9000.0
     run = EngineReplay(jobs, 10, Rules(policy_named("fcfs")))
-    found = run.starts_under([policy_named(name) for name in names], threshold_s=99.0)
+    found = run.starts_under([policy_named(name) for name in names], threshold_s=threshold_s)
     for name, start_s in zip(names, found, strict=True):
-        expected = [job.start for job in oracle(jobs, 10, name, threshold_s=99.0).jobs]
-        assert np.array_equal(start_s, expected, equal_nan=True)
-
-
-def test_policies_replayed_one_after_the_other_correct_the_expected_ends_of_each_replay():
-    names = ["fcfs", "wfp3", "mixed:1,2,0.5,0,0,0.1", "saf"]
-    jobs = outliving(random_table(4, n_jobs=150, size=10, span_s=100, longest=15, short=0.6), 90.0)
-    run = EngineReplay(jobs, 10, Rules(policy_named("fcfs")))
-    found = run.starts_under([policy_named(name) for name in names], threshold_s=9000.0)
-    for name, start_s in zip(names, found, strict=True):
-        expected = [job.start for job in oracle(jobs, 10, name, threshold_s=9000.0).jobs]
+        expected = [job.start for job in oracle(jobs, 10, name, threshold_s=threshold_s).jobs]
         assert np.array_equal(start_s, expected, equal_nan=True)
 
 
