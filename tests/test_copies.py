@@ -264,21 +264,6 @@ def test_copies_are_independent_of_each_other_and_of_the_threads():
         many.close()
 
 
-@pytest.mark.parametrize("warm", [0, 30])
-def test_every_scored_job_is_reported_once(warm):
-    jobs = random_table(6, n_jobs=80, size=SIZE, span_s=400, wide=0.0, unlimited=0.0)
-    copies = copies_of(jobs, warm=warm)
-    steps = [begin(copies, [0])]
-    while not copies.seen.done[0]:
-        steps.append(act(copies, [0]))
-    reported = [job for step in steps for job in zip(*(column.tolist() for column in step), strict=True)]
-    started = copies.copies.queue.all.jobs[0]
-    wait_s = (started["start_s"] - started["submit_s"]).tolist()
-    ran_s = np.minimum(jobs.runtime_s, jobs.walltime_s).tolist()
-    expected = list(zip([0] * 80, wait_s, ran_s, jobs.procs.tolist(), strict=True))
-    assert sorted(reported) == sorted(expected[warm:])
-
-
 def test_jobs_that_no_priority_was_given_for_are_decided_in_the_base_order():
     """Both visible jobs start; of the other two the first is the head, and the second is backfilled."""
     small = (1, 5, 5, 2)
