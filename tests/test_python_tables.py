@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import pickle
+import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
 
@@ -262,21 +263,10 @@ def test_a_replay_in_pieces_is_the_replay(log, saf, monkeypatch):
 # Environments
 
 
-def test_gymnasium_finds_the_environment_by_its_package_alone(batfill_program):
-    batfill_program(
-        "import gymnasium\n"
-        f"gymnasium.make('batfill.env:batfill/Scheduling-v0', log={SAMPLE!r}, jobs=50).reset(seed=1)\n"
-        f"gymnasium.make('batfill/Scheduling-v0', log={SAMPLE!r}, jobs=50).reset(seed=1)"
-    )
-
-
-@pytest.fixture
-def batfill_program(request):
-    import subprocess
-
+def test_gymnasium_finds_the_environment_by_its_package_alone(request):
     pytest.importorskip("gymnasium")
-
-    def run(program):
-        subprocess.run([sys.executable, "-W", "error", "-c", program], cwd=request.config.rootpath, check=True)
-
-    return run
+    program = "import gymnasium\n" + "".join(
+        f"gymnasium.make('{name}', log={SAMPLE!r}, jobs=50).reset(seed=1)\n"
+        for name in ("batfill.env:batfill/Scheduling-v0", "batfill/Scheduling-v0")
+    )
+    subprocess.run([sys.executable, "-W", "error", "-c", program], cwd=request.config.rootpath, check=True)
