@@ -355,36 +355,13 @@ def test_every_command_that_learns_or_searches_gives_what_it_prints(log, tmp_pat
     assert json_result("fit", tmp_path / "made.swf", *words) == json.loads(fitted.as_json())
     saved = bf.replay(file, f"lin@{tmp_path}/fitted.json").figures
     assert bf.replay(file, fitted.policies["lin"]).figures == saved
-    curve = bf.frontier(file, policies=["spf"], cuts=[0])
-    done = batfill("frontier", tmp_path / "made.swf", "--policy", "spf", "--cuts", "0", "--json")
-    assert json.loads(done.out) == curve.as_dict()
-    assert len(curve.to_pandas()) == len(curve.points) == 3
     answer = bf.what_if(file, small_first=False, thresholds_s=[3600])
     assert json_result("what-if", tmp_path / "made.swf", "--no-small-first", "--threshold", "1h") == answer.as_dict()
     assert answer["advice"] == answer.advised_name
     with pytest.raises(KeyError, match="'advise' is not in the result; it has workload"):
         answer["advise"]
     assert bf.export_config("slurm", "saf")["verdict"] == "expressible"
-    assert curve["points"] == curve.as_dict()["points"]
     assert answer.to_pandas().name.tolist() == ["fcfs", "spf", "saf", "saf + 1 h"]
-
-
-@pytest.mark.needs("sklearn")
-def test_a_classified_log_is_what_the_command_prints(tmp_path):
-    made = bf.generate(jobs=300, procs=32, seed=1, interarrival=40.0)
-    done = bf.classify(made, cut=0.4, seed=2)
-    save_log(log_of(made), tmp_path / "made.swf", procs=32)
-    words = ("--cut", "0.4", "--seed", "2")
-    theirs = json_result("classify", tmp_path / "made.swf", *words)
-    for name in ("workload", "workload_sha256", "seconds"):
-        assert name in theirs
-    ours = json.loads(done.as_json())
-    assert {n: v for n, v in ours.items() if n not in ("workload", "workload_sha256", "seconds")} == {
-        n: v for n, v in theirs.items() if n not in ("workload", "workload_sha256", "seconds")
-    }
-    frame = done.to_pandas()
-    assert frame.right.isna().sum() == ours["not_judged"]
-    assert frame.right.sum() == ours["true_small"] + ours["true_large"]
 
 
 @pytest.mark.needs("pydantic")

@@ -36,8 +36,7 @@ def test_an_option_at_its_default_is_accepted_where_it_has_no_effect(name):
     [
         "replay {} --kill needed --small-width 100% --cut 50% --predict-for order",
         "what-if {} --no-small-first --kill needed --small-width 1",
-        "tune {} --days 1 --family aged --points 6 --method coverage --last 1,4",
-        "tune {} --days 1 --last 1 --points 6 --max-wait-growth 0 --evaluations 1000",
+        "tune {} --days 1 --last 1 --points 6 --evaluations 1000",
         "select {} --policies fcfs,saf --method ucb1 --lambda 0.9 --noise walltime",
     ],
 )

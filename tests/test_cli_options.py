@@ -42,8 +42,6 @@ BESIDE = {
     ("workload convert", "bandwidth"): ["--platform", "p.xml"],
     ("workload convert", "latency"): ["--platform", "p.xml"],
     ("conformance", "*"): ["{port}"],
-    ("tune", "max_wait_growth"): ["--family", "aged"],
-    ("tune", "p999_wait_growth"): ["--family", "aged"],
 }
 ARGUMENTS = {
     ("workload import", "cores_per_resource"): {"system": "oar"},
@@ -51,7 +49,7 @@ ARGUMENTS = {
     **{("workload convert", name): {"out": "o.json"} for name in ("platform", "bandwidth", "latency")},
 }
 # These become a flag, a level of logging, a number of calls, another function, and a version on their way.
-CHANGED = {("schedule", "verbosity"), ("workload resample", "samples"), ("tune", "family")}
+CHANGED = {("schedule", "verbosity"), ("workload resample", "samples")}
 CHANGED |= {("workload convert", "form")}
 MODULES = {"campaign": ["pydantic"], "workload import": ["pyarrow"]}  # without which they refuse at once
 CALENDARS = tuple(str(path) for path in sorted((Path(__file__).parent / "data" / "calendar").iterdir()))
@@ -359,7 +357,7 @@ def test_every_command_that_replays_logs_takes_both_options_on_requests():
     taking = {
         option: {name for name, _, param in EVERY if param.name == option} for option in ("overrun", "unrequested")
     }
-    hosts = {"replay", "tune", "fit", "select", "frontier", "what-if", "fidelity", "workload convert"}
+    hosts = {"replay", "tune", "fit", "select", "what-if", "fidelity", "workload convert"}
     assert taking == {"overrun": hosts | {"workload clean"}, "unrequested": hosts | {"when"}}
 
 
@@ -391,4 +389,4 @@ def test_what_a_command_says_of_a_log_names_none_but_its_own_options(name, tmp_p
         )
         assert set(said) <= own
         named += len(said)
-    assert named or name not in ("replay", "when", "what-if", "select", "tune", "fit", "frontier", "fidelity")
+    assert named or name not in ("replay", "when", "what-if", "select", "tune", "fit", "fidelity")

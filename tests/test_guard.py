@@ -215,7 +215,6 @@ def commands(tmp_path):
     return {
         "replay": ["replay", long, "--small", "forest", "--kill", "never", "--out", tmp_path / "made" / "out"],
         "campaign": ["campaign", campaign, "--out", tmp_path / "made", "--workers", 1],
-        "frontier": ["frontier", long, "--out", tmp_path / "made"],
         "tune": ["tune", long, "--last", 1, "--training", 2, "--out", tmp_path / "made"],
         "batsim": ["batsim", "-p", tmp_path / "p.xml", "-e", tmp_path / "out"],
         "convert": ["workload", "convert", long, "-o", tmp_path / "made.json.xz"],
@@ -229,7 +228,6 @@ LATER = [pytest.param(after_s, marks=pytest.mark.slow) for after_s in (0.05, 1.0
 LONG = [
     pytest.param("replay", marks=pytest.mark.needs("sklearn")),
     pytest.param("campaign", marks=pytest.mark.needs("pydantic")),
-    pytest.param("frontier", marks=pytest.mark.needs("sklearn", "matplotlib")),
     "tune",
     "convert",
     "schedule",

@@ -95,8 +95,6 @@ fit week.swf --out missing/x.json
 select week.swf --out /
 what-if log.swf --no-small-first --out missing/x.html
 what-if log.swf --no-small-first --output x.html
-classify week.swf --cut 0 --out log.swf
-frontier log.swf --out log.swf
 platform 4 --out missing/p.xml
 platform 4 --output p.xml
 report run --out missing/page.html
@@ -135,8 +133,6 @@ fit missing.swf
 select missing.swf
 what-if missing.swf
 fidelity missing.swf
-classify missing.swf
-frontier missing.swf
 report missing
 report log.swf
 campaign missing.yaml
@@ -167,11 +163,6 @@ tune week.swf --days 1 --features 6
 tune week.swf --days 1 --points 3
 tune week.swf --days 1 --evaluations 9
 tune week.swf --days 1 --max-wait-growth 5%
-tune week.swf --days 1 --family aged --method xnes
-tune week.swf --days 1 --family aged --training 99
-tune log.swf --family aged
-tune week.swf --days 1 --family aged --max-wait-growth -5%
-tune week.swf --days 1 --family aged --max-wait-growth 10
 tune week.swf --days 1 --threshold 1h --threshold 2h
 fit week.swf --days 1 --training 99
 fit week.swf --days 1 --tuples 0
@@ -191,13 +182,6 @@ what-if log.swf --no-small-first --min-gain 5
 what-if log.swf --no-small-first --max-wait-growth -5%
 what-if log.swf --no-small-first --threshold 0
 what-if log.swf --no-small-first --small-first
-frontier log.swf --cuts 50
-frontier log.swf --cuts half
-frontier log.swf --protected 2
-frontier log.swf --policy foo
-frontier log.swf --workers 0
-classify week.swf --cut 3
-classify week.swf --train-lag -1
 # the others
 repaly log.swf
 what_if log.swf
@@ -250,7 +234,7 @@ MOST_STEPS = 3
 IN_CI = 5  # every fifth case is run everywhere; the others have the marks `slow` and `long`
 # Words of lines whose remedy needs a module of an extra.
 MODULES = {
-    **dict.fromkeys(("classify", "frontier", "what-if", "forest"), "sklearn"),
+    **dict.fromkeys(("what-if", "forest"), "sklearn"),
     "campaign": "pydantic",
     "reproduce": "pydantic",
     "import": "pyarrow",
@@ -259,7 +243,6 @@ MODULES = {
 SHORT = {
     "tune": ["--points", "6"],
     "fit": ["--tuples", "3", "--permutations", "64"],
-    "frontier": ["--workers", "1"],
     "campaign": ["--dry-run"],
 }
 # Commands that would wait for a simulator, a download or an experiment: their remedies are followed until none is left.

@@ -1,23 +1,16 @@
-"""The study of a log without a simulation, and its command."""
+"""The study of a log without a simulation."""
 
 from __future__ import annotations
 
-import json
 import math
-import re
 
 import numpy as np
 import pytest
-
-pytest.importorskip("pyarrow")
-
-import pyarrow.parquet as pq
 
 from batfill.learn.habits import FEATURE_NAMES
 from batfill.model.jobs import WEEK_S
 from batfill.model.options import Options
 from batfill.search.classify import autocorrelation, autocorrelations, classify_log, read_jobs
-from command import result
 from swf_text import row
 
 
@@ -59,7 +52,7 @@ def test_jobs_are_read_as_their_users_asked_for_them(tmp_path):
     assert jobs.submit_s.tolist() == [0, 10]
     assert jobs.end_s.tolist() == [37, 20]  # an unknown wait counts as none
     assert jobs.known_request_s.tolist() == [20, 99]  # not raised to the run time, unknown at submission
-    assert (jobs.without_wait, jobs.user.tolist(), jobs.procs.tolist()) == (1, [4, 5], [2, 3])
+    assert (jobs.user.tolist(), jobs.procs.tolist()) == ([4, 5], [2, 3])
     assert jobs.clock.unix_start_s == 843545102 + 50
 
 
@@ -81,11 +74,11 @@ def test_what_ends_later_changes_no_judgement(log, regime):
 
 def test_weeks_add_up_to_the_whole(log):
     done = classify_log(read_jobs(log), Options.of({"small": "forest"}))
-    weeks, whole = done.weeks(), done.as_dict()
+    weeks, whole = done.weeks(), done.total().as_dict()
     assert [row["week"] for row in weeks] == [1, 2, 3]
     for name in ("jobs", "true_small", "false_small", "true_large", "false_large"):
         assert sum(row[name] for row in weeks) == whole[name]
-    assert whole["jobs"] + whole["not_judged"] == 900
+    assert whole["jobs"] == done.judged.sum() < len(done.jobs) == 900
     assert whole["accuracy"] > 0.7
     assert whole["auc"] > 0.7 > 0.25 > whole["brier"] > 0
     assert sum(row["jobs"] * row["brier"] for row in weeks) == pytest.approx(whole["jobs"] * whole["brier"])
@@ -115,30 +108,6 @@ def test_only_categories_with_enough_jobs_have_an_autocorrelation(tmp_path):
         ("(u, day)", 1, 60),
     }
     assert {row["lag"] for row in rows} == set(range(1, 21))
-
-
-def test_the_command_prints_weeks_and_writes_tables_and_figures(log, tmp_path):
-    folder = tmp_path / "study"
-    text = result("classify", log, "--seed", 3, "--out", folder)
-    assert text.startswith(
-        "made.swf: small forest, divider median, cut 0.5, seed 3, regime fresh, divider-rule known, "
-    )
-    table = text.split("\n\n")[1].splitlines()
-    assert [line.split()[0] for line in table] == ["week", "1", "2", "3", "all"]
-    summary = json.loads((folder / "summary.json").read_text())
-    assert table[-1].split()[-2:] == [f"{summary['auc']:.3f}", f"{summary['brier']:.3f}"]
-    assert (summary["options"]["seed"], summary["options"]["regime"], summary["workload"]) == (
-        3,
-        "fresh",
-        "made.swf",
-    )
-    weeks = pq.read_table(folder / "weeks.parquet")
-    assert weeks.num_rows == 3
-    assert json.loads(weeks.schema.metadata[b"batfill.study"])["workload_sha256"] == summary["workload_sha256"]
-    assert pq.read_table(folder / "jobs.parquet").num_rows == 900
-    for name in ("quality", "confusion", "importances", "autocorrelation"):
-        words = " ".join(re.findall(r"<!-- (.*?) -->", (folder / f"{name}.svg").read_text()))
-        assert "made.swf, 900 jobs: " in words
 
 
 @pytest.mark.slow

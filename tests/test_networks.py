@@ -209,8 +209,6 @@ def test_a_network_is_refused_where_it_would_mean_nothing(trained, tmp_path):
         ("schedule", "--select", f"full:policies={name}+saf"): "a selection chooses among orders",
         ("schedule", "--backfill", name): "option backfill takes an order only",
         (*tune, "--policy", name): "only orders are replayed many at a time",
-        (*tune, "--family", "aged", "--policy", name): "tune compares orders",
-        (*tune, "--family", "aged", "--baseline", name): "tune compares orders",
         ("select", SAMPLE, "--policies", name): "a selection chooses among orders",
         ("export-config", "slurm", "--policy", name): "a batch system's configuration gives a priority",
         ("replay", SAMPLE, "--policy", "nn@nowhere.npz"): "'nowhere.npz' cannot be read (No such file or directory)",

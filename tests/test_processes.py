@@ -134,7 +134,7 @@ def test_workers_end_with_their_owner(tmp_path, sent):
 
 
 def test_each_kind_of_work_is_scaled_by_what_it_took():
-    left = Remaining({"plain": 10.0, "learning": 90.0}, 2, known=True)
+    left = Remaining({"plain": 10.0, "learning": 90.0}, 2)
     left.ended("learning", 30.0, 60.0)  # twice as long as expected
     assert left.seconds() == (10 + 60 * 2) / 2
     left.ended("plain", 5.0, 1.0)

@@ -146,12 +146,9 @@ LONG = {
     "what_if": (lambda log: bf.what_if(log, thresholds_s=[3600], small_first=False), "choices"),
     "campaign": (lambda log: bf.campaign("campaign.yaml", workers=1), "runs"),
     "tune": (lambda log: bf.tune(log, points=6, days=1, last=(1,)), "periods"),
-    "tune_aged": (lambda log: bf.tune_aged(log, points=6, days=1), "orders"),
     "fit": (lambda log: bf.fit(log, tuples=2, permutations=256), "tuples"),
     "select": (lambda log: bf.select(log), "logs"),
-    "classify": (lambda log: bf.classify(log), "jobs judged"),
     "fidelity": (lambda log: bf.fidelity("log.swf"), "replays"),
-    "frontier": (lambda log: bf.frontier(log, cuts=[0.0], workers=1), "replays"),
 }
 # Those that take a second at most, or as long as the disk.
 SHORT = {
@@ -182,7 +179,7 @@ def folder(tmp_path_factory):
     return made
 
 
-NEEDS = {"replay_many": "pandas", "campaign": "pydantic", "classify": "sklearn"}
+NEEDS = {"replay_many": "pandas", "campaign": "pydantic"}
 
 
 @pytest.mark.parametrize(

@@ -173,7 +173,6 @@ def test_a_column_that_cannot_be_used_is_named_with_its_value(column, values, sa
         (lambda log: bf.replay(log, ["fcfs", "saf"]), "`replay_many`"),
         (lambda log: bf.replay(None), "None is no workload, file or data frame"),
         (lambda log: bf.tune(log, dais=3), "argument 'dais' is unknown; did you mean 'days'?"),
-        (lambda log: bf.tune_aged(log, skip=3), "argument 'skip' is unknown; known are procs, "),
         (lambda log: bf.tune(5), "5 is no workload, file or data frame"),
         (lambda log: bf.read(pd.DataFrame({"submit_s": [0]})), "no column runtime_s; its columns are submit_s"),
         (lambda log: bf.replay(log.jobs.to_pandas()), "the data frame: .*give procs"),

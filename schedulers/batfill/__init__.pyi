@@ -46,12 +46,9 @@ export_config = site_config  # a batch system's configuration for a policy
 
 # Search and learning
 from batfill.search.tune import tune as tune  # the best mixed policy of a log's past weeks, tested on the next
-from batfill.search.aged import tune_aged as tune_aged  # the same for orders that age, with the long waits kept
 from batfill.search.fit import fit as fit  # a policy fitted to simulated trials
 from batfill.search.select import select as select  # policies chosen online, period by period
-from batfill.search.classify import classify as classify  # which jobs of a log a classifier would have called small
 from batfill.search.fidelity import fidelity as fidelity  # how far simulated waits are from those in a log
-from batfill.search.frontier import frontier as frontier  # what killing small jobs buys, and who pays
 
 # Errors
 from batfill.base.errors import BatfillError as BatfillError  # unusable input; the message says what to correct

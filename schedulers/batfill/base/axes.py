@@ -1,11 +1,10 @@
-"""Matplotlib's axes for drawings in notebooks, and durations on axes in words."""
+"""Matplotlib's axes for drawings in notebooks, and waits on axes in words."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from batfill.base.errors import optional
-from batfill.base.words import duration
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,10 +27,6 @@ def axes_of(axes: Axes | None) -> Axes:
 WAITS_S = {0: "0", 60: "1 min", 600: "10 min", 3600: "1 h", 10_800: "3 h", 43_200: "12 h", 86_400: "1 d"}
 WAITS_S |= {259_200: "3 d", 864_000: "10 d", 2_592_000: "1 month", 7_776_000: "3 months", 31_536_000: "1 year"}
 CLOSE = ("3 h", "1 d", "10 d", "3 months")  # left out if much else is shown
-STEPS_S = (
-    *(1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400, 172_800, 432_000, 864_000),
-    *(2_592_000, 8_640_000),
-)
 
 
 def log_waits(axis: Axis) -> None:
@@ -46,12 +41,3 @@ def log_waits(axis: Axis) -> None:
     axis.set_ticks(list(shown), list(shown.values()))
     axis.set_ticks([], minor=True)
     axis.set_view_interval(low_s, high_s, ignore=True)
-
-
-def in_words(axis: Axis) -> None:
-    """Give this linear axis of seconds round ticks in words."""
-    low_s, high_s = axis.get_view_interval()
-    step_s = next((step for step in STEPS_S if (high_s - low_s) / step <= 6), STEPS_S[-1])
-    first = int(-(-low_s // step_s))
-    ticks = [step_s * k for k in range(first, int(high_s // step_s) + 1)]
-    axis.set_ticks(ticks, [duration(s) if s else "0" for s in ticks])

@@ -128,17 +128,15 @@ def signals_held() -> Iterator[None]:
 class Remaining:
     """The time left, from the time that finished tasks took; each kind of work is scaled separately."""
 
-    def __init__(self, expected: Mapping[str, float], workers: float, *, known: bool) -> None:
+    def __init__(self, expected: Mapping[str, float], workers: float) -> None:
         """Set the expected work of each kind.
 
         Args:
-            expected: total seconds of each kind's tasks; any unit of work if not `known`.
+            expected: total seconds of each kind's tasks.
             workers: number of tasks that run at a time.
-            known: whether `expected` is in seconds, and so usable before a kind's first task has ended.
         """
         self.left = dict(expected)
         self.workers = workers
-        self.known = known
         self.done: dict[str, float] = defaultdict(float)
         self.took_s: dict[str, float] = defaultdict(float)
 
@@ -148,16 +146,11 @@ class Remaining:
         self.done[kind] += expected
         self.took_s[kind] += took_s
 
-    def seconds(self) -> float | None:
-        """Seconds until the remaining tasks have ended, roughly; None if nothing is known of one of their kinds."""
+    def seconds(self) -> float:
+        """Seconds until the remaining tasks have ended, roughly."""
         total_s = 0.0
         for kind, left in self.left.items():
             if left <= 1e-9:  # rounding errors
                 continue
-            if self.done[kind] > 0:
-                total_s += left * self.took_s[kind] / self.done[kind]
-            elif self.known:
-                total_s += left
-            else:
-                return None
+            total_s += left * self.took_s[kind] / self.done[kind] if self.done[kind] > 0 else left
         return total_s / self.workers

@@ -225,7 +225,7 @@ class Session:
         self.failure = ""  # the first
         expected = by_kind(list(ready.left.values()), ready.costs)
         parallel = min(ready.outlook.workers, len(ready.tasks))
-        self.remaining = Remaining(expected, parallel, known=True)
+        self.remaining = Remaining(expected, parallel)
         self.began_s = self.reported_s = time.monotonic()
 
     def run(self, workers: Workers) -> None:
@@ -277,13 +277,12 @@ class Session:
     def report(self) -> None:
         """Report the progress, every REPORT_S."""
         now_s = time.monotonic()
-        left_s = self.remaining.seconds()
-        if now_s - self.reported_s < REPORT_S or self.done >= len(self.ready.left) or left_s is None:
+        if now_s - self.reported_s < REPORT_S or self.done >= len(self.ready.left):
             return
         self.reported_s = now_s
         self.say(
             f"{self.done:,} of {len(self.ready.left):,} runs after {duration(now_s - self.began_s, up=True)}; "
-            f"about {duration(left_s, up=True)} left"
+            f"about {duration(self.remaining.seconds(), up=True)} left"
         )
 
     def recount(self) -> None:

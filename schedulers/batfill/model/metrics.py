@@ -105,14 +105,6 @@ def long_waits(wait_s: NDArray[np.float64]) -> dict[str, float]:
     return {"p999_wait_s": float(np.quantile(wait_s, 0.999)), "max_wait_s": float(wait_s.max())}
 
 
-def on_front(cost: NDArray[np.float64], wait_s: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Which choices no other beats: at least as good in both, and better in one; columns of shape (n_choices,)."""
-    better = (cost[None] <= cost[:, None]) & (wait_s[None] <= wait_s[:, None])
-    better &= (cost[None] < cost[:, None]) | (wait_s[None] < wait_s[:, None])
-    kept: NDArray[np.bool_] = ~np.asarray(better.any(axis=1))
-    return kept
-
-
 def waits_of(wait_s: NDArray[np.float64], base_wait_s: NDArray[np.float64] | None = None) -> dict[str, Any]:
     """Who pays: the waits of some jobs, and how much longer they are than in a base.
 

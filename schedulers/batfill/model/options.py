@@ -389,11 +389,9 @@ SCHEDULING = tuple(name for name in NAMES if name not in REPLAYED)  # and those 
 ARGUMENTS = {option.argument: option for option in OPTIONS.values()}
 ARGUMENT_OF.update((name, option.argument) for name, option in OPTIONS.items())  # for the messages of errors
 
-# The options that `what-if` hands on to its replays, beside SHARED_BY_TRIES, and `frontier` to all
-# of its own.
+# The options that `what-if` hands on to all of its replays
 SHARED_BY_CHOICES = ("backfill", "like", "depth", "tested", "max-running", "calendar", "feedback", "overdue")
-SHARED_BY_ALL = ("backfill", "like", "depth", "tested", "max-running", "calendar", "threshold", "overdue")
-SHARED_BY_TRIES = ("overdue-before", "divider", "small-width", "kill", "bound")  # to those with small jobs first
+SHARED_BY_TRIES = ("overdue-before", "divider", "small-width", "kill", "bound")  # and to those with small jobs first
 
 METHODS = ("full", "noisy", "epsilon-greedy", "ucb1", "exp3")
 SELECTION = options_table(  # the settings of `select`, after its method
