@@ -18,7 +18,6 @@ from batfill.base.stats import BETTER, comparison_warnings, paired, undecided
 from batfill.base.tables import Rows, cell, data_frame
 from batfill.base.version import ENGINE, __version__
 from batfill.base.words import duration
-from batfill.model.metrics import TAU_S
 from batfill.model.values import seed_of
 from batfill.workloads import opened
 from batfill.workloads.formats import replayable
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from batfill.base.processes import Bar
     from batfill.base.stats import Paired
     from batfill.model.jobs import JobTable, Overrun, Unrequested, Workload
-    from batfill.model.policy import Policy
     from batfill.workloads.formats import Source
 
 WAITS = ("p999_wait_s", "max_wait_s")  # what `long_waits` finds of every choice
@@ -108,18 +106,6 @@ class Seeded(ReadingOptions):
     def progress(self, label: str, total: float) -> AbstractContextManager[Callable[[float], None]]:
         """A bar of this many steps."""
         return (self.bar or patient_progress)(label, total)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Testing(Seeded):
-    """What studies take, too, that choose on a log's first periods and test on the others."""
-
-    backfill: Policy | str | None = None  # the order of backfilling; the queue's own by default
-    threshold_s: float | None = None  # jobs that have waited longer come first
-    tau_s: float = TAU_S  # the bound of the bounded slowdown
-    training: int | None = None  # number of training periods, from the first; half of them by default
-    policies: Sequence[str] = ()  # compared in addition, by name
-    baseline: str = "saf"  # the policy that all are compared with, by name
 
 
 def document(

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from batfill.base.errors import BatfillError, require
-from batfill.model.metrics import long_waits
+from batfill.model.metrics import TAU_S, long_waits
 from batfill.model.policy import PURE, policy_named
 from batfill.search.fidelity import graded
 from batfill.search.mixed_search import EVALUATIONS, POINTS, Coverage, Evolution, Features, Space
 from batfill.search.periods import Conditions, costs_and_waits, read_periods, training_of
-from batfill.search.results import Found, Testing, document, judged, rows_over
+from batfill.search.results import Found, Seeded, document, judged, rows_over
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -41,10 +41,15 @@ Units = Literal["typical", "plain"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class StudyPlan(Testing):
+class StudyPlan(Seeded):
     """What `tune` takes: the periods, the search, and what is compared with the twelve pure policies."""
 
-    backfill: Policy | str | None = "spf"  # as in the 2019 study
+    backfill: Policy | str | None = "spf"  # the order of backfilling; as in the 2019 study
+    threshold_s: float | None = None  # jobs that have waited longer come first
+    tau_s: float = TAU_S  # the bound of the bounded slowdown
+    training: int | None = None  # number of training periods, from the first; half of them by default
+    policies: Sequence[str] = ()  # compared in addition, by name
+    baseline: str = "saf"  # the policy that all are compared with, by name
     days: float | Literal["month"] = 7  # length of a period, or "month" for calendar months
     boundary: Boundary = "submit-finish"  # which jobs a period keeps; see `splitting.windows`
     skip: int = 0  # leave out this many periods at the start
@@ -130,7 +135,7 @@ def tune(
         maps: of a grid: a folder for a map of each period.
         **testing: days, boundary, skip, count and min_jobs cut the log into periods; training, policies (beside the
             twelve pure ones), baseline, backfill, threshold_s, tau_s, seed, bar, procs, overrun, unrequested: see
-            `StudyPlan` and `Testing`.
+            `StudyPlan`.
 
     Returns:
         The content of the result file; its rows are the lines of the study, see `study`. The policy found is
