@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import nullcontext
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,16 +16,24 @@ from batfill.model.options import Options
 from batfill.model.policy import policy_named
 from batfill.replays.replay import simulate
 from batfill.search.classify import autocorrelations, classify_log, read_jobs
-from batfill.search.fit import FUNCTIONS, RIVALS, replay_without_backfilling
+from batfill.search.fit import FUNCTIONS
 from batfill.search.online import selection_and_site
 from batfill.search.periods import read_periods
 from batfill.search.results import ReadingOptions
 from batfill.search.select import Samples, course
 from batfill.workloads import read_workload
+from strategies import outliving, random_table
 from studies.papers import core
 from studies.papers.classes import SCENARIOS, Replays, means_of, runs_of
 from studies.papers.core import Context
-from studies.papers.heuristics import fits_of, scores_of, with_run_times
+from studies.papers.heuristics import (
+    RIVALS,
+    costs_without_backfilling,
+    fits_of,
+    scores_of,
+    starts_without_backfilling,
+    with_run_times,
+)
 from studies.papers.protocol import COMPUTATIONS
 from swf_text import row
 
@@ -268,12 +278,46 @@ def test_policies_with_run_times_replay_windows_without_backfilling(log, context
     found = outcome("fitted-windows", **FITTING, requests="run times", backfilling=False, days=14)
     windows = with_run_times(read_periods(log, days=14, align="first", boundary="submitted"))
     assert all((jobs.walltime_s == jobs.runtime_s).all() for jobs in windows.tables)
-    means = []
-    for jobs in windows.tables:
-        schedule = replay_without_backfilling(jobs, PROCS, policy_named("saf"))
-        means.append(schedule.summary().mean_bsld)
+    means = costs_without_backfilling(windows, [policy_named("saf")])
     assert found.tables[0].value("SAF", "Small") == pytest.approx(np.median(means))
     assert len(found.tables[0].rows) == len(RIVALS) + 2 * len(FUNCTIONS)
+
+
+def head_first(jobs, size, policy):
+    """List scheduling without backfilling, straight from its definition, with a pure key of `now`."""
+    left, running, starts = set(range(len(jobs))), [], {}
+    left -= {i for i in left if jobs.procs[i] > size}
+    instants = set(jobs.submit_s.tolist())
+    while instants:
+        now_s = min(instants)
+        instants.remove(now_s)
+        running = [(end_s, q) for end_s, q in running if end_s > now_s]
+        while queue := [i for i in left if jobs.submit_s[i] <= now_s]:
+            first = min(queue, key=lambda i: (policy(now_s - jobs.submit_s[i], i), jobs.submit_s[i], i))
+            if jobs.procs[first] > size - sum(q for _, q in running):
+                break
+            left.remove(first)
+            starts[first] = now_s
+            end_s = now_s + min(jobs.runtime_s[first], jobs.walltime_s[first])
+            running.append((end_s, jobs.procs[first]))
+            instants.add(end_s)
+    return [starts.get(i, math.nan) for i in range(len(jobs))]
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("outlives", [False, True])
+def test_without_backfilling_the_head_of_the_queue_starts_or_nobody_does(seed, outlives):
+    jobs = random_table(seed, n_jobs=80, size=PROCS, span_s=150, unlimited=0, short=0.3)
+    jobs = replace(jobs, runtime_s=np.maximum(jobs.runtime_s, 1))
+    request_s = jobs.walltime_s
+    jobs = outliving(jobs) if outlives else jobs
+    keys = {
+        "saf": lambda _, i: request_s[i] * jobs.procs[i],
+        "wfp3": lambda w, i: -((w / request_s[i]) ** 3) * jobs.procs[i],
+    }
+    for name, key in keys.items():
+        found = starts_without_backfilling(jobs, PROCS, policy_named(name))
+        assert np.array_equal(found, head_first(jobs, PROCS, key), equal_nan=True)
 
 
 # What is kept

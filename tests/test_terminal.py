@@ -65,7 +65,7 @@ COMMAND_LINES = [
     "select LOG --period 20d",
     "select LOG --samples 2 --weeks 2",
     "fit LOG --tuples 4 --permutations 64 --days 3",
-    "fit LOG --tuples 4 --permutations 64 --days 10 --evaluate",
+    "fit LOG --tuples 4 --permutations 64 --days 10",
     "fidelity LOG",
     "when LOG --at 20d",
     "campaign CAMPAIGN --workers 1 --out OUT",

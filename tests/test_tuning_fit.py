@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from batfill.base.errors import BatfillError, WorkloadError
+from batfill.base.errors import WorkloadError
 from batfill.model.jobs import Workload, job_table
 from batfill.model.metrics import long_waits
 from batfill.model.policy import POLICIES, policy_named, polynomial
@@ -19,19 +19,17 @@ from batfill.model.rules import Rules
 from batfill.replays.engine_replay import replay_jobs
 from batfill.search.fit import (
     FUNCTIONS,
-    RIVALS,
     SIGNED,
-    evaluate,
     fit,
     fit_scores,
     fitted_policies,
-    replay_without_backfilling,
+    validate,
 )
 from batfill.search.periods import periods_of
 from batfill.search.proxy import N_QUEUED, Scores, score_jobs, shuffle
 from batfill.workloads import read_workload
 from command import batfill, json_result
-from strategies import outliving, random_table
+from strategies import random_table
 
 SIZE = 8
 
@@ -214,44 +212,6 @@ def test_a_weight_that_would_let_later_jobs_overtake_is_held_at_0_and_said():
     assert math.isnan(term["standard_error"])
 
 
-def head_first(jobs, size, policy):
-    """List scheduling without backfilling, straight from its definition, with a pure key of `now`."""
-    left, running, starts = set(range(len(jobs))), [], {}
-    left -= {i for i in left if jobs.procs[i] > size}
-    instants = set(jobs.submit_s.tolist())
-    while instants:
-        now_s = min(instants)
-        instants.remove(now_s)
-        running = [(end_s, q) for end_s, q in running if end_s > now_s]
-        while queue := [i for i in left if jobs.submit_s[i] <= now_s]:
-            first = min(queue, key=lambda i: (policy(now_s - jobs.submit_s[i], i), jobs.submit_s[i], i))
-            if jobs.procs[first] > size - sum(q for _, q in running):
-                break
-            left.remove(first)
-            starts[first] = now_s
-            end_s = now_s + min(jobs.runtime_s[first], jobs.walltime_s[first])
-            running.append((end_s, jobs.procs[first]))
-            instants.add(end_s)
-    return [starts.get(i, math.nan) for i in range(len(jobs))]
-
-
-@pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize("outlives", [False, True])
-def test_without_backfilling_the_head_of_the_queue_starts_or_nobody_does(seed, outlives):
-    jobs = random_table(seed, n_jobs=80, size=SIZE, span_s=150, unlimited=0, short=0.3)
-    jobs = replace(jobs, runtime_s=np.maximum(jobs.runtime_s, 1))
-    request_s = jobs.walltime_s
-    jobs = outliving(jobs) if outlives else jobs
-    keys = {
-        "saf": lambda _, i: request_s[i] * jobs.procs[i],
-        "wfp3": lambda w, i: -((w / request_s[i]) ** 3) * jobs.procs[i],
-    }
-    for name, key in keys.items():
-        found = replay_without_backfilling(jobs, SIZE, POLICIES[name])
-        assert np.array_equal(found.start_s, head_first(jobs, SIZE, key), equal_nan=True)
-        assert len(found.order) == (~found.rejected).sum()
-
-
 SAMPLE = Path(__file__).parents[1] / "workloads" / "sample.json"
 QUICK = ("--tuples", 3, "--permutations", 40)
 HALF_DAYS = ("--days", 0.5)
@@ -350,32 +310,15 @@ def test_nothing_is_learned_from_the_windows_held_out():
     assert workload.jobs.submit_s[n - 1] < until_s + workload.jobs.submit_s[0] <= workload.jobs.submit_s[n]
 
 
-def test_evaluation_of_the_log_learned_from_leaves_out_the_windows_learned_from():
-    found = fit(SAMPLE, tuples=3, permutations=40, days=0.5)
-    held_out = found.evaluate()
-    assert held_out["windows"]["periods"] == [4, 5, 6, 7, 8]
-    assert found.evaluate(SAMPLE, days=0.5).as_json() == held_out.as_json()
-    assert found.evaluate(SAMPLE, days=1.5)["windows"]["periods"] == [2]
-    assert found.evaluate(SAMPLE, days=0.5, count=2)["windows"]["periods"] == [4, 5]
-    other = replace(read_workload(SAMPLE), name="another", digest="", file=None)
-    assert found.evaluate(other, days=0.5)["windows"]["periods"] == list(range(9))
-    with pytest.raises(BatfillError, match="every window was learned from"):
-        found.evaluate(SAMPLE, days=5)
-
-
-def test_functions_are_compared_with_the_six_policies_with_and_without_backfilling():
+def test_functions_are_compared_with_saf_on_the_windows():
     windows = periods_of([random_table(seed, n_jobs=60, size=SIZE, span_s=90) for seed in (1, 2, 3)], SIZE)
-    mine = polynomial("mine", [(1.0, 1, 0, 0)], "SPF by another name")
-    found = evaluate(windows, [mine])
-    for half in ("with_backfilling", "without_backfilling"):
-        assert set(found[half]) == {"mine", *RIVALS}
-        assert found[half]["mine"]["mean_bsld"].tolist() == found[half]["spf"]["mean_bsld"].tolist()
-    assert found["with_backfilling"]["fcfs"]["mean"] < found["without_backfilling"]["fcfs"]["mean"]
-    assert found["with_backfilling"]["saf"]["median"] == np.median(found["with_backfilling"]["saf"]["mean_bsld"])
+    found = validate(windows, [polynomial("mine", [(1.0, 1, 1, 0)], "SAF by another name")], seed=0)["with_backfilling"]
+    assert found["mine"]["mean_bsld"].tolist() == found["saf"]["mean_bsld"].tolist()
+    assert found["saf"]["median"] == np.median(found["saf"]["mean_bsld"])
     waits = [replay_jobs(jobs, SIZE, Rules(POLICIES["saf"])).start_s - jobs.submit_s for jobs in windows.tables]
     ran = np.concatenate(waits)
     expected = long_waits(ran[~np.isnan(ran)])
-    assert {name: found["with_backfilling"]["saf"][name] for name in expected} == expected
+    assert {name: found["saf"][name] for name in expected} == expected
 
 
 def bursts(n_bursts, *, short_and_wide):
@@ -404,25 +347,6 @@ def test_a_fit_that_helps_is_recommended_with_how_sure_that_is():
     assert best["value"] < 0.9
     assert best["corrected_p"] < 0.05
     assert advice["text"].startswith(f"take {advice['take']}: ")
-    assert [row["policy"] for row in found.evaluate().rows if row["recommended"]] == [advice["take"]]
     for words in ("held-out windows", "95% interval", "correction for 2 comparisons", "longest wait", "saf"):
         assert words in advice["text"]
     assert "\n" not in advice["text"]
-
-
-def test_batfill_fit_evaluates_on_the_windows_held_out():
-    done = batfill("fit", SAMPLE, *QUICK, "--evaluate", *HALF_DAYS, "--count", 8)
-    assert done.status == 0
-    fits, table, recommended, *advice = done.out.split("\n\n")
-    assert len(fits.splitlines()) == 3
-    assert len(table.splitlines()) == 1 + 2 + 6
-    head = table.splitlines()[0]
-    assert "median without backfilling" in head
-    assert "longest wait       99.9 %" in head
-    assert "saf     yes" in recommended.splitlines()
-    lines = "\n\n".join(advice).splitlines()
-    assert lines[0].startswith("cannot decide, so stay with saf: ")
-    assert "4 held-out windows" in lines[0]
-    found = json_result("fit", SAMPLE, *QUICK, "--evaluate", *HALF_DAYS, "--count", 8)
-    assert found["evaluation"]["with_backfilling"]["fcfs"]["max_wait_s"] > 0
-    assert found["evaluation"]["recommendation"] == found["recommendation"]

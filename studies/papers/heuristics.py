@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import heapq
+from bisect import insort
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -13,9 +15,12 @@ from pydantic import Field
 from batfill.base.errors import BatfillError, WorkloadError
 from batfill.base.files import digest
 from batfill.campaigns.sections import Count, Section, Seed, Text
-from batfill.model.policy import Term, polynomial
-from batfill.search.fit import FUNCTIONS, HIGH_VIF, RIVALS, Fit, Powers, Weights, evaluate, fit_scores, monomial
-from batfill.search.periods import Periods, read_periods
+from batfill.engine.keys import key_at, unit_of
+from batfill.model.jobs import JobTable
+from batfill.model.policy import POLICIES, Policy, Term, polynomial
+from batfill.replays.many import mean_bsld
+from batfill.search.fit import FUNCTIONS, HIGH_VIF, Fit, Powers, Weights, fit_scores, monomial
+from batfill.search.periods import Conditions, Periods, costs_and_waits, read_periods
 from batfill.search.proxy import N_QUEUED, Scores, Shuffle, score_jobs
 from batfill.workloads import read_workload
 from studies.papers.core import (
@@ -207,7 +212,9 @@ def priorities(found: Fit, p: Array, q: Array, r: float) -> Array:
 
 # The windows of a log
 
-SHOWN = dict(zip(RIVALS, ("FCFS", "SPT", "SAF", "WFP3", "UNICEF", "F2"), strict=True))  # as the paper calls them
+# The policies beside the fitted functions, as the paper calls them.
+RIVALS = {"fcfs": "FCFS", "spf": "SPT", "saf": "SAF", "wfp3": "WFP3", "unicef": "UNICEF", "f2": "F2"}
+IN_ORDER = Conditions(backfill=None)  # backfilling in the queue's order
 PRINTED = f"{LIN}, as printed"
 WindowCosts = dict[str, dict[str, list[float]]]  # by log, then by policy: its mean bounded slowdown on each window
 
@@ -229,13 +236,67 @@ def costs_of(context: Context, label: str, how: LogWindows, learned: Learned) ->
     windows = windows_of(context, label, how)
 
     def make() -> dict[str, Any]:
-        policies = [polynomial(name, terms, "") for name, terms in learned.items()]
+        policies = [POLICIES[name] for name in RIVALS]
+        policies += [polynomial(name, terms, "") for name, terms in learned.items()]
         with context.bar(f"{label}: windows", 2 * len(windows)) as advance:
-            return evaluate(windows, policies, advance=advance)
+            return {
+                "with_backfilling": costs_and_waits(windows, policies, IN_ORDER, advance=advance)[0],
+                "without_backfilling": costs_without_backfilling(windows, policies, advance),
+            }
 
     found = kept(context.folder, "windows", key_of_windows(windows, how, learned), costs_of, make)
     by_policy = found["with_backfilling" if how.backfilling else "without_backfilling"]
-    return {SHOWN.get(name, name): by_policy[name]["mean_bsld"] for name in (*RIVALS, *learned)}
+    return dict(zip((*RIVALS.values(), *learned), by_policy, strict=True))
+
+
+def costs_without_backfilling(
+    windows: Periods, policies: Sequence[Policy], advance: Callable[[int], None] = lambda _: None
+) -> Array:
+    """The mean bounded slowdowns by list scheduling, shape (n_policies, n_windows): half of the study's comparison."""
+    columns = []
+    for jobs in windows.tables:
+        start_s = np.array([starts_without_backfilling(jobs, windows.procs, policy) for policy in policies])
+        columns.append(mean_bsld(jobs, windows.procs)(start_s))
+        advance(1)
+    return np.array(columns).T
+
+
+def starts_without_backfilling(jobs: JobTable, size: int, policy: Policy) -> Array:
+    """The starts by list scheduling, nan for jobs wider than the machine: simple and slow, for small windows.
+
+    At every submission or end, the queue's first job starts, repeatedly, until one does not fit. Policies see
+    p~, or what is expected of jobs that may outlive it; jobs run min(p, walltime).
+    """
+    key, rise = (column.tolist() for column in policy.lines(jobs.submit_s, jobs.request_s, jobs.procs))
+    unit_s = [unit_of(policy.motion, request_s) for request_s in jobs.request_s.tolist()]  # type: ignore[no-untyped-call]
+    submit_s, procs = jobs.submit_s.tolist(), jobs.procs.tolist()
+    runtime_s = np.minimum(jobs.runtime_s, jobs.walltime_s).tolist()
+    start_s = np.full(len(jobs), np.nan)
+    waiting: list[tuple[float, int]] = []  # (key, row) in order, by submission if keys move
+    ends: list[tuple[float, int]] = []
+    free, arrived = size, 0
+
+    def head(now_s: float) -> int:
+        if not policy.moves:
+            return 0
+        keys = [key_at(now_s, key[row], rise[row], submit_s[row], unit_s[row]) for _, row in waiting]  # type: ignore[no-untyped-call]
+        return int(np.argmin(keys))
+
+    while ends or arrived < len(jobs):
+        next_s = submit_s[arrived] if arrived < len(jobs) else np.inf
+        now_s = float(min(ends[0][0], next_s) if ends else next_s)
+        while ends and ends[0][0] == now_s:
+            free += heapq.heappop(ends)[1]
+        while arrived < len(jobs) and submit_s[arrived] == now_s:
+            if procs[arrived] <= size:
+                insort(waiting, (0.0 if policy.moves else key[arrived], arrived))
+            arrived += 1
+        while waiting and procs[waiting[first := head(now_s)][1]] <= free:
+            _, row = waiting.pop(first)
+            free -= procs[row]
+            start_s[row] = now_s
+            heapq.heappush(ends, (now_s + runtime_s[row], procs[row]))
+    return start_s
 
 
 def windows_of(context: Context, label: str, how: LogWindows) -> Periods:

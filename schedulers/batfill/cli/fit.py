@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     help="Learn from this many windows, from the first, and test on the others; by default half.",
 )
 @seed_option("the subtraces, the orders and the comparison")
-@click.option("--evaluate", is_flag=True, help="Also compare with six known policies, with backfilling and without.")
 @OVERRUN
 @UNREQUESTED
 @out_option("file", "Write the policy file, for --policy area@FILE and so on, or @FILE for what is recommended.")
@@ -58,7 +57,6 @@ if TYPE_CHECKING:
 def fit(
     workload: Path,
     procs: int | None,
-    evaluate: bool,
     out: Path | None,
     as_json: bool,
     **how: Any,
@@ -67,19 +65,16 @@ def fit(
 
     WORKLOAD is an SWF log (plain, .gz, .xz, .bz2), Parquet, or a Batsim JSON workload.
     """
-    from batfill.base.tables import as_table
     from batfill.search import fit as library
-    from batfill.search.results import as_json as text_of
 
     fitted = library.fit(workload, procs=procs, **how, bar=progress)
     warn(fitted["input"]["warnings"])
-    evaluation = fitted.evaluate(bar=progress) if evaluate else None
     if out is not None:
         fitted.save(out)
     if as_json:
-        print(text_of({**fitted, "evaluation": evaluation} if evaluation else fitted))
+        print(fitted.as_json())
         return
-    print(f"{as_table(fitted.rows)}\n\n{evaluation.as_text()}" if evaluation else fitted.as_text())
+    print(fitted.as_text())
     for found in fitted.fits:
         for warning in found.warnings:
             note(f"{found.name}: {warning}")

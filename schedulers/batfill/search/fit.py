@@ -6,8 +6,6 @@ in the 2023 study ("plain"), or with the signs of the weights constrained ("sign
 
 from __future__ import annotations
 
-import heapq
-from bisect import insort
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, Literal
@@ -15,16 +13,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from batfill.base.errors import BatfillError
-from batfill.base.progress import patient_progress
 from batfill.base.stats import CONFIDENCE, least_squares, signed_least_squares, variance_inflation
 from batfill.base.tables import as_table, data_frame
 from batfill.base.words import wrapped
-from batfill.engine import KILL
-from batfill.engine.keys import key_at, unit_of
 from batfill.model.jobs import DAY_S
 from batfill.model.metrics import long_waits
 from batfill.model.policy import FILE_FORMAT, POLICIES, Policy, Term, polynomial
-from batfill.model.schedule import Schedule
 from batfill.search.fidelity import graded
 from batfill.search.periods import Conditions, costs_and_waits, read_periods
 from batfill.search.proxy import N_QUEUED, Scores, Shuffle, score_jobs
@@ -38,8 +32,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from batfill.base.processes import Bar
-    from batfill.model.jobs import JobTable, Workload
+    from batfill.model.jobs import Workload
     from batfill.search.periods import Periods
 
 Weights = Literal["pq", "pq2"]
@@ -59,7 +52,6 @@ SIGNED: dict[str, tuple[Powers, ...]] = {"area": (*FUNCTIONS["lin"], (1, 1, 0)),
 
 # Above this a feature is nearly a combination of the others, and its coefficient means little.
 HIGH_VIF = 10.0
-RIVALS = ("fcfs", "spf", "saf", "wfp3", "unicef", "f2")
 BASELINE = "saf"
 
 
@@ -250,44 +242,6 @@ class Fitted(Found):
         rows = [{"policy": found.name, **term} for found in self.fits for term in found.as_dict()["terms"]]
         return data_frame(rows, options=self["options"], input=self["input"])
 
-    def evaluate(
-        self,
-        log: Workload | str | Path | None = None,
-        *,
-        days: float = 15,
-        count: int | None = None,
-        bar: Bar | None = None,
-        **reading: Any,
-    ) -> Found:
-        """Compare the functions with six known policies on windows, with backfilling and without.
-
-        Args:
-            log: a workload or a file, as for `read_workload`; None for the windows that were held out. Of the log that
-                was learned from, only windows that begin after the last one learned from count.
-            days: length of a window.
-            count: use only this many windows, from the first.
-            bar: makes progress bars; by default one appears after two seconds.
-            **reading: procs, overrun, unrequested: see `ReadingOptions`.
-
-        Raises:
-            BatfillError: the log is unusable, or has no window that was not learned from.
-        """
-        windows = self.held_out
-        if log is not None:
-            windows = read_windows(log, days=days, **reading)
-            if (windows.source, windows.digest) == (self["input"]["source"], self["input"]["source_sha256"]):
-                until_s = self["learned_from"]["until_s"]
-                first = sum(number * days * DAY_S < until_s for number in windows.numbers)
-                windows = windows.part(first, len(windows)) if first < len(windows) else None
-            if windows is not None and count is not None:
-                windows = windows.part(0, count)
-        if windows is None:
-            raise BatfillError(f"{self['input']['source']}: {NOTHING_HELD_OUT}")
-        with (bar or patient_progress)("windows", 2 * len(windows)) as advance:
-            found = evaluate(windows, list(self.policies.values()), advance=advance)
-        found |= over_saf(found["with_backfilling"], list(self.policies), seed=self["seed"])
-        return Found(found, fit_rows(found), "\n".join([found["recommendation"]["text"], *found["warnings"]]))
-
 
 NOTHING_HELD_OUT = "every window was learned from, and none is left to test on; give shorter --days, or --training N"
 
@@ -405,80 +359,14 @@ def fitted_policies(fits: Sequence[Fit]) -> list[Policy]:
     return [polynomial(found.name, found.terms, "regression on scores of the proxy problem") for found in fits]
 
 
-def replay_without_backfilling(jobs: JobTable, size: int, policy: Policy) -> Schedule:
-    """The schedule of list scheduling, one half of the study's comparison: simple and slow, for small windows.
-
-    At every submission or end, the queue's first job starts, repeatedly, until one does not fit. Policies see
-    p~, or what is expected of jobs that may outlive it; jobs run min(p, walltime).
-    """
-    key, rise = (column.tolist() for column in policy.lines(jobs.submit_s, jobs.request_s, jobs.procs))
-    unit_s = [unit_of(policy.motion, request_s) for request_s in jobs.request_s.tolist()]  # type: ignore[no-untyped-call]
-    submit_s, procs = jobs.submit_s.tolist(), jobs.procs.tolist()
-    runtime_s = np.minimum(jobs.runtime_s, jobs.walltime_s).tolist()
-    start_s = np.full(len(jobs), np.nan)
-    waiting: list[tuple[float, int]] = []  # (key, row) in order, by submission if keys move
-    ends: list[tuple[float, int]] = []
-    order: list[int] = []
-    free, arrived = size, 0
-
-    def head(now_s: float) -> int:
-        if not policy.moves:
-            return 0
-        keys = [key_at(now_s, key[row], rise[row], submit_s[row], unit_s[row]) for _, row in waiting]  # type: ignore[no-untyped-call]
-        return int(np.argmin(keys))
-
-    while ends or arrived < len(jobs):
-        next_s = submit_s[arrived] if arrived < len(jobs) else np.inf
-        now_s = float(min(ends[0][0], next_s) if ends else next_s)
-        while ends and ends[0][0] == now_s:
-            free += heapq.heappop(ends)[1]
-        while arrived < len(jobs) and submit_s[arrived] == now_s:
-            if procs[arrived] <= size:
-                insort(waiting, (0.0 if policy.moves else key[arrived], arrived))
-            arrived += 1
-        while waiting and procs[waiting[first := head(now_s)][1]] <= free:
-            _, row = waiting.pop(first)
-            free -= procs[row]
-            start_s[row] = now_s
-            order.append(row)
-            heapq.heappush(ends, (now_s + runtime_s[row], procs[row]))
-    return Schedule(
-        jobs=jobs,
-        size=size,
-        start_s=start_s,
-        backfilled=np.zeros(len(jobs), bool),
-        kills=np.zeros(0, KILL),
-        order=np.array(order, np.int64),
-    )
-
-
 BACKFILLED = Conditions(backfill=None)  # in the queue's order
-
-
-def evaluate(
-    windows: Periods, policies: Sequence[Policy], *, advance: Callable[[int], None] = lambda _: None
-) -> dict[str, Any]:
-    """Each policy's mean bounded slowdown on each window, with backfilling in the queue's order and without any.
-
-    `advance` is called with 1 per window, twice for each.
-    """
-    compared = [*policies, *(POLICIES[name] for name in RIVALS)]
-
-    def starts(jobs: JobTable) -> NDArray[np.float64]:
-        return np.array([replay_without_backfilling(jobs, windows.procs, policy).start_s for policy in compared])
-
-    return {
-        "windows": windows.provenance(),
-        "without_backfilling": by_policy(windows, compared, advance=advance, starts=starts),
-        "with_backfilling": by_policy(windows, compared, advance=advance),
-    }
 
 
 def validate(
     windows: Periods, policies: Sequence[Policy], *, seed: int, advance: Callable[[int], None] = lambda _: None
 ) -> dict[str, Any]:
     """Each policy and SAF on the windows, with backfilling, and what to use; `advance` is called once per window."""
-    figures = by_policy(windows, [*policies, POLICIES[BASELINE]], advance=advance)
+    figures = by_policy(windows, [*policies, POLICIES[BASELINE]], advance)
     return {
         "windows": windows.provenance(),
         "with_backfilling": figures,
@@ -486,9 +374,9 @@ def validate(
     }
 
 
-def by_policy(windows: Periods, policies: Sequence[Policy], **how: Any) -> dict[str, Any]:
-    """Each policy's costs over the windows, and its long waits over the jobs of all; `how` as for `costs_and_waits`."""
-    costs, waits_s = costs_and_waits(windows, policies, BACKFILLED, **how)
+def by_policy(windows: Periods, policies: Sequence[Policy], advance: Callable[[int], None]) -> dict[str, Any]:
+    """Each policy's costs over the windows, and its long waits over the jobs of all; `advance` as for `validate`."""
+    costs, waits_s = costs_and_waits(windows, policies, BACKFILLED, advance=advance)
     quartiles = np.quantile(costs, [0.25, 0.5, 0.75], axis=1)
     return {
         policy.name: {
@@ -546,21 +434,13 @@ def powers_of(found: Fit) -> list[Powers]:
 
 
 def fit_rows(found: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Costs on the held-out windows, from the least sum with backfilling, and each function against SAF.
-
-    Of an evaluation, with the medians without backfilling.
-    """
-    without = found.get("without_backfilling", {})
-    figures = {"median without backfilling": "without", "with": "median"} if without else {"held out: median": "median"}
-    sums = [
-        {"policy": name, "without": without[name]["median"] if without else None, **each}
-        for name, each in found["with_backfilling"].items()
-    ]
+    """Costs on the held-out windows, from the least sum, and each function against SAF; `found` from `validate`."""
+    sums = [{"policy": name, **each} for name, each in found["with_backfilling"].items()]
     return rows_over(
         sorted(sums, key=lambda row: (row["mean"], row["policy"])),
         found["over_saf"],
         BASELINE,
-        figures | {"mean": "mean"},
+        {"held out: median": "median", "mean": "mean"},
         ratio=f"mean/{BASELINE}",
         take=found["recommendation"]["take"],
     )

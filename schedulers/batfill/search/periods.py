@@ -195,20 +195,12 @@ def costs_and_waits(
     conditions: Conditions,
     *,
     advance: Callable[[int], None] = lambda _: None,
-    starts: Callable[[JobTable], NDArray[np.float64]] | None = None,
 ) -> tuple[NDArray[np.float64], list[NDArray[np.float64]]]:
-    """As `costs`, and by period the waits of the jobs that ran, each shape (n_policies, n_jobs), in seconds.
-
-    `starts` gives the starts in a period, of the same shape, nan for a rejected job; by default those of a replay.
-    """
-
-    def replayed(jobs: JobTable) -> NDArray[np.float64]:
-        run = EngineReplay(jobs, periods.procs, Rules(policies[0]))
-        return run.starts_under(policies, backfill=conditions.backfill, threshold_s=conditions.threshold_s)
-
+    """As `costs`, and by period the waits of the jobs that ran, each shape (n_policies, n_jobs), in seconds."""
     result, waits = np.empty((len(policies), len(periods))), []
     for column, jobs in enumerate(periods.tables):
-        start_s = (starts or replayed)(jobs)
+        run = EngineReplay(jobs, periods.procs, Rules(policies[0]))
+        start_s = run.starts_under(policies, backfill=conditions.backfill, threshold_s=conditions.threshold_s)
         result[:, column] = mean_bsld(jobs, periods.procs, conditions.tau_s)(start_s)
         waits.append((start_s - jobs.submit_s)[:, jobs.procs <= periods.procs])
         advance(1)
