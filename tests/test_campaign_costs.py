@@ -10,8 +10,9 @@ import pytest
 pytest.importorskip("pydantic")
 
 from batfill.campaigns import costs as library
+from batfill.campaigns.config import read_campaign
 from batfill.campaigns.costs import LEARNING_S, RUN_S, WORKER_S, Costs, Curve, kind_of, measured
-from batfill.campaigns.plan import Planned, Readings
+from batfill.campaigns.plan import Planned, Readings, plan
 from batfill.campaigns.traces import Trace, TraceFile
 from batfill.campaigns.work import Run, Task
 
@@ -64,57 +65,46 @@ def test_runs_that_keep_several_processors_busy_slow_each_other_down():
     assert Costs(curves, Readings({}, {}), slowdown=1.0).run_s(run) == pytest.approx(15 + RUN_S)  # two on two
 
 
-def test_each_kind_is_timed_once_on_its_largest_piece(monkeypatch):
+@pytest.fixture
+def timed(monkeypatch):
+    """The runs that are timed, and how long that may take; the k-th of them takes k seconds."""
     timed = []
 
-    def plain(one):
-        timed.append((one.run.id, None))
-        return Curve((one.jobs,), (1.0,))
+    def curve(one, quick_s):
+        timed.append((one.run.id, quick_s))
+        return Curve((one.jobs,), (float(len(timed)),))
 
-    def learning(one, budget_s):
-        timed.append((one.run.id, budget_s))
-        return Curve((one.jobs,), (8.0,))
+    monkeypatch.setattr(library, "timed", curve)
+    return timed
 
-    monkeypatch.setattr(library, "timed_plain", plain)
-    monkeypatch.setattr(library, "timed_learning", learning)
+
+def test_each_kind_is_timed_once_on_its_largest_piece(timed):
     runs = [planned("a", PLAIN, 10), planned("b", PLAIN, 30), planned("c", LEARNING, 20), planned("d", PLAIN, 20)]
     costs = measured(runs, Readings({}, {}), 2, 2, 0.0)
-    assert timed == [("b", None), ("c", library.LEARNING_BUDGET_S)]
+    assert timed == [("b", library.QUICK_S), ("c", library.LEARNING_S_IN_ALL / library.LONGER)]
     assert costs.run_s(runs[0]) == pytest.approx(RUN_S + 1 / 3)
 
 
-def test_what_else_runs_here_makes_all_longer(monkeypatch):
-    monkeypatch.setattr(library, "timed_plain", lambda one: Curve((one.jobs,), (1.0,)))
+def test_what_else_runs_here_makes_all_longer(timed):
     runs = [planned("a", PLAIN, 10), planned("b", PLAIN, 10)]
     found = [measured(runs, Readings({}, {}), 2, 2, others) for others in (0.0, 1.0, 6.0)]
     assert [(costs.load, costs.beside) for costs in found] == [(1, 1), (1.5, 1.5), (4, 8 / 7)]
 
 
-def test_kinds_beyond_those_that_are_timed_count_as_the_slowest(monkeypatch):
-    seconds = iter(range(1, 100))
-    monkeypatch.setattr(library, "timed_plain", lambda one: Curve((one.jobs,), (float(next(seconds)),)))
+def test_kinds_beyond_those_that_are_timed_count_as_the_slowest(timed):
     runs = [planned(str(i), {**PLAIN, "policy": f"aged:{i},1,0"}, 10) for i in range(library.MOST_TIMED + 3)]
     costs = measured(runs, Readings({}, {}), 2, 2, 0.0)
+    assert len(timed) == library.MOST_TIMED
     assert costs.run_s(runs[-1]) == pytest.approx(RUN_S + library.MOST_TIMED)
 
 
-@pytest.fixture
-def on_the_sample(tmp_path):
-    from batfill.campaigns.config import read_campaign
-    from batfill.campaigns.plan import plan
-
-    def on_the_sample(knowledge):
-        path = tmp_path / "c.yaml"
-        path.write_text(f"workloads: [{{file: {SAMPLE}}}]\npolicies: [fcfs]\nknowledge: {json.dumps([knowledge])}\n")
-        return plan(read_campaign(path)).runs[0]
-
-    return on_the_sample
-
-
-def test_a_replay_that_learns_is_timed_no_longer_than_its_budget(on_the_sample):
-    run = on_the_sample({"small": "forest", "kill": "always"})
-    whole = library.timed_learning(run, 60.0)
-    assert (round(whole.jobs[-1]), whole.seconds[-1] > 0) == (800, True)
-    beginning = library.timed_learning(run, 1e-9)
-    assert 0 < beginning.jobs[-1] < 800
-    assert beginning.at(800) > beginning.seconds[-1]
+@pytest.mark.parametrize("knowledge", ["request", {"small": "forest", "kill": "always"}])
+def test_a_replay_is_timed_on_longer_beginnings_until_one_is_not_quick(tmp_path, monkeypatch, knowledge):
+    path = tmp_path / "c.yaml"
+    path.write_text(f"workloads: [{{file: {SAMPLE}}}]\npolicies: [fcfs]\nknowledge: {json.dumps([knowledge])}\n")
+    run = plan(read_campaign(path)).runs[0]
+    monkeypatch.setattr(library, "FIRST_JOBS", 50)
+    assert library.timed(run, 60.0).jobs == (50, 200, 800)
+    beginning = library.timed(run, 0.0)
+    assert (beginning.jobs, beginning.busy >= 1) == ((50,), True)
+    assert beginning.at(800) == pytest.approx(16 * beginning.seconds[0])

@@ -22,17 +22,16 @@ if TYPE_CHECKING:
     from batfill.campaigns.plan import Plan, Planned, Readings
     from batfill.campaigns.traces import Trace
     from batfill.campaigns.work import Run
-    from batfill.model.jobs import Workload
 
 TASK_S = 1.0  # the work lost when a worker dies; long enough to hide the cost of sending a task
 MOST_RUNS = 500  # in a task
 RUN_S = 0.002  # fixed time of a run: selecting its jobs, and its row
 WORKER_S = 1.5  # from a worker's start to its first task: Python's imports, on an idle machine
 LEARNING_S = 1.5  # loading scikit-learn, once per worker
-FIRST_JOBS = 2000  # of the first timed replay; then four times as many while that is quick
+FIRST_JOBS, LONGER = 2000, 4  # jobs of the first timed replay; then so many times as many while that is quick
 QUICK_S = 0.5
 MOST_TIMED = 12  # kinds of replays that are timed; others are assumed similar
-LEARNING_BUDGET_S = 8.0  # for timing all kinds of learning; each gets at least a second
+LEARNING_S_IN_ALL = 8.0  # for timing all kinds of learning, roughly; each gets at least a second
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,11 +118,10 @@ def measured(left: Sequence[Planned], readings: Readings, workers: int, cores: i
     learning = [key for key, planned in largest.items() if learns(planned.run.given)]
     plain = [key for key in largest if key not in learning]
     curves: dict[str, Curve] = {}
-    for key in plain[:MOST_TIMED]:
-        curves[key] = timed_plain(largest[key])
-    for key in learning[:MOST_TIMED]:
-        curves[key] = timed_learning(largest[key], max(LEARNING_BUDGET_S / len(learning), 1.0))
-    for kinds in (plain, learning):
+    quick_learning_s = max(LEARNING_S_IN_ALL / max(len(learning), 1), 1.0) / LONGER
+    for kinds, quick_s in ((plain, QUICK_S), (learning, quick_learning_s)):
+        for key in kinds[:MOST_TIMED]:
+            curves[key] = timed(largest[key], quick_s)
         for key in kinds[MOST_TIMED:]:
             curves[key] = max((curves[like] for like in kinds[:MOST_TIMED]), key=lambda curve: curve.at(FIRST_JOBS))
     running = min(workers, len(left))
@@ -131,66 +129,26 @@ def measured(left: Sequence[Planned], readings: Readings, workers: int, cores: i
     return Costs(curves, readings, running / cores, load, load / max((others + 1) / cores, 1.0))
 
 
-def timed_plain(planned: Planned) -> Curve:
-    """The cost of a replay in the compiled engine, from increasingly long beginnings as long as they are quick."""
+def timed(planned: Planned, quick_s: float) -> Curve:
+    """The cost of a replay, from increasingly long beginnings until one takes longer than `quick_s`."""
     workload, options = piece_of(planned.trace, planned.run.window).workload, Options.of(planned.run.given)
-    load_kernels(workload, options)
-    jobs: list[float] = []
-    seconds: list[float] = []
-    size = FIRST_JOBS
-    while True:
-        beginning = workload.jobs.select(slice(size))
-        if not len(beginning):
-            return Curve((), ())
-        began = time.perf_counter()
-        simulate(beginning, workload, options)
-        jobs.append(float(len(beginning)))
-        seconds.append(max(time.perf_counter() - began, seconds[-1] if seconds else 0.0))
-        if size >= len(workload.jobs) or seconds[-1] > QUICK_S:
-            return Curve(tuple(jobs), tuple(seconds))
-        size *= 4
-
-
-class Enough(Exception):  # noqa: N818 - nothing is wrong
-    """The replay has been timed for long enough."""
-
-
-def timed_learning(planned: Planned, budget_s: float) -> Curve:
-    """The cost of a learning replay, from its beginning; stopped after `budget_s` seconds."""
-    workload, options = piece_of(planned.trace, planned.run.window).workload, Options.of(planned.run.given)
-    load_kernels(workload, options)
+    simulate(workload.jobs.select(slice(0)), workload, options)  # loads what a replay with these options needs
     if options.trains:
         forest.load_forest_code()
-    began, processor_s = time.perf_counter(), time.process_time()
     jobs: list[float] = []
     seconds: list[float] = []
-    seen = 0
-
-    def note(steps: int) -> None:
-        nonlocal seen
-        seen += steps
+    size, busy = FIRST_JOBS, 1.0
+    while len(beginning := workload.jobs.select(slice(size))):
+        began, processor_s = time.perf_counter(), time.process_time()
+        simulate(beginning, workload, options)
         took_s = time.perf_counter() - began
-        if not seconds or took_s > seconds[-1] + budget_s / 50:
-            jobs.append(float(seen))
-            seconds.append(took_s)
-        if took_s > budget_s:
-            raise Enough
-
-    try:
-        simulate(workload.jobs, workload, options, note)
-        jobs.append(float(len(workload.jobs)) + 1e-6)
-        seconds.append(time.perf_counter() - began)
-    except Enough:
-        pass
-    if not len(workload.jobs):
-        return Curve((), ())
-    busy = (time.process_time() - processor_s) / (time.perf_counter() - began)
+        busy = (time.process_time() - processor_s) / took_s
+        jobs.append(float(len(beginning)))
+        seconds.append(max(took_s, seconds[-1] if seconds else 0.0))
+        if size >= len(workload.jobs) or took_s > quick_s:
+            break
+        size *= LONGER
     return Curve(tuple(jobs), tuple(seconds), max(busy, 1.0))
-
-
-def load_kernels(workload: Workload, options: Options) -> None:
-    """Load what a replay with these options needs."""
-    simulate(workload.jobs.select(slice(0)), workload, options)
 
 
 def by_kind(runs: Sequence[Planned], costs: Costs) -> dict[str, float]:
