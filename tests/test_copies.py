@@ -163,19 +163,6 @@ def test_an_agent_gets_the_starts_that_a_plain_simulation_gives_it(kind, seed, v
     assert np.array_equal(started[scored], expected[scored])
 
 
-@pytest.mark.parametrize("base", ["fcfs", "saf"])
-@pytest.mark.parametrize("kind", ["pick", "backfill"])
-def test_the_first_choice_at_every_decision_is_easy_in_the_base_order(kind, base):
-    jobs = random_table(5, n_jobs=120, size=SIZE, span_s=900, wide=0.0, unlimited=0.0)
-    copies = copies_of(jobs, kind=kind, visible=120, base=base)
-    begin(copies, [0])
-    while not copies.seen.done[0]:
-        act(copies, [int(np.argmax(copies.seen.mask[0]))])
-    assert np.array_equal(
-        copies.copies.queue.all.jobs["start_s"][0], replay_jobs(jobs, SIZE, Rules(policy_named(base))).start_s
-    )
-
-
 @pytest.mark.parametrize(
     ("kind", "weights", "policy"),
     [
@@ -260,21 +247,6 @@ def test_copies_are_independent_of_each_other_and_of_the_threads():
         for i, first in enumerate(firsts):
             assert np.array_equal(many.copies.queue.all.jobs["start_s"][i], one[first])
         many.close()
-
-
-@pytest.mark.parametrize("warm", [0, 30])
-def test_every_scored_job_is_reported_once(warm):
-    jobs = random_table(6, n_jobs=80, size=SIZE, span_s=400, wide=0.0, unlimited=0.0)
-    copies = copies_of(jobs, warm=warm)
-    steps = [begin(copies, [0])]
-    while not copies.seen.done[0]:
-        steps.append(act(copies, [0]))
-    reported = [job for step in steps for job in zip(*(column.tolist() for column in step), strict=True)]
-    started = copies.copies.queue.all.jobs[0]
-    wait_s = (started["start_s"] - started["submit_s"]).tolist()
-    ran_s = np.minimum(jobs.runtime_s, jobs.walltime_s).tolist()
-    expected = list(zip([0] * 80, wait_s, ran_s, jobs.procs.tolist(), strict=True))
-    assert sorted(reported) == sorted(expected[warm:])
 
 
 def test_jobs_that_no_priority_was_given_for_are_decided_in_the_base_order():

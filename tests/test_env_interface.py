@@ -147,20 +147,6 @@ def test_a_copy_of_a_vector_takes_the_course_of_a_single_environment_with_its_se
     np.testing.assert_equal(eight[5], alone(45))
 
 
-def test_the_number_of_threads_changes_nothing():
-    def course(threads):
-        env, random = many(6, threads=threads), np.random.default_rng(1)
-        seen, _ = env.reset(seed=3)
-        found = [seen]
-        for _ in range(100):
-            found += env.step(np.array([random.choice(np.flatnonzero(mask)) for mask in seen["action_mask"]]))[:3]
-            seen = found[-3]
-        env.close()
-        return found
-
-    np.testing.assert_equal(course(3), course(1))
-
-
 @pytest.mark.parametrize("base", ["fcfs", "saf"])
 @pytest.mark.parametrize("action", ACTIONS)
 def test_an_agent_that_keeps_to_the_base_order_is_easy(action, base):
@@ -212,17 +198,6 @@ def test_a_function_values_each_scored_job_once(action, warm):
     assert sorted(zip(runtime_s, procs, strict=True)) == sorted(
         zip(np.minimum(jobs.runtime_s, jobs.walltime_s), jobs.procs, strict=True)
     )
-
-
-def test_a_pick_is_offered_only_where_it_matters():
-    for observation, _, _ in play(one(jobs=200), whim(1), seed=4)[0]:
-        jobs, cluster = observation["jobs"], observation["cluster"]
-        waiting = round(8 * cluster[OF_CLUSTER["waiting"]] / (1 - cluster[OF_CLUSTER["waiting"]]))
-        assert waiting > 1
-        seen = jobs[: min(waiting, 8)]
-        if waiting <= 8:
-            assert seen[:, OF_JOB["fits"]].any()
-            assert seen[:, OF_JOB["share"]].sum() > cluster[OF_CLUSTER["free"]]
 
 
 def test_a_backfill_may_choose_the_jobs_that_do_not_delay_the_head():
