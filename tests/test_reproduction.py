@@ -331,61 +331,34 @@ def copied(tmp_path_factory):
     return folder
 
 
-@pytest.fixture
-def changed(copied):
-    """A function that changes a file of the copy, and returns the copy's roots."""
-    path = text = None
+# Code of a computation's figures: behind three imports, in another process, of what is kept.
+OWN = [
+    ("pure-policies", "batfill/model/metrics.py", "TAU_S = 10", "TAU_S = 11"),
+    ("pure-policies", "batfill/engine/easy.py", "from __future__", "# other\nfrom __future__"),
+    ("pure-policies", "batfill/workloads/splitting.py", "def windows(", "def windows(more: str, "),
+    ("pure-policies", "studies/papers/mixed.py", "def period_note(", "def period_note(more: str, "),
+    ("pure-policies", "studies/papers/core.py", "class Table:", "class Table(list):"),
+    ("classifier-quality", "studies/papers/classes.py", "def first(", "def first(more: str, "),
+    ("classifier-quality", "batfill/learn/forest.py", "from __future__", "# other\nfrom __future__"),
+    ("classified-gains", "studies/papers/classes.py", "ABOUT_EQUAL = 1.2", "ABOUT_EQUAL = 1.3"),
+    ("most-delayed", "batfill/campaigns/work.py", "from __future__", "# other\nfrom __future__"),
+    ("premature-share", "batfill/workloads/describe.py", "PREMATURE = ", "PREMATURE = 1 + "),
+]
+OTHER = [
+    ("pure-policies", "studies/papers/classes.py", "ABOUT_EQUAL = 1.2", "ABOUT_EQUAL = 1.3"),  # another paper
+    ("pure-policies", "studies/papers/page.py", "FEWEST_RANKED = 3", "FEWEST_RANKED = 4"),
+    ("pure-policies", "batfill/reports/figures.py", "from __future__", "# other\nfrom __future__"),
+]
 
-    def change(name, old, new):
-        nonlocal path, text
-        path = copied / name
-        text = path.read_text()
-        assert old in text
+
+@pytest.mark.parametrize(("compute", "name", "old", "new"), [*OWN, *OTHER])
+def test_a_result_is_made_again_if_code_that_its_figures_come_from_has_changed(copied, compute, name, old, new):
+    function, path = COMPUTATIONS[compute].function, copied / name
+    text = path.read_text()
+    assert old in text
+    try:
         path.write_text(text.replace(old, new))
-        return copied, copied
-
-    yield change
-    path.write_text(text)
-
-
-@pytest.mark.parametrize(
-    ("compute", "name", "old", "new"),
-    [
-        ("pure-policies", "batfill/model/metrics.py", "TAU_S = 10", "TAU_S = 11"),  # behind three imports
-        ("pure-policies", "batfill/engine/easy.py", "from __future__", "# other\nfrom __future__"),
-        (
-            "classifier-quality",
-            "studies/papers/classes.py",
-            "def first(",
-            "def first(more: str, ",
-        ),  # behind what is kept
-        ("classified-gains", "studies/papers/classes.py", "ABOUT_EQUAL = 1.2", "ABOUT_EQUAL = 1.3"),
-        (
-            "most-delayed",
-            "batfill/campaigns/work.py",
-            "from __future__",
-            "# other\nfrom __future__",
-        ),  # in another process
-        ("premature-share", "batfill/workloads/describe.py", "PREMATURE = ", "PREMATURE = 1 + "),
-        ("pure-policies", "batfill/workloads/splitting.py", "def windows(", "def windows(more: str, "),
-        ("pure-policies", "studies/papers/mixed.py", "def period_note(", "def period_note(more: str, "),
-        ("pure-policies", "studies/papers/core.py", "class Table:", "class Table(list):"),
-        ("classifier-quality", "batfill/learn/forest.py", "from __future__", "# other\nfrom __future__"),
-    ],
-)
-def test_a_result_is_made_again_if_code_has_changed_that_its_figures_come_from(changed, compute, name, old, new):
-    function = COMPUTATIONS[compute].function
-    assert code_of(function, changed(name, old, new)) != code_of(function)
-
-
-@pytest.mark.parametrize(
-    ("name", "old", "new"),
-    [
-        ("studies/papers/classes.py", "ABOUT_EQUAL = 1.2", "ABOUT_EQUAL = 1.3"),  # another paper
-        ("studies/papers/page.py", "FEWEST_RANKED = 3", "FEWEST_RANKED = 4"),
-        ("batfill/reports/figures.py", "from __future__", "# other\nfrom __future__"),
-    ],
-)
-def test_a_result_is_not_made_again_for_other_code(changed, name, old, new):
-    function = COMPUTATIONS["pure-policies"].function
-    assert code_of(function, changed(name, old, new)) == code_of(function)
+        changed = code_of(function, (copied, copied))
+    finally:
+        path.write_text(text)
+    assert (changed != code_of(function)) == ((compute, name, old, new) in OWN)

@@ -237,22 +237,7 @@ def test_coefficients_stand_under_their_terms(context, outcome):
     how = COMPUTATIONS["fit-coefficients"].parameters.model_validate(FITTING)
     lin, _, cub, _ = fits_of(context, "Small", "fair pq", how)
     table = found.tables[1]
-    assert table.rows == (
-        "1",
-        "p",
-        "q",
-        "r",
-        "p^2",
-        "q^2",
-        "r^2",
-        "pq",
-        "p^3",
-        "q^3",
-        "r^3",
-        "p^2q",
-        "pq^2",
-        *table.rows[13:],
-    )
+    assert " ".join(table.rows).startswith("1 p q r p^2 q^2 r^2 pq p^3 q^3 r^3 p^2q pq^2 ")
     assert table.value("q", "Lin") == lin.terms[2][0]
     assert table.value("pq^2", "Lin") is None
     assert table.value("pq^2", "Cub") == cub.terms[12][0]
