@@ -288,18 +288,6 @@ def test_the_auc_is_the_share_of_pairs_in_the_right_order_and_the_brier_score_a_
     assert found.brier == (pytest.approx(sum(errors) / len(errors)) if errors else None)
 
 
-def test_a_cut_moves_the_accuracy_and_neither_auc_nor_brier_score():
-    rng = np.random.default_rng(15)
-    small = rng.random(500) < 0.5
-    probability = np.clip(0.3 * small + 0.7 * rng.random(500), 0, 1)
-    low, half = (Confusion.of(probability >= cut, small, probability) for cut in (0.1, 0.5))
-    assert low.rates()["accuracy"] < half.rates()["accuracy"]
-    assert (low.auc, low.brier) == (half.auc, half.brier)
-    assert 0.7 < low.auc < 1
-    nothing = Confusion.of(small, small)
-    assert (nothing.auc, nothing.brier) == (None, None)
-
-
 def test_kills_by_user_and_by_width_add_up_to_the_summary():
     jobs = weeks_of_habits(14)
     driven = drive(jobs, Classifier(forest(cut=0.2)), kill=True)
