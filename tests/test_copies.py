@@ -235,20 +235,6 @@ def test_a_decision_is_offered_only_where_it_matters():
     assert copies.counts(np.zeros(1, np.intp))[0].tolist() == [seen]
 
 
-def test_copies_are_independent_of_each_other_and_of_the_threads():
-    jobs = random_table(4, n_jobs=150, size=SIZE, span_s=700, wide=0.0, unlimited=0.0)
-    firsts = [0, 50, 7, 90, 33]
-    one = {first: played(copies_of(jobs, length=60), "pick", first) for first in firsts}
-    for threads in (1, 2):
-        many = copies_of(jobs, length=60, copies=5, threads=threads)
-        begin(many, firsts)
-        while not many.seen.done.all():
-            act(many, [0 if done else by_whim(many, i, "pick") for i, done in enumerate(many.seen.done)])
-        for i, first in enumerate(firsts):
-            assert np.array_equal(many.copies.queue.all.jobs["start_s"][i], one[first])
-        many.close()
-
-
 def test_jobs_that_no_priority_was_given_for_are_decided_in_the_base_order():
     """Both visible jobs start; of the other two the first is the head, and the second is backfilled."""
     small = (1, 5, 5, 2)

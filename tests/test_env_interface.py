@@ -15,7 +15,7 @@ from batfill.engine.features import FEATURES_OF_CLUSTER, FEATURES_OF_JOB
 gymnasium = pytest.importorskip("gymnasium", reason="needs the extra rl")
 
 from gymnasium.utils.env_checker import check_env  # noqa: E402
-from gymnasium.vector import AutoresetMode  # noqa: E402
+from gymnasium.vector import AutoresetMode, SyncVectorEnv  # noqa: E402
 from gymnasium.wrappers.vector import RecordEpisodeStatistics  # noqa: E402
 
 from batfill.env import SchedulingEnv, SchedulingVectorEnv, environments  # noqa: E402
@@ -104,47 +104,27 @@ def test_spaces_and_observations_are_as_documented(action):
             assert observation["action_mask"].tolist() == [1] * n_jobs + [0] * (8 - n_jobs)
 
 
+def assert_takes_the_course_of_single_environments(ours, make, *, steps):
+    """The vector `ours`, beside gymnasium's vector of environments by `make`, under the same random actions."""
+    singles = SyncVectorEnv([make] * ours.num_envs, autoreset_mode=AutoresetMode.NEXT_STEP)
+    random, ends = np.random.default_rng(1), 0
+    seen, _ = ours.reset(seed=40)
+    np.testing.assert_equal(seen, singles.reset(seed=40)[0])
+    for _ in range(steps):
+        acts = np.array([at_random(random, ours.single_action_space, mask) for mask in seen["action_mask"]])
+        seen, *others, _ = ours.step(acts)
+        expected, *values, _ = singles.step(acts)
+        np.testing.assert_equal([seen, *others], [expected, *values])
+        ends += others[1].sum()
+    assert ends > 0, "no episode ended"
+    ours.close()
+
+
+@pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("action", ACTIONS)
-def test_a_copy_of_a_vector_takes_the_course_of_a_single_environment_with_its_seed(action):
-    steps = 150
-
-    def alone(seed):
-        env, random = one(action=action), np.random.default_rng(seed)
-        observation, _ = env.reset(seed=seed)
-        course, over = [observation], False
-        for _ in range(steps):
-            act = at_random(random, env.action_space, observation["action_mask"])
-            if over:
-                observation, reward, over = env.reset()[0], 0.0, False
-            else:
-                observation, reward, over, _, _ = env.step(act)
-            course += [observation, reward, over]
-        return course
-
-    def together(n):
-        env, randoms = many(n, action=action), [np.random.default_rng(40 + i) for i in range(n)]
-        observation, _ = env.reset(seed=40)
-        courses = [[{name: part[i] for name, part in observation.items()}] for i in range(n)]
-        for _ in range(steps):
-            acts = np.array(
-                [
-                    at_random(random, env.single_action_space, mask)
-                    for random, mask in zip(randoms, observation["action_mask"], strict=True)
-                ]
-            )
-            observation, rewards, over, truncated, _ = env.step(acts)
-            assert not truncated.any()
-            for i, course in enumerate(courses):
-                course += [{name: part[i] for name, part in observation.items()}, rewards[i], over[i]]
-        env.close()
-        return courses
-
-    (first,), eight = together(1), together(8)
-    assert sum(x is True for x in alone(40)[3::3]) > 0, "no episode ended"
-    np.testing.assert_equal(alone(40), alone(40))
-    np.testing.assert_equal(first, alone(40))
-    np.testing.assert_equal(eight[0], first)
-    np.testing.assert_equal(eight[5], alone(45))
+def test_a_vector_takes_the_course_of_single_environments_with_its_seeds(action, threads):
+    ours = many(5, action=action, threads=threads)
+    assert_takes_the_course_of_single_environments(ours, lambda: one(action=action), steps=150)
 
 
 @pytest.mark.parametrize("base", ["fcfs", "saf"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 import batfill as bf
@@ -14,7 +13,7 @@ from gymnasium.utils.env_checker import check_env
 
 from studies.rlscheduler import schedgym
 from studies.rlscheduler.environments import RLSchedulerEnv, RLSchedulerVectorEnv
-from test_env_interface import LOG, play, refused
+from test_env_interface import LOG, assert_takes_the_course_of_single_environments, play, refused
 
 
 @pytest.fixture(scope="module")
@@ -44,22 +43,10 @@ def test_an_agent_that_picks_the_first_is_rlschedulers_fcfs(swf, backfill):
     assert all(seen["action_mask"].sum() > 1 for seen, _, _ in decisions)
 
 
-def test_a_copy_takes_the_course_of_a_single_environment_with_its_seed(swf):
+def test_a_vector_takes_the_course_of_single_environments_with_its_seeds(swf):
     how = {"jobs": 80, "visible": 8}
-    env, single = RLSchedulerVectorEnv(swf, 3, **how), RLSchedulerEnv(swf, **how)
-    seen, _ = env.reset(seed=7)
-    alone, _ = single.reset(seed=9)
-    random, over = np.random.default_rng(1), False
-    for _ in range(200):
-        np.testing.assert_equal({name: part[2] for name, part in seen.items()}, alone)
-        actions = [random.choice(np.flatnonzero(mask)) for mask in seen["action_mask"]]
-        seen, rewards, ends, _, _ = env.step(actions)
-        if over:
-            (alone, _), reward, over = single.reset(), 0.0, False
-        else:
-            alone, reward, over, _, _ = single.step(actions[2])
-        assert (rewards[2], ends[2]) == (reward, over)
-    env.close()
+    ours = RLSchedulerVectorEnv(swf, 3, **how)
+    assert_takes_the_course_of_single_environments(ours, lambda: RLSchedulerEnv(swf, **how), steps=200)
 
 
 @pytest.mark.parametrize(
