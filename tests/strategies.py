@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from hypothesis import strategies as st
 
-from batfill.model.jobs import LARGE, SMALL, UNKNOWN, job_table
+from batfill.model.jobs import LARGE, SMALL, UNKNOWN, WEEK_S, job_table
 from batfill.model.policy import POLICIES, policy_named
 from batfill.model.rules import Rules
 from batfill.replays.engine_replay import replay_jobs
@@ -141,3 +141,15 @@ options = st.fixed_dictionaries(
         "widest_try": st.sampled_from([None, 1, 4]),
     }
 )
+
+
+def weeks_of_habits(seed, n_jobs=700, weeks=4, size=16):
+    """Users whose jobs mostly run for as long as that user's jobs do."""
+    rng = np.random.default_rng(seed)
+    user = rng.integers(0, 12, n_jobs)
+    submit_s = np.sort(rng.integers(0, weeks * WEEK_S, n_jobs)).astype(float)
+    runtime_s = np.ceil(np.exp(rng.normal(4 + user / 3, 0.7)))
+    walltime_s = np.maximum(runtime_s, rng.choice([3600.0, 18_000.0, 64_800.0], n_jobs))
+    procs = rng.integers(1, size + 1, n_jobs)
+    jobs = table(list(zip(submit_s, runtime_s, walltime_s, procs, strict=True)))
+    return replace(jobs, user=user)

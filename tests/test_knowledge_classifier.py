@@ -1,7 +1,4 @@
-"""The small/large classifier: its features, its forest, its regimes, and that it never sees the future.
-
-Last, the study of a log without a simulation.
-"""
+"""The small/large classifier: its features, its forest, its regimes, and that it never sees the future."""
 
 from __future__ import annotations
 
@@ -23,30 +20,16 @@ from batfill.learn.classifier import Classifier
 from batfill.learn.forest import NODE, flattened, walk
 from batfill.learn.habits import FEATURE_NAMES, NONE_YET, History, matrix
 from batfill.learn.predictor import make
-from batfill.model.jobs import DAY_S, WEEK_S, Clock, Workload
+from batfill.model.jobs import DAY_S, WEEK_S, Clock
 from batfill.model.options import Options, of_arguments
 from batfill.model.policy import policy_named
 from batfill.model.rules import Rules
 from batfill.replays.engine_replay import EngineReplay
 from batfill.replays.learning import Confusion, LearningReplay, confusion, kills_by_user, kills_by_width
-from batfill.search.classify import autocorrelation, autocorrelations, classify_log, read_jobs
-from strategies import table
-from swf_text import row as swf_row
+from strategies import weeks_of_habits
 
 REGIMES = ("decoupled", "fresh")
 SIZE = 16
-
-
-def weeks_of_habits(seed, n_jobs=700, weeks=4):
-    """Users whose jobs mostly run for as long as that user's jobs do."""
-    rng = np.random.default_rng(seed)
-    user = rng.integers(0, 12, n_jobs)
-    submit_s = np.sort(rng.integers(0, weeks * WEEK_S, n_jobs)).astype(float)
-    runtime_s = np.ceil(np.exp(rng.normal(4 + user / 3, 0.7)))
-    walltime_s = np.maximum(runtime_s, rng.choice([3600.0, 18_000.0, 64_800.0], n_jobs))
-    procs = rng.integers(1, SIZE + 1, n_jobs)
-    jobs = table(list(zip(submit_s, runtime_s, walltime_s, procs, strict=True)))
-    return replace(jobs, user=user)
 
 
 def forest(**options):
@@ -306,83 +289,3 @@ def test_kills_by_user_and_by_width_add_up_to_the_summary():
     )
     assert 0.5 < found.auc < 1
     assert math.isfinite(figures.mean_bsld)
-
-
-# A log as it was
-
-
-@pytest.fixture
-def logged():
-    """The jobs of a log, as it was."""
-    return read_jobs(Workload("made", weeks_of_habits(0, n_jobs=900), SIZE))
-
-
-def test_jobs_are_read_as_their_users_asked_for_them(tmp_path):
-    path = tmp_path / "made.swf"
-    rows = [
-        swf_row(1, 50, 30, wait=7, req_procs=2, req_time=20, user=4),
-        swf_row(2, 60, 10, wait=-1, req_procs=3, req_time=99, user=5),
-    ]
-    path.write_text("; UnixStartTime: 843545102\n" + "".join(rows))
-    jobs = read_jobs(path)
-    assert jobs.submit_s.tolist() == [0, 10]
-    assert jobs.end_s.tolist() == [37, 20]  # an unknown wait counts as none
-    assert jobs.known_request_s.tolist() == [20, 99]  # not raised to the run time, unknown at submission
-    assert (jobs.user.tolist(), jobs.procs.tolist()) == ([4, 5], [2, 3])
-    assert jobs.clock.unix_start_s == 843545102 + 50
-
-
-@pytest.mark.parametrize("regime", REGIMES)
-def test_what_ends_later_changes_no_judgement(logged, regime):
-    moment_s, rng = 2.5 * WEEK_S, np.random.default_rng(1)
-    done = classify_log(logged, forest(regime=regime))
-    later = logged.end_s >= moment_s
-    logged.runtime_s[later] = rng.permutation(logged.runtime_s[later])
-    logged.end_s[later] += 1
-    other = classify_log(logged, forest(regime=regime))
-    past = logged.submit_s < moment_s
-    np.testing.assert_array_equal(done.probability[past], other.probability[past])
-    assert done.judged[past].sum() > 100
-    assert not np.array_equal(done.probability[~past], other.probability[~past])
-
-
-def test_weeks_add_up_to_the_whole(logged):
-    done = classify_log(logged, forest())
-    weeks, whole = done.weeks(), done.total().as_dict()
-    assert [row["week"] for row in weeks] == [1, 2, 3]
-    for name in ("jobs", "true_small", "false_small", "true_large", "false_large"):
-        assert sum(row[name] for row in weeks) == whole[name]
-    assert np.array_equal(done.judged, logged.submit_s >= WEEK_S)  # from the first forest on
-    assert whole["jobs"] == done.judged.sum()
-    assert whole["accuracy"] > 0.7
-    assert whole["auc"] > 0.7 > 0.25 > whole["brier"] > 0
-    assert sum(row["jobs"] * row["brier"] for row in weeks) == pytest.approx(whole["jobs"] * whole["brier"])
-    assert [row["week"] for row in done.importances] == [1, 2, 3]
-    for importances in done.importances:
-        assert sum(importances[name] for name in FEATURE_NAMES) == pytest.approx(1)
-
-
-def test_the_autocorrelation_is_that_of_its_definition():
-    series = np.array([1.0, 5.0, 2.0, 8.0, 3.0])
-    mean, variance = series.mean(), series.var()
-    for lag, rho in enumerate(autocorrelation(series, 3), 1):
-        terms = [(series[i] - mean) * (series[i + lag] - mean) for i in range(5 - lag)]
-        assert rho == pytest.approx(sum(terms) / (5 - lag) / variance)
-    assert np.isnan(autocorrelation(np.ones(9), 2)).all()
-
-
-def test_only_categories_with_enough_jobs_have_an_autocorrelation():
-    jobs = table([(60 * i, 5 + i % 7, 3600, 1) for i in range(100)])
-    jobs = replace(jobs, user=np.repeat([1, 2], [60, 40]))
-    rows = autocorrelations(read_jobs(Workload("made", jobs, SIZE)))
-    found = {(row["category"], row["user"], row["jobs"]) for row in rows}
-    assert found == {("(u, p~)", 1, 60), ("(u, q)", 1, 60), ("(u, day)", 1, 60)}
-    assert {row["lag"] for row in rows} == set(range(1, 21))
-
-
-@pytest.mark.slow
-@pytest.mark.long
-def test_kth_is_classified_as_well_as_an_independent_try(archive_log):
-    """Accuracy 0.83 decoupled, as an independent program found on this log; the first 15 weeks are harder."""
-    done = classify_log(read_jobs(archive_log("KTH-SP2-1996-2.1-cln.swf.gz")), forest(regime="decoupled"))
-    assert 0.82 < done.total().rates()["accuracy"] < 0.86
