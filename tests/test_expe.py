@@ -169,6 +169,7 @@ def printed(monkeypatch, capsys):
 
     def run_script(name, *arguments):
         monkeypatch.setattr("sys.argv", [name, *arguments])
+        monkeypatch.delitem(sys.modules, name, raising=False)  # runpy warns of modules that others have imported
         runpy.run_module(name, run_name="__main__")
         return re.sub(r" +\|", " |", capsys.readouterr().out)
 

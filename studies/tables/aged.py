@@ -100,7 +100,7 @@ class Weeks:
         run, last = run.fork(), None
         for order, end_s in zip(ahead, [*self.starts_s[1:], math.inf], strict=True):
             if order != last:
-                run.change_rules(order.rules)
+                run.queue.change_rules(order.rules)
                 last = order
             run.advance(before(end_s))
         return run.schedule().start_s
