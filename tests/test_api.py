@@ -292,7 +292,7 @@ def test_every_option_of_the_table_is_taken_and_stated(log, option):
         "overdue": "half",
         "small_width": 0.5,
     }
-    changed |= {"predict_for": "all", "depth": "all", "tested": 5, "like": "slurm", "calendar": str(CALENDAR)}
+    changed |= {"predict_for": "all", "depth": "all", "tested": 5, "calendar": str(CALENDAR)}
     changed |= {"feedback": "after:600:fcfs", "max_running": 3}
     besides = {
         "small": {"divider": 100},

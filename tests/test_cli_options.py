@@ -18,7 +18,7 @@ import pytest
 from batfill.cli import main
 from batfill.cli.app import app
 from batfill.model.options import NAMES, OPTIONS, Options
-from command import batfill, refusal
+from command import batfill
 
 SAMPLE = Path(__file__).parents[1] / "workloads" / "sample.json"
 # What commands are made of; all else is the library.
@@ -288,7 +288,7 @@ VALUES = {
     "max-running": (1, 40),
     "calendar": CALENDARS,
     "feedback": ("sessions:fcfs", "after:600:fcfs"),
-    "like": ("none", "slurm", "flux", "pbs"),
+    "preset": ("none", "first-tries", "slurm", "flux", "pbs"),
     "threshold": (0, 7200),
     "small": ("class", "perfect"),
     "divider": (1, 600),
@@ -338,21 +338,6 @@ def test_an_option_of_the_table_is_what_it_was_given_in_json(name):
     option = OPTIONS[name]
     for value in values_of(option):
         assert Options.of({**beside(option), name: value}).as_dict()[name] == value
-
-
-@pytest.mark.parametrize(
-    ("words", "instead"),
-    [
-        (("report", "runs", "--output", "x.html"), "--output is now called --out"),
-        (("what-if", "x.swf", "--output", "x.html"), "--output is now called --out"),
-        (("platform", 4, "--output", "x.xml"), "--output is now called --out"),
-        (("workload", "clean", "x.swf", "y.swf"), "the output file is now an option: --out y.swf"),
-        (("workload", "convert", "x.swf", "y.json"), "the output file is now an option: --out y.json"),
-        (("workload", "generate", "y.swf"), "the output file is now an option: --out y.swf"),
-    ],
-)
-def test_a_former_spelling_is_answered_with_the_one_of_now(words, instead):
-    assert refusal(*words).startswith(instead)
 
 
 def test_every_command_that_replays_logs_takes_both_options_on_requests():

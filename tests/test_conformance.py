@@ -268,7 +268,7 @@ def test_every_variant_is_recognised(candidate):
         ({"depth": 8}, "depth-8"),
         ({"depth": "all"}, "depth-all"),
         ({"depth": "all", "plan": "kept"}, "conservative"),
-        ({"depth": "all", "plan": "kept", "plan-margin": 5}, "conservative-margin"),
+        ({"depth": "all", "plan": "kept:5"}, "conservative-margin"),
     ],
     ids=str,
 )

@@ -641,7 +641,7 @@ def test_each_file_is_headed_by_what_it_gives_and_what_it_lacks_of_the_options()
         ("pbs", {"depth": 0}, ["backfill_depth = 0", "strict_ordering: False"]),
         ("flux", {"depth": 4}, ['queue-policy = "hybrid"', "\nreservation-depth = 4"]),
         ("flux", {"depth": "all", "tested": 32}, ['queue-policy = "conservative"', "\nqueue-depth = 32"]),
-        ("flux", {"like": "flux"}, ['queue-policy = "easy"', "\nqueue-depth = 32"]),
+        ("flux", {"preset": "flux"}, ['queue-policy = "easy"', "\nqueue-depth = 32"]),
     ],
 )
 def test_the_files_say_how_many_jobs_get_a_reservation_and_how_many_are_tested(system, options, lines):

@@ -440,16 +440,6 @@ def choose_value(words, found, name):
     return with_value(words, f"--{key}", value)
 
 
-@remedy(r"option ([a-z-]+) is now [^:]*?(?:: |as in )(--.*)")
-def replace_former(words, found, name):
-    """The example for the value that was given, else the first."""
-    name = f"--{found[1]}"
-    value = words[words.index(name) + 1]
-    examples = re.split(r", (?=--)", found[2])
-    example = next((one for one in examples if one.endswith(f" for {value}")), examples[0])
-    return [*without(words, name), *re.sub(r" (?:or|for) .*", "", example).split()]
-
-
 @remedy(r"^batfill: [\w.]+: .*; give the machine's size$")
 def mend_file(words, found, name):
     return
@@ -458,14 +448,6 @@ def mend_file(words, found, name):
 @remedy(r"add --policy (\S+)")
 def add_policy(words, found, name):
     return [*words, "--policy", found[1]]
-
-
-@remedy(r"is now called (\S+)|output file is now an option: (.*?) \(see")
-def rename(words, found, name):
-    if found[1]:
-        return [found[1] if word == name else word for word in words]
-    value = found[2].split()[-1]
-    return [*(word for word in words if word != value), *found[2].split()]
 
 
 @remedy(r"name an? (?:file|prefix), as (\S+)")

@@ -43,11 +43,12 @@ def recorded(name):
     return runs
 
 
-def rows_of(document, size, *, windows=(), plan=KeptPlan, **options):
+def rows_of(document, size, *, windows=(), made_by=KeptPlan, **options):
     """The same of a run in the embedded simulator, under a plan with these windows."""
-    ended, plugin = [], Plugin(**KEPT, **options)
-    margin_s = plugin.agent.stated()["plan-margin"]
-    plugin.agent.cluster = Cluster(range(size), plugin.agent.chosen, plan=plan(range(size), margin_s, windows))
+    ended, plugin = [], Plugin(**KEPT | options)
+    plugin.agent.cluster = Cluster(
+        range(size), plugin.agent.chosen, plan=made_by(range(size), plugin.agent.margin_s, windows)
+    )
     Simulation(
         machines(size),
         {"w0": document},
@@ -87,7 +88,7 @@ def exact(text):
 def test_on_the_sample_every_start_end_and_machine_is_batscheds(monkeypatch, host, run):
     monkeypatch.setattr(Plugin, "host", host)
     policy, margin = run.split()
-    ours = rows_of(load_document(SAMPLE), 64, policy=policy, **{"plan-margin": int(margin)})
+    ours = rows_of(load_document(SAMPLE), 64, policy=policy, plan=f"kept:{margin}")
     assert_as_recorded(ours, recorded("sample")[run])
 
 
@@ -95,7 +96,7 @@ def test_on_the_sample_every_start_end_and_machine_is_batscheds(monkeypatch, hos
 def test_on_5000_jobs_of_kth_sp2_every_start_end_and_machine_is_batscheds(archive_log, tmp_path, margin):
     log, made = archive_log("KTH-SP2-1996-2.1-cln.swf.gz"), tmp_path / "kth.json"
     assert batfill("workload", "convert", log, "--overrun", "kill", "--jobs", "0:5000", "--out", made).status == 0
-    ours = rows_of(load_document(made), 100, **{"plan-margin": margin})
+    ours = rows_of(load_document(made), 100, plan=f"kept:{margin}")
     assert_as_recorded(ours, recorded("kth")[f"fcfs {margin}"])
 
 
@@ -108,7 +109,7 @@ def test_on_16_workloads_made_by_hand_every_start_end_machine_and_rejection_is_b
         name, margin = run.split()
         (tmp_path / "made.json").write_text(json.dumps(made[name]))
         document = load_document(tmp_path / "made.json")
-        assert_as_recorded(rows_of(document, document.nb_res, **{"plan-margin": int(margin)}), rows)
+        assert_as_recorded(rows_of(document, document.nb_res, plan=f"kept:{margin}"), rows)
 
 
 @pytest.mark.parametrize("nodes", [1490, 745])
@@ -254,8 +255,8 @@ def test_any_workload_has_the_plan_of_the_oracle_after_each_decision(case):
         size,
         policy=policy,
         windows=[Place(begin, end, mask_of(held)) for begin, end, held in windows],
-        plan=Watched,
-        **({"plan-margin": margin} if margin else {}),
+        made_by=Watched,
+        plan=f"kept:{margin}",
     )
     theirs = {
         name: ("", "", "") if place is None else (f"{place[0]}", f"{place[1]}", text_of(place[2]))
@@ -333,10 +334,13 @@ def test_the_scheduler_is_called_at_the_end_of_a_window_for_which_jobs_wait():
         ({"backfill": "spf"}, "with depth all every job that waits gets a reservation, and no order of backfilling"),
         ({"select": "full"}, "select compares policies with one reservation"),
         ({"reservation": "machines"}, "machines are reserved for one job of all"),
-        ({"plan": "scratch", "plan-margin": 5}, "no plan is kept; add plan kept, or leave it out"),
+        ({"plan": "kept:-1"}, "option plan: -1.0 is not a number of seconds >= 0"),
         ({"tested": 5}, "places every job that waits; choose tested all"),
         ({"max-running": 5}, "holds a place for every job; choose max_running none"),
-        ({"plan": "keep"}, "option plan: 'keep' is none of scratch, kept"),
+        *(
+            ({"plan": plan}, f"option plan: {plan!r} is none of scratch, kept")
+            for plan in ("keep", "kept:", "scratch:5", 5)
+        ),
     ],
     ids=str,
 )
@@ -388,28 +392,24 @@ def test_jobs_that_are_too_wide_or_have_no_walltime_are_rejected_and_counted_by_
 
 
 def test_the_defaults_of_conservative_bf_are_one_option_of_live_schedulers():
-    stated = Agent({"like": "conservative_bf"}).stated()
-    assert (stated["like"], stated["depth"], stated["plan"], stated["plan-margin"]) == (
-        "conservative_bf",
-        "all",
-        "kept",
-        5,
-    )
-    stated = Agent({"like": "conservative_bf", "plan-margin": 0, "policy": "lcfs"}).stated()
-    assert (stated["policy"], stated["plan-margin"]) == ("lcfs", 0)
-    assert Agent({"like": "conservative_bf", "plan": "scratch"}).stated()["plan-margin"] is None
+    stated = Agent({"preset": "conservative_bf"}).stated()
+    assert (stated["preset"], stated["depth"], stated["plan"]) == ("conservative_bf", "all", "kept:5")
+    agent = Agent({"preset": "conservative_bf", "plan": "kept", "policy": "lcfs"})
+    assert (agent.stated()["policy"], agent.stated()["plan"], agent.margin_s) == ("lcfs", "kept", 0)
+    assert Agent({"preset": "conservative_bf", "plan": "scratch"}).margin_s is None
     assert "conservative_bf plans machines, and a replay counts" in refusal(
-        "replay", SAMPLE, "--like", "conservative_bf"
+        "replay", SAMPLE, "--preset", "conservative_bf"
     )
 
 
-def test_the_plan_is_stated_with_its_margin_and_a_replay_refuses_both():
-    stated = Agent(KEPT | {"plan-margin": "5s"}).stated()
-    assert (stated["plan"], stated["plan-margin"], Agent({}).stated()["plan-margin"]) == ("kept", 5, None)
-    for name, value in (("plan", "kept"), ("plan-margin", "5")):
-        done = batfill("replay", SAMPLE, "--depth", "all", f"--{name}", value)
-        assert done.status == 2
-        assert f"option {name}: only `batfill schedule` and the plug-in take it" in done.err
+def test_the_plan_is_stated_with_its_margin_and_a_replay_refuses_it():
+    for plan, stated, margin_s in (("kept:5s", "kept:5", 5), ("kept:1min", "kept:60", 60), ("kept:0", "kept", 0)):
+        agent = Agent(KEPT | {"plan": plan})
+        assert (agent.stated()["plan"], agent.margin_s) == (stated, margin_s)
+    assert (Agent({}).stated()["plan"], Agent({}).margin_s) == ("scratch", None)
+    done = batfill("replay", SAMPLE, "--depth", "all", "--plan", "kept:5")
+    assert done.status == 2
+    assert "option plan: only `batfill schedule` and the plug-in take it" in done.err
     done = batfill("schedule", "--plan", "kept")
     assert (done.status, done.out) == (2, "")
     assert done.err == (

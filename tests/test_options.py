@@ -11,9 +11,8 @@ import pytest
 
 from batfill.base.errors import BatfillError
 from batfill.live.agent import Agent
-from batfill.model.options import FORMER, OPTIONS, Options, of_arguments, selection_of
+from batfill.model.options import OPTIONS, Options, of_arguments
 from batfill.model.values import tau_of
-from batfill.search.online import Selection
 
 
 def test_the_defaults_are_easy_fcfs():
@@ -104,22 +103,6 @@ def test_what_is_not_given_follows_from_what_is(given, stated):
 def test_a_width_is_a_share_in_any_form_and_at_least_one_processor(width):
     options = Options.of({"small": "all", "small-width": width})
     assert [options.widest_try(size) for size in (8, 16, 31, 32, 100)] == [1, 1, 1, 2, 6]
-
-
-@pytest.mark.parametrize("name", FORMER)
-def test_a_former_name_is_refused_with_the_new_spelling(name):
-    said = f"option {name} is now {FORMER[name]}"
-    for refused in (lambda: Options.of({name: 1}), lambda: of_arguments({name.replace("-", "_"): 1})):
-        with pytest.raises(BatfillError) as error:
-            refused()
-        assert error.value.on_command_line == said
-    assert name not in OPTIONS
-
-
-@pytest.mark.parametrize("example", [word for what in FORMER.values() for word in re.findall(r"--select (\S+)", what)])
-def test_the_example_beside_a_former_setting_of_a_selection_is_taken_and_changes_it(example):
-    plain = Selection.of(selection_of("select", example.partition(":")[0]))
-    assert Selection.of(selection_of("select", example)) != plain
 
 
 @pytest.mark.parametrize("name", ["policy", "backfill"])

@@ -368,7 +368,7 @@ def test_no_event_is_sent_after_the_end():
     [
         (
             {"polycy": "saf"},
-            "option 'polycy' is unknown; known are preset, like, policy, backfill, ",
+            "option 'polycy' is unknown; known are preset, policy, backfill, ",
         ),
         ({"policy": "best"}, "policy 'best' is unknown; known are fcfs,"),
         ({"policy": 7}, "option policy: 7 is not a name"),
@@ -407,7 +407,7 @@ def test_every_option_in_force_is_stated_to_the_file_that_is_named(tmp_path, mon
     monkeypatch.setenv(OPTIONS_FILE, str(tmp_path / "options.json"))
     Plugin(**{"train-lag": "1h", "small": "forest", "cut": 0.2})
     stated = json.loads((tmp_path / "options.json").read_text())
-    assert tuple(stated) == (*OPTIONS, "reservation", "plan", "plan-margin")
+    assert tuple(stated) == (*OPTIONS, "reservation", "plan")
     assert (stated["cut"], stated["kill"], stated["train-lag"], stated["policy"]) == (0.2, "needed", 3600, "fcfs")
     Plugin(select="full:budget=0,policies=saf+spf")
     stated = json.loads((tmp_path / "options.json").read_text())

@@ -25,9 +25,8 @@ from batfill.model.metrics import TAU_S
 from batfill.model.options import (
     FOREST,
     LEARNED,
-    LEARNING,
-    NO_PRESET,
     OFF,
+    OPTIONS,
     REQUEST,
     RUNTIME,
     SAME,
@@ -39,6 +38,10 @@ from batfill.workloads.splitting import Align, Boundary
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+
+LISTED = ("preset", "policy", "backfill", "depth", "calendar", "feedback", "threshold")  # with a list of their own
+LEARNING = tuple(name for name in OPTIONS if name not in LISTED)
 
 
 class CampaignError(BatfillError):
@@ -97,8 +100,7 @@ class Campaign(Section):
     policies: Annotated[list[Text], Field(min_length=1)]
     presets: list[Text] = Field(default=[], min_length=1)  # replayed as they are, beside the combinations
     backfills: list[Text] = Field(default=[SAME], min_length=1)
-    likes: list[Text] = Field(default=[NO_PRESET], min_length=1)
-    depths: list[int | Text | None] = Field(default=[None], min_length=1)  # None: the default, or that of `likes`
+    depths: list[int | Text | None] = Field(default=[None], min_length=1)  # None: the default
     thresholds: list[Seconds | None] = Field(default=[None], min_length=1)
     feedbacks: list[Text] = Field(default=[OFF], min_length=1)
     knowledge: list[Text | dict[str, Any]] = Field(default=[REQUEST], min_length=1)
@@ -113,11 +115,9 @@ class Campaign(Section):
     def choices(self) -> list[dict[str, Any]]:
         """The scheduler's options of every combination, for `Options.of`, without a seed."""
         found = [
-            {"policy": policy, "backfill": backfill, **reserving(like, depth), "threshold": threshold}
-            | learning(knowledge)
+            {"policy": policy, "backfill": backfill, **reserving(depth), "threshold": threshold} | learning(knowledge)
             for policy in self.policies
             for backfill in self.backfills
-            for like in self.likes
             for depth in self.depths
             for threshold in self.thresholds
             for knowledge in self.knowledge
@@ -168,7 +168,6 @@ def check_options(path: Path, document: Document, campaign: Campaign) -> None:
         "policies": [{"policy": policy} for policy in campaign.policies],
         "presets": [{"preset": preset} for preset in campaign.presets],
         "backfills": [{"backfill": backfill} for backfill in campaign.backfills],
-        "likes": [{"like": like} for like in campaign.likes],
         "depths": [{"depth": depth} for depth in campaign.depths],
         "thresholds": [{"threshold": threshold} for threshold in campaign.thresholds],
         "feedbacks": [{"feedback": feedback} for feedback in campaign.feedbacks],
@@ -185,7 +184,7 @@ def check_options(path: Path, document: Document, campaign: Campaign) -> None:
                     Options.of({"threshold": threshold, **given}).require_libraries()
                 for other in campaign.choices if key == "feedbacks" and values[i] != OFF else []:
                     Options.of({**other, **given})
-                for order in lists["backfills"] if key in ("depths", "likes") else []:
+                for order in lists["backfills"] if key == "depths" else []:
                     Options.of({**order, **given})  # an order of its own begins behind the last reservation
             except BatfillError as error:
                 raise CampaignError(f"{at}: {error.on_command_line}") from None
@@ -219,14 +218,15 @@ def learning(knowledge: str | dict[str, Any]) -> dict[str, Any]:
     return {} if knowledge == REQUEST else {"predict" if predicts else "small": knowledge}
 
 
-def reserving(like: str, depth: int | str | None) -> dict[str, Any]:
-    """The options that entries of `likes:` and `depths:` stand for."""
-    return ({} if like == NO_PRESET else {"like": like}) | ({} if depth is None else {"depth": depth})
+def reserving(depth: int | str | None) -> dict[str, Any]:
+    """The options that an entry of `depths:` stands for."""
+    return {} if depth is None else {"depth": depth}
 
 
 def whole(preset: str) -> dict[str, Any]:
     """The options of a preset, with those that every run states."""
-    return {"policy": None, "backfill": SAME, "threshold": None, **with_preset({"preset": preset})[0]}
+    usual = {name: OPTIONS[name].default for name in ("policy", "backfill", "threshold")}
+    return usual | with_preset({"preset": preset})[0]
 
 
 def seeded(given: dict[str, Any]) -> bool:

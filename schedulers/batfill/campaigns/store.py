@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from batfill.base.files import make_folder, raw_file, remove_left_overs
 from batfill.campaigns.config import CampaignError
 from batfill.model.metrics import Summary
-from batfill.model.options import NO_PRESET, SMALLS, described
+from batfill.model.options import SMALLS, described
 from batfill.model.values import number_or_text
 
 if TYPE_CHECKING:
@@ -43,7 +43,6 @@ COLUMNS: list[tuple[str, pa.DataType]] = [
     ("window_end_s", pa.float64()),
     ("policy", pa.string()),
     ("backfill", pa.string()),
-    ("like", pa.string()),
     ("depth", pa.string()),  # a number, or all
     ("threshold_s", pa.float64()),
     ("feedback", pa.string()),  # None if jobs are submitted at their dates
@@ -60,7 +59,6 @@ SCHEMA = pa.schema(COLUMNS)
 CHOICE_COLUMNS = (
     "policy",
     "backfill",
-    "like",
     "depth",
     "threshold_s",
     "feedback",
@@ -170,7 +168,7 @@ def rows_in_file(path: Path) -> pa.Table:
     """The rows in a file of the campaign."""
     try:
         table = pq.read_table(path)
-        for name, was in {"unrequested": None, "like": NO_PRESET, "depth": "1", "feedback": None}.items():
+        for name, was in {"unrequested": None, "depth": "1", "feedback": None}.items():
             if name not in table.column_names:  # of a former version
                 table = table.append_column(name, pa.array([was] * len(table), pa.string()))
         return table.select(SCHEMA.names).cast(SCHEMA)
@@ -225,4 +223,4 @@ def options_of(row: Mapping[str, Any]) -> dict[str, Any]:
         "depth": number_or_text(row["depth"]),
         "threshold": row["threshold_s"],
     }
-    return {name: row[name] for name in ("policy", "backfill", "like", "feedback")} | known
+    return {name: row[name] for name in ("policy", "backfill", "feedback")} | known

@@ -118,12 +118,11 @@ def origin(trace: Trace, piece: Piece) -> dict[str, Any]:
 
 def option_columns(given: dict[str, Any], options: Options) -> dict[str, Any]:
     """The options as columns, as given; those of learning besides the knowledge's name as JSON, and all in force."""
-    plain = ("policy", "backfill", "like", "depth", "threshold", "feedback", "small", "predict", "seed")
+    plain = ("policy", "backfill", "depth", "threshold", "feedback", "small", "predict", "seed")
     rest = {name: value for name, value in given.items() if name not in plain}
     return {
         "policy": given["policy"],
         "backfill": given["backfill"],
-        "like": options.like,
         "depth": str(options.depth),
         "threshold_s": given["threshold"],
         "feedback": None if options.feedback is None else options.feedback.name,

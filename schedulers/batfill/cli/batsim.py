@@ -15,7 +15,6 @@ from batfill.cli.parameters import (
     WHOLE,
     choice_option,
     command,
-    former_option,
     link_options,
     out_option,
     scheduler_options,
@@ -123,7 +122,6 @@ def batsim(arguments: tuple[str, ...]) -> int:
 @click.argument("hosts", metavar="N", type=WHOLE)
 @link_options
 @out_option("file", "Write to this file instead of standard output.")
-@former_option("--output", instead="--out")
 @JSON
 def platform(hosts: int, links: dict[str, str], out: Path | None, as_json: bool) -> None:
     """Print the SimGrid platform of a cluster of N equal hosts, as Batsim reads it.

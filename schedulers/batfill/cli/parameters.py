@@ -12,21 +12,19 @@ import click
 from batfill.base.errors import LARGEST, BatfillError, whole_from
 from batfill.cli import note
 from batfill.model.options import (
-    FORMER,
-    LIKES,
     LIVE,
     LIVE_ONLY,
     NAMES,
     NO_PRESET,
     OPTIONS,
     PREDICTIONS,
+    PRESETS,
     SCHEDULING,
     SELECTION,
     SMALL_JOBS,
     WHAT,
-    plans_machines,
+    lapses,
     refuse_other,
-    with_preset,
 )
 from batfill.model.values import UNREQUESTED as UNREQUESTED_WORDS
 from batfill.model.values import number_of, number_or_text, part_of, probability_of, seconds_of, unrequested_of
@@ -279,15 +277,14 @@ def scheduler_options(*names: str) -> Callable[[Callable[..., Any]], Callable[..
         def collected(**values: Any) -> Any:
             given = {name: values.pop(name.replace("-", "_")) for name in names or NAMES}
             options = {name: value for name, value in given.items() if value is not None}
-            lapsed = with_preset({name: value for name, value in options.items() if name in OPTIONS})[1]
-            for name, why in lapsed.items():
-                note(f"the preset's {name} lapses: {why}")
-            like = options.get("like", NO_PRESET)
-            if like != NO_PRESET and not plans_machines(like):
-                note(f"{like}: {LIKES[like].meaning}")
+            for line in lapses({name: value for name, value in options.items() if name in OPTIONS}):
+                note(line)
+            preset = options.get("preset", NO_PRESET)
+            if PRESETS[preset].lacks:
+                note(f"{preset}: {PRESETS[preset].words}")
             return command(**values, options=options)
 
-        other = LIVE.keys() | FORMER.keys() | OPTIONS.keys() - set(SCHEDULING)
+        other = LIVE.keys() | OPTIONS.keys() - set(SCHEDULING)
         for name in other - set(names or NAMES):
             collected = click.option(
                 f"--{name}", hidden=True, expose_value=False, is_eager=True, callback=refuse_other_option
@@ -300,7 +297,7 @@ def scheduler_options(*names: str) -> Callable[[Callable[..., Any]], Callable[..
 
 
 def refuse_other_option(_: click.Context, parameter: click.Parameter, value: str | None) -> None:
-    """Refuse an option that only live schedulers take, or a former name, with the reason."""
+    """Refuse an option that only live schedulers take, with the reason."""
     if value is not None:
         refuse_other(option_name(parameter))
 
@@ -324,26 +321,6 @@ def out_option(
 LOG_OUT = out_option(
     "file", "The log to write: .swf, .json or .parquet, also compressed.", example="out.swf", required=True
 )
-
-
-def former_place() -> Callable[[Command], Command]:
-    """Refuse the positional output file of earlier versions, and name the option to use."""
-
-    def refuse(context: click.Context, _: click.Parameter, words: tuple[str, ...]) -> None:
-        if words:
-            raise click.UsageError(f"the output file is now an option: --out {words[0]}", context)
-
-    return click.argument("former", nargs=-1, metavar="", expose_value=False, is_eager=True, callback=refuse)
-
-
-def former_option(*names: str, instead: str) -> Callable[[Command], Command]:
-    """Refuse an option's former name, and give the current one."""
-
-    def refuse(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
-        if value is not None:
-            raise click.UsageError(f"{max(parameter.opts, key=len)} is now called {instead}", context)
-
-    return click.option(*names, hidden=True, expose_value=False, is_eager=True, callback=refuse)
 
 
 WORKLOAD = click.argument("workload", type=FILE)

@@ -16,14 +16,14 @@ def policies(as_json: bool) -> None:
     """List every policy: name, formula, whether its order changes while jobs wait, and source.
 
     r is the submission time, p~ the requested time (walltime), q the processors, w the waiting time; lowest key first,
-    ties by r, then by job id. Presets and real schedulers' defaults, which set several options, follow.
+    ties by r, then by job id. Presets, which set several options, follow.
     """
     from itertools import groupby
 
     from batfill.base.files import json_text
     from batfill.base.tables import in_columns
     from batfill.base.words import wrapped
-    from batfill.model.options import LIKES, PRESETS
+    from batfill.model.options import PRESETS
     from batfill.model.policy import listing
 
     rows = listing()
@@ -35,11 +35,10 @@ def policies(as_json: bool) -> None:
     print("\nsources")
     for source, same in groupby(rows, lambda row: row["source"]):
         print(wrapped(f"{', '.join(row['name'] for row in same)}: {source}", "  "))
-    for kind, named in (("preset", PRESETS), ("like", LIKES)):
-        for name, preset in named.items():
-            if preset.values:
-                words = " ".join(f"--{option} {value}" for option, value in preset.values.items())
-                print(wrapped(f"\n--{kind} {name}: {preset.meaning}\n  {words}", "  "))
+    for name, preset in PRESETS.items():
+        if preset.values:
+            words = " ".join(f"--{option} {value}" for option, value in preset.values.items())
+            print(wrapped(f"\n--preset {name}: {preset.words}\n  {words}", "  "))
 
 
 @command("export-config")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from batfill.cli import note
-from batfill.cli.parameters import FILE, JSON, SECONDS, TAU, WHOLE, command, former_option, out_option, seed_option
+from batfill.cli.parameters import FILE, JSON, SECONDS, TAU, WHOLE, command, out_option, seed_option
 from batfill.cli.progress import progress
 
 if TYPE_CHECKING:
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 @command()
 @click.argument("places", metavar="DIR...", nargs=-1, required=True, type=FILE)
 @out_option("file", "The page to write; by default DIR/report.html.")
-@former_option("--output", instead="--out")
 @TAU
 @click.option(
     "--threshold", "overdue_s", type=SECONDS, help="Mark jobs that waited longer than this, a duration, as overdue."

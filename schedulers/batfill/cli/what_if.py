@@ -19,7 +19,6 @@ from batfill.cli.parameters import (
     TAU,
     UNREQUESTED,
     command,
-    former_option,
     out_option,
     scheduler_options,
     seed_option,
@@ -30,7 +29,7 @@ from batfill.model.options import FOREST, NAMES, SHARED_BY_CHOICES, SHARED_BY_TR
 if TYPE_CHECKING:
     from pathlib import Path
 
-# A shorter threshold is probably meant in hours, this option's former unit.
+# A shorter threshold is probably meant in hours.
 SHORT_S = 600
 
 
@@ -38,7 +37,6 @@ SHORT_S = 600
 @click.argument("log", metavar="LOG", type=FILE)
 @PROCS
 @out_option("file", "Write the answer as one HTML page.")
-@former_option("--output", instead="--out")
 @click.option(
     "--threshold",
     type=POSITIVE_SECONDS,

@@ -28,7 +28,6 @@ from batfill.cli.parameters import (
     boundary_option,
     choice_option,
     command,
-    former_place,
     link_options,
     out_option,
     seed_option,
@@ -82,7 +81,6 @@ def describe(source: Path, procs: int | None, as_json: bool) -> None:
 
 @command()
 @SOURCE
-@former_place()
 @LOG_OUT
 @click.option(
     "--rule",
@@ -159,7 +157,6 @@ def clean(
 
 @command()
 @SOURCE
-@former_place()
 @out_option("folder", "The folder of the windows, one file each.", required=True, metavar="FOLDER")
 @click.option("--days", type=POSITIVE, help="Days per window [default: 7, a week].")
 @MONTHS
@@ -246,7 +243,6 @@ def split(
 
 @command()
 @SOURCE
-@former_place()
 @out_option(
     "file", "The log to write, x.swf.gz; several samples are x-000.swf.gz, ...", example="x.swf.gz", required=True
 )
@@ -307,7 +303,6 @@ def resample(
 
 @command()
 @SOURCE
-@former_place()
 @LOG_OUT
 @click.option(
     "--interarrival",
@@ -355,7 +350,6 @@ def job_slice(text: str) -> slice:
 
 @command()
 @SOURCE
-@former_place()
 @out_option(
     "file",
     "The Batsim workload to write, x.json, or the log as x.parquet or x.swf; .gz compresses JSON and SWF.",

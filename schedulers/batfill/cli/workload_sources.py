@@ -22,14 +22,12 @@ from batfill.cli.parameters import (
     Whole,
     choice_option,
     command,
-    former_place,
     seed_option,
 )
 from batfill.cli.progress import count_on_interrupt, download_progress
 
 
 @command()
-@former_place()
 @LOG_OUT
 @click.option("--jobs", type=WHOLE, default=10_000, help="Number of jobs.")
 @click.option("--procs", type=Whole(2, LARGEST), default=256, help="The machine's processors.")

@@ -29,20 +29,19 @@ from batfill.model.jobs import LARGE, SMALL
 from batfill.model.options import (
     ALWAYS,
     CLASS,
-    KEPT,
-    LIKES,
     LIVE,
     MACHINES,
     NO_PRESET,
     NO_SMALL,
     OPTIONS_FILE,
     PLAN,
-    PLAN_MARGIN,
+    PRESETS,
     RESERVATION,
     Options,
+    lapses,
+    margin_of,
     plans_machines,
     refuse_replayed,
-    with_preset,
 )
 from batfill.model.schedule import try_name
 
@@ -79,58 +78,31 @@ class Agent:
             from batfill.search.online import Selection
 
             self.selection, plain = Selection.taken_from(options)
-        self.like = plain.get("like") or NO_PRESET
-        if self.like in LIKES and plans_machines(self.like):  # of which `Options` know nothing
-            plain = {**LIKES[self.like].values, **plain, "like": None}
+        self.preset = plain.get("preset") or NO_PRESET
+        if plans_machines(self.preset):  # of which `Options` know nothing
+            plain = {**PRESETS[self.preset].values, **plain, "preset": None}
         live = {name: option.default for name, option in LIVE.items() if option.default is not None}
         live |= {name: value for name, value in plain.items() if name in LIVE and value is not None}
         self.live = {name: LIVE[name].check(name, value) for name, value in live.items()}
-        if self.live[PLAN] != KEPT and self.live[PLAN_MARGIN] is not None:
-            if self.given.get(PLAN_MARGIN):
-                (need,) = LIVE[PLAN_MARGIN].needs
-                raise BatfillError(f"option {PLAN_MARGIN}: {need.why}; add {PLAN} {KEPT}, or leave it out")
-            self.live[PLAN_MARGIN] = None
+        self.margin_s = margin_of(self.live[PLAN])  # None if no plan is kept
         self.by_machines = self.live[RESERVATION] == MACHINES
-        if self.by_machines and self.selection:
-            raise BatfillError("option select: its replays reserve processors; leave it or reservation machines out")
         given = {name: value for name, value in plain.items() if name not in LIVE}
-        whole, lapsed = with_preset(given)
-        for name, why in lapsed.items():
-            log.warning("the preset's %s lapses: %s", name, why)
-        if self.by_machines and given.get("kill") is None and whole.get("small") not in (None, NO_SMALL):
-            given["kill"] = ALWAYS  # whether a kill pays is known of processors only
+        for line in lapses(given):
+            log.warning("%s", line)
         self.chosen = Options.of(given)
-        refuse_replayed(self.chosen)
-        if self.selection:
-            from batfill.live.selection import PolicyChoice
-
-            PolicyChoice.check(self.chosen)
+        if self.by_machines and self.chosen.spares and given.get("kill") is None:
+            self.chosen = Options.of({**given, "kill": ALWAYS})  # whether a kill pays is known of processors only
+        self.refuse_contradictions()
         if self.chosen.learns:
             from batfill.learn.events import KnowledgeByName
             from batfill.learn.predictor import make
 
             self.knowledge = KnowledgeByName(make(self.chosen, None, None))
-        if self.by_machines and self.chosen.spares:
-            raise BatfillError(
-                "option kill: needed counts processors; choose always, or leave reservation machines out"
-            )
-        if self.by_machines and self.chosen.rules.planned:
-            raise BatfillError(
-                "options depth, tested, calendar, max-running: machines are reserved for one job of all that wait, "
-                "without a plan; leave them or reservation machines out"
-            )
-        if self.chosen.calendar is not None and self.chosen.calendar.most_kills(1):
-            raise BatfillError(
-                f"option calendar: {self.chosen.calendar.name} has failures, and under Batsim machine events say what "
-                "fails; leave the lines of kind failure out"
-            )
-        if self.live[PLAN] == KEPT:
-            KeptPlan.check(self.chosen)
         if self.chosen.calendar is not None:  # what no machine changes: a simulator may be waiting when it is known
-            self.chosen.calendar.require_form(None, by_ids=self.live[PLAN] == KEPT)
+            self.chosen.calendar.require_form(None, by_ids=self.margin_s is not None)
         state_options(self.stated())
-        if self.live.get("estimates") and (self.by_machines or self.live[PLAN] == KEPT):
-            what = "plan kept" if self.live[PLAN] == KEPT else "reservation machines"
+        if self.live.get("estimates") and (self.by_machines or self.margin_s is not None):
+            what = "plan kept" if self.margin_s is not None else "reservation machines"
             raise BatfillError(f"option estimates: they count processors, and place no job; leave it or {what} out")
         if self.live.get("estimates"):  # now, and not when the simulation begins
             require_place("option estimates:", self.live["estimates"], "file", "estimates.jsonl")
@@ -155,9 +127,48 @@ class Agent:
         self.may_register = False  # True until the end of registrations is sent
         self.done = False
 
+    def refuse_contradictions(self) -> None:
+        """Refuse options that a live scheduler does not have, or not together.
+
+        Raises:
+            BatfillError: some of these are given.
+        """
+        chosen, by_machines, calendar = self.chosen, self.by_machines, self.chosen.calendar
+        refuse_replayed(chosen)
+        for is_wrong, why in (
+            (
+                by_machines and self.selection is not None,
+                "option select: its replays reserve processors; leave it or reservation machines out",
+            ),
+            (
+                by_machines and chosen.spares,
+                "option kill: needed counts processors; choose always, or leave reservation machines out",
+            ),
+            (
+                by_machines and chosen.rules.planned,
+                "options depth, tested, calendar, max-running: machines are reserved for one job of all that wait, "
+                "without a plan; leave them or reservation machines out",
+            ),
+            (
+                calendar is not None and calendar.most_kills(1) > 0,
+                f"option calendar: {calendar and calendar.name} has failures, and under Batsim machine events say what "
+                "fails; leave the lines of kind failure out",
+            ),
+        ):
+            if is_wrong:
+                raise BatfillError(why)
+        if self.selection:
+            from batfill.live.selection import PolicyChoice
+
+            PolicyChoice.check(chosen)
+        if self.margin_s is not None:
+            KeptPlan.check(chosen)
+
     def stated(self) -> dict[str, Any]:
         """Every option in force by name, default or not; those of a selection come last."""
-        stated = self.chosen.as_dict() | {"like": self.like} | self.live
+        stated = self.chosen.as_dict() | self.live
+        if plans_machines(self.preset):
+            stated["preset"] = self.preset
         if self.selection:
             stated |= {"policy": None, **self.selection.as_dict()}
         return stated | self.chosen.digests
@@ -170,9 +181,9 @@ class Agent:
     @cached_property
     def cluster(self) -> Cluster:
         """The machines and their jobs."""
-        if self.live[PLAN] != KEPT:
+        if self.margin_s is None:
             return Cluster(self.machines, self.chosen, by_machines=self.by_machines)
-        plan = KeptPlan(self.machines, self.live[PLAN_MARGIN], windows_of(self.chosen.calendar))
+        plan = KeptPlan(self.machines, self.margin_s, windows_of(self.chosen.calendar))
         return Cluster(self.machines, replace(self.chosen, calendar=None), plan=plan)  # the plan has the calendar
 
     # Events
@@ -186,7 +197,7 @@ class Agent:
         self.host, self.registration, self.may_register = host, registration, registration.allowed
         self.machines = list(machines)
         if self.chosen.calendar is not None:
-            ids = self.machines if self.live[PLAN] == KEPT else None
+            ids = self.machines if self.margin_s is not None else None
             self.chosen = replace(self.chosen, calendar=self.chosen.calendar.on(len(self.machines), None, ids))
         self.ledger = Ledger(len(self.machines))
         if self.selection:

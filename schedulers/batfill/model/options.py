@@ -1,7 +1,8 @@
 """The scheduler's options: one table of names, kinds, defaults and meanings, which every host reads.
 
-The command line, the plug-in's JSON, campaigns, the documentation's table and the results all use `OPTIONS`. This
-module loads no library that is slow to import, since `batfill COMMAND --help` and shell completion read it too.
+Each option is a field of `Options`, with its row. The command line, the plug-in's JSON, campaigns, the documentation's
+table and the results all read the rows, as `OPTIONS`. This module loads no library that is slow to import, since
+`batfill COMMAND --help` and shell completion read it too.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import MISSING, dataclass, field, fields, replace
 from keyword import iskeyword
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
 
@@ -29,7 +30,7 @@ from batfill.model.values import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from batfill.model.calendar import Calendar
@@ -40,15 +41,14 @@ if TYPE_CHECKING:
 
 SAME = "same"
 OFF = "none"  # of an option without a default, where a preset has a value
-NO_PRESET, FIRST_TRIES = "none", "first-tries"
-SLURM, FLUX, PBS, CONSERVATIVE = "slurm", "flux", "pbs", "conservative_bf"
+NO_PRESET, FIRST_TRIES, CONSERVATIVE = "none", "first-tries", "conservative_bf"
 NO_SMALL, CLASS, EVERY, FOREST, PERFECT = SMALLS = ("none", "class", "all", "forest", "perfect")
 REQUEST, RUNTIME = "request", "runtime"
 LEARNED = ("easy++", "regression")  # predictions of run times, which jobs may outlive
 NEVER, ALWAYS, NEEDED = KILLS = ("never", "always", "needed")
 ALL, ORDER, LARGE_ONES, HALF = "all", "order", "large", "half"
 RESERVATION, PROCESSORS, MACHINES = "reservation", "processors", "machines"
-PLAN, SCRATCH, KEPT, PLAN_MARGIN = "plan", "scratch", "kept", "plan-margin"
+PLAN, SCRATCH, KEPT = "plan", "scratch", "kept"
 
 MEDIAN = re.compile(r"median(?:/([1-9]\d{0,5}))?", re.ASCII)
 
@@ -115,6 +115,22 @@ def divider_of(name: str, value: Any) -> Divider:
         raise BatfillError(
             f"option {name}: {value!r} is not a duration > 0, median, or a part of it; try 600, 10min or median/4"
         ) from None
+
+
+def plan_of(name: str, value: Any) -> str:
+    """How a live scheduler plans: scratch, kept, or kept: and the seconds by which each job is planned longer."""
+    if value == SCRATCH:
+        return SCRATCH
+    plan, _, margin = value.partition(":") if isinstance(value, str) else ("", "", "")
+    if plan != KEPT or value == f"{KEPT}:":
+        raise BatfillError(f"option {name}: {value!r} is none of {SCRATCH}, {KEPT}, and {KEPT}: with a duration")
+    margin_s = seconds_of(name, margin or 0)
+    return f"{KEPT}:{as_word(margin_s)}" if margin_s else KEPT
+
+
+def margin_of(plan: str) -> float | None:
+    """By how many seconds a kept plan's jobs are planned longer; None if the plan is not kept; `plan` as checked."""
+    return None if plan == SCRATCH else float(plan.partition(":")[2] or 0)
 
 
 # File in which a scheduler started by `batfill run` writes the options in force.
@@ -254,6 +270,7 @@ class Option:
     default: Any  # as a user would write it; None: off
     help: str
     needs: tuple[Needs, ...] = ()
+    quiet: bool = False  # whether a result's text leaves the default out
 
     @property
     def argument(self) -> str:
@@ -270,12 +287,26 @@ class Option:
         return self.kind.check(name, value)
 
 
+def option(
+    group: str,
+    kind: Kind,
+    default: Any,
+    help: str,  # noqa: A002
+    *needs: Needs,
+    off: Any = None,
+    quiet: bool = False,
+) -> Any:
+    """A field of `Options`, with its row of the table but for the name.
+
+    If the option is idle, the field is `off`, or without that the default. Options of studies are quiet, too.
+    """
+    idle = off if off is not None or default is None else kind.check("", default)
+    return field(default=idle, metadata={"row": (group, kind, default, help, needs, quiet or group == STUDY)})
+
+
 def options_table(*rows: tuple[Any, ...]) -> dict[str, Option]:
-    """The options by their names; a row has the values of `Option`, with any number of needs."""
-    return {
-        name: Option(name, group, kind, default, text, tuple(needs))
-        for name, group, kind, default, text, *needs in rows
-    }
+    """Options that are no fields of `Options` by their names; a row has the values of `Option`."""
+    return {row[0]: Option(*row) for row in rows}
 
 
 class Preset(NamedTuple):
@@ -284,6 +315,12 @@ class Preset(NamedTuple):
     values: dict[str, Any]  # by option, as results state them
     meaning: str  # in words; empty for none
     title: str = ""  # its name in words
+    lacks: str = ""  # what is not modelled of a real scheduler whose defaults these are
+
+    @property
+    def words(self) -> str:
+        """What it does, and what is not modelled."""
+        return f"{self.meaning} Not modelled: {self.lacks}" if self.lacks else self.meaning
 
 
 PRESETS = {
@@ -303,495 +340,80 @@ PRESETS = {
         "have waited for 13 h 53 min the older half comes first.",
         "A short first try for narrow jobs",
     ),
-}
-
-LIKES = {  # the defaults of real schedulers; the meaning says what is not modelled
-    NO_PRESET: Preset({}, ""),
-    SLURM: Preset(
+    "slurm": Preset(
         {"depth": ALL, "tested": 500},
-        "sched/backfill by default: a reservation for each of the 500 jobs that it tests (bf_max_job_test). Not "
-        "modelled: nodes, the pause between passes (bf_interval), the horizon of a day (bf_window), dates in whole "
-        "minutes (bf_resolution), priorities and partitions.",
+        "sched/backfill by default: a reservation for each of the 500 jobs that it tests (bf_max_job_test).",
+        "Slurm's defaults",
+        "nodes, the pause between passes (bf_interval), the horizon of a day (bf_window), dates in whole minutes "
+        "(bf_resolution), priorities and partitions.",
     ),
-    FLUX: Preset(
+    "flux": Preset(
         {"depth": 1, "tested": 32},
-        "The queue policy easy: one reservation among the 32 jobs that it looks at (queue-depth). Not modelled: "
+        "The queue policy easy: one reservation among the 32 jobs that it looks at (queue-depth).",
+        "Flux's defaults",
         "resources other than processors.",
     ),
-    PBS: Preset(
+    "pbs": Preset(
         {"depth": 0},
-        "The defaults of OpenPBS: no reservation, whatever backfill_depth says, as strict_ordering is off. Not "
-        "modelled: nodes, the pause between cycles (scheduler_iteration), and help for starving jobs.",
+        "The defaults of OpenPBS: no reservation, whatever backfill_depth says, as strict_ordering is off.",
+        "OpenPBS's defaults",
+        "nodes, the pause between cycles (scheduler_iteration), and help for starving jobs.",
     ),
     CONSERVATIVE: Preset(
-        {"depth": ALL, PLAN: KEPT, PLAN_MARGIN: 5},
+        {"depth": ALL, PLAN: f"{KEPT}:5"},
         "batsched's conservative_bf by default: a plan on machines that is kept, with 5 s more for each job. Live "
         "schedulers alone have it, and nothing of it is left out.",
+        "The defaults of batsched's conservative_bf",
     ),
 }
 
-OPTIONS = options_table(
-    ("preset", WHAT, words(*PRESETS), NO_PRESET, "A setting by name: first-tries."),
-    ("like", WHAT, words(*LIKES), NO_PRESET, "The defaults of a real scheduler."),
-    ("policy", WHAT, POLICY, "fcfs", "Queue order; see `batfill policies`."),
-    ("backfill", WHAT, BACKFILL, SAME, "The order of backfilling."),
-    ("depth", WHAT, DEPTH, 1, "The number of reservations, or all."),
-    ("tested", WHAT, TESTED, ALL, "How many jobs are tested, or all."),
-    ("max-running", WHAT, MOST, None, "The most jobs of one user that run at once."),
-    ("calendar", WHAT, CALENDAR, None, "Windows in which processors are unavailable."),
-    ("feedback", WHAT, FEEDBACK, None, "Jobs that follow others: log, after:20min, sessions."),
-    ("threshold", WHAT, LIMIT_S, None, "Jobs that waited longer come first, oldest first."),
-    ("overdue", WHAT, words(ALL, HALF), ALL, "All overdue jobs, or the older half.",
-     OF_THRESHOLD),
-    ("overdue-before", WHAT, words(ALL, LARGE_ONES), ALL, "They go before all, or large jobs.", OF_THRESHOLD, OF_SMALL),
-    ("small", SMALL_JOBS, words_or_own(True, *SMALLS), NO_SMALL, "Which jobs get a first try, up to the divider: "
-     "none, all, those of class small, those that a forest expects to be short, or (perfect) that are."),
-    ("divider", SMALL_JOBS, DIVIDER, "median", "How long a first try runs: a duration, the median of the known run "
-     "times, or a part of it, as median/4.", OF_DIVIDED),
-    ("small-width", SMALL_JOBS, WIDTH, 1, "The widest job that can be small, as a share of the machine.", OF_SMALL),
-    ("kill", SMALL_JOBS, words(*KILLS), NEEDED, "When a small job is killed at the divider and queued again as large: "
-     "never, always, or if its processors are needed. With reserved machines or a network: always.",
-     OF_SMALL),
-    ("cut", SMALL_JOBS, PROBABILITY, 0.5, "The lowest probability of a small job.", OF_FOREST),
-    ("seed", SMALL_JOBS, SEED, 0, "Seed of the forests.", OF_FOREST),
-    ("predict", PREDICTIONS, words_or_own(False, REQUEST, *LEARNED, RUNTIME), REQUEST,
-     "The expected run time of a job: its request, a prediction (easy++, regression), or the true runtime.",
-     OF_REQUESTS),
-    ("predict-for", PREDICTIONS, words(ORDER, ALL), ORDER, "Where this replaces the request: in the order alone, or "
-     "in all: in reservations and backfilling, too. If the order changes: all.",
-     OF_PREDICTIONS),
-    ("bound", STUDY, SWITCH, True, "Expect a small job that may be killed to end at the divider at the latest.",
-     OF_TRIES, OF_KILLS),
-    ("regime", STUDY, words("decoupled", "fresh"), "fresh", "What the learner knows: what had ended by the last week's "
-     "end, or all that has ended.", OF_LEARNED),
-    ("divider-rule", STUDY, words("known", "week"), "known", "The median of all known run times, or of the last "
-     "week's.", OF_FOREST),
-    ("train-lag", STUDY, DURATION_S, 0, "The time from a week's end until the forest trained on it is used.",
-     OF_FOREST),
-)  # fmt: skip
-ONLY_IF_CHANGED = (
-    "preset",
-    "like",
-    "depth",
-    "tested",
-    "max-running",
-    "calendar",
-    "feedback",
-)  # which a result's text leaves out by default
-NAMES = tuple(name for name, option in OPTIONS.items() if option.group != STUDY)  # of commands
-LEARNING = tuple(
-    name
-    for name in OPTIONS
-    if name not in ("preset", "like", "policy", "backfill", "depth", "calendar", "feedback", "threshold")
-)  # which have lists of their own in campaigns
-REPLAYED = ("feedback",)  # which live schedulers do not take,
-SCHEDULING = tuple(name for name in NAMES if name not in REPLAYED)  # and those that they do
-ARGUMENTS = {option.argument: option for option in OPTIONS.values()}
-ARGUMENT_OF.update((name, option.argument) for name, option in OPTIONS.items())  # for the messages of errors
 
-# The options that `what-if` hands on to its replays, beside SHARED_BY_TRIES, and `frontier` to all
-# of its own.
-SHARED_BY_CHOICES = ("backfill", "like", "depth", "tested", "max-running", "calendar", "feedback", "overdue")
-SHARED_BY_ALL = ("backfill", "like", "depth", "tested", "max-running", "calendar", "threshold", "overdue")
-SHARED_BY_TRIES = ("overdue-before", "divider", "small-width", "kill", "bound")  # to those with small jobs first
-
-METHODS = ("full", "noisy", "epsilon-greedy", "ucb1", "exp3")
-SELECTION = options_table(  # the settings of `select`, after its method
-    ("policies", LIVE_ONLY, NAMES_OF, "ten", "The policies to choose from."),
-    ("period", LIVE_ONLY, PERIOD_S, "7d", "Delta: the time between choices."),
-    ("lambda", LIVE_ONLY, PROBABILITY, None, "full, noisy: the weight of a period relative to the next; 0.9."),
-    ("alpha", LIVE_ONLY, PROBABILITY, None, "full, noisy: 1 weighs periods by their jobs, 0 equally; 1."),
-    ("epsilon", LIVE_ONLY, PROBABILITY, None, "epsilon-greedy: the share of random choices; 0.1."),
-    ("gamma", LIVE_ONLY, PROBABILITY, None, "exp3: the share of random choices; 0.1."),
-    ("noise", LIVE_ONLY, NOISE, None, "noisy: requested times, or run times spread by this number; walltime."),
-    ("budget", LIVE_ONLY, DURATION_S, None, "The real time for the replays of one period; 10 s under Batsim."),
-    ("seed", LIVE_ONLY, SEED, 0, "Seed of the choices and the noise."),
-)
-
-
-def selection_of(name: str, value: Any) -> dict[str, Any]:
-    """The settings in a text such as exp3:period=1d,gamma=0.2, its method under `select`; for `Selection.of`."""
-    method, _, rest = text_of(name, value).partition(":")
-    found: dict[str, Any] = {"select": one_of(name, method.strip(), METHODS)}
-    for word in filter(None, rest.split(",")):
-        setting, given, text = (part.strip() for part in word.partition("="))
-        if setting not in SELECTION or not given:
-            raise BatfillError(
-                f"option {name}: {word!r} is not SETTING=VALUE with one of {', '.join(SELECTION)}; "
-                f"try {method}:period=7d"
-            )
-        found[setting] = number_or_text(text)
-    return found
-
-
-# Options of a scheduler that places jobs on machines: `batfill schedule` and the plug-in.
-LIVE = options_table(
-    (RESERVATION, LIVE_ONLY, words(PROCESSORS, MACHINES), PROCESSORS, "What the head reserves: a number of processors, "
-     "or the machines with the lowest ids that are expected to be free, as batsched's easy_bf does."),
-    (PLAN, LIVE_ONLY, words(SCRATCH, KEPT), SCRATCH, "With depth all: whether each decision plans from scratch, "
-     "or the plan is kept, on machines, as batsched's conservative_bf does."),
-    (PLAN_MARGIN, LIVE_ONLY, DURATION_S, 0, "How much longer than its request each job is planned; conservative_bf's "
-     "default is 5 s.", Needs(PLAN, (KEPT,), "no plan is kept")),
-    ("select", LIVE_ONLY, Kind(text_of, "`METHOD` or `METHOD:SETTING=VALUE,...`", "method"), None, "Choose the policy "
-     "again after each period: full, noisy, epsilon-greedy, ucb1 or exp3, as exp3:period=1d,policies=fcfs+saf."),
-    ("estimates", LIVE_ONLY, Kind(text_of, "a file", "file"), None, "Write to this file when waiting jobs are expected "
-     "to start, as JSON lines."),
-)  # fmt: skip
-
-# Former names, and what replaces them; to be deleted in the version after the next.
-FORMER = {
-    "knowledge": "small and predict: --small all or forest for classifier, --small perfect for class-clairvoyant, "
-    "--predict easy++, regression or runtime",
-    "predictions": "predict-for",
-    "kill-if": "kill: --kill always or needed",
-    "try-width": "small-width",
-    "levels": "divider, which takes one: several did not help",
-    **dict.fromkeys(
-        ("max-waste", "max-kill-share", "limits"),
-        "small-width and kill, which waste less: --small-width 1/16 --kill needed",
-    ),
-    "train": "left out: forests are trained every week",
-    **{
-        name: f"a setting of select, as in --select {method}:{setting}"
-        for name, method, setting in (
-            ("policies", "full", "policies=fcfs+saf"),
-            ("period", "full", "period=1d"),
-            ("lambda", "full", "lambda=0.5"),
-            ("alpha", "full", "alpha=0"),
-            ("epsilon", "epsilon-greedy", "epsilon=0.2"),
-            ("gamma", "exp3", "gamma=0.2"),
-            ("noise", "noisy", "noise=0.5"),
-            ("budget", "full", "budget=1min"),
-            ("select-seed", "exp3", "seed=3"),
-        )
-    },
-}
-
-
-class Arguments(TypedDict, total=False):
-    """The options as keyword arguments in Python, for type checkers: `ARGUMENTS` without the policy.
-
-    None is each one's default. A duration is a number of seconds, or text such as "20h".
-    """
-
-    preset: Literal["none", "first-tries"] | None
-    like: Literal["none", "slurm", "flux", "pbs"] | None  # one more plans machines, which live schedulers do
-    backfill: Policy | str | None
-    depth: int | Literal["all"] | None
-    tested: int | Literal["all"] | None
-    max_running: int | Literal["none"] | None
-    calendar: Calendar | str | Path | None
-    feedback: Feedback | str | None
-    threshold_s: float | str | None
-    overdue: Literal["all", "half"] | None
-    overdue_before: Literal["all", "large"] | None
-    small: Literal["none", "class", "all", "forest", "perfect"] | Any | None
-    divider: float | str | None
-    small_width: float | str | None
-    kill: Literal["never", "always", "needed"] | None
-    cut: float | str | None
-    seed: int | None
-    predict: Literal["request", "easy++", "regression", "runtime"] | Any | None
-    predict_for: Literal["all", "order"] | None
-    bound: bool | None
-    regime: Literal["decoupled", "fresh"] | None
-    divider_rule: Literal["known", "week"] | None
-    train_lag_s: float | str | None
-
-
-def arguments_of(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Options by their own names as keyword arguments; absent ones are left out."""
-    return {OPTIONS[name].argument: value for name, value in given.items() if value is not None}
-
-
-def of_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of keyword arguments, by the options' own names, for `Options.of`.
-
-    Numbers may be numpy's; an infinite threshold means none.
-
-    Raises:
-        BatfillError: an argument is unknown; the message suggests the nearest.
-
-    Examples:
-        >>> of_arguments({"policy": "saf", "threshold_s": 7200, "small_width": None})
-        {'policy': 'saf', 'threshold': 7200, 'small-width': None}
-        >>> of_arguments({"threshold": 7200})
-        Traceback (most recent call last):
-        batfill.base.errors.BatfillError: argument 'threshold' is unknown; did you mean 'threshold_s'?
-    """
-    given = {}
-    for name, value in arguments.items():
-        if name not in ARGUMENTS:
-            refuse_other(name.replace("_", "-"))
-            suggested = nearest(name, ARGUMENTS) or f"; known are {', '.join(ARGUMENTS)}"
-            raise BatfillError(f"argument {name!r} is unknown{suggested}")
-        option = ARGUMENTS[name]
-        if getattr(value, "ndim", None) == 0:
-            value = value.item()
-        if option.default is None and option.kind.unit and isinstance(value, float) and value == math.inf:
-            value = OFF
-        given[option.name] = value
-    return given
-
-
-def shared_of(arguments: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    """As `of_arguments`, for replays that share these options and have their own values of the others; None is dropped.
-
-    Values are as in results, but for a calendar that is in no file.
-
-    Raises:
-        BatfillError: an argument is unknown, or is not one of these options.
-    """
-    given = of_arguments({name: value for name, value in arguments.items() if value is not None})
-    if other := [name for name in given if name not in names]:
-        shared = ", ".join(OPTIONS[name].argument for name in names)
-        raise BatfillError(
-            f"argument {OPTIONS[other[0]].argument!r}: each replay here has its own; those that they share are {shared}"
-        )
-    checked = {name: OPTIONS[name].check(name, value) for name, value in given.items() if value is not None}
-    return {
-        name: given[name] if value is None or name == "calendar" else plain_value(value)
-        for name, value in checked.items()
-    }
-
-
-def those_that_apply(shared: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, Any]:
-    """The shared options whose needs the chosen ones meet."""
-    chosen = {name: option.default for name, option in OPTIONS.items()} | with_preset(chosen)[0]
-    return {name: value for name, value in shared.items() if all(need.met(chosen) for need in OPTIONS[name].needs)}
-
-
-def in_force(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The checked value of every option, given or by default; None: off, or not applicable with the others.
-
-    Raises:
-        BatfillError: a name is unknown, or a value is invalid or would have no effect with the others.
-    """
-    own, (given, _) = given, with_preset(given)
-    chosen = {}
-    for name, option in OPTIONS.items():
-        chosen[name] = usual(option) if given.get(name) is None else option.check(name, given[name])
-    for name, need in idle_in(chosen).items():
-        if given.get(name) is not None and chosen[name] != usual(OPTIONS[name]):
-            raise BatfillError(f"option {name}: {need.why.format(value=chosen[need.option])}; {remedy(name, given)}")
-        chosen[name] = None
-    if chosen["kill"] is not None and own.get("kill") is None and chosen["policy"].network is not None:
-        chosen["kill"] = ALWAYS
-    if chosen["predict-for"] == ORDER:
-        orders = (chosen["policy"], chosen["backfill"])
-        if given.get("predict-for") is None and any(order and (order.moves or order.network) for order in orders):
-            chosen["predict-for"] = ALL
-        else:
-            refuse_moving_orders(*orders)
-    refuse_without_effect(chosen)
-    return chosen
-
-
-def with_preset(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-    """The given options with those of their preset and of `like`, and why some of these lapse, by name.
-
-    A given option wins over the preset's, and that over the one of `like`. A value of the preset lapses if it would
-    make a given option useless, or if it is left without what it needs itself.
-
-    Raises:
-        BatfillError: a name is unknown.
-
-    Examples:
-        >>> with_preset({"preset": "first-tries", "small": "none"})[1]["divider"]
-        'no divider decides which jobs are small'
-    """
-    for name in given:
-        if name not in OPTIONS:
-            refuse_other(str(name))
-            suggested = nearest(str(name), OPTIONS)
-            raise BatfillError(f"option {name!r} is unknown; known are {', '.join(OPTIONS)}{suggested}")
-    given = {
-        name: None if value == OFF and OPTIONS[name].default is None else value
-        for name, value in given.items()
-        if value is not None
-    }
-    values = named_values(given)
-    usual_ones = {name: option.default for name, option in OPTIONS.items()}
-    kept = {name: value for name, value in values.items() if name not in given and name in OPTIONS}
-    why: dict[str, str] = {}
-
-    def drop(name: str, reason: str) -> None:
-        why[name] = reason
-        del kept[name]
-
-    for name in given:
-        for need in OPTIONS[name].needs:
-            meets = need.option in kept and need.met(usual_ones)
-            if meets and given[name] != usual_ones[name] and not need.met(usual_ones | kept):
-                drop(need.option, f"{name} is {given[name]}")
-    for name in list(kept):  # what an option needs stands before it in the table, and so in a preset
-        for need in OPTIONS[name].needs:
-            if name in kept and not need.met(usual_ones | kept | given):
-                drop(name, need.why.format(value=(usual_ones | kept | given)[need.option]))
-    return {**kept, **given}, why
-
-
-def named_values(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The values that the preset and `like` stand for."""
-    like, preset = (OPTIONS[name].check(name, given.get(name) or NO_PRESET) for name in ("like", "preset"))
-    return LIKES[like].values | PRESETS[preset].values
-
-
-def plans_machines(like: str) -> bool:
-    """Whether a real scheduler's defaults are for live schedulers alone."""
-    return bool(LIVE.keys() & LIKES[like].values.keys())
-
-
-def refuse_without_effect(chosen: Mapping[str, Any]) -> None:
-    """Refuse values that mean something each, and nothing together.
-
-    Raises:
-        BatfillError: some of these do.
-    """
-    if chosen["depth"] in (0, ALL) and chosen["backfill"] is not None:
-        none_left = "no job gets a reservation" if chosen["depth"] == 0 else "every job that waits gets a reservation"
-        raise BatfillError(
-            f"option backfill: with depth {chosen['depth']} {none_left}, and no order of backfilling begins behind the "
-            "last; leave one of them out"
-        )
-    if plans_machines(chosen["like"]):
-        raise BatfillError(
-            f"option like: {chosen['like']} plans machines, and a replay counts processors; leave it out, or simulate "
-            "it with `batfill run`"
-        )
-    small, divider = chosen["small"], chosen["divider"]
-    if small == CLASS and divider.fixed_s == math.inf:
-        raise BatfillError(
-            f"option divider: {divider} would need the run times, and small class takes none; add divider 600, or any "
-            "other duration"
-        )
-    if small == EVERY and chosen["kill"] == NEVER and chosen["small-width"] == 1:
-        raise BatfillError(
-            "option kill: if every job is small and none is killed, nothing changes; choose kill needed, or add "
-            "small-width 1/16"
-        )
-    if small == FOREST and chosen["cut"] == 0:
-        raise BatfillError(
-            "option cut: at 0 every job is small, whatever the forest expects; choose a larger one, such as 0.5, or "
-            "small all"
-        )
-    if chosen["divider-rule"] == "week" and chosen["regime"] != "decoupled":
-        raise BatfillError("option divider-rule: week moves the divider weekly; add regime decoupled")
-    if small == EVERY and divider.fixed_s < math.inf and chosen["regime"] == "decoupled":
-        raise BatfillError(f"option regime: nothing is learned with a divider of {divider} s; leave one of them out")
-    if chosen["divider-rule"] == "week" and divider != Divider():
-        raise BatfillError("option divider-rule: week is the median of the last week; leave the divider out")
-
-
-def usual(option: Option) -> Any:
-    """The checked value of an option that is not given; given explicitly, it is accepted where it has no effect."""
-    return None if option.default is None else option.check(option.name, option.default)
-
-
-def idle_in(chosen: Mapping[str, Any]) -> dict[str, Needs]:
-    """The options by name, of those chosen, that have no effect, each with the first condition that is not met."""
-    unmet = {name: [need for need in OPTIONS[name].needs if not need.met(chosen)] for name in chosen}
-    return {name: needs[0] for name, needs in unmet.items() if needs}
-
-
-def remedy(name: str, given: Mapping[str, Any]) -> str:
-    """What to do about an option that has no effect beside the given ones: what to add, if that suffices."""
-    chosen = {key: usual(option) for key, option in OPTIONS.items()}
-    chosen |= {key: value for key, value in given.items() if value is not None}
-    added: dict[str, Any] = {}
-    wanting = [name]
-    while wanting:
-        for need in OPTIONS[wanting.pop()].needs:
-            if not need.met(chosen | added):
-                added[need.option] = need.advised
-                wanting.append(need.option)
-    idle = idle_in(chosen | added)
-    if any(key in added or (given.get(key) is not None and chosen[key] != usual(OPTIONS[key])) for key in idle):
-        return "leave it out"
-    words = {key: f"{key} {added[key]}" for key in OPTIONS if key in added}
-    advice = [f"choose {word}" for key, word in words.items() if given.get(key) is not None]
-    if new := [word for key, word in words.items() if given.get(key) is None]:
-        advice.append(f"add {' and '.join(new)}")
-    return f"{' and '.join(advice)}, or leave it out"
-
-
-def refuse_other(name: str) -> None:
-    """Refuse a former name, an option of LIVE where jobs are replayed without machines, and one that only studies need.
-
-    Raises:
-        BatfillError: it is one.
-    """
-    if name in FORMER:
-        raise BatfillError(f"option {name} is now {FORMER[name]}")
-    if name in LIVE:
-        raise BatfillError(
-            f"option {name}: only `batfill schedule` and the plug-in take it, as a replay counts processors and places "
-            "no job on machines; leave it out, or simulate it with `batfill run`"
-        )
-    if name in REPLAYED:
-        raise BatfillError(
-            f"option {name}: jobs come here at their dates; only replay, what-if and campaigns take it; leave it out"
-        )
-    if name in OPTIONS and OPTIONS[name].group == STUDY:
-        raise BatfillError(f"option {name}: only Python and campaigns take it, for studies; leave it out")
-
-
-def refuse_replayed(chosen: Options) -> None:
-    """Refuse options that only replays take.
-
-    Raises:
-        BatfillError: one is given.
-    """
-    for name in REPLAYED:
-        if getattr(chosen, name) is not None:
-            refuse_other(name)
-
-
-def refuse_moving_orders(*orders: Policy | None) -> None:
-    """Refuse orders that change while jobs wait, whose keys read the expected run time in force.
-
-    Raises:
-        BatfillError: one of them does.
-    """
-    for policy in orders:
-        if policy is not None and policy.moves:
-            raise BatfillError(
-                f"option predict-for: {ORDER} takes orders that stay as they are, and that of {policy.name} changes "
-                "while jobs wait; choose another policy, or predict-for all"
-            )
-
-
-# The values that options turn into
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """How a scheduler orders, backfills, kills and learns: a field per row of the table, by its name in Python."""
+    """How a scheduler orders, backfills, kills and learns, with a row of the table for each field.
 
-    policy: Policy
-    preset: str = NO_PRESET  # what it stands for is in the other fields,
-    like: str = NO_PRESET  # and so is this
-    backfill: Policy | None = None  # None for the queue's own order
-    depth: int | str = 1  # how many jobs get a reservation; ALL for all that wait
-    tested: int | str = ALL  # how many jobs must wait before a decision looks at no more
-    max_running: int | None = None  # how many jobs of a user may run at once; None for any number
-    calendar: Calendar | None = None  # None if all processors are always available
-    feedback: Feedback | None = None  # None if all jobs are submitted at their dates
-    threshold_s: float = math.inf  # Theta
-    overdue: str = ALL
-    overdue_before: str = ALL
-    small: str = NO_SMALL
-    divider: Divider = Divider()
-    small_width: float = 1.0
-    kill: str = NEVER
-    cut: float = 0.5
-    predict: str = REQUEST
-    predict_for: str = ALL
-    bound: bool = False
-    regime: str = "fresh"
-    divider_rule: str = "known"
-    train_lag_s: float = 0.0
-    seed: int = 0
+    None is the queue's own order, any number of running jobs, or no calendar or feedback; `threshold_s` is Theta. What
+    the preset stands for is in the other fields.
+    """
+
+    # fmt: off
+    preset: str = option(WHAT, words(*PRESETS), NO_PRESET, "A setting by name; see `batfill policies`.", quiet=True)
+    policy: Policy = option(WHAT, POLICY, "fcfs", "Queue order; see `batfill policies`.", off=MISSING)
+    backfill: Policy | None = option(WHAT, BACKFILL, SAME, "The order of backfilling.")
+    depth: int | str = option(WHAT, DEPTH, 1, "The number of reservations, or all.", quiet=True)
+    tested: int | str = option(WHAT, TESTED, ALL, "How many jobs are tested, or all.", quiet=True)
+    max_running: int | None = option(WHAT, MOST, None, "The most jobs of one user that run at once.", quiet=True)
+    calendar: Calendar | None = option(WHAT, CALENDAR, None, "Windows in which processors are unavailable.", quiet=True)
+    feedback: Feedback | None = option(WHAT, FEEDBACK, None, "Jobs that follow others: log, after:20min, sessions.",
+        quiet=True)
+    threshold_s: float = option(WHAT, LIMIT_S, None, "Jobs that waited longer come first, oldest first.", off=math.inf)
+    overdue: str = option(WHAT, words(ALL, HALF), ALL, "All overdue jobs, or the older half.", OF_THRESHOLD)
+    overdue_before: str = option(WHAT, words(ALL, LARGE_ONES), ALL, "They go before all, or large jobs.",
+        OF_THRESHOLD, OF_SMALL)
+    small: str = option(SMALL_JOBS, words_or_own(True, *SMALLS), NO_SMALL, "Which jobs get a first try, up to the "
+        "divider: none, all, those of class small, those that a forest expects to be short, or (perfect) that are.")
+    divider: Divider = option(SMALL_JOBS, DIVIDER, "median", "How long a first try runs: a duration, the median of the "
+        "known run times, or a part of it, as median/4.", OF_DIVIDED)
+    small_width: float = option(SMALL_JOBS, WIDTH, 1, "The widest job that can be small, as a share of the machine.",
+        OF_SMALL)
+    kill: str = option(SMALL_JOBS, words(*KILLS), NEEDED, "When a small job is killed at the divider and queued again "
+        "as large: never, always, or if its processors are needed. With reserved machines or a network: always.",
+        OF_SMALL, off=NEVER)
+    cut: float = option(SMALL_JOBS, PROBABILITY, 0.5, "The lowest probability of a small job.", OF_FOREST)
+    seed: int = option(SMALL_JOBS, SEED, 0, "Seed of the forests.", OF_FOREST)
+    predict: str = option(PREDICTIONS, words_or_own(False, REQUEST, *LEARNED, RUNTIME), REQUEST, "The expected run "
+        "time of a job: its request, a prediction (easy++, regression), or the true runtime.", OF_REQUESTS)
+    predict_for: str = option(PREDICTIONS, words(ORDER, ALL), ORDER, "Where this replaces the request: in the order "
+        "alone, or in all: in reservations and backfilling, too. If the order changes: all.", OF_PREDICTIONS, off=ALL)
+    bound: bool = option(STUDY, SWITCH, True, "Expect a small job that may be killed to end at the divider at the "
+        "latest.", OF_TRIES, OF_KILLS, off=False)
+    regime: str = option(STUDY, words("decoupled", "fresh"), "fresh", "What the learner knows: what had ended by the "
+        "last week's end, or all that has ended.", OF_LEARNED)
+    divider_rule: str = option(STUDY, words("known", "week"), "known", "The median of all known run times, or of the "
+        "last week's.", OF_FOREST)
+    train_lag_s: float = option(STUDY, DURATION_S, 0, "The time from a week's end until the forest trained on it is "
+        "used.", OF_FOREST)
+    # fmt: on
 
     def __post_init__(self) -> None:
         """Refuse options that do not go together with a network that picks the next job.
@@ -801,30 +423,30 @@ class Options:
         """
         from batfill.model.policy import require_order
 
-        if self.spares:
-            require_order(self.policy, f"option kill: {NEEDED} looks at the first job of an order")
-        if self.predict_for == ORDER:
-            require_order(self.policy, f"option predict-for: {ORDER} would hide the predictions from it")
-        if self.depth != 1:
-            require_order(self.policy, f"option depth: {self.depth} reserves for the first jobs of an order")
-        if self.tested != ALL:
-            require_order(self.policy, f"option tested: {self.tested} are the first jobs of an order")
-        if self.max_running is not None:
-            require_order(self.policy, "option max-running: a plan, which skips users' jobs, takes jobs in an order")
-        if self.calendar is not None:
-            require_order(self.policy, "option calendar: a plan, which windows need, takes jobs in an order")
-            if self.learns and self.calendar.most_kills(1):
-                raise BatfillError(
-                    f"option calendar: {self.calendar.name} has failures, which kill jobs, and nothing can be learned "
-                    "of those; leave the lines of kind failure out, or what is learned"
-                )
-        if self.feedback is not None:
-            require_order(self.policy, f"option feedback: {self.feedback.name} takes an order")
-            if self.learns:
-                raise BatfillError(
-                    f"option feedback: {self.feedback.name} moves submissions, and nothing can be learned from jobs "
-                    "whose order is not known before; leave it out, or what is learned"
-                )
+        for is_given, why in (
+            (self.spares, f"option kill: {NEEDED} looks at the first job of an order"),
+            (self.predict_for == ORDER, f"option predict-for: {ORDER} would hide the predictions from it"),
+            (self.depth != 1, f"option depth: {self.depth} reserves for the first jobs of an order"),
+            (self.tested != ALL, f"option tested: {self.tested} are the first jobs of an order"),
+            (
+                self.max_running is not None,
+                "option max-running: a plan, which skips users' jobs, takes jobs in an order",
+            ),
+            (self.calendar is not None, "option calendar: a plan, which windows need, takes jobs in an order"),
+            (self.feedback is not None, f"option feedback: {plain_value(self.feedback)} takes an order"),
+        ):
+            if is_given:
+                require_order(self.policy, why)
+        if self.calendar is not None and self.learns and self.calendar.most_kills(1):
+            raise BatfillError(
+                f"option calendar: {self.calendar.name} has failures, which kill jobs, and nothing can be learned "
+                "of those; leave the lines of kind failure out, or what is learned"
+            )
+        if self.feedback is not None and self.learns:
+            raise BatfillError(
+                f"option feedback: {self.feedback.name} moves submissions, and nothing can be learned from jobs "
+                "whose order is not known before; leave it out, or what is learned"
+            )
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Options:
@@ -854,10 +476,7 @@ class Options:
         }
 
     def as_text(self) -> str:
-        """The same as one line, without the options that do not apply.
-
-        Those of studies and in `ONLY_IF_CHANGED` are left out by default.
-        """
+        """The same as one line, without the options that do not apply, and without the defaults of quiet ones."""
         stated = self.as_dict()
         changed = [name for name, value in PRESETS[stated["preset"]].values.items() if value != stated[name]]
         if changed:
@@ -867,7 +486,7 @@ class Options:
                 name: value
                 for name, value in stated.items()
                 if (value is not None or OPTIONS[name].default is None)
-                and ((OPTIONS[name].group != STUDY and name not in ONLY_IF_CHANGED) or value != OPTIONS[name].default)
+                and not (OPTIONS[name].quiet and value == OPTIONS[name].default)
             }
         )
 
@@ -1007,6 +626,364 @@ class Options:
             )
 
 
+OPTIONS = {
+    name: Option(name, *each.metadata["row"])
+    for each in fields(Options)
+    for name in [each.name.removesuffix("_s").replace("_", "-")]
+}
+NAMES = tuple(name for name, option in OPTIONS.items() if option.group != STUDY)  # of commands
+REPLAYED = ("feedback",)  # which live schedulers do not take,
+SCHEDULING = tuple(name for name in NAMES if name not in REPLAYED)  # and those that they do
+ARGUMENTS = {option.argument: option for option in OPTIONS.values()}
+ARGUMENT_OF.update((name, option.argument) for name, option in OPTIONS.items())  # for the messages of errors
+
+# The options that `what-if` hands on to its replays, beside SHARED_BY_TRIES, and `frontier` to all
+# of its own.
+SHARED_BY_CHOICES = ("backfill", "depth", "tested", "max-running", "calendar", "feedback", "overdue")
+SHARED_BY_ALL = ("backfill", "depth", "tested", "max-running", "calendar", "threshold", "overdue")
+SHARED_BY_TRIES = ("overdue-before", "divider", "small-width", "kill", "bound")  # to those with small jobs first
+
+METHODS = ("full", "noisy", "epsilon-greedy", "ucb1", "exp3")
+SELECTION = options_table(  # the settings of `select`, after its method
+    ("policies", LIVE_ONLY, NAMES_OF, "ten", "The policies to choose from."),
+    ("period", LIVE_ONLY, PERIOD_S, "7d", "Delta: the time between choices."),
+    ("lambda", LIVE_ONLY, PROBABILITY, None, "full, noisy: the weight of a period relative to the next; 0.9."),
+    ("alpha", LIVE_ONLY, PROBABILITY, None, "full, noisy: 1 weighs periods by their jobs, 0 equally; 1."),
+    ("epsilon", LIVE_ONLY, PROBABILITY, None, "epsilon-greedy: the share of random choices; 0.1."),
+    ("gamma", LIVE_ONLY, PROBABILITY, None, "exp3: the share of random choices; 0.1."),
+    ("noise", LIVE_ONLY, NOISE, None, "noisy: requested times, or run times spread by this number; walltime."),
+    ("budget", LIVE_ONLY, DURATION_S, None, "The real time for the replays of one period; 10 s under Batsim."),
+    ("seed", LIVE_ONLY, SEED, 0, "Seed of the choices and the noise."),
+)
+
+
+def selection_of(name: str, value: Any) -> dict[str, Any]:
+    """The settings in a text such as exp3:period=1d,gamma=0.2, its method under `select`; for `Selection.of`."""
+    method, _, rest = text_of(name, value).partition(":")
+    found: dict[str, Any] = {"select": one_of(name, method.strip(), METHODS)}
+    for word in filter(None, rest.split(",")):
+        setting, given, text = (part.strip() for part in word.partition("="))
+        if setting not in SELECTION or not given:
+            raise BatfillError(
+                f"option {name}: {word!r} is not SETTING=VALUE with one of {', '.join(SELECTION)}; "
+                f"try {method}:period=7d"
+            )
+        found[setting] = number_or_text(text)
+    return found
+
+
+# Options of a scheduler that places jobs on machines: `batfill schedule` and the plug-in.
+LIVE = options_table(
+    (RESERVATION, LIVE_ONLY, words(PROCESSORS, MACHINES), PROCESSORS, "What the head reserves: a number of processors, "
+     "or the machines with the lowest ids that are expected to be free, as batsched's easy_bf does."),
+    (PLAN, LIVE_ONLY, Kind(plan_of, "`scratch`, `kept`, or `kept:` and a duration", "which"), SCRATCH, "With depth "
+     "all: whether each decision plans from scratch, or the plan is kept, on machines, as batsched's conservative_bf "
+     "does. Its default, kept:5, plans each job for 5 s longer than its request."),
+    ("select", LIVE_ONLY, Kind(text_of, "`METHOD` or `METHOD:SETTING=VALUE,...`", "method"), None, "Choose the policy "
+     "again after each period: full, noisy, epsilon-greedy, ucb1 or exp3, as exp3:period=1d,policies=fcfs+saf."),
+    ("estimates", LIVE_ONLY, Kind(text_of, "a file", "file"), None, "Write to this file when waiting jobs are expected "
+     "to start, as JSON lines."),
+)  # fmt: skip
+
+
+class Arguments(TypedDict, total=False):
+    """The options as keyword arguments in Python, for type checkers: `ARGUMENTS` without the policy.
+
+    None is each one's default. A duration is a number of seconds, or text such as "20h".
+    """
+
+    preset: Literal["none", "first-tries", "slurm", "flux", "pbs"] | None  # one more is for live schedulers alone
+    backfill: Policy | str | None
+    depth: int | Literal["all"] | None
+    tested: int | Literal["all"] | None
+    max_running: int | Literal["none"] | None
+    calendar: Calendar | str | Path | None
+    feedback: Feedback | str | None
+    threshold_s: float | str | None
+    overdue: Literal["all", "half"] | None
+    overdue_before: Literal["all", "large"] | None
+    small: Literal["none", "class", "all", "forest", "perfect"] | Any | None
+    divider: float | str | None
+    small_width: float | str | None
+    kill: Literal["never", "always", "needed"] | None
+    cut: float | str | None
+    seed: int | None
+    predict: Literal["request", "easy++", "regression", "runtime"] | Any | None
+    predict_for: Literal["all", "order"] | None
+    bound: bool | None
+    regime: Literal["decoupled", "fresh"] | None
+    divider_rule: Literal["known", "week"] | None
+    train_lag_s: float | str | None
+
+
+def arguments_of(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Options by their own names as keyword arguments; absent ones are left out."""
+    return {OPTIONS[name].argument: value for name, value in given.items() if value is not None}
+
+
+def of_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of keyword arguments, by the options' own names, for `Options.of`.
+
+    Numbers may be numpy's; an infinite threshold means none.
+
+    Raises:
+        BatfillError: an argument is unknown; the message suggests the nearest.
+
+    Examples:
+        >>> of_arguments({"policy": "saf", "threshold_s": 7200, "small_width": None})
+        {'policy': 'saf', 'threshold': 7200, 'small-width': None}
+        >>> of_arguments({"threshold": 7200})
+        Traceback (most recent call last):
+        batfill.base.errors.BatfillError: argument 'threshold' is unknown; did you mean 'threshold_s'?
+    """
+    given = {}
+    for name, value in arguments.items():
+        if name not in ARGUMENTS:
+            refuse_other(name.replace("_", "-"))
+            suggested = nearest(name, ARGUMENTS) or f"; known are {', '.join(ARGUMENTS)}"
+            raise BatfillError(f"argument {name!r} is unknown{suggested}")
+        option = ARGUMENTS[name]
+        if getattr(value, "ndim", None) == 0:
+            value = value.item()
+        if option.default is None and option.kind.unit and isinstance(value, float) and value == math.inf:
+            value = OFF
+        given[option.name] = value
+    return given
+
+
+def shared_of(arguments: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """As `of_arguments`, for replays that share these options and have their own values of the others; None is dropped.
+
+    Values are as in results, but for a calendar that is in no file.
+
+    Raises:
+        BatfillError: an argument is unknown, or is not one of these options.
+    """
+    given = of_arguments({name: value for name, value in arguments.items() if value is not None})
+    if other := [name for name in given if name not in names]:
+        shared = ", ".join(OPTIONS[name].argument for name in names)
+        raise BatfillError(
+            f"argument {OPTIONS[other[0]].argument!r}: each replay here has its own; those that they share are {shared}"
+        )
+    checked = {name: OPTIONS[name].check(name, value) for name, value in given.items() if value is not None}
+    return {
+        name: given[name] if value is None or name == "calendar" else plain_value(value)
+        for name, value in checked.items()
+    }
+
+
+def those_that_apply(shared: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, Any]:
+    """The shared options whose needs the chosen ones meet."""
+    chosen = {name: option.default for name, option in OPTIONS.items()} | with_preset(chosen)[0]
+    return {name: value for name, value in shared.items() if all(need.met(chosen) for need in OPTIONS[name].needs)}
+
+
+def in_force(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The checked value of every option, given or by default; None: off, or not applicable with the others.
+
+    Raises:
+        BatfillError: a name is unknown, or a value is invalid or would have no effect with the others.
+    """
+    own, (given, _) = given, with_preset(given)
+    chosen = {}
+    for name, option in OPTIONS.items():
+        chosen[name] = usual(option) if given.get(name) is None else option.check(name, given[name])
+    for name, need in idle_in(chosen).items():
+        if given.get(name) is not None and chosen[name] != usual(OPTIONS[name]):
+            raise BatfillError(f"option {name}: {need.why.format(value=chosen[need.option])}; {remedy(name, given)}")
+        chosen[name] = None
+    if chosen["kill"] is not None and own.get("kill") is None and chosen["policy"].network is not None:
+        chosen["kill"] = ALWAYS
+    if chosen["predict-for"] == ORDER:
+        orders = (chosen["policy"], chosen["backfill"])
+        if given.get("predict-for") is None and any(order and (order.moves or order.network) for order in orders):
+            chosen["predict-for"] = ALL
+        else:
+            refuse_moving_orders(*orders)
+    refuse_without_effect(chosen)
+    return chosen
+
+
+def with_preset(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+    """The given options with those of their preset, and why some of these lapse, by name.
+
+    A given option wins over the preset's. A value of the preset lapses if it would make a given option useless, or if
+    it is left without what it needs itself.
+
+    Raises:
+        BatfillError: a name is unknown.
+
+    Examples:
+        >>> with_preset({"preset": "first-tries", "small": "none"})[1]["divider"]
+        'no divider decides which jobs are small'
+    """
+    for name in given:
+        if name not in OPTIONS:
+            refuse_other(str(name))
+            suggested = nearest(str(name), OPTIONS)
+            raise BatfillError(f"option {name!r} is unknown; known are {', '.join(OPTIONS)}{suggested}")
+    given = {
+        name: None if value == OFF and OPTIONS[name].default is None else value
+        for name, value in given.items()
+        if value is not None
+    }
+    values = named_values(given)
+    usual_ones = {name: option.default for name, option in OPTIONS.items()}
+    kept = {name: value for name, value in values.items() if name not in given and name in OPTIONS}
+    why: dict[str, str] = {}
+
+    def drop(name: str, reason: str) -> None:
+        why[name] = reason
+        del kept[name]
+
+    for name in given:
+        for need in OPTIONS[name].needs:
+            meets = need.option in kept and need.met(usual_ones)
+            if meets and given[name] != usual_ones[name] and not need.met(usual_ones | kept):
+                drop(need.option, f"{name} is {given[name]}")
+    for name in list(kept):  # what an option needs stands before it in the table, and so in a preset
+        for need in OPTIONS[name].needs:
+            if name in kept and not need.met(usual_ones | kept | given):
+                drop(name, need.why.format(value=(usual_ones | kept | given)[need.option]))
+    return {**kept, **given}, why
+
+
+def lapses(given: Mapping[str, Any]) -> list[str]:
+    """A line for each value of the preset that lapses beside the given options, as for `with_preset`."""
+    return [f"the preset's {name} lapses: {why}" for name, why in with_preset(given)[1].items()]
+
+
+def named_values(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The values that the preset stands for."""
+    preset: str = OPTIONS["preset"].check("preset", given.get("preset") or NO_PRESET)
+    return PRESETS[preset].values
+
+
+def plans_machines(preset: str) -> bool:
+    """Whether a preset is for live schedulers alone."""
+    return preset in PRESETS and bool(LIVE.keys() & PRESETS[preset].values.keys())
+
+
+def refuse_without_effect(chosen: Mapping[str, Any]) -> None:
+    """Refuse values that mean something each, and nothing together.
+
+    Raises:
+        BatfillError: some of these do.
+    """
+    if chosen["depth"] in (0, ALL) and chosen["backfill"] is not None:
+        none_left = "no job gets a reservation" if chosen["depth"] == 0 else "every job that waits gets a reservation"
+        raise BatfillError(
+            f"option backfill: with depth {chosen['depth']} {none_left}, and no order of backfilling begins behind the "
+            "last; leave one of them out"
+        )
+    if plans_machines(chosen["preset"]):
+        raise BatfillError(
+            f"option preset: {chosen['preset']} plans machines, and a replay counts processors; leave it out, or "
+            "simulate it with `batfill run`"
+        )
+    small, divider = chosen["small"], chosen["divider"]
+    if small == CLASS and divider.fixed_s == math.inf:
+        raise BatfillError(
+            f"option divider: {divider} would need the run times, and small class takes none; add divider 600, or any "
+            "other duration"
+        )
+    if small == EVERY and chosen["kill"] == NEVER and chosen["small-width"] == 1:
+        raise BatfillError(
+            "option kill: if every job is small and none is killed, nothing changes; choose kill needed, or add "
+            "small-width 1/16"
+        )
+    if small == FOREST and chosen["cut"] == 0:
+        raise BatfillError(
+            "option cut: at 0 every job is small, whatever the forest expects; choose a larger one, such as 0.5, or "
+            "small all"
+        )
+    if chosen["divider-rule"] == "week" and chosen["regime"] != "decoupled":
+        raise BatfillError("option divider-rule: week moves the divider weekly; add regime decoupled")
+    if small == EVERY and divider.fixed_s < math.inf and chosen["regime"] == "decoupled":
+        raise BatfillError(f"option regime: nothing is learned with a divider of {divider} s; leave one of them out")
+    if chosen["divider-rule"] == "week" and divider != Divider():
+        raise BatfillError("option divider-rule: week is the median of the last week; leave the divider out")
+
+
+def usual(option: Option) -> Any:
+    """The checked value of an option that is not given; given explicitly, it is accepted where it has no effect."""
+    return None if option.default is None else option.check(option.name, option.default)
+
+
+def idle_in(chosen: Mapping[str, Any]) -> dict[str, Needs]:
+    """The options by name, of those chosen, that have no effect, each with the first condition that is not met."""
+    unmet = {name: [need for need in OPTIONS[name].needs if not need.met(chosen)] for name in chosen}
+    return {name: needs[0] for name, needs in unmet.items() if needs}
+
+
+def remedy(name: str, given: Mapping[str, Any]) -> str:
+    """What to do about an option that has no effect beside the given ones: what to add, if that suffices."""
+    chosen = {key: usual(option) for key, option in OPTIONS.items()}
+    chosen |= {key: value for key, value in given.items() if value is not None}
+    added: dict[str, Any] = {}
+    wanting = [name]
+    while wanting:
+        for need in OPTIONS[wanting.pop()].needs:
+            if not need.met(chosen | added):
+                added[need.option] = need.advised
+                wanting.append(need.option)
+    idle = idle_in(chosen | added)
+    if any(key in added or (given.get(key) is not None and chosen[key] != usual(OPTIONS[key])) for key in idle):
+        return "leave it out"
+    words = {key: f"{key} {added[key]}" for key in OPTIONS if key in added}
+    advice = [f"choose {word}" for key, word in words.items() if given.get(key) is not None]
+    if new := [word for key, word in words.items() if given.get(key) is None]:
+        advice.append(f"add {' and '.join(new)}")
+    return f"{' and '.join(advice)}, or leave it out"
+
+
+def refuse_other(name: str) -> None:
+    """Refuse an option of LIVE where jobs are replayed without machines, and one that only studies need.
+
+    Raises:
+        BatfillError: it is one.
+    """
+    if name in LIVE:
+        raise BatfillError(
+            f"option {name}: only `batfill schedule` and the plug-in take it, as a replay counts processors and places "
+            "no job on machines; leave it out, or simulate it with `batfill run`"
+        )
+    if name in REPLAYED:
+        raise BatfillError(
+            f"option {name}: jobs come here at their dates; only replay, what-if and campaigns take it; leave it out"
+        )
+    if name in OPTIONS and OPTIONS[name].group == STUDY:
+        raise BatfillError(f"option {name}: only Python and campaigns take it, for studies; leave it out")
+
+
+def refuse_replayed(chosen: Options) -> None:
+    """Refuse options that only replays take.
+
+    Raises:
+        BatfillError: one is given.
+    """
+    for name in REPLAYED:
+        if getattr(chosen, name) is not None:
+            refuse_other(name)
+
+
+def refuse_moving_orders(*orders: Policy | None) -> None:
+    """Refuse orders that change while jobs wait, whose keys read the expected run time in force.
+
+    Raises:
+        BatfillError: one of them does.
+    """
+    for policy in orders:
+        if policy is not None and policy.moves:
+            raise BatfillError(
+                f"option predict-for: {ORDER} takes orders that stay as they are, and that of {policy.name} changes "
+                "while jobs wait; choose another policy, or predict-for all"
+            )
+
+
+# The values that options turn into
+
+
 def plain_value(value: Any) -> Any:
     """A field's value as a user writes it; None if it is off."""
     if value is None or isinstance(value, (bool, str, int)):
@@ -1038,23 +1015,26 @@ def as_word(value: Any) -> str:
 
 
 def described(given: Mapping[str, Any]) -> str:
-    """The options in short: the preset or the policy, and each that is not the default, the preset's or `like`'s.
+    """The options in short: the preset or the policy, and each that is neither the default nor the preset's.
 
     >>> described({"policy": "saf", "backfill": "spf", "threshold": 200000})
     'saf, backfill spf, threshold 200000 s'
     >>> described(Options.of({"preset": "first-tries", "threshold": "20h"}).as_dict())
     'first-tries, threshold 72000 s'
     """
-    preset = given.get("preset") or NO_PRESET
-    usual_ones = {name: option.default for name, option in (OPTIONS | LIVE).items()} | named_values(given)
-    first = "policy" if preset == NO_PRESET else "preset"
-    parts = [str(given.get(first, usual_ones[first]))]
+    first = "policy" if (given.get("preset") or NO_PRESET) == NO_PRESET else "preset"
+    parts = [str(given.get(first, OPTIONS[first].default))]
+    parts += [f"{name} {option.with_unit(value)}" for name, option, value in unusual(given) if name != first]
+    return ", ".join(parts)
+
+
+def unusual(given: Mapping[str, Any]) -> Iterator[tuple[str, Option, Any]]:
+    """Name, row and value of these options that are neither the default nor the preset's; not the preset itself."""
+    usual_ones = named_values(given)
     for name, option in (OPTIONS | LIVE).items():
         value = given.get(name)
-        if name in (first, "preset") or value is None or value == usual_ones[name]:
-            continue
-        parts.append(f"{name} {option.with_unit(value)}")
-    return ", ".join(parts)
+        if name != "preset" and value is not None and value != usual_ones.get(name, option.default):
+            yield name, option, value
 
 
 def policy_words(given: Mapping[str, Any] | str) -> tuple[str, str]:
@@ -1069,12 +1049,10 @@ def policy_words(given: Mapping[str, Any] | str) -> tuple[str, str]:
 
     given = {"policy": given} if isinstance(given, str) else given
     preset = given.get("preset") or NO_PRESET
-    usual_ones = {name: option.default for name, option in (OPTIONS | LIVE).items()} | named_values(given)
     named = preset in PRESETS and preset != NO_PRESET
     long, short = (PRESETS[preset].title, preset.replace("-", " ")) if named else order_words(str(given["policy"]))
-    for name, option in (OPTIONS | LIVE).items():
-        value = given.get(name)
-        if name == "preset" or (name == "policy" and not named) or value is None or value == usual_ones[name]:
+    for name, option, value in unusual(given):
+        if name == "policy" and not named:
             continue
         if name == "threshold" and value != OFF:
             long, short = f"{long}, {threshold_text(value)} threshold", f"{short} + {threshold_text(value)}"

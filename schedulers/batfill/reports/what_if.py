@@ -573,7 +573,7 @@ def choices(
 
     `shared` are options of SHARED, for the choices that can take them.
     """
-    if reservations and (set_ := [name for name in ("like", "depth", "backfill") if name in (shared or {})]):
+    if reservations and (set_ := [name for name in ("depth", "backfill") if name in (shared or {})]):
         raise BatfillError(
             f"option reservations: it tries fcfs with other numbers of reservations, and {set_[0]} sets them; leave "
             "one of the two out"

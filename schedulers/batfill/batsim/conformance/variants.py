@@ -504,7 +504,7 @@ VARIANTS = {
         Variant(
             "conservative-margin",
             ConservativeMargin,
-            "batsched's conservative_bf; batfill with `plan` kept and `plan-margin` 5",
+            "batsched's conservative_bf; batfill with `plan` kept:5",
             ("message", "event"),
         ),
         Variant("fcfs", Rule, "batsched's fcfs and fcfs_fast"),
