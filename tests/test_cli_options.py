@@ -88,6 +88,8 @@ def two_values(param):
         return None, True
     if param.name == "select":
         return "full", "exp3:period=1d"
+    if param.name == "plan":
+        return "scratch", "kept:5"
     if param.name == "calendar":
         return CALENDARS
     if param.name == "feedback":
