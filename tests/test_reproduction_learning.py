@@ -185,7 +185,7 @@ def test_open_choices_are_gains_over_easy_fcfs_without_a_threshold(log, outcome)
 
 
 def test_waits_and_shares_are_means_over_the_resamplings(log, outcome):
-    selection, site = selection_and_site({"select": "noisy", "select-seed": 0}, PROCS, "same", None)
+    selection, site = selection_and_site({"select": "noisy", "seed": 0}, PROCS, "same", None)
     samples = Samples.of(log, ReadingOptions(), resampled=True, weeks=None, seed=0)
     courses = [course(samples.jobs(k), selection, site, k) for k in range(2)]
     found = outcome("online-courses", **CHOOSING, periods={"a week": 604_800})

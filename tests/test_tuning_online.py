@@ -358,7 +358,8 @@ def test_batfill_select_prints_bands_and_repeats_itself(log, tmp_path, method):
     assert line["p10"] <= line["mean"] <= line["p90"]
     assert found["throughout"]["fcfs"] == {"mean": 1, "p10": 1, "p90": 1}
     assert all(sum(period["shares"].values()) == pytest.approx(1) for period in found["by_period"])
-    assert found["input"]["samples"] == 3
+    assert (found["input"]["samples"], found["seed"]) == (3, 4)
+    assert found["options"]["select"].endswith(",seed=4")
 
 
 def test_batfill_select_compares_the_waits_of_every_period_with_those_under_fcfs(log):

@@ -83,7 +83,7 @@ def given_to(method: PaperMethod, how: Choosing) -> dict[str, Any]:
         options = {"lambda": how.decay, "alpha": how.balance}
     if method == "noisy":
         options["noise"] = str(how.noise)
-    return {"select": method, "policies": "ten", "period": how.period, "select-seed": how.seed, **options}
+    return {"select": method, "policies": "ten", "period": how.period, "seed": how.seed, **options}
 
 
 def selection_key(context: Context, label: str, method: PaperMethod, how: Choosing) -> dict[str, Any]:

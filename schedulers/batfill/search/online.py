@@ -89,10 +89,9 @@ class Selection:
         Raises:
             BatfillError: a value is invalid, or an option needs a selection that is missing.
         """
-        in_force = {name: row.default for name, row in SELECTION.items() if row.default is not None}
-        in_force |= {name: value for name, value in given.items() if value is not None}
-        in_force |= {name: row.check(name, in_force[name]) for name, row in SELECTION.items() if name in in_force}
-        method: Any = in_force["select"]
+        in_force = {name: row.default for name, row in SELECTION.items()} | dict(given)
+        method: Any = in_force.pop("select")
+        in_force = {name: SELECTION[name].check(name, value) for name, value in in_force.items() if value is not None}
         return cls(
             method=method,
             policies=candidates_of(in_force["policies"].replace("+", ",")),

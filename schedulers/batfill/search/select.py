@@ -194,7 +194,7 @@ def select(
     how = Choosing.of(**choosing)
     own = {"lambda": how.lambda_, **{name: getattr(how, name) for name in ("alpha", "epsilon", "gamma", "noise")}}
     named = policies if isinstance(policies, str) else ";".join(policies)
-    given = {"select": method, "policies": named, "period": period_s, **own, "select-seed": how.seed}
+    given = {"select": method, "policies": named, "period": period_s, **own, "seed": how.seed}
     logs = Samples.of(log, how, resampled=samples > 0, weeks=weeks, seed=how.seed)
     selection, site = selection_and_site(given, logs.procs, how.backfill, how.threshold_s)
     n_logs = max(samples, 1)
