@@ -9,22 +9,7 @@ Everything a study needs is here, and is loaded on first use:
 True
 """
 
-import _signal  # the part of `signal` that is loaded already
-import os
-import sys
-
 from batfill.base.version import __version__ as __version__
-
-program = sys.orig_argv[1:3] == ["-m", "batfill"] or any(word.endswith("/batfill") for word in sys.orig_argv[1:2])
-if program and _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
-
-    def __stop(*_):  # type: ignore[no-untyped-def]
-        """End the program on an interrupt while the command line, which then answers interrupts, is loaded."""
-        os.write(2, b"batfill: interrupted by SIGINT\n")
-        os._exit(3 if sys.argv[1:2] == ["run"] else 130)
-
-    _signal.signal(_signal.SIGINT, __stop)
-del program
 
 
 def __listed():  # type: ignore[no-untyped-def]  # type checkers read the list instead of this file

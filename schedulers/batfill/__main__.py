@@ -1,5 +1,27 @@
-"""`python -m batfill` is the command line, where no `batfill` is on PATH."""
+"""The program `batfill`, also as `python -m batfill` where it is not on PATH."""
 
-from batfill.cli import main
+import _signal  # the part of `signal` that is loaded already
+import os
+import sys
 
-main()
+
+def stop(*_: object) -> None:
+    """End the program on an interrupt."""
+    os.write(2, b"batfill: interrupted by SIGINT\n")
+    os._exit(3 if sys.argv[1:2] == ["run"] else 130)
+
+
+def main() -> None:
+    """Load the command line, which then answers interrupts, and run it."""
+    heeded = _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler
+    if heeded:
+        _signal.signal(_signal.SIGINT, stop)
+    from batfill.cli import main as run
+
+    if heeded:
+        _signal.signal(_signal.SIGINT, _signal.default_int_handler)
+    run()
+
+
+if __name__ == "__main__":
+    main()

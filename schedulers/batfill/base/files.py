@@ -10,7 +10,7 @@ import os
 import re
 import stat
 import sys
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
@@ -20,12 +20,13 @@ from batfill.base.errors import WorkloadError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from contextlib import AbstractContextManager
     from hashlib import _Hash
     from io import BufferedReader
 
     Writes = Literal["file", "folder", "prefix"]
 
-GZIP, XZ, BZIP2 = b"\x1f\x8b", b"\xfd7zXZ\x00", b"BZh"
+PACKED = {".gz": b"\x1f\x8b", ".xz": b"\xfd7zXZ\x00", ".bz2": b"BZh"}  # how such files begin
 CHUNK_BYTES = 1 << 23
 LONGEST_LINE = CHUNK_BYTES  # no record is that long, and reading a line takes a multiple of its size in memory
 STANDARD_INPUT = Path("-")
@@ -95,22 +96,32 @@ def content_of(path: Path, stored: BinaryIO) -> Iterator[BinaryIO]:
     try:
         start = stored.read(6)
         stored.seek(0)
-        if start.startswith(GZIP):
-            import gzip
-
-            yield cast("BinaryIO", gzip.GzipFile(fileobj=stored))
-        elif start.startswith(XZ):
-            import lzma
-
-            yield cast("BinaryIO", lzma.LZMAFile(stored))  # noqa: SIM115 - it closes with `stored`
-        elif start.startswith(BZIP2):
-            import bz2
-
-            yield cast("BinaryIO", bz2.BZ2File(stored))
-        else:
-            yield stored
+        with packed(
+            stored, next((suffix for suffix, mark in PACKED.items() if start.startswith(mark)), ""), "rb"
+        ) as found:
+            yield found
     except damage() as error:
         raise WorkloadError(f"{path}: cannot be unpacked ({error}); fetch or copy the file again") from None
+
+
+def packed(stored: BinaryIO, suffix: str, mode: Literal["rb", "wb"]) -> AbstractContextManager[BinaryIO]:
+    """A stream of what is packed in these bytes in the way of this suffix; they themselves for another suffix.
+
+    The libraries are loaded on use, which few files need. Gzip is without a time stamp: equal content, equal bytes.
+    """
+    if suffix == ".gz":
+        import gzip
+
+        return cast("AbstractContextManager[BinaryIO]", gzip.GzipFile("", mode, 6, stored, mtime=0))
+    if suffix == ".xz":
+        import lzma
+
+        return cast("AbstractContextManager[BinaryIO]", lzma.LZMAFile(stored, mode))
+    if suffix == ".bz2":
+        import bz2
+
+        return cast("AbstractContextManager[BinaryIO]", bz2.BZ2File(stored, mode))
+    return nullcontext(stored)
 
 
 def damage() -> tuple[type[Exception], ...]:
@@ -156,28 +167,12 @@ def whole_lines(path: Path, content: BinaryIO, text_sum: _Hash | None = None) ->
 def whole_file(path: Path) -> Iterator[BinaryIO]:
     """A stream whose bytes become `path` if the block succeeds, and leave no trace if it fails.
 
-    A name ending in .gz, .xz or .bz2 is compressed (gzip without a time stamp: equal content gives equal bytes).
+    A name ending in .gz, .xz or .bz2 is compressed, see `packed`.
     Temporary files that killed processes left of the same file are removed.
     """
     remove_left_overs(path.parent, lambda name: name == path.name[:200])
-    with raw_file(path) as stored:
-        if path.suffix == ".gz":
-            import gzip
-
-            with gzip.GzipFile(filename="", fileobj=stored, mode="wb", compresslevel=6, mtime=0) as packed:
-                yield cast("BinaryIO", packed)
-        elif path.suffix == ".xz":
-            import lzma
-
-            with lzma.LZMAFile(stored, "wb") as packed_xz:
-                yield cast("BinaryIO", packed_xz)
-        elif path.suffix == ".bz2":
-            import bz2
-
-            with bz2.BZ2File(stored, "wb") as packed_bz2:
-                yield cast("BinaryIO", packed_bz2)
-        else:
-            yield stored
+    with raw_file(path) as stored, packed(stored, path.suffix, "wb") as content:
+        yield content
 
 
 @contextmanager

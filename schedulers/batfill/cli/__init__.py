@@ -221,10 +221,8 @@ def heed_signals(before: dict[signal.Signals, Any]) -> None:
             os._exit(say(interruption(unraisable.exc_value), 128 + unraisable.exc_value.number))
         usual(unraisable)
 
-    standard = (signal.SIG_DFL, signal.default_int_handler)
     for number in STOPPING:
-        handler = signal.getsignal(number)
-        if handler in standard or getattr(handler, "__module__", None) == "batfill":  # that of `batfill/__init__.py`
+        if (handler := signal.getsignal(number)) in (signal.SIG_DFL, signal.default_int_handler):
             before[number] = handler
     if before:
         sys.unraisablehook = lost

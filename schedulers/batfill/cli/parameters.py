@@ -129,23 +129,13 @@ NEW_FOLDER = PathParam("folder")
 class Checked(click.ParamType):  # type: ignore[type-arg]  # older clicks have no generic one
     """A value checked by the library, so that every host refuses it with the same words."""
 
-    def __init__(self, name: str, check: Callable[[str, Any], Any]) -> None:
+    def __init__(self, name: str, check: Callable[[str, Any], Any], words: Sequence[str] = ()) -> None:
         """`check` takes the option's name and value; `words` are completions for a shell."""
-        self.name = name
-        self.check = check
+        self.name, self.check, self.words = name, check, words
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The value that the check returns."""
         return self.check(option_name(param), number_or_text(value))
-
-
-class CheckedWords(Checked):
-    """A value checked by the library, often one of these words."""
-
-    def __init__(self, name: str, check: Callable[[str, Any], Any], words: Sequence[str]) -> None:
-        """`words` are completions for a shell; `check` as for `Checked`."""
-        super().__init__(name, check)
-        self.words = words
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """The words that begin with `incomplete`."""
@@ -343,7 +333,7 @@ OVERRUN = click.option(
 UNREQUESTED = click.option(
     "--unrequested",
     metavar="CHOICE",
-    type=CheckedWords("choice", unrequested_of, UNREQUESTED_WORDS),
+    type=Checked("choice", unrequested_of, UNREQUESTED_WORDS),
     help="For a missing request: `runtime`, `none`, a limit as 24h, `queue` (its longest request), `user-max` (the "
     "user's longest run so far), or `refuse` logs with over 1 % of them [default: refuse, or runtime if generated].",
 )
