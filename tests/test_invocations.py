@@ -61,8 +61,6 @@ replay log.swf --cut 0.3
 replay log.swf --cut 0 --small forest
 replay log.swf --cut 2 --small forest
 replay log.swf --cut 200% --small forest
-replay log.swf --knowledge classifier
-replay log.swf --max-waste 10%
 replay log.swf --bound
 replay log.swf --seed 2147483648
 replay log.swf --seed -1
@@ -94,19 +92,15 @@ tune week.swf --days 1 --out .
 fit week.swf --out missing/x.json
 select week.swf --out /
 what-if log.swf --no-small-first --out missing/x.html
-what-if log.swf --no-small-first --output x.html
 classify week.swf --cut 0 --out log.swf
 frontier log.swf --out log.swf
 platform 4 --out missing/p.xml
-platform 4 --output p.xml
 report run --out missing/page.html
-report run --output page.html
 campaign c.yaml --out log.swf
 reproduce --list --out log.swf
 reproduce --list --page missing/x.md
 workload generate
 workload generate --out x.csv --jobs 10
-workload generate x.swf --jobs 10
 workload generate --out missing/x.swf --jobs 10
 workload generate --out '' --jobs 10
 workload generate --out . --jobs 10
@@ -184,8 +178,8 @@ select week.swf --policies fcfs,saf --lambda 3
 select week.swf --policies fcfs,saf --weeks 3
 select week.swf --policies fcfs,saf --period 0
 select week.swf --policies fcfs,saf --method best
-what-if log.swf --no-small-first --kill-if needed
 what-if log.swf --no-small-first --overdue-before large
+what-if log.swf --no-small-first --kill-if needed
 what-if log.swf --no-small-first --min-gain 200%
 what-if log.swf --no-small-first --min-gain 5
 what-if log.swf --no-small-first --max-wait-growth -5%
@@ -374,58 +368,19 @@ def wrong_policy(words, name, message):
     return any(part and part in message for part in [value, *value.split(",")])
 
 
-REMEDIES = []
+# Remedies turn the words, the match of their pattern, and the option in question into new words.
 
 
-def remedy(pattern):
-    """A remedy, recognised by the pattern; the function turns words, match and option into new words."""
-
-    def add(function):
-        REMEDIES.append((re.compile(pattern), function))
-        return function
-
-    return add
-
-
-@remedy(r"[Dd]id you mean(?: one of:)? '([^']+)'\??")
 def replace_by_nearest(words, found, name):
-    said = found.string
-    wrong = re.search(r"(?:No such (?:command|option)|policy) '([^']+)'", said)[1]
+    wrong = re.search(r"(?:No such (?:command|option)|policy) '([^']+)'", found.string)[1]
     return [found[1] if word == wrong else word for word in words if word != "help"]
 
 
-@remedy(r"give one of (--\w+) and (--\w+)")
-def give_one(words, found, name):
-    return without(words, found[2]) if found[2] in words else [*words, found[1], "0.5"]
-
-
-@remedy(r"add (--[a-z-]+)(?: (\d+))?, or leave it out")
-def add_option(words, found, name):
-    return [*words, found[1], found[2] or "p.xml"] if found[1] != "--convert" else [*words, found[1]]
-
-
-@remedy(r"(--list) shows all|`batfill reproduce (--list)` lists")
-def list_all(words, found, name):
-    return [words[0], "--list"]
-
-
-@remedy(r"skip fewer")
-def skip_none(words, found, name):
-    return with_value(words, "--skip", "0")
-
-
-@remedy(r"; use (--\w+) (\w+),")
-def use(words, found, name):
-    return with_value(words, found[1], found[2])
-
-
-@remedy(r"given more than once")
 def give_once(words, found, name):
     flags = name in ("--json", "--small-first", "--no-small-first")
     return [word for k, word in enumerate(words) if k != words.index(name)] if flags else without(words, name)
 
 
-@remedy(r"((?:choose|add) (?:[a-z-]+(?: [a-z0-9.%+-]+)?(?: and )?)+), or leave it out")
 def add_companions(words, found, name):
     for part in re.split(r" and |(?:^| )(?:choose|add) ", found[1]):
         if part:
@@ -434,92 +389,30 @@ def add_companions(words, found, name):
     return words
 
 
-@remedy(r"add (divider) (\d+), or any other duration|choose (kill) (needed), or add")
 def choose_value(words, found, name):
     key, value = (part for part in found.groups() if part)
     return with_value(words, f"--{key}", value)
 
 
-@remedy(r"^batfill: [\w.]+: .*; give the machine's size$")
-def mend_file(words, found, name):
-    return
-
-
-@remedy(r"add --policy (\S+)")
-def add_policy(words, found, name):
-    return [*words, "--policy", found[1]]
-
-
-@remedy(r"name an? (?:file|prefix), as (\S+)")
 def name_file(words, found, name):
     return with_value(words, "--out", found[1].replace("/x", "./x").replace("/out", "./out"))
 
 
-@remedy(r"name it (\.\w+)")
 def name_with_format(words, found, name):
-    place = name or "--out"
-    if place == "--suffix":
-        return with_value(words, place, found[1])
-    return with_value(words, "--out", f"x{found[1]}")
+    return with_value(words, *((name, found[1]) if name == "--suffix" else ("--out", f"x{found[1]}")))
 
 
-@remedy(r"the folder (\S+) does not exist; make it first")
 def make_folder(words, found, name):
     Path(found[1]).mkdir()
     return words
 
 
-@remedy(r"choose another(?: folder| policy.*)?(?: \(|$)|give another$")
 def another_place(words, found, name):
     if "another policy" in found[0]:
         return with_value(words, "--policy", "saf")
     return with_value(words, name, "elsewhere.swf" if words[0] == "workload" and words[1] != "split" else "elsewhere")
 
 
-@remedy(r"choose (--\w+) (?:from )?(\d+)")
-def choose_number(words, found, name):
-    return with_value(words, found[1], found[2])
-
-
-@remedy(r"leave (--\w+) out, and choose a (--\w+) of at most (\d+)")
-def leave_out_and_choose(words, found, name):
-    return with_value(without(words, found[1]), found[2], found[3])
-
-
-@remedy(r"choose a (--\w+) of at most (\d+)")
-def choose_at_most(words, found, name):
-    return with_value(words, found[1], found[2])
-
-
-@remedy(r"shorter --days|requested, but only")
-def shorter_days(words, found, name):
-    return with_value(words, "--days", "0.01")
-
-
-@remedy(r"(--\w+)\b.* and (--\w+)\b.* leave one of them out")
-def leave_one_out(words, found, name):
-    return without(words, found[2] if found[2] in words else found[1])
-
-
-@remedy(r"leave (?:it|them|one of them|either) out|give one of them|choose one$|leave (--[a-z-]+) out")
-def leave_out(words, found, name):
-    return without(words, found[1] if found[1] in words else name)
-
-
-@remedy(r"write (\S+) for per cent")
-def write(words, found, name):
-    return with_value(words, name, found[1])
-
-
-@remedy(r"(?:try|such as|two, as|, as|like|, \S+, as) '?([0-9a-z][^' ;)]*?)'?(?:,? (?:or|and|with|\()|, |[;)]|$)")
-def example(words, found, name):
-    return with_value(words, name or f"--{found.string.split()[1]}", found[1])
-
-
-@remedy(
-    r"is not (?:one of|a whole number from) '?([\w-]+)|"
-    r"(?:none of|known are|there are|one of) '?([\w+-]+)|are ([a-z]+), "
-)
 def first_known(words, found, name):
     value = next(filter(None, found.groups()))
     if name is None:
@@ -531,44 +424,77 @@ def first_known(words, found, name):
     return with_value(words, name, f"saf,{value}" if name == "--policies" else value)
 
 
-@remedy(r"give --procs|give a (?:smaller|larger) --procs")
-def give_procs(words, found, name):
-    return with_value(words, "--procs", "8")
-
-
-@remedy(r"Got unexpected extra argument \((\S+)\)")
-def drop(words, found, name):
-    return [word for word in words if word != found[1]]
-
-
-@remedy(r"Missing argument '([A-Z]+)|Missing option '(--\w+)'")
 def add_missing(words, found, name):
-    if found[1]:
-        return [*words, "log.swf"]
-    return [*words, found[2], "windows" if "split" in words else "x.swf"]
+    return [*words, "log.swf"] if found[1] else [*words, found[2], "windows" if "split" in words else "x.swf"]
 
 
-@remedy(r"requires an argument")
-def give_value(words, found, name):
-    return [*words, "saf" if name == "--policy" else "x"]
+def give_good(words, found, name):
+    """The remedy asks for another file, or for a value that only the user knows."""
+    return
 
 
 OTHER_INPUT = (
     "give (?:a|an|the) |is no path|check|is it|writes such files|fix the|correct that|it needs at least|fetch or copy|"
     "write -1|make one|use sacct"
 )
-
-
-@remedy(OTHER_INPUT)
-def give_good(words, found, name):
-    """The remedy asks for another file, or for a value that only the user knows."""
-    return
+EXAMPLE = r"(?:try|such as|two, as|, as|like|, \S+, as) '?([0-9a-z][^' ;)]*?)'?(?:,? (?:or|and|with|\()|, |[;)]|$)"
+KNOWN = (
+    r"is not (?:one of|a whole number from) '?([\w-]+)|(?:none of|known are|there are|one of) '?([\w+-]+)|"
+    r"are ([a-z]+), "
+)
+# The first one whose pattern is in the line is followed.
+REMEDIES = (
+    (r"[Dd]id you mean(?: one of:)? '([^']+)'\??", replace_by_nearest),
+    (
+        r"give one of (--\w+) and (--\w+)",
+        lambda w, found, _: without(w, found[2]) if found[2] in w else [*w, found[1], "0.5"],
+    ),
+    (
+        r"add (--[a-z-]+)(?: (\d+))?, or leave it out",
+        lambda w, found, _: [*w, found[1], *([found[2] or "p.xml"] if found[1] != "--convert" else [])],
+    ),
+    (r"(--list) shows all|`batfill reproduce (--list)` lists", lambda w, found, _: [w[0], "--list"]),
+    (r"skip fewer", lambda w, found, _: with_value(w, "--skip", "0")),
+    (r"; use (--\w+) (\w+),", lambda w, found, _: with_value(w, found[1], found[2])),
+    (r"given more than once", give_once),
+    (r"((?:choose|add) (?:[a-z-]+(?: [a-z0-9.%+-]+)?(?: and )?)+), or leave it out", add_companions),
+    (r"add (divider) (\d+), or any other duration|choose (kill) (needed), or add", choose_value),
+    (r"^batfill: [\w.]+: .*; give the machine's size$", give_good),
+    (r"add --policy (\S+)", lambda w, found, _: [*w, "--policy", found[1]]),
+    (r"name an? (?:file|prefix), as (\S+)", name_file),
+    (r"name it (\.\w+)", name_with_format),
+    (r"the folder (\S+) does not exist; make it first", make_folder),
+    (r"choose another(?: folder| policy.*)?(?: \(|$)|give another$", another_place),
+    (r"choose (--\w+) (?:from )?(\d+)", lambda w, found, _: with_value(w, found[1], found[2])),
+    (
+        r"leave (--\w+) out, and choose a (--\w+) of at most (\d+)",
+        lambda w, found, _: with_value(without(w, found[1]), found[2], found[3]),
+    ),
+    (r"choose a (--\w+) of at most (\d+)", lambda w, found, _: with_value(w, found[1], found[2])),
+    (r"shorter --days|requested, but only", lambda w, found, _: with_value(w, "--days", "0.01")),
+    (
+        r"(--\w+)\b.* and (--\w+)\b.* leave one of them out",
+        lambda w, found, _: without(w, found[2] if found[2] in w else found[1]),
+    ),
+    (
+        r"leave (?:it|them|one of them|either) out|give one of them|choose one$|leave (--[a-z-]+) out",
+        lambda w, found, name: without(w, found[1] if found[1] in w else name),
+    ),
+    (r"write (\S+) for per cent", lambda w, found, name: with_value(w, name, found[1])),
+    (EXAMPLE, lambda w, found, name: with_value(w, name or f"--{found.string.split()[1]}", found[1])),
+    (KNOWN, first_known),
+    (r"give --procs|give a (?:smaller|larger) --procs", lambda w, found, _: with_value(w, "--procs", "8")),
+    (r"Got unexpected extra argument \((\S+)\)", lambda w, found, _: [word for word in w if word != found[1]]),
+    (r"Missing argument '([A-Z]+)|Missing option '(--\w+)'", add_missing),
+    (r"requires an argument", lambda w, found, name: [*w, "saf" if name == "--policy" else "x"]),
+    (OTHER_INPUT, give_good),
+)
 
 
 def followed(words, message):
     """The words after the remedy in the message; None if it asks for another file, which only a user has."""
     name = option_in(words, message)
     for pattern, change in REMEDIES:
-        if found := pattern.search(message):
+        if found := re.search(pattern, message):
             return change(list(words), found, name)
     raise AssertionError(f"no remedy in {message!r}")
