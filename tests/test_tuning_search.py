@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -263,13 +261,6 @@ def test_maps_are_drawn_for_every_period_and_repeat_themselves(tmp_path):
     assert drawn == ["period-0000.png", "period-0001.png", "period-0002.png"]
     assert all((tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes() for name in drawn)
     assert (tmp_path / "a" / drawn[0]).read_bytes() != (tmp_path / "a" / drawn[1]).read_bytes()
-
-
-def test_only_drawing_maps_loads_matplotlib():
-    slow = {"matplotlib", "pandas", "statsmodels"}
-    program = f"import sys, batfill.search.tune, batfill.search.fit; print(*({slow} & sys.modules.keys()))"
-    said = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=60)
-    assert said.stdout.strip() == ""
 
 
 @pytest.mark.parametrize(
