@@ -12,6 +12,7 @@ from batfill.model.jobs import LARGE, SMALL, UNKNOWN, job_table
 from batfill.model.policy import POLICIES, policy_named
 from batfill.model.rules import Rules
 from batfill.replays.engine_replay import replay_jobs
+from batfill.search.periods import Periods
 
 
 def table(rows, ids=None):
@@ -27,6 +28,11 @@ def table(rows, ids=None):
         procs=np.array(procs, np.int64),
         job_class=np.array(job_class, np.int8),
     )
+
+
+def periods_of(tables, procs):
+    """Periods that are these job tables."""
+    return Periods("made", "", procs, tuple(range(len(tables))), tuple(tables), {})
 
 
 def outliving(jobs, unit_s=1.0):

@@ -27,11 +27,10 @@ from batfill.search.fit import (
     fitted_policies,
     replay_without_backfilling,
 )
-from batfill.search.periods import periods_of
 from batfill.search.proxy import N_QUEUED, Scores, score_jobs, shuffle
 from batfill.workloads import read_workload
 from command import batfill, json_result
-from strategies import outliving, random_table
+from strategies import outliving, periods_of, random_table
 
 SIZE = 8
 

@@ -18,7 +18,7 @@ from batfill.model.jobs import Workload
 from batfill.model.policy import policy_named
 from batfill.model.rules import Rules
 from batfill.replays.engine_replay import EngineReplay, replay_jobs
-from batfill.search.choosers import EpsilonGreedy, Exponential, Hindsight, UpperConfidence, chooser, method_options
+from batfill.search.choosers import EpsilonGreedy, Exponential, Hindsight, UpperConfidence, chooser
 from batfill.search.feedback import Site, period_costs, replay_from
 from batfill.search.online import TEN, Selection, past_of, select_online
 from batfill.workloads import read_workload
@@ -209,7 +209,7 @@ def learn_from(chooser, means, periods=400, seed=0):
 def test_bandits_find_the_policy_with_the_least_wait_and_repeat_themselves(method):
     def counts():
         return learn_from(
-            chooser(method, 4, seed=1, options=method_options(method, {})), [60, 80, 20, 90], periods=3000
+            chooser(method, 4, seed=1, options=Selection.of({"select": method}).chooser), [60, 80, 20, 90], periods=3000
         )
 
     found = counts()

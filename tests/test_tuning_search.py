@@ -14,7 +14,7 @@ from batfill.model.policy import POLICIES, PURE, policy_named
 from batfill.model.rules import Rules
 from batfill.replays.engine_replay import replay_jobs
 from batfill.search.mixed_search import Coverage, Evolution, Space, first_places, l1_grid, xnes
-from batfill.search.periods import Conditions, costs, periods_of
+from batfill.search.periods import Conditions, costs
 from batfill.search.results import as_json, recommendation
 from batfill.search.tune import (
     StudyPlan,
@@ -24,9 +24,11 @@ from batfill.search.tune import (
     tune_on,
 )
 from oracle import oracle
-from strategies import random_table, table
+from strategies import periods_of, random_table, table
 
 CONDITIONS = Conditions()
+
+
 # One processor: no job can be backfilled, so that a schedule is an order.
 LENGTHS = ((90, 20, 400, 35, 60), (15, 300, 40, 25, 120), (70, 11, 33, 500, 18))
 ONE_BY_ONE = periods_of(

@@ -1,7 +1,7 @@
 """The program `batfill`, also as `python -m batfill` where it is not on PATH."""
 
-import _signal  # the part of `signal` that is loaded already
 import os
+import signal
 import sys
 
 
@@ -13,13 +13,13 @@ def stop(*_: object) -> None:
 
 def main() -> None:
     """Load the command line, which then answers interrupts, and run it."""
-    heeded = _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler
+    heeded = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if heeded:
-        _signal.signal(_signal.SIGINT, stop)
+        signal.signal(signal.SIGINT, stop)
     from batfill.cli import main as run
 
     if heeded:
-        _signal.signal(_signal.SIGINT, _signal.default_int_handler)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     run()
 
 

@@ -23,7 +23,7 @@ except ModuleNotFoundError:
     raise missing("batsim", "pybatsim") from None
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from batfill.batsim.machines import Intervals
     from batfill.live.request import Request
@@ -92,13 +92,8 @@ class Scheduler(BatsimScheduler):  # type: ignore[misc] # pybatsim has no types
         """See `Cluster.restore`."""
         self.agent.cluster.restore(machines)
 
-    def onAddResources(self, to_add: ProcSet) -> None:
-        """See `Cluster.restore`."""
-        self.agent.cluster.restore(to_add)
-
-    def onRemoveResources(self, to_remove: ProcSet) -> None:
-        """See `Cluster.withdraw`."""
-        self.agent.cluster.withdraw(to_remove)
+    onRemoveResources = onNotifyEventMachineUnavailable
+    onAddResources = onNotifyEventMachineAvailable
 
     def onSimulationEnds(self) -> None:
         """See `Agent.finish`."""
@@ -137,28 +132,13 @@ class Scheduler(BatsimScheduler):  # type: ignore[misc] # pybatsim has no types
         """See `Host`."""
         self.bs.notify_registration_finished()
 
-    # Callbacks that change no decision; pybatsim's defaults raise NotImplementedError
+    def nothing(self, *_: Any) -> None:
+        """What follows changes no decision; pybatsim's defaults raise NotImplementedError."""
 
-    def onJobsKilled(self, jobs: Iterable[Job]) -> None:
-        """Nothing: a killed job is also reported as completed, which frees its machines."""
-
-    def onJobMessage(self, timestamp: float, job: Job, message: Any) -> None:
-        """Nothing."""
-
-    def onMachinePStateChanged(self, nodeid: Any, pstate: Any) -> None:
-        """Nothing: machines are never switched off."""
-
-    def onReportEnergyConsumed(self, consumed_energy: float) -> None:
-        """Nothing."""
-
-    def onNotifyGenericEvent(self, event_data: dict[str, Any]) -> None:
-        """Nothing: an event of another program."""
-
-    def onDatasetArrivedOnStorage(self, dataset_id: Any, source_id: Any, dest_id: Any) -> None:
-        """Nothing: no data is staged."""
-
-    def onDataTransferNotTerminated(self, dataset_id: Any, source_id: Any, dest_id: Any) -> None:
-        """Nothing: no data is staged."""
+    onJobsKilled = nothing  # a killed job is also reported as completed, which frees its machines
+    onMachinePStateChanged = nothing  # machines are never switched off
+    onDatasetArrivedOnStorage = onDataTransferNotTerminated = nothing  # no data is staged
+    onJobMessage = onReportEnergyConsumed = onNotifyGenericEvent = nothing
 
 
 def give_up(message: str) -> NoReturn:

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
 from batfill.base.errors import ARGUMENT_OF, BatfillError, nearest, require
 from batfill.model.values import (
     count_of,
-    most_of,
     noise_of,
     number_or_text,
     one_of,
@@ -202,9 +201,9 @@ POLICY = Kind(
     "policy",
 )
 BACKFILL = Kind(order_of, "`same`, or a policy", "policy")
-DEPTH = Kind(count_of, "a whole number, or `all`", "number")
+DEPTH = Kind(lambda name, value: count_of(name, value, example=1), "a whole number, or `all`", "number")
 MOST = Kind(
-    lambda name, value: value if value == OFF else most_of(name, value), "a whole number > 0, or `none`", "number"
+    lambda name, value: count_of(name, value, least=1, word=OFF, example=40), "a whole number > 0, or `none`", "number"
 )
 TESTED = Kind(lambda name, value: count_of(name, value, least=1), "a whole number > 0, or `all`", "number")
 CALENDAR = Kind(calendar_file, "a CSV file", "file")
@@ -305,8 +304,11 @@ def option(
 
 
 def options_table(*rows: tuple[Any, ...]) -> dict[str, Option]:
-    """Options that are no fields of `Options` by their names; a row has the values of `Option`."""
-    return {row[0]: Option(*row) for row in rows}
+    """Options that are no fields of `Options`; a row has the values of `Option`, with any number of needs."""
+    return {
+        name: Option(name, group, kind, default, text, tuple(needs))
+        for name, group, kind, default, text, *needs in rows
+    }
 
 
 class Preset(NamedTuple):
@@ -644,17 +646,20 @@ SHARED_BY_ALL = ("backfill", "depth", "tested", "max-running", "calendar", "thre
 SHARED_BY_TRIES = ("overdue-before", "divider", "small-width", "kill", "bound")  # to those with small jobs first
 
 METHODS = ("full", "noisy", "epsilon-greedy", "ucb1", "exp3")
-SELECTION = options_table(  # the settings of `select`, after its method
+OF_HINDSIGHT = Needs("select", ("full", "noisy"), "")
+SELECTION = options_table(  # the settings of `select`, after its method, which says which of them it has
     ("policies", LIVE_ONLY, NAMES_OF, "ten", "The policies to choose from."),
     ("period", LIVE_ONLY, PERIOD_S, "7d", "Delta: the time between choices."),
-    ("lambda", LIVE_ONLY, PROBABILITY, None, "full, noisy: the weight of a period relative to the next; 0.9."),
-    ("alpha", LIVE_ONLY, PROBABILITY, None, "full, noisy: 1 weighs periods by their jobs, 0 equally; 1."),
-    ("epsilon", LIVE_ONLY, PROBABILITY, None, "epsilon-greedy: the share of random choices; 0.1."),
-    ("gamma", LIVE_ONLY, PROBABILITY, None, "exp3: the share of random choices; 0.1."),
-    ("noise", LIVE_ONLY, NOISE, None, "noisy: requested times, or run times spread by this number; walltime."),
+    ("lambda", LIVE_ONLY, PROBABILITY, 0.9, "full, noisy: the weight of a period relative to the next.", OF_HINDSIGHT),
+    ("alpha", LIVE_ONLY, PROBABILITY, 1.0, "full, noisy: 1 weighs periods by their jobs, 0 equally.", OF_HINDSIGHT),
+    ("epsilon", LIVE_ONLY, PROBABILITY, 0.1, "epsilon-greedy: the share of random choices.",
+     Needs("select", ("epsilon-greedy",), "")),
+    ("gamma", LIVE_ONLY, PROBABILITY, 0.1, "exp3: the share of random choices.", Needs("select", ("exp3",), "")),
+    ("noise", LIVE_ONLY, NOISE, "walltime", "noisy: requested times, or run times spread by this number.",
+     Needs("select", ("noisy",), "")),
     ("budget", LIVE_ONLY, DURATION_S, None, "The real time for the replays of one period; 10 s under Batsim."),
     ("seed", LIVE_ONLY, SEED, 0, "Seed of the choices and the noise."),
-)
+)  # fmt: skip
 
 
 def selection_of(name: str, value: Any) -> dict[str, Any]:
@@ -795,11 +800,15 @@ def in_force(given: Mapping[str, Any]) -> dict[str, Any]:
     if chosen["kill"] is not None and own.get("kill") is None and chosen["policy"].network is not None:
         chosen["kill"] = ALWAYS
     if chosen["predict-for"] == ORDER:
-        orders = (chosen["policy"], chosen["backfill"])
-        if given.get("predict-for") is None and any(order and (order.moves or order.network) for order in orders):
+        orders = [order for order in (chosen["policy"], chosen["backfill"]) if order is not None]
+        moving = [order.name for order in orders if order.moves]  # whose keys read the expected run time in force
+        if given.get("predict-for") is None and (moving or any(order.network is not None for order in orders)):
             chosen["predict-for"] = ALL
-        else:
-            refuse_moving_orders(*orders)
+        elif moving:
+            raise BatfillError(
+                f"option predict-for: {ORDER} takes orders that stay as they are, and that of {moving[0]} changes "
+                "while jobs wait; choose another policy, or predict-for all"
+            )
     refuse_without_effect(chosen)
     return chosen
 
@@ -965,23 +974,6 @@ def refuse_replayed(chosen: Options) -> None:
     for name in REPLAYED:
         if getattr(chosen, name) is not None:
             refuse_other(name)
-
-
-def refuse_moving_orders(*orders: Policy | None) -> None:
-    """Refuse orders that change while jobs wait, whose keys read the expected run time in force.
-
-    Raises:
-        BatfillError: one of them does.
-    """
-    for policy in orders:
-        if policy is not None and policy.moves:
-            raise BatfillError(
-                f"option predict-for: {ORDER} takes orders that stay as they are, and that of {policy.name} changes "
-                "while jobs wait; choose another policy, or predict-for all"
-            )
-
-
-# The values that options turn into
 
 
 def plain_value(value: Any) -> Any:

@@ -160,21 +160,13 @@ def seed_of(name: str, value: Any) -> int:
     return value
 
 
-def count_of(name: str, value: Any, *, least: int = 0) -> int | str:
-    """The value as a number of jobs: a whole number from `least` on, also as text, or "all"."""
+def count_of(name: str, value: Any, *, least: int = 0, word: str = "all", example: int = 2) -> int | str:
+    """The value as a number of jobs: a whole number from `least` on, also as text, or the word for no limit."""
     number = number_or_text(of_numpy(value))
-    if isinstance(number, str) and number.strip().lower() == "all":
-        return "all"
+    if isinstance(number, str) and number.strip().lower() == word:
+        return word
     if type(number) is not int or not least <= number <= LARGEST:
-        raise BatfillError(f"option {name}: {value!r} is neither {whole_from(least)} nor all; try {least + 1}")
-    return number
-
-
-def most_of(name: str, value: Any) -> int:
-    """The value as a number of jobs: a whole number from 1 on, also as text."""
-    number = number_or_text(of_numpy(value))
-    if type(number) is not int or not 1 <= number <= LARGEST:
-        raise BatfillError(f"option {name}: {value!r} is neither {whole_from(1)} nor none; try 40")
+        raise BatfillError(f"option {name}: {value!r} is neither {whole_from(least)} nor {word}; try {example}")
     return number
 
 

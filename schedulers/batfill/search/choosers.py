@@ -7,23 +7,12 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 
-from batfill.base.errors import BatfillError
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
 Method = Literal["full", "noisy", "epsilon-greedy", "ucb1", "exp3"]
-# Each method's own options and their defaults.
-HINDSIGHT = {"lambda": 0.9, "alpha": 1.0}
-CHOOSER_DEFAULTS: dict[Method, dict[str, float]] = {
-    "full": HINDSIGHT,
-    "noisy": HINDSIGHT,
-    "epsilon-greedy": {"epsilon": 0.1},
-    "ucb1": {},
-    "exp3": {"gamma": 0.1},
-}
 
 
 class Chooser(Protocol):
@@ -157,22 +146,6 @@ class Exponential(Bandit):
             super().learn(costs, n_jobs)
             reward = 1 - self.seen[self.used][-1] / self.worst()
             self.log_weights[self.used] += self.gamma * reward / (chance * self.n)
-
-
-def method_options(method: Method, given: Mapping[str, float]) -> dict[str, float]:
-    """The method's options: the given ones, and defaults for the others.
-
-    Raises:
-        BatfillError: an option is out of range, or the method does not have it.
-    """
-    known = CHOOSER_DEFAULTS[method]
-    usual = {name: value for defaults in CHOOSER_DEFAULTS.values() for name, value in defaults.items()}
-    for name, value in given.items():
-        if name not in known and value != usual.get(name):
-            raise BatfillError(f"option {name}: {method} has no such option; leave it out")
-        if not 0 <= value <= 1:
-            raise BatfillError(f"option {name}: {value!r} is not between 0 and 1")
-    return {**known, **{name: value for name, value in given.items() if name in known}}
 
 
 def chooser(method: Method, n: int, *, seed: int, options: Mapping[str, float]) -> Chooser:

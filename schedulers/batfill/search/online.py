@@ -19,7 +19,7 @@ from batfill.model.options import SELECTION, Options, as_word, finite, selection
 from batfill.model.policy import PURE, Policy, names_in, policy_named, require_order
 from batfill.model.schedule import Schedule
 from batfill.replays.engine_replay import EngineReplay
-from batfill.search.choosers import Method, chooser, method_options
+from batfill.search.choosers import Method, chooser
 from batfill.search.feedback import Noise, Past, Site, period_costs
 
 if TYPE_CHECKING:
@@ -89,17 +89,25 @@ class Selection:
         Raises:
             BatfillError: a value is invalid, or an option needs a selection that is missing.
         """
-        in_force = {name: row.default for name, row in SELECTION.items()} | dict(given)
-        method: Any = in_force.pop("select")
-        in_force = {name: SELECTION[name].check(name, value) for name, value in in_force.items() if value is not None}
+        method: Any = given["select"]
+        usual = {name: row.default for name, row in SELECTION.items()}
+        chosen = {name: value for name, value in given.items() if name != "select" and value is not None}
+        in_force: dict[str, Any] = {}
+        for name, value in (usual | chosen).items():
+            row = SELECTION[name]
+            checked = None if value is None else row.check(name, value)
+            if all(need.met(given) for need in row.needs):
+                in_force[name] = checked
+            elif checked != row.default:
+                raise BatfillError(f"option {name}: {method} has no such option; leave it out")
         return cls(
             method=method,
             policies=candidates_of(in_force["policies"].replace("+", ",")),
             period_s=in_force["period"],
-            noise=noise_under(method, in_force.get("noise")),
+            noise=in_force.get("noise", "none"),
             seed=in_force["seed"],
-            chooser=method_options(method, {name: in_force[name] for name in CHOOSERS if name in in_force}),
-            budget_s=in_force.get("budget", math.inf),
+            chooser={name: in_force[name] for name in CHOOSERS if name in in_force},
+            budget_s=math.inf if in_force["budget"] is None else in_force["budget"],
         )
 
     def selector(self, site: Site, sample: int = 0) -> Selector:
@@ -121,15 +129,6 @@ class Selection:
         }
         stated = ",".join(f"{name}={as_word(value)}" for name, value in settings.items() if value is not None)
         return {"select": f"{self.method}:{stated}"}
-
-
-def noise_under(method: Method, given: Noise | None) -> Noise:
-    """The noise of a method: by default walltimes for "noisy"; the others have none."""
-    if method == "noisy":
-        return "walltime" if given is None else given
-    if given not in (None, "walltime"):
-        raise BatfillError(f"option noise: {method} takes none; leave it out")
-    return "none"
 
 
 def selection_and_site(

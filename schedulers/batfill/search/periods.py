@@ -137,11 +137,6 @@ def read_periods(
     return Periods(Path(where).name, source.digest, size, numbers, tables, choices)
 
 
-def periods_of(tables: Sequence[JobTable], procs: int) -> Periods:
-    """Periods from existing job tables."""
-    return Periods("made", "", procs, tuple(range(len(tables))), tuple(tables), {})
-
-
 @dataclass(frozen=True, slots=True)
 class Conditions:
     """What all policies compared on periods share. The default is the 2019 study's, without its threshold."""
