@@ -110,6 +110,12 @@ def test_what_lapses_is_said_on_the_command_line():
     assert batfill("replay", SAMPLE, "--preset", "first-tries").err == ""
 
 
+def test_what_is_not_modelled_of_a_real_scheduler_is_said_on_the_command_line():
+    done = batfill("replay", SAMPLE, "--preset", "slurm")
+    assert done.err.startswith("batfill: slurm: sched/backfill by default: a reservation for each of the 500 jobs ")
+    assert "(bf_max_job_test). Not modelled: nodes, the pause between passes (bf_interval), " in done.err
+
+
 def test_an_option_that_the_preset_does_not_serve_is_refused_as_without_it():
     done = batfill("replay", SAMPLE, "--preset", "first-tries", "--cut", "0.3")
     assert (done.status, done.out) == (2, "")
@@ -190,11 +196,13 @@ def test_a_campaign_replays_presets_beside_its_combinations(tmp_path):
     from batfill.campaigns.config import read_campaign
 
     path = tmp_path / "campaign.yaml"
-    path.write_text("workloads: [{file: log.swf}]\npolicies: [fcfs, saf]\npresets: [first-tries]\n")
-    *others, last = read_campaign(path).campaign.choices
+    path.write_text("workloads: [{file: log.swf}]\npolicies: [fcfs, saf]\npresets: [slurm, first-tries]\n")
+    *others, slurm, tries = read_campaign(path).campaign.choices
     assert [one["policy"] for one in others] == ["fcfs", "saf"]
-    assert Options.of(last) == Options.of({"preset": "first-tries"})
-    assert described(last) == "first-tries"
+    assert (slurm["policy"], slurm["depth"], tries["policy"]) == ("fcfs", "all", "aged:20000,0.2,0")
+    for name, given in (("slurm", slurm), ("first-tries", tries)):
+        assert Options.of(given) == Options.of({"preset": name})
+        assert described(given) == name
 
 
 # The promise

@@ -651,7 +651,7 @@ SELECTION = options_table(  # the settings of `select`, after its method, which 
     ("policies", LIVE_ONLY, NAMES_OF, "ten", "The policies to choose from."),
     ("period", LIVE_ONLY, PERIOD_S, "7d", "Delta: the time between choices."),
     ("lambda", LIVE_ONLY, PROBABILITY, 0.9, "full, noisy: the weight of a period relative to the next.", OF_HINDSIGHT),
-    ("alpha", LIVE_ONLY, PROBABILITY, 1.0, "full, noisy: 1 weighs periods by their jobs, 0 equally.", OF_HINDSIGHT),
+    ("alpha", LIVE_ONLY, PROBABILITY, 1, "full, noisy: 1 weighs periods by their jobs, 0 equally.", OF_HINDSIGHT),
     ("epsilon", LIVE_ONLY, PROBABILITY, 0.1, "epsilon-greedy: the share of random choices.",
      Needs("select", ("epsilon-greedy",), "")),
     ("gamma", LIVE_ONLY, PROBABILITY, 0.1, "exp3: the share of random choices.", Needs("select", ("exp3",), "")),
