@@ -12,7 +12,6 @@ import os
 import shlex
 import shutil
 import signal
-import sys
 import time
 from contextlib import contextmanager
 from pathlib import Path
@@ -35,7 +34,6 @@ from batfill.cli.app import app
 from batfill.model.policy import POLICIES, policy_in_file
 from batfill.workloads import read_workload
 from command import COMPILING, batfill
-from plugin import Plugin, completed, event, submitted
 from small_runs import FINISHED, call, document, execute, job, kill, machines, register
 from swf_text import row
 
@@ -469,44 +467,3 @@ def test_every_answer_to_the_embedded_simulator():
             one_line(error)
 
     every_answer()
-
-
-def test_every_message_to_the_plugin():
-    word = st.sampled_from(["submit", "complete", "call"])
-    number = st.integers(0, 5)
-    walltime = st.sampled_from([None, -1, 5, 0.5, 1e12])
-    told = st.tuples(word, number, st.sampled_from([1, 2, 4, 9]), walltime, st.sampled_from([0, 0, 1, 100]))
-    options = st.sampled_from(
-        [{}, {"policy": "wfp3", "threshold": 5}, {"predict": "easy++", "predict-for": "all", "backfill": "saf"}]
-    )
-
-    @fuzz("messages", 0.4, options=options, messages=st.lists(st.lists(told, max_size=3), max_size=6))
-    def every_message(options, messages):
-        limit = sys.getrecursionlimit()
-        plugin = Plugin(**options).begin()
-        sys.setrecursionlimit(limit)  # which pybatsim raises
-        now, there, running = 0.0, set(), []
-        for events in messages:
-            said = []
-            for what, n, res, walltime, later in events:
-                name = f"{n}"
-                now += later
-                if what == "submit" and name not in there:
-                    there.add(name)
-                    said.append(submitted(name, now, walltime, res))
-                elif what == "complete" and running:
-                    said.append(completed(running.pop(0)))
-                elif what == "call":
-                    said.append(event("REQUESTED_CALL"))
-            for event_ in said:
-                event_["timestamp"] = now
-            if not said:
-                continue
-            try:
-                decided = plugin.tell(now, *said)
-            except SystemExit:  # a call that was not requested, an end after the walltime
-                return
-            running += [word.split()[1] for word in decided if word.startswith("start ")]
-            assert len(running) == len(set(running)), decided
-
-    every_message()

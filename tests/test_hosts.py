@@ -438,14 +438,6 @@ def test_on_logs_whose_jobs_outlive_their_requests_the_hosts_agree_on_every_star
     assert_hosts_agree(path, workload.procs, policy=policy, threshold=100_000)
 
 
-@pytest.mark.slow
-@pytest.mark.long
-@pytest.mark.parametrize(("policy", "threshold"), [("fcfs", math.inf), ("wfp3", 200_000)])
-def test_on_the_whole_of_kth_sp2_the_hosts_agree_on_every_start(archive_log, converted, policy, threshold):
-    """Two of the policies; on a slice of the other log it is all of them, with and without the threshold."""
-    assert_hosts_agree(converted(archive_log("KTH-SP2-1996-2.1-cln.swf.gz")), 100, policy=policy, threshold=threshold)
-
-
 KTH, SDSC = "KTH-SP2-1996-2.1-cln.swf.gz", "SDSC-SP2-1998-4.2-cln.swf.gz"
 WHOLE = [pytest.mark.slow, pytest.mark.long]
 
@@ -456,18 +448,21 @@ WHOLE = [pytest.mark.slow, pytest.mark.long]
     [
         (KTH, 15_577, 16_027, {"preset": "first-tries"}),
         pytest.param(KTH, 0, None, {"preset": "first-tries"}, marks=WHOLE),
+        pytest.param(KTH, 0, None, {"policy": "wfp3", "threshold": 200_000}, marks=WHOLE),
         pytest.param(SDSC, 0, None, {"preset": "first-tries"}, marks=WHOLE),
         pytest.param(SDSC, 0, None, {"policy": "wfp3", "small": "all", "divider": 600}, marks=WHOLE),
         pytest.param(SDSC, 0, None, {"policy": "saf", "small": "all", "divider": 600, "kill": "always"}, marks=WHOLE),
     ],
 )
-def test_on_logs_the_hosts_agree_on_first_tries(archive_log, converted, monkeypatch, host, log, first, jobs, options):
+def test_on_whole_logs_the_hosts_agree_on_every_start(
+    archive_log, converted, monkeypatch, host, log, first, jobs, options
+):
     """Of the cut of KTH-SP2, four starts are others if calls for tries that have ended are followed by decisions."""
     monkeypatch.setattr(Plugin, "host", host)
     path = converted(archive_log(log), jobs, first=first)
     workload = read_batsim_json(path)
     schedule, _ = simulate(workload.jobs, workload, Options.of(options))
-    theirs = starts_of_plugin(load_document(path), workload.procs, kills=True, **options)
+    theirs = starts_of_plugin(load_document(path), workload.procs, kills="threshold" not in options, **options)
     assert_same_starts(starts_by_name(schedule), theirs)
 
 

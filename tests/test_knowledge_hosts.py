@@ -59,12 +59,6 @@ KNOWN = [
 ]
 
 
-@pytest.mark.parametrize(*sweep(known=KNOWN, policy=["fcfs", "saf", "wfp3"]))
-def test_the_hosts_agree_on_what_is_known(tmp_path, known, policy):
-    path = written(tmp_path / "made.json", 1, size=12)
-    assert_hosts_agree(path, 12, {**known, "policy": policy})
-
-
 @pytest.mark.parametrize(
     *sweep(policy=["fcfs", "saf", "aged:600,0.5,0.5"], more=[{}, {"divider": 300}, {"divider": "median/4"}])
 )
@@ -91,9 +85,9 @@ def test_the_hosts_agree_on_predictions_that_only_order(tmp_path, predictor, ord
     assert ordered != starts_of_replay(path, 12, orders)
 
 
-@pytest.mark.parametrize(*sweep(known=KNOWN, policy=["fcfs", "saf"]))
-def test_the_hosts_agree_on_what_is_known_of_jobs_that_outlive_their_requests(tmp_path, known, policy):
-    path = written(tmp_path / "made.json", 1, size=12, n_jobs=900, weeks=2, outliving=0.6)
+@pytest.mark.parametrize(*sweep(known=KNOWN, policy=["fcfs", "saf", "wfp3"], outliving=[0.0, 0.6]))
+def test_the_hosts_agree_on_what_is_known_also_of_jobs_that_outlive_their_requests(tmp_path, known, policy, outliving):
+    path = written(tmp_path / "made.json", 1, size=12, n_jobs=900, weeks=2, outliving=outliving)
     learned = assert_hosts_agree(path, 12, {**known, "policy": policy})
     plain = starts_by_name(replay_jobs(read_batsim_json(path).jobs, 12, Rules(policy_named(policy))))
     assert learned != plain
@@ -173,10 +167,3 @@ def test_the_plugin_never_kills_a_protected_job():
     protected["data"]["job"]["killable"] = False
     assert plugin.tell(10.0, protected) == ["start 2 on 0"]
     assert plugin.tell(19.0, submitted("3", 19, 100, 1)) == []
-
-
-def test_a_kill_needs_dynamic_jobs_and_the_plugin_says_so(capsys):
-    with pytest.raises(SystemExit) as ended:
-        Plugin(small="forest", kill="always").begin(1)
-    assert ended.value.code == 2
-    assert "option kill: always kills jobs and submits them again" in capsys.readouterr().err

@@ -155,15 +155,8 @@ LONG = {
 }
 # Those that take a second at most, or as long as the disk.
 SHORT = {
-    "compare",
-    "export_config",
-    "generate",
-    "job_table",
-    "network_of",
-    "picked_by",
-    "save_network",
-    "when",
-    "write",
+    *("compare", "export_config", "generate", "job_table", "network_of", "picked_by", "save_network"),
+    *("when", "write"),
 }
 
 

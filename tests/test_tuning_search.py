@@ -124,17 +124,6 @@ def test_xnes_looks_at_every_pure_policy_first_and_keeps_to_the_sphere(features)
 
 
 @pytest.mark.needs("cmaes")
-def test_xnes_is_never_worse_than_the_best_pure_policy_however_few_it_may_look_at():
-    weeks = periods_of([random_table(seed, n_jobs=60, size=8, span_s=100) for seed in range(3)], procs=8)
-
-    def total(policies):
-        return costs(weeks, policies, CONDITIONS).sum(axis=1)
-
-    found = xnes(total, Space.of(6), seed=0, evaluations=1)
-    assert found.cost <= total([POLICIES[name] for name in PURE]).min()
-
-
-@pytest.mark.needs("cmaes")
 def test_xnes_begins_again_around_the_best_point_when_it_finds_nothing_better():
     # A needle in a plain: whatever is told, nothing is better than the first point.
     asked = []
