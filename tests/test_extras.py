@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from contextlib import chdir
 from functools import cache
 from importlib.metadata import PackageNotFoundError, packages_distributions, requires
 from pathlib import Path
@@ -18,6 +19,7 @@ import pytest
 import batfill
 from batfill.base.errors import DISTRIBUTIONS, MissingExtra, optional
 from batfill.cli.app import COMMANDS
+from command import batfill as in_process
 from swf_text import row
 
 ROOT = Path(__file__).parents[1]
@@ -101,14 +103,14 @@ def core(tmp_path_factory):
             timeout=300,
         )
 
-    for words in (
-        ("workload", "generate", "--jobs", "300", "--procs", "16", "--seed", "3", "--out", "log.swf"),
-        ("workload", "convert", "log.swf", "--out", "sample.json"),
-        ("platform", "16", "--out", "platform.xml"),
-        ("replay", "log.swf", "--policy", "saf", "--out", "run/out"),
-    ):
-        done = batfill(*words)
-        assert done.returncode == 0, done.stderr
+    with chdir(folder):
+        for words in (
+            "workload generate --jobs 300 --procs 16 --seed 3 --out log.swf",
+            "workload convert log.swf --out sample.json",
+            "platform 16 --out platform.xml",
+            "replay log.swf --policy saf --out run/out",
+        ):
+            assert in_process(*words.split()).status == 0
     (folder / "some.parquet").write_bytes(b"PAR1")
     (folder / "grid").mkdir()
     (folder / "grid" / "runs.parquet").write_bytes(b"PAR1")
