@@ -9,7 +9,7 @@ import pytest
 
 from batfill.base.errors import BatfillError
 from batfill.live.agent import Agent
-from batfill.model.options import OPTIONS, Options, of_arguments
+from batfill.model.options import ARGUMENTS, OPTIONS, Arguments, Options, of_arguments
 from batfill.model.values import tau_of
 
 
@@ -44,6 +44,10 @@ def test_seconds_must_be_a_number_that_is_not_negative(name, value):
 def test_a_duration_may_carry_a_unit(text, seconds):
     assert Options.of({"threshold": text, "small": "class", "divider": text, "kill": "always"}).threshold_s == seconds
     assert tau_of(text) == seconds
+
+
+def test_type_checkers_know_every_argument():
+    assert Arguments.__annotations__.keys() == ARGUMENTS.keys() - {"policy"}
 
 
 def test_every_default_of_the_table_is_accepted_and_stated():

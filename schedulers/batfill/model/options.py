@@ -316,8 +316,8 @@ class Preset(NamedTuple):
 
     values: dict[str, Any]  # by option, as results state them
     meaning: str  # in words; empty for none
-    title: str = ""  # its name in words
     lacks: str = ""  # what is not modelled of a real scheduler whose defaults these are
+    title: str = ""  # its name in words, if it is more than numbers beside an order
 
     @property
     def words(self) -> str:
@@ -340,32 +340,28 @@ PRESETS = {
         "Every job of at most an eighth of the machine first gets a try of two minutes. The try is killed only if its "
         "processors are needed, and the job then starts again from its beginning. The order ages, and of the jobs that "
         "have waited for 13 h 53 min the older half comes first.",
-        "A short first try for narrow jobs",
+        title="A short first try for narrow jobs",
     ),
     "slurm": Preset(
         {"depth": ALL, "tested": 500},
         "sched/backfill by default: a reservation for each of the 500 jobs that it tests (bf_max_job_test).",
-        "Slurm's defaults",
         "nodes, the pause between passes (bf_interval), the horizon of a day (bf_window), dates in whole minutes "
         "(bf_resolution), priorities and partitions.",
     ),
     "flux": Preset(
         {"depth": 1, "tested": 32},
         "The queue policy easy: one reservation among the 32 jobs that it looks at (queue-depth).",
-        "Flux's defaults",
         "resources other than processors.",
     ),
     "pbs": Preset(
         {"depth": 0},
         "The defaults of OpenPBS: no reservation, whatever backfill_depth says, as strict_ordering is off.",
-        "OpenPBS's defaults",
         "nodes, the pause between cycles (scheduler_iteration), and help for starving jobs.",
     ),
     CONSERVATIVE: Preset(
         {"depth": ALL, PLAN: f"{KEPT}:5"},
         "batsched's conservative_bf by default: a plan on machines that is kept, with 5 s more for each job. Live "
         "schedulers alone have it, and nothing of it is left out.",
-        "The defaults of batsched's conservative_bf",
     ),
 }
 
@@ -1041,8 +1037,11 @@ def policy_words(given: Mapping[str, Any] | str) -> tuple[str, str]:
 
     given = {"policy": given} if isinstance(given, str) else given
     preset = given.get("preset") or NO_PRESET
-    named = preset in PRESETS and preset != NO_PRESET
-    long, short = (PRESETS[preset].title, preset.replace("-", " ")) if named else order_words(str(given["policy"]))
+    named = preset in PRESETS and PRESETS[preset].title
+    policy = str(given.get("policy", OPTIONS["policy"].default))
+    long, short = (named, preset.replace("-", " ")) if named else order_words(policy)
+    if preset != NO_PRESET and not named:
+        long, short = f"{long}, preset {preset}", f"{short}, preset {preset}"
     for name, option, value in unusual(given):
         if name == "policy" and not named:
             continue
