@@ -196,7 +196,7 @@ def live(source, size, host, options, folder):
         on_job_end=ended.append,
     ).run()
     rows = [
-        (end.job_id, repr(end.starting_time), repr(end.finish_time), end.final_state, str(end.allocated))
+        (end.job_id, repr(end.starting_time), repr(end.finish_time), end.final_state, str(end.allocated_resources))
         for end in ended
     ]
     return sha256(json.dumps(rows).encode()).hexdigest()

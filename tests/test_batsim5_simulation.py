@@ -233,8 +233,8 @@ def assert_machine_states_are_those_of_the_jobs(run: Run) -> None:
     change: Counter[float] = Counter()
     total_s = 0.0
     for record in run.records:
-        if record.allocated:
-            parts = [part.partition("-") for part in str(record.allocated).split()]
+        if record.allocated_resources:
+            parts = [part.partition("-") for part in str(record.allocated_resources).split()]
             size = sum(int(last or first) - int(first) + 1 for first, _, last in parts)
             change[record.starting_time] += size
             change[record.finish_time] -= size

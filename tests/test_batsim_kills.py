@@ -205,7 +205,7 @@ def differing(log: str, name: str, delay_s: float | None, workload: Path) -> lis
 
     def end(record):
         times = f"{record.starting_time:.6f}", f"{record.finish_time:.6f}"
-        ended[record.job_id] = *times, record.final_state, str(record.allocated)
+        ended[record.job_id] = *times, record.final_state, str(record.allocated_resources)
 
     platform = read_platform(ROOT / "platforms" / ("sample.xml" if log == "sample" else "kth-sp2.xml"))
     scheduler = Batsched(len(platform.compute), delay_s)

@@ -144,7 +144,7 @@ def test_any_valid_scheduler_sees_a_consistent_world(workload, data, split_event
 def assert_no_machine_is_used_twice(outcome: Outcome) -> None:
     used: dict[int, list[tuple[float, float]]] = {}
     for record in outcome.records:
-        for machine in ProcSet.from_str(str(record.allocated)) if record.allocated else ():
+        for machine in ProcSet.from_str(str(record.allocated_resources)) if record.allocated_resources else ():
             used.setdefault(machine, []).append((record.starting_time, record.finish_time))
     for spans in used.values():
         spans.sort()
@@ -161,11 +161,11 @@ def assert_records_say_what_was_told(outcome: Outcome, scheduler: AnyScheduler) 
         if state == "REJECTED":
             continue
         start, alloc = starts[identifier]
-        assert record.allocated == alloc
+        assert record.allocated_resources == alloc
         assert abs(record.starting_time - start) < 1e-5
         assert abs(record.finish_time - end) < 2.1e-5
         assert record.waiting_time >= -1e-5 or "#" in identifier
-        assert len(ProcSet.from_str(alloc)) == record.requested_resources
+        assert len(ProcSet.from_str(alloc)) == record.requested_number_of_resources
     if outcome.states:
         assert outcome.states[-1][1:] == (N_MACHINES, 0)
     assert all(idle + computing == N_MACHINES for _, idle, computing in outcome.states)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import csv
 import json
 import math
-from pathlib import Path
+import re
 
+import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from procset import ProcSet
 
@@ -17,15 +18,14 @@ from batfill.base.files import csv_text
 from batfill.batsim.machines import MachineTimes
 from batfill.batsim.results import (
     BATSIM_VERSION,
+    COLUMNS,
     JOB_COLUMNS,
     Allocation,
     JobRecord,
     ResultError,
     ScheduleTotals,
     WordColumn,
-    columns_by_arrow,
-    columns_by_row,
-    machines_of,
+    read_columns,
     read_results,
     read_schedule,
     write_jobs_csv,
@@ -48,7 +48,7 @@ def record(row: dict[str, str]) -> JobRecord:
         float(row["requested_time"]),
         row["final_state"],
         *(() if rejected else (float(row["starting_time"]), float(row["execution_time"]))),
-        allocated="" if rejected else ProcSet.from_str(row["allocated_resources"]),
+        allocated_resources="" if rejected else ProcSet.from_str(row["allocated_resources"]),
         metadata=row["metadata"],
     )
 
@@ -175,50 +175,55 @@ LINE = st.tuples(
 )  # fmt: skip
 
 
-def columns_read(reader, path):
-    """The columns as lists; None if the reader refuses the file."""
+def rows_read(path, rows_at_once):
+    """What the file says of each job, as text since nan does not equal itself; or its mistake."""
     try:
-        columns = reader(path)
-    except ResultError:
-        return None
-    if columns is None:
-        return None
-    kinds = {
-        WordColumn: lambda column: [column.words[code] for code in column.code],
-        Allocation: lambda column: [part.tolist() for part in column],
-    }
-    return {
-        title: kinds.get(type(column), lambda column: list(map(repr, column.tolist())))(column)
-        for title, column in columns.items()
-    }
+        columns = read_columns(path, rows_at_once)
+    except ResultError as error:
+        return re.search(r":\d+: cut off or damaged: |are not machines", str(error))[0]
+    numbers = [columns[title].tolist() for title, column in COLUMNS.items() if column.kind in (str, int, float)]
+    words = [columns[title] for title, column in COLUMNS.items() if column.kind is WordColumn]
+    places = columns["allocated_resources"]
+    ends = [np.stack(places[1:], 1)[slice(*places.offset[i : i + 2])].tolist() for i in range(len(numbers[0]))]
+    return list(map(str, zip(*numbers, *([word.words[k] for k in word.code] for word in words), ends, strict=True)))
 
 
-@settings(deadline=None)  # the first call imports pyarrow
-@given(st.lists(LINE, max_size=8), st.integers(1, 100), st.sampled_from("x,#-\n "))
-def test_a_large_file_is_read_as_a_small_one_is_or_left_to_it(tmp_path_factory, lines, cut, letter):
-    pytest.importorskip("pyarrow")
-    path = tmp_path_factory.getbasetemp() / "large_jobs.csv"
+@given(st.lists(LINE, min_size=1, max_size=8), st.integers(1, 60), st.sampled_from("x,#-\n "))
+def test_a_file_is_read_in_parts_and_refused_at_the_line_of_a_mistake(tmp_path_factory, lines, cut, letter):
+    path = tmp_path_factory.getbasetemp() / "parts_jobs.csv"
     text = JOB_COLUMNS + "\n" + csv_text(lines)
     path.write_text(text, newline="")
-    whole = columns_read(columns_by_row, path)
-    assert whole is not None
-    assert columns_read(columns_by_arrow, path) == whole
+    found = rows_read(path, 3)
+    for row, line in zip(found, lines, strict=True):
+        seconds = [float(line[k] or "nan") for k in (3, 5, 8, 9)]
+        ends = [[int(part.partition("-")[0]), int(part.rpartition("-")[2])] for part in line[14].split()]
+        numbers = (line[0], seconds[0], int(line[4]), *seconds[1:])
+        assert row == str((*numbers, line[1], line[7], line[16], ends))
+    cut = min(cut, len(text) - len(JOB_COLUMNS) - 1)
     for damaged in (text[:-cut], text[:-cut] + letter + text[len(text) - cut + 1 :]):
         path.write_text(damaged, newline="")
-        assert columns_read(columns_by_arrow, path) in (None, columns_read(columns_by_row, path))
+        assert rows_read(path, 1) == rows_read(path, 3)
 
 
 @given(st.lists(st.text("0129- ", max_size=9), max_size=5))
 def test_machines_are_read_as_token_by_token(lines):
-    text = "".join(f"{line}\n" for line in lines).encode()
+    texts = [np.array(lines[:2], object), np.array(lines[2:], object)]
     tokens = [[token.partition("-") for token in line.split()] for line in lines]
     expected = [[(low, high if dash else low) for low, dash, high in line] for line in tokens]
     if not all(end.isdigit() for line in expected for both in line for end in both):
-        with pytest.raises(ResultError, match="allocated_resources"):
-            machines_of(Path("x"), text)
+        with pytest.raises(ValueError, match=r"dash|interval"):
+            Allocation.joined(texts)
         return
-    offset, first, last = machines_of(Path("x"), text)
+    offset, first, last = Allocation.joined(texts)
     found = list(zip(first.tolist(), last.tolist(), strict=True))
     assert [found[offset[i] : offset[i + 1]] for i in range(len(lines))] == [
         [(int(low), int(high)) for low, high in line] for line in expected
     ]
+
+
+def test_machines_that_are_none_are_refused(tmp_path):
+    path = tmp_path / "x_jobs.csv"
+    for text in ("x", "1-", "1-2-3", "9" * 19):
+        write_jobs_csv(path, [JobRecord("a", "w0", "p", 0, 1, -1, "COMPLETED_SUCCESSFULLY", 0, 5, text)])
+        with pytest.raises(ResultError, match=f"x_jobs.csv: allocated_resources: '{text[:40]}.* are not machines"):
+            read_results(path)

@@ -154,7 +154,7 @@ def test_a_job_may_be_run_by_hand_without_machines():
     script = {0: [state("RUNNING"), call(3)], 3: [state("COMPLETED_KILLED")]}
     outcome = simulate(document(job("a")), at(script))
     record = outcome.records[0]
-    assert (record.final_state, record.execution_time, record.allocated) == ("COMPLETED_KILLED", 3, "")
+    assert (record.final_state, record.execution_time, record.allocated_resources) == ("COMPLETED_KILLED", 3, "")
     assert outcome.states == []
     with pytest.raises(SimulationStopped, match="cannot become 'REJECTED' in this way; send REJECT_JOB"):
         simulate(document(job("a")), at({0: [state("REJECTED")]}))

@@ -149,7 +149,7 @@ def scheduled(document, exchange):
     )
     simulation.run()
     assert len(ended) == len(machines)
-    return {record.job_id: (record.starting_time, str(record.allocated)) for record in ended}
+    return {record.job_id: (record.starting_time, str(record.allocated_resources)) for record in ended}
 
 
 def differing(workload, program, document, exchange):

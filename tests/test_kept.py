@@ -59,7 +59,7 @@ def rows_of(document, size, *, windows=(), plan=KeptPlan, **options):
     return {
         record.job_id: ("", "", "")
         if record.final_state == "REJECTED"
-        else (f"{record.starting_time:.6f}", f"{record.finish_time:.6f}", str(record.allocated))
+        else (f"{record.starting_time:.6f}", f"{record.finish_time:.6f}", str(record.allocated_resources))
         for record in ended
     }
 

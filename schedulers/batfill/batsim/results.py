@@ -14,14 +14,16 @@ import re
 import sys
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeVar
 
 import numpy as np
 
-from batfill.base.errors import BatfillError, installed, optional
+from batfill.base.errors import BatfillError
 from batfill.base.files import remove_left_overs, whole_file
 from batfill.base.version import __version__
+from batfill.batsim.machines import INTERVALS
 from batfill.model.metrics import TAU_S, Summary, bounded_slowdown, summarize
 from batfill.model.schedule import CUT, LATER_TRY, REFUSED, REJECTED, REQUEUED, STATES, SUCCESS
 
@@ -56,14 +58,10 @@ WRITTEN = (
     "consumed_energy.csv",
     RUN_JSON,
 )
-JOB_COLUMNS = (
-    "job_id,workload_name,profile,submission_time,requested_number_of_resources,requested_time,success,final_state,"
-    "starting_time,execution_time,finish_time,waiting_time,turnaround_time,stretch,allocated_resources,"
-    "consumed_energy,metadata"
-)
 MACHINE_STATE_COLUMNS = "time,nb_sleeping,nb_switching_on,nb_switching_off,nb_idle,nb_computing"
 # Batsim gives a job of length 0 this length, so that its stretch is defined; but not one killed at date 0.
 NULL_EXECUTION_S = 1e-5
+NO_MACHINE = 10**18  # a number that is too large for one
 
 
 class ResultError(BatfillError):
@@ -112,22 +110,105 @@ def remove_left_over_results(folder: Path) -> None:
 # Writing
 
 
+class WordColumn(NamedTuple):
+    """A column of words that repeat."""
+
+    words: list[str]  # (n_words,)
+    code: NDArray[np.int32]  # (n_rows,)  index into words
+
+    @classmethod
+    def joined(cls, parts: Sequence[NDArray[np.object_]]) -> WordColumn:
+        """The words of all parts, one after the other."""
+        codes: dict[str, int] = {}
+        code = [codes.setdefault(text, len(codes)) for part in parts for text in part]
+        return cls(list(codes), np.array(code, np.int32))
+
+
+class Allocation(NamedTuple):
+    """The machines of every try as intervals of ids, both ends included: offset[i]:offset[i + 1] are those of try i."""
+
+    offset: NDArray[np.int64]  # (n_tries + 1,)
+    first: NDArray[np.int64]  # (n_intervals,)
+    last: NDArray[np.int64]  # (n_intervals,)
+
+    @classmethod
+    def joined(cls, parts: Sequence[NDArray[np.object_]]) -> Allocation:
+        """The machines of all tries, each in Batsim's notation such as "0-3 7", empty for none.
+
+        Raises:
+            ValueError: one of them is not in this notation.
+        """
+        text = "".join(["\n", *(f"{machines}\n" for part in parts for machines in part)]).encode()
+        if text.translate(None, b"0123456789- \n") or any(wrong in text for wrong in (b" -", b"\n-", b"- ", b"-\n")):
+            raise ValueError("not digits, or a dash that is not between them")
+        # Dashes and line ends become numbers that no machine has.
+        number = np.fromstring(text.replace(b"-", b" -1 ").replace(b"\n", b" -2 "), np.int64, sep=" ")
+        dash, end = number == -1, number == -2
+        upper = np.roll(dash, 1)  # the number is the end of an interval
+        if (upper & dash).any() or (dash[2:] & dash[:-2]).any() or (number >= NO_MACHINE).any():
+            raise ValueError("an interval without two ends, or a number that is too large")
+        lower = np.flatnonzero(~(dash | end | upper))
+        last = np.where(dash[lower + 1], number[np.minimum(lower + 2, len(number) - 1)], number[lower])
+        return cls(np.searchsorted(lower, np.flatnonzero(end)), number[lower], last)
+
+    def rows(self, which: NDArray[np.int64]) -> Allocation:
+        """The machines of these tries, in this order."""
+        counts = np.diff(self.offset)[which]
+        offset = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        interval = np.arange(offset[-1]) + np.repeat(self.offset[which] - offset[:-1], counts)
+        return Allocation(offset, self.first[interval], self.last[interval])
+
+
+class Column(NamedTuple):
+    """A column of `_jobs.csv`."""
+
+    form: str  # of its values
+    kind: Any = None  # what it is read as; None if it is not read
+    of_rejected: bool = True  # whether rejected jobs have a value
+
+
+COLUMNS = {
+    "job_id": Column("%s", str),
+    "workload_name": Column("%s", WordColumn),
+    "profile": Column("%s"),
+    "submission_time": Column("%.6f", float),
+    "requested_number_of_resources": Column("%d", int),
+    "requested_time": Column("%.6f", float),
+    "success": Column("%d"),
+    "final_state": Column("%s", WordColumn),
+    "starting_time": Column("%.6f", float, of_rejected=False),
+    "execution_time": Column("%.6f", float, of_rejected=False),
+    "finish_time": Column("%.6f", of_rejected=False),
+    "waiting_time": Column("%.6f", of_rejected=False),
+    "turnaround_time": Column("%.6f", of_rejected=False),
+    "stretch": Column("%.6f", of_rejected=False),
+    "allocated_resources": Column("%s", Allocation, of_rejected=False),
+    "consumed_energy": Column("%.6f", of_rejected=False),
+    "metadata": Column('"%s"', WordColumn),
+}
+# Batsim 5 writes no metadata, and old versions of Batsim 4 not even the column.
+COLUMNS_5 = {**COLUMNS, "metadata": Column("%.0s")}
+OPTIONAL_COLUMN = "metadata"
+JOB_COLUMNS = ",".join(COLUMNS)
+
+
 class JobRecord(NamedTuple):
-    """A job at its end. Times are seconds; those of a rejected job are not read."""
+    """A job at its end; the names are those of COLUMNS. Times are seconds; those of a rejected job are not read."""
 
     job_id: str  # without the workload's name
     workload_name: str
     profile: str
     submission_time: float
-    requested_resources: int
+    requested_number_of_resources: int
     requested_time: float  # -1 for none
     final_state: str  # one of STATES
     starting_time: float = 0.0
     execution_time: float = 0.0
-    allocated: ProcSet | str = ""
+    allocated_resources: ProcSet | str = ""
     metadata: str = ""
     registered: bool = False  # by the scheduler, not in the workload
     profile_owner: str = ""  # the workload of the profile; "" for the job's own
+    consumed_energy: float = -1.0  # not simulated
 
     @property
     def success(self) -> bool:
@@ -199,27 +280,21 @@ class ScheduleTotals:
         return columns
 
 
-def job_row(record: JobRecord) -> str:
+def job_row(record: JobRecord, columns: Mapping[str, Column] = COLUMNS) -> str:
     """The job's line in `_jobs.csv`, its line end included."""
-    request = (
-        f"{record.job_id},{record.workload_name},{record.profile},{record.submission_time:.6f},"
-        f"{record.requested_resources},{record.requested_time:.6f},{int(record.success)},{record.final_state},"
-    )
-    if record.final_state == REJECTED:
-        return f'{request},,,,,,,,"{record.metadata}"\n'
-    return (
-        f"{request}{record.starting_time:.6f},{record.execution_time:.6f},{record.finish_time:.6f},"
-        f"{record.waiting_time:.6f},{record.turnaround_time:.6f},{record.stretch:.6f},{record.allocated},"
-        f'-1.000000,"{record.metadata}"\n'
-    )
+    rejected = record.final_state == REJECTED
+    values = [
+        "" if rejected and not of_rejected else form % getattr(record, name)
+        for name, (form, _, of_rejected) in columns.items()
+    ]
+    return f"{','.join(values)}\n"
 
 
 def job_row_5(record: JobRecord) -> str:
-    """The job's line in Batsim 5's `jobs.csv`: the profile with its workload's name, metadata without quotes."""
-    owner = record.profile_owner or record.workload_name
-    row = job_row(record._replace(profile=f"{owner}!{record.profile}", metadata=""))
-    row = row.removesuffix('""\n') + "\n"
-    return row.replace(",-1.000000,\n", ",0.000000,\n") if record.registered else row
+    """The job's line in Batsim 5's `jobs.csv`: the profile with its workload's name, no metadata."""
+    profile = f"{record.profile_owner or record.workload_name}!{record.profile}"
+    energy = 0.0 if record.registered else record.consumed_energy
+    return job_row(record._replace(profile=profile, consumed_energy=energy), COLUMNS_5)
 
 
 @contextmanager
@@ -361,19 +436,24 @@ def metadata_text(
     return " ".join(words)
 
 
-FACTS = re.compile(
-    r"(?:user=(?P<user>\d{1,18}) ?)?(?:class=(?P<job_class>small|large) ?)?(?:probability=(?P<probability>[\d.e-]+) ?)?"
-    r"(?:divider=(?P<divider>[\d.e+-]+) ?)?(?:backfilled=(?P<backfilled>[01]))?"
-)  # as `metadata_text` writes them
-NO_FACTS: Any = FACTS.fullmatch("")
-# Of each field of `Facts`: its type, the value if it is unknown, and how its text is read.
-FACT_KINDS: tuple[tuple[Any, float, Callable[[str], float]], ...] = (
-    (np.int64, -1, int),
-    (np.int8, -1, ("large", "small").index),
-    (np.float64, math.nan, float),
-    (np.float64, math.nan, float),
-    (np.int8, -1, int),
-)
+class Fact(NamedTuple):
+    """A key of the column `metadata`."""
+
+    pattern: str  # of its value, as `metadata_text` writes it
+    type: Any
+    unknown: float
+    read: Callable[[str], float]
+
+
+FACTS = {
+    "user": Fact(r"\d{1,18}", np.int64, -1, int),
+    "class": Fact("small|large", np.int8, -1, ("large", "small").index),
+    "probability": Fact(r"[\d.e-]+", np.float64, math.nan, float),
+    "divider": Fact(r"[\d.e+-]+", np.float64, math.nan, float),
+    "backfilled": Fact("[01]", np.int8, -1, int),
+}
+WORDS = re.compile("".join(f"(?:{key}=({fact.pattern}) ?)?" for key, fact in FACTS.items()))
+NO_WORDS = (None,) * len(FACTS)
 
 
 class Facts(NamedTuple):
@@ -388,10 +468,11 @@ class Facts(NamedTuple):
     @classmethod
     def of(cls, texts: Sequence[str]) -> Facts:
         """The facts in these texts."""
-        found = [(FACTS.fullmatch(text) or NO_FACTS).groups() for text in texts]
+        matches = [WORDS.fullmatch(text) for text in texts]
+        found = [match.groups() if match else NO_WORDS for match in matches]
         columns = [
-            np.array([unknown if row[i] is None else known(row[i]) for row in found], dtype)
-            for i, (dtype, unknown, known) in enumerate(FACT_KINDS)
+            np.array([fact.unknown if row[i] is None else fact.read(row[i]) for row in found], fact.type)
+            for i, fact in enumerate(FACTS.values())
         ]
         return cls(*columns)
 
@@ -403,53 +484,13 @@ class Facts(NamedTuple):
 # Reading
 
 
-class WordColumn(NamedTuple):
-    """A column of words that repeat."""
-
-    words: list[str]  # (n_words,)
-    code: NDArray[np.int32]  # (n_rows,)  index into words
-
-    @classmethod
-    def of(cls, texts: Sequence[str]) -> WordColumn:
-        """The words of these rows."""
-        codes: dict[str, int] = {}
-        code = np.array([codes.setdefault(text, len(codes)) for text in texts], np.int32)
-        return cls(list(codes), code)
-
-
-# The columns read from `_jobs.csv`; old versions of Batsim write no metadata.
-COLUMNS: dict[str, Any] = {
-    "job_id": str,
-    "workload_name": WordColumn,
-    "submission_time": float,
-    "requested_number_of_resources": int,
-    "requested_time": float,
-    "final_state": WordColumn,
-    "starting_time": float,
-    "execution_time": float,
-    "allocated_resources": str,
-    "metadata": WordColumn,
+# How the parts of a column become one; others are arrays.
+JOINED: dict[Any, Callable[[Sequence[NDArray[Any]]], Any]] = {
+    WordColumn: WordColumn.joined,
+    Allocation: Allocation.joined,
 }
-# Larger files are read by pyarrow if it is installed, four times as fast; its import takes as long as 30,000 rows.
-LARGE_BYTES = 1 << 23
-MOST_DIGITS = 18  # of a machine's number: it is an int64
-MACHINES = re.compile(rf"(?: *\d{{1,{MOST_DIGITS}}}(?:-\d{{1,{MOST_DIGITS}}})?(?= |$))* *")
+ROWS_AT_ONCE = 256  # of a file; with more of them Python's garbage collection takes most of the time
 NOT_WHOLE, AGAIN = f"not a whole {JOBS_CSV} of Batsim", "run the simulation again"
-
-
-class Allocation(NamedTuple):
-    """The machines of every try as intervals of ids, both ends included: offset[i]:offset[i + 1] are those of try i."""
-
-    offset: NDArray[np.int64]  # (n_tries + 1,)
-    first: NDArray[np.int64]  # (n_intervals,)
-    last: NDArray[np.int64]  # (n_intervals,)
-
-    def rows(self, which: NDArray[np.int64]) -> Allocation:
-        """The machines of these tries, in this order."""
-        counts = np.diff(self.offset)[which]
-        offset = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        interval = np.arange(offset[-1]) + np.repeat(self.offset[which] - offset[:-1], counts)
-        return Allocation(offset, self.first[interval], self.last[interval])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -545,7 +586,7 @@ def read_results(path: Path, *, size: int | None = None, users: Mapping[str, int
     workloads = np.array(column["workload_name"].words, object)[column["workload_name"].code]
     ids, attempt = tries_of(column["job_id"], workloads)
     submit_s = column["submission_time"]
-    place = places_of(ids)
+    place = np.unique(ids.astype(np.str_), return_inverse=True)[1]
     first_s = np.full(len(ids), np.inf)
     np.minimum.at(first_s, place, submit_s)
     order = np.lexsort((attempt, place, first_s[place]))
@@ -580,120 +621,56 @@ def read_results(path: Path, *, size: int | None = None, users: Mapping[str, int
     )
 
 
-def places_of(texts: NDArray[np.object_]) -> NDArray[np.int64]:
-    """The place of each text among the different ones, sorted by code point, shape (n,)."""
-    try:
-        plain = texts.astype(np.bytes_)
-    except UnicodeEncodeError:
-        return np.unique(texts.astype(np.str_), return_inverse=True)[1]
-    # Eight characters at a time are compared as one integer, which sorts several times as fast.
-    width = -(-max(plain.itemsize, 1) // 8)
-    parts = plain.astype(f"S{8 * width}").view(">u8").reshape(len(texts), width).astype(np.uint64)
-    order = np.lexsort(parts.T[::-1])
-    place = np.empty(len(texts), np.int64)
-    place[order] = np.cumsum((np.diff(parts[order], axis=0, prepend=parts[order[:1]]) != 0).any(axis=1))
-    return place
-
-
-def read_columns(path: Path) -> dict[str, Any]:
-    """The columns of a `_jobs.csv` that are used, see COLUMNS; missing numbers are nan.
-
-    Text is an array of str, or `WordColumn`; the column `allocated_resources` is an `Allocation`.
+def read_columns(path: Path, rows_at_once: int = ROWS_AT_ONCE) -> dict[str, Any]:
+    """The columns of a `_jobs.csv` that are used, each as the kind that COLUMNS says; missing numbers are nan.
 
     Raises:
         ResultError: the file cannot be read, lacks a column, or has a line that is truncated or not a job's.
-    """
-    columns = None
-    if installed("pyarrow") and path.is_file() and path.stat().st_size > LARGE_BYTES:
-        columns = columns_by_arrow(path)
-    return columns_by_row(path) if columns is None else columns
-
-
-def columns_by_arrow(path: Path) -> dict[str, Any] | None:
-    """The columns of a large file; None if it has a mistake, for which `columns_by_row` finds the line."""
-    pa: Any = optional("pyarrow", "tables")
-    arrow: Any = optional("pyarrow.csv", "tables")
-    kinds = {str: pa.string(), WordColumn: pa.dictionary(pa.int32(), pa.string()), float: pa.float64(), int: pa.int64()}
-    try:
-        with path.open("rb") as file:
-            head = file.readline().decode().strip().split(",")
-            file.seek(-1, 2)
-            ended = file.read() == b"\n"
-        titles = [title for title in COLUMNS if title in head or title != "metadata"]
-        table = arrow.read_csv(
-            path,
-            parse_options=arrow.ParseOptions(newlines_in_values=True),
-            convert_options=arrow.ConvertOptions(
-                include_columns=titles,
-                column_types={title: kinds[COLUMNS[title]] for title in titles},
-                null_values=[""],
-                strings_can_be_null=False,
-            ),
-        )
-    except (OSError, ValueError, KeyError):  # pyarrow's own are among these
-        return None
-    if not ended or table["requested_number_of_resources"].null_count:
-        return None
-    columns: dict[str, Any] = {}
-    for title in titles:
-        column = table[title]
-        table = table.drop_columns(title)  # frees it once converted
-        if title == "allocated_resources":
-            columns[title] = joined([machines_of(path, lines_of(chunk)) for chunk in column.chunks])
-        elif COLUMNS[title] is WordColumn:
-            whole = column.unify_dictionaries().combine_chunks()
-            whole = whole.combine_chunks() if isinstance(whole, pa.ChunkedArray) else whole
-            columns[title] = WordColumn(whole.dictionary.to_pylist(), whole.indices.to_numpy())
-        else:
-            columns[title] = column.to_numpy()
-    return columns
-
-
-def lines_of(chunk: Any) -> bytes:
-    """These texts, a pyarrow array, each ended by a line feed."""
-    pa: Any = optional("pyarrow", "tables")
-    compute: Any = optional("pyarrow.compute", "tables")
-    ended = compute.binary_join_element_wise(chunk, "\n", "")
-    return bytes(compute.binary_join(pa.ListArray.from_arrays([0, len(ended)], ended), "")[0].as_buffer())
-
-
-def columns_by_row(path: Path) -> dict[str, Any]:
-    """The columns, read line by line.
-
-    Raises:
-        ResultError: as `read_columns`.
     """
     try:
         with path.open(encoding="utf-8", newline="") as file, any_length():
             reader = csv.reader(file, strict=True)
             head = [title.strip() for title in next(reader, [])]
-            if missing := [title for title in COLUMNS if title not in head and title != "metadata"]:
+            kinds = {title: column.kind for title, column in COLUMNS.items() if column.kind}
+            if OPTIONAL_COLUMN not in head:
+                del kinds[OPTIONAL_COLUMN]
+            if missing := [title for title in kinds if title not in head]:
                 raise ResultError(f"{path}:1: no column {missing[0]}: {NOT_WHOLE}; {AGAIN}")
-            places = {title: head.index(title) for title in COLUMNS if title in head}
-            columns: dict[str, Any] = {title: [] for title in places}
-            fields = [
-                (place, str if COLUMNS[title] is WordColumn else COLUMNS[title], columns[title].append)
-                for title, place in places.items()
-            ]
-            for row in reader:
-                if row:
-                    if len(row) != len(head):
-                        raise ValueError(f"{len(row)} of {len(head)} fields")
-                    for place, kind, add in fields:
-                        add(math.nan if kind is float and not row[place] else kind(row[place]))
+            parts: dict[str, list[Any]] = {title: [values_of(kind, ())] for title, kind in kinds.items()}
+            while rows := list(islice(reader, rows_at_once)):
+                jobs = [row for row in rows if row]
+                if odd := next((row for row in jobs if len(row) != len(head)), None):
+                    raise ValueError(f"{len(odd)} of {len(head)} fields")
+                for title, texts in zip(head, zip(*jobs, strict=True), strict=False):
+                    if title in kinds:
+                        parts[title].append(values_of(kinds[title], texts))
     except OSError as error:
         raise ResultError(f"{path}: {(error.strerror or str(error)).lower()}; did the simulation run?") from None
-    except (ValueError, csv.Error) as error:  # a wrong number, or bytes that are not text
+    except (ValueError, OverflowError, csv.Error) as error:  # a wrong number, or bytes that are not text
+        if rows_at_once > 1:
+            return read_columns(path, 1)  # stops at the line
         raise ResultError(f"{path}:{reader.line_num}: cut off or damaged: {NOT_WHOLE} ({error}); {AGAIN}") from None
-    types: dict[Any, Any] = {str: object, int: np.int64, float: np.float64}
-    for title, values in columns.items():
-        if title == "allocated_resources":
-            columns[title] = machines_of(path, "".join([f"{text}\n" for text in values]).encode())
-        elif COLUMNS[title] is WordColumn:
-            columns[title] = WordColumn.of(values)
-        else:
-            columns[title] = np.array(values, types[COLUMNS[title]])
-    return columns
+    try:
+        return {title: JOINED.get(kind, np.concatenate)(parts[title]) for title, kind in kinds.items()}
+    except ValueError:
+        texts = (text for part in parts["allocated_resources"] for text in part if text.strip(" "))
+        bad = next(text for text in texts if not INTERVALS.fullmatch(text))
+        raise ResultError(f"{path}: allocated_resources: {bad!r:.60} are not machines; is the file Batsim's?") from None
+
+
+def values_of(kind: Any, texts: Sequence[str]) -> NDArray[Any]:
+    """What some fields of a column of this kind hold: numbers, or texts.
+
+    Raises:
+        ValueError, OverflowError: they are not numbers.
+    """
+    if kind is float:
+        return np.array([text or "nan" for text in texts], float)
+    if kind is int:
+        return np.array(texts, np.int64)
+    if kind is WordColumn:
+        return np.array([sys.intern(text) for text in texts], object)
+    return np.array(texts, object)
 
 
 @contextmanager
@@ -718,52 +695,6 @@ def tries_of(
             if match and (workloads[i], match[1]) in known:
                 jobs[i], numbers[i] = match[1], int(match[2])
     return (workloads + "!" + jobs if len(set(workloads)) > 1 else jobs), numbers
-
-
-def machines_of(path: Path, lines: bytes) -> Allocation:
-    """The machines of each try, from a line in Batsim's notation such as "0-3 7", empty for none.
-
-    Raises:
-        ResultError: one of them is not in this notation.
-    """
-    text = np.frombuffer(lines, np.uint8)
-    digit = (text >= ord("0")) & (text <= ord("9"))
-    edges = np.flatnonzero(np.diff(digit, prepend=False, append=False))
-    begin, end = edges[::2], edges[1::2]  # of the numbers
-    value = np.zeros(len(begin), np.int64)
-    for k in range(int((end - begin).max(initial=0))):
-        longer = begin + k < end
-        value[longer] = value[longer] * 10 + (text[begin[longer] + k] - ord("0"))
-    upper = np.append(text, ord(" "))[begin - 1] == ord("-")  # with nothing before the first number
-    dashes = np.flatnonzero(text == ord("-"))
-    blank = (text == ord(" ")) | (text == ord("\n"))
-    wrong = (
-        not (digit | blank | (text == ord("-"))).all()
-        or (upper[1:] & upper[:-1]).any()
-        or upper[:1].any()
-        or not np.array_equal(dashes + 1, begin[upper])
-        or not np.array_equal(dashes, end[np.flatnonzero(upper) - 1])
-        or (end - begin > MOST_DIGITS).any()
-    )
-    if wrong:
-        bad = next(line for line in lines.decode().splitlines() if not MACHINES.fullmatch(line))
-        raise ResultError(f"{path}: allocated_resources: {bad!r:.60} are not machines; is the file Batsim's?")
-    lower = ~upper
-    last = np.where(np.append(upper[1:], False)[lower], np.append(value[1:], 0)[lower], value[lower])
-    ends = np.flatnonzero(text == ord("\n"))
-    offset = np.concatenate([[0], np.searchsorted(begin[lower], ends)]).astype(np.int64)
-    return Allocation(offset, value[lower], last)
-
-
-def joined(parts: Sequence[Allocation]) -> Allocation:
-    """The tries of all parts, one after the other."""
-    counts = np.concatenate([[0], *(np.diff(part.offset) for part in parts)])
-    empty = np.zeros(0, np.int64)
-    return Allocation(
-        np.cumsum(counts),
-        np.concatenate([empty, *(part.first for part in parts)]),
-        np.concatenate([empty, *(part.last for part in parts)]),
-    )
 
 
 class ScheduleRow(NamedTuple):

@@ -6,7 +6,6 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from batfill.base.errors import installed
 from batfill.base.files import digest
 from batfill.base.words import duration
 from batfill.batsim.results import (
@@ -49,8 +48,7 @@ class ReportedRun(Results):
 
 
 LONG_BYTES = 150_000_000  # of results, 750,000 jobs; a report of more is announced, see `effort`
-# Seconds and bytes of memory for each byte of results; measured on 2 GB with pyarrow, and on 0.2 GB without.
-EFFORT, EFFORT_BY_ROW = (45e-9, 2.4), (170e-9, 4.8)
+EFFORT_S, EFFORT_BYTES = 55e-9, 2.4  # for each byte of results
 
 
 def effort(paths: Sequence[Path]) -> str:
@@ -58,14 +56,8 @@ def effort(paths: Sequence[Path]) -> str:
     size = sum(path.stat().st_size for path in paths)
     if size < LONG_BYTES:
         return ""
-    by_column = installed("pyarrow")
-    seconds, memory = EFFORT if by_column else EFFORT_BY_ROW
-    text = (
-        f"{size / 1e9:.1f} GB of results: about {duration(size * seconds)} and {size * memory / 1e9:.1f} GB of memory"
-    )
-    return (
-        text if by_column else f"{text}; a third of the time and half of the memory with pip install 'batfill[tables]'"
-    )
+    seconds, memory = duration(size * EFFORT_S), size * EFFORT_BYTES / 1e9
+    return f"{size / 1e9:.1f} GB of results: about {seconds} and {memory:.1f} GB of memory"
 
 
 def find_runs(
