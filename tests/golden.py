@@ -1,15 +1,20 @@
-"""Recorded runs of Batsim 4.2.0, and the scheduler of such a run played back to a simulator."""
+"""Recorded runs of Batsim 4.2.0, their schedulers played back to a simulator, and what the simulator makes of it."""
 
 from __future__ import annotations
 
 import gzip
+import heapq
 import json
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import orjson
+
+from batfill.batsim import simulation as core
+from batfill.batsim.results import JobRecord, ScheduleTotals
 
 FOLDER = Path(__file__).parent / "data" / "golden"
 RUNS = sorted(path.name for path in FOLDER.iterdir() if path.is_dir())
@@ -99,3 +104,61 @@ class RecordedScheduler:
             return decision
         jobs = [job for job in decision["data"]["job_ids"] if job not in self.forgive]
         return {**decision, "data": {"job_ids": jobs}} if jobs else None
+
+
+class Played:
+    """One simulation of a recorded run's inputs, and what came out of it; `row` writes a job's line."""
+
+    def __init__(
+        self,
+        kind: type[core.Simulation],
+        platform: Any,
+        workloads: Any,
+        exchange: Callable[[bytes], bytes],
+        row: Callable[[JobRecord], str],
+        **settings: Any,
+    ) -> None:
+        self.rows: list[str] = []
+        self.records: list[JobRecord] = []
+        self.states: list[tuple[float, int, int]] = []
+        self.told: list[bytes] = []
+        self.totals = ScheduleTotals()
+
+        def ended(record: JobRecord) -> None:
+            self.rows.append(row(record).rstrip("\n"))
+            self.records.append(record)
+            self.totals.add(record)
+
+        def exchanged(message: bytes) -> bytes:
+            self.told.append(message)
+            return exchange(message)
+
+        self.simulation = kind(
+            platform, workloads, exchanged, on_job_end=ended, on_machine_states=self.states.append, **settings
+        )
+
+
+class AsRecorded(core.Simulation):
+    """A simulation whose instants fall apart into messages, in the order within them, exactly as Batsim's did."""
+
+    entry_key: Callable[[core.HeapEntry], Hashable]  # of what this entry of the queue will become
+    expected: Sequence[Sequence[Hashable]]  # the keys of the events of each message
+
+    def _begin(self) -> None:
+        self._n_files = 1
+        super()._begin()
+        while len(self.expected[0]) > len(self._outbox):
+            self._advance(self.next_batch())
+
+    def next_batch(self) -> list[core.HeapEntry]:
+        waiting = defaultdict(list)
+        batch = super().next_batch()
+        at_once = [entry for entry in batch if entry[1] in (core.DECISION, core.READY)]
+        for entry in batch:
+            if entry not in at_once:
+                waiting[type(self).entry_key(entry)].append(entry)
+        batch = at_once or [waiting[key].pop(0) for key in self.expected[self.messages_sent] if waiting[key]]
+        for entries in waiting.values():
+            for entry in entries:
+                heapq.heappush(self._queue, entry)
+        return batch

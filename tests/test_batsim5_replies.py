@@ -18,9 +18,14 @@ from batfill.batsim.platform import Platform, homogeneous_platform, read_platfor
 from batfill.batsim.results import job_row_5
 from batfill.batsim.simulation import Simulation
 from batfill.batsim.wire import SimulationSettings, SimulationStopped
+from batfill.batsim.wire4 import Wire4
 from batfill.batsim.wire5 import Wire5, handshake
-from small_runs import DYNAMIC, REUSE, document, execute, job, machines, simulate
+from batfill.live.agent import Agent
+from batfill.live.conversation import Conversation
+from batfill.live.words4 import WORDS_4
+from small_runs import DYNAMIC, REUSE, document, job, machines
 from sweeps import examples
+from through5 import greeted
 
 PLACED = {
     "executor_placement_type": "PredefinedExecutorPlacementStrategyWrapper",
@@ -365,76 +370,25 @@ def test_a_hello_that_cannot_be_is_refused(fields, said):
 # The same decisions under both versions
 
 
-def first_come(message_of, events_of):
-    """A scheduler that starts jobs in order of submission on the first free hosts, for either wire."""
-    waiting: list[tuple[str, int]] = []
-    held: dict[str, list[int]] = {}
-    free = list(range(4))
-
-    def decide(message):
-        done = []
-        for kind, job_id, res in message_of(message):
-            if kind == "submitted":
-                waiting.append((job_id, res))
-            else:
-                free.extend(held.pop(job_id))
-        while waiting and (waiting[0][1] > 4 or waiting[0][1] <= len(free)):
-            job_id, res = waiting.pop(0)
-            if res > 4:
-                done.append(("reject", job_id, ""))
-                continue
-            free.sort()
-            held[job_id], free[:res] = free[:res], []
-            done.append(("start", job_id, " ".join(map(str, held[job_id]))))
-        return [events_of(*decision) for decision in done]
-
-    return decide
-
-
 @settings(max_examples=examples(30), deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 20), st.integers(1, 5), st.integers(1, 9), st.integers(1, 9)), max_size=12))
-def test_the_same_scheduler_starts_the_same_jobs_under_both_versions(drawn):
+@given(
+    st.lists(st.tuples(st.integers(0, 20), st.integers(1, 5), st.integers(1, 9), st.integers(1, 9)), max_size=12),
+    st.sampled_from(["fcfs", "saf"]),
+)
+def test_the_same_scheduler_starts_the_same_jobs_under_both_versions(drawn, policy):
     jobs = [
         job(str(i), subtime, res, f"p{run_s}", walltime=limit) for i, (subtime, res, run_s, limit) in enumerate(drawn)
     ]
     workload = document(*jobs, **{f"p{i}": i for i in range(1, 10)})
-
-    def told_4(message):
-        for event in message["events"]:
-            data = event["data"]
-            if event["type"] == "JOB_SUBMITTED":
-                yield "submitted", data["job_id"], data["job"]["res"]
-            elif event["type"] == "JOB_COMPLETED":
-                yield "ended", data["job_id"], 0
-
-    def decided_4(kind, job_id, hosts):
-        return execute(job_id, hosts) if kind == "start" else ("REJECT_JOB", {"job_id": job_id})
-
-    def told_5(message):
-        for event in message["events"]:
-            data = event["event"]
-            if event["event_type"] == "JobSubmittedEvent":
-                yield "submitted", data["job_id"], data["job"]["resource_request"]
-            elif event["event_type"] == "JobCompletedEvent":
-                yield "ended", data["job_id"], 0
-
-    def decided_5(kind, job_id, hosts):
-        return start(job_id, hosts) if kind == "start" else ("RejectJobEvent", {"job_id": job_id})
-
-    outcome = simulate(workload, first_come(told_4, decided_4))
-    decide = first_come(told_5, decided_5)
-    records: list[Any] = []
-
-    def exchange(text):
-        message = json.loads(text[:-1])
-        now = message["now"]
-        events = [{"timestamp": now, "event_type": kind, "event": data} for kind, data in decide(message)]
-        return json.dumps({"now": now, "events": events}).encode() + b"\0"
-
-    Simulation(
-        machines(4), {"w0": workload}, exchange, settings=REUSE_OFF, wire=Wire5(), on_job_end=records.append
-    ).run()
-    assert records == outcome.records
+    agents = [Agent({"policy": policy}) for _ in range(2)]
+    ended = []
+    for wire, talk in ((Wire4(), Conversation(WORDS_4, agents[0])), (Wire5(), greeted(agents[1]))):
+        ended.append([])
+        Simulation(
+            machines(4), {"w0": workload}, talk.answer, settings=REUSE_OFF, wire=wire, on_job_end=ended[-1].append
+        ).run()
+    assert ended[0] == ended[1]
+    assert len(ended[0]) == len(jobs)
 
 
 # Mutations of a conversation in which all is well

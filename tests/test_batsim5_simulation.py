@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import heapq
 import json
 import math
 import shlex
 import struct
 import threading
-from collections import Counter, defaultdict
+from collections import Counter
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -22,9 +21,10 @@ from batfill.batsim.command import main
 from batfill.batsim.command_line import parse_arguments
 from batfill.batsim.external_events import read_generic_events
 from batfill.batsim.platform import read_platform
-from batfill.batsim.results import JOB_COLUMNS, JobRecord, ScheduleTotals, job_row_5
+from batfill.batsim.results import JOB_COLUMNS, job_row_5
 from batfill.batsim.wire5 import Wire5, handshake
 from batfill.workloads.batsim_json import load_document
+from golden import AsRecorded, Played
 from golden5 import Recording5, recordings
 
 EXACT = "-exact-dates"
@@ -94,87 +94,49 @@ def comparable(message: dict[str, Any], *, ordered: bool = True) -> Any:
     return now, events if ordered else sorted(events)
 
 
-class Run:
-    """One simulation of a recorded run's inputs, and what came out of it."""
-
-    def __init__(self, recorded: Recording5, kind: type[core.Simulation], exchange: Any, **wire: bool) -> None:
-        options = parse_arguments(arguments_of(recorded), 5)
-        self.rows: list[str] = []
-        self.records: list[JobRecord] = []
-        self.states: list[tuple[float, int, int]] = []
-        self.told: list[dict[str, Any]] = []
-        self.totals = ScheduleTotals()
-        settings, _ = handshake(exchange, options.init_text)
-        documents = {
-            f"w{i}": load_document(path, version=5, workload=f"w{i}") for i, path in enumerate(options.workloads)
-        }
-
-        def ended(record):
-            self.rows.append(job_row_5(record).rstrip("\n"))
-            self.records.append(record)
-            self.totals.add(record)
-
-        def exchanged(message):
-            assert message.endswith(b"}\0")
-            self.told.append(orjson.loads(message[:-1]))
-            return exchange(message)
-
-        wire_5 = Wire5(options.arguments)
-        for name, value in wire.items():
-            setattr(wire_5, name, value)
-        self.simulation = kind(
-            read_platform(options.platform, roles=options.roles, limit=options.mmax or None, version=5),
-            documents,
-            exchanged,
-            settings=settings,
-            wire=wire_5,
-            on_job_end=ended,
-            on_machine_states=self.states.append,
-            events=read_generic_events(options.events) if options.events else None,
-        )
+def played(recorded: Recording5, kind: type[core.Simulation], *, notices_alone: bool = True) -> Played:
+    """A simulation of this run's inputs, with the recorded replies; `played.left` are those to come."""
+    options = parse_arguments(arguments_of(recorded), 5)
+    replies = iter(answers(recorded))
+    settings, _ = handshake(lambda message: next(replies), options.init_text)
+    wire = Wire5(options.arguments)
+    wire.notices_alone = notices_alone
+    run = Played(
+        kind,
+        read_platform(options.platform, roles=options.roles, limit=options.mmax or None, version=5),
+        {f"w{i}": load_document(path, version=5, workload=f"w{i}") for i, path in enumerate(options.workloads)},
+        lambda message: next(replies),
+        job_row_5,
+        settings=settings,
+        wire=wire,
+        events=read_generic_events(options.events) if options.events else None,
+    )
+    run.left = replies
+    return run
 
 
-class AsRecorded(core.Simulation):
-    """A simulation whose instants fall apart into messages, in the order within them, exactly as Batsim's did."""
-
-    expected: list[list[tuple[Any, ...]]]  # of each message to come
-
-    def _begin(self):
-        self._n_files = 1
-        super()._begin()
-        while len(self.expected[0]) > len(self._outbox):
-            self._advance(self.next_batch())
-
-    def next_batch(self):
-        waiting = defaultdict(list)
-        batch = super().next_batch()
-        at_once = [entry for entry in batch if entry[1] in (core.DECISION, core.READY)]
-        for entry in batch:
-            if entry not in at_once:
-                waiting[entry_key(entry)].append(entry)
-        expected = self.expected[self.messages_sent]
-        batch = at_once or [waiting[key].pop(0) for key in expected if waiting[key]]
-        for entries in waiting.values():
-            for entry in entries:
-                heapq.heappush(self._queue, entry)
-        return batch
+def messages_told(run: Played) -> list[dict[str, Any]]:
+    assert all(message.endswith(b"}\0") for message in run.told)
+    return [orjson.loads(message[:-1]) for message in run.told]
 
 
-def entry_key(entry: core.HeapEntry) -> tuple[Any, ...]:
-    """What `event_key` says of the event that this entry of the queue will become."""
-    _, kind, _, subject = entry
-    if kind == core.COMPLETION:
-        return "JobCompletedEvent", subject.id, subject.outcome()[1]
-    if kind == core.SUBMISSION:
-        return "JobSubmittedEvent", subject.id
-    if kind == core.KILL:
-        return "JobsKilledEvent", *(job.id for job in subject)
-    if kind == core.CALL:
-        return "RequestedCallEvent", subject.id
-    if kind == core.EXTERNAL:
-        return "ExternalEventOccurredEvent", json.loads(subject.raw)["id"]
-    jobs = subject == Wire5.no_more_jobs
-    return ("AllStaticJobsHaveBeenSubmittedEvent" if jobs else "AllStaticExternalEventsHaveBeenInjectedEvent",)
+class AsRecorded5(AsRecorded):
+    @staticmethod
+    def entry_key(entry: core.HeapEntry) -> tuple[Any, ...]:
+        """What `event_key` says of the event that this entry of the queue will become."""
+        _, kind, _, subject = entry
+        if kind == core.COMPLETION:
+            return "JobCompletedEvent", subject.id, subject.outcome()[1]
+        if kind == core.SUBMISSION:
+            return "JobSubmittedEvent", subject.id
+        if kind == core.KILL:
+            return "JobsKilledEvent", *(job.id for job in subject)
+        if kind == core.CALL:
+            return "RequestedCallEvent", subject.id
+        if kind == core.EXTERNAL:
+            return "ExternalEventOccurredEvent", json.loads(subject.raw)["id"]
+        jobs = subject == Wire5.no_more_jobs
+        return ("AllStaticJobsHaveBeenSubmittedEvent" if jobs else "AllStaticExternalEventsHaveBeenInjectedEvent",)
 
 
 def event_key(event: dict[str, Any]) -> tuple[Any, ...]:
@@ -204,16 +166,17 @@ def same_row(ours: str, theirs: str, *, exact: bool) -> bool:
 
 @pytest.mark.parametrize("recorded", PLAYED, ids=lambda recorded: recorded.name)
 def test_with_instants_split_as_batsim_split_them_every_message_is_batsims(recorded):
-    replies = iter(answers(recorded))
-    run = Run(recorded, AsRecorded, lambda message: next(replies), notices_alone=False)
+    run = played(recorded, AsRecorded5, notices_alone=False)
     theirs = told(recorded)
     run.simulation.expected = [[event_key(event) for event in message["events"]] for message in theirs]
     run.simulation.run()
 
-    assert next(replies, None) is None
+    assert next(run.left, None) is None
     assert len(run.told) == len(theirs)
     different = [
-        pair for pair in zip(map(comparable, run.told), map(comparable, theirs), strict=True) if pair[0] != pair[1]
+        pair
+        for pair in zip(map(comparable, messages_told(run)), map(comparable, theirs), strict=True)
+        if pair[0] != pair[1]
     ]
     assert different[:1] == []
     header, *rows = rows_of(recorded)
@@ -228,7 +191,7 @@ def test_with_instants_split_as_batsim_split_them_every_message_is_batsims(recor
     assert_machine_states_are_those_of_the_jobs(run)
 
 
-def assert_machine_states_are_those_of_the_jobs(run: Run) -> None:
+def assert_machine_states_are_those_of_the_jobs(run: Played) -> None:
     """Batsim's own count each machine that ever computed as computing, so that the jobs are what to compare with."""
     change: Counter[float] = Counter()
     total_s = 0.0
@@ -259,11 +222,10 @@ WITH_EXACT_DATES = [run for run in PLAYED if run.name.endswith(EXACT) and run.na
 
 @pytest.mark.parametrize("recorded", WITH_EXACT_DATES, ids=lambda recorded: recorded.name)
 def test_on_platforms_with_exact_dates_events_come_in_the_messages_in_which_batsim_sends_them(recorded):
-    replies = iter(answers(recorded))
-    run = Run(recorded, core.Simulation, lambda message: next(replies))
+    run = played(recorded, core.Simulation)
     run.simulation.run()
-    assert next(replies, None) is None
-    for ours, theirs in zip(run.told, told(recorded), strict=True):
+    assert next(run.left, None) is None
+    for ours, theirs in zip(messages_told(run), told(recorded), strict=True):
         assert comparable(ours, ordered=False) == comparable(theirs, ordered=False)
     assert sorted(run.rows) == sorted(rows_of(recorded)[1:])
 
@@ -274,11 +236,10 @@ def test_on_platforms_with_exact_dates_events_come_in_the_messages_in_which_bats
 @pytest.mark.parametrize("name", ["small-fcfs", "small-storage-role", "small-mmax", "fcfs", "small-two-workloads"])
 def test_the_first_message_describes_hosts_and_workloads_as_batsims_does(name):
     (recorded,) = [run for run in PLAYED if run.name == name]
-    replies = iter(answers(recorded))
-    run = Run(recorded, core.Simulation, lambda message: next(replies))
+    run = played(recorded, core.Simulation)
     with suppress(core.SimulationStopped, StopIteration):  # the replies fit the recorded messages
         run.simulation.run()
-    ours, theirs = (messages[0]["events"][0]["event"] for messages in (run.told, told(recorded)))
+    ours, theirs = (messages[0]["events"][0]["event"] for messages in (messages_told(run), told(recorded)))
     paths = [Path(each["filename"]).name for each in ours["workloads"]]
     assert paths == [Path(each["filename"]).name for each in theirs.pop("workloads")]
     del ours["workloads"], ours["batsim_arguments"], ours["batsim_execution_context_json"]

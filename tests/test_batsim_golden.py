@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import csv
-import heapq
 import json
 import math
 import subprocess
 import sys
-from collections import Counter, defaultdict
+from collections import Counter
 from itertools import groupby
 from typing import Any
 
@@ -18,10 +17,10 @@ import zmq
 from batfill.batsim import simulation as core
 from batfill.batsim.command_line import parse_arguments
 from batfill.batsim.platform import read_platform
-from batfill.batsim.results import BATSIM_VERSION, JOB_COLUMNS, ScheduleTotals, job_row
+from batfill.batsim.results import BATSIM_VERSION, JOB_COLUMNS, job_row
 from batfill.batsim.wire4 import Wire4
 from batfill.workloads.batsim_json import load_document
-from golden import RUNS, RecordedScheduler, Recording, key, recording
+from golden import RUNS, AsRecorded, Played, RecordedScheduler, Recording, key, recording
 
 # They run for exactly the time after which small jobs are killed. In the run without acknowledgements Batsim told the
 # call before their completion; told whole, that instant has them complete.
@@ -30,66 +29,28 @@ FORGIVEN = {"small-first-kill-requeue": KILLED_AT_THEIR_END}
 WALL_CLOCK = {"scheduling_time", "simulation_time"}
 
 
-class Run:
-    """One simulation of a recorded run's inputs, and what came out of it."""
-
-    def __init__(self, recorded: Recording, kind: type[core.Simulation], exchange: Any) -> None:
-        options = parse_arguments(recorded.arguments)
-        self.jobs: list[str] = []
-        self.states: list[tuple[float, int, int]] = []
-        self.told: list[bytes] = []
-        self.totals = ScheduleTotals()
-
-        def ended(record):
-            self.jobs.append(job_row(record).rstrip("\n"))
-            self.totals.add(record)
-
-        def told(message):
-            self.told.append(message)
-            return exchange(message)
-
-        self.simulation = kind(
-            read_platform(options.platform),
-            {"w0": load_document(options.workloads[0])},
-            told,
-            settings=options.settings,
-            wire=Wire4(),
-            on_job_end=ended,
-            on_machine_states=self.states.append,
-        )
+def played(recorded: Recording, kind: type[core.Simulation], exchange: Any) -> Played:
+    """A simulation of this run's inputs."""
+    options = parse_arguments(recorded.arguments)
+    workloads = {"w0": load_document(options.workloads[0])}
+    platform = read_platform(options.platform)
+    return Played(kind, platform, workloads, exchange, job_row, settings=options.settings, wire=Wire4())
 
 
-class AsRecorded(core.Simulation):
-    """A simulation whose instants fall apart into messages exactly as Batsim's did."""
-
-    def follow(self, recorded: Recording, told: list[bytes]) -> None:
-        self.recorded, self.messages = recorded, told
-        self.run()
-
-    def next_batch(self):
-        waiting = defaultdict(list)
-        for entry in super().next_batch():
-            waiting[entry_key(entry)].append(entry)
-        expected = json.loads(self.recorded.exchanges[len(self.messages)][0])["events"]
-        batch = [waiting[k].pop(0) for k in map(key, expected) if waiting[k]]
-        for entries in waiting.values():
-            for entry in entries:
-                heapq.heappush(self._queue, entry)
-        return batch
-
-
-def entry_key(entry: core.Entry) -> tuple[Any, ...]:
-    """What `golden.key` says of the event that this entry of the queue will become."""
-    date, kind, _, subject = entry
-    if kind == core.COMPLETION:
-        return date, "JOB_COMPLETED", subject.id, subject.outcome()[1], (), None
-    if kind == core.SUBMISSION:
-        return date, "JOB_SUBMITTED", subject.id, None, (), None
-    if kind == core.KILL:
-        return date, "JOB_KILLED", None, None, tuple(job.id for job in subject), None
-    if kind == core.NOTICE:
-        return date, "NOTIFY", None, None, (), json.loads(subject[1])["type"]
-    return date, "REQUESTED_CALL", None, None, (), None
+class AsRecorded4(AsRecorded):
+    @staticmethod
+    def entry_key(entry: core.HeapEntry) -> tuple[Any, ...]:
+        """What `golden.key` says of the event that this entry of the queue will become."""
+        date, kind, _, subject = entry
+        if kind == core.COMPLETION:
+            return date, "JOB_COMPLETED", subject.id, subject.outcome()[1], (), None
+        if kind == core.SUBMISSION:
+            return date, "JOB_SUBMITTED", subject.id, None, (), None
+        if kind == core.KILL:
+            return date, "JOB_KILLED", None, None, tuple(job.id for job in subject), None
+        if kind == core.NOTICE:
+            return date, "NOTIFY", None, None, (), json.loads(subject[1])["type"]
+        return date, "REQUESTED_CALL", None, None, (), None
 
 
 def columns(line: str) -> list[str]:
@@ -112,8 +73,9 @@ def same_job(ours: str, theirs: str) -> bool:
 def test_with_instants_split_as_batsim_split_them_every_message_is_batsims_byte_for_byte(name):
     recorded = recording(name)
     replies = iter([reply for _, reply in recorded.exchanges])
-    run = Run(recorded, AsRecorded, lambda message: next(replies))
-    run.simulation.follow(recorded, run.told)
+    run = played(recorded, AsRecorded4, lambda message: next(replies))
+    run.simulation.expected = [list(map(key, json.loads(message)["events"])) for message, _ in recorded.exchanges]
+    run.simulation.run()
 
     first, *others = [message for message, _ in recorded.exchanges]
     assert run.told[1:] == others
@@ -123,8 +85,8 @@ def test_with_instants_split_as_batsim_split_them_every_message_is_batsims_byte_
 
     header, *rows = recorded.lines("jobs")
     assert header == JOB_COLUMNS
-    assert len(run.jobs) == len(rows)
-    assert [pair for pair in zip(run.jobs, rows, strict=True) if not same_job(*pair)] == []
+    assert len(run.rows) == len(rows)
+    assert [pair for pair in zip(run.rows, rows, strict=True) if not same_job(*pair)] == []
     assert_machine_states_agree(run, recorded)
     assert_schedule_agrees(run, recorded, {})
 
@@ -134,12 +96,12 @@ def test_with_instants_whole_the_same_events_happen_at_the_same_dates(name):
     recorded = recording(name)
     forgiven = FORGIVEN.get(name, frozenset())
     scheduler = RecordedScheduler(recorded, forgiven)
-    run = Run(recorded, core.Simulation, scheduler)
+    run = played(recorded, core.Simulation, scheduler)
     run.simulation.run()
 
     assert scheduler.left == []  # every decision was sent
     assert +scheduler.told == Counter()  # and nothing was told that Batsim had not told by then
-    ours, theirs = sorted(run.jobs), sorted(recorded.lines("jobs")[1:])
+    ours, theirs = sorted(run.rows), sorted(recorded.lines("jobs")[1:])
     different = [pair for pair in zip(ours, theirs, strict=True) if not same_job(*pair)]
     # Those three jobs complete at the date they were killed at; all they change is what their own rows call it.
     for completed, killed in different:
@@ -151,7 +113,7 @@ def test_with_instants_whole_the_same_events_happen_at_the_same_dates(name):
     assert_schedule_agrees(run, recorded, {"nb_jobs_killed": -n, "nb_jobs_success": n})
 
 
-def assert_machine_states_agree(run: Run, recorded: Recording) -> None:
+def assert_machine_states_agree(run: Played, recorded: Recording) -> None:
     """As many rows, and the same counts after each date.
 
     Within a date jobs may leave and enter machines in another order. Dates have six significant digits, the last of
@@ -168,7 +130,7 @@ def assert_machine_states_agree(run: Run, recorded: Recording) -> None:
         assert not any(sleeping_or_switching)
 
 
-def assert_schedule_agrees(run: Run, recorded: Recording, expected: dict[str, int]) -> None:
+def assert_schedule_agrees(run: Played, recorded: Recording, expected: dict[str, int]) -> None:
     """All of Batsim's columns but the wall-clock ones, where `expected` says by how much counts differ."""
     header, row = recorded.lines("schedule")
     theirs = dict(zip(header.split(","), row.split(","), strict=True))

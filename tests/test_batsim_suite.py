@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 from dataclasses import replace
-from itertools import product
 from random import Random
 
 import pytest
@@ -62,53 +61,6 @@ class OneMachineEach:
             self.running[name] = self.free.pop(0)
             decisions.append(execute(name, str(self.running[name])))
         return decisions
-
-
-# Submissions
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_jobs_are_submitted_by_date_then_by_id_whatever_their_order_in_the_file(seed):
-    random = Random(seed)
-    jobs = [job(f"{i:02}", random.choice([0, 5, 5, 7.5])) for i in range(20)]
-    random.shuffle(jobs)
-    outcome = simulate(document(*jobs), OneMachineEach(4))
-    submitted = [
-        (event["timestamp"], event["data"]["job_id"])
-        for message in outcome.messages
-        for event in message["events"]
-        if event["type"] == "JOB_SUBMITTED"
-    ]
-    assert submitted == sorted((float(j["subtime"]), f"w0!{j['id']}") for j in jobs)
-
-
-@pytest.mark.parametrize("noted", [True, False])
-@pytest.mark.parametrize("acknowledge", [True, False])
-def test_metadata_is_there_for_all_jobs_or_for_none(noted, acknowledge):
-    def also(message, submitted):
-        names, decisions = list(submitted), []
-        if "w0!c" in submitted:
-            decisions += [register("w0!n"), FINISHED]
-            names.append("w0!n")
-            if not acknowledge:
-                decide.waiting.append("w0!n")
-        return decisions + [("SET_JOB_METADATA", {"job_id": name, "metadata": f"of {name}"}) for name in names if noted]
-
-    settings = replace(REUSE, acknowledge=acknowledge)
-    decide = OneMachineEach(4, also)
-    outcome = simulate(document(job("a"), job("b"), job("c", 3)), decide, settings=settings)
-    assert len(outcome.records) == 4
-    assert [r.metadata for r in outcome.records] == [f"of w0!{r.job_id}" if noted else "" for r in outcome.records]
-
-
-def test_a_successful_job_ran_for_less_than_its_walltime_and_a_failed_one_until_it():
-    jobs = [job(f"{d}-{w}", profile=f"p{d}", walltime=w) for d, w in product((4, 9), (3, 4, 5, 9, 30))]
-    outcome = simulate(document(*jobs, p4=4, p9=9), OneMachineEach(4))
-    assert len(outcome.records) == 10
-    for record in outcome.records:
-        assert record.success == (record.execution_time < record.requested_time)
-        assert record.execution_time <= record.requested_time
-        assert record.final_state in (SUCCESS, CUT)
 
 
 # Registrations
@@ -214,28 +166,6 @@ def test_a_job_of_no_time_is_complete_before_the_reply_that_starts_it_can_kill_i
     outcome = simulate(document(job("a", profile="none"), none=0), at({0: [execute("w0!a"), kill("w0!a")]}))
     assert outcome.states_of() == {"a": SUCCESS}
     assert len(outcome.events("JOB_COMPLETED")) == 1
-
-
-def test_the_running_job_is_killed_whenever_another_is_submitted():
-    running = []
-
-    def decide(message):
-        done = {e["data"]["job_id"] for e in message["events"] if e["type"] == "JOB_COMPLETED"}
-        running[:] = [name for name in running if name not in done]
-        submitted = [e["data"]["job_id"] for e in message["events"] if e["type"] == "JOB_SUBMITTED"]
-        decisions = [kill(*running)] if submitted and running else []
-        for name in submitted:
-            running.append(name)
-            decisions.append(execute(name, str(int(name.removeprefix("w0!")) % 4)))
-        return decisions
-
-    workload = document(*(job(str(i), 3 * i) for i in range(8)))
-    outcome = simulate(workload, decide)
-    assert [outcome.states_of()[str(i)] for i in range(8)] == [KILLED] * 7 + [SUCCESS]
-    assert [record.execution_time for record in outcome.records] == [3] * 7 + [10]
-    for data in outcome.events("JOB_KILLED"):
-        assert list(data["job_progress"]) == data["job_ids"]
-        assert data["job_progress"][data["job_ids"][0]] == {"profile_name": "ten", "progress": 0.3}
 
 
 # Sequences
