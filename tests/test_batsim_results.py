@@ -23,13 +23,11 @@ from batfill.batsim.results import (
     Allocation,
     JobRecord,
     ResultError,
-    ScheduleTotals,
     WordColumn,
     read_columns,
     read_results,
     read_schedule,
-    write_jobs_csv,
-    write_schedule,
+    run_files,
 )
 from batfill.model.schedule import STATES
 from golden import RUNS, recording
@@ -53,11 +51,21 @@ def record(row: dict[str, str]) -> JobRecord:
     )
 
 
+def write_run(folder, records, **summary):
+    """Write a run's files, the summary if its figures are given; returns the totals."""
+    with run_files(folder / "out") as files:
+        for one in records:
+            files.job_ended(one)
+        if summary:
+            files.summarise(**summary)
+    return files.totals
+
+
 @pytest.mark.parametrize("name", RUNS)
 def test_records_read_from_batsims_file_are_written_back_as_they_were(name, tmp_path):
     lines = recording(name).lines("jobs")
     place = lines[0].split(",").index("stretch")
-    totals = write_jobs_csv(tmp_path / "out_jobs.csv", map(record, csv.DictReader(lines)))
+    totals = write_run(tmp_path, map(record, csv.DictReader(lines)))
     for ours, theirs in zip((tmp_path / "out_jobs.csv").read_text().splitlines(), lines, strict=True):
         if ours != theirs:  # SimGrid's clock is off by some 1e-9 s: see the stretch of jobs of a second or two
             a, b = ours.split(","), theirs.split(",")
@@ -69,12 +77,12 @@ def test_records_read_from_batsims_file_are_written_back_as_they_were(name, tmp_
 
 
 def test_a_schedule_has_batsims_columns_and_says_who_wrote_it(tmp_path):
-    totals = ScheduleTotals()
-    totals.add(JobRecord("a", "w0", "p", 0, 1, -1, "COMPLETED_FAILED", 5, 10))
-    totals.add(JobRecord("b", "w0", "p", 0, 9, -1, "REJECTED"))
-    path = tmp_path / "out_schedule.csv"
-    write_schedule(path, totals, machines=4, times=MachineTimes(10, 20, 3), scheduling_s=0.5, simulation_s=1)
-    header, row = path.read_text().splitlines()
+    jobs = [
+        JobRecord("a", "w0", "p", 0, 1, -1, "COMPLETED_FAILED", 5, 10),
+        JobRecord("b", "w0", "p", 0, 9, -1, "REJECTED"),
+    ]
+    write_run(tmp_path, jobs, machines=4, times=MachineTimes(10, 20, 3), scheduling_s=0.5, simulation_s=1)
+    header, row = (tmp_path / "out_schedule.csv").read_text().splitlines()
     assert header == recording("fcfs").lines("schedule")[0]
     written = dict(zip(header.split(","), row.split(","), strict=True))
     assert written["batsim_version"] == BATSIM_VERSION
@@ -93,10 +101,10 @@ def test_a_failure_leaves_no_file(tmp_path):
         raise ValueError("half way")
 
     with pytest.raises(ValueError, match="half way"):
-        write_jobs_csv(tmp_path / "out_jobs.csv", broken())
+        write_run(tmp_path, broken())
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(WorkloadError, match="cannot be written"):
-        write_jobs_csv(tmp_path / "absent" / "out_jobs.csv", [])
+        write_run(tmp_path / "absent", [])
 
 
 def test_what_is_written_is_read(tmp_path):
@@ -105,10 +113,7 @@ def test_what_is_written_is_read(tmp_path):
         JobRecord("b", "w0", "p", 1, 9, -1, "REJECTED", metadata="user=3"),
         JobRecord("a#1", "w0", "p", 0, 2, 9, "COMPLETED_WALLTIME_REACHED", 7, 9, "0 3", "user=4 backfilled=1"),
     ]
-    totals = write_jobs_csv(tmp_path / "out_jobs.csv", records)
-    write_schedule(
-        tmp_path / "out_schedule.csv", totals, machines=6, times=MachineTimes(), scheduling_s=0, simulation_s=0
-    )
+    write_run(tmp_path, records, machines=6, times=MachineTimes(), scheduling_s=0, simulation_s=0)
     schedule = read_schedule(tmp_path / "out_jobs.csv")
     assert schedule == (BATSIM_VERSION, 6)
     results = read_results(tmp_path / "out_jobs.csv", size=schedule.machines, users={"a": 7})
@@ -222,8 +227,8 @@ def test_machines_are_read_as_token_by_token(lines):
 
 
 def test_machines_that_are_none_are_refused(tmp_path):
-    path = tmp_path / "x_jobs.csv"
+    path = tmp_path / "out_jobs.csv"
     for text in ("x", "1-", "1-2-3", "9" * 19):
-        write_jobs_csv(path, [JobRecord("a", "w0", "p", 0, 1, -1, "COMPLETED_SUCCESSFULLY", 0, 5, text)])
-        with pytest.raises(ResultError, match=f"x_jobs.csv: allocated_resources: '{text[:40]}.* are not machines"):
+        write_run(tmp_path, [JobRecord("a", "w0", "p", 0, 1, -1, "COMPLETED_SUCCESSFULLY", 0, 5, text)])
+        with pytest.raises(ResultError, match=f"out_jobs.csv: allocated_resources: '{text[:40]}.* are not machines"):
             read_results(path)

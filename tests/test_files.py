@@ -12,7 +12,7 @@ import tempfile
 import pytest
 
 from batfill.base.files import remove_left_overs, scratch_folder, write_text
-from batfill.batsim.results import jobs_csv
+from batfill.batsim.results import run_files
 
 WRITING = """
 import os, pathlib, signal, sys
@@ -76,7 +76,7 @@ def test_a_writer_holds_the_lock_that_protects_its_file(tmp_path):
 def test_results_remove_left_over_results_of_any_prefix_and_nothing_else(tmp_path, dead):
     for name in ("x_jobs.csv", "y_machine_states.csv", "film.mkv"):
         (tmp_path / f".{name}.{dead}.part").touch()
-    with jobs_csv(tmp_path / "z_jobs.csv"):
+    with run_files(tmp_path / "z", machine_states=False):
         pass
     assert names(tmp_path) == [f".film.mkv.{dead}.part", "z_jobs.csv"]
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from batfill.base.errors import BatfillError, Interrupted, PlatformError, RunFailed, on_command_line
-from batfill.base.files import all_or_none
 from batfill.base.words import duration, took
 from batfill.batsim.catalogue import used_profiles
 from batfill.batsim.command_line import ArgumentsError, BatsimOptions, batsim_options
@@ -20,15 +19,7 @@ from batfill.batsim.platform import Platform, read_platform
 from batfill.batsim.results import (
     BATSIM_5_VERSION,
     BATSIM_VERSION,
-    JobRecord,
-    ScheduleTotals,
-    job_row,
-    job_row_5,
-    jobs_csv,
-    machine_states_csv,
-    result_file,
-    write_exec_info,
-    write_schedule,
+    run_files,
 )
 from batfill.batsim.simulation import Simulation
 from batfill.batsim.wire import SimulationStopped
@@ -77,7 +68,7 @@ def simulate_batsim(options: BatsimOptions) -> None:
     """
     started = time.perf_counter()
     version = options.protocol
-    folder = _file(options, "jobs.csv").parent
+    folder = Path(f"{options.export}jobs.csv").parent
     if version == 4 and not folder.is_dir():
         raise ArgumentsError(f"--export: there is no folder {folder}; create it first")
     say = _speaker(options.verbosity)
@@ -92,25 +83,11 @@ def simulate_batsim(options: BatsimOptions) -> None:
     events = _external_events(options, len(platform.machines)) if options.events else None
     if version == 5:
         _create(folder)
-    program = BATSIM_5_VERSION if version == 5 else BATSIM_VERSION
-    say(f"{program}: {len(platform.compute)} compute and {len(platform.storage)} storage hosts")
-    for name, document in documents.items():
-        say(f"{name}: {len(document.jobs)} jobs of {document.path} (sha256 {document.digest[:12]})")
-        for note in document.notes:
-            say(f"{name}: {note}")
-        if timeless := document.timeless():
-            say(
-                f"{name}: profile {timeless!r} has a delay of 0, with which Batsim 4.2 aborts; here its jobs end as "
-                "they start"
-            )
-    if options.split_events is not None:
-        say(f"the events of one date are split at random, seed {options.split_events}")
+    _say_inputs(options, platform, documents, say)
 
     progress = ProgressDisplay(terminal=options.verbosity in DEFAULT_VERBOSITIES)
-    totals = ScheduleTotals()
     stopped: SimulationStopped | Interrupted | None = None
     with ExitStack() as stack:
-        stack.enter_context(all_or_none())
         exchange = _exchange(options, stack)
         settings = options.settings
         wire: Wire = Wire4()
@@ -127,25 +104,15 @@ def simulate_batsim(options: BatsimOptions) -> None:
             progress.tick(simulation)
             return exchange(message)
 
-        row = job_row_5 if version == 5 else job_row
-        write_job = stack.enter_context(jobs_csv(_file(options, "jobs.csv"), row))
-
-        def ended(record: JobRecord) -> None:
-            write_job(record)
-            totals.add(record)
-
+        files = stack.enter_context(run_files(options.export, version, machine_states=options.machine_states))
         simulation = Simulation(
             platform,
             documents,
             exchange_and_show,
             settings=settings,
             wire=wire,
-            on_job_end=ended,
-            on_machine_states=(
-                stack.enter_context(machine_states_csv(_file(options, "machine_states.csv")))
-                if options.machine_states
-                else lambda row: None
-            ),
+            on_job_end=files.job_ended,
+            on_machine_states=files.machines_changed,
             on_remark=say,
             events=events,
             split_events=options.split_events,
@@ -157,27 +124,41 @@ def simulate_batsim(options: BatsimOptions) -> None:
         finally:
             progress.finish(simulation)
         simulation_s = time.perf_counter() - started
-        scheduling_s = simulation.scheduling_s
-        write_schedule(
-            _file(options, "schedule.json" if version == 5 else "schedule.csv"),
-            totals,
+        files.summarise(
             machines=len(platform.machines),
             times=simulation.machines.times,
-            scheduling_s=scheduling_s,
+            scheduling_s=simulation.scheduling_s,
             simulation_s=simulation_s,
         )
-        if version == 5:
-            info = _file(options, "real_exec_info.json")
-            write_exec_info(info, scheduling_s=scheduling_s, simulation_s=simulation_s - scheduling_s)
     if isinstance(stopped, Interrupted):
         stopped.add_note(f"stopped at date {simulation.now:.6f}; the results so far are kept")
     if stopped:
         raise stopped
+    totals = files.totals
     say(
         f"{totals.jobs:,} jobs, {totals.succeeded:,} successful, {totals.rejected:,} rejected, "
         f"makespan {duration(totals.makespan_s)}; took {took(simulation_s)}, "
         f"{took(simulation.scheduling_s)} of it in the scheduler"
     )
+
+
+def _say_inputs(
+    options: BatsimOptions, platform: Platform, documents: dict[str, BatsimDocument], say: Callable[[str], None]
+) -> None:
+    """Say what is simulated."""
+    program = BATSIM_5_VERSION if options.protocol == 5 else BATSIM_VERSION
+    say(f"{program}: {len(platform.compute)} compute and {len(platform.storage)} storage hosts")
+    for name, document in documents.items():
+        say(f"{name}: {len(document.jobs)} jobs of {document.path} (sha256 {document.digest[:12]})")
+        for note in document.notes:
+            say(f"{name}: {note}")
+        if timeless := document.timeless():
+            say(
+                f"{name}: profile {timeless!r} has a delay of 0, with which Batsim 4.2 aborts; here its jobs end as "
+                "they start"
+            )
+    if options.split_events is not None:
+        say(f"the events of one date are split at random, seed {options.split_events}")
 
 
 def _platform(options: BatsimOptions, documents: dict[str, BatsimDocument]) -> Platform:
@@ -192,11 +173,6 @@ def _platform(options: BatsimOptions, documents: dict[str, BatsimDocument]) -> P
         limit=min(limits, default=None),
         version=options.protocol,
     )
-
-
-def _file(options: BatsimOptions, name: str) -> Path:
-    """The result file of this name; Batsim 5's prefix has nothing between it and the name."""
-    return Path(f"{options.export}{name}") if options.protocol == 5 else result_file(options.export, name)
 
 
 def _create(folder: Path) -> None:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from batfill.base.files import all_or_none
 from batfill.batsim import results
 from batfill.batsim.machines import IdleMachines, Intervals, MachineTimes, intervals_text
 from batfill.batsim.results import metadata_text
@@ -42,20 +41,13 @@ def write_batsim_files(
         judged: the jobs' classes, for the column `metadata`, see `metadata_text`.
     """
     rows = Tries(schedule, judged)
-    with all_or_none():
-        totals = results.write_jobs_csv(results.result_file(prefix, "jobs.csv"), rows.records())
-        with results.machine_states_csv(results.result_file(prefix, "machine_states.csv")) as write:
-            for date_s, computing in rows.computing():
-                write((date_s, schedule.size - computing, computing))
-        results.write_schedule(
-            results.result_file(prefix, "schedule.csv"),
-            totals,
-            machines=schedule.size,
-            times=rows.machine_times(),
-            scheduling_s=0.0,
-            simulation_s=simulate_s,
-        )
-    return totals
+    with results.run_files(prefix) as files:
+        for record in rows.records():
+            files.job_ended(record)
+        for date_s, computing in rows.computing():
+            files.machines_changed((date_s, schedule.size - computing, computing))
+        files.summarise(machines=schedule.size, times=rows.machine_times(), scheduling_s=0.0, simulation_s=simulate_s)
+    return files.totals
 
 
 def times_before(values: NDArray[np.int64]) -> NDArray[np.int64]:

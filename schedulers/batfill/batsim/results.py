@@ -12,30 +12,28 @@ import json
 import math
 import re
 import sys
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import numpy as np
 
 from batfill.base.errors import BatfillError
-from batfill.base.files import remove_left_overs, whole_file
+from batfill.base.files import all_or_none, remove_left_overs, whole_file
 from batfill.base.version import __version__
 from batfill.batsim.machines import INTERVALS
 from batfill.model.metrics import TAU_S, Summary, bounded_slowdown, summarize
 from batfill.model.schedule import CUT, LATER_TRY, REFUSED, REJECTED, REQUEUED, STATES, SUCCESS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
     from procset import ProcSet
 
     from batfill.batsim.machines import MachineTimes
-
-ResultRow = TypeVar("ResultRow")
 
 # The version in the files: the Batsim whose format they have, then the program that wrote them.
 EMBEDDED = "+batfill-"
@@ -297,94 +295,89 @@ def job_row_5(record: JobRecord) -> str:
     return job_row(record._replace(profile=profile, consumed_energy=energy), COLUMNS_5)
 
 
+class RunFiles(NamedTuple):
+    """The open result files of one run, see `run_files`."""
+
+    version: int  # of Batsim
+    stem: str  # with which their names begin
+    jobs: BinaryIO
+    machine_states: BinaryIO | None
+    totals: ScheduleTotals
+
+    def job_ended(self, record: JobRecord) -> None:
+        """Write a job; they come in the order they ended."""
+        row = job_row_5(record) if self.version == 5 else job_row(record)
+        self.jobs.write(row.encode())
+        self.totals.add(record)
+
+    def machines_changed(self, counts: tuple[float, int, int]) -> None:
+        """Write a (date, idle machines, computing machines)."""
+        if self.machine_states:
+            self.machine_states.write("{:g},0,0,0,{},{}\n".format(*counts).encode())
+
+    def summarise(self, *, machines: int, times: MachineTimes, scheduling_s: float, simulation_s: float) -> None:
+        """Write what summarises the run: Batsim 4's row, or Batsim 5's objects in JSON.
+
+        Args:
+            machines: number of machines, storage included.
+            times: machine-seconds per state.
+            scheduling_s: wall-clock time spent waiting for the scheduler.
+            simulation_s: wall-clock time of the whole run.
+        """
+        columns = {
+            **self.totals.columns(),
+            "consumed_joules": "0.000000",
+            "nb_computing_machines": str(machines),
+            "nb_grouped_switches": "0",
+            "nb_machine_switches": "0",
+            "time_computing": f"{times.computing_s:.6f}",
+            "time_idle": f"{times.idle_s:.6f}",
+            "time_sleeping": "0.000000",
+            "time_switching_off": "0.000000",
+            "time_switching_on": "0.000000",
+            "time_unavailable": f"{times.unavailable_s:.6f}",
+        }
+        if self.version == 5:
+            columns = {name: "null" if text == "nan" else text for name, text in columns.items()}
+            _write_members(Path(f"{self.stem}schedule.json"), columns | {"batsim_version": f'"{BATSIM_5_VERSION}"'})
+            seconds = {"time_in_edc_seconds": scheduling_s, "time_in_simu_seconds": simulation_s - scheduling_s}
+            info = memory_used() | {name: f"{value:.6f}" for name, value in seconds.items()}
+            _write_members(Path(f"{self.stem}real_exec_info.json"), info)
+            return
+        columns["batsim_version"] = BATSIM_VERSION
+        columns |= {"scheduling_time": f"{scheduling_s:.6f}", "simulation_time": f"{simulation_s:.6f}"}
+        names = sorted(columns)
+        with whole_file(Path(f"{self.stem}schedule.csv")) as stream:
+            stream.write(f"{','.join(names)}\n{','.join(columns[name] for name in names)}\n".encode())
+
+
 @contextmanager
-def jobs_csv(path: Path, row: Callable[[JobRecord], str] = job_row) -> Iterator[Callable[[JobRecord], None]]:
-    """A function that writes a job to this file, which appears when the block ends without an exception.
+def run_files(prefix: str | Path, version: int = 4, *, machine_states: bool = True) -> Iterator[RunFiles]:
+    """The result files of a run, which appear together when the block ends without an exception.
 
     Args:
-        path: the file.
-        row: the job's line.
+        prefix: of their names. Batsim 4 puts `_` between it and the name, Batsim 5 nothing.
+        version: of Batsim.
+        machine_states: whether the machines' states are written.
     """
-    remove_left_over_results(path.parent)
-    with whole_file(path) as stream:
-        yield _line_writer(stream, JOB_COLUMNS, row)
+    stem = f"{prefix}" if version == 5 else f"{prefix}_"
+    remove_left_over_results(Path(f"{stem}jobs.csv").parent)
+    with all_or_none(), ExitStack() as stack:
+        jobs = stack.enter_context(whole_file(Path(f"{stem}jobs.csv")))
+        jobs.write(f"{JOB_COLUMNS}\n".encode())
+        states = None
+        if machine_states:
+            states = stack.enter_context(whole_file(Path(f"{stem}machine_states.csv")))
+            states.write(f"{MACHINE_STATE_COLUMNS}\n".encode())
+        yield RunFiles(version, stem, jobs, states, ScheduleTotals())
 
 
-def write_jobs_csv(path: Path, records: Iterable[JobRecord]) -> ScheduleTotals:
-    """Write these jobs, which are in the order they ended; returns their totals."""
-    totals = ScheduleTotals()
-    with jobs_csv(path) as write:
-        for record in records:
-            write(record)
-            totals.add(record)
-    return totals
-
-
-@contextmanager
-def machine_states_csv(path: Path) -> Iterator[Callable[[tuple[float, int, int]], None]]:
-    """A function that writes a (date, idle machines, computing machines) to this file, as `jobs_csv` does jobs."""
-    with whole_file(path) as stream:
-        yield _line_writer(stream, MACHINE_STATE_COLUMNS, lambda row: f"{row[0]:g},0,0,0,{row[1]},{row[2]}\n")
-
-
-def write_schedule(
-    path: Path,
-    totals: ScheduleTotals,
-    *,
-    machines: int,
-    times: MachineTimes,
-    scheduling_s: float,
-    simulation_s: float,
-) -> None:
-    """Write what summarises a run: Batsim 4's row, or Batsim 5's object in JSON, by the file's name.
-
-    Args:
-        path: the file, .csv or .json.
-        totals: of all jobs.
-        machines: number of machines, storage included.
-        times: machine-seconds per state.
-        scheduling_s: wall-clock time spent waiting for the scheduler.
-        simulation_s: wall-clock time of the whole run.
-    """
-    columns = {
-        **totals.columns(),
-        "batsim_version": BATSIM_VERSION,
-        "consumed_joules": "0.000000",
-        "nb_computing_machines": str(machines),
-        "nb_grouped_switches": "0",
-        "nb_machine_switches": "0",
-        "scheduling_time": f"{scheduling_s:.6f}",
-        "simulation_time": f"{simulation_s:.6f}",
-        "time_computing": f"{times.computing_s:.6f}",
-        "time_idle": f"{times.idle_s:.6f}",
-        "time_sleeping": "0.000000",
-        "time_switching_off": "0.000000",
-        "time_switching_on": "0.000000",
-        "time_unavailable": f"{times.unavailable_s:.6f}",
-    }
-    if path.suffix == ".json":
-        del columns["scheduling_time"], columns["simulation_time"]  # see `write_exec_info`
-        columns["batsim_version"] = f'"{BATSIM_5_VERSION}"'
-        _write_members(path, {name: "null" if text == "nan" else text for name, text in columns.items()})
-        return
-    names = sorted(columns)
-    with whole_file(path) as stream:
-        stream.write(f"{','.join(names)}\n{','.join(columns[name] for name in names)}\n".encode())
-
-
-def write_exec_info(path: Path, *, scheduling_s: float, simulation_s: float) -> None:
-    """Write Batsim 5's `real_exec_info.json`: this process's memory, and wall-clock times.
-
-    Args:
-        path: the file.
-        scheduling_s: time spent waiting for the scheduler.
-        simulation_s: time of the whole run without the former.
-    """
+def memory_used() -> dict[str, str]:
+    """This process's memory, as Batsim 5 writes it."""
     status = Path("/proc/self/status")
     lines = status.read_text().splitlines() if status.exists() else []
     found = dict(line.split()[:2] for line in lines if line.startswith(("VmHWM:", "VmPeak:")))
-    times = {"time_in_edc_seconds": f"{scheduling_s:.6f}", "time_in_simu_seconds": f"{simulation_s:.6f}"}
-    _write_members(path, {f"memory_{name[:-1]}_kB": amount for name, amount in found.items()} | times)
+    return {f"memory_{name[:-1]}_kB": amount for name, amount in found.items()}
 
 
 def _write_members(path: Path, members: Mapping[str, str]) -> None:
@@ -392,16 +385,6 @@ def _write_members(path: Path, members: Mapping[str, str]) -> None:
     lines = ",\n".join(f'  "{name}": {members[name]}' for name in sorted(members))
     with whole_file(path) as stream:
         stream.write(f"{{\n{lines}\n}}\n".encode())
-
-
-def _line_writer(stream: BinaryIO, header: str, line: Callable[[ResultRow], str]) -> Callable[[ResultRow], None]:
-    """A function that writes a row to the stream, after the header."""
-    stream.write(f"{header}\n".encode())
-
-    def write(row: ResultRow) -> None:
-        stream.write(line(row).encode())
-
-    return write
 
 
 def _mean(total: float, jobs: int) -> str:
