@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from batfill.base.errors import BatfillError
 from batfill.base.version import __version__
 from batfill.batsim.results import BATSIM_5_VERSION, BATSIM_VERSION
-from batfill.batsim.wire import SimulationSettings, refuse_port
+from batfill.batsim.wire import FEATURES, SimulationSettings, refuse_port
 from batfill.batsim.wire4 import REDIS
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ DEFAULT_TIMEOUT_S = 300.0
 NONE: Mapping[str, str] = MappingProxyType({})
 # What --no-sched leaves without a use.
 FOR_SCHEDULERS = (
-    *("--sched-cfg", "--sched-cfg-file", "--sched-timeout", "--forward-profiles-on-submission"),
-    *("--enable-dynamic-jobs", "--acknowledge-dynamic-jobs", "--enable-profile-reuse"),
+    *("--sched-cfg", "--sched-cfg-file", "--sched-timeout"),
+    *(feature.option for feature in FEATURES if feature.option),
 )
 # Options that load a library instead of connecting to a scheduler.
 LIBRARIES = ("-l", "--edc-library-str", "-L", "--edc-library-file")
@@ -174,12 +174,12 @@ REFUSED = {
 }
 # Options of Batsim 4, and what stands for them in Batsim 5.
 GONE_SINCE = "Batsim 5 has no such option"
-IN_HELLO = f"{GONE_SINCE}: the component asks for it in its hello"
 GONE = {
-    "--enable-dynamic-jobs": f"{IN_HELLO} (dynamic_registration)",
-    "--acknowledge-dynamic-jobs": f"{IN_HELLO} (acknowledge_dynamic_jobs)",
-    "--enable-profile-reuse": f"{IN_HELLO} (profile_reuse)",
-    "--forward-profiles-on-submission": f"{IN_HELLO} (forward_profiles_on_job_submission)",
+    **{
+        feature.option: f"{GONE_SINCE}: the component asks for it in its hello ({feature.hello})"
+        for feature in FEATURES
+        if feature.option
+    },
     "--enable-compute-sharing": f"{GONE_SINCE}; hosts are not shared here",
     "--sched-cfg X": f"{GONE_SINCE}: give the text after the endpoint, -s ENDPOINT TEXT",
     "--sched-cfg-file X": f"{GONE_SINCE}: give the file after the endpoint, -S ENDPOINT FILE",
@@ -357,13 +357,12 @@ def parse_arguments(arguments: Sequence[str], version: int = 4, passed_on: Mappi
 
 def _settings(given: argparse.Namespace, text: str) -> SimulationSettings:
     """What version 4's options set, with this text for the scheduler."""
-    if given.enable_profile_reuse and not given.enable_dynamic_jobs:
+    switched = {feature.setting: _given(given, feature.option) for feature in FEATURES if feature.option}
+    if switched["reuse_profiles"] and not switched["dynamic_jobs"]:
         raise ArgumentsError("--enable-profile-reuse needs --enable-dynamic-jobs; add it")
+    switched["dynamic_jobs"] &= not given.no_sched
     return SimulationSettings(
-        forward_profiles=given.forward_profiles_on_submission,
-        dynamic_jobs=given.enable_dynamic_jobs and not given.no_sched,
-        acknowledge=given.acknowledge_dynamic_jobs,
-        reuse_profiles=given.enable_profile_reuse,
+        **switched,
         share_compute=given.enable_compute_sharing,
         share_storage=not given.disable_storage_sharing,
         forward_unknown_events=bool(given.events) and given.forward_unknown_events,
@@ -410,9 +409,13 @@ def _remarks(given: argparse.Namespace) -> tuple[str, ...]:
         reasons["--acknowledge-dynamic-jobs"] = "without --enable-dynamic-jobs"
     if not given.events:
         reasons["--forward-unknown-events"] = "without --events"
-    values = {name: getattr(given, name[2:].replace("-", "_")) for name in reasons}
-    idle = [name for name, value in values.items() if value is not None and value is not False]
+    idle = [name for name in reasons if _given(given, name) is not None and _given(given, name) is not False]
     return tuple(f"{name} does nothing {reasons[name]}" for name in idle)
+
+
+def _given(given: argparse.Namespace, name: str) -> Any:
+    """The value of the option of this name."""
+    return getattr(given, name[2:].replace("-", "_"))
 
 
 def _remarks_5(given: argparse.Namespace) -> tuple[str, ...]:

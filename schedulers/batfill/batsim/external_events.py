@@ -44,7 +44,17 @@ def read_external_events(paths: Iterable[Path], n_machines: int, *, forward_unkn
     Raises:
         WorkloadError: a file cannot be read, or a line is not a valid event.
     """
-    events = [event for path in paths for event in _events(path, n_machines, forward_unknown)]
+    events = []
+    for line in _lines(paths, KNOWN):
+        machines = None
+        if line.type in KNOWN:
+            machines = _machines(line.where, line.event.get("resources"), n_machines)
+        elif not forward_unknown:
+            raise WorkloadError(
+                f"{line.where}: type {line.type!r} is not known (known: {', '.join(KNOWN)}); "
+                "pass it on with --forward-unknown-events"
+            )
+        events.append(ExternalEvent(line.date, line.type, machines, line.text))
     rank = {kind: place for place, kind in enumerate(KNOWN)}
     return sorted(events, key=lambda event: (event.date, rank.get(event.type, len(KNOWN))))
 
@@ -56,62 +66,49 @@ def read_generic_events(paths: Iterable[Path]) -> list[ExternalEvent]:
         WorkloadError: a file cannot be read, or a line is not a valid event.
     """
     events = []
-    for file, path in enumerate(paths):
-        for number, (where, line) in enumerate(_lines(path)):
-            event, kind, date = _parsed(where, line, (GENERIC,))
-            data = event.get("data")
-            if kind != GENERIC:
-                raise WorkloadError(
-                    f"{where}: type {kind!r:.60} is not {GENERIC!r}, the only one of Batsim 5; put the event's JSON "
-                    "text into 'data'"
-                )
-            if not isinstance(data, str):
-                raise WorkloadError(f"{where}: data: {data!r:.60} is not a string; write its JSON text as a string")
-            told = {
-                "id": f"ee{file}!{number}",
-                "external_event_type": "GenericExternalEvent",
-                "external_event": {"data": data},
-            }
-            events.append(ExternalEvent(date, kind, None, orjson.dumps(told)))
+    for line in _lines(paths, (GENERIC,)):
+        data = line.event.get("data")
+        if line.type != GENERIC:
+            raise WorkloadError(
+                f"{line.where}: type {line.type!r:.60} is not {GENERIC!r}, the only one of Batsim 5; put the event's "
+                "JSON text into 'data'"
+            )
+        if not isinstance(data, str):
+            raise WorkloadError(f"{line.where}: data: {data!r:.60} is not a string; write its JSON text as a string")
+        told = {"id": line.id, "external_event_type": "GenericExternalEvent", "external_event": {"data": data}}
+        events.append(ExternalEvent(line.date, line.type, None, orjson.dumps(told)))
     return sorted(events, key=lambda event: event.date)
 
 
-def _lines(path: Path) -> Iterator[tuple[str, bytes]]:
-    """The lines of one file that are not blank, each after its place, for messages."""
-    with readable(path) as content:
-        lines = (line for text in whole_lines(path, content) for line in text.split(b"\n")[:-1])
-        for number, line in enumerate(lines, 1):
-            if line.strip():
-                yield f"{path}: line {number}", line
+class Line(NamedTuple):
+    """A line of a file of events."""
+
+    where: str  # begins messages
+    id: str  # under Batsim 5
+    text: bytes
+    event: dict[str, Any]
+    type: str
+    date: float
 
 
-def _parsed(where: str, line: bytes, known: tuple[str, ...]) -> tuple[dict[str, Any], str, float]:
-    """The event in this line, its type and its date."""
-    try:
-        event = orjson.loads(line)
-    except orjson.JSONDecodeError as error:
-        raise WorkloadError(f"{where}: not JSON ({error}); give one event per line") from None
-    kind, date = (event.get("type"), event.get("timestamp")) if isinstance(event, dict) else (None, None)
-    if not isinstance(kind, str):
-        raise WorkloadError(f"{where}: no event with a type; known types: {', '.join(known)}")
-    if not is_time(date):
-        raise WorkloadError(f"{where}: timestamp: {date!r} is not a number >= 0; give the date in seconds")
-    return event, kind, float(date)
-
-
-def _events(path: Path, n_machines: int, forward_unknown: bool) -> Iterator[ExternalEvent]:
-    """The events of one file, in file order."""
-    for where, line in _lines(path):
-        event, kind, date = _parsed(where, line, KNOWN)
-        machines = None
-        if kind in KNOWN:
-            machines = _machines(where, event.get("resources"), n_machines)
-        elif not forward_unknown:
-            raise WorkloadError(
-                f"{where}: type {kind!r} is not known (known: {', '.join(KNOWN)}); "
-                "pass it on with --forward-unknown-events"
-            )
-        yield ExternalEvent(date, kind, machines, line)
+def _lines(paths: Iterable[Path], known: tuple[str, ...]) -> Iterator[Line]:
+    """The events in these files, file by file; `known` are the types that messages name."""
+    for file, path in enumerate(paths):
+        with readable(path) as content:
+            lines = [line for text in whole_lines(path, content) for line in text.split(b"\n")[:-1]]
+        there = ((number, line) for number, line in enumerate(lines, 1) if line.strip())
+        for place, (number, line) in enumerate(there):
+            where = f"{path}: line {number}"
+            try:
+                event = orjson.loads(line)
+            except orjson.JSONDecodeError as error:
+                raise WorkloadError(f"{where}: not JSON ({error}); give one event per line") from None
+            kind, date = (event.get("type"), event.get("timestamp")) if isinstance(event, dict) else (None, None)
+            if not isinstance(kind, str):
+                raise WorkloadError(f"{where}: no event with a type; known types: {', '.join(known)}")
+            if not is_time(date):
+                raise WorkloadError(f"{where}: timestamp: {date!r} is not a number >= 0; give the date in seconds")
+            yield Line(where, f"ee{file}!{place}", line, event, kind, float(date))
 
 
 def _machines(where: str, resources: object, n_machines: int) -> MachineSet:

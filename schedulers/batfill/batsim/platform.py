@@ -245,7 +245,15 @@ def homogeneous_platform(
         raise PlatformError(f"a platform of {n_hosts} hosts: at least one is needed")
     if _speed(speed) <= 0:
         raise PlatformError(f"a platform of hosts of speed {speed!r}: give a speed above 0, such as 1Gf")
-    bandwidth, latency = _bandwidth(bandwidth), _latency(latency)
+    if not 0 < (_quantity(bandwidth, BANDWIDTH_UNITS) or 0) < inf:
+        raise PlatformError(
+            f"bandwidth {bandwidth!r} is not a number above 0 with a unit; write it like 1.25GBps (bytes) or 10Gbps "
+            "(bits)"
+        )
+    latency_s = 0.0 if _quantity(latency, {"": 1.0}) == 0 else _quantity(latency, LATENCY_UNITS)
+    if latency_s is None or not latency_s < inf:
+        raise PlatformError(f"latency {latency!r} is not a number with a unit; write it like 50us or 1ms, or 0")
+    bandwidth, latency = bandwidth.strip(), latency.strip()
     return f"""<?xml version='1.0'?>
 <!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">
 <platform version="4.1">
@@ -261,32 +269,6 @@ def homogeneous_platform(
 </zone>
 </platform>
 """  # noqa: E501
-
-
-def _bandwidth(text: str) -> str:
-    """This bandwidth of a link, checked: a number above 0 with SimGrid's unit, such as 1.25GBps or 10Gbps.
-
-    Raises:
-        PlatformError: it is not one.
-    """
-    value = _quantity(text, BANDWIDTH_UNITS)
-    if value is None or not 0 < value < inf:
-        raise PlatformError(
-            f"bandwidth {text!r} is not a number above 0 with a unit; write it like 1.25GBps (bytes) or 10Gbps (bits)"
-        )
-    return text.strip()
-
-
-def _latency(text: str) -> str:
-    """This latency of a link, checked: a number of at least 0 with SimGrid's unit, such as 50us; 0 needs none.
-
-    Raises:
-        PlatformError: it is not one.
-    """
-    value = 0.0 if _quantity(text, {"": 1.0}) == 0 else _quantity(text, LATENCY_UNITS)
-    if value is None or not value < inf:
-        raise PlatformError(f"latency {text!r} is not a number with a unit; write it like 50us or 1ms, or 0")
-    return text.strip()
 
 
 def _root(path: Path) -> Element:

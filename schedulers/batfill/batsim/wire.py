@@ -67,6 +67,23 @@ class SimulationSettings:
     sched_config: str = ""
 
 
+class Feature(NamedTuple):
+    """A setting that Batsim 4 has on its command line, and Batsim 5 in the scheduler's hello."""
+
+    setting: str  # of `SimulationSettings`
+    hello: str
+    option: str = ""  # "" for none
+
+
+FEATURES = (
+    Feature("dynamic_jobs", "dynamic_registration", "--enable-dynamic-jobs"),
+    Feature("reuse_profiles", "profile_reuse", "--enable-profile-reuse"),
+    Feature("acknowledge", "acknowledge_dynamic_jobs", "--acknowledge-dynamic-jobs"),
+    Feature("forward_profiles", "forward_profiles_on_job_submission", "--forward-profiles-on-submission"),
+    Feature("forward_profiles_first", "forward_profiles_on_simulation_begins"),
+)
+
+
 class SimulationStopped(RunFailed):
     """The simulation cannot continue; the message says when, what, and why."""
 

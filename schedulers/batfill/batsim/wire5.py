@@ -20,6 +20,7 @@ from batfill.batsim.catalogue import parts_of_id
 from batfill.batsim.wire import (
     ARRAY,
     BOOLEAN,
+    FEATURES,
     INTEGER,
     NUMBER,
     OBJECT,
@@ -51,13 +52,6 @@ if TYPE_CHECKING:
 JSON_FLAG = 2
 SMALLEST_ANSWER = 4  # bytes: the flags
 NO_HELLO = "Batsim did not receive an answer to its Hello message"  # tools look for Batsim's words
-FEATURES = {  # of the hello, with what they set
-    "dynamic_registration": "dynamic_jobs",
-    "profile_reuse": "reuse_profiles",
-    "acknowledge_dynamic_jobs": "acknowledge",
-    "forward_profiles_on_job_submission": "forward_profiles",
-    "forward_profiles_on_simulation_begins": "forward_profiles_first",
-}
 KILL_FEATURE = "forward_profiles_on_jobs_killed"
 FORMER_FEATURE = "forward_unknown_external_events"
 HELLO: Fields = {
@@ -106,8 +100,9 @@ def _hello(answer: bytes) -> tuple[SimulationSettings, list[str]]:
         raise ReplyError(f"needs one event, EDCHelloEvent, and has {shown:.200}")
     hello = events[0].data
     check_fields(hello, HELLO, {"scheduling_constraints": OBJECT}, "its hello ")
+    known = [feature.hello for feature in FEATURES]
     wanted = hello["requested_simulation_features"]
-    check_fields(wanted, {}, dict.fromkeys((*FEATURES, KILL_FEATURE, FORMER_FEATURE), BOOLEAN), "its features ")
+    check_fields(wanted, {}, dict.fromkeys((*known, KILL_FEATURE, FORMER_FEATURE), BOOLEAN), "its features ")
     if wanted.get(FORMER_FEATURE):
         raise ReplyError(f"asks for {FORMER_FEATURE}, which Batsim 5 no longer has; leave it out")
     remarks = []
@@ -115,7 +110,7 @@ def _hello(answer: bytes) -> tuple[SimulationSettings, list[str]]:
         remarks.append(f"{KILL_FEATURE} does nothing here: it is not known for sure where a kill's profiles stand")
     if "scheduling_constraints" in hello:
         remarks.append("the hello's scheduling_constraints are ignored, as by Batsim 5.0.0-rc2")
-    settings = SimulationSettings(**{name: wanted.get(feature, False) for feature, name in FEATURES.items()})
+    settings = SimulationSettings(**{feature.setting: wanted.get(feature.hello, False) for feature in FEATURES})
     if settings.reuse_profiles and not settings.dynamic_jobs:
         remarks.append("profile_reuse does nothing without dynamic_registration")
         settings = replace(settings, reuse_profiles=False)

@@ -22,7 +22,7 @@ import orjson
 from batfill.base.errors import BatfillError, WorkloadError
 from batfill.base.files import write_text
 from batfill.batsim.command_line import ArgumentsError, BatsimOptions, form_of, parse_arguments
-from batfill.batsim.wire5 import FEATURES
+from batfill.batsim.wire import FEATURES
 from batfill.workloads.convert import rewrite_for_batsim_5
 
 if TYPE_CHECKING:
@@ -37,13 +37,6 @@ NUMBERING = (
     "Batsim 5 numbers the hosts by the numbers in their names, node2 before node10, Batsim 4 by the names as text: "
     "machine ids in the results may differ"
 )
-# Options of version 4 that are features of version 5's hello, which the scheduler requests.
-OPTION_OF = {
-    "dynamic_jobs": "--enable-dynamic-jobs",
-    "acknowledge": "--acknowledge-dynamic-jobs",
-    "reuse_profiles": "--enable-profile-reuse",
-    "forward_profiles": "--forward-profiles-on-submission",
-}
 # Options of version 4 that the embedded Batsim refuses, and version 5's of the same meaning.
 PASSED_ON = {"-E": "--energy-host", "--energy": "--energy-host", "--sg-cfg": "--sg-cfg", "--sg-log": "--sg-log"}
 # With these Batsim prints something, and simulates nothing.
@@ -85,7 +78,7 @@ class ProgramReport(NamedTuple):
         Args:
             features: those that the scheduler requested; None if it has not said which.
         """
-        options = ", ".join(OPTION_OF[FEATURES[feature]] for feature in self.features)
+        options = ", ".join(feature.option for feature in FEATURES if feature.hello in self.features)
         if features is None:
             return f"{options}: under Batsim 5 the scheduler decides what it requests; see its own log"
         left_out = [feature for feature in self.features if feature not in features]
@@ -167,7 +160,7 @@ def translated(options: BatsimOptions, folder: Path) -> Translation:
     if options.machine_states:
         words.append("--trace-machine-state")
         notes.append("5.0.0-rc2 writes wrong machine states: utilisation is computed from the jobs")
-    features = tuple(name for name, setting in FEATURES.items() if getattr(options.settings, setting))
+    features = tuple(feature.hello for feature in FEATURES if getattr(options.settings, feature.setting))
     return Translation([*words, *options.passed_on, "-v", VERBOSITY[options.verbosity]], notes, features)
 
 
