@@ -214,13 +214,6 @@ def test_power_states_and_cores_are_in_the_first_message(tmp_path):
     }  # fmt: skip
 
 
-def test_a_host_with_an_impossible_number_of_cores_is_refused(tmp_path):
-    path = tmp_path / "platform.xml"
-    path.write_text(homogeneous_platform(2).replace('speed="1Gf" bw', 'speed="1Gf" core="no" bw'))
-    with pytest.raises(Exception, match="core 'no' is not an integer >= 1"):
-        read_platform(path)
-
-
 @pytest.mark.parametrize("settings", [REUSE, SimulationSettings(dynamic_jobs=True)])
 def test_a_job_may_have_a_profile_of_another_workload_in_either_direction(settings):
     settings = replace(settings, acknowledge=True, forward_profiles=True)
@@ -493,11 +486,3 @@ def test_the_text_of_a_file_is_the_initialisation_text_and_roles_come_in_two_wor
     )
     assert options.init_text == '{"policy": "saf"}'
     assert options.roles == {"a": "storage", "b": "master"}
-
-
-def test_a_component_that_never_comes_is_not_waited_for_for_ever(tmp_path, capsys):
-    (tmp_path / "platform.xml").write_text(homogeneous_platform(4))
-    words = ["-p", f"{tmp_path}/platform.xml", "-s", "tcp://127.0.0.1:1", "", "-e", f"{tmp_path}/out/", "-q"]
-    assert main(["--protocol", "5", *words, "--sched-timeout", "0.3"]) == 1
-    assert "cannot be reached for 0.3 s" in capsys.readouterr().err
-    assert list((tmp_path / "out").iterdir()) == []

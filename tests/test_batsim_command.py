@@ -213,13 +213,6 @@ def test_a_scheduler_that_is_not_there_or_keeps_silent_is_not_waited_for_for_eve
         parse_arguments(["-p", "x"])
 
 
-def test_jobs_never_executed_fail_the_run(tmp_path, capsys):
-    with scheduler(lambda message: []) as endpoint:
-        assert main([*write(tmp_path), *endpoint, "-q"]) == 1
-    assert "4 jobs are never executed (w0!a, w0!b, w0!wide, w0!c)" in capsys.readouterr().err
-    assert rows(tmp_path) == []
-
-
 def test_a_signal_stops_the_run_and_keeps_what_there_is(tmp_path):
     with zmq.Context() as context, context.socket(zmq.REP) as rep:
         rep.setsockopt(zmq.LINGER, 0)

@@ -90,28 +90,11 @@ def test_how_a_job_ends(fields, profile, state, code, execution_s):
     assert outcome.records[0].execution_time == execution_s
 
 
-def test_a_killed_job_is_told_as_completed_then_as_killed_with_its_progress():
-    outcome = simulate(document(job("a")), at({0: [execute("w0!a"), call(4)], 4: [kill("w0!a")]}))
-    assert outcome.told[-2:] == [[(4, COMPLETED), (4, "JOB_KILLED")], [(4, "SIMULATION_ENDS")]]
-    ended = {"job_id": "w0!a", "job_state": "COMPLETED_KILLED", "return_code": -1, "alloc": "0"}
-    assert outcome.events(COMPLETED) == [ended]
-    progress = {"w0!a": {"profile_name": "ten", "progress": 0.4}}
-    assert outcome.events("JOB_KILLED") == [{"job_ids": ["w0!a"], "job_progress": progress}]
-    assert outcome.states[-1] == (4, 4, 0)
-
-
 def test_a_kill_takes_effect_after_the_reply_so_that_machines_are_free_only_once_it_is_told():
     workload = document(job("a"), job("b"))
     decide = at({0: [execute("w0!a"), call(4)], 4: [kill("w0!a"), execute("w0!b")]})
     with pytest.raises(SimulationStopped, match="machine 0 already runs a job"):
         simulate(workload, decide)
-
-
-def test_a_job_that_ends_while_the_scheduler_decides_to_kill_it_is_complete_and_the_kill_acknowledged():
-    decide = at({0: [execute("w0!a"), call(8)], 8: [(*kill("w0!a"), 11), think(3)]})
-    outcome = simulate(document(job("a")), decide)
-    assert outcome.states_of() == {"a": "COMPLETED_SUCCESSFULLY"}
-    assert outcome.events("JOB_KILLED") == [{"job_ids": ["w0!a"], "job_progress": {}}]
 
 
 @pytest.mark.parametrize(
@@ -142,12 +125,6 @@ def test_dates_between_the_decimals_of_the_messages_do_not_move_the_clock():
     outcome = simulate(workload, lambda m: [execute("w0!a")] if m["events"][0]["type"] == SUBMITTED else [])
     assert outcome.messages[1]["now"] == 0.333333
     assert outcome.records[0].starting_time == third
-
-
-def test_a_job_wider_than_the_platform_is_told_and_can_be_rejected():
-    outcome = simulate(document(job("a", res=99)), at({0: [("REJECT_JOB", {"job_id": "w0!a"})]}))
-    assert outcome.states_of() == {"a": "REJECTED"}
-    assert outcome.events(COMPLETED) == []
 
 
 def test_a_job_may_be_run_by_hand_without_machines():
@@ -181,14 +158,6 @@ def test_jobs_may_be_registered_until_registration_is_finished_and_after_it_cont
     assert len(simulate(workload, at(script), settings=DYNAMIC).records) == 2
     with pytest.raises(SimulationStopped, match="after NOTIFY registration_finished"):
         simulate(workload, at({0: [FINISHED, register("w0!b")]}), settings=DYNAMIC)
-
-
-def test_a_profile_and_its_workload_can_be_registered():
-    profile = ("REGISTER_PROFILE", {"workload_name": "mine", "profile_name": "p", "profile": PROFILE})
-    script = {0: [execute("w0!a"), profile, register("mine!b", profile="p"), execute("mine!b", "1"), FINISHED]}
-    outcome = simulate(document(job("a")), at(script), settings=DYNAMIC)
-    record = outcome.records[0]
-    assert (record.job_id, record.workload_name, record.profile, record.execution_time) == ("b", "mine", "p", 3)
 
 
 def test_without_profile_reuse_a_profile_is_gone_once_its_first_job_has_ended_for_others_than_the_waiting():
@@ -258,7 +227,6 @@ def state(name):
 @pytest.mark.parametrize(
     ("decisions", "settings", "complaint"),
     [
-        ([execute("w0!a"), execute("w0!a", "1")], None, "job 'w0!a' cannot start: its state is RUNNING"),
         ([("EXECUTE_JOB", {"job_id": "w0!a", "alloc": "0", "additional_io_job": {}})], None, "has a additional_io_job"),
         ([("REJECT_JOB", {"job_id": "w0!a"}), execute("w0!a")], None, "its state is REJECTED"),
         ([kill()], None, "'job_ids' is empty; name the jobs to kill"),
@@ -287,12 +255,6 @@ def test_what_batsim_does_not_allow_stops_the_run_with_the_date_and_the_reason(d
     assert line.startswith("stopped at date 0.000000: ")
     assert complaint in line
     assert "\n" not in line
-
-
-def test_a_job_that_has_ended_cannot_be_killed_or_noted():
-    for late in (kill("w0!a"), ("SET_JOB_METADATA", {"job_id": "w0!a", "metadata": "x"})):
-        with pytest.raises(SimulationStopped, match=r"date 20.000000.*job 'w0!a' has ended"):
-            simulate(document(job("a"), job("b", 20)), at({0: [execute("w0!a")], 20: [late]}))
 
 
 def test_jobs_that_are_never_executed_are_named_and_counted_and_the_others_are_written():
@@ -331,19 +293,6 @@ def test_a_simulation_without_workload_runs_what_the_scheduler_registers():
     script = {"begin": [profile, register("mine!b", profile="p"), execute("mine!b"), FINISHED]}
     outcome = simulate(None, at(script), settings=DYNAMIC)
     assert outcome.told == [[(3, COMPLETED)], [(3, "SIMULATION_ENDS")]]
-
-
-def test_progress_counts_what_is_done_there_and_waiting():
-    seen = []
-
-    def decide(message):
-        simulation = outcome.simulation
-        seen.append((simulation.jobs_done, simulation.jobs_total, simulation.jobs_waiting))
-        return [execute("w0!a")] if len(seen) == 2 else [execute("w0!b")] if len(seen) == 3 else []
-
-    outcome = Outcome()
-    simulate(document(job("a"), job("b")), decide, outcome=outcome)
-    assert seen == [(0, 2, 0), (0, 2, 2), (1, 2, 1), (2, 2, 0), (2, 2, 0)]
 
 
 def test_a_reply_of_the_past_stops_the_simulation():

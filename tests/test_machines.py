@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from procset import ProcSet
 
-from batfill.batsim.machines import IdleMachines, Machines, intervals_text, machine_set
+from batfill.batsim.machines import IdleMachines, Machines, machine_set
 
 
 @settings(deadline=None)
@@ -137,31 +137,6 @@ SIZE = 20
 
 def ids(intervals):
     return {machine for first, last in intervals for machine in range(first, last + 1)}
-
-
-def test_the_lowest_ids_are_taken_across_gaps():
-    idle = IdleMachines([(0, 3), (6, 6), (9, 12)])
-    assert idle.take(7) == [(0, 3), (6, 6), (9, 10)]
-    assert (idle.first, idle.last) == ([11], [12])
-
-
-def test_what_comes_back_joins_its_neighbours():
-    idle = IdleMachines([(0, 1), (4, 5)])
-    idle.give([(2, 3)])
-    assert (idle.first, idle.last) == ([0], [5])
-
-
-@pytest.mark.parametrize(
-    ("machine", "left"), [(3, [(4, 6)]), (6, [(3, 5)]), (4, [(3, 3), (5, 6)]), (7, [(3, 6)]), (0, [(3, 6)])]
-)
-def test_one_machine_can_be_withdrawn_from_within_an_interval(machine, left):
-    idle = IdleMachines([(3, 6)])
-    assert idle.withdraw(machine) == (3 <= machine <= 6)
-    assert list(zip(idle.first, idle.last, strict=True)) == left
-
-
-def test_machines_are_written_as_batsim_writes_them():
-    assert intervals_text([(0, 3), (7, 7), (9, 10)]) == "0-3 7 9-10"
 
 
 class BesideASet(RuleBasedStateMachine):

@@ -126,6 +126,10 @@ BOGUS = {
         platform_file(zone(MASTER + CLUSTER.replace("2.5Gf", "fast"))),
         "<cluster> c: speed 'fast' is not a number with a unit; write it like 1Gf",
     ),
+    "cores": (
+        platform_file(zone(MASTER + CLUSTER.replace("speed", 'core="no" speed'))),
+        "<cluster> c: core 'no' is not an integer >= 1",
+    ),
     "still": (
         platform_file(zone(MASTER + CLUSTER.replace("2.5Gf", "0Gf"))),
         "host 'n0.site' has no computing speed; give a speed above 0, such as 1Gf",
@@ -226,13 +230,6 @@ DISKS = ("ds", "pfs", "0-0", '<prop id="role" value="storage"/>')
 NAMES_512 = sorted(f"a{n}" for n in range(512))
 # The shapes of platforms that Batsim's own runs use: (file, compute hosts, storage hosts, speeds, properties of one).
 SHAPES = {
-    "small cluster": (
-        "\n" + platform_file(zone("".join(host(name, speed="100Mf") for name in PAIR) + links_between(PAIR))),
-        ["w", "x", "y", "z"],
-        [],
-        {1e8},
-        ("w", {}, {}),
-    ),
     "usage replay": (
         platform_file(
             zone(
@@ -248,23 +245,12 @@ SHAPES = {
         {100.0, 50.0},
         ("z", USAGE, {}),
     ),
-    "512 hosts": (platform_file(clusters(NODES, MASTERS)), NAMES_512, [], {1e9}, ("a511", {}, {})),
     "512 hosts and storage": (
         platform_file(clusters(NODES, MASTERS, DISKS)),
         NAMES_512,
         ["pfs0"],
         {1e9},
         ("pfs0", {"role": "storage"}, {"role": "storage"}),
-    ),
-    "energy": (
-        "\n"
-        + platform_file(
-            zone(host(PAIR[0]) + "".join(host(n, speed="95f", **USAGE) for n in "xyz") + links_between(PAIR))
-        ),
-        ["x", "y", "z"],
-        [],
-        {95.0},
-        ("y", USAGE, {}),
     ),
     "energy without a network": (
         "\n"
@@ -365,7 +351,7 @@ WIDE = homogeneous_platform(4)
             {"delay"},
             "'master_host' has no route to itself, so SimGrid's own loopback counts",
         ),
-        (SHAPES["512 hosts"][0], {"delay"}, "<cluster> ns: bw 125MBps"),
+        (SHAPES["512 hosts and storage"][0], {"delay"}, "<cluster> ns: bw 125MBps"),
         (SHAPES["usage replay"][0], {"delay"}, None),  # hosts of several speeds
         ("<platform/>", {"delay"}, None),
         ("{}", {"delay"}, None),

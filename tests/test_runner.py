@@ -69,6 +69,16 @@ class Experiment:
         self.monkeypatch.setenv("FAKE_SCHED", sched)
         return run(self.write(**keys), simulator=simulator, say=say)
 
+    def started(self, *, batsim="", sched="", **env):
+        """The command in another process."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "batfill", "run", str(self.write())],
+            env={**os.environ, "FAKE_BATSIM": batsim, "FAKE_SCHED": sched, **env},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
     def go(self):
         """End what a fake process waits for."""
         (self.folder / "go").touch()
@@ -240,12 +250,7 @@ def test_a_port_in_use_is_waited_for_and_then_refused(experiment):
 
 
 def test_two_runs_do_not_share_an_output_folder(experiment):
-    first = subprocess.Popen(
-        [sys.executable, "-m", "batfill", "run", str(experiment.write())],
-        env={**os.environ, "FAKE_SCHED": "hangs mid-way"},
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    first = experiment.started(sched="hangs mid-way")
     log = experiment.folder / "out/log/sched.out.log"
     waited(lambda: log.exists() and "starts" in log.read_text())
     experiment.monkeypatch.setattr(setup, "TERM_GRACE_S", 0)
@@ -259,16 +264,9 @@ def test_two_runs_do_not_share_an_output_folder(experiment):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupted_run_ends_its_processes_and_exits_with_3(experiment, number):
-    process = subprocess.Popen(
-        [sys.executable, "-m", "batfill", "run", str(experiment.write())],
-        env={**os.environ, "FAKE_SCHED": "hangs mid-way"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    process = experiment.started(sched="hangs mid-way")
     log = experiment.folder / "out/log/batsim.log"
-    while not log.exists() or "fake batsim starts" not in log.read_text():
-        time.sleep(0.02)
+    waited(lambda: log.exists() and "fake batsim starts" in log.read_text())
     process.send_signal(number)
     out, err = process.communicate(timeout=LIMIT_S)
     assert process.returncode == 3
@@ -315,17 +313,14 @@ def test_results_named_by_a_record_are_not_removed_outside_of_its_folder(experim
 def test_a_runner_that_is_killed_takes_its_processes_results_and_temporary_folder_with_it(experiment, batsim, sched):
     scratch = experiment.folder / "tmp"
     scratch.mkdir()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "batfill", "run", str(experiment.write())],
-        env={**os.environ, "FAKE_BATSIM": batsim, "FAKE_SCHED": sched, "TMPDIR": str(scratch)},
-    )
+    process = experiment.started(batsim=batsim, sched=sched, TMPDIR=str(scratch))
     out = experiment.folder / "out"
     there = {"waits at its end": "x_schedule.csv", "hangs when asked": "log/batsim.log"}
     seen = out / there.get(batsim, "log/sched.out.log")
     waited(lambda: seen.exists() and seen.read_text())
     time.sleep(0.2)
     process.kill()
-    process.wait()
+    process.communicate()
     waited(lambda: experiment.left_over() == [])
     assert list(scratch.iterdir()) == []
     assert sorted(path.name for path in out.iterdir()) == ["cmd", "log"]
@@ -333,16 +328,13 @@ def test_a_runner_that_is_killed_takes_its_processes_results_and_temporary_folde
 
 
 def test_a_run_waits_for_the_end_of_one_that_was_killed(experiment):
-    process = subprocess.Popen(
-        [sys.executable, "-m", "batfill", "run", str(experiment.write())],
-        env={**os.environ, "FAKE_BATSIM": "is deaf"},
-    )
+    process = experiment.started(batsim="is deaf")
     log = experiment.folder / "out/log/batsim.log"
     waited(lambda: log.exists() and "fake batsim starts" in log.read_text())
     experiment.monkeypatch.setattr(setup, "TERM_GRACE_S", LIMIT_S)
     process.kill()
     assert experiment.run().status == 0
-    process.wait()
+    process.communicate()
 
 
 def test_a_run_goes_on_without_its_watcher(experiment):
