@@ -282,20 +282,14 @@ def protocol_of(arguments: Sequence[str]) -> tuple[int, list[str]]:
     Raises:
         ArgumentsError: --protocol names another one.
     """
-    others, found = [], None
-    left = iter(arguments)
-    for argument in left:
-        if argument == "--protocol":
-            found = next(left, "")
-        elif argument.startswith("--protocol="):
-            found = argument.partition("=")[2]
-        else:
-            others.append(argument)
-    if found is None:
+    parser = OptionParser(prog="batfill batsim", add_help=False, allow_abbrev=False)
+    parser.add_argument("--protocol")
+    given, others = parser.parse_known_args(arguments)
+    if given.protocol is None:
         return form_of(others), others
-    if found not in ("4", "5"):
-        raise ArgumentsError(f"--protocol: {found!r:.60} is not a version of Batsim's protocol; give 4 or 5")
-    return int(found), others
+    if given.protocol not in ("4", "5"):
+        raise ArgumentsError(f"--protocol: {given.protocol!r:.60} is not a version of Batsim's protocol; give 4 or 5")
+    return int(given.protocol), others
 
 
 def batsim_options(arguments: Sequence[str]) -> BatsimOptions:

@@ -15,7 +15,7 @@ from defusedxml.ElementTree import fromstring
 from batfill.base.errors import PlatformError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
     from xml.etree.ElementTree import Element
 
@@ -301,25 +301,24 @@ def _places(
                 name = element.get("id")
                 raise PlatformError(f"{path}: zone {name!r} has Wifi links, on which Batsim aborts; use other routing")
             yield from _places(path, element, (*zones, element), {**zone_properties, **_properties(element)})
-        elif element.tag in HOSTS:
-            name = _attribute(path, element, "id")
-            speed, *slower = _speeds_of(path, element)
-            properties = _properties(element)
-            yield PlacedHost(
-                PlatformHost(name, speed, properties, zone_properties, tuple(slower), _cores(path, element)), zones
-            )
-        elif element.tag in CLUSTERS:
-            prefix, suffix = element.get("prefix", ""), element.get("suffix", "")
+        elif element.tag in HOSTS | CLUSTERS:
+            inside, around, names = zones, zone_properties, _names(path, element)
             (speed, *slower), properties = _speeds_of(path, element), _properties(element)
             cores = _cores(path, element)
-            inside, around = zones, zone_properties
             if element.tag == "cluster":
                 inside = (*zones, element)
                 if element.get("topology", "FLAT") == "FLAT":
                     around = {**zone_properties, **properties}
-            for number in _radical(path, _attribute(path, element, "radical")):
-                name = f"{prefix}{number}{suffix}"
+            for name in names:
                 yield PlacedHost(PlatformHost(name, speed, properties, around, tuple(slower), cores), inside)
+
+
+def _names(path: Path, element: Element) -> Iterable[str]:
+    """The names of this element's hosts."""
+    if element.tag in HOSTS:
+        return [_attribute(path, element, "id")]
+    prefix, suffix = element.get("prefix", ""), element.get("suffix", "")
+    return (f"{prefix}{number}{suffix}" for number in _radical(path, _attribute(path, element, "radical")))
 
 
 def _require_routes(path: Path, places: Sequence[PlacedHost], master: PlacedHost) -> None:
