@@ -128,6 +128,13 @@ def test_what_is_written_is_read(tmp_path):
     assert results.known_figures()["backfilled"] == 1
 
 
+def test_jobs_of_several_workloads_keep_the_workloads_name(tmp_path):
+    for workloads, ids in ((("w0", "w0"), ["a", "b"]), (("w0", "w1"), ["w0!a", "w1!b"])):
+        jobs = zip("ab", workloads, strict=True)
+        write_run(tmp_path, [JobRecord(*names, "p", 0, 1, -1, "REJECTED") for names in jobs])
+        assert read_results(tmp_path / "out_jobs.csv").ids.tolist() == ids
+
+
 def figures_of(jobs_csv, size=100):
     """Everything read from the file but the ids of workloads, by column."""
     results = read_results(jobs_csv, size=size)

@@ -89,14 +89,7 @@ def simulate_batsim(options: BatsimOptions) -> None:
     stopped: SimulationStopped | Interrupted | None = None
     with ExitStack() as stack:
         exchange = _exchange(options, stack)
-        settings = options.settings
-        wire: Wire = Wire4()
-        if version == 5:
-            settings, remarks = handshake(exchange, options.init_text)
-            for remark in remarks:
-                say(remark)
-            _refuse_unused(settings, documents)
-            wire = Wire5(options.arguments, _context(options))
+        settings, wire = _wire(options, exchange, documents, say)
         if _shows_messages(options.verbosity):
             exchange = _logged(exchange)
 
@@ -203,6 +196,22 @@ def _refuse_unused(settings: SimulationSettings, documents: dict[str, BatsimDocu
                 f"the hello asks for forward_profiles_on_simulation_begins, and no job of {name} uses the profile "
                 f"{min(unused)!r}, with which Batsim 5.0.0-rc2 crashes; remove it from the workload"
             )
+
+
+def _wire(
+    options: BatsimOptions,
+    exchange: Callable[[bytes], bytes],
+    documents: dict[str, BatsimDocument],
+    say: Callable[[str], None],
+) -> tuple[SimulationSettings, Wire]:
+    """The settings and the wire of this version of Batsim; version 5's settings are those of the scheduler's hello."""
+    if options.protocol == 4:
+        return options.settings, Wire4()
+    settings, remarks = handshake(exchange, options.init_text)
+    for remark in remarks:
+        say(remark)
+    _refuse_unused(settings, documents)
+    return settings, Wire5(options.arguments, _context(options))
 
 
 def _exchange(options: BatsimOptions, stack: ExitStack) -> Callable[[bytes], bytes]:

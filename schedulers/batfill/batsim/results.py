@@ -452,7 +452,7 @@ class Facts(NamedTuple):
     def of(cls, texts: Sequence[str]) -> Facts:
         """The facts in these texts."""
         matches = [WORDS.fullmatch(text) for text in texts]
-        found = [match.groups() if match else NO_WORDS for match in matches]
+        found: list[Sequence[Any]] = [match.groups() if match else NO_WORDS for match in matches]
         columns = [
             np.array([fact.unknown if row[i] is None else fact.read(row[i]) for row in found], fact.type)
             for i, fact in enumerate(FACTS.values())
@@ -624,9 +624,9 @@ def read_columns(path: Path, rows_at_once: int = ROWS_AT_ONCE) -> dict[str, Any]
                 jobs = [row for row in rows if row]
                 if odd := next((row for row in jobs if len(row) != len(head)), None):
                     raise ValueError(f"{len(odd)} of {len(head)} fields")
-                for title, texts in zip(head, zip(*jobs, strict=True), strict=False):
-                    if title in kinds:
-                        parts[title].append(values_of(kinds[title], texts))
+                columns = list(zip(*jobs, strict=True)) or [()] * len(head)
+                for title, kind in kinds.items():
+                    parts[title].append(values_of(kind, columns[head.index(title)]))
     except OSError as error:
         raise ResultError(f"{path}: {(error.strerror or str(error)).lower()}; did the simulation run?") from None
     except (ValueError, OverflowError, csv.Error) as error:  # a wrong number, or bytes that are not text
@@ -636,8 +636,8 @@ def read_columns(path: Path, rows_at_once: int = ROWS_AT_ONCE) -> dict[str, Any]
     try:
         return {title: JOINED.get(kind, np.concatenate)(parts[title]) for title, kind in kinds.items()}
     except ValueError:
-        texts = (text for part in parts["allocated_resources"] for text in part if text.strip(" "))
-        bad = next(text for text in texts if not INTERVALS.fullmatch(text))
+        stated = (text for part in parts["allocated_resources"] for text in part if text.strip(" "))
+        bad = next(text for text in stated if not INTERVALS.fullmatch(text))
         raise ResultError(f"{path}: allocated_resources: {bad!r:.60} are not machines; is the file Batsim's?") from None
 
 
