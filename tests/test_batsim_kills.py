@@ -11,11 +11,14 @@ from typing import Any
 
 import pytest
 
+from batfill.batsim.decisions import CallAt, Decision, Execute, Kill
 from batfill.batsim.platform import read_platform
 from batfill.batsim.simulation import Simulation
 from batfill.batsim.wire import SimulationSettings, SimulationStopped
 from batfill.batsim.wire4 import Wire4
 from batfill.batsim.wire5 import Wire5
+from batfill.live.words4 import WORDS_4
+from batfill.live.words5 import WORDS_5
 from batfill.workloads.batsim_json import load_document
 from command import batfill
 from small_runs import document, job, machines
@@ -38,80 +41,60 @@ class Killer:
 
     def __init__(self, row: dict[str, str]) -> None:
         self.how, self.after = row["kill"], float(row["dated_at_start_plus"])
-        self.newer = row["batsim"].startswith("5")
+        self.words = WORDS_5 if row["batsim"].startswith("5") else WORDS_4
         self.careful = "no kill sent" in row["what_the_scheduler_saw"]
         self.seen: list[str] = []
         self.start = 0.0
         self.ended = False
 
     def __call__(self, text: bytes) -> bytes:
-        message = json.loads(text.rstrip(b"\0"))
-        now, decisions = message["now"], []
+        words, message = self.words, json.loads(text.rstrip(b"\0"))
+        now, events = message["now"], []
         for event in message["events"]:
-            kind = event["event_type" if self.newer else "type"]
-            decisions += self._decisions(kind, event["event" if self.newer else "data"], now)
-        events = [
-            {"timestamp": date, "event_type": kind, "event": data}
-            if self.newer
-            else {"timestamp": date, "type": kind, "data": data}
-            for date, kind, data in decisions
-        ]
-        return json.dumps({"now": max([now, *(date for date, _, _ in decisions)]), "events": events}).encode()
+            for date, decision in self._decisions(event[words.type_field], event[words.data_field], now):
+                kind, data_of = words.said[type(decision)]
+                events.append({"timestamp": date, words.type_field: kind, words.data_field: data_of(decision)})
+        return json.dumps({"now": max([now, *(event["timestamp"] for event in events)]), "events": events}).encode()
 
-    def _decisions(self, kind: str, data: dict[str, Any], now: float) -> list[tuple[float, str, dict[str, Any]]]:
-        """What follows from one event: dates, types and data."""
+    def _decisions(self, kind: str, data: dict[str, Any], now: float) -> list[tuple[float, Decision]]:
+        """What follows from one event, with dates."""
         about = data.get("job_id", data.get("job_ids", ""))
-        shown = kind[:14] if self.newer else kind
+        shown = kind if self.words is WORDS_4 else kind[:14]
         if kind in ("JOB_SUBMITTED", "JobSubmittedEvent"):
             if about == "w0!1":
                 self.start = now
-                return [self._execute(now, about, "0"), *self._first_move(now)]
+                return [(now, Execute(about, "0")), *self._first_move(now)]
             self.seen.append(f"{now:g}:{shown}({about} )")
-            return [*self._at_once(now, "to a submission"), self._execute(now, about, "1")]
+            return [*self._at_once(now, "to a submission"), (now, Execute(about, "1"))]
         if kind in ("JOB_COMPLETED", "JobCompletedEvent"):
             self.ended |= about == "w0!1"
-            self.seen.append(f"{now:g}:{shown}({about} {data['job_state' if not self.newer else 'state'][:24]})")
+            self.seen.append(f"{now:g}:{shown}({about} {data[self.words.state_field][:24]})")
         elif kind in ("JOB_KILLED", "JobsKilledEvent"):
-            made = data["progresses" if self.newer else "job_progress"]
+            made = data["job_progress" if self.words is WORDS_4 else "progresses"]
             self.seen.append(f"{now:g}:{shown}({about} ) progress {len(made)}")
         elif kind in ("REQUESTED_CALL", "RequestedCallEvent"):
             self.seen.append(f"{now:g}:{shown}")
-            return self._at_once(now, "to a call") if "immediate" in self.how else [self._kill(self.start + self.after)]
+            return self._at_once(now, "to a call") if "immediate" in self.how else [(self.start + self.after, KILL)]
         return []
 
-    def _first_move(self, now: float) -> list[tuple[float, str, dict[str, Any]]]:
+    def _first_move(self, now: float) -> list[tuple[float, Decision]]:
         if "in the reply that starts" in self.how:
-            return [self._kill(now + self.after)]
+            return [(now + self.after, KILL)]
         if "to a call" in self.how:
-            return [self._call(now, now + (self.after if "immediate" in self.how else 5))]
+            return [(now, CallAt(now + (self.after if "immediate" in self.how else 5), "c"))]
         return []
 
-    def _at_once(self, now: float, occasion: str) -> list[tuple[float, str, dict[str, Any]]]:
+    def _at_once(self, now: float, occasion: str) -> list[tuple[float, Decision]]:
         if occasion not in self.how:
             return []
         if self.careful and self.ended:
             self.seen.append("(already complete: no kill sent)")
             return []
         self.seen.append("KILL sent")
-        return [self._kill(now)]
-
-    def _kill(self, date: float) -> tuple[float, str, dict[str, Any]]:
-        return date, "KillJobsEvent" if self.newer else "KILL_JOB", {"job_ids": ["w0!1"]}
-
-    def _call(self, now: float, date: float) -> tuple[float, str, dict[str, Any]]:
-        when = {"call_me_later_id": "c", "when_type": "OneShot", "when": {"time": int(date)}}
-        return (now, "CallMeLaterEvent", when) if self.newer else (now, "CALL_ME_LATER", {"timestamp": date})
-
-    def _execute(self, now: float, name: str, host: str) -> tuple[float, str, dict[str, Any]]:
-        placed = {
-            "executor_placement_type": "PredefinedExecutorPlacementStrategyWrapper",
-            "executor_placement": {"strategy": "SpreadOverHostsFirst"},
-        }
-        if self.newer:
-            return now, "ExecuteJobEvent", {"job_id": name, "allocation": {"host_allocation": host, **placed}}
-        return now, "EXECUTE_JOB", {"job_id": name, "alloc": host}
+        return [(now, KILL)]
 
 
+KILL = Kill(["w0!1"])
 ONE_JOB = [row for row in rows("one-job") if row["profile"] == "delay"]
 
 
@@ -128,7 +111,7 @@ def test_one_job_is_killed_when_batsim_kills_it_and_a_kill_that_aborts_batsim_is
         {"w0": document(*jobs, five=5)},
         scheduler,
         settings=SimulationSettings(),
-        wire=Wire5() if scheduler.newer else Wire4(),
+        wire=Wire5() if scheduler.words is WORDS_5 else Wire4(),
         on_job_end=lambda record: ended.setdefault(record.job_id, record),
     )
     if row["exit"] == "0":
