@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from batfill.batsim.external_events import ExternalEvent
 from batfill.batsim.platform import Platform, PlatformHost
 from batfill.batsim.replayed import Tries
 from batfill.batsim.results import JobRecord
 from batfill.batsim.simulation import Simulation
-from batfill.batsim.wire import SimulationSettings
+from batfill.batsim.wire import SimulationSettings, Wire
 from batfill.batsim.wire4 import Wire4
 from batfill.model.schedule import Schedule, try_name
 from batfill.workloads.batsim_json import BatsimDocument
@@ -75,15 +74,15 @@ def simulate(
     *,
     platform: Platform | None = None,
     settings: SimulationSettings = SimulationSettings(),  # noqa: B008
-    events: list[ExternalEvent] | None = None,
     outcome: Outcome | None = None,
-    split_events: int | None = None,
+    wire: Wire = Wire4(),  # noqa: B008
+    **more: Any,
 ) -> Outcome:
     """Run to the end. What happens is put into `outcome`, for those who expect the run to be stopped."""
     outcome = outcome or Outcome()
 
     def exchange(text: bytes) -> bytes:
-        message = json.loads(text)
+        message = json.loads(text.rstrip(wire.end))
         outcome.messages.append(message)
         now = message["now"]
         done = now
@@ -92,7 +91,7 @@ def simulate(
             if kind == "THINK":
                 done += data
             else:
-                events.append({"timestamp": date[0] if date else now, "type": kind, "data": data})
+                events.append({"timestamp": date[0] if date else now, wire.type_field: kind, wire.data_field: data})
         return json.dumps({"now": done, "events": events}).encode()
 
     workloads = workload if isinstance(workload, dict) else {"w0": workload} if workload else {}
@@ -101,11 +100,10 @@ def simulate(
         workloads,
         exchange,
         settings=settings,
-        wire=Wire4(),
+        wire=wire,
         on_job_end=outcome.records.append,
         on_machine_states=outcome.states.append,
-        events=events,
-        split_events=split_events,
+        **more,
     )
     outcome.simulation = simulation
     simulation.run()

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import test_batsim_replies as replies
 from batfill.batsim.command import main
 from batfill.batsim.command_line import GONE, REFUSED, parse_arguments
-from batfill.batsim.platform import Platform, homogeneous_platform, read_platform
+from batfill.batsim.platform import homogeneous_platform, read_platform
 from batfill.batsim.results import job_row_5
 from batfill.batsim.simulation import Simulation
 from batfill.batsim.wire import SimulationSettings, SimulationStopped
@@ -23,7 +23,7 @@ from batfill.batsim.wire5 import Wire5, handshake
 from batfill.live.agent import Agent
 from batfill.live.conversation import Conversation
 from batfill.live.words4 import WORDS_4
-from small_runs import DYNAMIC, REUSE, document, job, machines
+from small_runs import DYNAMIC, REUSE, Outcome, document, job, machines, simulate
 from sweeps import examples
 from through5 import greeted
 
@@ -73,37 +73,22 @@ REUSE_OFF = SimulationSettings()
 FINISHED: tuple[str, dict[str, Any]] = ("FinishRegistrationEvent", {})
 
 
-def run(workload, script, *, settings: SimulationSettings = REUSE, platform: Platform | None = None, starts=(), **more):
+def run(workload, script, *, settings: SimulationSettings = REUSE, starts=(), **more):
     """Run with these decisions by date, each in the first message of its date, "begin" being the first message.
 
     Jobs of `starts` start on these hosts when they are submitted. Returns the messages, and the starts and ends by job.
     """
-    told, ends, rows = [], {}, []
     left = dict(script)
 
-    def exchange(text: bytes) -> bytes:
-        told.append(message := json.loads(text[:-1]))
-        now = message["now"]
+    def decide(message):
         begins = message["events"][0]["event_type"] == "SimulationBeginsEvent"
-        decisions = list(left.pop("begin" if begins else now, []))
+        decisions = list(left.pop("begin" if begins else message["now"], []))
         submitted = [event["event"].get("job_id") for event in message["events"] if "job" in event["event"]]
-        decisions += [start(name, starts[name]) for name in submitted if name in starts]
-        events = [{"timestamp": now, "event_type": kind, "event": data} for kind, data in decisions]
-        return json.dumps({"now": now, "events": events}).encode()
+        return decisions + [start(name, starts[name]) for name in submitted if name in starts]
 
-    def ended(record):
-        more.get("on_job_end", rows.append)(record)
-        ends[record.job_id] = (record.starting_time, record.finish_time, record.final_state)
-
-    Simulation(
-        platform or machines(4),
-        {"w0": workload},
-        exchange,
-        settings=settings,
-        wire=Wire5(),
-        **{**more, "on_job_end": ended},
-    ).run()
-    return told, ends
+    outcome = simulate(workload, decide, settings=settings, wire=Wire5(), **more)
+    ends = {r.job_id: (r.starting_time, r.finish_time, r.final_state) for r in outcome.records}
+    return outcome.messages, ends
 
 
 def kinds(told) -> list[tuple[float, str]]:
@@ -235,9 +220,9 @@ def test_a_job_may_have_a_profile_of_another_workload_in_either_direction(settin
 
 
 def test_a_profile_of_another_workload_is_named_with_it_in_the_jobs_file():
-    rows = []
     script = {"begin": [registered("new!x", profile_id="w0!ten")], 0: [start("w0!a", "1"), start("new!x"), FINISHED]}
-    run(document(job("a")), script, on_job_end=lambda record: rows.append(job_row_5(record)))
+    run(document(job("a")), script, outcome=(outcome := Outcome()))
+    rows = map(job_row_5, outcome.records)
     assert sorted(row.split(",")[:3] for row in rows) == [["a", "w0", "w0!ten"], ["x", "new", "w0!ten"]]
 
 
