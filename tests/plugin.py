@@ -13,15 +13,13 @@ pytest.importorskip("batsim")
 from batsim.batsim import Batsim
 
 from batfill.base.errors import BatfillError
-from batfill.batsim.simulation import Simulation
 from batfill.batsim.wire import SimulationSettings
-from batfill.batsim.wire4 import Wire4
 from batfill.live.agent import Agent
 from batfill.live.conversation import Conversation
 from batfill.live.words4 import WORDS_4
 from batfill.scheduler import Scheduler, give_up
 from batfill.workloads.batsim_json import BatsimDocument
-from small_runs import machines
+from small_runs import machines, starts_under
 from through5 import ACKNOWLEDGE, Through5
 
 # The decisions that change what happens, as opposed to calls asked for and notifications.
@@ -94,13 +92,8 @@ def starts_of_plugin(
     document: BatsimDocument, size: int, *, kills: bool = False, acknowledge: bool = False, **options: Any
 ) -> dict[str, float]:
     """Start of every try by its name, as the plug-in and the embedded simulator make them."""
-    records = []
     settings = SimulationSettings(dynamic_jobs=kills, reuse_profiles=kills, acknowledge=acknowledge)
-    run = Simulation(
-        machines(size), {"w0": document}, Plugin(**options), settings=settings, wire=Wire4(), on_job_end=records.append
-    )
-    run.run()
-    return {record.job_id: record.starting_time for record in records if record.final_state != "REJECTED"}
+    return starts_under(Plugin(**options), document, machines(size), settings)
 
 
 def assert_same_starts(ours: dict[str, float], theirs: dict[str, float]) -> None:

@@ -110,6 +110,24 @@ def simulate(
     return outcome
 
 
+def ended_under(
+    answer: Callable[[bytes], bytes],
+    workload: BatsimDocument,
+    platform: Platform,
+    settings: SimulationSettings = SimulationSettings(),  # noqa: B008
+    wire: Wire = Wire4(),  # noqa: B008
+) -> list[JobRecord]:
+    """The jobs of a simulation, as they ended under a scheduler that answers messages."""
+    ended: list[JobRecord] = []
+    Simulation(platform, {"w0": workload}, answer, settings=settings, wire=wire, on_job_end=ended.append).run()
+    return ended
+
+
+def starts_under(*run: Any) -> dict[str, float]:
+    """The start of every try in such a simulation, by its name."""
+    return {r.job_id: r.starting_time for r in ended_under(*run) if r.final_state != "REJECTED"}
+
+
 def execute(identifier: str, alloc: str = "0") -> Decision:
     return "EXECUTE_JOB", {"job_id": identifier, "alloc": alloc}
 

@@ -14,9 +14,7 @@ from procset import ProcSet
 
 from batfill.base.errors import BatfillError
 from batfill.base.version import __version__
-from batfill.batsim.simulation import Simulation
 from batfill.batsim.wire import SimulationSettings
-from batfill.batsim.wire4 import Wire4
 from batfill.live.agent import Agent
 from batfill.live.conversation import Conversation, date_meant
 from batfill.live.serve import conversation_with
@@ -26,7 +24,7 @@ from batfill.workloads.batsim_json import load_document
 from command import conversed
 from golden5 import recordings
 from plugin import assert_same_starts
-from small_runs import machines
+from small_runs import machines, starts_under
 from through5 import ACKNOWLEDGE, Through5, greeted, handshake, hello
 
 # The first message
@@ -202,14 +200,6 @@ def test_a_small_recording_is_decided_as_recorded_or_differs_for_a_stated_reason
 # Batsim 4's messages in Batsim 5's words
 
 
-def starts(document, size, answer, settings):
-    records = []
-    Simulation(
-        machines(size), {"w0": document}, answer, settings=settings, wire=Wire4(), on_job_end=records.append
-    ).run()
-    return {record.job_id: record.starting_time for record in records if record.final_state != "REJECTED"}
-
-
 def written(path, seed, *, size=12, n_jobs=350, span_s=40_000):
     """A workload with every field that the scheduler reads."""
     rng = np.random.default_rng(seed)
@@ -254,8 +244,9 @@ def test_every_option_decides_under_batsim_5_as_under_batsim_4(tmp_path, options
     document = written(tmp_path / "made.json", 3)
     if "select" in options:
         options = {**options, "select": f"{options['select']},budget=1000"}
-    under_4 = starts(document, 12, Conversation(WORDS_4, Agent(options)).answer, settings)
-    under_5 = starts(document, 12, Through5(Agent(options), ACKNOWLEDGE if acknowledged else "").answer, settings)
+    under_4 = starts_under(Conversation(WORDS_4, Agent(options)).answer, document, machines(12), settings)
+    talk = Through5(Agent(options), ACKNOWLEDGE if acknowledged else "")
+    under_5 = starts_under(talk.answer, document, machines(12), settings)
     if options.get("divider") == 301.0625:  # Batsim 5 calls at whole milliseconds
         late = [under_5[name] - start_s for name, start_s in under_4.items() if name in under_5]
         assert under_4.keys() == under_5.keys()

@@ -16,14 +16,13 @@ from batfill.batsim.command import main
 from batfill.batsim.command_line import GONE, REFUSED, parse_arguments
 from batfill.batsim.platform import homogeneous_platform, read_platform
 from batfill.batsim.results import job_row_5
-from batfill.batsim.simulation import Simulation
 from batfill.batsim.wire import SimulationSettings, SimulationStopped
 from batfill.batsim.wire4 import Wire4
 from batfill.batsim.wire5 import Wire5, handshake
 from batfill.live.agent import Agent
 from batfill.live.conversation import Conversation
 from batfill.live.words4 import WORDS_4
-from small_runs import DYNAMIC, REUSE, Outcome, document, job, machines, simulate
+from small_runs import DYNAMIC, REUSE, Outcome, document, ended_under, job, machines, simulate
 from sweeps import examples
 from through5 import greeted
 
@@ -359,14 +358,10 @@ def test_the_same_scheduler_starts_the_same_jobs_under_both_versions(drawn, poli
     ]
     workload = document(*jobs, **{f"p{i}": i for i in range(1, 10)})
     agents = [Agent({"policy": policy}) for _ in range(2)]
-    ended = []
-    for wire, talk in ((Wire4(), Conversation(WORDS_4, agents[0])), (Wire5(), greeted(agents[1]))):
-        ended.append([])
-        Simulation(
-            machines(4), {"w0": workload}, talk.answer, settings=REUSE_OFF, wire=wire, on_job_end=ended[-1].append
-        ).run()
-    assert ended[0] == ended[1]
-    assert len(ended[0]) == len(jobs)
+    under_4 = ended_under(Conversation(WORDS_4, agents[0]).answer, workload, machines(4), REUSE_OFF, Wire4())
+    under_5 = ended_under(greeted(agents[1]).answer, workload, machines(4), REUSE_OFF, Wire5())
+    assert under_4 == under_5
+    assert len(under_4) == len(jobs)
 
 
 # Mutations of a conversation in which all is well

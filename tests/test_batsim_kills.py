@@ -21,7 +21,7 @@ from batfill.live.words4 import WORDS_4
 from batfill.live.words5 import WORDS_5
 from batfill.workloads.batsim_json import load_document
 from command import batfill
-from small_runs import document, job, machines
+from small_runs import document, ended_under, job, machines
 
 ROOT = Path(__file__).parents[1]
 RECORDED = Path(__file__).parent / "data" / "kills"
@@ -184,22 +184,12 @@ class Batsched:
 
 def differing(log: str, name: str, delay_s: float | None, workload: Path) -> list[Any]:
     """The jobs whose start, end, state or machines differ from the recorded ones."""
-    ended: dict[str, tuple[str, ...]] = {}
-
-    def end(record):
-        times = f"{record.starting_time:.6f}", f"{record.finish_time:.6f}"
-        ended[record.job_id] = *times, record.final_state, str(record.allocated_resources)
-
     platform = read_platform(ROOT / "platforms" / ("sample.xml" if log == "sample" else "kth-sp2.xml"))
     scheduler = Batsched(len(platform.compute), delay_s)
-    Simulation(
-        platform,
-        {"w0": load_document(workload)},
-        scheduler,
-        settings=SimulationSettings(),
-        wire=Wire4(),
-        on_job_end=end,
-    ).run()
+    ended = {
+        r.job_id: (f"{r.starting_time:.6f}", f"{r.finish_time:.6f}", r.final_state, str(r.allocated_resources))
+        for r in ended_under(scheduler, load_document(workload), platform)
+    }
     columns = [f"{name} {column}" for column in ("starting_time", "finish_time", "final_state", "allocated_resources")]
     theirs = {row["job_id"]: tuple(row[column] for column in columns) for row in rows(log)}
     assert ended.keys() == theirs.keys()
