@@ -116,15 +116,6 @@ def test_a_job_wider_than_the_machine_is_rejected_said_once_and_counted(caplog):
     ]
 
 
-def test_a_backfill_order_and_a_threshold_are_obeyed():
-    plugin = Plugin(policy="saf", threshold=30, backfill="lpf").begin(2)
-    plugin.tell(0, submitted("1", 0, 100, 2), submitted("2", 0, 500, 2))
-    plugin.tell(40, submitted("3", 40, 10, 1), submitted("4", 40, 20, 1))
-    # at 50 job 2 is overdue, and so first; it is alone in being so
-    assert plugin.tell(50, completed("1")) == ["start 2 on 0-1"]
-    assert plugin.tell(60, completed("2")) == ["start 3 on 0", "start 4 on 1"]
-
-
 # Machines
 
 
@@ -154,33 +145,6 @@ def test_a_busy_machine_that_goes_away_is_not_given_back_by_its_job():
     assert plugin.tell(8, submitted("3", 8, 10, 1)) == ["start 3 on 0"]
 
 
-def test_a_busy_machine_that_is_back_in_time_is_given_back_by_its_job():
-    plugin = Plugin().begin(2)
-    plugin.tell(0, submitted("1", 0, 10, 2))
-    plugin.tell(1, notify("event_machine_unavailable", resources="0-1"))
-    plugin.tell(2, notify("event_machine_available", resources="0-1"), submitted("2", 2, 10, 2))
-    assert plugin.tell(5, completed("1")) == ["start 2 on 0-1"]
-
-
-def test_the_reservation_counts_only_machines_that_will_be_there():
-    plugin = Plugin().begin(4)
-    plugin.tell(0, submitted("1", 0, 100, 1), submitted("2", 0, 50, 2))
-    plugin.tell(1, notify("event_machine_unavailable", resources="1"))  # of job 2
-    # the head needs 3: machine 3, one of job 2 at 50, and that of job 1 at 100
-    assert plugin.tell(2, submitted("3", 2, 10, 3)) == []
-    assert plugin.tell(3, submitted("4", 3, 98, 1)) == []
-    assert plugin.tell(4, submitted("5", 4, 96, 1)) == ["start 5 on 3"]
-
-
-def test_a_head_too_wide_for_the_machines_that_are_left_lets_others_pass():
-    plugin = Plugin().begin(4)
-    plugin.tell(0, notify("event_machine_unavailable", resources="0"))
-    assert plugin.tell(1, submitted("1", 1, 10, 4)) == []
-    assert plugin.tell(2, submitted("2", 2, 10_000, 3)) == ["start 2 on 1-3"]
-    plugin.tell(3, notify("event_machine_available", resources="0"))
-    assert plugin.tell(4, completed("2")) == ["start 1 on 0-3"]
-
-
 @unchecked
 def test_machines_that_are_told_away_or_back_twice_count_once():
     plugin = Plugin().begin(3)
@@ -193,29 +157,6 @@ def test_machines_that_are_told_away_or_back_twice_count_once():
 
 
 # The order of arrival
-
-
-def test_ties_in_submission_time_go_by_id_as_a_string_however_they_arrive():
-    plugin = Plugin().begin(1)
-    plugin.tell(0, submitted("0", 0, 10, 1))
-    for name in ("2", "10", "1"):
-        plugin.tell(5, submitted(name, 5, 10, 1))
-    order = [plugin.tell(10 + i, completed(name)) for i, name in enumerate(["0", "1", "10", "2"])]
-    assert order == [["start 1 on 0"], ["start 10 on 0"], ["start 2 on 0"], []]
-
-
-@of_batsim_4
-@pytest.mark.parametrize("policy", ["fcfs", "sqf", "wfp3"])
-@pytest.mark.parametrize("threshold", [None, 0])
-def test_hundreds_of_jobs_may_arrive_at_one_date_in_the_reverse_order(policy, threshold):
-    # each is put between two others, again and again between the same two
-    plugin = Plugin(policy=policy, threshold=threshold).begin(1)
-    plugin.tell(0, submitted("000", 0, 10, 1))
-    names = [f"{i:03}" for i in range(1, 301)]
-    for name in reversed(names):
-        assert plugin.tell(1, submitted(name, 1, 10, 1)) == []
-    for i, (ended, begun) in enumerate(zip(["000", *names], names, strict=False)):
-        assert plugin.tell(10 + i, completed(ended)) == [f"start {begun} on 0"]
 
 
 @unchecked
@@ -273,12 +214,6 @@ def test_several_small_jobs_are_killed_by_one_event_each():
     plugin = Plugin(small="class", divider=20, kill="always").begin(2, dynamic=True)
     plugin.tell(0, *(submitted(name, 0, 50, 1, small=True) for name in "12"))
     assert plugin.tell(20, CALL, CALL) == ["kill 1", "kill 2"]
-
-
-def test_a_small_job_whose_walltime_comes_before_the_divider_is_not_killed():
-    plugin = small_plugin()
-    reply = json.loads(plugin(as_message(0, submitted("1", 0, 20, 1, small=True))))
-    assert [decision["type"] for decision in reply["events"]] == ["EXECUTE_JOB"]
 
 
 def test_a_message_in_which_nothing_happens_is_followed_by_no_decision():
