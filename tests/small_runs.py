@@ -150,6 +150,12 @@ def register(identifier: str, **fields: Any) -> Decision:
     return "REGISTER_JOB", {"job_id": identifier, "job": described}
 
 
+def add_profile(name: str, workload: str = "mine", **fields: Any) -> Decision:
+    """A profile of this name, by default a delay of 3 s."""
+    profile = fields or {"type": "delay", "delay": 3}
+    return "REGISTER_PROFILE", {"workload_name": workload, "profile_name": name, "profile": profile}
+
+
 FINISHED: Decision = ("NOTIFY", {"type": "registration_finished"})
 
 

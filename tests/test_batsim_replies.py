@@ -18,7 +18,20 @@ from batfill.batsim.wire import SimulationSettings, SimulationStopped
 from batfill.batsim.wire4 import Wire4
 from batfill.batsim.wire5 import Wire5
 from command import scheduler
-from small_runs import FINISHED, REUSE, at, call, document, execute, job, kill, machines, register, simulate
+from small_runs import (
+    FINISHED,
+    REUSE,
+    add_profile,
+    at,
+    call,
+    document,
+    execute,
+    job,
+    kill,
+    machines,
+    register,
+    simulate,
+)
 
 WORKLOAD = document(job("a"), job("b", 10), job("wide", 10, 9))
 
@@ -137,13 +150,7 @@ def mapped(mapping):
         (register("w0!n", res="1"), "job 'w0!n'.res: '1' is not a whole number from 1 to 2147483647"),
         (register("w0!n", walltime=0), "job 'w0!n'.walltime: 0 is not a number > 0"),
         (register("w0!a"), "job 'w0!a' exists or existed before"),
-        (
-            (
-                "REGISTER_PROFILE",
-                {"workload_name": "w0", "profile_name": "q", "profile": {"type": "delay", "delay": 0}},
-            ),
-            "profile 'q'.delay: 0 is not above 0, as Batsim requires",
-        ),
+        (add_profile("q", "w0", type="delay", delay=0), "profile 'q'.delay: 0 is not above 0, as Batsim requires"),
         (("CHANGE_JOB_STATE", {"job_id": "w0!b", "job_state": "REJECTED"}), "in this way; send REJECT_JOB"),
         (("NOTIFY", {"type": ["registration_finished"]}), "needs 'type', a string, and has ['registration_finished']"),
     ],
@@ -213,9 +220,7 @@ def test_a_bad_scheduler_ends_the_command_with_status_1_and_one_line(tmp_path, c
 # Mutations of a conversation in which all is well
 
 SCRIPT = {
-    "begin": [
-        ("REGISTER_PROFILE", {"workload_name": "w0", "profile_name": "p", "profile": {"type": "delay", "delay": 3}})
-    ],
+    "begin": [add_profile("p", "w0")],
     0: [execute("w0!a"), register("w0!n", profile="p"), ("SET_JOB_METADATA", {"job_id": "w0!n", "metadata": "x"})],
     10: [execute("w0!b", "1-1"), ("REJECT_JOB", {"job_id": "w0!wide"}), execute("w0!n", "2"), call(12)],
     12: [kill("w0!n", "w0!b"), FINISHED],

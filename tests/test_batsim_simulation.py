@@ -16,6 +16,7 @@ from small_runs import (
     FINISHED,
     REUSE,
     Outcome,
+    add_profile,
     at,
     call,
     document,
@@ -215,10 +216,6 @@ def test_an_event_of_an_unknown_type_is_passed_on_as_it_stands():
 # What stops it
 
 
-PROFILE = {"type": "delay", "delay": 3}
-TEN_AGAIN = {"workload_name": "w0", "profile_name": "ten", "profile": PROFILE}
-
-
 def state(name):
     return "CHANGE_JOB_STATE", {"job_id": "w0!a", "job_state": name}
 
@@ -238,9 +235,9 @@ def state(name):
         ([state("LOST")], None, "cannot become 'LOST'"),
         ([execute("w0!a"), state("COMPLETED_KILLED")], None, "its state is RUNNING after EXECUTE_JOB"),
         ([register("w0!n")], None, "no job can be registered; run with --enable-dynamic-jobs"),
-        ([("REGISTER_PROFILE", TEN_AGAIN)], None, "no profile can be registered; run with --enable-dynamic-jobs"),
-        ([("REGISTER_PROFILE", TEN_AGAIN)], DYNAMIC, "profile 'ten' of workload 'w0' exists or existed before"),
-        ([("REGISTER_PROFILE", {**TEN_AGAIN, "workload_name": "a!b"})], DYNAMIC, "'a!b' cannot be a workload's name"),
+        ([add_profile("ten", "w0")], None, "no profile can be registered; run with --enable-dynamic-jobs"),
+        ([add_profile("ten", "w0")], DYNAMIC, "profile 'ten' of workload 'w0' exists or existed before"),
+        ([add_profile("ten", "a!b")], DYNAMIC, "'a!b' cannot be a workload's name"),
         ([register("w9!n")], DYNAMIC, "job 'w9!n' belongs to no known workload; known: w0"),
         ([register("w0!n", profile="none")], DYNAMIC, "profile: 'none' is not the name of a profile"),
         ([register("w0!n", id="w0!m")], DYNAMIC, "job 'w0!n' is called 'w0!m' in its description"),
@@ -289,8 +286,7 @@ def test_decisions_after_the_end_are_too_late():
 
 
 def test_a_simulation_without_workload_runs_what_the_scheduler_registers():
-    profile = ("REGISTER_PROFILE", {"workload_name": "mine", "profile_name": "p", "profile": PROFILE})
-    script = {"begin": [profile, register("mine!b", profile="p"), execute("mine!b"), FINISHED]}
+    script = {"begin": [add_profile("p"), register("mine!b", profile="p"), execute("mine!b"), FINISHED]}
     outcome = simulate(None, at(script), settings=DYNAMIC)
     assert outcome.told == [[(3, COMPLETED)], [(3, "SIMULATION_ENDS")]]
 

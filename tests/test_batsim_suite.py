@@ -23,6 +23,7 @@ from small_runs import (
     FINISHED,
     REUSE,
     Outcome,
+    add_profile,
     at,
     call,
     document,
@@ -71,19 +72,12 @@ class OneMachineEach:
 @pytest.mark.parametrize("profiles", ["each", "once"])
 @pytest.mark.parametrize("count", [0, 1, 10])
 def test_jobs_registered_while_the_simulation_runs_are_run(count, profiles, reuse, acknowledge):
-    def profile(name):
-        return "REGISTER_PROFILE", {
-            "workload_name": "mine",
-            "profile_name": name,
-            "profile": {"type": "delay", "delay": 3},
-        }
-
     def also(message, submitted):
         if "w0!b" not in submitted:
             return []
-        decisions = [profile("p0")] if profiles == "once" and count else []
+        decisions = [add_profile("p0")] if profiles == "once" and count else []
         for i in range(count):
-            decisions += [profile(f"p{i}")] if profiles == "each" else []
+            decisions += [add_profile(f"p{i}")] if profiles == "each" else []
             decisions.append(register(f"mine!{i}", profile=f"p{i if profiles == 'each' else 0}"))
             if not acknowledge:
                 decide.waiting.append(f"mine!{i}")
@@ -99,7 +93,7 @@ def test_jobs_registered_while_the_simulation_runs_are_run(count, profiles, reus
 
 
 def test_a_profile_name_cannot_be_registered_again_even_after_its_job_has_ended():
-    again = "REGISTER_PROFILE", {"workload_name": "mine", "profile_name": "p", "profile": {"type": "delay", "delay": 3}}
+    again = add_profile("p")
     script = {0: [again, register("mine!a", profile="p"), execute("mine!a"), execute("w0!b", "1")], 10: [again]}
     for settings in (DYNAMIC, REUSE):
         with pytest.raises(SimulationStopped, match="profile 'p' of workload 'mine' exists or existed before"):
@@ -231,8 +225,7 @@ def test_the_parts_of_a_used_sequence_are_kept_and_other_profiles_dropped():
 
 def test_a_sequence_can_be_registered_from_known_profiles():
     def profile(name, *seq, **fields):
-        described = {"type": "composed", "seq": list(seq), **fields}
-        return "REGISTER_PROFILE", {"workload_name": "w0", "profile_name": name, "profile": described}
+        return add_profile(name, "w0", type="composed", seq=list(seq), **fields)
 
     workload = document(job("a", profile="two"), two=2, spare=9)
     start = [profile("x", "two", "two"), profile("y", "x", repeat=2), register("w0!n", profile="y"), execute("w0!n")]
