@@ -14,7 +14,9 @@ import re
 import sys
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import islice
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
@@ -157,6 +159,9 @@ class Allocation(NamedTuple):
         return Allocation(offset, self.first[interval], self.last[interval])
 
 
+NOTHING = "%.0s"  # the form of a value that is not written
+
+
 class Column(NamedTuple):
     """A column of `_jobs.csv`."""
 
@@ -185,7 +190,7 @@ COLUMNS = {
     "metadata": Column('"%s"', WordColumn),
 }
 # Batsim 5 writes no metadata, and old versions of Batsim 4 not even the column.
-COLUMNS_5 = {**COLUMNS, "metadata": Column("%.0s")}
+COLUMNS_5 = {**COLUMNS, "metadata": Column(NOTHING)}
 OPTIONAL_COLUMN = "metadata"
 JOB_COLUMNS = ",".join(COLUMNS)
 
@@ -278,21 +283,26 @@ class ScheduleTotals:
         return columns
 
 
-def job_row(record: JobRecord, columns: Mapping[str, Column] = COLUMNS) -> str:
+@cache
+def row_form(version: int, *, rejected: bool) -> str:
+    """The form of a job's line under this version of Batsim, its line end included; rejected jobs have empty fields."""
+    columns = (COLUMNS_5 if version == 5 else COLUMNS).values()
+    return ",".join([column.form if column.of_rejected or not rejected else NOTHING for column in columns]) + "\n"
+
+
+VALUES = attrgetter(*COLUMNS)  # of a `JobRecord`
+
+
+def job_row(record: JobRecord, version: int = 4) -> str:
     """The job's line in `_jobs.csv`, its line end included."""
-    rejected = record.final_state == REJECTED
-    values = [
-        "" if rejected and not of_rejected else form % getattr(record, name)
-        for name, (form, _, of_rejected) in columns.items()
-    ]
-    return f"{','.join(values)}\n"
+    return row_form(version, rejected=record.final_state == REJECTED) % VALUES(record)
 
 
 def job_row_5(record: JobRecord) -> str:
     """The job's line in Batsim 5's `jobs.csv`: the profile with its workload's name, no metadata."""
     profile = f"{record.profile_owner or record.workload_name}!{record.profile}"
     energy = 0.0 if record.registered else record.consumed_energy
-    return job_row(record._replace(profile=profile, consumed_energy=energy), COLUMNS_5)
+    return job_row(record._replace(profile=profile, consumed_energy=energy), version=5)
 
 
 class RunFiles(NamedTuple):
