@@ -453,12 +453,3 @@ def test_a_log_is_converted_and_comes_back(options, tmp_path):
         assert table.overrun == tables[0].overrun
         for name in ("ids", "submit_s", "runtime_s", "walltime_s", "user_request_s", "request_s", "procs", "user"):
             assert getattr(table.jobs, name).tolist() == getattr(tables[0].jobs, name).tolist()
-
-
-def test_homogeneous_tasks_of_version_5_become_delays_if_their_amounts_are_per_host(tmp_path):
-    task = {"type": "ParallelTaskHomogeneousProfile", "cpu": 4e9, "com": 0}
-    convert(write(tmp_path, changed_5("profiles.p", task)), tmp_path / "4.json")
-    assert json.loads((tmp_path / "4.json").read_text())["profiles"]["p"] == {"type": "delay", "delay": 4}
-    path = write(tmp_path, changed_5("profiles.p", task | {"generation_strategy": "other"}))
-    with pytest.raises(WorkloadError, match="'ParallelTaskHomogeneousProfile' has no duration that is known"):
-        convert(path, tmp_path / "x.json")

@@ -183,7 +183,6 @@ def test_the_header_of_a_log_in_pieces_counts(tmp_path, monkeypatch, stored):
         ({"procs": None}, "pass procs"),
         ({"jobs": slice(5, 9)}, "select none of"),
         ({"fields": ("colour",)}, "there are group_id"),
-        ({"host_speed": 2e9}, "is a log; a host speed applies"),
     ],
 )
 def test_a_mistake_is_said_in_one_line_and_nothing_is_written(tmp_path, converted, options, said):
@@ -308,32 +307,14 @@ def test_a_workload_keeps_fields_that_batsim_does_not_know(rewritten):
     assert (result.jobs, result.procs) == (2, 8)
 
 
-def test_homogeneous_profiles_become_delays_by_the_hosts_speed(rewritten):
-    profiles = {
-        "each": {"type": "parallel_homogeneous", "cpu": 4e9, "com": 1e6},
-        "all": {"type": "parallel_homogeneous_total", "cpu": 4e9, "com": 0},
-    }
-    jobs = [job("a", "each"), job("b", "all"), job("c", "all", res=8), job("d", "each", res=4)]
-    result, made = rewritten(jobs, profiles, host_speed=2e9)
-    delays = {name: profile["delay"] for name, profile in made["profiles"].items()}
-    assert [delays[one["profile"]] for one in made["jobs"]] == [2, 1, 0.25, 2]
-    assert result.notes == ("1 profiles whose communication takes no time as a delay",)
-
-
 def test_composed_profiles_become_the_sum_of_their_parts(rewritten):
     profiles = {
         "d": {"type": "delay", "delay": 5},
-        "each": {"type": "parallel_homogeneous", "cpu": 4e9, "com": 1e6},
-        "all": {"type": "parallel_homogeneous_total", "cpu": 4e9, "com": 1e6},
-        "s": {"type": "composed", "repeat": 2, "seq": ["d", "each"]},
-        "t": {"type": "composed", "seq": ["s", "all", "all"], "ret": 3},
+        "s": {"type": "composed", "repeat": 2, "seq": ["d", "d"]},
+        "t": {"type": "composed", "seq": ["s", "d"], "ret": 3},
     }
-    jobs = [job("a", "s"), job("b", "t"), job("c", "t", res=8), job("e", "each")]
-    result, made = rewritten(jobs, profiles, host_speed=2e9)
-    done = [made["profiles"][one["profile"]] for one in made["jobs"]]
-    assert [profile["delay"] for profile in done] == [14, 16, 14.5, 2]
-    assert [profile.get("ret", 0) for profile in done] == [0, 3, 3, 0]
-    assert result.notes == ("3 profiles whose communication takes no time as a delay",)  # `all` on 2 and on 8 hosts
+    _, made = rewritten([job("a", "t"), job("b", "s")], profiles)
+    assert made["profiles"] == {"t": {"type": "delay", "delay": 25, "ret": 3}, "s": {"type": "delay", "delay": 20}}
     for parts, said in (
         (["s"], "it contains itself"),
         (["x"], r"seq\[0\]: 'x' is not the name"),
@@ -341,8 +322,6 @@ def test_composed_profiles_become_the_sum_of_their_parts(rewritten):
     ):
         with pytest.raises(WorkloadError, match=said):
             rewritten([job("a", "s")], {"s": {"type": "composed", "seq": parts}})
-    with pytest.raises(WorkloadError, match="profiles\\['p'\\]: type 'smpi' has no duration that is known beforehand"):
-        rewritten([job("a", "s")], {"s": {"type": "composed", "seq": ["p"]}, "p": {"type": "smpi"}})
 
 
 def test_a_walltime_within_the_delay_is_raised_or_left(rewritten):
@@ -365,10 +344,7 @@ def test_a_slice_of_a_workload_starts_at_zero_and_brings_its_profiles(rewritten)
 @pytest.mark.parametrize(
     ("profile", "said"),
     [
-        ({"type": "msg_par_hg", "cpu": 1, "com": 1}, "old name of parallel_homogeneous; rename it"),
-        ({"type": "smpi", "trace": "x"}, "run others in Batsim itself"),
-        ({"type": "parallel_homogeneous", "cpu": "1"}, "profiles\\['d'\\].cpu"),
-        ({"type": "parallel_homogeneous"}, "give the flops"),
+        ({"type": "smpi", "trace": "x"}, "'smpi' is not supported; supported: delay, composed"),
         ({"type": 3}, "profiles\\['d'\\].type"),
         ({}, "profiles\\['d'\\].type"),
         ("delay", "not an object"),

@@ -375,12 +375,6 @@ def job_slice(text: str) -> slice:
     multiple=True,
     help="Keep this field besides user_id: group_id, executable, queue, partition. Repeatable.",
 )
-@click.option(
-    "--host-speed",
-    type=POSITIVE,
-    default=1e9,
-    help="Flop/s of a host, for parallel_homogeneous profiles of a Batsim workload.",
-)
 @choice_option(
     "--format",
     "form",

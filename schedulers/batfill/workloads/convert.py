@@ -1,4 +1,4 @@
-"""Converts a log, or a Batsim workload with other profiles, to a Batsim workload of delays; or a log to another format.
+"""Converts a log, or a Batsim workload with sequences, to a Batsim workload of delays; or a log to another format.
 
 A log is read piece by piece, in one or two passes over the file, so that memory does not grow with its length.
 """
@@ -36,11 +36,9 @@ from batfill.workloads.batsim_json import (
     check_job,
     check_profile,
     invented,
-    is_time,
     n_missing,
     raised_by_overrun,
     read_members,
-    refuse_late,
     request_of,
     short_number,
     tasks_of,
@@ -78,24 +76,16 @@ from batfill.workloads.swf import (
 from batfill.workloads.swf_log import N_FIELDS, SwfLog, write_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from batfill.workloads.batsim_json import BatsimVersion, Jobs
+    from batfill.workloads.batsim_json import BatsimVersion, Jobs, ProfileTask
     from batfill.workloads.swf_log import Comment
 
 # Fields of a job object in addition to user_id, and the SWF columns they come from.
 JOB_FIELDS = {"group_id": "group", "executable": "executable", "queue": "queue", "partition": "partition"}
 
 ALL_JOBS = slice(None)
-HOST_SPEED = 1e9  # flop/s, that of our platforms
-
-EACH, SHARED = "parallel_homogeneous", "parallel_homogeneous_total"
-OLD_NAMES = {
-    "msg_par": "parallel",
-    "msg_par_hg": EACH,
-    "msg_par_hg_tot": SHARED,
-}
 
 
 class Converted(NamedTuple):
@@ -119,7 +109,6 @@ def convert(
     unrequested: Unrequested | None = None,
     jobs: slice = ALL_JOBS,
     fields: tuple[str, ...] = (),
-    host_speed: float = HOST_SPEED,
     version: BatsimVersion = 4,
     advance: Callable[[int], None] = lambda _: None,
 ) -> Converted:
@@ -135,7 +124,6 @@ def convert(
         unrequested: what stands in for a missing request, see `read_workload`; a Batsim workload's jobs keep what does.
         jobs: the jobs to convert, in submission order; times then count from the first of them.
         fields: those of JOB_FIELDS that a log's jobs keep in addition to user_id; a Batsim workload's jobs keep all.
-        host_speed: flop/s; converts a Batsim workload's parallel_homogeneous profiles to delays.
         version: the Batsim that is to read the workload; 5 wants other profile types, and fields in `extra_data`.
         advance: called with the number of rows done since the last call; each row counts twice.
 
@@ -149,7 +137,6 @@ def convert(
             ("unrequested", unrequested is not None),
             ("a part of the jobs", jobs != ALL_JOBS),
             ("a field to keep", bool(fields)),
-            ("a host speed", host_speed != HOST_SPEED),
             ("a version of Batsim", version != 4),
         ):
             if given:
@@ -163,8 +150,6 @@ def convert(
     described = first_byte(source) in JSON
     if described and fields:
         raise WorkloadError(f"{source}: is a Batsim workload, whose jobs keep all their fields; name none of them")
-    if not described and host_speed != HOST_SPEED:
-        raise WorkloadError(f"{source}: is a log; a host speed applies to a Batsim workload's profiles, leave it out")
     overrun = overrun or "keep"
     if unrequested is not None:
         unrequested = unrequested_of("unrequested", unrequested)  # type: ignore[assignment]
@@ -176,7 +161,6 @@ def convert(
             overrun=overrun,
             unrequested=unrequested,
             jobs=jobs,
-            host_speed=host_speed,
             version=version,
         )
     text = sha256()
@@ -281,10 +265,9 @@ def _convert_json(
     overrun: Overrun,
     unrequested: Unrequested | None,
     jobs: slice,
-    host_speed: float,
     version: BatsimVersion,
 ) -> Converted:
-    """Rewrite a Batsim workload: delays for other profiles, padded ids, raised walltimes; the rest is kept.
+    """Rewrite a Batsim workload: delays for sequences, padded ids, raised walltimes; the rest is kept.
 
     Job fields that Batsim does not know and `ret` of delays are kept; integer ids become strings of one width.
 
@@ -292,36 +275,22 @@ def _convert_json(
     request; then `overrun` "keep" and "extend" raise those that do not exceed the delay.
 
     Raises:
-        WorkloadError: the file is not such a workload, or holds a profile that no delay can replace; something else
-            already stands in for missing requests.
+        WorkloadError: the file is not a workload of delays; something else already stands in for missing requests.
     """
-    nb_res, described, profiles, before, _, left_out = read_members(source)
+    nb_res, described, profiles, before, of_version, left_out = read_members(source)
     stated = unrequested_in(before)
     if unrequested is not None and unrequested != stated:
         if (stated, unrequested) != ("refuse", "runtime") and any(invented(job) for job in described):
             raise WorkloadError(f"{source}: was made with unrequested {stated}; convert its log with {unrequested}")
         stated = unrequested
-    if not 0 < host_speed < float("inf"):
-        raise WorkloadError(f"a host speed of {host_speed:g} flop/s; it must be above 0")
     size = nb_res if procs is None else checked_size(source, procs)
     notes: Counter[str] = Counter()
-    silent: set[tuple[str, int]] = set()
-    made: dict[str, dict[str, Any]] = {}
-    found: dict[tuple[str, int], str] = {}
     for place, job in enumerate(described):
         check_job(f"{source}: jobs[{place}]", job, profiles)
-        name, res = job["profile"], job["res"]
-        key = (name, res if any(depends_on_hosts(profiles[part]) for part in with_parts(name, profiles)) else 0)
-        if key not in found:
-            found[key] = f"{name}_on{res}" if key[1] else name
-            while key[1] and found[key] in profiles:
-                found[key] += "_"
-            made[found[key]] = as_delay(
-                f"{source}: profiles", name, profiles, res, host_speed=host_speed, silent=silent
-            )
-        job["profile"] = found[key]
+    tasks = tasks_of(f"{source}: profiles", profiles, NEW_TYPES if of_version == 5 else {})
+    for job in described:
         notes["jobs whose walltime was raised above the delay"] += set_limit(
-            job, made[found[key]]["delay"], overrun, run_time=stated in ("refuse", "runtime")
+            job, tasks[job["profile"]].run_s, overrun, run_time=stated in ("refuse", "runtime")
         )
     _name_by_strings(described)
     ordered = sorted(described, key=lambda job: (job["subtime"], job["id"]))
@@ -333,10 +302,9 @@ def _convert_json(
         for job in chosen:
             job["subtime"] -= first
     used = {job["profile"] for job in chosen}
+    delays = {name: as_delay(profiles[name], tasks[name]) for job in described if (name := job["profile"]) in used}
     description = _description(source, overrun, stated, jobs)
-    profiles = {name: profile for name, profile in made.items() if name in used}
-    write_members(out, size, chosen, lambda: profiles, description, version=version, source=source)
-    notes["profiles whose communication takes no time as a delay"] = len(silent)
+    write_members(out, size, chosen, lambda: delays, description, version=version, source=source)
     missing = request_warning(n_missing(chosen, stated), len(chosen), stand_in(stated))
     warnings = (*missing, *raised_warning(sum(raised_by_overrun(job) for job in chosen), len(chosen)))
     counted = (f"{count} {what}" for what, count in notes.items() if count)
@@ -427,77 +395,8 @@ def _name_by_strings(jobs: list[dict[str, Any]]) -> None:
         raise WorkloadError(f"job id {twice!r} occurs more than once; ids must be unique")
 
 
-def depends_on_hosts(profile: Any) -> bool:
-    """Whether the profile takes less time on more hosts."""
-    return isinstance(profile, dict) and profile.get("type") == SHARED
-
-
-def with_parts(name: str, profiles: Mapping[str, Any]) -> set[str]:
-    """The profile's name and those of all profiles that it consists of, unknown ones excepted."""
-    found, left = {name}, [name]
-    while left:
-        profile = profiles[left.pop()]
-        parts = profile.get("seq") if isinstance(profile, dict) and profile.get("type") == "composed" else None
-        new = (
-            {part for part in parts if isinstance(part, str) and part in profiles} if isinstance(parts, list) else set()
-        )
-        left += new - found
-        found |= new
-    return found
-
-
-def as_delay(
-    where: str, name: str, profiles: Mapping[str, Any], res: int, *, host_speed: float, silent: set[tuple[str, int]]
-) -> dict[str, Any]:
-    """The delay profile that replaces this one in a job of `res` hosts.
-
-    parallel_homogeneous computes `cpu` flops on each host; parallel_homogeneous_total divides `cpu` among them. The
-    bytes they send (`com`) take no time here. A composed profile becomes the sum of its parts.
-
-    Args:
-        where: the place of the profiles in the file, for the error messages.
-        name: the profile.
-        profiles: all profiles of the workload.
-        res: the job's hosts, >= 1.
-        host_speed: flop/s, > 0.
-        silent: out, the profiles whose communication was lost, with the hosts if their time depends on them.
-
-    Raises:
-        WorkloadError: the type has no duration without a network, or a field is unusable.
-    """
-    profile, place = profiles[name], f"{where}[{name!r}]"
-    kind = profile.get("type") if isinstance(profile, dict) else None
-    if kind == "composed":
-        flat = {
-            part: profiles[part]
-            if profiles[part].get("type") == "composed"
-            else as_delay(where, part, profiles, res, host_speed=host_speed, silent=silent)
-            for part in sorted(with_parts(name, profiles))
-        }
-        task = tasks_of(where, flat)[name]
-        return _delay(task.run_s) | ({"ret": task.ret} if task.ret else {})
-    if kind not in (EACH, SHARED):
-        if isinstance(kind, str) and kind in OLD_NAMES:
-            raise WorkloadError(f"{place}: type {kind} is the old name of {OLD_NAMES[kind]}; rename it")
-        if isinstance(kind, str) and kind != "delay":
-            raise WorkloadError(
-                f"{place}: type {kind[:40]!r} has no duration that is known beforehand; convert delay, "
-                "parallel_homogeneous, parallel_homogeneous_total and composed profiles of these, and run others in "
-                "Batsim itself"
-            )
-        check_profile(place, profile, profiles)
-        checked: dict[str, Any] = profile
-        return checked
-    cpu = profile.get("cpu")
-    if not is_time(cpu):
-        raise WorkloadError(f"{place}.cpu: {str(cpu)[:40]!r} is not a number >= 0; give the flops")
-    if profile.get("com"):
-        silent.add((name, res if kind == SHARED else 0))
-    delay = cpu / host_speed / (res if kind == SHARED else 1)
-    refuse_late(f"{place}: as a delay", delay)
-    return _delay(delay)
-
-
-def _delay(seconds: float) -> dict[str, Any]:
-    """A profile of this delay."""
-    return {"type": "delay", "delay": short_number(seconds)}
+def as_delay(profile: dict[str, Any], task: ProfileTask) -> dict[str, Any]:
+    """The profile if it is a delay, else the delay that takes as long as the whole sequence."""
+    if profile["type"] == "delay":
+        return profile
+    return {"type": "delay", "delay": short_number(task.run_s)} | ({"ret": task.ret} if task.ret else {})
