@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Unit = Literal["nodes", "cores"]
-UNITS: tuple[Unit, ...] = ("nodes", "cores")
 Columns = tuple[str, ...]  # the names of a column; a table has one of them
 NOTHING = ("", "0", "0.0", "false", "False")  # texts of what was not requested
 GPUS, MEMORY = "requested GPUs", "requested memory"
@@ -44,8 +43,7 @@ class Centre:
         unit: what a processor is, unless the caller says otherwise.
         limit_unit_s: of a limit that is a number; one stored as a duration says its unit itself.
         names: the columns of names, by ours.
-        counts: columns of other whole numbers, by ours, and what a job did whose number is positive.
-        texts: other columns, kept as they are published, and what a job did that has one other than 0.
+        beside: what else a job had, and the columns whose positive number or text says so.
     """
 
     title: str
@@ -59,8 +57,7 @@ class Centre:
     unit: Unit = "nodes"
     limit_unit_s: int = 1
     names: Mapping[str, Columns] = field(default_factory=dict)
-    counts: Mapping[str, tuple[Columns, str]] = field(default_factory=dict)
-    texts: Mapping[str, tuple[Columns, str]] = field(default_factory=dict)
+    beside: Mapping[str, Columns] = field(default_factory=dict)
 
 
 EAGLE = Centre(
@@ -79,8 +76,7 @@ EAGLE = Centre(
         "queue": ("qos",),
         "partition": ("partition",),
     },
-    counts={"gpus": (("gpus_requested", "gpus_req"), GPUS)},
-    texts={"memory": (("memory_req", "mem_req"), MEMORY)},
+    beside={GPUS: ("gpus_requested", "gpus_req"), MEMORY: ("memory_req", "mem_req")},
 )
 CENTRES = {
     "eagle": EAGLE,
@@ -95,7 +91,7 @@ CENTRES = {
         allocated={"nodes": ("nnuma",), "cores": ("cnumat",)},
         requested={"nodes": ("nnumr",), "cores": ("cnumr",)},
         names={"user": ("usr",), "executable": ("jnam",)},
-        texts={"memory": (("mszl",), "have a limit of memory"), "frequency": (("freq_req",), "requested a frequency")},
+        beside={"have a limit of memory": ("mszl",), "requested a frequency": ("freq_req",)},
     ),
     "pm100": Centre(
         title="Marconi100 (PM100)",
@@ -108,8 +104,7 @@ CENTRES = {
         allocated={"nodes": ("num_nodes_alloc",), "cores": ("num_cores_alloc", "num_cpus_alloc")},
         requested={"nodes": ("num_nodes_req",), "cores": ("num_cores_req", "num_cpus_req")},
         names={"user": ("user_id",), "group": ("group_id",), "queue": ("qos",), "partition": ("partition",)},
-        counts={"gpus": (("num_gpus_req",), GPUS)},
-        texts={"memory": (("mem_req",), MEMORY), "shared": (("shared",), "may share their nodes")},
+        beside={GPUS: ("num_gpus_req",), MEMORY: ("mem_req",), "may share their nodes": ("shared",)},
     ),
 }
 
@@ -117,24 +112,22 @@ CENTRES = {
 def read_centre(
     centre: Centre, paths: list[Path], reading: Reading | None = None, *, unit: Unit | None = None
 ) -> Reading:
-    """The finished jobs of a centre's tables, read in pieces: memory holds 45 bytes a job and its extra columns.
+    """The finished jobs of a centre's tables, read in pieces: memory holds 49 bytes a job.
 
     Args:
         centre: the layout.
         paths: the files, Parquet or csv (plain, .gz, .xz, .bz2).
         reading: an empty one, with its choices; None for the default ones.
-        unit: what a processor of the log is; None for the centre's. The other unit is kept as an extra column.
+        unit: what a processor of the log is; None for the centre's.
 
     Raises:
         WorkloadError: a file is neither, or lacks a column; the message names it.
         MissingExtra: pyarrow is not installed.
     """
     unit = centre.unit if unit is None else unit
-    other = next(name for name in UNITS if name != unit)
     given, wanted = centre.allocated[unit], centre.requested[unit]
     reading = Reading() if reading is None else reading
     names = reading.jobs.names
-    names |= {name: Names() for name in centre.texts}
     clock = zone_of(reading.zone)
     for path in paths:
         reading.files[path] = 0
@@ -150,12 +143,6 @@ def read_centre(
                 "status": each(table.texts(centre.state, "texts"), status_of),
                 **{kind: table.codes(names[kind], centre.names.get(kind, ())) for kind in NAMES},
             }
-            others = centre.allocated[other] if table.has(centre.allocated[other]) else centre.requested[other]
-            extra: dict[str, NDArray[Any]] = {
-                other: _narrow(table.counts(others)),
-                **{name: _narrow(table.counts(places)) for name, (places, _) in centre.counts.items()},
-                **{name: table.codes(names[name], places) for name, (places, _) in centre.texts.items()},
-            }
             titles = {
                 "submit_s": centre.submit,
                 "start_s": centre.start,
@@ -168,26 +155,12 @@ def read_centre(
                 columns,
                 np.ones(len(table), bool),
                 partial(table.show, [*titles.values(), centre.state], reading.files[path]),
-                extra,
                 titles={name: table.name(places) for name, places in titles.items() if table.has(places)},
                 guessed={f"no column {given[0]}: the processors requested count": np.full(len(table), assumed)},
+                unmodelled={what: table.states(places) for what, places in centre.beside.items()},
             )
             reading.files[path] += len(table)
-    for name, (_, what) in {**centre.counts, **centre.texts}.items():
-        count_unmodelled(reading, name, what)
     return reading
-
-
-def count_unmodelled(reading: Reading, name: str, what: str) -> None:
-    """Count the jobs with a positive number, or a text other than 0, in this extra column under `what`."""
-    jobs = reading.jobs
-    if not len(jobs):
-        return
-    if name in jobs.names:
-        has = np.array([text not in NOTHING for text in jobs.names[name]])[jobs[name]]
-    else:
-        has = jobs[name] > 0
-    reading.unmodelled[what] += int(np.count_nonzero(has))
 
 
 class _Table:
@@ -238,6 +211,16 @@ class _Table:
         known = np.where(np.isnan(numbers), 0, numbers)
         known[(known < 0) | (known != np.floor(known))] = ODD
         return np.minimum(known, LARGEST + 1).astype(np.int64)
+
+    def states(self, places: Columns) -> NDArray[np.bool_]:
+        """Whether the column has a positive number, or a text other than NOTHING, (n,)."""
+        column = self._column(places)
+        if column is None:
+            return np.zeros(len(self), bool)
+        numbers = _numbers(column)
+        if numbers is not None:
+            return numbers > 0
+        return each(self.texts(places, "texts"), lambda text: text not in NOTHING) > 0
 
     def limits(self, places: Columns, unit_s: int) -> NDArray[np.int64]:
         """The column's durations in seconds, (n,), as `limit_of` reads them."""
@@ -297,11 +280,6 @@ def _numbers(column: Any) -> NDArray[np.float64] | None:
         return None
 
 
-def _narrow(counts: NDArray[np.int64]) -> NDArray[np.int32]:
-    """Positive numbers of 31 bits; -1 for others."""
-    return np.where((counts > 0) & (counts <= LARGEST), counts, -1).astype(np.int32)
-
-
 def _tables(path: Path, centre: Centre, unit: Unit, *, chosen: bool) -> Iterator[_Table]:
     """The rows of a file in pieces, with the columns of its centre, also the partition's if some are chosen."""
     with _opened(path) as (columns, batches):
@@ -314,8 +292,7 @@ def _tables(path: Path, centre: Centre, unit: Unit, *, chosen: bool) -> Iterator
                     f"{path}: no column {' or '.join(places)}, which the table of {centre.title} has; "
                     f"give its files, or name another system"
                 )
-        optional_columns = [*centre.allocated.values(), *centre.requested.values(), *centre.names.values()]
-        optional_columns += [places for places, _ in (*centre.counts.values(), *centre.texts.values())]
+        optional_columns = [centre.allocated[unit], *centre.names.values(), *centre.beside.values()]
         read = dict.fromkeys(place for places in (*needed, *optional_columns) for place in places if place in columns)
         if twice := [place for place in read if columns.count(place) > 1]:
             raise WorkloadError(f"{path}: has several columns {twice[0]}; keep one of them, and rename the others")

@@ -16,7 +16,7 @@ from batfill.base.version import __version__
 from batfill.base.words import duration, things
 from batfill.model.jobs import size_warnings
 from batfill.workloads.record_text import LAST_S, ODD, PARTITION_LIMIT, UNLIMITED, Names, Times
-from batfill.workloads.swf_log import CANCELLED, COMPLETED, FIELDS, Comment, SwfLog, new_log
+from batfill.workloads.swf_log import CANCELLED, COMPLETED, Comment, SwfLog, new_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -69,7 +69,7 @@ class Jobs:
 
     Attributes:
         names: the texts of the columns of names.
-        extra: other columns, by name: those of SWF, and those that only Parquet keeps.
+        extra: other columns, by name, that a reader needs until it has read all files.
     """
 
     def __init__(self) -> None:
@@ -235,6 +235,7 @@ class Reading:
         *,
         titles: Mapping[str, str] | None = None,
         guessed: Mapping[str, NDArray[np.bool_]] | None = None,
+        unmodelled: Mapping[str, NDArray[np.bool_]] | None = None,
     ) -> None:
         """Append the records of jobs that have ended; count the others, and each value that is changed or guessed.
 
@@ -246,6 +247,7 @@ class Reading:
             extra: other columns.
             titles: the source's names of our columns. Without one of "procs" it does not say what a job was given.
             guessed: what else to count, with the rows.
+            unmodelled: what a replay knows nothing of, with the rows of the jobs that have it.
         """
         valid = valid.copy()
         title = {**TITLES, **(titles or {})}
@@ -340,6 +342,8 @@ class Reading:
         self.jobs.add(
             {name: kept[name][valid] for name in TYPES}, {name: column[valid] for name, column in (extra or {}).items()}
         )
+        for what, rows in (unmodelled or {}).items():
+            self.unmodelled[what] += int(np.count_nonzero(valid & rows))
 
 
 def _in_order(*columns: Times) -> tuple[NDArray[np.int64], ...]:
@@ -443,7 +447,6 @@ class ClusterLog:
         self._numbers, used = {}, {}
         for kind in NAMES:
             self._numbers[kind], used[kind] = self._numbered(kind, key)
-        self._texts = {name: np.array(list(jobs.names[name]), object) for name in jobs.extra if name in jobs.names}
         held = jobs["eligible_s"] > jobs["submit_s"]
         reading.held = int(held.sum())
         reading.held_s = float((jobs["eligible_s"][held].astype(np.int64) - jobs["submit_s"][held]).sum())
@@ -503,7 +506,6 @@ class ClusterLog:
         piece = new_log(
             (),
             {
-                **{name: self.jobs[name][at] for name in self.jobs.extra if name in FIELDS},
                 "job": np.arange(part.start + 1, part.start + 1 + len(at)),
                 "submit_s": submit_s - self._first_s,
                 "wait_s": np.where(left_s > 0, np.maximum(left_s - from_s, 0), -1),
@@ -516,15 +518,6 @@ class ClusterLog:
             },
         )
         return SwfLog((), piece.rows, piece.lines + part.start + len(self.header))
-
-    def extra(self, part: slice) -> dict[str, NDArray[Any]]:
-        """The columns of these jobs that SWF has no field for: numbers, -1 for unknown, or texts."""
-        at = self._order[part]
-        return {
-            name: self._texts[name][self.jobs[name][at]] if name in self._texts else self.jobs[name][at]
-            for name in self.jobs.extra
-            if name not in FIELDS
-        }
 
     def pieces(self) -> Iterator[SwfLog]:
         """The log in pieces, without the header."""

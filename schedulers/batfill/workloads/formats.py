@@ -410,7 +410,7 @@ def save_imported(log: ClusterLog, out: Path, *, procs: int | None = None, made_
 
     Args:
         log: the log.
-        out: the file; its name determines the format. Parquet also keeps the columns that SWF has no field for.
+        out: the file; its name determines the format.
         procs: the machine's size, for Batsim JSON; the log's header states it, too.
         made_by: the command, for Batsim JSON.
 
@@ -421,7 +421,7 @@ def save_imported(log: ClusterLog, out: Path, *, procs: int | None = None, made_
     if wanted == ".json":
         return save_log(log.log(), out, procs=procs, description={"made_by": made_by})
     if wanted == ".parquet":
-        return write_pieces(log.pieces, out, lambda: log.comments, log.extra)
+        return write_pieces(log.pieces, out, lambda: log.comments)
     return write_rows((piece.rows for piece in log.pieces()), log.comments, out)
 
 

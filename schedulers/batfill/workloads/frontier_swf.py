@@ -1,6 +1,6 @@
 """Reads the published trace of Frontier: SWF with three more fields, the last of which says how many nodes a job had.
 
-Field 19 is the number of GPUs used, field 20 the soft limit, field 21 the machine, the mode and the size of a job, such
+Field 19 is the number of GPUs used, field 20 a soft limit, field 21 the machine, the mode and the size of a job, such
 as frontier:excl:2500x112: 2500 nodes of 112 hardware threads. Source: see `docs/reference/formats.md`.
 """
 
@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from batfill.base.errors import LARGEST, WorkloadError
-from batfill.workloads.centres import Unit, count_unmodelled
 from batfill.workloads.cluster_log import NAMES, Reading
 from batfill.workloads.record_text import Names, Times, pieces_of
 from batfill.workloads.swf_log import CANCELLED, FAILED, FIELD, FIELDS, UNKNOWN_STATUS, SwfLog, rows_in
@@ -23,12 +22,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from batfill.workloads.centres import Unit
+
 N_FIELDS = 21
 EXPECTED = f"Frontier's trace has {N_FIELDS}; read a log with 18 fields as it is, it needs no import"
-GPUS, SOFT_LIMIT = len(FIELDS), len(FIELDS) + 1
+GPUS = len(FIELDS)  # the place of field 19
 SIZES = re.compile(r"[^:]+:([^:]*):(\d{1,9})x(\d{1,9})")
 EXCLUSIVE = "excl"
-KEPT = ("cpu_s", "memory_kb", "requested_memory_kb")  # the fields of SWF that no accounting has
 
 
 def read_frontier(paths: list[Path], reading: Reading | None = None, *, unit: Unit | None = None) -> Reading:
@@ -48,15 +48,9 @@ def read_frontier(paths: list[Path], reading: Reading | None = None, *, unit: Un
             UnixStartTime.
     """
     reading = Reading() if reading is None else reading
-    reading.jobs.names["mode"] = Names()
     sizes = Names()
     for path in paths:
         _read(path, reading, sizes, "nodes" if unit is None else unit)
-    count_unmodelled(reading, "gpus", "used GPUs")
-    modes = reading.jobs.names["mode"]
-    if len(reading.jobs):
-        alone = np.array([mode in ("", EXCLUSIVE) for mode in modes])
-        reading.unmodelled["shared their nodes"] += int(np.count_nonzero(~alone[reading.jobs["mode"]]))
     return reading
 
 
@@ -80,7 +74,7 @@ def _read(path: Path, reading: Reading, sizes: Names, unit: Unit) -> None:
         matches = [SIZES.fullmatch(size) for size in sizes]
         nodes = np.array([int(found[2]) if found else -1 for found in matches])[codes]
         threads = np.array([int(found[3]) if found else -1 for found in matches])[codes]
-        modes = names["mode"].of([found[1] if found else "" for found in matches])[codes]
+        shared = np.array([found is not None and found[1] not in ("", EXCLUSIVE) for found in matches])[codes]
         sized = (nodes > 0) & (threads > 0) & (nodes * threads <= LARGEST)
         reading.files[path] += len(piece)
         show = partial(_shown, path, piece, sizes, codes)
@@ -103,13 +97,6 @@ def _read(path: Path, reading: Reading, sizes: Names, unit: Unit) -> None:
             "status": np.where(known_status, field["status"], UNKNOWN_STATUS),
             **{kind: _codes(names[kind], field[kind]) for kind in NAMES},
         }
-        extra: dict[str, NDArray[Any]] = {name: field[name] for name in KEPT}
-        extra |= {
-            "gpus": np.clip(piece.rows[:, GPUS], -1, LARGEST).astype(np.int32),
-            "soft_limit_s": np.clip(piece.rows[:, SOFT_LIMIT], -1, LARGEST).astype(np.int32),
-            "mode": modes,
-            "cores" if unit == "nodes" else "nodes": (nodes * threads if unit == "nodes" else nodes).astype(np.int32),
-        }
         named = {
             "jobs whose field 5 is not their nodes in field 21, which count": (field["procs"] > 0)
             & (field["procs"] != nodes),
@@ -117,7 +104,8 @@ def _read(path: Path, reading: Reading, sizes: Names, unit: Unit) -> None:
             > 0,
             "jobs with a status other than 0, 1 and 5: an unknown one": ~known_status,
         }
-        reading.add_ended(columns, sized, show, extra, guessed=named)
+        beside = {"used GPUs": piece.rows[:, GPUS] > 0, "shared their nodes": shared}
+        reading.add_ended(columns, sized, show, guessed=named, unmodelled=beside)
 
 
 def _shown(path: Path, piece: SwfLog, sizes: Names, codes: NDArray[np.int32], row: int) -> str:

@@ -18,7 +18,7 @@ from batfill.base.version import __version__
 from batfill.workloads.swf_log import FIELDS, LARGEST_EXACT, N_FIELDS, Comment, SwfLog, joined
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from concurrent.futures import Future
     from pathlib import Path
 
@@ -52,7 +52,6 @@ def write_pieces(
     pieces: Callable[[], Iterable[SwfLog]],
     path: Path,
     comments: Callable[[], Sequence[Comment]],
-    extra: Callable[[slice], Mapping[str, NDArray[Any]]] = lambda _: {},
 ) -> int:
     """As `write_parquet`, for a log of which one piece is in memory at a time; returns the number of rows.
 
@@ -61,16 +60,15 @@ def write_pieces(
             has one type.
         path: the file.
         comments: called after the last piece; the comments of the pieces themselves are ignored.
-        extra: further columns of these rows, numbers or texts, for other programs: batfill does not read them back.
 
     Raises:
         WorkloadError: the file cannot be written.
     """
     try:
-        return _written(pieces, path, comments, extra, np.zeros(N_FIELDS, bool))
+        return _written(pieces, path, comments, np.zeros(N_FIELDS, bool))
     except _FractionFound:
         fractional = np.logical_or.reduce([_fractional(piece) for piece in pieces()])
-        return _written(pieces, path, comments, extra, fractional)
+        return _written(pieces, path, comments, fractional)
 
 
 class _FractionFound(Exception):  # noqa: N818 - a reason to begin again
@@ -86,7 +84,6 @@ def _written(
     pieces: Callable[[], Iterable[SwfLog]],
     path: Path,
     comments: Callable[[], Sequence[Comment]],
-    extra: Callable[[slice], Mapping[str, NDArray[Any]]],
     fractional: NDArray[np.bool_],
 ) -> int:
     """Write the file; `fractional` says which columns have fractions, besides those in which the first piece has some.
@@ -103,7 +100,6 @@ def _written(
     schema = pa.schema(
         [(name, pa.float64() if some else pa.int64()) for name, some in zip(FIELDS, fractional, strict=True)]
         + [(LINE, pa.int64())]
-        + [(name, pa.array(column).type) for name, column in extra(slice(0, len(first))).items()]
     )
     how = {
         "compression": "zstd",
@@ -126,8 +122,8 @@ def _written(
             }
             if compressed is not None:
                 compressed.result()
-            columns |= {LINE: piece.lines, **extra(slice(n_rows, n_rows + len(piece)))}
-            compressed = behind.submit(writer.write_table, pa.table(columns, schema=schema))
+            table = pa.table({**columns, LINE: piece.lines}, schema=schema)
+            compressed = behind.submit(writer.write_table, table)
             n_rows += len(piece)
         if compressed is not None:
             compressed.result()
