@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from codecs import BOM_UTF8
 from datetime import UTC, datetime
@@ -28,13 +29,7 @@ NO_TIMES = ("", "Unknown", "None", "N/A")
 QUARTER_S = 900
 FRACTION = re.compile(r"[.,]0*[1-9]")
 EPOCH = re.compile(r"[0-9]{1,18}(?:\.[0-9]*)?")
-# The common forms of a time; years that are read by columns are those of nanoseconds since 1970.
-EPOCH_TEXT = "[0-9]{1,18}"
-DATE_TEXT = (
-    "(?:197[1-9]|19[89][0-9]|2[01][0-9]{2})-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])"
-    "[T ](?:[01][0-9]|2[0-3])(?::[0-5][0-9]){2}(?:\\.[0-9]{1,9})?"
-)
-ZONE_TEXT = "(?:Z|[+-](?:[01][0-9]|2[0-3])(?::?[0-5][0-9])?)"
+DAY_0 = datetime(1970, 1, 1)
 MARKS = re.compile(rb"^(?:\xef\xbb\xbf)+", re.MULTILINE)  # byte order marks, which begin a line
 
 
@@ -80,7 +75,7 @@ def text_in(column: Any, row: int) -> str:
 def each(column: Any, read: Callable[[str], Any]) -> NDArray[np.int64]:
     """The numbers that `read` returns for each text of an Arrow array of bytes, (n, ...); it reads equal texts once."""
     encoded = column.fill_null(b"").dictionary_encode()
-    values = [read(text_in(encoded.dictionary, code)) for code in range(len(encoded.dictionary))]
+    values = [read(text.decode("utf-8", "replace")) for text in encoded.dictionary.to_pylist()]
     numbers: NDArray[np.int64] = np.array(values or [read("")], np.int64)[encoded.indices.to_numpy()]
     return numbers
 
@@ -158,57 +153,32 @@ def unix_times(local_s: NDArray[np.int64], zone: tzinfo) -> tuple[NDArray[np.int
 
 
 def read_times(column: Any, zone: tzinfo) -> Times:
-    """The times in an Arrow array of bytes, as `unix_time` reads them; the common forms by columns."""
-    arrow, compute = optional("pyarrow", "tables"), optional("pyarrow.compute", "tables")
-    times = Times.of(np.zeros(len(column), np.int64))
-    left = np.flatnonzero(compute.binary_length(column).fill_null(0).to_numpy())
-    for form, kind in (
-        (EPOCH_TEXT, arrow.int64()),
-        (DATE_TEXT, arrow.timestamp("ns")),
-        (DATE_TEXT + ZONE_TEXT, arrow.timestamp("ns", "UTC")),
-    ):
-        texts = column.take(arrow.array(left))
-        fits = compute.match_substring_regex(texts, f"^{form}$")
-        try:
-            read = texts.filter(fits).cast(arrow.string()).cast(kind).cast(arrow.int64()).to_numpy()
-        except arrow.ArrowInvalid:  # a date that does not exist
-            continue
-        found = fits.to_numpy(zero_copy_only=False)
-        rows, left = left[found], left[~found]
-        if kind == arrow.int64():
-            times.seconds[rows] = read
-            continue
-        seconds, times.cut[rows] = read // 10**9, read % 10**9 > 0
-        local = (seconds, np.zeros(len(seconds), np.int64)) if kind.tz else unix_times(seconds, zone)
-        times.seconds[rows], times.later_s[rows] = local
-        times.bare[rows] = not kind.tz
-    for into, values in zip(
-        times, each(column.take(arrow.array(left)), lambda date: unix_time(date, zone)).T, strict=True
-    ):
-        into[left] = values
+    """The times in an Arrow array of bytes: seconds since 1970, or dates, which without an offset are in this zone."""
+    seconds, cut, bare = each(column, clock_time).T
+    times = Times.of(seconds)._replace(cut=cut > 0, bare=bare > 0)
+    local_s, times.later_s[times.bare] = unix_times(seconds[times.bare], zone)
+    seconds[times.bare] = np.where((local_s >= 1) & (local_s <= LAST_S), local_s, ODD)
     return times
 
 
-def unix_time(text: str, zone: tzinfo) -> tuple[int, int, bool, bool]:
-    """Seconds since 1970 and the rest of `Times` from digits, or a date; without an offset it is in this zone."""
+def clock_time(text: str) -> tuple[int, bool, bool]:
+    """Seconds since 1970, or ODD; whether a fraction was cut off; and whether they are those of a local clock."""
     text = text.strip()
     if text in NO_TIMES:
-        return 0, 0, False, False
-    if EPOCH.fullmatch(text):
-        return epoch(text), 0, FRACTION.search(text) is not None, False
+        return 0, False, False
+    cut = ("." in text or "," in text) and FRACTION.search(text) is not None
+    if "-" not in text and EPOCH.fullmatch(text):
+        return epoch(text), cut, False
     try:
-        at = datetime.fromisoformat(text) if text.isascii() else None
+        date = datetime.fromisoformat(text)
     except ValueError:
-        at = None
-    if at is None:
-        return ODD, 0, False, False
-    offset = at.utcoffset()
-    seconds = int((at.replace(tzinfo=UTC, microsecond=0) - datetime.fromtimestamp(0, UTC)).total_seconds())
-    if offset is not None:
-        first, later = seconds - int(offset.total_seconds()), 0
-    else:
-        first, later = (int(found[0]) for found in unix_times(np.array([seconds]), zone))
-    return (first if 1 <= first <= LAST_S else ODD), later, FRACTION.search(text) is not None, offset is None
+        return ODD, False, False
+    if not text.isascii():
+        return ODD, False, False
+    if date.tzinfo is None:
+        return math.floor((date - DAY_0).total_seconds()), cut, True
+    seconds = math.floor(date.timestamp())
+    return (seconds if 1 <= seconds <= LAST_S else ODD), cut, False
 
 
 def epoch(text: str) -> int:
