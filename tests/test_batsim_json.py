@@ -430,7 +430,7 @@ LOG = (
 )
 
 
-@pytest.mark.parametrize("options", [[], ["--overrun", "kill"], ["--overrun", "extend"], ["--field", "group_id"]])
+@pytest.mark.parametrize("options", [[], ["--overrun", "kill"], ["--overrun", "extend"]])
 def test_a_log_is_converted_and_comes_back(options, tmp_path):
     log, four, five, again, back = (tmp_path / name for name in ("l.swf", "4.json", "5.json", "5b.json", "4b.json"))
     log.write_text(LOG)

@@ -65,21 +65,19 @@ DAY = new_log(
     ("text", "jobs"),
     [
         ("user=1", [1, 2, 6]),
-        ("USER == 1 AND job != 2", [1, 6]),
+        ("USER = 1 AND job != 2", [1, 6]),
         ("user=1 or job>=5", [1, 2, 5, 6]),
         ("user=1 and job=1 or job=5", [1, 5]),  # and binds more tightly
         ("user=1 and (job=1 or job=5)", [1]),
         ("(user=1 and (job>=2 and job<=6)) or (user=3)", [2, 5, 6]),
         ("not (user=1 or user=2)", [5]),
-        ("not user=1 and procs<>8", [3, 5]),
-        ("job=2-4", [2, 3, 4]),
-        ("job!=2..4", [1, 5, 6]),
-        ("job=1,3-4,6", [1, 3, 4, 6]),
-        ("2<=job<=4", [2, 3, 4]),
-        ("2<job && user=2 || 6=<job", None),
+        ("not user=1 and procs!=8", [3, 5]),
+        ("job=2-4", None),
+        ("2<=job", None),
         ("submit<=2012-02-03 00:00:00", [1, 2, 3]),
         ("submit<2012-02-03", [1, 2]),
-        ("2012-02-02 22:00 <= submit < 2012-02-03 01:00", [2, 3, 4]),
+        ("submit>=2012-02-02 22:00 and submit<2012-02-03 01:00", [2, 3, 4]),
+        ("submit>=2012-02-30", None),
         ("start>=2012-02-03 00:00", [2, 3, 5]),  # job 4's wait is not known
         ("end<=2012-02-03 00:00", [1]),
         ("submit>=18000", [5]),
@@ -87,8 +85,7 @@ DAY = new_log(
         ("hour=0", [3, 4]),
         ("hour!=0", [1, 2, 5]),  # nothing is known of job 6's hour
         ("(hour>=22 or hour<1) and user=2", [3, 4]),
-        ("runtime>18 hours", [5]),
-        ("runtime>=1 h and runtime<=120 min", [2, 3]),
+        ("runtime>64800", [5]),
         ("user=-1", []),
     ],
 )
@@ -149,26 +146,6 @@ def test_every_filter_of_the_archives_logs_is_understood_and_left_nothing_behind
     for one in filters:
         assert one.removed > 0
         assert not matching(full, one.text).any()
-
-
-def test_overruns_are_kept_killed_or_left():
-    columns = {"runtime_s": [50, 50, 50], "requested_s": [40, 60, -1]}
-    runs = {how: clean(log(**columns), rules=[], overrun=how) for how in ("leave", "keep", "kill", "extend")}
-    assert runs["leave"].log["runtime_s"].tolist() == [50, 50, 50]
-    assert runs["keep"].log["requested_s"].tolist() == [50, 60, -1]
-    assert runs["kill"].log["runtime_s"].tolist() == [40, 50, 50]
-    assert runs["kill"].changed == {"overrun kill": 1}
-
-
-def test_a_cleaned_log_becomes_a_workload_whose_jobs_outlive_their_requests(tmp_path):
-    source, out = tmp_path / "log.swf", tmp_path / "out.json"
-    source.write_text("; MaxProcs: 4\n" + row(1, 0, 50, req_time=40))
-    assert batfill("workload", "clean", source, "--out", out, "--overrun", "extend").status == 0
-    (job,) = json.loads(out.read_text())["jobs"]
-    assert (job["walltime"], job["requested_time"], job["expected_time"]) == (51, 40, 40)
-    refused = batfill("workload", "clean", source, "--out", tmp_path / "out.swf", "--overrun", "extend")
-    assert refused.status == 2
-    assert refused.err.endswith("overrun extend changes nothing in a log; give it to the replay\n")
 
 
 VALUES = st.integers(-1, 12)

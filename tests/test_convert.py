@@ -73,7 +73,6 @@ def test_a_job_states_its_request_if_it_is_not_the_walltime(converted):
         stated = [None, None, None, -1] if overrun == "kill" else [40, 50, None, -1]
         assert [job.get("requested_time") for job in jobs] == stated
         assert [job.get("expected_time") for job in jobs] == expected
-        assert "no_request" not in jobs[3]
 
 
 @pytest.mark.parametrize("overrun", ["keep", "kill", "extend"])
@@ -139,14 +138,6 @@ def test_a_slice_counts_by_submission_and_starts_at_zero(converted):
     assert result.jobs == 2
 
 
-def test_further_fields_are_kept_on_demand(converted):
-    _, workload = converted(row(1, 0, 5, group=4, queue=2), fields=("group_id", "queue", "executable"))
-    assert {k: v for k, v in workload["jobs"][0].items() if k in ("group_id", "queue", "executable")} == {
-        "group_id": 4,
-        "queue": 2,
-    }
-
-
 def test_the_source_and_its_digest_are_said(converted):
     _, workload = converted(row(1, 0, 5))
     assert workload["description"]["source"] == "log.swf"
@@ -182,20 +173,12 @@ def test_the_header_of_a_log_in_pieces_counts(tmp_path, monkeypatch, stored):
     [
         ({"procs": None}, "pass procs"),
         ({"jobs": slice(5, 9)}, "select none of"),
-        ({"fields": ("colour",)}, "there are group_id"),
     ],
 )
 def test_a_mistake_is_said_in_one_line_and_nothing_is_written(tmp_path, converted, options, said):
     with pytest.raises(WorkloadError, match=said):
         converted(row(1, 0, 5), **options)
     assert [path.name for path in tmp_path.iterdir()] == ["log.swf"]
-
-
-def test_a_batsim_workload_keeps_all_fields_and_takes_no_names(tmp_path, converted):
-    converted(row(1, 0, 5))
-    with pytest.raises(WorkloadError, match="whose jobs keep all their fields"):
-        convert(tmp_path / "out.json", tmp_path / "again.json", fields=("queue",))
-    assert not (tmp_path / "again.json").exists()
 
 
 @pytest.mark.parametrize("part", ["1:" + "9" * 5000, "-1:5", "5", "a:b"])
@@ -274,7 +257,7 @@ def test_what_is_written_is_what_is_read(tmp_path_factory, jobs):
         **{name: np.array(column, float) for name, column in times.items()},
     )
     path = tmp_path_factory.mktemp("trip") / "x.json"
-    assert write_batsim_json(path, [(table, {})], procs=7, description={"made_by": "a test"}) == len(jobs)
+    assert write_batsim_json(path, [table], procs=7, description={"made_by": "a test"}) == len(jobs)
     again = read_batsim_json(path)
     assert again.procs == 7
     for column in ("ids", "submit_s", "runtime_s", "walltime_s", "procs", "user"):

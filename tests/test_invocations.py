@@ -234,7 +234,6 @@ workload scale log.swf --out x.swf --load 0
 workload generate --out x.swf --jobs 0
 workload generate --out x.swf --jobs 10 --procs 1
 workload generate --out x.swf --jobs 10 --load 0.5 --interarrival 2
-workload convert log.swf --out x.json --first 3 --jobs 0:2
 workload convert log.swf --out x.json --jobs 3
 workload convert log.swf --out x.json --bandwidth 1GBps
 workload fetch nothing

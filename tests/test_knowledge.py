@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import batfill as bf
 from batfill.base.errors import BatfillError
-from batfill.learn import Judgement, Plain, SubmittedJob
+from batfill.learn import Judgement, Knowledge, SubmittedJob
 from batfill.learn.estimates import (
     ClassClairvoyant,
     LastTwo,
@@ -38,7 +38,7 @@ from strategies import outliving, random_table, table
 from swf_text import row as logged
 
 
-class Told(Plain):
+class Told(Knowledge):
     """Expects and calls small what it is told to; notes what it hears."""
 
     name = "told"
@@ -446,7 +446,7 @@ def test_what_knows_the_future_cannot_serve_where_there_is_none():
         make(Options.of({"predict": "runtime", "predict-for": "all"}), None, None)
 
 
-class Half(Plain):
+class Half(Knowledge):
     """Expects half of the request; counts the jobs that it has seen."""
 
     name = "half of the request"
@@ -457,7 +457,7 @@ class Half(Plain):
         return Judgement(job.request_s / 2)
 
 
-class Narrow(Plain):
+class Narrow(Knowledge):
     """Calls narrow jobs small."""
 
     name, classifies, divider_s = "narrow", True, 60.0

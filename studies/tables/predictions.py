@@ -19,7 +19,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 
 from batfill.base.stats import paired
 from batfill.base.version import __version__
-from batfill.learn import Judgement, Plain
+from batfill.learn import Judgement, Knowledge
 from batfill.learn.estimates import OrderOnly
 from batfill.learn.habits import NO_CLOCK
 from batfill.learn.predictor import make
@@ -57,7 +57,7 @@ class Earlier:
         return [*self.last, NONE_YET, NONE_YET, NONE_YET][:n]
 
 
-class Boosting(Plain):
+class Boosting(Knowledge):
     """Run times by gradient-boosted trees, trained at each week's end on the last 20,000 jobs that have ended.
 
     They learn the logarithm of the run time. The features come from Tsafrir et al., TPDS 2007 (the mean of the user's

@@ -97,12 +97,6 @@ def describe(source: Path, procs: int | None, as_json: bool) -> None:
     type=FILE,
     help="Drop the flurries that this log's header names, as those of the archive's cleaned logs do.",
 )
-@choice_option(
-    "--overrun",
-    choices=("leave", "keep", "kill", "extend"),
-    help="If jobs ran too long: leave them, keep (raise the request), kill (cut the run), extend (OUT is Batsim JSON: "
-    "raise the walltime, not the request).",
-)
 @PROCS
 @JSON
 def clean(
@@ -112,7 +106,6 @@ def clean(
     status: tuple[int, ...],
     flurries: bool,
     flurries_from: Path | None,
-    overrun: Any,
     procs: int | None,
     as_json: bool,
 ) -> None:
@@ -142,14 +135,11 @@ def clean(
         procs=machine_size(source, log, procs),
         statuses=status,
         flurries=named,
-        overrun=overrun,
     )
     n_rows = len(log)
     del log
     made = provenance("clean", source, notes=list(cleaned.log.header[-1:]))
-    left = save_log(
-        cleaned.log, out, procs=procs, overrun="extend" if overrun == "extend" else "keep", description=made
-    )
+    left = save_log(cleaned.log, out, procs=procs, description=made)
     for name, count in cleaned.dropped.items():
         aside(f"{name}: {count:,} of {n_rows:,} rows dropped")
     for name, count in cleaned.changed.items():
@@ -367,14 +357,7 @@ def job_slice(text: str) -> slice:
 @PROCS
 @OVERRUN
 @UNREQUESTED
-@click.option("--first", type=WHOLE, help="Only the first N jobs.")
 @click.option("--jobs", metavar="START:STOP", help="Only these jobs, numbered by submission.")
-@click.option(
-    "--field",
-    "fields",
-    multiple=True,
-    help="Keep this field besides user_id: group_id, executable, queue, partition. Repeatable.",
-)
 @choice_option(
     "--format",
     "form",
@@ -387,7 +370,6 @@ def convert(
     out: Path,
     platform: Path | None,
     links: dict[str, str],
-    first: int | None,
     jobs: str | None,
     form: Literal["batsim4", "batsim5"],
     as_json: bool,
@@ -405,12 +387,10 @@ def convert(
     batsim = ".json" in out.suffixes
     if platform is not None and not batsim:
         raise click.UsageError("--platform goes with a Batsim workload, OUT.json; leave it out")
-    if first is not None and jobs is not None:
-        raise click.UsageError("--first and --jobs exclude each other; give one of them")
     if links and platform is None:
         raise click.UsageError(f"--{next(iter(links))} describes the platform's links; add --platform, or leave it out")
     homogeneous_platform(1, **links)  # refuses values that are none before the work
-    part = slice(first) if first is not None else job_slice(jobs) if jobs is not None else slice(None)
+    part = slice(None) if jobs is None else job_slice(jobs)
     with progress("rows") as advance, all_or_none():
         made = library(source, out, jobs=part, version=5 if form == "batsim5" else 4, **how, advance=advance)
         if platform is not None:

@@ -12,7 +12,7 @@ in one message or in several, and predictions must not depend on that.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 
 class SubmittedJob(NamedTuple):
@@ -47,58 +47,30 @@ class Judgement(NamedTuple):
     key_request_s: float | None = None  # p~ of the keys; None: `expected_s`
 
 
-class Knowledge(Protocol):
-    """A predictor of run times or classes."""
+class Knowledge:
+    """A predictor of run times or classes; as it stands here it learns nothing and has no divider."""
 
     name: str
-    classifies: bool  # whether it calls jobs small or large
-    outlived: bool  # whether jobs may outlive what is expected of them, which is then corrected
-    divider_s: float  # in force: jobs that run shorter are small; inf for none
+    classifies = False  # whether it calls jobs small or large
+    outlived = False  # whether jobs may outlive what is expected of them, which is then corrected
+    divider_s = math.inf  # in force: jobs that run shorter are small; inf for none
 
     def judge(self, job: SubmittedJob) -> Judgement:
         """Judge a job that is submitted now."""
-        ...
+        raise NotImplementedError
 
     def started(self, job: SubmittedJob, start_s: float) -> None:
         """A try starts at `start_s`; may be called ahead of time."""
-        ...
 
     def ended(self, job: SubmittedJob, runtime_s: float, end_s: float) -> None:
         """A job completed at `end_s` after `runtime_s`; calls come in order of the ends."""
-        ...
 
     def killed(self, job: SubmittedJob, ran_s: float) -> None:
         """A try was killed at a divider after `ran_s`."""
-        ...
 
     def renew(self, now_s: float) -> None:
         """Update at `now_s`, after all earlier ends were reported and before the instant's submissions are judged."""
-        ...
 
     def renewal_s(self) -> float:
         """When the next retraining is due; inf for never."""
-        ...
-
-
-class Plain:
-    """A predictor that learns nothing and has no divider; base class of the others."""
-
-    classifies = False
-    outlived = False
-    divider_s = math.inf
-
-    def started(self, job: SubmittedJob, start_s: float) -> None:
-        """Nothing is learned."""
-
-    def ended(self, job: SubmittedJob, runtime_s: float, end_s: float) -> None:
-        """Nothing is learned."""
-
-    def killed(self, job: SubmittedJob, ran_s: float) -> None:
-        """Nothing is learned."""
-
-    def renew(self, now_s: float) -> None:
-        """Nothing changes with time."""
-
-    def renewal_s(self) -> float:
-        """Never."""
         return math.inf

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from batfill.learn import Judgement, Plain, SubmittedJob
+from batfill.learn import Judgement, Knowledge, SubmittedJob
 from batfill.learn.forest import Forest, grown_beside
 from batfill.learn.habits import FEATURE_NAMES, NO_CLOCK, RECORD, History, matrix
 from batfill.learn.quantiles import Divided
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
 
-class Classifier(Plain):
+class Classifier(Knowledge):
     """The small/large classifier."""
 
     classifies = True

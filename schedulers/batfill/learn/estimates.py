@@ -15,12 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from batfill.base.kernels import F8, entry, kernel
-from batfill.learn import Judgement, Plain, SubmittedJob
+from batfill.learn import Judgement, Knowledge, SubmittedJob
 from batfill.learn.quantiles import Divided
 from batfill.model.jobs import DAY_S, HOUR_S, WEEK_S
 
 if TYPE_CHECKING:
-    from batfill.learn import Knowledge
     from batfill.model.options import Divider
 
 # Run times are in hours: the squared and the linear side of the loss meet at one hour.
@@ -28,7 +27,7 @@ RATE = 0.5  # eta
 RIDGE = 1e-6  # of the squared norm of the weights
 
 
-class UserEstimate(Plain):
+class UserEstimate(Knowledge):
     """The requested time p~, without classes: plain EASY."""
 
     name = "user"
@@ -38,7 +37,7 @@ class UserEstimate(Plain):
         return Judgement(job.request_s, small=False)
 
 
-class RuntimeClairvoyant(Plain):
+class RuntimeClairvoyant(Knowledge):
     """The true run time p."""
 
     name = "runtime-clairvoyant"
@@ -52,7 +51,7 @@ class RuntimeClairvoyant(Plain):
         return Judgement(float(self.runtime_s[job.row]), small=False)
 
 
-class ClassClairvoyant(Plain):
+class ClassClairvoyant(Knowledge):
     """The true class, by the rolling median of the ended jobs' run times; what is expected stays p~."""
 
     name = "class-clairvoyant"
@@ -78,7 +77,7 @@ class ClassClairvoyant(Plain):
         self.divider_s = self.divided.value
 
 
-class EveryJob(Plain):
+class EveryJob(Knowledge):
     """Every job is small; only the divider is learned, as of now or of the last week's end."""
 
     name = "all"
@@ -109,7 +108,7 @@ class EveryJob(Plain):
         return self.next_s if self.weekly else math.inf
 
 
-class LastTwo(Plain):
+class LastTwo(Knowledge):
     """EASY++: the mean run time of the user's last two ended jobs, at most the request, which is taken without two."""
 
     name = "easy++"
@@ -130,7 +129,7 @@ class LastTwo(Plain):
         self.last.setdefault(job.user, deque(maxlen=2)).append(runtime_s)
 
 
-class OrderOnly(Plain):
+class OrderOnly(Knowledge):
     """Another predictor's run times in the queue's order; p~ stays the expected run time, which no job outlives."""
 
     def __init__(self, knowledge: Knowledge) -> None:
@@ -206,7 +205,7 @@ PAIRS = np.array(
 )  # the constant makes the single ones too
 
 
-class OnlineRegression(Plain):
+class OnlineRegression(Knowledge):
     """A polynomial of degree 2 in the features of job and user, updated at each end."""
 
     name = "regression"

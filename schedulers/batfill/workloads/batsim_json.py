@@ -46,11 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from numpy.typing import NDArray
-
     from batfill.model.jobs import JobColumns
-
-    Jobs = tuple[JobColumns, Mapping[str, NDArray[np.int64]]]
 
 BatsimVersion = Literal[4, 5]  # those whose form of a workload is written
 FIRST_WORKLOAD = "w0"  # Batsim's name for it; the others are w1, w2, ...
@@ -60,7 +56,6 @@ BATSIM_MARGIN_S = 1  # Batsim ends a job with p = p~ as overrun; an extra second
 REQUEST_FIELD = "requested_time"  # the user's request if it is not the walltime; NO_WALLTIME if the log has none
 ASSUMED_FIELD = "assumed_time"  # what stood in for an unknown request before the walltime was raised
 EXPECTED_FIELD = "expected_time"  # what the scheduler reads in place of the walltime, if the job may outlive it
-NO_REQUEST_FIELD = "no_request"  # true in files of former versions: as a request of NO_WALLTIME
 JOBS_AT_ONCE = 10_000  # written at a time
 UNWRITABLE = re.compile(r'[,"\r\n]')
 CLASSES = {"small": SMALL, "large": LARGE}
@@ -87,7 +82,6 @@ def _is_user(value: Any) -> bool:
 USER_FIELDS = {
     "class": UserField(lambda value: value in (None, *CLASSES), "small or large", "it counts as none"),
     "killable": UserField(lambda value: value is None or type(value) is bool, "true or false", "it counts as true"),
-    NO_REQUEST_FIELD: UserField(lambda value: type(value) is bool, "true or false", "it counts as false"),
     "user_id": UserField(_is_user, "a whole number", "it is ignored"),
     "user": UserField(_is_user, "a whole number", "it is ignored"),
     EXPECTED_FIELD: UserField(_limits, "a number > 0", "the walltime counts"),
@@ -281,15 +275,13 @@ def read_batsim_json(path: Path) -> Workload:
 def user_request_of(job: Mapping[str, Any]) -> float:
     """The user's request of a checked job; nan if it is unknown, or the job has no walltime."""
     walltime = job.get("walltime", NO_WALLTIME)
-    default = job.get(EXPECTED_FIELD, walltime)
-    requested = NO_WALLTIME if job.get(NO_REQUEST_FIELD) is True else job.get(REQUEST_FIELD, default)
+    requested = job.get(REQUEST_FIELD, job.get(EXPECTED_FIELD, walltime))
     return float("nan") if requested == NO_WALLTIME else float(requested)
 
 
 def invented(job: Mapping[str, Any]) -> bool:
     """Whether the job has a walltime although its log has no request."""
-    no_request = job.get(NO_REQUEST_FIELD) is True or job.get(REQUEST_FIELD) == NO_WALLTIME
-    return no_request and job.get("walltime", NO_WALLTIME) != NO_WALLTIME
+    return job.get(REQUEST_FIELD) == NO_WALLTIME and job.get("walltime", NO_WALLTIME) != NO_WALLTIME
 
 
 def n_missing(jobs: Iterable[Mapping[str, Any]], unrequested: Unrequested) -> int:
@@ -562,7 +554,7 @@ def _shown(value: Any) -> str:
 
 def write_batsim_json(
     out: Path,
-    batches: Iterable[Jobs],
+    batches: Iterable[JobColumns],
     *,
     procs: int,
     description: Mapping[str, object] | None = None,
@@ -572,9 +564,8 @@ def write_batsim_json(
 
     Args:
         out: the file, compressed if its name ends in .gz, .xz or .bz2.
-        batches: the jobs in pieces, each with further fields of the job objects by name; values below 0 are omitted. A
-            job's `user` becomes its `user_id`, an infinite walltime is omitted; the request is the `requested_time` if
-            it is not the walltime, and `request_s` the `expected_time`.
+        batches: the jobs in pieces. A job's `user`, if known, becomes its `user_id`, an infinite walltime is omitted;
+            the request is the `requested_time` if it is not the walltime, and `request_s` the `expected_time`.
         procs: the machine's size, "nb_res".
         description: the file's provenance, for human readers; Batsim ignores it.
         version: the Batsim whose form the file gets.
@@ -583,7 +574,7 @@ def write_batsim_json(
         WorkloadError: a job takes no time, or has an id, that version 5 refuses.
     """
     profiles: dict[str, dict[str, Any]] = {}
-    jobs = (job for batch in batches for job in job_objects(*batch, profiles))
+    jobs = (job for batch in batches for job in job_objects(batch, profiles))
 
     def in_order() -> dict[str, dict[str, Any]]:
         return dict(sorted(profiles.items(), key=lambda item: float(item[1]["delay"])))
@@ -591,24 +582,21 @@ def write_batsim_json(
     return write_members(out, procs, jobs, in_order, description or {}, version=version)
 
 
-def job_objects(
-    jobs: JobColumns, fields: Mapping[str, NDArray[np.int64]], profiles: dict[str, dict[str, Any]]
-) -> Iterator[dict[str, Any]]:
+def job_objects(jobs: JobColumns, profiles: dict[str, dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """Each job in version 4's form; `profiles` collects the delays."""
-    extra = {"user_id": jobs.user, **fields}
-    columns = {name: column.tolist() for name, column in extra.items()}
     numbers = zip(
         jobs.ids.tolist(),
         jobs.submit_s.tolist(),
         jobs.walltime_s.tolist(),
         jobs.procs.tolist(),
         jobs.runtime_s.tolist(),
+        jobs.user.tolist(),
         np.where(jobs.invented, NO_WALLTIME, jobs.user_request_s).tolist(),
         jobs.request_s.tolist(),
         np.where(jobs.invented, np.nan if jobs.assumed_s is None else jobs.assumed_s, np.nan).tolist(),
         strict=True,
     )
-    for row, (name, submit_s, walltime_s, procs, runtime_s, user_request_s, request_s, assumed_s) in enumerate(numbers):
+    for name, submit_s, walltime_s, procs, runtime_s, user, user_request_s, request_s, assumed_s in numbers:
         profile = f"delay{number_text(runtime_s)}"
         if profile not in profiles:
             profiles[profile] = {"type": "delay", "delay": short_number(runtime_s)}
@@ -616,9 +604,8 @@ def job_objects(
         if walltime_s != np.inf:
             job["walltime"] = short_number(walltime_s)
         job |= {"res": procs, "profile": profile}
-        for field_name, column in columns.items():
-            if column[row] >= 0:
-                job[field_name] = column[row]
+        if user >= 0:
+            job["user_id"] = user
         if user_request_s == user_request_s and user_request_s != walltime_s:  # nan: neither a request nor a limit
             job[REQUEST_FIELD] = short_number(user_request_s)
         if request_s < walltime_s:

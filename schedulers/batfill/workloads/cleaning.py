@@ -1,4 +1,4 @@
-"""Cleans a log: drops rows by rules and repairs others; every such row is counted.
+"""Cleans a log: drops rows by rules, and fills in unknown processors; every such row is counted.
 
 The rules `wide`, `processors` and `times` are those of the bandit paper of 2017 (section 6.1.1); the flurries are those
 that the archive's headers name.
@@ -7,7 +7,7 @@ that the archive's headers name.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Rows = NDArray[np.bool_]
-
-
-Clean = Literal["leave", "keep", "kill", "extend"]  # batfill.model.jobs.Overrun, or leave the choice to a later command
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,7 +83,6 @@ def clean(
     procs: int | None = None,
     statuses: Sequence[int] = (),
     flurries: Sequence[str] = (),
-    overrun: Clean = "leave",
 ) -> Cleaned:
     """The log without the rows dropped by the rules in the given order, then by statuses, then by flurries.
 
@@ -97,11 +93,9 @@ def clean(
         statuses: if given, the only statuses to keep.
         flurries: filters as the archive's headers write them (see `filters`), such as
             "user=68 and (job>=58 and job<=564)".
-        overrun: for jobs that ran longer than requested: "leave" and "extend" keep both times, "keep" raises the
-            request to the run time, "kill" cuts the run time to the request.
 
     Raises:
-        WorkloadError: a rule, a filter or an overrun is unknown, or no row is left.
+        WorkloadError: a rule or a filter is unknown, or no row is left.
     """
     dropped: dict[str, int] = {}
     keep = np.ones(len(log), bool)
@@ -126,10 +120,6 @@ def clean(
     rows = cleaned.rows  # a copy
     if "processors" in rules:
         changed["processors filled in"] = _fill_processors(rows)
-    if overrun not in get_args(Clean):
-        raise WorkloadError(f"overrun {overrun!r} is none of {', '.join(get_args(Clean))}; choose one")
-    if overrun in ("keep", "kill"):
-        changed[f"overrun {overrun}"] = _overrun(rows, overrun)
     changes = "; ".join(
         [f"{name}: {count} rows dropped" for name, count in dropped.items()]
         + [f"{name}: {count} rows changed" for name, count in changed.items()]
@@ -148,13 +138,3 @@ def _fill_processors(rows: NDArray[np.float64]) -> int:
     allocated[unknown_allocated] = requested[unknown_allocated]
     requested[unknown_requested] = allocated[unknown_requested]
     return int((unknown_allocated | unknown_requested).sum())
-
-
-def _overrun(rows: NDArray[np.float64], overrun: str) -> int:
-    runtime_s, requested_s = rows[:, FIELD["runtime_s"]], rows[:, FIELD["requested_s"]]
-    over = (requested_s > 0) & (runtime_s > requested_s)
-    if overrun == "keep":
-        requested_s[over] = runtime_s[over]
-    else:
-        runtime_s[over] = requested_s[over]
-    return int(over.sum())

@@ -28,7 +28,6 @@ from batfill.workloads.batsim_json import (
     BATSIM_MARGIN_S,
     EXPECTED_FIELD,
     FIRST_WORKLOAD,
-    NO_REQUEST_FIELD,
     NO_WALLTIME,
     REQUEST_FIELD,
     SUPPORTED_PROFILES,
@@ -79,11 +78,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from batfill.workloads.batsim_json import BatsimVersion, Jobs, ProfileTask
+    from batfill.model.jobs import JobColumns
+    from batfill.workloads.batsim_json import BatsimVersion, ProfileTask
     from batfill.workloads.swf_log import Comment
-
-# Fields of a job object in addition to user_id, and the SWF columns they come from.
-JOB_FIELDS = {"group_id": "group", "executable": "executable", "queue": "queue", "partition": "partition"}
 
 ALL_JOBS = slice(None)
 
@@ -108,7 +105,6 @@ def convert(
     overrun: Overrun | None = None,
     unrequested: Unrequested | None = None,
     jobs: slice = ALL_JOBS,
-    fields: tuple[str, ...] = (),
     version: BatsimVersion = 4,
     advance: Callable[[int], None] = lambda _: None,
 ) -> Converted:
@@ -123,7 +119,6 @@ def convert(
             end there; "extend" raises the walltime, and the scheduler reads the request.
         unrequested: what stands in for a missing request, see `read_workload`; a Batsim workload's jobs keep what does.
         jobs: the jobs to convert, in submission order; times then count from the first of them.
-        fields: those of JOB_FIELDS that a log's jobs keep in addition to user_id; a Batsim workload's jobs keep all.
         version: the Batsim that is to read the workload; 5 wants other profile types, and fields in `extra_data`.
         advance: called with the number of rows done since the last call; each row counts twice.
 
@@ -136,7 +131,6 @@ def convert(
             ("overrun", overrun is not None),
             ("unrequested", unrequested is not None),
             ("a part of the jobs", jobs != ALL_JOBS),
-            ("a field to keep", bool(fields)),
             ("a version of Batsim", version != 4),
         ):
             if given:
@@ -144,16 +138,10 @@ def convert(
                     f"{out}: is a log, which keeps every row as it is; {name} applies to Batsim JSON only, leave it out"
                 )
         return _convert_log(source, out, procs, advance)
-    for field in fields:
-        if field not in JOB_FIELDS:
-            raise WorkloadError(f"no field {field!r} to keep; there are {', '.join(JOB_FIELDS)}")
-    described = first_byte(source) in JSON
-    if described and fields:
-        raise WorkloadError(f"{source}: is a Batsim workload, whose jobs keep all their fields; name none of them")
     overrun = overrun or "keep"
     if unrequested is not None:
         unrequested = unrequested_of("unrequested", unrequested)  # type: ignore[assignment]
-    if described:
+    if first_byte(source) in JSON:
         return _convert_json(
             source,
             out,
@@ -190,7 +178,7 @@ def convert(
     changed: Counter[str] = Counter()
     wide = 0
 
-    def second_pass() -> Iterator[Jobs]:
+    def second_pass() -> Iterator[JobColumns]:
         nonlocal wide
         first_row = wide = 0
         for batch in pieces_of(source):
@@ -203,8 +191,7 @@ def convert(
                 batch, rows, first_row=first_row, overrun=overrun, margin_s=BATSIM_MARGIN_S, changed=changed
             )
             wide += int((table.procs > size).sum())
-            keep = rows.keep[first_row : first_row + len(batch)]
-            yield table, {field: batch[JOB_FIELDS[field]][keep].astype(np.int64) for field in fields}
+            yield table
             first_row += len(batch)
             advance(len(batch))
 
@@ -368,7 +355,7 @@ def set_limit(job: dict[str, Any], delay: float, overrun: Overrun, *, run_time: 
     below_s = user_request_s
     if isnan(user_request_s):
         below_s = delay if run_time and invented(job) else assumed_of(job)
-    for name in (NO_REQUEST_FIELD, EXPECTED_FIELD, ASSUMED_FIELD, REQUEST_FIELD):
+    for name in (EXPECTED_FIELD, ASSUMED_FIELD, REQUEST_FIELD):
         job.pop(name, None)
     request_s = min(request_s, inf if isnan(below_s) else below_s)
     raised = overrun != "kill" and request_s <= delay

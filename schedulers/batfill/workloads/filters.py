@@ -3,13 +3,11 @@
     filter     = part { "or" part }
     part       = factor { "and" factor }
     factor     = "not" factor | "(" filter ")" | comparison
-    comparison = field operator value { "," value } | value operator field [ operator value ]
-    value      = number [ unit ] | number "-" number | date [ time ]
+    comparison = field operator value
+    value      = number | date [ time ]
 
-Examples are `user=204 and (job>=274118 and job<=303564)` and `submit<=2012-02-03 00:00:00`. Several values, and ranges
-(both ends included), are allowed with = and != only. Dates, and the hour of the day of a submission, are in the users'
-time zone; times are in seconds unless another unit follows (`runtime>=18 hours`). Case does not matter; `&&`, `||`,
-`==` and `<>` are accepted too.
+Examples are `user=204 and (job>=274118 and job<=303564)` and `submit<=2012-02-03 00:00:00`. Dates, and the hour of the
+day of a submission, are in the users' time zone; times are in seconds. Case does not matter.
 """
 
 from __future__ import annotations
@@ -20,7 +18,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from batfill.base.errors import WorkloadError
-from batfill.model.jobs import DAY_S, HOUR_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -42,24 +39,20 @@ FILTER_FIELDS = {
     "runtime": "runtime_s", "cpu": "cpu_s", "think": "think_s", "memory": "memory_kb", "hour": "hour",
 }  # fmt: skip
 DATED = ("submit_s", "start_s", "end_s")  # fields that can be compared with a date
-ORDERS: dict[str, Callable[[NDArray[np.float64], float], Any]] = {
-    "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal,
+OPERATORS: dict[str, Callable[[NDArray[np.float64], float], Any]] = {
+    "=": np.equal, "!=": np.not_equal, "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal,
 }  # fmt: skip
-TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
-FILTER_UNITS_S = {"s": 1, "second": 1, "min": 60, "minute": 60, "h": HOUR_S, "hour": HOUR_S, "day": DAY_S}
 QUARTER_S = 900  # time zones differ by whole quarters of an hour
 TOKEN = re.compile(
     r"""\s*(?:
     (?P<date>\d{4}-\d\d-\d\d(?:[ T]+\d\d:\d\d(?::\d\d)?)?)
-    | (?P<range>\d+(?:\.\d+)?\s*(?:-|\.\.)\s*\d+(?:\.\d+)?)
     | (?P<number>-?\d+(?:\.\d+)?)
-    | (?P<operator><=|>=|==|!=|<>|[=<>])
+    | (?P<operator><=|>=|!=|[=<>])
     | (?P<word>[a-z][a-z_]*)
-    | (?P<mark>&&|\|\||[(),])
+    | (?P<mark>[()])
     )""",
     re.VERBOSE,
 )
-WORDS = {"&&": "and", "||": "or"}
 DEEPEST = 50  # nested parentheses; a header is untrusted input
 NAMED = re.compile(r"^(?:note:)?\s*(.*?)\s*\(([\d,]+) (?:jobs?|rows?|records?)(?: removed)?\)$", re.IGNORECASE)
 
@@ -77,7 +70,7 @@ def header_filters(header: Sequence[str]) -> list[HeaderFilter]:
     open_text = ""
     for comment in header:
         line = " ".join(comment.lstrip("; \t").split())
-        goes_on = open_text and (_is_open(open_text) or re.match(r"(?i)(and|or)\b|\)|&&|\|\|", line))
+        goes_on = open_text and (_is_open(open_text) or re.match(r"(?i)(and|or)\b|\)", line))
         text = f"{open_text} {line}" if goes_on else line
         if match := NAMED.match(text):
             found.append(HeaderFilter(match[1], int(match[2].replace(",", "") or 0)))
@@ -87,7 +80,7 @@ def header_filters(header: Sequence[str]) -> list[HeaderFilter]:
 
 
 def _is_open(text: str) -> bool:
-    return text.count("(") > text.count(")") or bool(re.search(r"(?i)(\b(and|or)|&&|\|\||[<>=,])$", text))
+    return text.count("(") > text.count(")") or bool(re.search(r"(?i)(\b(and|or)|[<>=])$", text))
 
 
 def matching(log: SwfLog, text: str) -> Rows:
@@ -121,9 +114,8 @@ class _FilterParser:
             match = TOKEN.match(lower, start)
             if not match or not match.lastgroup:
                 raise self.mistake("a field, a number or a date", start)
-            text = match[match.lastgroup]
-            kind = "word" if text in WORDS else match.lastgroup
-            self.tokens.append(_Token(kind, WORDS.get(text, text), match.start(match.lastgroup)))
+            kind = match.lastgroup
+            self.tokens.append(_Token(kind, match[kind], match.start(kind)))
             start = match.end()
 
     def mistake(self, wanted: str, start: int | None = None) -> WorkloadError:
@@ -170,39 +162,13 @@ class _FilterParser:
         return self.comparison()
 
     def comparison(self) -> Rows:
-        if self.at < len(self.tokens) and self.tokens[self.at].kind in ("number", "date"):
-            return self.between()
         name = self.field()
-        operator = self.operator()
-        values = [self.value(name, ranges=operator not in ORDERS)]
-        while operator not in ORDERS and self.take("mark", ","):
-            values.append(self.value(name, ranges=True))
+        operator = self.take("operator")
+        if operator is None:
+            raise self.mistake("a comparison such as = or <=")
+        value = self.value(name)
         column = column_of(self.log, self.text, name)
-        if operator in ORDERS:
-            return np.asarray(ORDERS[operator](column, values[0][0]), bool)
-        among = np.logical_or.reduce([(column >= low) & (column <= high) for low, high in values])
-        return np.asarray(among if operator in ("=", "==") else ~among & ~np.isnan(column), bool)
-
-    def between(self) -> Rows:
-        """A comparison that starts with the value, as in 58<=job<=564."""
-        at = self.at
-        self.at += 1
-        left = self.operator(*ORDERS)
-        name = self.field()
-        column = column_of(self.log, self.text, name)
-        goes_on = self.at
-        self.at = at
-        rows = ORDERS[TURNED[left]](column, self.value(name)[0])
-        self.at = goes_on
-        if right := self.take("operator", *ORDERS):
-            rows = rows & ORDERS[right](column, self.value(name)[0])
-        return np.asarray(rows, bool)
-
-    def operator(self, *some: str) -> str:
-        """Consume an operator."""
-        if operator := self.take("operator", *some):
-            return operator
-        raise self.mistake(" or ".join(some) if some else "a comparison such as = or <=")
+        return np.asarray(OPERATORS[operator](column, value) & ~np.isnan(column), bool)
 
     def field(self) -> str:
         """Consume a field; returns the name of its column."""
@@ -210,29 +176,17 @@ class _FilterParser:
             return FILTER_FIELDS[name]
         raise self.mistake("a field")
 
-    def value(self, name: str, *, ranges: bool = False) -> tuple[float, float]:
-        """Consume a value for this column; returns its lower and upper end."""
+    def value(self, name: str) -> float:
+        """Consume a value for this column."""
         if number := self.take("number"):
-            value = float(number) * self.unit(name)
-            return value, value
-        if ranges and (span := self.take("range")):
-            low, high = re.split(r"-|\.\.", span)
-            return float(low), float(high)
+            return float(number)
         if name in DATED and (date := self.take("date")):
             try:
-                second = log_clock(self.log, self.text).second_of(date)
+                return log_clock(self.log, self.text).second_of(date)
             except ValueError:
                 self.at -= 1
                 raise self.mistake("a date that exists") from None
-            return second, second
-        raise self.mistake(f"a number{', a range' * ranges}{' or a date' * (name in DATED)}")
-
-    def unit(self, name: str) -> int:
-        """Consume a unit if there is one; returns its seconds, or 1."""
-        if not name.endswith("_s"):
-            return 1
-        word = self.take("word", *FILTER_UNITS_S, *(f"{unit}s" for unit in FILTER_UNITS_S))
-        return 1 if word is None else FILTER_UNITS_S.get(word) or FILTER_UNITS_S[word.removesuffix("s")]
+        raise self.mistake(f"a number{' or a date' * (name in DATED)}")
 
 
 def column_of(log: SwfLog, text: str, name: str) -> NDArray[np.float64]:

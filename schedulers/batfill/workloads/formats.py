@@ -402,7 +402,7 @@ def save_log(
     choices |= {"unrequested": unrequested} if np.isnan(jobs.user_request_s).any() else {}
     by = {"made_by": f"batfill {__version__}"} if choices else {}
     stated = {**by, **(description or {}), **choices}
-    return write_batsim_json(out, [(jobs, {})], procs=machine, description=stated)
+    return write_batsim_json(out, [jobs], procs=machine, description=stated)
 
 
 def save_imported(log: ClusterLog, out: Path, *, procs: int | None = None, made_by: str) -> int:
