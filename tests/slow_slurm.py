@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from batfill.base.errors import WorkloadError
-from batfill.workloads.cluster_log import ClusterJob
+from batfill.workloads.cluster_log import NAMES, TYPES, ClusterJob, Jobs
 from batfill.workloads.record_text import lines_of, zone_of
 from batfill.workloads.swf_log import CANCELLED, COMPLETED, FAILED
 
@@ -290,3 +290,16 @@ def _joined(parts: list[ClusterJob]) -> ClusterJob:
         requested_s=max(limits) if len(limits) == len(parts) else None,
         status=next((job.status for job in parts if job.status != COMPLETED), COMPLETED),
     )
+
+
+def as_objects(jobs: Jobs) -> list[ClusterJob]:
+    """The jobs of a reader's columns, one by one."""
+    return [_object(jobs, row) for row in range(len(jobs))]
+
+
+def _object(jobs: Jobs, row: int) -> ClusterJob:
+    value = {name: int(jobs[name][row]) for name in TYPES}
+    names = {kind: jobs.names[kind].text(value[kind]) for kind in NAMES}
+    unknown = {"submit_s": -1, "procs": -1, "requested_procs": -1, "status": None}
+    known = {name: None if value[name] == unknown.get(name, 0) else value[name] for name in TYPES}
+    return ClusterJob(**{**known, **names})

@@ -21,6 +21,7 @@ from batfill.workloads.record_text import clock_seconds
 from batfill.workloads.slurm import read_slurm
 from batfill.workloads.swf_log import read_log
 from command import batfill, refusal
+from slow_slurm import as_objects
 from sweeps import examples
 from swf_text import row
 
@@ -81,7 +82,7 @@ def test_slurm_names_become_numbers_by_first_submission(slurm):
 def test_slurm_columns_are_found_by_name_and_times_may_be_seconds(tmp_path):
     path = tmp_path / "x"
     path.write_text("State|End|Start|NCPUS|Submit|JobID|\nCOMPLETED|1700000090|1700000030|4|1700000000|7|\n")
-    [job] = read_slurm([path]).jobs
+    [job] = as_objects(read_slurm([path]).jobs)
     assert (job.submit_s, job.start_s, job.end_s, job.procs) == (1700000000, 1700000030, 1700000090, 4)
 
 
@@ -194,7 +195,7 @@ def test_slurm_records_are_read_as_one_by_one(tmp_path_factory, rows, limit, bar
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("batfill.base.files.CHUNK_BYTES", chunk)
         found = read_slurm([path], Reading(zone))
-    assert list(found.jobs) == expected.jobs
+    assert as_objects(found.jobs) == expected.jobs
     assert found.notes == expected.notes
 
 
@@ -215,7 +216,7 @@ def read_row(tmp_path, column="AllocCPUS", zone="Europe/Paris", **fields):
     reading = read_slurm([path], Reading(zone))
     assert set(reading.examples) == set(reading.notes)
     assert all("JobID 7" in example for example in reading.examples.values())
-    return next(iter(reading.jobs), None), " ".join(reading.notes)
+    return next(iter(as_objects(reading.jobs)), None), " ".join(reading.notes)
 
 
 @pytest.mark.needs("pyarrow")
@@ -344,7 +345,12 @@ def test_oar_jobs_in_both_spellings():
 
 @pytest.mark.needs("pyarrow")
 def test_an_oar_resource_may_be_several_cores():
-    assert [job.procs for job in read_oar([DATA / "oar.json"], cores_per_resource=8).jobs] == [32, 16, 8, None]
+    assert [job.procs for job in as_objects(read_oar([DATA / "oar.json"], cores_per_resource=8).jobs)] == [
+        32,
+        16,
+        8,
+        None,
+    ]
 
 
 @pytest.mark.needs("pyarrow")
@@ -352,7 +358,7 @@ def test_an_oar_resource_may_be_several_cores():
 def test_oar_lists_read_as_the_object_does(tmp_path, shape):
     path = tmp_path / "x.json"
     path.write_text(json.dumps(shape(json.loads((DATA / "oar.json").read_text()))))
-    assert list(read_oar([path]).jobs) == list(read_oar([DATA / "oar.json"]).jobs)
+    assert as_objects(read_oar([path]).jobs) == as_objects(read_oar([DATA / "oar.json"]).jobs)
 
 
 @pytest.mark.needs("pyarrow")
@@ -460,7 +466,7 @@ def test_what_oar_leaves_out_or_guesses_is_noted(tmp_path, record, kept, reason)
     path = tmp_path / "x.json"
     path.write_text(json.dumps({"17": job | record}))
     reading = read_oar([path])
-    assert [found.requested_procs for found in reading.jobs] == [10] * kept
+    assert [found.requested_procs for found in as_objects(reading.jobs)] == [10] * kept
     assert reason in " ".join(reading.notes)
     assert all(example.startswith("job 17, ") for example in reading.examples.values())
 
@@ -479,7 +485,7 @@ def test_what_pbs_leaves_out_or_guesses_is_noted(tmp_path):
         "13/01/2024 10:00:00;Q;7.a;queue=b\n"
     )
     reading = read_pbs([path])
-    assert [(job.procs, job.requested_procs) for job in reading.jobs] == [(1, None), (4, 4)]
+    assert [(job.procs, job.requested_procs) for job in as_objects(reading.jobs)] == [(1, None), (4, 4)]
     for reason, line in (
         ("limit is not understood", 1),
         ("number of processors is unknown: the processors that they requested count", 2),

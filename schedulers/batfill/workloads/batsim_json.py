@@ -104,10 +104,10 @@ class ProfileTask(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BatsimDocument:
-    """A checked workload, unchanged from its file, or translated to version 4's form from Batsim 5's."""
+    """A workload, unchanged from its file, or translated to version 4's form from Batsim 5's."""
 
     path: Path
-    nb_res: int
+    nb_res: int  # checked, as all the rest is by `load_document` only
     jobs: list[dict[str, Any]]  # in the file's order, with the user's fields
     profiles: dict[str, dict[str, Any]]  # every job's profile is among them
     digest: str  # sha256 of the file as stored, hexadecimal
@@ -137,7 +137,8 @@ def load_document(path: Path, *, version: int | None = None, workload: str | Non
         WorkloadError: the file cannot be read, is not JSON, is not a workload of delays, or has the form of another
             version; the message names the place inside the document.
     """
-    nb_res, jobs, profiles, description, found, notes = read_members(path)
+    document = read_members(path)
+    jobs, profiles, found = document.jobs, document.profiles, document.version
     if version not in (None, found) and profiles:
         option = " --format batsim5" if version == 5 else ""
         raise WorkloadError(
@@ -155,22 +156,11 @@ def load_document(path: Path, *, version: int | None = None, workload: str | Non
         seen.add(str(job["id"]))
         if len(seen) == place:  # this id was already there
             raise WorkloadError(f"{path}: jobs[{place}].id: {job['id']!r} occurs before; ids must be unique")
-    return BatsimDocument(path, nb_res, jobs, profiles, digest(path), description, found, notes)
+    return document
 
 
-class Members(NamedTuple):
-    """What is in a workload's file, in version 4's form."""
-
-    nb_res: int  # checked
-    jobs: list[Any]
-    profiles: dict[str, Any]
-    description: dict[str, Any]  # see `description_in`
-    version: int  # see `BatsimDocument`
-    notes: tuple[str, ...]
-
-
-def read_members(path: Path) -> Members:
-    """The machine's size, the jobs, the profiles and the provenance in this file; only the size is checked.
+def read_members(path: Path) -> BatsimDocument:
+    """The workload in this file, of which only the machine's size is checked.
 
     Raises:
         WorkloadError: the file cannot be read, is not JSON, lacks one of them, or has Batsim 5's form and something
@@ -191,7 +181,7 @@ def read_members(path: Path) -> Members:
             f"field {name} of {count} of {len(jobs)} jobs left out: Batsim 5 reads the user's fields in extra_data only"
             for name, count in dropped.items()
         )
-    return Members(nb_res, jobs, profiles, description_in(document), version, notes)
+    return BatsimDocument(path, nb_res, jobs, profiles, digest(path), description_in(document), version, notes)
 
 
 def description_in(document: Mapping[str, Any]) -> dict[str, Any]:

@@ -65,7 +65,7 @@ class ClusterJob:
 
 
 class Jobs:
-    """Jobs in any order as narrow columns (TYPES), 49 bytes each; reads as a sequence of `ClusterJob`.
+    """Jobs in any order as narrow columns (TYPES), 49 bytes each.
 
     Attributes:
         names: the texts of the columns of names.
@@ -106,28 +106,6 @@ class Jobs:
             for name in columns:
                 columns[name] = columns[name][: self._n][rows]
         self._n = kept
-
-    def job(self, row: int) -> ClusterJob:
-        """The job in this row."""
-
-        def known(name: str, unknown: int) -> Any:
-            value = int(self._columns[name][row])
-            return None if value == unknown else value
-
-        return ClusterJob(
-            submit_s=float(self._columns["submit_s"][row]),
-            start_s=known("start_s", 0),
-            end_s=known("end_s", 0),
-            eligible_s=known("eligible_s", 0),
-            procs=known("procs", -1),
-            requested_procs=known("requested_procs", -1),
-            requested_s=known("requested_s", 0),
-            status=int(self._columns["status"][row]),
-            **{kind: self.names[kind].text(int(self._columns[kind][row])) for kind in NAMES},
-        )
-
-    def __iter__(self) -> Iterator[ClusterJob]:
-        return (self.job(row) for row in range(self._n))
 
 
 TITLES = {

@@ -264,17 +264,18 @@ def _convert_json(
     Raises:
         WorkloadError: the file is not a workload of delays; something else already stands in for missing requests.
     """
-    nb_res, described, profiles, before, of_version, left_out = read_members(source)
-    stated = unrequested_in(before)
+    document = read_members(source)
+    described, profiles = document.jobs, document.profiles
+    stated = unrequested_in(document.description)
     if unrequested is not None and unrequested != stated:
         if (stated, unrequested) != ("refuse", "runtime") and any(invented(job) for job in described):
             raise WorkloadError(f"{source}: was made with unrequested {stated}; convert its log with {unrequested}")
         stated = unrequested
-    size = nb_res if procs is None else checked_size(source, procs)
+    size = document.nb_res if procs is None else checked_size(source, procs)
     notes: Counter[str] = Counter()
     for place, job in enumerate(described):
         check_job(f"{source}: jobs[{place}]", job, profiles)
-    tasks = tasks_of(f"{source}: profiles", profiles, NEW_TYPES if of_version == 5 else {})
+    tasks = tasks_of(f"{source}: profiles", profiles, NEW_TYPES if document.version == 5 else {})
     for job in described:
         notes["jobs whose walltime was raised above the delay"] += set_limit(
             job, tasks[job["profile"]].run_s, overrun, run_time=stated in ("refuse", "runtime")
@@ -295,7 +296,7 @@ def _convert_json(
     missing = request_warning(n_missing(chosen, stated), len(chosen), stand_in(stated))
     warnings = (*missing, *raised_warning(sum(raised_by_overrun(job) for job in chosen), len(chosen)))
     counted = (f"{count} {what}" for what, count in notes.items() if count)
-    return Converted(len(chosen), size, (*left_out, *counted), warnings)
+    return Converted(len(chosen), size, (*document.notes, *counted), warnings)
 
 
 def rewrite_for_batsim_5(source: Path, out: Path, *, workload: str = FIRST_WORKLOAD) -> tuple[str, ...]:

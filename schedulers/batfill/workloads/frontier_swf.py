@@ -15,7 +15,7 @@ import numpy as np
 from batfill.base.errors import LARGEST, WorkloadError
 from batfill.workloads.cluster_log import NAMES, Reading
 from batfill.workloads.record_text import Names, Times, pieces_of
-from batfill.workloads.swf_log import CANCELLED, FAILED, FIELD, FIELDS, UNKNOWN_STATUS, SwfLog, rows_in
+from batfill.workloads.swf_log import CANCELLED, FAILED, FIELD, FIELDS, UNKNOWN_STATUS, SwfLog, number_in, rows_in
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -61,9 +61,12 @@ def _read(path: Path, reading: Reading, sizes: Names, unit: Unit) -> None:
     reading.files[path] = 0
     began_s: int | None = None
     for text in pieces_of(path):
+        gpus: list[float] = []
         texts: list[str] = []
-        piece = rows_in(path, text, before, n_fields=N_FIELDS, expected=EXPECTED, last=texts)
-        before += text.count(b"\n")
+        lines = text.split(b"\n")[:-1]
+        plain = b"".join(_as_swf(path, line, before + k, gpus, texts) for k, line in enumerate(lines, 1))
+        piece = rows_in(path, plain, before)
+        before += len(lines)
         began_s = _began(piece, began_s)
         if not len(piece):
             continue
@@ -104,8 +107,20 @@ def _read(path: Path, reading: Reading, sizes: Names, unit: Unit) -> None:
             > 0,
             "jobs with a status other than 0, 1 and 5: an unknown one": ~known_status,
         }
-        beside = {"used GPUs": piece.rows[:, GPUS] > 0, "shared their nodes": shared}
+        beside = {"used GPUs": np.array(gpus) > 0, "shared their nodes": shared}
         reading.add_ended(columns, sized, show, guessed=named, unmodelled=beside)
+
+
+def _as_swf(path: Path, line: bytes, number: int, gpus: list[float], sizes: list[str]) -> bytes:
+    """A line with the fields of SWF only; the number of GPUs and the text of field 21 are added to the lists."""
+    fields = line.split()
+    if not fields or fields[0].startswith(b";"):
+        return line + b"\n"
+    if len(fields) != N_FIELDS:
+        raise WorkloadError(f"{path}:{number}: {len(fields)} fields, but {EXPECTED}")
+    gpus.append(number_in(path, number, GPUS, fields[GPUS]))
+    sizes.append(fields[-1].decode("utf-8", "replace"))
+    return b" ".join(fields[: len(FIELDS)]) + b"\n"
 
 
 def _shown(path: Path, piece: SwfLog, sizes: Names, codes: NDArray[np.int32], row: int) -> str:

@@ -7,7 +7,7 @@ ended, which `jobs_in` derives from it.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -104,22 +104,7 @@ def workload_of(
     del log, rows  # which may take more memory than the jobs
     return Workload(
         name=path.name,
-        jobs=job_table(
-            str(path),
-            ids=jobs.ids,
-            submit_s=jobs.submit_s,
-            runtime_s=jobs.runtime_s,
-            walltime_s=jobs.walltime_s,
-            user_request_s=jobs.user_request_s,
-            procs=jobs.procs,
-            user=jobs.user,
-            own_end=overrun != "kill",
-            outlives=jobs.outlives,
-            assumed_s=jobs.assumed_s,
-            waited_s=jobs.waited_s,
-            preceding=jobs.preceding,
-            think_s=jobs.think_s,
-        ),
+        jobs=job_table(str(path), **{column.name: getattr(jobs, column.name) for column in fields(jobs)}),
         procs=size,
         digest="" if isinstance(source, str) else digest(path),
         notes=notes,
@@ -177,6 +162,7 @@ def jobs_in(
         procs=log.needed_procs[keep].astype(np.int64),
         user=log["user"][keep].astype(np.int64),
         job_class=np.full(len(runtime_s), UNKNOWN, np.int8),
+        own_end=overrun != "kill",
         outlives=overrun == "extend",
         assumed_s=assumed_s if no_request.any() and (overrun == "extend" or log.assumed_s is not None) else None,
         waited_s=np.where(waited_s >= 0, waited_s, np.nan) if (waited_s >= 0).any() else None,

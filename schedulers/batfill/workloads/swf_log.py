@@ -275,24 +275,8 @@ def batches_of(path: Path, text_sum: _Hash | None = None) -> Iterator[SwfLog]:
             lines_read += text.count(b"\n")
 
 
-def rows_in(
-    path: Path,
-    text: bytes,
-    lines_before: int,
-    *,
-    n_fields: int = N_FIELDS,
-    expected: str = f"SWF has {N_FIELDS}; fix or remove the line (is the file truncated?)",
-    last: list[str] | None = None,
-) -> SwfLog:
-    """The rows and comments in whole lines of a file.
-
-    Args:
-        path: the file.
-        text: the lines, each ended by a newline.
-        lines_before: the number of lines before them.
-        n_fields: what each row has.
-        expected: what the file's rows have, and what to do if one has not.
-        last: out, the text of each row's last field, which then need not be a number, "" if it is one.
+def rows_in(path: Path, text: bytes, lines_before: int) -> SwfLog:
+    """The rows and comments in whole lines of a file, each ended by a newline, after a number of lines before them.
 
     Raises:
         WorkloadError: a row has another number of fields, or a field is not a number; the message names the line.
@@ -300,24 +284,21 @@ def rows_in(
     from batfill.workloads.swf_parse import TENS, parse_rows  # which only reading needs
 
     most = text.count(b"\n")
-    rows = np.empty((most, n_fields), np.float64)
+    rows = np.empty((most, N_FIELDS), np.float64)
     lines = np.empty(most, np.int64)
-    hard = np.empty((min(most * n_fields, len(text) // 2 + 1), 4), np.int64)
+    hard = np.empty((min(most * N_FIELDS, len(text) // 2 + 1), 4), np.int64)
     spans = np.empty((most, 3), np.int64)
     n_rows, n_hard, n_comments, line, wrong = parse_rows(np.frombuffer(text, np.uint8), TENS, rows, lines, hard, spans)
     lines += lines_before + 1
     wrong_line = lines_before + line + 1
-    if last is not None:
-        last += [""] * n_rows
     for row, field, start, end in hard[:n_hard]:
-        if last is not None and row < n_rows and field == n_fields - 1:
-            last[row] = text[start:end].decode("utf-8", "replace")
-            rows[row, field] = 0
-        else:
-            at_line = wrong_line if row == n_rows else lines[row]
-            rows[row, field] = number_in(path, at_line, field, text[start:end])
+        at_line = wrong_line if row == n_rows else lines[row]
+        rows[row, field] = number_in(path, at_line, field, text[start:end])
     if wrong >= 0:
-        raise WorkloadError(f"{path}:{wrong_line}: {wrong} fields, but {expected}")
+        raise WorkloadError(
+            f"{path}:{wrong_line}: {wrong} fields, but SWF has {N_FIELDS}; fix or remove the line "
+            "(is the file truncated?)"
+        )
     return SwfLog(
         tuple(
             Comment(int(before), text[start:end].rstrip(b"\r").decode("utf-8", "surrogateescape"))
