@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import html
 import json
 
 import pytest
 
+import batfill as bf
 from batfill.batsim.platform import homogeneous_platform
 from batfill.workloads import read_workload
 from batfill.workloads.formats import load_log
@@ -185,3 +187,36 @@ def test_each_choice_is_replayed_and_stated_and_a_conversion_runs_the_same(log, 
     selected = results_of("select", log, *HOSTS["select"], "--unrequested", choice)["input"]
     fitted = results_of("fit", log, *HOSTS["fit"], "--unrequested", choice)["input"]
     assert {str(found["unrequested"]) for found in (tuned, selected, fitted)} == {choice}
+
+
+def test_jobs_wider_than_the_machine_are_said_wherever_they_are_left_out(tmp_path):
+    path, page = tmp_path / "log.swf", tmp_path / "page.html"
+    path.write_text(
+        "; MaxProcs: 4\n"
+        + "".join(row(k, 9000 * k, 600, req_procs=5 if k == 9 else 4, req_time=600) for k in range(99))
+    )
+    said = "1 of 99 jobs (1.0 %), 1.3 % of the work, are wider than the machine's 4 processors"
+    assert said in " ".join(batfill("what-if", path, "--no-small-first", "--out", page).out.split())
+    assert said in html.unescape(page.read_text()).replace("\u00a0", " ")
+    assert json.loads(batfill("what-if", path, "--no-small-first", "--json").out)["warnings"][0].startswith(said)
+    assert bf.compare(*(bf.replay(path, name) for name in ("fcfs", "saf"))).attrs["warnings"][0].startswith(said)
+    assert json.loads(batfill("workload", "describe", path, "--json").out)["warnings"][0].startswith(said)
+    converted = batfill("workload", "convert", path, "--out", tmp_path / "w.json").err
+    assert "1 of 99 jobs (1.0 %) are wider than the machine's 4 processors: schedulers reject them" in converted
+
+
+def test_rows_without_a_date_are_not_dropped_without_a_word(tmp_path):
+    path = tmp_path / "log.swf"
+    path.write_text("; MaxProcs: 4\n" + row(1, -1, 60, req_time=60) + row(2, 0, 60, req_time=60, wait=5))
+    said = "1 of 2 rows have no submission time and are in no"
+    assert f"{said} window" in batfill("workload", "split", path, "--out", tmp_path / "weeks").err
+    assert f"{said} sample" in batfill("workload", "resample", path, "--out", tmp_path / "new.swf").err
+
+
+def test_an_overload_is_said(tmp_path):
+    path = tmp_path / "log.swf"
+    path.write_text(
+        "; MaxProcs: 4\n" + "".join(row(k, 86_400 * k, 90_000, req_procs=4, req_time=90_000) for k in (0, 1, 2))
+    )
+    (said,) = bf.read(path).warnings
+    assert said.startswith("the jobs offer 1.56 times the work that 4 processors can do")
