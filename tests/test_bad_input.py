@@ -47,37 +47,32 @@ def test_a_file_that_may_not_be_read(tmp_path):
     assert "permission denied" in refusal("replay", tmp_path / "log.swf")
 
 
-@pytest.mark.parametrize("content", ["", "\n\n", "; MaxProcs: 4\n; Note: nothing ran\n"])
-def test_a_file_without_a_job(refused, content):
-    assert refused("log.swf", content) == "no job in it, only 0 rows; is it a complete SWF log?"
+ROWS = gzip.compress("".join(row(i, i, 5) for i in range(5000)).encode())
+ROUNDED = "1: field 2 (submit_s) is {!r}, larger than 2^53; write -1 for unknown values"
 
 
-@pytest.mark.parametrize("content", ["[]", "[1]"])
-def test_a_list_is_no_workload(refused, content):
-    assert refused("w.json", content) == "not a JSON object; a Batsim workload has nb_res, jobs and profiles"
-
-
-def test_a_truncated_gzip_file(refused):
-    whole = gzip.compress("".join(row(i, i, 5) for i in range(5000)).encode())
-    assert refused("log.swf.gz", whole[:-100], "--procs", 4).startswith("cannot be unpacked")
-    assert refused("log.swf.gz", whole[:200], "--procs", 4).startswith("cannot be unpacked")
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        *(
+            ("log.swf", content, "no job in it, only 0 rows; is it a complete SWF log?")
+            for content in ("", "\n\n", "; MaxProcs: 4\n; Note: nothing ran\n")
+        ),
+        *(
+            ("log.swf", row(1, number, 5), ROUNDED.format(number))
+            for number in ("9007199254740993", "-9007199254740993", "9007199254740992.5", "1e400")
+        ),
+        *(("log.swf.gz", ROWS[:n], "cannot be unpacked") for n in (200, -100)),
+        ("w.json", "[1]", "not a JSON object; a Batsim workload has nb_res, jobs and profiles"),
+        ("w.json", workload(), "jobs: no job in it; give a workload with jobs"),
+    ],
+)
+def test_a_file_that_holds_no_jobs_or_other_numbers(refused, name, content, said):
+    assert refused(name, content, "--procs", 4).startswith(said)
 
 
 def test_a_log_of_a_machine_of_unknown_size(refused):
     assert "give --procs" in refused("log.swf", row(1, 0, 5, req_time=9))
-
-
-# JSON of the wrong shape: the path into the document is named
-
-
-def test_a_workload_without_a_job_is_refused_as_a_log_without_one_is(refused):
-    assert refused("w.json", workload()) == "jobs: no job in it; give a workload with jobs"
-
-
-@pytest.mark.parametrize("number", ["9007199254740993", "-9007199254740993", "9007199254740992.5", "1e400"])
-def test_a_number_that_a_float_would_round(refused, number):
-    line = refused("log.swf", row(1, number, 5), "--procs", 4)
-    assert line == f"1: field 2 (submit_s) is {number!r}, larger than 2^53; write -1 for unknown values"
 
 
 @pytest.mark.parametrize(

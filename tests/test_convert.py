@@ -47,17 +47,6 @@ def test_profiles_are_shared_by_duration(converted):
     assert list(workload["profiles"]) == ["delay5", "delay6"]
 
 
-def test_a_kept_overrun_gets_a_second_more_than_it_runs(converted):
-    text = row(1, 0, 50, req_time=40) + row(2, 0, 50, req_time=50) + row(3, 0, 50, req_time=51) + row(4, 0, 50)
-    _, workload = converted(text)
-    assert [job["walltime"] for job in workload["jobs"]] == [51, 51, 51, 51]
-
-
-def test_a_killed_overrun_keeps_its_request(converted):
-    _, workload = converted(row(1, 0, 50, req_time=40), overrun="kill")
-    assert workload["jobs"][0]["walltime"] == 40
-
-
 OVERRUNS = row(1, 0, 50, req_time=40) + row(2, 0, 50, req_time=50) + row(3, 0, 50, req_time=60) + row(4, 0, 50)
 
 
@@ -337,13 +326,3 @@ def test_a_slice_of_a_workload_starts_at_zero_and_brings_its_profiles(rewritten)
 def test_profiles_that_are_no_delays_are_refused_with_a_hint(rewritten, profile, said):
     with pytest.raises(WorkloadError, match=said):
         rewritten([job("a")], {"d": profile})
-
-
-def test_a_batsim_workload_converted_twice_is_the_same(archive_log, tmp_path):
-    log = archive_log("KTH-SP2-1996-2.1-cln.swf.gz")
-    once, twice = tmp_path / "1.json", tmp_path / "2.json"
-    convert(log, once, jobs=slice(0, 500))
-    convert(once, twice)
-    first, second = (json.loads(path.read_text()) for path in (once, twice))
-    assert first["jobs"] == second["jobs"]
-    assert first["profiles"] == second["profiles"]

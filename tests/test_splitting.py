@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from batfill.base.errors import WorkloadError
-from batfill.cli import main
 from batfill.model.jobs import WEEK_S
 from batfill.workloads.splitting import consecutive_windows, cut, windows
 from batfill.workloads.swf_log import new_log, read_log
+from command import batfill
 from sweeps import examples
 
 DAY = 86_400
@@ -53,12 +53,9 @@ def test_rows_without_a_submission_time_belong_to_no_window():
 PARIS = ("UnixStartTime: 1017529200", "TimeZoneString: Europe/Paris")  # Sunday 31 March 2002, 00:00, clocks go forward
 
 
-def test_calendar_weeks_start_on_monday_midnight_in_the_logs_zone():
+def test_calendar_weeks_start_on_monday_midnight_in_the_logs_zone_and_days_may_have_23_hours():
     found = windows(log([0, 23 * 3600 - 1, 23 * 3600], header=PARIS), WEEK_S, align="calendar")
     assert rows(found) == [[0, 1], [2]]  # that Sunday had 23 hours
-
-
-def test_calendar_days_may_have_23_hours():
     found = windows(log([0, 23 * 3600], header=PARIS), DAY, align="calendar")
     assert [window.days for window in found] == [23 / 24, 1]
 
@@ -101,15 +98,11 @@ def test_a_window_is_a_log_whose_zero_is_its_start():
     assert part.header_value("MaxRecords") == "2"
 
 
-def test_the_command_writes_the_windows_and_lists_them(tmp_path, capsys):
+def test_the_command_writes_the_windows_and_lists_them(tmp_path):
     source = tmp_path / "a.b.swf"
     source.write_text("".join(f"{i} {i * DAY} 0 10 1 -1 -1 1 20 -1 1 1 1 -1 -1 -1 -1 -1\n" for i in range(1, 30)))
-    with pytest.raises(SystemExit) as ended:
-        main(
-            ["workload", "split", str(source), "--out", str(tmp_path / "out"), "--skip", "1", "--count", "2", "--json"]
-        )
-    assert ended.value.code == 0
-    listed = json.loads(capsys.readouterr().out)
+    done = batfill("workload", "split", source, "--out", tmp_path / "out", "--skip", 1, "--count", 2, "--json")
+    listed = json.loads(done.out)
     assert [item["jobs"] for item in listed] == [7, 7]
     assert [path.name for path in sorted((tmp_path / "out").iterdir())] == ["a.b-0001.swf.gz", "a.b-0002.swf.gz"]
     assert read_log(tmp_path / "out" / "a.b-0001.swf.gz")["submit_s"][0] == 0

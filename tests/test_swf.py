@@ -52,24 +52,27 @@ def outcome(read, path):
 # The engine's rules
 
 
-def test_a_row_without_processors_is_dropped_and_counted(log_file):
-    workload = read_swf(log_file(row(1, 0, 5) + row(2, 0, 5, procs=0, req_procs=-1)))
-    assert len(workload.jobs) == 1
-    assert workload.notes[0] == "1 of 2 rows dropped: neither requested nor allocated processors"
-
-
-def test_rows_that_never_ran_are_dropped_and_counted(log_file):
-    workload = read_swf(log_file(row(1, 0, 5, req_time=9) + row(2, 1, 0) + row(3, 1, -1)))
-    assert workload.jobs.ids.tolist() == ["1"]
-    assert workload.notes == ("2 of 3 rows dropped: run time <= 0 or unknown",)
-
-
-def test_an_overrun_is_kept_by_raising_the_request_and_killed_by_leaving_it(log_file):
-    path = log_file(row(1, 0, 50, req_time=40))
-    assert read_swf(path, overrun="keep").jobs.walltime_s.tolist() == [50]
-    killed = read_swf(path, overrun="kill").jobs
-    assert killed.walltime_s.tolist() == [40]
-    assert killed.runtime_s.tolist() == [50]
+@pytest.mark.parametrize(
+    ("rows", "runtime_s", "note"),
+    [
+        (row(1, 0, 5) + row(2, 0, 5, procs=0, req_procs=-1), [5], "1 of 2 rows dropped: neither requested nor"),
+        (row(1, 0, 5, req_time=9) + row(2, 1, 0) + row(3, 1, -1), [5], "2 of 3 rows dropped: run time <= 0 or unknown"),
+        (
+            row(1, 0, 30, status=1) + row(1, 0, 10, status=2) + row(1, -1, 20, status=3) + row(2, 5, 7),
+            [30, 7],
+            "2 of 4 rows dropped: partial execution",  # its summary counts
+        ),
+        (
+            row(1, 8, 10, status=2) + row(1, -1, 20, status=4) + row(2, 9, 7),
+            [30, 7],
+            "1 of 3 rows dropped: further partial",  # without a summary they are added up
+        ),
+    ],
+)
+def test_rows_that_are_no_jobs_are_dropped_and_counted(log_file, rows, runtime_s, note):
+    workload = read_swf(log_file(rows))
+    assert workload.jobs.runtime_s.tolist() == runtime_s
+    assert workload.notes[0].startswith(note)
 
 
 def test_the_users_request_is_kept_apart_from_the_limit(log_file):
@@ -80,6 +83,7 @@ def test_the_users_request_is_kept_apart_from_the_limit(log_file):
         ("extend", [50, 50, 60], [40, 50, 60]),
     ):
         jobs = read_swf(path, overrun=overrun).jobs
+        assert jobs.runtime_s.tolist() == [50, 50, 50]
         np.testing.assert_array_equal(jobs.user_request_s, [40, np.nan, 60])
         assert jobs.walltime_s.tolist() == limits
         assert jobs.request_s.tolist() == expected
@@ -103,20 +107,23 @@ MISSING = (
 )
 
 
-def test_the_run_time_no_limit_or_a_limit_stands_in_for_a_missing_request(log_file):
-    assert limits(log_file, MISSING, "runtime") == [40, 30, 20, 99, 10, 10, 90]
-    assert limits(log_file, MISSING, "none") == [40, np.inf, np.inf, np.inf, np.inf, np.inf, 90]
-    assert limits(log_file, MISSING, 60) == [40, 60, 60, 60, 60, 60, 90]
-    assert limits(log_file, MISSING, "1min") == [40, 60, 60, 60, 60, 60, 90]
+@pytest.mark.parametrize(
+    ("choice", "walltime_s"),
+    [
+        ("runtime", [40, 30, 20, 99, 10, 10, 90]),
+        ("none", [40, np.inf, np.inf, np.inf, np.inf, np.inf, 90]),
+        (60, [40, 60, 60, 60, 60, 60, 90]),
+        ("1min", [40, 60, 60, 60, 60, 60, 90]),
+        # of the user so far, or of anyone, or nothing: job 1 ends at 150, job 2 at 179, job 3 at 170, job 4 at 249
+        ("user-max", [40, np.inf, 50, 50, 50, 99, 90]),
+        ("queue", [40, 90, 90, 90, 90, 90, 90]),
+    ],
+)
+def test_what_stands_in_for_a_missing_request(log_file, choice, walltime_s):
+    assert limits(log_file, MISSING, choice) == walltime_s
 
 
-def test_the_longest_run_of_the_user_so_far_stands_in_or_of_anyone_or_nothing(log_file):
-    # Job 1 ends at 150, job 2 at 179, job 3 at 170, job 4 at 249.
-    assert limits(log_file, MISSING, "user-max") == [40, np.inf, 50, 50, 50, 99, 90]
-
-
-def test_the_longest_request_of_the_queue_stands_in_or_the_logs_longest_run_time(log_file):
-    assert limits(log_file, MISSING, "queue") == [40, 90, 90, 90, 90, 90, 90]
+def test_a_queue_without_requests_has_the_logs_longest_run_time_or_is_refused(log_file):
     other = MISSING + row(8, 300, 10, req_time=-1, queue=2)
     with pytest.raises(
         WorkloadError, match=r"1 jobs without .* \(first: job 8, in queue 2, of which no job has one\), and the header"
@@ -168,19 +175,6 @@ def test_a_table_without_requests_takes_the_walltimes_for_them():
 )
 def test_the_machine_is_max_procs_else_max_nodes(log_file, header, size):
     assert read_swf(log_file(header + row(1, 0, 1))).procs == size
-
-
-def test_partial_executions_give_way_to_their_summary(log_file):
-    text = row(1, 0, 30, status=1) + row(1, 0, 10, status=2) + row(1, -1, 20, status=3) + row(2, 5, 7)
-    workload = read_swf(log_file(text))
-    assert workload.jobs.runtime_s.tolist() == [30, 7]
-    assert workload.notes[0].startswith("2 of 4 rows dropped: partial execution")
-
-
-def test_partial_executions_without_a_summary_are_added_up(log_file):
-    workload = read_swf(log_file(row(1, 8, 10, status=2) + row(1, -1, 20, status=4) + row(2, 9, 7)))
-    assert workload.jobs.runtime_s.tolist() == [30, 7]
-    assert workload.notes[0].startswith("1 of 3 rows dropped: further partial")
 
 
 def test_a_job_number_used_twice_is_replaced_and_counted(log_file):
@@ -305,13 +299,8 @@ def test_a_log_survives_writing_and_reading(tmp_path_factory, rows, comments, su
     again = read_log(path)
     assert again.rows.tolist() == log.rows.tolist()
     assert again.comments == log.comments
-
-
-def test_the_same_log_is_the_same_bytes_compressed_too(tmp_path):
-    log = SwfLog((), np.ones((3, 18)), np.arange(3))
-    for name in ("a.swf.gz", "b.swf.gz"):
-        write_log(log, tmp_path / name)
-    assert (tmp_path / "a.swf.gz").read_bytes() == (tmp_path / "b.swf.gz").read_bytes()
+    write_log(again, path.with_name(f"again.swf{suffix}"))
+    assert path.with_name(f"again.swf{suffix}").read_bytes() == path.read_bytes()
 
 
 # The archive's logs
