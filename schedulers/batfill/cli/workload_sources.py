@@ -173,7 +173,13 @@ def fetch(
 
 SYSTEMS = ("slurm", "oar", "pbs")
 PUBLISHED = ("frontier", "eagle", "kestrel", "fugaku", "pm100")
-PARTITIONED = ("slurm", "eagle", "kestrel", "pm100")
+ONLY_FOR = {  # the systems for which an option does something
+    "cores_per_resource": ("oar",),
+    "unit": PUBLISHED,
+    "partitions": ("slurm", "eagle", "kestrel", "pm100"),
+    "clusters": ("slurm",),
+    "partition_limit_s": ("slurm",),
+}
 
 
 @command("import")
@@ -195,6 +201,7 @@ PARTITIONED = ("slurm", "eagle", "kestrel", "pm100")
 @click.option("--cluster", "clusters", multiple=True, help="slurm: read this cluster only; may be repeated.")
 @click.option(
     "--partition-limit",
+    "partition_limit_s",
     type=POSITIVE_SECONDS,
     help="slurm: the requested time, such as 24h, of jobs whose limit is their partition's.",
 )
@@ -205,13 +212,11 @@ def import_log(
     out: Path,
     key: Path | None,
     procs: int | None,
-    cores_per_resource: int | None,
-    unit: Any,
-    partitions: tuple[str, ...],
-    clusters: tuple[str, ...],
-    partition_limit: float | None,
+    anonymise: bool,
+    zone: str,
+    computer: str,
     as_json: bool,
-    **written: Any,
+    **choices: Any,
 ) -> None:
     """Convert a cluster's accounting, or a centre's published log, to a log with a header; reports what it left out.
 
@@ -225,39 +230,22 @@ def import_log(
     from batfill.workloads.cluster_log import ClusterLog, Key
     from batfill.workloads.formats import format_of, save_imported
 
-    if cores_per_resource is not None and system != "oar":
-        raise click.UsageError(f"--cores-per-resource applies to oar only; {system} counts processors; leave it out")
-    if unit is not None and system not in PUBLISHED:
-        raise click.UsageError(
-            f"--unit applies to {', '.join(PUBLISHED)} only; {system} counts processors; leave it out"
-        )
-    for option, given in (("--cluster", clusters), ("--partition-limit", partition_limit)):
-        if given not in (None, ()) and system != "slurm":
-            raise click.UsageError(f"{option} applies to slurm only; leave it out")
-    if partitions and system not in PARTITIONED:
-        raise click.UsageError(
-            f"--partition applies to {', '.join(PARTITIONED)} only; a record of {system} names none; leave it out"
-        )
+    given = {name: value for name, value in choices.items() if value not in (None, ())}
+    for parameter in click.get_current_context().command.params:
+        if parameter.name in given and system not in ONLY_FOR[parameter.name]:
+            of = ", ".join(ONLY_FOR[parameter.name])
+            raise click.UsageError(f"{parameter.opts[0]} applies to {of} only, not to {system}; leave it out")
     format_of(out)
     require("tables", "pyarrow")
     if key is not None and key.resolve() == out.resolve():
         raise click.UsageError(f"--key and --out are both {key}; name two files")
     names = Key() if key is None else Key.load(key)
-    cores = 1 if cores_per_resource is None else cores_per_resource
     if said := memory_note(system, list(files)):
         aside(said)
-    reading = read_records(
-        system,
-        list(files),
-        zone=written["zone"],
-        cores_per_resource=cores,
-        unit=unit,
-        partition_limit_s=partition_limit,
-        partitions=frozenset(partitions) if partitions else None,
-        clusters=frozenset(clusters) if clusters else None,
-    )
+    reading = read_records(system, list(files), zone=zone, **given)
     source = f"{system} accounting" if system not in PUBLISHED else f"the published log of {system}"
-    log = ClusterLog(reading, source=source, key=names, procs=procs, **written)
+    written = {"anonymise": anonymise, "key": names, "procs": procs, "zone": zone, "computer": computer}
+    log = ClusterLog(reading, source=source, **written)
     with all_or_none():
         if key is not None:
             names.save(key)

@@ -14,6 +14,7 @@ from batfill.workloads.record_text import zone_of
 from batfill.workloads.slurm import read_slurm
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from pathlib import Path
 
     from batfill.workloads.centres import Unit
@@ -47,8 +48,8 @@ def read_records(
     cores_per_resource: int = 1,
     unit: Unit | None = None,
     partition_limit_s: float | None = None,
-    partitions: frozenset[str] | None = None,
-    clusters: frozenset[str] | None = None,
+    partitions: Collection[str] | None = None,
+    clusters: Collection[str] | None = None,
 ) -> Reading:
     """The finished jobs in these files.
 
@@ -67,9 +68,9 @@ def read_records(
         MissingExtra: a library is missing that a table needs.
     """
     zone_of(zone)  # the header states it, also of a system whose times need none
-    reading = Reading(zone, partition_limit_s, partitions)
+    reading = Reading(zone, partition_limit_s, None if partitions is None else frozenset(partitions))
     if system == "slurm":
-        read_slurm(paths, reading, clusters=clusters)
+        read_slurm(paths, reading, clusters=None if clusters is None else frozenset(clusters))
     elif system == "oar":
         read_oar(paths, reading, cores_per_resource=cores_per_resource)
     elif system == "pbs":
@@ -78,6 +79,6 @@ def read_records(
         read_frontier(paths, reading, unit=unit)
     else:
         read_centre(CENTRES[system], paths, reading, unit=unit)
-    if partitions is not None:
-        require_known("partition", partitions, reading.jobs.names["partition"])
+    if reading.only is not None:
+        require_known("partition", reading.only, reading.jobs.names["partition"])
     return reading

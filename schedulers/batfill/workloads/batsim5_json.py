@@ -6,6 +6,7 @@ has no walltime of -1 and no delay of 0, and refuses ids with a "!" or the workl
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
@@ -63,26 +64,22 @@ def from_version_5(where: str, jobs: list[Any], profiles: Mapping[str, Any]) -> 
     Raises:
         WorkloadError: Batsim 5 refuses one of them; the message begins with `where` and the place.
     """
-    dropped: dict[str, int] = {}
-    old_jobs = [job_from_version_5(f"{where}: jobs[{place}]", job, dropped) for place, job in enumerate(jobs)]
+    dropped = Counter(name for job in jobs if isinstance(job, dict) for name in job if name not in RESERVED)
+    old_jobs = [job_from_version_5(f"{where}: jobs[{place}]", job) for place, job in enumerate(jobs)]
     old_profiles = {
         name: profile_from_version_5(f"{where}: profiles[{name!r}]", profile) for name, profile in profiles.items()
     }
     return Version4(old_jobs, old_profiles, dropped)
 
 
-def job_from_version_5(where: str, job: Any, dropped: dict[str, int]) -> Any:
-    """A job object with the fields of its `extra_data` as its own, as version 4 has them.
+def job_from_version_5(where: str, job: Any) -> Any:
+    """A job object with the fields of its `extra_data` as its own, as version 4 has them; anything else as it is.
 
-    What is no field of an object (text, an array, Batsim's own names) stays in `extra_data`.
-
-    Args:
-        where: begins the messages.
-        job: the object; anything else is returned as it is.
-        dropped: counts the fields that Batsim 5 does not read, which are left out.
+    What is no field of an object (text, an array, Batsim's own names) stays in `extra_data`; what Batsim 5 does not
+    read is left out.
 
     Raises:
-        WorkloadError: the id or the walltime is one that Batsim 5 refuses.
+        WorkloadError: the id or the walltime is one that Batsim 5 refuses; `where` begins the message.
     """
     if not isinstance(job, dict):
         return job
@@ -92,10 +89,6 @@ def job_from_version_5(where: str, job: Any, dropped: dict[str, int]) -> Any:
             f"{where}.walltime: {job['walltime']!r:.60} is not a number > 0; leave it out for a job without one"
         )
     made = {name: value for name, value in job.items() if name in OWN_FIELDS}
-    if len(made) + (EXTRA_FIELD in job) < len(job):
-        for name in job:
-            if name not in RESERVED:
-                dropped[name] = dropped.get(name, 0) + 1
     fields, rest = fields_in(job.get(EXTRA_FIELD))
     made |= fields
     if rest is not None:

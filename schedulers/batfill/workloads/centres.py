@@ -132,7 +132,7 @@ def read_centre(
     for path in paths:
         reading.files[path] = 0
         for table in _tables(path, centre, unit, chosen=reading.only is not None):
-            requested, assumed = table.counts(wanted), not table.has(given)
+            requested, assumed = table.counts(wanted), table.name(given) is None
             columns: dict[str, Any] = {
                 "submit_s": table.times(centre.submit, clock),
                 "start_s": table.times(centre.start, clock),
@@ -155,7 +155,7 @@ def read_centre(
                 columns,
                 np.ones(len(table), bool),
                 partial(table.show, [*titles.values(), centre.state], reading.files[path]),
-                titles={name: table.name(places) for name, places in titles.items() if table.has(places)},
+                titles={name: title for name, places in titles.items() if (title := table.name(places))},
                 guessed={f"no column {given[0]}: the processors requested count": np.full(len(table), assumed)},
                 unmodelled={what: table.states(places) for what, places in centre.beside.items()},
             )
@@ -173,32 +173,28 @@ class _Table:
     def __len__(self) -> int:
         return int(self.batch.num_rows)
 
-    def name(self, places: Columns) -> str:
-        """The name of the first of these columns that the table has."""
-        return next(place for place in places if place in self.batch.schema.names)
+    def name(self, places: Columns) -> str | None:
+        """The name of the first of these columns that the table has; None if it has none."""
+        return next((place for place in places if place in self.batch.schema.names), None)
 
     def show(self, columns: list[Columns], before: int, row: int) -> str:
         """A row's number in the file, after `before` others, and its fields in these columns."""
-        named = [self.name(places) for places in columns if self.has(places)]
         fields = []
-        for name in named:
+        for name in filter(None, map(self.name, columns)):
             try:
                 fields.append(f"{name} {self.batch.column(name)[row]}")
             except (ValueError, OverflowError):  # a time beyond Python's dates
                 fields.append(f"{name} beyond all dates")
         return f"{self.path.name}: row {before + row + 1}, {', '.join(fields)}"
 
-    def has(self, places: Columns) -> bool:
-        """Whether the table has a column of one of these names."""
-        return any(place in self.batch.schema.names for place in places)
-
     def _column(self, places: Columns) -> Any:
         """The column, or None if there is none."""
-        return next((self.batch.column(place) for place in places if place in self.batch.schema.names), None)
+        name = self.name(places)
+        return None if name is None else self.batch.column(name)
 
     def codes(self, names: Names, places: Columns) -> NDArray[np.int32]:
         """The number of each text in `names`, (n,), 0 for none."""
-        return names.codes(self.texts(places, "texts")) if self.has(places) else np.zeros(len(self), np.int32)
+        return names.codes(self.texts(places, "texts")) if self.name(places) else np.zeros(len(self), np.int32)
 
     def counts(self, places: Columns) -> NDArray[np.int64]:
         """The column's whole numbers, (n,), 0 for missing ones, ODD for others and without such a column."""

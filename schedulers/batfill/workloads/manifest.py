@@ -9,7 +9,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class ArchiveLog:
-    """One log of the manifest; checksums and sizes are None if no copy was available."""
+    """One log of the manifest; checksums are None if no copy was available."""
 
     name: str
     title: str
@@ -21,9 +21,7 @@ class ArchiveLog:
     note: str = ""
     generated: bool = False  # made by a program; its jobs have no users
     sha256: str | None = None
-    bytes: int | None = None
     text_sha256: str | None = None
-    text_bytes: int | None = None
 
     @property
     def file(self) -> str:
