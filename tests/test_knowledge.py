@@ -18,7 +18,6 @@ from batfill.learn.estimates import (
     LastTwo,
     OnlineRegression,
     OrderOnly,
-    RuntimeClairvoyant,
     UserEstimate,
     UserHistory,
 )
@@ -71,36 +70,30 @@ def starts(driven):
     return driven.schedule.start_s.tolist()
 
 
-@pytest.mark.parametrize("policy", ["fcfs", "saf", "wfp3"])
-@pytest.mark.parametrize("threshold_s", [math.inf, 100.0])
-def test_a_replay_driven_by_the_users_word_is_the_plain_one(policy, threshold_s):
-    jobs = random_table(1, n_jobs=400, size=10, span_s=1500)
-    plain = replay_jobs(jobs, 10, Rules(policy_named(policy), threshold_s=threshold_s))
-    driven = drive(jobs, 10, UserEstimate(), policy, threshold_s)
-    np.testing.assert_array_equal(driven.schedule.start_s, plain.start_s)
-    np.testing.assert_array_equal(driven.schedule.order, plain.order)
+OUTLIVING = outliving(random_table(5, n_jobs=300, size=8, span_s=1500, short=0.5), 90.0)
+
+
+@pytest.mark.parametrize("policy", ["fcfs", "spf", "saf", "wfp3"])
+@pytest.mark.parametrize("threshold_s", [math.inf, 100.0, 20_000.0])
+@pytest.mark.parametrize("knowledge", [UserEstimate, Told])
+def test_a_replay_driven_by_the_users_word_is_the_plain_one(policy, threshold_s, knowledge):
+    assert (OUTLIVING.runtime_s > OUTLIVING.request_s).sum() > 50
+    for jobs in (random_table(1, n_jobs=400, size=8, span_s=1500), OUTLIVING):
+        plain = replay_jobs(jobs, 8, Rules(policy_named(policy), threshold_s=threshold_s))
+        driven = drive(jobs, 8, knowledge(), policy, threshold_s)
+        assert driven.schedule.start_s.tobytes() == plain.start_s.tobytes()
+        assert driven.schedule.order.tobytes() == plain.order.tobytes()
 
 
 @pytest.mark.parametrize("policy", ["fcfs", "spf", "saf", "wfp3", "lexp"])
 def test_clairvoyance_is_a_replay_in_which_users_ask_for_what_they_need(policy):
-    jobs = random_table(2, n_jobs=300, size=8, span_s=1200)
-    runtime_s = np.maximum(np.minimum(jobs.runtime_s, jobs.walltime_s), 1e-9)
-    exact = EngineReplay(jobs, 8, Rules(policy_named(policy)), expected_s=runtime_s)
-    exact.advance()
-    driven = drive(jobs, 8, RuntimeClairvoyant(runtime_s), policy)
-    np.testing.assert_array_equal(driven.schedule.start_s, exact.schedule().start_s)
-
-
-OUTLIVING = outliving(random_table(5, n_jobs=300, size=8, span_s=1500, short=0.5), 90.0)
-
-
-@pytest.mark.parametrize("policy", ["fcfs", "spf", "wfp3"])
-def test_a_predictor_that_returns_the_request_starts_outliving_jobs_when_a_plain_replay_does(policy):
-    plain = replay_jobs(OUTLIVING, 8, Rules(policy_named(policy), threshold_s=20_000.0))
-    driven = drive(OUTLIVING, 8, Told(), policy, 20_000.0)
-    assert (OUTLIVING.runtime_s > OUTLIVING.request_s).sum() > 50
-    assert driven.schedule.start_s.tobytes() == plain.start_s.tobytes()
-    assert driven.schedule.order.tobytes() == plain.order.tobytes()
+    learning = Options.of({"predict": "runtime", "predict-for": "all"})
+    for jobs in (random_table(2, n_jobs=300, size=8, span_s=1200), OUTLIVING):  # these know the whole run time
+        ran_s = jobs.runtime_s if jobs.outlives else np.minimum(jobs.runtime_s, jobs.walltime_s)
+        exact = EngineReplay(jobs, 8, Rules(policy_named(policy)), expected_s=np.maximum(ran_s, 1e-9))
+        exact.advance()
+        driven = drive(jobs, 8, make(learning, jobs, None), policy)
+        assert driven.schedule.start_s.tobytes() == exact.schedule().start_s.tobytes()
 
 
 KNOWN = [
@@ -130,13 +123,6 @@ def test_predictions_for_jobs_that_may_outlive_their_requests_are_at_most_these(
     rows = list(expected_s)
     assert (np.array(list(expected_s.values())) <= OUTLIVING.request_s[rows]).all()
     assert len(rows) > 250
-
-
-def test_clairvoyance_knows_the_whole_run_time_of_jobs_that_outlive_their_requests():
-    exact = EngineReplay(OUTLIVING, 8, Rules(policy_named("saf")), expected_s=np.maximum(OUTLIVING.runtime_s, 1e-9))
-    exact.advance()
-    driven = drive(OUTLIVING, 8, make(Options.of({"predict": "runtime", "predict-for": "all"}), OUTLIVING, None), "saf")
-    assert driven.schedule.start_s.tobytes() == exact.schedule().start_s.tobytes()
 
 
 @pytest.mark.parametrize("backfill", [None, "spf", "lpf"])
@@ -386,12 +372,8 @@ def test_every_knowledge_listed_drives_a_replay_to_its_end(known):
     jobs = random_table(5, n_jobs=300, size=8, span_s=2_000_000, longest=3000, unit_s=10)
     driven = drive(jobs, 8, make(Options.of(known), jobs, None), "saf")
     np.testing.assert_array_equal(np.isfinite(driven.schedule.start_s), jobs.procs <= 8)
-
-
-@pytest.mark.parametrize("known", [*KNOWN, FOREST], ids=str)
-def test_a_workload_of_no_jobs_is_driven_to_its_end_at_once(known):
-    jobs = random_table(5, n_jobs=3, size=8, span_s=100).select(slice(0))
-    assert not len(drive(jobs, 8, make(Options.of(known), jobs, None)).schedule.jobs)
+    no_jobs = jobs.select(slice(0))
+    assert not len(drive(no_jobs, 8, make(Options.of(known), no_jobs, None)).schedule.jobs)
 
 
 @pytest.mark.parametrize(

@@ -99,17 +99,18 @@ def test_the_hosts_agree_on_what_is_known_of_jobs_that_outlive_their_requests(tm
     assert learned != plain
 
 
-@pytest.mark.parametrize(*sweep(policy=["fcfs", "saf"], more=[{}, {"small": "all", "divider": 60}]))
-def test_the_hosts_agree_on_kills_of_jobs_that_outlive_their_requests(tmp_path, policy, more):
-    path = written(tmp_path / "made.json", 2, size=12, outliving=0.6)
+@pytest.mark.parametrize(
+    ("jobs", "policy", "more"),
+    [
+        *(({"protected": 0.2}, "saf", more) for more in ({}, {"bound": False}, {"regime": "decoupled"})),
+        ({"protected": 0.2}, "saf", {"small": "all"}),
+        *(({"outliving": 0.6}, policy, {}) for policy in ("fcfs", "saf")),
+        *(({"outliving": 0.6}, policy, {"small": "all", "divider": 60}) for policy in ("fcfs", "saf")),
+    ],
+)
+def test_the_hosts_agree_on_kills(tmp_path, jobs, policy, more):
+    path = written(tmp_path / "made.json", 2, size=12, **jobs)
     starts = assert_hosts_agree(path, 12, {"small": "forest", "policy": policy, "kill": "always", **more})
-    assert any("#" in name for name in starts)
-
-
-@pytest.mark.parametrize("more", [{}, {"bound": False}, {"regime": "decoupled"}, {"small": "all"}])
-def test_the_hosts_agree_on_kills(tmp_path, more):
-    path = written(tmp_path / "made.json", 2, size=12, protected=0.2)
-    starts = assert_hosts_agree(path, 12, {"small": "forest", "policy": "saf", "kill": "always", **more})
     assert any("#" in name for name in starts)
 
 

@@ -143,17 +143,9 @@ def fetch(
             print("\n".join(lines))
 
     if not names:
-        known = [asdict(log) for log in manifest().values()]
-        show(
-            known,
-            [
-                wrapped(
-                    f"{log['name']:14} {log['jobs']:>9,} jobs {log['processors']:>7,} processors  {log['title']}",
-                    " " * 50,
-                )
-                for log in known
-            ],
-        )
+        known = manifest().values()
+        lines = [f"{log.name:14} {log.jobs:>9,} jobs {log.processors:>7,} processors  {log.title}" for log in known]
+        show([asdict(log) for log in known], [wrapped(line, " " * 50) for line in lines])
         return
     logs = [archive.known_log(name) for name in names]
     results: list[dict[str, object]] = []
@@ -244,8 +236,7 @@ def import_log(
         aside(said)
     reading = read_records(system, list(files), zone=zone, **given)
     source = f"{system} accounting" if system not in PUBLISHED else f"the published log of {system}"
-    written = {"anonymise": anonymise, "key": names, "procs": procs, "zone": zone, "computer": computer}
-    log = ClusterLog(reading, source=source, **written)
+    log = ClusterLog(reading, source=source, anonymise=anonymise, key=names, procs=procs, zone=zone, computer=computer)
     with all_or_none():
         if key is not None:
             names.save(key)
