@@ -82,14 +82,14 @@ def test_slurm_says_what_it_left_out_or_joined_and_numbers_names_by_first_submis
 
 def test_slurm_columns_are_found_by_name_and_times_may_be_seconds(written):
     text = "State|End|Start|NCPUS|Submit|JobID|\nCOMPLETED|1700000090|1700000030|4|1700000000|7|\n"
-    [job] = as_objects(read_slurm([written(text)]).jobs)
+    [job] = as_objects(read_slurm([written(text)], Reading()).jobs)
     assert (job.submit_s, job.start_s, job.end_s, job.procs) == (1700000000, 1700000030, 1700000090, 4)
 
 
 def test_slurm_ids_used_again_by_another_job_are_another_job(written):
     line = "{}|{}|{}|2024-01-0{}T00:00:00|2024-01-0{}T00:00:00|2024-01-0{}T01:00:00|1-00:00:00|4|4|COMPLETED\n"
     path = written(HEAD + line.format(7, "a", "x", 1, 1, 1) + line.format(7, "b", "y", 2, 2, 2))
-    assert len(read_slurm([path]).jobs) == 2
+    assert len(read_slurm([path], Reading()).jobs) == 2
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_slurm_ids_used_again_by_another_job_are_another_job(written):
 )
 def test_slurm_output_that_cannot_be_used_is_said(written, text, said):
     with pytest.raises(WorkloadError, match=said):
-        swf_of(read_slurm([written(text)]), source="x")
+        swf_of(read_slurm([written(text)], Reading()), source="x")
 
 
 words = st.sampled_from(["a", "a", "a", "", "é"])
@@ -317,7 +317,7 @@ def test_partitions_and_clusters_are_chosen_and_the_partitions_limit_is_stated(t
 
 
 def test_oar_jobs_in_both_spellings():
-    log = swf_of(read_oar([DATA / "oar.json"]), source="test")
+    log = swf_of(read_oar([DATA / "oar.json"], Reading()), source="test")
     rows = table(log, "submit_s", "wait_s", "runtime_s", "procs", "requested_procs", "requested_s", "status")
     assert rows == [
         (0, 2, 3600, 4, 4, 7200, 1),
@@ -329,20 +329,20 @@ def test_oar_jobs_in_both_spellings():
     for reason in ("jobs that have not ended", "jobs without an end", "jobs inside a container job"):
         assert f"1 records: {reason}, left out" in header
     assert "; Executable: 1 relax" in log.header
-    by_cores = as_objects(read_oar([DATA / "oar.json"], cores_per_resource=8).jobs)
+    by_cores = as_objects(read_oar([DATA / "oar.json"], Reading(), cores_per_resource=8).jobs)
     assert [job.procs for job in by_cores] == [32, 16, 8, None]
 
 
 @pytest.mark.parametrize("shape", [lambda jobs: list(jobs.values()), lambda jobs: {"items": list(jobs.values())}])
 def test_oar_lists_read_as_the_object_does(written, shape):
     path = written(shape(json.loads((DATA / "oar.json").read_text())))
-    assert as_objects(read_oar([path]).jobs) == as_objects(read_oar([DATA / "oar.json"]).jobs)
+    assert as_objects(read_oar([path], Reading()).jobs) == as_objects(read_oar([DATA / "oar.json"], Reading()).jobs)
 
 
 @pytest.mark.parametrize("text", ["", "[1]", '"x"', '{"a": 1}', "{", "\x00"])
 def test_json_that_is_no_oar_log_is_said(written, text):
     with pytest.raises(WorkloadError, match="oarstat -J"):
-        read_oar([written(text)])
+        read_oar([written(text)], Reading())
 
 
 # PBS
@@ -400,7 +400,7 @@ def test_pbs_processors_asked(request_list, procs):
 
 def test_a_line_that_is_no_accounting_record_is_named(written):
     with pytest.raises(WorkloadError, match=":2: not `date time;type;job id"):
-        read_pbs([written("08/26/2014 17:07:44;Q;1.a;queue=b\nJobID|User\n")])
+        read_pbs([written("08/26/2014 17:07:44;Q;1.a;queue=b\nJobID|User\n")], Reading())
 
 
 @pytest.mark.parametrize("huge", ["9" * 400, "²", "-1"])
@@ -411,7 +411,7 @@ def test_impossible_times_are_no_times(written, huge):
         (read_oar, [job]),
         (read_pbs, f"08/26/2014 17:07:44;E;1.a;qtime={huge} start={huge} end={huge}\n"),
     ):
-        assert len(read([written(text)]).jobs) == 0
+        assert len(read([written(text)], Reading()).jobs) == 0
 
 
 @pytest.mark.parametrize(
@@ -432,7 +432,7 @@ def test_impossible_times_are_no_times(written, huge):
 def test_what_oar_leaves_out_or_guesses_is_noted(written, record, kept, reason):
     job = {"state": "Terminated", "submissionTime": 1000, "startTime": 1001, "stopTime": 1100, "walltime": 60}
     job |= {"assigned_resources": [1], "wanted_resources": "-l /nodes=2/core=4+/nodes=1/core=2,walltime=1:0:0"}
-    reading = read_oar([written({"17": job | record})])
+    reading = read_oar([written({"17": job | record})], Reading())
     assert [found.requested_procs for found in as_objects(reading.jobs)] == [10] * kept
     assert reason in " ".join(reading.notes)
     assert all(example.startswith("job 17, ") for example in reading.examples.values())
@@ -450,7 +450,7 @@ def test_what_pbs_leaves_out_or_guesses_is_noted(written):
         "13/01/2024 10:00:00;Q;7.a;queue=b\n",
         "20240501",
     )
-    reading = read_pbs([path])
+    reading = read_pbs([path], Reading())
     assert [(job.procs, job.requested_procs) for job in as_objects(reading.jobs)] == [(1, None), (4, 4)]
     for reason, line in (
         ("limit is not understood", 1),
@@ -473,7 +473,7 @@ def test_an_anonymous_log_holds_no_name_and_its_key_keeps_numbers_from_one_log_t
     assert first.number("user", "zoe") == 1
     first.save(path)
     key = Key.load(path)
-    log = swf_of(read_slurm([DATA / "slurm.txt"]), source="test", anonymise=True, key=key)
+    log = swf_of(read_slurm([DATA / "slurm.txt"], Reading()), source="test", anonymise=True, key=key)
     assert log["user"][0] == 2
     text = "\n".join(log.header)
     for name in ("alice", "bob", "carol", "zoe", "phys", "relax", "sweep"):
@@ -524,7 +524,7 @@ def test_random_records_never_trace_back(tmp_path_factory, read, text, after_a_g
     good = {read_slurm: "slurm.txt", read_oar: "oar.json", read_pbs: "pbs.txt"}[read]
     path.write_bytes((DATA / good).read_bytes() + text if after_a_good_one else text)
     try:
-        swf_of(read([path]), source="x")
+        swf_of(read([path], Reading()), source="x")
     except WorkloadError as error:
         message = str(error)
     else:
@@ -546,13 +546,7 @@ def test_the_command_writes_a_log_that_reads_back(tmp_path, system, file, jobs):
     assert not any("User:" in text for text in log.header)
 
 
-def test_what_is_read_as_a_whole_says_its_memory_before_it_takes_it(tmp_path, monkeypatch):
-    monkeypatch.setattr("batfill.workloads.accounting.LARGE_BYTES", 1)
-    for system, file in (("oar", "oar.json"), ("pbs", "pbs.txt"), ("slurm", "slurm.txt")):
-        done = batfill("workload", "import", system, DATA / file, "-o", tmp_path / "log.swf")
-        assert done.status == 0
-        said = f"{system}: read as a whole, in about 0.0 GB of memory or more\n"
-        assert done.err.startswith(said) == (system != "slurm")
+def test_what_is_read_as_a_whole_is_refused_without_the_memory(tmp_path, monkeypatch):
     monkeypatch.setattr("batfill.base.memory.available_bytes", lambda: 1000)
     line = refusal("workload", "import", "oar", DATA / "oar.json", "-o", tmp_path / "none.swf")
     assert "reading oar's records as a whole takes about 0.0 GB of memory" in line
@@ -624,7 +618,7 @@ def test_pbs_and_oar_jobs_wait_from_the_date_at_which_they_could_start(tmp_path)
     path = tmp_path / "pbs"
     ends = "end=3000 exec_host=n1/0 Resource_List.walltime=3600"
     path.write_text(line.format("E", 1, 1000, ends) + line.format("E", 2, 1800, ends) + line.format("S", 3, 1000, ""))
-    reading = read_pbs([path])
+    reading = read_pbs([path], Reading())
     assert swf_of(reading, source="test")["wait_s"].tolist() == [1000, 200]
     assert reading.notes["jobs that have not ended, left out"] == 1  # the third has only begun
     job = {"state": "Terminated", "walltime": 3600, "assigned_resources": [1], "reservation": "None"}
@@ -636,4 +630,4 @@ def test_pbs_and_oar_jobs_wait_from_the_date_at_which_they_could_start(tmp_path)
     }
     jobs["1"]["dependencies"], jobs["2"]["reservation"] = [0], "Scheduled"
     path.write_text(json.dumps(jobs))
-    assert swf_of(read_oar([path]), source="test")["wait_s"].tolist() == [100, 200, 0]
+    assert swf_of(read_oar([path], Reading()), source="test")["wait_s"].tolist() == [100, 200, 0]

@@ -218,7 +218,7 @@ def import_log(
     from batfill.base.errors import require
     from batfill.base.files import all_or_none
     from batfill.base.version import __version__
-    from batfill.workloads.accounting import memory_note, read_records
+    from batfill.workloads.accounting import read_records
     from batfill.workloads.cluster_log import ClusterLog, Key
     from batfill.workloads.formats import format_of, save_imported
 
@@ -232,8 +232,6 @@ def import_log(
     if key is not None and key.resolve() == out.resolve():
         raise click.UsageError(f"--key and --out are both {key}; name two files")
     names = Key() if key is None else Key.load(key)
-    if said := memory_note(system, list(files)):
-        aside(said)
     reading = read_records(system, list(files), zone=zone, **given)
     source = f"{system} accounting" if system not in PUBLISHED else f"the published log of {system}"
     log = ClusterLog(reading, source=source, anonymise=anonymise, key=names, procs=procs, zone=zone, computer=computer)

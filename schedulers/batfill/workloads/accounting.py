@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from batfill.base.memory import in_gb, require_memory
+from batfill.base.memory import require_memory
 from batfill.workloads.centres import CENTRES, read_centre
 from batfill.workloads.cluster_log import Reading, require_known
 from batfill.workloads.frontier_swf import read_frontier
@@ -22,22 +22,6 @@ if TYPE_CHECKING:
 
 # Bytes of memory for a byte of text, measured: OAR's JSON is one document, and a PBS job's records are far apart.
 WHOLE = {"oar": 7, "pbs": 4}
-LARGE_BYTES = 1e9  # of memory: said before it is taken
-
-
-def memory_note(system: str, paths: list[Path]) -> str | None:
-    """What to say of the memory before these files are read; None if they are read in pieces, or are small.
-
-    The memory is estimated by the files' size as stored, and so too low for compressed ones.
-
-    Raises:
-        WorkloadError: reading takes more memory than is free.
-    """
-    needed = WHOLE.get(system, 0) * sum(path.stat().st_size for path in paths if path.is_file())
-    if needed < LARGE_BYTES:
-        return None
-    require_memory(paths[0], f"reading {system}'s records as a whole", needed, "import fewer files at a time")
-    return f"{system}: read as a whole, in about {in_gb(needed)} of memory or more"
 
 
 def read_records(
@@ -64,9 +48,13 @@ def read_records(
         clusters: for Slurm: those to read; None for all.
 
     Raises:
-        WorkloadError: a file cannot be read as such, the time zone is unknown, or no record is of a chosen partition.
+        WorkloadError: a file cannot be read as such, the time zone is unknown, no record is of a chosen partition, or
+            reading as a whole takes more memory than is free, by the files' size as stored.
         MissingExtra: a library is missing that a table needs.
     """
+    if system in WHOLE:
+        needed = WHOLE[system] * sum(path.stat().st_size for path in paths if path.is_file())
+        require_memory(paths[0], f"reading {system}'s records as a whole", needed, "import fewer files at a time")
     zone_of(zone)  # the header states it, also of a system whose times need none
     reading = Reading(zone, partition_limit_s, None if partitions is None else frozenset(partitions))
     if system == "slurm":

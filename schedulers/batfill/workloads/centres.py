@@ -109,15 +109,13 @@ CENTRES = {
 }
 
 
-def read_centre(
-    centre: Centre, paths: list[Path], reading: Reading | None = None, *, unit: Unit | None = None
-) -> Reading:
+def read_centre(centre: Centre, paths: list[Path], reading: Reading, *, unit: Unit | None = None) -> Reading:
     """The finished jobs of a centre's tables, read in pieces: memory holds 49 bytes a job.
 
     Args:
         centre: the layout.
         paths: the files, Parquet or csv (plain, .gz, .xz, .bz2).
-        reading: an empty one, with its choices; None for the default ones.
+        reading: an empty one, with its choices.
         unit: what a processor of the log is; None for the centre's.
 
     Raises:
@@ -126,7 +124,6 @@ def read_centre(
     """
     unit = centre.unit if unit is None else unit
     given, wanted = centre.allocated[unit], centre.requested[unit]
-    reading = Reading() if reading is None else reading
     names = reading.jobs.names
     clock = zone_of(reading.zone)
     for path in paths:

@@ -31,7 +31,7 @@ SIZES = re.compile(r"[^:]+:([^:]*):(\d{1,9})x(\d{1,9})")
 EXCLUSIVE = "excl"
 
 
-def read_frontier(paths: list[Path], reading: Reading | None = None, *, unit: Unit | None = None) -> Reading:
+def read_frontier(paths: list[Path], reading: Reading, *, unit: Unit | None = None) -> Reading:
     """The jobs of Frontier's SWF files with 21 fields.
 
     A job's processors are the nodes of field 21, or their hardware threads. Fields 5 and 8, the processors allocated
@@ -40,14 +40,13 @@ def read_frontier(paths: list[Path], reading: Reading | None = None, *, unit: Un
 
     Args:
         paths: the files, plain or compressed. Each states its UnixStartTime.
-        reading: an empty one, with its choices; None for the default ones.
+        reading: an empty one, with its choices.
         unit: "nodes", the default, or "cores": what a processor of the log is.
 
     Raises:
         WorkloadError: a line does not hold 21 fields, a field is not a number or beyond 2^53, or a file has no
             UnixStartTime.
     """
-    reading = Reading() if reading is None else reading
     sizes = Names()
     for path in paths:
         _read(path, reading, sizes, "nodes" if unit is None else unit)

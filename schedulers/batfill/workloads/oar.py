@@ -28,7 +28,7 @@ SHOWN = ("state", "submissionTime", "submission_time", "startTime", "start_time"
 WANTED = re.compile(r"/([a-z_]+)=(\d+)")
 
 
-def read_oar(paths: list[Path], reading: Reading | None = None, *, cores_per_resource: int = 1) -> Reading:
+def read_oar(paths: list[Path], reading: Reading, *, cores_per_resource: int = 1) -> Reading:
     """The finished jobs in files of OAR's JSON: an object of jobs by id, an array, or an object with `items`.
 
     A job's processors are its assigned resources, else the product of its request (`/nodes=2/core=4`), times
@@ -39,7 +39,6 @@ def read_oar(paths: list[Path], reading: Reading | None = None, *, cores_per_res
     Raises:
         WorkloadError: a file is not such JSON.
     """
-    reading = Reading() if reading is None else reading
     ends_s: dict[str, int] = {}
     for path in paths:
         jobs, names = [], []

@@ -38,7 +38,7 @@ QUEUED, STARTED, DELETED, ABORTED, ENDED = "Q", "S", "D", "A", "E"
 WHOLE_ARRAY = re.compile(r"^\d+\[\]")
 
 
-def read_pbs(paths: list[Path], reading: Reading | None = None) -> Reading:
+def read_pbs(paths: list[Path], reading: Reading) -> Reading:
     """The jobs of accounting files: those that ended (E), and those deleted (D) or aborted (A) while they waited.
 
     - A job that ran several times has several E records: the last one is the job, with its first queue time.
@@ -47,13 +47,12 @@ def read_pbs(paths: list[Path], reading: Reading | None = None) -> Reading:
 
     Args:
         paths: the files, plain or compressed.
-        reading: an empty one, with its choices; None for the default ones. Its zone, the server's, is that of jobs that
+        reading: an empty one, with its choices. Its zone, the server's, is that of jobs that
             never ran (the others' times are seconds since 1970).
 
     Raises:
         WorkloadError: a line is not an accounting record; the message names it.
     """
-    reading = Reading() if reading is None else reading
     clock = zone_of(reading.zone)
     queued: dict[str, int] = {}
     deleted: dict[str, int] = {}

@@ -21,6 +21,7 @@ import numpy as np
 from batfill.base.errors import WorkloadError
 from batfill.model.jobs import Clock, JobTable, checked_size, job_table
 from batfill.model.values import number_or_text, seconds_of
+from batfill.workloads.record_text import clock_seconds
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -248,9 +249,8 @@ def request_of(where: str, value: Any) -> float:
     """A request: seconds, a duration such as 2h, or one as Slurm writes it."""
     if isinstance(value, str) and value.strip().upper() in NO_LIMIT:
         return math.inf
-    if isinstance(value, str) and (found := SLURM_TIME.fullmatch(value.strip())):
-        days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
-        return float(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
+    if isinstance(value, str) and ":" in value and (limit_s := clock_seconds(value.strip(), bare=1)) is not None:
+        return limit_s
     try:
         request_s = seconds_of("request", number_or_text(value), least=1e-9)
         return request_s if request_s <= LONGEST_S else math.inf
@@ -280,7 +280,6 @@ def second_of(where: str, what: str, value: Any, absolute: set[bool]) -> float:
 
 # What Slurm prints: `scontrol show job`, or `squeue -r -o "%i|%u|%T|%C|%l|%V|%S|%r"`. Source: their manuals.
 
-SLURM_TIME = re.compile(r"(?:(\d{1,6})-)?(?:(\d{1,3}):)?(\d{1,2}):(\d\d)")
 NO_LIMIT = ("UNLIMITED", "PARTITION_LIMIT", "NOT_SET", "INVALID")  # the partition's, which is not printed
 RUNNING = ("RUNNING", "COMPLETING", "SUSPENDED", "CONFIGURING", "STOPPED", "STAGE_OUT", "SIGNALING", "RESIZING")
 OVER = ("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "LAUNCH_FAILED", "NODE_FAIL",

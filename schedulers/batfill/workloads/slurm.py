@@ -93,7 +93,7 @@ TRES_CPUS = re.compile(r"(?:^|,)cpu=([^,]*)")
 UNITS = " KMGTP"  # powers of 1024
 
 
-def read_slurm(paths: list[Path], reading: Reading | None = None, *, clusters: frozenset[str] | None = None) -> Reading:
+def read_slurm(paths: list[Path], reading: Reading, *, clusters: frozenset[str] | None = None) -> Reading:
     """The finished jobs of `sacct` output, in files that start with the line of column names.
 
     - A requeued job has several records (with `-D`, of one id, user and name): its last one is the job, with the
@@ -104,13 +104,12 @@ def read_slurm(paths: list[Path], reading: Reading | None = None, *, clusters: f
 
     Args:
         paths: the files, plain or compressed. They are read in pieces: memory holds 66 bytes a record, and the names.
-        reading: an empty one, with its choices; None for the default ones.
+        reading: an empty one, with its choices.
         clusters: those to read; None for all.
 
     Raises:
         WorkloadError: a file does not start with column names or lacks one, or a line has another number of columns.
     """
-    reading = Reading() if reading is None else reading
     wanted = [name for name, chosen in (("Partition", reading.only), ("Cluster", clusters)) if chosen is not None]
     records = _Records(reading, clusters)
     for path in paths:
