@@ -19,21 +19,6 @@ def row(
     wait: object = 0,
 ) -> str:
     """One SWF line of 18 fields."""
-    fields = (
-        job,
-        submit,
-        wait,
-        runtime,
-        procs,
-        -1,
-        -1,
-        req_procs,
-        req_time,
-        -1,
-        status,
-        user,
-        group,
-        executable,
-        queue,
-    )
+    asked = (req_procs, req_time, -1, status)
+    fields = (job, submit, wait, runtime, procs, -1, -1, *asked, user, group, executable, queue)
     return " ".join(map(str, (*fields, -1, -1, -1))) + "\n"

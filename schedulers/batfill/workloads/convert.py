@@ -142,15 +142,7 @@ def convert(
     if unrequested is not None:
         unrequested = unrequested_of("unrequested", unrequested)  # type: ignore[assignment]
     if first_byte(source) in JSON:
-        return _convert_json(
-            source,
-            out,
-            procs,
-            overrun=overrun,
-            unrequested=unrequested,
-            jobs=jobs,
-            version=version,
-        )
+        return _convert_json(source, out, procs, overrun=overrun, unrequested=unrequested, jobs=jobs, version=version)
     text = sha256()
     read: list[SwfLog] = []  # the rows without texts, if what stands in for a request depends on all of them
     head: SwfLog | None = None
