@@ -28,6 +28,7 @@ N_FIELDS = 21
 EXPECTED = f"Frontier's trace has {N_FIELDS}; read a log with 18 fields as it is, it needs no import"
 GPUS = len(FIELDS)  # the place of field 19
 SIZES = re.compile(r"[^:]+:([^:]*):(\d{1,9})x(\d{1,9})")
+BEGAN = re.compile(rb"^[ \t]*;[ \t]*UnixStartTime[ \t]*:[ \t]*(\d{1,12})", re.MULTILINE | re.IGNORECASE)
 EXCLUSIVE = "excl"
 
 
@@ -66,7 +67,8 @@ def _read(path: Path, reading: Reading, sizes: Names, unit: Unit) -> None:
         plain = b"".join(_as_swf(path, line, before + k, gpus, texts) for k, line in enumerate(lines, 1))
         piece = rows_in(path, plain, before)
         before += len(lines)
-        began_s = _began(piece, began_s)
+        if found := BEGAN.search(text):
+            began_s = int(found[1])
         if not len(piece):
             continue
         if began_s is None:
@@ -133,9 +135,3 @@ def _codes(names: Names, numbers: NDArray[np.float64]) -> NDArray[np.int32]:
     """The number in `names` of each number's text, (n,); an unknown one (-1) has none."""
     found, of = np.unique(numbers.astype(np.int64), return_inverse=True)
     return names.of(["" if number < 0 else str(number) for number in found.tolist()])[of]
-
-
-def _began(piece: SwfLog, before_s: int | None) -> int | None:
-    """The UnixStartTime in this piece's comments, or what earlier ones said."""
-    clock = SwfLog(tuple(c._replace(rows_before=0) for c in piece.comments), piece.rows, piece.lines).clock
-    return before_s if clock is None else clock.unix_start_s

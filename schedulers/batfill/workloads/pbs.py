@@ -11,21 +11,9 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from batfill.base.errors import WorkloadError
 from batfill.workloads.cluster_log import NO_ZONE, ClusterJob, Reading
-from batfill.workloads.record_text import (
-    LAST_S,
-    ODD,
-    clock_time,
-    count_of,
-    epoch,
-    limit_of,
-    lines_of,
-    unix_times,
-    zone_of,
-)
+from batfill.workloads.record_text import ODD, count_of, epoch, limit_of, lines_of, unix_time, zone_of
 from batfill.workloads.swf_log import CANCELLED, COMPLETED, FAILED
 
 if TYPE_CHECKING:
@@ -87,9 +75,8 @@ def read_pbs(paths: list[Path], reading: Reading) -> Reading:
                     )
                 ended[job] = found
             elif kind in (QUEUED, DELETED, ABORTED):
-                local_s, *_ = clock_time(f"{year}-{month}-{day}T{time}")
-                at_s, later_s = (int(seconds[0]) for seconds in unix_times(np.array([local_s]), clock))
-                if local_s == ODD or not 1 <= at_s <= LAST_S:
+                at_s, later_s = unix_time(f"{year}-{month}-{day}T{time}", clock)
+                if at_s == ODD:
                     reading.note("records of no date that is understood, left out", example=show)
                     continue
                 if later_s:

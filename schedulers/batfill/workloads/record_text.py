@@ -181,6 +181,13 @@ def clock_time(text: str) -> tuple[int, bool, bool]:
     return (seconds if 1 <= seconds <= LAST_S else ODD), cut, False
 
 
+def unix_time(text: str, zone: tzinfo) -> tuple[int, int]:
+    """Seconds since 1970, or ODD, of a date without an offset, and what its other reading adds, as in `Times`."""
+    local_s, *_ = clock_time(text)
+    first, later = (int(found[0]) for found in unix_times(np.array([local_s]), zone))
+    return (first if local_s != ODD and 1 <= first <= LAST_S else ODD), later
+
+
 def epoch(text: str) -> int:
     """Seconds since 1970 written as a number, 0 for no time; ODD for anything else."""
     return min(int(text.partition(".")[0]), LAST_S + 1) if EPOCH.fullmatch(text) else ODD
