@@ -14,7 +14,7 @@ from batfill.model.jobs import job_table
 from batfill.workloads import read_workload
 from batfill.workloads.batsim_json import read_batsim_json, write_batsim_json
 from batfill.workloads.convert import convert
-from batfill.workloads.formats import load_log, source_of
+from batfill.workloads.formats import load_log, source_of, write
 from batfill.workloads.swf_log import write_log
 from command import refusal
 from sweeps import examples
@@ -79,6 +79,15 @@ def test_what_a_log_says_of_requests_survives_the_conversion_and_the_way_back(ov
     assert read.overrun == overrun
     write_log(load_log(made), back)
     assert load_log(back)["requested_s"].tolist() == [40, 50, 60, -1]
+
+
+def test_a_workload_whose_jobs_outlive_their_requests_is_written_as_such_and_its_log_as_it_is(tmp_path):
+    log = tmp_path / "log.swf"
+    log.write_text("; MaxProcs: 4\n" + row(1, 0, 50, req_time=40))
+    read = read_workload(log, overrun="extend")
+    (job,) = json.loads(write(read, tmp_path / "out.json").read_text())["jobs"]
+    assert (job["walltime"], job["requested_time"], job["expected_time"]) == (51, 40, 40)
+    assert load_log(write(read, tmp_path / "out.swf"))["requested_s"].tolist() == [40]
 
 
 @pytest.mark.parametrize("before", ["keep", "kill", "extend"])
