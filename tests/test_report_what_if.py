@@ -356,18 +356,24 @@ def test_the_comparisons_with_fcfs_follow_a_plan_and_those_of_two_others_stand_a
 
 @pytest.mark.parametrize(
     ("system", "withheld"),
-    [("slurm", ["saf + 24 h"]), ("pbs", []), ("flux", ["spf", "saf", "saf + 24 h"])],
+    [
+        ("slurm", ["saf + 24 h"]),
+        ("pbs", []),
+        ("flux", ["spf", "saf", "saf + 24 h"]),
+        ("oar", ["fcfs", "spf", "saf", "saf + 24 h"]),  # nothing in full, not even fcfs
+    ],
 )
 def test_a_batch_system_is_offered_only_what_it_can_do(log, system, withheld):
     found = what_if(log, thresholds_s=[24 * HOUR_S], small_first=False, max_wait_growth=1000.0, system=system)
     assert [found.outcomes[k].name for k in found.withheld] == withheld
     assert list(found.as_dict()["withheld"]) == withheld
-    assert not {limit.advised for limit in found.limits} & set(found.withheld)
+    assert not {limit.advised for limit in found.limits if limit.advised} & set(found.withheld)
     assert not set(itertools.chain(*found.chains)) & set(found.withheld)
     text = told(found)
     assert ("not offered for" in text) == bool(withheld)
-    if system == "flux":
-        assert "Keep first come, first served (fcfs): flux can do none of the other choices." in text
+    if system in ("flux", "oar"):
+        assert f"Keep first come, first served (fcfs): {system} can do none of the other choices." in text
+        assert "can do none of the" in as_page(found, log, "batfill what-if")
     if system == "slurm":
         one = found.limits[0]._replace(advised=0, longest_s=1e9)
         k = next(iter(found.withheld))
@@ -401,6 +407,11 @@ def test_other_numbers_of_reservations_are_choices_with_a_warning(log):
 def test_the_advised_command_leaves_out_what_only_replays_take(log):
     answer = what_if(log, thresholds_s=[3600], small_first=False, feedback="after:20min:fcfs", max_wait_growth=1000.0)
     assert "--feedback" not in export_text(answer)
+
+
+def test_a_page_is_made_where_a_system_gives_every_job_a_reservation_and_the_order_of_backfilling_is_given(log):
+    answer = what_if(log, thresholds_s=[3600], small_first=False, backfill="saf")
+    assert "every job reserved" in as_page(answer, log, "batfill what-if")
 
 
 def test_small_first_is_replayed_without_and_with_kills(log):

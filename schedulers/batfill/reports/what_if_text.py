@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from batfill.base.stats import BETTER, CONFIDENCE, WORSE
 from batfill.base.words import in_a_row, things
 from batfill.base.words import percent as in_percent
-from batfill.model.options import FIRST_TRIES, REPLAYED, Options, arguments_of
+from batfill.model.options import ALL, FIRST_TRIES, REPLAYED, Options, arguments_of
 from batfill.reports.siteconfig import APPROXIMATE, EXPRESSIBLE, IMPOSSIBLE, SYSTEMS, site_config
 from batfill.reports.what_if import CHANGED_S, CLEARLY, FEWEST_JOBS, KILLS, STARVED, stated
 from batfill.reports.words import count, interval_text, slowdown, submission_dates
@@ -135,7 +135,7 @@ def advice_text(answer: WhatIf, limit: Limit) -> str:
 def nothing_text(answer: WhatIf, limit: Limit) -> str:
     """Why the advice under a limit is to keep fcfs, and which choices are lower although they are not advised."""
     system, fcfs = answer.settings["system"], answer.outcomes[0]
-    if len(answer.withheld) == len(answer.outcomes) - 1:
+    if not any(answer.chains):
         return f"{system} can do none of the other choices"
     said = "no choice that was tested is better"
     if answer.withheld:
@@ -179,8 +179,8 @@ def first_upper(text: str) -> str:
 
 
 def best_seen(answer: WhatIf) -> int:
-    """The choice with the least slowdown."""
-    offered = [k for k in range(len(answer.outcomes)) if k not in answer.withheld]
+    """The choice with the least slowdown, of those that the system can do; fcfs if it can do none."""
+    offered = [k for k in range(len(answer.outcomes)) if k not in answer.withheld] or [0]
     return min(offered, key=lambda k: answer.outcomes[k].mean_bsld)
 
 
@@ -448,7 +448,10 @@ def files_as(answer: WhatIf, k: int, one: SiteConfig) -> int | None:
     """The choice that a system's files for the k-th one give; None if it is not among the choices."""
     if not one.gives:
         return k
-    given = Options.of({name: value for name, value in one.given.items() if value is not None})
+    wanted = {name: value for name, value in one.given.items() if value is not None}
+    if wanted.get("depth") == ALL:  # then no order of backfilling begins behind the last reservation
+        wanted.pop("backfill", None)
+    given = Options.of(wanted)
     return next((j for j, o in enumerate(answer.outcomes) if Options.of(configurable(o).options) == given), None)
 
 
