@@ -17,7 +17,7 @@ from batfill.base.stats import CONFIDENCE, FEWEST_BLOCKS, few_blocks, holm, pair
 from batfill.base.tables import JobRows, data_frame
 from batfill.base.words import things
 from batfill.model.jobs import DAY_S, WEEK_S
-from batfill.model.metrics import bounded_slowdown, who_pays
+from batfill.model.metrics import bounded_slowdown
 from batfill.model.options import described, policy_words
 from batfill.model.schedule import REFUSED
 from batfill.reports.sample import span_s
@@ -84,9 +84,6 @@ class Comparison:
     about: str = ""  # jobs, machine and dates, for the line below
     hindsight: tuple[bool, ...] = ()  # (n_choices,)  which were learned from these items; () for none
     commands: tuple[str, ...] = ()  # which repeat the choices
-    waits: tuple[
-        dict[str, Any], ...
-    ] = ()  # (n_choices,)  of jobs, see `metrics.who_pays`; the base is the first choice
     courses: tuple[Course, ...] = ()  # (n_choices,)  the queue over time, in the same bins; () for pieces
     zero: Clock | None = None  # the date of second 0 of the log
     tries: bool = False  # whether a job of a run has several tries
@@ -215,7 +212,7 @@ def compared(runs: Sequence[ReportedRun], tau_s: float) -> Comparison:
         submit_s,
         np.array([bounded_slowdown(waited_s, ran_s, tau_s) for waited_s, ran_s in ran]),
         np.array([waited_s for waited_s, _ in ran]),
-        log=first.where,
+        where=first.where,
         clock=clock,
         made=(
             ("log", first.where),
@@ -225,7 +222,7 @@ def compared(runs: Sequence[ReportedRun], tau_s: float) -> Comparison:
         ),
         warnings=tuple(dict.fromkeys(warning for one in about for warning in one.warnings)),
         words=names_in_words(runs),
-        heading=first.about.log_name,
+        log=first.about.log_name,
         about=", ".join(
             [
                 f"{things(len(submit_s), 'job')} on {things(first.size, 'processor')}",
@@ -348,48 +345,14 @@ def compare(
     return data_frame(rows, **about, warnings=warnings, jobs=int(ran.sum()), blocks=n, block=blocks)
 
 
-def of_runs(
-    names: tuple[str, ...],
-    wait_s: NDArray[np.float64],
-    runtimes_s: Sequence[NDArray[np.float64]],
-    tau_s: float,
-    *,
-    submit_s: NDArray[np.float64],
-    procs: NDArray[np.int64],
-    user: NDArray[np.int64],
-    **about: Any,
-) -> Comparison:
-    """As `of_jobs`, with bounded slowdowns and who pays; the classes are by the first run, the same in all.
-
-    Args:
-        names: of the runs.
-        wait_s: shape (n_runs, n_jobs).
-        runtimes_s: by run, how long the jobs ran, shape (n_jobs,) as the next ones.
-        tau_s: the bound of the bounded slowdown.
-        submit_s: ascending.
-        procs: q.
-        user: -1 if unknown.
-        **about: see `of_jobs`.
-    """
-    ran = zip(wait_s, runtimes_s, strict=True)
-    bsld = np.array([bounded_slowdown(waited_s, ran_s, tau_s) for waited_s, ran_s in ran])
-    columns: dict[str, Any] = {"runtime_s": runtimes_s[0], "procs": procs, "user": user, "base_wait_s": wait_s[0]}
-    waits = tuple(who_pays(waited_s, **columns) for waited_s in wait_s)
-    return of_jobs(names, submit_s, bsld, wait_s, **about, waits=waits)
-
-
 def of_jobs(
     names: tuple[str, ...],
     submit_s: NDArray[np.float64],
     bsld: NDArray[np.float64],
     wait_s: NDArray[np.float64],
     *,
-    log: str = "",
+    where: str = "",
     clock: Clock | None = None,
-    made: tuple[tuple[str, str], ...] = (),
-    warnings: tuple[str, ...] = (),
-    waits: tuple[dict[str, Any], ...] = (),
-    heading: str = "",
     **more: Any,
 ) -> Comparison:
     """Runs of the same jobs, in order of submission, by week; days are compared if weeks are few.
@@ -399,19 +362,15 @@ def of_jobs(
         submit_s: shape (n_jobs,), ascending.
         bsld: shape (n_runs, n_jobs).
         wait_s: shape (n_runs, n_jobs).
-        log: the workload and its machine, for titles.
+        where: the workload and its machine, for titles.
         clock: the date of second 0.
-        made: further provenance, by name.
-        warnings: reasons to doubt the figures.
-        waits: who pays in each run; see `Comparison.waits`.
-        heading: the workload's name, for headings.
         **more: further fields of `Comparison`.
     """
     since_s = submit_s - submit_s[0]
     week, day = (np.unique(since_s // length_s, return_inverse=True)[1] for length_s in (WEEK_S, DAY_S))
     few = int(week.max()) + 1 < FEWEST_BLOCKS
     return Comparison(
-        title=f"{f'{log}: ' if log else ''}{len(names)} runs of {len(submit_s):,} jobs",
+        title=f"{f'{where}: ' if where else ''}{len(names)} runs of {len(submit_s):,} jobs",
         items="jobs",
         names=names,
         axis=f"submitted ({zone_text(clock)})" if clock else "submitted, days since the first job",
@@ -423,9 +382,5 @@ def of_jobs(
         blocks="days" if few else "weeks",
         block=day if few else week,
         clock=clock.later(float(submit_s[0])) if clock else None,
-        made=made,
-        warnings=warnings,
-        waits=waits,
-        log=heading,
         **more,
     )

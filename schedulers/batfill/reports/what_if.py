@@ -18,7 +18,7 @@ from batfill.base.version import ENGINE, __version__
 from batfill.base.words import duration
 from batfill.model.calendar import Calendar
 from batfill.model.jobs import HOUR_S
-from batfill.model.metrics import RUNTIME_BINS, TAU_S, class_figures, width_bins
+from batfill.model.metrics import RUNTIME_BINS, TAU_S, bounded_slowdown, class_figures, who_pays, width_bins
 from batfill.model.options import (
     FIRST_TRIES,
     OPTIONS,
@@ -32,7 +32,7 @@ from batfill.model.options import (
 )
 from batfill.model.values import number_of, probability_of, seconds_of, seed_of, tau_of
 from batfill.replays.replay import simulate
-from batfill.reports.comparison import Comparison, Difference, of_jobs, of_runs
+from batfill.reports.comparison import Comparison, Difference, of_jobs
 from batfill.reports.siteconfig import EXPRESSIBLE, site_config
 from batfill.search import promise
 from batfill.search.fidelity import LEAST_WAIT_S, fidelity_of, score
@@ -131,10 +131,13 @@ class ChoiceFigures(NamedTuple):
 
     def columns(self) -> dict[str, Any]:
         """As a dict by name, without the waits by group."""
-        columns = {name: value for name, value in self._asdict().items() if name != "waits"}
-        changes = {"jobs": self.jobs._asdict(), "users": None if self.users is None else self.users._asdict()}
-        most = None if self.most_delayed is None else self.most_delayed._asdict()
-        return {**columns, **changes, "most_delayed": most, "options": stated(self.options)}
+        columns = {name: by_name(value) for name, value in self._asdict().items() if name != "waits"}
+        return {**columns, "options": stated(self.options)}
+
+
+def by_name(value: Any) -> Any:
+    """A named tuple as a dict; anything else as it is."""
+    return value._asdict() if hasattr(value, "_asdict") else value
 
 
 class JobGroup(NamedTuple):
@@ -358,10 +361,10 @@ class WhatIf(Keyed):
             "withheld": {self.outcomes[k].name: why for k, why in self.withheld.items()},
             "undecided": self.undecided,
             "fidelity": str(self.fidelity),
-            "logged": None if self.logged is None else self.logged._asdict(),
+            "logged": by_name(self.logged),
             "promise": None if self.promise is None else self.promise.as_dict(),
             "promise_busier": None if self.busier is None else self.busier.as_dict(),
-            "reaction": None if self.reaction is None else self.reaction._asdict(),
+            "reaction": by_name(self.reaction),
             "advice": self.advised_name,
             "confidence": self.confidence(self.limit),
             "confidence_in": "a lower mean bounded slowdown than fcfs, simulated",
@@ -380,23 +383,6 @@ def stated(options: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value.name if isinstance(value, Calendar) else value for name, value in options.items()}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Measured(ReadingOptions):
-    """What `what_if` takes, too."""
-
-    tau_s: float = TAU_S  # the bound of the bounded slowdown
-    seed: int = 0  # of the intervals and of the classifier
-
-    def __post_init__(self) -> None:
-        """Refuse what is no bound or no seed.
-
-        Raises:
-            BatfillError: it is none.
-        """
-        tau_of(self.tau_s)
-        seed_of("seed", self.seed)
-
-
 def what_if(
     log: Workload | str | Path,
     *,
@@ -407,6 +393,8 @@ def what_if(
     max_wait_growth: float = MAX_WAIT_GROWTH,
     min_gain: float = MIN_GAIN,
     system: str | None = None,
+    tau_s: float = TAU_S,
+    seed: int = 0,
     begin: Callable[[Choice, int], None] | None = None,
     advance: Callable[[float], None] | None = None,
     **options: Any,
@@ -422,25 +410,29 @@ def what_if(
         max_wait_growth: allowed growth of the longest wait over fcfs's, as a share of it.
         min_gain: the least relative reduction of the mean bounded slowdown that counts as better.
         system: advise only what this batch system can be configured for in full: slurm, oar, pbs or flux.
+        tau_s: the bound of the bounded slowdown.
+        seed: of the intervals and of the classifier.
         begin: called with every choice before its replay, and the number of jobs.
         advance: called with the share of a choice replayed since the last call; they sum to 1 for each, and to 2 for
             the checks of first tries. None shows a progress bar after two seconds.
-        **options: tau_s, seed, procs, overrun, unrequested: see `Measured`. And options of the scheduler that the
-            choices share, named as in `replay`: `backfill` of all; `overdue` of those with a threshold;
-            `overdue_before`, `divider`, `small_width`, `kill` and `bound` of those with small jobs first.
+        **options: procs, overrun, unrequested: see `ReadingOptions`. And options of the scheduler that the choices
+            share, named as in `replay`: `backfill` of all; `overdue` of those with a threshold; `overdue_before`,
+            `divider`, `small_width`, `kill` and `bound` of those with small jobs first.
 
     Raises:
         BatfillError: an option is unusable, or no job of the log fits the machine.
     """
     if classifier:
         require("learn", "sklearn")
-    how = Measured.taken_from(options)
+    how = ReadingOptions.taken_from(options)
+    tau_of(tau_s)
+    seed_of("seed", seed)
     for seconds in thresholds_s:
         seconds_of("threshold", seconds, least=1e-9)
     number_of("max-wait-growth", max_wait_growth, 0, math.inf, "a share >= 0, as 10% or 0.1")
     probability_of("min-gain", min_gain)
     shared = shared_of(options, SHARED)
-    tried = choices(thresholds_s, small_first, classifier, how.seed, shared, reservations=reservations)
+    tried = choices(thresholds_s, small_first, classifier, seed, shared, reservations=reservations)
     for name in shared:
         if not takes(tried, name) and shared[name] != OPTIONS[name].default:
             missing = "a threshold" if small_first else "small jobs first"
@@ -457,19 +449,17 @@ def what_if(
         loads = (1.0, promise.BUSIER) if as_promised else ()
         checks = [promise.check(jobs, workload, shown, load=load) for load in loads]
         shown(2.0 * (small_first and not as_promised))
-    comparison = of_runs(
+    comparison = of_jobs(
         tuple(choice.name for choice in tried),
+        jobs.submit_s,
+        np.array([bounded_slowdown(schedule.wait_s, schedule.runtime_s, tau_s) for schedule in schedules]),
         np.array([schedule.wait_s for schedule in schedules]),
-        [schedule.runtime_s for schedule in schedules],
-        how.tau_s,
-        submit_s=jobs.submit_s,
-        procs=jobs.procs,
-        user=jobs.user,
-        log=f"{workload.name} on {size:,} processors",
-        clock=workload.clock,
     )
-    outcomes = [outcome_of(choice, comparison, k, schedules[k]) for k, choice in enumerate(tried)]
-    pairs = pairs_of(comparison, how.seed, chains)
+    outcomes = [
+        outcome_of(choice, bsld, schedule, schedules[0])
+        for choice, bsld, schedule in zip(tried, comparison.bsld, schedules, strict=True)
+    ]
+    pairs = pairs_of(comparison, seed, chains)
     offered = sorted(itertools.chain(*chains))
     limits = [
         Limit(growth, longest_s, *advised(outcomes, pairs, longest_s, min_gain, offered))
@@ -491,11 +481,11 @@ def what_if(
         "max_wait_growth": max_wait_growth,
         "min_gain": min_gain,
         "system": system,
-        "tau_s": how.tau_s,
-        "seed": how.seed,
+        "tau_s": tau_s,
+        "seed": seed,
     }
     groups = [
-        group_of(by, name, comparison, jobs.submit_s, rows, how.seed)
+        group_of(by, name, comparison, jobs.submit_s, rows, seed)
         for by, name, rows in groups_of(jobs, size)
         if rows.any()
     ]
@@ -519,7 +509,7 @@ def what_if(
         busier=checks[1] if checks else None,
         logged=logged,
     )
-    return answer if answer.undecided else replace(answer, reaction=reaction_of(answer, jobs, how.tau_s))
+    return answer if answer.undecided else replace(answer, reaction=reaction_of(answer, jobs, tau_s))
 
 
 def reaction_of(answer: WhatIf, jobs: JobTable, tau_s: float) -> Reaction | None:
@@ -601,17 +591,13 @@ def choices(
             Choice("small first, no kill", first, {**forest, "kill": "never"}, CLASSES),
             Choice("small first, kill", f"{first}, and killed if they are not", forest, KILLS),
         ]
-    return [choice._replace(options=taken(shared or {}, choice.options) | choice.options) for choice in found]
-
-
-def taken(shared: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    """The shared options that a choice with these options can take."""
-    return those_that_apply(shared, options)
+    shared = shared or {}
+    return [one._replace(options=those_that_apply(shared, one.options) | one.options) for one in found]
 
 
 def takes(tried: Sequence[Choice], name: str) -> bool:
     """Whether a choice can take the shared option."""
-    return any(taken({name: None}, choice.options) for choice in tried)
+    return any(those_that_apply({name: None}, choice.options) for choice in tried)
 
 
 def replayed(
@@ -636,32 +622,32 @@ def replayed(
     return schedule
 
 
-def outcome_of(choice: Choice, comparison: Comparison, k: int, schedule: Schedule) -> ChoiceFigures:
-    """The figures of the k-th choice; all jobs of its schedule fit the machine."""
-    wait_s, user = comparison.wait_s[k], schedule.jobs.user
-    waits = comparison.waits[k]
-    longer_s = wait_s - comparison.wait_s[0]
+def outcome_of(choice: Choice, bsld: NDArray[np.float64], schedule: Schedule, first: Schedule) -> ChoiceFigures:
+    """The figures of a choice, with its jobs' bounded slowdowns, beside the first; all jobs fit the machine."""
+    jobs, wait_s, base_s = schedule.jobs, schedule.wait_s, first.wait_s
+    longer_s = wait_s - base_s
     most = int(np.argmax(longer_s))
-    delayed = Delayed(number_in_log(schedule.jobs.ids[most]), float(comparison.wait_s[0][most]), float(wait_s[most]))
-    users, where, jobs = np.unique(user, return_inverse=True, return_counts=True)
-    counted = (jobs >= FEWEST_JOBS) & (users >= 0)
+    delayed = Delayed(number_in_log(jobs.ids[most]), float(base_s[most]), float(wait_s[most]))
+    waits = who_pays(wait_s, runtime_s=first.runtime_s, procs=jobs.procs, user=jobs.user, base_wait_s=base_s)
+    users, where, each = np.unique(jobs.user, return_inverse=True, return_counts=True)
+    counted = (each >= FEWEST_JOBS) & (users >= 0)
     options, figures = Options.of(choice.options), schedule.summary()
     bounded = options.kills and math.isfinite(options.divider_s)
     return ChoiceFigures(
         **choice._asdict(),
-        mean_bsld=float(comparison.bsld[k].mean()),
+        mean_bsld=float(bsld.mean()),
         mean_wait_s=float(wait_s.mean()),
         p99_wait_s=float(np.quantile(wait_s, 0.99)),
         max_wait_s=float(wait_s.max()),
         jobs=Changed.of(longer_s),
-        users=Changed.of((np.bincount(where, weights=longer_s) / jobs)[counted]) if counted.any() else None,
+        users=Changed.of((np.bincount(where, weights=longer_s) / each)[counted]) if counted.any() else None,
         overdue=None if math.isinf(options.threshold_s) else int((wait_s > options.threshold_s).sum()),
         kills=figures.requeued,
         wasted=figures.wasted,
-        most_wasted=promise.most_wasted(schedule.jobs, schedule.size, options) if bounded else None,
+        most_wasted=promise.most_wasted(jobs, schedule.size, options) if bounded else None,
         **class_figures(waits),
         waits=waits,
-        clearly_longer=int(((longer_s > CHANGED_S) & (longer_s > CLEARLY * comparison.wait_s[0])).sum()),
+        clearly_longer=int(((longer_s > CHANGED_S) & (longer_s > CLEARLY * base_s)).sum()),
         most_delayed=delayed if longer_s[most] > 0 else None,
     )
 

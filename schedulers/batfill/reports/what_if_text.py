@@ -1,18 +1,18 @@
 """The answer of `what_if` in sentences, and as text for the terminal.
 
-In sentences **bold** and `code` are marked, and durations hold no-break spaces; `wrapped` takes that out.
+In sentences **bold** and `code` are marked, and durations hold no-break spaces; `lines_of` takes that out.
 """
 
 from __future__ import annotations
 
 import math
+import re
 import shlex
-import textwrap
 from itertools import chain, groupby
 from typing import TYPE_CHECKING
 
 from batfill.base.stats import BETTER, CONFIDENCE, WORSE
-from batfill.base.words import in_a_row, things
+from batfill.base.words import in_a_row, things, wrapped
 from batfill.base.words import percent as in_percent
 from batfill.model.options import ALL, FIRST_TRIES, REPLAYED, Options, arguments_of
 from batfill.reports.siteconfig import APPROXIMATE, EXPRESSIBLE, IMPOSSIBLE, SYSTEMS, site_config
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 MINUS = "\u2212"
 NB = "\u00a0"  # keeps a number and its unit on one line
-COLUMNS = 100  # of the terminal
 MOST_NAMES = 5  # of choices in a sentence
 LONGER = f"{CHANGED_S / 60:g} min"
 RESERVED = (
@@ -199,19 +198,17 @@ def trial_text(answer: WhatIf, k: int) -> str:
 
 def notes_on(answer: WhatIf, k: int) -> list[str]:
     """What to know about a choice beside its figures: starvation and kills."""
-    o = answer.outcomes[k]
-    return [
-        *(["▲" + NB + "Some jobs may starve."] if starves(answer, k) else []),
-        *(
-            [
-                f"{things(o.kills, 'job')} {'are' if o.kills > 1 else 'is'} stopped {after_text(o)} once and start"
-                f"{'s' * (o.kills == 1)} again from the beginning: {percent(o.wasted)} of the processor time is lost."
-            ]
-            if o.kills
-            else []
-        ),
-        *(f"▲{NB}{first_upper(why)}." for why in answer.promise_doubts if o.options == {"preset": FIRST_TRIES}),
-    ]
+    o, found = answer.outcomes[k], []
+    if starves(answer, k):
+        found.append(f"▲{NB}Some jobs may starve.")
+    if o.kills:
+        found.append(
+            f"{things(o.kills, 'job')} {'are' if o.kills > 1 else 'is'} stopped {after_text(o)} once and start"
+            f"{'s' * (o.kills == 1)} again from the beginning: {percent(o.wasted)} of the processor time is lost."
+        )
+    if o.options == {"preset": FIRST_TRIES}:
+        found += [f"▲{NB}{first_upper(why)}." for why in answer.promise_doubts]
+    return found
 
 
 def after_text(o: ChoiceFigures) -> str:
@@ -232,21 +229,12 @@ def tie_text(answer: WhatIf, limit: Limit) -> str:
         return ""
     harder = [o for o in others if limit.growth is not None and o.effort > mine.effort]
     longer = [o for o in others if o not in harder]
-    parts = [
-        *(
-            [f"{listed([o.name for o in harder])}, which ask{'s' * (len(harder) == 1)} more of a site"]
-            if harder
-            else []
-        ),
-        *(
-            [
-                f"{listed([f'{o.name} ({duration(o.max_wait_s)})' for o in longer])}, whose longest wait"
-                f"{' is' if len(longer) == 1 else 's are'} no shorter"
-            ]
-            if longer
-            else []
-        ),
-    ]
+    parts = []
+    if harder:
+        parts.append(f"{listed([o.name for o in harder])}, which ask{'s' * (len(harder) == 1)} more of a site")
+    if longer:
+        waits = listed([f"{o.name} ({duration(o.max_wait_s)})" for o in longer])
+        parts.append(f"{waits}, whose longest wait{' is' if len(longer) == 1 else 's are'} no shorter")
     said = f"As far as this log can tell, as good: {'; '.join(parts)}."
     if limit.growth is None:
         said += " Without a limit, of choices whose slowdowns do not differ surely, the shortest longest wait decides."
@@ -380,7 +368,7 @@ def notes(answer: WhatIf) -> list[str]:
     found += [kills_text(o) for o in answer.outcomes if o.effort == KILLS]
     if answer.settings["reservations"]:
         found.append(RESERVED)
-    return [*found, *promise_texts(answer)]
+    return [*found, *(promise_text(check) for check in (answer.promise, answer.busier) if check is not None)]
 
 
 def kills_text(o: ChoiceFigures) -> str:
@@ -392,11 +380,6 @@ def kills_text(o: ChoiceFigures) -> str:
         f"{percent(o.wasted)} of the processor time{most}. Inform users before, and exempt jobs that must not start "
         "twice."
     )
-
-
-def promise_texts(answer: WhatIf) -> list[str]:
-    """Whether first tries keep their promise on this log, and at more load, with the spread over the seeds."""
-    return [promise_text(check) for check in (answer.promise, answer.busier) if check is not None]
 
 
 def promise_text(made: Check) -> str:
@@ -533,8 +516,8 @@ def answer_text(answer: WhatIf) -> str:
     """For a terminal: the choices and the advice at each limit in tables, notes, and the advice."""
     width = max(*(len(outcome.name) for outcome in answer.outcomes), len("in the log")) + 2
     lines = [
-        *wrapped(f"{answer.workload.name}: {log_text(answer)}."),
-        *(line for text in answer.workload.size_warnings for line in wrapped(f"Warning: {text}.")),
+        lines_of(f"{answer.workload.name}: {log_text(answer)}."),
+        *(lines_of(f"Warning: {text}.") for text in answer.workload.size_warnings),
         "",
         f"{'':{width}}  {'mean wait':>12}  {'longest wait':>14}  slowdown  jobs longer  users longer",
     ]
@@ -556,7 +539,7 @@ def answer_text(answer: WhatIf) -> str:
         f"longer: jobs by over {LONGER}; of the users with at least {FEWEST_JOBS} jobs, those whose mean wait is",
         "" if answer.outcomes[0].users else "the log names no such users",
     ]
-    lines += wrapped("; ".join(filter(None, marks)))
+    lines.append(lines_of("; ".join(filter(None, marks))))
     if not answer.undecided:
         lines += ["", *limit_lines(answer, width)]
     gains = bool(answer.limit.advised) and not answer.undecided
@@ -574,17 +557,15 @@ def answer_text(answer: WhatIf) -> str:
             said += [f"Against fcfs: {difference}; {plan_text(answer)}", reaction_text(answer), export_text(answer)]
     if answer.logged is not None:  # without one, the reason is above
         said.append(grade_text(answer))
-    noted = [line for text in notes(answer) for line in wrapped(text)]
-    lines += [*(["", *noted] if noted else []), "", *(line for text in filter(None, said) for line in wrapped(text))]
+    noted = list(map(lines_of, notes(answer)))
+    lines += [*(["", *noted] if noted else []), "", *map(lines_of, filter(None, said))]
     return "\n".join(lines).replace(NB, " ")
 
 
-def wrapped(text: str) -> list[str]:
-    """The lines of a paragraph in the terminal; what stands in backquotes is not torn."""
-    parts = text.replace("**", "").replace(NB, "\0").split("`")
-    kept = "`".join(part.replace(" ", "\0") if k % 2 else part for k, part in enumerate(parts))
-    lines = textwrap.wrap(kept, COLUMNS, break_long_words=False, break_on_hyphens=False)
-    return [line.replace("\0", " ") for line in lines]
+def lines_of(text: str) -> str:
+    """A paragraph in the lines of a terminal; what stands in backquotes is not torn."""
+    kept = re.sub("`[^`]*`", lambda quoted: quoted[0].replace(" ", NB), text.replace("**", ""))
+    return wrapped(kept)
 
 
 def equal_limits(answer: WhatIf) -> list[tuple[list[int], str]]:
