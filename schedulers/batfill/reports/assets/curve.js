@@ -39,7 +39,6 @@ class Curve extends Plot {
       });
     pen.globalAlpha = 1;
     this.timeAxis();
-    this.last = means;
   }
 
   means(width, { length, since, until, amount: amountOf } = this) {

@@ -112,12 +112,4 @@
       }
       setTimeout(() => { button.textContent = words; }, 2500);
     });
-
-  // Printed, the folds are open.
-  let folded = [];
-  addEventListener("beforeprint", () => {
-    folded = find("details:not([open])");
-    for (const fold of folded) fold.open = true;
-  });
-  addEventListener("afterprint", () => { for (const fold of folded) fold.open = false; });
 }
