@@ -8,8 +8,11 @@ import shutil
 import subprocess
 import time
 import urllib.request
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 FLAGS = [
@@ -130,6 +133,14 @@ class Browser:
         mouse = {"type": "pointer", "id": "mouse", "parameters": {"pointerType": "mouse"}, "actions": actions}
         self.call("POST", "/actions", {"actions": [mouse]})
         self.frame()
+
+    def violations(self, options: str = "") -> list[tuple[str, list[str]]]:
+        """What axe finds on the page: each rule, and the elements that break it."""
+        axe = files(pytest.importorskip("axe_core_python")) / "axe.min.js"
+        self.run(f"{axe.read_text()}; window.axe = axe")
+        self.run(f"axe.run({options}).then((found) => {{ window.found = found.violations }})")
+        found = self.waited("return window.found")
+        return [(each["id"], [node["html"] for node in each["nodes"]]) for each in found]
 
     def log(self) -> list[str]:
         """What the console said."""

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import settings
 
 from batfill.base import errors
+from browser import CHROMIUM, DRIVER, Browser
 
 ROOT = Path(__file__).parents[1]
 
@@ -80,6 +81,16 @@ def places():
     if given := os.environ.get("BATFILL_TRACES"):
         yield Path(given)
     yield from (ROOT.parent / "traces", *sorted(ROOT.parent.glob("*/traces")), cache_folder())
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    """A window of headless Chromium; without Chromium the test is skipped."""
+    if not (CHROMIUM and DRIVER):
+        pytest.skip("no chromium and chromedriver on PATH")
+    window = Browser(tmp_path_factory.mktemp("chromium"))
+    yield window
+    window.close()
 
 
 @pytest.fixture

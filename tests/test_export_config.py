@@ -86,29 +86,12 @@ def oar_jobs(table, security_s=60):
     }
 
 
-@pytest.mark.parametrize("policy", ON_OAR_AND_PBS)
-def test_oars_sorting_function_sorts_as_the_policy(policy):
-    table = jobs(1)
-    found = oar_function(policy)("default", NOW, range(len(table)), oar_jobs(table), "{}", None)
-    assert sorted(found) == list(range(len(table)))
-    assert same_order(policy, table, found)
-
-
 def test_oars_sorting_function_leaves_the_security_time_out_of_the_walltime():
     # 60 s x 10 before 600 s x 2 under saf; with a minute more each, 1200 would be less than 1320
     table = [(1, 600, 2), (2, 100, 11)]
     assert by_policy("saf", table) == [1, 0]
     assert oar_function("saf")("default", NOW, [0, 1], oar_jobs(table), "{}", None) == [1, 0]
     assert 'SCHEDULER_JOB_SECURITY_TIME="60"\n' in site_config("oar", "saf").files["/etc/oar/oar.conf"]
-
-
-def test_oars_sorting_function_puts_overdue_jobs_first_by_age():
-    table = jobs(2)
-    found = oar_function("saf", threshold_s=2_000_000)("default", NOW, range(len(table)), oar_jobs(table), "{}", None)
-    overdue = [i for i, (r, _, _) in enumerate(table) if NOW - r > 2_000_000]
-    assert 0 < len(overdue) < len(table)
-    assert found[: len(overdue)] == overdue
-    assert found[len(overdue) :] == [i for i in by_policy("saf", table) if i not in overdue]
 
 
 # PBS
@@ -119,24 +102,6 @@ def pbs_value(policy, job, **options):
     text = site_config("pbs", policy, **options).files["qmgr"].split('job_sort_formula = "')[1].split('"')[0]
     r, p, q = job
     return eval(text, {**vars(math), "walltime": p, "ncpus": q, "eligible_time": NOW - r, "__builtins__": {}})
-
-
-@pytest.mark.parametrize("policy", [name for name in ON_OAR_AND_PBS if name != "fcfs"])
-def test_pbs_formula_orders_as_the_policy_highest_first(policy):
-    table = jobs(4)
-    values = [pbs_value(policy, job) for job in table]
-    assert same_order(policy, table, sorted(range(len(table)), key=lambda i: -values[i]))
-
-
-def test_pbs_formula_puts_overdue_jobs_first_by_age():
-    table = jobs(5)
-    values = [pbs_value("wfp3", job, threshold_s=2_000_000) for job in table]
-    found = sorted(range(len(table)), key=lambda i: -values[i])
-    overdue = [i for i, (r, _, _) in enumerate(table) if NOW - r > 2_000_000]
-    assert 0 < len(overdue) < len(table)
-    assert found[: len(overdue)] == overdue
-    assert same_order("wfp3", table, found[len(overdue) :])
-    assert "help_starving_jobs: False ALL\n" in site_config("pbs", "saf").files["$PBS_HOME/sched_priv/sched_config"]
 
 
 @pytest.mark.parametrize("policy", ["saf", "laf", "spf", "lqf", "mixed:0,0,0,0,0,1"])
@@ -166,17 +131,49 @@ def slurm_plugin(policy, *, whole=False, **options):
     return submitted_as if whole else lambda **request: submitted_as(**request)["site_factor"]
 
 
-@pytest.mark.parametrize("policy", [name for name in ON_SLURM if name != "fcfs"])
-def test_slurms_submit_plugin_orders_as_the_policy(policy):
-    table = jobs(3)
-    factor = slurm_plugin(policy)
-    factors = [factor(submitted=r, time_limit=p // 60, min_cpus=q) for r, p, q in table]
-    found = sorted(range(len(table)), key=lambda i: (-factors[i], i))
-    steps = [line for line in site_config("slurm", policy).differs if line.startswith("keys (")]
+def places(system, policy, table, **options):
+    """The jobs' places in the order of a system's files, whose values are within the system's bounds."""
+    if system == "oar":
+        return oar_function(policy, **options)("default", NOW, range(len(table)), oar_jobs(table), "{}", None)
+    if system == "pbs":
+        values = [pbs_value(policy, job, **options) for job in table]
+        assert min(values) > -(2**31)
+    else:
+        factor = slurm_plugin(policy, **options)
+        values = [factor(submitted=r, time_limit=p // 60, min_cpus=q) for r, p, q in table]
+        assert all(1 < value < 2_000_000_000 for value in values)
+    return sorted(range(len(table)), key=lambda i: (-values[i], i))
+
+
+EXPORTED = {"slurm": ON_SLURM, "oar": ON_OAR_AND_PBS, "pbs": ON_OAR_AND_PBS, "flux": ["fcfs"]}
+IN_FILES = [  # Slurm and PBS have an order of submission of their own
+    (system, policy)
+    for system in ("slurm", "oar", "pbs")
+    for policy in EXPORTED[system]
+    if (system, policy) not in (("slurm", "fcfs"), ("pbs", "fcfs"))
+]
+
+
+@pytest.mark.parametrize(("system", "policy"), IN_FILES)
+def test_the_files_order_as_the_policy(system, policy):
+    table = jobs(1)
+    found = places(system, policy, table)
+    steps = [line for line in site_config(system, policy).differs if line.startswith("keys (")]
     tie = float(re.search(r"less than ([\d.e+-]+)", steps[0])[1]) if steps else 0.0
-    assert bool(steps) == policy.startswith("mixed")
+    assert bool(steps) == (system == "slurm" and policy.startswith("mixed"))
+    assert sorted(found) == list(range(len(table)))
     assert same_order(policy, table, found, tie)
-    assert all(1 < value < 2_000_000_000 for value in factors)
+
+
+@pytest.mark.parametrize(("system", "policy"), [("oar", "saf"), ("pbs", "wfp3")])
+def test_the_files_put_overdue_jobs_first_by_age(system, policy):
+    table = jobs(2)
+    found = places(system, policy, table, threshold_s=2_000_000)
+    overdue = [i for i, (r, _, _) in enumerate(table) if NOW - r > 2_000_000]
+    assert 0 < len(overdue) < len(table)
+    assert found[: len(overdue)] == overdue
+    assert same_order(policy, table, found[len(overdue) :])
+    assert "help_starving_jobs: False ALL\n" in site_config("pbs", "saf").files["$PBS_HOME/sched_priv/sched_config"]
 
 
 def starts_in_slurms_order(policy, table, size):
@@ -351,6 +348,15 @@ class Controller:
         assert not check or done.returncode == 0, done.stderr + self.log.read_text(errors="replace")
         return done.stdout
 
+    def submitted(self, requests):
+        """The priority of each job by its number, submitted with these options of sbatch."""
+        for options in requests:
+            self.run("sbatch", *options.split(), "--wrap", "true")
+        return self.priorities()
+
+    def priorities(self):
+        return dict(map(int, row.split()) for row in self.run("squeue", "-h", "-o", "%i %Q").splitlines())
+
     def wait_until(self, holds):
         """Until the condition holds, for half a minute."""
         until = time.monotonic() + 30
@@ -391,15 +397,12 @@ def test_slurmctld_accepts_the_files_and_gives_waiting_jobs_the_policys_order(po
         "-t 1-0 -N 5": (86400, 5),
     }
     with Controller(tmp_path, files) as slurm:
-        for options in requests:
-            slurm.run("sbatch", *options.split(), "--wrap", "true")
-        rows = [row.split() for row in slurm.run("squeue", "-h", "-o", "%i %Q %V").splitlines()]
+        priority = slurm.submitted(requests)
         settings = slurm.settings()
     assert slurm.errors() == []
     exported = dict(line.partition("=")[::2] for line in files["slurm.conf"].splitlines() if line[0] != "#")
     shown = {name.replace("Fairshare", "FairShare"): value for name, value in exported.items()}
     assert {name: settings[name] for name in shown} == shown
-    priority = {int(job): int(number) for job, number, _ in rows}
     assert len(priority) == len(requests)
     found = sorted(range(len(requests)), key=lambda i: (-priority[i + 1], i))
     if policy == "lcfs":
@@ -414,13 +417,10 @@ def test_slurmctld_accepts_the_files_and_gives_waiting_jobs_the_policys_order(po
 @needs_slurm
 @pytest.mark.parametrize("policy", ["fcfs", "saf"])
 def test_slurmctld_puts_jobs_first_that_request_little(policy, tmp_path):
-    requests = {"-t 100 -n 2": (6000, 2), "-t 10 -n 4": (600, 4), "-t 11 -n 1": (660, 1), "-t 5 -n 16": (300, 16)}
+    requests = ("-t 100 -n 2", "-t 10 -n 4", "-t 11 -n 1", "-t 5 -n 16")
     with Controller(tmp_path, site_config("slurm", policy, small="class", divider=600).files) as slurm:
-        for options in requests:
-            slurm.run("sbatch", *options.split(), "--wrap", "true")
-        rows = slurm.run("squeue", "-h", "-o", "%i %Q").splitlines()
+        priority = slurm.submitted(requests)
     assert slurm.errors() == []
-    priority = dict(map(int, row.split()) for row in rows)
     order = sorted(priority, key=lambda job: (-priority[job], job))
     assert order == ([2, 4, 1, 3] if policy == "fcfs" else [2, 4, 3, 1])
 
@@ -429,11 +429,9 @@ def test_slurmctld_puts_jobs_first_that_request_little(policy, tmp_path):
 def test_slurm_orders_by_the_request_less_the_users_nice_value_and_not_by_later_changes(tmp_path):
     requests = ("-t 10 -n 4", "-t 10 -n 4 --exclusive", "-t 10 -n 4 --nice=100", "-t 10 -n 4")
     with Controller(tmp_path, site_config("slurm", "saf").files) as slurm:
-        for options in requests:
-            slurm.run("sbatch", *options.split(), "--wrap", "true")
+        slurm.submitted(requests)
         slurm.run("scontrol", "update", "jobid=4", "timelimit=1")
-        rows = slurm.run("squeue", "-h", "-o", "%i %Q").splitlines()
-    priority = dict(map(int, row.split()) for row in rows)
+        priority = slurm.priorities()
     assert [priority[job] - priority[1] for job in sorted(priority)] == [0, 0, -100, 0]
 
 
@@ -537,8 +535,7 @@ def test_every_policy_has_a_verdict_with_reasons_and_sources(system, policy):
     assert any("no threshold" in line for line in found.lacks) == (
         system == "slurm" and policy != "fcfs" and bool(found.files)
     )
-    exportable = {"slurm": ON_SLURM, "oar": ON_OAR_AND_PBS, "pbs": ON_OAR_AND_PBS, "flux": ["fcfs"]}
-    assert bool(found.files) == (policy in exportable[system])
+    assert bool(found.files) == (policy in EXPORTED[system])
     backfilled_alike = policy == "spf" or not found.files
     assert any("backfilled in the queue's order" in line for line in found.lacks) != backfilled_alike
 
@@ -556,24 +553,10 @@ def test_jobs_that_request_little_go_first(system, policy, before):
     if system == "slurm" and policy in ("sexp", "aged:20000,0.2,0"):
         assert not site_config(system, policy, small="class", divider=SMALL_S).files
         return
-    options = {
-        "small": "class",
-        "divider": SMALL_S,
-        "threshold_s": OVERDUE_S,
-        "overdue_before": before,
-    }
+    options = {"small": "class", "divider": SMALL_S, "threshold_s": OVERDUE_S, "overdue_before": before}
     table, found = jobs(6), site_config(system, policy, **options)
-    if system == "oar":
-        order = oar_function(policy, **options)("default", NOW, range(len(table)), oar_jobs(table), "{}", None)
-    elif system == "pbs":
-        values = [pbs_value(policy, job, **options) for job in table]
-        assert min(values) > -(2**31)
-        order = sorted(range(len(table)), key=lambda i: (-values[i], i))
-    else:
-        factor = slurm_plugin(policy, **options)
-        values = [factor(submitted=r, time_limit=p // 60, min_cpus=q) for r, p, q in table]
-        order = sorted(range(len(table)), key=lambda i: (-values[i], i))
-        assert any("no threshold" in line for line in found.lacks)
+    order = places(system, policy, table, **options)
+    assert any("no threshold" in line for line in found.lacks) == (system == "slurm")
     overdue = [i for i, (r, _, _) in enumerate(table) if NOW - r > OVERDUE_S and system != "slurm"]
     small = [i for i, (_, p, _) in enumerate(table) if p <= SMALL_S and (before == "large" or i not in overdue)]
     late = [i for i in overdue if i not in small]
@@ -637,6 +620,8 @@ def test_each_file_is_headed_by_what_it_gives_and_what_it_lacks_of_the_options()
         ("slurm", {"depth": 4}, ["bf_job_part_count_reserve=4,", "bf_max_job_test=10000,"]),
         ("slurm", {"depth": "all", "tested": 500}, ["bf_job_part_count_reserve=0,", "bf_max_job_test=500,"]),
         ("slurm", {"depth": 0}, ["bf_min_prio_reserve=4294967295,"]),
+        ("slurm", {"tested": 20_000}, ["bf_max_job_test=20000,"]),
+        ("slurm", {"max_running": 40}, ["MaxJobsPerUser=40\n"]),
         ("pbs", {"depth": 4}, ["backfill_depth = 4", "strict_ordering: True"]),
         ("pbs", {"depth": 0}, ["backfill_depth = 0", "strict_ordering: False"]),
         ("flux", {"depth": 4}, ['queue-policy = "hybrid"', "\nreservation-depth = 4"]),
@@ -644,7 +629,7 @@ def test_each_file_is_headed_by_what_it_gives_and_what_it_lacks_of_the_options()
         ("flux", {"like": "flux"}, ['queue-policy = "easy"', "\nqueue-depth = 32"]),
     ],
 )
-def test_the_files_say_how_many_jobs_get_a_reservation_and_how_many_are_tested(system, options, lines):
+def test_the_files_say_how_many_jobs_get_a_reservation_are_tested_and_run(system, options, lines):
     files = "\n".join(site_config(system, "fcfs", **options).files.values())
     assert [line for line in lines if line not in files] == []
 
@@ -656,10 +641,7 @@ def test_what_a_system_cannot_say_of_depth_is_lacking():
         found = site_config("oar", depth=depth)
         assert (found.verdict, found.gives) == ("approximate", {"depth": "all"})
         assert "every waiting job has a reservation" in found.lacks[0]
-    assert site_config("oar", depth="all").verdict == "expressible"
     assert site_config("oar", depth="all", tested=50).verdict == "approximate"
-    assert "bf_max_job_test=20000," in site_config("slurm", tested=20_000).files["slurm.conf"]
-    assert "MaxJobsPerUser=40\n" in site_config("slurm", max_running=40).files["slurm.conf"]
     assert site_config("slurm", max_running=40).verdict == "expressible"
     assert "set it in the batch system itself" in site_config("pbs", max_running=40).lacks[0]
     with pytest.raises(BatfillError, match="option feedback: "):

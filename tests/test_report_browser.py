@@ -16,7 +16,7 @@ from batfill.reports import write_report
 from batfill.reports.runs import find_runs
 from batfill.reports.single import course
 from batfill.reports.words import date_text, growth, slowdown
-from browser import CHROMIUM, DRIVER, Browser
+from browser import CHROMIUM, DRIVER
 from command import result
 from report_runs import CUT, KILLED, OK, REJECTED, jobs_csv
 
@@ -35,13 +35,6 @@ PIXEL = f"""{COPY}
 const [x, y] = [LEFT + arguments[0] * gantt.inner, gantt.top + arguments[1] * gantt.tall];
 return [...copy.getImageData(Math.round(x * gantt.scale), Math.round(y * gantt.scale), 1, 1).data].slice(0, 3)
 """
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    window = Browser(tmp_path_factory.mktemp("chromium"))
-    yield window
-    window.close()
 
 
 @pytest.fixture

@@ -18,7 +18,21 @@ from batfill.reports.figures import comparison_figures, most_telling, styles_of,
 from batfill.reports.palette import dress
 from batfill.reports.runs import find_runs, read_run
 from batfill.reports.single import wait_grid
-from report_runs import OK, REJECTED, SAMPLE, jobs_csv, sample_run
+from report_runs import OK, REJECTED, jobs_csv, sample_run
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """The sample under two orders."""
+    folder = tmp_path_factory.mktemp("runs")
+    for policy in ("fcfs", "saf"):
+        sample_run(folder, policy)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def runs(folder):
+    return find_runs([folder])
 
 
 def of_weeks(*weekly_bsld, per_week=5):
@@ -70,14 +84,10 @@ def test_many_blocks_are_drawn_bit_by_bit(monkeypatch):
     assert bit_by_bit == at_once
 
 
-def test_of_too_many_choices_the_first_and_the_best_are_in_colour():
+def test_of_too_many_choices_the_first_and_the_best_are_in_colour_and_the_key_names_every_line_once():
     many = of_weeks(*([float(bsld)] * 3 for bsld in range(40, 10, -1)))
     assert most_telling(many) == [0, *range(22, 30)]
     assert [style.rest for style in styles_of(many)] == [k not in most_telling(many) for k in range(30)]
-
-
-def test_a_figures_key_names_every_line_once():
-    many = of_weeks(*([float(bsld)] * 3 for bsld in range(40, 10, -1)))
     figure = comparison_figures(many, "", seed=0)[0]
     canvas = Figure()
     figure.draw(canvas.subplots())
@@ -93,10 +103,7 @@ def test_jobs_that_one_run_rejected_are_left_out_of_all(tmp_path):
     assert comparison.bsld.tolist() == [[1], [2]]
 
 
-def test_the_differences_are_those_of_the_runs(tmp_path):
-    for policy in ("fcfs", "saf"):
-        sample_run(tmp_path, policy)
-    runs = find_runs([tmp_path / "fcfs", tmp_path / "saf"])
+def test_the_differences_are_those_of_the_runs(runs):
     (comparison,) = comparisons(runs, 10)
     (d,) = comparison.differences(seed=0)
     fcfs, saf = (run.summary() for run in runs)
@@ -106,17 +113,14 @@ def test_the_differences_are_those_of_the_runs(tmp_path):
     assert not d.bsld.bounded
 
 
-def test_few_values_are_dots_and_a_wait_has_one_colour_in_all_runs(tmp_path):
-    for policy in ("fcfs", "saf"):
-        sample_run(tmp_path, policy)
-    bf.report(tmp_path, out=tmp_path / "page.html", figures=["svg"])
+def test_few_values_are_dots_and_a_wait_has_one_colour_in_all_runs(folder, runs, tmp_path):
+    bf.report(folder, out=tmp_path / "page.html", figures=["svg"])
     rows = (tmp_path / "weeks-bsld.csv").read_text().splitlines()[1:]
     assert rows[0] == "run,1"  # the log's only week
     assert "a dot each" in (tmp_path / "weeks-bsld.txt").read_text()
-    found = find_runs([tmp_path])
-    grids = [wait_grid(run) for run in found]
+    grids = [wait_grid(run) for run in runs]
     highest_s = max(float(np.nanmax(grid.mean_wait_s)) for grid in grids)
-    for run, grid in zip(found, grids, strict=True):
+    for run, grid in zip(runs, grids, strict=True):
         axes = Figure().subplots()
         wait_figure(run, grid, highest_s).draw(axes)
         assert axes.images[0].get_clim() == (0, highest_s)
@@ -224,10 +228,7 @@ def test_the_differences_from_every_reference_are_mirrored_and_corrected_for_the
         assert [pair.corrected_p for pair in others] == holm([pair.p for pair in others])
 
 
-def test_the_table_states_the_longest_wait_beside_each_mean_and_flags_more_than_twice_the_references(tmp_path):
-    for policy in ("fcfs", "saf"):
-        bf.replay(SAMPLE, policy).to_batsim(tmp_path / policy / "out")
-    runs = find_runs([tmp_path])
+def test_the_table_states_the_longest_wait_beside_each_mean_and_flags_more_than_twice_the_references(runs):
     (comparison,) = comparisons(runs, 10)
     page = comparison_section(comparison, 0, seed=0)
     longest = [duration(float(run.wait_s[run.final].max())) for run in runs]
@@ -240,7 +241,7 @@ def test_the_table_states_the_longest_wait_beside_each_mean_and_flags_more_than_
     assert f"▲ {ratio:.1f} times" in page
 
 
-def test_many_runs_have_twenty_references_the_first_and_the_best(tmp_path):
+def test_many_runs_have_twenty_references_the_first_and_the_best():
     many = busy(*range(60, 30, -1))
     view = View(many, seed=0)
     assert len(view.references) == len(view.pairs) == 20

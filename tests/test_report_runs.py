@@ -88,22 +88,23 @@ def test_a_classifiers_judgements_are_in_the_files(tmp_path):
     assert run.about.options.startswith("fcfs, small forest, kill always")
 
 
-def test_the_users_and_options_of_a_run_under_batsim_are_read_beside_it():
-    assert scheduler_of("batfill schedule --policy saf --threshold 200000 -s tcp://*:28000") == (
-        "saf, threshold 200000 s",
-        "",
-    )
-    assert scheduler_of(
-        """pybatsim batfill/scheduler -t 0 -o '{"policy": "spf", "small": "forest", "kill": "never"}'"""
-    ) == (
-        "spf, small forest, kill never",
-        "",
-    )
-    assert scheduler_of("batfill schedule --reservation machines --threshold 2h") == (
-        "fcfs, threshold 7200 s, reservation machines",
-        "",
-    )
-    assert scheduler_of("batsched -v easy") == ("", "batsched -v easy")
+@pytest.mark.parametrize(
+    ("command", "found"),
+    [
+        ("batfill schedule --policy saf --threshold 200000 -s tcp://*:28000", ("saf, threshold 200000 s", "")),
+        (
+            """pybatsim batfill/scheduler -t 0 -o '{"policy": "spf", "small": "forest", "kill": "never"}'""",
+            ("spf, small forest, kill never", ""),
+        ),
+        (
+            "batfill schedule --reservation machines --threshold 2h",
+            ("fcfs, threshold 7200 s, reservation machines", ""),
+        ),
+        ("batsched -v easy", ("", "batsched -v easy")),
+    ],
+)
+def test_the_options_of_a_run_under_batsim_are_read_from_its_command(command, found):
+    assert scheduler_of(command) == found
 
 
 def test_a_replays_figures_are_those_of_its_files(tmp_path):
@@ -113,13 +114,18 @@ def test_a_replays_figures_are_those_of_its_files(tmp_path):
     assert told == pytest.approx(known, rel=1e-12)
 
 
-@pytest.mark.parametrize("name", golden.RUNS)
-def test_the_figures_of_real_batsim_runs_are_those_of_their_last_tries(name, tmp_path):
-    lines = golden.recording(name).lines("jobs")
-    path = tmp_path / "out_jobs.csv"
-    path.write_text("\n".join(lines) + "\n")
-    (tmp_path / "out_schedule.csv").write_text("\n".join(golden.recording(name).lines("schedule")) + "\n")
+@pytest.fixture(params=golden.RUNS)
+def recorded(request, tmp_path):
+    """A run of real Batsim, and the lines of its jobs."""
+    recording = golden.recording(request.param)
+    for name in ("jobs", "schedule"):
+        (tmp_path / f"out_{name}.csv").write_text("\n".join(recording.lines(name)) + "\n")
     (run,) = find_runs([tmp_path])
+    return run, recording.lines("jobs")
+
+
+def test_the_figures_of_real_batsim_runs_are_those_of_their_last_tries(recorded):
+    run, lines = recorded
     rows = list(csv.DictReader(lines))
     last = {row["job_id"].partition("#")[0]: row for row in sorted(rows, key=try_number)}
     ran = [row for row in last.values() if row["final_state"] != REJECTED]
@@ -162,10 +168,8 @@ def test_a_page_counts_ends_at_the_walltime_and_figures_every_end_from_outside(t
     assert "<dt>ended at their walltime</dt><dd>1</dd>" in page
 
 
-@pytest.mark.parametrize("name", golden.RUNS)
-def test_no_machine_of_real_batsim_runs_has_two_jobs_at_once(name, tmp_path):
-    (tmp_path / "out_jobs.csv").write_text("\n".join(golden.recording(name).lines("jobs")) + "\n")
-    (run,) = find_runs([tmp_path])
+def test_no_machine_of_real_batsim_runs_has_two_jobs_at_once(recorded):
+    run, _ = recorded
     offset, first, last = run.machines
     tries = np.repeat(np.arange(len(run)), np.diff(offset))
     assert (np.bincount(tries, weights=last - first + 1, minlength=len(run)) == run.procs)[run.state != 4].all()
@@ -213,18 +217,11 @@ def test_users_of_a_workload_in_batsim_5s_form_are_known(tmp_path):
     assert dict(zip(found.ids.tolist(), found.facts.user.tolist(), strict=True)) == users
 
 
-@pytest.mark.parametrize(
-    ("content", "what"),
-    [
-        ("", "not a whole"),
-        ("job_id,workload_name\na,w0\n", "not a whole"),
-        ("cut off", "not a whole"),
-    ],
-)
-def test_a_damaged_file_is_named_in_one_line(tmp_path, content, what):
+@pytest.mark.parametrize("content", ["", "job_id,workload_name\na,w0\n", "cut off"])
+def test_a_damaged_file_is_named_in_one_line(tmp_path, content):
     path = tmp_path / "out_jobs.csv"
     path.write_text(content)
-    with pytest.raises(ResultError, match=what) as error:
+    with pytest.raises(ResultError, match="not a whole") as error:
         read_run(path, "x")
     assert str(path) in str(error.value)
     assert "\n" not in str(error.value)

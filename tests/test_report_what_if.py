@@ -2,7 +2,6 @@ import itertools
 import json
 import re
 from dataclasses import replace
-from importlib.resources import files
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -56,7 +55,6 @@ from batfill.search.promise import Check, Figures
 from batfill.workloads import read_workload
 from batfill.workloads.generate import generate_log
 from batfill.workloads.swf_log import write_log
-from browser import CHROMIUM, DRIVER, Browser
 from command import batfill, json_result
 from swf_text import row
 
@@ -80,6 +78,21 @@ def log(tmp_path_factory):
 @pytest.fixture(scope="module")
 def answer(log):
     return what_if(log, thresholds_s=[24 * HOUR_S, 6 * HOUR_S], small_first=False)
+
+
+@pytest.fixture(scope="module")
+def text(answer, log):
+    """The page of the answer."""
+    return page_of(answer, log)
+
+
+def page_of(answer, log):
+    return as_page(answer, log, "batfill what-if")
+
+
+def named(answer, name):
+    """The number of the choice of this name."""
+    return [o.name for o in answer.outcomes].index(name)
 
 
 @pytest.fixture(scope="module")
@@ -199,16 +212,19 @@ def test_without_a_limit_a_tie_goes_to_the_shorter_longest_wait(limit_h, half, c
     assert (outcomes[found].name, [outcomes[k].name for k in equals]) == (chosen, others)
 
 
+def with_p(answer, p, weeks):
+    """The same over so many weeks, with this p of the choice that is advised without a limit."""
+    period, k = np.minimum(answer.comparison.period, weeks - 1), answer.limits[-1].advised
+    period[-1] = weeks - 1
+    first = {**answer.bsld[0], k: replace(answer.bsld[0][k], corrected_p=p)}
+    return replace(answer, bsld=[first, *answer.bsld[1:]], comparison=replace(answer.comparison, period=period))
+
+
 def test_confidence_needs_weeks_and_a_small_p(answer):
     limit = answer.limits[-1]
     assert limit.advised
     for weeks, p, sure in ((24, 0.0099, HIGH), (23, 0.0099, MEDIUM), (24, 0.01, MEDIUM), (30, 0.05, MEDIUM)):
-        found = replace(answer.bsld[0][limit.advised], corrected_p=p)
-        first = {**answer.bsld[0], limit.advised: found}
-        period = np.minimum(answer.comparison.period, weeks - 1)
-        period[-1] = weeks - 1
-        told = replace(answer, bsld=[first, *answer.bsld[1:]], comparison=replace(answer.comparison, period=period))
-        assert told.confidence(limit) == sure
+        assert with_p(answer, p, weeks).confidence(limit) == sure
     assert answer.confidence(limit._replace(advised=0)) is None
 
 
@@ -219,9 +235,7 @@ def graded(answer, ratio, logged_s=10_000.0):
 
 
 def test_fidelity_and_invented_requests_cap_the_confidence_and_say_so(answer):
-    limit, weeks = answer.limits[-1], np.minimum(np.arange(len(answer.comparison.at)), 30)
-    first = {**answer.bsld[0], limit.advised: replace(answer.bsld[0][limit.advised], corrected_p=0.0)}
-    sure = replace(answer, bsld=[first, *answer.bsld[1:]], comparison=replace(answer.comparison, period=weeks))
+    limit, sure = answer.limits[-1], with_p(answer, 0.0, 31)
     name = answer.outcomes[limit.advised].name.replace(" ", NB)
     for ratio, level in ((0.5, HIGH), (0.3, MEDIUM), (3.5, MEDIUM), (0.06, LOW), (11.0, LOW)):
         found = graded(sure, ratio)
@@ -261,13 +275,16 @@ def test_the_mean_wait_in_the_log_stands_beside_that_of_simulated_fcfs(answer):
     assert "today" not in told(found).lower()
 
 
-def test_a_promise_broken_at_more_load_is_said_in_the_advice_and_caps_the_confidence(answer):
-    k = answer.limits[-1].advised
+def with_tries(answer, k, **checks):
+    """The same, where the k-th choice is first tries."""
     outcomes = [o._replace(options={"preset": "first-tries"}) if i == k else o for i, o in enumerate(answer.outcomes)]
-    base = np.full((2, len(Figures._fields)), 9.0)
+    return replace(answer, outcomes=outcomes, **checks)
+
+
+def test_a_promise_broken_at_more_load_is_said_in_the_advice_and_caps_the_confidence(answer):
+    base, limit = np.full((2, len(Figures._fields)), 9.0), answer.limits[-1]
     kept, worse = Check(base * 0.5, base, 100), Check(base * 1.06, base, 100, 1.1)
-    limit = answer.limits[-1]
-    found = replace(answer, outcomes=outcomes, promise=kept, busier=worse)
+    found = with_tries(answer, limit.advised, promise=kept, busier=worse)
     broken = "t 10 % more load first tries break their promise (mean bsld 1.060 > 0.85"
     assert f"▲ A{broken}" in advice_text(found, limit).replace(NB, " ")
     assert f"a{broken.partition(' (')[0]}." in confidence_text(found, limit)
@@ -278,9 +295,7 @@ def test_a_promise_broken_at_more_load_is_said_in_the_advice_and_caps_the_confid
 
 
 def test_a_tie_is_told_with_its_reason(answer):
-    mine, other, third = (
-        next(k for k, o in enumerate(answer.outcomes) if o.name == name) for name in ("spf", "saf", "saf + 6 h")
-    )
+    mine, other, third = (named(answer, name) for name in ("spf", "saf", "saf + 6 h"))
     limit = answer.limits[0]._replace(advised=mine, equals=(third,))
     assert tie_text(answer, limit) == "As far as this log can tell, as good: saf + 6 h, which asks more of a site."
     limit = limit._replace(growth=None, equals=(other,))
@@ -316,7 +331,7 @@ def test_where_nothing_gains_the_advice_is_to_stay_and_says_how_sure_that_is(tmp
 
 
 def test_a_choice_that_the_plan_stopped_before_is_said_not_to_be_tested(answer, log):
-    k, stop = (next(k for k, o in enumerate(answer.outcomes) if o.name == f"saf + {hours} h") for hours in (6, 24))
+    k, stop = named(answer, "saf + 6 h"), named(answer, "saf + 24 h")
     unclear = {j: replace(answer.bsld[0][j], corrected_p=0.9) for j in (k, stop)}
     limit = answer.limits[0]._replace(advised=0, equals=(), longest_s=answer.outcomes[k].max_wait_s)
     found = replace(answer, bsld=[{**answer.bsld[0], **unclear}, *answer.bsld[1:]], limits=[limit] * len(answer.limits))
@@ -325,7 +340,7 @@ def test_a_choice_that_the_plan_stopped_before_is_said_not_to_be_tested(answer, 
     assert "no choice that was tested is better " in said
     assert f"; saf + 6 h is lower within the limit, but was not tested, because {why}" in said
     assert f"It was not tested, because {why}" in trial_text(found, k)
-    page = as_page(found, log, "batfill what-if")
+    page = page_of(found, log)
     table = page[page.index("Slowdown against fcfs") :]
     assert "<td>not tested</td>" in table[table.index("saf + 6") :].partition("</tr>")[0]
     assert (found.stopped_by(k), found.stopped_by(stop)) == (stop, None)
@@ -373,7 +388,7 @@ def test_a_batch_system_is_offered_only_what_it_can_do(log, system, withheld):
     assert ("not offered for" in text) == bool(withheld)
     if system in ("flux", "oar"):
         assert f"Keep first come, first served (fcfs): {system} can do none of the other choices." in text
-        assert "can do none of the" in as_page(found, log, "batfill what-if")
+        assert "can do none of the" in page_of(found, log)
     if system == "slurm":
         one = found.limits[0]._replace(advised=0, longest_s=1e9)
         k = next(iter(found.withheld))
@@ -411,7 +426,7 @@ def test_the_advised_command_leaves_out_what_only_replays_take(log):
 
 def test_a_page_is_made_where_a_system_gives_every_job_a_reservation_and_the_order_of_backfilling_is_given(log):
     answer = what_if(log, thresholds_s=[3600], small_first=False, backfill="saf")
-    assert "every job reserved" in as_page(answer, log, "batfill what-if")
+    assert "every job reserved" in page_of(answer, log)
 
 
 def test_small_first_is_replayed_without_and_with_kills(log):
@@ -524,7 +539,7 @@ def test_advice_from_a_few_days_is_not_to_be_trusted(tmp_path, answer):
     assert found.undecided == "a week of submissions is too few, 12 are needed"
     assert (found.as_dict()["advice"], found.as_dict()["trusted"]) == (None, False)
     assert found.as_dict()["limits"] == []
-    for text in (told(found), as_page(found, path, "batfill what-if")):
+    for text in (told(found), page_of(found, path)):
         assert "Cannot tell: a week of submissions is too few, 12 are needed." in text
         assert "Keep" not in text
         assert "Confidence" not in text
@@ -541,20 +556,11 @@ def test_the_command_prints_a_table_and_writes_a_page(log, answer, tmp_path):
     assert max(map(len, done.out.splitlines())) <= 100
 
 
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    if not (CHROMIUM and DRIVER):
-        pytest.skip("no chromium and chromedriver on PATH")
-    window = Browser(tmp_path_factory.mktemp("chromium"))
-    yield window
-    window.close()
-
-
 @pytest.fixture
 def page(answer, log, browser, tmp_path):
     """The answer in a browser."""
     path = tmp_path / "page.html"
-    path.write_text(as_page(answer, log, "batfill what-if"))
+    path.write_text(page_of(answer, log))
     browser.sized(1280, 800)
     browser.open(path)
     yield path
@@ -604,11 +610,8 @@ def test_a_growth_is_a_duration_and_a_percentage(answer):
 
 
 def test_the_confidence_says_where_moved_submissions_leave_the_limit(answer):
-    k = answer.limits[-1].advised
-    outcomes = [o._replace(options={"preset": "first-tries"}) if i == k else o for i, o in enumerate(answer.outcomes)]
-    base = np.ones((2, len(Figures._fields)))
-    found = replace(answer, outcomes=outcomes, promise=Check(base * [[1.0], [1.208]], base, 100))
-    longest_s = outcomes[0].max_wait_s
+    base, longest_s = np.ones((2, len(Figures._fields))), answer.outcomes[0].max_wait_s
+    found = with_tries(answer, answer.limits[-1].advised, promise=Check(base * [[1.0], [1.208]], base, 100))
     said = "the longest wait was 1.00 to 1.21 times fcfs's, in part above this limit."
     for growth, there in ((1.1, True), (1.25, False)):
         limit = answer.limits[-1]._replace(growth=growth - 1, longest_s=growth * longest_s)
@@ -636,7 +639,7 @@ def test_the_limit_moves_the_advice_and_what_is_shown_of_it(browser, answer):
 
 @pytest.mark.usefixtures("page")
 def test_a_point_and_a_row_show_who_pays_under_another_choice(browser, answer):
-    other = next(k for k, o in enumerate(answer.outcomes) if o.name == "spf")
+    other = named(answer, "spf")
     browser.run(f"document.querySelector('[data-pick=\"{other}\"] button').click()")
     assert text_of(browser, "#advice .answer").startswith("If you took shortest first (spf): mean wait ")
     assert set(browser.run(SHOWN)) == {str(other)}
@@ -649,7 +652,7 @@ def test_a_point_and_a_row_show_who_pays_under_another_choice(browser, answer):
 
 @pytest.mark.usefixtures("page")
 def test_the_address_names_the_choice_and_a_button_leads_back_to_the_advice(browser, answer, page):
-    other, limit = next(k for k, o in enumerate(answer.outcomes) if o.name == "spf"), answer.limit
+    other, limit = named(answer, "spf"), answer.limit
     assert limit.advised != other
     sure = text_of(browser, ".sure")
     assert "Confidence" in sure
@@ -670,17 +673,6 @@ def test_the_address_names_the_choice_and_a_button_leads_back_to_the_advice(brow
 
 
 @pytest.mark.usefixtures("page")
-def test_a_heading_sorts_its_table_both_ways(browser, answer):
-    rows = "return [...document.querySelectorAll('#choices tbody tr')].map((row) => row.dataset.pick)"
-    mean = [o.mean_wait_s for o in answer.outcomes]
-    for down in (False, True):
-        browser.run("document.querySelectorAll('#choices thead button')[1].click()")
-        found = [mean[int(k)] for k in browser.run(rows)]
-        assert found == sorted(mean, reverse=down)
-    assert browser.run("return document.querySelector('#choices [aria-sort]').ariaSort") == "descending"
-
-
-@pytest.mark.usefixtures("page")
 def test_printed_the_folds_open_and_the_configuration_files_stay_out(browser):
     browser.sized(718, 1_047, media="print")
     browser.run("dispatchEvent(new Event('beforeprint'))")
@@ -696,28 +688,23 @@ def test_printed_the_folds_open_and_the_configuration_files_stay_out(browser):
 
 @pytest.mark.usefixtures("page")
 def test_on_a_phone_axe_finds_nothing_and_no_leader_crosses_a_mark(browser):
-    axe = files(pytest.importorskip("axe_core_python")) / "axe.min.js"
     for width in (320, 390):
         browser.sized(width, 844)
         browser.frame()
         assert browser.run(CROSSED) == 0
     browser.run("for (const e of document.querySelectorAll('details')) e.open = true; scrollers()")
-    browser.run(f"{axe.read_text()}; window.axe = axe")
-    browser.run("axe.run().then((found) => { window.found = found.violations })")
-    found = browser.waited("return window.found && window.found.map((v) => [v.id, v.nodes.map((n) => n.html)])")
-    assert found == []
+    assert browser.violations() == []
 
 
 def test_the_page_links_its_documentation_where_a_build_gives_the_address(answer, log, monkeypatch):
-    assert "<a href" not in as_page(answer, log, "batfill what-if")
+    assert "<a href" not in page_of(answer, log)
     monkeypatch.setattr(version, "DOCUMENTATION", "https://docs.example")
-    links = re.findall('<a href="https://docs.example/([^"#]+)', as_page(answer, log, "batfill what-if"))
+    links = re.findall('<a href="https://docs.example/([^"#]+)', page_of(answer, log))
     assert links
     assert [link for link in links if not (DOCS / link).with_suffix(".md").is_file()] == []
 
 
-def test_without_a_script_the_answer_the_tables_and_the_bars_are_there(answer, log):
-    text = as_page(answer, log, "batfill what-if")
+def test_without_a_script_the_answer_the_tables_and_the_bars_are_there(answer, text):
     still = re.sub("(?s)<script.*?</script>", "", text)
     assert "easiest to run, unless another is better in both slowdown and longest wait; at “any”" in still
     dead = re.findall(
@@ -735,11 +722,10 @@ def test_without_a_script_the_answer_the_tables_and_the_bars_are_there(answer, l
     assert [int(k) for k, hidden in panels if not hidden] == [answer.limit.advised]
 
 
-def test_the_page_says_which_choices_a_batch_system_cannot_do(answer, log):
-    text = as_page(answer, log, "batfill what-if")
+def test_the_page_says_which_choices_a_batch_system_cannot_do(answer, text):
     assert "Flux cannot do saf" in text
     assert "PBS can do saf in full" in text
-    saf = next(o for o in answer.outcomes if o.name == "saf")
+    saf = answer.outcomes[named(answer, "saf")]
     plain = re.sub("<[^>]+>", "", text).replace("\u00a0", " ")
     assert "Slurm cannot do saf + 24 h. The nearest that it can do is smallest area first (saf): mean wait" in plain
     part = plain.split("Slurm cannot do saf + 24 h. ")[1].split("These files give saf alone.")[0]
@@ -756,7 +742,7 @@ def test_a_log_without_users_says_so(tmp_path, log):
     path.write_text("\n".join(" ".join([*x[:11], "-1", *x[12:]]) if isinstance(x, list) else x for x in lines) + "\n")
     found = what_if(path, thresholds_s=[6 * HOUR_S], small_first=False)
     assert {o.users for o in found.outcomes} == {None}
-    assert "The log does not say whose the jobs are." in as_page(found, path, "batfill what-if")
+    assert "The log does not say whose the jobs are." in page_of(found, path)
     assert "the log names no such users" in told(found)
 
 
