@@ -40,17 +40,19 @@ from swf_text import row
 PROCS = 32
 
 
-def written(path, jobs, wait_s, *, header=f"; MaxProcs: {PROCS}\n"):
-    """A log of these jobs whose site let each wait so long."""
-    columns = (jobs.submit_s, jobs.runtime_s, jobs.procs, jobs.walltime_s, wait_s)
-    path.write_text(
-        header
-        + "".join(
-            row(number, int(r), int(p), req_procs=int(q), req_time=int(limit), wait=int(w))
-            for number, (r, p, q, limit, w) in enumerate(zip(*columns, strict=True), 1)
-        )
+def log_of(path, rows, *, header=f"; MaxProcs: {PROCS}\n"):
+    """A log of these rows: submission, run time, processors, request, wait, and user if there are any."""
+    lines = (
+        row(n, int(r), int(p), req_procs=int(q), req_time=int(limit), wait=int(w), user=int(u[0]) if u else 1)
+        for n, (r, p, q, limit, w, *u) in enumerate(rows, 1)
     )
+    path.write_text(header + "".join(lines))
     return path
+
+
+def written(path, jobs, wait_s, **more):
+    """A log of these jobs whose site let each wait so long."""
+    return log_of(path, zip(jobs.submit_s, jobs.runtime_s, jobs.procs, jobs.walltime_s, wait_s, strict=True), **more)
 
 
 @pytest.fixture(scope="module")
@@ -63,9 +65,17 @@ def site(tmp_path, work, factors, calendar=Calendar(())):  # noqa: B008 - it is 
     return written(tmp_path / "log.swf", work.jobs, factors.waits(work, calendar))
 
 
-def past_of(path):
+def logged(path):
     source = source_of(path)
-    return logged_of(source.workload(source.log), source.log, source.where).until_half()
+    return logged_of(source.workload(source.log), source.log, source.where)
+
+
+def grade(path):
+    return str(fidelity_of(path))
+
+
+def past_of(path):
+    return logged(path).until_half()
 
 
 def slow_error(submit_s, logged_s, simulated_s):
@@ -132,15 +142,7 @@ def working_nights(path, limit, *, users=4):
         "made", job_table(submit_s=r, runtime_s=p, walltime_s=p, procs=np.ones(len(r), np.int64), user=user), 256
     )
     wait_s = Factors(max_running=limit).waits(work, Calendar(()))
-    rows = zip(r, p, wait_s, user, strict=True)
-    path.write_text(
-        "; MaxProcs: 256\n"
-        + "".join(
-            row(n, int(r), int(p), req_procs=1, req_time=int(p), wait=int(w), user=int(u))
-            for n, (r, p, w, u) in enumerate(rows, 1)
-        )
-    )
-    return path
+    return log_of(path, zip(r, p, work.jobs.procs, p, wait_s, user, strict=True), header="; MaxProcs: 256\n")
 
 
 def test_a_limit_of_running_jobs_per_user_is_found_and_explains_their_waits(tmp_path):
@@ -168,14 +170,8 @@ def test_the_limit_is_that_of_a_slow_count(tmp_path_factory, seed):
     rng = np.random.default_rng(seed)
     n = int(rng.integers(100, 300))
     times = [np.sort(rng.integers(0, 60, n)), rng.integers(0, 40, n), rng.integers(-1, 30, n), rng.integers(-1, 4, n)]
-    path = tmp_path_factory.mktemp("log") / "log.swf"
-    path.write_text(
-        "; MaxProcs: 256\n"
-        + "".join(
-            row(k, int(r), int(p), req_procs=1, req_time=99, wait=int(w), user=int(u))
-            for k, (r, p, w, u) in enumerate(zip(*times, strict=True), 1)
-        )
-    )
+    rows = ((r, p, 1, 99, w, u) for r, p, w, u in zip(*times, strict=True))
+    path = log_of(tmp_path_factory.mktemp("log") / "log.swf", rows, header="; MaxProcs: 256\n")
     jobs = [
         (r, r + w, r + w + p, u) for r, p, w, u in zip(*(t.tolist() for t in times), strict=True) if w >= 0 and p > 0
     ]
@@ -186,9 +182,7 @@ def test_the_limit_is_that_of_a_slow_count(tmp_path_factory, seed):
     ]
     most = max(count for count, _, _ in there)
     held = {u for count, u, waits in there if count == most and waits}
-    source = source_of(path)
-    logged = logged_of(source.workload(source.log), source.log, source.where)
-    assert logged.limit() == (most if most >= 10 and len(held) >= 3 else None)
+    assert logged(path).limit() == (most if most >= 10 and len(held) >= 3 else None)
 
 
 def slow_sudden(begins, ends, longest_s):
@@ -231,18 +225,10 @@ def test_an_outage_that_a_request_cannot_pass_does_not_hold_it_for_months(tmp_pa
 
 def test_outages_that_make_the_replay_much_worse_say_so_and_why(tmp_path):
     # Every hour two jobs of the whole machine; once a day it is idle for 40 min while a job of a quarter waits.
-    path = tmp_path / "log.swf"
     hours = [hour for hour in range(40 * 24) if hour % 24]
     rows = [(3600 * hour, 1200, 4, 600_000, wait_s) for hour in hours for wait_s in (0, 1200)]
     rows += [(day * DAY_S, 600, 1, 600, 2400) for day in range(1, 40)]
-    path.write_text(
-        "; MaxProcs: 4\n"
-        + "".join(
-            row(number, r, p, req_procs=q, req_time=limit, wait=wait_s)
-            for number, (r, p, q, limit, wait_s) in enumerate(sorted(rows), 1)
-        )
-    )
-    found = bf.fidelity(path, fit=False)
+    found = bf.fidelity(log_of(tmp_path / "log.swf", sorted(rows), header="; MaxProcs: 4\n"), fit=False)
     plain, outages = (found["scores"][name] for name in ("plain", "outages"))
     assert found["outages"]["number"] == 39 > found["outages"]["sudden"] > 0
     assert outages["error"] > 2 * plain["error"]
@@ -311,30 +297,27 @@ def test_hours_are_those_of_the_users(tmp_path):
     ]
 
 
-def grade(path):
-    return str(fidelity_of(path))
-
-
 UNKNOWN = "so how near simulated waits are to the site's cannot be known"
 
 
 def test_logs_without_the_waits_of_a_site_say_so(tmp_path, work):
-    bare = written(tmp_path / "bare.swf", work.jobs, np.full(len(work), -1))
-    assert refusal("fidelity", bare) == f"{bare}: none of the log's 4,000 jobs that ran has a wait above 0, {UNKNOWN}"
-    assert grade(bare) == f"none of the log's 4,000 jobs that ran has a wait above 0, {UNKNOWN}"
-    assert UNKNOWN in refusal("fidelity", bf.write(work, tmp_path / "batsim.json"))
     header = f"; MaxProcs: {PROCS}\n; Note: made by batfill 1 workload generate\n"
-    made = written(tmp_path / "made.swf", work.jobs, np.full(len(work), 9), header=header)
-    assert refusal("fidelity", made) == f"{made}: the log's jobs are generated, {UNKNOWN}"
+    for name, wait_s, more, said in (
+        ("bare", np.full(len(work), -1), {}, f"none of the log's 4,000 jobs that ran has a wait above 0, {UNKNOWN}"),
+        ("made", np.full(len(work), 9), {"header": header}, f"the log's jobs are generated, {UNKNOWN}"),
+        (
+            "below",
+            np.append(np.full(len(work) - 1, 9), -7),
+            {},
+            "1 of 4,000 jobs that ran have a negative wait (first: job 4000, -7 s); correct or drop them, or write -1 "
+            "for unknown",
+        ),
+    ):
+        path = written(tmp_path / f"{name}.swf", work.jobs, wait_s, **more)
+        assert (refusal("fidelity", path), grade(path)) == (f"{path}: {said}", said)
+    assert UNKNOWN in refusal("fidelity", bf.write(work, tmp_path / "batsim.json"))
     with pytest.raises(BatfillError, match="has a wait above 0"):
         bf.fidelity(work)
-
-
-def test_negative_waits_are_refused(tmp_path, work):
-    path = written(tmp_path / "log.swf", work.jobs, np.append(np.full(len(work) - 1, 9), -7))
-    said = "1 of 4,000 jobs that ran have a negative wait (first: job 4000, -7 s)"
-    assert said in refusal("fidelity", path)
-    assert said in grade(path)
 
 
 def test_a_log_of_unknown_size_is_refused(tmp_path, work):
@@ -355,9 +338,8 @@ def test_unknown_waits_and_wide_jobs_are_left_out(tmp_path, work):
 
 @pytest.mark.parametrize("n", [1, 2, 3, 60])
 def test_short_logs_are_scored_and_fitted_as_far_as_possible(tmp_path, n):
-    path = tmp_path / "log.swf"
-    path.write_text("; MaxProcs: 4\n" + "".join(row(k, 100 * k, 90, req_time=90, wait=k) for k in range(1, n + 1)))
-    found = bf.fidelity(path)
+    rows = ((100 * k, 90, 1, 90, k) for k in range(1, n + 1))
+    found = bf.fidelity(log_of(tmp_path / "log.swf", rows, header="; MaxProcs: 4\n"))
     assert found["scores"]["plain"]["jobs"] == n
     assert found["scores"]["plain"]["error"] is None  # too few jobs or too short waits
     assert [step["factors"] for step in found["fitted"]] == ["plain"] * (n > 1)
@@ -367,8 +349,7 @@ def test_short_logs_are_scored_and_fitted_as_far_as_possible(tmp_path, n):
 
 
 def test_a_log_whose_waiting_jobs_are_all_too_wide_says_so(tmp_path):
-    path = tmp_path / "log.swf"
-    path.write_text(row(1, 0, 90, req_time=90, wait=5, req_procs=8) + row(2, 0, 90, req_time=90))
+    path = log_of(tmp_path / "log.swf", [(0, 90, 8, 90, 5), (0, 90, 1, 90, 0)], header="")
     assert UNKNOWN in refusal("fidelity", path, "--procs", 4)
 
 

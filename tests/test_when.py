@@ -53,12 +53,17 @@ class Spied(Ensemble):
         return start_s, short
 
 
+def made(jobs, until_s, *args, **rules):
+    """A replay of these jobs that has stopped."""
+    return Replay(Workload("made", jobs, SIZE), *args, **rules).run(until_s=until_s)
+
+
 def stopped(seed, rules, *, outlives=False):
     """A replay of random jobs that has stopped while some run and four wait."""
     share = 0.5 if rules.get("small") == "class" else 0.0
     jobs = random_table(seed, n_jobs=70, size=SIZE, span_s=600, small=share)
     jobs = replace(jobs, user=np.random.default_rng(seed).integers(0, 3, len(jobs)))
-    run = Replay(Workload("made", outliving(jobs) if outlives else jobs, SIZE), **rules).run(until_s=200)
+    run = made(outliving(jobs) if outlives else jobs, 200, **rules)
     while len(run.waiting) < 4:
         run.run(until_s=run.next_s)
     return run
@@ -167,7 +172,7 @@ def test_run_times_of_jobs_that_have_not_ended_and_jobs_to_come_change_no_estima
         procs=np.where(come, jobs.procs, jobs.procs[::-1]),
         user=np.where(come, jobs.user, jobs.user[::-1]),
     )
-    beside = Replay(Workload("changed", changed, SIZE), **rules).run(until_s=run.now_s)
+    beside = made(changed, run.now_s, **rules)
     assert np.array_equal(beside.engine.start_s, run.engine.start_s, equal_nan=True)
     assert (changed.runtime_s != jobs.runtime_s)[~ended].any()
     one, other = when(run, seed=3), when(beside, seed=3)
@@ -237,10 +242,8 @@ def test_intervals_widen_after_starts_outside_and_narrow_after_starts_within():
 
 
 def test_a_start_that_is_expected_later_than_promised_is_announced():
-    run = Replay(
-        Workload("made", job_table(submit_s=[0, 1], runtime_s=[9000, 5], walltime_s=[9000, 60], procs=[8, 8]), SIZE)
-    )
-    forecast = ForecastOfReplay(run.run(until_s=1))
+    jobs = job_table(submit_s=[0, 1], runtime_s=[9000, 5], walltime_s=[9000, 60], procs=[8, 8])
+    forecast = ForecastOfReplay(made(jobs, 1))
     forecast.promised[1] = (2.0, 300.0)
     assert forecast.when()["late"].tolist() == [True]
     forecast.promised[1] = (2.0, 9500.0)
@@ -249,7 +252,7 @@ def test_a_start_that_is_expected_later_than_promised_is_announced():
 
 def test_a_job_that_needs_processors_which_are_away_is_not_expected_for_years():
     jobs = job_table(submit_s=[0, 1, 2], runtime_s=[60, 5, 5], walltime_s=[60, 60, 60], procs=[4, 8, 3])
-    run = Replay(Workload("made", jobs, SIZE)).run(until_s=2)
+    run = made(jobs, 2)
     run.engine.queue.change_free(-2)
     years = when(run)["start_s"] / (365 * 86_400)
     assert years.round().tolist() == [10.0, 0.0]  # it holds back no job with a walltime
@@ -257,8 +260,7 @@ def test_a_job_that_needs_processors_which_are_away_is_not_expected_for_years():
 
 def test_the_jobs_alive_are_those_that_wait_or_run_by_age_however_long_one_has_waited():
     jobs = random_table(2, n_jobs=900, size=SIZE, span_s=9000)
-    run = Replay(Workload("made", jobs, SIZE), "sqf")
-    longest = 0
+    run, longest = made(jobs, 0, "sqf"), 0
     for until_s in range(0, 12_000, 300):
         queue = run.run(until_s=until_s).engine.queue
         rows = queue.alive_rows.tolist()
@@ -277,8 +279,7 @@ def test_forks_follow_a_change_of_policy_and_keep_announced_windows_free(tmp_pat
         "kind,begin,end,processors,announced\nannounced,100,400,8,0\nannounced,500,900,8,450\n"
     )
     jobs = job_table(submit_s=[0, 1, 2], runtime_s=[50, 60, 450], walltime_s=[50, 60, 450], procs=[8, 8, 8])
-    run = Replay(Workload("made", jobs, SIZE), calendar=str(tmp_path / "calendar.csv")).run(until_s=2)
-    found = when(run)
+    found = when(made(jobs, 2, calendar=str(tmp_path / "calendar.csv")))
     assert found["start_s"].tolist() == [400.0, 460.0]  # of the second window nothing is known yet
     assert all("the calendar has windows" in why for why in found.why)
 
@@ -294,12 +295,17 @@ STATE = [
 ]
 
 
-def whys(state, **more):
-    return dict(zip((found := when(state, procs=18, at=1200, **more))["job_id"].tolist(), found.why, strict=True))
+def whys(found):
+    """The reasons by job."""
+    return dict(zip(found["job_id"].tolist(), found.why, strict=True))
+
+
+def whys_at_site(state, **more):
+    return whys(when(state, procs=18, at=1200, **more))
 
 
 def test_the_reasons_say_what_a_job_waits_for():
-    assert whys(STATE) == {
+    assert whys_at_site(STATE) == {
         "h": "it is the head of the queue and needs 10 more processors, which job 4711 frees at day 0 04:00:00 "
         "at the latest",
         "b": "it would outlive the reservation of job h at day 0 04:00:00 by 20 min: "
@@ -510,22 +516,22 @@ def test_an_instant_is_as_exact_as_it_must_be():
 
 
 def test_reasons_name_no_reservation_where_there_is_none_and_no_job_that_is_not_tested():
-    assert not any("has a reservation" in why for why in whys(STATE, depth=0).values())
-    assert any("it comes behind them" in why for why in whys(STATE, tested=1).values())
+    assert not any("has a reservation" in why for why in whys_at_site(STATE, depth=0).values())
+    assert any("it comes behind them" in why for why in whys_at_site(STATE, tested=1).values())
 
 
 def test_a_job_waits_for_its_users_limit():
-    limited = whys(STATE, max_running=1)
+    limited = whys_at_site(STATE, max_running=1)
     assert limited["h"] == limited["b"] == "its user has 1 running job, the limit"
     assert limited["w"].startswith("it is the head of the queue and needs 5 more processors")
-    assert set(whys(STATE[:4], max_running=1).values()) == {"its user has 1 running job, the limit"}
+    assert set(whys_at_site(STATE[:4], max_running=1).values()) == {"its user has 1 running job, the limit"}
     unnamed = [{**job, "user": None} for job in STATE]
-    assert "limit" not in "".join(whys(unnamed[:-1] + STATE[-1:], max_running=1).values())
+    assert "limit" not in "".join(whys_at_site(unnamed[:-1] + STATE[-1:], max_running=1).values())
     with pytest.raises(BatfillError, match="max_running: no job has a user"):
-        whys(unnamed, max_running=1)
+        whys_at_site(unnamed, max_running=1)
     # b is started behind the reservation of h, whose user is at the limit from then on.
     run = Replay(Workload("made", drawn(), 5), max_running=1).run(until_s=3)
-    assert dict(zip((found := when(run))["job_id"].tolist(), found.why, strict=True)) == {
+    assert whys(when(run)) == {
         "1": "its user has 1 running job, the limit",
         "2": "the next decision looks again: a job before it has reached its user's limit since the last",
     }
