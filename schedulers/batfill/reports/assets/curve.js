@@ -39,6 +39,7 @@ class Curve extends Plot {
       });
     pen.globalAlpha = 1;
     this.timeAxis();
+    this.last = means;
   }
 
   means(width, { length, since, until, amount: amountOf } = this) {
