@@ -83,6 +83,25 @@ def places():
     yield from (ROOT.parent / "traces", *sorted(ROOT.parent.glob("*/traces")), cache_folder())
 
 
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory):
+    """The files of two runs, the sample under fcfs and under saf."""
+    from report_runs import sample_run
+
+    folder = tmp_path_factory.mktemp("runs")
+    for policy in ("fcfs", "saf"):
+        sample_run(folder, policy)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def runs(folder):
+    """The same as they are read."""
+    from batfill.reports.runs import find_runs
+
+    return find_runs([folder])
+
+
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
     """A window of headless Chromium; without Chromium the test is skipped."""

@@ -40,21 +40,7 @@ class Reading:
 
 
 def read_slurm(paths: list[Path], *, zone: str = "UTC") -> Reading:
-    """The finished jobs of `sacct` output, in files that start with the line of column names.
-
-    - A requeued job has several records (with `-D`, of one id, user and name): its last one is the job, with the
-      submission time of the first.
-    - The components of a heterogeneous job (JobID 7+0, 7+1) are one job with all their processors.
-    - A task of an array is a job; the record of tasks that never started (7_[3-9]) is one job that never ran.
-    - Steps (7.batch), which `-X` leaves out, and jobs that have not ended are left out and counted.
-
-    Args:
-        paths: the files, plain or compressed.
-        zone: the time zone of dates that are not seconds since 1970.
-
-    Raises:
-        WorkloadError: a file does not start with column names or lacks one, or a line has another number of columns.
-    """
+    """The finished jobs of `sacct` output; its rules are those of `batfill.workloads.slurm.read_slurm`."""
     reading = Reading()
     tries: dict[tuple[str, str, str], list[ClusterJob]] = {}
     components: dict[tuple[str, str, str], dict[str, list[ClusterJob]]] = {}

@@ -8,34 +8,24 @@ import pytest
 
 from batfill import __version__
 from command import batfill, json_result, result
-from report_runs import OK, jobs_csv, sample_run
+from report_runs import OK, jobs_csv
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory):
-    return tmp_path_factory.mktemp("runs")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def schedules(runs):
-    return {policy: sample_run(runs, policy) for policy in ("fcfs", "saf")}
-
-
-@pytest.fixture(scope="module")
-def text(runs, schedules, tmp_path_factory):
+def text(folder, tmp_path_factory):
     """The page of both runs."""
     page = tmp_path_factory.mktemp("page") / "page.html"
-    result("report", runs, "-o", page, "--seed", 7)
+    result("report", folder, "-o", page, "--seed", 7)
     return page.read_text()
 
 
-def test_the_page_needs_nothing_else_and_equal_calls_write_equal_pages(text, runs, tmp_path):
+def test_the_page_needs_nothing_else_and_equal_calls_write_equal_pages(text, folder, tmp_path):
     assert "default-src 'none'" in text
     assert not re.findall(r"(?:src|href)\s*=\s*[\"'](?!#)", text)
     assert set(re.findall(r"https?://[^\"]*", text)) == {"http://www.w3.org/2000/svg"}  # a name, which is not loaded
     assert "$" not in re.sub(r"\$\{|<script.*?</script>", "", text, flags=re.DOTALL)  # every placeholder is filled
     again = tmp_path / "page.html"
-    result("report", runs, "-o", again, "--seed", 7)
+    result("report", folder, "-o", again, "--seed", 7)
     assert COMMAND.sub("", again.read_text()) == COMMAND.sub("", text)
 
 
@@ -62,8 +52,8 @@ BEGINNINGS = {".pdf": b"%PDF", ".png": b"\x89PNG", ".svg": b"<?xml", ".csv": b"#
 
 
 @pytest.mark.needs("matplotlib")
-def test_every_figure_comes_with_its_data(runs, schedules, tmp_path):
-    written = json_result("report", runs, "-o", tmp_path / "page.html", "--figures", "png,svg")
+def test_every_figure_comes_with_its_data(folder, runs, tmp_path):
+    written = json_result("report", folder, "-o", tmp_path / "page.html", "--figures", "png,svg")
     assert sorted(written) == sorted(str(path) for path in tmp_path.iterdir())
     names = {"cumulative-bsld", "differences", "distribution-bsld", "waiting-fcfs", "waiting-saf", "weeks-bsld"}
     assert {path.name for path in tmp_path.iterdir()} == {"page.html"} | {
@@ -75,15 +65,15 @@ def test_every_figure_comes_with_its_data(runs, schedules, tmp_path):
     assert "sha256" in origin
     assert head == "submitted_days,fcfs,saf"
     assert [float(value) for value in rows[-1].split(",")[1:]] == pytest.approx(
-        [schedule.summary().mean_bsld for schedule in schedules.values()]
+        [run.summary().mean_bsld for run in runs]
     )
 
 
 @pytest.mark.needs("matplotlib")
-def test_a_run_alone_has_figures_too_and_equal_ones_are_equal_files(runs, tmp_path):
+def test_a_run_alone_has_figures_too_and_equal_ones_are_equal_files(folder, tmp_path):
     contents = []
     for _ in range(2):
-        written = json_result("report", runs / "saf", "-o", tmp_path / "page.html", "--figures", "pdf,svg,png")
+        written = json_result("report", folder / "saf", "-o", tmp_path / "page.html", "--figures", "pdf,svg,png")
         contents.append({Path(path).name: Path(path).read_bytes() for path in written})
     assert contents[0] == contents[1]
     assert set(contents[0]) == {"page.html"} | {
@@ -95,10 +85,10 @@ def test_a_run_alone_has_figures_too_and_equal_ones_are_equal_files(runs, tmp_pa
 
 
 @pytest.mark.needs("matplotlib")
-def test_a_figure_has_a_title_of_one_line_a_caption_and_the_width_of_one_or_two_columns(runs, tmp_path):
-    (page, *_), widths = json_result("report", runs, "-o", tmp_path / "1.html", "--figures", "svg"), []
+def test_a_figure_has_a_title_of_one_line_a_caption_and_the_width_of_one_or_two_columns(folder, tmp_path):
+    (page, *_), widths = json_result("report", folder, "-o", tmp_path / "1.html", "--figures", "svg"), []
     for columns in (1, 2):
-        assert batfill("report", runs, "-o", page, "--figures", "svg", "--columns", columns).status == 0
+        assert batfill("report", folder, "-o", page, "--figures", "svg", "--columns", columns).status == 0
         drawing = (tmp_path / "differences.svg").read_text()
         widths.append(float(re.search(r'width="([\d.]+)pt"', drawing)[1]) / 72)
         title, caption = re.search(r"<title>(.*)</title>", drawing)[1], re.search(r"<desc>(.*)</desc>", drawing)[1]
@@ -117,16 +107,16 @@ def test_a_report_of_no_jobs_is_a_page(tmp_path):
     assert "0 d" not in text
 
 
-def test_runs_too_many_for_one_page_are_compared_as_a_whole_and_sampled(runs, tmp_path):
+def test_runs_too_many_for_one_page_are_compared_as_a_whole_and_sampled(folder, tmp_path):
     page = tmp_path / "page.html"
-    result("report", runs, runs / "saf", "-o", page, "--sample", 799)
+    result("report", folder, folder / "saf", "-o", page, "--sample", 799)
     assert page.read_text().count("<strong>A sample of") == 2
     assert "800 jobs on 64 processors" in page.read_text()
 
 
 @pytest.mark.parametrize("most", [800, 10**9])
-def test_a_page_that_holds_all_jobs_says_nothing_of_a_sample(text, runs, tmp_path, most):
-    result("report", runs, "-o", tmp_path / "page.html", "--seed", 7, "--sample", most)
+def test_a_page_that_holds_all_jobs_says_nothing_of_a_sample(text, folder, tmp_path, most):
+    result("report", folder, "-o", tmp_path / "page.html", "--seed", 7, "--sample", most)
     assert COMMAND.sub("", (tmp_path / "page.html").read_text()) == COMMAND.sub("", text)
     assert "A sample of" not in text
 
@@ -204,8 +194,8 @@ def test_a_run_names_its_workload_scheduler_and_users(tmp_path, monkeypatch):
     assert "user" in page
 
 
-def test_every_link_in_a_page_has_its_place(replays, runs, tmp_path):
-    for n, places in enumerate(([replays / "a"], [replays / "a", replays / "b", runs])):
+def test_every_link_in_a_page_has_its_place(replays, folder, tmp_path):
+    for n, places in enumerate(([replays / "a"], [replays / "a", replays / "b", folder])):
         page = tmp_path / f"{n}.html"
         result("report", *places, "-o", page)
         text = page.read_text()

@@ -16,23 +16,9 @@ from batfill.reports.comparison import comparisons, of_jobs
 from batfill.reports.comparison_page import View, comparison_section
 from batfill.reports.figures import comparison_figures, most_telling, styles_of, wait_figure
 from batfill.reports.palette import dress
-from batfill.reports.runs import find_runs, read_run
+from batfill.reports.runs import read_run
 from batfill.reports.single import wait_grid
-from report_runs import OK, REJECTED, jobs_csv, sample_run
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """The sample under two orders."""
-    folder = tmp_path_factory.mktemp("runs")
-    for policy in ("fcfs", "saf"):
-        sample_run(folder, policy)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def runs(folder):
-    return find_runs([folder])
+from report_runs import OK, REJECTED, jobs_csv
 
 
 def of_weeks(*weekly_bsld, per_week=5):

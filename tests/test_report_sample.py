@@ -14,24 +14,11 @@ from hypothesis import strategies as st
 from batfill.reports import write_report
 from batfill.reports.runs import find_runs
 from batfill.reports.sample import bin_means, curves_of_all, only_rows, sampled, span_s
-from report_runs import CUT, KILLED, OK, REJECTED, jobs_csv, sample_run
+from report_runs import CUT, KILLED, OK, REJECTED, jobs_csv
 
 OPENING = Path(__file__).parents[1] / "benchmarks" / "opening.js"
 NODE = shutil.which("node")
 needs_node = pytest.mark.skipif(NODE is None, reason="no node on PATH")
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("runs")
-    for policy in ("fcfs", "saf"):
-        sample_run(folder, policy)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def runs(folder):
-    return find_runs([folder])
 
 
 @pytest.fixture

@@ -12,19 +12,14 @@ from batfill.reports.run_page import order_share, run_section
 from batfill.reports.runs import read_run
 from batfill.reports.single import TIME_BINS, course, longest_waits, wait_grid
 from command import result
-from report_runs import CUT, KILLED, OK, REJECTED, jobs_csv, sample_run
+from report_runs import CUT, KILLED, OK, REJECTED, jobs_csv
 
 NBSP = "\N{NO-BREAK SPACE}"
 HOUR = 3600
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("run")
-
-
-def run_of(folder, *rows):
-    return read_run(jobs_csv(folder / "x_jobs.csv", *rows), "x")
+def run_of(place, *rows):
+    return read_run(jobs_csv(place / "x_jobs.csv", *rows), "x")
 
 
 def said(run, **options):
@@ -59,8 +54,8 @@ def said(run, **options):
         ),
     ],
 )
-def test_the_answer_says_the_usual_wait_the_mean_and_the_longest(folder, rows, words):
-    assert said(run_of(folder, *rows)).lstrip().startswith(f"{words} Slowdown: the mean over the jobs")
+def test_the_answer_says_the_usual_wait_the_mean_and_the_longest(tmp_path, rows, words):
+    assert said(run_of(tmp_path, *rows)).lstrip().startswith(f"{words} Slowdown: the mean over the jobs")
 
 
 jobs = st.lists(
@@ -105,8 +100,8 @@ def test_the_course_is_the_most_that_wait_and_the_mean_use_second_by_second(tmp_
 
 
 @pytest.mark.parametrize(("days", "step"), [(0.001, "second"), (1, "10 minutes"), (334, "day"), (3652, "week")])
-def test_the_bins_of_time_suit_the_length_of_the_log(folder, days, step):
-    shown = course(run_of(folder, f"a,0,1,5,{OK},0,5,0", f"b,{days * 86_400},1,5,{OK},{days * 86_400},5,0"))
+def test_the_bins_of_time_suit_the_length_of_the_log(tmp_path, days, step):
+    shown = course(run_of(tmp_path, f"a,0,1,5,{OK},0,5,0", f"b,{days * 86_400},1,5,{OK},{days * 86_400},5,0"))
     assert TIME_BINS[shown.step_s] == step
     assert len(shown.queue) <= 801
 
@@ -122,9 +117,9 @@ def test_days_begin_at_midnight_of_the_log(tmp_path):
     assert run.about.clock.date(shown.begin_s).strftime("%H:%M:%S") == "00:00:00"
 
 
-def test_the_grid_has_every_job_once_in_the_bins_of_all_pages(folder):
+def test_the_grid_has_every_job_once_in_the_bins_of_all_pages(tmp_path):
     run = run_of(
-        folder,
+        tmp_path,
         *(f"{k},0,{q},99,{OK},{10 * k},{p},0-{q - 1}" for k, (q, p) in enumerate([(1, 60), (4, 61), (5, 3600)])),
         f"last,0,100,99,{CUT},500,99999,0-99",
     )
@@ -162,9 +157,13 @@ def test_a_job_is_placed_by_the_key_of_the_order_if_the_key_says_it(tmp_path):
     assert "2 jobs that were already waiting when it came started before it as well." in text
 
 
-def test_a_requeued_job_says_that_its_last_try_counts(folder):
+def test_a_requeued_job_says_that_its_last_try_counts(tmp_path):
     run = run_of(
-        folder, f"a,0,2,9,{KILLED},0,5,0-1", f"b,3,1,9,{OK},5,9,0", f"a#1,0,2,9,{OK},14,9,0-1", f"c,1,9,9,{REJECTED},,,"
+        tmp_path,
+        f"a,0,2,9,{KILLED},0,5,0-1",
+        f"b,3,1,9,{OK},5,9,0",
+        f"a#1,0,2,9,{OK},14,9,0-1",
+        f"c,1,9,9,{REJECTED},,,",
     )
     text = said(run)
     assert "the longest 14 s (job a, 2 processors)" in text
@@ -196,9 +195,9 @@ def test_idle_processors_that_are_out_of_service_let_nobody_in_and_only_plain_ea
         assert words in text[text.index("Why job 3 ") :]
 
 
-def test_answer_waits_and_grid_are_in_the_page_without_its_script(tmp_path):
-    figures = sample_run(tmp_path, "saf").summary()
-    (page,) = write_report([tmp_path])
+def test_answer_waits_and_grid_are_in_the_page_without_its_script(folder, runs, tmp_path):
+    figures = runs[1].summary()
+    (page,) = write_report([folder / "saf"], tmp_path / "page.html")
     bare = re.sub(r"<script.*?</script>", "", page.read_text(), flags=re.DOTALL)
     assert bare.count('class="why"') == 10
     assert bare.count("<h1>") == 1
@@ -207,10 +206,8 @@ def test_answer_waits_and_grid_are_in_the_page_without_its_script(tmp_path):
     assert f"slowdown {figures.mean_bsld:,.0f}." in bare
 
 
-def test_several_runs_are_folded_below_their_comparison(tmp_path):
-    for policy in ("fcfs", "saf"):
-        sample_run(tmp_path, policy)
-    text = write_report([tmp_path])[0].read_text()
+def test_several_runs_are_folded_below_their_comparison(folder, tmp_path):
+    text = write_report([folder], tmp_path / "page.html")[0].read_text()
     assert text.index('id="comparison-0"') < text.index('<details class="run" id="run-0">')
     assert len(re.findall(r'<details class="run" id="run-\d">', text)) == 2
     assert text.count("<h1>") == 1
