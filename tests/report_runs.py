@@ -33,4 +33,15 @@ def jobs_csv(path: Path, *rows: str) -> Path:
     return path
 
 
+def campaign_row(policy: str, window: int | None, bsld: float, **values: object) -> dict[str, object]:
+    """A row of a campaign's store."""
+    from batfill.campaigns.store import SCHEMA
+
+    usual = {"jobs": 10, "rejected": 0, "workload": "log.swf", "backfill": "same", "knowledge": "request"}
+    waits = {"mean_bsld": bsld, "mean_wait_s": 10 * bsld, "max_wait_s": 100 * bsld}
+    given = {**usual, "policy": policy, "window": window, **waits, **values}
+    run = "-".join(str(given.get(name)) for name in ("workload", "policy", "threshold_s", "window", "seed", "sample"))
+    return {**dict.fromkeys(SCHEMA.names), "run": run, **given}
+
+
 OK, CUT, KILLED, REJECTED = "COMPLETED_SUCCESSFULLY", "COMPLETED_WALLTIME_REACHED", "COMPLETED_KILLED", "REJECTED"

@@ -11,14 +11,14 @@ import pytest
 pytest.importorskip("pyarrow")
 
 from batfill.base.words import percent
-from batfill.campaigns.store import SCHEMA, open_store
+from batfill.campaigns.store import open_store
 from batfill.reports import write_report
 from batfill.reports.runs import find_runs
 from batfill.reports.single import course
 from batfill.reports.words import date_text, growth, slowdown
 from browser import CHROMIUM, DRIVER
 from command import result
-from report_runs import CUT, KILLED, OK, REJECTED, jobs_csv
+from report_runs import CUT, KILLED, OK, REJECTED, campaign_row, jobs_csv
 
 pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="no chromium and chromedriver on PATH")
 
@@ -357,25 +357,11 @@ def pages(tmp_path_factory):
     (one,) = write_report([folder / "big" / "saf"])
     names = [f"a policy with a long name, and its backfill order, threshold 200000 s, number {k}" for k in range(14)]
     with open_store(folder / "campaign") as store:
+        more = {"workload": log.name, "procs": 80640, "jobs": 300_000, "tau_s": 10.0, "overrun": "keep"}
+        more |= {"mean_wait_s": 1e5, "max_wait_s": 1e6}
         store.add(
             [
-                {
-                    **dict.fromkeys(SCHEMA.names),
-                    "run": f"{k}-{window}",
-                    "workload": log.name,
-                    "procs": 80640,
-                    "jobs": 300_000,
-                    "rejected": 0,
-                    "policy": name,
-                    "backfill": "same",
-                    "knowledge": "request",
-                    "window": window,
-                    "tau_s": 10.0,
-                    "mean_bsld": 1e5 / (k + window + 1),
-                    "mean_wait_s": 1e5,
-                    "max_wait_s": 1e6,
-                    "overrun": "keep",
-                }
+                campaign_row(name, window, 1e5 / (k + window + 1), **more)
                 for k, name in enumerate(names)
                 for window in range(9)
             ]

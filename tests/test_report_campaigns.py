@@ -2,17 +2,10 @@ import pytest
 
 pytest.importorskip("pyarrow")
 
-from batfill.campaigns.store import SCHEMA, open_store
+from batfill.campaigns.store import open_store
 from batfill.reports.grids import campaign_comparisons, is_campaign
 from command import json_result
-
-
-def row(policy, window, bsld, **values):
-    usual = {"jobs": 10, "rejected": 0, "workload": "log.swf", "backfill": "same", "knowledge": "request"}
-    given = {**usual, "policy": policy, "window": window, "mean_bsld": bsld, "mean_wait_s": 10 * bsld, **values}
-    given.setdefault("max_wait_s", 100 * bsld)
-    run = "-".join(str(given.get(name)) for name in ("workload", "policy", "threshold_s", "window", "seed", "sample"))
-    return {**dict.fromkeys(SCHEMA.names), "run": run, **given}
+from report_runs import campaign_row as row
 
 
 @pytest.fixture

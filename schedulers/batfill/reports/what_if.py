@@ -61,7 +61,6 @@ LIMITS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0)  # growths under which the a
 FEWEST_JOBS = 20  # of a user whose mean wait is compared
 CHANGED_S = 600.0  # a wait is longer or shorter if it differs by more than this,
 CLEARLY = 0.1  # and clearly longer if that is also more than this share of it
-STARVED = 2.0  # some jobs may starve if the longest wait is more than so many times fcfs's
 HIGH_P, HIGH_WEEKS = 0.01, 24  # of a gain in which confidence is high: below, and at least
 HIGH, MEDIUM, LOW = "high", "medium", "low"
 # If simulated and logged waits differ by more than the first factor, confidence is at most medium; by the second, low.

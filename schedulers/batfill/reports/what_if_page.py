@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from batfill.base.stats import CONFIDENCE, FEWEST_BLOCKS, UNCLEAR
 from batfill.base.version import ENGINE, __version__
 from batfill.model.options import FIRST_TRIES, PRESETS
+from batfill.reports.comparison_page import STARVED
 from batfill.reports.siteconfig import EXPRESSIBLE, IMPOSSIBLE, SYSTEMS
 from batfill.reports.what_if import (
     APART,
@@ -23,7 +24,6 @@ from batfill.reports.what_if import (
     FEWEST_JOBS,
     HIGH_P,
     HIGH_WEEKS,
-    STARVED,
     stated,
 )
 from batfill.reports.what_if_text import (
@@ -296,9 +296,7 @@ def limits_section(answer: WhatIf) -> str:
     rows, marks = [], []
     for run, grown in equal_limits(answer):
         k = answer.limits[run[0]].advised
-        o, longest = answer.outcomes[k], longest_text(answer, k)
-        name = policy_html(o.words, o.name)
-        rows.append((pick(grown), name, duration(o.mean_wait_s), longest, slowdown(o.mean_bsld)))
+        rows.append((pick(grown), *figures_cells(answer, k)))
         marks.append(f'data-limit="{" ".join(map(str, run))}"{" class=chosen" * (answer.given in run)}')
     head = ("Longest wait may grow by", "Take", "Mean wait", "Longest wait", "Slowdown")
     content = table(head, rows, left=[1], marks=marks)
@@ -310,12 +308,13 @@ def pick(words: str) -> str:
     return f"<span class=picked>{words}</span>"
 
 
-def longest_text(answer: WhatIf, k: int) -> str:
-    """The longest wait, its growth beneath, flagged if some jobs may starve."""
-    more, flag = growth_of(answer, k) if k else "simulated", ""
+def figures_cells(answer: WhatIf, k: int) -> tuple[str, str, str, str]:
+    """Name, mean wait, longest wait with its growth, flagged if some jobs may starve, and slowdown of a choice."""
+    o, more, flag = answer.outcomes[k], growth_of(answer, k) if k else "simulated", ""
     if k and starves(answer, k):
         more, flag = f"▲ {more}", " flag"
-    return f'{duration(answer.outcomes[k].max_wait_s)}<span class="sub{flag}">{more}</span>'
+    longest = f'{duration(o.max_wait_s)}<span class="sub{flag}">{more}</span>'
+    return policy_html(o.words, o.name), duration(o.mean_wait_s), longest, slowdown(o.mean_bsld)
 
 
 def users_section(answer: WhatIf, shown: int) -> str:
@@ -410,17 +409,9 @@ def choices_section(answer: WhatIf, shown: int) -> str:
     rows, marks = [], []
     for k in by_slowdown(answer):
         o = answer.outcomes[k]
-        rows.append(
-            (
-                pick(policy_html(o.words, o.name)),
-                duration(o.mean_wait_s),
-                longest_text(answer, k),
-                slowdown(o.mean_bsld),
-                share_text(o.jobs, shares=True) if k else "",
-                share_text(o.users, shares=False) if k else "",
-                count(o.kills) if o.kills else "",
-            )
-        )
+        name, *figures = figures_cells(answer, k)
+        longer = [share_text(o.jobs, shares=True), share_text(o.users, shares=False)] if k else ["", ""]
+        rows.append((pick(name), *figures, *longer, count(o.kills) if o.kills else ""))
         marks.append(f"data-pick={k}{' class=chosen' * (k == shown and not answer.undecided)}")
     head = ("Choice", "Mean wait", "Longest wait", "Slowdown", "Jobs that<br>wait longer", "Users that<br>wait longer")
     if (score := answer.logged) is not None:
@@ -483,19 +474,14 @@ def p_text(answer: WhatIf, k: int) -> str:
 
 def groups_table(answer: WhatIf, k: int) -> str:
     """The change of the mean wait in each group of jobs under a choice, with its interval."""
-    rows = [
-        (f"{group.by} {group.name}", count(group.jobs), duration(group.mean_wait_s), *change_cells(group, k))
-        for group in answer.groups
-    ]
+    rows = []
+    for group in answer.groups:
+        found = group.differences[k - 1].wait_s
+        change = (longer_text(found.value), ends(found, longer_text), f"{found.corrected_p:.2g}")
+        rows.append((f"{group.by} {group.name}", count(group.jobs), duration(group.mean_wait_s), *change))
     head = ("Jobs", "Number", "Mean wait, fcfs simulated", "Change", f"{percent(CONFIDENCE)} interval", "Corrected p")
     corrected = "p is corrected for all choices and for slowdown and wait"
     return table(head, rows, f"Change of the mean wait under {answer.outcomes[k].name}; {corrected}")
-
-
-def change_cells(group: JobGroup, k: int) -> tuple[str, str, str]:
-    """The change of the group's mean wait, its interval and p-value."""
-    found = group.differences[k - 1].wait_s
-    return longer_text(found.value), ends(found, longer_text), f"{found.corrected_p:.2g}"
 
 
 def ends(found: Paired, write: Any) -> str:

@@ -15,8 +15,9 @@ from batfill.base.stats import BETTER, CONFIDENCE, WORSE
 from batfill.base.words import in_a_row, things, wrapped
 from batfill.base.words import percent as in_percent
 from batfill.model.options import ALL, FIRST_TRIES, REPLAYED, Options, arguments_of
+from batfill.reports.comparison_page import STARVED
 from batfill.reports.siteconfig import APPROXIMATE, EXPRESSIBLE, IMPOSSIBLE, SYSTEMS, site_config
-from batfill.reports.what_if import CHANGED_S, CLEARLY, FEWEST_JOBS, KILLS, STARVED, stated
+from batfill.reports.what_if import CHANGED_S, CLEARLY, FEWEST_JOBS, KILLS, stated
 from batfill.reports.words import count, interval_text, slowdown, submission_dates
 from batfill.reports.words import duration_html as duration
 from batfill.search.promise import BUSY_BSLD, MOVED_S, OVERLOADED, OVERLOADED_S, QUIET, QUIET_S, WORDS, Figures

@@ -433,8 +433,9 @@ def fidelity(
         found = logged.outages()
         waits = {one: one.waits(workload, found) for one in (PLAIN, WITH_OUTAGES, *(step.factors for step in steps))}
         shown(2)
+    scores = {name: logged.score(waits[one]) for name, one in SHOWN.items()}
     results: dict[str, Any] = {
-        "scores": {name: logged.score(waits[one])._asdict() for name, one in SHOWN.items()},
+        "scores": {name: each._asdict() for name, each in scores.items()},
         "outages": {
             "number": len(found.windows),
             "days": sum(w.end - w.begin for w in found.windows) / DAY_S,
@@ -451,7 +452,7 @@ def fidelity(
             }
             for step in steps
         ],
-        "grade": grade_text(*(logged.score(waits[one]) for one in SHOWN.values())),
+        "grade": grade_text(*scores.values()),
     }
     content = document(
         "fidelity",
@@ -466,7 +467,7 @@ def fidelity(
         },
         results=results,
     )
-    rows = [{"replay": name, **logged.score(waits[one]).cells()} for name, one in SHOWN.items()]
+    rows = [{"replay": name, **each.cells()} for name, each in scores.items()]
     return Found(content, rows, text_below(content))
 
 
