@@ -12,6 +12,7 @@ import math
 import re
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from string import Template
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -41,7 +42,7 @@ from batfill.model.policy import require_order
 from batfill.model.rules import EVERY_JOB
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from batfill.model.policy import Policy
 
@@ -303,76 +304,10 @@ PriorityWeightQOS=0
 # The plug-in is job_submit.lua in the folder of slurm.conf.
 JobSubmitPlugins=lua
 """
-SLURM_LUA = """\
--- The site factor is the priority: highest first; a tie goes to the job that was submitted first.
--- Slurm keeps priorities in 32 bits: factors go from 1 to 2000000000.
-{step}
-local function known(number, unknown)
-   if number == nil or number >= unknown then return nil end
-   return number
-end
-
--- Minutes: the job's limit, else its partition's default, else the partition's maximum, else a year.
-local function limit_min(job_desc, part_list)
-   local limit = known(job_desc.time_limit, slurm.NO_VAL)
-   if limit then return limit end
-   local wanted = job_desc.partition and string.match(job_desc.partition, "[^,]+")
-   for name, part in pairs(part_list or {{}}) do
-      if name == wanted or (not wanted and part.flag_default == 1) then
-         limit = known(part.default_time, slurm.NO_VAL) or known(part.max_time, slurm.NO_VAL)
-      end
-   end
-   return limit or 525600
-end
-
--- CPUs that the job requests.
-local function cpus(job_desc)
-   local nodes = known(job_desc.min_nodes, slurm.NO_VAL) or 1
-   local per_node = known(job_desc.ntasks_per_node, slurm.NO_VAL16) or 0
-   local tasks = known(job_desc.num_tasks, slurm.NO_VAL) or nodes * math.max(per_node, 1)
-   local per_task = known(job_desc.cpus_per_task, slurm.NO_VAL16) or 1
-   return math.max(known(job_desc.min_cpus, slurm.NO_VAL) or 1, tasks * per_task)
-end
-
-function slurm_job_submit(job_desc, part_list, submit_uid)
-   local p = limit_min(job_desc, part_list) * 60.0
-   local q = cpus(job_desc)
-{submission}   local place = {place}
-{small}   job_desc.site_factor = math.floor(math.max(1, math.min(2000000000, place)))
-   return slurm.SUCCESS
-end
-
-function slurm_job_modify(job_desc, job_rec, part_list, modify_uid)
-   return slurm.SUCCESS
-end
-"""
 SLURM_TRIES_CONF = """\
 JobRequeue=1
 # First tries: name the nodes of your default partition here. slurm_tries.py ends and requeues what runs in this one.
 PartitionName=first-try Nodes=ALL MaxTime={minutes} OverTimeLimit=UNLIMITED
-"""
-SLURM_HOME = """\
--- The default partition, if that is where the job goes.
-local function home_of(job_desc, part_list)
-   for name, part in pairs(part_list or {}) do
-      if part.flag_default == 1 and (job_desc.partition == nil or job_desc.partition == name) then return part end
-   end
-end
-
-"""
-SLURM_TRY = """\
-   place = math.floor(place)
-   if job_desc.partition == "first-try" then job_desc.partition = nil end
-   local home = home_of(job_desc, part_list)
-   if home then
-      job_desc.admin_comment = string.format("batfill %d %d %d %s", os.time(), p, place, home.name)
-      local widest = math.max(1, math.floor(home.total_cpus * {width} + 1e-9))
-      if job_desc.script and job_desc.requeue ~= 0 and q <= widest then
-         place = place + {middle}
-         job_desc.partition = "first-try"
-         job_desc.time_limit = math.min(p / 60, {minutes})
-      end
-   end
 """
 SLURM_LOOKS = (
     "a try is decided on by slurm_tries.py, which looks every 15 seconds, counts CPUs alone (no memory, GRES or "
@@ -410,7 +345,8 @@ def slurm(order: SiteOrder) -> Draft:
         return Draft(differs, {"slurm.conf": conf + "PriorityType=priority/basic\n"}, [])
     differs.append(SLURM_PLUGIN)
     differs += [SLURM_CPUS] if reads(key, "q") else []
-    line, age_s = "", 1.0
+    sections: set[str] = set()  # of the plug-in's template
+    step = age_s = 1.0
     shared = 1 if order.divider_s is None else 2  # sections that share the factors
     if key in ARRIVAL.values():
         place, shared = "r" if key == ARRIVAL["lcfs"] else f"{SLURM_MIDDLE} - r", 1
@@ -426,23 +362,19 @@ def slurm(order: SiteOrder) -> Draft:
     else:
         step = slurm_step(policy)
         place = f"{SLURM_MIDDLE} - ({renamed(key, p='p', q='q', r='r', w='-r')}) / STEP"
-        line = f"local STEP = {step:.3g}  -- the difference of two keys that is one step of the factor\n"
+        sections.add("step")
         differs.append(
             f"keys (of weights with L1 norm 1) that differ by less than {shared * step:.3g} count as equal, and so do "
             f"those above {1e9 * step:.2g} and those below {-1e9 * step:.2g} (STEP in the plug-in, which is chosen so "
             "that 10,000 CPUs, 30 days and the year 2034 fit; take a smaller one for a smaller machine)"
         )
-    submission = f"   local r = os.time() - {SLURM_ORIGIN}\n" if re.search(r"\br\b", place) else ""
-    small, files = "", {"slurm.conf": conf + SLURM_FACTOR}
+    if re.search(r"\br\b", place):
+        sections.add("submission")
+    files, minutes = {"slurm.conf": conf + SLURM_FACTOR}, math.ceil((order.divider_s or 0) / 60)
     if order.divider_s is not None:  # the upper half of the factors is for small jobs
         place = place if shared == 1 else f"({place}) / {shared}"
-        small = f"   place = math.max(0, math.min({SLURM_MIDDLE}, place))\n"
-        if tries is None:
-            small += f"   if p <= {order.divider_s:.17g} then place = place + {SLURM_MIDDLE} end\n"
-        else:
-            minutes = math.ceil(order.divider_s / 60)
-            small += SLURM_TRY.format(middle=SLURM_MIDDLE, width=f"{tries.small_width:.17g}", minutes=minutes)
-            line += SLURM_HOME
+        sections |= {"sections", "small" if tries is None else "tries"}
+        if tries is not None:
             files["slurm.conf"] += SLURM_TRIES_CONF.format(minutes=minutes)
             files["slurm_tries.py"] = slurm_script(
                 TRY_S=tries.divider_s,
@@ -458,11 +390,27 @@ def slurm(order: SiteOrder) -> Draft:
                 lacks.append(f"a try is expected to end after {minutes} min: Slurm has no limits of seconds")
             if order.tries_first and order.threshold_s is not None:
                 lacks.append("overdue jobs go before first tries too")
-    files["job_submit.lua"] = SLURM_LUA.format(place=place, submission=submission, step=line, small=small)
+    files["job_submit.lua"] = slurm_plugin(
+        sections,
+        step=f"{step:.3g}",
+        origin=SLURM_ORIGIN,
+        place=place,
+        middle=SLURM_MIDDLE,
+        divider=f"{order.divider_s or 0:.17g}",
+        width=f"{tries.small_width if tries else 1:.17g}",
+        minutes=minutes,
+    )
     draft = Draft(differs, files, lacks)
     if order.threshold_s is not None and tries is None:
         draft.lack(SLURM_THRESHOLD, threshold=None, overdue=None)
     return draft
+
+
+def slurm_plugin(sections: Collection[str], **values: object) -> str:
+    """The submit plug-in, with these sections of its template and these values."""
+    text = (Path(__file__).parent / "job_submit.lua").read_text()
+    section = re.compile(r"--<(\w+)>\n(.*?)--</\1>\n", re.DOTALL)
+    return Template(section.sub(lambda found: found[2] if found[1] in sections else "", text)).substitute(values)
 
 
 def slurm_script(**values: float) -> str:
