@@ -187,7 +187,6 @@ CASES = [
     ("report grid", "campaign"),
     ("report run --figures pdf", "report"),
     ("what-if log.swf", None),
-    ("what-if log.swf --classifier", "learn"),
     ("export-config slurm --policy saf", None),
     ("when log.swf --at 1000", None),
 ]

@@ -8,16 +8,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-import batfill as bf
 from batfill.base import version
-from batfill.base.errors import BatfillError
 from batfill.base.stats import Paired
 from batfill.base.words import duration
 from batfill.model.policy import policy_named
 from batfill.model.rules import Rules
 from batfill.replays.engine_replay import replay_jobs
 from batfill.reports.what_if import (
-    CLASSES,
     FEWEST_JOBS,
     HIGH,
     KILLS,
@@ -362,11 +359,9 @@ def test_the_comparisons_with_fcfs_follow_a_plan_and_those_of_two_others_stand_a
     assert all(one.corrected_p == one.p for mine in others for one in mine.values())
     assert "2 planned comparisons with fcfs" in told(answer)
     assert answer.as_dict()["comparisons"] == named
-    tried = choices([1, 5, 4], True, True, 0)
+    tried = choices([1, 5, 4], True)
     kinds = [[tried[k].name for k in chain] for chain in planned(tried, [1, 5, 4], {})]
-    assert [chain[0] for chain in kinds] == ["saf", "saf + 4 s", "first tries"]
-    assert len(kinds[1]) == 3
-    assert len(kinds[2]) == 3
+    assert [(chain[0], len(chain)) for chain in kinds] == [("saf", 2), ("saf + 4 s", 3), ("first tries", 1)]
 
 
 @pytest.mark.parametrize(
@@ -405,20 +400,6 @@ def test_a_batch_system_is_offered_only_what_it_can_do(log, system, withheld):
         assert batfill("export-config", system, *words.split()).status == 0
 
 
-@pytest.mark.needs("sklearn")
-def test_other_numbers_of_reservations_are_choices_with_a_warning(log):
-    found = what_if(log, thresholds_s=[3600], small_first=False, reservations=True)
-    names = ["fcfs, no reservation", "fcfs, 4 reservations", "fcfs, every job reserved"]
-    assert [outcome.name for outcome in found.outcomes][-3:] == names
-    for outcome, depth in zip(found.outcomes[-3:], (0, 4, "all"), strict=True):
-        alone = bf.replay(log, depth=depth, tau_s=found.settings["tau_s"])
-        assert outcome.mean_wait_s == pytest.approx(alone.as_dict()["mean_wait_s"])
-    assert "the step that matters is from none to one" in told(found)
-    assert "Reservations:" not in told(what_if(log, thresholds_s=[3600], small_first=False))
-    with pytest.raises(BatfillError, match="tries fcfs with other numbers of reservations, and depth sets them"):
-        what_if(log, reservations=True, depth=4)
-
-
 def test_the_advised_command_leaves_out_what_only_replays_take(log):
     answer = what_if(log, thresholds_s=[3600], small_first=False, feedback="after:20min:fcfs", max_wait_growth=1000.0)
     assert "--feedback" not in export_text(answer)
@@ -429,32 +410,19 @@ def test_a_page_is_made_where_a_system_gives_every_job_a_reservation_and_the_ord
     assert "every job reserved" in page_of(answer, log)
 
 
-def test_small_first_is_replayed_without_and_with_kills(log):
-    found = what_if(log, thresholds_s=[3600, 7200, 10_800], seed=1, classifier=True)
-    tries, plain, killing = (found.outcomes[k] for k in (1, 7, 8))
-    assert [(o.name, o.effort) for o in (tries, plain, killing)] == [
-        ("first tries", KILLS),
-        ("small first, no kill", CLASSES),
-        ("small first, kill", KILLS),
-    ]
-    forest = ["--small", "forest", "--seed", "1"]
-    for choice, more in (
-        (plain, [*forest, "--kill", "never"]),
-        (killing, forest),
-        (tries, ["--preset", "first-tries"]),
-    ):
-        assert set(options_words(choice).split()) >= set(more)
-        figures = json_result("replay", log, *more)
-        assert choice.waits["small_below_s"] == figures["small_below_s"]
-        assert (choice.max_wait_s, choice.large_max_wait_s) == (
-            figures["max_wait_s"],
-            figures["waits_by_class"][1]["max_wait_s"],
-        )
-        assert choice.mean_bsld == pytest.approx(figures["mean_bsld"])
-        assert (choice.kills, choice.wasted) == (figures["requeued"], figures["wasted"])
-    assert plain.kills == 0 < min(killing.kills, tries.kills)
+def test_first_tries_are_replayed_and_their_promise_is_checked(log):
+    found = what_if(log, thresholds_s=[3600, 7200, 10_800], seed=1)
+    tries = found.outcomes[1]
+    assert (tries.name, tries.effort, options_words(tries)) == ("first tries", KILLS, "--preset first-tries")
+    figures = json_result("replay", log, "--preset", "first-tries")
+    large = figures["waits_by_class"][1]["max_wait_s"]
+    assert tries.waits["small_below_s"] == figures["small_below_s"]
+    assert (tries.max_wait_s, tries.large_max_wait_s) == (figures["max_wait_s"], large)
+    assert tries.mean_bsld == pytest.approx(figures["mean_bsld"])
+    assert (tries.kills, tries.wasted) == (figures["requeued"], figures["wasted"])
+    assert tries.kills > 0
     assert f"every job of at most 12.5{NB}% of the processors first runs" in terms_text(found)
-    assert f"small first, kill: {killing.kills:,} tries are killed" in told(found)
+    assert f"first tries: {tries.kills:,} tries are killed" in told(found)
     assert (found.promise.load, found.busier.load) == (1, 1.1)
     base = found.busier.base[0][Figures._fields.index("wait")]
     assert base > found.promise.base[0][Figures._fields.index("wait")]
@@ -463,7 +431,6 @@ def test_small_first_is_replayed_without_and_with_kills(log):
     assert gentle == found.best_of(advice, [k for k, o in enumerate(found.outcomes) if k and o.effort < KILLS])
     said = runner_up_text(found, advice)
     assert pays_text(found, gentle) in said if gentle else "no choice that was tested is better" in said
-    assert plain.mean_bsld not in {found.outcomes[0].mean_bsld, killing.mean_bsld}
 
 
 @pytest.mark.needs("pandas")
@@ -508,12 +475,9 @@ def test_options_hold_for_every_choice_that_can_take_them(log):
             "replay", log, "--policy", policy, "--backfill", "spf", *(["--threshold", "6h"] if more else [])
         )
         assert outcome["mean_bsld"] == pytest.approx(alone["mean_bsld"])
-    tried = {
-        one.name: one.options
-        for one in choices([6 * HOUR_S], True, True, 0, {"overdue-before": "large", "bound": False})
-    }
+    tried = {one.name: one.options for one in choices([6 * HOUR_S], True, {"overdue-before": "large", "bound": False})}
     assert [name for name, options in tried.items() if "overdue-before" in options] == ["first tries"]
-    assert [name for name, options in tried.items() if "bound" in options] == ["first tries", "small first, kill"]
+    assert [name for name, options in tried.items() if "bound" in options] == ["first tries"]
 
 
 def test_advice_on_invented_requests_is_not_to_be_trusted(tmp_path):

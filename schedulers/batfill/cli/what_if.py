@@ -25,7 +25,7 @@ from batfill.cli.parameters import (
     seed_option,
 )
 from batfill.cli.progress import progress
-from batfill.model.options import FOREST, NAMES, SHARED_BY_CHOICES, SHARED_BY_TRIES, arguments_of
+from batfill.model.options import NAMES, SHARED_BY_CHOICES, SHARED_BY_TRIES, arguments_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,16 +50,6 @@ SHORT_S = 600
     default=True,
     help="Also try the preset first tries, which kills and restarts jobs.",
 )
-@click.option(
-    "--classifier",
-    is_flag=True,
-    help="And small jobs first by an online classifier, without and with kills: slow, needs scikit-learn.",
-)
-@click.option(
-    "--reservations",
-    is_flag=True,
-    help="And fcfs without a reservation, with 4, and with one for every job.",
-)
 @scheduler_options(*SHARED_BY_CHOICES, *(name for name in SHARED_BY_TRIES if name in NAMES))
 @click.option(
     "--max-wait-growth",
@@ -81,15 +71,13 @@ SHORT_S = 600
 @OVERRUN
 @UNREQUESTED
 @TAU
-@seed_option("the intervals and the classifier")
+@seed_option("the intervals")
 @JSON
 def what_if(
     log: Path,
     out: Path | None,
     threshold: tuple[float, ...],
     small_first: bool,
-    classifier: bool,
-    reservations: bool,
     seed: int,
     options: dict[str, Any],
     as_json: bool,
@@ -111,22 +99,15 @@ def what_if(
         warn([f"--threshold {short[0]:g} is in seconds; write {short[0]:g}h for hours"])
     thresholds = threshold or library.THRESHOLDS_S
 
-    def begin(choice: library.Choice, jobs: int) -> None:
-        if choice.options.get("small") == FOREST:
-            note(f"{choice.name}: judging {jobs:,} jobs one by one, the slow part")
-
-    steps = len(library.choices(thresholds, small_first, classifier, seed, reservations=reservations)) + 2 * small_first
+    steps = len(library.choices(thresholds, small_first)) + 2 * small_first
     with progress("choices", steps) as advance:
         answer = library.what_if(
             log,
             thresholds_s=thresholds,
             small_first=small_first,
-            classifier=classifier,
-            reservations=reservations,
             seed=seed,
             **arguments_of(options),
             **how,
-            begin=begin,
             advance=advance,
         )
     if out is not None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from batfill.base.errors import BatfillError, require
+from batfill.base.errors import BatfillError
 from batfill.base.progress import patient_progress
 from batfill.base.stats import BETTER, FEWEST_BLOCKS, UNCLEAR, decidable
 from batfill.base.tables import Keyed, data_frame, rows_html
@@ -67,7 +67,7 @@ HIGH, MEDIUM, LOW = "high", "medium", "low"
 APART, FAR_APART = 3.0, 10.0
 UNSEEN = 0.01  # of the logged waits: below, the replay does not show the site's waits; where nothing gains, below 0.1
 REACTION = "after:20min"  # the feedback under which the advised choice is replayed once more
-TODAY, DEPTH, ORDER, THRESHOLD, CLASSES, KILLS = range(6)  # effort a choice requires of a site, least first
+TODAY, ORDER, THRESHOLD, KILLS = range(4)  # effort a choice requires of a site, least first
 
 
 class Choice(NamedTuple):
@@ -117,7 +117,7 @@ class ChoiceFigures(NamedTuple):
     overdue: int | None  # jobs that waited longer than the threshold; None without one
     kills: int  # tries killed at the divider and restarted
     wasted: float  # their share of the processor time used
-    most_wasted: float | None  # the share of the work that they can waste at most; None for a learned divider
+    most_wasted: float | None  # the share of the work that they can waste at most; None without a divider
     small_mean_wait_s: float | None  # of jobs that ran for less than the median; None without any
     large_mean_wait_s: float  # of the others, as are the next ones
     large_p999_wait_s: float
@@ -387,14 +387,11 @@ def what_if(
     *,
     thresholds_s: Sequence[float] = THRESHOLDS_S,
     small_first: bool = True,
-    classifier: bool = False,
-    reservations: bool = False,
     max_wait_growth: float = MAX_WAIT_GROWTH,
     min_gain: float = MIN_GAIN,
     system: str | None = None,
     tau_s: float = TAU_S,
     seed: int = 0,
-    begin: Callable[[Choice, int], None] | None = None,
     advance: Callable[[float], None] | None = None,
     **options: Any,
 ) -> WhatIf:
@@ -404,14 +401,11 @@ def what_if(
         log: a workload or a file, as for `read_workload`.
         thresholds_s: waiting times after which jobs come first.
         small_first: whether to include choices that put small jobs first.
-        classifier: whether these include jobs that a forest expects to be short; needs scikit-learn, and takes longest.
-        reservations: whether to include fcfs with other numbers of reservations.
         max_wait_growth: allowed growth of the longest wait over fcfs's, as a share of it.
         min_gain: the least relative reduction of the mean bounded slowdown that counts as better.
         system: advise only what this batch system can be configured for in full: slurm, oar, pbs or flux.
         tau_s: the bound of the bounded slowdown.
-        seed: of the intervals and of the classifier.
-        begin: called with every choice before its replay, and the number of jobs.
+        seed: of the intervals.
         advance: called with the share of a choice replayed since the last call; they sum to 1 for each, and to 2 for
             the checks of first tries. None shows a progress bar after two seconds.
         **options: procs, overrun, unrequested: see `ReadingOptions`. And options of the scheduler that the choices
@@ -421,8 +415,6 @@ def what_if(
     Raises:
         BatfillError: an option is unusable, or no job of the log fits the machine.
     """
-    if classifier:
-        require("learn", "sklearn")
     how = ReadingOptions.taken_from(options)
     tau_of(tau_s)
     seed_of("seed", seed)
@@ -431,7 +423,7 @@ def what_if(
     number_of("max-wait-growth", max_wait_growth, 0, math.inf, "a share >= 0, as 10% or 0.1")
     probability_of("min-gain", min_gain)
     shared = shared_of(options, SHARED)
-    tried = choices(thresholds_s, small_first, classifier, seed, shared, reservations=reservations)
+    tried = choices(thresholds_s, small_first, shared)
     for name in shared:
         if not takes(tried, name) and shared[name] != OPTIONS[name].default:
             missing = "a threshold" if small_first else "small jobs first"
@@ -443,7 +435,7 @@ def what_if(
     workload, jobs, size = how.jobs(log)
     steps = len(tried) + 2 * small_first
     with patient_progress("choices", steps) if advance is None else nullcontext(advance) as shown:
-        schedules = [replayed(choice, jobs, workload, begin, shown) for choice in tried]
+        schedules = [replayed(choice, jobs, workload, shown) for choice in tried]
         as_promised = {"preset": FIRST_TRIES} in (choice.options for choice in tried)
         loads = (1.0, promise.BUSIER) if as_promised else ()
         checks = [promise.check(jobs, workload, shown, load=load) for load in loads]
@@ -471,8 +463,6 @@ def what_if(
         "unrequested": workload.unrequested,
         "thresholds_s": sorted(set(thresholds_s)),
         "small_first": small_first,
-        "classifier": classifier,
-        "reservations": reservations,
         **{
             OPTIONS[name].argument: shared.get(name, usual) if takes(tried, name) else None
             for name, usual in USUAL.items()
@@ -535,63 +525,35 @@ def planned(tried: Sequence[Choice], thresholds_s: Sequence[float], withheld: Ma
     """The order in which choices are compared with fcfs: a chain for each kind, such as orders and thresholds.
 
     It is laid down before the log is read, so that a comparison for each kind needs a correction, and not one for every
-    choice; see `stats.in_chains`. The middle threshold comes first, then those nearest to it; of small jobs first,
-    first tries; of the other kinds, the last.
+    choice; see `stats.in_chains`. The middle threshold comes first, then those nearest to it; of the other kinds, the
+    last.
     """
     middle = sorted(set(thresholds_s))[len(set(thresholds_s)) // 2 :][:1]
     chains: dict[int, list[int]] = {}
     for k, choice in reversed(list(enumerate(tried))):
         if k and k not in withheld:
-            chains.setdefault(min(choice.effort, CLASSES), []).append(k)
+            chains.setdefault(choice.effort, []).append(k)
     for seconds in middle:
         chains.get(THRESHOLD, []).sort(key=lambda k: abs(math.log(tried[k].options["threshold"] / seconds)))
-    chains.get(CLASSES, []).sort(key=lambda k: "preset" not in tried[k].options)
     return [chains[effort] for effort in sorted(chains)]
 
 
-def choices(
-    thresholds_s: Sequence[float],
-    small_first: bool,
-    classifier: bool,
-    seed: int,
-    shared: Mapping[str, Any] | None = None,
-    *,
-    reservations: bool = False,
-) -> list[Choice]:
-    """fcfs, first tries, spf, saf, saf with thresholds, other depths, and small jobs first by a classifier.
+def choices(thresholds_s: Sequence[float], small_first: bool, shared: Mapping[str, Any] | None = None) -> list[Choice]:
+    """fcfs, first tries, spf, saf, and saf with thresholds.
 
     `shared` are options of SHARED, for the choices that can take them.
     """
-    if reservations and (set_ := [name for name in ("like", "depth", "backfill") if name in (shared or {})]):
-        raise BatfillError(
-            f"option reservations: it tries fcfs with other numbers of reservations, and {set_[0]} sets them; leave "
-            "one of the two out"
-        )
-
-    def known(options: dict[str, Any], effort: int) -> Choice:
-        long, short = policy_words(options)
-        return Choice(short, long, options, effort)
-
-    fcfs, forest = {"policy": "fcfs"}, {"policy": "fcfs", "small": "forest", "seed": seed}
-    found = [
-        known(fcfs, TODAY),
-        *([known({"preset": FIRST_TRIES}, KILLS)] if small_first else []),
-        *(known({"policy": name}, ORDER) for name in ("spf", "saf")),
-        *(known({"policy": "saf", "threshold": seconds}, THRESHOLD) for seconds in sorted(set(thresholds_s))),
+    tried: list[tuple[dict[str, Any], int]] = [
+        ({"policy": "fcfs"}, TODAY),
+        *([({"preset": FIRST_TRIES}, KILLS)] if small_first else []),
+        *(({"policy": name}, ORDER) for name in ("spf", "saf")),
+        *(({"policy": "saf", "threshold": seconds}, THRESHOLD) for seconds in sorted(set(thresholds_s))),
     ]
-    if reservations:
-        found += [
-            Choice(f"fcfs, {words}", f"{found[0].words}, {words}", {**fcfs, "depth": depth}, DEPTH)
-            for words, depth in (("no reservation", 0), ("4 reservations", 4), ("every job reserved", "all"))
-        ]
-    if small_first and classifier:
-        first = "Jobs first that a classifier finds small"
-        found += [
-            Choice("small first, no kill", first, {**forest, "kill": "never"}, CLASSES),
-            Choice("small first, kill", f"{first}, and killed if they are not", forest, KILLS),
-        ]
-    shared = shared or {}
-    return [one._replace(options=those_that_apply(shared, one.options) | one.options) for one in found]
+    found = []
+    for options, effort in tried:
+        words, name = policy_words(options)
+        found.append(Choice(name, words, those_that_apply(shared or {}, options) | options, effort))
+    return found
 
 
 def takes(tried: Sequence[Choice], name: str) -> bool:
@@ -603,12 +565,9 @@ def replayed(
     choice: Choice,
     jobs: JobTable,
     workload: Workload,
-    begin: Callable[[Choice, int], None] | None,
     advance: Callable[[float], None],
 ) -> Schedule:
     """The schedule of these jobs under the choice."""
-    if begin is not None:
-        begin(choice, len(jobs))
     done = 0
 
     def judged(count: int) -> None:

@@ -89,7 +89,7 @@ CHOSEN = (
     "The best has the lowest slowdown (mean bounded slowdown, tau {:g} s) of the choices within the limit that gain "
     "over fcfs, so a looser limit can lengthen the mean wait. A gain is a slowdown lower by at least {}, with a "
     "corrected p of at most 5 %. If the best does not gain over some others, these are equals. Of equals, the advice "
-    "is the one that asks least of a site (an order, then a threshold, then a classifier, then kills), unless another "
+    "is the one that asks least of a site (an order, then a threshold, then kills), unless another "
     "is better in both slowdown and longest wait; ties go to the shorter longest wait. Without a limit, the shorter "
     "longest wait decides first."
 )

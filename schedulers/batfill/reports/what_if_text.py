@@ -35,11 +35,6 @@ MINUS = "\u2212"
 NB = "\u00a0"  # keeps a number and its unit on one line
 MOST_NAMES = 5  # of choices in a sentence
 LONGER = f"{CHANGED_S / 60:g} min"
-RESERVED = (
-    "Reservations: on six logs of the archive every one beyond the first lengthened the mean wait, to 1.1 to 1.5 times "
-    "with one for every job, and shortened the longest by a tenth at most; the step that matters is from none to one. "
-    "Single replays differ by up to 15 %."
-)
 
 
 def percent(share: float) -> str:
@@ -316,7 +311,6 @@ def terms_text(answer: WhatIf) -> str:
         return said
     width = Options.of(o.options).small_width
     jobs = "every job" if width == 1 else f"every job of at most {setting(width)} of the processors"
-    jobs = jobs if "preset" in o.options else "a job that is expected to be short"
     return (
         f"{said} **Try**: {jobs} first runs early for a short time. **Kill**: if other jobs need its processors "
         f"{after_text(o)}, it is stopped, loses what it has done, and starts again from its beginning later."
@@ -367,8 +361,6 @@ def notes(answer: WhatIf) -> list[str]:
     idle = [o.name for o in answer.outcomes if o.overdue == 0 and "threshold" in o.options]
     found += [f"{listed(idle)}: no job waits as long as the threshold, which never applies."] if idle else []
     found += [kills_text(o) for o in answer.outcomes if o.effort == KILLS]
-    if answer.settings["reservations"]:
-        found.append(RESERVED)
     return [*found, *(promise_text(check) for check in (answer.promise, answer.busier) if check is not None)]
 
 
