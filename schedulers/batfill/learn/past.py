@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from batfill.base.kernels import F8, I8, Array, entry, kernel, outlined, record
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable
+    from collections.abc import Iterable
 
     from numpy.typing import NDArray
 
@@ -136,18 +136,6 @@ class Past:
         self.ends = 0
         self.quantiles = np.empty((2, 0))  # of `all`,
         self.quantiles_at = 0  # when so many had ended
-        self.numbers: dict[Hashable, int] = {}  # of users that come one by one
-
-    def add(self, user: Hashable, **job: Any) -> None:
-        """Add a job that is submitted now, its fields as of JOB_SO_FAR."""
-        if self.submitted == len(self.jobs):
-            self.jobs = np.resize(self.jobs, 2 * self.submitted + 64)
-        number = self.numbers.setdefault(user, len(self.numbers))
-        if number == len(self.kept.ended):
-            self.kept = Kept._make(np.concatenate([part, np.zeros_like(part)]) for part in self.kept)
-        for name, value in {"runtime_s": np.nan, **job, "user": number}.items():
-            self.jobs[name][self.submitted] = value
-        self.submitted += 1
 
     def ended(self, rows: Iterable[int], runtime_s: Iterable[float]) -> None:
         """Record the run times of jobs that have ended, in order of their ends."""
