@@ -22,7 +22,7 @@ from batfill.model.options import described, policy_words
 from batfill.model.schedule import REFUSED
 from batfill.reports.sample import span_s
 from batfill.reports.single import Course, course
-from batfill.reports.words import date_ticks, submission_dates, zone_text
+from batfill.reports.words import submission_dates, zone_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -87,13 +87,6 @@ class Comparison:
     courses: tuple[Course, ...] = ()  # (n_choices,)  the queue over time, in the same bins; () for pieces
     zero: Clock | None = None  # the date of second 0 of the log
     tries: bool = False  # whether a job of a run has several tries
-
-    def marks(self, points: NDArray[np.float64], fewest: int) -> list[tuple[float, str]] | None:
-        """Ticks at round dates for these values of `at`; None if they are not dates."""
-        if self.clock is None or not points[-1] > points[0]:
-            return None
-        found = date_ticks(float(points[0]) * DAY_S, float(points[-1]) * DAY_S, self.clock, fewest)
-        return [(at_s / DAY_S, words) for at_s, words in found]
 
     @property
     def n_periods(self) -> int:

@@ -6,6 +6,7 @@ import io
 import re
 from dataclasses import dataclass, replace
 from html import escape
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from batfill.base.errors import BatfillError, require
 from batfill.base.files import csv_text, raw_file, write_text
 from batfill.base.version import __version__
 from batfill.base.words import duration
+from batfill.model.jobs import DAY_S
 from batfill.reports.palette import BEST, BSLD, DISTINCT, MEAN_BSLD, Style, dress, folded, styles
 from batfill.reports.single import wait_grid
 
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from batfill.base.stats import Paired
+    from batfill.model.jobs import Clock
     from batfill.reports.comparison import Comparison, Difference
     from batfill.reports.runs import ReportedRun
     from batfill.reports.single import WaitGrid
@@ -183,13 +186,14 @@ def most_telling(comparison: Comparison) -> list[int]:
 def comparison_figures(comparison: Comparison, suffix: str, seed: int) -> list[Figure]:
     """Cumulative curves, distributions, paired differences and weekly boxes."""
     names, drawn = comparison.names, styles_of(comparison)
-    points, sums = comparison.cumulative()
+    (points, sums), clock = comparison.cumulative(), comparison.clock
 
     def draw_cumulative(axes: Axes) -> None:
+        at = points if clock is None else [clock.date(day * DAY_S) for day in points.tolist()]
         for style, name, curve in zip(drawn, keyed(names, drawn), sums, strict=True):
-            draw_series(axes, style, name, points, curve)
-        if marks := comparison.marks(points, 4):
-            axes.set_xticks(*zip(*marks, strict=True))
+            draw_series(axes, style, name, at, curve)
+        if clock is not None:
+            date_axis(axes, clock)
         axes.set(xlabel=comparison.axis, ylabel=f"sum of bsld / {comparison.items}", ylim=(0, None))
 
     differences, title = comparison.differences(seed), comparison.title
@@ -298,6 +302,14 @@ def distribution_figure(
     caption = f"The share of the {items} whose {BSLD} is at most the value on the axis; half have at most {halves}."
     words = f"{BSLD} of {items}".capitalize()
     return Figure(f"distribution-bsld{suffix}", head, rows, draw, title=words, log=title, caption=caption)
+
+
+def date_axis(axes: Axes, clock: Clock) -> None:
+    """Make the horizontal axis one of local dates, with its ticks at round ones."""
+    dates: Any = import_module("matplotlib.dates")  # which has no types
+    ticks = dates.AutoDateLocator(tz=clock.zone, minticks=3, maxticks=6)
+    axes.xaxis.set_major_locator(ticks)
+    axes.xaxis.set_major_formatter(dates.ConciseDateFormatter(ticks, tz=clock.zone))
 
 
 def log_axis(axes: Axes) -> None:

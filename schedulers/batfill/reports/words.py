@@ -3,66 +3,21 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime, timedelta
 from html import escape
 from importlib.resources import files
-from itertools import count as counted
-from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from batfill.base import version
 from batfill.base.words import duration, instant, percent
-from batfill.model.jobs import DAY_S, HOUR_S
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
 
     from batfill.base.stats import Paired
     from batfill.model.jobs import Clock
-
-TICK_MONTHS = (120, 60, 24, 12, 6, 3, 2, 1)
-TICK_STEPS_S = (
-    *(days * DAY_S for days in (14, 7, 4, 2, 1)),
-    *(hours * HOUR_S for hours in (12, 6, 3, 2, 1)),
-    *(1800, 900, 600, 300, 120, 60, 30, 15, 10, 5, 2, 1),
-)
-
-
-def date_ticks(low_s: float, high_s: float, clock: Clock, fewest: int) -> list[tuple[float, str]]:
-    """Seconds of the log at round local dates, at least `fewest`, with labels; the year or day on a second line."""
-
-    def within(dates: Iterator[datetime]) -> list[tuple[float, datetime]]:
-        places = ((clock.second(date), date) for date in dates)
-        return [(at, date) for at, date in takewhile(lambda tick: tick[0] <= high_s, places) if at >= low_s]
-
-    first = clock.date(low_s)
-    for months in TICK_MONTHS:
-        begin = (first.year * 12 + first.month - 1) // months
-        found = within(datetime(k * months // 12, k * months % 12 + 1, 1, tzinfo=clock.zone) for k in counted(begin))
-        if len(found) >= fewest:
-            return worded(found, "%b" if months < 12 else "%Y", "%Y" if months < 12 else "")
-    midnight = datetime(first.year, first.month, first.day)  # naive: the zone comes once the steps are added
-    for step_s in TICK_STEPS_S:
-        begun = midnight - timedelta(days=midnight.toordinal() % max(step_s // DAY_S, 1))
-        found = within((begun + timedelta(seconds=k * step_s)).replace(tzinfo=clock.zone) for k in counted())
-        if len(found) >= fewest:
-            break
-    if step_s >= DAY_S:
-        return worded(found, "%-d %b", "%Y")
-    return worded(found, "%H:%M" if step_s >= 60 else "%H:%M:%S", "%-d %b %Y")
-
-
-def worded(ticks: Iterable[tuple[float, datetime]], form: str, below: str) -> list[tuple[float, str]]:
-    """Dates as labels; the second line is given only where it changes."""
-    words, below_before = [], ""
-    for at, date in ticks:
-        second = date.strftime(below)
-        words.append((at, date.strftime(form) + (f"\n{second}" if second != below_before else "")))
-        below_before = second
-    return words
 
 
 def date_text(at_s: float, clock: Clock | None) -> str:
