@@ -1,4 +1,4 @@
-"""What searching and choosing online gain on logs: the tables of docs/results/learning.md.
+"""What searching and choosing online gain on logs: the tables of docs/results/tuning.md.
 
 `python -m studies.tables.learning LOG... > tables.md`;
 six minutes of two cores for six logs. `batfill tune` with a grid of

@@ -47,22 +47,20 @@ class Picture(NamedTuple):
 
 
 def tables_of(page):
-    """The tables of a page, each a list of rows of cells, by the heading above."""
-    found, heading, rows = [], "", []
+    """The tables of a page, each a list of rows of cells."""
+    found, rows = [], []
     for line in [*page.splitlines(), ""]:
         if line.startswith("|"):
             rows.append([cell.strip().strip("`") for cell in line.strip()[1:-1].split("|")])
         elif rows:
-            found.append((heading, rows[:1] + rows[2:]))
+            found.append(rows[:1] + rows[2:])
             rows = []
-        if line.startswith("#"):
-            heading = line.lstrip("# ")
     return found
 
 
 def table_with(page, *names):
     """The head and the rows of the first table that has all of these as columns, or in the first two cells of rows."""
-    for _, (head, *rows) in tables_of(page):
+    for head, *rows in tables_of(page):
         if set(names) <= {*head, *(cell for row in rows for cell in row[:2])}:
             return head, rows
     raise ValueError(f"no table has {', '.join(names)}")
@@ -101,13 +99,6 @@ def fidelity(page):
     return Picture("simulated mean wait over the logged one", [row[0] for row in rows if row[0]], series)
 
 
-def learning(page):
-    """What was searched for, over SAF."""
-    names = {"w*": "best of each week, in hindsight", "w*train": "best of the past weeks", "fcfs": "FCFS"}
-    labels, series = rows_named(page, names)
-    return Picture("slowdown over SAF's, in later weeks", labels, series)
-
-
 def predictions(page):
     """A prediction in the whole decision, and in the queue's order alone."""
     names = {"easy++, all": "EASY++ in the whole decision", "easy++, order": "EASY++ in the order alone"}
@@ -117,28 +108,19 @@ def predictions(page):
 
 def rl(page):
     """A network over SAF, by test."""
-    ratios = {
-        heading: {row[0]: row[2] for row in rows[1:]}
-        for heading, rows in tables_of(page)
-        if rows[0][2:3] == ["ratio to SAF"]
-    }
+    head, rows = table_with(page, "test", "the network", "fcfs")
     series = {
-        shown: [dot_of(found[name]) for found in ratios.values()]
+        shown: [dot_of(row[head.index(name)]) for row in rows]
         for name, shown in {"the network": "the network", "fcfs": "FCFS"}.items()
     }
-    labels = []
-    for heading in ratios:
-        log, *_, host = heading.split(", ")
-        labels.append(f"{log}, {'EASY' if host == 'EASY' else 'RLScheduler'}")
-    return Picture("slowdown over SAF's, 100 sequences", labels, series)
+    return Picture("slowdown over SAF's, 100 sequences", [row[0] for row in rows], series)
 
 
 def tuning(page):
-    """Fitted heuristics over SAF."""
-    names = {"area, seed 0": "area, fitted to the log", "plain lin, seed 0": "lin, as in the paper"}
+    """What was searched for, over SAF."""
+    names = {"w*": "best of each week, in hindsight", "w*train": "best of the past weeks", "fcfs": "FCFS"}
     labels, series = rows_named(page, names)
-    labels = [label.partition(",")[0] for label in labels]
-    return Picture("slowdown over SAF's, in later windows", labels, series, logarithmic=True)
+    return Picture("slowdown over SAF's, in later weeks", labels, series)
 
 
 def what_we_found(page):
@@ -154,7 +136,6 @@ def what_we_found(page):
 PICTURES = {
     "feedback": feedback,
     "fidelity": fidelity,
-    "learning": learning,
     "predictions": predictions,
     "rl": rl,
     "tuning": tuning,
