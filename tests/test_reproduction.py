@@ -15,7 +15,7 @@ from batfill.base.errors import RunFailed
 from batfill.workloads.manifest import manifest
 from command import batfill, refusal
 from studies.papers.core import ROOTS, Chart, Outcome, Table, Verdict, code_of
-from studies.papers.page import Cell, rank_agreement
+from studies.papers.page import MOST_OWN, Cell, brief_tables, rank_agreement
 from studies.papers.protocol import COMPUTATIONS, PROTOCOLS, read_protocol
 from studies.tables.pictures import table_with
 from swf_text import row
@@ -236,7 +236,7 @@ def test_a_missing_log_is_a_dash_and_its_reason_and_remarks_on_it_are_left_out(p
     assert done.status == 0
     text = (tmp_path / "all" / "paper.md").read_text()
     for part in (
-        "| Small   | 60     | 60              | 1     |", "| KTH-SP2 | 27,670 | -               | -     |",
+        "| Small                         | 60 (60)    |", "| KTH-SP2                       | - (27,670) |",
         "| Zegox           | -    | -                | -            |",
         "gets it), zegox.swf (the archive has no file of this name).", "**Why.** Small is smaller\n",
     ):  # fmt: skip
@@ -278,23 +278,47 @@ def test_a_page_shows_figures_verdicts_and_what_people_wrote(tmp_path, papers, l
     text = (tmp_path / "all" / "paper.md").read_text()
     assert text.startswith("# A paper\n\n**1 of 2 published statements hold on our logs.**\n\n![Table 1: thresholds")
     for part in (
-        "ours, one way", "ours, another", "| FCFS comes first | no   | FCFS 2, SAF 1 |", "Note: a note",
+        "(the paper's), one way", "(the paper's), another", "| FCFS comes first | no   | FCFS 2, SAF 1 |", "Note: a note",
         "**Why.** other jobs\n\nin this log\n", "`batfill reproduce paper/table-1`",
         "\n\nwhat the paper leaves open\n\n", "\n## Table 1: thresholds on a log\n",
         "\n\n![Table 1: thresholds on a log (weeks)](paper-table-1-weeks.svg)\n\n",
         f"| [table-1](#{where}) | Table 1: thresholds on a log | -              | 1 of 2               |",
     ):  # fmt: skip
         assert part in text
-    agrees, differs = page.read_text().split("\n## What does not agree\n")
-    link = f"| [paper/table-1](all/paper.md#{where}) |"
-    assert f"| SAF comes last | {link[2:]}" in agrees
-    assert f"| FCFS comes first | {link[2:]}" in differs
-    assert "[A paper](all/paper.md) | somewhere | -  " in agrees
+    index, differs = page.read_text().split("\n## What does not agree\n")
+    assert f"| FCFS comes first | [paper/table-1](all/paper.md#{where}) |" in differs
+    assert "SAF comes last" not in index + differs
+    assert "[A paper](all/paper.md) | somewhere | -  " in index
     svg = tmp_path / "all" / "paper-table-1-weeks.svg"
     assert svg.read_text().startswith("<?xml")
     assert (tmp_path / "out" / "paper" / "table-1" / "weeks.csv").read_text().splitlines()[1:] == [
         "week,SAF,FCFS", "0,1.0,2.0", "1,,3.0",
     ]  # fmt: skip
+
+
+def test_a_papers_page_has_the_choice_that_comes_nearest_and_few_figures_of_ours_alone():
+    found = [
+        Cell(row, "sum", choice, paper, paper * factor, None, None)
+        for choice, factor in {"half": 0.5, "nearly": 0.9}.items()
+        for row, paper in {"SAF": 10, "FCFS": 30, "SPF": 20}.items()
+    ]
+    found.append(Cell("LCFS", "sum", "nearly", None, 7, None, None))
+    few, many = (
+        [Cell(str(n), "jobs", choice, None, n, None, None) for n in range(size)]
+        for choice, size in {"few": MOST_OWN, "many": MOST_OWN + 1}.items()
+    )
+    compared, own, rest = brief_tables(found + few + many, [])
+    assert compared.splitlines() == [
+        "| ours (the paper's), nearly | sum     |",
+        "| -------------------------- | ------- |",
+        "| SAF                        | 9 (10)  |",
+        "| FCFS                       | 27 (30) |",
+        "| SPF                        | 18 (20) |",
+        "| LCFS                       | 7       |",
+        "| rank agreement             | 1.00    |",
+    ]
+    assert "ours, few" in own
+    assert rest == f"`table.csv` has {3 + MOST_OWN + 1} more figures of ours."
 
 
 # Comparing

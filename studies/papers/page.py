@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 TABLE, PAGE = "table.csv", "page.md"
 SCREEN_DPI = 72  # of the bitmaps in an SVG: maps
 FEWEST_RANKED = 3  # fewer values may agree in order by chance
+MOST_OWN = 24  # figures of ours alone in a table on a paper's page
 MINUTE_S = 60
 AGREES = 0.9  # Spearman's coefficient from which two orders are said to agree
 INDEX_HEAD = """\
@@ -38,9 +39,7 @@ INDEX_HEAD = """\
 
 {papers}
 
-## What agrees
-
-{seen}
+Each paper's page has every statement with its verdict; these do not hold here.
 
 ## What does not agree
 
@@ -50,7 +49,8 @@ INDEX_HEAD = """\
 
 Each section names the command that makes it alone.
 
-- A **ratio** is ours over the paper's. **Relative** values are divided by the reference row, whose value is 1.
+- A table has our numbers, and in brackets the paper's. If the paper leaves a choice open, it is that of the choice that
+  comes nearest. The command writes all figures, with ratios, to `table.csv`.
 - **Rank agreement** is Spearman's coefficient: 1 if both put the rows of a column in the same order.
 - A **statement** of the paper is judged on all logs that an entry shows, also on those that the paper does not have: it
   can fail here and hold on the paper's logs.
@@ -181,7 +181,7 @@ def index_of(results: Sequence[Reproduced], names: Sequence[str], folder: str) -
     known = [each for each in took if each is not None]
     wall_s, cpu_s = (sum(getattr(each, of) for each in known) for of in Took._fields)
     rows = []
-    lists: dict[bool, list[tuple[str, str]]] = {True: [], False: []}
+    unseen: list[tuple[str, str]] = []
     for name, entries in by_paper(results).items():
         paper, tally = entries[0].named.paper, Tally.of(entries)
         rows.append(
@@ -189,15 +189,12 @@ def index_of(results: Sequence[Reproduced], names: Sequence[str], folder: str) -
         )
         for each in entries:
             link = f"[{each.named.name}]({folder}/{name}.md#{anchor_of(each.named)})"
-            for text, holds in statements_of(each):
-                lists[holds].append((text, link))
-    tables = {holds: markdown(("the paper says", "where"), of) if of else "Nothing." for holds, of in lists.items()}
+            unseen += [(text, link) for text, holds in statements_of(each) if not holds]
     return escaped(
         INDEX_HEAD.format(
             finding=Tally.of(results).finding,
             papers=markdown(("paper", "published", "tables in the published order", "statements that hold"), rows),
-            seen=tables[True],
-            unseen=tables[False],
+            unseen=markdown(("the paper says", "where"), unseen) if unseen else "Nothing.",
             command=f"batfill reproduce {' '.join(names)}{OPTIONS[size]}",
             version=__version__,
             seeds=f"seed {', '.join(map(str, seeds))}" if seeds else "no seed",
@@ -223,7 +220,7 @@ def page_of(results: Sequence[Reproduced], index: str) -> str:
         f"[how to read this page]({index}#how-to-read-a-papers-page).",
         overview_table(results),
         said(paper.open, used),
-        *(section_of(each, figures=True) for each in results),
+        *(section_of(each, brief=True) for each in results),
         "## Logs",
         logs_table(results),
     ]
@@ -349,8 +346,8 @@ def overview_table(results: Sequence[Reproduced]) -> str:
     return markdown(("entry", "in the paper", "rank agreement", "statements that hold"), rows)
 
 
-def section_of(result: Reproduced, *, figures: bool = False) -> str:
-    """One entry as Markdown, with the figures beside it or without."""
+def section_of(result: Reproduced, *, brief: bool = False) -> str:
+    """One entry as Markdown; brief, as on a paper's page, with fewer tables and the figures beside it."""
     named, outcome, size = result.named, result.outcome, result.size
     entry = named.entry
     given = named.parameters[size].model_dump(by_alias=True, exclude_unset=True)
@@ -370,7 +367,7 @@ def section_of(result: Reproduced, *, figures: bool = False) -> str:
     found = list(cells(entry, outcome))
     if found:
         parts.append(f"{entry.quantity[0].upper()}{entry.quantity[1:]}:")
-        parts += tables_of(found, entry.logs)
+        parts += brief_tables(found, entry.logs) if brief else tables_of(found, entry.logs)
     if by_place := in_order((cell for cell in found if cell.whose is not None), "column"):
         assert entry.published is not None
         parts.append(sorted_words(entry.published, by_place))
@@ -380,7 +377,7 @@ def section_of(result: Reproduced, *, figures: bool = False) -> str:
             for name, statement in entry.says.items()
         ]
         parts.append(markdown(("the paper says", "seen", "our figures"), rows))
-    if figures:
+    if brief:
         parts += [figure_link(named, chart) for chart in shown(result)]
     parts += [f"Note: {note}" for note in outcome.notes]
     parts += ratio_lines(found)
@@ -408,25 +405,39 @@ def sorted_words(published: Published, columns: Sequence[str]) -> str:
     return " ".join(words)
 
 
+def ratios_of(found: Sequence[Cell]) -> dict[str, list[tuple[float, Cell]]]:
+    """The ratios of every choice that has enough of them, each with its cell."""
+    ratios = {
+        choice: [(ratio, cell) for cell in found if cell.choice == choice and (ratio := cell.ratio) is not None]
+        for choice in in_order(found, "choice")
+    }
+    return {choice: each for choice, each in ratios.items() if len(each) >= FEWEST_RANKED}
+
+
+def nearest_of(found: Sequence[Cell]) -> str | None:
+    """The choice with the least median distance of a ratio from 1; None if there are not two to choose from."""
+    distance = {
+        choice: float(np.median([abs(ratio - 1) for ratio, _ in each]))
+        for choice, each in ratios_of(found).items()
+        if choice  # columns without a choice are no choice
+    }
+    return min(distance, key=lambda choice: distance[choice]) if len(distance) > 1 else None
+
+
 def ratio_lines(found: Sequence[Cell]) -> list[str]:
     """Ours over the paper's, the least, the median and the most of every choice, and the choice that comes nearest."""
-    lines, distance = [], {}
-    for choice in in_order(found, "choice"):
-        ratios = [(ratio, cell) for cell in found if cell.choice == choice and (ratio := cell.ratio) is not None]
-        if len(ratios) < FEWEST_RANKED:
-            continue
+    lines = []
+    for choice, ratios in ratios_of(found).items():
         (low, least), (high, most) = (pick(ratios, key=lambda each: each[0]) for pick in (min, max))
         middle = float(np.median([ratio for ratio, _ in ratios]))
-        distance[choice] = float(np.median([abs(ratio - 1) for ratio, _ in ratios]))
         lines.append(
             f"{f'{choice}: ' if choice else ''}{number(low)} ({place_of(least)}) to {number(high)} ({place_of(most)}), "
             f"median {number(middle)}"
         )
     if not lines:
         return []
-    named = {choice: each for choice, each in distance.items() if choice}  # columns without a choice are no choice
-    nearest = min(named, key=lambda choice: named[choice], default="")
-    end = f" Nearest to the paper by the median distance of a ratio from 1 is {nearest}." if len(named) > 1 else ""
+    nearest = nearest_of(found)
+    end = f" Nearest to the paper by the median distance of a ratio from 1 is {nearest}." if nearest else ""
     return [f"**Ours over the paper's.** {'; '.join(lines)}.{end}"]
 
 
@@ -458,6 +469,46 @@ def tables_of(found: Sequence[Cell], logs: Iterable[str]) -> list[str]:
     printed = {cell.column for cell in found if cell.paper is not None}
     by_column = [beside([cell for cell in found if cell.column == name]) for name in in_order(found, "column", printed)]
     return [*by_column, *alone([cell for cell in found if cell.column not in printed], list(logs))]
+
+
+def brief_tables(found: Sequence[Cell], logs: Iterable[str]) -> list[str]:
+    """The tables of a paper's page: of the choice that comes nearest, ours and the paper's; then short ones of ours."""
+    printed = {cell.column for cell in found if cell.paper is not None}
+    compared, own = ([cell for cell in found if (cell.column in printed) is theirs] for theirs in (True, False))
+    if nearest := nearest_of(found):
+        its_columns = {cell.column for cell in compared if cell.choice == nearest}
+        compared = [cell for cell in compared if cell.choice == nearest or cell.column not in its_columns]
+    parts = [
+        together(here)
+        for choice in in_order(compared, "choice")
+        for by_itself in (False, True)
+        if (here := [cell for cell in compared if cell.choice == choice and (cell.whose is not None) is by_itself])
+    ]
+    sizes = Counter(cell.choice for cell in own)
+    short = [cell for cell in own if sizes[cell.choice] <= MOST_OWN]
+    parts += alone(short, list(logs))
+    left = len(found) - len(compared) - len(short)
+    return [*parts, f"`{TABLE}` has {left:,} more figures of ours."] if left else parts
+
+
+def together(found: Sequence[Cell]) -> str:
+    """One choice: our numbers with the paper's in brackets, and the rank agreement of each column."""
+    by_itself, choice = found[0].whose is not None, found[0].choice
+    columns = in_order(found, "column")
+    cells = {(cell.row, cell.column): cell for cell in found}
+    rows = [[row, *(both(cells.get((row, name))) for name in columns)] for row in in_order(found, "row")]
+    agreement = [rank_agreement([cell for cell in found if cell.column == name]) for name in columns]
+    if any(rho is not None for rho in agreement):
+        rows.append(["rank agreement", *("-" if rho is None else f"{rho:.2f}" for rho in agreement)])
+    title = f"ours (the paper's){', by place' if by_itself else ''}{f', {choice}' if choice else ''}"
+    return markdown([title, *columns], rows)
+
+
+def both(cell: Cell | None) -> str:
+    """Our number, and in brackets the paper's, if it prints one."""
+    if cell is None or cell.paper is None:
+        return number(cell and cell.ours)
+    return f"{number(cell.ours)} ({number(cell.paper)})"
 
 
 def beside(found: Sequence[Cell]) -> str:
