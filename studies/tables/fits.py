@@ -127,9 +127,6 @@ def print_tables(
         ),
         end="\n\n",
     )
-    print("Medians\n")
-    medians = [[name, *(f"{costs[log]['with_backfilling'][name]['median']:.2f}" for log in logs)] for name in names]
-    print(markdown(["policy", *logs], medians), end="\n\n")
     print("99.9 % quantile of the wait and longest wait, hours\n")
     waits = [[name, *(longest(costs[log]["with_backfilling"][name]) for log in logs)] for name in names]
     print(markdown(["policy", *logs], waits), end="\n\n")
