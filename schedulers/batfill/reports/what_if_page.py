@@ -162,7 +162,7 @@ def first_screen(answer: WhatIf, shown: int) -> str:
         "with the shortest longest wait."
     )
     panels = "\n".join(of_choice(k, shown, gains_panel(answer, k)) for k in range(len(answer.outcomes)))
-    about = guide("how-to/reports", "What all of this means", "#the-advice")
+    about = guide("how-to/what-if", "What all of this means", "#the-advice")
     return "\n".join(
         [
             f'<div id="advice" aria-live="polite" aria-atomic="true">{answered(answer, answer.given)}</div>',
