@@ -73,6 +73,7 @@ READ = {"yaml", "json", "text"}
 MARKS = ("before", "needs", "not run")
 END = "-- end of the command --"
 
+
 class Block(NamedTuple):
     """A fenced block: where it is, what it holds, and the marks above it."""
 
@@ -88,6 +89,7 @@ class Block(NamedTuple):
 
     def marked(self, kind: str) -> list[str]:
         return [value for name, value in self.marks if name == kind]
+
 
 def blocks_of(page: str, text: str) -> list[Block]:
     """The fenced blocks of a page; a fence may be indented by blanks.
@@ -119,9 +121,11 @@ def blocks_of(page: str, text: str) -> list[Block]:
         above = []
     return found
 
+
 BLOCKS = [block for page in PAGES for block in blocks_of(page, (ROOT / page).read_text())]
 TO_RUN = [block for block in BLOCKS if block.language in RUN and not block.marked("not run")]
 NOT_RUN = [block for block in BLOCKS if block.language in RUN and block.marked("not run")]
+
 
 def commands(block: str) -> list[tuple[str, str]]:
     """(command, what it prints) of a console block; a command goes on after a backslash at a line's end."""
@@ -129,11 +133,13 @@ def commands(block: str) -> list[tuple[str, str]]:
     split = [re.fullmatch(r"((?:[^\n]*\\\n)*[^\n]*\n)(.*)", part, re.DOTALL) for part in parts]
     return [(found[1].rstrip("\n"), found[2]) for found in split if found]
 
+
 def agrees(shown: str, printed: str) -> bool:
     """Whether the output is the one shown, where `...` stands for any text, and the time taken for any time."""
     shown = re.sub(r"^time .*\n", "...", shown, flags=re.MULTILINE)
     pattern = re.escape(shown).replace(r"\.\.\.\n", "(.*\n)*?").replace(r"\.\.\.", ".*")
     return re.fullmatch(pattern, printed, re.DOTALL) is not None
+
 
 class Reader:
     """Someone who goes through a page in a folder with the project's files, and types what it shows."""
@@ -260,9 +266,11 @@ class Reader:
                 pytest.fail(f"{block.place}: $ {line}\nprints\n{printed}and not\n{shows}")
         return True
 
+
 def without_compiling(printed: str) -> str:
     """What is printed, without the line that the first command after an installation begins with."""
     return "".join(line for line in printed.splitlines(keepends=True) if not line.startswith(COMPILING))
+
 
 # Pages whose commands all start as a user's do, in a shell.
 AS_USERS = ("README.md",)
@@ -282,6 +290,7 @@ ON_WHOLE_LOGS = {
 }
 RUN_PAGES = list(dict.fromkeys(block.page for block in TO_RUN if not block.marked("needs")))
 
+
 @pytest.mark.parametrize(
     "page",
     [
@@ -294,6 +303,7 @@ def test_blocks_do_what_they_show(tmp_path, page):
     for block in TO_RUN:
         if block.page == page and not block.marked("needs"):
             reader.follow(block)
+
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
@@ -310,6 +320,7 @@ def test_blocks_on_logs_of_the_archive_do_what_they_show(tmp_path, archive_log, 
         reader.bring(archive_log(log))
     reader.follow(block)
 
+
 @pytest.mark.slow
 @pytest.mark.parametrize("page", ["README.md", "docs/index.md"])
 def test_the_result_on_the_first_screen_is_what_replays_give(page, archive_log):
@@ -323,7 +334,9 @@ def test_the_result_on_the_first_screen_is_what_replays_give(page, archive_log):
         assert flag + duration(figures["max_wait_s"]) == longest
         assert f"{figures['mean_bsld']:.0f}" == slowdown
 
+
 # Command lines that are not run
+
 
 def simple_commands(script: str) -> list[list[str]]:
     """The words of each simple command of a script, without what is assigned before it; also of those in `$(...)`."""
@@ -341,15 +354,18 @@ def simple_commands(script: str) -> list[list[str]]:
                 words.append(word)
     return [words for words in found if words]
 
+
 def is_placeholder(word: str) -> bool:
     """Whether the word stands for what a reader would give: FILE, $log, ..."""
     return re.fullmatch(r"[A-Z/_]+(\.\S+)?|\.\.\.", word) is not None or "$" in word
+
 
 def standing_for_others(arguments: list[str], said: str) -> list[int]:
     """The places of the placeholders that the complaint is about."""
     places = [i for i, word in enumerate(arguments) if is_placeholder(word)]
     about = [i for i in places if f"'{arguments[i]}'" in said or (i and f"'{arguments[i - 1]}'" in said)]
     return [] if said.startswith("No such option") else about
+
 
 def complaint(words: list[str], *, whole: bool) -> str | None:
     """What is wrong with a command line of `batfill` or pybatsim; None if it would be taken.
@@ -397,10 +413,12 @@ def complaint(words: list[str], *, whole: bool) -> str | None:
         return trial(lambda: [known_log(name) for name in names])
     return None
 
+
 @cache
 def protocols() -> dict[str, Any]:
     """The papers' protocols, which take long to read."""
     return read_protocols(folder_of_protocols(None))
+
 
 def trial(call: Callable[[], object]) -> str | None:
     """What the call says against what it is given, in a line; None if it takes it."""
@@ -416,10 +434,12 @@ def trial(call: Callable[[], object]) -> str | None:
         return str(error)
     return None
 
+
 def mentions(page: str) -> list[str]:
     """What a page's text has in typewriter letters, outside of blocks."""
     text = re.sub(r"^\s*```.*?^\s*```", "", (ROOT / page).read_text(), flags=re.MULTILINE | re.DOTALL)
     return [" ".join(span.split()) for span in re.findall(r"`([^`]+)`", text)]
+
 
 @pytest.mark.parametrize("page", PAGES)
 def test_command_lines_that_are_not_run_would_be_taken(page):
@@ -432,6 +452,7 @@ def test_command_lines_that_are_not_run_would_be_taken(page):
         if words[0] in ("batfill", "pybatsim") and (said := complaint(words, whole=whole))
     ]
     assert not wrong, "\n".join(wrong)
+
 
 def known_options() -> set[str]:
     """The options of every command, of the embedded Batsim in either version, and of the benchmark."""
@@ -449,15 +470,18 @@ def known_options() -> set[str]:
         name for source in sources for name in re.findall(r'(?<=[" ])--?[\w-]+(?=[" ])', source.read_text())
     }
 
+
 def test_options_that_the_pages_name_are_some_commands():
     known = known_options() | FOREIGN
     named = [(page, word) for page in PAGES for span in mentions(page) if span.startswith("-") for word in span.split()]
     assert [(page, word) for page, word in named if word.startswith("--") and word not in known] == []
 
+
 def script_of(block: Block) -> list[list[str]]:
     """The simple commands of a block that is not run."""
     text = "\n".join(command for command, _ in commands(block.text)) if block.language == "console" else block.text
     return simple_commands(text)
+
 
 @pytest.mark.parametrize("block", NOT_RUN, ids=lambda block: block.place)
 def test_files_of_the_project_that_a_block_names_are_there(block):
@@ -472,7 +496,9 @@ def test_files_of_the_project_that_a_block_names_are_there(block):
             known = (ROOT / "benchmarks" / "run.py").read_text()
             assert [option for option in options if f'"{option}"' not in known] == []
 
+
 # Blocks that are read
+
 
 @pytest.mark.parametrize(
     "block", [block for block in BLOCKS if block.language in ("yaml", "json")], ids=lambda block: block.place
@@ -489,7 +515,9 @@ def test_descriptors_and_campaigns_are_taken_by_their_readers(tmp_path, block):
             path.write_text(f"workloads: [{{file: w.swf}}]\npolicies: [fcfs]\n{block.text}")
         read_campaign(path)
 
+
 NOTEBOOKS = sorted((ROOT / "docs").rglob("*.ipynb"))
+
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
 def test_notebooks_print_what_they_show(tmp_path, path):
@@ -502,21 +530,25 @@ def test_notebooks_print_what_they_show(tmp_path, path):
         if not agrees(shown := notebook.shown(cell), printed):
             pytest.fail(f"{path.name}:\n{''.join(cell['source'])}\nprints\n{printed}and not\n{shown}")
 
+
 def policy_table():
     rows = [("name", "key", "order", "source"), ("---",) * 4]
     rows += [(f"`{row['name']}`", row["formula"], row["order"], row["source"]) for row in listing()]
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
 
 def test_the_table_of_policies_is_the_one_that_the_command_prints():
     assert policy_table() in (ROOT / "docs" / "reference" / "policies.md").read_text(), (
         f"the table is now\n{policy_table()}"
     )
 
+
 @pytest.mark.parametrize("features", [FEATURES_OF_JOB, FEATURES_OF_CLUSTER], ids=["job", "cluster"])
 def test_the_tables_of_features_are_those_that_agents_and_networks_see(features):
     rows = [("feature", "value"), ("---",) * 2, *((f"`{name}`", formula) for name, formula in features.items())]
     table = "".join(f"| {' | '.join(row)} |\n" for row in rows)
     assert table in (ROOT / "docs" / "reference" / "environments.md").read_text(), f"the table is now\n{table}"
+
 
 def option_table(options):
     rows = [("name", "value", "default", "with", "meaning"), ("---",) * 5]
@@ -526,14 +558,18 @@ def option_table(options):
         rows.append((f"`{option.name}`", option.kind.value, usual, needs, option.help))
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
+
 def conditions(need):
     return f"`{need.option}` {' or '.join(map(word, need.values))}".rstrip()
+
 
 def word(value):
     return str(value).lower() if isinstance(value, bool) else f"`{value}`"
 
+
 STUDIES = {name: option for name, option in OPTIONS.items() if name not in NAMES}
 COMMANDS = {name: OPTIONS[name] for name in NAMES}
+
 
 @pytest.mark.parametrize(
     "options", [COMMANDS, STUDIES, LIVE, SELECTION], ids=["scheduler", "studies", "live", "selection"]
@@ -541,6 +577,7 @@ COMMANDS = {name: OPTIONS[name] for name in NAMES}
 def test_the_table_of_options_is_the_one_that_every_host_reads(options):
     table = option_table(options)
     assert table in (ROOT / "docs" / "reference" / "options.md").read_text(), f"the table is now\n{table}"
+
 
 @pytest.mark.parametrize(
     ("page", "section", "keys"),
@@ -553,6 +590,7 @@ def test_every_key_of_a_file_is_documented(page, section, keys):
     text = (ROOT / page).read_text().partition(f"\n## {section}\n")[2].partition("\n## ")[0]
     assert sorted(re.findall(r"^\| `([a-z-]+)` \|", text, re.MULTILINE)) == sorted(keys)
 
+
 def test_names_of_the_python_reference_are_there():
     pages = (ROOT / "docs/reference/python").glob("*.md")
     names = [name for page in pages for name in re.findall(r"^::: (\S+)$", page.read_text(), re.MULTILINE)]
@@ -562,12 +600,15 @@ def test_names_of_the_python_reference_are_there():
     public = {".".join(place) for name, place in PLACES.items() if callable(getattr(batfill, name))}
     assert public <= set(names), "every public name has a section"
 
+
 MOST_WORDS = 110  # of a paragraph
+
 
 def paragraphs(text: str) -> list[str]:
     """A page's texts between blank lines, without blocks, tables and comments; each item of a list is its own."""
     text = re.sub(r"^\s*```.*?^\s*```|^\s*\|.*?$|<!--.*?-->", "", text, flags=re.MULTILINE | re.DOTALL)
     return re.split(r"\n\s*\n|\n(?=[ \t]*(?:[-*+]|\d+\.)[ \t])", text)
+
 
 def test_each_item_of_a_list_and_no_table_is_a_paragraph():
     text = "One,\n- two,\n  and two;\n1. three.\n\n| four |\n\n```sh\nfive\n```\n<!-- six -->\n\nSeven."
@@ -578,10 +619,12 @@ def test_each_item_of_a_list_and_no_table_is_a_paragraph():
         "Seven.",
     ]
 
+
 @pytest.mark.parametrize("page", PAGES)
 def test_no_paragraph_is_longer_than_a_reader_can_take_in(page):
     long = [(len(part.split()), part.strip()[:60]) for part in paragraphs((ROOT / page).read_text())]
     assert [(words, part) for words, part in long if words > MOST_WORDS] == []
+
 
 def anchors(text: str) -> set[str]:
     """The anchors of a page's headings, as the site and the forge make them, and those that it sets itself."""
@@ -590,6 +633,7 @@ def anchors(text: str) -> set[str]:
     return {re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", each)) for each in words} | set(
         re.findall(r'id="([^"]*)"', text)
     )
+
 
 def test_links_between_pages_lead_somewhere():
     for page in PAGES:
