@@ -286,7 +286,7 @@ LONG = {
 # Blocks on archive logs of these pages take long; others show the same commands on smaller ones.
 ON_WHOLE_LOGS = {
     *("docs/results/gallery.md", "docs/results/what-we-found.md"),
-    *("docs/tutorials/paper-table.md", "docs/how-to/learn-a-policy.md"),
+    "docs/tutorials/paper-table.md",
 }
 RUN_PAGES = list(dict.fromkeys(block.page for block in TO_RUN if not block.marked("needs")))
 
