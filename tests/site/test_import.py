@@ -86,6 +86,20 @@ def test_slurm_columns_are_found_by_name_and_times_may_be_seconds(written):
     assert (job.submit_s, job.start_s, job.end_s, job.procs) == (1700000000, 1700000030, 1700000090, 4)
 
 
+@pytest.mark.parametrize(("column", "partition"), [("QOS", ""), ("QOSRAW", ""), ("QOS", "batch")])
+def test_slurm_queues_are_numbered_by_qos_with_and_without_a_partition(tmp_path, column, partition):
+    head, part = ("Partition|", f"{partition}|") if partition else ("", "")
+    rows = [(7, "long", 2), (8, "short", 1), (9, "", 3), (10, "long", 4)]
+    lines = [f"{i}|{part}{qos}|170000000{s}|1700000010|1700000020|1|COMPLETED" for i, qos, s in rows]
+    (tmp_path / "x").write_text("\n".join([f"JobID|{head}{column}|Submit|Start|End|AllocCPUS|State", *lines, ""]))
+    done = batfill("workload", "import", "slurm", tmp_path / "x", "-o", tmp_path / "log.swf")
+    assert done.status == 0, done.err
+    log = read_log(tmp_path / "log.swf")
+    assert log["queue"].astype(int).tolist() == [1, 2, -1, 2]
+    assert [line for line in log.header if line.startswith("; Queue")] == ["; Queue: 1 short", "; Queue: 2 long"]
+    assert log["partition"].astype(int).tolist() == [1 if partition else -1] * 4
+
+
 def test_slurm_ids_used_again_by_another_job_are_another_job(written):
     line = "{}|{}|{}|2024-01-0{}T00:00:00|2024-01-0{}T00:00:00|2024-01-0{}T01:00:00|1-00:00:00|4|4|COMPLETED\n"
     path = written(HEAD + line.format(7, "a", "x", 1, 1, 1) + line.format(7, "b", "y", 2, 2, 2))
