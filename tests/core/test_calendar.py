@@ -343,6 +343,7 @@ def test_dates_are_those_of_the_logs_clock():
 # Python, and who refuses
 
 
+@pytest.mark.needs("pandas")
 @pytest.mark.compiled
 def test_a_replay_in_python_takes_a_calendar_and_keeps_it_in_forks_and_files(tmp_path):
     calendar = bf.Calendar.of([{"kind": "announced", "begin": 1e4, "end": 2e4, "processors": 60}])

@@ -202,6 +202,7 @@ def test_orders_that_say_so_do_not_read_the_submission(name):
     assert Policy("mine", lambda r, p, q: p).dated
 
 
+@pytest.mark.needs("pandas")
 def test_a_closed_replay_stops_forks_and_is_saved_at_any_instant(tmp_path):
     jobs = random_jobs(5, 120)
     log = Workload("jobs", jobs, 8)
@@ -289,6 +290,7 @@ def test_live_schedulers_refuse_feedback():
         Agent({"policy": "fcfs", "feedback": "sessions"})
 
 
+@pytest.mark.needs("pandas")
 @pytest.mark.compiled
 def test_a_result_states_the_feedback_and_what_it_moved():
     jobs = random_jobs(3, 200)

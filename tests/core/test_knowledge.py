@@ -448,6 +448,7 @@ class Narrow(Knowledge):
         return Judgement(job.request_s, job.procs <= 2)
 
 
+@pytest.mark.needs("pandas")
 def test_a_predictor_of_ones_own_is_driven_as_by_hand_and_is_the_same_in_each_replay():
     log, own = bf.generate(jobs=300, procs=16, seed=3), Half()
     expected = {row: request_s / 2 for row, request_s in enumerate(log.jobs.request_s.tolist())}
