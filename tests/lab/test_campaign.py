@@ -518,9 +518,8 @@ def test_mistakes_are_refused_before_anything_is_made(campaign_file, tmp_path):
 @pytest.mark.parametrize("depth", [0, 2, "all"])
 def test_a_campaign_and_a_replay_have_the_same_starts_at_any_depth(tmp_path, depth):
     path = bf.write(bf.generate(300, 16, seed=3), tmp_path / "log.json")
-    (tmp_path / "c.yaml").write_text(
-        f"workloads: [{{file: {path}}}]\npolicies: [fcfs]\ndepths: [{depth}]\nper-job: true\n"
-    )
+    text = f"workloads: [{{file: {path}}}]\npolicies: [fcfs]\ndepths: [{depth}]\nper-job: true\n"
+    (tmp_path / "c.yaml").write_text(text)
     assert batfill("campaign", tmp_path / "c.yaml", "--out", tmp_path / "out").status == 0
     (table,) = (tmp_path / "out" / "jobs").glob("*.parquet")
     by_id = {row["job"]: row["start_s"] for row in pq.read_table(table).to_pylist()}

@@ -108,9 +108,8 @@ def test_a_long_job_passes_so_many_chains_as_have_no_reservation_for_their_last_
 
 
 def test_a_job_without_walltime_waits_or_is_rejected_or_counts_as_short():
-    drawn = {
-        value: known_schedules("no-walltime", value)["easy", "message"]["U"] for value in CASES["no-walltime"].habits
-    }
+    habits = CASES["no-walltime"].habits
+    drawn = {value: known_schedules("no-walltime", value)["easy", "message"]["U"] for value in habits}
     assert drawn == {"waits": 150, "counts as short": 10, "is rejected": "is rejected"}
 
 
@@ -151,15 +150,11 @@ def by_batfill(**options):
     return Conversation(WORDS_4, Agent(options)).answer
 
 
+LONG = [pytest.mark.slow, pytest.mark.long]
+
+
 @pytest.mark.parametrize(
-    "variant",
-    [
-        "batfill",
-        *(
-            pytest.param(name, marks=[pytest.mark.slow, pytest.mark.long] if "conserv" in name else [])
-            for name in RECORDED
-        ),
-    ],
+    "variant", ["batfill", *(pytest.param(name, marks=LONG if "conserv" in name else []) for name in RECORDED)]
 )
 def test_a_variant_gives_every_start_that_the_program_gave_on_the_sample(variant):
     document, ours = load_document(ROOT / "workloads" / "sample.json"), variant == "batfill"
@@ -357,6 +352,10 @@ def test_what_breaks_the_protocol_is_no_variant_even_if_all_else_agrees():
 # The command
 
 
+def workloads(*names):
+    return [word for name in names for word in ("--workload", name)]
+
+
 def examined(behaviour, *arguments):
     command = f"{sys.executable} {SCHEDULER} {{port}} {behaviour}"
     limit = () if "--timeout" in arguments else ("--timeout", "20s")
@@ -365,7 +364,7 @@ def examined(behaviour, *arguments):
 
 def test_a_scheduler_in_a_process_of_its_own_is_examined(tmp_path):
     kept = tmp_path / "kept"
-    done = examined("easy", "--workload", "two-ends-in-two-messages", "--workload", "no-walltime", "--keep", kept)
+    done = examined("easy", *workloads("two-ends-in-two-messages", "no-walltime"), "--keep", kept)
     assert (done.status, done.err) == (0, "")
     assert done.out.splitlines()[0] == "two-ends-in-two-messages  a decision for each message"
     assert "variant: easy (batfill; most published descriptions): EASY that counts processors" in done.out
@@ -393,8 +392,7 @@ def test_a_scheduler_in_a_process_of_its_own_is_examined(tmp_path):
 )
 def test_what_a_bad_scheduler_does_is_said_in_a_line(behaviour, problem):
     limits = {"hang": ("--timeout", "5s"), "deaf": ("--timeout", "1s"), "slow": ("--limit", "1s")}
-    limit = limits.get(behaviour, ())
-    done = examined(behaviour, "--workload", "short-job", *limit)
+    done = examined(behaviour, *workloads("short-job"), *limits.get(behaviour, ()))
     assert (done.status, done.err) == (1, "")
     first, rest = done.out.split("\n\n")
     assert first.startswith("short-job  stopped at date ")
@@ -403,8 +401,7 @@ def test_what_a_bad_scheduler_does_is_said_in_a_line(behaviour, problem):
 
 
 def test_a_scheduler_that_calls_itself_is_stopped_and_said_to_poll():
-    names = ("short-job", "reservations")  # of 150 s and two and a half hours
-    done = examined("every-second", *(word for name in names for word in ("--workload", name)))
+    done = examined("every-second", *workloads("short-job", "reservations"))  # of 150 s and two and a half hours
     assert (done.status, done.err) == (1, "")
     said = " ".join(done.out.split())
     assert "reservations polls every 1 s: stopped after 2,000 calls" in said
@@ -414,8 +411,8 @@ def test_a_scheduler_that_calls_itself_is_stopped_and_said_to_poll():
 
 
 def test_a_scheduler_that_falls_silent_runs_no_further_workload():
-    names = ("queue-order", "short-job", "margin", "compression", "too-wide")
-    done = examined("silent", "--timeout", "1s", *(word for name in names for word in ("--workload", name)))
+    names = workloads("queue-order", "short-job", "margin", "compression", "too-wide")
+    done = examined("silent", "--timeout", "1s", *names)
     assert done.status == 1
     assert done.out.startswith("queue-order  by submission")
     assert " were not run: the scheduler left a message without an answer" in done.out
@@ -434,13 +431,9 @@ def test_a_scheduler_that_never_answers_runs_one_workload_only(command):
 
 def test_an_interrupt_ends_the_schedulers_at_once(tmp_path):
     hangs_later = f"[ -e seen ] && sleep 300; touch seen; {sys.executable} {SCHEDULER} {{port}} easy"
-    process = subprocess.Popen(
-        [sys.executable, "-m", "batfill", "conformance", hangs_later, "--timeout", "300s", "--keep", "kept"],
-        cwd=tmp_path,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    command = [sys.executable, "-m", "batfill", "conformance", hangs_later, "--timeout", "300s", "--keep", "kept"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    process = subprocess.Popen(command, cwd=tmp_path, **pipes)
     while not any("+ sleep 300" in log.read_text() for log in tmp_path.glob("kept/*/sched.err.log")):
         assert process.poll() is None
         time.sleep(0.02)
@@ -463,10 +456,8 @@ def test_a_command_without_a_port_has_to_find_batsims_default_free(monkeypatch):
 def test_a_scheduler_learns_its_port_in_three_ways_or_listens_on_batsims_own(place, monkeypatch):
     port = free_port()
     monkeypatch.setattr("batfill_lab.conformance.session.DEFAULT_PORT", port)
-    given = f"{port}" if place == "default" else place
-    done = batfill(
-        "conformance", f"{sys.executable} {SCHEDULER} {given} fcfs", "--workload", "short-job", "--workload", "margin"
-    )
+    command = f"{sys.executable} {SCHEDULER} {port if place == 'default' else place} fcfs"
+    done = batfill("conformance", command, *workloads("short-job", "margin"))
     assert done.status == 0
     assert done.out.startswith("short-job  nothing is backfilled\nmargin     it waits: ")
     assert (f"has to listen on port {port}" in done.err) == (place == "default")

@@ -90,11 +90,9 @@ def test_spaces_and_observations_are_as_documented(action):
         "cluster": ((len(FEATURES_OF_CLUSTER),), np.float32),
         "action_mask": ((9 if action == "backfill" else 8,), np.int8),
     }
-    if action in BY_PLACE:
-        assert env.action_space == gymnasium.spaces.Discrete(9 if action == "backfill" else 8)
-    else:
-        width = {"priorities": 8, "mixed": 6, "aged": 3}[action]
-        assert env.action_space == gymnasium.spaces.Box(-1, 1, (width,), np.float32)
+    width = {"pick": 8, "backfill": 9, "priorities": 8, "mixed": 6, "aged": 3}[action]
+    box = gymnasium.spaces.Box(-1, 1, (width,), np.float32)
+    assert env.action_space == (gymnasium.spaces.Discrete(width) if action in BY_PLACE else box)
     for observation, _, _ in play(env, whim(1), seed=2)[0]:
         assert env.observation_space.contains(observation)
         n_jobs = np.flatnonzero(observation["jobs"].any(axis=1)).size
@@ -134,12 +132,9 @@ def test_an_agent_that_keeps_to_the_base_order_is_easy(action, base):
         pytest.skip("the agent's weights are those of fcfs")
     _, info = play(one(action=action, base=base, jobs=800), usual, seed=1)
     figures = bf.replay(LOG, base).figures
-    assert info["first"] == 0
-    assert info["invalid_actions"] == 0
-    assert info["mean_wait_s"] == pytest.approx(figures.mean_wait_s)
-    assert info["max_wait_s"] == pytest.approx(figures.max_wait_s)
-    assert info["mean_bsld"] == pytest.approx(figures.mean_bsld)
-    assert info["utilisation"] == pytest.approx(figures.utilisation)
+    assert info["first"] == info["invalid_actions"] == 0
+    for name in ("mean_wait_s", "max_wait_s", "mean_bsld", "utilisation"):
+        assert info[name] == pytest.approx(getattr(figures, name))
 
 
 @pytest.mark.parametrize("warm", [0, 30])
@@ -175,9 +170,8 @@ def test_a_function_values_each_scored_job_once(action, warm):
     assert sum(reward for _, _, reward in decisions) == pytest.approx(-(wait_s > 3600).mean())
     assert (wait_s.mean(), wait_s.max()) == pytest.approx((info["mean_wait_s"], info["max_wait_s"]))
     jobs = LOG.jobs.select(slice(200 + warm, 200 + warm + 60))
-    assert sorted(zip(runtime_s, procs, strict=True)) == sorted(
-        zip(np.minimum(jobs.runtime_s, jobs.walltime_s), jobs.procs, strict=True)
-    )
+    scored = zip(np.minimum(jobs.runtime_s, jobs.walltime_s), jobs.procs, strict=True)
+    assert sorted(zip(runtime_s, procs, strict=True)) == sorted(scored)
 
 
 def test_a_backfill_may_choose_the_jobs_that_do_not_delay_the_head():

@@ -18,14 +18,7 @@ from batfill.model.policy import POLICIES, policy_named, polynomial
 from batfill.model.rules import Rules
 from batfill.replays.engine_replay import replay_jobs
 from batfill.workloads import read_workload
-from batfill_lab.learning.fit import (
-    FUNCTIONS,
-    SIGNED,
-    fit,
-    fit_scores,
-    fitted_policies,
-    validate,
-)
+from batfill_lab.learning.fit import FUNCTIONS, SIGNED, fit, fit_scores, fitted_policies, validate
 from batfill_lab.learning.proxy import N_QUEUED, Scores, score_jobs, shuffle
 from command import batfill, json_result
 from strategies import periods_of, random_table
@@ -194,8 +187,7 @@ def test_a_signed_regression_finds_the_function_whatever_its_tuples_have_in_comm
 def test_a_weight_that_would_let_later_jobs_overtake_is_held_at_0_and_said():
     found = fit_scores(made_scores("lin", [0.03, 1e-7, -2e-5, 1e-7], n=320, noise=1e-5), "lin", regression="signed")
     p, q, r = (found.terms[i][0] for i in (1, 2, 3))
-    assert p > 0
-    assert (q, r) == (0, 0)
+    assert p > 0 == q == r
     assert [found.held(i) for i in range(4)] == [False, False, True, True]
     term = found.as_dict()["terms"][3]
     assert term["held"]
@@ -271,11 +263,9 @@ def test_a_signed_fit_is_a_mixed_policy_too(name):
     found = fit_scores(made_scores("lin", [0.03, 1e-7, 2e-5, -1e-7], n=320, noise=1e-5), name, regression="signed")
     found = replace(found, terms=tuple(zip(coefficients, *zip(*SIGNED[name], strict=True), strict=True)))
     jobs = random_table(1, n_jobs=300, size=SIZE, span_s=900)
-    own, mixed = fitted_policies([found])[0], policy_named(found.mixed)
+    starts = [replay_jobs(jobs, SIZE, Rules(x)).start_s for x in (*fitted_policies([found]), policy_named(found.mixed))]
     assert "-0," not in replace(found, terms=(*found.terms[:3], (0.0, 0, 0, 1))).mixed
-    assert np.array_equal(
-        replay_jobs(jobs, SIZE, Rules(own)).start_s, replay_jobs(jobs, SIZE, Rules(mixed)).start_s, equal_nan=True
-    )
+    assert np.array_equal(*starts, equal_nan=True)
     assert fit_scores(made_scores("qdr", [0.03] + [1e-9] * 7), "qdr").mixed is None
 
 

@@ -206,19 +206,15 @@ def test_on_kth_sp2_the_order_of_slurms_factors_changes_as_few_starts_as_the_pag
 
 def test_slurms_submit_plugin_counts_tasks_and_nodes():
     factor = slurm_plugin("saf")
-    assert factor(time_limit=60, num_tasks=4, cpus_per_task=2) == factor(time_limit=60, min_cpus=8)
-    assert factor(time_limit=60, min_nodes=2, ntasks_per_node=4) == factor(time_limit=60, min_cpus=8)
-    assert factor(time_limit=60, min_nodes=8) == factor(time_limit=60, min_cpus=8)
+    for request in ({"num_tasks": 4, "cpus_per_task": 2}, {"min_nodes": 2, "ntasks_per_node": 4}, {"min_nodes": 8}):
+        assert factor(time_limit=60, **request) == factor(time_limit=60, min_cpus=8)
 
 
 def test_slurms_submit_plugin_takes_the_partitions_limit_for_a_job_without_one():
     factor = slurm_plugin("spf")
-    none = 4294967294
-    parts = [
-        {"name": "all", "flag_default": 1, "default_time": 30, "max_time": 600},
-        {"name": "long", "flag_default": 0, "default_time": none, "max_time": 6000},
-        {"name": "open", "flag_default": 0, "default_time": none, "max_time": none + 1},
-    ]
+    none, names = 4294967294, ("name", "flag_default", "default_time", "max_time")
+    rows = ("all", 1, 30, 600), ("long", 0, none, 6000), ("open", 0, none, none + 1)
+    parts = [dict(zip(names, values, strict=True)) for values in rows]
     assert factor(partitions=parts) == factor(time_limit=30)
     assert factor(partitions=parts, partition="long") == factor(time_limit=6000)
     assert factor(partitions=parts, partition="long,all") == factor(time_limit=6000)
@@ -532,9 +528,8 @@ def test_every_policy_has_a_verdict_with_reasons_and_sources(system, policy):
     assert plain.verdict == ("expressible" if found.files else "not expressible")
     if found is plain:
         return
-    assert any("no threshold" in line for line in found.lacks) == (
-        system == "slurm" and policy != "fcfs" and bool(found.files)
-    )
+    lost = system == "slurm" and policy != "fcfs" and bool(found.files)
+    assert any("no threshold" in line for line in found.lacks) == lost
     assert bool(found.files) == (policy in EXPORTED[system])
     backfilled_alike = policy == "spf" or not found.files
     assert any("backfilled in the queue's order" in line for line in found.lacks) != backfilled_alike

@@ -136,11 +136,9 @@ def working_nights(path, limit, *, users=4):
     user, night = number // 30 % users, number // (30 * users)
     r, p = DAY_S * night + 3600 * user + number % 30, np.full(len(number), 3600)
     user = np.where((user == 0) & (number % 30 >= 5), users + number, user)  # the other 25 are of a user each
-    work = Workload(
-        "made", job_table(submit_s=r, runtime_s=p, walltime_s=p, procs=np.ones(len(r), np.int64), user=user), 256
-    )
-    wait_s = Factors(max_running=limit).waits(work, Calendar(()))
-    return log_of(path, zip(r, p, work.jobs.procs, p, wait_s, user, strict=True), header="; MaxProcs: 256\n")
+    jobs = job_table(submit_s=r, runtime_s=p, walltime_s=p, procs=np.ones(len(r), np.int64), user=user)
+    wait_s = Factors(max_running=limit).waits(Workload("made", jobs, 256), Calendar(()))
+    return log_of(path, zip(r, p, jobs.procs, p, wait_s, user, strict=True), header="; MaxProcs: 256\n")
 
 
 def test_a_limit_of_running_jobs_per_user_is_found_and_explains_their_waits(tmp_path):
@@ -170,9 +168,8 @@ def test_the_limit_is_that_of_a_slow_count(tmp_path_factory, seed):
     times = [np.sort(rng.integers(0, 60, n)), rng.integers(0, 40, n), rng.integers(-1, 30, n), rng.integers(-1, 4, n)]
     rows = ((r, p, 1, 99, w, u) for r, p, w, u in zip(*times, strict=True))
     path = log_of(tmp_path_factory.mktemp("log") / "log.swf", rows, header="; MaxProcs: 256\n")
-    jobs = [
-        (r, r + w, r + w + p, u) for r, p, w, u in zip(*(t.tolist() for t in times), strict=True) if w >= 0 and p > 0
-    ]
+    columns = zip(*(t.tolist() for t in times), strict=True)
+    jobs = [(r, r + w, r + w + p, u) for r, p, w, u in columns if w >= 0 and p > 0]
     there = [
         (sum(s <= t < e for _, s, e, v in jobs if v == u), u, any(r <= t < s for r, s, _, v in jobs if v == u))
         for u in range(4)
@@ -185,9 +182,8 @@ def test_the_limit_is_that_of_a_slow_count(tmp_path_factory, seed):
 
 def slow_sudden(begins, ends, longest_s):
     """For each date of a grid whether the longest request may start, with outages known a week before they begin."""
-    found = sudden_windows(
-        Calendar(tuple(Window("announced", *dates, 1) for dates in zip(begins, ends, strict=True))), longest_s
-    )
+    windows = (Window("announced", *dates, 1) for dates in zip(begins, ends, strict=True))
+    found = sudden_windows(Calendar(tuple(windows)), longest_s)
     known = [(begin, end) for begin, end, late in zip(begins, ends, found, strict=True) if not late]
 
     def may_start(t):
@@ -213,9 +209,8 @@ def test_the_longest_request_finds_a_start_within_a_month(lengths, longest_h):
 
 def test_an_outage_that_a_request_cannot_pass_does_not_hold_it_for_months(tmp_path):
     # Outages of 3 h every 2 days for 200 days, and a job that requests 10 days and runs for a minute.
-    jobs = job_table(
-        submit_s=[0, DAY_S, 2 * DAY_S], runtime_s=[60, 60, 60], walltime_s=[60, 10 * DAY_S, 60], procs=[1, 1, 1]
-    )
+    dates, limits = [0, DAY_S, 2 * DAY_S], [60, 10 * DAY_S, 60]
+    jobs = job_table(submit_s=dates, runtime_s=[60, 60, 60], walltime_s=limits, procs=[1, 1, 1])
     down = Calendar(tuple(Window("announced", k * 2 * DAY_S, k * 2 * DAY_S + 10_800, 4) for k in range(1, 101)))
     wait_s = WITH_OUTAGES.waits(Workload("made", jobs, 4), down)
     assert wait_s[1] < 30 * DAY_S

@@ -28,12 +28,13 @@ def at(seconds, zone=dt.UTC):
 
 
 def write_table(path, rows, **types):
-    """Parquet with a dictionary for each row; `types` are those of the columns whose type is not obvious."""
+    """The path of Parquet with a dictionary for each row; `types` are those of columns whose type is not obvious."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     columns = {name: pa.array([row[name] for row in rows], types.get(name)) for name in rows[0]}
     pq.write_table(pa.table(columns), path)
+    return path
 
 
 def imported(system, *files, out, options=()):
@@ -67,11 +68,7 @@ def frontier(tmp_path):
 
 def test_frontiers_processors_are_the_nodes_of_its_last_field(frontier, tmp_path):
     log, said = imported("frontier", frontier, out=tmp_path / "log.swf")
-    assert table(log) == [
-        (0, 15, 20, 1000, 1000, 900, 1),
-        (5, 5, 100, 2, 2, 600, 1),
-        (15, 0, 50, 2, 2, 600, 0),
-    ]
+    assert table(log) == [(0, 15, 20, 1000, 1000, 900, 1), (5, 5, 100, 2, 2, 600, 1), (15, 0, 50, 2, 2, 600, 0)]
     assert log["user"].tolist() == [1, 1, 2]
     assert log.header_procs == 1004
     assert log.header_value("UnixStartTime") == "1700000005"
@@ -152,13 +149,8 @@ def test_eagles_first_table_in_csv_and_parquet(tmp_path, suffix):
         with whole_file(path) as file:
             text = "\n".join([EAGLE_COLUMNS, *(",".join(map(str, row)) for row in EAGLE_ROWS)]) + "\n"
             file.write(text.encode())
-    out = tmp_path / "log.parquet"
-    log, said = imported("eagle", path, out=out, options=["--timezone", "America/Denver"])
-    assert table(log) == [
-        (0, 10, 30, 10, 10, 172800, 1),
-        (60, 10, 30, 1, 1, 172800, 0),
-        (90, 5, 0, 3, 3, 172800, 5),
-    ]
+    log, said = imported("eagle", path, out=tmp_path / "log.parquet", options=["--timezone", "America/Denver"])
+    assert table(log) == [(0, 10, 30, 10, 10, 172800, 1), (60, 10, 30, 1, 1, 172800, 0), (90, 5, 0, 3, 3, 172800, 5)]
     assert log.header_value("UnixStartTime") == str(BEGAN + 7 * 3600)
     assert "; User: 1 user0014" in log.header
     assert "; Executable: 1 name1" in log.header
@@ -171,23 +163,11 @@ def test_eagles_first_table_in_csv_and_parquet(tmp_path, suffix):
 def kestrel(job, submit, start, end, nodes, cores, state, **more):
     zone = dt.timezone(dt.timedelta(hours=-7))
     times = [at(second, zone) if second is not None else None for second in (submit, start, end)]
-    return {
-        "id": str(job),
-        **dict(zip(("submit_time", "start_time", "end_time"), times, strict=True)),
-        "wallclock_req": dt.timedelta(hours=4),
-        "nodes_req": 2,
-        "processors_req": 104,
-        "nodes_used": nodes,
-        "processors_used": cores,
-        "gpus_requested": 0,
-        "memory_req": "80G",
-        "partition": "shared",
-        "qos": "normal",
-        "state_simple": state,
-        "user_hash": "ab12",
-        "account_hash": "cd34",
-        **more,
-    }
+    dates = dict(zip(("submit_time", "start_time", "end_time"), times, strict=True))
+    asked = {"wallclock_req": dt.timedelta(hours=4), "nodes_req": 2, "processors_req": 104, "memory_req": "80G"}
+    used = {"nodes_used": nodes, "processors_used": cores, "gpus_requested": 0, "state_simple": state}
+    names = {"partition": "shared", "qos": "normal", "user_hash": "ab12", "account_hash": "cd34"}
+    return {"id": str(job), **dates, **asked, **used, **names, **more}
 
 
 KESTREL_ROWS = [
@@ -197,10 +177,8 @@ KESTREL_ROWS = [
 
 
 def test_kestrels_processors_are_cores_because_its_jobs_share_nodes(tmp_path):
-    path = tmp_path / "part-0.parquet"
-    write_table(path, KESTREL_ROWS)
-    out = tmp_path / "log.parquet"
-    log, said = imported("kestrel", path, out=out)
+    path = write_table(tmp_path / "part-0.parquet", KESTREL_ROWS)
+    log, said = imported("kestrel", path, out=tmp_path / "log.parquet")
     assert table(log) == [(0, 5, 20, 26, 104, 14400, 1), (3, 6, 0, -1, 104, 14400, 5)]
     assert log.header_value("UnixStartTime") == str(BEGAN)
     assert "1 of 2 jobs requested GPUs, which is not modelled" in said
@@ -223,36 +201,18 @@ def test_eagles_later_table_has_kestrels_columns_and_dates_with_a_zone(tmp_path)
 def fugaku(job, submit, start, end, nodes, state):
     zone = dt.timezone(dt.timedelta(hours=9))
     dates = [at(second, zone).strftime("%Y-%m-%d %H:%M:%S+09") for second in (submit, start, end)]
-    return {
-        "jid": f"jid_{job}",
-        "usr": "usr_3",
-        "jnam": "jnam_5",
-        "cnumr": 48 * nodes,
-        "cnumat": 48 * nodes,
-        "nnumr": nodes,
-        "nnuma": nodes,
-        "adt": dates[0],
-        "sdt": dates[1],
-        "edt": dates[2],
-        "elpl": 3600.0,
-        "mszl": 28e9 if job == 1 else 0.0,
-        "freq_req": 2000,
-        "exit state": state,
-        "embedding": [0.5] * 8,
-    }
+    names = {"jid": f"jid_{job}", "usr": "usr_3", "jnam": "jnam_5", "exit state": state}
+    sizes = {"cnumr": 48 * nodes, "cnumat": 48 * nodes, "nnumr": nodes, "nnuma": nodes}
+    limits = {"elpl": 3600.0, "mszl": 28e9 if job == 1 else 0.0, "freq_req": 2000}
+    return names | sizes | dict(zip(("adt", "sdt", "edt"), dates, strict=True)) | limits | {"embedding": [0.5] * 8}
 
 
 def test_fugakus_months_are_one_log_of_nodes(tmp_path):
     months = [tmp_path / "21_04.parquet", tmp_path / "21_05.parquet"]
     write_table(months[0], [fugaku(1, 0, 10, 70, 384, "completed")])
     write_table(months[1], [fugaku(3, 900, 910, 950, 2, "completed"), fugaku(2, 800, 810, 811, 1, "failed")])
-    out = tmp_path / "log.parquet"
-    log, said = imported("fugaku", *reversed(months), out=out)
-    assert table(log) == [
-        (0, 10, 60, 384, 384, 3600, 1),
-        (800, 10, 1, 1, 1, 3600, 0),
-        (900, 10, 40, 2, 2, 3600, 1),
-    ]
+    log, said = imported("fugaku", *reversed(months), out=tmp_path / "log.parquet")
+    assert table(log) == [(0, 10, 60, 384, 384, 3600, 1), (800, 10, 1, 1, 1, 3600, 0), (900, 10, 40, 2, 2, 3600, 1)]
     assert log.header_value("UnixStartTime") == str(BEGAN)
     assert "1 of 3 jobs have a limit of memory, which is not modelled" in said
     assert "3 of 3 jobs requested a frequency, which is not modelled" in said
@@ -262,33 +222,15 @@ def test_fugakus_months_are_one_log_of_nodes(tmp_path):
 
 
 def pm100(job, submit, start, end, minutes, state, **more):
-    return {
-        "job_id": job,
-        "submit_time": at(submit),
-        "start_time": at(start),
-        "end_time": at(end),
-        "run_time": end - start,
-        "time_limit": minutes,
-        "num_nodes_req": 2,
-        "num_nodes_alloc": 2,
-        "num_cores_req": 64,
-        "num_cores_alloc": 256,
-        "num_gpus_req": 8,
-        "mem_req": 475,
-        "shared": "0",
-        "partition": 1,
-        "qos": 0,
-        "user_id": 33,
-        "group_id": 25200,
-        "job_state": state,
-        **more,
-    }
+    times = {"submit_time": at(submit), "start_time": at(start), "end_time": at(end), "run_time": end - start}
+    asked = {"time_limit": minutes, "num_nodes_req": 2, "num_cores_req": 64, "num_gpus_req": 8, "mem_req": 475}
+    given = {"num_nodes_alloc": 2, "num_cores_alloc": 256, "shared": "0", "partition": 1, "qos": 0}
+    return {"job_id": job, "user_id": 33, "group_id": 25200, "job_state": state, **times, **asked, **given, **more}
 
 
 def test_pm100s_limits_are_in_minutes_and_may_be_infinite(tmp_path):
-    path = tmp_path / "job_table.parquet"
     jobs = [pm100(1, 0, 10, 70, 30, "COMPLETED"), pm100(2, 5, 70, 75, 2**32 - 2, "OUT_OF_MEMORY", shared="1")]
-    write_table(path, jobs)
+    path = write_table(tmp_path / "job_table.parquet", jobs)
     log, said = imported("pm100", path, out=tmp_path / "log.swf")
     assert table(log) == [(0, 10, 60, 2, 2, 1800, 1), (5, 65, 5, 2, 2, -1, 0)]
     assert "; User: 1 33" in log.header
@@ -306,12 +248,9 @@ def test_a_log_in_pieces_is_the_log_at_once(tmp_path, monkeypatch):
     rng = np.random.default_rng(1)
     rows = []
     for job in range(50):
-        submit, wait, run = (int(x) for x in rng.integers(0, 100, 3))
-        rows.append(
-            kestrel(job, submit, submit + wait, submit + wait + run, 1, 1 + job, "COMPLETED", user_hash=f"u{job % 7}")
-        )
-    path = tmp_path / "x.parquet"
-    write_table(path, rows)
+        dates = (int(date) for date in rng.integers(0, 100, 3).cumsum())
+        rows.append(kestrel(job, *dates, 1, 1 + job, "COMPLETED", user_hash=f"u{job % 7}"))
+    path = write_table(tmp_path / "x.parquet", rows)
     whole, _ = imported("kestrel", path, out=tmp_path / "whole.parquet")
     monkeypatch.setattr(cluster_log, "ROWS_AT_ONCE", 7)
     monkeypatch.setattr("batfill_site.accounting.centres.ROWS_AT_ONCE", 3)
@@ -325,15 +264,12 @@ def test_a_log_in_pieces_is_the_log_at_once(tmp_path, monkeypatch):
 def test_an_imported_parquet_log_replays_as_the_swf_log_does(tmp_path):
     import batfill as bf
 
-    path = tmp_path / "21_04.parquet"
-    jobs = range(1, 20)
-    write_table(path, [fugaku(n, 10 * n, 20 * n, 20 * n + 500, 1 + n % 3, "completed") for n in jobs])
+    rows = [fugaku(n, 10 * n, 20 * n, 20 * n + 500, 1 + n % 3, "completed") for n in range(1, 20)]
+    path, starts = write_table(tmp_path / "21_04.parquet", rows), []
     for name in ("log.swf", "log.parquet", "log.json"):
-        imported_log = batfill("workload", "import", "fugaku", path, "-o", tmp_path / name, "--procs", 4)
-        assert imported_log.status == 0, imported_log.err
-    starts = [
-        bf.replay(bf.read(tmp_path / name)).schedule.start_s.tolist() for name in ("log.swf", "log.parquet", "log.json")
-    ]
+        done = batfill("workload", "import", "fugaku", path, "-o", tmp_path / name, "--procs", 4)
+        assert done.status == 0, done.err
+        starts.append(bf.replay(bf.read(tmp_path / name)).schedule.start_s.tolist())
     assert starts[0] == starts[1] == starts[2]
 
 
@@ -357,16 +293,13 @@ def without(name):
     ],
 )
 def test_a_table_that_is_not_the_published_one_is_refused_in_a_line(tmp_path, rows, said):
-    path = tmp_path / "x.parquet"
-    write_table(path, rows)
+    path = write_table(tmp_path / "x.parquet", rows)
     assert said in refusal("workload", "import", "kestrel", path, "-o", tmp_path / "log.parquet")
     assert not (tmp_path / "log.parquet").exists()
 
 
 def test_dates_without_a_time_are_midnight_and_dates_beyond_all_years_are_none(tmp_path):
-    path = tmp_path / "x.parquet"
-    days = [{**KESTREL_ROWS[0], "submit_time": dt.date(2023, 11, 14)}]
-    write_table(path, days)
+    path = write_table(tmp_path / "x.parquet", [{**KESTREL_ROWS[0], "submit_time": dt.date(2023, 11, 14)}])
     log, _ = imported("kestrel", path, out=tmp_path / "log.swf", options=["--timezone", "America/Denver"])
     assert log.header_value("UnixStartTime") == str(int(dt.datetime(2023, 11, 14, 7, tzinfo=dt.UTC).timestamp()))
     write_table(path, [{**KESTREL_ROWS[0], "submit_time": -(10**18)}], submit_time=pa_timestamp())
@@ -406,30 +339,19 @@ def test_rows_of_a_csv_file_may_be_long_and_hold_newlines(tmp_path, monkeypatch)
 
 def test_what_a_centres_table_leaves_out_or_changes_is_noted(tmp_path):
     row = KESTREL_ROWS[0]
-    changes = [
-        {"state_simple": "WAT"},
-        {"start_time": None},
-        {"processors_used": 2**31},
-        {"wallclock_req": None},
-        {"submit_time": row["end_time"] - dt.timedelta(seconds=1)},
-        {"end_time": row["end_time"] + dt.timedelta(milliseconds=500)},
-        {"processors_used": 0},
+    changes = {
+        "state is not understood": {"state_simple": "WAT"},
+        "without a start": {"start_time": None},
+        "processors_used is unknown": {"processors_used": 2**31},
+        "wallclock_req is empty": {"wallclock_req": None},
+        "submitted after their start": {"submit_time": row["end_time"] - dt.timedelta(seconds=1)},
+        "fractions of a second": {"end_time": row["end_time"] + dt.timedelta(milliseconds=500)},
+        "processors_used 0": {"processors_used": 0},
+    }
+    path = write_table(tmp_path / "x.parquet", [row | change for change in changes.values()])
+    first = json.loads(batfill("workload", "import", "kestrel", path, "-o", tmp_path / "log.swf", "--json").out)[
+        "first"
     ]
-    write_table(tmp_path / "x.parquet", [{**row, **change} for change in changes])
-    files = (tmp_path / "x.parquet", "-o", tmp_path / "log.swf")
-    done = batfill("workload", "import", "kestrel", *files, "--json")
-    first = json.loads(done.out)["first"]
-    for number, reason in enumerate(
-        (
-            "state is not understood",
-            "without a start",
-            "processors_used is unknown",
-            "wallclock_req is empty",
-            "submitted after their start",
-            "fractions of a second",
-            "processors_used 0",
-        ),
-        1,
-    ):
+    for number, reason in enumerate(changes, 1):
         [example] = [example for note, example in first.items() if reason in note]
         assert f"x.parquet: row {number}, " in example

@@ -94,6 +94,12 @@ def named(answer, name):
     return [o.name for o in answer.outcomes].index(name)
 
 
+def with_field(text, place, value):
+    """The text of a log with this value in a field of every job, by its place from 0."""
+    lines = [line if line.startswith(";") else line.split() for line in text.splitlines()]
+    return "\n".join(x if isinstance(x, str) else " ".join([*x[:place], value, *x[place + 1 :]]) for x in lines) + "\n"
+
+
 @pytest.fixture(scope="module")
 def light(tmp_path_factory):
     """Twelve weeks in which the machine is nearly always free: two short jobs wait for a long one, once a day."""
@@ -146,6 +152,12 @@ def test_jobs_and_users_that_wait_ten_minutes_longer_or_less_are_counted(log, an
             less, longer = sum(late < -600 for late in changes), sum(late > 600 for late in changes)
             assert found == (less, len(changes) - less - longer, longer)
     assert answer.outcomes[2].jobs.longer > 0 < answer.outcomes[2].users.less
+
+
+def log_of(path, rows):
+    """A log of four processors."""
+    path.write_text("; MaxProcs: 4\n" + "".join(rows))
+    return path
 
 
 def told(answer):
@@ -317,8 +329,7 @@ def test_the_advice_is_given_for_every_limit(answer):
 
 
 def test_where_nothing_gains_the_advice_is_to_stay_and_says_how_sure_that_is(tmp_path):
-    path = tmp_path / "idle.swf"
-    path.write_text("; MaxProcs: 4\n" + "".join(row(k + 1, k * DAY_S, 600, req_time=600) for k in range(80)))
+    path = log_of(tmp_path / "idle.swf", (row(k + 1, k * DAY_S, 600, req_time=600) for k in range(80)))
     for command in (["--no-small-first"], ["--no-small-first", "--threshold", "12h"]):
         done = batfill("what-if", path, *command)
         assert done.status == 0
@@ -466,16 +477,13 @@ def test_who_pays_is_measured_against_fcfs(log, answer):
 
 
 def test_options_hold_for_every_choice_that_can_take_them(log):
-    found = json_result(
-        *("what-if", log, "--no-small-first", "--threshold", "6h", "--backfill", "spf"),
-    )
+    found = json_result("what-if", log, "--no-small-first", "--threshold", "6h", "--backfill", "spf")
     assert (found["backfill"], found["overdue_before"], found["bound"]) == ("spf", None, None)
     for outcome in found["outcomes"]:
         assert outcome["options"]["backfill"] == "spf"
         policy, *more = outcome["name"].split(" + ")
-        alone = json_result(
-            "replay", log, "--policy", policy, "--backfill", "spf", *(["--threshold", "6h"] if more else [])
-        )
+        threshold = ["--threshold", "6h"] if more else []
+        alone = json_result("replay", log, "--policy", policy, "--backfill", "spf", *threshold)
         assert outcome["mean_bsld"] == pytest.approx(alone["mean_bsld"])
     tried = {one.name: one.options for one in choices([6 * HOUR_S], True, {"overdue-before": "large", "bound": False})}
     assert [name for name, options in tried.items() if "overdue-before" in options] == ["first tries"]
@@ -483,24 +491,21 @@ def test_options_hold_for_every_choice_that_can_take_them(log):
 
 
 def test_advice_on_invented_requests_is_not_to_be_trusted(tmp_path):
-    path, page = tmp_path / "invented.swf", tmp_path / "page.html"
-    path.write_text(
-        "; MaxProcs: 4\n"
-        + "".join(row(k + 1, k * DAY_S // 3, 600, req_time=-1 if k % 3 else 3600, user=1) for k in range(240))
-    )
-    done = batfill("what-if", path, "--no-small-first", "--unrequested", "runtime", "-o", page)
+    rows = (row(k + 1, k * DAY_S // 3, 600, req_time=-1 if k % 3 else 3600, user=1) for k in range(240))
+    path, page = log_of(tmp_path / "invented.swf", rows), tmp_path / "page.html"
+    words = ("what-if", path, "--no-small-first", "--unrequested", "runtime")
+    done = batfill(*words, "-o", page)
     said = "it rests on invented requests; 160 of 240 jobs (66.7 %) have no requested time"
     assert f"Warning: do not trust this advice: {said}" in done.out.replace("\n", " ")
     assert page.read_text().replace("\N{NO-BREAK SPACE}", " ").count(said) == 1
     assert "do not trust this advice" in page.read_text()
-    found = json.loads(batfill("what-if", path, "--no-small-first", "--unrequested", "runtime", "--json").out)
+    found = json.loads(batfill(*words, "--json").out)
     assert found["trusted"] is False
     assert found["cautions"][0].startswith("it rests on invented requests; 160 of 240 jobs")
 
 
 def test_advice_from_a_few_days_is_not_to_be_trusted(tmp_path, answer):
-    path = tmp_path / "short.swf"
-    path.write_text("; MaxProcs: 4\n" + "".join(row(k + 1, 60 * k, 600, req_time=600) for k in range(100)))
+    path = log_of(tmp_path / "short.swf", (row(k + 1, 60 * k, 600, req_time=600) for k in range(100)))
     found = what_if(path, small_first=False)
     assert found.undecided == "a week of submissions is too few, 12 are needed"
     assert (found.as_dict()["advice"], found.as_dict()["trusted"]) == (None, False)
@@ -537,6 +542,20 @@ def text_of(browser, selector):
     return " ".join(browser.run(f"return document.querySelector('{selector}').innerText").split())
 
 
+def slid(browser, at):
+    """Move the slider of the limit there, and find where on the page it is."""
+    return browser.run(
+        "const grow = document.getElementById('grow'); grow.value = arguments[0];"
+        "grow.dispatchEvent(new Event('input')); return grow.getBoundingClientRect().top",
+        at,
+    )
+
+
+def chosen(browser, k):
+    """Press the button of this choice."""
+    browser.run(f"document.querySelector('[data-pick=\"{k}\"] button').click()")
+
+
 # How many leaders of the chart touch the mark of another choice than their own.
 CROSSED = """
 const marks = [...document.querySelectorAll('#tradeoff .pick')].map((e) => e.getBBox())
@@ -554,15 +573,7 @@ MARKED = "return [...document.querySelectorAll('tr.chosen')].map((e) => [...Obje
 
 @pytest.mark.usefixtures("page")
 def test_the_slider_stays_where_it_is(browser, answer):
-    places = {
-        browser.run(
-            "const grow = document.getElementById('grow'); grow.value = arguments[0];"
-            "grow.dispatchEvent(new Event('input')); return grow.getBoundingClientRect().top",
-            at,
-        )
-        for at in range(len(answer.limits))
-    }
-    assert len(places) == 1
+    assert len({slid(browser, at) for at in range(len(answer.limits))}) == 1
 
 
 def test_a_growth_is_a_duration_and_a_percentage(answer):
@@ -588,11 +599,7 @@ def test_the_confidence_says_where_moved_submissions_leave_the_limit(answer):
 @pytest.mark.usefixtures("page")
 def test_the_limit_moves_the_advice_and_what_is_shown_of_it(browser, answer):
     for at in (len(LIMITS), 0, 2):
-        browser.run(
-            "const grow = document.getElementById('grow'); grow.value = arguments[0];"
-            "grow.dispatchEvent(new Event('input'))",
-            at,
-        )
+        slid(browser, at)
         advised = answer.limits[at].advised
         said = advice_text(answer, answer.limits[at]).replace("**", "")
         assert text_of(browser, "#advice .answer") == " ".join(said.split())
@@ -606,7 +613,7 @@ def test_the_limit_moves_the_advice_and_what_is_shown_of_it(browser, answer):
 @pytest.mark.usefixtures("page")
 def test_a_point_and_a_row_show_who_pays_under_another_choice(browser, answer):
     other = named(answer, "spf")
-    browser.run(f"document.querySelector('[data-pick=\"{other}\"] button').click()")
+    chosen(browser, other)
     assert text_of(browser, "#advice .answer").startswith("If you took shortest first (spf): mean wait ")
     assert set(browser.run(SHOWN)) == {str(other)}
     browser.run("document.querySelectorAll('#tradeoff .pick')[0].dispatchEvent(new Event('click'))")
@@ -622,7 +629,7 @@ def test_the_address_names_the_choice_and_a_button_leads_back_to_the_advice(brow
     assert limit.advised != other
     sure = text_of(browser, ".sure")
     assert "Confidence" in sure
-    browser.run(f"document.querySelector('[data-pick=\"{other}\"] button').click()")
+    chosen(browser, other)
     address = browser.run("return location.hash")
     assert address == "#limit=10&choice=spf"
     name = answer.advice.name
@@ -643,10 +650,8 @@ def test_printed_the_folds_open_and_the_configuration_files_stay_out(browser):
     browser.sized(718, 1_047, media="print")
     browser.run("dispatchEvent(new Event('beforeprint'))")
     assert browser.run("return document.querySelectorAll('details:not([open])').length") == 0
-    assert (
-        browser.run("return [...document.querySelectorAll('#configuration pre')].some((e) => e.checkVisibility())")
-        is False
-    )
+    seen = "return [...document.querySelectorAll('#configuration pre')].some((e) => e.checkVisibility())"
+    assert browser.run(seen) is False
     browser.run("dispatchEvent(new Event('afterprint'))")
     assert browser.run("return document.querySelectorAll('details[open]').length") == 0
     browser.sized(1280, 800)
@@ -673,9 +678,8 @@ def test_the_page_links_its_documentation_where_a_build_gives_the_address(answer
 def test_without_a_script_the_answer_the_tables_and_the_bars_are_there(answer, text):
     still = re.sub("(?s)<script.*?</script>", "", text)
     assert "easiest to run, unless another is better in both slowdown and longest wait; at “any”" in still
-    dead = re.findall(
-        "<(?:button|input)[^>]*>", re.sub('(?s)<div class="limit controls live" hidden>.*?</div></div>', "", still)
-    )
+    unlimited = re.sub('(?s)<div class="limit controls live" hidden>.*?</div></div>', "", still)
+    dead = re.findall("<(?:button|input)[^>]*>", unlimited)
     assert [one for one in dead if "hidden" not in one and 'name="system"' not in one] == []
     for found in (advice_text(answer, answer.limit).split("**")[2], "The advice at each limit", "PBS"):
         assert found in still
@@ -704,8 +708,7 @@ def test_the_page_says_which_choices_a_batch_system_cannot_do(answer, text):
 
 def test_a_log_without_users_says_so(tmp_path, log):
     path = tmp_path / "nobody.swf"
-    lines = [line if line.startswith(";") else line.split() for line in log.read_text().splitlines()]
-    path.write_text("\n".join(" ".join([*x[:11], "-1", *x[12:]]) if isinstance(x, list) else x for x in lines) + "\n")
+    path.write_text(with_field(log.read_text(), 11, "-1"))
     found = what_if(path, thresholds_s=[6 * HOUR_S], small_first=False)
     assert {o.users for o in found.outcomes} == {None}
     assert "The log does not say whose the jobs are." in page_of(found, path)
@@ -714,8 +717,7 @@ def test_a_log_without_users_says_so(tmp_path, log):
 
 def test_the_waits_beside_the_logged_ones_are_those_of_this_replay(tmp_path, light):
     calendar, log = tmp_path / "windows.csv", tmp_path / "waited.swf"
-    lines = [line if line.startswith(";") else line.split() for line in light.read_text().splitlines()]
-    log.write_text("\n".join(x if isinstance(x, str) else " ".join([*x[:2], "7000", *x[3:]]) for x in lines) + "\n")
+    log.write_text(with_field(light.read_text(), 2, "7000"))
     calendar.write_text(f"kind,begin,end,processors\nannounced,0,{40 * DAY_S},4\n")
     found = what_if(log, thresholds_s=[6 * HOUR_S], small_first=False, calendar=calendar)
     assert found.logged.logged_mean_s == 7000
@@ -752,14 +754,8 @@ def test_what_if_says_what_the_advice_gains_if_users_react():
     log = replace(made, jobs=replace(made.jobs, waited_s=opened.wait_s))
     answer = what_if(log, small_first=False, max_wait_growth=5)
     advice = answer.advice.options
-    by_hand = [
-        replay(
-            log,
-            **{name.replace("threshold", "threshold_s"): value for name, value in options.items()},
-            feedback="after:20min",
-        )
-        for options in (advice, {"policy": "fcfs"})
-    ]
+    advice = {name.replace("threshold", "threshold_s"): value for name, value in advice.items()}
+    by_hand = [replay(log, **options, feedback="after:20min") for options in (advice, {"policy": "fcfs"})]
     assert answer.reaction.open == answer.advice.mean_bsld / answer.outcomes[0].mean_bsld
     assert answer.reaction.closed == by_hand[0].figures.mean_bsld / by_hand[1].figures.mean_bsld
     assert by_hand[1].schedule.closed().moved == 0

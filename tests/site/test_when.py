@@ -281,6 +281,17 @@ STATE = [
 ]
 
 
+@pytest.fixture
+def text_file(tmp_path):
+    """A function that writes this text, and gives its path."""
+
+    def write(text, name="s.txt"):
+        (tmp_path / name).write_text(text)
+        return tmp_path / name
+
+    return write
+
+
 def whys(found):
     """The reasons by job."""
     return dict(zip(found["job_id"].tolist(), found.why, strict=True))
@@ -299,11 +310,6 @@ def test_the_reasons_say_what_a_job_waits_for():
         "w": "it needs 5 more processors than are idle, and 2 jobs go before it, first job h, which has a reservation "
         "at day 0 04:00:00",
     }
-
-
-@pytest.mark.compiled
-def test_a_request_that_is_said_to_start_at_once_does():
-    assert sum(map(limits_that_hold, range(30))) > 5
 
 
 def limits_that_hold(seed):
@@ -336,6 +342,11 @@ def limits_that_hold(seed):
         assert (again["start_s"][0], again.why) == (1200, ("nothing: it starts at once",))
         tried += 1
     return tried
+
+
+@pytest.mark.compiled
+def test_a_request_that_is_said_to_start_at_once_does():
+    assert sum(map(limits_that_hold, range(30))) > 5
 
 
 @pytest.mark.parametrize(
@@ -387,19 +398,14 @@ def test_a_state_in_csv_in_json_and_as_slurm_prints_it_is_the_same(tmp_path):
         ("5002", "cy", "PENDING", 3, "1-00:00:00", "2026-01-31T10:03:00", "N/A", "Dependency"),
     ]
     names = ("id", "user", "state", "processors", "request", "submit", "start")
-    plain = [dict(zip(names, row, strict=False)) for row in rows[:-1]]
-    for job in plain:
-        if job["state"] == "PENDING":
-            del job["start"]
+    known = [row[:-2] if row[2] == "PENDING" else row for row in rows[:-1]]
+    plain = [dict(zip(names, row, strict=False)) for row in known]
     (tmp_path / "state.json").write_text(json.dumps({"procs": 18, "at": "2026-01-31T10:25", "jobs": plain}))
     lines = ["id,user,processors,request,submit,start"]
     lines += [",".join(str(job.get(name, "")) for name in lines[0].split(",")) for job in plain]
     (tmp_path / "state.csv").write_text("\n".join(lines))
     head = "JOBID|USER|STATE|CPUS|TIME_LIMIT|SUBMIT_TIME|START_TIME|REASON"
-    squeue = [
-        "|".join([row[0], row[1], row[2], str(row[3]), row[4], row[5], row[6], f"({row[7]})" * (row[2] == "PENDING")])
-        for row in rows
-    ]
+    squeue = ["|".join(map(str, [*row[:7], f"({row[7]})" * (row[2] == "PENDING")])) for row in rows]
     (tmp_path / "squeue.txt").write_text("\n".join([head, *squeue]))
     blocks = [
         f"JobId={row[0]} JobName=NumCPUs=99\n   UserId={row[1]}(1001) GroupId=users(100) MCS_label=N/A\n"
@@ -409,17 +415,12 @@ def test_a_state_in_csv_in_json_and_as_slurm_prints_it_is_the_same(tmp_path):
         for row in rows
     ]
     (tmp_path / "scontrol.txt").write_text("\n".join(blocks))
-    said = [when(tmp_path / "state.json")]
-    said += [
-        when(tmp_path / name, at="2026-01-31T10:25", procs=18) for name in ("state.csv", "squeue.txt", "scontrol.txt")
-    ]
-    assert said[0]["job_id"].tolist() == ["5000", "5001"]
-    assert (
-        said[0]
-        .why[1]
-        .endswith("at 14:05 by 20 min: a request of 3 h 40 min or less, or 2 processors or fewer would start at once")
-    )
-    assert {one.to_csv() for one in said} == {said[0].to_csv()}
+    found = when(tmp_path / "state.json")
+    assert found["job_id"].tolist() == ["5000", "5001"]
+    limit = "at 14:05 by 20 min: a request of 3 h 40 min or less, or 2 processors or fewer would start at once"
+    assert found.why[1].endswith(limit)
+    for name in ("state.csv", "squeue.txt", "scontrol.txt"):
+        assert when(tmp_path / name, at="2026-01-31T10:25", procs=18).to_csv() == found.to_csv()
 
 
 @pytest.mark.compiled
@@ -490,10 +491,10 @@ def test_a_job_waits_for_its_users_limit():
     }
 
 
-def test_a_column_of_a_state_that_means_nothing_is_refused(tmp_path):
-    (tmp_path / "state.csv").write_text("id,submit,processors,walltime,start\na,0,1,60,0\n")
+def test_a_column_of_a_state_that_means_nothing_is_refused(text_file):
+    state = text_file("id,submit,processors,walltime,start\na,0,1,60,0\n", "state.csv")
     with pytest.raises(BatfillError, match="column 'walltime' is unknown; a job's are id, submit, processors, request"):
-        when(tmp_path / "state.csv", procs=2, at=10)
+        when(state, procs=2, at=10)
 
 
 SQUEUE = """JOBID|USER|STATE|CPUS|TIME_LIMIT|SUBMIT_TIME|START_TIME|REASON
@@ -527,30 +528,25 @@ def test_pending_jobs_that_wait_for_something_else_are_counted_with_their_reason
         assert said in refusal("when", tmp_path / "s.txt", *words, "--procs", "16")
 
 
-def test_each_task_of_an_array_waits(tmp_path):
-    (tmp_path / "s.txt").write_text(SQUEUE.replace("Dependency", "Resources"))
-    found = when(tmp_path / "s.txt", procs=4)
+def test_each_task_of_an_array_waits(text_file):
+    found = when(text_file(SQUEUE.replace("Dependency", "Resources")), procs=4)
     assert found["job_id"].tolist() == ["7_1", "7_2", "7_3", "7_9"]
     assert np.isnan(found["requested_s"]).all()
-    (tmp_path / "s.txt").write_text(SQUEUE.replace("9%2", "..."))
     with pytest.raises(BatfillError, match="does not name each task of its array; use squeue -r"):
-        when(tmp_path / "s.txt", procs=4)
+        when(text_file(SQUEUE.replace("9%2", "...")), procs=4)
 
 
-def test_a_line_of_scontrol_is_read_as_its_blocks_and_squeue_without_columns_is_refused(tmp_path):
+def test_a_line_of_scontrol_is_read_as_its_blocks_and_squeue_without_columns_is_refused(text_file):
     line = (
         "JobId=9 ArrayJobId=7 ArrayTaskId=2 JobName=a UserName=b UserId=bo(1) JobState=PENDING Reason=Resources "
         "TimeLimit=01:00:00 SubmitTime=2024-05-02T10:00:00 StartTime=Unknown EndTime=Unknown NumNodes=1-1 NumCPUs=4 "
         "Command=/home/x NumCPUs=7 WorkDir=/home\n"
     )
-    (tmp_path / "s.txt").write_text(line)
-    (job,) = when(tmp_path / "s.txt", procs=4)
+    (job,) = when(text_file(line), procs=4)
     assert (job["job_id"], job["procs"], job["requested_s"]) == ("7_2", 4, 3600)
-    (tmp_path / "s.txt").write_text(
-        "             JOBID PARTITION     NAME     USER ST       TIME  NODES\n 3 all a b R 0 1\n"
-    )
+    usual = "             JOBID PARTITION     NAME     USER ST       TIME  NODES\n 3 all a b R 0 1\n"
     with pytest.raises(BatfillError, match="use squeue -r -o"):
-        when(tmp_path / "s.txt", procs=4)
+        when(text_file(usual), procs=4)
 
 
 def test_a_log_with_dates_is_read_at_one_and_names_the_form_of_others(tmp_path):

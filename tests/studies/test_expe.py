@@ -32,21 +32,12 @@ SAMPLES = [path for path in DESCRIPTORS if path.name.startswith("sample_")]
 LIMIT_S = 120
 
 
-def python(*arguments: str, cwd: Path = ROOT, **env: str) -> subprocess.CompletedProcess[str]:
-    """Python and this batfill in another working directory and environment, with no virtual environment activated."""
-    source = str(Path(batfill.__file__).parents[1])
-    return subprocess.run(
-        [sys.executable, *arguments],
-        cwd=cwd,
-        env={"PATH": os.defpath, "HOME": os.environ.get("HOME", "/"), "PYTHONPATH": source, **env},
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_S,
-    )
-
-
 def run(*arguments: str, cwd: Path = ROOT, **env: str) -> subprocess.CompletedProcess[str]:
-    return python("-m", "batfill", "run", *arguments, cwd=cwd, **env)
+    """This batfill in another working directory and environment, with no virtual environment activated."""
+    source = str(Path(batfill.__file__).parents[1])
+    env = {"PATH": os.defpath, "HOME": os.environ.get("HOME", "/"), "PYTHONPATH": source, **env}
+    words = [sys.executable, "-m", "batfill", "run", *arguments]
+    return subprocess.run(words, cwd=cwd, env=env, capture_output=True, text=True, timeout=LIMIT_S)
 
 
 @pytest.fixture
@@ -185,6 +176,17 @@ def sample(tmp_path):
     return str(path)
 
 
+def log_of(path, rows):
+    """The path of a log of four processors."""
+    path.write_text("; MaxProcs: 4\n" + "".join(rows))
+    return str(path)
+
+
+def cells_of(lines, *which):
+    """The cells of these lines of a table, without blanks."""
+    return [[cell.strip() for cell in line.split("|")[slice(*which)]] for line in lines]
+
+
 @pytest.mark.needs("sklearn")
 def test_the_comparison_of_predicted_run_times_prints_a_row_for_each(printed, sample):
     shown = printed("studies.tables.predictions", "--seeds", "1", sample)
@@ -195,10 +197,8 @@ def test_the_comparison_of_predicted_run_times_prints_a_row_for_each(printed, sa
 
 
 def test_the_study_of_fidelity_prints_each_replay_and_what_is_fitted(printed, tmp_path):
-    path = tmp_path / "log.swf"
-    jobs = "".join(swf_row(k, 60 * k, 90, req_time=90, req_procs=3, wait=60 * k) for k in range(1, 400))
-    path.write_text(f"; MaxProcs: 4\n{jobs}")
-    shown = printed("studies.tables.fidelity", str(path))
+    jobs = (swf_row(k, 60 * k, 90, req_time=90, req_procs=3, wait=60 * k) for k in range(1, 400))
+    shown = printed("studies.tables.fidelity", log_of(tmp_path / "log.swf", jobs))
     for replay in ("plain", "outages (0, 0 days)"):
         assert re.search(rf"^\| log +\| {re.escape(replay)} +\| 399 +\|", shown, re.MULTILINE)
     assert len(re.findall(r"^\| log ", shown, re.MULTILINE)) > 4
@@ -233,14 +233,11 @@ def test_the_promise_of_first_tries_lists_broken_variants_first_and_says_by_how_
         "worse": [((10, 100), (9, 90)), ((20, 200), (18, 180))],
     }
     tasks = [Task(Variant("log", Path("log.swf"), change=name), seed, {}) for name in replays for seed in (0, 1)]
-    found = checks(
-        tasks,
-        [(30_000, {BASE: figures(*base), TRIES: figures(*tries)}) for each in replays.values() for base, tries in each],
-    )
-    assert counts_line(found).startswith(
-        "The promise holds on 2 of 4 variants that it covers (2 busy, 0 short, 2 quiet)"
-    )
-    rows = [[cell.strip() for cell in line.split("|")[2:-1]] for line in promise_table(found).splitlines()[2:]]
+    pairs = [pair for each in replays.values() for pair in each]
+    found = checks(tasks, [(30_000, {BASE: figures(*base), TRIES: figures(*tries)}) for base, tries in pairs])
+    said = "The promise holds on 2 of 4 variants that it covers (2 busy, 0 short, 2 quiet)"
+    assert counts_line(found).startswith(said)
+    rows = cells_of(promise_table(found).splitlines()[2:], 2, -1)
     assert [(name, verdict) for name, verdict, *_ in rows] == [
         ("whole, worse", "**fails**: mean bsld 0.900 > 0.85"),
         ("whole, slower", "**fails**: mean wait 25.0 s longer"),
@@ -257,15 +254,13 @@ def test_the_promise_of_first_tries_is_checked_at_a_load_on_whole_logs_alone(tmp
     from studies.tables import first_tries
 
     monkeypatch.setattr(first_tries, "replay_all", lambda tasks, _: list(map(first_tries.replayed, tasks)))
-    log = tmp_path / "log.swf"
-    jobs = (swf_row(j, 60 * j, 100, req_procs=2, req_time=200) for j in range(1, 9))
-    log.write_text("; MaxProcs: 4\n" + "".join(jobs))
-    first_tries.main([str(log), "--load", "1.1", "--seeds", "1"])
+    log = log_of(tmp_path / "log.swf", (swf_row(j, 60 * j, 100, req_procs=2, req_time=200) for j in range(1, 9)))
+    first_tries.main([log, "--load", "1.1", "--seeds", "1"])
     lines = capsys.readouterr().out.splitlines()
-    rows = [[cell.strip() for cell in line.split("|")[1:3]] for line in lines if line.startswith("| log ")]
+    rows = cells_of([line for line in lines if line.startswith("| log ")], 1, 3)
     assert rows == [["log", "variant"], ["log", "whole, load x 1.1"]]
     with pytest.raises(SystemExit, match="2"):
-        first_tries.main([str(log), "--csv", str(tmp_path / "nowhere" / "replays.csv")])
+        first_tries.main([log, "--csv", str(tmp_path / "nowhere" / "replays.csv")])
     assert "nowhere does not exist" in capsys.readouterr().err
 
 

@@ -89,6 +89,13 @@ def places(log, folder, out):
     return ["--logs", log.parent, "--protocols", folder, "--out", out]
 
 
+def paged(log, folder, tmp_path):
+    """What the command says that also writes `all.md` and the pages of `all`."""
+    done = batfill("reproduce", "all", *places(log, folder, tmp_path / "out"), "--page", tmp_path / "all.md")
+    assert done.status == 0
+    return done
+
+
 # Protocols
 
 
@@ -117,16 +124,14 @@ def test_a_protocol_that_comes_with_batfill_is_sound(path):
     ],
 )  # fmt: skip
 def test_a_mistake_in_a_protocol_is_named_with_its_line(papers, log, tmp_path, old, new, said):
-    message = refusal("reproduce", "all", *places(log, papers(old, new), tmp_path / "out"))
-    assert said in message
+    assert said in refusal("reproduce", "all", *places(log, papers(old, new), tmp_path / "out"))
 
 
 def closed_figures(path):
     """(log, policy, open, closed) of each pair of figures in a paper's remarks on users who react."""
-    remarks = [
-        remark.text for remark in next(read_protocol(path)).paper.open if "--feedback after:20min" in remark.text
-    ]
-    for text in remarks:
+    for remark in next(read_protocol(path)).paper.open:
+        if "--feedback after:20min" not in (text := remark.text):
+            continue
         policy = re.search(r"(S[AP]F) with", text)[1] + (", 72,000 s" if "threshold of 72,000 s" in text else "")
         for closed, opened, log in re.findall(r"(0\.\d\d) instead of (0\.\d\d)[^0]*? on ([\w-]+\w)", text):
             yield log, policy, opened, closed
@@ -209,9 +214,7 @@ def test_the_small_version_says_so_and_is_kept_elsewhere(papers, log, tmp_path):
 def test_a_missing_log_is_said_by_name_and_the_others_run(papers, log, tmp_path):
     papers()
     folder = papers("small.swf", "kth-sp2", name="other")
-    page = tmp_path / "all.md"
-    done = batfill("reproduce", "all", *places(log, folder, tmp_path / "out"), "--page", page)
-    assert done.status == 0
+    done = paged(log, folder, tmp_path)
     assert "other/table-1: skipped, it needs KTH-SP2-1996-2.1-cln.swf.gz" in done.err
     gets_it = "KTH-SP2-1996-2.1-cln.swf.gz (`batfill workload fetch kth-sp2` gets it)"
     assert f"Not run, for want of {gets_it}." in (tmp_path / "all" / "other.md").read_text()
@@ -230,10 +233,7 @@ BY_LOG = """\
 
 
 def test_a_missing_log_is_a_dash_and_its_reason_and_remarks_on_it_are_left_out(papers, log, tmp_path):
-    folder = papers(SMALL[SMALL.index("    compute:") :], BY_LOG)
-    page = tmp_path / "all.md"
-    done = batfill("reproduce", "all", *places(log, folder, tmp_path / "out"), "--page", page)
-    assert done.status == 0
+    paged(log, papers(SMALL[SMALL.index("    compute:") :], BY_LOG), tmp_path)
     text = (tmp_path / "all" / "paper.md").read_text()
     for part in (
         "| Small                         | 60 (60)    |", "| KTH-SP2                       | - (27,670) |",
@@ -269,11 +269,8 @@ def test_a_page_shows_figures_verdicts_and_what_people_wrote(tmp_path, papers, l
         ("a note",),
     )
     _replace(monkeypatch, lambda task, parameters: outcome)
-    folder = papers(
-        "    why:", "    show: [weeks]\n    says: {first: FCFS comes first, last: SAF comes last}\n    why:"
-    )
-    page = tmp_path / "all.md"
-    assert batfill("reproduce", "all", *places(log, folder, tmp_path / "out"), "--page", page).status == 0
+    says = "    show: [weeks]\n    says: {first: FCFS comes first, last: SAF comes last}\n"
+    paged(log, papers("    why:", f"{says}    why:"), tmp_path)
     where = "table-1-thresholds-on-a-log"
     text = (tmp_path / "all" / "paper.md").read_text()
     assert text.startswith("# A paper\n\n**1 of 2 published statements hold on our logs.**\n\n![Table 1: thresholds")
@@ -285,7 +282,7 @@ def test_a_page_shows_figures_verdicts_and_what_people_wrote(tmp_path, papers, l
         f"| [table-1](#{where}) | Table 1: thresholds on a log | -              | 1 of 2               |",
     ):  # fmt: skip
         assert part in text
-    index, differs = page.read_text().split("\n## What does not agree\n")
+    index, differs = (tmp_path / "all.md").read_text().split("\n## What does not agree\n")
     assert f"| FCFS comes first | [paper/table-1](all/paper.md#{where}) |" in differs
     assert "SAF comes last" not in index + differs
     assert "[A paper](all/paper.md) | somewhere | -  " in index
@@ -324,10 +321,6 @@ def test_a_papers_page_has_the_choice_that_comes_nearest_and_few_figures_of_ours
 # Comparing
 
 
-def cell(paper, ours):
-    return Cell("row", "column", "", paper, ours, None, None)
-
-
 @pytest.mark.parametrize(
     ("pairs", "expected"),
     [
@@ -339,7 +332,7 @@ def cell(paper, ours):
     ],
 )
 def test_rank_agreement_is_spearmans_coefficient_of_what_both_have(pairs, expected):
-    found = rank_agreement([cell(*pair) for pair in pairs])
+    found = rank_agreement([Cell("row", "column", "", paper, ours, None, None) for paper, ours in pairs])
     assert found == (None if expected is None else pytest.approx(expected))
 
 

@@ -66,9 +66,15 @@ def log(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def context(log, tmp_path_factory):
-    return Context(
-        {"Small": log}, tmp_path_factory.mktemp("results"), lambda label, total: nullcontext(lambda steps: None)
-    )
+    results = tmp_path_factory.mktemp("results")
+    return Context({"Small": log}, results, lambda label, total: nullcontext(lambda steps: None))
+
+
+@pytest.fixture(scope="module")
+def figures(log):
+    """A function that replays the log with these options, and gives its figures."""
+    workload = read_workload(log)
+    return lambda **given: simulate(workload.jobs, workload, Options.of(given))[0].summary(60)
 
 
 @pytest.fixture
@@ -90,9 +96,8 @@ def test_dividers_and_shares_are_those_counted_by_hand(tmp_path, context, outcom
     #      run time, asked, processors: the median is 40, so that 10, 20 and 30 are small
     jobs = [(10, 15, 1), (20, 100, 2), (30, 40, 1), (40, 50, 1), (50, 60, 1), (60, 70, 1), (70, 80, 1), (0, 9, 1)]
     path = tmp_path / "hand.swf"
-    path.write_text(
-        "; MaxProcs: 4\n" + "".join(row(n, n, p, req_procs=q, req_time=a) for n, (p, a, q) in enumerate(jobs))
-    )
+    rows = (row(n, n, p, req_procs=q, req_time=a) for n, (p, a, q) in enumerate(jobs))
+    path.write_text("; MaxProcs: 4\n" + "".join(rows))
     by_hand = {"jobs": (40, 100 * 2 / 7, 100 / 7), "area": (100 * 220 / 300, 100 * 40 / 300, 100 * 40 / 300)}
     how = COMPUTATIONS["job-sizes"]
     for of, expected in by_hand.items():
@@ -145,22 +150,17 @@ def test_small_and_large_jobs_make_up_the_whole(outcome, runs):
     assert table.value("SPF, large", "Small") == pytest.approx(100 * (after / before - 1))
 
 
-def test_predictions_are_compared_with_easy_fcfs_under_either_backfill(log, outcome, runs):
+def test_predictions_are_compared_with_easy_fcfs_under_either_backfill(figures, outcome, runs):
     tables = outcome("predicted-run-times", **REPLAYS, backfills=["same", "spf"]).tables
-    workload = read_workload(log)
-    given = {"policy": "fcfs", "backfill": "spf", "predict": "easy++", "predict-for": "all"}
-    mean = simulate(workload.jobs, workload, Options.of(given))[0].summary(60).mean_bsld
+    mean = figures(policy="fcfs", backfill="spf", predict="easy++", **{"predict-for": "all"}).mean_bsld
     assert tables[1].value("Small", "EASY++") == pytest.approx(100 * (1 - mean / runs.mean("fcfs", "base")))
     expected = 100 * (1 - runs.mean("spf", "classification-idempotent") / runs.mean("fcfs", "base"))
     assert tables[2].value("Small", "SPF-CI") == pytest.approx(expected)
 
 
-def test_trying_every_job_is_compared_with_the_classifier_and_its_costs_are_shown(log, outcome, runs):
+def test_trying_every_job_is_compared_with_the_classifier_and_its_costs_are_shown(figures, outcome, runs):
     found = outcome("tried-jobs", **REPLAYS)
-    workload = read_workload(log)
-    given = {"small": "all", "regime": "decoupled", "kill": "always"}
-    tried = simulate(workload.jobs, workload, Options.of({"policy": "spf", **given}))[0].summary(60)
-    base = simulate(workload.jobs, workload, Options.of({"policy": "spf"}))[0].summary(60)
+    tried, base = figures(policy="spf", small="all", regime="decoupled", kill="always"), figures(policy="spf")
     expected = {
         "gain (%)": 100 * (1 - tried.mean_bsld / base.mean_bsld),
         "longest wait over the base's": tried.max_wait_s / base.max_wait_s,
@@ -178,17 +178,13 @@ def test_trying_every_job_is_compared_with_the_classifier_and_its_costs_are_show
 
 @pytest.mark.slow
 @pytest.mark.long
-def test_open_choices_are_gains_over_easy_fcfs_without_a_threshold(log, outcome):
+def test_open_choices_are_gains_over_easy_fcfs_without_a_threshold(figures, outcome):
     thresholds = {"none": None, "an hour": 3600}
     policies = ["fcfs", "spf"]
     found = outcome("classified-regimes", policies=policies, choices=["fresh known"], thresholds=thresholds)
-    workload = read_workload(log)
-    learned = {"small": "forest", "regime": "fresh", "kill": "always", "bound": False}
-    means = [
-        simulate(workload.jobs, workload, Options.of(given))[0].summary(60).mean_bsld
-        for given in ({"policy": "fcfs"}, {"policy": "spf", "threshold": 3600, **learned})
-    ]
-    assert found.tables[0].value("fresh known, an hour", "SPF-CI") == pytest.approx(100 * (1 - means[1] / means[0]))
+    learned = figures(policy="spf", threshold=3600, small="forest", regime="fresh", kill="always", bound=False)
+    gain = 100 * (1 - learned.mean_bsld / figures(policy="fcfs").mean_bsld)
+    assert found.tables[0].value("fresh known, an hour", "SPF-CI") == pytest.approx(gain)
 
 
 # Online choice
