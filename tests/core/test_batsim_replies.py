@@ -183,13 +183,9 @@ def test_what_a_scheduler_may_send_in_two_ways_means_the_same():
     text = "café, {'a': 1}\t:"
     noted = ("SET_JOB_METADATA", {"job_id": "w0!a", "metadata": text})
     outcome = simulate(document(*jobs), at({0: [noted, *starts]}))
-    assert {record.job_id: str(record.allocated_resources) for record in outcome.records} == {
-        "a": "0",
-        "b": "1",
-        "c": "2-3",
-    }
-    (row,) = (record for record in outcome.records if record.job_id == "a")
-    assert next(csv.reader([job_row(row)]))[-1] == text
+    ended = {record.job_id: record for record in outcome.records}
+    assert {name: str(record.allocated_resources) for name, record in ended.items()} == {"a": "0", "b": "1", "c": "2-3"}
+    assert next(csv.reader([job_row(ended["a"])]))[-1] == text
 
 
 def test_registrations_cannot_continue_where_they_are_off():
