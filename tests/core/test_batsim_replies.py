@@ -271,16 +271,11 @@ def once(pairs):
     return dict(pairs)
 
 
-def is_integer(value):
-    return type(value) is int
+def is_of(*types):
+    return lambda value: type(value) in types
 
 
-def is_number(value):
-    return type(value) in (int, float)
-
-
-def is_text(value):
-    return type(value) is str
+is_integer, is_number, is_text, is_object = is_of(int), is_of(int, float), is_of(str), is_of(dict)
 
 
 def is_id(value):
@@ -293,10 +288,6 @@ def is_alloc(value):
 
 def is_ids(value):
     return type(value) is list and value and all(map(is_id, value))
-
-
-def is_object(value):
-    return type(value) is dict
 
 
 def is_mapping(value):
