@@ -213,7 +213,14 @@ def clusters(*rows):
 
 PAIR = ["master_host", *"wxyz"]
 USAGE = {"wattage_per_state": "40.0:90:180.0", "wattage_off": "5.0"}
+SPEEDS = {"w": "1e2f", "x": "100f", "y": "50f", "z": "50"}
+USED = "".join(host(name, speed=speed, **USAGE) for name, speed in SPEEDS.items())
+USED = USED.replace('id="w"', 'id="w" core="100" pstate="0"')
 STATES = {"watt_per_state": "30.0:100.0, 9.75:9.75, 200.9:200.9", "watt_off": "4", "sleep_pstates": "1:2:2"}
+STATED = "".join(
+    host(name, speed="100.0Mf, 1e-9Mf, 0.333333f", **STATES)
+    for name in ("master_host", *(f"host{n}" for n in range(11)))
+).replace(" speed", ' coordinates="0 0 0" speed')
 MASTERS = ("ms", "master_host", "0-0", '<prop id="role" value="master"/>')
 NODES = ("ns", "a", "0-511", "")
 DISKS = ("ds", "pfs", "0-0", '<prop id="role" value="storage"/>')
@@ -221,15 +228,7 @@ NAMES_512 = sorted(f"a{n}" for n in range(512))
 # The shapes of platforms that Batsim's own runs use: (file, compute hosts, storage hosts, speeds, properties of one).
 SHAPES = {
     "usage replay": (
-        platform_file(
-            zone(
-                host(PAIR[0])
-                + "".join(
-                    host(n, speed=s, **USAGE) for n, s in zip(PAIR[1:], ("1e2f", "100f", "50f", "50"), strict=True)
-                )
-                + links_between(PAIR)
-            ).replace('id="w"', 'id="w" core="100" pstate="0"')
-        ),
+        platform_file(zone(host(PAIR[0]) + USED + links_between(PAIR))),
         ["w", "x", "y", "z"],
         [],
         {100.0, 50.0},
@@ -246,17 +245,7 @@ SHAPES = {
         "\n"
         + platform_file(
             '<config id="General"><prop id="network/coordinates" value="yes"></prop></config>'
-            + zone(
-                "".join(
-                    host(name, speed="100.0Mf, 1e-9Mf, 0.333333f", **STATES).replace(
-                        " speed", ' coordinates="0 0 0" speed'
-                    )
-                    for name in ("master_host", *(f"host{n}" for n in range(11)))
-                ),
-                "Vivaldi",
-            )
-            .replace("zone ", "AS ")
-            .replace("/zone>", "/AS>"),
+            + zone(STATED, "Vivaldi").replace("zone ", "AS ").replace("/zone>", "/AS>"),
             version="4",
         ),
         sorted(f"host{n}" for n in range(11)),
