@@ -173,8 +173,8 @@ def test_a_late_arrival_is_as_overdue_as_its_submission_time_says():
 # Small jobs: first, killed at the divider, submitted again
 
 
-def small_plugin(**config):
-    return Plugin(small="class", divider=20, kill="always").begin(1, dynamic=True, **config)
+def small_plugin(machines=1, **config):
+    return Plugin(small="class", divider=20, kill="always").begin(machines, dynamic=True, **config)
 
 
 def test_a_small_job_goes_first_and_is_killed_at_the_divider_and_submitted_again_as_large():
@@ -212,7 +212,7 @@ def test_a_kill_that_comes_too_late_requeues_nothing():
 
 
 def test_several_small_jobs_are_killed_by_one_event_each():
-    plugin = Plugin(small="class", divider=20, kill="always").begin(2, dynamic=True)
+    plugin = small_plugin(2)
     plugin.tell(0, *(submitted(name, 0, 50, 1, small=True) for name in "12"))
     assert plugin.tell(20, CALL, CALL) == ["kill 1", "kill 2"]
 
@@ -255,8 +255,7 @@ def test_without_small_jobs_the_end_of_registrations_is_said_with_the_last_submi
 
 
 def test_where_nothing_may_be_registered_nothing_is_said_of_it():
-    plugin = Plugin().begin(1)
-    assert plugin.tell(0, NO_MORE) == []
+    assert Plugin().begin(1).tell(0, NO_MORE) == []
 
 
 @of_batsim_4
@@ -292,8 +291,7 @@ def test_events_that_concern_others_change_nothing():
 
 
 def test_no_event_is_sent_after_the_end():
-    plugin = Plugin(small="class", divider=20, kill="always").begin(2, dynamic=True)
-    assert plugin.tell(9, event("SIMULATION_ENDS")) == []
+    assert small_plugin(2).tell(9, event("SIMULATION_ENDS")) == []
 
 
 @pytest.mark.parametrize(
