@@ -55,11 +55,8 @@ BEGINS_4 = b'{"now": 0, "events": []}'
 
 @pytest.mark.parametrize("protocol", ["auto", "4", "5"])
 def test_the_first_frame_says_which_batsim_it_is(protocol):
-    for frame, version, words in (
-        (BEGINS_4, "4", WORDS_4),
-        (handshake("x"), "5", WORDS_5),
-        (handshake(), "5", WORDS_5),
-    ):
+    firsts = [(BEGINS_4, "4", WORDS_4), (handshake("x"), "5", WORDS_5), (handshake(), "5", WORDS_5)]
+    for frame, version, words in firsts:
         if protocol in ("auto", version):
             assert conversation_with(frame, Agent({}), protocol).words is words
         else:
@@ -143,7 +140,6 @@ def test_the_decisions_of_a_recorded_study_are_made_message_by_message(recorded)
 
 
 # Recorded schedulers that do not decide as EASY would, and what they do instead.
-PLAIN_FCFS = "no backfilling"
 WRONG_HOSTS = "other hosts than the lowest, or more or fewer of them than the job requests"
 CALLS = "requests calls of its own choice"
 KILLS_AND_SUBMITS = "kills or registers jobs of its own choice"
@@ -155,7 +151,7 @@ OTHERWISE = {
     "small-call": CALLS,
     "small-on-off": CALLS,
     "small-same-instant": CALLS,
-    "small-fcfs": PLAIN_FCFS,
+    "small-fcfs": "no backfilling",
     "small-periodic-asked-late": CALLS,
     "small-external-events": "goes on using unavailable machines",
     "small-shared-hosts": WRONG_HOSTS,
@@ -368,10 +364,8 @@ def test_user_data_that_is_no_object_is_none_of_the_schedulers_business():
 def test_the_request_behind_a_walltime_is_read_from_the_user_data():
     talk = greeted(Agent({"policy": "spf"}))
     long, short = ({"extra_data": json.dumps({"expected_time": seconds})} for seconds in (50, 5))
-    words = in_words(
-        talk, 0, BEGIN, submitted("1", procs=4), submitted("2", procs=4, **long), submitted("3", procs=4, **short)
-    )
-    assert words == ["3 on 0-3"]
+    jobs = [submitted(name, procs=4, **fields) for name, fields in (("1", {}), ("2", long), ("3", short))]
+    assert in_words(talk, 0, BEGIN, *jobs) == ["3 on 0-3"]
     assert in_words(talk, 1, completed("3")) == ["2 on 0-3"]
 
 

@@ -60,8 +60,16 @@ def stop(period: int) -> tuple[str, dict[str, Any]]:
     return "StopCallMeLaterEvent", {"call_me_later_id": f"every {period}"}
 
 
+def kill(*identifiers: str) -> tuple[str, dict[str, Any]]:
+    return "KillJobsEvent", {"job_ids": [*identifiers]}
+
+
 def profile(identifier: str, kind: str, **content: Any) -> tuple[str, dict[str, Any]]:
     return "RegisterProfileEvent", {"profile": {"id": identifier, "profile_type": kind, "profile": content}}
+
+
+def sequence(identifier: str, times: int, *parts: Any) -> tuple[str, dict[str, Any]]:
+    return profile(identifier, "SequentialCompositionProfile", repetition_count=times, profile_ids=list(parts))
 
 
 def registered(identifier: str, **fields: Any) -> tuple[str, dict[str, Any]]:
@@ -98,34 +106,31 @@ def of_kind(told, kind: str) -> list[dict[str, Any]]:
     return [event["event"] for m in told for event in m["events"] if event["event_type"] == kind]
 
 
+def calls_in(told, field: str) -> list[tuple[float, Any]]:
+    return [(m["now"], data[field]) for m in told for data in of_kind([m], "RequestedCallEvent")]
+
+
 # What a component may ask for
 
 
 def test_periodic_calls_come_at_multiples_of_their_period_until_they_are_stopped():
     script = {"begin": [every(4)], 0: [start("w0!a")], 10: [every(8)], 12: [stop(4)], 24: [stop(8)]}
     told, _ = run(document(job("a"), job("b", 10)), {**script, 10: [*script[10], start("w0!b")]}, settings=REUSE_OFF)
-    calls = [(m["now"], e["event"]["call_me_later_id"]) for m in told for e in m["events"]
-             if e["event_type"] == "RequestedCallEvent"]  # fmt: skip
-    assert calls == [(4, "every 4"), (8, "every 4"), (12, "every 4"), (16, "every 8"), (24, "every 8")]
+    dates = [(4, "every 4"), (8, "every 4"), (12, "every 4"), (16, "every 8"), (24, "every 8")]
+    assert calls_in(told, "call_me_later_id") == dates
 
 
 @pytest.mark.parametrize("n", [1, 3])
 def test_a_number_of_periodic_calls_is_kept_to_and_the_last_one_says_so(n):
     script = {"begin": [every(4, mode_type="FinitePeriodNumber", mode={"nb_periods": n})], 30: [start("w0!a")]}
     told, _ = run(document(job("a", 30)), script, settings=REUSE_OFF)
-    calls = [(m["now"], e["event"]["last_periodic_call"]) for m in told for e in m["events"]
-             if e["event_type"] == "RequestedCallEvent"]  # fmt: skip
-    assert calls == [(4 * k, k == n) for k in range(1, n + 1)]
+    assert calls_in(told, "last_periodic_call") == [(4 * k, k == n) for k in range(1, n + 1)]
 
 
 def test_calls_for_the_past_and_for_now_come_in_the_next_message_of_the_date():
     told, _ = run(document(job("a")), {0: [start("w0!a")], 10: [call(3), call(10)]}, settings=REUSE_OFF)
-    assert kinds(told)[-4:] == [
-        (10, "JobCompleted"),
-        (10, "RequestedCall"),
-        (10, "RequestedCall"),
-        (10, "SimulationEnds"),
-    ]
+    last = ["JobCompleted", "RequestedCall", "RequestedCall", "SimulationEnds"]
+    assert kinds(told)[-4:] == [(10, kind) for kind in last]
 
 
 def test_a_registered_job_is_submitted_now_and_says_what_it_was_given():
@@ -135,7 +140,7 @@ def test_a_registered_job_is_submitted_now_and_says_what_it_was_given():
         0: [start("w0!a")],
         10: [
             profile("d!p", "DelayProfile", delay=3),
-            profile("d!q", "SequentialCompositionProfile", repetition_count=2, profile_ids=["d!p", "p"]),
+            sequence("d!q", 2, "d!p", "p"),
             registered("d!1", profile_id="d!q", walltime=None, extra_data=extra),
             FINISHED,
         ],
@@ -164,7 +169,7 @@ def test_a_profile_stays_until_the_last_of_its_jobs_has_ended():
 
 def test_killed_jobs_inside_sequences_say_where_they_were():
     workload = document(job("a", profile="all"), five=5, all={"type": "composed", "repeat": 3, "seq": ["five", "ten"]})
-    script = {"begin": [call(23)], 0: [start("w0!a")], 23: [("KillJobsEvent", {"job_ids": ["w0!a"]})]}
+    script = {"begin": [call(23)], 0: [start("w0!a")], 23: [kill("w0!a")]}
     told, _ = run(workload, script, settings=REUSE_OFF)
     ((entry,),) = [event["progresses"] for event in of_kind(told, "JobsKilledEvent")]
     made = entry["wrapper"]["kill_progress"]
@@ -208,30 +213,21 @@ def test_a_job_may_have_a_profile_of_another_workload_in_either_direction(settin
     }
     late = {"w0!y": "2", "other!z": "3"}
     told, ends = run(document(job("a")), script, settings=settings, starts=late)
-    assert ends == {
-        **dict.fromkeys(("x", "a"), (0, 10, "COMPLETED_SUCCESSFULLY")),
-        **dict.fromkeys(("y", "z"), (10, 15, "COMPLETED_SUCCESSFULLY")),
-    }
+    first, second = ((*dates, "COMPLETED_SUCCESSFULLY") for dates in ((0, 10), (10, 15)))
+    assert ends == {"x": first, "a": first, "y": second, "z": second}
     submitted = {data["job_id"]: data for data in of_kind(told, "JobSubmittedEvent")}
     owners = {"new!x": "w0!ten", "w0!a": "w0!ten", "w0!y": "new!p", "other!z": "new!p"}
     assert {name: data["job"]["profile_id"] for name, data in submitted.items()} == owners
     assert {name: data["profile"]["id"] for name, data in submitted.items()} == owners
 
 
-def test_a_profile_of_another_workload_is_named_with_it_in_the_jobs_file():
-    script = {"begin": [registered("new!x", profile_id="w0!ten")], 0: [start("w0!a", "1"), start("new!x"), FINISHED]}
+def test_a_profile_of_another_workload_is_named_with_it_in_the_jobs_file_and_by_a_kill():
+    begin = [registered("new!x", profile_id="w0!ten")]
+    script = {"begin": begin, 0: [start("w0!a", "1"), start("new!x"), call(4), FINISHED]}
     run(document(job("a")), script, outcome=(outcome := Outcome()))
     rows = map(job_row_5, outcome.records)
     assert sorted(row.split(",")[:3] for row in rows) == [["a", "w0", "w0!ten"], ["x", "new", "w0!ten"]]
-
-
-def test_a_kill_of_a_job_with_a_profile_of_another_workload_names_the_profile():
-    script = {
-        "begin": [registered("new!x", profile_id="w0!ten")],
-        0: [start("w0!a", "1"), start("new!x"), call(4), FINISHED],
-        4: [("KillJobsEvent", {"job_ids": ["new!x"]})],
-    }
-    told, _ = run(document(job("a")), script)
+    told, _ = run(document(job("a")), {**script, 4: [kill("new!x")]})
     (killed,) = of_kind(told, "JobsKilledEvent")
     assert killed["progresses"][0]["wrapper"]["kill_progress"]["profile_id"] == "w0!ten"
 
@@ -276,24 +272,18 @@ def test_stopping_calls_that_are_not_there_changes_nothing_and_is_said():
         (registered("w 1,!b", profile_id="w0!ten"), "'w 1,' cannot be a workload's name"),
         (registered("w0!b", walltime=0), "walltime: 0 is not a number > 0"),
         (
-            ("RegisterProfileEvent", {"profile": {"id": "w0!p", "profile_type": "Mine", "profile": {}}}),
+            profile("w0!p", "Mine"),
             "profile 'w0!p' is a 'Mine'; simulated are DelayProfile and SequentialCompositionProfile",
         ),
-        (
-            ("RegisterProfileEvent", {"profile": {"id": "p", "profile_type": "DelayProfile", "profile": {"delay": 1}}}),
-            "'p' is not the id of a profile",
-        ),
+        (profile("p", "DelayProfile", delay=1), "'p' is not the id of a profile"),
         (registered("w0!b", profile_id="!ten"), "has a profile of '', no known workload"),
         (registered("w0!b", rigid=False), "job 'w0!b' is not rigid"),
-        (
-            profile("w0!s", "SequentialCompositionProfile", repetition_count=1, profile_ids=["ten", 7]),
-            "seq[1]: 7 is not",
-        ),
+        (sequence("w0!s", 1, "ten", 7), "seq[1]: 7 is not"),
         *(
             (start("w0!a", "0", **custom(place)), f"executor 0 has {place!r}")
             for place in (1, 1.0, 0.0, True, "0", "\u0660", None)
         ),
-        (("KillJobsEvent", {"job_ids": []}), "'job_ids' is empty"),
+        (kill(), "'job_ids' is empty"),
         (("TurnOnOffHostsEvent", {"host_ids": "0", "state": 1}), "power states are not simulated here"),
         (("CreateProbeEvent", {}), "there are no probes here"),
         (("EDCHelloEvent", HELLO), "it belongs into the answer to the handshake"),
@@ -319,9 +309,8 @@ def test_features_of_the_hello_are_settings_and_what_does_nothing_is_said():
     assert made == REUSE
     assert len(remarks) == 1
     assert "forward_profiles_on_jobs_killed does nothing here" in remarks[0]
-    made, remarks = handshake(
-        lambda frame: hello(requested_simulation_features={"profile_reuse": True}, scheduling_constraints={}), ""
-    )
+    frame = hello(requested_simulation_features={"profile_reuse": True}, scheduling_constraints={})
+    made, remarks = handshake(lambda _: frame, "")
     assert made == SimulationSettings()
     assert [remark.split(" ")[0] for remark in remarks] == ["the", "profile_reuse"]
 
@@ -353,9 +342,7 @@ def test_a_hello_that_cannot_be_is_refused(fields, said):
     st.sampled_from(["fcfs", "saf"]),
 )
 def test_the_same_scheduler_starts_the_same_jobs_under_both_versions(drawn, policy):
-    jobs = [
-        job(str(i), subtime, res, f"p{run_s}", walltime=limit) for i, (subtime, res, run_s, limit) in enumerate(drawn)
-    ]
+    jobs = [job(str(i), at, res, f"p{run_s}", walltime=limit) for i, (at, res, run_s, limit) in enumerate(drawn)]
     workload = document(*jobs, **{f"p{i}": i for i in range(1, 10)})
     agents = [Agent({"policy": policy}) for _ in range(2)]
     under_4 = ended_under(Conversation(WORDS_4, agents[0]).answer, workload, machines(4), REUSE_OFF, Wire4())
@@ -367,12 +354,11 @@ def test_the_same_scheduler_starts_the_same_jobs_under_both_versions(drawn, poli
 # Mutations of a conversation in which all is well
 
 SCRIPT: dict[Any, Any] = {
-    "begin": [every(5), ("RegisterProfileEvent", {"profile": {"id": "w0!p", "profile_type": "DelayProfile",
-                                                              "profile": {"delay": 3}}})],
+    "begin": [every(5), profile("w0!p", "DelayProfile", delay=3)],
     0: [start("w0!a"), registered("w0!n", profile_id="p", walltime=9, extra_data="x")],
     10: [start("w0!b", "1-1"), ("RejectJobEvent", {"job_id": "w0!wide"}), start("w0!n", "2"), call(12)],
-    12: [("KillJobsEvent", {"job_ids": ["w0!n", "w0!b"]}), stop(5), FINISHED],
-}  # fmt: skip
+    12: [kill("w0!n", "w0!b"), stop(5), FINISHED],
+}
 
 
 def is_when(value):
@@ -423,10 +409,8 @@ def test_mutated_replies_run_as_they_are_meant_or_are_refused_in_one_line():
 
 
 def test_options_with_several_values_and_those_without_an_effect_here_are_taken():
-    options = parse_arguments(
-        [*GIVEN, "-w", "a", "b", "-w", "c", "--ee", "d", "e", "--external-events", "f", "--trace-probe-data", "never"],
-        5,
-    )
+    words = "-w a b -w c --ee d e --external-events f --trace-probe-data never"
+    options = parse_arguments([*GIVEN, *words.split()], 5)
     assert [str(path) for path in options.workloads] == ["a", "b", "c"]
     assert [str(path) for path in options.events] == ["d", "e", "f"]
     assert options.remarks == ()
@@ -461,8 +445,7 @@ def test_a_wrong_command_line_is_refused_in_one_line(words, said, capsys):
 
 def test_the_text_of_a_file_is_the_initialisation_text_and_roles_come_in_two_words(tmp_path):
     (tmp_path / "init.json").write_text('{"policy": "saf"}')
-    options = parse_arguments(
-        ["-p", "x.xml", "-S", "tcp://there:1", f"{tmp_path}/init.json", "-r", "a", "storage", "-r", "b", "master"], 5
-    )
+    words = ["-p", "x.xml", "-S", "tcp://there:1", f"{tmp_path}/init.json"]
+    options = parse_arguments([*words, "-r", "a", "storage", "-r", "b", "master"], 5)
     assert options.init_text == '{"policy": "saf"}'
     assert options.roles == {"a": "storage", "b": "master"}

@@ -14,14 +14,9 @@ import pytest
 from batfill.base.errors import WorkloadError
 from batfill.batsim.command_line import parse_arguments
 from batfill.batsim.results import JOB_COLUMNS
-from batfill.batsim.runner.translation import (
-    NUMBERING,
-    Whereabouts,
-    become_batsim,
-    rewritten_events,
-    translated,
-)
+from batfill.batsim.runner.translation import NUMBERING, Whereabouts, become_batsim, rewritten_events, translated
 from command import batfill, free_port, refusal
+from small_runs import job
 
 # Batsim 5 as far as a run can see: the embedded one, which is given what it can do, behind a command line that takes
 # all of Batsim 5's options; `-l` simulates each job alone. The command line is kept in the file `given`.
@@ -67,18 +62,10 @@ def batsim5(tmp_path, monkeypatch):
 
 def study(folder, n_jobs=60, batsim_options="", scheduler_options="--policy saf", form=4):
     """A descriptor with its workload and platform in the folder, in the form of this version of Batsim."""
-    jobs = [
-        {
-            "id": f"{k:03}",
-            "subtime": 7 * k,
-            "res": 1 + k % 4,
-            "profile": f"d{k % 5}",
-            "walltime": 600 if k % 3 else -1,
-            "class": "small" if k % 2 else "large",
-            "user_id": k % 3,
-        }
-        for k in range(n_jobs)
-    ]
+    jobs = []
+    for k in range(n_jobs):
+        fields = {"walltime": 600 if k % 3 else -1, "class": "small" if k % 2 else "large", "user_id": k % 3}
+        jobs.append(job(f"{k:03}", 7 * k, 1 + k % 4, f"d{k % 5}", **fields))
     profiles = {f"d{k}": {"type": "delay", "delay": 20 + 35 * k} for k in range(5)}
     (folder / "w.json").write_text(json.dumps({"nb_res": 6, "jobs": jobs, "profiles": profiles}))
     batfill("platform", "6", "--out", folder / "p.xml")
@@ -136,22 +123,16 @@ def test_a_study_runs_unchanged_under_both_versions(batsim5, tmp_path, batsim_op
     assert done.status == 0, done.err
     assert json.loads((tmp_path / "run" / "run.json").read_text())["batsim_version"].startswith("4.2")
     assert under_5 == tries(tmp_path)
-    figures = json.loads(done.out)
-    assert {name: figures_5[name] for name in ("mean_wait_s", "mean_bsld")} == {
-        name: figures[name] for name in ("mean_wait_s", "mean_bsld")
-    }
-    assert len({job.partition("#")[0] for job, *_ in under_5}) == 60
-    assert any("#1" in job for job, *_ in under_5) == ("--divider" in scheduler_options)
+    figures_4 = json.loads(done.out)
+    assert all(figures_5[name] == figures_4[name] for name in ("mean_wait_s", "mean_bsld"))
+    assert len({name.partition("#")[0] for name, *_ in under_5}) == 60
+    assert any("#1" in name for name, *_ in under_5) == ("--divider" in scheduler_options)
 
 
 def test_a_study_in_version_5s_form_runs_under_batsim_5_and_under_the_embedded_one(batsim5, tmp_path):
     kills = "--policy saf --small class --divider 40 --kill always"
-    path = study(
-        tmp_path,
-        form=5,
-        batsim_options="--trace-machine-state --energy-host --trace-probe-data never",
-        scheduler_options=kills,
-    )
+    traces = "--trace-machine-state --energy-host --trace-probe-data never"
+    path = study(tmp_path, form=5, batsim_options=traces, scheduler_options=kills)
     under_5 = []
     for simulator, words in (("auto", ["--json"]), ("embedded", [])):  # each run replaces the one before
         done = batfill("run", path, *words, "--simulator", simulator)
@@ -223,10 +204,7 @@ def test_pybatsim_is_refused_under_batsim_5_before_anything_starts(batsim5, tmp_
 
 @pytest.mark.parametrize(
     ("option", "said"),
-    [
-        ("--no-sched", "Batsim 5 has none"),
-        ("--enable-compute-sharing", "Batsim 5 ignores them"),
-    ],
+    [("--no-sched", "Batsim 5 has none"), ("--enable-compute-sharing", "Batsim 5 ignores them")],
 )
 def test_what_batsim_5_does_not_do_ends_the_run_in_one_line(batsim5, tmp_path, option, said):
     done = batfill("run", study(tmp_path, n_jobs=5, batsim_options=option))
@@ -239,13 +217,9 @@ def options_of(*words):
 
 
 def test_every_option_of_version_4_has_its_place_in_version_5(tmp_path):
-    words, notes, features = translated(
-        options_of(
-            *("-m", "boss", "-r", "a,b:storage", "--mmax", "3", "--mmax-workload", "--sched-cfg", "{}", "-v", "debug"),
-            *("--enable-dynamic-jobs", "--acknowledge-dynamic-jobs"),
-        ),
-        tmp_path,
-    )
+    given = "-m boss -r a,b:storage --mmax 3 --mmax-workload --sched-cfg {} -v debug"
+    given += " --enable-dynamic-jobs --acknowledge-dynamic-jobs"
+    words, notes, features = translated(options_of(*given.split()), tmp_path)
     assert " ".join(words) == (
         "-p p.xml -e x/out_ -s tcp://h:1 {} -m boss -r a storage -r b storage --mmax 3 --mmax-workload "
         "--trace-machine-state -v debug"
@@ -272,12 +246,8 @@ def test_external_events_become_generic_ones_with_the_same_text(tmp_path):
 @pytest.mark.parametrize(
     "words",
     [
-        *(
-            ["-c", "options.toml"],
-            ["--gen-config", "options.toml"],
-            ["-l", "lib.so", "text"],
-            ["-S", "tcp://h:1", "file"],
-        ),
+        *(["-c", "options.toml"], ["--gen-config", "options.toml"]),
+        *(["-l", "lib.so", "text"], ["-S", "tcp://h:1", "file"]),
         *(["--version"], ["--batsim-version"], ["--batsim-git-commit"], ["--simgrid-version"], ["--help"]),
         ["-p", "p.xml", "-w", "a", "b", "-s", "tcp://h:1", "", "--dump-execution-context"],
     ],

@@ -25,6 +25,7 @@ from golden import recording
 from small_runs import document, execute, job
 
 JOBS = document(job("a"), job("b", 1, 2, walltime=4), job("wide", 2, 9), job("c", 3))
+DYNAMIC = ["--enable-dynamic-jobs", "--enable-profile-reuse"]
 SCRIPTS = Path(sys.executable).parent
 
 
@@ -42,11 +43,8 @@ def rows(folder: Path, what: str = "jobs") -> list[dict[str, str]]:
 
 
 def reject_all(message):
-    return [
-        ("REJECT_JOB", {"job_id": event["data"]["job_id"]})
-        for event in message["events"]
-        if event["type"] == "JOB_SUBMITTED"
-    ]
+    arrived = [event["data"] for event in message["events"] if event["type"] == "JOB_SUBMITTED"]
+    return [("REJECT_JOB", {"job_id": data["job_id"]}) for data in arrived]
 
 
 # The command line
@@ -77,10 +75,7 @@ def test_the_context_is_printed_for_programs_and_nothing_is_simulated(tmp_path, 
         (["-p", "x", "--mmax", "-1"], "--mmax: -1 is below 0; 0 means no limit"),
         (["-p", "x", "--enable-profile-reuse"], "--enable-profile-reuse needs --enable-dynamic-jobs; add it"),
         (["-p", "x", "-r", "node1"], "--add-role-to-hosts: 'node1' is not of the form host1,host2:role"),
-        (
-            ["-p", "x", "-s", "tcp://localhost:99999"],
-            "--socket-endpoint: tcp://localhost:99999: a port is a number from",
-        ),
+        (["-p", "x", "-s", "tcp://h:99999"], "--socket-endpoint: tcp://h:99999: a port is a number from"),
         (["-p", "x", "--sched-cfg-file", "absent"], "--sched-cfg-file: absent cannot be read"),
     ],
 )
@@ -124,8 +119,8 @@ def test_the_scheduler_is_told_of_the_options(tmp_path):
             return [("NOTIFY", {"type": "registration_finished"})]
         return reject_all(message)
 
-    options = ["--forward-profiles-on-submission", "--enable-dynamic-jobs", "--acknowledge-dynamic-jobs"]
-    options += ["--enable-profile-reuse", "--enable-compute-sharing", "--disable-storage-sharing", "--mmax", "3"]
+    options = [*DYNAMIC, "--forward-profiles-on-submission", "--acknowledge-dynamic-jobs", "--mmax", "3"]
+    options += ["--enable-compute-sharing", "--disable-storage-sharing"]
     options += ["--sched-cfg-file", f"{tmp_path}/config", "--events", f"{tmp_path}/events", "--forward-unknown-events"]
     with scheduler(answer) as endpoint:
         assert main([*inputs, *endpoint, *options, "-r", "node1:storage", "-q"]) == 0
@@ -148,13 +143,7 @@ def test_the_scheduler_is_told_of_the_options(tmp_path):
     [
         (["--forward-unknown-events"], ["--forward-unknown-events does nothing without --events"]),
         (["--acknowledge-dynamic-jobs"], ["--acknowledge-dynamic-jobs does nothing without --enable-dynamic-jobs"]),
-        (
-            ["--enable-dynamic-jobs", "--enable-profile-reuse"],
-            [
-                "--enable-dynamic-jobs does nothing with --no-sched",
-                "--enable-profile-reuse does nothing with --no-sched",
-            ],
-        ),
+        (DYNAMIC, [f"{option} does nothing with --no-sched" for option in DYNAMIC]),
         (["--sched-cfg", "", "--sched-timeout", "0"], ["--sched-cfg does nothing", "--sched-timeout does nothing"]),
         (["--mmax", "3"], []),
     ],

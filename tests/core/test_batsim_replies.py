@@ -183,13 +183,9 @@ def test_what_a_scheduler_may_send_in_two_ways_means_the_same():
     text = "café, {'a': 1}\t:"
     noted = ("SET_JOB_METADATA", {"job_id": "w0!a", "metadata": text})
     outcome = simulate(document(*jobs), at({0: [noted, *starts]}))
-    assert {record.job_id: str(record.allocated_resources) for record in outcome.records} == {
-        "a": "0",
-        "b": "1",
-        "c": "2-3",
-    }
-    (row,) = (record for record in outcome.records if record.job_id == "a")
-    assert next(csv.reader([job_row(row)]))[-1] == text
+    ended = {record.job_id: record for record in outcome.records}
+    assert {name: str(record.allocated_resources) for name, record in ended.items()} == {"a": "0", "b": "1", "c": "2-3"}
+    assert next(csv.reader([job_row(ended["a"])]))[-1] == text
 
 
 def test_registrations_cannot_continue_where_they_are_off():
@@ -275,16 +271,11 @@ def once(pairs):
     return dict(pairs)
 
 
-def is_integer(value):
-    return type(value) is int
+def is_of(*types):
+    return lambda value: type(value) in types
 
 
-def is_number(value):
-    return type(value) in (int, float)
-
-
-def is_text(value):
-    return type(value) is str
+is_integer, is_number, is_text, is_object = is_of(int), is_of(int, float), is_of(str), is_of(dict)
 
 
 def is_id(value):
@@ -297,10 +288,6 @@ def is_alloc(value):
 
 def is_ids(value):
     return type(value) is list and value and all(map(is_id, value))
-
-
-def is_object(value):
-    return type(value) is dict
 
 
 def is_mapping(value):

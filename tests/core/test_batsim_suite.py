@@ -22,7 +22,6 @@ from small_runs import (
     DYNAMIC,
     FINISHED,
     REUSE,
-    Outcome,
     add_profile,
     at,
     call,
@@ -103,7 +102,6 @@ def test_a_profile_name_cannot_be_registered_again_even_after_its_job_has_ended(
 def test_an_acknowledgement_of_date_0_follows_the_static_submissions_of_date_0_in_their_message():
     script = {"begin": [register("w0!n"), register("w0!m")], 0: [execute("w0!b"), FINISHED]}
     workload = document(job("b"), job("c"), job("d", 5))
-
     scripted = at(script)
 
     def decide(message):
@@ -274,18 +272,13 @@ def test_the_replay_reads_the_run_time_of_a_sequence(tmp_path):
     ],
 )
 def test_a_sequence_that_cannot_run_is_refused_with_its_place(profile, said, tmp_path):
-    others = {"t": {"type": "composed", "seq": ["ten", "s"]}} if profile.get("seq") == ["t"] else {}
-    others |= {"ptask": {"type": "parallel", "cpu": [1]}} if profile.get("seq") == ["ptask"] else {}
+    others = {"ptask": {"type": "parallel", "cpu": [1]}} if profile["seq"] == ["ptask"] else {}
     path = written(tmp_path, job("a", profile="s"), s={"type": "composed", **profile}, **others)
     with pytest.raises(WorkloadError) as refused:
         load_document(path)
     line = str(refused.value)
     assert "\n" not in line
-    if "contains itself" in said:  # wherever the circle is entered
-        assert "contains itself" in line
-        assert line.startswith(f"{path}: profiles['")
-    else:
-        assert line.startswith(f"{path}: {said}")
+    assert line.startswith(f"{path}: {said}")
 
 
 # Energy, shared machines, external events
@@ -297,11 +290,8 @@ def test_eight_hundred_jobs_share_hosts():
                         **{f"p{i}": 1 + 13 * i for i in range(7)})  # fmt: skip
 
     def decide(message):
-        return [
-            execute(e["data"]["job_id"], " ".join(map(str, random.sample(range(512), e["data"]["job"]["res"]))))
-            for e in message["events"]
-            if e["type"] == "JOB_SUBMITTED"
-        ]
+        jobs = [event["data"]["job"] for event in message["events"] if event["type"] == "JOB_SUBMITTED"]
+        return [execute(job["id"], " ".join(map(str, random.sample(range(512), job["res"])))) for job in jobs]
 
     outcome = simulate(workload, decide, platform=machines(512), settings=SimulationSettings(share_compute=True))
     assert len(outcome.records) == 800
@@ -315,28 +305,19 @@ def test_eight_hundred_jobs_share_hosts():
 def busy(split_events, seed=0, settings=SimulationSettings(), **options):  # noqa: B008
     """Two hundred jobs on whole seconds, so that instants hold many events, under the package's own scheduler."""
     random = Random(seed)
-    jobs = [
-        job(
-            f"{i:03}",
-            random.randrange(60),
-            random.randint(1, 4),
-            f"p{random.randrange(6)}",
-            walltime=random.choice([9, 20]),
-            **{"class": random.choice(["small", "large"])},
-        )
-        for i in range(200)
-    ]
+    jobs = []
+    for i in range(200):
+        subtime, res, profile = random.randrange(60), random.randint(1, 4), f"p{random.randrange(6)}"
+        fields = {"walltime": random.choice([9, 20]), "class": random.choice(["small", "large"])}
+        jobs.append(job(f"{i:03}", subtime, res, profile, **fields))
     workload = document(*jobs, **{f"p{i}": 2 * i + 2 for i in range(6)})
     talk = Conversation(WORDS_4, Agent({"policy": "saf", **options}))
-    outcome = Outcome()
 
     def decide(message):
         answer = json.loads(talk.answer(json.dumps(message).encode()))
         return [(event["type"], event["data"], event["timestamp"]) for event in answer["events"]]
 
-    return simulate(
-        workload, decide, platform=machines(6), settings=settings, outcome=outcome, split_events=split_events
-    )
+    return simulate(workload, decide, platform=machines(6), settings=settings, split_events=split_events)
 
 
 def test_split_instants_are_the_same_for_the_same_seed_and_others_for_another():

@@ -250,19 +250,17 @@ def check_mutants(agent, messages, free):
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["overruns-rejects-failures", pytest.param("small-first-kill-requeue-acknowledged", marks=pytest.mark.slow)],
+    ("version", "name"),
+    [
+        (4, "overruns-rejects-failures"),
+        pytest.param(4, "small-first-kill-requeue-acknowledged", marks=pytest.mark.slow),
+        *((5, name) for name in ("small-external-events", "overruns-rejects-failures", "small-first-kill-requeue")),
+    ],
 )
-def test_a_message_of_batsim_4_that_differs_in_a_field_is_refused_or_may_differ(name):
-    agent, messages = recorded_4(name)
-    check_mutants(agent, messages[:600], FREE_4)
-
-
-@pytest.mark.parametrize("name", ["small-external-events", "overruns-rejects-failures", "small-first-kill-requeue"])
-def test_a_message_of_batsim_5_that_differs_in_a_field_is_refused_or_may_differ(name):
-    (recorded,) = [one for one in recordings(name) if one.name == name]
-    agent, messages = recorded_5(recorded)
-    check_mutants(agent, messages[:600], FREE_5)
+def test_a_message_that_differs_in_a_field_is_refused_or_may_differ(version, name):
+    recorded = name if version == 4 else next(one for one in recordings(name) if one.name == name)
+    agent, messages = recorded_4(recorded) if version == 4 else recorded_5(recorded)
+    check_mutants(agent, messages[:600], FREE_4 if version == 4 else FREE_5)
 
 
 # What no field shows: messages that contradict one another
@@ -283,6 +281,22 @@ def ends(name, state, code):
 
 
 REACHED, SUCCESS = "COMPLETED_WALLTIME_REACHED", "COMPLETED_SUCCESSFULLY"
+
+
+def begun(text=None, **options):
+    told = begins(range(4), dynamic=text is not None)
+    if text is not None:
+        told["data"]["config"]["sched-config"] = text
+    talk = Conversation(WORDS_4, Agent(options))
+    talk.answer(as_message(0, told))
+    return talk
+
+
+def refused_line(talk, frame):
+    with pytest.raises(BatfillError) as refused:
+        talk.answer(frame)
+    (line,) = str(refused.value).splitlines()
+    return line
 
 
 BEGUN = (0, BEGIN)
@@ -352,9 +366,7 @@ def test_a_message_that_contradicts_what_came_before_is_refused_with_its_place(t
         talk, number = Conversation(WORDS_4, Agent({"reservation": host})), len(told)
     for message in told[:-1]:
         talk.answer(as_message(*message))
-    with pytest.raises(BatfillError) as refused:
-        talk.answer(as_message(*told[-1]))
-    (line,) = str(refused.value).splitlines()
+    line = refused_line(talk, as_message(*told[-1]))
     assert said in line
     assert len(line) < 300
     assert line.startswith(f"message {number} from Batsim at ")
@@ -384,9 +396,8 @@ def test_a_message_that_contradicts_what_came_before_is_refused_with_its_place(t
 def test_what_is_no_message_is_refused_with_its_number(text, said, version):
     talk = Conversation(WORDS_4, Agent({})) if version is WORDS_4 else greeted_5(Agent({}))
     text = text.replace(b"TYPE", version.type_field.encode())
-    with pytest.raises(BatfillError) as refused:
-        talk.answer(text if text.startswith(b"\4") or not text.strip(b"\0") else text + version.suffix)
-    (line,) = str(refused.value).splitlines()
+    whole = text.startswith(b"\4") or not text.strip(b"\0")
+    line = refused_line(talk, text if whole else text + version.suffix)
     assert line.startswith(f"message {1 + (version is WORDS_5)} from Batsim ")
     assert said in line
     assert version is WORDS_4 or text[:1] not in (b"\0", b"\4") or "is a second handshake" in line
@@ -402,8 +413,7 @@ def test_a_message_may_be_late_by_what_the_platforms_latencies_add_up_to(host):
 
 
 def test_a_date_that_batfill_does_not_take_is_its_own_limit():
-    talk = Conversation(WORDS_4, Agent({}))
-    talk.answer(as_message(0, BEGIN))
+    talk = begun()
     with pytest.raises(BatfillError, match=r"is later than 1e\+12 s, 30,000 years, batfill's limit; give .* dates$"):
         talk.answer(as_message(2e12, CALL))
     redis = as_message(0, BEGIN).replace(b'"redis-enabled": false', b'"redis-enabled": true')
@@ -412,8 +422,7 @@ def test_a_date_that_batfill_does_not_take_is_its_own_limit():
 
 
 def test_large_dates_are_compared_as_exactly_as_a_double_has_them():
-    talk = Conversation(WORDS_4, Agent({}))
-    talk.answer(as_message(0, BEGIN))
+    talk = begun()
     date = 654321098765.4321  # the next double is 1.2e-4 later
     talk.answer(as_message(date, job(at=math.nextafter(date, math.inf))))
     with pytest.raises(BatfillError, match="has the submission date"):
@@ -444,8 +453,7 @@ def test_the_last_answer_is_one_that_ends_batsim(version, frames):
 
 
 def test_the_end_of_a_simulation_is_answered_as_usual_whatever_goes_wrong():
-    talk = Conversation(WORDS_4, Agent({}))
-    talk.answer(as_message(0, BEGIN))
+    talk = begun()
     talk.answer(as_message(5, event("SIMULATION_ENDS")))
     assert json.loads(talk.last_answer())["events"] == []
 
@@ -484,21 +492,12 @@ def test_what_was_answered_once_is_not_answered_twice(events):
 
 @pytest.mark.parametrize(("procs", "wanted"), [(0, "0 machines"), (5, "5 of 4 machines")])
 def test_a_job_that_can_never_run_is_rejected_with_its_reason(procs, wanted, caplog):
-    talk = Conversation(WORDS_4, Agent({}))
-    talk.answer(as_message(0, BEGIN))
+    talk = begun()
     assert b"REJECT_JOB" in talk.answer(as_message(0, job(procs=procs)))
     assert f"w0!1 requests {wanted}: rejected" in caplog.text
 
 
 # The scheduler's options in Batsim's text
-
-
-def begun(text, **options):
-    told = begins(range(4), dynamic=True)
-    told["data"]["config"]["sched-config"] = text
-    talk = Conversation(WORDS_4, Agent(options))
-    talk.answer(as_message(0, told))
-    return talk
 
 
 def greeted(text, **options):
@@ -507,8 +506,7 @@ def greeted(text, **options):
 
 @pytest.mark.parametrize("connected", [begun, greeted])
 def test_options_in_batsims_text_are_taken_as_those_of_the_command_line(connected, caplog):
-    assert connected("").agent.stated()["policy"] == "fcfs"
-    assert connected("{}").agent.stated()["policy"] == "fcfs"
+    assert [connected(text).agent.stated()["policy"] for text in ("", "{}")] == ["fcfs", "fcfs"]
     taken = connected('{"policy": "saf", "threshold": "48h"}', backfill="spf", threshold=172800).agent
     assert [taken.stated()[name] for name in ("policy", "backfill", "threshold")] == ["saf", "spf", 172800]
     assert caplog.messages == []

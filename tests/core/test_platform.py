@@ -22,12 +22,15 @@ MASTER = '<host id="master_host" speed="1Gf"/>'
 CLUSTER = '<cluster id="c" prefix="n" suffix=".site" radical="0-2,7, 10-11" speed="2.5Gf" bw="1GBps" lat="0"/>'
 
 
-def write(folder, body, *, head=""):
+def put(folder, text):
+    """A file with this text."""
     path = folder / "p.xml"
-    path.write_text(
-        f'<?xml version="1.0"?>{head}<platform version="4.1"><zone id="z" routing="Full">{body}</zone></platform>'
-    )
+    path.write_text(text)
     return path
+
+
+def write(folder, body):
+    return put(folder, platform_file(zone(body)))
 
 
 def names(hosts):
@@ -91,77 +94,66 @@ def platform_file(body, *, version="4.1", head="<?xml version='1.0'?>\n"):
 
 
 LAUGHS = "".join(f'<!ENTITY l{n} "{f"&l{n - 1};" * 10}">' for n in range(1, 10))
+NOT_XML = "not XML ({}); give a SimGrid platform file"
+ABORTS = "so Batsim aborts when host {!r} calls the master host; add a "
 # Files that describe no platform, each with the line that says so: (content, the line after the file's name).
 BOGUS = {
-    "empty": ("", "not XML (no element found: line 1, column 0); give a SimGrid platform file"),
-    "cut": (
-        "\n<?xml version='1.0'?>\n<platform>\n<zone",
-        "not XML (unclosed token: line 4, column 0); give a SimGrid platform file",
-    ),
+    "empty": ("", NOT_XML.format("no element found: line 1, column 0")),
+    "cut": ("\n<?xml version='1.0'?>\n<platform>\n<zone", NOT_XML.format("unclosed token: line 4, column 0")),
     "root": ("<cluster/>", "its root is <cluster>, not <platform>; give a SimGrid platform file"),
     "bomb": (
         f'<!DOCTYPE p [<!ENTITY l0 "ha">{LAUGHS}]><platform>&l9;</platform>',
         "refused, it defines or fetches entities (EntitiesForbidden(name='l0', system_id=None, public_id=None)); "
         "remove them",
     ),
-    "no_host": (platform_file(zone("")), "no host in it; describe at least the master host"),
-    "no_master": (
-        platform_file(zone(CLUSTER)),
-        "no host is called 'master_host'; name the master host with --master-host",
-    ),
-    "two_masters": (
-        platform_file(zone(MASTER + host("x", role="master"))),
-        "'master_host' and 'x' are both master hosts; keep one",
-    ),
-    "role": (
-        platform_file(zone(MASTER + host("x", role="chief"))),
-        "host 'x' has the role 'chief'; known: compute_node, storage, master",
-    ),
+}
+# The same with what is in their one zone.
+BOGUS_ZONES = {
+    "no_host": ("", "no host in it; describe at least the master host"),
+    "no_master": (CLUSTER, "no host is called 'master_host'; name the master host with --master-host"),
+    "two_masters": (MASTER + host("x", role="master"), "'master_host' and 'x' are both master hosts; keep one"),
+    "role": (MASTER + host("x", role="chief"), "host 'x' has the role 'chief'; known: compute_node, storage, master"),
     "twice": (
-        platform_file(zone(MASTER + CLUSTER + zone(host("n2.site"), name="y"))),
+        MASTER + CLUSTER + zone(host("n2.site"), name="y"),
         "host 'n2.site' is described 2 times; names must be unique",
     ),
-    "no_id": (platform_file(zone('<host speed="1Gf"/>')), "a <host> (no id) has no id; add it"),
+    "no_id": ('<host speed="1Gf"/>', "a <host> (no id) has no id; add it"),
     "speed": (
-        platform_file(zone(MASTER + CLUSTER.replace("2.5Gf", "fast"))),
+        MASTER + CLUSTER.replace("2.5Gf", "fast"),
         "<cluster> c: speed 'fast' is not a number with a unit; write it like 1Gf",
     ),
-    "cores": (
-        platform_file(zone(MASTER + CLUSTER.replace("speed", 'core="no" speed'))),
-        "<cluster> c: core 'no' is not an integer >= 1",
-    ),
+    "cores": (MASTER + CLUSTER.replace("speed", 'core="no" speed'), "<cluster> c: core 'no' is not an integer >= 1"),
     "still": (
-        platform_file(zone(MASTER + CLUSTER.replace("2.5Gf", "0Gf"))),
+        MASTER + CLUSTER.replace("2.5Gf", "0Gf"),
         "host 'n0.site' has no computing speed; give a speed above 0, such as 1Gf",
     ),
+    "no_zone_route": (
+        CLUSTER + zone(MASTER, name="m"),
+        f"zone 'z' has no route from 'c' to 'm', {ABORTS.format('n0.site')}<zoneRoute>",
+    ),
+} | {
+    f"radical_{number}": (
+        MASTER + CLUSTER.replace("0-2,7, 10-11", radical),
+        f'radical {radical!r} is not a list of numbers and ranges such as "0-9,15"',
+    )
+    for number, radical in enumerate(["2-0", "1-", "0,,1", "0-99999999999", "\u0663"])
+}
+BOGUS |= {name: (platform_file(zone(body)), said) for name, (body, said) in BOGUS_ZONES.items()} | {
     "wifi": (
         platform_file(zone(MASTER + host("x") + '<link id="l" bandwidth="54Mbps" latency="0"/>', "WIFI")),
         "zone 'z' has Wifi links, on which Batsim aborts; use other routing",
     ),
-    "no_zone_route": (
-        platform_file(zone(CLUSTER + zone(MASTER, name="m"))),
-        "zone 'z' has no route from 'c' to 'm', so Batsim aborts when host 'n0.site' calls the master host; "
-        "add a <zoneRoute>",
-    ),
     "island": (
         platform_file(zone(MASTER + "".join(map(host, "abcd")) + route("a", "master_host") + route("c", "d"), "Floyd")),
-        "zone 'z' has no route from 'b' to 'master_host', so Batsim aborts when host 'b' calls the master host; "
-        "add a <route>",
+        f"zone 'z' has no route from 'b' to 'master_host', {ABORTS.format('b')}<route>",
     ),
-} | {
-    f"radical_{number}": (
-        platform_file(zone(MASTER + CLUSTER.replace("0-2,7, 10-11", radical))),
-        f'radical {radical!r} is not a list of numbers and ranges such as "0-9,15"',
-    )
-    for number, radical in enumerate(["2-0", "1-", "0,,1", "0-99999999999", "\u0663"])
 }
 
 
 @pytest.mark.parametrize("name", BOGUS)
 def test_what_describes_no_platform_is_refused_in_one_line(name, tmp_path, capsys):
     content, complaint = BOGUS[name]
-    path = tmp_path / f"{name}.xml"
-    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    path = put(tmp_path, content)
     assert run_batsim(path, tmp_path) == 1
     assert capsys.readouterr() == ("", f"batfill batsim: {path}: {complaint}\n")
     assert not (tmp_path / "out_jobs.csv").exists()
@@ -181,8 +173,7 @@ def run_batsim(path, folder, *, hosts=1, options=()):
 
 
 def test_only_the_hosts_in_use_need_a_route(tmp_path):
-    path = tmp_path / "p.xml"
-    path.write_text(platform_file(zone(MASTER + host("a") + host("b") + route("a", "master_host"), "Dijkstra")))
+    path = put(tmp_path, platform_file(zone(MASTER + host("a") + host("b") + route("a", "master_host"), "Dijkstra")))
     with pytest.raises(PlatformError, match="no route from 'b' to 'master_host'"):
         read_platform(path)
     assert names(read_platform(path, limit=1).compute) == ["a"]
@@ -191,9 +182,8 @@ def test_only_the_hosts_in_use_need_a_route(tmp_path):
 @settings(deadline=None)
 @given(st.integers(1, 300))
 def test_a_written_platform_is_read_back(tmp_path_factory, n_hosts):
-    path = tmp_path_factory.mktemp("platforms") / "p.xml"
-    path.write_text(homogeneous_platform(n_hosts, prefix="host-", speed="3Gf", master_host="boss"))
-    platform = read_platform(path, "boss")
+    text = homogeneous_platform(n_hosts, prefix="host-", speed="3Gf", master_host="boss")
+    platform = read_platform(put(tmp_path_factory.mktemp("platforms"), text), "boss")
     assert names(platform.compute) == sorted(f"host-{i}" for i in range(n_hosts))
     assert {host.speed for host in platform.compute} == {3e9}
 
@@ -223,7 +213,14 @@ def clusters(*rows):
 
 PAIR = ["master_host", *"wxyz"]
 USAGE = {"wattage_per_state": "40.0:90:180.0", "wattage_off": "5.0"}
+SPEEDS = {"w": "1e2f", "x": "100f", "y": "50f", "z": "50"}
+USED = "".join(host(name, speed=speed, **USAGE) for name, speed in SPEEDS.items())
+USED = USED.replace('id="w"', 'id="w" core="100" pstate="0"')
 STATES = {"watt_per_state": "30.0:100.0, 9.75:9.75, 200.9:200.9", "watt_off": "4", "sleep_pstates": "1:2:2"}
+STATED = "".join(
+    host(name, speed="100.0Mf, 1e-9Mf, 0.333333f", **STATES)
+    for name in ("master_host", *(f"host{n}" for n in range(11)))
+).replace(" speed", ' coordinates="0 0 0" speed')
 MASTERS = ("ms", "master_host", "0-0", '<prop id="role" value="master"/>')
 NODES = ("ns", "a", "0-511", "")
 DISKS = ("ds", "pfs", "0-0", '<prop id="role" value="storage"/>')
@@ -231,15 +228,7 @@ NAMES_512 = sorted(f"a{n}" for n in range(512))
 # The shapes of platforms that Batsim's own runs use: (file, compute hosts, storage hosts, speeds, properties of one).
 SHAPES = {
     "usage replay": (
-        platform_file(
-            zone(
-                host(PAIR[0])
-                + "".join(
-                    host(n, speed=s, **USAGE) for n, s in zip(PAIR[1:], ("1e2f", "100f", "50f", "50"), strict=True)
-                )
-                + links_between(PAIR)
-            ).replace('id="w"', 'id="w" core="100" pstate="0"')
-        ),
+        platform_file(zone(host(PAIR[0]) + USED + links_between(PAIR))),
         ["w", "x", "y", "z"],
         [],
         {100.0, 50.0},
@@ -256,17 +245,7 @@ SHAPES = {
         "\n"
         + platform_file(
             '<config id="General"><prop id="network/coordinates" value="yes"></prop></config>'
-            + zone(
-                "".join(
-                    host(name, speed="100.0Mf, 1e-9Mf, 0.333333f", **STATES).replace(
-                        " speed", ' coordinates="0 0 0" speed'
-                    )
-                    for name in ("master_host", *(f"host{n}" for n in range(11)))
-                ),
-                "Vivaldi",
-            )
-            .replace("zone ", "AS ")
-            .replace("/zone>", "/AS>"),
+            + zone(STATED, "Vivaldi").replace("zone ", "AS ").replace("/zone>", "/AS>"),
             version="4",
         ),
         sorted(f"host{n}" for n in range(11)),
@@ -301,8 +280,7 @@ SHAPES = {
 @pytest.mark.parametrize("shape", SHAPES)
 def test_platforms_of_batsims_shapes_are_read_and_run(shape, tmp_path):
     text, compute, storage, speeds, (name, own, zones) = SHAPES[shape]
-    path = tmp_path / "p.xml"
-    path.write_text(text)
+    path = put(tmp_path, text)
     master = "master_host0" if "512" in shape else "master_host"
     platform = read_platform(path, master)
     assert (names(platform.compute), names(platform.storage), platform.master_host) == (compute, storage, master)
@@ -317,9 +295,8 @@ def test_platforms_of_batsims_shapes_are_read_and_run(shape, tmp_path):
 
 
 def test_a_schedulers_first_message_has_the_properties(tmp_path):
-    path = tmp_path / "p.xml"
-    path.write_text(SHAPES["properties"][0])
-    event = json.loads(Wire4().simulation_begins(read_platform(path), SimulationSettings(), {}, {}))
+    platform = read_platform(put(tmp_path, SHAPES["properties"][0]))
+    event = json.loads(Wire4().simulation_begins(platform, SimulationSettings(), {}, {}))
     sent = event["data"]["compute_resources"]
     assert [machine["zone_properties"] for machine in sent[1:3]] == [
         {"site": "here", "net": "slow", "kind": "old"},
@@ -358,8 +335,7 @@ WIDE = homogeneous_platform(4)
     ],
 )
 def test_links_that_split_instants_for_nothing_are_warned_of(text, profiles, slow, tmp_path):
-    path = tmp_path / "p.xml"
-    path.write_text(text)
+    path = put(tmp_path, text)
     warned = split_instants_warning(path, profiles)
     if slow is None:
         assert warned == ()

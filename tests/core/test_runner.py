@@ -83,6 +83,11 @@ class Experiment:
         """End what a fake process waits for."""
         (self.folder / "go").touch()
 
+    def wait_for(self, log, text=""):
+        """Wait until this file of the output has this text, or any."""
+        path = self.folder / "out" / log
+        waited(lambda: path.exists() and path.read_text() and text in path.read_text())
+
     def record(self):
         return json.loads((self.folder / "out/run.json").read_text())
 
@@ -165,25 +170,35 @@ def test_a_process_that_dies_ends_the_run_with_2(experiment, does, reason, log):
     assert experiment.record()["reason"] == outcome.reason
 
 
-@pytest.mark.parametrize("batsim", ["hangs", "is deaf"])
-def test_a_simulator_that_hangs_is_ended_at_the_simulation_timeout(experiment, batsim):
-    outcome = experiment.run(batsim=batsim, simulation_timeout=0.7)
-    assert outcome.status == 1
-    assert outcome.reason.startswith("the simulation-timeout of 0.7 s was reached: 0 of 5 jobs had ended")
+HANGS = r"^the simulation-timeout of 0\.7 s was reached: 0 of 5 jobs had ended"
+UNRUN = "2 of 5 jobs were never executed (3, 4), although the simulator ended with status 0"
+UNHEARD = "the scheduler never listened on port PORT"
 
 
-@pytest.mark.parametrize("sched", ["never binds", "is deaf"])
-def test_a_scheduler_that_never_listens_is_told_from_one_that_is_slow(experiment, sched):
-    outcome = experiment.run(sched=sched, simulation_timeout=0.7)
-    assert outcome.status == 1
-    assert f"the scheduler never listened on port {experiment.port}" in outcome.reason
-
-
-@pytest.mark.parametrize("sched", ["hangs mid-way", "hangs mid-way in a group of its own"])
-def test_a_scheduler_that_hangs_mid_way_is_ended_whatever_it_does_to_escape(experiment, sched):
-    outcome = experiment.run(sched=sched, simulation_timeout=1.0)
-    assert outcome.status == 1
-    assert "jobs had ended" in outcome.reason
+@pytest.mark.parametrize(
+    ("does", "timeouts", "status", "reason"),
+    [
+        ({"batsim": "hangs"}, {"simulation_timeout": 0.7}, 1, HANGS),
+        ({"batsim": "is deaf"}, {"simulation_timeout": 0.7}, 1, HANGS),
+        ({"sched": "never binds"}, {"simulation_timeout": 0.7}, 1, UNHEARD),
+        ({"sched": "is deaf"}, {"simulation_timeout": 0.7}, 1, UNHEARD),
+        ({"sched": "hangs mid-way"}, {"simulation_timeout": 1.0}, 1, "jobs had ended"),
+        ({"sched": "hangs mid-way in a group of its own"}, {"simulation_timeout": 1.0}, 1, "jobs had ended"),
+        (
+            {"sched": "leaves early"},
+            {"success_timeout": 0.3},
+            2,
+            r"the simulator did not stop within the success-timeout of 0\.3 s",
+        ),
+        ({"sched": "miscounts"}, {}, 2, "submitted 3, scheduled 2$"),
+        ({"batsim": "leaves jobs"}, {}, 2, f"^{re.escape(UNRUN)}"),
+        ({"batsim": "is cut off"}, {}, 2, r"out/x_jobs\.csv:7: cut off"),
+    ],
+)
+def test_a_run_that_hangs_or_goes_wrong_fails_with_its_reason(experiment, does, timeouts, status, reason):
+    outcome = experiment.run(**does, **timeouts)
+    assert outcome.status == status
+    assert re.search(reason.replace("PORT", str(experiment.port)), outcome.reason)
 
 
 def test_a_scheduler_on_another_port_ends_the_run_with_both_ports(experiment):
@@ -215,32 +230,6 @@ def test_children_in_groups_of_their_own_are_ended_too(experiment):
     assert experiment.run(schedcmd=schedcmd).status == 0  # the fixture looks for what is left
 
 
-def test_a_scheduler_that_leaves_early_fails_the_run_after_the_success_timeout(experiment):
-    outcome = experiment.run(sched="leaves early", success_timeout=0.3)
-    assert outcome.status == 2
-    assert "the simulator did not stop within the success-timeout of 0.3 s" in outcome.reason
-
-
-def test_a_scheduler_that_fails_after_the_simulation_fails_the_run(experiment):
-    outcome = experiment.run(sched="miscounts")
-    assert outcome.status == 2
-    assert outcome.reason.endswith("submitted 3, scheduled 2")
-
-
-def test_jobs_that_never_ran_fail_the_run_although_batsim_says_all_is_well(experiment):
-    outcome = experiment.run(batsim="leaves jobs")
-    assert outcome.status == 2
-    assert outcome.reason.startswith(
-        "2 of 5 jobs were never executed (3, 4), although the simulator ended with status 0"
-    )
-
-
-def test_results_that_are_cut_off_fail_the_run(experiment):
-    outcome = experiment.run(batsim="is cut off")
-    assert outcome.status == 2
-    assert "out/x_jobs.csv:7: cut off" in outcome.reason
-
-
 def test_a_port_in_use_is_waited_for_and_then_refused(experiment):
     with socket.create_server(("localhost", experiment.port)):
         outcome = experiment.run(ready_timeout=0.3)
@@ -251,8 +240,7 @@ def test_a_port_in_use_is_waited_for_and_then_refused(experiment):
 
 def test_two_runs_do_not_share_an_output_folder(experiment):
     first = experiment.started(sched="hangs mid-way")
-    log = experiment.folder / "out/log/sched.out.log"
-    waited(lambda: log.exists() and "starts" in log.read_text())
+    experiment.wait_for("log/sched.out.log", "starts")
     experiment.monkeypatch.setattr(setup, "TERM_GRACE_S", 0)
     outcome = experiment.run()
     first.send_signal(signal.SIGTERM)
@@ -265,8 +253,7 @@ def test_two_runs_do_not_share_an_output_folder(experiment):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupted_run_ends_its_processes_and_exits_with_3(experiment, number):
     process = experiment.started(sched="hangs mid-way")
-    log = experiment.folder / "out/log/batsim.log"
-    waited(lambda: log.exists() and "fake batsim starts" in log.read_text())
+    experiment.wait_for("log/batsim.log", "fake batsim starts")
     process.send_signal(number)
     out, err = process.communicate(timeout=LIMIT_S)
     assert process.returncode == 3
@@ -314,23 +301,20 @@ def test_a_runner_that_is_killed_takes_its_processes_results_and_temporary_folde
     scratch = experiment.folder / "tmp"
     scratch.mkdir()
     process = experiment.started(batsim=batsim, sched=sched, TMPDIR=str(scratch))
-    out = experiment.folder / "out"
     there = {"waits at its end": "x_schedule.csv", "hangs when asked": "log/batsim.log"}
-    seen = out / there.get(batsim, "log/sched.out.log")
-    waited(lambda: seen.exists() and seen.read_text())
+    experiment.wait_for(there.get(batsim, "log/sched.out.log"))
     time.sleep(0.2)
     process.kill()
     process.communicate()
     waited(lambda: experiment.left_over() == [])
     assert list(scratch.iterdir()) == []
-    assert sorted(path.name for path in out.iterdir()) == ["cmd", "log"]
+    assert sorted(path.name for path in (experiment.folder / "out").iterdir()) == ["cmd", "log"]
     assert experiment.run().status == 0
 
 
 def test_a_run_waits_for_the_end_of_one_that_was_killed(experiment):
     process = experiment.started(batsim="is deaf")
-    log = experiment.folder / "out/log/batsim.log"
-    waited(lambda: log.exists() and "fake batsim starts" in log.read_text())
+    experiment.wait_for("log/batsim.log", "fake batsim starts")
     experiment.monkeypatch.setattr(setup, "TERM_GRACE_S", LIMIT_S)
     process.kill()
     assert experiment.run().status == 0

@@ -12,6 +12,7 @@ from batfill.model.options import OPTIONS, OPTIONS_FILE
 from plugin import Plugin, as_message, begins, completed, event, killed, notify, submitted
 
 CALL = event("REQUESTED_CALL")
+NO_MORE = notify("no_more_static_job_to_submit")
 # Batsim does not send what such a test tells; `batfill schedule` refuses it, pybatsim does not.
 unchecked = pytest.mark.parametrize("_host", ["pybatsim"], indirect=True)
 # What Batsim 5 has no words for, or what one version says of both.
@@ -53,15 +54,15 @@ def test_jobs_of_a_workflow_have_profiles_that_were_not_announced():
     begun["data"] |= {"workloads": {"w0": "made", "wf": "made.dax"}, "profiles": {"w0": {"delay": {}}, "wf": {}}}
     plugin = Plugin()
     plugin(as_message(0, begun))
-    jobs = [
-        {"id": f"wf!{name}", "subtime": 0.0, "walltime": 25.5, "res": res, "profile": f"wf_ID{name}"}
-        for name, res in (("1", 3), ("2", 2), ("3", 1))
-    ]
-    told = [event("JOB_SUBMITTED", job_id=job["id"], job=job) for job in jobs]
+
+    def arrives(name, subtime, res):
+        job = {"id": f"wf!{name}", "subtime": subtime, "walltime": 25.5, "res": res, "profile": f"wf_ID{name}"}
+        return event("JOB_SUBMITTED", job_id=job["id"], job=job)
+
+    told = arrives("1", 0.0, 3), arrives("2", 0.0, 2), arrives("3", 0.0, 1)
     assert plugin.tell(0, *told) == ["start wf!1 on 0-2", "start wf!3 on 3"]
     done = event("JOB_COMPLETED", job_id="wf!1", job_state="COMPLETED_SUCCESSFULLY", return_code=0)
-    later = {**jobs[0], "id": "wf!4", "subtime": 15.5, "profile": "wf_ID4"}
-    assert plugin.tell(15.5, done, event("JOB_SUBMITTED", job_id="wf!4", job=later)) == ["start wf!2 on 0-1"]
+    assert plugin.tell(15.5, done, arrives("4", 15.5, 3)) == ["start wf!2 on 0-1"]
 
 
 @of_batsim_4
@@ -172,8 +173,8 @@ def test_a_late_arrival_is_as_overdue_as_its_submission_time_says():
 # Small jobs: first, killed at the divider, submitted again
 
 
-def small_plugin(**config):
-    return Plugin(small="class", divider=20, kill="always").begin(1, dynamic=True, **config)
+def small_plugin(machines=1, **config):
+    return Plugin(small="class", divider=20, kill="always").begin(machines, dynamic=True, **config)
 
 
 def test_a_small_job_goes_first_and_is_killed_at_the_divider_and_submitted_again_as_large():
@@ -190,7 +191,7 @@ def test_an_acknowledged_job_waits_for_its_acknowledgement():
     plugin = small_plugin(acknowledge=True)
     plugin.tell(0, submitted("1", 0, 50, 1, small=True))
     plugin.tell(20, CALL)
-    assert plugin.tell(20, *killed("1"), notify("no_more_static_job_to_submit")) == ["submit 1#1 of 0"]
+    assert plugin.tell(20, *killed("1"), NO_MORE) == ["submit 1#1 of 0"]
     acknowledged = submitted("1#1", 0, 50, 1, small=True)
     assert plugin.tell(20, acknowledged) == ["start 1#1 on 0", "finished"]
 
@@ -207,11 +208,11 @@ def test_a_kill_that_comes_too_late_requeues_nothing():
     plugin.tell(0, submitted("1", 0, 50, 1, small=True), submitted("2", 0, 50, 1))
     assert plugin.tell(20, CALL) == ["kill 1"]
     assert plugin.tell(20, completed("1"), *killed("1", ran=False)) == ["start 2 on 0"]
-    assert plugin.tell(30, completed("2"), notify("no_more_static_job_to_submit")) == ["finished"]
+    assert plugin.tell(30, completed("2"), NO_MORE) == ["finished"]
 
 
 def test_several_small_jobs_are_killed_by_one_event_each():
-    plugin = Plugin(small="class", divider=20, kill="always").begin(2, dynamic=True)
+    plugin = small_plugin(2)
     plugin.tell(0, *(submitted(name, 0, 50, 1, small=True) for name in "12"))
     assert plugin.tell(20, CALL, CALL) == ["kill 1", "kill 2"]
 
@@ -240,7 +241,7 @@ def test_jobs_start_in_place_of_a_try_once_its_kill_is_reported():
 def test_the_end_of_registrations_is_said_once_and_when_nothing_can_be_requeued():
     plugin = small_plugin()
     assert plugin.tell(0, submitted("1", 0, 50, 1, small=True), submitted("2", 0, 50, 1)) == ["start 1 on 0"]
-    assert plugin.tell(1, notify("no_more_static_job_to_submit")) == []
+    assert plugin.tell(1, NO_MORE) == []
     assert plugin.tell(20, CALL) == ["kill 1"]
     assert plugin.tell(20, *killed("1")) == ["submit 1#1 of 0", "start 1#1 on 0", "finished"]
     assert plugin.tell(50, completed("1#1")) == ["start 2 on 0"]
@@ -250,15 +251,11 @@ def test_the_end_of_registrations_is_said_once_and_when_nothing_can_be_requeued(
 @of_batsim_4
 def test_without_small_jobs_the_end_of_registrations_is_said_with_the_last_submission():
     plugin = Plugin().begin(1, dynamic=True)
-    assert plugin.tell(0, submitted("1", 0, 9, 1), notify("no_more_static_job_to_submit")) == [
-        "start 1 on 0",
-        "finished",
-    ]
+    assert plugin.tell(0, submitted("1", 0, 9, 1), NO_MORE) == ["start 1 on 0", "finished"]
 
 
 def test_where_nothing_may_be_registered_nothing_is_said_of_it():
-    plugin = Plugin().begin(1)
-    assert plugin.tell(0, notify("no_more_static_job_to_submit")) == []
+    assert Plugin().begin(1).tell(0, NO_MORE) == []
 
 
 @of_batsim_4
@@ -294,17 +291,13 @@ def test_events_that_concern_others_change_nothing():
 
 
 def test_no_event_is_sent_after_the_end():
-    plugin = Plugin(small="class", divider=20, kill="always").begin(2, dynamic=True)
-    assert plugin.tell(9, event("SIMULATION_ENDS")) == []
+    assert small_plugin(2).tell(9, event("SIMULATION_ENDS")) == []
 
 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (
-            {"polycy": "saf"},
-            "option 'polycy' is unknown; known are preset, policy, backfill, ",
-        ),
+        ({"polycy": "saf"}, "option 'polycy' is unknown; known are preset, policy, backfill, "),
         ({"policy": "best"}, "policy 'best' is unknown; known are fcfs,"),
         ({"policy": 7}, "option policy: 7 is not a name"),
         ({"backfill": "best"}, "policy 'best' is unknown"),
@@ -324,7 +317,7 @@ def test_an_option_that_cannot_be_used_ends_the_scheduler_with_one_line(capsys, 
 def test_pybatsim_itself_warns_of_nothing(caplog):
     with caplog.at_level(logging.WARNING):
         plugin = Plugin().begin(1)
-        plugin.tell(0, submitted("1", 0, 10, 1), notify("no_more_static_job_to_submit"))
+        plugin.tell(0, submitted("1", 0, 10, 1), NO_MORE)
         plugin.tell(10, completed("1"), event("SIMULATION_ENDS"))
     assert caplog.records == []
 
