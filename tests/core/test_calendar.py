@@ -101,27 +101,39 @@ def run_of(rows, size, *windows, policy="fcfs", **rules):
     return replay_jobs(table(rows), size, Rules(policy_named(policy), calendar=Calendar(windows), **rules))
 
 
-def starts(*arguments, **rules):
-    return run_of(*arguments, **rules).start_s.tolist()
-
-
 @pytest.mark.parametrize(
-    ("rows", "away", "expected"),
+    ("rows", "size", "windows", "expected"),
     [
         # A request that ends at the begin fits, and one that is longer waits for the end.
-        ([(0, 10, 10, 4), (0, 9, 11, 4), (0, 5, 10, 1)], 4, [0, 20, 29]),
-        ([(0, 10, 10, 3), (0, 9, 11, 1), (0, 5, 10, 1)], 4, [0, 20, 0]),
+        ([(0, 10, 10, 4), (0, 9, 11, 4), (0, 5, 10, 1)], 4, [announced(10, 20, 4)], [0, 20, 29]),
+        ([(0, 10, 10, 3), (0, 9, 11, 1), (0, 5, 10, 1)], 4, [announced(10, 20, 4)], [0, 20, 0]),
         # A window that leaves one of 4 stops only what would need more: the second would need 2 at 10.
-        ([(0, 8, 8, 2), (0, 12, 12, 2), (0, 30, 30, 1)], 3, [0, 20, 0]),
+        ([(0, 8, 8, 2), (0, 12, 12, 2), (0, 30, 30, 1)], 4, [announced(10, 20, 3)], [0, 20, 0]),
+        # A job without a walltime starts before a window only beside it.
+        ([(0, 5, None, 2), (0, 5, None, 3)], 5, [announced(10, 20, 3)], [0, 20]),
+        ([(0, 5, None, 2), (0, 5, None, 3)], 5, [announced(10, 20, 3, known=10.0)], [0, 0]),
+        # What runs on into a window delays it, and nothing starts on its processors: the window should have all 4 from
+        # 10 on; the job in it ends at 14, so that it has 2 from 10 and 4 from 14 on. Of 4 it takes 2, which are idle:
+        # what ends at 14 is free.
+        ([(0, 14, None, 2), (11, 1, 1, 1), (15, 1, 1, 1)], 4, [announced(10, 20, 4, known=9.0)], [0, 20, 20]),
+        ([(0, 14, None, 2), (11, 1, 1, 1), (15, 1, 1, 1)], 4, [announced(10, 20, 2, known=9.0)], [0, 14, 15]),
+        # Processors that a window has do not fail.
+        ([(0, 20, 20, 2)], 4, [announced(1, 30, 1), failure(5, 9, 1)], [0]),
+        ([(0, 20, 20, 2)], 4, [announced(1, 30, 2), failure(5, 9, 2)], [9]),
+        # The window still waits for one processor: the failure takes neither of those that it has, so both jobs go.
+        ([(0, 20, 20, 2), (0, 20, 20, 1)], 4, [announced(1, 8, 2, known=1.0), failure(5, 9, 2)], [8, 9]),
+        # A backfilled job does not push back what the head gets behind a window: 4 of 4 from 20 on. The third would run
+        # until 21, the fourth until 20.
+        ([(0, 6, 6, 3), (1, 10, 10, 4), (2, 19, 19, 1), (2, 18, 18, 1)], 4, [announced(8, 20, 3)], [0, 20, 30, 2]),
     ],
 )
-def test_a_job_starts_before_a_window_if_it_ends_by_its_begin_or_runs_beside_it(rows, away, expected):
-    assert starts(rows, 4, announced(10, 20, away)) == expected
+def test_jobs_start_before_beside_and_behind_windows_as_drawn(rows, size, windows, expected):
+    assert run_of(rows, size, *windows).start_s.tolist() == expected
 
 
 def test_a_window_is_respected_from_its_announcement_on():
     rows = [(0, 15, 15, 2), (5, 15, 15, 2)]
-    assert starts(rows, 4, announced(12, 20, 4)) == [20, 20]
+    assert run_of(rows, 4, announced(12, 20, 4)).start_s.tolist() == [20, 20]
     run = run_of(rows, 4, announced(12, 20, 4, known=5.0))
     assert run.start_s.tolist() == [0, 20]
     assert run.away().overrun_proc_s == 2 * 3  # the first runs on to 15
@@ -129,37 +141,14 @@ def test_a_window_is_respected_from_its_announcement_on():
     assert run.summary().utilisation == (15 * 2 * 2) / (4 * 35 - 4 * 8 + 2 * 3)
 
 
-def test_a_job_without_a_walltime_starts_before_a_window_only_beside_it():
-    rows = [(0, 5, None, 2), (0, 5, None, 3)]
-    assert starts(rows, 5, announced(10, 20, 3)) == [0, 20]
-    assert starts(rows, 5, announced(10, 20, 3, known=10.0)) == [0, 0]
-
-
-def test_what_runs_on_into_a_window_delays_it_and_nothing_starts_on_its_processors():
-    # The window should have all 4 from 10 on; the job in it ends at 14, so that it has 2 from 10 and 4 from 14 on.
-    rows = [(0, 14, None, 2), (11, 1, 1, 1), (15, 1, 1, 1)]
-    assert starts(rows, 4, announced(10, 20, 4, known=9.0)) == [0, 20, 20]
-    # Of 4 it takes 2, which are idle: what ends at 14 is free.
-    assert starts(rows, 4, announced(10, 20, 2, known=9.0)) == [0, 14, 15]
-
-
 def test_a_failure_takes_idle_processors_first_and_then_those_of_the_job_that_started_last():
     rows = [(0, 20, 20, 2), (1, 20, 20, 1), (1, 20, 20, 1)]
-    assert starts(rows, 5, failure(5, 9, 1)) == [0, 1, 1]
+    assert run_of(rows, 5, failure(5, 9, 1)).start_s.tolist() == [0, 1, 1]
     run = run_of(rows, 5, failure(5, 9, 2))
     assert run.start_s.tolist() == [0, 1, 9]
     assert run.kills.tolist() == [(2, 1.0, 4.0, 1, 5.0)]
     assert (run.away().failed, run.away().lost_proc_s, run.summary().requeued) == (1, 4.0, 1)
     assert run_of(rows, 5, failure(5, 9, 5)).start_s.tolist() == [9, 9, 9]
-
-
-def test_processors_that_a_window_has_do_not_fail():
-    rows = [(0, 20, 20, 2)]
-    assert starts(rows, 4, announced(1, 30, 1), failure(5, 9, 1)) == [0]
-    assert starts(rows, 4, announced(1, 30, 2), failure(5, 9, 2)) == [9]
-    # The window still waits for one processor: the failure takes neither of those that it has, so both jobs go.
-    late = [(0, 20, 20, 2), (0, 20, 20, 1)]
-    assert starts(late, 4, announced(1, 8, 2, known=1.0), failure(5, 9, 2)) == [8, 9]
 
 
 @pytest.mark.parametrize(
@@ -175,12 +164,6 @@ def test_a_try_goes_before_a_window_and_is_killed_by_what_takes_its_processors(s
     run = run_of([(0, 30, 30, 2, 1)], size, window, divider_s=5.0, spares=True, bound=True, policy="spf")
     assert run.start_s.tolist() == [start_s]
     assert kills is None or run.kills.tolist() == kills
-
-
-def test_a_backfilled_job_does_not_push_back_what_the_head_gets_behind_a_window():
-    # The head needs 4 of 4 from 20 on, when the window is over. The third would run until 21, the fourth until 20.
-    rows = [(0, 6, 6, 3), (1, 10, 10, 4), (2, 19, 19, 1), (2, 18, 18, 1)]
-    assert starts(rows, 4, announced(8, 20, 3)) == [0, 20, 30, 2]
 
 
 @pytest.mark.compiled

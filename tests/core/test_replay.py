@@ -21,6 +21,15 @@ from strategies import options, outliving, policies, random_mixed, random_table,
 from sweeps import examples, sweep
 
 
+def assert_begins_as_the_oracle(jobs, until_s, policy, *, backfill=None, **case):
+    """The same until this date, on 64 processors; the replay goes no further."""
+    order = policy_named(backfill) if backfill else None
+    run = EngineReplay(jobs, 64, Rules(policy_named(policy), order, **case))
+    assert not run.advance(until_s)
+    assert_same(run.schedule(), Oracle(jobs, 64, policy, backfill, **case).run(until=until_s))
+    return run
+
+
 def assert_as_the_oracle(jobs, size, policy, **case):
     assert_same(replayed(jobs, size, policy, **case), oracle(jobs, size, policy, **case))
 
@@ -118,10 +127,7 @@ def test_heads_that_overtake_each_other_while_jobs_arrive_are_those_of_the_oracl
     ],
 )
 def test_a_burst_of_4500_jobs_begins_as_the_oracle_says_where_keys_move(policy, backfill):
-    jobs = random_table(2, **BURST)
-    run = EngineReplay(jobs, 64, Rules(policy_named(policy), backfill=policy_named(backfill) if backfill else None))
-    assert not run.advance(10_000.0)
-    assert_same(run.schedule(), Oracle(jobs, 64, policy, backfill).run(until=10_000.0))
+    assert_begins_as_the_oracle(random_table(2, **BURST), 10_000.0, policy, backfill=backfill)
 
 
 @pytest.mark.parametrize(("policy", "threshold_s"), [("lpf", math.inf), ("srf", 900.0), ("wfp3", 2500.0)])
@@ -133,10 +139,7 @@ def test_short_jobs_that_arrive_behind_4500_long_ones_are_backfilled_as_the_orac
         *zip(long.submit_s, long.runtime_s + 500, long.walltime_s + 500, 20 + long.procs % 20, strict=True),
         *zip(short.submit_s * 50 + 50, short.runtime_s, short.walltime_s, short.procs, strict=True),
     ]
-    jobs = table(rows)
-    run = EngineReplay(jobs, 64, Rules(policy_named(policy), threshold_s=threshold_s))
-    run.advance(3500.0)
-    assert_same(run.schedule(), Oracle(jobs, 64, policy, threshold_s=threshold_s).run(until=3500.0))
+    run = assert_begins_as_the_oracle(table(rows), 3500.0, policy, threshold_s=threshold_s)
     assert len(run.queue.waiting_rows) > 4096
     assert run.schedule().backfilled[4500:].sum() > 20
 
@@ -154,12 +157,8 @@ def test_thousands_that_become_overdue_at_once_leave_the_others_in_order(policy)
         *((300, p, 500, q) for p, q in zip(rng.integers(1, 100, 400).tolist(), narrow.tolist(), strict=True)),
         *((t, 9, 9, 65) for t in (502, 650)),  # rejected: instants at which nothing else happens
     ]
-    jobs = table(rows)
-    run = EngineReplay(jobs, 64, Rules(policy_named(policy), threshold_s=500.0))
-    run.advance(780.0)
-    schedule = run.schedule()
-    assert_same(schedule, Oracle(jobs, 64, policy, threshold_s=500.0).run(until=780.0))
-    assert (schedule.start_s >= 700).sum() > 5  # narrow jobs, when the backfilled one has ended
+    run = assert_begins_as_the_oracle(table(rows), 780.0, policy, threshold_s=500.0)
+    assert (run.schedule().start_s >= 700).sum() > 5  # narrow jobs, when the backfilled one has ended
 
 
 # Invariants, seen from the schedule alone
