@@ -25,6 +25,7 @@ from sweeps import examples, sweep
 DATA = Path(__file__).parents[1] / "data" / "kept"
 SAMPLE = Path(__file__).parents[2] / "workloads" / "sample.json"
 KEPT = {"depth": "all", "plan": "kept"}
+REJECTED = ("", "", "")
 DAY_30_S, WINDOW_S = 2_592_000.0, 32_400.0  # of LANL's maintenance
 
 
@@ -46,7 +47,7 @@ def rows_of(document, size, *, windows=(), made_by=KeptPlan, **options):
     plan = made_by(range(size), plugin.agent.margin_s, windows)
     plugin.agent.cluster = Cluster(range(size), plugin.agent.chosen, plan=plan)
     return {
-        record.job_id: ("", "", "")
+        record.job_id: REJECTED
         if record.final_state == "REJECTED"
         else (f"{record.starting_time:.6f}", f"{record.finish_time:.6f}", str(record.allocated_resources))
         for record in ended_under(plugin, document, machines(size))
@@ -232,17 +233,13 @@ def test_any_workload_has_the_plan_of_the_oracle_after_each_decision(case):
     rules = {"policy": policy, "plan": f"kept:{margin}"}
     places = [Place(begin, end, mask_of(held)) for begin, end, held in windows]
     ours = rows_of(document_of(jobs, size), size, windows=places, made_by=Watched, **rules)
-    theirs = {
-        name: ("", "", "") if place is None else (f"{place[0]}", f"{place[1]}", text_of(place[2]))
-        for name, place in done.items()
-    }
-    assert_as_recorded(ours, theirs)
+    assert_as_recorded(ours, {name: text_of(place) for name, place in done.items()})
     for now, plan in Watched.last.plans.items():
         assert plan == plans[now]
 
 
-def text_of(machines):
-    return intervals_text(machines_of(mask_of(machines)))
+def text_of(place):
+    return (str(place[0]), str(place[1]), intervals_text(machines_of(mask_of(place[2])))) if place else REJECTED
 
 
 # Cases on paper

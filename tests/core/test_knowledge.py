@@ -53,10 +53,8 @@ class Told(Knowledge):
 
 
 def drive(jobs, size, knowledge, policy="fcfs", threshold_s=math.inf, **options):
-    run = EngineReplay(
-        jobs, size, Rules(policy_named(policy), threshold_s=threshold_s, outlived=knowledge.outlived), learns=True
-    )
-    return LearningReplay(run, knowledge, **options).finish()
+    rules = Rules(policy_named(policy), threshold_s=threshold_s, outlived=knowledge.outlived)
+    return LearningReplay(EngineReplay(jobs, size, rules, learns=True), knowledge, **options).finish()
 
 
 def starts(driven):
@@ -142,10 +140,8 @@ def test_a_prediction_that_only_orders_moves_no_reservation():
     # 4 processors. Job 0 holds 2 for its 100 s; job 1 needs all. Job 2 asks for 150 s and is predicted to run 10 s, so
     # SPF puts it before job 3; it would end after the reservation at 100 if it ran for what it asks.
     jobs = table([(0, 100, 100, 2), (1, 5, 5, 4), (2, 10, 150, 1), (3, 20, 20, 1)])
-    first = drive(jobs, 4, Told({2: 10.0}), "spf")
-    assert starts(first) == [0, 100, 2, 3]
-    ordered = drive(jobs, 4, OrderOnly(Told({2: 10.0})), "spf")
-    assert starts(ordered) == [0, 100, 105, 3]
+    assert starts(drive(jobs, 4, Told({2: 10.0}), "spf")) == [0, 100, 2, 3]
+    assert starts(drive(jobs, 4, OrderOnly(Told({2: 10.0})), "spf")) == [0, 100, 105, 3]
 
 
 @pytest.mark.parametrize("policy", ["fcfs", "saf", "wfp3"])
@@ -179,7 +175,7 @@ def test_a_knowledge_hears_of_each_end_and_kill_before_the_next_submission_in_th
     ]
 
 
-def test_a_job_that_outlives_its_expectation_is_expected_a_minute_later_then_five():
+def test_a_job_that_outlives_its_expectation_is_expected_a_minute_later_then_five_and_never_beyond_its_walltime():
     # Job 0 holds 1 of 2 processors for 1000 s, is expected to run 10 s and asks for 2000. Job 1 needs both.
     # Expected ends: 10; from 10 on 70; from 70 on 370; from 370 on 1270.
     rows = [(0, 1000, 2000, 1), (1, 5, 5, 2), (65, 4, 4, 1), (66, 5, 5, 1), (80, 280, 280, 1), (371, 800, 800, 1)]
@@ -187,12 +183,8 @@ def test_a_job_that_outlives_its_expectation_is_expected_a_minute_later_then_fiv
     # At 65 a job of 4 s fits before 70. At 66 there is no processor for job 3, and from 69 on its 5 s do not end before
     # 70; at 80 the shadow is at 370, so it runs, and from 85 on the 280 s of job 4 fit, too.
     assert starts(driven) == [0, 1171, 65, 80, 85, 371]
-
-
-def test_a_correction_never_goes_beyond_the_walltime():
-    jobs = table([(0, 100, 100, 1), (1, 5, 5, 2), (95, 5, 5, 1), (95, 6, 6, 1)])
-    driven = drive(jobs, 2, Told({0: 90.0}, outlived=True))
-    assert starts(driven) == [0, 100, 95, 105]
+    bounded = table([(0, 100, 100, 1), (1, 5, 5, 2), (95, 5, 5, 1), (95, 6, 6, 1)])
+    assert starts(drive(bounded, 2, Told({0: 90.0}, outlived=True))) == [0, 100, 95, 105]
 
 
 @pytest.mark.parametrize("policy", ["fcfs", "spf", "wfp3"])
