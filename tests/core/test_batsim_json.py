@@ -158,12 +158,14 @@ REFUSED = {
 }
 
 
+def recorded_workloads():
+    """The recordings of version 5 and their workloads, but for those that take another recording's."""
+    return [(run, path) for run in recordings() if (path := run.folder / "workload.json").exists()]
+
+
 def test_what_batsim_5_refused_is_refused_and_nothing_else():
     seen = {}
-    for run in recordings():
-        path = run.folder / "workload.json"
-        if not path.exists():  # that of the run with the same name and the usual platform
-            continue
+    for run, path in recorded_workloads():
         try:
             load_document(path, version=5, workload="w0")
         except WorkloadError as refused:
@@ -189,10 +191,7 @@ def test_fields_that_batsim_5_drops_are_left_out_and_noted():
 def test_the_recorded_submissions_show_the_same_extra_data():
     """Batsim passes it on as text; ours is made from the job in version 4's form."""
     compared = 0
-    for run in recordings():
-        path = run.folder / "workload.json"
-        if not path.exists():
-            continue
+    for run, path in recorded_workloads():
         jobs = {f"w0!{job['id']}": job for job in json.loads(path.read_text())["jobs"]}
         for message in run.messages:
             events = message["msg"].get("events", []) if isinstance(message.get("msg"), dict) else []

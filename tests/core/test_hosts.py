@@ -103,31 +103,24 @@ def written(tmp_path_factory):
         path = tmp_path_factory.mktemp("workload") / "made.json"
         times = jobs.submit_s, jobs.runtime_s, jobs.walltime_s, jobs.request_s
         rows = zip(jobs.ids, *times, jobs.procs, jobs.job_class, jobs.user, strict=True)
-        path.write_text(
-            json.dumps(
-                {
-                    "nb_res": size,
-                    "jobs": [
-                        {"id": name, "subtime": submit_s, "res": int(procs), "profile": f"{runtime_s:g}"}
-                        | ({} if math.isinf(walltime_s) else {"walltime": walltime_s})
-                        | ({"expected_time": request_s} if request_s < walltime_s else {})
-                        | ({"class": "small"} if job_class == SMALL else {})
-                        | ({"user_id": int(user)} if user >= 0 else {})
-                        for name, submit_s, runtime_s, walltime_s, request_s, procs, job_class, user in rows
-                    ],
-                    "profiles": {f"{p:g}": {"type": "delay", "delay": p} for p in np.unique(jobs.runtime_s)},
-                }
-            )
-        )
+        listed = [
+            {"id": name, "subtime": submit_s, "res": int(procs), "profile": f"{runtime_s:g}"}
+            | ({} if math.isinf(walltime_s) else {"walltime": walltime_s})
+            | ({"expected_time": request_s} if request_s < walltime_s else {})
+            | ({"class": "small"} if job_class == SMALL else {})
+            | ({"user_id": int(user)} if user >= 0 else {})
+            for name, submit_s, runtime_s, walltime_s, request_s, procs, job_class, user in rows
+        ]
+        profiles = {f"{p:g}": {"type": "delay", "delay": p} for p in np.unique(jobs.runtime_s)}
+        path.write_text(json.dumps({"nb_res": size, "jobs": listed, "profiles": profiles}))
         return path
 
     return write
 
 
 def assert_hosts_agree(path, size, *, policy, backfill=None, threshold=math.inf, divider=math.inf):
-    schedule = replayed(
-        read_batsim_json(path).jobs, size, policy, backfill=backfill, threshold_s=threshold, divider_s=divider
-    )
+    rules = {"backfill": backfill, "threshold_s": threshold, "divider_s": divider}
+    schedule = replayed(read_batsim_json(path).jobs, size, policy, **rules)
     options = {"policy": policy, "backfill": backfill, "threshold": threshold, "divider": divider}
     given = {name: value for name, value in options.items() if value not in (None, math.inf)}
     if "divider" in given:
@@ -203,13 +196,10 @@ def test_where_calls_ends_and_overdue_dates_coincide_the_hosts_agree_on_every_st
             assert_same_starts(ours, theirs)
 
 
-@pytest.mark.parametrize(
-    *sweep(
-        2,
-        policy=["fcfs", "saf", "wfp3"],
-        more=[{}, {"threshold": 200, "overdue-before": "large"}, {"backfill": "spf", "small-width": 0.5}],
-    )
-)
+MORE = [{}, {"threshold": 200, "overdue-before": "large"}, {"backfill": "spf", "small-width": 0.5}]
+
+
+@pytest.mark.parametrize(*sweep(2, policy=["fcfs", "saf", "wfp3"], more=MORE))
 def test_the_hosts_agree_on_which_tries_of_classed_jobs_go_on(written, policy, more):
     options = Options.of({"policy": policy, "small": "class", "divider": 10, **more})
     for seed in range(3):

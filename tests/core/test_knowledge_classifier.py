@@ -60,13 +60,12 @@ def test_scrambling_the_future_changes_no_judgement_of_the_past(regime):
 
 def test_everything_is_large_in_the_first_week_and_small_jobs_are_found_later():
     jobs = weeks_of_habits(3)
+    first = jobs.submit_s < WEEK_S
     for regime in REGIMES:
         driven = drive(jobs, Classifier(forest(regime=regime)))
-        first = jobs.submit_s < WEEK_S
         assert not driven.small[first].any()
-        later = ~first & np.isfinite(driven.divider_s)
-        accuracy = (driven.small == (jobs.runtime_s < driven.divider_s))[later].mean()
-        assert accuracy > 0.7, regime
+        right = driven.small == (jobs.runtime_s < driven.divider_s)
+        assert right[~first & np.isfinite(driven.divider_s)].mean() > 0.7, regime
 
 
 def test_the_divider_is_renewed_as_its_regime_says():

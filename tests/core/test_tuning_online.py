@@ -294,14 +294,12 @@ def test_the_plug_in_chooses_as_the_replay_does(method, backfill, overrun, unit_
     jobs = read_batsim_json(path).jobs
     assert jobs.outlives == (overrun == "extend")
     period_s = 37.5 * unit_s
-    given = {"select": method, "period": period_s, "seed": 3}
     threshold_s = 70.0 * unit_s
     options = {"select": f"{method}:period={period_s},seed=3,budget=100", "threshold": threshold_s}
     plugin = Plugin(**options, **({"backfill": backfill} if backfill else {}))
     live = starts_under(plugin, load_document(path), machines(SIZE))
-
     site = site_with(policy_named(backfill) if backfill else None, threshold_s)
-    selector = Selection.of(given).selector(site)
+    selector = Selection.of({"select": method, "period": period_s, "seed": 3}).selector(site)
     starts = select_online(jobs, selector, period_s).start_s.tolist()
     assert live == {name: start for name, start in zip(jobs.ids, starts, strict=True) if not math.isnan(start)}
     chosen = plugin.agent.choice.selector.chosen
