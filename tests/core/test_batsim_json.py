@@ -13,14 +13,8 @@ from hypothesis import strategies as st
 
 from batfill.base.errors import WorkloadError
 from batfill.model.jobs import LARGE, SMALL, UNKNOWN
-from batfill.workloads.batsim5_json import (
-    OWN_FIELDS,
-    extra_of,
-    extra_text,
-    job_for_version_5,
-    job_from_version_5,
-    version_of,
-)
+from batfill.workloads import batsim5_json
+from batfill.workloads.batsim5_json import OWN_FIELDS, job_for_version_5, job_from_version_5, version_of
 from batfill.workloads.batsim_json import load_document, read_batsim_json
 from batfill.workloads.convert import convert, rewrite_for_batsim_5
 from command import batfill, result
@@ -164,12 +158,14 @@ REFUSED = {
 }
 
 
+def recorded_workloads():
+    """The recordings of version 5 and their workloads, but for those that take another recording's."""
+    return [(run, path) for run in recordings() if (path := run.folder / "workload.json").exists()]
+
+
 def test_what_batsim_5_refused_is_refused_and_nothing_else():
     seen = {}
-    for run in recordings():
-        path = run.folder / "workload.json"
-        if not path.exists():  # that of the run with the same name and the usual platform
-            continue
+    for run, path in recorded_workloads():
         try:
             load_document(path, version=5, workload="w0")
         except WorkloadError as refused:
@@ -195,17 +191,14 @@ def test_fields_that_batsim_5_drops_are_left_out_and_noted():
 def test_the_recorded_submissions_show_the_same_extra_data():
     """Batsim passes it on as text; ours is made from the job in version 4's form."""
     compared = 0
-    for run in recordings():
-        path = run.folder / "workload.json"
-        if not path.exists():
-            continue
+    for run, path in recorded_workloads():
         jobs = {f"w0!{job['id']}": job for job in json.loads(path.read_text())["jobs"]}
         for message in run.messages:
             events = message["msg"].get("events", []) if isinstance(message.get("msg"), dict) else []
             for event in events:
                 if event["event_type"] == "JobSubmittedEvent" and (job := jobs.get(event["event"]["job_id"])):
-                    ours = extra_text(extra_of("", job_from_version_5("", job)))
-                    assert ours == (event["event"]["job"].get("extra_data") or "")
+                    ours = batsim5_json.extra_of("", job_from_version_5("", job))
+                    assert batsim5_json.extra_text(ours) == (event["event"]["job"].get("extra_data") or "")
                     compared += 1
     assert compared > 10_000
 
@@ -233,6 +226,9 @@ def changed_5(path, value):
     return changed(path, value, GOOD_5)
 
 
+MIXED = changed_5("profiles.p.type", "delay")
+
+
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [
@@ -255,10 +251,7 @@ def changed_5(path, value):
         (changed_5("profiles.p.delay", 0.0), "profiles['p'].delay: 0 is not a number > 0"),
         (changed_5("profiles.p.delay", "1"), "profiles['p'].delay: '1' is not a number >= 0"),
         (changed_5("profiles.p.type", "ReplaySmpiProfile"), "profiles['p'].type: 'ReplaySmpiProfile' is not supported"),
-        (
-            changed_5("profiles.p.type", "delay"),
-            "profiles['q'].type 'DelayProfile' is Batsim 5's, and ['p'].type 'delay'",
-        ),
+        (MIXED, "profiles['q'].type 'DelayProfile' is Batsim 5's, and ['p'].type 'delay'"),
     ],
 )
 def test_what_is_no_delay_workload_of_either_version_is_refused_with_its_place(content, complaint, tmp_path):
@@ -270,11 +263,8 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
     max_leaves=5,
 )
-IN_JOBS = [
-    "jobs",
-    "jobs.0",
-    *(f"jobs.0.{name}" for name in ("id", "res", "subtime", "walltime", "profile", "user_id", "class")),
-]
+FIELDS_OF_JOBS = ("id", "res", "subtime", "walltime", "profile", "user_id", "class")
+IN_JOBS = ["jobs", "jobs.0", *(f"jobs.0.{name}" for name in FIELDS_OF_JOBS)]
 IN_PROFILES = ["profiles", "profiles.p", *(f"profiles.p.{name}" for name in ("type", "delay", "ret"))]
 OF_5 = ["jobs.0.extra_data", "jobs.0.more", "jobs.1.extra_data", "profiles.p.generation_strategy", "profiles.s.repeat"]
 PLACES = [(GOOD, place) for place in ("nb_res", *IN_JOBS, *IN_PROFILES)]
@@ -360,27 +350,23 @@ def test_a_workload_in_version_5s_form_is_copied_unpacked(tmp_path):
     assert out.read_bytes() == text
 
 
-JOB4 = {"id": "1", "subtime": 0, "res": 1, "profile": "d"}
+JOB4, DELAY4 = {"id": "1", "subtime": 0, "res": 1, "profile": "d"}, {"type": "delay", "delay": 9}
 
 
 @pytest.mark.parametrize(
     ("job", "profile", "complaint"),
     [
-        (JOB4 | {"id": "a!b"}, {}, "job 'a!b'.id: 'a!b' has '!' in it"),
-        (JOB4 | {"id": "w01"}, {}, "job 'w01'.id: 'w01' has the workload's name 'w0' in it"),
-        (JOB4, {"delay": 0}, "profiles['d'].delay: 0 is not a number > 0"),
-        (
-            JOB4,
-            {"type": "smpi"},
-            "profiles['d'].type: 'smpi' is not translated to Batsim 5; translated: delay, composed",
-        ),
-        (JOB4 | {"walltime": -5}, {}, "jobs[0].walltime: -5 is not a number > 0"),
-        (JOB4 | {"extra_data": "words", "user": 3}, {}, "job '1'.extra_data: 'words' is not an object"),
-        (JOB4 | {"extra_data": {"user": 3}, "user": 4}, {}, "job '1'.extra_data: has user, as the job itself"),
+        ({"id": "a!b"}, {}, "job 'a!b'.id: 'a!b' has '!' in it"),
+        ({"id": "w01"}, {}, "job 'w01'.id: 'w01' has the workload's name 'w0' in it"),
+        ({}, {"delay": 0}, "profiles['d'].delay: 0 is not a number > 0"),
+        ({}, {"type": "smpi"}, "profiles['d'].type: 'smpi' is not translated to Batsim 5; translated: delay, composed"),
+        ({"walltime": -5}, {}, "jobs[0].walltime: -5 is not a number > 0"),
+        ({"extra_data": "words", "user": 3}, {}, "job '1'.extra_data: 'words' is not an object"),
+        ({"extra_data": {"user": 3}, "user": 4}, {}, "job '1'.extra_data: has user, as the job itself"),
     ],
 )
 def test_what_batsim_5_has_no_form_for_is_refused_and_no_file_is_left(job, profile, complaint, tmp_path):
-    path = write(tmp_path, {"nb_res": 4, "jobs": [job], "profiles": {"d": {"type": "delay", "delay": 9} | profile}})
+    path = write(tmp_path, {"nb_res": 4, "jobs": [JOB4 | job], "profiles": {"d": DELAY4 | profile}})
     assert refusal_of(lambda path: rewrite_for_batsim_5(path, tmp_path / "out.json"), path).startswith(complaint)
     assert not (tmp_path / "out.json").exists()
 
@@ -399,9 +385,10 @@ def test_a_job_comes_back_from_version_5_as_it_was(job, fields):
     assert job_from_version_5("", new) == job | fields
 
 
-@given(
-    JOBS4, st.dictionaries(st.sampled_from(["user_id", "res", "extra_data", "id", "x"]), JSON, min_size=1) | st.text()
-)
+NAMES = st.sampled_from(["user_id", "res", "extra_data", "id", "x"])
+
+
+@given(JOBS4, st.dictionaries(NAMES, JSON, min_size=1) | st.text())
 def test_a_job_of_version_5_comes_back_from_version_4_as_it_was(job, extra):
     """Even if its data have names of Batsim's own fields."""
     whole = job | ({"extra_data": extra} if extra else {})
@@ -413,25 +400,19 @@ def test_a_job_of_version_5_comes_back_from_version_4_as_it_was(job, extra):
 
 # The command
 
-LOG = (
-    "; MaxProcs: 8\n"
-    + row(1, 0, 50, req_time=40, user=3)
-    + row(2, 0, 50, req_time=50)
-    + row(3, 5, 50, req_time=60)
-    + "".join(row(number, 10 * number, 20 + number % 3, req_time=100, user=number % 2) for number in range(4, 40))
-)
+LOG = "; MaxProcs: 8\n" + row(1, 0, 50, req_time=40, user=3) + row(2, 0, 50, req_time=50) + row(3, 5, 50, req_time=60)
+LOG += "".join(row(number, 10 * number, 20 + number % 3, req_time=100, user=number % 2) for number in range(4, 40))
 
 
 @pytest.mark.parametrize("options", [[], ["--overrun", "kill"], ["--overrun", "extend"]])
 def test_a_log_is_converted_and_comes_back(options, tmp_path):
     log, four, five, again, back = (tmp_path / name for name in ("l.swf", "4.json", "5.json", "5b.json", "4b.json"))
     log.write_text(LOG)
-    kept = options if "--overrun" in options else []
     for source, out, more in (
         (log, four, options),
         (log, five, [*options, "--format", "batsim5"]),
-        (four, again, [*kept, "--format", "batsim5"]),
-        (five, back, kept),
+        (four, again, [*options, "--format", "batsim5"]),
+        (five, back, options),
     ):
         assert batfill("workload", "convert", source, "--out", out, *more).status == 0
     old, new, from_old, from_new = (json.loads(path.read_text()) for path in (four, five, again, back))

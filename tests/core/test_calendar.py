@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import hashlib
-import json
 import math
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
@@ -23,7 +22,7 @@ from batfill.model.policy import policy_named
 from batfill.model.rules import Rules
 from batfill.replays.engine_replay import EngineReplay, replay_jobs
 from batfill.replays.queue import Queue
-from command import batfill
+from command import json_result, refusal
 from oracle import assert_same, oracle
 from strategies import (
     assert_goes_on,
@@ -47,15 +46,10 @@ depths = st.sampled_from(DEPTHS)
 @st.composite
 def calendars(draw, size):
     """Windows that never take more processors than there are, with as many shared dates as possible."""
-    windows, dates = [], st.integers(0, 30)
+    windows, kinds = [], st.sampled_from([ANNOUNCED, ANNOUNCED, FAILURE])
     for _ in range(draw(st.integers(1, 5))):
-        begin = draw(dates)
-        window = Window(
-            draw(st.sampled_from([ANNOUNCED, ANNOUNCED, FAILURE])),
-            float(begin),
-            float(begin + draw(st.integers(1, 12))),
-            draw(st.integers(1, size)),
-        )
+        begin, length = draw(st.integers(0, 30)), draw(st.integers(1, 12))
+        window = Window(draw(kinds), float(begin), float(begin + length), draw(st.integers(1, size)))
         if window.kind == ANNOUNCED and draw(st.booleans()):
             window = window._replace(announced=float(begin - draw(st.integers(0, 12))))
         try:
@@ -107,23 +101,39 @@ def run_of(rows, size, *windows, policy="fcfs", **rules):
     return replay_jobs(table(rows), size, Rules(policy_named(policy), calendar=Calendar(windows), **rules))
 
 
-def starts(*arguments, **rules):
-    return run_of(*arguments, **rules).start_s.tolist()
-
-
-def test_a_request_that_ends_at_the_begin_fits_and_one_that_is_longer_waits_for_the_end():
-    assert starts([(0, 10, 10, 4), (0, 9, 11, 4), (0, 5, 10, 1)], 4, announced(10, 20, 4)) == [0, 20, 29]
-    assert starts([(0, 10, 10, 3), (0, 9, 11, 1), (0, 5, 10, 1)], 4, announced(10, 20, 4)) == [0, 20, 0]
-
-
-def test_a_window_that_leaves_processors_stops_only_what_would_need_more():
-    # Of 4 processors 3 are away from 10 to 20. The second would need 2 at 10; the third takes the one left.
-    assert starts([(0, 8, 8, 2), (0, 12, 12, 2), (0, 30, 30, 1)], 4, announced(10, 20, 3)) == [0, 20, 0]
+@pytest.mark.parametrize(
+    ("rows", "size", "windows", "expected"),
+    [
+        # A request that ends at the begin fits, and one that is longer waits for the end.
+        ([(0, 10, 10, 4), (0, 9, 11, 4), (0, 5, 10, 1)], 4, [announced(10, 20, 4)], [0, 20, 29]),
+        ([(0, 10, 10, 3), (0, 9, 11, 1), (0, 5, 10, 1)], 4, [announced(10, 20, 4)], [0, 20, 0]),
+        # A window that leaves one of 4 stops only what would need more: the second would need 2 at 10.
+        ([(0, 8, 8, 2), (0, 12, 12, 2), (0, 30, 30, 1)], 4, [announced(10, 20, 3)], [0, 20, 0]),
+        # A job without a walltime starts before a window only beside it.
+        ([(0, 5, None, 2), (0, 5, None, 3)], 5, [announced(10, 20, 3)], [0, 20]),
+        ([(0, 5, None, 2), (0, 5, None, 3)], 5, [announced(10, 20, 3, known=10.0)], [0, 0]),
+        # What runs on into a window delays it, and nothing starts on its processors: the window should have all 4 from
+        # 10 on; the job in it ends at 14, so that it has 2 from 10 and 4 from 14 on. Of 4 it takes 2, which are idle:
+        # what ends at 14 is free.
+        ([(0, 14, None, 2), (11, 1, 1, 1), (15, 1, 1, 1)], 4, [announced(10, 20, 4, known=9.0)], [0, 20, 20]),
+        ([(0, 14, None, 2), (11, 1, 1, 1), (15, 1, 1, 1)], 4, [announced(10, 20, 2, known=9.0)], [0, 14, 15]),
+        # Processors that a window has do not fail.
+        ([(0, 20, 20, 2)], 4, [announced(1, 30, 1), failure(5, 9, 1)], [0]),
+        ([(0, 20, 20, 2)], 4, [announced(1, 30, 2), failure(5, 9, 2)], [9]),
+        # The window still waits for one processor: the failure takes neither of those that it has, so both jobs go.
+        ([(0, 20, 20, 2), (0, 20, 20, 1)], 4, [announced(1, 8, 2, known=1.0), failure(5, 9, 2)], [8, 9]),
+        # A backfilled job does not push back what the head gets behind a window: 4 of 4 from 20 on. The third would run
+        # until 21, the fourth until 20.
+        ([(0, 6, 6, 3), (1, 10, 10, 4), (2, 19, 19, 1), (2, 18, 18, 1)], 4, [announced(8, 20, 3)], [0, 20, 30, 2]),
+    ],
+)
+def test_jobs_start_before_beside_and_behind_windows_as_drawn(rows, size, windows, expected):
+    assert run_of(rows, size, *windows).start_s.tolist() == expected
 
 
 def test_a_window_is_respected_from_its_announcement_on():
     rows = [(0, 15, 15, 2), (5, 15, 15, 2)]
-    assert starts(rows, 4, announced(12, 20, 4)) == [20, 20]
+    assert run_of(rows, 4, announced(12, 20, 4)).start_s.tolist() == [20, 20]
     run = run_of(rows, 4, announced(12, 20, 4, known=5.0))
     assert run.start_s.tolist() == [0, 20]
     assert run.away().overrun_proc_s == 2 * 3  # the first runs on to 15
@@ -131,23 +141,9 @@ def test_a_window_is_respected_from_its_announcement_on():
     assert run.summary().utilisation == (15 * 2 * 2) / (4 * 35 - 4 * 8 + 2 * 3)
 
 
-def test_a_job_without_a_walltime_starts_before_a_window_only_beside_it():
-    rows = [(0, 5, None, 2), (0, 5, None, 3)]
-    assert starts(rows, 5, announced(10, 20, 3)) == [0, 20]
-    assert starts(rows, 5, announced(10, 20, 3, known=10.0)) == [0, 0]
-
-
-def test_what_runs_on_into_a_window_delays_it_and_nothing_starts_on_its_processors():
-    # The window should have all 4 from 10 on; the job in it ends at 14, so that it has 2 from 10 and 4 from 14 on.
-    rows = [(0, 14, None, 2), (11, 1, 1, 1), (15, 1, 1, 1)]
-    assert starts(rows, 4, announced(10, 20, 4, known=9.0)) == [0, 20, 20]
-    # Of 4 it takes 2, which are idle: what ends at 14 is free.
-    assert starts(rows, 4, announced(10, 20, 2, known=9.0)) == [0, 14, 15]
-
-
 def test_a_failure_takes_idle_processors_first_and_then_those_of_the_job_that_started_last():
     rows = [(0, 20, 20, 2), (1, 20, 20, 1), (1, 20, 20, 1)]
-    assert starts(rows, 5, failure(5, 9, 1)) == [0, 1, 1]
+    assert run_of(rows, 5, failure(5, 9, 1)).start_s.tolist() == [0, 1, 1]
     run = run_of(rows, 5, failure(5, 9, 2))
     assert run.start_s.tolist() == [0, 1, 9]
     assert run.kills.tolist() == [(2, 1.0, 4.0, 1, 5.0)]
@@ -155,37 +151,19 @@ def test_a_failure_takes_idle_processors_first_and_then_those_of_the_job_that_st
     assert run_of(rows, 5, failure(5, 9, 5)).start_s.tolist() == [9, 9, 9]
 
 
-def test_processors_that_a_window_has_do_not_fail():
-    rows = [(0, 20, 20, 2)]
-    assert starts(rows, 4, announced(1, 30, 1), failure(5, 9, 1)) == [0]
-    assert starts(rows, 4, announced(1, 30, 2), failure(5, 9, 2)) == [9]
-    # The window still waits for one processor: the failure takes neither of those that it has, so both jobs go.
-    late = [(0, 20, 20, 2), (0, 20, 20, 1)]
-    assert starts(late, 4, announced(1, 8, 2, known=1.0), failure(5, 9, 2)) == [8, 9]
-
-
-def test_a_try_goes_before_a_window_and_is_killed_if_it_would_be_in_its_way():
-    rules = {"divider_s": 5.0, "spares": True, "bound": True, "policy": "spf"}
-    run = run_of([(0, 30, 30, 2, 1)], 4, announced(10, 20, 4), **rules)
-    assert run.kills.tolist() == [(0, 0.0, 5.0, 0, 5.0)]
-    assert run.start_s.tolist() == [20]
-    beside = run_of([(0, 30, 30, 2, 1)], 4, announced(10, 20, 2), **rules)
-    assert beside.start_s.tolist() == [0]
-    assert not len(beside.kills)
-
-
-def test_a_failure_at_a_divider_kills_the_try_and_it_tries_again():
-    rules = {"divider_s": 5.0, "spares": True, "bound": True, "policy": "spf"}
-    run = run_of([(0, 30, 30, 2, 1)], 2, failure(5, 7, 1), **rules)
-    assert run.kills.tolist() == [(0, 0.0, 5.0, 1, 5.0)]
-    assert run.start_s.tolist() == [7]
-    assert run_of([(0, 30, 30, 2, 1)], 2, failure(6, 7, 1), **rules).start_s.tolist() == [7]
-
-
-def test_a_backfilled_job_does_not_push_back_what_the_head_gets_behind_a_window():
-    # The head needs 4 of 4 from 20 on, when the window is over. The third would run until 21, the fourth until 20.
-    rows = [(0, 6, 6, 3), (1, 10, 10, 4), (2, 19, 19, 1), (2, 18, 18, 1)]
-    assert starts(rows, 4, announced(8, 20, 3)) == [0, 20, 30, 2]
+@pytest.mark.parametrize(
+    ("size", "window", "start_s", "kills"),
+    [
+        (4, announced(10, 20, 4), 20, [(0, 0.0, 5.0, 0, 5.0)]),  # it would be in the window's way
+        (4, announced(10, 20, 2), 0, []),  # it runs beside the window
+        (2, failure(5, 7, 1), 7, [(0, 0.0, 5.0, 1, 5.0)]),  # a failure at the divider: it tries again
+        (2, failure(6, 7, 1), 7, None),  # or after it
+    ],
+)
+def test_a_try_goes_before_a_window_and_is_killed_by_what_takes_its_processors(size, window, start_s, kills):
+    run = run_of([(0, 30, 30, 2, 1)], size, window, divider_s=5.0, spares=True, bound=True, policy="spf")
+    assert run.start_s.tolist() == [start_s]
+    assert kills is None or run.kills.tolist() == kills
 
 
 @pytest.mark.compiled
@@ -193,15 +171,8 @@ def test_a_backfilled_job_does_not_push_back_what_the_head_gets_behind_a_window(
 def test_many_failures_in_a_deep_queue_are_those_of_the_oracle(depth):
     jobs = random_table(5, n_jobs=90, size=40, span_s=20, longest=30, wide=0.0, small=0.4)
     calendar = Calendar(tuple(failure(10 * i, 10 * i + 6, 7 * i % 40 + 1) for i in range(1, 20)))
-    schedule, expected = both(
-        *(jobs, 40, "saf"),
-        calendar=calendar,
-        depth=depth,
-        divider_s=6.0,
-        spares=True,
-        half=True,
-        threshold_s=9.0,
-    )
+    case = {"divider_s": 6.0, "spares": True, "half": True, "threshold_s": 9.0}
+    schedule, expected = both(jobs, 40, "saf", calendar=calendar, depth=depth, **case)
     assert schedule.kills["failed"].sum() > 30
     assert_same(schedule, expected)
 
@@ -221,9 +192,8 @@ def test_times_in_fractions_of_a_second_are_no_violation():
 def test_a_job_that_no_gap_is_wide_enough_for_is_named_before_the_replay_begins(tmp_path):
     calendar = Calendar((announced(10, math.inf, 1),))
     calendar.require_possible(table([(0, 10, 10, 4), (0, 50, 50, 3)]), 4, "here")
-    with pytest.raises(
-        BatfillError, match=r"here: 1 of 2 jobs can never run.*first: job 000001, 4 processors from 1 s"
-    ):
+    says = r"here: 1 of 2 jobs can never run.*first: job 000001, 4 processors from 1 s"
+    with pytest.raises(BatfillError, match=says):
         calendar.require_possible(table([(0, 10, 10, 4), (1, 10, 10, 4)]), 4, "here")
 
 
@@ -255,7 +225,8 @@ def test_a_replay_copied_or_saved_in_a_window_goes_on_as_the_oracle_does(depth, 
 # Files
 
 
-HEADER = "kind,begin,end,processors,announced"
+HEADER, NAMED = "kind,begin,end,processors,announced", "kind,begin,end,machines"
+DATE, OVERLAPPING = "2026-03-01T08:00", [HEADER, "announced,1,9,40,", "failure,8,10,25,"]
 
 
 @pytest.mark.parametrize(
@@ -267,10 +238,7 @@ HEADER = "kind,begin,end,processors,announced"
         ([HEADER, "announced,5,5,1,"], "line 2: ends at 5.0, and begins at 5.0"),
         ([HEADER, "announced,1,9,1,", "failure,7,6,1,"], "line 3: ends at 6.0, and begins at 7.0"),
         ([HEADER, "announced,1,9,65,"], "line 2: takes 65 processors of a machine of 64"),
-        (
-            [HEADER, "announced,1,9,40,", "failure,8,10,25,"],
-            "line 3: overlaps others (lines 2, 3): together they take 65",
-        ),
+        (OVERLAPPING, "line 3: overlaps others (lines 2, 3): together they take 65"),
         ([HEADER, "planned,1,9,1,"], "line 2: kind 'planned' is none of announced, failure"),
         ([HEADER, "announced,1,9,0,"], "line 2: 0 processors are none"),
         ([HEADER, "announced,1,9,x,"], "line 2: 'x' is not a number of processors"),
@@ -283,17 +251,11 @@ HEADER = "kind,begin,end,processors,announced"
         ([HEADER, "announced,2026-03-01T08:00,,1,"], "line 2: 2026-03-01T08:00:00 has no time zone"),
         ([HEADER, "announced,1,2026-03-01T08:00Z,1,"], "line 2: seconds and dates are mixed"),
         ([HEADER, "announced,1,2,1,", "announced,2026-03-01T08:00Z,,1,"], "seconds and dates are mixed"),
-        (
-            [HEADER, "announced,2026-03-01T08:00Z,,1,"],
-            "line 2: 2026-03-01T08:00:00+00:00 is a date, and the workload has",
-        ),
-        (["kind,begin,end,machines", "announced,1,9,0-3"], "line 2: names machines, and only processors are counted"),
-        (["kind,begin,end,machines", "announced,1,9,0-3 2"], "line 2: machines '0-3 2' are not ids, each once"),
-        (["kind,begin,end,machines", "announced,1,9,3-0"], "line 2: machines '3-0' are not ids, each once"),
-        (
-            ["kind,begin,end,processors,machines", "announced,1,9,4,0-3"],
-            "line 2: has machines and processors; give one of them",
-        ),
+        ([HEADER, f"announced,{DATE}Z,,1,"], f"line 2: {DATE}:00+00:00 is a date, and the workload has"),
+        ([NAMED, "announced,1,9,0-3"], "line 2: names machines, and only processors are counted"),
+        ([NAMED, "announced,1,9,0-3 2"], "line 2: machines '0-3 2' are not ids, each once"),
+        ([NAMED, "announced,1,9,3-0"], "line 2: machines '3-0' are not ids, each once"),
+        ([f"{NAMED},processors", "announced,1,9,0-3,4"], "line 2: has machines and processors; give one of them"),
         ([HEADER, "announced,0,,64,"], "sample.json: 800 of 800 jobs can never run"),
         (["\udcff\udcfe"], "is not text"),
     ],
@@ -301,19 +263,14 @@ HEADER = "kind,begin,end,processors,announced"
 def test_a_bad_calendar_is_refused_in_one_line(lines, wrong, tmp_path):
     path = tmp_path / "calendar.csv"
     path.write_bytes("\n".join(lines).encode(errors="surrogateescape"))
-    done = batfill("replay", SAMPLE, "--calendar", path)
-    assert (done.status, done.out) == (2, "")
-    assert wrong in done.err
-    assert done.err.count("\n") == 1
+    assert wrong in refusal("replay", SAMPLE, "--calendar", path)
 
 
 @pytest.mark.compiled
 def test_a_result_states_the_calendar_its_digest_and_what_it_took(tmp_path):
     path = tmp_path / "calendar.csv"
     path.write_text(f"{HEADER}\nannounced,10000,20000,16,\nfailure,50000,60000,8,\n")
-    (plain, beside) = (
-        json.loads(batfill("replay", SAMPLE, "--json", *more).out) for more in ((), ("--calendar", path))
-    )
+    plain, beside = (json_result("replay", SAMPLE, *more) for more in ((), ("--calendar", path)))
     assert beside["options"]["calendar"] == str(path)
     assert beside["calendar_sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
     assert beside["calendar"] == {
@@ -360,16 +317,20 @@ def test_a_replay_in_python_takes_a_calendar_and_keeps_it_in_forks_and_files(tmp
     assert whole.about()["calendar_sha256"] == calendar.digest
 
 
-def test_what_cannot_take_a_calendar_says_so():
-    failing = bf.Calendar.of([{"kind": "failure", "begin": 1e4, "end": 2e4, "processors": 60}])
-    for more, wrong in [
-        ({"small": "all", "divider": "median"}, "nothing can be learned of"),
-        ({"predict": "easy++"}, "nothing can be learned of"),
-    ]:
-        with pytest.raises(BatfillError, match=wrong):
-            bf.replay(SAMPLE, "saf", calendar=failing, **more)
-    with pytest.raises(BatfillError, match="neither a file nor a Calendar"):
-        bf.replay(SAMPLE, "saf", calendar=7)
+FAILING = bf.Calendar.of([{"kind": "failure", "begin": 1e4, "end": 2e4, "processors": 60}])
+
+
+@pytest.mark.parametrize(
+    ("options", "wrong"),
+    [
+        ({"calendar": FAILING, "small": "all", "divider": "median"}, "nothing can be learned of"),
+        ({"calendar": FAILING, "predict": "easy++"}, "nothing can be learned of"),
+        ({"calendar": 7}, "neither a file nor a Calendar"),
+    ],
+)
+def test_what_cannot_take_a_calendar_says_so(options, wrong):
+    with pytest.raises(BatfillError, match=wrong):
+        bf.replay(SAMPLE, "saf", **options)
 
 
 # What it took

@@ -37,12 +37,10 @@ def submit(cluster, name, submit_s, walltime_s, procs, *, small=False, request_s
     cluster.submit(Request(name, submit_s, request_s, walltime_s, procs, "delay"), Judgement(request_s, small))
 
 
-@pytest.mark.parametrize(
-    *sweep(
-        policy=["saf", "wfp3", *(pytest.param(name, marks=pytest.mark.compiled) for name in ("fcfs", "lqf", "sexp"))],
-        threshold=[None, 40],
-    )
-)
+ORDERS = ["saf", "wfp3", *(pytest.param(name, marks=pytest.mark.compiled) for name in ("fcfs", "lqf", "sexp"))]
+
+
+@pytest.mark.parametrize(*sweep(policy=ORDERS, threshold=[None, 40]))
 def test_jobs_told_in_any_order_within_an_instant_start_as_the_oracle_says(policy, threshold):
     jobs = random_table(11, n_jobs=300, size=10, span_s=120, wide=0)
     jobs.runtime_s[:] = np.maximum(jobs.runtime_s, 1)  # whole instants: no job ends where it starts
@@ -101,9 +99,8 @@ def check_each_second(cluster, jobs, ids, rng, every_s, expected_of, small=froze
         for row in np.flatnonzero(jobs.submit_s == t):
             name = str(jobs.ids[row])
             waiting.append(name)
-            times = float(t), float(jobs.walltime_s[row])
-            request_s = float(jobs.request_s[row])
-            submit(cluster, name, *times, int(jobs.procs[row]), small=name in small, request_s=request_s)
+            walltime_s, request_s = float(jobs.walltime_s[row]), float(jobs.request_s[row])
+            submit(cluster, name, float(t), walltime_s, int(jobs.procs[row]), small=name in small, request_s=request_s)
         expected = expected_of(t, waiting, running, away)
         found = [(start.job, machine_ids(start.machines)) for start in cluster.decide(float(t))]
         assert found == expected
@@ -139,13 +136,13 @@ def expected_starts(t, waiting, running, away, known, size, key):
     there = set(range(size)) - away
     busy = set().union(*(machines for _, machines, _ in running.values()))
     free = len(there - busy)
-    held = [
-        (expected_end(t, start, known[job][1]), len(machines - away)) for job, (start, machines, _) in running.items()
-    ]
-    order = sorted(
-        waiting, key=lambda job: (key(t, known[job][0], min(known[job][1], 1e12), known[job][2]), known[job][0], job)
-    )
-    starts = []
+    held = [(expected_end(t, start, known[job][1]), len(on - away)) for job, (start, on, _) in running.items()]
+
+    def rank(job):
+        submit_s, expected_s, procs = known[job]
+        return key(t, submit_s, min(expected_s, 1e12), procs), submit_s, job
+
+    order, starts = sorted(waiting, key=rank), []
     while order and known[order[0]][2] <= free:
         job = order.pop(0)
         free -= known[job][2]
@@ -169,21 +166,18 @@ def expected_starts(t, waiting, running, away, known, size, key):
     return starts
 
 
-@pytest.mark.parametrize(
-    *sweep(
-        2,
-        options=[
-            {},
-            {"threshold": 40},
-            {"policy": "saf"},
-            {"policy": "wfp3", "threshold": 60},
-            {"policy": "saf", "threshold": 10, "overdue": "half"},
-            {"policy": "lqf", "backfill": "spf"},
-            {"backfill": "sexp", "small": "class", "divider": 30, "kill": "always"},
-        ],
-        outlives=[False, True],
-    )
-)
+BESIDE = [
+    {},
+    {"threshold": 40},
+    {"policy": "saf"},
+    {"policy": "wfp3", "threshold": 60},
+    {"policy": "saf", "threshold": 10, "overdue": "half"},
+    {"policy": "lqf", "backfill": "spf"},
+    {"backfill": "sexp", "small": "class", "divider": 30, "kill": "always"},
+]
+
+
+@pytest.mark.parametrize(*sweep(2, options=BESIDE, outlives=[False, True]))
 @pytest.mark.parametrize("seed", [0])
 def test_with_reserved_machines_each_pass_starts_what_the_definition_says(options, seed, outlives):
     ids = [2, 3, 5, 6, 7, 9, 12, 13]  # not all from 0 on

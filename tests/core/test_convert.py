@@ -42,9 +42,11 @@ def test_a_job_has_the_fields_batsim_reads(converted):
     assert workload["profiles"]["delay5"] == {"type": "delay", "delay": 5}
 
 
-def test_profiles_are_shared_by_duration(converted):
+def test_profiles_are_shared_by_duration_and_the_source_and_its_digest_are_said(converted):
     _, workload = converted("".join(row(i, i, 5 + i % 2) for i in range(1, 9)))
     assert list(workload["profiles"]) == ["delay5", "delay6"]
+    assert workload["description"]["source"] == "log.swf"
+    assert len(workload["description"]["source_sha256"]) == 64
 
 
 OVERRUNS = row(1, 0, 50, req_time=40) + row(2, 0, 50, req_time=50) + row(3, 0, 50, req_time=60) + row(4, 0, 50)
@@ -136,12 +138,6 @@ def test_a_slice_counts_by_submission_and_starts_at_zero(converted):
     assert result.jobs == 2
 
 
-def test_the_source_and_its_digest_are_said(converted):
-    _, workload = converted(row(1, 0, 5))
-    assert workload["description"]["source"] == "log.swf"
-    assert len(workload["description"]["source_sha256"]) == 64
-
-
 def test_pieces_make_the_same_file_as_the_whole(converted, monkeypatch):
     text = "; x\n" + "".join(row(i % 90, 500 - i, 5 + i % 7, status=1 + i % 4) for i in range(1, 100))
     whole = converted(text)
@@ -167,15 +163,16 @@ def test_the_header_of_a_log_in_pieces_counts(tmp_path, monkeypatch, stored):
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("text", "options", "said"),
     [
-        ({"procs": None}, "pass procs"),
-        ({"jobs": slice(5, 9)}, "select none of"),
+        (row(1, 0, 5), {"procs": None}, "pass procs"),
+        (row(1, 0, 5), {"jobs": slice(5, 9)}, "select none of"),
+        (row(1, 0, 5) * 2 + "1 2\n", {}, ":3: 2 fields"),  # a source cut off
     ],
 )
-def test_a_mistake_is_said_in_one_line_and_nothing_is_written(tmp_path, converted, options, said):
+def test_a_mistake_is_said_and_nothing_is_written(tmp_path, converted, text, options, said):
     with pytest.raises(WorkloadError, match=said):
-        converted(row(1, 0, 5), **options)
+        converted(text, **options)
     assert [path.name for path in tmp_path.iterdir()] == ["log.swf"]
 
 
@@ -185,12 +182,6 @@ def test_a_part_of_the_jobs_that_is_none_is_refused(tmp_path, converted, part):
     out = tmp_path / "part.json"
     assert "is not START:STOP" in refusal("workload", "convert", tmp_path / "log.swf", "--out", out, "--jobs", part)
     assert not out.exists()
-
-
-def test_a_source_cut_off_leaves_no_file(tmp_path, converted):
-    with pytest.raises(WorkloadError, match=":3: 2 fields"):
-        converted(row(1, 0, 5) * 2 + "1 2\n")
-    assert [path.name for path in tmp_path.iterdir()] == ["log.swf"]
 
 
 @pytest.mark.slow
@@ -223,11 +214,10 @@ def test_a_real_log_becomes_the_reference_jobs(archive_log, tmp_path):
     assert all(job["walltime"] > run[job["profile"]] for job in workload["jobs"])
 
 
+LETTERS = st.characters(codec="utf-8", categories=["L", "N"]) | st.sampled_from("-_.:# \\/")
 JOBS = st.lists(
     st.tuples(
-        st.text(
-            st.characters(codec="utf-8", categories=["L", "N"]) | st.sampled_from("-_.:# \\/"), min_size=1, max_size=6
-        ),
+        st.text(LETTERS, min_size=1, max_size=6),
         st.integers(0, 10**9) | st.floats(0, 1e9),
         st.integers(0, 10**6) | st.floats(0, 1e6),
         st.integers(1, 10**6) | st.just(np.inf),
@@ -238,27 +228,19 @@ JOBS = st.lists(
     max_size=12,
     unique_by=lambda job: job[0],
 )
+COLUMNS = {"ids": object, "submit_s": float, "runtime_s": float, "walltime_s": float, "procs": int, "user": int}
 
 
 @settings(max_examples=examples(30), deadline=None)
 @given(JOBS)
 def test_what_is_written_is_what_is_read(tmp_path_factory, jobs):
-    ids, submit_s, runtime_s, walltime_s, procs, user = zip(*jobs, strict=True)
-    named = np.empty(len(ids), object)
-    named[:] = ids
-    times = {"submit_s": submit_s, "runtime_s": runtime_s, "walltime_s": walltime_s}
-    table = job_table(
-        "x",
-        ids=named,
-        procs=np.array(procs),
-        user=np.array(user),
-        **{name: np.array(column, float) for name, column in times.items()},
-    )
+    columns = dict(zip(COLUMNS, zip(*jobs, strict=True), strict=True))
+    table = job_table("x", **{name: np.array(column, COLUMNS[name]) for name, column in columns.items()})
     path = tmp_path_factory.mktemp("trip") / "x.json"
     assert write_batsim_json(path, [table], procs=7, description={"made_by": "a test"}) == len(jobs)
     again = read_batsim_json(path)
     assert again.procs == 7
-    for column in ("ids", "submit_s", "runtime_s", "walltime_s", "procs", "user"):
+    for column in COLUMNS:
         assert getattr(again.jobs, column).tolist() == getattr(table, column).tolist()
 
 
@@ -296,13 +278,6 @@ def test_composed_profiles_become_the_sum_of_their_parts(rewritten):
     }
     _, made = rewritten([job("a", "t"), job("b", "s")], profiles)
     assert made["profiles"] == {"t": {"type": "delay", "delay": 25, "ret": 3}, "s": {"type": "delay", "delay": 20}}
-    for parts, said in (
-        (["s"], "it contains itself"),
-        (["x"], r"seq\[0\]: 'x' is not the name"),
-        ("s", "not an array"),
-    ):
-        with pytest.raises(WorkloadError, match=said):
-            rewritten([job("a", "s")], {"s": {"type": "composed", "seq": parts}})
 
 
 def test_a_walltime_within_the_delay_is_raised_or_left(rewritten):
@@ -330,6 +305,9 @@ def test_a_slice_of_a_workload_starts_at_zero_and_brings_its_profiles(rewritten)
         ({}, "profiles\\['d'\\].type"),
         ("delay", "not an object"),
         ({"type": "delay", "delay": -1}, "profiles\\['d'\\].delay"),
+        ({"type": "composed", "seq": ["d"]}, "it contains itself"),
+        ({"type": "composed", "seq": ["x"]}, r"seq\[0\]: 'x' is not the name"),
+        ({"type": "composed", "seq": "d"}, "not an array"),
     ],
 )
 def test_profiles_that_are_no_delays_are_refused_with_a_hint(rewritten, profile, said):

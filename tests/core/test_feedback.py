@@ -43,18 +43,15 @@ def random_jobs(seed, n_jobs=60, size=8, *, zero=False, small=False):
 def random_follows(jobs, seed):
     """Two of three jobs follow one before them in the log, a few after no time at all."""
     rng = np.random.default_rng(seed)
-    preceding = np.array(
-        [NONE] + [int(rng.integers(0, k)) if rng.random() < 2 / 3 else NONE for k in range(1, len(jobs))]
-    )
+    drawn = (int(rng.integers(0, k)) if rng.random() < 2 / 3 else NONE for k in range(1, len(jobs)))
+    preceding = np.array([NONE, *drawn])
     return Follows(preceding, np.where(preceding >= 0, 10.0 * rng.integers(0, 12, len(jobs)), 0.0))
 
 
 def expected(jobs, size, follows, policy, **options):
     """The slow closed replay."""
-    after = {
-        row: (before, follows.think_s[row]) for row, before in enumerate(follows.preceding.tolist()) if before >= 0
-    }
-    return Oracle(jobs, size, policy, follows=after, **options).run()
+    rows = enumerate(zip(follows.preceding.tolist(), follows.think_s, strict=True))
+    return Oracle(jobs, size, policy, follows={row: of for row, of in rows if of[0] >= 0}, **options).run()
 
 
 @pytest.mark.parametrize("policy", [*POLICIES, "aged:600,0.5,0", "mixed:1,0,-1,0,0,0"])
@@ -71,32 +68,12 @@ def test_thresholds_tries_backfill_orders_and_reservations_read_the_date_in_the_
     jobs = random_jobs(seed, small=True)
     follows = random_follows(jobs, seed)
     policy, backfill = ("saf", "fcfs", "aged:600,0.5,0")[seed % 3], (None, "lcfs", "wfp3")[seed % 3]
-    rules = Rules(
-        policy_named(policy),
-        policy_named(backfill) if backfill else None,
-        threshold_s=200,
-        half=seed % 2 == 0,
-        divider_s=60,
-        spares=seed % 4 > 1,
-        bound=True,
-        depth=1 + (seed % 5 == 4),
-    )
-    made = replay_jobs(jobs, 8, rules, follows=follows)
-    slow = expected(
-        jobs,
-        8,
-        follows,
-        policy,
-        backfill=backfill,
-        threshold_s=200,
-        half=rules.half,
-        divider_s=60,
-        spares=rules.spares,
-        bound=True,
-        depth=2 if rules.depth == 2 else None,
-    )
+    case = {"threshold_s": 200, "half": seed % 2 == 0, "divider_s": 60, "spares": seed % 4 > 1, "bound": True}
+    depth, order = 1 + (seed % 5 == 4), policy_named(backfill) if backfill else None
+    made = replay_jobs(jobs, 8, Rules(policy_named(policy), order, depth=depth, **case), follows=follows)
     assert len(made.kills) > 0
-    assert_same(made, slow)
+    planned = depth if depth == 2 else None
+    assert_same(made, expected(jobs, 8, follows, policy, backfill=backfill, depth=planned, **case))
 
 
 @pytest.mark.parametrize("kind", ["after:20min", "after:3min", "after:10h", "sessions"])
@@ -132,11 +109,8 @@ def slow_edges(jobs, ends, lengths, kind, within_s):
                 last[k] = last[max(i for i in range(k) if jobs.user[i] == jobs.user[k])]
                 continue
         last[k] = max(before, key=lambda i: (ends[i], lengths[i] == 0 or ends[i] == jobs.submit_s[i], i), default=None)
-    return [
-        (k, i, jobs.submit_s[k] - ends[i])
-        for k, i in last.items()
-        if i is not None and jobs.submit_s[k] - ends[i] <= within_s
-    ]
+    edges = [(k, i, jobs.submit_s[k] - ends[i]) for k, i in last.items() if i is not None]
+    return [edge for edge in edges if edge[2] <= within_s]
 
 
 @pytest.mark.parametrize("kind", ["after", "sessions"])
@@ -173,15 +147,8 @@ def table(*rows, **columns):
 
 def test_followers_wait_for_the_walltime_the_rejection_and_the_last_try():
     # Job 1 is killed at its walltime of 100 s, job 2 is wider than the machine, job 3 first has a try of 20 s.
-    jobs = table(
-        (0, 500, 1),
-        (0, 50, 9),
-        (0, 90, 1),
-        (600, 1, 1),
-        (601, 1, 1),
-        (602, 1, 1),
-        job_class=[None, None, "small", *3 * [None]],
-    )
+    first, followers = [(0, 500, 1), (0, 50, 9), (0, 90, 1)], [(600, 1, 1), (601, 1, 1), (602, 1, 1)]
+    jobs = table(*first, *followers, job_class=[None, None, "small", *3 * [None]])
     follows = Follows(np.array([NONE, NONE, NONE, 0, 1, 2]), np.array([0.0, 0, 0, 7, 8, 9]))
     made = replay_jobs(jobs, 1, Rules(POLICIES["fcfs"], divider_s=20), follows=follows)
     # Job 3 goes first and is killed at 20; job 1 runs from then until 120, and job 3 again until 210.
@@ -279,13 +246,9 @@ def test_a_log_without_users_and_values_that_mean_nothing_are_refused():
 
 @pytest.mark.compiled
 @pytest.mark.parametrize("options", [{"small": "forest"}, {"predict": "easy++"}, {"small": "all", "divider": "median"}])
-def test_what_learns_refuses_feedback(options):
+def test_what_learns_and_live_schedulers_refuse_feedback(options):
     with pytest.raises(BatfillError, match="nothing can be learned"):
         Options.of({"feedback": "sessions", **options})
-
-
-@pytest.mark.compiled
-def test_live_schedulers_refuse_feedback():
     with pytest.raises(BatfillError, match="jobs come here at their dates"):
         Agent({"policy": "fcfs", "feedback": "sessions"})
 

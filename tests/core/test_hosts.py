@@ -103,52 +103,47 @@ def written(tmp_path_factory):
         path = tmp_path_factory.mktemp("workload") / "made.json"
         times = jobs.submit_s, jobs.runtime_s, jobs.walltime_s, jobs.request_s
         rows = zip(jobs.ids, *times, jobs.procs, jobs.job_class, jobs.user, strict=True)
-        path.write_text(
-            json.dumps(
-                {
-                    "nb_res": size,
-                    "jobs": [
-                        {"id": name, "subtime": submit_s, "res": int(procs), "profile": f"{runtime_s:g}"}
-                        | ({} if math.isinf(walltime_s) else {"walltime": walltime_s})
-                        | ({"expected_time": request_s} if request_s < walltime_s else {})
-                        | ({"class": "small"} if job_class == SMALL else {})
-                        | ({"user_id": int(user)} if user >= 0 else {})
-                        for name, submit_s, runtime_s, walltime_s, request_s, procs, job_class, user in rows
-                    ],
-                    "profiles": {f"{p:g}": {"type": "delay", "delay": p} for p in np.unique(jobs.runtime_s)},
-                }
-            )
-        )
+        listed = [
+            {"id": name, "subtime": submit_s, "res": int(procs), "profile": f"{runtime_s:g}"}
+            | ({} if math.isinf(walltime_s) else {"walltime": walltime_s})
+            | ({"expected_time": request_s} if request_s < walltime_s else {})
+            | ({"class": "small"} if job_class == SMALL else {})
+            | ({"user_id": int(user)} if user >= 0 else {})
+            for name, submit_s, runtime_s, walltime_s, request_s, procs, job_class, user in rows
+        ]
+        profiles = {f"{p:g}": {"type": "delay", "delay": p} for p in np.unique(jobs.runtime_s)}
+        path.write_text(json.dumps({"nb_res": size, "jobs": listed, "profiles": profiles}))
         return path
 
     return write
 
 
 def assert_hosts_agree(path, size, *, policy, backfill=None, threshold=math.inf, divider=math.inf):
-    schedule = replayed(
-        read_batsim_json(path).jobs, size, policy, backfill=backfill, threshold_s=threshold, divider_s=divider
-    )
-    options = {
-        "policy": policy,
-        "backfill": backfill,
-        "threshold": threshold,
-        "small": "class",
-        "divider": divider,
-        "kill": "always",
-    }
-    if divider == math.inf:
-        options |= {"small": None, "kill": None}
+    rules = {"backfill": backfill, "threshold_s": threshold, "divider_s": divider}
+    schedule = replayed(read_batsim_json(path).jobs, size, policy, **rules)
+    options = {"policy": policy, "backfill": backfill, "threshold": threshold, "divider": divider}
     given = {name: value for name, value in options.items() if value not in (None, math.inf)}
-    assert_same_starts(
-        starts_by_name(schedule), starts_of_plugin(load_document(path), size, kills="divider" in given, **given)
-    )
+    if "divider" in given:
+        given |= {"small": "class", "kill": "always"}
+    theirs = starts_of_plugin(load_document(path), size, kills="divider" in given, **given)
+    assert_same_starts(starts_by_name(schedule), theirs)
+
+
+def starts_of_replay(path, options):
+    """The starts of a replay of this workload, by the names that they have under Batsim."""
+    log = read_workload(path)
+    return starts_by_name(simulate(log.jobs, log, Options.of(options))[0])
+
+
+@pytest.fixture(params=["batfill", "pybatsim", "Batsim 5"])
+def every_host(request, monkeypatch):
+    monkeypatch.setattr(Plugin, "host", request.param)
 
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_on_made_workloads_the_hosts_agree_on_every_start(written, policy):
-    for seed, options in enumerate(
-        [{}, {"threshold": 300}, {"backfill": "spf", "threshold": 50}, {"backfill": "wfp3"}]
-    ):
+    cases = [{}, {"threshold": 300}, {"backfill": "spf", "threshold": 50}, {"backfill": "wfp3"}]
+    for seed, options in enumerate(cases):
         path = written(random_table(seed, n_jobs=200, size=12, span_s=670), 12)
         assert_hosts_agree(path, 12, policy=policy, **options)
 
@@ -195,22 +190,16 @@ def test_where_calls_ends_and_overdue_dates_coincide_the_hosts_agree_on_every_st
         jobs = random_table(seed, n_jobs=150, size=12, span_s=2000, unit_s=60, small=0.7, short=0.3)
         times = {"submit_s": 10 * jobs.submit_s, "runtime_s": np.maximum(jobs.runtime_s, 60)}
         path = written(outliving(dataclasses.replace(jobs, **times)), 12)
-        log = read_batsim_json(path)
-        schedule, _ = simulate(log.jobs, log, Options.of(options))
-        theirs = starts_of_plugin(load_document(path), 12, kills=True, **options)
-        assert_same_starts(starts_by_name(schedule), theirs)
-        if options.get("kill") != "always":
-            theirs = starts_of_plugin(load_document(path), 12, kills=True, acknowledge=True, **options)
-            assert_same_starts(starts_by_name(schedule), theirs)
+        ours = starts_of_replay(path, options)
+        for acknowledge in (False, True) if options.get("kill") != "always" else (False,):
+            theirs = starts_of_plugin(load_document(path), 12, kills=True, acknowledge=acknowledge, **options)
+            assert_same_starts(ours, theirs)
 
 
-@pytest.mark.parametrize(
-    *sweep(
-        2,
-        policy=["fcfs", "saf", "wfp3"],
-        more=[{}, {"threshold": 200, "overdue-before": "large"}, {"backfill": "spf", "small-width": 0.5}],
-    )
-)
+MORE = [{}, {"threshold": 200, "overdue-before": "large"}, {"backfill": "spf", "small-width": 0.5}]
+
+
+@pytest.mark.parametrize(*sweep(2, policy=["fcfs", "saf", "wfp3"], more=MORE))
 def test_the_hosts_agree_on_which_tries_of_classed_jobs_go_on(written, policy, more):
     options = Options.of({"policy": policy, "small": "class", "divider": 10, **more})
     for seed in range(3):
@@ -223,28 +212,18 @@ def test_the_hosts_agree_on_which_tries_of_classed_jobs_go_on(written, policy, m
         assert 0 < len(schedule.kills) < len(always.kills)
 
 
-@pytest.mark.parametrize("host", ["batfill", "pybatsim", "Batsim 5"])
 @pytest.mark.parametrize("depth", [0, 2, "all"])
-def test_with_any_number_of_reservations_the_hosts_have_the_starts_of_the_oracle(written, monkeypatch, host, depth):
-    monkeypatch.setattr(Plugin, "host", host)
+def test_with_any_number_of_reservations_the_hosts_have_the_starts_of_the_oracle(written, every_host, depth):
     tries = {"small": "class", "divider": 10}
     cases = [{}, {"policy": "saf", "threshold": 100, "overdue": "half"}, {"policy": "wfp3"}, {"policy": "saf", **tries}]
     cases += [{"backfill": "spf"}] if depth == 2 else []
     for seed, given in enumerate(cases):
         path = written(random_table(seed, n_jobs=120, size=12, span_s=1000, small=0.5), 12)
         log, options = read_batsim_json(path), Options.of({**given, "depth": depth})
-        slow = oracle(
-            log.jobs,
-            12,
-            options.policy.name,
-            backfill=given.get("backfill"),
-            threshold_s=options.threshold_s,
-            half=options.overdue == "half",
-            divider_s=options.divider_s,
-            spares=options.spares,
-            depth=math.inf if depth == "all" else depth,
-        )
-        starts = starts_of_oracle(slow)
+        rules = {"threshold_s": options.threshold_s, "divider_s": options.divider_s, "spares": options.spares}
+        rules |= {"backfill": given.get("backfill"), "half": options.overdue == "half"}
+        rules["depth"] = math.inf if depth == "all" else depth
+        starts = starts_of_oracle(oracle(log.jobs, 12, options.policy.name, **rules))
         schedule, _ = simulate(log.jobs, log, options)
         assert_same_starts(starts_by_name(schedule), starts)
         stated = {name: value for name, value in options.as_dict().items() if value is not None}
@@ -252,20 +231,16 @@ def test_with_any_number_of_reservations_the_hosts_have_the_starts_of_the_oracle
         assert not options.spares or len(schedule.kills) > 0
 
 
-@pytest.mark.parametrize("host", ["batfill", "pybatsim", "Batsim 5"])
 @pytest.mark.parametrize("more", [{}, {"small": "class", "divider": 7}, {"depth": 2, "backfill": "spf"}])
-def test_with_a_limit_per_user_the_hosts_agree_on_every_start(written, monkeypatch, caplog, host, more):
-    monkeypatch.setattr(Plugin, "host", host)
+def test_with_a_limit_per_user_the_hosts_agree_on_every_start(written, every_host, caplog, more):
     chosen = {"policy": "saf", "threshold": 100, **more}
     jobs = random_table(8, n_jobs=200, size=12, span_s=670, small=0.3)
     path = written(dataclasses.replace(jobs, user=np.arange(len(jobs)) % 7 % 5 - 1), 12)
     for limit, agrees in ((1, False), (200, True)):
         limited = {**chosen, "max-running": limit}
         starts = starts_of_plugin(load_document(path), 12, kills="divider" in more, **limited)
-        ours = simulate(read_batsim_json(path).jobs, read_workload(path), Options.of(limited))
-        assert_same_starts(starts_by_name(ours[0]), starts)
-        without = simulate(read_batsim_json(path).jobs, read_workload(path), Options.of(chosen))
-        assert (starts_by_name(without[0]) == starts) == agrees
+        assert_same_starts(starts_of_replay(path, limited), starts)
+        assert (starts_of_replay(path, chosen) == starts) == agrees
     assert "max-running did nothing" not in caplog.text
 
 
@@ -294,19 +269,16 @@ def test_the_hosts_agree_on_every_start_of_jobs_that_outlive_their_requests(
     outlived, monkeypatch, host, policy, options
 ):
     monkeypatch.setattr(Plugin, "host", host)
-    log = read_workload(outlived / "log.swf", overrun="extend")
+    log, made = outlived / "log.swf", outlived / "log.json"
+    jobs = read_workload(log, overrun="extend").jobs
     more = {"threshold_s": options.get("threshold", math.inf), "backfill": options.get("backfill")}
-    ours = replayed(log.jobs, 12, policy, **more)
-    assert_hosts_agree(outlived / "log.json", 12, policy=policy, **options)
-    assert starts_by_name(ours) == starts_by_name(
-        replayed(read_workload(outlived / "log.json").jobs, 12, policy, **more)
-    )
-    assert ours.runtime_s.tolist() == log.jobs.runtime_s.tolist()
-    assert (log.jobs.runtime_s > log.jobs.user_request_s + 3600).sum() > 50
-    # The limits that `keep` raises give other starts.
-    assert starts_by_name(ours) != starts_by_name(
-        replayed(read_workload(outlived / "log.swf").jobs, 12, policy, **more)
-    )
+    tables = jobs, read_workload(made).jobs, read_workload(log).jobs
+    ours, converted, raised = (replayed(table, 12, policy, **more) for table in tables)
+    assert_hosts_agree(made, 12, policy=policy, **options)
+    assert starts_by_name(ours) == starts_by_name(converted)
+    assert ours.runtime_s.tolist() == jobs.runtime_s.tolist()
+    assert (jobs.runtime_s > jobs.user_request_s + 3600).sum() > 50
+    assert starts_by_name(ours) != starts_by_name(raised)  # under the limits that `keep` raises
 
 
 @pytest.mark.parametrize("unrequested", ["runtime", "none", 600.0, "user-max"])
@@ -368,18 +340,19 @@ def converted(tmp_path_factory):
     return convert_once
 
 
+KTH, SDSC = "KTH-SP2-1996-2.1-cln.swf.gz", "SDSC-SP2-1998-4.2-cln.swf.gz"
+WHOLE = [pytest.mark.slow, pytest.mark.long]
+
+
 @pytest.mark.parametrize(
     ("policy", "jobs", "thresholds"),
     [
-        *(
-            pytest.param(name, 10_000, (math.inf, 200_000), marks=[pytest.mark.slow, pytest.mark.long])
-            for name in ("saf", "wfp3")
-        ),
+        *(pytest.param(name, 10_000, (math.inf, 200_000), marks=WHOLE) for name in ("saf", "wfp3")),
         *((name, 1000, (20_000,)) for name in POLICIES),
     ],
 )
 def test_on_the_first_jobs_of_sdsc_sp2_the_hosts_agree_on_every_start(archive_log, converted, policy, jobs, thresholds):
-    path = converted(archive_log("SDSC-SP2-1998-4.2-cln.swf.gz"), jobs)
+    path = converted(archive_log(SDSC), jobs)
     for threshold in thresholds:
         assert_hosts_agree(path, 128, policy=policy, threshold=threshold)
 
@@ -393,11 +366,6 @@ def test_on_logs_whose_jobs_outlive_their_requests_the_hosts_agree_on_every_star
     assert_hosts_agree(path, workload.procs, policy=policy, threshold=100_000)
 
 
-KTH, SDSC = "KTH-SP2-1996-2.1-cln.swf.gz", "SDSC-SP2-1998-4.2-cln.swf.gz"
-WHOLE = [pytest.mark.slow, pytest.mark.long]
-
-
-@pytest.mark.parametrize("host", ["batfill", "pybatsim", "Batsim 5"])
 @pytest.mark.parametrize(
     ("log", "first", "jobs", "options"),
     [
@@ -409,23 +377,17 @@ WHOLE = [pytest.mark.slow, pytest.mark.long]
         pytest.param(SDSC, 0, None, {"policy": "saf", "small": "all", "divider": 600, "kill": "always"}, marks=WHOLE),
     ],
 )
-def test_on_whole_logs_the_hosts_agree_on_every_start(
-    archive_log, converted, monkeypatch, host, log, first, jobs, options
-):
+def test_on_whole_logs_the_hosts_agree_on_every_start(archive_log, converted, every_host, log, first, jobs, options):
     """Of the cut of KTH-SP2, four starts are others if calls for tries that have ended are followed by decisions."""
-    monkeypatch.setattr(Plugin, "host", host)
     path = converted(archive_log(log), jobs, first=first)
-    workload = read_batsim_json(path)
-    schedule, _ = simulate(workload.jobs, workload, Options.of(options))
-    theirs = starts_of_plugin(load_document(path), workload.procs, kills="threshold" not in options, **options)
-    assert_same_starts(starts_by_name(schedule), theirs)
+    document = load_document(path)
+    theirs = starts_of_plugin(document, document.nb_res, kills="threshold" not in options, **options)
+    assert_same_starts(starts_of_replay(path, options), theirs)
 
 
-@pytest.mark.parametrize("host", ["batfill", "pybatsim", "Batsim 5"])
 @pytest.mark.parametrize("depth", [0, 1, 2, "all"])
 @pytest.mark.parametrize("case", [{}, {"threshold": 100, "small": "class", "divider": 7, "kill": "needed"}])
-def test_beside_a_calendar_the_hosts_agree_on_every_start(written, monkeypatch, host, depth, case):
-    monkeypatch.setattr(Plugin, "host", host)
+def test_beside_a_calendar_the_hosts_agree_on_every_start(written, every_host, depth, case):
     windows = [(40, 90, 12, None), (120, 200, 5, 110), (150, 180, 3, None), (700, 900, 12, 600)]
     calendar = Calendar.of(
         {"kind": "announced", "begin": begin, "end": end, "processors": procs, "announced": announced}
@@ -433,11 +395,9 @@ def test_beside_a_calendar_the_hosts_agree_on_every_start(written, monkeypatch, 
     )
     path = written(random_table(11, n_jobs=200, size=12, span_s=670, small=0.3), 12)
     chosen = {"policy": "saf", "depth": depth, "calendar": calendar, **case}
-    ours = simulate(read_batsim_json(path).jobs, read_workload(path), Options.of(chosen))[0]
     theirs = starts_of_plugin(load_document(path), 12, kills=bool(case), **chosen)
-    assert_same_starts(starts_by_name(ours), theirs)
-    without = simulate(read_batsim_json(path).jobs, read_workload(path), Options.of({**chosen, "calendar": None}))[0]
-    assert starts_by_name(without) != theirs
+    assert_same_starts(starts_of_replay(path, chosen), theirs)
+    assert starts_of_replay(path, {**chosen, "calendar": None}) != theirs
 
 
 def test_machines_that_become_unavailable_in_a_window_are_the_windows():

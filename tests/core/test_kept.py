@@ -13,21 +13,19 @@ from hypothesis import strategies as st
 
 from batfill.base.errors import BatfillError
 from batfill.batsim.machines import intervals_text
-from batfill.batsim.simulation import Simulation
-from batfill.batsim.wire import SimulationSettings
-from batfill.batsim.wire4 import Wire4
 from batfill.live.agent import Agent
 from batfill.live.cluster import Cluster
 from batfill.live.kept import KeptPlan, Place, machines_of, mask_of
 from batfill.workloads.batsim_json import BatsimDocument, load_document
 from command import batfill, refusal
 from plugin import Plugin, completed, notify, submitted
-from small_runs import machines
+from small_runs import ended_under, machines
 from sweeps import examples, sweep
 
 DATA = Path(__file__).parents[1] / "data" / "kept"
 SAMPLE = Path(__file__).parents[2] / "workloads" / "sample.json"
 KEPT = {"depth": "all", "plan": "kept"}
+REJECTED = ("", "", "")
 DAY_30_S, WINDOW_S = 2_592_000.0, 32_400.0  # of LANL's maintenance
 
 
@@ -45,23 +43,14 @@ def recorded(name):
 
 def rows_of(document, size, *, windows=(), made_by=KeptPlan, **options):
     """The same of a run in the embedded simulator, under a plan with these windows."""
-    ended, plugin = [], Plugin(**KEPT | options)
-    plugin.agent.cluster = Cluster(
-        range(size), plugin.agent.chosen, plan=made_by(range(size), plugin.agent.margin_s, windows)
-    )
-    Simulation(
-        machines(size),
-        {"w0": document},
-        plugin,
-        settings=SimulationSettings(),
-        wire=Wire4(),
-        on_job_end=ended.append,
-    ).run()
+    plugin = Plugin(**KEPT | options)
+    plan = made_by(range(size), plugin.agent.margin_s, windows)
+    plugin.agent.cluster = Cluster(range(size), plugin.agent.chosen, plan=plan)
     return {
-        record.job_id: ("", "", "")
+        record.job_id: REJECTED
         if record.final_state == "REJECTED"
         else (f"{record.starting_time:.6f}", f"{record.finish_time:.6f}", str(record.allocated_resources))
-        for record in ended
+        for record in ended_under(plugin, document, machines(size))
     }
 
 
@@ -79,12 +68,10 @@ def exact(text):
         return text
 
 
-@pytest.mark.parametrize(
-    *sweep(
-        host=["batfill", "pybatsim", "Batsim 5"],
-        run=["fcfs 5", "fcfs 0", "lcfs 0", "sqf 0", "lqf 0", "spf 0", "lpf 0"],
-    )
-)
+RUNS = ["fcfs 5", *(f"{policy} 0" for policy in ("fcfs", "lcfs", "sqf", "lqf", "spf", "lpf"))]
+
+
+@pytest.mark.parametrize(*sweep(host=["batfill", "pybatsim", "Batsim 5"], run=RUNS))
 def test_on_the_sample_every_start_end_and_machine_is_batscheds(monkeypatch, host, run):
     monkeypatch.setattr(Plugin, "host", host)
     policy, margin = run.split()
@@ -118,30 +105,23 @@ def test_on_lanls_774_jobs_every_start_and_machine_is_that_of_its_scheduler_arou
         rows = list(csv.DictReader(file))
     assert len(rows) == 774
     windows = [Place(i * DAY_30_S, i * DAY_30_S + WINDOW_S, (1 << nodes) - 1) for i in range(1, 31)]
-    jobs = [
-        (row["job"], float(row["submit"]), float(row["runtime"]), float(row["walltime"]), int(row["nodes"]))
-        for row in rows
-    ]
-    ours = rows_of(document_of(jobs, 1490), 1490, windows=windows)
-    theirs = {
-        row["job"]: (row["start"], str(float(row["start"]) + float(row["runtime"])), row["machines"]) for row in rows
-    }
-    assert_as_recorded(ours, theirs)
+    jobs, theirs = [], {}
+    for row in rows:
+        submit_s, runtime_s, request_s, start_s = (float(row[x]) for x in ("submit", "runtime", "walltime", "start"))
+        jobs.append((row["job"], submit_s, runtime_s, request_s, int(row["nodes"])))
+        theirs[row["job"]] = row["start"], str(start_s + runtime_s), row["machines"]
+    assert_as_recorded(rows_of(document_of(jobs, 1490), 1490, windows=windows), theirs)
 
 
 def document_of(jobs, size):
     """A workload of (id, submission, run time, request or None, machines)."""
-    return BatsimDocument(
-        Path("made.json"),
-        size,
-        [
-            {"id": name, "subtime": submit_s, "res": procs, "profile": f"{runtime_s:g}"}
-            | ({} if request_s is None else {"walltime": request_s})
-            for name, submit_s, runtime_s, request_s, procs in jobs
-        ],
-        {f"{runtime_s:g}": {"type": "delay", "delay": runtime_s} for _, _, runtime_s, _, _ in jobs},
-        "",
-    )
+    rows = [
+        {"id": name, "subtime": submit_s, "res": procs, "profile": f"{runtime_s:g}"}
+        | ({} if request_s is None else {"walltime": request_s})
+        for name, submit_s, runtime_s, request_s, procs in jobs
+    ]
+    profiles = {f"{runtime_s:g}": {"type": "delay", "delay": runtime_s} for _, _, runtime_s, _, _ in jobs}
+    return BatsimDocument(Path("made.json"), size, rows, profiles, "")
 
 
 # The oracle
@@ -250,25 +230,16 @@ def ids_of(mask):
 def test_any_workload_has_the_plan_of_the_oracle_after_each_decision(case):
     jobs, size, policy, margin, windows = case
     done, plans = oracle(*case)
-    ours = rows_of(
-        document_of(jobs, size),
-        size,
-        policy=policy,
-        windows=[Place(begin, end, mask_of(held)) for begin, end, held in windows],
-        made_by=Watched,
-        plan=f"kept:{margin}",
-    )
-    theirs = {
-        name: ("", "", "") if place is None else (f"{place[0]}", f"{place[1]}", text_of(place[2]))
-        for name, place in done.items()
-    }
-    assert_as_recorded(ours, theirs)
+    rules = {"policy": policy, "plan": f"kept:{margin}"}
+    places = [Place(begin, end, mask_of(held)) for begin, end, held in windows]
+    ours = rows_of(document_of(jobs, size), size, windows=places, made_by=Watched, **rules)
+    assert_as_recorded(ours, {name: text_of(place) for name, place in done.items()})
     for now, plan in Watched.last.plans.items():
         assert plan == plans[now]
 
 
-def text_of(machines):
-    return intervals_text(machines_of(mask_of(machines)))
+def text_of(place):
+    return (str(place[0]), str(place[1]), intervals_text(machines_of(mask_of(place[2])))) if place else REJECTED
 
 
 # Cases on paper
@@ -305,6 +276,8 @@ def test_after_a_time_without_jobs_new_ones_are_placed_in_the_order_of_the_messa
 
 # What is refused
 
+UNKNOWN_PLANS = ("keep", "kept:", "scratch:5", 5)
+
 
 @pytest.mark.parametrize(
     ("given", "words"),
@@ -321,10 +294,7 @@ def test_after_a_time_without_jobs_new_ones_are_placed_in_the_order_of_the_messa
         ({"plan": "kept:-1"}, "option plan: -1.0 is not a number of seconds >= 0"),
         ({"tested": 5}, "places every job that waits; choose tested all"),
         ({"max-running": 5}, "holds a place for every job; choose max_running none"),
-        *(
-            ({"plan": plan}, f"option plan: {plan!r} is none of scratch, kept")
-            for plan in ("keep", "kept:", "scratch:5", 5)
-        ),
+        *(({"plan": plan}, f"option plan: {plan!r} is none of scratch, kept") for plan in UNKNOWN_PLANS),
     ],
     ids=str,
 )
@@ -386,9 +356,8 @@ def test_the_defaults_of_conservative_bf_are_one_option_of_live_schedulers():
     agent = Agent({"preset": "conservative_bf", "plan": "kept", "policy": "lcfs"})
     assert (agent.stated()["policy"], agent.stated()["plan"], agent.margin_s) == ("lcfs", "kept", 0)
     assert Agent({"preset": "conservative_bf", "plan": "scratch"}).margin_s is None
-    assert "conservative_bf plans machines, and a replay counts" in refusal(
-        "replay", SAMPLE, "--preset", "conservative_bf"
-    )
+    said = refusal("replay", SAMPLE, "--preset", "conservative_bf")
+    assert "conservative_bf plans machines, and a replay counts" in said
 
 
 def test_the_plan_is_stated_with_its_margin_and_a_replay_refuses_it():
@@ -399,9 +368,5 @@ def test_the_plan_is_stated_with_its_margin_and_a_replay_refuses_it():
     done = batfill("replay", SAMPLE, "--depth", "all", "--plan", "kept:5")
     assert done.status == 2
     assert "option plan: only `batfill schedule` and the plug-in take it" in done.err
-    done = batfill("schedule", "--plan", "kept")
-    assert (done.status, done.out) == (2, "")
-    assert done.err == (
-        "batfill: option plan: a kept plan holds a place for every job that waits; choose depth all, or leave plan "
-        "out\n"
-    )
+    says = "a kept plan holds a place for every job that waits; choose depth all, or leave plan out"
+    assert refusal("schedule", "--plan", "kept") == f"option plan: {says}"

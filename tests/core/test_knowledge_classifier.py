@@ -37,9 +37,8 @@ def forest(**options):
 
 
 def drive(jobs, classifier, **options):
-    return LearningReplay(
-        EngineReplay(jobs, SIZE, Rules(policy_named("saf")), learns=True), classifier, **options
-    ).finish()
+    run = EngineReplay(jobs, SIZE, Rules(policy_named("saf")), learns=True)
+    return LearningReplay(run, classifier, **options).finish()
 
 
 @pytest.mark.parametrize("regime", REGIMES)
@@ -61,13 +60,12 @@ def test_scrambling_the_future_changes_no_judgement_of_the_past(regime):
 
 def test_everything_is_large_in_the_first_week_and_small_jobs_are_found_later():
     jobs = weeks_of_habits(3)
+    first = jobs.submit_s < WEEK_S
     for regime in REGIMES:
         driven = drive(jobs, Classifier(forest(regime=regime)))
-        first = jobs.submit_s < WEEK_S
         assert not driven.small[first].any()
-        later = ~first & np.isfinite(driven.divider_s)
-        accuracy = (driven.small == (jobs.runtime_s < driven.divider_s))[later].mean()
-        assert accuracy > 0.7, regime
+        right = driven.small == (jobs.runtime_s < driven.divider_s)
+        assert right[~first & np.isfinite(driven.divider_s)].mean() > 0.7, regime
 
 
 def test_the_divider_is_renewed_as_its_regime_says():
@@ -160,16 +158,9 @@ def obvious_features(earlier, job, divider_s, unix_start_s):
         "day": lambda j: day(j).weekday() == day(job).weekday(),
     }
     date = day(job)
-    features = {
-        "p~": job.request_s,
-        "q": job.procs,
-        "hour": date.hour,
-        "weekday": date.weekday(),
-        "day of month": date.day,
-        "month": date.month,
-        "week of year": date.isocalendar()[1],
-        "quarter": 1 + (date.month - 1) // 3,
-    }
+    features = {"p~": job.request_s, "q": job.procs, "hour": date.hour, "weekday": date.weekday()}
+    features |= {"day of month": date.day, "month": date.month, "week of year": date.isocalendar()[1]}
+    features["quarter"] = 1 + (date.month - 1) // 3
     for name, is_same in same.items():
         classes = [float(p < divider_s) for j, p in earlier if j.user == job.user and is_same(j)]
         for lag in (1, 2, 3):
@@ -183,9 +174,8 @@ def test_features_are_those_of_the_definition_also_when_they_are_told_later_by_a
     start_s = 843_545_102
     history, earlier, records, by_one_divider = History(Clock(start_s, UTC)), [], [], []
     for row in range(300):
-        job = SubmittedJob(
-            row, 7000.0 * row, float(rng.choice([60, 600])), int(rng.integers(1, 4)), int(rng.integers(3))
-        )
+        request_s, procs, user = rng.choice([60, 600]), rng.integers(1, 4), rng.integers(3)
+        job = SubmittedJob(row, 7000.0 * row, float(request_s), int(procs), int(user))
         place, divider_s = history.place(job), float(rng.integers(10, 40))
         told = history.features(place, divider_s)
         assert told == pytest.approx(obvious_features(earlier, job, divider_s, start_s))
@@ -225,9 +215,9 @@ def test_with_a_lag_the_old_forest_judges_until_the_new_one_is_due():
 
 def test_one_seed_makes_one_run_and_another_seed_another():
     jobs = weeks_of_habits(8)
-    first, again, other = (drive(jobs, Classifier(forest(seed=seed))) for seed in (1, 1, 2))
-    np.testing.assert_array_equal(first.probability, again.probability)
-    assert not np.array_equal(first.probability, other.probability, equal_nan=True)
+    first, again, other = (drive(jobs, Classifier(forest(seed=seed))).probability for seed in (1, 1, 2))
+    np.testing.assert_array_equal(first, again)
+    assert not np.array_equal(first, other, equal_nan=True)
 
 
 def test_every_job_has_a_first_try_once_a_run_time_is_known():
@@ -249,14 +239,8 @@ def test_rates_are_those_of_the_paper():
     small = np.array([True] * 4 + [False] * 6)
     found = Confusion.of(judged, small)
     assert (found.true_small, found.false_large, found.true_large, found.false_small) == (3, 1, 5, 1)
-    rates = found.rates()
-    assert rates == {
-        "accuracy": 0.8,
-        "precision": 0.75,
-        "recall": 0.75,
-        "false_large_rate": 1 / 6,
-        "false_small_rate": 0.25,
-    }
+    of_classes = {"precision": 0.75, "recall": 0.75, "false_large_rate": 1 / 6, "false_small_rate": 0.25}
+    assert found.rates() == {"accuracy": 0.8, **of_classes}
     assert Confusion(0, 0, 0, 0).rates()["precision"] is None
 
 
@@ -284,8 +268,6 @@ def test_kills_by_user_and_by_width_add_up_to_the_summary():
     found, known = confusion(driven), np.isfinite(driven.probability)
     assert found.jobs == int(known.sum())
     truth = (driven.schedule.runtime_s < driven.divider_s)[known]
-    assert found.brier == pytest.approx(
-        np.mean([(p - t) ** 2 for p, t in zip(driven.probability[known], truth, strict=True)])
-    )
+    assert found.brier == pytest.approx(np.mean((driven.probability[known] - truth) ** 2))
     assert 0.5 < found.auc < 1
     assert math.isfinite(figures.mean_bsld)

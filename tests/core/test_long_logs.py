@@ -118,19 +118,9 @@ def test_a_batsim_workload_becomes_a_log(tmp_path):
     assert load_log(out).rows.tobytes() == load_log(source).rows.tobytes()
 
 
-ODD = st.builds(
-    row,
-    st.integers(-1, 9),
-    st.integers(-1, 30),
-    st.integers(-1, 9),
-    procs=st.integers(-1, 4),
-    req_procs=st.integers(-1, 4),
-    req_time=st.integers(-1, 9),
-    status=st.integers(0, 5),
-    user=st.integers(-1, 2),
-    queue=st.integers(0, 1),
-    wait=st.integers(-1, 9),
-)
+BOUNDS = {"job": (-1, 9), "submit": (-1, 30), "runtime": (-1, 9), "procs": (-1, 4), "req_procs": (-1, 4)}
+BOUNDS |= {"req_time": (-1, 9), "status": (0, 5), "user": (-1, 2), "queue": (0, 1), "wait": (-1, 9)}
+ODD = st.builds(row, **{name: st.integers(*bounds) for name, bounds in BOUNDS.items()})
 
 
 @pytest.mark.needs("pyarrow")
@@ -221,15 +211,10 @@ def test_a_long_replay_says_its_memory_first_and_refuses_what_does_not_fit(tmp_p
     assert batfill("replay", "workloads/sample.json", "--policy", "saf").err == ""
 
 
-@pytest.mark.parametrize(
-    ("how", "learns"),
-    [
-        ({}, False),
-        ({"backfill": policy_named("spf")}, False),
-        ({"divider_s": 3600.0}, False),
-        ({"divider_s": 60.0}, True),
-    ],
-)
+UNTAUGHT = {}, {"backfill": policy_named("spf")}, {"divider_s": 3600.0}
+
+
+@pytest.mark.parametrize(("how", "learns"), [*((how, False) for how in UNTAUGHT), ({"divider_s": 60.0}, True)])
 def test_the_bytes_of_a_replay_are_those_of_its_arrays(how, learns):
     jobs, rules = generate_workload(4000, 64, 1).jobs, Rules(policy_named("saf"), **how)
     table, besides = bytes_a_job(jobs, rules, learns=learns)
@@ -249,31 +234,33 @@ def test_what_is_available_is_the_least_of_the_machine_and_the_control_group(tmp
     (groups / "memory" / "job").mkdir(parents=True)
     monkeypatch.setattr(memory, "PROC", proc)
     monkeypatch.setattr(memory, "GROUPS", groups)
+
+    def write(folder, **texts):
+        for name, text in texts.items():
+            (folder / f"memory.{name}").write_text(f"{text}\n")
+
     assert memory.available_bytes() is None
     (proc / "meminfo").write_text("MemTotal: 900 kB\nMemAvailable: 100 kB\n")
     assert memory.available_bytes() == 102_400
     (proc / "self" / "cgroup").write_text("4:memory:/job\n0::/\n")
     assert memory.available_bytes() == 102_400
-    for name, text in (("limit_in_bytes", "50000"), ("usage_in_bytes", "30000"), ("stat", "total_inactive_file 900")):
-        (groups / "memory" / "job" / f"memory.{name}").write_text(f"{text}\n")
+    write(groups / "memory" / "job", limit_in_bytes=50_000, usage_in_bytes=30_000, stat="total_inactive_file 900")
     assert memory.available_bytes() == 20_900
-    for name, text in (("max", "9000"), ("current", "5000"), ("stat", "inactive_file 1")):
-        (groups / f"memory.{name}").write_text(f"{text}\n")
+    write(groups, max=9000, current=5000, stat="inactive_file 1")
     assert memory.available_bytes() == 4001
-    (groups / "memory.max").write_text("max\n")
+    write(groups, max="max")
     assert memory.available_bytes() == 20_900
     (proc / "self" / "cgroup").write_text("0::/elsewhere\n")
-    (groups / "memory.max").write_text("6000\n")
+    write(groups, max=6000)
     assert memory.available_bytes() == 1001
     task = groups / "job" / "step" / "task"  # as batch systems nest them: the job is limited, its tasks are not
     task.mkdir(parents=True)
-    (groups / "memory.max").write_text("max\n")
-    for folder, most in ((task.parent.parent, "70000"), (task.parent, "max"), (task, "max")):
-        for name, text in (("max", most), ("current", "10000"), ("stat", "inactive_file 0")):
-            (folder / f"memory.{name}").write_text(f"{text}\n")
+    write(groups, max="max")
+    for folder, most in ((task.parent.parent, 70_000), (task.parent, "max"), (task, "max")):
+        write(folder, max=most, current=10_000, stat="inactive_file 0")
     (proc / "self" / "cgroup").write_text("0::/job/step/task\n")
     assert memory.available_bytes() == 60_000
-    (task.parent / "memory.max").write_text("40000\n")
+    write(task.parent, max=40_000)
     assert memory.available_bytes() == 30_000
 
 
@@ -283,18 +270,13 @@ def test_a_parquet_log_with_a_missing_value_is_refused(tmp_path, name, value):
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    path = tmp_path / "x.parquet"
-    write_log_of_ten_rows(path)
+    path, swf = tmp_path / "x.parquet", tmp_path / "x.swf"
+    swf.write_text("; MaxProcs: 8\n" + "".join(row(i, i, 5) for i in range(1, 11)))
+    parquet_log.write_parquet(read_log(swf), path)
+    swf.unlink()
     stored = pq.read_table(path)
     column = pa.array([*stored[name].to_pylist()[:6], value, *stored[name].to_pylist()[7:]], pa.float64())
     pq.write_table(stored.set_column(stored.schema.names.index(name), name, column), path)
     assert f"x.parquet: {name} of row 7 is missing or beyond 2^53" in refusal("workload", "describe", path)
     assert "of row 7 " in refusal("workload", "convert", path, "--out", tmp_path / "out.swf")
     assert [file.name for file in tmp_path.iterdir()] == ["x.parquet"]
-
-
-def write_log_of_ten_rows(path):
-    swf = path.with_suffix(".swf")
-    swf.write_text("; MaxProcs: 8\n" + "".join(row(i, i, 5) for i in range(1, 11)))
-    parquet_log.write_parquet(read_log(swf), path)
-    swf.unlink()

@@ -20,6 +20,20 @@ from oracle import KEYS, Oracle, assert_same, oracle
 from strategies import options, outliving, policies, random_mixed, random_table, replayed, table, workloads
 from sweeps import examples, sweep
 
+
+def assert_begins_as_the_oracle(jobs, until_s, policy, *, backfill=None, **case):
+    """The same until this date, on 64 processors; the replay goes no further."""
+    order = policy_named(backfill) if backfill else None
+    run = EngineReplay(jobs, 64, Rules(policy_named(policy), order, **case))
+    assert not run.advance(until_s)
+    assert_same(run.schedule(), Oracle(jobs, 64, policy, backfill, **case).run(until=until_s))
+    return run
+
+
+def assert_as_the_oracle(jobs, size, policy, **case):
+    assert_same(replayed(jobs, size, policy, **case), oracle(jobs, size, policy, **case))
+
+
 # Random cases
 
 
@@ -28,13 +42,13 @@ def test_every_policy_starts_what_the_oracle_starts(policy, backfill):
     for seed, threshold_s in enumerate([math.inf, 0.0, 15.0, 400.0]):
         jobs = random_table(seed, n_jobs=120, size=10, span_s=200, small=0.3)
         case = {"backfill": backfill, "threshold_s": threshold_s, "divider_s": [math.inf, 10.0][seed % 2]}
-        assert_same(replayed(jobs, 10, policy, **case), oracle(jobs, 10, policy, **case))
+        assert_as_the_oracle(jobs, 10, policy, **case)
 
 
 @pytest.mark.parametrize("backfill", POLICIES)
 def test_every_backfill_order_starts_what_the_oracle_starts(backfill):
     jobs = random_table(7, n_jobs=150, size=12, span_s=150)
-    assert_same(replayed(jobs, 12, "saf", backfill=backfill), oracle(jobs, 12, "saf", backfill=backfill))
+    assert_as_the_oracle(jobs, 12, "saf", backfill=backfill)
 
 
 @pytest.mark.parametrize("expansion", [0, 1])
@@ -43,27 +57,25 @@ def test_mixed_policies_start_what_the_oracle_starts(seed, expansion):
     rng = np.random.default_rng(seed)
     policy, backfill = random_mixed(rng, expansion=expansion), [None, random_mixed(rng, expansion=1)][seed % 2]
     jobs = random_table(seed, n_jobs=100, size=9, span_s=120)
-    assert_same(replayed(jobs, 9, policy, backfill=backfill), oracle(jobs, 9, policy, backfill=backfill))
+    assert_as_the_oracle(jobs, 9, policy, backfill=backfill)
 
 
 @settings(deadline=None, max_examples=examples(50))
 @given(workloads(fractional=True), options)
 def test_fractions_of_seconds_change_nothing(workload, case):
-    jobs, size = workload
-    assert_same(replayed(jobs, size, **case), oracle(jobs, size, **case))
+    assert_as_the_oracle(*workload, **case)
 
 
 @pytest.mark.parametrize("policy", [*POLICIES, "mixed:2,-0.1,0.01,3,-40,0.02", "aged:300,0.5,0.5", "aged:50,1,-0.5"])
 def test_a_long_queue_of_jobs_that_outlive_their_requests_drains_as_the_oracle_says(policy):
     seed = len(policy)
     jobs = outliving(random_table(seed, n_jobs=250, size=16, span_s=310, longest=50, small=0.2, short=0.4), 90.0)
-    case = {"backfill": [None, "spf", "wfp3"][seed % 3], "threshold_s": [math.inf, 40_000.0][seed % 2]}
-    case["divider_s"] = [1800.0, math.inf][seed % 2]
-    assert_same(replayed(jobs, 16, policy, **case), oracle(jobs, 16, policy, **case))
+    threshold_s, divider_s = [(math.inf, 1800.0), (40_000.0, math.inf)][seed % 2]
+    backfill = [None, "spf", "wfp3"][seed % 3]
+    assert_as_the_oracle(jobs, 16, policy, backfill=backfill, threshold_s=threshold_s, divider_s=divider_s)
 
 
 # Thousands of waiting jobs: several groups of leaves
-
 
 # Times are multiples of 100 s, so that the oracle has few instants to sort thousands of jobs at.
 BURST = {"n_jobs": 4500, "size": 64, "span_s": 3, "longest": 2, "unit_s": 100, "wide": 0.0, "unlimited": 0.01}
@@ -81,33 +93,28 @@ BURST = {"n_jobs": 4500, "size": 64, "span_s": 3, "longest": 2, "unit_s": 100, "
 )
 def test_a_burst_of_4500_jobs_drains_as_the_oracle_says(policy, case):
     jobs = random_table(1, small=0.5 if "divider_s" in case else 0.0, **BURST)
-    assert_same(replayed(jobs, 64, policy, **case), oracle(jobs, 64, policy, **case))
+    assert_as_the_oracle(jobs, 64, policy, **case)
 
 
-@pytest.mark.parametrize(
-    *sweep(
-        policy=["sexp", "lexp", "wfp3", "unicef", "mixed:2,-0.1,0.01,3,-40,0.02"],
-        threshold_s=[math.inf, 4000.0],
-    )
-)
+MOVING = ["sexp", "lexp", "wfp3", "unicef", "mixed:2,-0.1,0.01,3,-40,0.02"]
+
+
+@pytest.mark.parametrize(*sweep(policy=MOVING, threshold_s=[math.inf, 4000.0]))
 def test_a_long_queue_whose_order_changes_drains_as_the_oracle_says(policy, threshold_s):
     jobs = random_table(3, n_jobs=1000, size=16, span_s=3300, longest=60, small=0.2)
-    case = {"threshold_s": threshold_s, "divider_s": 40.0}
-    assert_same(replayed(jobs, 16, policy, **case), oracle(jobs, 16, policy, **case))
+    assert_as_the_oracle(jobs, 16, policy, threshold_s=threshold_s, divider_s=40.0)
 
 
-@pytest.mark.parametrize(
-    *sweep(policy=["sexp", "lexp", "wfp3", "unicef", "mixed:2,-0.1,0.01,3,-40,0.02", "mixed"], seed=[0, 1, 2])
-)
+@pytest.mark.parametrize(*sweep(policy=[*MOVING, "mixed"], seed=[0, 1, 2]))
 def test_heads_that_overtake_each_other_while_jobs_arrive_are_those_of_the_oracle(policy, seed):
     rng = np.random.default_rng([seed, len(policy)])
     if policy == "mixed":
         policy = random_mixed(rng, expansion=1)
     # Arrivals and ends alternate; the queue is one leaf at times and several at others.
     jobs = random_table(seed, n_jobs=500, size=16, span_s=4000, longest=int(rng.integers(20, 80)), small=0.2 * seed)
-    case = {"backfill": [None, "spf", "wfp3"][seed], "threshold_s": [math.inf, 900.0, 60.0][seed]}
-    case["divider_s"] = [math.inf, 30.0, math.inf][seed]
-    assert_same(replayed(jobs, 16, policy, **case), oracle(jobs, 16, policy, **case))
+    cases = (None, math.inf, math.inf), ("spf", 900.0, 30.0), ("wfp3", 60.0, math.inf)
+    backfill, threshold_s, divider_s = cases[seed]
+    assert_as_the_oracle(jobs, 16, policy, backfill=backfill, threshold_s=threshold_s, divider_s=divider_s)
 
 
 @pytest.mark.slow
@@ -115,17 +122,12 @@ def test_heads_that_overtake_each_other_while_jobs_arrive_are_those_of_the_oracl
     ("policy", "backfill"),
     [
         ("sexp", None),
-        *(
-            pytest.param(*rules, marks=pytest.mark.long)
-            for rules in (("wfp3", "unicef"), ("mixed:1,2,0,0,-90,0.1", None))
-        ),
+        pytest.param("wfp3", "unicef", marks=pytest.mark.long),
+        pytest.param("mixed:1,2,0,0,-90,0.1", None, marks=pytest.mark.long),
     ],
 )
 def test_a_burst_of_4500_jobs_begins_as_the_oracle_says_where_keys_move(policy, backfill):
-    jobs = random_table(2, **BURST)
-    run = EngineReplay(jobs, 64, Rules(policy_named(policy), backfill=policy_named(backfill) if backfill else None))
-    assert not run.advance(10_000.0)
-    assert_same(run.schedule(), Oracle(jobs, 64, policy, backfill).run(until=10_000.0))
+    assert_begins_as_the_oracle(random_table(2, **BURST), 10_000.0, policy, backfill=backfill)
 
 
 @pytest.mark.parametrize(("policy", "threshold_s"), [("lpf", math.inf), ("srf", 900.0), ("wfp3", 2500.0)])
@@ -137,10 +139,7 @@ def test_short_jobs_that_arrive_behind_4500_long_ones_are_backfilled_as_the_orac
         *zip(long.submit_s, long.runtime_s + 500, long.walltime_s + 500, 20 + long.procs % 20, strict=True),
         *zip(short.submit_s * 50 + 50, short.runtime_s, short.walltime_s, short.procs, strict=True),
     ]
-    jobs = table(rows)
-    run = EngineReplay(jobs, 64, Rules(policy_named(policy), threshold_s=threshold_s))
-    run.advance(3500.0)
-    assert_same(run.schedule(), Oracle(jobs, 64, policy, threshold_s=threshold_s).run(until=3500.0))
+    run = assert_begins_as_the_oracle(table(rows), 3500.0, policy, threshold_s=threshold_s)
     assert len(run.queue.waiting_rows) > 4096
     assert run.schedule().backfilled[4500:].sum() > 20
 
@@ -158,12 +157,8 @@ def test_thousands_that_become_overdue_at_once_leave_the_others_in_order(policy)
         *((300, p, 500, q) for p, q in zip(rng.integers(1, 100, 400).tolist(), narrow.tolist(), strict=True)),
         *((t, 9, 9, 65) for t in (502, 650)),  # rejected: instants at which nothing else happens
     ]
-    jobs = table(rows)
-    run = EngineReplay(jobs, 64, Rules(policy_named(policy), threshold_s=500.0))
-    run.advance(780.0)
-    schedule = run.schedule()
-    assert_same(schedule, Oracle(jobs, 64, policy, threshold_s=500.0).run(until=780.0))
-    assert (schedule.start_s >= 700).sum() > 5  # narrow jobs, when the backfilled one has ended
+    run = assert_begins_as_the_oracle(table(rows), 780.0, policy, threshold_s=500.0)
+    assert (run.schedule().start_s >= 700).sum() > 5  # narrow jobs, when the backfilled one has ended
 
 
 # Invariants, seen from the schedule alone
@@ -202,14 +197,12 @@ class Instants:
 
 def invariant_cases():
     for seed, policy in enumerate(["fcfs", "saf", "lqf", "wfp3", "unicef", "sexp", "f2"]):
-        threshold_s = [math.inf, 30.0][seed % 2]
-        # Jobs of no length would make two passes at one date, and the schedule does not tell them apart.
-        jobs = random_table(100 + seed, n_jobs=150, size=10, span_s=200)
-        jobs = dataclasses.replace(jobs, runtime_s=np.maximum(jobs.runtime_s, 1.0))
-        yield Instants(replayed(jobs, 10, policy, threshold_s=threshold_s), policy, threshold_s)
-        jobs, threshold_s = outliving(random_table(200 + seed, n_jobs=150, size=10, span_s=200, short=0.5), 90.0), 9e3
-        jobs = dataclasses.replace(jobs, runtime_s=np.maximum(jobs.runtime_s, 1.0))
-        yield Instants(replayed(jobs, 10, policy, threshold_s=threshold_s), policy, threshold_s)
+        plain = random_table(100 + seed, n_jobs=150, size=10, span_s=200)
+        late = outliving(random_table(200 + seed, n_jobs=150, size=10, span_s=200, short=0.5), 90.0)
+        for jobs, threshold_s in ((plain, [math.inf, 30.0][seed % 2]), (late, 9e3)):
+            # Jobs of no length would make two passes at one date, and the schedule does not tell them apart.
+            jobs = dataclasses.replace(jobs, runtime_s=np.maximum(jobs.runtime_s, 1.0))
+            yield Instants(replayed(jobs, 10, policy, threshold_s=threshold_s), policy, threshold_s)
 
 
 def test_backfilled_jobs_never_delay_the_head():
@@ -306,7 +299,7 @@ def test_a_backfilled_job_without_walltime_counts_for_the_next_reservation_of_a_
     # 6 processors. Jobs without walltime hold 4 of them and the head wants 5, so the shadow time is infinite and 1 is
     # to spare. Whoever takes it is expected back at the shadow time as well, so the next finds 1 to spare again.
     jobs = table([*[(0, 9, None, 1)] * 4, (1, 5, None, 5), (2, 20, None, 1), (3, 2, None, 1)])
-    schedule = replay_jobs(jobs, 6, Rules(policy_named("fcfs")))
+    schedule = replayed(jobs, 6, "fcfs")
     assert schedule.start_s.tolist() == [0, 0, 0, 0, 9, 2, 3]
     assert_same(schedule, oracle(jobs, 6, "fcfs"))
 
@@ -314,7 +307,7 @@ def test_a_backfilled_job_without_walltime_counts_for_the_next_reservation_of_a_
 @pytest.mark.parametrize("seed", range(60))
 def test_a_burst_and_a_latecomer_where_most_jobs_have_no_walltime_agree_with_the_oracle(seed):
     jobs = random_table(seed, n_jobs=40, size=6, span_s=12, longest=6, unlimited=0.7)
-    assert_same(replay_jobs(jobs, 6, Rules(policy_named("saf"))), oracle(jobs, 6, "saf"))
+    assert_as_the_oracle(jobs, 6, "saf")
 
 
 # What a caller in Python gets wrong
@@ -322,6 +315,10 @@ def test_a_burst_and_a_latecomer_where_most_jobs_have_no_walltime_agree_with_the
 
 def policy(key, **moving):
     return Policy("mine", key, **moving)
+
+
+def first_come(r, p, q):
+    return r
 
 
 JOBS = table([(i, 5, 10, 1) for i in range(4)])
@@ -335,34 +332,27 @@ FCFS = policy_named("fcfs")
         (policy(lambda r, p, q: np.where(r == 2, np.inf, r)), "policy mine: its key is inf for r = 2, "),
         (policy(lambda r, p, q: 1.0), r"policy mine: its key has shape \(\), not \(4,\); return one number per job"),
         (policy(lambda r, p, q: r[:2]), r"policy mine: its key has shape \(2,\), not \(4,\)"),
-        (
-            policy(lambda r, p, q: r, per_wait=lambda r, p, q: r * np.nan),
-            "policy mine: its per_wait is nan for r = 0, ",
-        ),
-        (policy(lambda r, p, q: r, per_expansion=lambda r, p, q: p[:1]), "policy mine: its per_expansion has shape"),
+        (policy(first_come, per_wait=lambda r, p, q: r * np.nan), "policy mine: its per_wait is nan for r = 0, "),
+        (policy(first_come, per_expansion=lambda r, p, q: p[:1]), "policy mine: its per_expansion has shape"),
     ],
 )
 def test_a_policy_that_nothing_can_be_sorted_by_is_refused_everywhere(wrong, said):
-    with pytest.raises(PolicyError, match=said):
-        replay_jobs(JOBS, 4, Rules(wrong))
-    with pytest.raises(PolicyError, match=said):
-        replay_jobs(JOBS, 4, Rules(FCFS, backfill=wrong))
+    for rules in (Rules(wrong), Rules(FCFS, backfill=wrong)):
+        with pytest.raises(PolicyError, match=said):
+            replay_jobs(JOBS, 4, rules)
     with pytest.raises(PolicyError, match=said):
         measure_policies(JOBS, 4, [FCFS, wrong])
 
 
 def test_a_policy_moves_in_one_way():
     with pytest.raises(PolicyError, match="policy mine: per_wait and per_expansion are both given; give one of them"):
-        policy(lambda r, p, q: r, per_wait=lambda r, p, q: q, per_expansion=lambda r, p, q: q)
+        policy(first_come, per_wait=lambda r, p, q: q, per_expansion=lambda r, p, q: q)
 
 
+# A policy's key at the submission, and how fast it moves.
 AGED = {
-    "aged": Policy("aged", lambda r, p, q: p * q, per_wait=lambda r, p, q: -q),
-    "rooted": Policy(
-        "rooted",
-        lambda r, p, q: -100 / np.cbrt(p * q),
-        per_wait=lambda r, p, q: -1 / np.cbrt(p * q),
-    ),
+    "aged": (lambda r, p, q: p * q, lambda r, p, q: -q),
+    "rooted": (lambda r, p, q: -100 / np.cbrt(p * q), lambda r, p, q: -1 / np.cbrt(p * q)),
 }
 
 
@@ -370,16 +360,15 @@ AGED = {
 @pytest.mark.parametrize("name", AGED)
 @pytest.mark.parametrize("as_backfill", [False, True])
 def test_a_policy_of_ones_own_that_moves_starts_as_the_oracle_says(monkeypatch, name, as_backfill, seed):
-    rises = {"aged": lambda p, q: -q, "rooted": lambda p, q: -1 / float(np.cbrt(p * q))}
-    fixed = {"aged": lambda p, q: p * q, "rooted": lambda p, q: -100 / float(np.cbrt(p * q))}
-    key = lambda t, r, p, q: fixed[name](p, q) + rises[name](p, q) * (t - r)  # noqa: E731
-    monkeypatch.setitem(KEYS, name, key)
+    fixed, rise = AGED[name]
+    own = Policy(name, fixed, per_wait=rise)
+    monkeypatch.setitem(KEYS, name, lambda t, r, p, q: float(fixed(r, p, q) + rise(r, p, q) * (t - r)))
     jobs = random_table(seed, n_jobs=300, size=10, span_s=600, unlimited=0.05)
     if as_backfill:
-        found = replay_jobs(jobs, 10, Rules(FCFS, backfill=AGED[name], threshold_s=80.0))
+        found = replay_jobs(jobs, 10, Rules(FCFS, backfill=own, threshold_s=80.0))
         assert_same(found, oracle(jobs, 10, "fcfs", backfill=name, threshold_s=80.0))
     else:
-        assert_same(replay_jobs(jobs, 10, Rules(AGED[name])), oracle(jobs, 10, name))
+        assert_same(replay_jobs(jobs, 10, Rules(own)), oracle(jobs, 10, name))
 
 
 def test_ties_out_of_the_order_of_their_ids_are_refused():

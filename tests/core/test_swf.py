@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from batfill.base.errors import BatfillError, MissingExtra, WorkloadError
 from batfill.model.jobs import job_table
-from batfill.workloads import read_workload
 from batfill.workloads import read_workload as read_swf
 from batfill.workloads.formats import source_of
 from batfill.workloads.resampling import resample
@@ -51,22 +50,17 @@ def outcome(read, path):
 
 # The engine's rules
 
+PART, OTHER = row(1, 0, 10, status=2), row(2, 9, 7)
+
 
 @pytest.mark.parametrize(
     ("rows", "runtime_s", "note"),
     [
         (row(1, 0, 5) + row(2, 0, 5, procs=0, req_procs=-1), [5], "1 of 2 rows dropped: neither requested nor"),
         (row(1, 0, 5, req_time=9) + row(2, 1, 0) + row(3, 1, -1), [5], "2 of 3 rows dropped: run time <= 0 or unknown"),
-        (
-            row(1, 0, 30, status=1) + row(1, 0, 10, status=2) + row(1, -1, 20, status=3) + row(2, 5, 7),
-            [30, 7],
-            "2 of 4 rows dropped: partial execution",  # its summary counts
-        ),
-        (
-            row(1, 8, 10, status=2) + row(1, -1, 20, status=4) + row(2, 9, 7),
-            [30, 7],
-            "1 of 3 rows dropped: further partial",  # without a summary they are added up
-        ),
+        # The summary of partial executions counts; without one they are added up.
+        (row(1, 0, 30) + PART + row(1, -1, 20, status=3) + OTHER, [30, 7], "2 of 4 rows dropped: partial execution"),
+        (PART + row(1, -1, 20, status=4) + OTHER, [30, 7], "1 of 3 rows dropped: further partial"),
     ],
 )
 def test_rows_that_are_no_jobs_are_dropped_and_counted(log_file, rows, runtime_s, note):
@@ -96,14 +90,11 @@ def limits(log_file, text, choice):
     return read_swf(log_file(text), unrequested=choice, overrun="kill").jobs.walltime_s.tolist()
 
 
+UNREQUESTED = [(149, 30, 1), (150, 20, 1), (150, 99, 2), (200, 10, 2), (260, 10, 2)]  # submission, run time, user
 MISSING = (
     row(1, 0, 50, wait=100, req_time=40, user=1, queue=1)
-    + row(2, 149, 30, wait=0, req_time=-1, user=1, queue=1)
-    + row(3, 150, 20, wait=0, req_time=-1, user=1, queue=1)
-    + row(4, 150, 99, wait=0, req_time=-1, user=2, queue=1)
-    + row(5, 200, 10, wait=0, req_time=-1, user=2, queue=1)
-    + row(6, 260, 10, wait=0, req_time=-1, user=2, queue=1)
-    + row(7, 260, 10, wait=0, req_time=90, user=3, queue=1)
+    + "".join(row(job, r, p, user=user, queue=1) for job, (r, p, user) in enumerate(UNREQUESTED, 2))
+    + row(7, 260, 10, req_time=90, user=3, queue=1)
 )
 
 
@@ -125,9 +116,8 @@ def test_what_stands_in_for_a_missing_request(log_file, choice, walltime_s):
 
 def test_a_queue_without_requests_has_the_logs_longest_run_time_or_is_refused(log_file):
     other = MISSING + row(8, 300, 10, req_time=-1, queue=2)
-    with pytest.raises(
-        WorkloadError, match=r"1 jobs without .* \(first: job 8, in queue 2, of which no job has one\), and the header"
-    ):
+    says = r"1 jobs without .* \(first: job 8, in queue 2, of which no job has one\), and the header"
+    with pytest.raises(WorkloadError, match=says):
         limits(log_file, other, "queue")
     assert limits(log_file, "; MaxRuntime: 3600\n" + other, "queue")[-1] == 3600
 
@@ -186,22 +176,21 @@ def test_a_job_number_used_twice_is_replaced_and_counted(log_file):
 # Reading
 
 
-@pytest.mark.parametrize(
-    "edit",
-    [
-        lambda text: text.replace(b"\n", b"\r\n"),
-        lambda text: b"\xef\xbb\xbf" + text,
-        lambda text: text.replace(b" ", b"\t  "),
-        lambda text: text.rstrip(b"\n"),
-        lambda text: text.replace(b"; Comp", b"; K\xf6ln\n; Comp"),
-        lambda text: b"\n\n" + text.replace(b"\n", b"\n \n"),
-        lambda text: text + b"; the end\n",
-    ],
-    ids=["CRLF", "BOM", "tabs", "no last newline", "latin-1", "empty lines", "late comment"],
-)
-def test_harmless_variations_read_alike(log_file, edit):
-    text = b"; Computer: X\n; MaxProcs: 8\n" + "".join(row(i, 10 * i, 5) for i in range(1, 6)).encode()
-    workload = read_swf(log_file(edit(text)))
+TEXT = b"; Computer: X\n; MaxProcs: 8\n" + "".join(row(i, 10 * i, 5) for i in range(1, 6)).encode()
+VARIATIONS = {
+    "CRLF": TEXT.replace(b"\n", b"\r\n"),
+    "BOM": b"\xef\xbb\xbf" + TEXT,
+    "tabs": TEXT.replace(b" ", b"\t  "),
+    "no last newline": TEXT.rstrip(b"\n"),
+    "latin-1": TEXT.replace(b"; Comp", b"; K\xf6ln\n; Comp"),
+    "empty lines": b"\n\n" + TEXT.replace(b"\n", b"\n \n"),
+    "late comment": TEXT + b"; the end\n",
+}
+
+
+@pytest.mark.parametrize("text", VARIATIONS.values(), ids=VARIATIONS.keys())
+def test_harmless_variations_read_alike(log_file, text):
+    workload = read_swf(log_file(text))
     assert workload.jobs.submit_s.tolist() == [0, 10, 20, 30, 40]
     assert workload.procs == 8
 
@@ -234,7 +223,7 @@ def test_a_bad_file_is_answered_in_one_line(log_file, text, said):
 def test_random_bytes_never_trace_back(tmp_path_factory, text):
     path = tmp_path_factory.mktemp("fuzz") / "x"
     path.write_bytes(text)
-    result = outcome(read_workload, path)
+    result = outcome(read_swf, path)
     assert not isinstance(result, str) or "\n" not in result
 
 
@@ -245,10 +234,11 @@ TOKEN = st.one_of(
 )
 
 
+FIELDS = st.lists(TOKEN, min_size=16, max_size=19) | st.lists(st.just("3"), min_size=18, max_size=18)
+
+
 @settings(max_examples=examples(100), deadline=None)
-@given(
-    st.lists(st.lists(TOKEN, min_size=16, max_size=19) | st.lists(st.just("3"), min_size=18, max_size=18), max_size=8)
-)
+@given(st.lists(FIELDS, max_size=8))
 def test_no_row_is_lost_in_silence(tmp_path_factory, rows):
     path = tmp_path_factory.mktemp("fuzz") / "x.swf"
     path.write_text("".join(" ".join(fields) + "\n" for fields in rows))
@@ -314,8 +304,7 @@ def test_kth_sp2_is_read_as_the_reference_says(archive_log):
 
 
 def test_archive_logs_survive_writing_and_reading(archive_log, tmp_path):
-    log = read_log(archive_log("SDSC-SP2-1998-4.2-cln.swf.gz"))
-    write_log(log, tmp_path / "again.swf")
-    again = read_log(tmp_path / "again.swf")
-    assert (again.rows == log.rows).all()
-    assert again.comments == log.comments
+    log, path = read_log(archive_log("SDSC-SP2-1998-4.2-cln.swf.gz")), tmp_path / "again.swf"
+    write_log(log, path)
+    assert (read_log(path).rows == log.rows).all()
+    assert read_log(path).comments == log.comments

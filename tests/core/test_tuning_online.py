@@ -11,9 +11,6 @@ import pytest
 
 import batfill as bf
 from batfill.base.stats import paired
-from batfill.batsim.simulation import Simulation
-from batfill.batsim.wire import SimulationSettings
-from batfill.batsim.wire4 import Wire4
 from batfill.model.jobs import Workload
 from batfill.model.policy import policy_named
 from batfill.model.rules import Rules
@@ -27,7 +24,7 @@ from batfill.workloads.formats import log_of, save_log
 from command import batfill
 from oracle import Oracle
 from plugin import Plugin
-from small_runs import machines
+from small_runs import machines, starts_under
 from strategies import outliving, random_table, table
 
 SIZE = 8
@@ -50,25 +47,31 @@ def made_outliving(seed):
 
 def pasts(jobs, site, names, period_s):
     """The past of each period of a run that takes these policies in turn."""
-    run = EngineReplay(
-        jobs, SIZE, Rules(policy_named(names[0]), backfill=site.rules.backfill, threshold_s=site.rules.threshold_s)
-    )
+    first, *others = (Rules(policy_named(name), site.rules.backfill, site.rules.threshold_s) for name in names)
+    run = EngineReplay(jobs, SIZE, first)
     found, from_s = [], -1.0
-    for i, name in enumerate([*names[1:], names[0]], start=1):
+    for i, rules in enumerate([*others, first], start=1):
         run.advance(i * period_s)
         found.append(past_of(run, from_s, i * period_s))
-        run.queue.change_rules(
-            Rules(policy_named(name), backfill=site.rules.backfill, threshold_s=site.rules.threshold_s)
-        )
+        run.queue.change_rules(rules)
         from_s = i * period_s
     return found
+
+
+def second_past(jobs, period_s):
+    """The past of the second period of a run that takes FCFS, and SPF there."""
+    return pasts(jobs, Site(SIZE), ["fcfs", "spf", "fcfs"], period_s)[1]
+
+
+def costs_of(past, **how):
+    """What every policy would have cost in this period."""
+    return period_costs(past, POLICIES, Site(SIZE), **{"rng": RNG, **how}).tolist()
 
 
 def waited_by_hand(jobs, site, names, period_s, period, policy):
     """The waiting in a period, had `policy` been used there: job by job and second by second, by the oracle."""
     backfill = site.rules.backfill.name if site.rules.backfill else None
-    course = Oracle(jobs, SIZE, names[0], backfill=backfill, threshold_s=site.rules.threshold_s)
-    real = Oracle(jobs, SIZE, names[0], backfill=backfill, threshold_s=site.rules.threshold_s)
+    course, real = (Oracle(jobs, SIZE, names[0], backfill, threshold_s=site.rules.threshold_s) for _ in range(2))
     from_s, until_s = period * period_s, (period + 1) * period_s
     for i in range(period + 1):
         if i:
@@ -125,43 +128,34 @@ def test_the_policy_that_was_used_costs_what_happened():
 
 
 def test_feedback_uses_nothing_that_was_not_known_at_the_period_s_end():
-    jobs, site = made(2), Site(SIZE)
-    past = pasts(jobs, site, ["fcfs", "spf", "fcfs"], 80.0)[1]
+    past = second_past(made(2), 80.0)
     assert 0 < past.ended.sum() < len(past.ended)
     unseen = np.where(past.ended, past.jobs.runtime_s, RNG.integers(1, 500, len(past.ended)))
     other = replace(past, jobs=replace(past.jobs, runtime_s=unseen))
     assert (past.jobs.submit_s <= past.until_s).all()
-    assert period_costs(other, POLICIES, site, rng=RNG).tolist() == period_costs(past, POLICIES, site, rng=RNG).tolist()
+    assert costs_of(other) == costs_of(past)
 
 
 @pytest.mark.parametrize("noise", ["none", "walltime", 0.5])
 def test_feedback_knows_of_a_job_that_has_not_ended_its_request_and_not_the_limit_raised_to_its_run_time(noise):
-    jobs, site = made_outliving(2), Site(SIZE)
-    past = pasts(jobs, site, ["fcfs", "spf", "fcfs"], 7200.0)[1]
+    past = second_past(made_outliving(2), 7200.0)
     longer = np.where(past.ended, past.jobs.runtime_s, RNG.integers(50_000, 90_000, len(past.ended)))
     limit_s = np.maximum(past.jobs.walltime_s, longer)
     other = replace(past, jobs=replace(past.jobs, runtime_s=longer, walltime_s=limit_s))
     ran_s = past.until_s - past.start_s[~past.ended]
     assert (ran_s > past.jobs.user_request_s[~past.ended] + 60).any()
-    one, two = (
-        period_costs(each, POLICIES, site, noise=noise, rng=np.random.default_rng(1)).tolist() for each in (past, other)
-    )
+    one, two = (costs_of(each, noise=noise, rng=np.random.default_rng(1)) for each in (past, other))
     assert one == two
 
 
 def test_a_weak_simulator_knows_no_run_times_or_spread_ones():
-    jobs, site = made(3), Site(SIZE)
-    past = pasts(jobs, site, ["fcfs", "spf", "fcfs"], 80.0)[1]
-    blind = period_costs(past, POLICIES, site, noise="walltime", rng=RNG)
-    longer = replace(
-        past.jobs, runtime_s=np.where(past.start_s > past.from_s, past.jobs.walltime_s, past.jobs.runtime_s)
-    )
-    assert (
-        blind.tolist() == period_costs(replace(past, jobs=longer), POLICIES, site, noise="walltime", rng=RNG).tolist()
-    )
-    exact = period_costs(past, POLICIES, site, rng=RNG).tolist()
-    assert period_costs(past, POLICIES, site, noise=0.0, rng=RNG).tolist() == exact
-    spread = [period_costs(past, POLICIES, site, noise=0.8, rng=np.random.default_rng(s)).tolist() for s in (1, 1, 2)]
+    past = second_past(made(3), 80.0)
+    longer_s = np.where(past.start_s > past.from_s, past.jobs.walltime_s, past.jobs.runtime_s)
+    longer = replace(past, jobs=replace(past.jobs, runtime_s=longer_s))
+    assert costs_of(past, noise="walltime") == costs_of(longer, noise="walltime")
+    exact = costs_of(past)
+    assert costs_of(past, noise=0.0) == exact
+    spread = [costs_of(past, noise=0.8, rng=np.random.default_rng(s)) for s in (1, 1, 2)]
     assert spread[0] == spread[1] != spread[2]
     assert exact not in spread
 
@@ -170,8 +164,7 @@ def test_replays_that_take_longer_than_the_budget_teach_nothing():
     jobs, site = made(4), Site(SIZE)
     past = pasts(jobs, site, ["fcfs", "spf"], 80.0)[0]
     assert period_costs(past, POLICIES, site, rng=RNG, budget_s=0.0) is None
-    unhurried = period_costs(past, POLICIES, site, rng=RNG, budget_s=1000.0)
-    assert unhurried.tolist() == period_costs(past, POLICIES, site, rng=RNG).tolist()
+    assert costs_of(past, budget_s=1000.0) == costs_of(past)
     selector = Selection.of({"select": "full", "period": 50.0, "budget": 0.0}).selector(site)
     select_online(jobs, selector, 50.0)
     assert selector.over_budget == len(selector.chosen) - 1 > 3
@@ -301,23 +294,12 @@ def test_the_plug_in_chooses_as_the_replay_does(method, backfill, overrun, unit_
     jobs = read_batsim_json(path).jobs
     assert jobs.outlives == (overrun == "extend")
     period_s = 37.5 * unit_s
-    given = {"select": method, "period": period_s, "seed": 3}
     threshold_s = 70.0 * unit_s
     options = {"select": f"{method}:period={period_s},seed=3,budget=100", "threshold": threshold_s}
     plugin = Plugin(**options, **({"backfill": backfill} if backfill else {}))
-    records = []
-    Simulation(
-        machines(SIZE),
-        {"w0": load_document(path)},
-        plugin,
-        settings=SimulationSettings(),
-        wire=Wire4(),
-        on_job_end=records.append,
-    ).run()
-    live = {record.job_id: record.starting_time for record in records if record.final_state != "REJECTED"}
-
+    live = starts_under(plugin, load_document(path), machines(SIZE))
     site = site_with(policy_named(backfill) if backfill else None, threshold_s)
-    selector = Selection.of(given).selector(site)
+    selector = Selection.of({"select": method, "period": period_s, "seed": 3}).selector(site)
     starts = select_online(jobs, selector, period_s).start_s.tolist()
     assert live == {name: start for name, start in zip(jobs.ids, starts, strict=True) if not math.isnan(start)}
     chosen = plugin.agent.choice.selector.chosen
@@ -349,11 +331,10 @@ def test_batfill_select_prints_bands_and_repeats_itself(log, tmp_path, method):
     assert "the jobs offer 5.97 times the work" in " ".join(done.err.split())
     assert done.out.split()[:4] == ["policy", "wait/fcfs", "longest", "wait"]
     _, advice = done.out.split("\n\n")
-    content = json.loads(out.read_text())
-    few = "too few periods (4): below 12, intervals and verdicts are not calibrated"
-    told = f"on the log as it is: {content['recommendation']['text']} {few}"
-    assert " ".join(advice.split()) == told
     before = out.read_bytes()
+    few = "too few periods (4): below 12, intervals and verdicts are not calibrated"
+    told = f"on the log as it is: {json.loads(before)['recommendation']['text']} {few}"
+    assert " ".join(advice.split()) == told
     found = json.loads(batfill(*arguments, "--json").out)
     assert out.read_bytes() == before
     line = found["wait_over_fcfs"]
@@ -376,9 +357,8 @@ def test_batfill_select_compares_the_waits_of_every_period_with_those_under_fcfs
     for name in ("saf", "lcfs"):
         (one,) = paired(sums[name][None], sums["fcfs"], seed=0)
         assert found["over_fcfs"][name]["value"] == pytest.approx(waited[name].sum() / waited["fcfs"].sum())
-        assert [found["over_fcfs"][name][end] for end in ("low", "high", "p")] == pytest.approx(
-            [one.low, one.high, one.p]
-        )
+        stated = [found["over_fcfs"][name][end] for end in ("low", "high", "p")]
+        assert stated == pytest.approx([one.low, one.high, one.p])
         row = next(row for row in found.rows if row["policy"] == name)
         assert (row["from"], row["max_wait_s"]) == (pytest.approx(one.low), waited[name].max())
         assert row["p999_wait_s"] == pytest.approx(np.quantile(waited[name], 0.999))

@@ -16,13 +16,7 @@ from batfill.replays.engine_replay import replay_jobs
 from batfill.search.mixed_search import Coverage, Evolution, Space, first_places, l1_grid, xnes
 from batfill.search.periods import Conditions, costs
 from batfill.search.results import as_json, recommendation
-from batfill.search.tune import (
-    StudyPlan,
-    looking_back,
-    study,
-    study_rows,
-    tune_on,
-)
+from batfill.search.tune import StudyPlan, looking_back, study, study_rows, tune_on
 from oracle import oracle
 from strategies import periods_of, random_table, table
 
@@ -46,6 +40,16 @@ def cost_of_order(order):
 
 
 BEST = [min(map(cost_of_order, itertools.permutations(list(enumerate(week, start=1))))) for week in LENGTHS]
+
+
+def assert_best_of_each_week(search):
+    for i in range(3):
+        assert costs(ONE_BY_ONE.part(i, i + 1), [search.best(i, i + 1)], CONDITIONS)[0, 0] == pytest.approx(BEST[i])
+
+
+def weights_of(name):
+    """The weights that the name of a mixed policy gives."""
+    return [float(word) for word in name.partition(":")[2].split(",")]
 
 
 def test_costs_are_those_of_the_oracle():
@@ -76,8 +80,7 @@ def test_coverage_finds_the_best_order_of_every_period(units):
     space = Space.of(3) if units == "plain" else Space.scaled(3, ONE_BY_ONE)
     search = Coverage(ONE_BY_ONE, CONDITIONS, space, 500)
     assert search.costs.min(axis=0) == pytest.approx(BEST)
-    for i in range(3):
-        assert costs(ONE_BY_ONE.part(i, i + 1), [search.best(i, i + 1)], CONDITIONS)[0, 0] == pytest.approx(BEST[i])
+    assert_best_of_each_week(search)
     assert costs(ONE_BY_ONE, [search.best(0, 3)], CONDITIONS).sum() == pytest.approx(sum(BEST))
 
 
@@ -93,9 +96,8 @@ def test_of_equally_good_points_coverage_takes_the_sensible_one():
 @pytest.mark.needs("cmaes")
 @pytest.mark.parametrize("features", [3, 6])
 def test_xnes_finds_the_best_order_of_every_period(features):
-    search = Evolution(ONE_BY_ONE, CONDITIONS, Space.scaled(features, ONE_BY_ONE), seed=1, evaluations=120)
-    for i in range(3):
-        assert costs(ONE_BY_ONE.part(i, i + 1), [search.best(i, i + 1)], CONDITIONS)[0, 0] == pytest.approx(BEST[i])
+    space = Space.scaled(features, ONE_BY_ONE)
+    assert_best_of_each_week(Evolution(ONE_BY_ONE, CONDITIONS, space, seed=1, evaluations=120))
 
 
 @pytest.mark.needs("cmaes")
@@ -104,15 +106,13 @@ def test_xnes_is_driven_by_the_cost_and_repeats_itself():
     goal = np.array([0.2, -0.5, 0.1, 0.0, 0.15, -0.05])
 
     def distance(policies):
-        points = [[float(word) for word in policy.name.partition(":")[2].split(",")] for policy in policies]
-        return np.abs(np.array(points) - goal).sum(axis=1)
+        return np.abs(np.array([weights_of(policy.name) for policy in policies]) - goal).sum(axis=1)
 
-    found = xnes(distance, Space.of(6), seed=3, evaluations=3000)
+    found, again, other = (xnes(distance, Space.of(6), seed=seed, evaluations=3000) for seed in (3, 3, 4))
     assert found.cost < 0.01
     assert found.cost == distance([found.policy])[0]
     assert found.evaluations >= 3000
-    assert xnes(distance, Space.of(6), seed=3, evaluations=3000).policy.name == found.policy.name
-    assert xnes(distance, Space.of(6), seed=4, evaluations=3000).policy.name != found.policy.name
+    assert again.policy.name == found.policy.name != other.policy.name
 
 
 @pytest.mark.parametrize("features", [3, 6])
@@ -134,7 +134,7 @@ def test_xnes_begins_again_around_the_best_point_when_it_finds_nothing_better():
 
     found = xnes(needle, Space.of(3), seed=0, evaluations=900, sigma=1e-3, sigma_again=1e-6, patience=5)
     assert found.policy.name == asked[0]
-    points = np.array([[float(word) for word in name.partition(":")[2].split(",")[:3]] for name in asked])
+    points = np.array([weights_of(name)[:3] for name in asked])
     distance = np.abs(points - points[0]).sum(axis=1)
     assert distance[-100:].max() < 1e-4
 
@@ -176,16 +176,16 @@ def test_the_choice_among_pure_policies_looks_back_and_takes_the_least():
     assert looking_back(np.array([[1.0, 9.0, 2.0], [2.0, 3.0, 6.0]]), 1) == [0, 1]
 
 
-LEVEL = {"null": 1.0, "level": 0.95, "correlation": 0.0, "merged": 1, "blocks": 30}
 WAITS = {
     name: {"max_wait_s": wait_s, "p999_wait_s": wait_s / 2}
     for name, wait_s in {"saf": 10, "a": 20, "b": 30, "c": 11}.items()
 }
 
 
-def advice(**compared):
+def advice(blocks=30, merged=1, **compared):
     """The recommendation, from (ratio, corrected p) by name."""
-    found = {name: Paired(value, value - 0.1, value + 0.1, p, p, **LEVEL) for name, (value, p) in compared.items()}
+    level = {"null": 1.0, "level": 0.95, "correlation": 0.0, "merged": merged, "blocks": blocks}
+    found = {name: Paired(value, value - 0.1, value + 0.1, p, p, **level) for name, (value, p) in compared.items()}
     return recommendation(found, WAITS, "saf", what="the cost", periods="30 weeks")
 
 
@@ -204,12 +204,11 @@ def test_the_best_of_those_better_beyond_chance_is_recommended_and_its_waits_are
 
 def test_where_nothing_is_better_beyond_chance_one_stays_with_what_one_has():
     assert advice(a=(0.9, 0.06), b=(1.2, 0.01))["take"] == "saf"
-    assert advice(a=(0.9, 0.06))["text"].startswith(
-        "stay with saf: nothing compared is better beyond chance; the nearest"
-    )
-    assert advice(a=(1.1, 0.06))["text"].startswith(
-        "stay with saf: nothing compared is better; the nearest is a (longest wait 20 s, saf 10 s; 1.10 of"
-    )
+    for ratio, says in (
+        (0.9, "nothing compared is better beyond chance; the nearest"),
+        (1.1, "nothing compared is better; the nearest is a (longest wait 20 s, saf 10 s; 1.10 of"),
+    ):
+        assert advice(a=(ratio, 0.06))["text"].startswith(f"stay with saf: {says}")
     assert advice()["text"] == "stay with saf: there is nothing to gain over it"
 
 
@@ -217,24 +216,20 @@ def test_where_nothing_is_better_beyond_chance_one_stays_with_what_one_has():
     ("blocks", "merged", "decides"), [(30, 1, True), (12, 1, True), (11, 1, False), (6, 2, True), (6, 1, False)]
 )
 def test_from_too_few_periods_nothing_is_recommended(blocks, merged, decides):
-    few = LEVEL | {"blocks": blocks, "merged": merged}
-    found = recommendation(
-        {"a": Paired(0.5, 0.4, 0.6, 0.001, 0.001, **few)}, WAITS, "saf", what="cost", periods="weeks"
-    )
+    few = {"blocks": blocks, "merged": merged}
+    found = advice(a=(0.5, 0.001), **few)
     assert found["take"] == ("a" if decides else "saf")
     assert found["text"].startswith("take a: longest wait 20 s" if decides else "cannot decide, so stay with saf: ")
-    many = {name: Paired(0.5, 0.4, 0.6, 0.001, 0.001, **few) for name in ("a", "b", "c")}
-    found = recommendation(many, WAITS, "saf", what="cost", periods="weeks")
-    assert (found["take"] != "saf") == (decides and blocks > 6)
+    many = advice(**dict.fromkeys("abc", (0.5, 0.001)), **few)
+    assert (many["take"] != "saf") == (decides and blocks > 6)
 
 
 @pytest.mark.needs("cmaes")
 @pytest.mark.parametrize("choices", [{"points": 60}, {"method": "xnes", "features": 6, "evaluations": 20}])
 def test_the_same_seed_gives_the_same_bytes_and_all_that_is_needed_to_run_it_again(choices):
     weeks = periods_of([random_table(seed, n_jobs=40, size=8, span_s=100) for seed in range(4)], procs=8)
-    first = as_json(tune_on(weeks, StudyPlan(seed=3, last=(1,), **choices)))
-    assert first == as_json(tune_on(weeks, StudyPlan(seed=3, last=(1,), **choices)))
-    found = tune_on(weeks, StudyPlan(seed=3, last=(1,), **choices))
+    found, again = (tune_on(weeks, StudyPlan(seed=3, last=(1,), **choices)) for _ in range(2))
+    assert as_json(found) == as_json(again)
     assert found["seed"] == 3
     assert found["engine"] == "batfill replay"
     assert found["made_by"].startswith("batfill ")
