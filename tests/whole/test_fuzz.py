@@ -13,7 +13,7 @@ import shlex
 import shutil
 import signal
 import time
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from pathlib import Path
 
 import click
@@ -25,6 +25,7 @@ from hypothesis import strategies as st
 pytest.importorskip("pydantic")
 
 from batfill.base.errors import BatfillError
+from batfill.batsim.descriptor import read_descriptor
 from batfill.batsim.platform import homogeneous_platform, read_platform
 from batfill.batsim.simulation import Simulation
 from batfill.batsim.wire import SimulationSettings, SimulationStopped
@@ -126,6 +127,9 @@ SHORT = {
     "reproduce": {"--list": None},
     "what-if": {"--no-small-first": None},
 }
+USUAL = {**dict.fromkeys(("source", "workload", "log"), "log.swf"), "file": "campaign.yaml"}
+USUAL |= {"out": "made.json", "folder": "made"}
+NEVER = {"--help", "-h", "--version"}
 ALWAYS = {"workload fetch": {"--from"}, "campaign": {"--dry-run"}, "reproduce": {"--list"}}
 ELSEWHERE = {"run", "schedule", "batsim", "conformance"}  # they start processes or serve; their inputs are fuzzed below
 
@@ -149,10 +153,9 @@ def values_of(parameter):
         return st.sampled_from([*map(str, choices)] * 5 + EDGES)
     name = parameter.name.rstrip("_")
     if isinstance(parameter.type, click.Path):
-        given_first = (
-            st.sampled_from(READ + WRITTEN) if parameter.param_type_name == "option" else st.sampled_from(READ)
-        )
-        return st.sampled_from(WRITTEN) if name in ("out", "output", "folder", "page", "platform") else given_first
+        if name in ("out", "output", "folder", "page", "platform"):
+            return st.sampled_from(WRITTEN)
+        return st.sampled_from(READ + WRITTEN * (parameter.param_type_name == "option"))
     if name in AMOUNTS:
         return st.sampled_from(["1", "2", "3", "0", "-1", "x", "1.5", ""])
     return st.sampled_from(EDGES + HUGE) | TEXTS
@@ -165,18 +168,11 @@ def command_lines(draw):
     for parameter in COMMANDS[name].params:
         if parameter.param_type_name == "argument":
             if parameter.required or draw(st.booleans()):
-                usual = {"source": "log.swf", "workload": "log.swf", "log": "log.swf", "file": "campaign.yaml"}
-                written = {"out": "made.json", "folder": "made"}
-                fallback = {**usual, **written}.get(parameter.name)
-                word = draw(st.just(fallback) | values_of(parameter)) if fallback else draw(values_of(parameter))
-                words.append(word)
+                values = values_of(parameter)
+                words.append(draw(st.just(USUAL[parameter.name]) | values if parameter.name in USUAL else values))
             continue
         option = draw(st.sampled_from(parameter.opts + parameter.secondary_opts))
-        if (
-            option in ("--help", "-h", "--version")
-            or option in ALWAYS.get(name, ())
-            or not draw(st.sampled_from([True, False, False, False]))
-        ):
+        if option in NEVER | ALWAYS.get(name, set()) or not draw(st.sampled_from([True, False, False, False])):
             continue
         chosen.add(option)
         words += [option] if parameter.is_flag else [option, draw(values_of(parameter))]
@@ -193,24 +189,24 @@ def inputs(tmp_path_factory):
     text = "; MaxProcs: 8\n; UnixStartTime: 1000000000\n" + "".join(
         row(i, 20_000 * i, 100 * (i % 7) + 1, procs=i % 8 + 1, req_time=1000, user=i % 4) for i in range(1, 60)
     )
-    (folder / "log.swf").write_text(text)
-    (folder / "policies.json").write_text('{"policies": 1}')
-    (folder / "campaign.yaml").write_text("workloads: [log.swf]\npolicies: [fcfs, saf]\n")
-    (folder / "e.yaml").write_text("batcmd: x\n")
-    (folder / "sacct.txt").write_text("JobID|Submit\n1|2\n")
-    (folder / "platform.xml").write_text(homogeneous_platform(4))
-    (folder / "empty").touch()
+    texts = {
+        "log.swf": text,
+        "empty": "",
+        "platform.xml": homogeneous_platform(4),
+        "policies.json": '{"policies": 1}',
+        "campaign.yaml": "workloads: [log.swf]\npolicies: [fcfs, saf]\n",
+        "e.yaml": "batcmd: x\n",
+        "sacct.txt": "JobID|Submit\n1|2\n",
+    }
+    for name, content in texts.items():
+        (folder / name).write_text(content)
     (folder / "folder").mkdir()
-    before = Path.cwd()
-    os.chdir(folder)
-    try:
+    with chdir(folder):
         for name in ("w.json", "log.swf.gz", "w.parquet"):
             verb = "convert" if name == "w.json" else "clean"
             assert batfill("workload", verb, "log.swf", "-o", name).status == 0
         assert batfill("replay", "log.swf", "--out", "out").status == 0
         yield folder
-    finally:
-        os.chdir(before)
 
 
 @contextmanager
@@ -219,11 +215,20 @@ def working_copy(inputs):
     here = inputs.parent / "here"
     shutil.rmtree(here, ignore_errors=True)
     shutil.copytree(inputs, here)
-    os.chdir(here)
-    try:
+    with chdir(here):
         yield here
+
+
+@contextmanager
+def one_more(inputs, content):
+    """The path of an input with this content, while it is there."""
+    path = inputs / "IN"
+    path.write_bytes(content)
+    note(content)
+    try:
+        yield path
     finally:
-        os.chdir(inputs)
+        path.unlink()
 
 
 def check(words, inputs):
@@ -246,8 +251,14 @@ def check(words, inputs):
         whole_files(here)
 
 
-def one_line(error):
-    assert "\n" not in str(error), error
+@contextmanager
+def refused_in_one_line(*errors):
+    """What is done inside may be refused by one of these errors, in one line."""
+    try:
+        yield
+    except errors as error:
+        one_line = str(error)
+        assert "\n" not in one_line, one_line
 
 
 def whole_files(here):
@@ -345,12 +356,8 @@ USES = [
 def test_every_swf_file_and_json_workload(inputs):
     @fuzz("files", 0.8, content=swf_texts() | json_workloads(), use=st.sampled_from(USES))
     def every_workload(content, use):
-        (inputs / "IN").write_bytes(content)
-        note(content)
-        try:
+        with one_more(inputs, content):
             check(use, inputs)
-        finally:
-            (inputs / "IN").unlink()
 
     every_workload()
 
@@ -388,23 +395,14 @@ def test_every_descriptor_campaign_platform_and_policy_file(inputs):
         | JSON_VALUES.map(lambda value: json.dumps({"policies": value}).encode()),
     )
     def every_other_file(content):
-        from batfill.batsim.descriptor import read_descriptor
-
-        path = inputs / "IN"
-        path.write_bytes(content)
-        note(content)
         readers = [
             read_descriptor, read_campaign, read_workload, lambda path: policy_in_file(f"lin@{path}"),
             lambda path: read_platform(path, "master_host", roles={}, limit=None),
         ]  # fmt: skip
-        try:
+        with one_more(inputs, content) as path:
             for read in readers:
-                try:
+                with refused_in_one_line(BatfillError):
                     read(path)
-                except BatfillError as error:
-                    one_line(error)
-        finally:
-            path.unlink()
 
     every_other_file()
 
@@ -445,25 +443,16 @@ def test_every_answer_to_the_embedded_simulator():
 
         def answer(message):
             now = json.loads(message)["now"]
-            try:
-                said, events = next(left)
-            except StopIteration:
-                return orjson.dumps({"now": now, "events": []})
+            said, events = next(left, (None, []))
             for made in events:
                 if isinstance(made, dict) and made.get("timestamp") == 0:
                     made["timestamp"] = now
             return json.dumps({"now": now if said is None else said, "events": events}).encode()
 
         workload = document(job("a"), job("b", 1, 2, walltime=4))
-        try:
-            Simulation(
-                machines(4),
-                {"w0": workload},
-                answer,
-                settings=SimulationSettings(dynamic_jobs=True, acknowledge=True),
-                wire=Wire4(),
-            ).run()
-        except (SimulationStopped, BatfillError) as error:
-            one_line(error)
+        options = SimulationSettings(dynamic_jobs=True, acknowledge=True)
+        simulation = Simulation(machines(4), {"w0": workload}, answer, settings=options, wire=Wire4())
+        with refused_in_one_line(SimulationStopped, BatfillError):
+            simulation.run()
 
     every_answer()
