@@ -163,20 +163,18 @@ def test_jobs_that_outlive_their_requests_end_by_themselves_and_their_table_has_
     runs = row(1, 0, 500, req_time=100), row(2, 5, 80, req_time=80), row(3, 6, 40, req_time=90)
     log = tmp_path / "log.swf"
     log.write_text("; MaxProcs: 4\n" + "".join(runs))
-    limits = {"keep": [500, 80, 90], "kill": [100, 80, 90], "extend": [500, 80, 90]}
-    ended = {"keep": 0, "kill": 2, "extend": 0}  # at their walltimes
-    for overrun in limits:
+    for overrun, first_s, ended in (("keep", 500, 0), ("kill", 100, 2), ("extend", 500, 0)):  # at their walltimes
         found = bf.replay(log, overrun=overrun)
         frame = found.to_pandas()
-        assert frame.walltime_s.tolist() == limits[overrun]
+        assert frame.walltime_s.tolist() == [first_s, 80, 90]
         assert frame.requested_s.tolist() == [100, 80, 90]
-        assert found.figures.killed == (frame.state == "ended at its walltime").sum() == ended[overrun]
-        assert (frame.end_s - frame.start_s).tolist() == ([100, 80, 40] if overrun == "kill" else [500, 80, 40])
+        assert found.figures.killed == (frame.state == "ended at its walltime").sum() == ended
+        assert (frame.end_s - frame.start_s).tolist() == [first_s, 80, 40]
         assert found.stated()["overrun"] == overrun
         found.to_batsim(tmp_path / overrun)
         with (tmp_path / f"{overrun}_jobs.csv").open() as file:
             states = [job["final_state"] for job in csv.DictReader(file)]
-        assert states.count("COMPLETED_WALLTIME_REACHED") == ended[overrun]
+        assert states.count("COMPLETED_WALLTIME_REACHED") == ended
 
 
 @pytest.mark.needs("pandas")

@@ -65,30 +65,24 @@ def no_hang():
         signal.signal(signal.SIGALRM, before)
 
 
-def fuzz(part, share=1.0, **strategies):
+BATCHES = settings(
+    max_examples=BATCH, deadline=None, database=None, print_blob=True, phases=(Phase.generate, Phase.shrink),
+    suppress_health_check=list(HealthCheck),
+)  # fmt: skip
+
+
+def fuzz(test, part, share=1.0, **strategies):
     """Run a test on examples, a batch per seed, until its share of the time is over."""
 
-    def decorate(test):
-        def example(**values):
-            with no_hang():
-                test(**values)
+    def example(**values):
+        with no_hang():
+            test(**values)
 
-        example.__name__ = test.__name__
-
-        def run():
-            until = time.monotonic() + TOTAL_S * PARTS[part] * share
-            for number in itertools.count(SEED):
-                examples = seed(number)(given(**strategies)(example))
-                settings(
-                    max_examples=BATCH, deadline=None, database=None, print_blob=True,
-                    phases=(Phase.generate, Phase.shrink), suppress_health_check=list(HealthCheck),
-                )(examples)()  # fmt: skip
-                if time.monotonic() > until:
-                    return
-
-        return run
-
-    return decorate
+    until = time.monotonic() + TOTAL_S * PARTS[part] * share
+    for number in itertools.count(SEED):
+        BATCHES(seed(number)(given(**strategies)(example)))()
+        if time.monotonic() > until:
+            return
 
 
 # Values
@@ -273,11 +267,7 @@ def whole_files(here):
 
 
 def test_every_command_line(inputs):
-    @fuzz("commands", words=command_lines())
-    def every_command_line(words):
-        check(words, inputs)
-
-    every_command_line()
+    fuzz(lambda words: check(words, inputs), "commands", words=command_lines())
 
 
 # Files
@@ -354,12 +344,11 @@ USES = [
 
 
 def test_every_swf_file_and_json_workload(inputs):
-    @fuzz("files", 0.8, content=swf_texts() | json_workloads(), use=st.sampled_from(USES))
     def every_workload(content, use):
         with one_more(inputs, content):
             check(use, inputs)
 
-    every_workload()
+    fuzz(every_workload, "files", 0.8, content=swf_texts() | json_workloads(), use=st.sampled_from(USES))
 
 
 YAML = st.sampled_from(
@@ -381,19 +370,13 @@ XML = [
 ]  # fmt: skip
 
 
-def test_every_descriptor_campaign_platform_and_policy_file(inputs):
-    @st.composite
-    def mappings(draw):
-        keys = draw(st.lists(st.sampled_from(KEYS), max_size=8))
-        return "".join(f"{key}: {draw(YAML)}\n" for key in keys)
+@st.composite
+def mappings(draw):
+    keys = draw(st.lists(st.sampled_from(KEYS), max_size=8))
+    return "".join(f"{key}: {draw(YAML)}\n" for key in keys).encode("utf-8", "surrogateescape")
 
-    @fuzz(
-        "files",
-        0.2,
-        content=mappings().map(lambda text: text.encode("utf-8", "surrogateescape"))
-        | st.lists(st.sampled_from(XML), max_size=5).map(b"".join)
-        | JSON_VALUES.map(lambda value: json.dumps({"policies": value}).encode()),
-    )
+
+def test_every_descriptor_campaign_platform_and_policy_file(inputs):
     def every_other_file(content):
         readers = [
             read_descriptor, read_campaign, read_workload, lambda path: policy_in_file(f"lin@{path}"),
@@ -404,7 +387,9 @@ def test_every_descriptor_campaign_platform_and_policy_file(inputs):
                 with refused_in_one_line(BatfillError):
                     read(path)
 
-    every_other_file()
+    platforms = st.lists(st.sampled_from(XML), max_size=5).map(b"".join)
+    policies = JSON_VALUES.map(lambda value: json.dumps({"policies": value}).encode())
+    fuzz(every_other_file, "files", 0.2, content=mappings() | platforms | policies)
 
 
 # Messages
@@ -435,9 +420,6 @@ EVENTS = st.lists(
 
 
 def test_every_answer_to_the_embedded_simulator():
-    @fuzz(
-        "messages", 0.6, replies=st.lists(st.tuples(st.sampled_from([None, -1.0, 0, 1e300, "x"]), EVENTS), max_size=6)
-    )
     def every_answer(replies):
         left = iter(replies)
 
@@ -455,4 +437,5 @@ def test_every_answer_to_the_embedded_simulator():
         with refused_in_one_line(SimulationStopped, BatfillError):
             simulation.run()
 
-    every_answer()
+    dates = st.sampled_from([None, -1.0, 0, 1e300, "x"])
+    fuzz(every_answer, "messages", 0.6, replies=st.lists(st.tuples(dates, EVENTS), max_size=6))
