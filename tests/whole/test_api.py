@@ -27,6 +27,7 @@ from swf_text import row
 ROOT = Path(__file__).parents[2]
 SAMPLE = ROOT / "workloads" / "sample.json"
 ACCOUNTING = ROOT / "tests" / "data" / "accounting"
+COLUMNS = ["job_id", "user", "submit_s", "runtime_s", "walltime_s", "requested_s", "procs", "class"]
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +38,11 @@ def log():
 @pytest.fixture(scope="module")
 def fcfs(log):
     return bf.replay(log, "fcfs")
+
+
+@pytest.fixture
+def mine():
+    return bf.Policy("mine", key=lambda r, p, q: p * q, per_wait=lambda r, p, q: -q)
 
 
 # Names
@@ -71,21 +77,19 @@ def test_type_checkers_see_the_names_that_a_program_gets(tmp_path):
     ],
 )
 def test_an_import_loads_no_library_that_is_slow_and_may_not_be_needed(imported, slow):
-    program = f"import sys, {imported}; print(*({slow.split()} & sys.modules.keys()))".replace("[", "{").replace(
-        "]", "}"
-    )
+    program = f"import sys, {imported}; print(*(set({slow.split()}) & sys.modules.keys()))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.split() == []
 
 
+MODULES = {"batfill", "batfill.model.options", *(module for module, _ in bf.PLACES.values())}
+
+
 @pytest.mark.needs("pandas", "sklearn")
-@pytest.mark.parametrize(
-    "module", sorted({module for module, _ in bf.PLACES.values()} | {"batfill", "batfill.model.options"})
-)
+@pytest.mark.parametrize("module", sorted(MODULES))
 def test_the_examples_in_the_docstrings_hold(module, monkeypatch):
     monkeypatch.chdir(ROOT)
-    done = doctest.testmod(importlib.import_module(module))
-    assert done.failed == 0
+    assert doctest.testmod(importlib.import_module(module)).failed == 0
 
 
 @pytest.mark.needs("pandas")
@@ -119,50 +123,39 @@ def test_accounting_is_read_as_the_import_command_writes_it(file, how, jobs, pro
     read = bf.read(str(ACCOUNTING / file), **how)
     assert (len(read.jobs), read.procs) == (jobs, procs)
     words = [word for name, value in how.items() for word in (f"--{name.replace('_', '-')}", str(value))]
-    done = batfill(
-        "workload", "import", file.partition(".")[0], ACCOUNTING / file, "--out", tmp_path / "log.swf", *words
-    )
-    assert done.status == 0
-    written = bf.read(tmp_path / "log.swf")
-    assert written.to_pandas().equals(read.to_pandas())
+    out = tmp_path / "log.swf"
+    assert batfill("workload", "import", file.partition(".")[0], ACCOUNTING / file, "--out", out, *words).status == 0
+    assert bf.read(out).to_pandas().equals(read.to_pandas())
 
 
 @pytest.mark.needs("pandas")
 def test_a_workload_shows_itself_and_becomes_tables(log):
-    assert repr(log).splitlines()[:3] == [
-        "workload     sample.json",
-        "machine      64 processors",
-        "jobs         800 of 12 users",
-    ]
+    shown = "workload     sample.json\nmachine      64 processors\njobs         800 of 12 users\n"
+    assert repr(log).startswith(shown)
     assert log._repr_html_().startswith("<table><tr><th")
     frame, table = log.to_pandas(), log.to_arrow()
-    assert (
-        list(frame)
-        == table.column_names
-        == ["job_id", "user", "submit_s", "runtime_s", "walltime_s", "requested_s", "procs", "class"]
-    )
+    assert list(frame) == table.column_names == COLUMNS
     assert frame["procs"].tolist() == table["procs"].to_pylist() == log.jobs.procs.tolist()
     assert table["class"].null_count == 800
 
 
 @pytest.mark.needs("pandas")
 def test_arrays_of_ones_own_become_a_workload_in_any_order():
-    jobs = bf.job_table(
-        "mine",
-        ids=np.array(["b", "a", "c"], object),
-        submit_s=np.array([5.0, 0.0, 5.0]),
-        runtime_s=np.array([10.0, 20.0, 10.0]),
-        walltime_s=np.array([10.0, 30.0, np.inf]),
-        procs=np.array([2, 4, 9]),
-    )
+    columns = {
+        "submit_s": [5.0, 0, 5],
+        "runtime_s": [10.0, 20, 10],
+        "walltime_s": [10.0, 30, np.inf],
+        "procs": [2, 4, 9],
+    }
+    arrays = {name: np.array(values) for name, values in columns.items()}
+    jobs = bf.job_table("mine", ids=np.array(["b", "a", "c"], object), **arrays)
     frame = bf.replay(bf.Workload("mine", jobs, procs=4)).to_pandas()
     assert frame.job_id.tolist() == ["a", "b", "c"]
     assert frame.state.tolist() == ["completed", "ended at its walltime", "rejected"]
     assert frame.start_s.tolist()[:2] == [0, 20]
     assert frame.iloc[2][["start_s", "wait_s", "bsld", "walltime_s"]].isna().all()
-    assert bf.tune(bf.generate(jobs=300, procs=32), days=0.5, points=6, last=[1])["input"]["source"].startswith(
-        "lublin-"
-    )
+    tuned = bf.tune(bf.generate(jobs=300, procs=32), days=0.5, points=6, last=[1])
+    assert tuned["input"]["source"].startswith("lublin-")
 
 
 @pytest.mark.needs("pandas")
@@ -170,20 +163,18 @@ def test_jobs_that_outlive_their_requests_end_by_themselves_and_their_table_has_
     runs = row(1, 0, 500, req_time=100), row(2, 5, 80, req_time=80), row(3, 6, 40, req_time=90)
     log = tmp_path / "log.swf"
     log.write_text("; MaxProcs: 4\n" + "".join(runs))
-    limits = {"keep": [500, 80, 90], "kill": [100, 80, 90], "extend": [500, 80, 90]}
-    ended = {"keep": 0, "kill": 2, "extend": 0}  # at their walltimes
-    for overrun in limits:
+    for overrun, first_s, ended in (("keep", 500, 0), ("kill", 100, 2), ("extend", 500, 0)):  # at their walltimes
         found = bf.replay(log, overrun=overrun)
         frame = found.to_pandas()
-        assert frame.walltime_s.tolist() == limits[overrun]
+        assert frame.walltime_s.tolist() == [first_s, 80, 90]
         assert frame.requested_s.tolist() == [100, 80, 90]
-        assert found.figures.killed == (frame.state == "ended at its walltime").sum() == ended[overrun]
-        assert (frame.end_s - frame.start_s).tolist() == ([100, 80, 40] if overrun == "kill" else [500, 80, 40])
+        assert found.figures.killed == (frame.state == "ended at its walltime").sum() == ended
+        assert (frame.end_s - frame.start_s).tolist() == [first_s, 80, 40]
         assert found.stated()["overrun"] == overrun
         found.to_batsim(tmp_path / overrun)
         with (tmp_path / f"{overrun}_jobs.csv").open() as file:
             states = [job["final_state"] for job in csv.DictReader(file)]
-        assert states.count("COMPLETED_WALLTIME_REACHED") == ended[overrun]
+        assert states.count("COMPLETED_WALLTIME_REACHED") == ended
 
 
 @pytest.mark.needs("pandas")
@@ -198,10 +189,10 @@ def test_equal_seeds_generate_equal_workloads():
 
 def test_a_result_is_what_the_command_prints(log):
     ours = bf.replay(log, "saf", backfill="spf", threshold_s=200_000)
-    theirs = json_result("replay", SAMPLE, "--policy", "saf", "--backfill", "spf", "--threshold", "200000")
+    words = ("replay", SAMPLE, "--policy", "saf", "--backfill", "spf", "--threshold", "200000")
+    theirs, printed = json_result(*words), result(*words)
     for name, value in ours.as_dict().items():
         assert value == theirs[name] or name in ("read_s", "simulate_s"), name
-    printed = result("replay", SAMPLE, "--policy", "saf", "--backfill", "spf", "--threshold", "200000")
     assert repr(ours).splitlines()[:-1] == printed.splitlines()[:-1]
     assert f'<td style="text-align:left">{duration(ours.figures.makespan_s)}</td>' in ours._repr_html_()
 
@@ -209,21 +200,8 @@ def test_a_result_is_what_the_command_prints(log):
 @pytest.mark.needs("pandas")
 def test_the_table_of_a_result_has_every_job_with_units(fcfs):
     frame = fcfs.to_pandas()
-    assert list(frame) == [
-        *(
-            "job_id",
-            "user",
-            "submit_s",
-            "runtime_s",
-            "walltime_s",
-            "requested_s",
-            "procs",
-            "class",
-            "probability",
-            "divider_s",
-        ),
-        *("start_s", "end_s", "wait_s", "bsld", "backfilled", "tries", "state"),
-    ]
+    of_result = "probability divider_s start_s end_s wait_s bsld backfilled tries state"
+    assert list(frame) == COLUMNS + of_result.split()
     assert len(frame) == 800
     assert (frame.wait_s == frame.start_s - frame.submit_s).all()
     assert (frame.end_s - frame.start_s).max() <= frame.walltime_s.max()
@@ -278,8 +256,7 @@ def test_batsims_files_are_those_of_the_command(fcfs, tmp_path):
 
 
 @pytest.mark.needs("pandas")
-def test_a_policy_of_ones_own_is_one_row_among_others(log):
-    mine = bf.Policy("mine", key=lambda r, p, q: p * q, per_wait=lambda r, p, q: -q)
+def test_a_policy_of_ones_own_is_one_row_among_others(log, mine):
     frame = bf.replay_many(log, [mine, *bf.policies.values()])
     assert frame.index.tolist() == ["mine", *bf.policies]
     for policy in (mine, "saf"):
@@ -306,23 +283,27 @@ def test_policies_by_weights_and_from_files_are_taken(log, tmp_path):
 def test_every_command_that_learns_or_searches_gives_what_it_prints(log, tmp_path):
     """Each function as an object, and its command's JSON of the same arguments."""
     made = bf.generate(jobs=400, procs=32, seed=1, interarrival=8.0)
-    save_log(log_of(made), tmp_path / "made.swf", procs=32)
-    file = bf.read(tmp_path / "made.swf")
+    path = tmp_path / "made.swf"
+    save_log(log_of(made), path, procs=32)
+
+    def printed(command, words=""):
+        return json_result(command, path, *words.split())
+
+    file = bf.read(path)
     tuned = bf.tune(file, days=0.5, points=6, last=[1])
-    words = ("--days", "0.5", "--points", "6", "--last", "1")
-    assert json_result("tune", tmp_path / "made.swf", *words) == json.loads(tuned.as_json())
+    assert printed("tune", "--days 0.5 --points 6 --last 1") == json.loads(tuned.as_json())
     assert tuned.to_pandas()["policy"].tolist() == [row["policy"] for row in tuned.rows]
     assert bf.replay(file, tuned["trained"]).figures.jobs == 400
     chosen = bf.select(file, "ucb1", policies=["fcfs", "saf"], period_s=7200, seed=3)
-    words = ("--method", "ucb1", "--policies", "fcfs,saf", "--period", "2h", "--seed", "3")
-    assert json_result("select", tmp_path / "made.swf", *words) == json.loads(chosen.as_json())
+    words = "--method ucb1 --policies fcfs,saf --period 2h --seed 3"
+    assert printed("select", words) == json.loads(chosen.as_json())
     fitted = bf.fit(file, tuples=2, permutations=40)
-    words = ("--tuples", "2", "--permutations", "40", "--out", tmp_path / "fitted.json")
-    assert json_result("fit", tmp_path / "made.swf", *words) == json.loads(fitted.as_json())
+    words = f"--tuples 2 --permutations 40 --out {tmp_path}/fitted.json"
+    assert printed("fit", words) == json.loads(fitted.as_json())
     saved = bf.replay(file, f"lin@{tmp_path}/fitted.json").figures
     assert bf.replay(file, fitted.policies["lin"]).figures == saved
     answer = bf.what_if(file, small_first=False, thresholds_s=[3600])
-    assert json_result("what-if", tmp_path / "made.swf", "--no-small-first", "--threshold", "1h") == answer.as_dict()
+    assert printed("what-if", "--no-small-first --threshold 1h") == answer.as_dict()
     assert answer["advice"] == answer.advised_name
     with pytest.raises(KeyError, match="'advise' is not in the result; it has workload"):
         answer["advise"]
@@ -419,8 +400,7 @@ def test_a_fork_goes_its_own_way_and_says_which(log):
 
 
 @pytest.mark.needs("pandas")
-def test_a_saved_run_goes_on_with_a_policy_of_ones_own(log, tmp_path):
-    mine = bf.Policy("mine", key=lambda r, p, q: p * q, per_wait=lambda r, p, q: -q)
+def test_a_saved_run_goes_on_with_a_policy_of_ones_own(log, mine, tmp_path):
     bf.Replay(log, mine, threshold_s=900, tau_s=60).run(until_s=40_000).save(tmp_path / "run.npz")
     with pytest.raises(PolicyError, match="policy 'mine' is unknown"):
         bf.Replay.load(tmp_path / "run.npz")
@@ -450,21 +430,18 @@ def test_a_saved_run_states_every_option_as_before(log, tmp_path):
     [
         (lambda log: bf.replay(log, "safe"), "policy 'safe' is unknown; known are fcfs, .*; did you mean 'saf'"),
         (lambda log: bf.replay(log, threshold=5), "argument 'threshold' is unknown; did you mean 'threshold_s'"),
+        (lambda log: bf.replay(log, overrun="kill"), "was read with overrun keep; read it with overrun kill"),
         (
-            lambda log: bf.replay(log, overrun="kill"),
-            "was read with overrun keep; read it with overrun kill",
+            lambda log: bf.replay(log, bf.Policy("mine", lambda r, p, q: p * math.nan)),
+            "policy mine: its key is nan for r = 0, p~ = ",
         ),
-        (lambda log: bf.replay(log, key(lambda r, p, q: p * math.nan)), "policy mine: its key is nan for r = 0, p~ = "),
         (
-            lambda log: bf.replay(log, key(lambda r, p, q: 1.0)),
+            lambda log: bf.replay(log, bf.Policy("mine", lambda r, p, q: 1.0)),
             r"key has shape \(\), not \(800,\); return one number",
         ),
         (lambda log: bf.Replay(log, "saf").run(math.nan), "until_s: nan is not a number of seconds >= 0"),
         (lambda log: bf.Replay(log, small="all"), "option small: all learns during the run, so it cannot stop"),
-        (
-            lambda log: log.jobs.select(slice(None, None, -1)),
-            r"rows \[799, 798\] are not in ascending order",
-        ),
+        (lambda log: log.jobs.select(slice(None, None, -1)), r"rows \[799, 798\] are not in ascending order"),
         (lambda log: backwards(log.jobs), r"order of \(submit_s, ids\): job 799 at .* `job_table`"),
     ],
 )
@@ -472,10 +449,6 @@ def test_a_saved_run_states_every_option_as_before(log, tmp_path):
 def test_wrong_use_is_refused_in_words(log, call, says):
     with pytest.raises(bf.BatfillError, match=says):
         call(log)
-
-
-def key(function):
-    return bf.Policy("mine", key=function)
 
 
 def backwards(jobs):

@@ -20,19 +20,13 @@ from batfill.cli import main
 from batfill.cli.app import app
 from batfill.model.options import NAMES, OPTIONS, Options, of_arguments
 from command import batfill
+from swf_text import row
 
 SAMPLE = Path(__file__).parents[2] / "workloads" / "sample.json"
 # What commands are made of; all else is the library.
 LIGHT = (
-    "batfill.cli",
-    "batfill.model.options",
-    "batfill.model.values",
-    "batfill.base.errors",
-    "batfill.model.jobs",
-    "batfill.base.version",
-    "batfill_pages.cli",
-    "batfill_site.cli",
-    "batfill_lab.cli",
+    *("batfill.cli", "batfill_pages.cli", "batfill_site.cli", "batfill_lab.cli", "batfill.base.errors"),
+    *("batfill.base.version", "batfill.model.jobs", "batfill.model.options", "batfill.model.values"),
 )
 for light in LIGHT:  # before imports are recorded
     import_module(light)
@@ -41,12 +35,10 @@ for light in LIGHT:  # before imports are recorded
 BESIDE = {
     ("workload fetch", "into"): ["kth-sp2", "--convert"],
     ("workload fetch", "*"): ["kth-sp2"],
-    ("workload scale", "interarrival"): [],
-    ("workload scale", "load"): [],
+    **{("workload scale", name): [] for name in ("interarrival", "load")},
     ("workload scale", "*"): ["--load", "0.5"],
     ("workload resample", "profile_weeks"): ["--method", "users"],
-    ("workload convert", "bandwidth"): ["--platform", "p.xml"],
-    ("workload convert", "latency"): ["--platform", "p.xml"],
+    **{("workload convert", name): ["--platform", "p.xml"] for name in ("bandwidth", "latency")},
     ("conformance", "*"): ["{port}"],
 }
 ARGUMENTS = {
@@ -55,13 +47,14 @@ ARGUMENTS = {
     **{("workload convert", name): {"out": "o.json"} for name in ("platform", "bandwidth", "latency")},
 }
 # These become a flag, a level of logging, a number of calls, another function, and a version on their way.
-CHANGED = {("schedule", "verbosity"), ("workload resample", "samples")}
-CHANGED |= {("workload convert", "form")}
+CHANGED = {("schedule", "verbosity"), ("workload resample", "samples"), ("workload convert", "form")}
 MODULES = {"campaign": ["pydantic"], "workload import": ["pyarrow"]}  # without which they refuse at once
 CALENDARS = tuple(str(path) for path in sorted((Path(__file__).parents[1] / "data" / "calendar").iterdir()))
 TEXTS = {"jobs": ("0:", "5:9"), "last": ("0", "2,3"), "cuts": ("0", "0.25,1")}
 TEXTS |= {"bandwidth": ("1Bps", "10Gbps"), "latency": ("0", "1ms")}
 TEXTS |= {"protected": ("0", "0.25,1"), "figures": ("", "pdf,png"), "suffix": (".swf", ".json")}
+TYPED = {"select": ("full", "exp3:period=1d"), "plan": ("scratch", "kept:5"), "calendar": CALENDARS}
+TYPED |= {"feedback": ("log", "after:600:fcfs")}
 
 
 def commands(group=app, path=()):
@@ -90,14 +83,8 @@ def two_values(param):
     """A falsy value where there is one (else the smallest), and one that is not the default; None: not given."""
     if param.is_flag:
         return None, True
-    if param.name == "select":
-        return "full", "exp3:period=1d"
-    if param.name == "plan":
-        return "scratch", "kept:5"
-    if param.name == "calendar":
-        return CALENDARS
-    if param.name == "feedback":
-        return "log", "after:600:fcfs"
+    if param.name in TYPED:
+        return TYPED[param.name]
     if isinstance(param.type, click.types.StringParamType) and param.name in TEXTS:
         return TEXTS[param.name]
     if isinstance(param.type, click.Choice):
@@ -133,19 +120,16 @@ def written(param, value):
 def required(command, words):
     """Words for the arguments and options that the command insists on; `words` are those of some of them."""
     for param in command.params:
-        if not param.required or not param.expose_value:
-            continue
-        usual = param.type.choices[0] if isinstance(param.type, click.Choice) else "4"
-        word = words.get(param.name, usual)
-        yield param, [*([max(param.opts, key=len)] if isinstance(param, click.Option) else []), word]
+        if param.required and param.expose_value:
+            usual = param.type.choices[0] if isinstance(param.type, click.Choice) else "4"
+            word = words.get(param.name, usual)
+            yield param, written(param, word) if isinstance(param, click.Option) else [word]
 
 
 def leaves(value):
     """Every plain value in what a library function was called with."""
     if isinstance(value, dict):
-        for name, entry in value.items():
-            yield str(name)
-            yield from leaves(entry)
+        yield from leaves([(str(name), entry) for name, entry in value.items()])
     elif isinstance(value, (list, tuple, set, frozenset)):
         for entry in value:
             yield from leaves(entry)
@@ -199,6 +183,9 @@ class Recorder(str):
         self.calls.append((self.name, args, kwargs))
         return Recorder(self.calls, self.name)
 
+    def itself(self, *_):
+        return self
+
     def __iter__(self):
         return iter([Recorder(self.calls, self.name), Recorder(self.calls, self.name)])
 
@@ -211,19 +198,10 @@ class Recorder(str):
     def __format__(self, spec):
         return "recorded"
 
-    def __getitem__(self, place):
-        return self
-
-    def __enter__(self):
-        return self
-
     def __exit__(self, *_):
         return None
 
-    def __mul__(self, other):
-        return self
-
-    __rmul__ = __mul__
+    __getitem__ = __enter__ = __mul__ = __rmul__ = itself
     __hash__ = str.__hash__
 
 
@@ -349,11 +327,9 @@ def test_an_option_of_the_table_is_what_it_was_given_in_json_and_in_python(name)
 
 
 def test_every_command_that_replays_logs_takes_both_options_on_requests():
-    taking = {
-        option: {name for name, _, param in EVERY if param.name == option} for option in ("overrun", "unrequested")
-    }
     hosts = {"replay", "tune", "fit", "select", "what-if", "fidelity", "workload convert"}
-    assert taking == {"overrun": hosts, "unrequested": hosts | {"when"}}
+    for option, taking in (("overrun", hosts), ("unrequested", hosts | {"when"})):
+        assert {name for name, _, param in EVERY if param.name == option} == taking
 
 
 @pytest.mark.parametrize("value", ["inf", "nan", "-inf", "1e999"])
@@ -372,16 +348,15 @@ LOGS = [
 def test_what_a_command_says_of_a_log_names_none_but_its_own_options(name, tmp_path):
     command = dict(commands())[name]
     own = {option for param in command.params for option in (*param.opts, *param.secondary_opts)} | {"--help"}
-    row = "{} 60 -1 100 4 -1 -1 4 -1 -1 1 1 1 -1 -1 -1 -1 -1\n".format
-    (tmp_path / "unrequested.swf").write_text("; MaxProcs: 4\n" + row(1) + row(2))
-    (tmp_path / "unsized.swf").write_text(row(1) + row(2))
+    jobs = "".join(row(job, 60, 100, procs=4, req_procs=4) for job in (1, 2))
+    (tmp_path / "unrequested.swf").write_text(f"; MaxProcs: 4\n{jobs}")
+    (tmp_path / "unsized.swf").write_text(jobs)
+    needed = ["--at", "60"] * (name == "when")
+    needed += ["--out", tmp_path / "out.swf"] * (name.startswith("workload ") and "--out" in own)
     named = 0
     for log in sorted(tmp_path.iterdir()):
-        needed = ["--at", "60"] * (name == "when")
-        needed = needed + ["--out", tmp_path / "out.swf"] * (name.startswith("workload ") and "--out" in own)
-        said = re.findall(
-            r"(?<![\w-])--[a-z][a-z-]*", re.sub("`[^`]*`", "", "".join(batfill(*name.split(), log, *needed)[1:]))
-        )
+        done = batfill(*name.split(), log, *needed)
+        said = re.findall(r"(?<![\w-])--[a-z][a-z-]*", re.sub("`[^`]*`", "", done.out + done.err))
         assert set(said) <= own
         named += len(said)
     assert named or name not in ("replay", "when", "what-if", "select", "tune", "fit", "fidelity")

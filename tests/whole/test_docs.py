@@ -28,6 +28,7 @@ from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+from unittest.mock import patch
 
 import click
 import pytest
@@ -61,11 +62,10 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 PAGES = [
-    "README.md",
-    "CONTRIBUTING.md",
-    "platforms/README.md",
+    *("README.md", "CONTRIBUTING.md", "platforms/README.md"),
     *(str(page.relative_to(ROOT)) for page in sorted((ROOT / "docs").rglob("*.md"))),
 ]
+BENCHMARK = "benchmarks/run.py"
 FOREIGN = {"--init"}  # options of other programs that the pages name alone: Docker's
 LIMIT_S = 300  # of a block, on a busy machine; idle, none takes 20 s
 RUN = {"console", "sh", "python"}
@@ -141,6 +141,10 @@ def agrees(shown: str, printed: str) -> bool:
     return re.fullmatch(pattern, printed, re.DOTALL) is not None
 
 
+def assert_agrees(block: Block, command: str, shown: str, printed: str) -> None:
+    assert agrees(shown, printed), f"{block.place}: $ {command}\nprints\n{printed}and not\n{shown}"
+
+
 class Reader:
     """Someone who goes through a page in a folder with the project's files, and types what it shows."""
 
@@ -176,10 +180,7 @@ class Reader:
         if not all(PLAIN.fullmatch(line) for line in lines):
             return None
         done = []
-        with pytest.MonkeyPatch.context() as patch, chdir(self.folder):
-            patch.delenv("BATSIM", raising=False)
-            for name, value in self.environment.items():
-                patch.setenv(name, value)
+        with patch.dict(os.environ, self.environment, clear=True), chdir(self.folder):
             for line in lines:
                 printed, status = io.StringIO(), 0
                 with redirect_stdout(printed), redirect_stderr(printed):
@@ -192,16 +193,9 @@ class Reader:
 
     def bash(self, script: str) -> tuple[int, str]:
         """(exit status, what is printed) of a script; port 28000 is another that is free."""
-        process = subprocess.Popen(
-            ["bash", "-c", script.replace(":28000", f":{self.port}")],
-            cwd=self.folder,
-            env=self.environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        )
+        streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+        command = ["bash", "-c", script.replace(":28000", f":{self.port}")]
+        process = subprocess.Popen(command, cwd=self.folder, env=self.environment, start_new_session=True, **streams)
         try:
             printed, _ = process.communicate(timeout=LIMIT_S)
         except subprocess.TimeoutExpired:
@@ -218,8 +212,7 @@ class Reader:
             runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
             failed = runner.run(session, out=report.write, clear_globs=False).failed
         self.names = session.globs
-        if failed:
-            pytest.fail(f"{block.place}: {report.getvalue()}")
+        assert not failed, f"{block.place}: {report.getvalue()}"
 
     def follow(self, block: Block) -> None:
         """Do what the block says, and find what it shows."""
@@ -236,20 +229,15 @@ class Reader:
             assert shown, f"{block.place} shows no command"
             _, printed = self.bash(before + "".join(f"{command}\necho '{END}'\n" for command, _ in shown) + "wait\n")
             *outputs, rest = printed.split(f"{END}\n")
-            if len(outputs) < len(shown):
-                pytest.fail(f"{block.place}: ended early, after\n{printed}")
+            assert len(outputs) >= len(shown), f"{block.place}: ended early, after\n{printed}"
             for (command, expected), output in zip(shown, outputs, strict=True):
-                if not agrees(expected, output):
-                    pytest.fail(f"{block.place}: $ {command}\nprints\n{output}and not\n{expected}")
-            if rest:
-                pytest.fail(f"{block.place} prints at its end\n{rest}")
+                assert_agrees(block, command, expected, output)
+            assert not rest, f"{block.place} prints at its end\n{rest}"
             return
-        script = f"set -euo pipefail\n{block.text}"
-        if block.language == "python":
-            script = f"python -c {shlex.quote(block.text)}"
+        in_python = f"python -c {shlex.quote(block.text)}"
+        script = in_python if block.language == "python" else f"set -euo pipefail\n{block.text}"
         status, printed = self.bash(before + script)
-        if status != 0:
-            pytest.fail(f"{block.place} ends with status {status} and prints\n{printed}")
+        assert status == 0, f"{block.place} ends with status {status} and prints\n{printed}"
 
     def follow_here(self, block: Block) -> bool:
         """Follow a block in this process; False if it needs a shell."""
@@ -260,10 +248,10 @@ class Reader:
             return False
         expected = [None] * len(before) + ([printed for _, printed in shown] or [None] * len(lines))
         for line, shows, (status, printed) in zip([*before, *lines], expected, done, strict=True):
-            if shows is None and status != 0:
-                pytest.fail(f"{block.place}: {line} ends with status {status} and prints\n{printed}")
-            if shows is not None and not agrees(shows, printed):
-                pytest.fail(f"{block.place}: $ {line}\nprints\n{printed}and not\n{shows}")
+            if shows is not None:
+                assert_agrees(block, line, shows, printed)
+            else:
+                assert status == 0, f"{block.place}: {line} ends with status {status} and prints\n{printed}"
         return True
 
 
@@ -279,25 +267,19 @@ PLAIN = re.compile(r"batfill (?!campaign|reproduce|schedule|batsim)[\w ./:,=@+-]
 # A page whose commands on a small log are those of tutorials.
 REPEATED = "docs/results/gallery.md"
 # Pages whose commands take the longest.
-LONG = {
-    *("campaigns", "classification", "decide", "gallery", "learn-a-policy", "own-policy", "reports", "first-tries"),
-    "workloads",
-}
+LONG = re.compile("campaigns|classification|decide|gallery|learn-a-policy|own-policy|reports|first-tries|workloads")
 # Blocks on archive logs of these pages take long; others show the same commands on smaller ones.
-ON_WHOLE_LOGS = {
-    *("docs/results/gallery.md", "docs/results/what-we-found.md"),
-    "docs/tutorials/paper-table.md",
-}
+ON_WHOLE_LOGS = (REPEATED, "docs/results/what-we-found.md", "docs/tutorials/paper-table.md")
 RUN_PAGES = list(dict.fromkeys(block.page for block in TO_RUN if not block.marked("needs")))
 
 
-@pytest.mark.parametrize(
-    "page",
-    [
-        pytest.param(p, marks=[pytest.mark.slow] * (Path(p).stem in LONG) + [pytest.mark.long] * (p == REPEATED))
-        for p in RUN_PAGES
-    ],
-)
+def marked_pages():
+    for page in RUN_PAGES:
+        slow, long = [pytest.mark.slow] * bool(LONG.fullmatch(Path(page).stem)), [pytest.mark.long] * (page == REPEATED)
+        yield pytest.param(page, marks=slow + long)
+
+
+@pytest.mark.parametrize("page", [*marked_pages()])
 def test_blocks_do_what_they_show(tmp_path, page):
     reader = Reader(tmp_path)
     for block in TO_RUN:
@@ -387,12 +369,10 @@ def complaint(words: list[str], *, whole: bool) -> str | None:
     if command.name == "batsim" and whole:
         return trial(lambda: parse_batsim(arguments))
     if command.name == "schedule" and whole:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("batfill.live.serve.serve", lambda options, *_: Agent(options))
+        with patch("batfill.live.serve.serve", lambda options, *_: Agent(options)):
             return trial(lambda: main(words[1:]))
     parsed: dict[str, Any] = {}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(command, "callback", lambda *_, **given: parsed.update(given))
+    with patch.object(command, "callback", lambda *_, **given: parsed.update(given)):
         while said := trial(lambda: command.main(list(arguments), prog_name=words[0], standalone_mode=False)):
             if not whole and ("requires an argument" in said or said.startswith("Missing ")):
                 break
@@ -459,15 +439,11 @@ def known_options() -> set[str]:
     def of(command: click.Command) -> set[str]:
         context = click.Context(command)
         names = command.list_commands(context) if isinstance(command, click.Group) else []
-        parts = [command.get_command(context, name) for name in names]
-        return {name for option in command.params for name in (*option.opts, *option.secondary_opts)}.union(
-            *map(of, parts)
-        )
+        own = {name for option in command.params for name in (*option.opts, *option.secondary_opts)}
+        return own.union(*(of(command.get_command(context, name)) for name in names))
 
-    sources = [ROOT / "schedulers" / "batfill" / "batsim" / "command_line.py", ROOT / "benchmarks" / "run.py"]
-    return of(app) | {
-        name for source in sources for name in re.findall(r'(?<=[" ])--?[\w-]+(?=[" ])', source.read_text())
-    }
+    sources = "".join((ROOT / file).read_text() for file in ("schedulers/batfill/batsim/command_line.py", BENCHMARK))
+    return of(app) | set(re.findall(r'(?<=[" ])--?[\w-]+(?=[" ])', sources))
 
 
 def test_options_that_the_pages_name_are_some_commands():
@@ -489,19 +465,21 @@ def test_files_of_the_project_that_a_block_names_are_there(block):
             if word.split("/")[0] in ("benchmarks", "docker", "docs", "expe", "platforms", "workloads"):
                 assert (ROOT / word).exists() or "results" in word, f"{block.place}: {word}"
         if words[0] == "make":
-            assert re.search(rf"^{words[1]}:", (ROOT / "Makefile").read_text(), re.MULTILINE), f"{block.place}: {words}"
+            targets = re.findall(r"^([\w -]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+            assert words[1] in " ".join(targets).split(), f"{block.place}: {words}"
         if words[0] == "make" and words[1] == "bench":
             (options,) = [re.findall(r"--\w+", word) for word in words[2:]] or [[]]
-            known = (ROOT / "benchmarks" / "run.py").read_text()
+            known = (ROOT / BENCHMARK).read_text()
             assert [option for option in options if f'"{option}"' not in known] == []
 
 
 # Blocks that are read
 
 
-@pytest.mark.parametrize(
-    "block", [block for block in BLOCKS if block.language in ("yaml", "json")], ids=lambda block: block.place
-)
+FILES = [block for block in BLOCKS if block.language in ("yaml", "json")]
+
+
+@pytest.mark.parametrize("block", FILES, ids=lambda block: block.place)
 def test_descriptors_and_campaigns_are_taken_by_their_readers(tmp_path, block):
     path = tmp_path / "shown.yaml"
     path.write_text(block.text)
@@ -526,36 +504,26 @@ def test_notebooks_print_what_they_show(tmp_path, path):
     code = [cell for cell in cells if cell["cell_type"] == "code"]
     assert code
     for cell, printed in zip(code, notebook.printed(cells, notebook.folder_like(path, tmp_path)), strict=True):
-        if not agrees(shown := notebook.shown(cell), printed):
-            pytest.fail(f"{path.name}:\n{''.join(cell['source'])}\nprints\n{printed}and not\n{shown}")
+        shown = notebook.shown(cell)
+        assert agrees(shown, printed), f"{path.name}:\n{''.join(cell['source'])}\nprints\n{printed}and not\n{shown}"
 
 
-def policy_table():
-    rows = [("name", "key", "order", "source"), ("---",) * 4]
-    rows += [(f"`{row['name']}`", row["formula"], row["order"], row["source"]) for row in listing()]
-    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+def assert_has_table(page, columns, rows):
+    """The page has this table, the first column in typewriter letters."""
+    lines = [columns, ["---"] * len(columns), *((f"`{name}`", *others) for name, *others in rows)]
+    table = "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    assert table in (ROOT / "docs" / "reference" / page).read_text(), f"the table is now\n{table}"
 
 
 def test_the_table_of_policies_is_the_one_that_the_command_prints():
-    assert policy_table() in (ROOT / "docs" / "reference" / "policies.md").read_text(), (
-        f"the table is now\n{policy_table()}"
-    )
+    columns = ("name", "formula", "order", "source")
+    rows = [[row[column] for column in columns] for row in listing()]
+    assert_has_table("policies.md", ("name", "key", "order", "source"), rows)
 
 
 @pytest.mark.parametrize("features", [FEATURES_OF_JOB, FEATURES_OF_CLUSTER], ids=["job", "cluster"])
 def test_the_tables_of_features_are_those_that_agents_see(features):
-    rows = [("feature", "value"), ("---",) * 2, *((f"`{name}`", formula) for name, formula in features.items())]
-    table = "".join(f"| {' | '.join(row)} |\n" for row in rows)
-    assert table in (ROOT / "docs" / "reference" / "environments.md").read_text(), f"the table is now\n{table}"
-
-
-def option_table(options):
-    rows = [("name", "value", "default", "with", "meaning"), ("---",) * 5]
-    for option in options.values():
-        usual = "none" if option.default is None else word(option.default)
-        needs = " and ".join(conditions(need) for need in option.needs)
-        rows.append((f"`{option.name}`", option.kind.value, usual, needs, option.help))
-    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+    assert_has_table("environments.md", ("feature", "value"), features.items())
 
 
 def conditions(need):
@@ -574,8 +542,12 @@ COMMANDS = {name: OPTIONS[name] for name in NAMES}
     "options", [COMMANDS, STUDIES, LIVE, SELECTION], ids=["scheduler", "studies", "live", "selection"]
 )
 def test_the_table_of_options_is_the_one_that_every_host_reads(options):
-    table = option_table(options)
-    assert table in (ROOT / "docs" / "reference" / "options.md").read_text(), f"the table is now\n{table}"
+    rows = []
+    for option in options.values():
+        usual = "none" if option.default is None else word(option.default)
+        needs = " and ".join(conditions(need) for need in option.needs)
+        rows.append((option.name, option.kind.value, usual, needs, option.help))
+    assert_has_table("options.md", ("name", "value", "default", "with", "meaning"), rows)
 
 
 @pytest.mark.parametrize(
@@ -611,12 +583,8 @@ def paragraphs(text: str) -> list[str]:
 
 def test_each_item_of_a_list_and_no_table_is_a_paragraph():
     text = "One,\n- two,\n  and two;\n1. three.\n\n| four |\n\n```sh\nfive\n```\n<!-- six -->\n\nSeven."
-    assert [" ".join(part.split()) for part in paragraphs(text) if part.strip()] == [
-        "One,",
-        "- two, and two;",
-        "1. three.",
-        "Seven.",
-    ]
+    found = [" ".join(part.split()) for part in paragraphs(text) if part.strip()]
+    assert found == ["One,", "- two, and two;", "1. three.", "Seven."]
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -629,9 +597,8 @@ def anchors(text: str) -> set[str]:
     """The anchors of a page's headings, as the site and the forge make them, and those that it sets itself."""
     headings = re.findall(r"^#+ (.*)", re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL), re.MULTILINE)
     words = (re.sub(r"\]\([^)]*\)", "", heading).lower() for heading in headings)
-    return {re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", each)) for each in words} | set(
-        re.findall(r'id="([^"]*)"', text)
-    )
+    made = {re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", each)) for each in words}
+    return made | set(re.findall(r'id="([^"]*)"', text))
 
 
 def test_links_between_pages_lead_somewhere():

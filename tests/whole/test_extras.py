@@ -85,23 +85,20 @@ def absent() -> set[str]:
 
 @pytest.fixture(scope="module")
 def core(tmp_path_factory):
-    """A function that runs `batfill`, or a program, with the core alone, in a folder with a log and descriptors."""
+    """A function to what a program prints with the core alone, in a folder with a log and descriptors."""
     blocker, folder = tmp_path_factory.mktemp("blocker"), tmp_path_factory.mktemp("core")
     (blocker / "sitecustomize.py").write_text(BLOCKER.format(absent=absent()))
     path = os.pathsep.join([str(blocker), str(INSTALLED)])
 
-    def batfill(*words: str, program: str | None = None) -> subprocess.CompletedProcess[str]:
-        if program is not None:
-            (folder / "program.py").write_text(program)
-        return subprocess.run(
-            [sys.executable, *(["-m", "batfill", *words] if program is None else ["program.py"])],
-            cwd=folder,
-            # Not the PATH of this environment: it has a pybatsim.
-            env={**os.environ, "PATH": os.defpath, "PYTHONPATH": path, "BATFILL_CACHE": str(folder / "cache")},
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
+    # Not the PATH of this environment: it has a pybatsim.
+    environment = {**os.environ, "PATH": os.defpath, "PYTHONPATH": path, "BATFILL_CACHE": str(folder / "cache")}
+
+    def printed(program: str) -> str:
+        (folder / "program.py").write_text(program)
+        command = [sys.executable, "program.py"]
+        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
 
     with chdir(folder):
         for words in (
@@ -111,21 +108,23 @@ def core(tmp_path_factory):
             "replay log.swf --policy saf --out run/out",
         ):
             assert in_process(*words.split()).status == 0
-    (folder / "some.parquet").write_bytes(b"PAR1")
     (folder / "grid").mkdir()
-    (folder / "grid" / "runs.parquet").write_bytes(b"PAR1")
-    (folder / "jobs.txt").write_text("JobID|Submit|Start|End|State\n7|1700000000|1700000001|1700000002|COMPLETED\n")
-    (folder / "waits.swf").write_text(
-        "; MaxProcs: 4\n" + "".join(row(k, k, 9, req_time=9, wait=k) for k in range(1, 99))
-    )
-    (folder / "campaign.yaml").write_text("workloads:\n- file: log.swf\npolicies: [fcfs, saf]\n")
+    waits = "".join(row(k, k, 9, req_time=9, wait=k) for k in range(1, 99))
+    texts = {
+        **dict.fromkeys(("some.parquet", "grid/runs.parquet"), "PAR1"),
+        "jobs.txt": "JobID|Submit|Start|End|State\n7|1700000000|1700000001|1700000002|COMPLETED\n",
+        "waits.swf": f"; MaxProcs: 4\n{waits}",
+        "campaign.yaml": "workloads:\n- file: log.swf\npolicies: [fcfs, saf]\n",
+    }
     for name, port, command in (
-        ("pybatsim", 28712, "pybatsim batfill/scheduler -s tcp://*:PORT"),
-        ("schedule", 28713, "batfill schedule -s tcp://*:PORT"),
+        ("pybatsim", "28712", "pybatsim batfill/scheduler"),
+        ("schedule", "28713", "batfill schedule"),
     ):
-        text = DESCRIPTOR.replace("SCHEDULER", command).replace("FOLDER", name).replace("PORT", str(port))
-        (folder / f"{name}.yaml").write_text(text)
-    return batfill
+        text = DESCRIPTOR.replace("SCHEDULER", f"{command} -s tcp://*:PORT")
+        texts[f"{name}.yaml"] = text.replace("FOLDER", name).replace("PORT", port)
+    for name, text in texts.items():
+        (folder / name).write_text(text)
+    return printed
 
 
 # Words of each command, and the extra that it needs; None for those that the core does.
@@ -261,9 +260,7 @@ def test_without_numba_every_module_is_imported_every_command_shows_its_help_and
 
 @pytest.mark.slow
 def test_with_the_core_alone_a_command_works_or_names_the_extra_that_it_needs(core):
-    done = core(program=COMMANDS_PROGRAM.format(all_words=[words for words, _ in CASES]))
-    assert done.returncode == 0, done.stderr
-    ended = json.loads(done.stdout)
+    ended = json.loads(core(COMMANDS_PROGRAM.format(all_words=[words for words, _ in CASES])))
     wrong = {words: said for words, extra in CASES if (said := complaint(*ended[words], extra))}
     assert not wrong
 
@@ -316,15 +313,13 @@ if __name__ == "__main__":
 def test_with_the_core_alone_a_python_function_works_or_names_the_extra_that_it_needs(core):
     functions = {name for name, _ in inspect.getmembers(batfill, inspect.isfunction)}
     assert functions - {"job_table"} <= CALLS.keys()
-    done = core(program=PROGRAM.format(calls={name: call for name, (call, _) in CALLS.items()}))
-    assert done.returncode == 0, done.stderr
-    said = dict(line.split(" ", 1) for line in done.stdout.splitlines())
+    printed = core(PROGRAM.format(calls={name: call for name, (call, _) in CALLS.items()}))
+    said = dict(line.split(" ", 1) for line in printed.splitlines())
     for name, (_, extra) in CALLS.items():
         assert said[name].endswith("works" if extra is None else f"pip install 'batfill[{extra}]'"), said[name]
 
 
 def test_a_message_names_an_extra_that_brings_the_library():
-    brought = {extra: set().union(*(libraries(one) for one in EXTRAS[extra])) for extra in EXTRAS}
     for path in (ROOT / "schedulers").rglob("*.py"):
         text = path.read_text()
         calls = re.findall(r'require\("([\w,]+)", ((?:"\w+",? ?)+)\)', text)
@@ -333,16 +328,20 @@ def test_a_message_names_an_extra_that_brings_the_library():
             for module in re.findall(r'"(\w+)"', modules):
                 if module in ("json", "no_such_library"):  # of an example
                     continue
-                offered = set().union(*(brought[extra] for extra in extras.split(",")))
+                offered = set().union(*map(brought_by, extras.split(",")))
                 assert DISTRIBUTIONS.get(module, module) in offered, (path.name, extras, module)
 
 
-def libraries(requirement: str) -> set[str]:
-    """The libraries of a requirement, of all the extras that it names if it is batfill itself."""
-    if name_of(requirement) != "batfill":
-        return {name_of(requirement)}
-    inner = re.search(r"\[([\w,-]+)\]", requirement)[1].split(",")
-    return set().union(*(libraries(one) for extra in inner for one in EXTRAS[extra]))
+@cache
+def brought_by(extra: str) -> set[str]:
+    """The libraries of an extra, with those of the extras that it names."""
+    found: set[str] = set()
+    for requirement in EXTRAS[extra]:
+        if name_of(requirement) == "batfill":
+            found.update(*map(brought_by, re.search(r"\[([\w,-]+)\]", requirement)[1].split(",")))
+        else:
+            found.add(name_of(requirement))
+    return found
 
 
 def test_the_page_lists_every_extra_with_its_libraries():
@@ -350,8 +349,7 @@ def test_the_page_lists_every_extra_with_its_libraries():
     rows = dict(re.findall(r"^\| `([\w-]+)` \|.*\| ([\w, -]*) ?\|$", page, re.MULTILINE))
     assert rows.keys() == EXTRAS.keys() - OF_DEVELOPERS
     for extra in rows.keys() - {"all"}:
-        brought = set().union(*(libraries(one) for one in EXTRAS[extra]))
-        assert set(rows[extra].strip().split(", ")) == brought, extra
+        assert set(rows[extra].strip().split(", ")) == brought_by(extra), extra
 
 
 def test_the_oldest_versions_are_those_of_the_project():

@@ -13,7 +13,7 @@ import shlex
 import shutil
 import signal
 import time
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from pathlib import Path
 
 import click
@@ -25,6 +25,7 @@ from hypothesis import strategies as st
 pytest.importorskip("pydantic")
 
 from batfill.base.errors import BatfillError
+from batfill.batsim.descriptor import read_descriptor
 from batfill.batsim.platform import homogeneous_platform, read_platform
 from batfill.batsim.simulation import Simulation
 from batfill.batsim.wire import SimulationSettings, SimulationStopped
@@ -64,30 +65,24 @@ def no_hang():
         signal.signal(signal.SIGALRM, before)
 
 
-def fuzz(part, share=1.0, **strategies):
+BATCHES = settings(
+    max_examples=BATCH, deadline=None, database=None, print_blob=True, phases=(Phase.generate, Phase.shrink),
+    suppress_health_check=list(HealthCheck),
+)  # fmt: skip
+
+
+def fuzz(test, part, share=1.0, **strategies):
     """Run a test on examples, a batch per seed, until its share of the time is over."""
 
-    def decorate(test):
-        def example(**values):
-            with no_hang():
-                test(**values)
+    def example(**values):
+        with no_hang():
+            test(**values)
 
-        example.__name__ = test.__name__
-
-        def run():
-            until = time.monotonic() + TOTAL_S * PARTS[part] * share
-            for number in itertools.count(SEED):
-                examples = seed(number)(given(**strategies)(example))
-                settings(
-                    max_examples=BATCH, deadline=None, database=None, print_blob=True,
-                    phases=(Phase.generate, Phase.shrink), suppress_health_check=list(HealthCheck),
-                )(examples)()  # fmt: skip
-                if time.monotonic() > until:
-                    return
-
-        return run
-
-    return decorate
+    until = time.monotonic() + TOTAL_S * PARTS[part] * share
+    for number in itertools.count(SEED):
+        BATCHES(seed(number)(given(**strategies)(example)))()
+        if time.monotonic() > until:
+            return
 
 
 # Values
@@ -126,6 +121,9 @@ SHORT = {
     "reproduce": {"--list": None},
     "what-if": {"--no-small-first": None},
 }
+USUAL = {**dict.fromkeys(("source", "workload", "log"), "log.swf"), "file": "campaign.yaml"}
+USUAL |= {"out": "made.json", "folder": "made"}
+NEVER = {"--help", "-h", "--version"}
 ALWAYS = {"workload fetch": {"--from"}, "campaign": {"--dry-run"}, "reproduce": {"--list"}}
 ELSEWHERE = {"run", "schedule", "batsim", "conformance"}  # they start processes or serve; their inputs are fuzzed below
 
@@ -149,10 +147,9 @@ def values_of(parameter):
         return st.sampled_from([*map(str, choices)] * 5 + EDGES)
     name = parameter.name.rstrip("_")
     if isinstance(parameter.type, click.Path):
-        given_first = (
-            st.sampled_from(READ + WRITTEN) if parameter.param_type_name == "option" else st.sampled_from(READ)
-        )
-        return st.sampled_from(WRITTEN) if name in ("out", "output", "folder", "page", "platform") else given_first
+        if name in ("out", "output", "folder", "page", "platform"):
+            return st.sampled_from(WRITTEN)
+        return st.sampled_from(READ + WRITTEN * (parameter.param_type_name == "option"))
     if name in AMOUNTS:
         return st.sampled_from(["1", "2", "3", "0", "-1", "x", "1.5", ""])
     return st.sampled_from(EDGES + HUGE) | TEXTS
@@ -165,18 +162,11 @@ def command_lines(draw):
     for parameter in COMMANDS[name].params:
         if parameter.param_type_name == "argument":
             if parameter.required or draw(st.booleans()):
-                usual = {"source": "log.swf", "workload": "log.swf", "log": "log.swf", "file": "campaign.yaml"}
-                written = {"out": "made.json", "folder": "made"}
-                fallback = {**usual, **written}.get(parameter.name)
-                word = draw(st.just(fallback) | values_of(parameter)) if fallback else draw(values_of(parameter))
-                words.append(word)
+                values = values_of(parameter)
+                words.append(draw(st.just(USUAL[parameter.name]) | values if parameter.name in USUAL else values))
             continue
         option = draw(st.sampled_from(parameter.opts + parameter.secondary_opts))
-        if (
-            option in ("--help", "-h", "--version")
-            or option in ALWAYS.get(name, ())
-            or not draw(st.sampled_from([True, False, False, False]))
-        ):
+        if option in NEVER | ALWAYS.get(name, set()) or not draw(st.sampled_from([True, False, False, False])):
             continue
         chosen.add(option)
         words += [option] if parameter.is_flag else [option, draw(values_of(parameter))]
@@ -193,24 +183,24 @@ def inputs(tmp_path_factory):
     text = "; MaxProcs: 8\n; UnixStartTime: 1000000000\n" + "".join(
         row(i, 20_000 * i, 100 * (i % 7) + 1, procs=i % 8 + 1, req_time=1000, user=i % 4) for i in range(1, 60)
     )
-    (folder / "log.swf").write_text(text)
-    (folder / "policies.json").write_text('{"policies": 1}')
-    (folder / "campaign.yaml").write_text("workloads: [log.swf]\npolicies: [fcfs, saf]\n")
-    (folder / "e.yaml").write_text("batcmd: x\n")
-    (folder / "sacct.txt").write_text("JobID|Submit\n1|2\n")
-    (folder / "platform.xml").write_text(homogeneous_platform(4))
-    (folder / "empty").touch()
+    texts = {
+        "log.swf": text,
+        "empty": "",
+        "platform.xml": homogeneous_platform(4),
+        "policies.json": '{"policies": 1}',
+        "campaign.yaml": "workloads: [log.swf]\npolicies: [fcfs, saf]\n",
+        "e.yaml": "batcmd: x\n",
+        "sacct.txt": "JobID|Submit\n1|2\n",
+    }
+    for name, content in texts.items():
+        (folder / name).write_text(content)
     (folder / "folder").mkdir()
-    before = Path.cwd()
-    os.chdir(folder)
-    try:
+    with chdir(folder):
         for name in ("w.json", "log.swf.gz", "w.parquet"):
             verb = "convert" if name == "w.json" else "clean"
             assert batfill("workload", verb, "log.swf", "-o", name).status == 0
         assert batfill("replay", "log.swf", "--out", "out").status == 0
         yield folder
-    finally:
-        os.chdir(before)
 
 
 @contextmanager
@@ -219,11 +209,20 @@ def working_copy(inputs):
     here = inputs.parent / "here"
     shutil.rmtree(here, ignore_errors=True)
     shutil.copytree(inputs, here)
-    os.chdir(here)
-    try:
+    with chdir(here):
         yield here
+
+
+@contextmanager
+def one_more(inputs, content):
+    """The path of an input with this content, while it is there."""
+    path = inputs / "IN"
+    path.write_bytes(content)
+    note(content)
+    try:
+        yield path
     finally:
-        os.chdir(inputs)
+        path.unlink()
 
 
 def check(words, inputs):
@@ -246,8 +245,14 @@ def check(words, inputs):
         whole_files(here)
 
 
-def one_line(error):
-    assert "\n" not in str(error), error
+@contextmanager
+def refused_in_one_line(*errors):
+    """What is done inside may be refused by one of these errors, in one line."""
+    try:
+        yield
+    except errors as error:
+        one_line = str(error)
+        assert "\n" not in one_line, one_line
 
 
 def whole_files(here):
@@ -262,11 +267,7 @@ def whole_files(here):
 
 
 def test_every_command_line(inputs):
-    @fuzz("commands", words=command_lines())
-    def every_command_line(words):
-        check(words, inputs)
-
-    every_command_line()
+    fuzz(lambda words: check(words, inputs), "commands", words=command_lines())
 
 
 # Files
@@ -343,16 +344,11 @@ USES = [
 
 
 def test_every_swf_file_and_json_workload(inputs):
-    @fuzz("files", 0.8, content=swf_texts() | json_workloads(), use=st.sampled_from(USES))
     def every_workload(content, use):
-        (inputs / "IN").write_bytes(content)
-        note(content)
-        try:
+        with one_more(inputs, content):
             check(use, inputs)
-        finally:
-            (inputs / "IN").unlink()
 
-    every_workload()
+    fuzz(every_workload, "files", 0.8, content=swf_texts() | json_workloads(), use=st.sampled_from(USES))
 
 
 YAML = st.sampled_from(
@@ -374,39 +370,26 @@ XML = [
 ]  # fmt: skip
 
 
+@st.composite
+def mappings(draw):
+    keys = draw(st.lists(st.sampled_from(KEYS), max_size=8))
+    return "".join(f"{key}: {draw(YAML)}\n" for key in keys).encode("utf-8", "surrogateescape")
+
+
 def test_every_descriptor_campaign_platform_and_policy_file(inputs):
-    @st.composite
-    def mappings(draw):
-        keys = draw(st.lists(st.sampled_from(KEYS), max_size=8))
-        return "".join(f"{key}: {draw(YAML)}\n" for key in keys)
-
-    @fuzz(
-        "files",
-        0.2,
-        content=mappings().map(lambda text: text.encode("utf-8", "surrogateescape"))
-        | st.lists(st.sampled_from(XML), max_size=5).map(b"".join)
-        | JSON_VALUES.map(lambda value: json.dumps({"policies": value}).encode()),
-    )
     def every_other_file(content):
-        from batfill.batsim.descriptor import read_descriptor
-
-        path = inputs / "IN"
-        path.write_bytes(content)
-        note(content)
         readers = [
             read_descriptor, read_campaign, read_workload, lambda path: policy_in_file(f"lin@{path}"),
             lambda path: read_platform(path, "master_host", roles={}, limit=None),
         ]  # fmt: skip
-        try:
+        with one_more(inputs, content) as path:
             for read in readers:
-                try:
+                with refused_in_one_line(BatfillError):
                     read(path)
-                except BatfillError as error:
-                    one_line(error)
-        finally:
-            path.unlink()
 
-    every_other_file()
+    platforms = st.lists(st.sampled_from(XML), max_size=5).map(b"".join)
+    policies = JSON_VALUES.map(lambda value: json.dumps({"policies": value}).encode())
+    fuzz(every_other_file, "files", 0.2, content=mappings() | platforms | policies)
 
 
 # Messages
@@ -437,33 +420,22 @@ EVENTS = st.lists(
 
 
 def test_every_answer_to_the_embedded_simulator():
-    @fuzz(
-        "messages", 0.6, replies=st.lists(st.tuples(st.sampled_from([None, -1.0, 0, 1e300, "x"]), EVENTS), max_size=6)
-    )
     def every_answer(replies):
         left = iter(replies)
 
         def answer(message):
             now = json.loads(message)["now"]
-            try:
-                said, events = next(left)
-            except StopIteration:
-                return orjson.dumps({"now": now, "events": []})
+            said, events = next(left, (None, []))
             for made in events:
                 if isinstance(made, dict) and made.get("timestamp") == 0:
                     made["timestamp"] = now
             return json.dumps({"now": now if said is None else said, "events": events}).encode()
 
         workload = document(job("a"), job("b", 1, 2, walltime=4))
-        try:
-            Simulation(
-                machines(4),
-                {"w0": workload},
-                answer,
-                settings=SimulationSettings(dynamic_jobs=True, acknowledge=True),
-                wire=Wire4(),
-            ).run()
-        except (SimulationStopped, BatfillError) as error:
-            one_line(error)
+        options = SimulationSettings(dynamic_jobs=True, acknowledge=True)
+        simulation = Simulation(machines(4), {"w0": workload}, answer, settings=options, wire=Wire4())
+        with refused_in_one_line(SimulationStopped, BatfillError):
+            simulation.run()
 
-    every_answer()
+    dates = st.sampled_from([None, -1.0, 0, 1e300, "x"])
+    fuzz(every_answer, "messages", 0.6, replies=st.lists(st.tuples(dates, EVENTS), max_size=6))

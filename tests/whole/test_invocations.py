@@ -16,198 +16,93 @@ import pytest
 from command import batfill
 from swf_text import row
 
+# Of a line with {some|others}, a case for each.
 CASES = """
 # options of the scheduler
-replay log.swf --policy foo
-replay log.swf --policy sfa
-replay log.swf --policy aged:-1,0.5,0.5
-replay log.swf --policy aged:1,9,0.5
-replay log.swf --policy aged:1,2
-replay log.swf --policy mixed:1,2
-replay log.swf --policy mixed:0,0,0,0,0,0
-replay log.swf --policy mixed:a,b
+replay log.swf --policy {foo|sfa|aged:-1,0.5,0.5|aged:1,9,0.5|aged:1,2|mixed:1,2|mixed:0,0,0,0,0,0|mixed:a,b}
 replay log.swf --policy saf --policy fcfs
 replay log.swf --backfill foo
-replay log.swf --threshold -1
-replay log.swf --threshold soon
-replay log.swf --threshold inf
-replay log.swf --overdue-before large
-replay log.swf --overdue-before large --threshold 1h
-replay log.swf --overdue-before some
+replay log.swf --threshold {-1|soon|inf}
+replay log.swf --overdue-before {large|large --threshold 1h|some}
 replay w.json --overdue-before large --small class --divider 100
 replay w.json --divider 100
-replay w.json --small class
-replay w.json --small class --divider 0
-replay w.json --small class --divider median
-replay w.json --small class --divider 100 --cut 0.3
-replay w.json --small class --divider 100 --predict easy++
+replay w.json --small class{| --divider 0| --divider median| --divider 100 --cut 0.3| --divider 100 --predict easy++}
 replay w.json --small some
-replay log.swf --small all --kill never
-replay log.swf --small all --divider mean
-replay log.swf --kill always
-replay log.swf --kill --small all
-replay log.swf --kill waiting --small all
-replay log.swf --small-width 0.5
-replay log.swf --small-width 200% --small perfect
-replay log.swf --small-width 12.5 --small perfect
-replay log.swf --small-width 1/0 --small perfect
+replay log.swf --small all {--kill never|--divider mean}
+replay log.swf --kill {always|--small all|waiting --small all}
+replay log.swf --small-width {0.5|200% --small perfect|12.5 --small perfect|1/0 --small perfect}
 replay log.swf --predict magic
-replay log.swf --predict-for all
-replay log.swf --predict-for order --predict easy++ --policy wfp3
-replay log.swf --cut 0.3
-replay log.swf --cut 0 --small forest
-replay log.swf --cut 200% --small forest
+replay log.swf --predict-for {all|order --predict easy++ --policy wfp3}
+replay log.swf --cut {0.3|0 --small forest|200% --small forest}
 replay log.swf --bound
-replay log.swf --seed 2147483648
-replay log.swf --seed 3
+replay log.swf --seed {2147483648|3}
 replay log.swf --reservation machines
-replay log.swf --tau 0
-replay log.swf --tau nan
-replay log.swf --procs 0
-replay log.swf --procs many
+replay log.swf --tau {0|nan}
+replay log.swf --procs {0|many}
 replay log.swf --overrun forgive
 replay log.swf --unrequested maybe
 replay log.swf --polcy saf
 replay log.swf --json --json
 replay log.swf extra
 replay
-replay log.swf --policy
-replay log.swf --policy area@missing.json
-replay log.swf --policy area@w.json
+replay log.swf --policy{| area@missing.json| area@w.json}
 # where results go
-replay log.swf --out
-replay log.swf --out ''
-replay log.swf --out /
-replay log.swf --out /dev/full
-replay log.swf --out log.swf/out
-tune week.swf --days 1 --out missing/x.json
-tune week.swf --days 1 --out .
+replay log.swf --out{| ''| /| /dev/full| log.swf/out}
+tune week.swf --days 1 --out {missing/x.json|.}
 fit week.swf --out missing/x.json
 select week.swf --out /
 what-if log.swf --no-small-first --out missing/x.html
 platform 4 --out missing/p.xml
 report run --out missing/page.html
 campaign c.yaml --out log.swf
-reproduce --list --out log.swf
-reproduce --list --page missing/x.md
+reproduce --list {--out log.swf|--page missing/x.md}
 workload generate
-workload generate --out x.csv --jobs 10
-workload generate --out missing/x.swf --jobs 10
-workload generate --out '' --jobs 10
-workload generate --out . --jobs 10
-workload split week.swf --out log.swf
-workload split week.swf
+workload generate --out {x.csv|missing/x.swf|''|.} --jobs 10
+workload split week.swf{ --out log.swf|}
 workload resample week.swf --out /
 workload scale log.swf --load 0.5 --out /dev/full
 workload clean log.swf --out missing/x.swf
-workload convert log.swf --out x.txt
-workload convert log.swf --out x.json --platform missing/p.xml
-workload convert log.swf --out x.swf --platform p.xml
+workload convert log.swf --out {x.txt|x.json --platform missing/p.xml|x.swf --platform p.xml}
 workload import slurm log.swf --out /
 # files
-replay missing.swf
-replay ''
-replay folder
-replay empty.swf
-replay unknown.swf
-replay cut.swf.gz
-replay broken.json
-replay shape.json
-replay random.swf
-replay nosize.swf
-tune missing.swf
-select missing.swf
-what-if missing.swf
-fidelity missing.swf
-report missing
-report log.swf
-campaign missing.yaml
-campaign log.swf
-campaign empty.yaml
-run missing.yaml
-run log.swf
+replay {missing.swf|''|folder|empty.swf|unknown.swf|cut.swf.gz|broken.json|shape.json|random.swf|nosize.swf}
+{tune|select|what-if|fidelity} missing.swf
+report {missing|log.swf}
+campaign {missing.yaml|log.swf|empty.yaml}
+run {missing.yaml|log.swf}
 reproduce nothing
-workload describe missing.swf
-workload clean missing.swf --out x.swf
-workload split missing.swf --out windows
-workload resample missing.swf --out x.swf
-workload scale missing.swf --load 0.5 --out x.swf
-workload convert missing.swf --out x.json
+workload {describe missing.swf|clean missing.swf --out x.swf|split missing.swf --out windows}
+workload {resample missing.swf --out x.swf|scale missing.swf --load 0.5 --out x.swf|convert missing.swf --out x.json}
 # studies
 tune week.swf
-tune week.swf --days 1 --policy foo
-tune week.swf --days 1 --baseline wfp3
-tune week.swf --days 1 --training 99
-tune week.swf --days 1 --last 6
-tune week.swf --days 1 --last 0
-tune week.swf --days 1 --months
+tune week.swf --days 1 {--policy foo|--baseline wfp3|--training 99|--last 6|--last 0|--months}
 tune week.swf --days 0
-tune week.swf --days 1 --method annealing
-tune week.swf --days 1 --features 6
-tune week.swf --days 1 --points 3
-tune week.swf --days 1 --evaluations 9
-tune week.swf --days 1 --threshold 1h --threshold 2h
-fit week.swf --days 1 --training 99
-fit week.swf --days 1 --tuples 0
+tune week.swf --days 1 {--method annealing|--features 6|--points 3|--evaluations 9|--threshold 1h --threshold 2h}
+fit week.swf --days 1 {--training 99|--tuples 0}
 fit week.swf --regression both
 select week.swf --policies fcfs
-select week.swf --policies fcfs,saf --method ucb1 --lambda 0.5
-select week.swf --policies fcfs,saf --noise 1
-select week.swf --policies fcfs,saf --lambda 3
-select week.swf --policies fcfs,saf --weeks 3
-select week.swf --policies fcfs,saf --period 0
-select week.swf --policies fcfs,saf --method best
-what-if log.swf --no-small-first --overdue-before large
-what-if log.swf --no-small-first --kill-if needed
-what-if log.swf --no-small-first --min-gain 200%
-what-if log.swf --no-small-first --min-gain 5
-what-if log.swf --no-small-first --max-wait-growth -5%
-what-if log.swf --no-small-first --threshold 0
-what-if log.swf --no-small-first --small-first
+select week.swf --policies fcfs,saf {--method ucb1 --lambda 0.5|--noise 1|--lambda 3|--weeks 3|--period 0|--method best}
+what-if log.swf --no-small-first {--overdue-before large|--kill-if needed|--min-gain 200%|--min-gain 5}
+what-if log.swf --no-small-first {--max-wait-growth -5%|--threshold 0|--small-first}
 # the others
-repaly log.swf
-what_if log.swf
-REPLAY log.swf
+{repaly|what_if|REPLAY} log.swf
 nonsense
-help nonsense
-workload nonsense
-platform 0
-platform many
-platform 4 --bandwidth fast
-platform 4 --latency -1
-export-config lsf
-export-config slurm --policy foo
+{help|workload} nonsense
+platform {0|many|4 --bandwidth fast|4 --latency -1}
+export-config {lsf|slurm --policy foo}
 policies saf
-schedule --select best
-schedule --policies fcfs,saf
-schedule --select full --policies saf
-schedule --policy foo
-schedule --protocol 6
-schedule --timeout -1
-conformance
-conformance x --timeout 0
-conformance x --keep log.swf
-conformance x --workload nothing
+schedule {--select best|--policies fcfs,saf|--select full --policies saf|--policy foo|--protocol 6|--timeout -1}
+conformance{| x --timeout 0| x --keep log.swf| x --workload nothing}
 workload clean log.swf --out x.swf --rule nothing
-workload split week.swf --out windows --days 1 --months
-workload split week.swf --out windows --suffix .csv
-workload split week.swf --out windows --skip 99
+workload split week.swf --out windows {--days 1 --months|--suffix .csv|--skip 99}
 workload resample week.swf --out x.swf --method weeks --profile-weeks span
-workload scale log.swf --out x.swf
-workload scale log.swf --out x.swf --load 0.5 --interarrival 2
-workload scale log.swf --out x.swf --load 0
-workload generate --out x.swf --jobs 10 --procs 1
-workload generate --out x.swf --jobs 10 --load 0.5 --interarrival 2
-workload convert log.swf --out x.json --jobs 3
-workload convert log.swf --out x.json --bandwidth 1GBps
-workload fetch nothing
-workload fetch --into x
+workload scale log.swf --out x.swf{| --load 0.5 --interarrival 2| --load 0}
+workload generate --out x.swf --jobs 10 {--procs 1|--load 0.5 --interarrival 2}
+workload convert log.swf --out x.json {--jobs 3|--bandwidth 1GBps}
+workload fetch {nothing|--into x}
 reproduce --quick --full
-report run --figures gif
-report run --sample 0
-campaign c.yaml --workers 0
-campaign c.yaml --workers 1 --scheduler tcp://127.0.0.1:1
-campaign c.yaml --worker-limit 2h
+report run {--figures gif|--sample 0}
+campaign c.yaml {--workers 0|--workers 1 --scheduler tcp://127.0.0.1:1|--worker-limit 2h}
 """
 MOST_STEPS = 3
 IN_CI = 5  # every fifth case is run everywhere; the others have the marks `slow` and `long`
@@ -226,11 +121,16 @@ SHORT = {
 }
 # Commands that would wait for a simulator, a download or an experiment: their remedies are followed until none is left.
 WAITS = ("schedule", "conformance", "run", "reproduce", "workload fetch")
-HERE = Path(__file__).parents[1]
+
+
+def each_of(line):
+    head, _, rest = line.partition("{")
+    choices, _, tail = rest.partition("}")
+    return [f"{head}{choice}{tail}" for choice in choices.split("|")]
 
 
 def cases():
-    lines = [line for line in CASES.strip().splitlines() if not line.startswith("#")]
+    lines = [case for line in CASES.strip().splitlines() if not line.startswith("#") for case in each_of(line)]
     for place, line in enumerate(lines):
         marks = [pytest.mark.slow, pytest.mark.long] if place % IN_CI else []
         modules = [module for word, module in MODULES.items() if word in line.split()]
@@ -252,12 +152,10 @@ def here(tmp_path, monkeypatch):
     workload = {"nb_res": 4, "jobs": jobs, "profiles": {"p": {"type": "delay", "delay": 200}}}
     Path("w.json").write_text(json.dumps(workload))
     Path("c.yaml").write_text("workloads:\n  - file: log.swf\npolicies: [fcfs, saf]\n")
-    Path("empty.swf").touch()
-    Path("empty.yaml").touch()
     Path("folder").mkdir()
-    Path("unknown.swf").write_text("1 2 three\n")
+    for name, text in {"empty.swf": "", "empty.yaml": "", "unknown.swf": "1 2 three\n", "broken.json": "{"}.items():
+        Path(name).write_text(text)
     Path("cut.swf.gz").write_bytes(gzip.compress(b"".join(line.encode() for line in small) * 9)[:200])
-    Path("broken.json").write_text("{")
     Path("shape.json").write_text('{"nb_res": 0, "jobs": [], "profiles": {}}')
     Path("random.swf").write_bytes(bytes(range(256)))
     Path("nosize.swf").write_text("".join(row(k, 50 * k, 40, req_time=300) for k in range(1, 9)))
@@ -281,10 +179,11 @@ def test_a_bad_invocation_is_refused_in_one_line_whose_remedy_works(line, here):
         words = followed(words, message)
         if words is None:
             return
-        if len(said) == 1 and not any(" ".join(words).startswith(command) for command in WAITS):
+        if " ".join(words).startswith(WAITS):
+            if "--help" not in words:
+                return  # it starts; what it waits for is tested elsewhere
+        elif len(said) == 1:
             words += [word for word in SHORT.get(words[0], []) if not set(words) & set(SHORT[words[0]][::2])]
-        if any(" ".join(words).startswith(command) for command in WAITS) and "--help" not in words:
-            return  # it starts; what it waits for is tested elsewhere
         before = names()
         done = batfill(*words)
         if done.status == 0:

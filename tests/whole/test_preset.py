@@ -20,22 +20,16 @@ from batfill.workloads.batsim_json import load_document
 from batfill.workloads.convert import convert
 from batfill.workloads.formats import log_of, save_log
 from batfill_site.advice import promise
-from command import batfill, json_result
+from command import batfill, json_result, refusal
 from oracle import assert_same, oracle
 from plugin import assert_same_starts, starts_of_plugin
 from small_runs import starts_by_name
 from strategies import random_table
 
 SAMPLE = "workloads/sample.json"
-WHOLE = {
-    "policy": "aged:20000,0.2,0",
-    "small": "all",
-    "divider": 120,
-    "small-width": "1/8",
-    "kill": "needed",
-    "threshold": 50_000,
-    "overdue": "half",
-}
+WHOLE = {"policy": "aged:20000,0.2,0", "threshold": 50_000, "overdue": "half"}
+WHOLE |= {"small": "all", "divider": 120, "small-width": "1/8", "kill": "needed"}
+FIRST_TRIES = Options.of({"preset": "first-tries"})
 
 
 def rush(seed, *, n_jobs=160, size=24, kept=False):
@@ -51,14 +45,21 @@ def rush(seed, *, n_jobs=160, size=24, kept=False):
     procs = np.where(rng.random(n_jobs) < 0.6, np.minimum(jobs.procs, 3), jobs.procs)
     runtime_s, walltime_s = jobs.runtime_s * unit_s, np.maximum(jobs.walltime_s * unit_s, 60.0)
     walltime_s = np.maximum(walltime_s, runtime_s) if kept else walltime_s
-    return replace(
-        jobs,
-        submit_s=jobs.submit_s * 60,
-        runtime_s=runtime_s,
-        walltime_s=walltime_s,
-        procs=procs,
-        user_request_s=np.where(np.isinf(walltime_s), math.nan, walltime_s),
-    )
+    request_s = np.where(np.isinf(walltime_s), math.nan, walltime_s)
+    times = {"submit_s": jobs.submit_s * 60, "runtime_s": runtime_s, "walltime_s": walltime_s}
+    return replace(jobs, **times, procs=procs, user_request_s=request_s)
+
+
+def fitting_rush(seed, **options):
+    """Those of such jobs that the machine has room for."""
+    jobs = rush(seed, **options)
+    return jobs.select(jobs.procs <= 24)
+
+
+def saved_rush(folder, *, seed, n_jobs):
+    jobs, path = fitting_rush(seed, n_jobs=n_jobs, kept=True), folder / "rush.swf"
+    save_log(log_of(Workload("rush", jobs, 24)), path, procs=24)
+    return path
 
 
 def expected(jobs, size):
@@ -69,7 +70,7 @@ def expected(jobs, size):
 
 
 def test_a_preset_is_its_options():
-    named, spelled = Options.of({"preset": "first-tries"}), Options.of(WHOLE)
+    named, spelled = FIRST_TRIES, Options.of(WHOLE)
     assert replace(named, preset=NO_PRESET) == spelled
     assert named.as_dict() == {**spelled.as_dict(), "preset": "first-tries"}
     assert named.as_text() == f"preset first-tries, {spelled.as_text()}"
@@ -117,68 +118,52 @@ def test_what_is_not_modelled_of_a_real_scheduler_is_said_on_the_command_line():
 
 
 def test_an_option_that_the_preset_does_not_serve_is_refused_as_without_it():
-    done = batfill("replay", SAMPLE, "--preset", "first-tries", "--cut", "0.3")
-    assert (done.status, done.out) == (2, "")
-    assert "option cut: no forest is trained" in done.err
-    done = batfill("replay", SAMPLE, "--preset", "last-tries")
-    assert (done.status, done.out) == (2, "")
-    assert "first-tries" in done.err
+    assert "option cut: no forest is trained" in refusal("replay", SAMPLE, "--preset", "first-tries", "--cut", "0.3")
+    assert "first-tries" in refusal("replay", SAMPLE, "--preset", "last-tries")
 
 
 def test_nothing_is_learned_so_no_library_of_learning_is_loaded():
     slow = {"sklearn", "scipy", "pandas", "pyarrow"}
-    program = (
-        f"import sys, batfill as bf; bf.replay({SAMPLE!r}, preset='first-tries'); print(*({slow} & sys.modules.keys()))"
-    )
-    said = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=60)
-    assert said.stdout.strip() == ""
-    assert not Options.of({"preset": "first-tries"}).learns
+    program = f"bf.replay({SAMPLE!r}, preset='first-tries'); print(*({slow} & sys.modules.keys()))"
+    command = [sys.executable, "-c", f"import sys, batfill as bf; {program}"]
+    assert subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout.strip() == ""
+    assert not FIRST_TRIES.learns
 
 
 # Hosts
 
 
-def assert_as_the_oracle_says(seeds):
+TWO_THOUSAND = pytest.param(range(20, 2020), marks=[pytest.mark.slow, pytest.mark.long])
+
+
+@pytest.mark.parametrize("seeds", [range(12), TWO_THOUSAND], ids=["few", "two thousand"])
+def test_the_preset_starts_and_kills_what_the_oracle_does(seeds):
     killed = overdue = 0
     for seed in seeds:
-        jobs, size = rush(seed, n_jobs=70), 24
-        schedule, _ = simulate(jobs, Workload("rush", jobs, size, ""), Options.of({"preset": "first-tries"}))
-        assert_same(schedule, expected(jobs, size))
+        jobs = rush(seed, n_jobs=70)
+        schedule, _ = simulate(jobs, Workload("rush", jobs, 24, ""), FIRST_TRIES)
+        assert_same(schedule, expected(jobs, 24))
         killed += len(schedule.kills)
         overdue += int((schedule.start_s - jobs.submit_s > 50_000).sum())
     assert killed > len(seeds) < overdue
-
-
-def test_the_preset_starts_and_kills_what_the_oracle_does():
-    assert_as_the_oracle_says(range(12))
-
-
-@pytest.mark.slow
-@pytest.mark.long
-def test_on_two_thousand_workloads_the_preset_starts_and_kills_what_the_oracle_does():
-    assert_as_the_oracle_says(range(20, 2020))
 
 
 @pytest.mark.slow
 @pytest.mark.long
 def test_on_a_whole_log_the_preset_starts_and_kills_what_the_oracle_does(archive_log):
     workload = read_workload(archive_log("KTH-SP2-1996-2.1-cln.swf.gz"))
-    schedule, _ = simulate(workload.jobs, workload, Options.of({"preset": "first-tries"}))
+    schedule, _ = simulate(workload.jobs, workload, FIRST_TRIES)
     assert_same(schedule, expected(workload.jobs, workload.procs))
 
 
 def test_every_host_plays_the_preset_alike(tmp_path):
-    path = tmp_path / "rush.json"
-    size, jobs = 24, rush(3, n_jobs=400, kept=True)
-    jobs = jobs.select(jobs.procs <= size)
-    save_log(log_of(Workload("rush", jobs, size)), tmp_path / "rush.swf", procs=size)
-    convert(tmp_path / "rush.swf", path)
+    swf, path = saved_rush(tmp_path, seed=3, n_jobs=400), tmp_path / "rush.json"
+    convert(swf, path)
     workload = read_workload(path)
     result = bf.replay(workload, preset="first-tries")
     ours = starts_by_name(result.schedule)
     assert len(result.schedule.kills) > 5
-    document = load_document(path)
-    assert_same_starts(ours, starts_of_plugin(document, size, kills=True, preset="first-tries"))
+    assert_same_starts(ours, starts_of_plugin(load_document(path), 24, kills=True, preset="first-tries"))
     stopped = bf.Replay(workload, preset="first-tries").run(until_s=40_000)
     stopped.save(tmp_path / "stopped")
     again = bf.Replay.load(tmp_path / "stopped").run()
@@ -208,13 +193,7 @@ def test_a_campaign_replays_presets_beside_its_combinations(tmp_path):
 # The promise
 
 
-def figures(**changed):
-    return promise.Figures(
-        **{
-            "bsld": 10.0, "bsld_10": 20.0, "wait": 3600.0, "large": 7200.0, "p999": 1e5, "longest": 2e5,
-            "waste": 0.0, "kills": 0, **changed,
-        }
-    )  # fmt: skip
+USUAL = promise.Figures(bsld=10.0, bsld_10=20.0, wait=3600.0, large=7200.0, p999=1e5, longest=2e5, waste=0.0, kills=0)
 
 
 @pytest.mark.parametrize(
@@ -231,14 +210,13 @@ def figures(**changed):
     ],
 )
 def test_the_promise_is_of_means_over_the_seeds(base, tries, jobs, kind, broken):
-    made = promise.Check(*(np.array([figures(**one)] * 3, float) for one in (tries, base)), jobs)
+    made = promise.Check(*(np.array([USUAL._replace(**one)] * 3, float) for one in (tries, base)), jobs)
     assert (made.kind, list(made.broken.values())) == (kind, broken)
     assert made.as_dict()["kept"] == (None if kind == "overloaded" else not broken)
 
 
 def test_the_check_is_of_pairs_of_replays_whose_submissions_move():
-    jobs = rush(1)
-    jobs = jobs.select(jobs.procs <= 24)
+    jobs = fitting_rush(1)
     workload = Workload("rush", jobs, 24, "")
     made = promise.check(jobs, workload)
     replicas = [promise.moved(jobs, seed) for seed in promise.SEEDS]
@@ -255,8 +233,7 @@ def test_the_check_is_of_pairs_of_replays_whose_submissions_move():
 
 @pytest.mark.parametrize("seed", range(5))
 def test_no_replay_wastes_more_than_the_bound(seed):
-    jobs = rush(seed)
-    jobs, options = jobs.select(jobs.procs <= 24), Options.of({"preset": "first-tries", "kill": "always"})
+    jobs, options = fitting_rush(seed), Options.of({"preset": "first-tries", "kill": "always"})
     schedule, _ = simulate(jobs, Workload("rush", jobs, 24, ""), options)
     ran_s = np.minimum(jobs.runtime_s, jobs.walltime_s)
     lost = sum(120.0 * q for p, q in zip(ran_s, jobs.procs, strict=True) if q <= 3 and p > 120)
@@ -266,9 +243,7 @@ def test_no_replay_wastes_more_than_the_bound(seed):
 
 
 def test_what_if_tries_the_preset_and_says_whether_the_promise_holds(tmp_path):
-    path = tmp_path / "rush.swf"
-    jobs = rush(2, n_jobs=600, kept=True)
-    save_log(log_of(Workload("rush", jobs.select(jobs.procs <= 24), 24)), path, procs=24)
+    path = saved_rush(tmp_path, seed=2, n_jobs=600)
     found = json_result("what-if", path, "--threshold", "24h")
     tried = found["outcomes"][1]
     alone = json_result("replay", path, "--preset", "first-tries")

@@ -51,9 +51,8 @@ def test_all_that_has_jobs_gives_them_by_row_and_column(log, saf):
         read = list(csv.DictReader(io.StringIO(each.to_csv())))
         assert list(read[0]) == list(frame)
         assert [float(row["runtime_s"]) for row in read] == frame.runtime_s.tolist()
-        described = each.describe()
-        theirs = frame.describe()
-        assert described.to_pandas()["runtime_s"].tolist() == pytest.approx(theirs.runtime_s.tolist(), rel=1e-12)
+        described, theirs = each.describe().to_pandas()["runtime_s"], frame.describe().runtime_s
+        assert described.tolist() == pytest.approx(theirs.tolist(), rel=1e-12)
         with pytest.raises(KeyError, match="'nothing' is not a column"):
             each["nothing"]
         with pytest.raises(IndexError):
@@ -118,15 +117,9 @@ def test_a_frame_becomes_the_workload_that_it_came_from(log):
 
 def test_dates_and_durations_become_seconds_with_a_clock(log):
     frame = log.to_pandas()
-    begin = pd.Timestamp("2026-01-05 08:00:00.5", tz="Europe/Paris")
-    dated = pd.DataFrame(
-        {
-            "submit": begin + pd.to_timedelta(frame.submit_s, unit="s"),
-            "runtime": pd.to_timedelta(frame.runtime_s, unit="s"),
-            "walltime": frame.walltime_s,
-            "procs": frame.procs,
-        }
-    )
+    submit, runtime = (pd.to_timedelta(column, unit="s") for column in (frame.submit_s, frame.runtime_s))
+    submit += pd.Timestamp("2026-01-05 08:00:00.5", tz="Europe/Paris")
+    dated = pd.DataFrame({"submit": submit, "runtime": runtime, "walltime": frame.walltime_s, "procs": frame.procs})
     read = bf.read(dated, procs=64)
     assert read.clock.date(0) == datetime(2026, 1, 5, 7, tzinfo=UTC)
     assert (read["submit_s"] == frame.submit_s + 0.5).all()
@@ -177,10 +170,7 @@ def test_a_column_that_cannot_be_used_is_named_with_its_value(column, values, sa
         (lambda log: bf.tune(5), "5 is no workload, file or data frame"),
         (lambda log: bf.read(pd.DataFrame({"submit_s": [0]})), "no column runtime_s; its columns are submit_s"),
         (lambda log: bf.replay(log.jobs.to_pandas()), "the data frame: .*give procs"),
-        (
-            lambda log: bf.replay(log, small="class", divider=100),
-            "option small class needs .* choose small all",
-        ),
+        (lambda log: bf.replay(log, small="class", divider=100), "option small class needs .* choose small all"),
         (lambda log: bf.replay(log, kill="always"), "option kill: no job is small"),
         (lambda log: bf.generate(procs="4"), "option procs: '4' is not a whole number"),
         (lambda log: bf.generate(seed=1.5), "option seed: 1.5 is not a whole number"),
@@ -207,22 +197,22 @@ def test_reports_and_comparisons_take_results_lists_and_dicts(log, saf, tmp_path
     monkeypatch.chdir(tmp_path)
     fcfs = bf.replay(log)
     assert [path.name for path in bf.report(saf)] == ["report.html"]
-    for runs, out in (
-        ((fcfs, saf), "two.html"),
-        (([fcfs, saf],), "list.html"),
-        (({"today": fcfs, "ours": saf},), "d.html"),
-    ):
-        assert bf.report(*runs, out=out)[0].name == out
-    pages = [(tmp_path / name).read_text() for name in ("two.html", "list.html", "d.html")]
-    assert pages[0] == pages[1]
-    assert "today" in pages[2]
-    assert str(tmp_path.parent) not in pages[2]
+
+    def page(*runs):
+        (path,) = bf.report(*runs, out="page.html")
+        assert path.name == "page.html"
+        text = path.read_text()
+        path.unlink()
+        return text
+
+    named = {"today": fcfs, "ours": saf}
+    assert page(fcfs, saf) == page([fcfs, saf])
+    assert "today" in (of_names := page(named))
+    assert str(tmp_path.parent) not in of_names
     saf.to_batsim(tmp_path / "runs" / "saf")
-    bf.report(fcfs, tmp_path / "runs", out="mixed.html")
-    assert "2 runs compared" in (tmp_path / "mixed.html").read_text()
-    one = bf.compare(fcfs, saf)
-    assert one.equals(bf.compare([fcfs, saf]))
-    assert bf.compare({"today": fcfs, "ours": saf}).policy.tolist() == ["ours"] * 2
+    assert "2 runs compared" in page(fcfs, tmp_path / "runs")
+    assert bf.compare(fcfs, saf).equals(bf.compare([fcfs, saf]))
+    assert bf.compare(named).policy.tolist() == ["ours"] * 2
     assert bf.replay_many(log, {"a": "saf", "b": "fcfs"}).index.tolist() == ["a", "b"]
 
 
@@ -231,9 +221,8 @@ def test_plots_draw_on_the_axes_that_are_given(log, saf):
 
     axes = Figure().subplots(4)
     assert saf.plot(axes=axes[0]) is axes[0]
-    assert axes[0].lines[1].get_ydata() == pytest.approx(
-        saf.to_pandas().wait_s.groupby(saf["submit_s"] // 86_400).mean().to_numpy()
-    )
+    by_day = saf.to_pandas().wait_s.groupby(saf["submit_s"] // 86_400).mean()
+    assert axes[0].lines[1].get_ydata() == pytest.approx(by_day.to_numpy())
     drawn = saf.plot("utilisation", axes[1]).patches[0].get_data()
     used = float((drawn.values * np.diff(drawn.edges)).sum() / (drawn.edges[-1] - drawn.edges[0]))
     assert used == pytest.approx(saf.figures.utilisation, rel=1e-9)
@@ -264,8 +253,7 @@ def test_a_replay_in_pieces_is_the_replay(log, saf, monkeypatch):
 
 def test_gymnasium_finds_the_environment_by_its_package_alone(request):
     pytest.importorskip("gymnasium")
-    program = "import gymnasium\n" + "".join(
-        f"gymnasium.make('{name}', log={SAMPLE!r}, jobs=50).reset(seed=1)\n"
-        for name in ("batfill_lab.env:batfill/Scheduling-v0", "batfill/Scheduling-v0")
-    )
+    make = f"gymnasium.make(name, log={SAMPLE!r}, jobs=50).reset(seed=1)"
+    names = ("batfill_lab.env:batfill/Scheduling-v0", "batfill/Scheduling-v0")
+    program = f"import gymnasium\nfor name in {names}: {make}"
     subprocess.run([sys.executable, "-W", "error", "-c", program], cwd=request.config.rootpath, check=True)
