@@ -32,8 +32,8 @@ class Ran(NamedTuple):
     starts: Any  # unsigned (n_tries,), the jobs of all tries in order of start
     ended: Any  # unsigned (n_tries,), how many tries had ended before each start
     ends: Any  # unsigned (n_ended,), the jobs of the tries that have ended, in order of end
-    available_s: Any  # float64 (n_dates,), the dates from which on,
-    available: Any  # int64 (n_dates,), so many processors are available; the first is -inf
+    available_s: Any  # float64 (n_dates,), dates at which the number of processors changes; the first is -inf
+    available: Any  # int64 (n_dates,), the processors available from each of them on
     kill_row: Any  # unsigned (n_kills,), the jobs of the tries that were killed and requeued, in order of time
     kill_start_s: Any  # float64 (n_kills,), when these tries started,
     kill_end_s: Any  # float64 (n_kills,), and when they were killed
@@ -121,6 +121,6 @@ def first_violation(size: Any, until_s: Any, ran: Any, scratch: Any) -> Any:
 
 
 def marks_for(n_jobs: int, n_kills: int, n_ends: int) -> Marks:
-    """The memory for a check of so many."""
+    """Room to check a run with this many jobs, kills and ends."""
     n_marks = 4 * n_jobs + n_kills if n_kills else n_jobs
     return Marks(np.zeros(n_marks, np.int32), np.empty(n_ends + 1, np.int64), np.empty(n_ends + 1))

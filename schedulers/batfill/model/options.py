@@ -310,12 +310,12 @@ class Preset(NamedTuple):
 
     values: dict[str, Any]  # by option, as results state them
     meaning: str  # in words; empty for none
-    lacks: str = ""  # what is not modelled of a real scheduler whose defaults these are
+    lacks: str = ""  # of a real scheduler: what is not modelled
     title: str = ""  # its name in words, if it is more than numbers beside an order
 
     @property
     def words(self) -> str:
-        """What it does, and what is not modelled."""
+        """The meaning, followed by what is not modelled."""
         return f"{self.meaning} Not modelled: {self.lacks}" if self.lacks else self.meaning
 
 
