@@ -1,8 +1,9 @@
 """Compiles kernels with numba to an object file with a plain C interface.
 
 Every kernel is compiled to LLVM's code once; entries, the kernels that Python calls, get a function of C around them;
-then all of it is optimized as one. An entry takes integers and floats as they are, an array as a pointer to its address
-and shape, a record as a pointer to its words; a tuple of results is written to the memory that its last argument names.
+then all of it is optimized as one. LLVM's code of each kernel is kept for the next time, see `Kept`. An entry takes
+integers and floats as they are, an array as a pointer to its address and shape, a record as a pointer to its words; a
+tuple of results is written to the memory that its last argument names.
 """
 
 from __future__ import annotations
@@ -10,17 +11,23 @@ from __future__ import annotations
 import gc
 import importlib
 import inspect
+import pickle
 import sys
+import tempfile
+from contextlib import suppress
+from functools import cache
+from hashlib import sha256
 from pathlib import Path
-from types import FunctionType
-from typing import Any, ClassVar
+from types import FunctionType, ModuleType
+from typing import Any, ClassVar, NamedTuple
 
 import llvmlite.binding as llvm
+import numba
 from llvmlite import ir
 from numba import njit
 from numba.core import typed_passes, types, untyped_passes
 from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import CompilerBase
+from numba.core.compiler import CompilerBase, CompileResult
 from numba.core.compiler_machinery import PassManager
 from numba.core.registry import CPUDispatcher, cpu_target
 from records import WORD, type_of, value_at
@@ -61,6 +68,7 @@ class Compiler(CompilerBase):
     def define_pipelines(self) -> list[Any]:
         """The passes."""
         self.state.flags.no_compile = True
+        self.state.func_id.unique_id, self.state.func_id.unique_name = 0, self.state.func_id.func_qualname
         self.state.library = Part(self.state.targetctx.codegen(), self.state.func_id.func_qualname)
         passes = PassManager("kernel")
         for one in PASSES:
@@ -73,6 +81,19 @@ class Kernel(CPUDispatcher):
     """A kernel that kernels call."""
 
     every: ClassVar[list[Any]] = []  # all that has been compiled
+    callers: ClassVar[list[list[Any]]] = [[]]  # what each kernel that is being compiled has called, the innermost last
+
+    def compile(self, takes: Any) -> Any:
+        """Compile a version, unless there is one; note the call."""
+        made = super().compile(tuple(takes))
+        self.callers[-1].append(
+            Call(self.py_func.__module__, self.py_func.__name__, tuple(takes), self.result_type(takes))
+        )
+        return made
+
+    def result_type(self, takes: Any) -> Any:
+        """The type of a version's result."""
+        return self.overloads[tuple(takes)].signature.return_type
 
     def add_overload(self, result: Any) -> None:
         """Note a version."""
@@ -80,6 +101,92 @@ class Kernel(CPUDispatcher):
         self.targetctx.insert_user_function(result.entry_point, result.fndesc, [result.library])
         self.overloads[tuple(result.signature.args)] = result
         self.every.append(result)
+
+
+class Call(NamedTuple):
+    """A version that a kernel calls."""
+
+    module: str
+    name: str
+    takes: tuple[Any, ...]
+    gives: Any
+
+    def holds(self) -> bool:
+        """Whether the version still gives the same type; it is compiled if need be."""
+        dispatcher = getattr(sys.modules.get(self.module), self.name, None)
+        if not isinstance(dispatcher, Kernel):
+            return False
+        dispatcher.compile(self.takes)
+        return bool(dispatcher.result_type(self.takes) == self.gives)
+
+
+class Kept:
+    """The code of a kernel's versions from one time to the next; half of an edit's time went into the other kernels.
+
+    A version is used again if the kernel's source, and all that its names stand for but other kernels, is what it was,
+    and if every kernel that it calls still gives the same type. The code of those is not in its own.
+    """
+
+    known: ClassVar[dict[str, bytes]] = {}
+    used: ClassVar[dict[str, bytes]] = {}
+
+    def __init__(self, dispatcher: Kernel) -> None:
+        """Of a kernel."""
+        self.function, self.calls = dispatcher.py_func, dispatcher.callers
+
+    def key(self, takes: Any) -> str:
+        """What decides a version's code, apart from the kernels that it calls."""
+        return f"{self.function.__module__}.{self.function.__qualname__} {takes} {surroundings(self.function)}"
+
+    def load_overload(self, takes: Any, context: Any) -> Any:
+        """A version that was kept; None if there is none that may be used."""
+        kept = self.known.get(self.key(takes))
+        if kept is not None:
+            calls, described, signed, code = pickle.loads(kept)
+            if all(call.holds() for call in calls):
+                self.used[self.key(takes)] = kept
+                library = Part(context.codegen(), self.function.__name__)
+                library._final_module = llvm.parse_bitcode(code)
+                library.finalize()
+                nothing = dict.fromkeys(CompileResult._fields)
+                return CompileResult(**{**nothing, "fndesc": described, "signature": signed, "library": library})
+        self.calls.append([])
+        return None
+
+    def save_overload(self, takes: Any, result: Any) -> None:
+        """Keep a version, with what numba brings into it."""
+        calls, brought = self.calls.pop(), result.library._linking_libraries
+        for part in brought:  # which grows
+            if not isinstance(part, Part):
+                brought += [other for other in part._linking_libraries if other not in brought]
+                result.library._final_module.link_in(part._get_module_for_linking(), preserve=True)
+        brought.clear()
+        for each in result.library._final_module.functions:
+            if not each.is_declaration and each.name != result.fndesc.llvm_func_name:
+                each.linkage = "internal"
+        result.fndesc.typemap = result.fndesc.calltypes = None
+        code = result.library._final_module.as_bitcode()
+        self.used[self.key(takes)] = pickle.dumps((calls, result.fndesc, result.signature, code))
+
+
+@cache
+def surroundings(function: FunctionType) -> str:
+    """A digest of the compiler, a kernel's source, and all that the kernel's names stand for, but other kernels."""
+    digest = sha256(repr((numba.__version__, sys.version, inspect.getsource(function))).encode())
+    names = sorted(function.__code__.co_names)
+    meant = [function.__globals__[name] for name in names if name in function.__globals__]
+    for module in [each for each in meant if isinstance(each, ModuleType)]:
+        meant += [vars(module)[name] for name in names if name in vars(module)]
+    for value in meant:
+        if isinstance(value, type | FunctionType):
+            file = getattr(sys.modules[value.__module__], "__file__", None)
+            columns = kernels.layout(value) if hasattr(value, "columns") else None
+            digest.update(
+                pickle.dumps((value.__module__, value.__qualname__, columns, file and Path(file).read_bytes()))
+            )
+        elif not isinstance(value, Kernel | ModuleType):
+            digest.update(pickle.dumps(value))
+    return digest.hexdigest()
 
 
 def call_type(function: Any, context: Any, args: Any, kws: Any, resolve: Any = types.Function.get_call_type) -> Any:
@@ -92,11 +199,15 @@ def call_type(function: Any, context: Any, args: Any, kws: Any, resolve: Any = t
 
 types.Function.get_call_type = call_type
 
+# How far LLVM looks for a store that a load could take its value from. Its own limits, 200 blocks and 100 instructions,
+# take a quarter more time and make the kernels no faster; nor do its third level, its vectors, and unrolled loops.
+LIMITS = ("-memdep-block-number-limit=20", "-memdep-block-scan-limit=30")
+
 # Numba's reference counting would touch every array of every tuple at each call; kernels allocate nothing.
 OPTIONS = {"error_model": "numpy", "_nrt": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 
-def object_of(modules: list[str], triple: str, cpu: str, symbols: str | None) -> tuple[bytes, list[Path]]:
+def object_of(modules: list[str], triple: str, cpu: str, symbols: str | None, kept: Path) -> tuple[bytes, list[Path]]:
     """The object file of the entries of these modules, and the files that it is made from.
 
     Args:
@@ -104,19 +215,28 @@ def object_of(modules: list[str], triple: str, cpu: str, symbols: str | None) ->
         triple: the target.
         cpu: what the code may use of the target's processor.
         symbols: the version of the C library's functions; None for whatever the linker has.
+        kept: the file that keeps the kernels' code.
     """
     gc.disable()  # nothing that numba makes is let go, and looking for it takes an eighth of the time
     functions = [each for name in modules for each in vars(importlib.import_module(name)).values()]
     entries = {each for each in functions if hasattr(each, "takes") and each.__module__ in modules}
     entries = sorted(entries, key=lambda each: (each.__module__, each.__code__.co_firstlineno))
     offer_kernels()
+    cpu_target.target_context.refresh()  # which compiling a kernel would do, but all may have been kept
     wrappers = ir.Module("entries")
     wrappers.triple, wrappers.data_layout = (
         llvm.get_default_triple(),
         str(cpu_target.target_context.codegen()._data_layout),
     )
+    with suppress(FileNotFoundError):
+        Kept.known.update(pickle.loads(kept.read_bytes()))
     for each in entries:
         add_entry(wrappers, each)
+    with suppress(OSError):
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=kept.parent, delete=False) as new:
+            new.write(pickle.dumps(Kept.used))
+        Path(new.name).replace(kept)
     files = {Path(inspect.getfile(sys.modules[result.fndesc.modname])) for result in Kernel.every}
     return emitted(joined(wrappers, symbols), triple, cpu), sorted({*files, Path(kernels.__file__)})
 
@@ -134,6 +254,7 @@ def dispatcher_of(function: Any, found: dict[Any, Any]) -> Any:
     """The dispatcher of a kernel."""
     made = njit(pipeline_class=Compiler, forceinline=function.inlined, **OPTIONS)(function)
     made.__class__ = Kernel
+    made._cache = Kept(made)
     found[function] = function.dispatcher = made
     return made
 
@@ -187,10 +308,8 @@ def joined(wrappers: ir.Module, symbols: str | None) -> llvm.ModuleRef:
     exported = {each.name for each in wrappers.functions if not each.is_declaration}
     versions = [f'module asm ".symver {name},{name}@{symbols}"' for name in sorted(ALLOWED) if symbols]
     whole = llvm.parse_assembly("\n".join([str(wrappers), *versions]))
-    parts = [result.library for result in Kernel.every]
-    for part in parts:  # which grows: kernels first, then what numba brings
-        parts += [other for other in part._linking_libraries if other not in parts]
-        whole.link_in(part._final_module if isinstance(part, Part) else part._get_module_for_linking(), preserve=True)
+    for result in Kernel.every:
+        whole.link_in(result.library._final_module)
     for each in (*whole.functions, *whole.global_variables):
         if not each.is_declaration and each.name not in exported:
             each.linkage = "internal"
@@ -209,8 +328,10 @@ def emitted(whole: llvm.ModuleRef, triple: str, cpu: str) -> bytes:
     llvm.initialize_native_asmparser()
     machine = llvm.Target.from_triple(triple).create_target_machine(cpu=cpu, opt=3, reloc="pic", codemodel="default")
     whole.triple, whole.data_layout = triple, str(machine.target_data)
-    tuning = llvm.create_pipeline_tuning_options(speed_level=3)
-    tuning.loop_vectorization = tuning.slp_vectorization = True
+    for limit in LIMITS:
+        llvm.set_option("kernels", limit)
+    tuning = llvm.create_pipeline_tuning_options(speed_level=2)
+    tuning.loop_vectorization = tuning.slp_vectorization = tuning.loop_unrolling = False
     passes = llvm.create_pass_builder(machine, tuning)
     passes.getModulePassManager().run(whole, passes)
     names = {each.name for each in (*whole.functions, *whole.global_variables)}

@@ -26,8 +26,7 @@ class KernelsHook(BuildHookInterface):  # type: ignore[type-arg]
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Compile, and say which machines the wheel is for."""
         kernels.make(target())
-        libraries = [(folder / kernels.LIBRARY).relative_to(kernels.ROOT) for folder in kernels.folders()]
-        build_data["artifacts"] += [str(path) for path in libraries if path.is_relative_to("schedulers")]
+        build_data["artifacts"].append(str(kernels.LIBRARY.relative_to(kernels.ROOT)))
         build_data["pure_python"] = False
         build_data["tag"] = f"py3-none-{kernels.PROCESSORS[target()].wheel}"
 

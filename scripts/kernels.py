@@ -1,6 +1,6 @@
-"""Compile the kernels of every folder that has some into its shared library; `make kernels` and the wheel do it.
+"""Compile all kernels into one shared library; `make kernels` and the wheel do it.
 
-    python scripts/kernels.py                        # what is missing or older than its sources
+    python scripts/kernels.py                        # if it is missing or older than its sources
     python scripts/kernels.py --target aarch64       # for another processor, with the C compiler of ziglang
 
 Numba compiles; a C compiler, or ziglang if there is none, links. Neither is needed to run batfill.
@@ -27,9 +27,9 @@ ROOT = Path(__file__).resolve().parents[1]
 SOURCE_ROOTS = (ROOT / "schedulers", ROOT)  # of batfill, and of the studies
 PLACES = ("schedulers", "studies")
 ENTRY = re.compile(r"^@entry\(", re.MULTILINE)
-LIBRARY = (
-    "kernels.so"  # as `batfill.base.kernels` calls it, which needs numpy: where a wheel is built there may be none
-)
+# As `batfill.base.kernels` has it, which needs numpy: where a wheel is built there may be none. The wheel's library has
+# the studies' kernels too, a tenth of its code: to leave them out would compile all others again.
+LIBRARY = ROOT / "schedulers" / "batfill" / "kernels.so"
 NUMBA = "numba>=0.61,<0.69"
 LINKER = "ziglang>=0.13"
 
@@ -48,14 +48,10 @@ PROCESSORS = {
 }
 
 
-def folders() -> dict[Path, list[Path]]:
-    """The files with entries, by folder."""
-    found: dict[Path, list[Path]] = {}
-    for place in PLACES:
-        for path in sorted((ROOT / place).rglob("*.py")):
-            if ENTRY.search(path.read_text()):
-                found.setdefault(path.parent, []).append(path)
-    return found
+def files_with_entries() -> list[Path]:
+    """The files that have kernels which Python calls."""
+    paths = [path for place in PLACES for path in sorted((ROOT / place).rglob("*.py"))]
+    return [path for path in paths if ENTRY.search(path.read_text())]
 
 
 def digest_of(path: Path) -> str:
@@ -65,34 +61,24 @@ def digest_of(path: Path) -> str:
 
 def builder() -> str:
     """A digest of what compiles."""
-    text = "".join(path.read_text() for path in sorted(Path(__file__).parent.glob("*.py")))
-    return sha256(text.encode()).hexdigest()
+    files = [Path(__file__).with_name(name) for name in ("compiling.py", "kernels.py", "records.py")]
+    return sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
-def fresh(folder: Path, files: list[Path], processor: str) -> bool:
-    """Whether the library of a folder is what would be made of its sources now."""
+def stale(processor: str) -> bool:
+    """Whether the library is not what would be made of its sources now."""
     try:
-        about = json.loads((folder / LIBRARY).read_bytes().rsplit(b"\n", 2)[1])
+        about = json.loads(LIBRARY.read_bytes().rsplit(b"\n", 2)[1])
     except (OSError, IndexError, ValueError):
-        return False
-    return (
-        about["made by"] == builder()
-        and about["for"] == processor
-        and {path.name for path in files} <= about["sources"].keys()
-        and all(
-            (folder / name).is_file() and digest_of(folder / name) == digest
-            for name, digest in about["sources"].items()
-        )
-    )
-
-
-def stale(processor: str) -> dict[Path, list[Path]]:
-    """The folders whose libraries have to be made."""
-    return {folder: files for folder, files in folders().items() if not fresh(folder, files, processor)}
+        return True
+    now = {name: digest_of(path) for name in about["sources"] if (path := LIBRARY.parent / name).is_file()}
+    entries = {os.path.relpath(path, LIBRARY.parent) for path in files_with_entries()}
+    known = about["made by"] == builder() and about["for"] == processor and entries <= now.keys()
+    return not known or now != about["sources"]
 
 
 def needs(processor: str) -> list[str]:
-    """What has to be installed to make what is stale."""
+    """What has to be installed to make the library, if it is stale."""
     if not stale(processor):
         return []
     return [NUMBA] if linked_here(processor) else [NUMBA, LINKER]
@@ -111,9 +97,8 @@ def lacking(processor: str) -> list[str]:
 
 
 def make(processor: str) -> None:
-    """Make the libraries that are stale, each in a process of its own."""
-    missing = stale(processor)
-    if not missing:
+    """Make the library if it is stale, in a process of its own, for whose environment numba is set."""
+    if not stale(processor):
         return
     if absent := lacking(processor):
         linker = " (or a C compiler: cc, gcc or clang)" if LINKER in absent else ""
@@ -121,7 +106,7 @@ def make(processor: str) -> None:
         print(f"kernels: needs {' and '.join(absent)}{linker}: pip install {quoted}", file=sys.stderr)
         sys.exit(2)
     began_s = time.monotonic()
-    print(f"compiling {len(missing)} libraries of kernels, about half a minute", file=sys.stderr, flush=True)
+    print("compiling the kernels, up to half a minute", file=sys.stderr, flush=True)
     environment = {
         **os.environ,
         "BATFILL_PLAIN": "1",
@@ -131,48 +116,42 @@ def make(processor: str) -> None:
         "NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING": "1",  # of overloads that do not fit, which it tries by the thousand
         "PYTHONHASHSEED": "0",
     }
-    command = [sys.executable, __file__, "--target", processor, "--folder"]
-    running = [subprocess.Popen([*command, str(folder)], env=environment) for folder in missing]
-    statuses = [one.wait() for one in running]
-    if any(statuses):
+    if subprocess.run([sys.executable, __file__, "--target", processor, "--here"], env=environment).returncode:
         sys.exit("kernels: not compiled")
     print(f"compiled in {time.monotonic() - began_s:.0f} s", file=sys.stderr)
 
 
-def make_one(folder: Path, processor: str) -> None:
-    """Make the library of a folder."""
+def make_here(processor: str) -> None:
+    """Make the library in this process."""
     before = {path: digest_of(path) for place in PLACES for path in (ROOT / place).rglob("*.py")}
     from compiling import object_of  # which loads numba
 
-    roots = {path: next(root for root in SOURCE_ROOTS if path.is_relative_to(root)) for path in folders()[folder]}
+    roots = {path: next(root for root in SOURCE_ROOTS if path.is_relative_to(root)) for path in files_with_entries()}
     modules = [".".join(path.relative_to(root).with_suffix("").parts) for path, root in roots.items()]
     about = PROCESSORS[processor]
-
     here = linked_here(processor)
-    code, files = object_of(modules, f"{processor}-unknown-linux-gnu", about.cpu, about.symbols if here else None)
-    digests = {os.path.relpath(file, folder): before[file] for file in files}
+    kept = ROOT / "build" / "kernels" / f"{processor}-{builder()[:16]}.pickle"
+    code, files = object_of(modules, f"{processor}-unknown-linux-gnu", about.cpu, about.symbols if here else None, kept)
+    digests = {os.path.relpath(file, LIBRARY.parent): before[file] for file in files}
     origin = json.dumps({"made by": builder(), "for": processor, "sources": digests}).encode()
-    with tempfile.TemporaryDirectory(dir=folder) as place:
-        whole, library = Path(place, "kernels.o"), Path(place, LIBRARY)
+    with tempfile.TemporaryDirectory(dir=LIBRARY.parent) as place:
+        whole, library = Path(place, "kernels.o"), Path(place, LIBRARY.name)
         whole.write_bytes(code)
         linker = [here] if here else [sys.executable, "-m", "ziglang", "cc", "-target", f"{processor}-linux-gnu.2.17"]
-        flags = ["-shared", "-nostartfiles", "-Wl,--build-id=none", f"-Wl,-soname,{LIBRARY}", "-s"]
+        flags = ["-shared", "-nostartfiles", "-Wl,--build-id=none", f"-Wl,-soname,{LIBRARY.name}", "-s"]
         subprocess.run([*linker, *flags, str(whole), "-lm", "-o", str(library)], check=True)
         content = library.read_bytes() + b"\n" + origin
         library.write_bytes(content + b"\n" + sha256(content).hexdigest().encode())
-        library.replace(folder / LIBRARY)  # a process that runs the old one keeps it
+        library.replace(LIBRARY)  # a process that runs the old one keeps it
 
 
 def main() -> None:
-    """Make what is stale, or one folder's library."""
+    """Make the library."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--target", choices=PROCESSORS, default=platform.machine(), help="the processor")
-    parser.add_argument("--folder", type=Path, help="make the library of this folder alone, in this process")
+    parser.add_argument("--here", action="store_true", help="in this process, whatever its environment is")
     arguments = parser.parse_args()
-    if arguments.folder:
-        make_one(arguments.folder, arguments.target)
-    else:
-        make(arguments.target)
+    (make_here if arguments.here else make)(arguments.target)
 
 
 if __name__ == "__main__":

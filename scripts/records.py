@@ -7,6 +7,7 @@ time of compiling.
 from __future__ import annotations
 
 from functools import cache
+from hashlib import sha256
 from operator import getitem
 from typing import Any
 
@@ -31,7 +32,12 @@ class Record(types.Type):
         for field, column in kind.columns.items():
             self.fields[field], self.places[field] = type_of(column), self.words
             self.words += words_in(column)
-        super().__init__(f"{kind.__module__}.{kind.__name__}")
+        columns = "".join(f"{field} {each.name} " for field, each in self.fields.items())
+        super().__init__(f"{kind.__module__}.{kind.__name__}.{sha256(columns.encode()).hexdigest()[:16]}")
+
+    def __reduce__(self) -> Any:
+        """By its class."""
+        return type_of, (self.kind,)
 
 
 class Records(types.Type):
@@ -40,6 +46,10 @@ class Records(types.Type):
     def __init__(self, one: Record) -> None:
         self.one = one
         super().__init__(f"many.{one.name}")
+
+    def __reduce__(self) -> Any:
+        """By the class of one."""
+        return type_of, (ManyOf(self.one.kind),)
 
 
 @cache

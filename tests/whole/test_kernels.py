@@ -31,6 +31,7 @@ from batfill_lab import bound
 from strategies import random_table
 
 PACKAGE = Path(batfill.__file__).parent
+ROOT = Path(__file__).parents[2]
 compiled = pytest.mark.compiled
 
 
@@ -195,16 +196,15 @@ def test_a_queue_grows_while_a_kernel_holds_none_of_its_old_arrays():
 
 @pytest.fixture
 def installed(tmp_path):
-    """A copy of the engine with its library."""
-    for name in ("base", "engine"):
-        shutil.copytree(PACKAGE / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
-    yield tmp_path / "engine"
+    """The library of a copy of the package, which has no studies."""
+    shutil.copytree(PACKAGE.parent, tmp_path / "schedulers", ignore=shutil.ignore_patterns("__pycache__"))
+    yield tmp_path / "schedulers" / "batfill" / "kernels.so"
     kernels.libraries.cache_clear()
 
 
 @compiled
 def test_two_copies_of_a_library_are_used_side_by_side(installed):
-    ours, theirs = (kernels.libraries(folder)[0] for folder in (PACKAGE / "engine", installed))
+    ours, theirs = (kernels.libraries(path)[0] for path in (kernels.LIBRARY, installed))
     name = kernels.symbol_of(tree.width_of.plain)
     assert ours[name](1024) == theirs[name](1024) == 20
     assert ours._handle != theirs._handle
@@ -223,8 +223,8 @@ def test_two_copies_of_a_library_are_used_side_by_side(installed):
     ],
 )
 def test_a_library_that_cannot_be_loaded_is_named_with_what_to_do(installed, damage, says):
-    damage(installed / "kernels.so")
-    with pytest.raises(BatfillError, match=rf"engine/kernels.so: .*{says}.*run `make kernels`"):
+    damage(installed)
+    with pytest.raises(BatfillError, match=rf"batfill/kernels.so: .*{says}.*run `make kernels`"):
         kernels.libraries(installed)
 
 
@@ -236,22 +236,23 @@ def other_processor(library):
 @compiled
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read all files")
 def test_a_library_without_permission_is_named_with_what_to_do(installed):
-    (installed / "kernels.so").chmod(0)
+    installed.chmod(0)
     with pytest.raises(BatfillError, match=r"kernels.so: .*cannot be loaded.*run `make kernels`"):
         kernels.libraries(installed)
 
 
 @compiled
-@pytest.mark.parametrize("name", ["easy.py", "../base/kernels.py"])
+@pytest.mark.parametrize("name", ["engine/easy.py", "base/kernels.py", "../batfill_site/starts/forks.py"])
 def test_a_library_made_before_a_kernel_changed_is_refused(installed, name):
-    (installed / name).write_text((installed / name).read_text() + "# changed\n")
+    path = installed.parent / name
+    path.write_text(path.read_text() + "# changed\n")
     with pytest.raises(BatfillError, match=rf"compiled before {name} changed; run `make kernels`"):
         kernels.libraries(installed)
 
 
 @compiled
 def test_a_file_without_kernels_costs_no_compilation(installed):
-    (installed / "features.py").write_text("CHANGED = True\n")
+    (installed.parent / "engine" / "features.py").write_text("CHANGED = True\n")
     kernels.libraries(installed)
 
 
@@ -263,7 +264,7 @@ def test_a_record_laid_out_in_another_way_finds_no_kernel(monkeypatch):
     kernels.layout.cache_clear()
     try:
         assert kernels.symbol_of(ends.next_end_s.plain) != before
-        with pytest.raises(BatfillError, match=r"no kernel ends.next_end_s of these types"):
+        with pytest.raises(BatfillError, match=r"no kernel batfill.engine.ends.next_end_s of these"):
             kernels.served(ends.next_end_s.plain, True)
     finally:
         kernels.layout.cache_clear()
@@ -271,18 +272,75 @@ def test_a_record_laid_out_in_another_way_finds_no_kernel(monkeypatch):
 
 @pytest.mark.parametrize("lacks", [["numba>=0.61,<0.69"], ["numba>=0.61,<0.69", "ziglang>=0.13"]])
 def test_what_compiling_needs_is_checked_before_it_begins(monkeypatch, capsys, lacks):
-    script = importlib.util.spec_from_file_location("making", Path(__file__).parents[2] / "scripts" / "kernels.py")
+    script = importlib.util.spec_from_file_location("making", ROOT / "scripts" / "kernels.py")
     making = importlib.util.module_from_spec(script)
     script.loader.exec_module(making)
-    monkeypatch.setattr(making, "stale", lambda _: {PACKAGE / "engine": []})
+    monkeypatch.setattr(making, "stale", lambda _: True)
     monkeypatch.setattr(making, "linked_here", lambda _: "cc" if len(lacks) == 1 else None)
     monkeypatch.setattr(making, "find_spec", lambda _: None)
-    monkeypatch.setattr(making.subprocess, "Popen", lambda *_, **__: pytest.fail("it compiled"))
+    monkeypatch.setattr(making.subprocess, "run", lambda *_, **__: pytest.fail("it compiled"))
     with pytest.raises(SystemExit, match="2"):
         making.make("x86_64")
     said = capsys.readouterr().err
     assert said.count("\n") == 1
     assert "pip install " + " ".join(map(repr, lacks)) in said
+
+
+OBJECT = """
+import sys
+from pathlib import Path
+sys.path[:0] = ["scripts", "schedulers"]
+from compiling import Kept, object_of
+code, _ = object_of(["batfill.engine.ends"], "x86_64-unknown-linux-gnu", "x86-64-v2", None, Path(sys.argv[1]))
+Path("object").write_bytes(code)
+print(len(Kept.used), sum(Kept.known.get(key) == value for key, value in Kept.used.items()))
+"""
+
+
+RECORD = """@record({}END, ENTRY, USED)
+class Ends(NamedTuple):
+    \"\"\"Running jobs by their ends, true or expected; `ends.py` explains it.\"\"\"
+"""
+EDITS = [
+    ("ends.py", "return end_s > other_end_s", "return end_s < other_end_s"),
+    ("ends.py", "BLOCK = 128", "BLOCK = 64"),
+    ("ends.py", "return ends.used[0].blocks - np.uint64(1)", "return np.int64(ends.used[0].blocks) - 1"),
+    ("records.py", RECORD.format(""), RECORD.format("U4, ") + "\n    new: NDArray[np.uint32]\n"),
+]
+
+
+@pytest.mark.slow
+def test_code_that_is_kept_is_what_compiling_all_again_gives(tmp_path):
+    """After edits of a kernel, of a constant, of a record, and of what a kernel returns."""
+    for name in ("scripts", "schedulers"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+
+    def made(kept):
+        """The object file, how many versions it has, and how many of them were kept."""
+        done = subprocess.run(
+            [sys.executable, "-c", OBJECT, kept],
+            cwd=tmp_path,
+            env={**os.environ, "BATFILL_PLAIN": "1", "PYTHONPATH": "schedulers", "PYTHONHASHSEED": "0"},
+            check=True,
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        return (tmp_path / "object").read_bytes(), *map(int, done.stdout.split())
+
+    first, versions, kept = made("kept")
+    assert kept == 0 < versions
+    assert made("kept") == (first, versions, versions)
+    for name, old, new in EDITS:
+        path = tmp_path / "schedulers" / "batfill" / "engine" / name
+        text = path.read_text()
+        assert text.count(old) == 1, name
+        path.write_text(text.replace(old, new))
+        again, versions, kept = made("kept")
+        assert again != first, (name, new)
+        assert 0 < kept < versions or name == "records.py", (name, new)
+        first = again
+        assert made(f"nothing {name} {len(new)}")[0] == again, (name, new)
 
 
 REPLAY = """
@@ -298,7 +356,7 @@ main(["replay", "workloads/sample.json", "--policy", "saf", "--json"])
 def test_a_replay_needs_no_compiler_and_is_the_same_as_plain_python(plain):
     said = subprocess.run(
         [sys.executable, "-c", REPLAY],
-        cwd=Path(__file__).parents[2],
+        cwd=ROOT,
         env={**os.environ, "BATFILL_PLAIN": plain},
         check=True,
         capture_output=True,

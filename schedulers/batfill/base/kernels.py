@@ -1,6 +1,6 @@
 """Kernels: functions of arrays that are compiled when batfill is built, and how Python calls them.
 
-The compiled kernels of a folder are in `kernels.so` beside their files, a plain shared library without a symbol of
+The compiled kernels of all houses are in `kernels.so` of this package, a plain shared library without a symbol of
 Python. Python calls those that have the decorator `entry`; what it passes is checked here, because the library trusts
 its arguments. With `BATFILL_PLAIN=1` in the environment all kernels run as the plain Python that they are, some hundred
 times slower, for a debugger and for line coverage.
@@ -30,7 +30,7 @@ Function = TypeVar("Function", bound="Callable[..., Any]")
 Class = TypeVar("Class", bound=type)
 
 PLAIN = os.environ.get("BATFILL_PLAIN", "") not in ("", "0")
-LIBRARY = "kernels.so"
+LIBRARY = Path(__file__).parents[1] / "kernels.so"
 REMEDY = "run `make kernels` in a checkout, or install batfill again"
 
 F4, F8 = np.dtype("f4"), np.dtype("f8")
@@ -238,11 +238,11 @@ def layout(kind: Any) -> str:
 def symbol_of(function: Any) -> str:
     """The name of an entry in its library; it has another one if its types differ."""
     types = " ".join(map(layout, (*function.takes, function.gives)))
-    return f"{function.__module__.rpartition('.')[2]}.{function.__name__}.{sha256(types.encode()).hexdigest()[:8]}"
+    return f"{function.__module__}.{function.__name__}.{sha256(types.encode()).hexdigest()[:8]}"
 
 
 def sources_of(library: Path) -> dict[str, str]:
-    """The sha256 of each file that a library was made from, by its path from the library's folder.
+    """The sha256 of each file that the library was made from, by its path from the library's folder.
 
     What `scripts/kernels.py` appends to a library is JSON about it and the sha256 of all before: to load a library that
     was cut off would end the process.
@@ -259,9 +259,9 @@ def sources_of(library: Path) -> dict[str, str]:
 
 
 def changed(folder: Path, sources: dict[str, str]) -> list[str]:
-    """The files whose contents differ from these."""
+    """The files whose contents differ from these; a wheel has no studies, so a file may be absent."""
     paths = {name: folder / name for name in sources}
-    return [name for name, path in paths.items() if not path.is_file() or digest_of(path) != sources[name]]
+    return [name for name, path in paths.items() if path.is_file() and digest_of(path) != sources[name]]
 
 
 def digest_of(*files: Path) -> str:
@@ -270,15 +270,14 @@ def digest_of(*files: Path) -> str:
 
 
 @cache
-def libraries(folder: Path) -> tuple[ctypes.CDLL, ctypes.PyDLL]:
-    """The library of a folder, for calls that release Python's lock and for those that keep it.
+def libraries(path: Path = LIBRARY) -> tuple[ctypes.CDLL, ctypes.PyDLL]:
+    """The library, for calls that release Python's lock and for those that keep it.
 
     Raises:
         BatfillError: it is missing, cannot be loaded, or was made from other sources.
     """
-    path = folder / LIBRARY
     try:
-        stale = changed(folder, sources_of(path))
+        stale = changed(path.parent, sources_of(path))
         if not stale:
             return ctypes.CDLL(str(path)), ctypes.PyDLL(str(path))
     except FileNotFoundError:
@@ -291,13 +290,12 @@ def libraries(folder: Path) -> tuple[ctypes.CDLL, ctypes.PyDLL]:
 def served(function: Any, brief: bool) -> Any:
     """The compiled kernel, a function of ctypes; its attribute `plain` is the function in Python."""
     compiled: Any
-    path = Path(function.__code__.co_filename)
     symbol = symbol_of(function)
     try:
-        compiled = libraries(path.parent)[brief][symbol]
+        compiled = libraries()[brief][symbol]
     except AttributeError:
         name = symbol.rpartition(".")[0]
-        raise BatfillError(f"{path.with_name(LIBRARY)}: no kernel {name} of these types in it; {REMEDY}") from None
+        raise BatfillError(f"{LIBRARY}: no kernel {name} of these types in it; {REMEDY}") from None
     names = function.__code__.co_varnames
     compiled.argtypes = [
         argument_of(kind, f"{function.__name__}: {name}") for kind, name in zip(function.takes, names, strict=False)
