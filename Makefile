@@ -55,7 +55,7 @@ dist: $(VENV)/.dev  ## Build the source archive, and from it the wheels for each
 version-check:  ## Refuse TAG=v0.1.0 unless it is the version and the changelog has its date; release.yml starts with it
 	@$(PYTHON) .ci/version.py "$(TAG)"
 
-SCHEMA := $(BIN)/check-jsonschema --quiet --builtin-schema
+SCHEMA := $(BIN)/check-jsonschema --builtin-schema
 
 lint: $(VENV)/.dev $(VENV)/.actionlint  ## Check style and types, and by their schemas the files that other programs read
 	$(BIN)/ruff check .
