@@ -56,6 +56,7 @@ version-check:  ## Refuse TAG=v0.1.0 unless it is the version and the changelog 
 	@$(PYTHON) .ci/version.py "$(TAG)"
 
 SCHEMA := $(BIN)/check-jsonschema --builtin-schema
+ACTIONS := -shellcheck= -pyflakes= # which it would run only on machines that have them
 
 lint: $(VENV)/.dev $(VENV)/.actionlint  ## Check style and types, and by their schemas the files that other programs read
 	$(BIN)/ruff check .
@@ -68,10 +69,9 @@ lint: $(VENV)/.dev $(VENV)/.actionlint  ## Check style and types, and by their s
 	$(SCHEMA) vendor.compose-spec docker/compose.yaml
 	$(SCHEMA) vendor.citation-file-format CITATION.cff
 	$(BIN)/python -c "from rattler_build import Stage0Recipe; Stage0Recipe.from_file('recipe/recipe.yaml').render()"
-	@if [ -x $(BIN)/actionlint ]; then $(BIN)/actionlint .github/workflows/*.yml docker/ci/github.yml; else \
+	@if [ -x $(BIN)/actionlint ]; then $(BIN)/actionlint $(ACTIONS) .github/workflows/*.yml docker/ci/github.yml; else \
 		echo "lint: actionlint is left out: its package could not fetch the program from GitHub (.venv/.actionlint.log)"; \
 		test -z "$$GITHUB_ACTIONS"; fi
-
 
 docs: $(VENV)/.docs  ## Build the site of docs/ into site/; open site/index.html
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
