@@ -18,6 +18,7 @@ import pytest
 
 import batfill as bf
 from batfill.batsim.platform import read_platform
+from batfill.batsim.runner.setup import BATSCHED
 from batfill.batsim.simulation import Simulation
 from batfill.batsim.wire import SimulationSettings
 from batfill.batsim.wire4 import Wire4
@@ -66,8 +67,8 @@ def starts_that_differ(today, command, workload, document):
     return sum(ours[job].starting_time != float(theirs[job][program]) for job in theirs)
 
 
-def test_the_table_has_every_scheduler_with_a_counterpart():
-    assert [today.split()[-1] for today in COMMANDS] == ["easy_bf", "conservative_bf", "fcfs", "fcfs_fast", "filler"]
+def test_the_page_names_the_commands_that_the_runner_names():
+    assert {f"batsched -v {name}": f"batfill schedule {options}" for name, options in BATSCHED.items()} == COMMANDS
 
 
 @pytest.mark.parametrize(("today", "command", "differ", "on_kth", "machines"), TABLE)

@@ -129,7 +129,7 @@ def run(
     with scratch_folder("batfill-run") as folder, noted_interrupts() as interrupts:
         words, version = callers_batsim(engine, os.environ)
         batsim5 = Whereabouts(words, descriptor.output_dir, str(folder / TRANSLATION)) if version == 5 else None
-        env = command_environment(engine, os.environ, folder, batsim5)
+        env = command_environment(engine, os.environ, folder, words, batsim5)
         setting = Setting(path, descriptor, simulator, engine, version, env, folder, interrupts, say, list(notes))
         record = {"command": command, "descriptor": str(path), "descriptor_sha256": digest}
         try:
