@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 import batfill as bf
+from batfill.batsim.command_line import ArgumentsError, parse_arguments
 from batfill.batsim.platform import read_platform
 from batfill.batsim.runner.setup import BATSCHED
 from batfill.batsim.simulation import Simulation
@@ -89,6 +90,44 @@ def test_the_commands_start_5000_jobs_of_kth_sp2_as_the_table_says(archive_log, 
     document = load_document(made)
     found = {today: starts_that_differ(today, command, "kth", document) for today, command, *_ in TABLE}
     assert found == {today: int(on_kth) for today, _, _, on_kth, _ in TABLE}
+
+
+# The command lines of studies
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "-p p.xml -w w.json -e out/easy --mmax-workload -q",
+        "-pp.xml -ww.json -eout/ -vquiet -stcp://localhost:28001 --mmax=16 -m master_host",
+        "--platform=p.xml --workload=w.json --export=out/ --socket-endpoint=tcp://localhost:28001 --verbosity=quiet",
+        "-p p.xml -w a.json -w b.json --disable-schedule-tracing --disable-machine-state-tracing -v network-only",
+        "-p p.xml -w w.json --enable-dynamic-jobs --acknowledge-dynamic-jobs --enable-profile-reuse --events e.txt",
+        "-p p.xml -w w.json --forward-profiles-on-submission --enable-compute-sharing --sched-cfg-file s -r a:storage",
+    ],
+)
+def test_a_command_line_for_batsim_is_taken_as_it_is(tmp_path, monkeypatch, line):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "s").touch()
+    assert parse_arguments(shlex.split(line)).remarks == ()
+
+
+@pytest.mark.parametrize(
+    ("option", "why"),
+    [
+        ("-E", "energy is not simulated; use Batsim itself"),
+        ("--sg-cfg host/model:ptask_L07", "there is no SimGrid inside; leave it out, or use Batsim itself"),
+        ("-W flow.dax", "workflows are not supported; describe the jobs in a workload"),
+        ("--enable-redis", "Redis is not supported; jobs travel in the messages"),
+        ("--batexec", "Batsim 4 calls it --no-sched; write that"),
+        ("--allow-time-sharing", "Batsim 4 calls it --enable-compute-sharing; write that"),
+        ("--config-file c", "Batsim 4 reads no file of options; write them on the command line"),
+        ("--enable-sg-process-tracing", "there is no SimGrid inside"),
+    ],
+)
+def test_an_option_that_needs_batsim_or_is_gone_is_refused_by_name(option, why):
+    with pytest.raises(ArgumentsError, match=rf"^{option.split()[0]}: {why}$"):
+        parse_arguments(shlex.split(f"-p p.xml -w w.json {option}"))
 
 
 # A whole study, in which the schedulers' lines are changed
