@@ -143,7 +143,7 @@ def test_the_word_batsim_starts_the_command_in_the_variable(experiment):
     experiment.monkeypatch.setenv("BATSIM", "env another")
     assert experiment.run().status == 0
     assert experiment.record()["simulator"] == "environment"
-    assert experiment.record()["simulator_command"].startswith("batsim -p p.xml")
+    assert experiment.record()["simulator_command"].startswith("env another -p p.xml")
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,7 @@ from batfill.batsim.runner.setup import (
     BATSIM_LOG,
     Setting,
     SimulatorChoice,
+    behind_the_word,
     callers_batsim,
     cannot_write,
     check_command,
@@ -157,7 +158,9 @@ def run_in_folder(
         context, command = read_context(setting, lifeline)
     check_command(setting, context, command)
     record["simulator"] = setting.engine if command.program == "batsim" else "batcmd"  # which starts a simulator itself
-    record["simulator_command"] = shlex.join(command.words)
+    word = command.words[:1]
+    behind = behind_the_word(setting.engine, setting.env) if word == ("batsim",) else []
+    record["simulator_command"] = shlex.join([*(behind or word), *command.words[1:]])
     record["scheduler_command"] = setting.descriptor.schedcmd.strip()
     record["workloads"] = [str(path) for path in command.workloads]
     jobs_csv = context.jobs_csv

@@ -445,6 +445,12 @@ def callers_batsim(engine: Engine, environ: Mapping[str, str]) -> tuple[list[str
     return words, major_version(words, environ)
 
 
+def behind_the_word(engine: Engine, environ: Mapping[str, str]) -> list[str]:
+    """The words of BATSIM that `batsim` stands for in commands; none if it is a program on PATH or the embedded one."""
+    words = environ["BATSIM"].split() if engine == "environment" else []
+    return [] if words[:1] == ["batsim"] else words
+
+
 def command_environment(
     engine: Engine,
     environ: Mapping[str, str],
@@ -471,7 +477,7 @@ def command_environment(
     ours = {**PROGRAMS, **(PYBATSIM if installed("batsim") else {}), **(EMBEDDED if engine == "embedded" else {})}
     ours |= {"batsim": TRANSLATOR} if batsim5 else {}
     commands = {name: [sys.executable, *arguments] for name, arguments in ours.items()}
-    if engine == "environment" and callers and environ["BATSIM"].split()[0] != "batsim":
+    if callers and behind_the_word(engine, environ):
         commands.setdefault("batsim", list(callers))
     for name, command in commands.items():
         program = programs / name
