@@ -160,6 +160,11 @@ REFUSED = {
         "--redis-hostname X": NO_REDIS,
         "--redis-port X": NO_REDIS,
         "--redis-prefix X": NO_REDIS,
+        # Of Batsim 3, which descriptors of older studies have.
+        "--batexec": "Batsim 4 calls it --no-sched; write that",
+        "--allow-time-sharing": "Batsim 4 calls it --enable-compute-sharing; write that",
+        "--config-file X": "Batsim 4 reads no file of options; write them on the command line",
+        "--enable-sg-process-tracing": SIMGRID,
     },
     5: {
         **IN_BOTH,

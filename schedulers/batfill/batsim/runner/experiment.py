@@ -36,6 +36,7 @@ from batfill.batsim.runner.setup import (
     BATSIM_LOG,
     Setting,
     SimulatorChoice,
+    behind_the_word,
     callers_batsim,
     cannot_write,
     check_command,
@@ -129,7 +130,7 @@ def run(
     with scratch_folder("batfill-run") as folder, noted_interrupts() as interrupts:
         words, version = callers_batsim(engine, os.environ)
         batsim5 = Whereabouts(words, descriptor.output_dir, str(folder / TRANSLATION)) if version == 5 else None
-        env = command_environment(engine, os.environ, folder, batsim5)
+        env = command_environment(engine, os.environ, folder, words, batsim5)
         setting = Setting(path, descriptor, simulator, engine, version, env, folder, interrupts, say, list(notes))
         record = {"command": command, "descriptor": str(path), "descriptor_sha256": digest}
         try:
@@ -157,7 +158,9 @@ def run_in_folder(
         context, command = read_context(setting, lifeline)
     check_command(setting, context, command)
     record["simulator"] = setting.engine if command.program == "batsim" else "batcmd"  # which starts a simulator itself
-    record["simulator_command"] = shlex.join(command.words)
+    word = command.words[:1]
+    behind = behind_the_word(setting.engine, setting.env) if word == ("batsim",) else []
+    record["simulator_command"] = shlex.join([*(behind or word), *command.words[1:]])
     record["scheduler_command"] = setting.descriptor.schedcmd.strip()
     record["workloads"] = [str(path) for path in command.workloads]
     jobs_csv = context.jobs_csv

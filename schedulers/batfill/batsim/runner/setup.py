@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import fcntl
 import json
 import os
@@ -43,7 +44,7 @@ from batfill.workloads.batsim_json import read_members
 from batfill.workloads.formats import stem_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from batfill.batsim.runner.commands import Interrupts
     from batfill.batsim.runner.sessions import Lifeline
@@ -61,6 +62,14 @@ EMBEDDED = {"batsim": ["-P", "-m", "batfill", "batsim"]}
 LEAST_CONTEXT_TIMEOUT_S = 10.0
 BATSIM_SCRIPT, SCHED_SCRIPT = "cmd/batsim.bash", "cmd/sched.bash"
 PLAIN = re.compile(r"(.*/)?batsim$|\$\{BATSIM\b")  # a batcmd's first word, if it starts the simulator in this folder
+# batsched's schedulers whose starts `batfill schedule` gives, with its options.
+BATSCHED = {
+    "easy_bf": "--reservation machines",
+    "conservative_bf": "--preset conservative_bf",
+    "fcfs": "--tested 1",
+    "fcfs_fast": "--tested 1",
+    "filler": "--depth 0",
+}
 PORT_VARIABLE = "BATSIM_PORT"  # in descriptors whose port may be chosen
 BATSIM_LOG, SCHED_OUT_LOG, SCHED_ERR_LOG = "log/batsim.log", "log/sched.out.log", "log/sched.err.log"
 
@@ -336,16 +345,40 @@ def pybatsim_version() -> int:
 
 
 def require_scheduler(setting: Setting) -> None:
-    """Refuse a schedcmd that starts pybatsim if that is neither installed here nor on PATH.
+    """Refuse a schedcmd that starts pybatsim or batsched if it is neither installed here nor on PATH.
 
     Raises:
-        BatfillError: with the command that installs it.
+        BatfillError: with the command that installs it, or stands for it.
     """
-    if scheduler_words(setting)[:1] == ["pybatsim"] and shutil.which("pybatsim", path=setting.env["PATH"]) is None:
-        try:
-            require("pybatsim", "batsim")
-        except MissingExtra as error:
-            raise MissingExtra(f"{setting.path}: schedcmd {on_command_line(error)}") from None
+    words = scheduler_words(setting)
+    program = words[0] if words else ""
+    if program not in ("pybatsim", "batsched") or shutil.which(program, path=setting.env["PATH"]):
+        return
+    if program == "batsched":
+        raise BatfillError(f"{setting.path}: schedcmd starts batsched, which is not on PATH; {in_its_place(words[1:])}")
+    try:
+        require("pybatsim", "batsim")
+    except MissingExtra as error:
+        raise MissingExtra(f"{setting.path}: schedcmd {on_command_line(error)}") from None
+
+
+def in_its_place(arguments: Sequence[str]) -> str:
+    """What a user writes in place of batsched with these arguments."""
+    parser = argparse.ArgumentParser(add_help=False, exit_on_error=False)
+    parser.add_argument("-v", "--variant")
+    parser.add_argument("-s", "--socket-endpoint")
+    try:
+        given, others = parser.parse_known_args(arguments)
+    except argparse.ArgumentError:
+        given, others = argparse.Namespace(variant=None), []
+    if given.variant not in BATSCHED:
+        return f"batfill stands for its variants {', '.join(BATSCHED)} only"
+    socket_option = f" -s {given.socket_endpoint}" if given.socket_endpoint else ""
+    without = f", without its options {shlex.join(others)}" if others else ""
+    return (
+        f"write `batfill schedule {BATSCHED[given.variant]}{socket_option}` for the starts of its "
+        f"{given.variant}{without}"
+    )
 
 
 def with_free_port(setting: Setting, context: ExecutionContext) -> Setting | None:
@@ -412,18 +445,30 @@ def callers_batsim(engine: Engine, environ: Mapping[str, str]) -> tuple[list[str
     return words, major_version(words, environ)
 
 
+def behind_the_word(engine: Engine, environ: Mapping[str, str]) -> list[str]:
+    """The words of BATSIM that `batsim` stands for in commands; none if it is a program on PATH or the embedded one."""
+    words = environ["BATSIM"].split() if engine == "environment" else []
+    return [] if words[:1] == ["batsim"] else words
+
+
 def command_environment(
-    engine: Engine, environ: Mapping[str, str], programs: Path, batsim5: Whereabouts | None = None
+    engine: Engine,
+    environ: Mapping[str, str],
+    programs: Path,
+    callers: Sequence[str] = (),
+    batsim5: Whereabouts | None = None,
 ) -> dict[str, str]:
     """The environment of a run's commands: `environ` with our programs first on PATH, written into `programs`.
 
     BATSIM becomes the word `batsim` unless the caller's value is used: bash splits an unquoted variable at spaces, and
-    a name looked up on PATH has none, whatever this Python's path.
+    a name looked up on PATH has none, whatever this Python's path. The word `batsim` starts the caller's BATSIM, too,
+    unless that begins with this word.
 
     Args:
         engine: the simulator.
         environ: the caller's environment.
         programs: a folder.
+        callers: the command that starts the caller's Batsim.
         batsim5: where Batsim 5 is, for which `batsim` then translates.
 
     Raises:
@@ -431,9 +476,12 @@ def command_environment(
     """
     ours = {**PROGRAMS, **(PYBATSIM if installed("batsim") else {}), **(EMBEDDED if engine == "embedded" else {})}
     ours |= {"batsim": TRANSLATOR} if batsim5 else {}
-    for name, arguments in ours.items():
+    commands = {name: [sys.executable, *arguments] for name, arguments in ours.items()}
+    if callers and behind_the_word(engine, environ):
+        commands.setdefault("batsim", list(callers))
+    for name, command in commands.items():
         program = programs / name
-        program.write_text(f'#!/bin/sh\nexec {shlex.join([sys.executable, *arguments])} "$@"\n')
+        program.write_text(f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n')
         program.chmod(0o755)
         if not os.access(program, os.X_OK):
             raise BatfillError(f"{programs}: programs cannot be run there (mounted noexec?); set TMPDIR elsewhere")
