@@ -2,6 +2,7 @@
 
     python scripts/kernels.py                        # if it is missing or older than its sources
     python scripts/kernels.py --target aarch64       # for another processor, with the C compiler of ziglang
+    python scripts/kernels.py --target wasm32        # for a browser, into build/browser
 
 Numba compiles; a C compiler, or ziglang if there is none, links. Neither is needed to run batfill.
 """
@@ -35,22 +36,29 @@ LINKER = "ziglang>=0.13"
 
 
 class Processor(NamedTuple):
-    """A kind of processor, under Linux with the GNU C library."""
+    """A kind of processor, under Linux with the GNU C library, or a browser's."""
 
     cpu: str  # what the code may use of it
+    triple: str
     wheel: str  # the systems with a C library that is new enough
-    symbols: str  # the version of the C library's functions
+    symbols: str | None  # the version of the C library's functions
+    library: Path = LIBRARY
+    places: tuple[str, ...] = PLACES
 
 
 PROCESSORS = {
-    "x86_64": Processor("x86-64-v2", "manylinux_2_17_x86_64", "GLIBC_2.2.5"),
-    "aarch64": Processor("generic", "manylinux_2_17_aarch64", "GLIBC_2.17"),
+    "x86_64": Processor("x86-64-v2", "x86_64-unknown-linux-gnu", "manylinux_2_17_x86_64", "GLIBC_2.2.5"),
+    "aarch64": Processor("generic", "aarch64-unknown-linux-gnu", "manylinux_2_17_aarch64", "GLIBC_2.17"),
+    # A module that Pyodide's Python loads: memory, stack and the C library's functions are Python's own.
+    "wasm32": Processor(
+        "generic", "wasm32-unknown-emscripten", "", None, ROOT / "build" / "browser" / "kernels.so", PLACES[:1]
+    ),
 }
 
 
-def files_with_entries() -> list[Path]:
+def files_with_entries(processor: str) -> list[Path]:
     """The files that have kernels which Python calls."""
-    paths = [path for place in PLACES for path in sorted((ROOT / place).rglob("*.py"))]
+    paths = [path for place in PROCESSORS[processor].places for path in sorted((ROOT / place).rglob("*.py"))]
     return [path for path in paths if ENTRY.search(path.read_text())]
 
 
@@ -68,11 +76,11 @@ def builder() -> str:
 def stale(processor: str) -> bool:
     """Whether the library is not what would be made of its sources now."""
     try:
-        about = json.loads(LIBRARY.read_bytes().rsplit(b"\n", 2)[1])
+        about = json.loads(PROCESSORS[processor].library.read_bytes().rsplit(b"\n", 2)[1])
     except (OSError, IndexError, ValueError):
         return True
     now = {name: digest_of(path) for name in about["sources"] if (path := LIBRARY.parent / name).is_file()}
-    entries = {os.path.relpath(path, LIBRARY.parent) for path in files_with_entries()}
+    entries = {os.path.relpath(path, LIBRARY.parent) for path in files_with_entries(processor)}
     known = about["made by"] == builder() and about["for"] == processor and entries <= now.keys()
     return not known or now != about["sources"]
 
@@ -85,7 +93,7 @@ def needs(processor: str) -> list[str]:
 
 
 def linked_here(processor: str) -> str | None:
-    """The system's C compiler, if it makes code for this processor."""
+    """The system's C compiler, if it makes code for this processor; a system's wasm-ld may be too old."""
     return (
         next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None) if processor == platform.machine() else None
     )
@@ -101,7 +109,7 @@ def make(processor: str) -> None:
     if not stale(processor):
         return
     if absent := lacking(processor):
-        linker = " (or a C compiler: cc, gcc or clang)" if LINKER in absent else ""
+        linker = " (or a C compiler: cc, gcc or clang)" if LINKER in absent and processor != "wasm32" else ""
         quoted = " ".join(f"'{each}'" for each in absent)
         print(f"kernels: needs {' and '.join(absent)}{linker}: pip install {quoted}", file=sys.stderr)
         sys.exit(2)
@@ -126,23 +134,45 @@ def make_here(processor: str) -> None:
     before = {path: digest_of(path) for place in PLACES for path in (ROOT / place).rglob("*.py")}
     from compiling import object_of  # which loads numba
 
-    roots = {path: next(root for root in SOURCE_ROOTS if path.is_relative_to(root)) for path in files_with_entries()}
+    paths, about = files_with_entries(processor), PROCESSORS[processor]
+    roots = {path: next(root for root in SOURCE_ROOTS if path.is_relative_to(root)) for path in paths}
     modules = [".".join(path.relative_to(root).with_suffix("").parts) for path, root in roots.items()]
-    about = PROCESSORS[processor]
     here = linked_here(processor)
     kept = ROOT / "build" / "kernels" / f"{processor}-{builder()[:16]}.pickle"
-    code, files = object_of(modules, f"{processor}-unknown-linux-gnu", about.cpu, about.symbols if here else None, kept)
+    code, files = object_of(modules, about.triple, about.cpu, about.symbols if here else None, kept)
     digests = {os.path.relpath(file, LIBRARY.parent): before[file] for file in files}
     origin = json.dumps({"made by": builder(), "for": processor, "sources": digests}).encode()
-    with tempfile.TemporaryDirectory(dir=LIBRARY.parent) as place:
+    about.library.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=about.library.parent) as place:
         whole, library = Path(place, "kernels.o"), Path(place, LIBRARY.name)
         whole.write_bytes(code)
-        linker = [here] if here else [sys.executable, "-m", "ziglang", "cc", "-target", f"{processor}-linux-gnu.2.17"]
-        flags = ["-shared", "-nostartfiles", "-Wl,--build-id=none", f"-Wl,-soname,{LIBRARY.name}", "-s"]
-        subprocess.run([*linker, *flags, str(whole), "-lm", "-o", str(library)], check=True)
-        content = library.read_bytes() + b"\n" + origin
+        subprocess.run([*linking(processor, whole), "-o", str(library)], check=True)
+        content = library.read_bytes()
+        content += (section_start(len(origin) + 66) if processor == "wasm32" else b"") + b"\n" + origin
         library.write_bytes(content + b"\n" + sha256(content).hexdigest().encode())
-        library.replace(LIBRARY)  # a process that runs the old one keeps it
+        library.replace(about.library)  # a process that runs the old one keeps it
+
+
+def linking(processor: str, whole: Path) -> list[str]:
+    """The command that links an object file, without its output."""
+    zig, here = [sys.executable, "-m", "ziglang"], linked_here(processor)
+    if processor == "wasm32":
+        flags = ["-shared", "--experimental-pic", "--no-entry", "--export-dynamic", "--strip-all"]
+        return [*zig, "wasm-ld", *flags, "--unresolved-symbols=import-dynamic", str(whole)]
+    flags = ["-shared", "-nostartfiles", "-Wl,--build-id=none", f"-Wl,-soname,{LIBRARY.name}", "-s"]
+    command = [here] if here else [*zig, "cc", "-target", f"{processor}-linux-gnu.2.17"]
+    return [*command, *flags, str(whole), "-lm"]
+
+
+def section_start(size: int) -> bytes:
+    """The start of a WebAssembly module's custom section: bytes that follow a module must be in one."""
+    name = b"batfill.kernels"
+    whole, coded = 1 + len(name) + size, b""
+    while True:  # seven bits a byte, the lowest first
+        whole, low = whole >> 7, whole & 127
+        coded += bytes([low | (128 if whole else 0)])
+        if not whole:
+            return b"\0" + coded + bytes([len(name)]) + name
 
 
 def main() -> None:

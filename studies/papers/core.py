@@ -22,7 +22,8 @@ from pydantic import create_model
 import batfill
 from batfill.base.errors import BatfillError
 from batfill.base.files import digest, make_folder, raw_file, write_text
-from batfill.base.processes import Bar, cpu_count, no_bar, spread
+from batfill.base.host import cpu_count
+from batfill.base.processes import Bar, no_bar, spread
 from batfill.base.version import __version__
 from batfill.search.results import as_json
 from batfill.workloads.formats import load_log

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import io
 import json
@@ -16,6 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NamedTuple, cast
 
+from batfill.base import host
 from batfill.base.errors import WorkloadError
 
 if TYPE_CHECKING:
@@ -114,8 +114,10 @@ def packed(stored: BinaryIO, suffix: str, mode: Literal["rb", "wb"]) -> Abstract
 
         return cast("AbstractContextManager[BinaryIO]", gzip.GzipFile("", mode, 6, stored, mtime=0))
     if suffix == ".xz":
-        import lzma
-
+        try:
+            import lzma
+        except ModuleNotFoundError:
+            raise WorkloadError("an .xz file needs Python's module lzma, which this Python lacks: unpack it") from None
         return cast("AbstractContextManager[BinaryIO]", lzma.LZMAFile(stored, mode))
     if suffix == ".bz2":
         import bz2
@@ -126,10 +128,10 @@ def packed(stored: BinaryIO, suffix: str, mode: Literal["rb", "wb"]) -> Abstract
 
 def damage() -> tuple[type[Exception], ...]:
     """What the libraries raise that unpack; few files need them, so they are loaded on use."""
-    import lzma
     import zlib
 
-    return EOFError, OSError, lzma.LZMAError, zlib.error
+    lzma = sys.modules.get("lzma")
+    return (EOFError, OSError, zlib.error, *((lzma.LZMAError,) if lzma else ()))
 
 
 def whole_lines(path: Path, content: BinaryIO, text_sum: _Hash | None = None) -> Iterator[bytes]:
@@ -237,7 +239,7 @@ def new_part(temporary: Path) -> Iterator[None]:
 def lock(handle: int) -> None:
     """Lock an open file or folder, if its file system can, until it is closed or the process dies."""
     with suppress(OSError):
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        host.lock(handle)
 
 
 def is_abandoned(path: Path, pid: int, *, flags: int = os.O_RDWR) -> bool:
@@ -253,7 +255,7 @@ def is_abandoned(path: Path, pid: int, *, flags: int = os.O_RDWR) -> bool:
     except OSError:
         return False
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        host.lock(handle)
     except OSError:
         return False
     finally:

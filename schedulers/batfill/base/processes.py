@@ -13,6 +13,8 @@ from contextlib import AbstractContextManager, contextmanager
 from multiprocessing import get_context
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from batfill.base.host import IN_BROWSER, thread_pool
+
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
     from concurrent.futures import Future
@@ -39,11 +41,6 @@ class WorkerDied(Exception):  # noqa: N818 - an event, as `BrokenProcessPool`
     """A task's worker processes died `TRIES` times."""
 
 
-def cpu_count() -> int:
-    """The number of processors this process may use."""
-    return len(os.sched_getaffinity(0))
-
-
 def spread(function: Callable[[Item], Any], tasks: Sequence[Item], workers: int) -> Answers:
     """Yield (index in `tasks`, result or the exception raised) as the tasks end.
 
@@ -56,6 +53,12 @@ def spread(function: Callable[[Item], Any], tasks: Sequence[Item], workers: int)
         tasks: its arguments, one call each; they and the results must be picklable.
         workers: the maximum number of processes.
     """
+    if IN_BROWSER:
+        with thread_pool(1) as pool:
+            for task, item in enumerate(tasks):
+                done = pool.submit(function, item)
+                yield task, done.exception() or done.result()
+        return
     context = get_context("spawn")  # a fork would copy the locks of scikit-learn's threads
     lifeline, held = context.Pipe(duplex=False)
     waiting = deque(range(len(tasks)))

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 SOON_S = 0.5  # before a command shows a bar
 PATIENCE_S = 2.0  # before a function of the Python interface does
 LINE_EVERY_S = 5.0
+told: Callable[[str, float, float | None], None] | None = None  # gets label, steps done, their number, if set: a page
 REDRAW_S = 0.2  # between two states of a bar
 BAR = 30  # characters
 
@@ -44,6 +45,9 @@ def progress(
         after_s: seconds before the bar appears, even if no step is done by then. It vanishes at the block's end.
         lines: print a line every `LINE_EVERY_S` where standard error is no terminal, such as a pipe.
     """
+    if told is not None:
+        yield counted(told, label, total)
+        return
     begin = notebook_bar if in_notebook() else terminal_bar if on_terminal() else line_printer if lines else None
     if begin is None:
         yield lambda _: None
@@ -72,6 +76,21 @@ def progress(
         timer.join()
         if bar is not None:
             bar.close()
+
+
+def counted(
+    tell: Callable[[str, float, float | None], None], label: str, total: float | None
+) -> Callable[[float], None]:
+    """A function that advances a count by this many steps, and tells it."""
+    done = 0.0
+
+    def advance(steps: float) -> None:
+        nonlocal done
+        done += steps
+        tell(label, done, total)
+
+    advance(0)
+    return advance
 
 
 def patient_progress(label: str, total: float | None = None) -> AbstractContextManager[Callable[[float], None]]:

@@ -128,6 +128,14 @@ def warn(warnings: Sequence[str]) -> None:
         note(f"warning: {warning}")
 
 
+def offer(page: object) -> None:
+    """Name a page that was written to whoever can open it."""
+    from batfill.base.host import IN_BROWSER
+
+    if not IN_BROWSER:
+        note(f"open it in a browser: {page}")
+
+
 def fail(message: str, status: int) -> None:
     """Print one line on standard error and exit with `status`."""
     sys.exit(say(message, status))

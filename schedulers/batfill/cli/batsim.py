@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from batfill.cli import fail, note, warn
+from batfill.cli import fail, note, offer, warn
 from batfill.cli.parameters import (
     FILE,
     JSON,
@@ -64,7 +64,7 @@ def run(descriptor: Path, simulator: Any, as_json: bool) -> None:
 
         try:
             (page,) = door("write_report")([outcome.results], command=shlex.join(sys.argv))
-            note(f"open it in a browser: {page}")
+            offer(page)
         except BatfillError as error:  # the run itself succeeded
             note(f"no report: {error.on_command_line}")
 

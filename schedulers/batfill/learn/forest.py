@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -10,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from batfill.base.errors import optional
+from batfill.base.host import cpu_count
 from batfill.base.kernels import F4, I8, Array, entry, kernel
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Forest:
             min_samples_leaf=LEAST_IN_LEAF,
             max_samples=min(MOST_PER_TREE, len(small)),
             random_state=seed,
-            n_jobs=len(os.sched_getaffinity(0)),
+            n_jobs=cpu_count(),
         )
         grown.fit(features, small)
         self.importances: NDArray[np.float64] = grown.feature_importances_

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from batfill.base.host import cpu_count, thread_pool
 from batfill.model.jobs import JobTable
 from batfill.model.metrics import TAU_S, bounded_slowdown
 from batfill.model.rules import Rules
 from batfill.replays.engine_replay import EngineReplay
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from concurrent.futures import ThreadPoolExecutor
+    from collections.abc import Iterable, Sequence
 
     from batfill.model.policy import Policy
 
@@ -43,20 +41,6 @@ def mean_bsld(jobs: JobTable, size: int, tau_s: float = TAU_S) -> Measure:
     return measure
 
 
-@contextmanager
-def thread_pool(threads: int) -> Iterator[ThreadPoolExecutor]:
-    """A pool of threads for the block; on failure or interrupt, running work is not waited for."""
-    from concurrent.futures import ThreadPoolExecutor
-
-    pool = ThreadPoolExecutor(threads)
-    try:
-        yield pool
-    except BaseException:
-        pool.shutdown(wait=False, cancel_futures=True)
-        raise
-    pool.shutdown()
-
-
 def in_threads(
     function: Callable[[Item], Made],
     items: Iterable[Item],
@@ -68,7 +52,7 @@ def in_threads(
     `advance` is called with 1 after each.
     """
     found = []
-    with thread_pool(threads or len(os.sched_getaffinity(0))) as pool:
+    with thread_pool(threads or cpu_count()) as pool:
         for made in pool.map(function, items):
             found.append(made)
             advance(1)
@@ -99,7 +83,7 @@ def measure_policies(
     Every thread has one replay, which runs its policies in blocks, compiled and without Python's global lock.
     """
     measure = measure or mean_bsld(jobs, size)
-    threads = max(1, min(threads or len(os.sched_getaffinity(0)), len(policies)))
+    threads = max(1, min(threads or cpu_count(), len(policies)))
     at_once = max(1, min(BLOCK // max(len(jobs), 1), -(-len(policies) // threads)))
     blocks = [slice(first, first + at_once) for first in range(0, len(policies), at_once)]
     results = np.zeros(len(policies))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from batfill.base.errors import BatfillError
+from batfill.base.host import cpu_count, thread_pool
 from batfill.base.memory import in_gb, require_memory
 from batfill.base.progress import patient_progress
 from batfill.base.tables import data_frame
@@ -20,7 +20,6 @@ from batfill.model.policy import POLICIES, Policy, digests
 from batfill.model.rules import Rules
 from batfill.model.values import tau_of
 from batfill.replays import engine_replay
-from batfill.replays.many import thread_pool
 from batfill.replays.result import Result
 from batfill.workloads import opened
 
@@ -205,7 +204,7 @@ def replay_many(
 
     rows = []
     shown = patient_progress("policies", len(chosen)) if advance is None else nullcontext(advance)
-    n_threads = max(1, min(threads or len(os.sched_getaffinity(0)), len(chosen)))
+    n_threads = max(1, min(threads or cpu_count(), len(chosen)))
     with shown as done, thread_pool(n_threads) as pool:
         for row in pool.map(figures_under, chosen):
             rows.append(row)

@@ -13,7 +13,8 @@ from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from batfill.base.errors import MissingExtra, optional, require
-from batfill.base.processes import cpu_count, spread
+from batfill.base.host import cpu_count
+from batfill.base.processes import spread
 from batfill.base.words import duration
 from batfill_lab.campaigns.config import CampaignError
 from batfill_lab.campaigns.work import one_line, run_task

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from batfill.base.errors import BatfillError, Interrupted, RunFailed, on_command_line, optional
 from batfill.base.files import json_text
-from batfill.base.processes import cpu_count
+from batfill.base.host import cpu_count
 from batfill.base.tables import Keyed, in_columns, text_html
 from batfill.base.words import duration
 from batfill_lab.campaigns.clusters import NoWorkers, Where, connect, require_usable, worker_count

@@ -9,7 +9,6 @@ provenance.json     the origin of all results
 
 from __future__ import annotations
 
-import fcntl
 import json
 from collections import defaultdict
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from batfill.base import host
 from batfill.base.files import make_folder, raw_file, remove_left_overs
 from batfill.model.metrics import Summary
 from batfill.model.options import SMALLS, described
@@ -147,7 +147,7 @@ def open_store(folder: Path) -> Iterator[Store]:
     make_folder(folder)
     with (folder / ".lock").open("w") as lock:
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            host.lock(lock.fileno())
         except OSError:
             raise CampaignError(
                 f"{folder}: a campaign is running in this folder; wait for it, or choose another with --out"

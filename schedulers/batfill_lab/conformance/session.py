@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from batfill.base.errors import BatfillError, nearest
 from batfill.base.files import make_folder, scratch_folder, write_text
-from batfill.base.processes import cpu_count
+from batfill.base.host import cpu_count
 from batfill.batsim.runner.commands import Command, end
 from batfill.batsim.runner.context import is_listening
 from batfill.batsim.runner.sessions import POLL_S, Lifeline, end_sessions

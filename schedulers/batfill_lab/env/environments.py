@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
 
 import numpy as np
 
 from batfill.base.errors import BatfillError, nearest, optional
+from batfill.base.host import cpu_count
 from batfill.model.metrics import TAU_S, bounded_slowdown, span_and_work, utilisation
 from batfill.model.policy import policy_named
 from batfill.workloads import opened
@@ -75,7 +75,7 @@ class Episodes:
         self.action, self.visible, self.tau_s = given["action"], given["visible"], given["tau_s"]
         self.jobs, self.warm, reward = given["jobs"], given["warm"], given["reward"]
         check_choice("action", self.action, ACTIONS)
-        threads = len(os.sched_getaffinity(0)) if threads is None else threads
+        threads = cpu_count() if threads is None else threads
         check_number("num_envs", copies, 1)
         check_number("threads", threads, 1)
         check_number("visible", self.visible, 1 if self.action in WEIGHTS else 2)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from batfill.cli import note, warn
+from batfill.cli import offer, warn
 from batfill.cli.parameters import (
     FILE,
     JSON,
@@ -110,7 +110,7 @@ def what_if(
         )
     if out is not None:
         write_text(out, as_page(answer, log, shlex.join(["batfill", *sys.argv[1:]])))
-        note(f"open it in a browser: {out}")
+        offer(out)
     if as_json:  # the text shows them with the advice
         warn(answer.workload.warnings)
     print(json_text(answer.as_dict()) if as_json else answer_text(answer))

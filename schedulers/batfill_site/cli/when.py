@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from batfill.cli import note
+from batfill.cli import offer
 from batfill.cli.parameters import (
     FILE,
     JSON,
@@ -58,5 +58,5 @@ def when(
         from batfill_site.starts.page import as_page
 
         write_text(out, as_page(found, str(state), shlex.join(sys.argv)))
-        note(f"open it in a browser: {out}")
+        offer(out)
     print(found.as_json() if as_json else found.as_text())

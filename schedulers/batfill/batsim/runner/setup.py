@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import fcntl
 import json
 import os
 import re
@@ -18,6 +17,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
+from batfill.base import host
 from batfill.base.errors import BatfillError, MissingExtra, WorkloadError, installed, on_command_line, require
 from batfill.base.files import remove_left_overs
 from batfill.batsim.command_line import LIBRARIES, form_of
@@ -181,7 +181,7 @@ def remove_previous_run(folder: Path) -> None:
 def is_locked(handle: int) -> bool:
     """Whether another run has locked this folder; if not, lock it, provided that its file system supports locks."""
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        host.lock(handle)
     except BlockingIOError:
         return True
     except OSError:  # some network file systems cannot lock folders
