@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DESCRIPTOR ?= expe/sample_saf.yaml
 
-.PHONY: run test test-core test-oldest test-pages test-site test-lab test-studies test-whole test-uncompiled test-wheel kernels dist lint docs screens bench format clean
+.PHONY: run test test-core test-oldest test-pages test-site test-lab test-studies test-whole test-uncompiled test-wheel kernels dist image lint docs screens bench format clean
 
 run: $(VENV)/.installed kernels  ## Run the main job: EASY with SAF on the sample, over the embedded simulator or Batsim
 	$(BIN)/batfill run $(DESCRIPTOR)
@@ -51,6 +51,9 @@ dist: $(VENV)/.dev  ## Build the source archive, and from it the wheels for each
 	for processor in x86_64 aarch64; do \
 		BATFILL_TARGET=$$processor $(BIN)/python -m build --wheel --outdir dist dist/batfill-*.tar.gz || exit; \
 	done
+
+image:  ## Build the container image batfill with docker, podman or buildah; EXTRA=all for batfill:all, BASE=debian without a registry
+	scripts/image.sh $(EXTRA)
 
 lint: $(VENV)/.dev  ## Check style and types
 	$(BIN)/ruff check .
