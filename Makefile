@@ -52,7 +52,7 @@ dist: $(VENV)/.dev  ## Build the source archive, and from it the wheels for each
 		BATFILL_TARGET=$$processor $(BIN)/python -m build --wheel --outdir dist dist/batfill-*.tar.gz || exit; \
 	done
 
-image:  ## Build the container image batfill with docker, podman or buildah; EXTRA=all for batfill:all, BASE=debian without a registry
+image:  ## Build the container image batfill; EXTRA=all for batfill:all, BASE=debian if no registry is reached
 	scripts/image.sh $(EXTRA)
 
 lint: $(VENV)/.dev  ## Check style and types

@@ -101,10 +101,12 @@ class Container:
             call(self.builder, "cp", f"{self.name}:{path}", str(to))
 
     def remove(self):
-        if self.process.poll() is None:
-            self.process.kill()
+        if self.process.poll() is None:  # a test failed
+            inside = psutil.Process(self.process.pid).children(recursive=True)
+            for each in [*inside, self.process]:
+                each.kill()
             self.process.wait(20)
-        call(self.builder, "rm", self.name)
+        call(self.builder, "rm", *([] if self.builder == "buildah" else ["--force"]), self.name)
 
 
 def first(process):
