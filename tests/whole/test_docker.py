@@ -146,7 +146,7 @@ def base(builder):
 
 
 def built(builder, base, target):
-    """The image, until the test is over."""
+    """The image, until the file's tests are over."""
     name = f"batfill-test-{os.getpid()}"
     environment = {**os.environ, "BASE": base, "IMAGE": name}
     done = subprocess.run([SCRIPT, target], env=environment, capture_output=True, text=True, timeout=900)
@@ -161,6 +161,11 @@ def built(builder, base, target):
 @pytest.fixture(scope="module")
 def image(builder, base):
     yield from built(builder, base, "core")
+
+
+@pytest.fixture(scope="module")
+def image_of_all(builder, base):
+    yield from built(builder, base, "all")
 
 
 @pytest.fixture
@@ -282,16 +287,11 @@ def test_both_stop_within_two_seconds_of_sigterm_and_results_stay_whole(contain,
 
 
 @pytest.mark.long
-def test_the_image_all_has_every_extra_and_runs_pybatsim(builder, base, contain):
-    build = built(builder, base, "all")
-    image = next(build)
-    try:
-        imports = "import cmaes, dask_jobqueue, distributed, gymnasium, matplotlib, pyarrow, pydantic, sklearn"
-        assert contain(image, "python", "-c", imports).ended() == (0, "")
-        status, said = contain(image, "batfill", "run", "expe/sample_fcfs.yaml").ended()
-        assert (status, "jobs         800" in said) == (0, True), said
-    finally:
-        next(build, None)
+def test_the_image_all_has_every_extra_and_runs_pybatsim(contain, image_of_all):
+    imports = "import cmaes, dask_jobqueue, distributed, gymnasium, matplotlib, pyarrow, pydantic, sklearn"
+    assert contain(image_of_all, "python", "-c", imports).ended() == (0, "")
+    status, said = contain(image_of_all, "batfill", "run", "expe/sample_fcfs.yaml").ended()
+    assert (status, "jobs         800" in said) == (0, True), said
 
 
 def test_without_a_builder_the_script_says_in_one_line_what_to_install(tmp_path):
