@@ -77,6 +77,7 @@ lint: $(VENV)/.dev $(if $(GITHUB_ACTIONS),$(VENV)/.actionlint)  ## Check style a
 
 docs: $(VENV)/.docs kernels  ## Build the site of docs/ into site/; open site/index.html
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	$(BIN)/python scripts/browser.py site/try
 
 try: $(VENV)/.docs kernels  ## The page that runs batfill in a browser, offline, into build/try; PYODIDE=folder of its files
 	$(BIN)/python scripts/browser.py build/try --offline $(PYODIDE)
@@ -123,7 +124,7 @@ $(VENV)/.actionlint: $(VENV)/bin/python constraints.txt
 	touch $@
 
 $(VENV)/.docs: $(VENV)/bin/python pyproject.toml constraints.txt | kernels
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable .[docs,pybatsim]
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable .[docs,pybatsim] ziglang
 	touch $@ $(VENV)/.installed
 
 $(VENV)-core/.installed: pyproject.toml constraints.txt | kernels
