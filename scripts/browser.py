@@ -9,6 +9,7 @@ PYODIDE has the npm package `pyodide` of this version, and the wheels of numpy a
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import shutil
 import sys
@@ -17,17 +18,20 @@ from contextlib import chdir
 from hashlib import sha256
 from importlib.metadata import distribution
 from pathlib import Path
+from typing import TypeVar
 
 sys.path.insert(0, str(Path(__file__).parent))
 import kernels
 
 VERSION = "0.28.0"
 SERVER = f"https://cdn.jsdelivr.net/pyodide/v{VERSION}/full/"
+Target = TypeVar("Target", Path, io.BytesIO)
 PAGE = kernels.ROOT / "schedulers" / "batfill_pages" / "browser"
 HOUSES = ("batfill", "batfill_pages", "batfill_site")
 # What no page needs. A kernel's file that is absent is not compared with the library.
-LEFT_OUT = ("batfill/batsim/runner", "batfill/live", "batfill_pages/browser", "batfill_site/starts")
+LEFT_OUT = ("batfill/batsim/runner", "batfill/live", "batfill_pages/browser")
 LIBRARIES = ("click",)  # pure Python
+ZONES = "zones.zip"
 PARTS = ("pyodide.mjs", "pyodide.asm.js", "pyodide.asm.wasm", "python_stdlib.zip", "pyodide-lock.json")
 LOG = "half-a-year.swf.gz"
 GENERATE = f"workload generate --out {LOG} --jobs 13000 --procs 128 --load 0.5 --users 40 --seed 1"
@@ -89,10 +93,22 @@ def pack(target: Path) -> None:
         for each in distribution(library).files or ():
             if each.suffix == ".py" and not each.as_posix().startswith(".."):
                 files[each.as_posix()] = Path(str(each.locate()))
-    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as made:
-        for name, path in sorted(files.items()):
-            entry = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
-            made.writestr(entry, path.read_bytes(), zipfile.ZIP_DEFLATED, 9)
+    # A browser has no time zones. Within a file that is packed as one they take a quarter of the room.
+    zones = {each.as_posix(): Path(str(each.locate())) for each in distribution("tzdata").files or ()}
+    packed(target, {**read(files), ZONES: packed(io.BytesIO(), read(zones), zipfile.ZIP_STORED).getvalue()})
+
+
+def read(files: dict[str, Path]) -> dict[str, bytes]:
+    """The files' contents."""
+    return {name: path.read_bytes() for name, path in files.items() if path.suffix != ".pyc"}
+
+
+def packed(target: Target, files: dict[str, bytes], how: int = zipfile.ZIP_DEFLATED) -> Target:
+    """Write these files as a zip file."""
+    with zipfile.ZipFile(target, "w") as made:
+        for name, content in sorted(files.items()):
+            made.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), content, how, 9)
+    return target
 
 
 def main() -> None:

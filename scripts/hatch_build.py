@@ -26,7 +26,11 @@ class KernelsHook(BuildHookInterface):  # type: ignore[type-arg]
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Compile, and say which machines the wheel is for."""
         kernels.make(target())
-        build_data["artifacts"].append(str(kernels.LIBRARY.relative_to(kernels.ROOT)))
+        library = kernels.PROCESSORS[target()].library
+        if library == kernels.LIBRARY:
+            build_data["artifacts"].append(str(library.relative_to(kernels.ROOT)))
+        else:
+            build_data["force_include"][str(library)] = "batfill/kernels.so"
         build_data["pure_python"] = False
         build_data["tag"] = f"py3-none-{kernels.PROCESSORS[target()].wheel}"
 

@@ -51,7 +51,12 @@ PROCESSORS = {
     "aarch64": Processor("generic", "aarch64-unknown-linux-gnu", "manylinux_2_17_aarch64", "GLIBC_2.17"),
     # A module that Pyodide's Python loads: memory, stack and the C library's functions are Python's own.
     "wasm32": Processor(
-        "generic", "wasm32-unknown-emscripten", "", None, ROOT / "build" / "browser" / "kernels.so", PLACES[:1]
+        "generic",
+        "wasm32-unknown-emscripten",
+        "pyodide_2025_0_wasm32",
+        None,
+        ROOT / "build" / "browser" / "kernels.so",
+        PLACES[:1],
     ),
 }
 

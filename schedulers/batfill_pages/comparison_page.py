@@ -20,6 +20,7 @@ from batfill.base.stats import (
     WORSE,
     comparison_warnings,
 )
+from batfill.base.sums import mean_of
 from batfill.base.words import in_a_row, things
 from batfill_pages.single import TIME_BINS
 from batfill_pages.words import (
@@ -121,8 +122,8 @@ class View:
     def __init__(self, comparison: Comparison, seed: int) -> None:
         self.of, self.seed = comparison, seed
         self.words = comparison.words or tuple((name, name) for name in comparison.names)
-        self.slowdown, self.longest_s = comparison.bsld.mean(axis=1), comparison.longest_s
-        self.mean_s = comparison.wait_s.mean(axis=1)
+        self.slowdown, self.longest_s = np.array([mean_of(row) for row in comparison.bsld]), comparison.longest_s
+        self.mean_s = np.array([mean_of(row) for row in comparison.wait_s])
         self.order: list[int] = np.lexsort((self.longest_s, self.slowdown)).tolist()
         self.lowest = self.order[0]
         product = self.slowdown * self.longest_s

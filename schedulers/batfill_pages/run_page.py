@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from batfill.base.sums import mean_of
 from batfill.base.words import duration, percent, things
 from batfill.model.jobs import DAY_S, HOUR_S
 from batfill.model.metrics import overtaking
@@ -122,7 +123,7 @@ def answer(run: ReportedRun, number: int, figures: Summary, waits: Sequence[Long
     typical = (
         f"Half of the jobs wait under {duration_html(median_s)}" if median_s >= 1 else f"{share} jobs start at once"
     )
-    mean = f"{typical}; the mean wait is {duration_html(wait_s.mean())}"
+    mean = f"{typical}; the mean wait is {duration_html(mean_of(wait_s))}"
     return f'<p class="answer">{mean}, <strong class="pays">the longest {end}'
 
 

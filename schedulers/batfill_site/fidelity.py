@@ -17,6 +17,7 @@ import numpy as np
 
 from batfill.base.errors import WorkloadError
 from batfill.base.progress import patient_progress
+from batfill.base.sums import correlation
 from batfill.base.tables import as_table
 from batfill.base.words import duration, things
 from batfill.base.words import percent as in_percent
@@ -107,7 +108,7 @@ def score(submit_s: NDArray[np.float64], logged_s: NDArray[np.float64], simulate
         simulated,
         logged,
         simulated / logged if logged > 0 else None,
-        float(np.corrcoef(logged_s, simulated_s)[0, 1]) if varied else None,
+        correlation(logged_s, simulated_s) if varied else None,
         float((np.abs(simulated_s - logged_s) <= NEAR_S).mean()),
         float(simulated_s.max()),
         float(logged_s.max()),

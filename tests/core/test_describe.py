@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from batfill.workloads import read_workload
 from batfill.workloads.describe import describe, description_text
 from swf_text import row
 
@@ -114,7 +115,10 @@ def test_the_archives_logs_are_described_without_a_doubt_and_their_statuses_add_
     ],
 )
 def test_the_zone_is_the_named_one_else_the_offset_else_utc(tmp_path, header, date):
-    assert describe(write(tmp_path, header + row(1, 5, 1)))["time"].get("first_submit") == date
+    log = write(tmp_path, header + row(1, 5, 1))
+    assert describe(log)["time"].get("first_submit") == date
+    notes = read_workload(log, procs=10).notes
+    assert any("no time zone" in note for note in notes) == (date is not None and "TimeZoneString" in header)
 
 
 def test_the_papers_dividers_and_premature_shares_come_out(archive_log):

@@ -50,7 +50,7 @@ def new_run(jobs, size, name, options):
     small = (jobs.job_class == SMALL) & (jobs.procs <= 2) if "small" in options else None
     seed, expected_s = options["expected_s"], None
     if seed is not None:
-        expected_s = np.random.default_rng(seed).integers(0, 30, len(jobs)).astype(float)
+        expected_s = np.random.default_rng(seed).integers(1, 30, len(jobs)).astype(float)
     return EngineReplay(jobs, size, Rules(policy_named(name), **rules), expected_s=expected_s, small=small)
 
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from batfill.base.sums import mean_of, sum_of
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
@@ -145,9 +147,9 @@ class Blocks:
 
 def neighbours(differences: NDArray[np.float64]) -> float:
     """The correlation of each value with the next one; nan if they do not vary."""
-    centred = differences - differences.mean()
-    total = float(centred @ centred)
-    return float(centred[1:] @ centred[:-1]) / total if total > 0 else math.nan
+    centred = differences - mean_of(differences)
+    squares = sum_of(centred**2)
+    return sum_of(centred[1:] * centred[:-1]) / squares if squares > 0 else math.nan
 
 
 def in_pairs(values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from batfill.base.sums import mean_of
 from batfill.base.tables import label_html
 from batfill.base.words import duration
 
@@ -119,7 +120,7 @@ def waits_of(wait_s: NDArray[np.float64], base_wait_s: NDArray[np.float64] | Non
     """
     figures = {
         "jobs": len(wait_s),
-        "mean_wait_s": float(wait_s.mean()),
+        "mean_wait_s": mean_of(wait_s),
         "p99_wait_s": float(np.quantile(wait_s, 0.99)),
         **long_waits(wait_s),
     }
@@ -129,9 +130,9 @@ def waits_of(wait_s: NDArray[np.float64], base_wait_s: NDArray[np.float64] | Non
     late = longer_s > DELAY_S
     return {
         **figures,
-        "mean_longer_s": float(longer_s.mean()),
+        "mean_longer_s": mean_of(longer_s),
         "delayed": float(late.mean()),
-        "mean_delay_s": float(longer_s[late].mean()) if late.any() else None,
+        "mean_delay_s": mean_of(longer_s[late]) if late.any() else None,
     }
 
 
@@ -323,12 +324,12 @@ def summarize(
         makespan_s=makespan_s,
         utilisation=float(utilisation(size, makespan_s, used_proc_s, away_proc_s)),
         wasted=wasted_proc_s / used_proc_s if used_proc_s > 0 else 0.0,
-        mean_wait_s=float(wait_s.mean()),
+        mean_wait_s=mean_of(wait_s),
         max_wait_s=float(wait_s.max()),
-        mean_turnaround_s=float((wait_s + runtime_s).mean()),
-        mean_bsld=float(bsld.mean()),
+        mean_turnaround_s=mean_of(wait_s + runtime_s),
+        mean_bsld=mean_of(bsld),
         max_bsld=float(bsld.max()),
-        mean_pp_bsld=float(per_processor_slowdown(wait_s, runtime_s, procs, tau_s).mean()),
+        mean_pp_bsld=mean_of(per_processor_slowdown(wait_s, runtime_s, procs, tau_s)),
         share_bsld_1=float(classes[0]),
         share_bsld_10=float(classes[1]),
         share_bsld_100=float(classes[2]),

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from batfill.base.host import cpu_count, thread_pool
+from batfill.base.sums import mean_of
 from batfill.model.jobs import JobTable
 from batfill.model.metrics import TAU_S, bounded_slowdown
 from batfill.model.rules import Rules
@@ -34,9 +35,7 @@ def mean_bsld(jobs: JobTable, size: int, tau_s: float = TAU_S) -> Measure:
         if not ran.any():
             return np.zeros(len(start_s))
         start_s = start_s if ran.all() else start_s[:, ran]
-        # The order of a sum affects its last bit: summing row by row keeps a policy's mean independent of the others.
-        bsld = np.ascontiguousarray(bounded_slowdown(start_s - submit_s, runtime_s, tau_s))
-        return np.asarray(bsld.mean(axis=1))
+        return np.array([mean_of(row) for row in bounded_slowdown(start_s - submit_s, runtime_s, tau_s)])
 
     return measure
 

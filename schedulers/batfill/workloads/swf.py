@@ -99,7 +99,7 @@ def workload_of(
     changed: Counter[str] = Counter()
     jobs = jobs_in(log, rows, overrun=overrun, changed=changed)
     clock, size, doubts = log.clock, machine_size(path, log, procs), size_notes(log, procs)
-    notes = (*doubts, *notes_of(rows, changed, unrequested), *(noted if changed[NO_REQUEST] else ()))
+    notes = (*doubts, *zone_notes(log), *notes_of(rows, changed, unrequested), *(noted if changed[NO_REQUEST] else ()))
     first_submit_s = rows.first_submit_s
     del log, rows  # which may take more memory than the jobs
     return Workload(
@@ -472,6 +472,14 @@ def size_notes(log: SwfLog, procs: int | None) -> tuple[str, ...]:
         return ()
     header = "the header has none" if in_header is None else f"the header says {in_header}"
     return (f"{size} processors by the list of known logs ({log.known.name}); {header}; --procs overrides both",)
+
+
+def zone_notes(log: SwfLog) -> tuple[str, ...]:
+    """A line on the header's time zone if this system does not know it."""
+    named = log.header_value("TimeZoneString")
+    if log.clock is None or not named or log.clock.zone_name == named:
+        return ()
+    return (f"this system has no time zone {named}: dates are by {log.clock.zone_name}; pip install tzdata",)
 
 
 def known_size(source: Path, procs: int | None) -> int:

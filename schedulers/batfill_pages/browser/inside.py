@@ -12,10 +12,12 @@ from typing import Any
 
 import batfill as bf
 from batfill.base import progress
+from batfill.base import version as version  # the worker sets `DOCUMENTATION`
 from batfill.base.words import duration
 from batfill.cli import main
 
 FOLDER = Path("/home/logs")
+sys.path.append(str(Path(bf.__file__).parents[1] / "zones.zip"))  # the package tzdata
 # The home page's orders: name, options, and the same for `replay`.
 ORDERS: list[tuple[str, str, dict[str, Any]]] = [
     ("First come, first served", "--policy fcfs", {"policy": "fcfs"}),

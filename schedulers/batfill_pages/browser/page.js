@@ -77,8 +77,6 @@ async function answer() {
     cells.forEach((cell, i) => { Object.assign(row.insertCell(), { textContent: cell, className: pays && i === 1 ? 'pays' : '' }); });
     $('order').add(new Option(name, words));
   }
-  const wide = $('wide');
-  if (wide.scrollWidth > wide.clientWidth) wide.tabIndex = 0;
   await open('what-if');
 }
 
@@ -91,6 +89,8 @@ async function open(page) {
   $('command').textContent = [...took, ...commands].join('\n');
 }
 
+const wide = $('wide');  // the keyboard reaches it if it scrolls
+new ResizeObserver(() => { wide.tabIndex = wide.scrollWidth > wide.clientWidth ? 0 : -1; }).observe(wide);
 const chosen = file => file && take(file.name, () => file.arrayBuffer());
 document.ondragover = event => { event.preventDefault(); $('drop').classList.add('over'); };
 document.ondragleave = () => $('drop').classList.remove('over');

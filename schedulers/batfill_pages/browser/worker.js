@@ -11,6 +11,7 @@ async function begin({ pyodide, here }) {
   python.FS.mkdirTree('/home/logs');
   python.FS.writeFile('/lib/python3.13/site-packages/inside.py', new Uint8Array(inside));
   const module = python.pyimport('inside');
+  if (!pyodide.startsWith(here)) module.version.DOCUMENTATION = new URL('..', here).href;  // not in a copy of the page alone
   let told = 0;
   module.progress.told = (label, done, total) => {
     if (performance.now() - told < 50 && done) return;

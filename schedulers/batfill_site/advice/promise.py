@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from batfill.base.sums import mean_of
 from batfill.model.jobs import HOUR_S
 from batfill.model.metrics import bounded_slowdown, long_waits
 from batfill.model.options import FIRST_TRIES, Options
@@ -73,9 +74,9 @@ def figures_of(schedule: Schedule) -> Figures:
     found, longest = schedule.summary(TAU_S), long_waits(wait_s)
     return Figures(
         bsld=found.mean_bsld,
-        bsld_10=float(bounded_slowdown(wait_s, runtime_s, OTHER_TAU_S).mean()),
+        bsld_10=mean_of(bounded_slowdown(wait_s, runtime_s, OTHER_TAU_S)),
         wait=found.mean_wait_s,
-        large=float(wait_s[runtime_s >= np.median(runtime_s)].mean()),
+        large=mean_of(wait_s[runtime_s >= np.median(runtime_s)]),
         p999=longest["p999_wait_s"],
         longest=longest["max_wait_s"],
         waste=found.wasted,

@@ -13,6 +13,7 @@ import numpy as np
 from batfill.base.errors import BatfillError
 from batfill.base.progress import patient_progress
 from batfill.base.stats import BETTER, FEWEST_BLOCKS, UNCLEAR, decidable
+from batfill.base.sums import mean_of
 from batfill.base.tables import Keyed, data_frame, rows_html
 from batfill.base.version import ENGINE, __version__
 from batfill.base.words import duration
@@ -593,8 +594,8 @@ def outcome_of(choice: Choice, bsld: NDArray[np.float64], schedule: Schedule, fi
     bounded = options.kills and math.isfinite(options.divider_s)
     return ChoiceFigures(
         **choice._asdict(),
-        mean_bsld=float(bsld.mean()),
-        mean_wait_s=float(wait_s.mean()),
+        mean_bsld=mean_of(bsld),
+        mean_wait_s=mean_of(wait_s),
         p99_wait_s=float(np.quantile(wait_s, 0.99)),
         max_wait_s=float(wait_s.max()),
         jobs=Changed.of(longer_s),
