@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 import batfill as bf
-from batfill.base.errors import BatfillError
 from batfill_lab.env.seeing import FEATURES_OF_CLUSTER, FEATURES_OF_JOB
 
 gymnasium = pytest.importorskip("gymnasium", reason="needs the extra rl")
 
 from gymnasium.utils.env_checker import check_env  # noqa: E402
-from gymnasium.vector import AutoresetMode, SyncVectorEnv  # noqa: E402
+from gymnasium.vector import AutoresetMode  # noqa: E402
 from gymnasium.wrappers.vector import RecordEpisodeStatistics  # noqa: E402
 
 from batfill_lab.env import SchedulingEnv, SchedulingVectorEnv, environments  # noqa: E402
+from episodes import assert_takes_the_course_of_single_environments, at_random, play, refused  # noqa: E402
 
 SAMPLE = Path(__file__).parents[2] / "workloads" / "sample.json"
 LOG = bf.read(SAMPLE)
@@ -37,13 +37,6 @@ def many(n, **how):
     return SchedulingVectorEnv(LOG, n, **{**SMALL, **how})
 
 
-def at_random(random, space, mask):
-    """An action that the mask allows."""
-    if isinstance(space, gymnasium.spaces.Discrete):
-        return random.choice(np.flatnonzero(mask))
-    return random.uniform(-1, 1, space.shape).astype(np.float32)
-
-
 def usual(env, observation):
     """The action by which the base order decides; for weights, those of fcfs."""
     mask = observation["action_mask"]
@@ -54,19 +47,6 @@ def usual(env, observation):
         "mixed": np.zeros(6, np.float32),
         "aged": np.array([0, -1, -1], np.float32),
     }[env.episodes.action]
-
-
-def play(env, choose, **start):
-    """An episode: its decisions (observation, action, reward), and the last info."""
-    observation, _ = env.reset(**start)
-    decisions, over, info = [], False, {}
-    while not over:
-        action = choose(env, observation)
-        after, reward, over, truncated, info = env.step(action)
-        assert not truncated
-        decisions.append((observation, action, reward))
-        observation = after
-    return decisions, info
 
 
 def whim(seed):
@@ -100,22 +80,6 @@ def test_spaces_and_observations_are_as_documented(action):
         assert not observation["jobs"][n_jobs:].any()
         if action != "backfill":
             assert observation["action_mask"].tolist() == [1] * n_jobs + [0] * (8 - n_jobs)
-
-
-def assert_takes_the_course_of_single_environments(ours, make, *, steps):
-    """The vector `ours`, beside gymnasium's vector of environments by `make`, under the same random actions."""
-    singles = SyncVectorEnv([make] * ours.num_envs, autoreset_mode=AutoresetMode.NEXT_STEP)
-    random, ends = np.random.default_rng(1), 0
-    seen, _ = ours.reset(seed=40)
-    np.testing.assert_equal(seen, singles.reset(seed=40)[0])
-    for _ in range(steps):
-        acts = np.array([at_random(random, ours.single_action_space, mask) for mask in seen["action_mask"]])
-        seen, *others, _ = ours.step(acts)
-        expected, *values, _ = singles.step(acts)
-        np.testing.assert_equal([seen, *others], [expected, *values])
-        ends += others[1].sum()
-    assert ends > 0, "no episode ended"
-    ours.close()
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -300,14 +264,6 @@ def test_the_page_has_every_argument_with_its_default():
     assert rows.pop("firsts") == "all"
     assert rows == {name: f"`{value!r}`".replace("'", '"') for name, value in environments.DEFAULTS.items()}
     assert environments.How.__annotations__.keys() == {*environments.DEFAULTS, "firsts"}
-
-
-def refused(call):
-    """The message of a BatfillError, one line."""
-    with pytest.raises(BatfillError) as caught:
-        call()
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 @pytest.mark.parametrize(

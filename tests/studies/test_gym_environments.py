@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import batfill as bf
@@ -10,8 +12,8 @@ import swf_text
 pytest.importorskip("gymnasium", reason="needs the extra rl")
 
 from gymnasium.utils.env_checker import check_env
-from test_env_interface import LOG, assert_takes_the_course_of_single_environments, play, refused
 
+from episodes import assert_takes_the_course_of_single_environments, play, refused
 from studies.rlscheduler import schedgym
 from studies.rlscheduler.environments import RLSchedulerEnv, RLSchedulerVectorEnv
 
@@ -19,14 +21,15 @@ from studies.rlscheduler.environments import RLSchedulerEnv, RLSchedulerVectorEn
 @pytest.fixture(scope="module")
 def swf(tmp_path_factory):
     """The sample as an SWF file of nodes of one processor."""
-    jobs = LOG.jobs
+    log = bf.read(Path(__file__).parents[2] / "workloads" / "sample.json")
+    jobs = log.jobs
     columns = (jobs.submit_s, jobs.runtime_s, jobs.procs, jobs.walltime_s)
     rows = [
         swf_text.row(number, *(int(value) for value in values[:2]), req_procs=values[2], req_time=int(values[3]))
         for number, values in enumerate(zip(*columns, strict=True), start=1)
     ]
     path = tmp_path_factory.mktemp("swf") / "sample.swf"
-    path.write_text(f"; MaxProcs: {LOG.procs}\n; MaxNodes: {LOG.procs}\n" + "".join(rows))
+    path.write_text(f"; MaxProcs: {log.procs}\n; MaxNodes: {log.procs}\n" + "".join(rows))
     return path
 
 
