@@ -96,6 +96,7 @@ document.ondragover = event => { event.preventDefault(); $('drop').classList.add
 document.ondragleave = () => $('drop').classList.remove('over');
 document.ondrop = event => { event.preventDefault(); $('drop').classList.remove('over'); chosen(event.dataTransfer.files[0]); };
 $('file').onchange = event => chosen(event.target.files[0]);
+$('file').onclick = event => { event.target.value = ''; };  // so that the same file can be chosen again
 $('form').onsubmit = event => { event.preventDefault(); work('Replaying', answer); };
 for (const button of document.querySelectorAll('[data-log]')) {
   button.onclick = () => take(button.dataset.log, async () => (await fetch(button.dataset.log)).arrayBuffer());
