@@ -263,7 +263,7 @@ class Oracle:
         """Tried out: what a pass without the job would start, and when the head could start with it and without it."""
         if not self.waiting and not self.windows:
             return False
-        without, beside = (copy.deepcopy(self, {id(self.table): self.table}) for _ in range(2))
+        without, beside = self.copied(), self.copied()
         without.finish(without.jobs[job.seq])
         beside.spare(beside.jobs[job.seq])
         beside.uncounted = job.seq
@@ -282,6 +282,15 @@ class Oracle:
         if len(without.order) > len(self.order):
             return True
         return beside.shadow(t, head) > without.shadow(t, head)
+
+    def copied(self):
+        """The same in jobs and lists of its own; what never changes is shared."""
+        twin = copy.copy(self)
+        twin.jobs = [copy.copy(job) for job in self.jobs]
+        for name in ("coming", "waiting", "running"):
+            setattr(twin, name, [twin.jobs[job.seq] for job in getattr(self, name)])
+        twin.order, twin.kills = self.order.copy(), self.kills.copy()
+        return twin
 
     def end(self, job):
         return job.start + min(job.divider, job.duration)
