@@ -230,9 +230,9 @@ class Oracle:
 
     def release(self, t, ended):
         """Let the jobs come that follow this one."""
-        for job in self.jobs:
-            which, think = self.follows.get(job.seq, (None, None))
+        for seq, (which, think) in self.follows.items():
             if which == ended.seq:
+                job = self.jobs[seq]
                 job.r = t + think
                 self.coming = sorted([*self.coming, job], key=lambda job: (job.r, job.seq))
 
@@ -315,8 +315,10 @@ class Oracle:
 
     # The queue's order
 
-    def key_at(self, policy, t, job):
-        return key_named(policy)(t, job.r, min(job.whole_expected, UNLIMITED), job.q)
+    def by_policy(self, policy, t):
+        """A function from a job to its place in the order of a policy."""
+        key = key_named(policy)
+        return lambda job: (key(t, job.r, min(job.whole_expected, UNLIMITED), job.q), job.r, job.turn)
 
     def sort_rule(self, t):
         """The first two numbers name a section of the queue."""
@@ -325,19 +327,19 @@ class Oracle:
         if self.half:
             late = late[: max(4, math.ceil(len(late) / 2))]
         first = {job.seq for job in late}
+        plain = self.by_policy(self.policy, t)
 
         def rule(job):
-            plain = (self.key_at(self.policy, t, job), job.r, job.turn)
             if job.small and self.tries_first:
-                return (0, 0, *plain)
+                return (0, 0, *plain(job))
             if job.seq in first:
                 return (OVERDUE, 0, 0, job.r, job.turn)
-            return (2, not job.small, *plain)
+            return (2, not job.small, *plain(job))
 
         return rule
 
     def backfill_rule(self, t):
-        return lambda job: (self.key_at(self.backfill, t, job), job.r, job.turn)
+        return self.by_policy(self.backfill, t)
 
     # The pass
 
