@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from pathlib import Path
@@ -52,6 +53,16 @@ QUICK = {
 
 settings.register_profile("untimed", deadline=None)  # speed is for benchmarks: a busy machine fails no test
 settings.load_profile("untimed")
+
+
+def pytest_configure():
+    gc.disable()
+
+
+def pytest_collection_finish():
+    """From here on the collector passes over what has been imported and collected, a million objects that stay."""
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_ignore_collect(collection_path, config):

@@ -8,6 +8,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,7 @@ class Recording:
         return gzip.decompress(Path(f"{plain}.gz").read_bytes()).decode().splitlines()
 
 
+@cache
 def recording(name: str) -> Recording:
     with gzip.open(FOLDER / name / "messages.jsonl.gz", "rb") as lines:
         messages = [line.partition(b'"msg":')[2].rstrip()[:-1] for line in lines]

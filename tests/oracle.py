@@ -230,9 +230,9 @@ class Oracle:
 
     def release(self, t, ended):
         """Let the jobs come that follow this one."""
-        for job in self.jobs:
-            which, think = self.follows.get(job.seq, (None, None))
+        for seq, (which, think) in self.follows.items():
             if which == ended.seq:
+                job = self.jobs[seq]
                 job.r = t + think
                 self.coming = sorted([*self.coming, job], key=lambda job: (job.r, job.seq))
 
@@ -263,7 +263,7 @@ class Oracle:
         """Tried out: what a pass without the job would start, and when the head could start with it and without it."""
         if not self.waiting and not self.windows:
             return False
-        without, beside = (copy.deepcopy(self, {id(self.table): self.table}) for _ in range(2))
+        without, beside = self.copied(), self.copied()
         without.finish(without.jobs[job.seq])
         beside.spare(beside.jobs[job.seq])
         beside.uncounted = job.seq
@@ -282,6 +282,15 @@ class Oracle:
         if len(without.order) > len(self.order):
             return True
         return beside.shadow(t, head) > without.shadow(t, head)
+
+    def copied(self):
+        """The same in jobs and lists of its own; what never changes is shared."""
+        twin = copy.copy(self)
+        twin.jobs = [copy.copy(job) for job in self.jobs]
+        for name in ("coming", "waiting", "running"):
+            setattr(twin, name, [twin.jobs[job.seq] for job in getattr(self, name)])
+        twin.order, twin.kills = self.order.copy(), self.kills.copy()
+        return twin
 
     def end(self, job):
         return job.start + min(job.divider, job.duration)
@@ -306,8 +315,10 @@ class Oracle:
 
     # The queue's order
 
-    def key_at(self, policy, t, job):
-        return key_named(policy)(t, job.r, min(job.whole_expected, UNLIMITED), job.q)
+    def by_policy(self, policy, t):
+        """A function from a job to its place in the order of a policy."""
+        key = key_named(policy)
+        return lambda job: (key(t, job.r, min(job.whole_expected, UNLIMITED), job.q), job.r, job.turn)
 
     def sort_rule(self, t):
         """The first two numbers name a section of the queue."""
@@ -316,19 +327,19 @@ class Oracle:
         if self.half:
             late = late[: max(4, math.ceil(len(late) / 2))]
         first = {job.seq for job in late}
+        plain = self.by_policy(self.policy, t)
 
         def rule(job):
-            plain = (self.key_at(self.policy, t, job), job.r, job.turn)
             if job.small and self.tries_first:
-                return (0, 0, *plain)
+                return (0, 0, *plain(job))
             if job.seq in first:
                 return (OVERDUE, 0, 0, job.r, job.turn)
-            return (2, not job.small, *plain)
+            return (2, not job.small, *plain(job))
 
         return rule
 
     def backfill_rule(self, t):
-        return lambda job: (self.key_at(self.backfill, t, job), job.r, job.turn)
+        return self.by_policy(self.backfill, t)
 
     # The pass
 

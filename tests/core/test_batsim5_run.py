@@ -98,7 +98,7 @@ KILLS = "--enable-dynamic-jobs --enable-profile-reuse"
     ("batsim_options", "scheduler_options"),
     [
         ("", "--policy saf --threshold 300"),
-        (KILLS, "--policy fcfs --small class --divider 40 --kill always"),
+        pytest.param(KILLS, "--policy fcfs --small class --divider 40 --kill always", marks=pytest.mark.slow),
         (f"{KILLS} --acknowledge-dynamic-jobs", "--policy saf --small class --divider 40 --kill needed"),
     ],
 )

@@ -164,7 +164,7 @@ def swapped(folder):
 def test_a_study_gives_batscheds_figures_once_its_schedulers_lines_are_changed(tmp_path):
     folder = tmp_path / "theirs"
     table = swapped(folder)
-    assert len(table) == 9
+    assert len(table) == 6
 
     document = json.loads(SAMPLE.read_text())
     for scheduler, program in (("easy", "easy_bf"), ("fcfs", "fcfs_fast"), ("filler", "filler")):
@@ -173,12 +173,11 @@ def test_a_study_gives_batscheds_figures_once_its_schedulers_lines_are_changed(t
         ends = [starts[job["id"]] + document["profiles"][job["profile"]]["delay"] for job in document["jobs"]]
         assert_figures(table[scheduler, "sample"], sum(waits) / len(waits), max(ends))
 
-    for workload in ("seed1", "seed2"):  # not recorded: against the replay
-        log = str(folder / "workloads" / f"{workload}.json")
-        for scheduler, options in (("fcfs", {"tested": 1}), ("filler", {"depth": 0})):
-            figures = bf.replay(log, "fcfs", **options).figures
-            assert_figures(table[scheduler, workload], figures.mean_wait_s, figures.makespan_s)
-        assert float(table["easy", workload]["mean_waiting_time"]) < float(table["fcfs", workload]["mean_waiting_time"])
+    log = str(folder / "workloads" / "seed1.json")  # not recorded: against the replay
+    for scheduler, options in (("fcfs", {"tested": 1}), ("filler", {"depth": 0})):
+        figures = bf.replay(log, "fcfs", **options).figures
+        assert_figures(table[scheduler, "seed1"], figures.mean_wait_s, figures.makespan_s)
+    assert float(table["easy", "seed1"]["mean_waiting_time"]) < float(table["fcfs", "seed1"]["mean_waiting_time"])
 
 
 def assert_figures(row, mean_wait_s, makespan_s):

@@ -8,6 +8,7 @@ import math
 import numpy as np
 import pytest
 
+from batfill.learn import forest
 from batfill.model.jobs import WEEK_S
 from batfill.model.options import Options
 from batfill.model.policy import policy_named
@@ -20,6 +21,12 @@ from small_runs import starts_by_name
 from sweeps import sweep
 
 pytestmark = pytest.mark.filterwarnings("ignore:The 'warn' method is deprecated:DeprecationWarning")
+
+
+@pytest.fixture(autouse=True)
+def few_trees(monkeypatch):
+    """Both hosts grow the same forests, of 15 trees instead of 50."""
+    monkeypatch.setattr(forest, "TREES", 15)
 
 
 def written(path, seed, *, size, n_jobs=500, weeks=4, protected=0.0, outliving=0.0):

@@ -51,17 +51,24 @@ COMMAND = re.compile("<summary>Command</summary>.*?</pre>")
 BEGINNINGS = {".pdf": b"%PDF", ".png": b"\x89PNG", ".svg": b"<?xml", ".csv": b"# batfill", ".html": b"<!doctype html>"}
 
 
+@pytest.fixture(scope="module")
+def figures(folder, tmp_path_factory):
+    """A folder with the page of both runs and its figures, and what the command lists."""
+    place = tmp_path_factory.mktemp("figures")
+    return place, json_result("report", folder, "-o", place / "page.html", "--figures", "png,svg")
+
+
 @pytest.mark.needs("matplotlib")
-def test_every_figure_comes_with_its_data(folder, runs, tmp_path):
-    written = json_result("report", folder, "-o", tmp_path / "page.html", "--figures", "png,svg")
-    assert sorted(written) == sorted(str(path) for path in tmp_path.iterdir())
+def test_every_figure_comes_with_its_data(figures, runs):
+    place, written = figures
+    assert sorted(written) == sorted(str(path) for path in place.iterdir())
     names = {"cumulative-bsld", "differences", "distribution-bsld", "waiting-fcfs", "waiting-saf", "weeks-bsld"}
-    assert {path.name for path in tmp_path.iterdir()} == {"page.html"} | {
+    assert {path.name for path in place.iterdir()} == {"page.html"} | {
         f"{n}.{kind}" for n in names for kind in ("png", "svg", "csv", "txt")
     }
-    for path in tmp_path.glob("*-*"):
+    for path in place.glob("*-*"):
         assert path.read_bytes().startswith(BEGINNINGS.get(path.suffix, b""))
-    origin, head, *rows = (tmp_path / "cumulative-bsld.csv").read_text().splitlines()
+    origin, head, *rows = (place / "cumulative-bsld.csv").read_text().splitlines()
     assert "sha256" in origin
     assert head == "submitted_days,fcfs,saf"
     assert [float(value) for value in rows[-1].split(",")[1:]] == pytest.approx(
@@ -85,14 +92,14 @@ def test_a_run_alone_has_figures_too_and_equal_ones_are_equal_files(folder, tmp_
 
 
 @pytest.mark.needs("matplotlib")
-def test_a_figure_has_a_title_of_one_line_a_caption_and_the_width_of_one_or_two_columns(folder, tmp_path):
+def test_a_figure_has_a_title_of_one_line_a_caption_and_the_width_of_one_or_two_columns(figures, folder, tmp_path):
     page, widths = tmp_path / "page.html", []
-    for columns in (1, 2):
-        assert batfill("report", folder, "-o", page, "--figures", "svg", "--columns", columns).status == 0
-        drawing = (tmp_path / "differences.svg").read_text()
+    assert batfill("report", folder, "-o", page, "--figures", "svg", "--columns", 2).status == 0
+    for place in (figures[0], tmp_path):
+        drawing = (place / "differences.svg").read_text()
         widths.append(float(re.search(r'width="([\d.]+)pt"', drawing)[1]) / 72)
         title, caption = re.search(r"<title>(.*)</title>", drawing)[1], re.search(r"<desc>(.*)</desc>", drawing)[1]
-        assert (tmp_path / "differences.txt").read_text() == f"{title}. {html.unescape(caption)}\n"
+        assert (place / "differences.txt").read_text() == f"{title}. {html.unescape(caption)}\n"
         assert title == "Differences from fcfs"
         assert re.search(r"64 processors: .* minus that of fcfs.* saf: -\d.* Tau is 10 s\.", caption)
     assert widths == pytest.approx([3.5, 7.16])

@@ -122,7 +122,7 @@ def oracle_of(run, moment, past, draws, fork):
 
 
 @pytest.mark.parametrize("rules", RULES, ids=lambda rules: "-".join(map(str, rules.values())) or "fcfs")
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.compiled) for seed in (1, 2))])
 def test_a_slow_fork_with_the_same_draws_has_the_same_starts(seed, rules):
     run = stopped(seed, rules, outlives=seed == 2 and "small" not in rules)
     forecast = ForecastOfReplay(run, forks=3, seed=seed)
@@ -467,11 +467,13 @@ def test_an_instant_is_as_exact_as_it_must_be():
     assert said == ["12:01", "Fri 01 Jan 2027 12:00", "Wed 30 Dec 12:00"]
 
 
+@pytest.mark.compiled
 def test_reasons_name_no_reservation_where_there_is_none_and_no_job_that_is_not_tested():
     assert not any("has a reservation" in why for why in whys_at_site(STATE, depth=0).values())
     assert any("it comes behind them" in why for why in whys_at_site(STATE, tested=1).values())
 
 
+@pytest.mark.compiled
 def test_a_job_waits_for_its_users_limit():
     limited = whys_at_site(STATE, max_running=1)
     assert limited["h"] == limited["b"] == "its user has 1 running job, the limit"

@@ -48,6 +48,12 @@ def study(tmp_path):
     return tmp_path
 
 
+def short_sample(path, n_jobs):
+    """Write the first jobs of the sample."""
+    whole = json.loads((ROOT / "workloads" / "sample.json").read_text())
+    path.write_text(json.dumps({**whole, "jobs": whole["jobs"][:n_jobs]}))
+
+
 @cache
 def machines_of(platform):
     return len(read_platform(platform).compute)
@@ -119,7 +125,8 @@ def test_an_experiment_on_a_log_that_is_not_there_says_how_to_make_it(study):
 def test_a_run_from_another_folder_says_where_to_run_it_and_that_works(tmp_path, name):
     for part in ("expe", "platforms"):
         shutil.copytree(ROOT / part, tmp_path / "a checkout" / part)
-    shutil.copytree(ROOT / "workloads", tmp_path / "a checkout/workloads", ignore=lambda *_: ["archive"])
+    (tmp_path / "a checkout/workloads").mkdir()
+    short_sample(tmp_path / "a checkout/workloads/sample.json", 40)
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     done = run(f"../a checkout/expe/{name}.yaml", "--simulator", "embedded", cwd=elsewhere)
@@ -136,6 +143,9 @@ def test_a_run_from_another_folder_says_where_to_run_it_and_that_works(tmp_path,
 
 
 def test_while_the_port_is_in_use_a_descriptor_that_reads_its_number_runs_on_a_free_one(study):
+    (study / "workloads").unlink()
+    (study / "workloads").mkdir()
+    short_sample(study / "workloads/sample.json", 40)
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         text = (ROOT / "expe/sample_saf.yaml").read_text().replace("28000", str(port))
@@ -170,10 +180,8 @@ def printed(monkeypatch, capsys):
 @pytest.fixture
 def sample(tmp_path):
     """The first half of the sample, for experiments that replay it many times."""
-    whole = json.loads((ROOT / "workloads" / "sample.json").read_text())
-    path = tmp_path / "sample.json"
-    path.write_text(json.dumps({**whole, "jobs": whole["jobs"][:400]}))
-    return str(path)
+    short_sample(tmp_path / "sample.json", 400)
+    return str(tmp_path / "sample.json")
 
 
 def log_of(path, rows):

@@ -1,6 +1,6 @@
 """No input ends in a traceback, a hang or a half-written file.
 
-The examples are the same in every run. BATFILL_FUZZ_S says for how many seconds they run in total (10 by default), and
+The examples are the same in every run. BATFILL_FUZZ_S says for how many seconds they run in total (5 by default), and
 BATFILL_FUZZ_SEED where the seeds begin. A failure is printed with its seed, command line and files.
 """
 
@@ -38,7 +38,7 @@ from command import COMPILING, batfill
 from small_runs import FINISHED, call, document, execute, job, kill, machines, register
 from swf_text import row
 
-TOTAL_S = float(os.environ.get("BATFILL_FUZZ_S", "10"))
+TOTAL_S = float(os.environ.get("BATFILL_FUZZ_S", "5"))
 SEED = int(os.environ.get("BATFILL_FUZZ_SEED", "0"))
 BATCH = 25
 LONGEST_EXAMPLE_S = 60  # of an idle machine's half second

@@ -272,9 +272,15 @@ def nodes_of(path):
     return list(ast.walk(ast.parse(path.read_text())))
 
 
+@cache
+def imports_of(path):
+    """The statements of import of a file: at its top, inside functions, and for types."""
+    return [node for node in nodes_of(path) if isinstance(node, (ast.Import, ast.ImportFrom))]
+
+
 def taken(path):
-    """(module, name) of everything of the houses that a file imports: at its top, inside functions, and for types."""
-    for node in nodes_of(path):
+    """(module, name) of everything of the houses that a file imports."""
+    for node in imports_of(path):
         if isinstance(node, ast.Import):
             yield from ((alias.name, "") for alias in node.names if alias.name in FILES)
         elif isinstance(node, ast.ImportFrom) and node.module in FILES:
@@ -347,8 +353,8 @@ def test_a_houses_tests_import_only_what_it_may():
     for house, may in HOUSES.items():
         allowed = {house, *may.split()}
         for path in (ROOT / "tests" / (house.removeprefix("batfill_") if "_" in house else "core")).glob("*.py"):
-            names = {node.module for node in nodes_of(path) if isinstance(node, ast.ImportFrom)}
-            names |= {alias.name for node in nodes_of(path) if isinstance(node, ast.Import) for alias in node.names}
+            names = {node.module for node in imports_of(path) if isinstance(node, ast.ImportFrom)}
+            names |= {alias.name for node in imports_of(path) if isinstance(node, ast.Import) for alias in node.names}
             tops = {name.partition(".")[0] for name in names if name}
             assert not tops & {*HOUSES, "studies"} - allowed, path.name
 

@@ -5,7 +5,7 @@ import random
 from pathlib import Path
 
 HOSTS = 64
-SEEDS = [1, 2]
+SEEDS = [1]
 SCHEDULERS = {
     "easy": "batsched -v easy_bf",
     "fcfs": "batsched -v fcfs_fast",
