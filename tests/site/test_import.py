@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from datetime import datetime
 from pathlib import Path
 
@@ -22,7 +23,6 @@ from command import batfill, refusal
 from slow_slurm import as_objects
 from sweeps import examples
 
-pytestmark = pytest.mark.needs("pyarrow")
 DATA = Path(__file__).parents[1] / "data" / "accounting"
 HEAD = "JobID|User|JobName|Submit|Start|End|Timelimit|AllocCPUS|ReqCPUS|State\n"
 
@@ -192,6 +192,7 @@ def test_slurm_records_are_read_as_one_by_one(tmp_path_factory, rows, limit, bar
         return
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("batfill.base.files.CHUNK_BYTES", chunk)
+        patch.setattr("batfill_site.accounting.slurm.BLOCK", 5)
         found = read_slurm([path], Reading(zone))
     assert as_objects(found.jobs) == expected.jobs
     assert found.notes == expected.notes
@@ -511,7 +512,8 @@ def test_random_records_never_trace_back(tmp_path_factory, read, text, after_a_g
 @pytest.mark.parametrize(
     ("system", "file", "jobs"), [("slurm", "slurm.txt", 11), ("oar", "oar.json", 4), ("pbs", "pbs.txt", 5)]
 )
-def test_the_command_writes_a_log_that_reads_back(tmp_path, system, file, jobs):
+def test_the_command_writes_a_log_that_reads_back_without_pyarrow(tmp_path, monkeypatch, system, file, jobs):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
     out, key = tmp_path / "out.swf.gz", tmp_path / "key.json"
     done = batfill("workload", "import", system, DATA / file, "-o", out, "--anonymise", "--key", key, "--json")
     assert (done.status, json.loads(done.out)["jobs"]) == (0, jobs)

@@ -110,7 +110,7 @@ def test_the_first_minute_works(log, request, tmp_path):
 # Reading
 
 
-@pytest.mark.needs("pyarrow")
+@pytest.mark.needs("pandas")
 @pytest.mark.parametrize(
     ("file", "how", "jobs", "procs"),
     [
@@ -348,7 +348,6 @@ def test_a_log_that_changed_after_it_was_read_is_refused(tmp_path):
         bf.tune(read)
 
 
-@pytest.mark.needs("pyarrow")
 def test_accounting_goes_on_in_its_own_time_zone():
     """Periods of days begin at the cluster's midnight, which only `read` is given."""
     log = bf.read(ACCOUNTING / "slurm.txt", timezone="Europe/Paris")

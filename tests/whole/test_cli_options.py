@@ -48,7 +48,7 @@ ARGUMENTS = {
 }
 # These become a flag, a level of logging, a number of calls, another function, and a version on their way.
 CHANGED = {("schedule", "verbosity"), ("workload resample", "samples"), ("workload convert", "form")}
-MODULES = {"campaign": ["pydantic"], "workload import": ["pyarrow"]}  # without which they refuse at once
+MODULES = {"campaign": ["pydantic"]}  # without which they refuse at once
 CALENDARS = tuple(str(path) for path in sorted((Path(__file__).parents[1] / "data" / "calendar").iterdir()))
 TEXTS = {"jobs": ("0:", "5:9"), "last": ("0", "2,3"), "cuts": ("0", "0.25,1")}
 TEXTS |= {"bandwidth": ("1Bps", "10Gbps"), "latency": ("0", "1ms")}

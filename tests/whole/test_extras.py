@@ -112,7 +112,7 @@ def core(tmp_path_factory):
     waits = "".join(row(k, k, 9, req_time=9, wait=k) for k in range(1, 99))
     texts = {
         **dict.fromkeys(("some.parquet", "grid/runs.parquet"), "PAR1"),
-        "jobs.txt": "JobID|Submit|Start|End|State\n7|1700000000|1700000001|1700000002|COMPLETED\n",
+        "jobs.txt": "JobID|Submit|Start|End|AllocCPUS|State\n7|1700000000|1700000001|1700000002|4|COMPLETED\n",
         "waits.swf": f"; MaxProcs: 4\n{waits}",
         "campaign.yaml": "workloads:\n- file: log.swf\npolicies: [fcfs, saf]\n",
     }
@@ -141,8 +141,9 @@ CASES = [
     ("workload describe log.swf", None),
     ("workload split log.swf --days 7 --out weeks", None),
     ("workload clean log.swf --out log.parquet", "tables"),
-    ("workload import slurm jobs.txt --out imported.swf", "tables"),
-    ("replay jobs.txt", "tables"),
+    ("workload import slurm jobs.txt --out imported.swf", None),
+    ("workload import slurm jobs.txt --out imported.parquet", "tables"),
+    ("replay jobs.txt --unrequested runtime", None),
     ("workload import fugaku some.parquet --out imported.swf", "tables"),
     ("tune log.swf --points 6 --days 1 --last 1", None),
     ("tune log.swf --method xnes --evaluations 20 --days 1 --last 1", "tune"),

@@ -111,7 +111,6 @@ MODULES = {
     **dict.fromkeys(("what-if", "forest"), "sklearn"),
     "campaign": "pydantic",
     "reproduce": "pydantic",
-    "import": "pyarrow",
 }
 # Words that keep a command short once its line is right.
 SHORT = {

@@ -30,7 +30,7 @@ from batfill_site.accounting.record_text import (
 from batfill_site.accounting.slurm import status_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from datetime import tzinfo
     from pathlib import Path
 
@@ -147,7 +147,7 @@ def read_centre(centre: Centre, paths: list[Path], reading: Reading, *, unit: Un
                 "procs": requested if assumed else table.counts(given),
                 "requested_procs": requested,
                 "requested_s": table.limits(centre.limit, centre.limit_unit_s),
-                "status": each(table.texts(centre.state, "texts"), status_of),
+                "status": table.each(centre.state, "texts", status_of),
                 **{kind: table.codes(names[kind], centre.names.get(kind, ())) for kind in NAMES},
             }
             titles = {
@@ -201,7 +201,10 @@ class _Table:
 
     def codes(self, names: Names, places: Columns) -> NDArray[np.int32]:
         """The number of each text in `names`, (n,), 0 for none."""
-        return names.codes(self.texts(places, "texts")) if self.name(places) else np.zeros(len(self), np.int32)
+        if self.name(places) is None:
+            return np.zeros(len(self), np.int32)
+        texts, which = self._texts(places, "texts")
+        return names.codes(texts)[which]
 
     def counts(self, places: Columns) -> NDArray[np.int64]:
         """The column's whole numbers, (n,), 0 for missing ones, ODD for others and without such a column."""
@@ -223,7 +226,7 @@ class _Table:
         numbers = _numbers(column)
         if numbers is not None:
             return numbers > 0
-        return each(self.texts(places, "texts"), lambda text: text not in NOTHING) > 0
+        return self.each(places, "texts", lambda text: text not in NOTHING) > 0
 
     def limits(self, places: Columns, unit_s: int) -> NDArray[np.int64]:
         """The column's durations in seconds, (n,), as `limit_of` reads them."""
@@ -235,7 +238,7 @@ class _Table:
         if numbers is not None:
             seconds = np.where(np.isnan(numbers), 0, numbers) * unit_s
             return np.where(seconds < 0, ODD, np.clip(seconds, 0, LAST_S + 1)).astype(np.int64)
-        read = each(self.texts(places, "durations"), lambda text: limit_of(text, bare=unit_s))
+        read = self.each(places, "durations", lambda text: limit_of(text, bare=unit_s))
         if (read == ODD).all():
             raise self._odd(places, "durations")
         return read
@@ -245,7 +248,8 @@ class _Table:
         column = self._column(places)
         pa = optional("pyarrow", "tables")
         if not pa.types.is_timestamp(column.type):
-            times = read_times(self.texts(places, "dates"), clock)
+            texts, which = self._texts(places, "dates")
+            times = Times._make(values[which] for values in read_times(texts, clock))
             if len(self) and (times.seconds == ODD).all():
                 raise self._odd(places, f"dates ({column[0].as_py()!r})")
             return times
@@ -258,13 +262,19 @@ class _Table:
         cut = cut.fill_null(False).to_numpy(zero_copy_only=False)
         return Times(np.where(missing, 0, known), later_s, cut, ~missing & (column.type.tz is None))
 
-    def texts(self, places: Columns, what: str) -> Any:
-        """The column as an Arrow array of bytes; `what` it should hold, for the refusal."""
+    def each(self, places: Columns, what: str, read: Callable[[str], Any]) -> NDArray[np.int64]:
+        """The number that `read` returns for each text of the column, (n,)."""
+        texts, which = self._texts(places, what)
+        return each(texts, read)[which]
+
+    def _texts(self, places: Columns, what: str) -> tuple[list[str], NDArray[np.int32]]:
+        """The column's different texts, and which each row has; `what` it should hold, for the refusal."""
         pa = optional("pyarrow", "tables")
         try:
-            return self._column(places).cast(pa.string()).cast(pa.binary())
+            column = self._column(places).cast(pa.string()).cast(pa.binary()).fill_null(b"").dictionary_encode()
         except pa.ArrowException:
             raise self._odd(places, what) from None
+        return [text.decode("utf-8", "replace") for text in column.dictionary.to_pylist()], column.indices.to_numpy()
 
     def _odd(self, places: Columns, what: str) -> WorkloadError:
         return WorkloadError(

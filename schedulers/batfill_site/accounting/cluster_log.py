@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import orjson
 
-from batfill.base.errors import LARGEST, WorkloadError, optional
+from batfill.base.errors import LARGEST, WorkloadError
 from batfill.base.files import raw_file
 from batfill.base.version import __version__
 from batfill.base.words import duration, things
@@ -201,7 +201,7 @@ class Reading:
         }
         columns |= {"requested_s": numbers("requested_s", 0), "status": numbers("status", -1)}
         columns |= {name: numbers(name, ODD) for name in ("procs", "requested_procs")}
-        columns |= {kind: self.jobs.names[kind].of([getattr(job, kind) for job in jobs]) for kind in NAMES}
+        columns |= {kind: self.jobs.names[kind].codes([getattr(job, kind) for job in jobs]) for kind in NAMES}
         self.add_ended(columns, np.ones(len(jobs), bool), lambda row: names[row])
 
     def add_ended(
@@ -467,10 +467,11 @@ class ClusterLog:
 
     def _numbered(self, kind: str, key: Key) -> tuple[NDArray[np.int32], set[int]]:
         """The key's number of each name, by its code, -1 for none; and the numbers in use."""
-        codes, names = self.jobs[kind], self.jobs.names[kind]
+        codes, names = self.jobs[kind], list(self.jobs.names[kind])
         numbers = np.full(len(names), -1, np.int32)
-        for code in optional("pyarrow", "tables").array(codes[self._order]).unique().to_pylist():
-            numbers[code] = key.number(kind, names.text(code))
+        found, first = np.unique(codes[self._order], return_index=True)
+        for code in found[np.argsort(first)].tolist():
+            numbers[code] = key.number(kind, names[code])
         return numbers, set(numbers[numbers > 0].tolist())
 
     def piece(self, part: slice) -> SwfLog:

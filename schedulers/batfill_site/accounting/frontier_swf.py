@@ -74,7 +74,7 @@ def _read(path: Path, reading: Reading, sizes: Names, unit: Unit) -> None:
         if began_s is None:
             raise WorkloadError(f"{path}: no UnixStartTime in its header; is it Frontier's published trace?")
         field = {name: piece.rows[:, place] for name, place in FIELD.items()}
-        codes = sizes.of(texts)
+        codes = sizes.codes(texts)
         matches = [SIZES.fullmatch(size) for size in sizes]
         nodes = np.array([int(found[2]) if found else -1 for found in matches])[codes]
         threads = np.array([int(found[3]) if found else -1 for found in matches])[codes]
@@ -134,4 +134,4 @@ def _shown(path: Path, piece: SwfLog, sizes: Names, codes: NDArray[np.int32], ro
 def _codes(names: Names, numbers: NDArray[np.float64]) -> NDArray[np.int32]:
     """The number in `names` of each number's text, (n,); an unknown one (-1) has none."""
     found, of = np.unique(numbers.astype(np.int64), return_inverse=True)
-    return names.of(["" if number < 0 else str(number) for number in found.tolist()])[of]
+    return names.codes(["" if number < 0 else str(number) for number in found.tolist()])[of]

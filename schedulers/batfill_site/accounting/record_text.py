@@ -1,16 +1,18 @@
-"""Texts of accounting records as numbers: names, times, durations and counts, by columns of Arrow or one by one."""
+"""Texts of accounting records as numbers: names, times, durations and counts, by columns or one by one."""
 
 from __future__ import annotations
 
 import math
 import re
 from codecs import BOM_UTF8
+from collections import defaultdict
 from datetime import UTC, datetime
+from itertools import count, islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from batfill.base.errors import WorkloadError, optional
+from batfill.base.errors import WorkloadError
 from batfill.base.files import decompressed, whole_lines
 from batfill.model.jobs import DAY_S, zone_named
 
@@ -25,7 +27,7 @@ LAST_S = 2**32 - 1  # the year 2106
 # What is returned for a time, a count or a duration that is no such value; `add_ended` counts each.
 ODD = -1  # a text that is not understood
 UNLIMITED, PARTITION_LIMIT = -2, -3
-NO_TIMES = ("", "Unknown", "None", "N/A")
+NO_TIMES = frozenset(("", "Unknown", "None", "N/A"))
 QUARTER_S = 900
 FRACTION = re.compile(r"[.,]0*[1-9]")
 EPOCH = re.compile(r"[0-9]{1,18}(?:\.[0-9]*)?")
@@ -37,46 +39,29 @@ class Names:
     """Texts and their numbers, from 1 in the order of appearance; 0 is the empty text."""
 
     def __init__(self) -> None:
-        arrow = optional("pyarrow", "tables")
-        self._texts = arrow.array([b""], arrow.large_binary())
+        self._codes = defaultdict[str, int](count().__next__)  # a new text gets the next number
+        self.codes([""])
 
     def __len__(self) -> int:
-        return len(self._texts)
+        return len(self._codes)
 
-    def codes(self, column: Any) -> NDArray[np.int32]:
-        """The number of each text of an Arrow array, (n,); a missing one is empty."""
-        arrow, compute = optional("pyarrow", "tables"), optional("pyarrow.compute", "tables")
-        encoded = column.cast(arrow.large_binary()).fill_null(b"").dictionary_encode()
-        found = compute.index_in(encoded.dictionary, value_set=self._texts)
-        codes = found.fill_null(-1).to_numpy().copy()
-        new = codes < 0
-        codes[new] = len(self) + np.arange(np.count_nonzero(new))
-        self._texts = arrow.concat_arrays([self._texts, encoded.dictionary.filter(found.is_null())])
-        return np.asarray(codes[encoded.indices.to_numpy()], np.int32)
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._codes)
 
-    def of(self, texts: Sequence[str]) -> NDArray[np.int32]:
+    def codes(self, texts: Sequence[str]) -> NDArray[np.int32]:
         """The number of each text, (n,)."""
-        arrow = optional("pyarrow", "tables")
-        return self.codes(arrow.array([text.encode("utf-8", "replace") for text in texts], arrow.large_binary()))
+        return np.fromiter(map(self._codes.__getitem__, texts), np.int32, len(texts))
 
     def text(self, code: int) -> str:
         """The text with this number."""
-        return text_in(self._texts, code)
-
-    def __iter__(self) -> Iterator[str]:
-        return (self.text(code) for code in range(len(self)))
+        return next(islice(self, code, None))
 
 
-def text_in(column: Any, row: int) -> str:
-    """A text of an Arrow array of bytes; a missing one is empty."""
-    return (column[row].as_py() or b"").decode("utf-8", "replace")
-
-
-def each(column: Any, read: Callable[[str], Any]) -> NDArray[np.int64]:
-    """The numbers that `read` returns for each text of an Arrow array of bytes, (n, ...); it reads equal texts once."""
-    encoded = column.fill_null(b"").dictionary_encode()
-    values = [read(text.decode("utf-8", "replace")) for text in encoded.dictionary.to_pylist()]
-    numbers: NDArray[np.int64] = np.array(values or [read("")], np.int64)[encoded.indices.to_numpy()]
+def each(texts: Sequence[str], read: Callable[[str], Any]) -> NDArray[np.int64]:
+    """The numbers that `read` returns for each text, (n, ...); it reads equal texts once."""
+    names = Names()
+    codes = names.codes(texts)
+    numbers: NDArray[np.int64] = np.array([read(text) for text in names], np.int64)[codes]
     return numbers
 
 
@@ -152,9 +137,9 @@ def unix_times(local_s: NDArray[np.int64], zone: tzinfo) -> tuple[NDArray[np.int
     return local_s - first, first - offsets(1)
 
 
-def read_times(column: Any, zone: tzinfo) -> Times:
-    """The times in an Arrow array of bytes: seconds since 1970, or dates, which without an offset are in this zone."""
-    seconds, cut, bare = each(column, clock_time).T
+def read_times(texts: Sequence[str], zone: tzinfo) -> Times:
+    """The times in these texts: seconds since 1970, or dates, which without an offset are in this zone."""
+    seconds, cut, bare = each(texts, clock_time).T
     times = Times.of(seconds)._replace(cut=cut > 0, bare=bare > 0)
     local_s, times.later_s[times.bare] = unix_times(seconds[times.bare], zone)
     seconds[times.bare] = np.where((local_s >= 1) & (local_s <= LAST_S), local_s, ODD)
@@ -176,7 +161,8 @@ def clock_time(text: str) -> tuple[int, bool, bool]:
     if not text.isascii():
         return ODD, False, False
     if date.tzinfo is None:
-        return math.floor((date - DAY_0).total_seconds()), cut, True
+        since = date - DAY_0
+        return since.days * DAY_S + since.seconds, cut, True
     seconds = math.floor(date.timestamp())
     return (seconds if 1 <= seconds <= LAST_S else ODD), cut, False
 

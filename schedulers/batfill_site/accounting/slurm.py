@@ -9,11 +9,12 @@ Start,End,TimelimitRaw,AllocCPUS,ReqCPUS,State
 from __future__ import annotations
 
 import re
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from batfill.base.errors import LARGEST, WorkloadError, optional
+from batfill.base.errors import LARGEST, WorkloadError
 from batfill.workloads.swf_log import CANCELLED, COMPLETED, FAILED
 from batfill_site.accounting.cluster_log import (
     NOT_ENDED,
@@ -31,14 +32,13 @@ from batfill_site.accounting.record_text import (
     Names,
     each,
     limit_of,
-    pieces_of,
+    lines_of,
     read_times,
-    text_in,
     zone_of,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -94,10 +94,12 @@ STATES = {
 }
 STATUSES = {word: status for name, (short, status) in STATES.items() for word in (name, short)}
 SAME_JOB = ("key", "cluster", "user", "executable")  # Slurm's counter of ids wraps around
-JOB_ID = re.compile(r"^(\d+(?:_\d+|_\[[^\]]*\])?)(\+\d+)?$")
-PLAIN_ID = "(?:0|[1-9][0-9]{0,8})(?:_(?:0|[1-9][0-9]{0,8}))?"  # a job, or a task of an array
+NUMBER = "(0|[1-9][0-9]{0,8})"
+# A job or a task of an array, or an odd one such as 7_[3-9]; and its component.
+JOB_ID = re.compile(rf"(?:{NUMBER}(?:_{NUMBER})?|(\d+(?:_\d+|_\[[^\]]*\])?))(\+\d+)?")
 TASKS = 32  # bits of a task's number in a job's key
 MINUTE_S = 60
+BLOCK = 2048  # the rows read at once: their texts stay in the processor's cache
 COUNT = re.compile(r"([0-9]{1,12})(\.[0-9]+)?([KMGTP]?)")
 TRES_CPUS = re.compile(r"(?:^|,)cpu=([^,]*)")
 UNITS = " KMGTP"  # powers of 1024
@@ -159,8 +161,8 @@ def tres_count(text: str) -> tuple[int, bool]:
 class _Table:
     """The rows of a piece of a file."""
 
-    def __init__(self, columns: dict[str, Any], names: dict[str, str]) -> None:
-        self.columns = columns  # those of COLUMNS, an Arrow array each
+    def __init__(self, columns: dict[str, list[str]], names: dict[str, str]) -> None:
+        self.columns = columns  # those of COLUMNS that the file has
         self.names = names  # the file's name of each
 
     def __len__(self) -> int:
@@ -169,103 +171,87 @@ class _Table:
     def __contains__(self, column: str) -> bool:
         return column in self.columns
 
+    def __getitem__(self, column: str) -> list[str]:
+        """The texts of a column of COLUMNS, (n,); empty ones if the file does not have it."""
+        return self.columns[column] if column in self else [""] * len(self)
+
     def show(self, row: int) -> str:
         """The fields of a record that its times, its width and its state come from, without who cancelled it."""
-        shown = ((name, text_in(self.columns[name], row)) for name in (*NEEDED, "Timelimit") if name in self)
+        shown = ((name, self[name][row]) for name in (*NEEDED, "Timelimit") if name in self)
         return ", ".join(f"{self.names[name]} {text.partition(' by ')[0][:40]}" for name, text in shown)
-
-    def codes(self, column: str, names: Names) -> NDArray[np.int32]:
-        """The number of each text in `names`, (n,), 0 without such a column."""
-        return names.codes(self.columns[column]) if column in self else np.zeros(len(self), np.int32)
 
     def counts(self, column: str) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """The column's whole numbers, (n,), ODD for others and without such a column; and which may be rounded."""
-        if column not in self:
-            return np.full(len(self), ODD, np.int64), np.zeros(len(self), bool)
-        read = each(self.columns[column], tres_count if self.names[column].endswith("TRES") else count_in)
+        read = each(self[column], tres_count if self.names.get(column, "").endswith("TRES") else count_in)
         return read[:, 0], read[:, 1] > 0
 
     def beside(self) -> NDArray[np.int8]:
         """What of `BESIDE` each job had, (n,): the sum of powers of two."""
-        compute, found = optional("pyarrow.compute", "tables"), np.zeros(len(self), np.int8)
+        found = np.zeros(len(self), np.int8)
         for k, (column, pattern) in enumerate(BESIDE.values()):
-            if column in self:
-                had = compute.match_substring_regex(self.columns[column], pattern).fill_null(False)
-                found |= had.to_numpy(zero_copy_only=False).astype(np.int8) << k
+            texts = self[column]
+            having = {text for text in set(texts) if re.search(pattern, text)}
+            found |= np.array([text in having for text in texts], np.int8) << k
         return found
 
-    def limits(self) -> NDArray[np.int64]:
-        """The requested times, (n,), as `limit_of` reads them; 0 without such a column."""
-        if "Timelimit" not in self:
-            return np.zeros(len(self), np.int64)
-        return each(self.columns["Timelimit"], lambda text: limit_of(text, bare=MINUTE_S))
+
+class _Head:
+    """A file's first line, which names its columns, and with it the other lines."""
+
+    def __init__(self, path: Path, number: int, line: str, wanted: list[str]) -> None:
+        """Find the columns of COLUMNS by their names; the wanted ones must be there, besides the NEEDED ones."""
+        self.path = path
+        self.columns = [name.strip().lower() for name in line.rstrip("|").split("|")]
+        self.barred = line.endswith("|")
+        aliases = {name: [alias for alias in known if alias.lower() in self.columns] for name, known in COLUMNS.items()}
+        self.names = {name: found[0] for name, found in aliases.items() if found}
+        if missing := next((name for name in (*NEEDED, *wanted) if name not in self.names), None):
+            raise WorkloadError(
+                f"{path}:{number}: no column {' or '.join((missing, *COLUMNS[missing][1:]))}; "
+                f"use sacct -P -o {','.join((*NEEDED, *wanted))},..."
+            )
+
+    def fields(self, number: int, line: str) -> list[str]:
+        """A field of each column; none of a blank line.
+
+        Fields are separated by bars, which `sacct` does not escape: a job's name may hold some. A line of a header that
+        ends with a bar (`barred`), or each line, may end with one, too.
+        """
+        fields = line.split("|")
+        extra = len(fields) - len(self.columns)
+        if extra and not line.strip():
+            return []
+        if extra > 0 and not fields[-1] and (self.barred or extra == 1):
+            fields.pop()
+            extra -= 1
+        if extra < 0 or (extra > 0 and "jobname" not in self.columns):
+            raise WorkloadError(
+                f"{self.path}:{number}: {len(fields)} columns, but the first line names {len(self.columns)}; "
+                "is it truncated?"
+            )
+        if extra > 0:
+            place = self.columns.index("jobname")
+            fields[place : place + extra + 1] = ["|".join(fields[place : place + extra + 1])]
+        return fields
+
+    def table(self, rows: list[list[str]]) -> _Table:
+        """The rows, by columns."""
+        places = {name: self.columns.index(alias.lower()) for name, alias in self.names.items()}
+        return _Table({name: [fields[place] for fields in rows] for name, place in places.items()}, self.names)
 
 
 def _tables(path: Path, wanted: list[str]) -> Iterator[_Table]:
-    """The rows of a file, piece by piece; it must have the wanted columns, besides the NEEDED ones."""
-    names: list[str] = []
-    before = 0
-    barred = False
-    for text in pieces_of(path):
-        while not names and text:  # the first line that is not blank
-            line, _, text = text.partition(b"\n")
-            before += 1
-            head = line.decode("utf-8", "replace")
-            if head.strip():
-                names, barred = [name.strip().lower() for name in head.rstrip("|").split("|")], head.endswith("|")
-                known = {
-                    name: next((alias for alias in aliases if alias.lower() in names), "")
-                    for name, aliases in COLUMNS.items()
-                }
-                if missing := next((name for name in (*NEEDED, *wanted) if not known[name]), None):
-                    also = "".join(f" or {alias}" for alias in COLUMNS[missing][1:])
-                    raise WorkloadError(
-                        f"{path}:{before}: no column {missing}{also}; "
-                        f"use sacct -P -o {','.join((*NEEDED, *wanted))},..."
-                    )
-        if names:
-            columns = _columns(path, text, names, before, barred=barred)
-            found = {name: alias for name, alias in known.items() if alias}
-            yield _Table({name: columns(names.index(alias.lower())) for name, alias in found.items()}, found)
-            before += text.count(b"\n")
-
-
-def _columns(path: Path, text: bytes, names: list[str], before: int, *, barred: bool) -> Callable[[int], Any]:
-    """A function that returns a column of these lines, by its place; blank lines are left out.
-
-    Fields are separated by bars, which `sacct` does not escape: a job's name may hold some. A line of a header that
-    ends with a bar (`barred`), or each line, may end with one, too.
-    """
-    arrow, compute = optional("pyarrow", "tables"), optional("pyarrow.compute", "tables")
-    lines = compute.split_pattern(arrow.array([text[:-1]], arrow.binary()), b"\n").flatten()
-    split = compute.split_pattern(lines, b"|")
-    fields, first = split.flatten(), split.offsets.to_numpy()[:-1]
-    count = np.diff(split.offsets.to_numpy())
-    blank = np.zeros(len(lines), bool)
-    for row in np.flatnonzero(count == 1).tolist():
-        blank[row] = not text_in(lines, row).strip()
-    long = np.flatnonzero(count > len(names))
-    ends_empty = compute.binary_length(fields.take(arrow.array(first[long] + count[long] - 1))).to_numpy() == 0
-    count[long] -= ends_empty & (barred | (count[long] == len(names) + 1))
-    name_place = names.index("jobname") if "jobname" in names else len(names)
-    extra = count - len(names)
-    wrong = ~blank & ((extra < 0) | ((extra > 0) & ("jobname" not in names)))
-    if wrong.any():
-        row = int(np.argmax(wrong))
-        raise WorkloadError(
-            f"{path}:{before + row + 1}: {count[row]} columns, but the first line names {len(names)}; is it truncated?"
-        )
-    first, extra = first[~blank], extra[~blank]
-
-    def column(place: int) -> Any:
-        found = fields.take(arrow.array(first + place + (extra if place > name_place else 0)))
-        if place != name_place or not extra.any():
-            return found
-        starts = zip((first + place)[extra > 0].tolist(), extra[extra > 0].tolist(), strict=True)
-        names_with_bars = [b"|".join(fields[start : start + more + 1].to_pylist()) for start, more in starts]
-        return compute.replace_with_mask(found, arrow.array(extra > 0), arrow.array(names_with_bars, arrow.binary()))
-
-    return column
+    """The rows of a file, some at a time; it must have the wanted columns, besides the NEEDED ones."""
+    lines = lines_of(path)
+    head = next((_Head(path, number, line, wanted) for number, line in lines if line.strip()), None)
+    if head is None:
+        return
+    rows = (fields for number, line in lines if (fields := head.fields(number, line)))
+    while True:
+        table = head.table(list(islice(rows, BLOCK)))
+        yield table
+        if len(table) < BLOCK:
+            return
 
 
 class _Records:
@@ -284,26 +270,23 @@ class _Records:
         """Add the records of ended jobs; count the others."""
         self.result.eligible = self.result.eligible is not False and "Eligible" in table
         keys, components, valid = self._ids(table)
-        cluster = table.codes("Cluster", self.cluster_names)
+        cluster = self.cluster_names.codes(table["Cluster"])
         if self.clusters is not None:
             others = valid & ~np.array([name in self.clusters for name in self.cluster_names])[cluster]
             self.result.note("records of other clusters, left out", int(np.count_nonzero(others)))
             valid &= ~others
         names = self.result.jobs.names
         procs, rounded = table.counts("AllocCPUS")
+        groups = zip(table["Group"], table["Account"], strict=True)
         columns: dict[str, Any] = {
-            **{name: read_times(table.columns[title], self.clock) for name, title in TIMES.items() if title in table},
+            **{name: read_times(table[title], self.clock) for name, title in TIMES.items() if title in table},
             "procs": procs,
             "requested_procs": table.counts("ReqCPUS")[0],
-            "requested_s": table.limits(),
-            "status": each(table.columns["State"], status_of),
-            **{kind: table.codes(column, names[kind]) for column, kind in TEXTS.items()},
-            "group": table.codes("Group", names["group"]),
+            "requested_s": each(table["Timelimit"], lambda text: limit_of(text, bare=MINUTE_S)),
+            "status": each(table["State"], status_of),
+            **{kind: names[kind].codes(table[column]) for column, kind in TEXTS.items()},
+            "group": names["group"].codes([group or account for group, account in groups]),
         }
-        if "Account" in table:
-            missing = columns["group"] == 0
-            accounts = table.columns["Account"].filter(optional("pyarrow", "tables").array(missing))
-            columns["group"][missing] = names["group"].codes(accounts)
         self.result.add_ended(
             columns,
             valid,
@@ -323,33 +306,23 @@ class _Records:
 
     def _ids(self, table: _Table) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.bool_]]:
         """Of each record the key of its id, its component (-1 for none), and whether it is a job."""
-        arrow, compute = optional("pyarrow", "tables"), optional("pyarrow.compute", "tables")
-        column, n = table.columns["JobID"], len(table)
-        keys, components, valid = np.zeros(n, np.int64), np.full(n, -1, np.int32), np.ones(n, bool)
-        plain = compute.match_substring_regex(column, f"^{PLAIN_ID}$")
-        numbers = compute.split_pattern(column.filter(plain).cast(arrow.string()), "_")
-        offsets, number = numbers.offsets.to_numpy(), numbers.flatten().cast(arrow.int64()).to_numpy()
-        tasks = np.where(np.diff(offsets) > 1, number[offsets[1:] - 1] + 1, 0)
-        rows = plain.to_numpy(zero_copy_only=False)
-        keys[rows] = (number[offsets[:-1]] << TASKS) | tasks
-        for row in np.flatnonzero(~rows).tolist():
-            job_id = text_in(column, row)
-            if match := JOB_ID.match(job_id):
-                keys[row] = self._key(match[1])
-                if match[2]:
-                    components[row] = self.components.setdefault(match[2], len(self.components))
-            else:
+        keys = [0] * len(table)
+        components, valid = np.full(len(table), -1, np.int32), np.ones(len(table), bool)
+        for row, job_id in enumerate(table["JobID"]):
+            match = JOB_ID.fullmatch(job_id)
+            if match is None:
                 valid[row] = False
                 reason = _odd(job_id)
                 self.result.note(reason, example="" if reason in self.result.examples else table.show(row))
-        return keys, components, valid
-
-    def _key(self, job_id: str) -> int:
-        """The key of an id without a component; equal keys are equal ids."""
-        if not re.fullmatch(PLAIN_ID, job_id):
-            return self.odd_ids.setdefault(job_id, -1 - len(self.odd_ids))
-        job, _, task = job_id.partition("_")
-        return (int(job) << TASKS) | (int(task) + 1 if task else 0)
+                continue
+            job, task, other, component = match.groups()
+            if other is not None:
+                keys[row] = self.odd_ids.setdefault(other, -1 - len(self.odd_ids))
+            else:
+                keys[row] = (int(job) << TASKS) | (int(task) + 1 if task else 0)
+            if component:
+                components[row] = self.components.setdefault(component, len(self.components))
+        return np.array(keys, np.int64), components, valid
 
     def reading(self) -> Reading:
         """The jobs of these records."""

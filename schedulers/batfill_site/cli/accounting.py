@@ -86,8 +86,8 @@ def import_log(
         if parameter.name in given and system not in ONLY_FOR[parameter.name]:
             of = ", ".join(ONLY_FOR[parameter.name])
             raise click.UsageError(f"{parameter.opts[0]} applies to {of} only, not to {system}; leave it out")
-    format_of(out)
-    require("tables", "pyarrow")
+    if format_of(out) == ".parquet":
+        require("tables", "pyarrow")
     if key is not None and key.resolve() == out.resolve():
         raise click.UsageError(f"--key and --out are both {key}; name two files")
     names = Key() if key is None else Key.load(key)
