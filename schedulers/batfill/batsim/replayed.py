@@ -66,6 +66,7 @@ class Tries:
         self.schedule = schedule
         self.judged = judged
         self.row = schedule.order
+        self.rejected = schedule.rejected  # computed at each access
         self.number = times_before(self.row)  # of the try among its job's
         kills = schedule.kills[np.argsort(schedule.kills["row"], kind="stable")]
         first, beyond = (np.searchsorted(kills["row"], self.row, side) for side in ("left", "right"))
@@ -95,7 +96,7 @@ class Tries:
         """A record per try and per rejected job, in the order they ended."""
         jobs = self.schedule.jobs
         killed = self.schedule.killed
-        rejected = np.flatnonzero(self.schedule.rejected)
+        rejected = np.flatnonzero(self.rejected)
         dates = np.concatenate([self.end_s, self.schedule.submit_s[rejected]])
         for i in np.argsort(dates, kind="stable").tolist():
             row = int(self.row[i]) if i < len(self.row) else int(rejected[i - len(self.row)])
@@ -122,7 +123,7 @@ class Tries:
     def metadata(self, row: int, *, last: bool) -> str:
         """The metadata of a try of this job; only for the last try is it known whether it was backfilled."""
         jobs, judged = self.schedule.jobs, self.judged
-        backfilled = bool(self.schedule.backfilled[row]) if last and not self.schedule.rejected[row] else None
+        backfilled = bool(self.schedule.backfilled[row]) if last and not self.rejected[row] else None
         if judged is None:
             return metadata_text(user=int(jobs.user[row]), backfilled=backfilled)
         return metadata_text(
