@@ -81,7 +81,7 @@ def draw_machine(axes, schedule, from_s):
             ((left, first), (right, first), (right, last + 1), (left, last + 1), (left, first))
             for i in np.flatnonzero(chosen & (tries.start_s < from_s + SHOWN_S))
             for left, right in [((at_s - from_s) / HOUR_S for at_s in (tries.start_s[i], tries.end_s[i]))]
-            for first, last in tries.machines[i]
+            for first, last in tries.machines.of(i)
         ]
         if bars:
             outlines = Path.make_compound_path(*(Path(corners, closed=True) for corners in bars))

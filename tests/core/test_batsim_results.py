@@ -15,12 +15,12 @@ from procset import ProcSet
 
 from batfill.base.errors import WorkloadError
 from batfill.base.files import csv_text
+from batfill.batsim.allocation import Allocation
 from batfill.batsim.machines import MachineTimes
 from batfill.batsim.results import (
     BATSIM_VERSION,
     COLUMNS,
     JOB_COLUMNS,
-    Allocation,
     JobRecord,
     ResultError,
     WordColumn,

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from batfill.batsim import results
-from batfill.batsim.machines import IdleMachines, Intervals, MachineTimes, intervals_text
+from batfill.batsim.allocation import lowest_idle
+from batfill.batsim.machines import MachineTimes, intervals_text
 from batfill.batsim.results import metadata_text
 from batfill.model.schedule import KILLED, REJECTED, SUCCESS, WALLTIME_REACHED, try_name
 
@@ -76,21 +77,8 @@ class Tries:
         self.start_s[self.killed], self.ran_s[self.killed] = kill["start_s"], kill["ran_s"]
         self.end_s = self.start_s + self.ran_s
         self.by_end = np.argsort(self.end_s, kind="stable")
-        self.machines = self.allocate()
-
-    def allocate(self) -> list[Intervals]:
-        """The machines of each try: the lowest ids that are idle at its start."""
-        idle = IdleMachines([(0, self.schedule.size - 1)])
-        procs = self.schedule.jobs.procs
-        machines: list[Intervals] = []
-        ended = 0
-        for row, start_s in zip(self.row.tolist(), self.start_s.tolist(), strict=True):
-            # A try of length 0 may have ended by now without having been handled yet.
-            while self.by_end[ended] < len(machines) and self.end_s[self.by_end[ended]] <= start_s:
-                idle.give(machines[self.by_end[ended]])
-                ended += 1
-            machines.append(idle.take(int(procs[row])))
-        return machines
+        self.procs = schedule.jobs.procs[self.row]
+        self.machines, self.freed_s = lowest_idle(self.procs, self.start_s, self.end_s, self.by_end, schedule.size)
 
     def records(self) -> Iterator[JobRecord]:
         """A record per try and per rejected job, in the order they ended."""
@@ -117,7 +105,7 @@ class Tries:
             state = KILLED if self.killed[i] else WALLTIME_REACHED if killed[row] else SUCCESS
             ran_s = max(float(self.ran_s[i]), results.NULL_EXECUTION_S)
             yield results.JobRecord(
-                *request, state, float(self.start_s[i]), ran_s, intervals_text(self.machines[i]), known
+                *request, state, float(self.start_s[i]), ran_s, intervals_text(self.machines.of(i)), known
             )
 
     def metadata(self, row: int, *, last: bool) -> str:
@@ -136,9 +124,8 @@ class Tries:
 
     def computing(self) -> Iterator[tuple[float, int]]:
         """(date, number of machines computing from then on), for every date at which that number changes."""
-        procs = self.schedule.jobs.procs[self.row]
         dates, where = np.unique(np.concatenate([self.start_s, self.end_s]), return_inverse=True)
-        change = np.bincount(where, weights=np.concatenate([procs, -procs]), minlength=len(dates))
+        change = np.bincount(where, weights=np.concatenate([self.procs, -self.procs]), minlength=len(dates))
         computing = np.cumsum(change).astype(np.int64)
         changed = np.diff(computing, prepend=0) != 0
         yield from zip(dates[changed].tolist(), computing[changed].tolist(), strict=True)
@@ -146,10 +133,6 @@ class Tries:
     def machine_times(self) -> MachineTimes:
         """Machine-seconds per state, each machine counted up to its last change, as Batsim does."""
         # Allocation starts from the lowest id, so machines above the highest one used never compute.
-        used = max((machines[-1][1] + 1 for machines in self.machines), default=0)
-        last_s = np.zeros(used)
-        for i in self.by_end.tolist():
-            for first, last in self.machines[i]:
-                last_s[first : last + 1] = self.end_s[i]
-        computing_s = float((self.ran_s * self.schedule.jobs.procs[self.row]).sum())
-        return MachineTimes(computing_s, float(last_s.sum()) - computing_s)
+        used = self.machines.last.max(initial=-1) + 1
+        computing_s = float((self.ran_s * self.procs).sum())
+        return MachineTimes(computing_s, float(self.freed_s[:used].sum()) - computing_s)

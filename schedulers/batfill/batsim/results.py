@@ -25,6 +25,7 @@ import numpy as np
 from batfill.base.errors import BatfillError
 from batfill.base.files import all_or_none, remove_left_overs, whole_file
 from batfill.base.version import __version__
+from batfill.batsim.allocation import Allocation
 from batfill.batsim.machines import INTERVALS
 from batfill.model.metrics import TAU_S, Summary, bounded_slowdown, summarize
 from batfill.model.schedule import CUT, LATER_TRY, REFUSED, REJECTED, REQUEUED, STATES, SUCCESS
@@ -61,7 +62,6 @@ WRITTEN = (
 MACHINE_STATE_COLUMNS = "time,nb_sleeping,nb_switching_on,nb_switching_off,nb_idle,nb_computing"
 # Batsim gives a job of length 0 this length, so that its stretch is defined; but not one killed at date 0.
 NULL_EXECUTION_S = 1e-5
-NO_MACHINE = 10**18  # a number that is too large for one
 
 
 class ResultError(BatfillError):
@@ -122,41 +122,6 @@ class WordColumn(NamedTuple):
         codes: dict[str, int] = {}
         code = [codes.setdefault(text, len(codes)) for part in parts for text in part]
         return cls(list(codes), np.array(code, np.int32))
-
-
-class Allocation(NamedTuple):
-    """The machines of every try as intervals of ids, both ends included: offset[i]:offset[i + 1] are those of try i."""
-
-    offset: NDArray[np.int64]  # (n_tries + 1,)
-    first: NDArray[np.int64]  # (n_intervals,)
-    last: NDArray[np.int64]  # (n_intervals,)
-
-    @classmethod
-    def joined(cls, parts: Sequence[NDArray[np.object_]]) -> Allocation:
-        """The machines of all tries, each in Batsim's notation such as "0-3 7", empty for none.
-
-        Raises:
-            ValueError: one of them is not in this notation.
-        """
-        text = "".join(["\n", *(f"{machines}\n" for part in parts for machines in part)]).encode()
-        if text.translate(None, b"0123456789- \n") or any(wrong in text for wrong in (b" -", b"\n-", b"- ", b"-\n")):
-            raise ValueError("not digits, or a dash that is not between them")
-        # Dashes and line ends become numbers that no machine has.
-        number = np.fromstring(text.replace(b"-", b" -1 ").replace(b"\n", b" -2 "), np.int64, sep=" ")
-        dash, end = number == -1, number == -2
-        upper = np.roll(dash, 1)  # the number is the end of an interval
-        if (upper & dash).any() or (dash[2:] & dash[:-2]).any() or (number >= NO_MACHINE).any():
-            raise ValueError("an interval without two ends, or a number that is too large")
-        lower = np.flatnonzero(~(dash | end | upper))
-        last = np.where(dash[lower + 1], number[np.minimum(lower + 2, len(number) - 1)], number[lower])
-        return cls(np.searchsorted(lower, np.flatnonzero(end)), number[lower], last)
-
-    def rows(self, which: NDArray[np.int64]) -> Allocation:
-        """The machines of these tries, in this order."""
-        counts = np.diff(self.offset)[which]
-        offset = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        interval = np.arange(offset[-1]) + np.repeat(self.offset[which] - offset[:-1], counts)
-        return Allocation(offset, self.first[interval], self.last[interval])
 
 
 NOTHING = "%.0s"  # the form of a value that is not written

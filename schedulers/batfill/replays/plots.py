@@ -101,7 +101,7 @@ def draw_gantt(schedule: Schedule, axes: Axes, from_s: float, until_s: float) ->
         if tries.killed[i]:
             look = {"facecolor": "none", "edgecolor": "C3", "hatch": "///"}
         bars = [(start_s / unit, (end_s - start_s) / unit)]
-        for first, last in tries.machines[i]:
+        for first, last in tries.machines.of(i):
             axes.broken_barh(bars, (first, last - first + 1), linewidth=0.3, **{"edgecolor": "white", **look})
     end_s = until_s if math.isfinite(until_s) else float(tries.end_s.max(initial=from_s + 1))
     kinds = ("started in order", {"facecolor": "C0"}), ("backfilled", {"facecolor": "C1"})
