@@ -130,7 +130,7 @@ def environment(tree: Path, **more: str) -> dict[str, str]:
 # As a plug-in of pytest
 
 
-@pytest.hookimpl(wrapper=True, trylast=True)  # inside of pytest-cov's: an alarm in it would leave its lock locked
+@pytest.hookimpl(wrapper=True)
 def pytest_runtest_call() -> object:
     """End a test that takes too long."""
 
