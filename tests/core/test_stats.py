@@ -18,8 +18,6 @@ from batfill.base.stats import (
 from batfill.model.policy import PURE, policy_named
 from batfill.search.periods import Conditions, costs, read_periods
 
-BETWEEN = [pytest.mark.slow, pytest.mark.long]  # numbers of periods between two that are tried everywhere
-
 
 def by_all_swaps(costs, base, null, level):
     """The interval, by trying ratios, and the p-value: every way to swap, one after the other."""
@@ -92,7 +90,7 @@ def test_rare_bad_weeks_that_outweigh_many_gains_are_seldom_called_a_difference(
     assert wrong <= most * trials
 
 
-@pytest.mark.parametrize("n", [7, *(pytest.param(n, marks=BETWEEN) for n in (12, 24)), 91])
+@pytest.mark.parametrize("n", [7, 12, 24, 91])
 def test_of_choices_that_do_not_differ_at_most_six_in_a_hundred_are_called_better_or_worse(n):
     rng, trials = np.random.default_rng(n), 800
     wrong = 0
