@@ -40,7 +40,8 @@ def both(tries):
     procs, start_s, end_s = (np.array([each[place] for each in tries], kind) for place, kind in enumerate("qdd"))
     by_end = np.argsort(end_s, kind="stable")
     machines, freed_s = lowest_idle(procs, start_s, end_s, by_end, SIZE)
-    found = [machines.of(i) for i in range(len(tries))], freed_s.tolist()
+    unused = [0.0] * (SIZE - len(freed_s))  # the highest machines, of which no try can need one
+    found = [machines.of(i) for i in range(len(tries))], freed_s.tolist() + unused
     return found, one_by_one(tries, by_end.tolist())
 
 

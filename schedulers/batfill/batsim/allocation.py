@@ -75,8 +75,9 @@ def lowest_idle(
         size: the number of machines.
 
     Returns:
-        The machines, and the end of the last try on each machine, (size,), 0 if it has none.
+        The machines, and the end of the last try on each machine, (at most size,), 0 if it has none.
     """
+    size = min(size, int(procs.sum()))  # a machine may be huge, and its lowest ids are taken
     idle, offset, freed_s = np.empty((2, size + 1), np.int64), np.empty(len(procs) + 1, np.int64), np.zeros(size)
     room, n = 2 * len(procs), -1
     while n < 0:

@@ -108,17 +108,21 @@ def converse(
             socket.send(conversation.answer(message))
             if conversation.ended:
                 return
-            message = None
             message = visitors.message(timeout_ms / 1000 or math.inf)
         raise RunFailed(f"Batsim has not sent a message for {timeout_ms} ms; end it if it still runs")
     except BaseException as error:
-        if message is None and not visitors.are_gone() and socket.poll(FAREWELL_MS):
-            message = socket.recv()
-        if message is not None:
+        if not owes_answer(socket) and not visitors.are_gone() and socket.poll(FAREWELL_MS):
+            socket.recv()
+        if owes_answer(socket):
             socket.send(conversation.last_answer())
         elif not visitors.are_gone():
             error.add_note("Batsim will wait for this scheduler for ever: end it, too")
         raise
+
+
+def owes_answer(socket: zmq.Socket[bytes]) -> bool:
+    """Whether a message has been received and not been answered; an interrupt may come at any place between the two."""
+    return bool(int(socket.getsockopt(zmq.EVENTS)) & zmq.POLLOUT)
 
 
 def serve(
