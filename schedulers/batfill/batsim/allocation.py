@@ -77,6 +77,7 @@ def lowest_idle(
     Returns:
         The machines, and the end of the last try on each machine, (at most size,), 0 if it has none.
     """
+    by_end = by_end.astype(np.int64)  # from `argsort`, whose numbers are shorter in a browser
     size = min(size, int(procs.sum()))  # a machine may be huge, and its lowest ids are taken
     idle, offset, freed_s = np.empty((2, size + 1), np.int64), np.empty(len(procs) + 1, np.int64), np.zeros(size)
     room, n = 2 * len(procs), -1
