@@ -310,12 +310,12 @@ class Preset(NamedTuple):
 
     values: dict[str, Any]  # by option, as results state them
     meaning: str  # in words; empty for none
-    lacks: str = ""  # of a real scheduler: what is not modelled
+    lacks: str = ""  # what batfill does not model of a real scheduler
     title: str = ""  # its name in words, if it is more than numbers beside an order
 
     @property
     def words(self) -> str:
-        """The meaning, followed by what is not modelled."""
+        """The meaning, and what batfill does not model."""
         return f"{self.meaning} Not modelled: {self.lacks}" if self.lacks else self.meaning
 
 
