@@ -111,6 +111,7 @@ class Job:
     start: float = math.nan
     backfilled: bool = False
     user: int = -1  # below 0: unknown
+    due: bool = False  # whether it goes first and gets no try, where tries stand back
     divider: float = math.inf  # at which it is killed, since its start
     turn: int = 0  # its place among the jobs as they are submitted
     bound: float = math.inf  # after which it is expected to be killed, since its start
@@ -135,6 +136,7 @@ class Oracle:
     max_running: float = math.inf  # how many jobs of a user may run at once; a plan decides
     uncounted: int | None = None  # seq of a running job that does not count among those of its user
     half: bool = False  # whether only the older half of the overdue jobs goes first, at least 4
+    stand_back: float = math.inf  # tries stand back, for all where so many machines are requested; inf: never
     divider_s: float = math.inf
     spares: bool = False  # whether a try is killed at its divider only if its processors are needed
     widest_try: int | None = None  # wider jobs are large
@@ -256,6 +258,27 @@ class Oracle:
                     self.waiting.append(job)
                 taken += q
 
+    def become_due(self, t):
+        """At the beginning of a decision: the overdue jobs, or the older of them, and all that wait in a backlog."""
+        if self.stand_back == math.inf:
+            return
+        late = sorted((job for job in self.waiting if t - job.r > self.threshold_s), key=lambda job: (job.r, job.turn))
+        wanted = max(4, math.ceil(len(late) / 2)) if self.half else len(late)
+        for job in late:
+            if sum(one.due for one in late) < wanted:
+                job.due = True
+        if sum(job.q for job in self.waiting) > self.stand_back * self.size:
+            for job in self.waiting:
+                job.due = True
+        for job in self.waiting:
+            job.small = job.small and not job.due
+
+    def hold_head(self, t):
+        """At the end of a decision: the first job of the queue, if it is large, and processors are idle."""
+        order = [job for job in sorted(self.waiting, key=self.sort_rule(t)) if not self.is_held(job)]
+        if self.stand_back < math.inf and order and self.free > 0 and not order[0].small:
+            order[0].due = True
+
     def spare(self, job):
         job.small, job.divider, job.bound = False, math.inf, math.inf
 
@@ -263,6 +286,7 @@ class Oracle:
         """Tried out: what a pass without the job would start, and when the head could start with it and without it."""
         if not self.waiting and not self.windows:
             return False
+        self.become_due(t)
         without, beside = self.copied(), self.copied()
         without.finish(without.jobs[job.seq])
         beside.spare(beside.jobs[job.seq])
@@ -278,7 +302,7 @@ class Oracle:
             sooner = any(date < others.get(seq, (t, 0)) for seq, date in dates.items())
             return sooner or len(without.order) > len(self.order)
         head = without.jobs[min(self.waiting, key=self.sort_rule(t)).seq]
-        without.easy_pass(t)
+        without.reserving_pass(t)
         if len(without.order) > len(self.order):
             return True
         return beside.shadow(t, head) > without.shadow(t, head)
@@ -326,6 +350,8 @@ class Oracle:
         late.sort(key=lambda job: (job.r, job.turn))
         if self.half:
             late = late[: max(4, math.ceil(len(late) / 2))]
+        if self.stand_back < math.inf:
+            late = [job for job in self.waiting if job.due]
         first = {job.seq for job in late}
         plain = self.by_policy(self.policy, t)
 
@@ -344,9 +370,14 @@ class Oracle:
     # The pass
 
     def easy_pass(self, t):
+        self.become_due(t)
         if self.depth is not None:
             self.planned_pass(t)
-            return
+        else:
+            self.reserving_pass(t)
+        self.hold_head(t)
+
+    def reserving_pass(self, t):
         order = sorted(self.waiting, key=self.sort_rule(t))
         while order and order[0].q <= self.free:
             self.begin(t, order.pop(0))
@@ -420,7 +451,7 @@ class Oracle:
         return next(at for at, _ in sorted(held) if free_at(at, self.size, held) >= head.q)
 
     def begin(self, t, job, backfilled=False):
-        job.start, job.backfilled, job.divider = t, backfilled, self.divider(job)
+        job.start, job.backfilled, job.divider, job.due = t, backfilled, self.divider(job), False
         job.bound = job.divider if self.bound else math.inf
         self.waiting.remove(job)
         self.running.append(job)

@@ -185,10 +185,11 @@ options = st.fixed_dictionaries(
         "half": st.booleans(),
         "divider_s": st.sampled_from([1.0, 3.0, 8.0, math.inf]),
         "spares": st.booleans(),
+        "stand_back": st.sampled_from([0.5, 2.0, 1000.0, math.inf]),
         "bound": st.booleans(),
         "widest_try": st.sampled_from([None, 1, 4]),
     }
-)
+).map(lambda case: case if case["spares"] and not case["tries_first"] else {**case, "stand_back": math.inf})
 
 
 def weeks_of_habits(seed, n_jobs=700, weeks=4, size=16):

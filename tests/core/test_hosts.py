@@ -177,6 +177,7 @@ TRIES = [
     {"policy": "aged:600,0.5,0.5", "divider": 300},
     {"policy": "spf", "divider": 600, "threshold": 1800, "overdue": "half", "overdue-before": "large"},
     {"policy": "saf", "divider": "median/4", "threshold": 1800},
+    {"policy": "spf", "divider": 300, "threshold": 1800, "overdue": "half", "stand-back": 3},
     {"policy": "saf", "small": "class", "kill": "always", "divider": 300, "threshold": 1800, "backfill": "spf"},
 ]
 

@@ -80,7 +80,11 @@ def test_with_one_reservation_the_oracles_plan_gives_the_starts_of_easy(workload
 
 
 @pytest.mark.parametrize(
-    *sweep(policy=["fcfs", "saf", "wfp3"], depth=DEPTHS, case=[{}, {"divider_s": 4.0, "spares": True}, {"half": True}])
+    *sweep(
+        policy=["fcfs", "saf", "wfp3"],
+        depth=DEPTHS,
+        case=[{}, {"divider_s": 4.0, "spares": True, "stand_back": 3.0}, {"half": True}],
+    )
 )
 def test_a_burst_drains_as_the_oracles_plan_says(policy, depth, case):
     jobs = random_table(len(policy), n_jobs=60, size=16, span_s=20, longest=20, wide=0.0, small=0.4, short=0.2)

@@ -102,6 +102,43 @@ def test_an_order_that_changes_decides_on_the_tries_at_their_dividers_from_then_
         assert_same(run.schedule(), beside.run())
 
 
+# Where tries stand back
+
+AGED = pytest.param("aged:90,0.5,0", marks=pytest.mark.compiled)
+
+
+@pytest.mark.parametrize(
+    *sweep(2, policy=["fcfs", "spf", AGED], half=[False, True], stand_back=[0.5, 4.0, 1e6], more=[{}, {"depth": 2}])
+)
+def test_tries_stand_back_as_the_oracle_says(policy, half, stand_back, more):
+    rules = {"half": half, "stand_back": stand_back, "divider_s": DIVIDER, "spares": True, "bound": True, **more}
+    tried = 0
+    for seed, threshold_s in enumerate([math.inf, 30.0, 300.0]):
+        jobs = random_table(seed, n_jobs=N_JOBS, size=10, span_s=(1 + seed) * N_JOBS, small=0.7)
+        run = replay_jobs(jobs, 10, Rules(policy_named(policy), threshold_s=threshold_s, **rules))
+        assert_same(run, Oracle(jobs, 10, policy, threshold_s=threshold_s, **rules).run())
+        tried += len(run.kills)
+    assert tried or stand_back < 1
+
+
+def test_what_makes_a_job_due_is_its_wait_a_backlog_or_processors_kept_idle_for_it():
+    """On four processors; the first job takes three of them until 100 s, and tries run for 10 s."""
+    head = [(0, 100, 100, 3), (1, 50, 50, 4), (2, 20, 20, 1, SMALL), (95, 50, 50, 1, SMALL)]
+    rules = Rules(FCFS, divider_s=10.0, spares=True, bound=True)
+    assert replay_jobs(table(head), 4, rules).start_s.tolist() == [0, 105, 2, 155]
+    assert replay_jobs(table(head), 4, replace(rules, stand_back=9.0)).start_s.tolist() == [0, 100, 2, 150]
+    # Eight processors are requested from 3 s on, more than 1.9 machines have.
+    backlog = [(0, 20, 20, 4), (1, 50, 50, 4), (2, 5, 50, 3, SMALL), (3, 5, 50, 1, SMALL)]
+    assert replay_jobs(table(backlog), 4, rules).start_s.tolist() == [0, 25, 20, 20]
+    assert replay_jobs(table(backlog), 4, replace(rules, stand_back=1.9)).start_s.tolist() == [0, 20, 70, 70]
+    assert replay_jobs(table(backlog), 4, replace(rules, stand_back=2.0)).start_s.tolist() == [0, 25, 20, 20]
+    # Who is overdue at 20 s starts for good; otherwise it would be killed at 30 s, and be first again.
+    late = [(0, 20, 20, 4), (1, 50, 50, 4, SMALL), (2, 5, 50, 4, SMALL)]
+    rules = replace(rules, threshold_s=18.0)
+    assert replay_jobs(table(late), 4, rules).start_s.tolist() == [0, 30, 80]
+    assert replay_jobs(table(late), 4, replace(rules, stand_back=9.0)).start_s.tolist() == [0, 20, 70]
+
+
 # Invariants
 
 

@@ -32,6 +32,7 @@ RULES = [
     {"policy": "aged:100,0.5,0", "depth": 2, "threshold_s": 90, "overdue": "half"},
     {"small": "class", "divider": 7, "kill": "always"},
     {"policy": "saf", "small": "all", "divider": 5, "small_width": 0.5, "threshold_s": 80, "backfill": "lqf"},
+    {"policy": "spf", "small": "all", "divider": 5, "small_width": 0.5, "threshold_s": 80, "stand_back": 3},
 ]
 
 
@@ -102,6 +103,7 @@ def oracle_of(run, moment, past, draws, fork):
         depth=rules.depth if rules.planned else None,
         half=rules.half,
         max_running=rules.max_running,
+        stand_back=rules.stand_back,
         divider_s=rules.divider_s,
         spares=rules.spares,
         bound=rules.bound,
@@ -111,6 +113,7 @@ def oracle_of(run, moment, past, draws, fork):
         state = run.engine.queue.jobs[row]
         job.small, job.exempt = bool(state["small"]), not state["killable"]
         if run.engine.queue.waits(row):
+            job.due = rules.stand_back < math.inf and state["section"] == 0
             made.waiting.append(job)
             continue
         job.start = float(state["start_s"])

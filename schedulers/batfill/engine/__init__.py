@@ -14,13 +14,13 @@ from typing import Any
 PLACES = {
     "sources": "FILES SOURCES",
     "records": (
-        "AWAY CANDIDATE CHANGE DATED FAR FOLLOW JOB LINE NOBODY QUEUE SLOT "
+        "AWAY CANDIDATE CHANGE DATED FAR FOLLOW JOB LINE NOBODY QUEUE QUEUED_AGAIN SLOT "
         "SPARE_STEPS STARTED STEP TRY Decided QueueArrays RULES as_records new_records"
     ),
     "tree": "clear enlarged new_tree width_of",
     "ends": "END enlarged_ends enter listed new_ends next_end_s",
     "running": "change_release correct corrected expect finish start unsettle",
-    "waiting": "CROWDED FULL GAP choose_first demote enqueue_rows requeue set_class spare start_waiting submit",
+    "waiting": "CROWDED FULL GAP bring_forward demote enqueue_rows requeue set_class spare start_waiting submit",
     "easy": "decide kill_pays",
     "loop": (
         "CLOCK DONE KILL NEEDS_ROOM TO_KEY Events Given Scratch advance advance_each next_change_s next_following "

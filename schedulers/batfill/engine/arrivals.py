@@ -24,7 +24,7 @@ from batfill.engine.records import (
     WAITS,
 )
 from batfill.engine.running import charged, may_backfill, start
-from batfill.engine.waiting import enqueue, goes_before
+from batfill.engine.waiting import enqueue, goes_before, stands_back
 
 
 @kernel
@@ -37,9 +37,12 @@ def arrives(now_s, queue, row, alone):
     """
     section = section_of(queue, queue.jobs[row].small)
     leads, until_s = head_with(now_s, queue, section, row)
-    what = UNDECIDED
-    if alone and (not leads or queue.state[0].waiting == 0) and now_s < until_s:
+    what, state, job = UNDECIDED, queue.state[0], queue.jobs[row]
+    backlog = queue.rules[0].backlog
+    if alone and (not leads or state.waiting == 0) and now_s < until_s and state.wanted + job.procs <= backlog:
         what = judge(now_s, queue, section, row)
+    if what == WAITS and stands_back(queue) and state.waiting == 0 and state.free > 0 and not job.small:
+        section = queue.rules[0].overdue  # as `hold_head` after a pass
     if what in (STARTS, BACKFILLS):
         start(now_s, queue, row)
     else:

@@ -41,7 +41,16 @@ from batfill.engine.tree import (
     summarize_leaf,
     width_of,
 )
-from batfill.engine.waiting import NONE_WAITS, is_walk, start_heads, start_waiting, sweep_overdue
+from batfill.engine.waiting import (
+    NONE_WAITS,
+    bring_forward,
+    hold_head,
+    is_walk,
+    stands_back,
+    start_heads,
+    start_waiting,
+    sweep_overdue,
+)
 
 EVERY, ANY, FIRST = range(3)  # jobs that `gather_candidates` looks for
 
@@ -51,8 +60,17 @@ def easy_pass(now_s, queue, started):
     """Run one EASY pass at `now_s`; returns how many jobs start, and how many of them ahead of the reservation.
 
     `started`, records.STARTED (>= free processors,), receives the rows in start order; those from the second returned
-    number on were backfilled. Overdue jobs must already be in their section (`sweep_overdue`).
+    number on were backfilled. Jobs that go first must already be in their section (`bring_forward`).
     """
+    n, ahead = any_pass(now_s, queue, started)
+    if stands_back(queue):
+        hold_head(now_s, queue)
+    return n, ahead
+
+
+@kernel
+def any_pass(now_s, queue, started):
+    """As `easy_pass`, in the way that the rules allow."""
     state = queue.state[0]
     if state.free <= 0 or state.waiting == 0:
         return 0, 0
@@ -74,7 +92,7 @@ def decide(now_s, queue, decided):
 
     Returns how many jobs start; -1 if the tree is full: enlarge it and call again.
     """
-    if not sweep_overdue(now_s, queue):
+    if not (sweep_overdue(now_s, queue) and bring_forward(now_s, queue)):
         return np.int64(-1)
     if queue.rules[0].outlived:
         correct(now_s, queue)
@@ -180,7 +198,7 @@ def pass_through_leaf(now_s, queue, leaf, started, n):
     tree, state = queue.tree, queue.state[0]
     # Local copies, written back below: reading the record at every slot makes whole replays 2 to 5 % slower.
     free, ahead, shadow_s, extra = state.free, state.ahead, state.shadow_s, state.extra
-    known = n
+    known, idle = n, free
     slot = leaf * LEAF
     end = slot + tree.nodes[leaf].count
     while slot < end and free > 0:
@@ -210,6 +228,7 @@ def pass_through_leaf(now_s, queue, leaf, started, n):
         move_jobs(tree, slot, slot - (n - known), end - slot)
         tree.nodes[leaf].count -= n - known
         state.waiting -= n - known
+        state.wanted -= idle - free
     return n
 
 
@@ -358,7 +377,7 @@ def kill_pays(now_s, queue, row):
 def ended_if_needed(now_s, queue, row):
     """End a running try that has reached its divider if its processors are needed; returns their number or GOES_ON.
 
-    The pass of this instant must have been made, and after it, if RULES.half, the choice of those that go first. The
+    The pass of this instant must have been made, and after it the choice of those that go first (`bring_forward`). The
     processors are needed if another pass without the try would start a waiting job, or if the head's reservation would
     come later if the try went on.
     """

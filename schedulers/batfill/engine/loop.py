@@ -33,7 +33,7 @@ from batfill.engine.records import (
 from batfill.engine.running import correct, finish, unsettle
 from batfill.engine.tree import has_capacity
 from batfill.engine.violations import Ran, first_violation
-from batfill.engine.waiting import choose_first, demote, requeue, spare, sweep_overdue, take_back
+from batfill.engine.waiting import bring_forward, demote, requeue, spare, sweep_overdue, take_back
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -335,7 +335,7 @@ def advance(until_s, size, queue, events):
     n_jobs, closed = len(jobs), len(events.follows) > 0
     while True:
         if clock.lacks_pass or clock.due > 0:
-            if queue.rules[0].half and not choose_first(clock.now_s, queue):
+            if not bring_forward(clock.now_s, queue):
                 return NEEDS_ROOM
             if clock.lacks_pass:
                 run_pass(clock.now_s, queue, events)
@@ -384,6 +384,8 @@ def advance(until_s, size, queue, events):
             correct(now_s, queue)
 
         if len(queue.changes) > 0 and not pass_changes(now_s, queue, events):
+            return NEEDS_ROOM
+        if not bring_forward(now_s, queue):
             return NEEDS_ROOM
 
         decided = False

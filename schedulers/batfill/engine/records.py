@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 NEVER_S = np.finfo(np.float64).max
 
 # Sections of the queue, in its order: overdue, small and large jobs; or small, overdue and large jobs (RULES.overdue,
-# and `keys.section_of`).
+# and `keys.section_of`). Where tries stand back, the first section holds the due jobs.
 SECTIONS = 3
-AWAY = -1  # the section of a job that does not wait
+AWAY = -1  # the section of a job that does not wait,
+QUEUED_AGAIN = 2  # and of one until it is queued; any but the first
 
 # A job as the scheduler sees it.
 JOB = np.dtype(
@@ -83,10 +84,12 @@ QUEUE = np.dtype(
         ("submitted", "u4"),  # jobs submitted so far
         ("looked_at", "u4"),  # the oldest of these, already checked for being overdue
         ("late", "u4"),  # waiting jobs that count as overdue; where RULES.half
-        ("first_to", "u4"),  # of these, all before this place of `ages` go first
+        ("late_first", "u4"),  # of these, those that go first,
+        ("first_to", "u4"),  # which are all that are before this place of `ages`
         ("free", "i8"),  # idle processors; below 0 if so many are in use that a window should have
         ("changed", "u4"),  # dates of the calendar that are over
-        ("waiting", "u4"),  # waiting jobs
+        ("waiting", "u4"),  # waiting jobs,
+        ("wanted", "i8"),  # and the processors that they request together
         ("settled", "u4"),  # 1 while no waiting job can start before a job ends
         ("steps", "u4"),  # of the plan that is kept for the next pass; 0 for none
         ("falls", "u4"),  # its falls,
@@ -117,6 +120,7 @@ RULES = np.dtype(
         ("bound_s", "f8"),  # cap on its expected run time: the divider, or inf for no cap
         ("overdue", "i8"),  # section of overdue jobs: 0, or 1 if only large jobs come behind them
         ("half", "u1"),  # 1 if only the older half of the overdue jobs goes first
+        ("backlog", "f8"),  # with more than so many processors requested tries stand back; inf if they never do
         ("spares", "u1"),  # 1 if a try at its divider is killed only if its processors are needed
         ("planned", "u1"),  # 1 if `plan.py` makes the pass: always but for EASY
         ("depth", "i8"),  # how many jobs get a reservation

@@ -21,9 +21,11 @@ CORRECTION_STEPS_S = np.array([60, 300, 900, 1800, 3600, 7200, 18_000, 36_000, 7
 def start(now_s, queue, row):
     """Start a job that has left the queue: it takes its processors and is expected to end after `expected_s`."""
     job = queue.jobs[row]
+    if job.late:
+        queue.state[0].late -= 1
+        queue.state[0].late_first -= job.section == queue.rules[0].overdue
     job.start_s = now_s
     job.section = AWAY
-    queue.state[0].late -= job.late
     job.late = 0
     occupy(queue, row, job.procs)
 

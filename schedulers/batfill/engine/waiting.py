@@ -9,11 +9,11 @@ from __future__ import annotations
 import numpy as np
 
 from batfill.base.kernels import U4, entry, kernel, outlined
-from batfill.engine.keys import find_head, head_with, place_key, section_of, slope_of
+from batfill.engine.keys import find_head, head_with, moved_key, place_key, section_of, slope_of
 from batfill.engine.motion import to_go_first
 from batfill.engine.records import AWAY, QueueArrays
-from batfill.engine.running import finish, outlast, start, unsettle
-from batfill.engine.tree import has_capacity, insert, last_slot, precedes, remove
+from batfill.engine.running import finish, is_held, outlast, start, unsettle
+from batfill.engine.tree import first_slot, has_capacity, insert, last_slot, precedes, remove
 
 NONE_WAITS = np.int64(2**62), np.inf  # smallest q and `expected_s` of an empty queue
 GAP = np.int64(1 << 20)  # between neighbours in `seq`, so that a job submitted late fits between two others
@@ -43,6 +43,20 @@ def late(now_s, queue, row):
 
 
 @kernel
+def stands_back(queue):
+    """Whether tries stand back for jobs that are due."""
+    return queue.rules[0].backlog < np.inf
+
+
+@kernel
+def section_again(queue, row):
+    """The section of a job that is queued again where it stood: that of its class, unless it is due."""
+    if stands_back(queue) and queue.jobs[row].section == queue.rules[0].overdue:
+        return queue.rules[0].overdue
+    return section_of(queue, queue.jobs[row].small)
+
+
+@kernel
 def overdue(now_s, queue, row):
     """Whether a job is late, and of a class that late jobs overtake."""
     return late(now_s, queue, row) and not (queue.jobs[row].small and queue.rules[0].overdue)
@@ -60,6 +74,9 @@ def enqueue(queue, section, row, leads, until_s):
             state.steps = 0
     state.settled = 0
     state.waiting += 1
+    state.wanted += job.procs
+    if job.late and section == queue.rules[0].overdue:
+        state.late_first += 1
     if queue.rules[0].moves:
         state.head_until_s = until_s
         if leads:
@@ -86,9 +103,12 @@ def dequeue(queue, row):
     state = queue.state[0]
     unsettle(queue)
     state.waiting -= 1
+    state.wanted -= queue.jobs[row].procs
     if row == state.head:
         state.head_until_s = -np.inf
     section = np.int64(queue.jobs[row].section)
+    if queue.jobs[row].late and section == queue.rules[0].overdue:
+        state.late_first -= 1
     remove(queue.tree, section, place_key(queue, section, row), row, queue.jobs)
     queue.jobs[row].section = AWAY
 
@@ -186,12 +206,14 @@ def submit(queue, row, place, submit_s, request_s, most_expected_s, procs, small
 def enqueue_rows(now_s, queue, rows, first):
     """Insert rows[first:] into the sections of their classes, rows uint32 (n,), none of them in the tree.
 
+    Jobs that are due stay in theirs.
+
     Returns the index of the first row for which the tree had no capacity, or n.
     """
     for i in range(first, len(rows)):
         if not has_capacity(queue.tree):
             return i
-        enqueue_at(now_s, queue, section_of(queue, queue.jobs[rows[i]].small), rows[i])
+        enqueue_at(now_s, queue, section_again(queue, rows[i]), rows[i])
     return len(rows)
 
 
@@ -208,10 +230,9 @@ def place_of(queue, row):
     return low
 
 
-@entry(float, QueueArrays, gives=int, brief=True)
 @outlined
 def choose_first(now_s, queue):
-    """Let the older half of the overdue jobs go first, if RULES.half; False if the tree is full: call again.
+    """Let the older half of the overdue jobs go first; False if the tree is full: call again.
 
     The jobs of the overdue section are the oldest overdue ones, but for those that have become overdue, or have been
     queued again, since the last call: these are at STATE.first_to or behind it in `ages`.
@@ -242,33 +263,117 @@ def choose_first(now_s, queue):
 
 
 @outlined
+def bring(now_s, queue, row):
+    """Move a waiting job to those that go first; where tries stand back it is large from then on."""
+    if stands_back(queue) and queue.jobs[row].small:
+        dequeue(queue, row)
+        set_class(queue, row, 0, 0, queue.tries[row].whole_expected_s)
+    move_to(now_s, queue, queue.rules[0].overdue, row)
+
+
+@outlined
+def make_due(now_s, queue):
+    """Where tries stand back, let the jobs go first that are due from this decision on; False as `bring_forward`.
+
+    In the end there is room for one more, the head: see `hold_head`.
+    """
+    tree, state, first = queue.tree, queue.state[0], queue.rules[0].overdue
+    late = np.int64(state.late)
+    wanted = min(to_go_first(late), late)
+    while queue.rules[0].half and state.late_first < wanted:
+        row = queue.ages[state.first_to]
+        if not queue.jobs[row].late or queue.jobs[row].section == first:
+            state.first_to += 1
+            continue
+        if not has_capacity(tree):
+            return False
+        bring(now_s, queue, row)
+    if state.wanted > queue.rules[0].backlog:
+        for section in range(len(tree.sections)):
+            while section != first and tree.sections[section].jobs > 0:
+                if not has_capacity(tree):
+                    return False
+                bring(now_s, queue, tree.slots[first_slot(tree, section)].row)
+    return has_capacity(tree)
+
+
+@entry(float, QueueArrays, gives=int, brief=True)
+@kernel
+def bring_forward(now_s, queue):
+    """At the beginning of a decision, let those jobs go first that do; False if the tree is full: call again.
+
+    Where all overdue jobs go first, and no others, `sweep_overdue` has done so.
+    """
+    if stands_back(queue):
+        return make_due(now_s, queue)
+    return not queue.rules[0].half or choose_first(now_s, queue)
+
+
+@outlined
+def first_not_held(now_s, queue):
+    """The first waiting job of the queue whose user may have one more running; -1 if there is none."""
+    found, section, lowest = np.int64(-1), np.int64(0), np.inf
+    for row in queue.ages[: queue.state[0].submitted]:  # by age, so the first of equal keys wins
+        at = np.int64(queue.jobs[row].section)
+        if at == AWAY or is_held(queue, row):
+            continue
+        by_age = at == queue.rules[0].overdue or not queue.rules[0].moves
+        key = place_key(queue, at, row) if by_age else moved_key(now_s, queue, row)
+        if found < 0 or at < section or (at == section and key < lowest):
+            found, section, lowest = np.int64(row), at, key
+    return found
+
+
+@outlined
+def hold_head(now_s, queue):
+    """At the end of a decision, make the head due if it is large and processors are idle; there must be room."""
+    state = queue.state[0]
+    if state.waiting == 0 or state.free <= 0:
+        return
+    if not queue.rules[0].moves or now_s >= state.head_until_s:
+        find_head(now_s, queue)
+    row = np.int64(state.head) if len(queue.users) == 0 else first_not_held(now_s, queue)
+    if row < 0 or queue.jobs[row].small or queue.jobs[row].section == queue.rules[0].overdue:
+        return
+    is_head, settled = row == state.head, state.settled
+    move_to(now_s, queue, queue.rules[0].overdue, row)
+    if is_head:  # the pass holds as it is: the same job has the same reservation
+        state.head, state.head_until_s, state.head_slope = row, np.inf, 0.0
+        state.settled = settled and not queue.rules[0].planned
+
+
+@outlined
 def count_late(queue, row):
-    """Count a waiting job as overdue, for `choose_first`."""
+    """Count a waiting job as overdue, for `bring_forward`."""
     state = queue.state[0]
     if not queue.jobs[row].late:
         queue.jobs[row].late = 1
         state.late += 1
+        state.late_first += queue.jobs[row].section == queue.rules[0].overdue
         state.first_to = min(state.first_to, place_of(queue, row))
 
 
 @kernel
 def sweep_overdue(now_s, queue):
-    """Move the jobs that have become overdue to their section; False if the tree is full: enlarge it and call again."""
+    """Count the jobs that have become overdue, or move them to their section.
+
+    Returns False if the tree is full: enlarge it and call again. `bring_forward` must follow.
+    """
     state = queue.state[0]
     while state.looked_at < state.submitted:
         row = queue.ages[state.looked_at]
         if not late(now_s, queue, row):
             break
         section = queue.jobs[row].section
-        if section != AWAY and section != queue.rules[0].overdue and overdue(now_s, queue, row):
+        if section != AWAY and overdue(now_s, queue, row):
             if queue.rules[0].half:
                 count_late(queue, row)
-            else:
+            elif section != queue.rules[0].overdue:
                 if not has_capacity(queue.tree):
                     return False
-                move_to(now_s, queue, queue.rules[0].overdue, row)
+                bring(now_s, queue, row)
         state.looked_at += 1
-    return not queue.rules[0].half or choose_first(now_s, queue)
+    return True
 
 
 @entry(QueueArrays, int, brief=True)

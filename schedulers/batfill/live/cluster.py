@@ -237,6 +237,8 @@ class Cluster:
         """Give a starting job its machines; by default the idle ones with the lowest ids."""
         placed = self.placed[row]
         placed.machines = self.idle.take(placed.procs) if machines is None else machines
+        if row in self.killable and not self.queue.jobs["killable"][row]:  # it is due: tries stand back for it
+            self.killable.remove(row)
         if row not in self.killable:
             return Start(placed.name, placed.machines, math.inf)
         kill_after_s = self.queue.note_kill_after(row)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
 from batfill.base.errors import ARGUMENT_OF, BatfillError, nearest, require
 from batfill.model.values import (
     count_of,
+    machines_of,
     noise_of,
     number_or_text,
     one_of,
@@ -215,6 +216,7 @@ PERIOD_S = Kind(lambda name, value: seconds_of(name, value, least=1e-9), "a dura
 DIVIDER = Kind(divider_of, "a duration > 0, `median`, or a part of it as `median/4`", "divider", " s")
 WIDTH = Kind(width_of, "a share > 0, at most 1, as `1/16`", "share")
 PROBABILITY = Kind(probability_of, "a share >= 0, at most 1", "share")
+BACKLOG = Kind(machines_of, "a number > 0, or `none`", "number")
 SWITCH = Kind(truth, "true, false", "")
 SEED = Kind(seed_of, "a whole number", "integer")
 NAMES_OF = Kind(text_of, "`ten`, `twelve`, or names joined by +", "names")
@@ -244,6 +246,8 @@ class Needs(NamedTuple):
 OF_SMALL = Needs("small", SMALLS[1:], "no job is small", EVERY, own=True)
 OF_DIVIDED = Needs("small", SMALLS[1:], "no divider decides which jobs are small", EVERY)
 OF_KILLS = Needs("kill", (NEEDED, ALWAYS), "nothing is killed")
+OF_SPARED = Needs("kill", (NEEDED,), "tries are not killed only where that helps")
+OF_ALL_OVERDUE = Needs("overdue-before", (ALL,), "tries go before overdue jobs")
 OF_TRIES = Needs("small", (EVERY, FOREST, PERFECT), "jobs of a class keep their requests", own=True)
 OF_FOREST = Needs("small", (FOREST,), "no forest is trained")
 OF_LEARNED = Needs("small", (EVERY, FOREST), "nothing is learned")
@@ -391,6 +395,9 @@ class Options:
     kill: str = option(SMALL_JOBS, words(*KILLS), NEEDED, "When a small job is killed at the divider and queued again "
         "as large: never, always, or if its processors are needed. With reserved machines: always.",
         OF_SMALL, off=NEVER)
+    stand_back: float | None = option(SMALL_JOBS, BACKLOG, None, "Give no try to jobs that go first: overdue ones, a "
+        "large one for which processors are kept idle, and all that wait while they request so many machines.",
+        OF_SPARED, OF_ALL_OVERDUE)
     cut: float = option(SMALL_JOBS, PROBABILITY, 0.5, "The lowest probability of a small job.", OF_FOREST)
     seed: int = option(SMALL_JOBS, SEED, 0, "Seed of the forests.", OF_FOREST)
     predict: str = option(PREDICTIONS, words_or_own(False, REQUEST, *LEARNED, RUNTIME), REQUEST, "The expected run "
@@ -546,6 +553,7 @@ class Options:
             spares=self.spares,
             bound=self.bound,
             half=self.overdue == HALF,
+            stand_back=math.inf if self.stand_back is None else self.stand_back,
             depth=EVERY_JOB if isinstance(self.depth, str) else self.depth,
             tested=EVERY_JOB if isinstance(self.tested, str) else self.tested,
             tries_first=self.overdue_before == LARGE_ONES,
@@ -615,7 +623,9 @@ ARGUMENT_OF.update((name, option.argument) for name, option in OPTIONS.items()) 
 # of its own.
 SHARED_BY_CHOICES = ("backfill", "depth", "tested", "max-running", "calendar", "feedback", "overdue")
 SHARED_BY_ALL = ("backfill", "depth", "tested", "max-running", "calendar", "threshold", "overdue")
-SHARED_BY_TRIES = ("overdue-before", "divider", "small-width", "kill", "bound")  # to those with small jobs first
+SHARED_BY_TRIES = (  # to those with small jobs first
+    *("overdue-before", "divider", "small-width", "kill", "stand-back", "bound"),
+)
 
 METHODS = ("full", "noisy", "epsilon-greedy", "ucb1", "exp3")
 OF_HINDSIGHT = Needs("select", ("full", "noisy"), "")
@@ -681,6 +691,7 @@ class Arguments(TypedDict, total=False):
     divider: float | str | None
     small_width: float | str | None
     kill: Literal["never", "always", "needed"] | None
+    stand_back: float | Literal["none"] | None
     cut: float | str | None
     seed: int | None
     predict: Literal["request", "easy++", "regression", "runtime"] | Any | None

@@ -135,6 +135,14 @@ def noise_of(name: str, value: Any) -> float | str:
         raise BatfillError(f"option {name}: {value!r} is neither walltime nor a number >= 0; try 0.5") from None
 
 
+def machines_of(name: str, value: Any) -> float | None:
+    """The value as a number of machines > 0, also as text; None for "none"."""
+    number = number_or_text(of_numpy(value))
+    if isinstance(number, str) and number.strip().lower() == "none":
+        return None
+    return number_of(name, number, 1e-9, math.inf, "a number of machines > 0, as 32, or none")
+
+
 def unrequested_of(name: str, value: Any) -> str | float:
     """What stands in for a missing request: one of UNREQUESTED, or a limit in seconds, whole if it is a whole number.
 

@@ -66,6 +66,7 @@ class Queue:
         stated = self.arrays.rules
         stated["procs"], stated["overdue"] = size, rules.tries_first
         stated["bound_s"] = rules.divider_s if rules.bound else math.inf
+        stated["backlog"] = rules.stand_back * size
         for name in ("outlived", "spares", "half", "planned", "depth", "tested", "max_running", "divider_s"):
             stated[name] = getattr(rules, name)
         self.started = engine.Decided(engine.new_records(size, engine.STARTED))
@@ -292,7 +293,7 @@ class Queue:
     def enqueue_all(self, rows: NDArray[np.intp], submitted: int) -> None:
         """Queue these jobs, all among the first `submitted` jobs, the submitted ones."""
         self.arrays.state["submitted"] = submitted
-        self.arrays.jobs["section"][rows] = 0  # any that is not AWAY
+        self.arrays.jobs["section"][rows] = engine.QUEUED_AGAIN
         self.resort()
 
     def fork(self) -> Queue:
@@ -381,7 +382,7 @@ class Queue:
         if outcome == engine.CROWDED:
             jobs = self.arrays.jobs
             jobs["seq"][self.arrays.ages[: row + 1]] = np.arange(1, row + 2) * engine.GAP
-            jobs["section"][row] = 0  # any that is not AWAY
+            jobs["section"][row] = engine.QUEUED_AGAIN
             self.resort()
         return row
 
@@ -413,7 +414,7 @@ class Queue:
 
     def kill_pays(self, row: int, now_s: float) -> bool:
         """Whether to kill a try that has reached its divider, after the pass at `now_s`, unless they always are."""
-        while self.rules.half and not engine.choose_first(float(now_s), self.arrays):
+        while not engine.bring_forward(float(now_s), self.arrays):
             self.enlarge()
         return bool(engine.kill_pays(float(now_s), self.arrays, row))
 
@@ -606,9 +607,9 @@ class Queue:
         rows = self.waiting_rows.astype(np.uint32)
         engine.clear(self.arrays.tree)
         engine.unsettle(self.arrays)
-        self.arrays.state["looked_at"] = self.arrays.state["late"] = self.arrays.state["first_to"] = 0
+        for counter in ("looked_at", "late", "late_first", "first_to", "waiting", "wanted"):
+            self.arrays.state[counter] = 0
         self.arrays.jobs["late"] = 0
-        self.arrays.state["waiting"] = 0
         now_s = float(self.arrays.jobs["submit_s"][rows].max(initial=0.0))
         done = 0
         while (done := engine.enqueue_rows(now_s, self.arrays, rows, done)) < len(rows):

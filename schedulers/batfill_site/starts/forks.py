@@ -12,10 +12,9 @@ import numpy as np
 
 from batfill.base.kernels import F8, U1, U4, Array, entry, kernel, outlined, record
 from batfill.engine.ends import clear_ends, enter, next_end_s
-from batfill.engine.keys import section_of
 from batfill.engine.loop import AT_START, BEFORE_START, Events, advance, next_change_s
 from batfill.engine.records import AWAY, JOB, LINE, TRY, QueueArrays
-from batfill.engine.waiting import dequeue, enqueue_at
+from batfill.engine.waiting import dequeue, enqueue_at, section_again
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -89,7 +88,8 @@ def begin_fork(now_s, free, changed, fork, forks, queue, events):
     for row in range(known):
         job = jobs[row]
         if forks.jobs[row].section != AWAY:
-            enqueue_at(now_s, queue, section_of(queue, job.small), row)
+            job.section = forks.jobs[row].section
+            enqueue_at(now_s, queue, section_again(queue, row), row)
             continue
         enter(queue.running, job.start_s + job.expected_s, job.procs, row)
         if len(queue.users) > 0:
