@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -32,7 +33,7 @@ class Allocation(NamedTuple):
         Raises:
             ValueError: one of them is not in this notation.
         """
-        text = "".join(["\n", *(f"{machines}\n" for part in parts for machines in part)]).encode()
+        text = "\n".join(["", *chain.from_iterable(parts), ""]).encode()
         if text.translate(None, b"0123456789- \n") or any(wrong in text for wrong in (b" -", b"\n-", b"- ", b"-\n")):
             raise ValueError("not digits, or a dash that is not between them")
         # Dashes and line ends become numbers that no machine has.

@@ -118,11 +118,13 @@ def waits_of(wait_s: NDArray[np.float64], base_wait_s: NDArray[np.float64] | Non
         difference of the waits, the share of the jobs that wait over `DELAY_S` longer than there (`delayed`), and
         those jobs' mean difference, None if there are none.
     """
+    p99_s, p999_s = np.quantile(wait_s, (0.99, 0.999)).tolist()
     figures = {
         "jobs": len(wait_s),
         "mean_wait_s": mean_of(wait_s),
-        "p99_wait_s": float(np.quantile(wait_s, 0.99)),
-        **long_waits(wait_s),
+        "p99_wait_s": p99_s,
+        "p999_wait_s": p999_s,
+        "max_wait_s": float(wait_s.max()),
     }
     if base_wait_s is None:
         return figures
@@ -169,11 +171,14 @@ def who_pays(
     kind = np.where(np.isnan(small_below_s), 2, runtime_s >= small_below_s).astype(np.int64)
 
     def rows(name: str, group: NDArray[np.int64], label: Callable[[int], Any]) -> list[dict[str, Any]]:
-        groups, where, counts = np.unique(group, return_inverse=True, return_counts=True)
-        members = np.split(np.argsort(where, kind="stable"), np.cumsum(counts)[:-1])
+        order = np.argsort(group, kind="stable")
+        members = np.split(order, np.flatnonzero(np.diff(group[order])) + 1)
         return [
-            {name: label(int(which)), **waits_of(wait_s[one], None if base_wait_s is None else base_wait_s[one])}
-            for which, one in zip(groups, members, strict=True)
+            {
+                name: label(int(group[one[0]])),
+                **waits_of(wait_s[one], None if base_wait_s is None else base_wait_s[one]),
+            }
+            for one in members
         ]
 
     paid = "mean_wait_s" if base_wait_s is None else "mean_longer_s"

@@ -70,6 +70,7 @@ class Queue:
         for name in ("outlived", "spares", "half", "planned", "depth", "tested", "max_running", "divider_s"):
             stated[name] = getattr(rules, name)
         self.started = engine.Decided(engine.new_records(size, engine.STARTED))
+        self.started_rows: NDArray[np.uint32] = self.started.tries["row"]  # as a view, which `decide` would make anew
         self.known = 0  # number of jobs, in rows 0, 1, ...
         self.user_numbers: dict[int, int] = {}  # of users, if jobs are submitted one by one and users have a limit
         self.has_key_requests = False  # whether a job's keys read another p~ than its expected run time
@@ -301,6 +302,7 @@ class Queue:
         other = copy.copy(self)
         other.arrays = with_scratch(copied(without_scratch(self.arrays)), self.rules)
         other.started, other.by_age = copied(self.started), list(self.by_age)
+        other.started_rows = other.started.tries["row"]
         other.user_numbers = dict(self.user_numbers)
         return other
 
@@ -433,12 +435,9 @@ class Queue:
 
     def decide(self, now_s: float) -> NDArray[np.uint32]:
         """Run one EASY pass at `now_s`; returns the rows of the started jobs, in start order."""
-        while True:
-            n = engine.decide(float(now_s), self.arrays, self.started)
-            if n >= 0:
-                rows: NDArray[np.uint32] = self.started.tries["row"][:n]
-                return rows
+        while (n := engine.decide(float(now_s), self.arrays, self.started)) < 0:
             self.enlarge()
+        return self.started_rows[:n]
 
     def in_order(self, now_s: float) -> NDArray[np.intp]:
         """The waiting jobs in the queue's order at `now_s`, for passes that are made outside the engine."""
