@@ -439,6 +439,13 @@ class Queue:
                 return rows
             self.enlarge()
 
+    def decide_with(self, kernel: Callable[..., int], now_s: float, machines: Any) -> NDArray[np.uint32]:
+        """As `decide`, by a kernel that gives machines to the jobs, too."""
+        while (n := kernel(float(now_s), self.arrays, self.started, machines)) < 0:
+            self.enlarge()
+        rows: NDArray[np.uint32] = self.started.tries["row"][:n]
+        return rows
+
     def in_order(self, now_s: float) -> NDArray[np.intp]:
         """The waiting jobs in the queue's order at `now_s`, for passes that are made outside the engine."""
         rows = self.waiting_rows
@@ -450,13 +457,6 @@ class Queue:
         key = np.where(overdue, 0.0, self.keys_at(now_s, rows, jobs, self.rules.policy))
         section = np.where(overdue, self.overdue, np.where(jobs["small"], 1 - self.overdue, 2))
         return rows[np.lexsort((jobs["seq"], key, section))]
-
-    def in_backfill_order(self, rows: NDArray[np.intp], now_s: float) -> NDArray[np.intp]:
-        """These waiting jobs, given in the queue's order, in the order of backfilling."""
-        if self.rules.backfill is None:
-            return rows
-        keys = self.keys_at(now_s, rows, self.arrays.backfill_lines[rows], self.rules.backfill)
-        return rows[np.lexsort((self.arrays.jobs["seq"][rows], keys))]
 
     def keys_at(
         self, now_s: float, rows: NDArray[np.intp], lines: NDArray[np.void], policy: Policy
