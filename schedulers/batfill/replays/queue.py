@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 
 from batfill import engine
-from batfill.engine.motion import BY_SECOND, UNLIMITED_S, to_go_first
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from batfill.engine.records import QueueArrays
-    from batfill.model.policy import Policy
     from batfill.model.rules import Rules
 
 Part = TypeVar("Part", bound=NamedTuple)
@@ -446,29 +444,6 @@ class Queue:
         rows: NDArray[np.uint32] = self.started.tries["row"][:n]
         return rows
 
-    def in_order(self, now_s: float) -> NDArray[np.intp]:
-        """The waiting jobs in the queue's order at `now_s`, for passes that are made outside the engine."""
-        rows = self.waiting_rows
-        jobs = self.arrays.jobs[rows]
-        before_overdue = (jobs["small"] != 0) & (self.overdue > 0)
-        overdue = (now_s - jobs["submit_s"] > self.rules.threshold_s) & ~before_overdue
-        if self.rules.half:  # rows are in order of age
-            overdue &= np.cumsum(overdue) <= to_go_first(overdue.sum())
-        key = np.where(overdue, 0.0, self.keys_at(now_s, rows, jobs, self.rules.policy))
-        section = np.where(overdue, self.overdue, np.where(jobs["small"], 1 - self.overdue, 2))
-        return rows[np.lexsort((jobs["seq"], key, section))]
-
-    def keys_at(
-        self, now_s: float, rows: NDArray[np.intp], lines: NDArray[np.void], policy: Policy
-    ) -> NDArray[np.float64]:
-        """The keys of these waiting jobs at `now_s` as in the engine; `lines` holds key and rise of each."""
-        unit_s: Any = 1.0
-        if policy.motion != BY_SECOND:
-            unit_s = np.minimum(self.whole_expected_s[rows], UNLIMITED_S)
-        waited = (now_s - self.arrays.jobs["submit_s"][rows]) / unit_s
-        keys: NDArray[np.float64] = lines["key"] + lines["rise"] * waited
-        return keys
-
     @property
     def whole_expected_s(self) -> NDArray[np.float64]:
         """The expected run time of each job as a whole, not of its try, shape (capacity,)."""
@@ -485,10 +460,6 @@ class Queue:
         """Record and return the divider at which the killable try that has just started is killed."""
         self.arrays.tries["kill_after_s"][row] = self.divider_s
         return self.divider_s
-
-    def correct(self, now_s: float) -> None:
-        """Raise the expected run times of running jobs that were expected to end by `now_s`."""
-        engine.correct(float(now_s), self.arrays)
 
     # Machines become available and unavailable
 
