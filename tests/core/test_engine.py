@@ -363,7 +363,7 @@ def test_predictions_that_running_jobs_outlive_are_raised_step_by_step_to_their_
     assert queue.decide(0.0).tolist() == list(range(12))
     for now_s in (0.5, 50.0, 51.0, 400.0, 1500.0, 9_000.0, 900_000.0):
         queue.decide(now_s)
-        queue.correct(now_s)  # twice is as good as once
+        running.correct(now_s, queue.arrays)  # twice is as good as once
         known = [raised(*job, now_s) for job in known]
         ends_s = [expected_s for expected_s, _, _ in known]
         assert queue.jobs["expected_s"][:12].tolist() == ends_s

@@ -227,13 +227,13 @@ class Agent:
 
     def impossible(self, request: Request) -> tuple[str, str] | None:
         """What a job requests that can never run, and the reason in short; None if it can."""
-        requested, calendar = f"{request.procs} of {self.cluster.size} machines", self.chosen.calendar
-        if request.procs == 0:
+        procs, size, calendar = request.procs, self.cluster.size, self.chosen.calendar
+        if procs == 0:
             return "0 machines", "none"
-        if request.procs > self.cluster.size:
-            return requested, "more machines than there are"
-        if calendar and not calendar.has_gap(request.procs, request.request_s, request.submit_s, self.cluster.size):
-            return requested, "a gap that the calendar never has"
+        if procs > size:
+            return f"{procs} of {size} machines", "more machines than there are"
+        if calendar and not calendar.has_gap(procs, request.request_s, request.submit_s, size):
+            return f"{procs} of {size} machines", "a gap that the calendar never has"
         if self.cluster.plan is not None and request.request_s == math.inf:
             return "no walltime", "no walltime"
         return None
@@ -317,11 +317,12 @@ class Agent:
         """Make a decision after all events of a message, if a replay makes one then."""
         if self.done:
             return
-        self.due = [job for job in self.due if job in self.cluster.rows]
-        if not self.chosen.spares:
-            for job in self.due:
-                self.kill(job)
-            self.due.clear()
+        if self.due:
+            self.due = [job for job in self.due if job in self.cluster.rows]
+            if not self.chosen.spares:
+                for job in self.due:
+                    self.kill(job)
+                self.due.clear()
 
         # No decision is made between a kill and its report. With kill always, recorded runs of Batsim decide before it
         # acknowledges the killed job.
@@ -360,9 +361,10 @@ class Agent:
             self.host.execute(start.job, start.machines)
             request = self.requests[start.job]
             self.ledger.start(start.job, request.submit_s, request.procs, now_s)
-            for observer in (self.knowledge, self.choice):
-                if observer is not None:
-                    observer.started(start.job, now_s)
+            if self.knowledge is not None:
+                self.knowledge.started(start.job, now_s)
+            if self.choice is not None:
+                self.choice.started(start.job, now_s)
             if start.kill_at_s < math.inf:
                 heapq.heappush(self.calls, (start.kill_at_s, start.job))
                 self.host.call_at(start.kill_at_s)

@@ -10,16 +10,12 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
 from batfill.batsim.machines import IdleMachines, Intervals, intervals_of
-from batfill.engine.records import NEVER_S
+from batfill.live.held import HeldMachines
 from batfill.replays.queue import Queue
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-    from numpy.typing import NDArray
 
     from batfill.learn import Judgement
     from batfill.live.kept import KeptPlan
@@ -61,14 +57,13 @@ class Cluster:
             plan: which is kept, of the same machines; None to plan from scratch.
         """
         ids = sorted(machines)
-        self.by_machines, self.plan = by_machines, plan
+        self.plan = plan
         self.ids = frozenset(ids)
-        self.ends = max(ids, default=-1) + 1  # above the highest id
         self.size = len(ids)
         self.kills, self.bound = options.kills, options.bound
         self.queue = Queue(self.size, options.rules)  # a divider that is learned is not there yet
         self.widest_try = options.widest_try(self.size)
-        self.idle = IdleMachines(intervals_of(ids))
+        self.idle = HeldMachines(ids) if by_machines else IdleMachines(intervals_of(ids))
         self.away: set[int] = set()  # unavailable machines
         self.rows: dict[str, int] = {}  # of the jobs that wait or run
         self.placed: dict[int, Placed] = {}  # the same jobs by row
@@ -155,96 +150,33 @@ class Cluster:
     def decide(self, now_s: float) -> list[Start]:
         """Run one pass; if machines are not planned, each started job gets the idle ones with the lowest ids."""
         self.changed = False
+        idle = self.idle
+        if isinstance(idle, HeldMachines):
+            return [self.place(row, now_s, machines) for row, machines in idle.decide(self.queue, now_s)]
         if self.plan is not None:
-            return [self.start_on(machines, row, now_s) for row, machines in self.plan.decide(now_s)]
+            planned = self.plan.decide(now_s)
+            for row, machines in planned:
+                idle.remove(machines)
+                self.queue.start_waiting(row, now_s)
+            return [self.place(row, now_s, machines) for row, machines in planned]
         if not self.rows:
             return []
-        if self.by_machines:
-            return self.decide_by_machines(now_s)
         if self.queue.rules.calendar is not None:
             self.hold_windows(now_s)
-        return [self.place(row, now_s) for row in self.queue.decide(now_s).tolist()]
+        return [self.place(row, now_s, idle.take(self.placed[row].procs)) for row in self.queue.decide(now_s).tolist()]
 
-    def decide_by_machines(self, now_s: float) -> list[Start]:
-        """Run one pass in which the head reserves machines, and others are backfilled beside these.
-
-        A job that is expected to end by the shadow time may use any idle machine, another none of the reserved ones.
-        Slower than the engine's pass: numpy for each pass, Python for each job tried.
-        """
-        queue = self.queue
-        started: list[Start] = []
-        if queue.outlived:
-            queue.correct(now_s)
-        waiting: list[int] = queue.in_order(now_s).tolist()
-        while True:
-            if not waiting or queue.free == 0:
-                return started
-            row = waiting.pop(0)
-            if self.placed[row].procs > queue.free:
-                break
-            queue.start_waiting(row, now_s)
-            started.append(self.place(row, now_s))
-        shadow_s, reserved = self.reservation(self.placed[row].procs, now_s)
-        idle = self.mask(self.idle.intervals())
-        expected_s = queue.jobs["expected_s"]
-        for row in queue.in_backfill_order(np.array(waiting, np.intp), now_s).tolist():
-            need = self.placed[row].procs
-            if need > queue.free:
-                continue
-            usable = idle if now_s + expected_s[row] <= shadow_s else idle & ~reserved
-            chosen = np.flatnonzero(usable)[:need]
-            if len(chosen) < need:
-                continue
-            idle[chosen] = False
-            started.append(self.start_on(intervals_of(chosen.tolist()), row, now_s))
-            if queue.free == 0:
-                break
-        return started
-
-    def reservation(self, need: int, now_s: float) -> tuple[float, NDArray[np.bool_]]:
-        """When `need` machines are expected to be free, and the lowest of those free then, as a mask by id.
-
-        If `need` is never met (machines are unavailable), the head holds back no job with a walltime, and all others.
-        """
-        free_at_s = np.full(self.ends, math.inf)
-        running = self.queue.running
-        for row, end_s in zip(running["row"].tolist(), running["end_s"].tolist(), strict=True):
-            for first, last in self.placed[row].machines:
-                free_at_s[first : last + 1] = min(end_s, NEVER_S)
-        free_at_s[sorted(self.away)] = math.inf
-        free_at_s[self.mask(self.idle.intervals())] = now_s
-        shadow_s = float(np.partition(free_at_s, need - 1)[need - 1])
-        if shadow_s == math.inf:
-            return NEVER_S, np.ones(self.ends, np.bool_)
-        reserved = np.zeros(self.ends, np.bool_)
-        reserved[np.flatnonzero(free_at_s <= shadow_s)[:need]] = True
-        return shadow_s, reserved
-
-    def mask(self, intervals: Intervals) -> NDArray[np.bool_]:
-        """Whether each machine id below `ends` is among these."""
-        mask = np.zeros(self.ends, np.bool_)
-        for first, last in intervals:
-            mask[first : last + 1] = True
-        return mask
-
-    def start_on(self, machines: Intervals, row: int, now_s: float) -> Start:
-        """Start a waiting job on these idle machines."""
-        self.idle.remove(machines)
-        self.queue.start_waiting(row, now_s)
-        return self.place(row, now_s, machines)
-
-    def place(self, row: int, now_s: float, machines: Intervals | None = None) -> Start:
-        """Give a starting job its machines; by default the idle ones with the lowest ids."""
+    def place(self, row: int, now_s: float, machines: Intervals) -> Start:
+        """Note the machines of a starting job."""
         placed = self.placed[row]
-        placed.machines = self.idle.take(placed.procs) if machines is None else machines
+        placed.machines = machines
         if row in self.killable and not self.queue.jobs["killable"][row]:  # it is due: tries stand back for it
             self.killable.remove(row)
         if row not in self.killable:
-            return Start(placed.name, placed.machines, math.inf)
+            return Start(placed.name, machines, math.inf)
         kill_after_s = self.queue.note_kill_after(row)
         # A job whose walltime ends it by then needs no kill call.
         kill_at_s = now_s + kill_after_s if kill_after_s < placed.walltime_s else math.inf
-        return Start(placed.name, placed.machines, kill_at_s)
+        return Start(placed.name, machines, kill_at_s)
 
     def hold_windows(self, now_s: float) -> None:
         """Leave the processors of the windows open at `now_s` idle; machines that are unavailable count as theirs."""
@@ -283,6 +215,8 @@ class Cluster:
         for row, placed in self.placed.items():
             if any(first <= machine <= last for first, last in placed.machines):
                 self.queue.change_release(row, by)
+                if by > 0 and isinstance(self.idle, HeldMachines):
+                    self.idle.hold(machine, row)
                 return True
         return False
 

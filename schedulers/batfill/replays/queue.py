@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 
 from batfill import engine
-from batfill.engine.motion import BY_SECOND, UNLIMITED_S, to_go_first
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from batfill.engine.records import QueueArrays
-    from batfill.model.policy import Policy
     from batfill.model.rules import Rules
 
 Part = TypeVar("Part", bound=NamedTuple)
@@ -439,35 +437,12 @@ class Queue:
             self.enlarge()
         return self.started_rows[:n]
 
-    def in_order(self, now_s: float) -> NDArray[np.intp]:
-        """The waiting jobs in the queue's order at `now_s`, for passes that are made outside the engine."""
-        rows = self.waiting_rows
-        jobs = self.arrays.jobs[rows]
-        before_overdue = (jobs["small"] != 0) & (self.overdue > 0)
-        overdue = (now_s - jobs["submit_s"] > self.rules.threshold_s) & ~before_overdue
-        if self.rules.half:  # rows are in order of age
-            overdue &= np.cumsum(overdue) <= to_go_first(overdue.sum())
-        key = np.where(overdue, 0.0, self.keys_at(now_s, rows, jobs, self.rules.policy))
-        section = np.where(overdue, self.overdue, np.where(jobs["small"], 1 - self.overdue, 2))
-        return rows[np.lexsort((jobs["seq"], key, section))]
-
-    def in_backfill_order(self, rows: NDArray[np.intp], now_s: float) -> NDArray[np.intp]:
-        """These waiting jobs, given in the queue's order, in the order of backfilling."""
-        if self.rules.backfill is None:
-            return rows
-        keys = self.keys_at(now_s, rows, self.arrays.backfill_lines[rows], self.rules.backfill)
-        return rows[np.lexsort((self.arrays.jobs["seq"][rows], keys))]
-
-    def keys_at(
-        self, now_s: float, rows: NDArray[np.intp], lines: NDArray[np.void], policy: Policy
-    ) -> NDArray[np.float64]:
-        """The keys of these waiting jobs at `now_s` as in the engine; `lines` holds key and rise of each."""
-        unit_s: Any = 1.0
-        if policy.motion != BY_SECOND:
-            unit_s = np.minimum(self.whole_expected_s[rows], UNLIMITED_S)
-        waited = (now_s - self.arrays.jobs["submit_s"][rows]) / unit_s
-        keys: NDArray[np.float64] = lines["key"] + lines["rise"] * waited
-        return keys
+    def decide_with(self, kernel: Callable[..., int], now_s: float, machines: Any) -> NDArray[np.uint32]:
+        """As `decide`, by a kernel that gives machines to the jobs, too."""
+        while (n := kernel(float(now_s), self.arrays, self.started, machines)) < 0:
+            self.enlarge()
+        rows: NDArray[np.uint32] = self.started.tries["row"][:n]
+        return rows
 
     @property
     def whole_expected_s(self) -> NDArray[np.float64]:
@@ -485,10 +460,6 @@ class Queue:
         """Record and return the divider at which the killable try that has just started is killed."""
         self.arrays.tries["kill_after_s"][row] = self.divider_s
         return self.divider_s
-
-    def correct(self, now_s: float) -> None:
-        """Raise the expected run times of running jobs that were expected to end by `now_s`."""
-        engine.correct(float(now_s), self.arrays)
 
     # Machines become available and unavailable
 

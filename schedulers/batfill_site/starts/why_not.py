@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from batfill.base.words import duration, instant, things
+from batfill.engine.motion import BY_SECOND, UNLIMITED_S, to_go_first
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from batfill.model.jobs import Clock
+    from batfill.replays.queue import Queue
     from batfill_site.starts.ensemble import Moment
 
 NAMED = 3  # jobs that a sentence names
@@ -59,7 +63,7 @@ def reasons(moment: Moment, rows: Sequence[int], names: Mapping[int, str], insta
     queue, now_s = moment.queue, moment.now_s
     if not rows:
         return ()
-    order = [row for row in queue.in_order(now_s).tolist() if not queue.is_held(row)]
+    order = [row for row in in_order(queue, now_s) if not queue.is_held(row)]
     jobs, rules, free = queue.jobs, queue.rules, queue.free
     held = f"its user has {things(rules.max_running, 'running job')}, the limit"
     if not order:
@@ -93,6 +97,23 @@ def reasons(moment: Moment, rows: Sequence[int], names: Mapping[int, str], insta
         else:
             found.append(why_too_long(names[head], shadow_s, extra, procs, request_s, instants))
     return tuple(found)
+
+
+def in_order(queue: Queue, now_s: float) -> list[int]:
+    """The rows of the waiting jobs in the queue's order at `now_s`, as the engine has it."""
+    rows = queue.waiting_rows
+    jobs = queue.jobs[rows]
+    before_overdue = (jobs["small"] != 0) & (queue.overdue > 0)
+    overdue = (now_s - jobs["submit_s"] > queue.rules.threshold_s) & ~before_overdue
+    if queue.rules.half:  # rows are in order of age
+        overdue &= np.cumsum(overdue) <= to_go_first(overdue.sum())
+    unit_s: Any = 1.0
+    if queue.rules.policy.motion != BY_SECOND:
+        unit_s = np.minimum(queue.whole_expected_s[rows], UNLIMITED_S)
+    key = np.where(overdue, 0.0, jobs["key"] + jobs["rise"] * ((now_s - jobs["submit_s"]) / unit_s))
+    section = np.where(overdue, queue.overdue, np.where(jobs["small"], 1 - queue.overdue, 2))
+    ordered: list[int] = rows[np.lexsort((jobs["seq"], key, section))].tolist()
+    return ordered
 
 
 def reservation(moment: Moment, need: int) -> tuple[float, int, list[int]]:
