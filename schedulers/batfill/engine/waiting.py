@@ -55,8 +55,8 @@ def enqueue(queue, section, row, leads, until_s):
     fewest, shortest_s = NONE_WAITS if state.waiting == 0 else (state.fewest, state.shortest_s)
     state.fewest = min(fewest, job.procs)
     state.shortest_s = min(shortest_s, job.expected_s)
-    if state.steps > 0 and goes_before(queue, section, row, state.reached):
-        state.steps = 0
+    if (state.steps > 0 or state.reserved > 0) and goes_before(queue, section, row, state.reached):
+        state.steps = state.reserved = 0
     state.settled = 0
     state.waiting += 1
     if queue.rules[0].moves:
