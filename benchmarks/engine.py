@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
-from logs import BLUE, KTH, SDSC, Log, crowded, workload, write_plain
+from logs import BLUE, CEA, CTC, HPC2N, KTH, SDSC, Log, crowded, workload, write_plain
 from numpy.typing import NDArray
 from table import Row, time_text
 from timing import Case, Setting, by_turns, exponent, repetitions_of, simulating, timed
@@ -24,7 +24,7 @@ from batfill.workloads.swf import workload_of
 from batfill.workloads.swf_log import read_log
 
 NO_COMPILER = "no C compiler"
-LOG_BAR, OVERLOADED_BAR, MOVING_BAR, COPIES_BAR, EVALUATION_BAR = 1.3, 0.15, 5.0, 14.0, 2.0
+LOG_BAR, OVERLOADED_BAR, MOVING_BAR, COPIES_BAR, EVALUATION_BAR = 1.9, 0.15, 5.0, 14.0, 11.0
 
 COPIES, SQUEEZE = 7, 0.5  # twice the arrivals: the queue grows for as long as jobs come
 FIXED_LOAD_COPIES = (1, 7, 70)
@@ -159,7 +159,7 @@ def cases() -> list[Case]:
     beside, moving, growth = "simulation beside plain C", "keys that move with time", "growth"
     single = [
         Case(beside, f"{log.name} {policy}", partial(beside_c, log, policy, LOG_BAR, 1, 1.0), quick=log is KTH)
-        for log in (KTH, SDSC, BLUE)
+        for log in (KTH, SDSC, BLUE, CTC, HPC2N, CEA)
         for policy in ("fcfs", "saf")
     ]
     crowd = [

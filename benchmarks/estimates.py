@@ -15,13 +15,12 @@ import time
 from dataclasses import replace
 
 import numpy as np
-from logs import PLACES, Log, LogMissing
+from logs import CTC, PLACES, Log, LogMissing
 
 import batfill as bf
 from batfill_site.starts.ensemble import Draws, moment_of
 from batfill_site.starts.when import ForecastOfReplay
 
-CTC = Log("CTC-SP2", "CTC-SP2-1996-3.1-cln.swf.gz", 338)
 NAMED = (
     Log("KTH-SP2", "KTH-SP2-1996-2.1-cln.swf.gz", 100),
     CTC,

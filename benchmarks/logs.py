@@ -47,6 +47,9 @@ class Log:
 KTH = Log("KTH-SP2", "KTH-SP2-1996-2.1-cln.swf.gz", 100)
 SDSC = Log("SDSC-SP2", "SDSC-SP2-1998-4.2-cln.swf.gz", 128)
 BLUE = Log("SDSC-BLUE", "SDSC-BLUE-2000-4.2-cln.swf.gz", 1152)
+CTC = Log("CTC-SP2", "CTC-SP2-1996-3.1-cln.swf.gz", 338)
+HPC2N = Log("HPC2N", "HPC2N-2002-2.2-cln.swf.gz", 240)
+CEA = Log("CEA-Curie", "CEA-Curie-2011-2.1-cln.swf.gz", 93_312)
 LOGS = (KTH, SDSC, BLUE)
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from batfill.base.kernels import kernel
 from batfill.engine.easy import reserve
 from batfill.engine.keys import head_with, section_of
-from batfill.engine.plan import judge_by_plan, plan_holds
+from batfill.engine.plan import head_holds, judge_by_head, judge_by_plan, plan_holds
 from batfill.engine.records import (
     BACKFILLS,
     NEVER_S,
@@ -61,9 +61,11 @@ def judge(now_s, queue, section, row):
             return WAITS
         return STARTS if len(queue.changes) == 0 and len(queue.users) == 0 else UNDECIDED
     if queue.rules[0].planned:
-        if not state.settled or not plan_holds(now_s, queue) or goes_before(queue, section, row, state.reached):
-            return WAITS if state.free < min(job.procs, state.fewest) else UNDECIDED
-        return judge_by_plan(now_s, queue, job)
+        if state.settled and plan_holds(now_s, queue) and not goes_before(queue, section, row, state.reached):
+            return judge_by_plan(now_s, queue, job)
+        if state.settled and head_holds(now_s, queue) and not goes_before(queue, section, row, state.reached):
+            return judge_by_head(now_s, queue, job)
+        return WAITS if state.free < min(job.procs, state.fewest) else UNDECIDED
     if queue.rules[0].agent:  # settled means here that no waiting job fits
         return WAITS if state.settled and job.procs > state.free else UNDECIDED
     if not state.settled or (not queue.rules[0].moves and goes_before(queue, section, row, state.head)):

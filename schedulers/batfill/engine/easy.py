@@ -16,6 +16,7 @@ import numpy as np
 
 from batfill.base.kernels import entry, kernel, outlined
 from batfill.engine.candidates import sift, swap
+from batfill.engine.ends import ONE
 from batfill.engine.keys import backfill_key, find_head, lower_bound, moved_key
 from batfill.engine.plan import ended_if_planned, plan_pass
 from batfill.engine.records import (
@@ -133,14 +134,24 @@ def is_closed(now_s, tree, node, is_group, free, width, shadow_s, extra):
 
 
 @kernel
-def is_passed(now_s, queue, node, is_group, width):
-    """Whether `pass_in_order` may pass over a leaf or group: the head is known, and none of its jobs may start."""
-    state = queue.state[0]
+def is_passed(now_s, queue, node, width):
+    """Whether `pass_in_order` may pass over a leaf or group: the head is known, and by its bounds no job may start."""
+    state, tree = queue.state[0], queue.tree
     if state.ahead == NO_HEAD:
         return False
     # What a job may hold past the shadow time; without a reservation q <= free is the only test.
     extra = state.free if state.extra == UNRESERVED else state.extra
-    return is_closed(now_s, queue.tree, node, is_group, state.free, width, state.shadow_s, extra)
+    return not may_backfill(
+        now_s, tree.nodes[node].procs, tree.shortest_s[node, width], state.free, state.shadow_s, extra
+    )
+
+
+@kernel
+def is_group_passed(now_s, queue, group, width):
+    """The same of a group, whose bounds are computed if they are not."""
+    if queue.state[0].ahead != NO_HEAD and queue.tree.nodes[group].state == NONE:
+        summarize_group(queue.tree, group)
+    return is_passed(now_s, queue, group, width)
 
 
 @kernel
@@ -149,6 +160,12 @@ def pass_in_order(now_s, queue, started):
     tree, state = queue.tree, queue.state[0]
     state.ahead, state.extra, state.shadow_s = NO_HEAD, UNRESERVED, NEVER_S
     n, width = np.int64(0), 0
+    if state.free < state.fewest:
+        find_head(now_s, queue)
+        state.ahead = 0
+        settle(queue)
+        return n, n
+    fewest = NONE_WAITS[0]
     for section in range(len(tree.sections)):
         if tree.sections[section].jobs == 0:
             continue
@@ -158,26 +175,33 @@ def pass_in_order(now_s, queue, started):
         group_place = np.int64(0)
         while group_place < tree.sections[section].groups:
             group = tree.groups[section, group_place]
-            if tree.sections[section].groups > 1 and is_passed(now_s, queue, group, True, width):
+            if tree.sections[section].groups > 1 and is_group_passed(now_s, queue, group, width):
+                fewest = min(fewest, tree.nodes[group].procs)
                 group_place += 1
                 continue
             before, leaf_place = n, np.int64(0)
             while leaf_place < tree.nodes[group].count:
                 leaf = tree.children[group, leaf_place]
-                if tree.nodes[group].count > 1 and is_passed(now_s, queue, leaf, False, width):
+                bounded = tree.nodes[group].count > 1 and state.ahead != NO_HEAD
+                if bounded and tree.nodes[leaf].state == NONE:
+                    summarize_leaf(tree, leaf)
+                if bounded and is_passed(now_s, queue, leaf, width):
+                    fewest = min(fewest, tree.nodes[leaf].procs)
                     leaf_place += 1
                     continue
                 known = n
-                n = pass_through_leaf(now_s, queue, leaf, started, n)
+                n, fewest = pass_through_leaf(now_s, queue, leaf, started, n, fewest)
                 gone = False
                 if n > known:
                     gone = settle_leaf(tree, section, group_place, leaf_place, n - known)
-                    if state.free == 0:
+                    if state.free < state.fewest:
                         settle_group(tree, section, group_place)
                         settle(queue)
                         return n, n if state.ahead == NO_HEAD else state.ahead
                     if several:
                         width = width_of(state.free)
+                elif bounded and tree.nodes[leaf].state != EXACT:
+                    summarize_leaf(tree, leaf)
                 if not gone:
                     leaf_place += 1
             if n > before:
@@ -188,48 +212,76 @@ def pass_in_order(now_s, queue, started):
             if tree.sections[section].groups > 1 and tree.nodes[group].state == STALE:
                 summarize_group(tree, group)
             group_place += 1
+    state.fewest = fewest
     settle(queue)
     return n, n if state.ahead == NO_HEAD else state.ahead
 
 
 @kernel
-def pass_through_leaf(now_s, queue, leaf, started, n):
-    """Start jobs of one leaf for `pass_in_order` and close the gaps; returns how many the pass has started so far."""
+def pass_through_leaf(now_s, queue, leaf, started, n, fewest):
+    """Start jobs of one leaf for `pass_in_order` and close the gaps.
+
+    Returns how many the pass has started so far, and the smallest q of the jobs that still wait, `fewest` included; the
+    latter is not computed where fewer processors are left than any job needs.
+    """
     tree, state = queue.tree, queue.state[0]
     # Local copies, written back below: reading the record at every slot makes whole replays 2 to 5 % slower.
     free, ahead, shadow_s, extra = state.free, state.ahead, state.shadow_s, state.extra
-    known, idle = n, free
-    slot = leaf * LEAF
+    idle = free
+    first = slot = np.uint64(leaf * LEAF)
     end = slot + tree.nodes[leaf].count
-    while slot < end and free > 0:
+    known = n
+    while ahead == NO_HEAD and slot < end and free > 0:
         row, procs = tree.slots[slot].row, tree.slots[slot].procs
-        starts = procs <= free
-        if ahead == NO_HEAD:
-            if not starts:
-                ahead, state.head = n, row
-        elif starts:
-            if extra == UNRESERVED:
-                reserve(queue)
-                shadow_s, extra = state.shadow_s, state.extra
-            expected_s = tree.slots[slot].expected_s
-            starts = may_backfill(now_s, procs, expected_s, free, shadow_s, extra)
-            if starts:
-                extra = charged(now_s, procs, expected_s, shadow_s, extra)
-        if starts:
+        if procs > free:
+            ahead, state.head = n, row
+        else:
             start(now_s, queue, row)
             free -= procs
             started[n].row = row
             n += 1
-        elif n > known:
-            tree.slots[slot - (n - known)] = tree.slots[slot]
-        slot += 1
+            slot += ONE
+    kept, seen = first, slot  # the jobs before slot `kept` stay where they are; those from `seen` on move down to it
+    while free >= state.fewest:
+        slot, fewest = next_narrow(tree, slot, end, free, fewest)
+        if slot == end:
+            break
+        if extra == UNRESERVED:
+            reserve(queue)
+            shadow_s, extra = state.shadow_s, state.extra
+        row, procs, expected_s = tree.slots[slot].row, tree.slots[slot].procs, tree.slots[slot].expected_s
+        if may_backfill(now_s, procs, expected_s, free, shadow_s, extra):
+            extra = charged(now_s, procs, expected_s, shadow_s, extra)
+            start(now_s, queue, row)
+            free -= procs
+            started[n].row = row
+            n += 1
+            if kept < seen:
+                move_jobs(tree, seen, kept, slot - seen)
+            kept += slot - seen
+            seen = slot + ONE
+        else:
+            fewest = min(fewest, procs)
+        slot += ONE
     state.ahead, state.extra = ahead, extra
     if n > known:
-        move_jobs(tree, slot, slot - (n - known), end - slot)
+        move_jobs(tree, seen, kept, end - seen)
         tree.nodes[leaf].count -= n - known
         state.waiting -= n - known
         state.wanted -= idle - free
-    return n
+    return n, fewest
+
+
+@kernel
+def next_narrow(tree, slot, end, free, fewest):
+    """The first slot from `slot` on, before `end`, whose job needs at most `free` processors; `end` if there is none.
+
+    Also returns the smaller of `fewest` and the smallest q of the jobs before it.
+    """
+    while slot < end and tree.slots[slot].procs > free:
+        fewest = min(fewest, np.int64(tree.slots[slot].procs))
+        slot += ONE
+    return slot, fewest
 
 
 @outlined

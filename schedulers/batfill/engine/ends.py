@@ -164,9 +164,11 @@ def leave(ends, end_s, row):
     slots = ends.slots
     place = block_of(ends, end_s, row)
     block = ends.directory[place]
-    slot = slot_in(ends, place, end_s, row)
-    procs = slots[slot].procs
     last = block.first + block.count - ONE
+    slot = last
+    while slots[slot].row != row:
+        slot -= ONE
+    procs = slots[slot].procs
     while slot < last:
         slots[slot] = slots[slot + ONE]
         slot += ONE

@@ -1,9 +1,10 @@
 """The pass by a plan of all processors: with any number of reservations but one, a calendar, or a limit per user.
 
-Four things keep it short, and change no start:
+Five things keep it short, and change no start:
 
 - A pass ends with the last job that could still start, which bounds in the tree find from behind. Who can start now is
   told by `falls`, the dates at which the least number of processors free from now on falls.
+- The head's reservation is made first, as in `easy.py`; if no job could start behind it, there is no plan.
 - While nothing ends and no job joins before `reached`, the plan is kept, and goes on with the jobs behind that place.
 - A reservation from `horizon_s` on, when all who could start now would have ended, is noted only, and entered before
   another job that may run into it.
@@ -25,10 +26,10 @@ import numpy as np
 
 from batfill.base.kernels import kernel, outlined
 from batfill.engine.candidates import sift, swap
-from batfill.engine.ends import ONE
+from batfill.engine.ends import ONE, next_end_s
 from batfill.engine.keys import backfill_key, moved_key, place_key
 from batfill.engine.records import BACKFILLS, GOES_ON, NO_HEAD, UNDECIDED, WAITS
-from batfill.engine.running import finish, is_held, outlast, unsettle
+from batfill.engine.running import finish, is_held, outlast, reservation, unsettle
 from batfill.engine.tree import EXACT, LEAF, NONE, find, summarize_group, summarize_leaf, width_of
 from batfill.engine.waiting import NONE_WAITS, start_heads, start_waiting
 
@@ -62,8 +63,13 @@ def plan_pass(now_s, queue, started):
     n = start_heads(now_s, queue, started) if every_starts else np.int64(0)
     if state.waiting == 0 or state.free <= 0:
         return n, n
-    state.settled = 1
+    if not is_limited(queue):
+        reserve_for_head(now_s, queue)
     waiting = line_up(now_s, queue)
+    if waiting == 0 and queue.rules[0].moves and state.reserved > 0:
+        unsettle(queue)  # another job may be the head before any ends
+        return n, n
+    state.settled = 1
     if waiting == 0:
         return n, n
     state.steps, state.falls, state.reserved, state.reached = plan_running(now_s, queue), 0, 0, state.head
@@ -109,10 +115,7 @@ def plan_jobs(now_s, queue, started, n, ahead, waiting):
             end_s = now_s + span_s if ahead != NO_HEAD else min(now_s + span_s, LAST_S)
             falls = note_start(queue, falls, state.free, procs, end_s)
             if reserved < rules.depth:
-                end = ZERO + ONE
-                while end < steps and plan[end].at_s < end_s:
-                    end += ONE
-                steps, _ = hold(plan, steps, ZERO, end, procs, end_s)
+                steps = hold_from_now(plan, steps, procs, end_s)
             # Behind a reservation one without a walltime takes more in this pass than it will in the next.
             settled = settled and (ahead == NO_HEAD or span_s < FOREVER_S)
             # Before it, a job of its user may have got a reservation that the next pass will not make.
@@ -153,7 +156,7 @@ def plan_jobs(now_s, queue, started, n, ahead, waiting):
         place += 1
     state.settled = settled
     if not settled or is_limited(queue):
-        steps = ZERO
+        steps, reserved = ZERO, np.int64(0)
     state.steps, state.falls, state.reserved = steps, falls, reserved
     return n, n if ahead == NO_HEAD else ahead
 
@@ -171,6 +174,36 @@ def is_limited(queue):
 def plan_holds(now_s, queue):
     """Whether the plan that the last pass has left is still that of a pass made now, but for jobs behind `reached`."""
     return queue.state[0].steps > 0 and queue.plan[1].at_s >= now_s
+
+
+@kernel
+def reserve_for_head(now_s, queue):
+    """Note the fall at the reservation of the head, which does not fit, before there is a plan."""
+    state, falls = queue.state[0], queue.falls
+    shadow_s, extra = reservation(queue.jobs[state.head].procs, queue)
+    if queue.rules[0].depth > 0 and now_s < shadow_s < LAST_S:
+        falls[0].at_s, falls[0].free = shadow_s, extra
+        state.falls, state.reserved, state.reached = 1, 1, state.head
+
+
+@kernel
+def head_holds(now_s, queue):
+    """Whether the last pass has left the fall at the reservation of the head, and no plan, and it is still there."""
+    return queue.state[0].steps == 0 and queue.state[0].reserved > 0 and next_end_s(queue.running) >= now_s
+
+
+@kernel
+def judge_by_head(now_s, queue, job):
+    """`arrivals.judge` of a job behind the head, by the fall at its reservation."""
+    state, span_s = queue.state[0], planned_span(job.expected_s)
+    if not fits_now(now_s, queue, state.falls, job.procs, span_s):
+        return WAITS
+    if state.waiting > 1:
+        return UNDECIDED
+    state.falls = note_start(queue, state.falls, state.free - job.procs, job.procs, now_s + span_s)
+    if span_s == FOREVER_S:  # see `plan_pass`
+        unsettle(queue)
+    return BACKFILLS
 
 
 # Far jobs: a job that cannot begin before all who could start now would have ended concerns none of them. It is only
@@ -241,8 +274,12 @@ def judge_by_plan(now_s, queue, job):
     state, span_s = queue.state[0], planned_span(job.expected_s)
     if not fits_now(now_s, queue, state.falls, job.procs, span_s):
         return WAITS
-    if state.reserved < queue.rules[0].depth or now_s + span_s > state.horizon_s:
+    left = state.reserved < queue.rules[0].depth
+    if (left and state.waiting > state.reserved) or now_s + span_s > state.horizon_s:
         return UNDECIDED
+    if left:
+        queue.plan[0].at_s = now_s
+        state.steps = hold_from_now(queue.plan, np.uint64(state.steps), job.procs, now_s + span_s)
     state.falls = note_start(queue, state.falls, state.free - job.procs, job.procs, now_s + span_s)
     if span_s == FOREVER_S:  # see `plan_pass`
         unsettle(queue)
@@ -435,6 +472,16 @@ def hold(plan, steps, step, end, procs, end_s):
 
 
 @kernel
+def hold_from_now(plan, steps, procs, end_s):
+    """Take processors from the first step on until `end_s`; returns the number of steps."""
+    end = ZERO + ONE
+    while end < steps and plan[end].at_s < end_s:
+        end += ONE
+    steps, _ = hold(plan, steps, ZERO, end, procs, end_s)
+    return steps
+
+
+@kernel
 def tied_before(plan, step):
     """How many steps before this one have its date."""
     first = step
@@ -465,7 +512,7 @@ def line_up(now_s, queue):
 def last_to_fit(now_s, queue):
     """The slot of the last job of a queue of fixed order that could start now; if there is none, -1."""
     tree, state = queue.tree, queue.state[0]
-    falls = np.uint64(state.falls) if state.steps > 0 else ZERO
+    falls = np.uint64(state.falls) if state.reserved > 0 or state.steps > 0 else ZERO
     fewest, width = NONE_WAITS[0], width_of(state.free)
     for section in range(len(tree.sections) - 1, -1, -1):
         for group_place in range(np.int64(tree.sections[section].groups) - 1, -1, -1):

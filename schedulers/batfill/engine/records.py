@@ -102,8 +102,8 @@ QUEUE = np.dtype(
         ("shadow_s", "f8"),  # the head's reservation,
         ("extra", "i8"),  # and the processors spare at it; UNRESERVED if it was not needed
         ("head", "u4"),  # row of the first job that does not fit
-        ("fewest", "i8"),  # no waiting job requests fewer processors (not kept by `pass_in_order`),
-        ("shortest_s", "f8"),  # none has a smaller `expected_s`
+        ("fewest", "i8"),  # no waiting job requests fewer processors,
+        ("shortest_s", "f8"),  # none has a smaller `expected_s` (`pass_in_order` does not raise it)
         ("head_until_s", "f8"),  # before this instant `head` is the first of the queue (kept if keys move),
         ("head_slope", "f8"),  # and its key's slope, per second
     ]

@@ -43,7 +43,7 @@ def occupy(queue, row, procs):
 @kernel
 def unsettle(queue):
     """Drop what the last pass has left for the next, the plan included: something has changed that it relies on."""
-    queue.state[0].settled = queue.state[0].steps = 0
+    queue.state[0].settled = queue.state[0].steps = queue.state[0].reserved = 0
 
 
 @entry(QueueArrays, int, gives=int, brief=True)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 LEAF = 64
 FAN = 64
+ONE = np.uint32(1)  # slots are counted without signs; see `ends.ONE`
 
 # State of a node's minima: exact; a lower bound, as jobs have left since; not computed.
 EXACT, STALE, NONE = range(3)
@@ -192,21 +193,26 @@ def find(tree, section, key, row, jobs):
             high = middle - 1
     leaf_place, leaf = low, tree.children[group, low]
 
-    low, high = 0, tree.nodes[leaf].count
-    while low < high:  # the number of jobs not after it
-        middle = (low + high) // 2
-        if slot_precedes(tree, leaf * LEAF + middle, key, row, jobs):
-            low = middle + 1
+    first = np.uint64(leaf * LEAF)
+    low_slot, high_slot = first, first + tree.nodes[leaf].count
+    while low_slot < high_slot:  # the slot behind the jobs not after it
+        middle_slot = (low_slot + high_slot) >> ONE
+        if slot_precedes(tree, middle_slot, key, row, jobs):
+            low_slot = middle_slot + ONE
         else:
-            high = middle
-    return group_place, leaf_place, low
+            high_slot = middle_slot
+    return group_place, leaf_place, np.int64(low_slot - first)
 
 
 @kernel
 def move_jobs(tree, source, target, n):
     """Copy n jobs from slots `source`, ... to `target`, ...; in different leaves, or target < source."""
-    for i in range(n):
-        tree.slots[target + i] = tree.slots[source + i]
+    source, target = np.uint64(source), np.uint64(target)
+    end = source + np.uint64(n)
+    while source < end:
+        tree.slots[target] = tree.slots[source]
+        source += ONE
+        target += ONE
 
 
 @kernel
@@ -255,20 +261,22 @@ def insert(tree, section, key, row, expected_s, procs, jobs):
     """Insert a job into the section by (key, seq). The caller ensures `has_capacity`."""
     tree.sections[section].jobs += 1
     while True:
-        group_place, leaf_place, slot = find(tree, section, key, row, jobs)
+        group_place, leaf_place, before = find(tree, section, key, row, jobs)
         group = tree.groups[section, group_place]
         leaf = tree.children[group, leaf_place]
         if tree.nodes[leaf].count < LEAF:
             break
         split(tree, section, group_place, leaf_place)
 
-    base = leaf * LEAF
-    for i in range(base + tree.nodes[leaf].count, base + slot, -1):
-        tree.slots[i] = tree.slots[i - 1]
-    tree.slots[base + slot].key = key
-    tree.slots[base + slot].expected_s = expected_s
-    tree.slots[base + slot].procs = procs
-    tree.slots[base + slot].row = row
+    slot = np.uint64(leaf * LEAF + before)
+    last = np.uint64(leaf * LEAF + tree.nodes[leaf].count)
+    while last > slot:
+        tree.slots[last] = tree.slots[last - ONE]
+        last -= ONE
+    tree.slots[slot].key = key
+    tree.slots[slot].expected_s = expected_s
+    tree.slots[slot].procs = procs
+    tree.slots[slot].row = row
     tree.nodes[leaf].count += 1
     tree.nodes[leaf].lowest = -np.inf
 

@@ -66,12 +66,11 @@ def overdue(now_s, queue, row):
 def enqueue(queue, section, row, leads, until_s):
     """Insert a job into a section; `leads` and `until_s` come from `head_with`."""
     job, state = queue.jobs[row], queue.state[0]
-    if not is_walk(queue):
-        fewest, shortest_s = NONE_WAITS if state.waiting == 0 else (state.fewest, state.shortest_s)
-        state.fewest = min(fewest, job.procs)
-        state.shortest_s = min(shortest_s, job.expected_s)
-        if state.steps > 0 and goes_before(queue, section, row, state.reached):
-            state.steps = 0
+    fewest, shortest_s = NONE_WAITS if state.waiting == 0 else (state.fewest, state.shortest_s)
+    state.fewest = min(fewest, job.procs)
+    state.shortest_s = min(shortest_s, job.expected_s)
+    if (state.steps > 0 or state.reserved > 0) and goes_before(queue, section, row, state.reached):
+        state.steps = state.reserved = 0
     state.settled = 0
     state.waiting += 1
     state.wanted += job.procs
