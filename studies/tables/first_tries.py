@@ -41,7 +41,7 @@ ON_VARIANTS = {BASE: {"policy": "fcfs"}, SAF: {"policy": "saf", "threshold_s": 5
 # which are trained on all that has ended at each week's end, only on logs on which that takes minutes.
 HALF = {"threshold_s": 50_000, "overdue": "half"}
 LONGER = 1.02  # a longest wait that is this many times another counts as no longer
-AGED = {"the same without tries": {"policy": "aged:20000,0.2,0", **HALF}}
+AGED = {"the same without tries": {"policy": "aged:20000,0.1,0", **HALF}}
 GUARDED = {f"saf, threshold {hours}h": {"policy": "saf", "threshold_s": f"{hours}h"}
            for hours in (2, 4, 8, 12, 16, 24, 36, 48, 72, 96, 144)}  # fmt: skip
 PAPER = {"small": "forest", "regime": "decoupled", "kill": "always", "bound": False}

@@ -27,8 +27,8 @@ from small_runs import starts_by_name
 from strategies import random_table
 
 SAMPLE = "workloads/sample.json"
-WHOLE = {"policy": "aged:20000,0.2,0", "threshold": 50_000, "overdue": "half"}
-WHOLE |= {"small": "all", "divider": 120, "small-width": "1/8", "kill": "needed"}
+WHOLE = {"policy": "aged:20000,0.1,0", "threshold": 50_000, "overdue": "half"}
+WHOLE |= {"small": "all", "divider": 120, "small-width": "1/8", "kill": "needed", "stand-back": 32}
 FIRST_TRIES = Options.of({"preset": "first-tries"})
 
 
@@ -66,7 +66,8 @@ def expected(jobs, size):
     """What the oracle makes of them under the rule as semantics.md has it."""
     tried = replace(jobs, job_class=np.full(len(jobs), SMALL, np.int8))
     rule = {"threshold_s": 50_000.0, "half": True, "divider_s": 120.0, "spares": True, "bound": True}
-    return oracle(tried, size, "aged:20000,0.2,0", widest_try=size // 8, **rule)
+    rule["stand_back"] = 32.0
+    return oracle(tried, size, "aged:20000,0.1,0", widest_try=size // 8, **rule)
 
 
 def test_a_preset_is_its_options():
@@ -81,10 +82,10 @@ def test_a_preset_is_its_options():
     ("given", "changed", "lapsed"),
     [
         ({"threshold": "20h"}, {"threshold": 72_000.0}, []),
-        ({"policy": "saf", "small-width": 0.5, "kill": "never"}, {"small-width": 0.5, "kill": "never"}, []),
+        ({"policy": "saf", "small-width": 0.5, "kill": "never"}, {"small-width": 0.5, "kill": "never"}, ["stand-back"]),
         ({"threshold": "none"}, {"threshold": None, "overdue": None}, ["overdue"]),
-        ({"small": "none"}, {"small": "none", "divider": None}, ["small-width", "divider", "kill"]),
-        ({"predict": "easy++"}, {"small": "none", "predict": "easy++"}, ["small", "small-width", "divider", "kill"]),
+        ({"small": "none"}, {"small": "none", "divider": None}, ["small-width", "divider", "kill", "stand-back"]),
+        ({"predict": "easy++"}, {"small": "none", "predict": "easy++"}, ["small", "small-width", "divider", "kill", "stand-back"]),
         ({"small": "class"}, {"small": "class", "divider": 120.0, "bound": None}, []),
         ({"small": "forest", "cut": 0.1}, {"small": "forest", "cut": 0.1, "divider": 120.0}, []),
     ],
@@ -101,7 +102,7 @@ def test_a_preset_without_one_of_its_values_is_stated_as_its_options():
     result = bf.replay(SAMPLE, preset="first-tries", threshold_s=math.inf)
     assert (result.options.as_dict()["preset"], result.options.threshold_s) == ("none", math.inf)
     text = bf.replay(SAMPLE, preset="first-tries", threshold_s=3600).as_text()
-    assert "preset first-tries but for threshold, policy aged:20000,0.2,0, " in text
+    assert "preset first-tries but for threshold, policy aged:20000,0.1,0, " in text
 
 
 def test_what_lapses_is_said_on_the_command_line():
@@ -184,7 +185,7 @@ def test_a_campaign_replays_presets_beside_its_combinations(tmp_path):
     path.write_text("workloads: [{file: log.swf}]\npolicies: [fcfs, saf]\npresets: [slurm, first-tries]\n")
     *others, slurm, tries = read_campaign(path).campaign.choices
     assert [one["policy"] for one in others] == ["fcfs", "saf"]
-    assert (slurm["policy"], slurm["depth"], tries["policy"]) == ("fcfs", "all", "aged:20000,0.2,0")
+    assert (slurm["policy"], slurm["depth"], tries["policy"]) == ("fcfs", "all", "aged:20000,0.1,0")
     for name, given in (("slurm", slurm), ("first-tries", tries)):
         assert Options.of(given) == Options.of({"preset": name})
         assert described(given) == name

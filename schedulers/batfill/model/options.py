@@ -327,17 +327,19 @@ PRESETS = {
     NO_PRESET: Preset({}, ""),
     FIRST_TRIES: Preset(
         {
-            "policy": "aged:20000,0.2,0",
+            "policy": "aged:20000,0.1,0",
             "threshold": 50_000,
             "overdue": HALF,
             "small": EVERY,
             "divider": 120,
             "small-width": 0.125,
             "kill": NEEDED,
+            "stand-back": 32.0,
         },
         "Every job of at most an eighth of the machine first gets a try of two minutes. The try is killed only if its "
-        "processors are needed, and the job then starts again from its beginning. The order ages, and of the jobs that "
-        "have waited for 13 h 53 min the older half comes first.",
+        "processors are needed, and the job then starts again from its beginning. The order ages. First, in order of "
+        "submission and without a try, come the older half of the jobs that have waited for 13 h 53 min, a large job "
+        "for which processors are kept idle, and all that wait while they request over 32 times the machine.",
         title="A short first try for narrow jobs",
     ),
     "slurm": Preset(
