@@ -399,7 +399,7 @@ class Options:
         OF_SMALL, off=NEVER)
     stand_back: float | None = option(SMALL_JOBS, BACKLOG, None, "Give no try to jobs that go first: overdue ones, a "
         "large one for which processors are kept idle, and all that wait while they request so many machines.",
-        OF_SPARED, OF_ALL_OVERDUE)
+        OF_SMALL, OF_SPARED, OF_ALL_OVERDUE)
     cut: float = option(SMALL_JOBS, PROBABILITY, 0.5, "The lowest probability of a small job.", OF_FOREST)
     seed: int = option(SMALL_JOBS, SEED, 0, "Seed of the forests.", OF_FOREST)
     predict: str = option(PREDICTIONS, words_or_own(False, REQUEST, *LEARNED, RUNTIME), REQUEST, "The expected run "
