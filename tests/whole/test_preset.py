@@ -172,9 +172,10 @@ def test_every_host_plays_the_preset_alike(tmp_path):
     assert np.array_equal(again.result().schedule.start_s, result.schedule.start_s)
 
 
-def test_machines_are_reserved_under_the_preset_with_kills_at_every_divider():
+def test_machines_are_reserved_under_the_preset_with_kills_at_every_divider_and_no_standing_back(caplog):
     stated = Agent({"preset": "first-tries", "reservation": "machines"}).stated()
-    assert (stated["preset"], stated["kill"]) == ("first-tries", "always")
+    assert (stated["divider"], stated["kill"], stated["stand-back"]) == (120.0, "always", None)
+    assert "the preset's stand-back lapses: tries are not killed only where that helps" in caplog.text
 
 
 @pytest.mark.needs("pydantic")

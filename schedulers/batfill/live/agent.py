@@ -85,11 +85,11 @@ class Agent:
         self.margin_s = margin_of(self.live[PLAN])  # None if no plan is kept
         self.by_machines = self.live[RESERVATION] == MACHINES
         given = {name: value for name, value in plain.items() if name not in LIVE}
+        if self.by_machines and given.get("kill") is None and Options.of(given).spares:
+            given["kill"] = ALWAYS  # whether a kill pays is known of processors only
         for line in lapses(given):
             log.warning("%s", line)
         self.chosen = Options.of(given)
-        if self.by_machines and self.chosen.spares and given.get("kill") is None:
-            self.chosen = Options.of({**given, "kill": ALWAYS})  # whether a kill pays is known of processors only
         self.refuse_contradictions()
         if self.chosen.learns:
             from batfill.learn.events import KnowledgeByName
