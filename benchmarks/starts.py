@@ -114,6 +114,8 @@ def settings():
             options = {"policy": "saf", "predict": predictor, "predict-for": "order", "backfill": "spf"}
             yield f"{log} {name} order", log, "replay", options
     yield "kth all needed narrow", "kth", "replay", {**HEADLINE, **ALL, **NEEDED, **NARROW}
+    yield "kth first tries", "kth", "replay", {"preset": "first-tries"}
+    yield "kth depth 4", "kth", "replay", {"depth": 4}
     for name, options in {"always": FOREST, "needed": {**FOREST, **NEEDED}, "cut": {**FOREST, "cut": 0.3}}.items():
         yield f"sample forest {name}", "sample", "replay", {"policy": "fcfs", **options}
     yield "sample decoupled", "sample", "replay", {"policy": "fcfs", **FOREST, "regime": "decoupled"}
@@ -121,6 +123,7 @@ def settings():
         live = {
             "fcfs": {}, "saf threshold": {"policy": "saf", "threshold": 72_000.0}, "wfp3": {"policy": "wfp3"},
             "backfill": {"policy": "fcfs", "backfill": "spf"}, "headline": {**HEADLINE, **ALL, **NEEDED, **NARROW},
+            "first tries": {"preset": "first-tries"},
             "class": {"policy": "spf", **CLASS}, "easy++": {"policy": "spf", "predict": "easy++", "predict-for": "all"},
         }  # fmt: skip
         for name, options in live.items():

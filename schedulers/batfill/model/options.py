@@ -397,9 +397,10 @@ class Options:
     kill: str = option(SMALL_JOBS, words(*KILLS), NEEDED, "When a small job is killed at the divider and queued again "
         "as large: never, always, or if its processors are needed. With reserved machines: always.",
         OF_SMALL, off=NEVER)
-    stand_back: float | None = option(SMALL_JOBS, BACKLOG, None, "Give no try to jobs that go first: overdue ones, a "
-        "large one for which processors are kept idle, and all that wait while they request so many machines.",
-        OF_SMALL, OF_SPARED, OF_ALL_OVERDUE)
+    stand_back: float | None = option(SMALL_JOBS, BACKLOG, None, "Tries stand back for jobs that go first: overdue "
+        "ones, a large one for which processors are kept idle, and while the waiting jobs request more than so many "
+        "machines, all of them.",
+        OF_SMALL, OF_SPARED, OF_ALL_OVERDUE, quiet=True)
     cut: float = option(SMALL_JOBS, PROBABILITY, 0.5, "The lowest probability of a small job.", OF_FOREST)
     seed: int = option(SMALL_JOBS, SEED, 0, "Seed of the forests.", OF_FOREST)
     predict: str = option(PREDICTIONS, words_or_own(False, REQUEST, *LEARNED, RUNTIME), REQUEST, "The expected run "
