@@ -8,7 +8,8 @@ whole, from an empty machine, with several seeds, which move each submission by 
 mean over the seeds of the ratio to FCFS without tries on the same jobs; in brackets are the least and the most. What is
 measured and promised is in `batfill_site.advice.promise`. The last table compares schedulers on the whole logs.
 `--generated` takes the logs of five models instead (`studies.tables.models`), on which no setting was chosen.
-`--load 1.1` takes the whole logs alone, with the times between submissions divided by 1.1.
+`--load 1.1` takes the whole logs alone, with the times between submissions divided by 1.1. `--family` compares the
+preset with its neighbours on the same variants, and prints no other table.
 """
 
 from __future__ import annotations
@@ -36,6 +37,17 @@ from studies.tables.variants import LOADS, WHOLE, Variant, variants_of
 FIRST_TRIES = {"preset": "first-tries"}
 BASE, TRIES, SAF = "fcfs", "first tries", "saf, threshold 50000"
 ON_VARIANTS = {BASE: {"policy": "fcfs"}, SAF: {"policy": "saf", "threshold_s": 50_000}, TRIES: FIRST_TRIES}
+
+# The preset and its neighbours: another backlog, plainer and steeper orders, and as it was before it stood back.
+FAMILY = {
+    TRIES: FIRST_TRIES,
+    **{f"a backlog of {n}": {**FIRST_TRIES, "stand_back": n} for n in (16, 64)},
+    "any backlog": {**FIRST_TRIES, "stand_back": 1e9},
+    "fcfs": {**FIRST_TRIES, "policy": "fcfs"},
+    "aged:20000,0.2,0": {**FIRST_TRIES, "policy": "aged:20000,0.2,0"},
+    "no standing back": {**FIRST_TRIES, "stand_back": "none"},
+    "both, as it was": {**FIRST_TRIES, "policy": "aged:20000,0.2,0", "stand_back": "none"},
+}
 
 # The schedulers that are compared on whole logs. Those that learn are replayed with the first seed alone, and forests,
 # which are trained on all that has ended at each week's end, only on logs on which that takes minutes.
@@ -171,6 +183,22 @@ def worst_table(found):
     return markdown(("", *HEAD[:7]), rows)
 
 
+def family_table(found):
+    """Of each member on busy and on overloaded variants: the median of the slowdown, and the worst of five ratios."""
+    rows = []
+    columns = [HEAD.index(name) for name in ("bsld", "mean wait", "large jobs'", "99.9 %", "longest")]
+    for setting in FAMILY:
+        cells = [setting]
+        for kind in (BUSY, OVERLOADED):
+            checks = [each[setting] for each in found.values() if each[setting].kind == kind]
+            means = np.array([check.ratios.mean(axis=0)[columns] for check in checks])
+            if kind == BUSY:
+                cells.append(f"{sum(not check.broken for check in checks)} of {len(checks)}")
+            cells += [f"{np.median(means[:, 0]):.2f}", ", ".join(f"{worst:.2f}" for worst in means.max(axis=0))]
+        rows.append(cells)
+    return markdown(("", "kept", "busy: median", "worst", "overloaded: median", "worst"), rows)
+
+
 def counts_line(found):
     """How many variants keep the promise."""
     kinds = [each[TRIES].kind for each in found.values()]
@@ -242,6 +270,7 @@ def main(words):
     parser.add_argument("--quick", action="store_true", help="the promise alone, without the schedulers that learn")
     parser.add_argument("--generated", action="store_true", help="the logs of `studies.tables.models`, and no other")
     parser.add_argument("--load", type=float, choices=LOADS, help="the promise on the whole logs at this load alone")
+    parser.add_argument("--family", action="store_true", help="compare the preset with its neighbours")
     given = parser.parse_args(words)
     logs = {} if given.generated else by_name(given.logs or logs_at_hand())
 
@@ -256,10 +285,14 @@ def main(words):
         variants = [Variant(log, path, WHOLE, str(given.load)) for log, path in logs.items()]
     if given.generated:
         variants = [Generated(model, draw) for model in MODELS for draw in DRAWS]
-    tasks = [Task(variant, seed, ON_VARIANTS) for variant in variants for seed in range(given.seeds)]
+    tried = {BASE: ON_VARIANTS[BASE], **FAMILY} if given.family else ON_VARIANTS
+    tasks = [Task(variant, seed, tried) for variant in variants for seed in range(given.seeds)]
     done = replay_all(tasks, given.jobs)
     found = checks(tasks, done)
     print("<!--", *about, "-->", sep="\n")
+    if given.family:
+        print(f"\n{family_table(found)}")
+        return
     print(f"\n{counts_line(found)}\n\n{worst_table(found)}\n\n{promise_table(found)}", flush=True)
     if logs and not (given.quick or given.load):
         compared = comparison_tasks(logs, given.seeds)
