@@ -43,7 +43,7 @@ FAMILY = {
     TRIES: FIRST_TRIES,
     **{f"a backlog of {n}": {**FIRST_TRIES, "stand_back": n} for n in (16, 64)},
     "any backlog": {**FIRST_TRIES, "stand_back": 1e9},
-    "fcfs": {**FIRST_TRIES, "policy": "fcfs"},
+    "the order of fcfs": {**FIRST_TRIES, "policy": "fcfs"},
     "aged:20000,0.2,0": {**FIRST_TRIES, "policy": "aged:20000,0.2,0"},
     "no standing back": {**FIRST_TRIES, "stand_back": "none"},
     "both, as it was": {**FIRST_TRIES, "policy": "aged:20000,0.2,0", "stand_back": "none"},
