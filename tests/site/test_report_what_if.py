@@ -18,6 +18,7 @@ from batfill.replays.replay import replay
 from batfill.workloads import generate_workload, read_workload
 from batfill.workloads.generate import generate_log
 from batfill.workloads.swf_log import write_log
+from batfill_site.advice import promise
 from batfill_site.advice.page import as_page
 from batfill_site.advice.promise import Check, Figures
 from batfill_site.advice.text import (
@@ -36,6 +37,7 @@ from batfill_site.advice.text import (
     trial_text,
 )
 from batfill_site.advice.what_if import (
+    CHECKS,
     FEWEST_JOBS,
     HIGH,
     KILLS,
@@ -43,6 +45,7 @@ from batfill_site.advice.what_if import (
     LOW,
     MEDIUM,
     ORDER,
+    PLAINER,
     THRESHOLD,
     TODAY,
     Changed,
@@ -288,7 +291,8 @@ def test_the_mean_wait_in_the_log_stands_beside_that_of_simulated_fcfs(answer):
 
 def with_tries(answer, k, **checks):
     """The same, where the k-th choice is first tries."""
-    outcomes = [o._replace(options={"preset": "first-tries"}) if i == k else o for i, o in enumerate(answer.outcomes)]
+    outcomes = list(answer.outcomes)
+    outcomes[k] = outcomes[k]._replace(options={"preset": "first-tries"}, name="first tries")
     return replace(answer, outcomes=outcomes, **checks)
 
 
@@ -444,6 +448,65 @@ def test_first_tries_are_replayed_and_their_promise_is_checked(log):
     assert gentle == found.best_of(advice, [k for k, o in enumerate(found.outcomes) if k and o.effort < KILLS])
     said = runner_up_text(found, advice)
     assert pays_text(found, gentle) in said if gentle else "no choice that was tested is better" in said
+
+
+def rushes(path, run_s):
+    """Fourteen weeks that begin with a rush: a fifth of the jobs run for a minute, the others for about `run_s`."""
+    rng, rows = np.random.default_rng(1), []
+    for k in range(1400):
+        ran = 60 if rng.random() < 0.2 else int(rng.integers(run_s // 2, 2 * run_s))
+        procs = 32 if rng.random() < 0.05 else int(rng.integers(1, 4))
+        at = 7 * DAY_S * (k // 100) + 30 * (k % 100)
+        rows.append(row(k + 1, at, ran, req_procs=procs, req_time=8 * run_s, user=k % 4))
+    path.write_text("; MaxProcs: 32\n" + "".join(rows))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("run_s", "kept"),  # the longer jobs run, the less work tries waste
+    [(5400, [True]), (3600, [False, False, False, True]), (1800, [False] * 4)],
+)
+def test_where_the_preset_breaks_its_promise_plainer_tries_are_checked_until_one_keeps_it(
+    tmp_path, monkeypatch, run_s, kept
+):
+    monkeypatch.setattr(promise, "MOST", {"bsld": 0.85, "waste": 0.01})
+    path, steps = rushes(tmp_path / "rushes.swf", run_s), []
+    found = what_if(path, thresholds_s=[DAY_S], advance=steps.append)
+    assert [not (found.promise.broken or found.busier.broken), *(one.kept for one in found.plainer)] == kept
+    assert sum(steps) == pytest.approx(5 + CHECKS)
+    text, page, k = told(found), page_of(found, path), len(found.outcomes) - 1
+    assert [one["kept"] for one in found.as_dict()["plainer"]] == kept[1:]
+    assert ("so plainer ones were checked" in text) == (len(kept) > 1)
+    assert ("checked, and none keeps the promise" in text) == (not any(kept))
+    if not any(kept):
+        broken = found.plainer[0].checks[0].broken["waste"]
+        assert (
+            f"tries in order of submission (`--preset first-tries --policy fcfs`) break it ({broken}; at 10 %" in text
+        )
+    if found.picked is None:
+        assert [o.name for o in found.outcomes if o.effort == KILLS] == ["first tries"]
+        return
+    assert found.outcomes[k].name == "tries that stand back early"
+    assert found.chains[-1] == [1, k]
+    p, before = found.bsld[0][k].p, found.bsld[0][1].p
+    assert found.bsld[0][k].corrected_p == min(1, 3 * max(before, 3 * p))
+    assert found.best_of(found.limits[-1], [k]) == k
+    assert "The log picked tries that stand back early from 3, so their p is 3 times as large." in text
+    command = re.search(f"batfill replay {re.escape(str(path))} (--preset [^\n<]* --stand-back [^\n<]*)", page)[1]
+    assert command.startswith("--preset first-tries --policy fcfs --stand-back 8 ")
+    alone = json_result("replay", path, *command.split())
+    assert alone["mean_bsld"] == pytest.approx(found.outcomes[k].mean_bsld)
+
+
+@pytest.mark.parametrize("load", [1.0, 1.1])
+def test_plainer_tries_are_checked_on_the_submissions_and_the_fcfs_of_the_presets_check(log, load):
+    workload = read_workload(log)
+    made = promise.check(workload.jobs, workload, load=load)
+    for choice in PLAINER:
+        alone = promise.check(workload.jobs, workload, load=load, options=choice.options)
+        beside = promise.check(workload.jobs, workload, load=load, options=choice.options, beside=made)
+        assert (alone.figures == beside.figures).all()
+        assert (alone.base == beside.base).all()
 
 
 @pytest.mark.needs("pandas")

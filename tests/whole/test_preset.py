@@ -253,7 +253,7 @@ def test_what_if_tries_the_preset_and_says_whether_the_promise_holds(tmp_path):
     assert (tried["mean_bsld"], tried["kills"]) == (pytest.approx(alone["mean_bsld"]), alone["requeued"])
     assert tried["wasted"] <= tried["most_wasted"]
     assert found["promise"]["seeds"] == 5
-    assert "First tries' promise is " in batfill("what-if", path).out or found["promise"]["log"] == "overloaded"
+    assert "The promise of first tries is " in batfill("what-if", path).out or found["promise"]["log"] == "overloaded"
     changed = json_result("what-if", path, "--divider", "300")
     assert changed["promise"] is None
     assert changed["outcomes"][1]["options"] == {"preset": "first-tries", "divider": 300.0}

@@ -20,13 +20,14 @@ from batfill.model.options import FIRST_TRIES, Options
 from batfill.replays.replay import nothing, simulate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
     from batfill.model.jobs import JobTable, Workload
     from batfill.model.schedule import Schedule
 
+PRESET = {"preset": FIRST_TRIES}
 TAU_S, OTHER_TAU_S = 60.0, 10.0
 MOVED_S = 60  # a seed moves each submission by up to this
 BUSIER = 1.1  # the load at which the promise is checked once more
@@ -121,6 +122,11 @@ class Check:
         return float((self.figures - self.base).mean(axis=0)[Figures._fields.index("wait")])
 
     @property
+    def where(self) -> str:
+        """The load in words, before what is found at it; "" for the log's own."""
+        return "" if self.load == 1 else f"at {100 * (self.load - 1):.3g} % more load "
+
+    @property
     def broken(self) -> dict[str, str]:
         """By figure, what breaks the promise: `99.9 % wait 1.190 > 1.15`; empty if it is kept or there is none."""
         if self.kind == QUIET:
@@ -166,19 +172,33 @@ def moved(jobs: JobTable, seed: int, load: float = 1.0) -> JobTable:
 
 
 def check(
-    jobs: JobTable, workload: Workload, advance: Callable[[float], None] = nothing, *, load: float = 1.0
+    jobs: JobTable,
+    workload: Workload,
+    advance: Callable[[float], None] = nothing,
+    *,
+    load: float = 1.0,
+    options: Mapping[str, Any] = PRESET,
+    beside: Check | None = None,
 ) -> Check:
     """Replay these jobs, all of which fit the machine, under the preset and under FCFS with each of SEEDS.
 
-    `load` brings the submissions closer. `advance` is called with the share of the replays made since the last call.
+    Args:
+        jobs: the jobs.
+        workload: the log that they are from.
+        advance: called with the share of the replays made since the last call.
+        load: brings the submissions closer.
+        options: those of the scheduler, if it is not the preset.
+        beside: a check of the same jobs at the same load; its replays of FCFS stand for these.
     """
+    schedulers = [Options.of(options), *([Options.of({})] if beside is None else [])]
     rows = []
     for seed in SEEDS:
         replica = moved(jobs, seed, load)
-        for options in (Options.of({"preset": FIRST_TRIES}), Options.of({})):
-            rows.append(figures_of(simulate(replica, workload, options)[0]))
-            advance(1 / (2 * len(SEEDS)))
-    return Check(np.array(rows[::2], float), np.array(rows[1::2], float), len(jobs), load)
+        for one in schedulers:
+            rows.append(figures_of(simulate(replica, workload, one)[0]))
+            advance(1 / (len(schedulers) * len(SEEDS)))
+    base = np.array(rows[1::2], float) if beside is None else beside.base
+    return Check(np.array(rows[:: len(schedulers)], float), base, len(jobs), load)
 
 
 def most_wasted(jobs: JobTable, size: int, options: Options) -> float:

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 from batfill.base.stats import BETTER, CONFIDENCE, WORSE
 from batfill.base.words import in_a_row, things, wrapped
 from batfill.base.words import percent as in_percent
-from batfill.model.options import ALL, FIRST_TRIES, REPLAYED, Options, arguments_of
+from batfill.model.options import ALL, REPLAYED, Options, arguments_of
 from batfill_pages.comparison_page import STARVED
 from batfill_pages.words import count, interval_text, slowdown, submission_dates
 from batfill_pages.words import duration_html as duration
 from batfill_site.advice.promise import BUSY_BSLD, MOVED_S, OVERLOADED, OVERLOADED_S, QUIET, QUIET_S, WORDS, Figures
 from batfill_site.advice.promise import TAU_S as BSLD_TAU_S
-from batfill_site.advice.what_if import CHANGED_S, CLEARLY, FEWEST_JOBS, KILLS, stated
+from batfill_site.advice.what_if import CHANGED_S, CLEARLY, FEWEST_JOBS, KILLS, PLAINER, stated
 from batfill_site.config.systems import APPROXIMATE, EXPRESSIBLE, IMPOSSIBLE, SYSTEMS, site_config
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from batfill.base.stats import Paired
     from batfill_site.advice.promise import Check
-    from batfill_site.advice.what_if import Changed, ChoiceFigures, Limit, WhatIf
+    from batfill_site.advice.what_if import Changed, Choice, ChoiceFigures, Limit, WhatIf
     from batfill_site.config.systems import SiteConfig
 
 MINUS = "\u2212"
@@ -202,9 +202,7 @@ def notes_on(answer: WhatIf, k: int) -> list[str]:
             f"{things(o.kills, 'job')} {'are' if o.kills > 1 else 'is'} stopped {after_text(o)} once and start"
             f"{'s' * (o.kills == 1)} again from the beginning: {percent(o.wasted)} of the processor time is lost."
         )
-    if o.options == {"preset": FIRST_TRIES}:
-        found += [f"▲{NB}{first_upper(why)}." for why in answer.promise_doubts]
-    return found
+    return [*found, *(f"▲{NB}{first_upper(why)}." for why in answer.promise_doubts(k))]
 
 
 def after_text(o: ChoiceFigures) -> str:
@@ -239,7 +237,7 @@ def tie_text(answer: WhatIf, limit: Limit) -> str:
 
 def confidence_text(answer: WhatIf, limit: Limit) -> str:
     """How sure the gain of the advised choice is, and whether chance can take it above the limit; "" without one."""
-    found, made = answer.confidence(limit), answer.promise
+    found, checks = answer.confidence(limit), answer.checks_of(limit.advised)
     if not found:
         return ""
     doubts, name = answer.doubts(limit), answer.outcomes[limit.advised].name.replace(" ", NB)
@@ -247,9 +245,9 @@ def confidence_text(answer: WhatIf, limit: Limit) -> str:
     if doubts:
         why = "; ".join(why.partition(" (")[0] for _, why in doubts)
         said = f"**Confidence: {found}**, although slowdown is lower under {name} than under simulated fcfs: {why}."
-    if made is None or answer.outcomes[limit.advised].options != {"preset": FIRST_TRIES}:
+    if not checks:
         return said
-    longest = made.ratios[:, Figures._fields.index("longest")]
+    longest = checks[0].ratios[:, Figures._fields.index("longest")]
     if longest.max() * answer.outcomes[0].max_wait_s <= limit.longest_s:
         return said
     over = f"{longest.min():.2f} to {longest.max():.2f}"
@@ -331,11 +329,14 @@ def difference(value: float) -> str:
 
 def plan_text(answer: WhatIf) -> str:
     """The comparisons with fcfs, planned before the log is read, and their number."""
-    chains = [", then ".join(answer.outcomes[k].name for k in chain) for chain in answer.chains]
+    chains = [", then ".join(answer.outcomes[k].name for k in one) for one in answer.chains]
     counted = f"{len(chains)} planned comparison{'s' * (len(chains) != 1)} with fcfs"
     if not chains:
         return f"{counted}."
     then = "The next of each is tested only if the one before is beyond chance."
+    if answer.picked in chain(*answer.chains):
+        name = answer.outcomes[-1].name
+        then += f" The log picked {name} from {len(PLAINER)}, so their p is {len(PLAINER)} times as large."
     return f"{counted}, for which p is corrected: {'; '.join(chains)}. {then}"
 
 
@@ -361,7 +362,8 @@ def notes(answer: WhatIf) -> list[str]:
     idle = [o.name for o in answer.outcomes if o.overdue == 0 and "threshold" in o.options]
     found += [f"{listed(idle)}: no job waits as long as the threshold, which never applies."] if idle else []
     found += [kills_text(o) for o in answer.outcomes if o.effort == KILLS]
-    return [*found, *(promise_text(check) for check in (answer.promise, answer.busier) if check is not None)]
+    found += [promise_text(check, o.name) for k, o in enumerate(answer.outcomes) for check in answer.checks_of(k)]
+    return [*found, *([plainer_text(answer)] if answer.plainer else [])]
 
 
 def kills_text(o: ChoiceFigures) -> str:
@@ -375,8 +377,19 @@ def kills_text(o: ChoiceFigures) -> str:
     )
 
 
-def promise_text(made: Check) -> str:
-    """Whether first tries keep their promise, with the spread over the seeds; two sentences."""
+def plainer_text(answer: WhatIf) -> str:
+    """Which plainer tries were checked, with their options, and what each broke."""
+    said = []
+    for one in answer.plainer:
+        broken = [f"{check.where}{', '.join(check.broken.values())}" for check in one.checks if check.broken]
+        does = f"break it ({'; '.join(broken)})" if broken else "keep it"
+        said.append(f"{one.choice.name} (`{options_words(one.choice)}`) {does}")
+    none = ", and none keeps the promise" if answer.picked is None else ""
+    return f"First tries break their promise, so plainer ones were checked{none}: {'; '.join(said)}."
+
+
+def promise_text(made: Check, name: str) -> str:
+    """Whether these tries keep their promise, with the spread over the seeds; two sentences."""
     where = "on this log"
     if made.load != 1:
         where = f"at {percent(made.load - 1)} more load (times between submissions divided by {made.load:g})"
@@ -384,7 +397,7 @@ def promise_text(made: Check) -> str:
     fcfs = Figures(*made.base.mean(axis=0))
     log = f"fcfs's mean bounded slowdown is {fcfs.bsld:.1f} (tau {BSLD_TAU_S:g} s), its mean wait {duration(fcfs.wait)}"
     if made.kind == OVERLOADED:
-        return f"First tries promise nothing {where}: {log}, and the promise ends at {duration(OVERLOADED_S)}."
+        return f"{first_upper(name)} promise nothing {where}: {log}, and the promise ends at {duration(OVERLOADED_S)}."
     if made.kind == QUIET:
         most = f"at most {QUIET_S:g} s longer is promised where the mean bounded slowdown is at most {BUSY_BSLD:g}"
         found = [f"mean wait {made.longer_s:+.1f} s ({most})"]
@@ -395,10 +408,10 @@ def promise_text(made: Check) -> str:
             for column in [made.ratios[:, Figures._fields.index(name)]]
         ]
     verdict = f"broken {where} ({'; '.join(made.broken.values())})" if made.broken else f"kept {where}"
-    return f"First tries' promise is {verdict}. Over fcfs's, in {seeds}: {', '.join(found)}. There {log}."
+    return f"The promise of {name} is {verdict}. Over fcfs's, in {seeds}: {', '.join(found)}. There {log}."
 
 
-def options_words(outcome: ChoiceFigures) -> str:
+def options_words(outcome: Choice | ChoiceFigures) -> str:
     """The choice's options on batfill's command line."""
     words = []
     for name, value in stated(outcome.options).items():

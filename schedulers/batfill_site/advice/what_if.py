@@ -21,7 +21,6 @@ from batfill.model.calendar import Calendar
 from batfill.model.jobs import HOUR_S
 from batfill.model.metrics import RUNTIME_BINS, TAU_S, bounded_slowdown, class_figures, who_pays, width_bins
 from batfill.model.options import (
-    FIRST_TRIES,
     OPTIONS,
     SHARED_BY_CHOICES,
     SHARED_BY_TRIES,
@@ -32,7 +31,7 @@ from batfill.model.options import (
     those_that_apply,
 )
 from batfill.model.values import number_of, probability_of, seconds_of, seed_of, tau_of
-from batfill.replays.replay import simulate
+from batfill.replays.replay import nothing, simulate
 from batfill.search.results import ReadingOptions
 from batfill_pages.comparison import Comparison, Difference, of_jobs
 from batfill_site.advice import promise
@@ -78,6 +77,47 @@ class Choice(NamedTuple):
     words: str
     options: dict[str, Any]
     effort: int
+
+
+# Of the family of first tries, what is checked in this order where the preset breaks its promise, until one keeps it.
+PLAINER = (
+    Choice(
+        "tries in order of submission",
+        "A short first try for narrow jobs, otherwise in order of submission",
+        {**promise.PRESET, "policy": "fcfs"},
+        KILLS,
+    ),
+    Choice(
+        "tries after all overdue jobs",
+        "A short first try for narrow jobs, otherwise in order of submission, all overdue jobs before both",
+        {**promise.PRESET, "policy": "fcfs", "overdue": "all"},
+        KILLS,
+    ),
+    Choice(
+        "tries that stand back early",
+        "A short first try for narrow jobs while the queue is short, otherwise in order of submission",
+        {**promise.PRESET, "policy": "fcfs", "stand-back": 8},
+        KILLS,
+    ),
+)
+CHECKS = 2 + len(PLAINER)  # steps of the progress that checks of the promise take
+
+
+class Plainer(NamedTuple):
+    """A choice of PLAINER that was checked, and its checks, at the loads at which the preset's are made."""
+
+    choice: Choice
+    checks: tuple[Check, ...]
+
+    @property
+    def kept(self) -> bool:
+        """Whether it keeps the promise at all of them."""
+        return not any(check.broken for check in self.checks)
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        made = dict(zip(("promise", "promise_busier"), (check.as_dict() for check in self.checks), strict=True))
+        return {"name": self.choice.name, "options": self.choice.options, "kept": self.kept, **made}
 
 
 class Changed(NamedTuple):
@@ -189,6 +229,7 @@ class WhatIf(Keyed):
     fidelity: Fidelity  # how near simulated waits are to those in the log
     promise: Check | None = None  # of first tries; None if they were not tried as they are
     busier: Check | None = None  # the same at `promise.BUSIER` times the load
+    plainer: tuple[Plainer, ...] = ()  # checked because the preset breaks its promise; if one keeps it, the last
     logged: Score | None = None  # fcfs's waits against the logged ones; None if a site's are not known
     reaction: Reaction | None = None  # None if nothing is advised, or the log has no users or waits
 
@@ -248,22 +289,30 @@ class WhatIf(Keyed):
             if apart > APART:
                 most = LOW if apart > FAR_APART else MEDIUM
                 found.append((most, f"simulated waits are {score.ratio:.2g} times the logged ones"))
-        if self.outcomes[limit.advised].options == {"preset": FIRST_TRIES}:
-            found += [(MEDIUM, why) for why in self.promise_doubts]
-        return found
+        return [*found, *((MEDIUM, why) for why in self.promise_doubts(limit.advised))]
 
     @property
-    def promise_doubts(self) -> list[str]:
-        """Where first tries break their promise, or promise nothing: at the log's load, and above."""
-        found = []
-        for check in filter(None, (self.promise, self.busier)):
-            load = "" if check.load == 1 else f"at {100 * (check.load - 1):.3g} % more load "
+    def picked(self) -> int | None:
+        """The plainer choice that keeps the promise; None without one."""
+        return len(self.outcomes) - 1 if self.plainer and self.plainer[-1].kept else None
+
+    def checks_of(self, k: int) -> tuple[Check, ...]:
+        """The checks of the choice's promise, at the log's load first; none if it was not checked."""
+        options = self.outcomes[k].options
+        if options == promise.PRESET:
+            return tuple(filter(None, (self.promise, self.busier)))
+        return next((one.checks for one in self.plainer if one.choice.options == options), ())
+
+    def promise_doubts(self, k: int) -> list[str]:
+        """Where a choice breaks the promise of first tries, or promises nothing: at the log's load, and above."""
+        found, name = [], self.outcomes[k].name
+        for check in self.checks_of(k):
             if check.kind == promise.OVERLOADED:
                 ratios = promise.Figures(*check.ratios.mean(axis=0))
                 more = f"their slowdown is {ratios.bsld:.2f} of fcfs's, the mean wait {ratios.wait:.2f}"
-                found.append(f"{load}the machine is overloaded and first tries promise nothing ({more})")
+                found.append(f"{check.where}the machine is overloaded and {name} promise nothing ({more})")
             elif check.broken:
-                found.append(f"{load}first tries break their promise ({'; '.join(check.broken.values())})")
+                found.append(f"{check.where}{name} break their promise ({'; '.join(check.broken.values())})")
         return found
 
     def without_kills(self, limit: Limit) -> int | None:
@@ -364,6 +413,7 @@ class WhatIf(Keyed):
             "logged": by_name(self.logged),
             "promise": None if self.promise is None else self.promise.as_dict(),
             "promise_busier": None if self.busier is None else self.busier.as_dict(),
+            "plainer": [one.as_dict() for one in self.plainer],
             "reaction": by_name(self.reaction),
             "advice": self.advised_name,
             "confidence": self.confidence(self.limit),
@@ -398,6 +448,8 @@ def what_if(
 ) -> WhatIf:
     """Replay the log under every choice of `choices`, and advise one.
 
+    Where the preset first tries breaks its promise, choices of PLAINER are checked until one keeps it, which is tried.
+
     Args:
         log: a workload or a file, as for `read_workload`.
         thresholds_s: waiting times after which jobs come first.
@@ -407,8 +459,8 @@ def what_if(
         system: advise only what this batch system can be configured for in full: slurm, oar, pbs or flux.
         tau_s: the bound of the bounded slowdown.
         seed: of the intervals.
-        advance: called with the share of a choice replayed since the last call; they sum to 1 for each, and to 2 for
-            the checks of first tries. None shows a progress bar after two seconds.
+        advance: called with the share of a choice replayed since the last call; they sum to 1 for each, and to
+            CHECKS for those of first tries. None shows a progress bar after two seconds.
         **options: procs, overrun, unrequested: see `ReadingOptions`. And options of the scheduler that the choices
             share, named as in `replay`: `backfill` of all; `overdue` of those with a threshold; `overdue_before`,
             `divider`, `small_width`, `kill` and `bound` of those with small jobs first.
@@ -431,16 +483,20 @@ def what_if(
             raise BatfillError(f"option {name}: no choice takes it without {missing}; leave it out")
     for choice in tried:
         Options.of(choice.options)  # reject mistakes before anything runs
-    withheld = beyond(system, tried) if system is not None else {}
-    chains = planned(tried, thresholds_s, withheld)
+    withheld = beyond(system, tried)
     workload, jobs, size = how.jobs(log)
-    steps = len(tried) + 2 * small_first
+    steps = len(tried) + CHECKS * small_first
     with patient_progress("choices", steps) if advance is None else nullcontext(advance) as shown:
         schedules = [replayed(choice, jobs, workload, shown) for choice in tried]
-        as_promised = {"preset": FIRST_TRIES} in (choice.options for choice in tried)
+        as_promised = promise.PRESET in (choice.options for choice in tried)
         loads = (1.0, promise.BUSIER) if as_promised else ()
         checks = [promise.check(jobs, workload, shown, load=load) for load in loads]
-        shown(2.0 * (small_first and not as_promised))
+        plainer = plainer_tries(jobs, workload, checks, shown)
+        if kept := [one.choice for one in plainer if one.kept]:
+            tried, withheld = [*tried, *kept], beyond(system, [*tried, *kept])
+            schedules.append(replayed(kept[0], jobs, workload, nothing))
+        shown(float(small_first * (CHECKS - len(checks) - len(plainer))))
+    chains = planned(tried, thresholds_s, withheld)
     comparison = of_jobs(
         tuple(choice.name for choice in tried),
         jobs.submit_s,
@@ -451,7 +507,7 @@ def what_if(
         outcome_of(choice, bsld, schedule, schedules[0])
         for choice, bsld, schedule in zip(tried, comparison.bsld, schedules, strict=True)
     ]
-    pairs = pairs_of(comparison, seed, chains)
+    pairs = pairs_of(comparison, seed, chains, picked=len(tried) - 1 if kept else None)
     offered = sorted(itertools.chain(*chains))
     limits = [
         Limit(growth, longest_s, *advised(outcomes, pairs, longest_s, min_gain, offered))
@@ -497,6 +553,7 @@ def what_if(
         grade,
         promise=checks[0] if checks else None,
         busier=checks[1] if checks else None,
+        plainer=plainer,
         logged=logged,
     )
     return answer if answer.undecided else replace(answer, reaction=reaction_of(answer, jobs, tau_s))
@@ -516,8 +573,36 @@ def reaction_of(answer: WhatIf, jobs: JobTable, tau_s: float) -> Reaction | None
     return Reaction(REACTION, advice.mean_bsld / today.mean_bsld, closed[0] / closed[1])
 
 
-def beyond(system: str, tried: Sequence[Choice]) -> dict[int, str]:
-    """The choices that the batch system cannot be configured for in full, and why."""
+def plainer_tries(
+    jobs: JobTable, workload: Workload, checks: Sequence[Check], advance: Callable[[float], None]
+) -> tuple[Plainer, ...]:
+    """The choices of PLAINER up to the first that keeps the promise, if these checks of the preset do not keep it.
+
+    `advance` is called with the share of a choice checked since the last call.
+    """
+    found: list[Plainer] = []
+    for choice in PLAINER if any(check.broken for check in checks) else ():
+        made = (
+            promise.check(
+                jobs,
+                workload,
+                lambda part: advance(part / len(checks)),
+                load=beside.load,
+                options=choice.options,
+                beside=beside,
+            )
+            for beside in checks
+        )
+        found.append(Plainer(choice, tuple(made)))
+        if found[-1].kept:
+            break
+    return tuple(found)
+
+
+def beyond(system: str | None, tried: Sequence[Choice]) -> dict[int, str]:
+    """The choices that the batch system, if one is given, cannot be configured for in full, and why."""
+    if system is None:
+        return {}
     found = [site_config(system, **arguments_of(choice.options)) for choice in tried]
     return {k: f"{one.verdict}: {'; '.join(one.lacks)}" for k, one in enumerate(found) if one.verdict != EXPRESSIBLE}
 
@@ -526,8 +611,8 @@ def planned(tried: Sequence[Choice], thresholds_s: Sequence[float], withheld: Ma
     """The order in which choices are compared with fcfs: a chain for each kind, such as orders and thresholds.
 
     It is laid down before the log is read, so that a comparison for each kind needs a correction, and not one for every
-    choice; see `stats.in_chains`. The middle threshold comes first, then those nearest to it; of the other kinds, the
-    last.
+    choice; see `stats.in_chains`. The middle threshold comes first, then those nearest to it; of the orders, the last.
+    First tries come before a plainer choice, whose p `pairs_of` corrects further.
     """
     middle = sorted(set(thresholds_s))[len(set(thresholds_s)) // 2 :][:1]
     chains: dict[int, list[int]] = {}
@@ -536,6 +621,7 @@ def planned(tried: Sequence[Choice], thresholds_s: Sequence[float], withheld: Ma
             chains.setdefault(choice.effort, []).append(k)
     for seconds in middle:
         chains.get(THRESHOLD, []).sort(key=lambda k: abs(math.log(tried[k].options["threshold"] / seconds)))
+    chains.get(KILLS, []).sort()
     return [chains[effort] for effort in sorted(chains)]
 
 
@@ -546,7 +632,7 @@ def choices(thresholds_s: Sequence[float], small_first: bool, shared: Mapping[st
     """
     tried: list[tuple[dict[str, Any], int]] = [
         ({"policy": "fcfs"}, TODAY),
-        *([({"preset": FIRST_TRIES}, KILLS)] if small_first else []),
+        *([(promise.PRESET, KILLS)] if small_first else []),
         *(({"policy": name}, ORDER) for name in ("spf", "saf")),
         *(({"policy": "saf", "threshold": seconds}, THRESHOLD) for seconds in sorted(set(thresholds_s))),
     ]
@@ -616,11 +702,16 @@ def number_in_log(job_id: str) -> str:
     return job_id.lstrip("0") or job_id if job_id.isdigit() else job_id
 
 
-def pairs_of(comparison: Comparison, seed: int, chains: list[list[int]]) -> list[dict[int, Paired]]:
+def pairs_of(
+    comparison: Comparison, seed: int, chains: list[list[int]], picked: int | None = None
+) -> list[dict[int, Paired]]:
     """The differences of bounded slowdown of every choice, [b], from every other, [a], over the same jobs.
 
     Those from the first choice in the planned chains answer one question, whether any is better, and are corrected for
     it. The others decide which of two is simpler to take: each stands for itself.
+
+    `picked` is the choice of PLAINER that the log decided on. Which of them it would be was open, so it is corrected
+    for all of them.
     """
     family = list(itertools.chain(*chains))
     places = [[family.index(k) for k in chain] for chain in chains]
@@ -632,6 +723,10 @@ def pairs_of(comparison: Comparison, seed: int, chains: list[list[int]]) -> list
         if a == 0 and family:
             compared = comparison.paired([columns[b] for b in family], seed, places)
             found[0] |= dict(zip(family, compared, strict=True))
+        if a == 0 and picked in family:
+            one = found[0][picked]
+            most = min(1.0, len(chains) * len(PLAINER) * one.p)
+            found[0][picked] = replace(one, corrected_p=max(one.corrected_p, most))
     return found
 
 
