@@ -85,7 +85,11 @@ def test_a_preset_is_its_options():
         ({"policy": "saf", "small-width": 0.5, "kill": "never"}, {"small-width": 0.5, "kill": "never"}, ["stand-back"]),
         ({"threshold": "none"}, {"threshold": None, "overdue": None}, ["overdue"]),
         ({"small": "none"}, {"small": "none", "divider": None}, ["small-width", "divider", "kill", "stand-back"]),
-        ({"predict": "easy++"}, {"small": "none", "predict": "easy++"}, ["small", "small-width", "divider", "kill", "stand-back"]),
+        (
+            {"predict": "easy++"},
+            {"small": "none", "predict": "easy++"},
+            ["small", "small-width", "divider", "kill", "stand-back"],
+        ),
         ({"small": "class"}, {"small": "class", "divider": 120.0, "bound": None}, []),
         ({"small": "forest", "cut": 0.1}, {"small": "forest", "cut": 0.1, "divider": 120.0}, []),
     ],
