@@ -1,9 +1,11 @@
-"""Decides on first tries in Slurm, and puts overdue and aging jobs forward; runs beside slurmctld as SlurmUser.
+"""Decides on first tries in Slurm, and puts due and aging jobs forward; runs beside slurmctld as SlurmUser.
 
 job_submit.lua sends new narrow jobs to the partition of tries, and notes on each job when it was submitted, its limit,
 its place in the order and its partition. This looks at them every few seconds: a try at its divider is queued again in
-its own partition if its processors are needed, and gets its own limit if they are not. `batfill export-config` writes
-this file with other numbers. It takes Python 3.9, and only the commands of Slurm; `--once` looks once and ends.
+its own partition if its processors are needed, and gets its own limit if they are not. Jobs that are due go first, and
+where tries stand back they get none; their priority tells that they are due, so a restart forgets nothing. `batfill
+export-config` writes this file with other numbers. It takes Python 3.9, and only the commands of Slurm; `--once` looks
+once and ends.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ import subprocess
 import sys
 import time
 from itertools import takewhile
-from math import ceil, inf, log
+from math import ceil, inf, isinf, log
 from typing import NamedTuple
 
 PARTITION: str = "first-try"
@@ -21,12 +23,13 @@ TRY_S: float = 120
 ALWAYS: bool = False  # whether a try is queued again at its divider although its processors are not needed
 THRESHOLD_S: float = inf  # jobs that have waited longer go first
 HALF: bool = False  # whether only the older half of them does, at least 4
+STAND_BACK: float = inf  # machines that waiting jobs request while tries stand back; inf if they never do
 AGE_S: float = 1  # the place of a job that has waited for w seconds is higher by RISE * log(1 + w / AGE_S)
 RISE: float = 0
 EVERY_S: float = 15
 
-TRIES, OVERDUE = 1_000_000_000, 2_050_000_000  # the least site factor of a try, the largest of an overdue job
-ORIGIN_S = 1_735_689_600  # of the minutes that place overdue jobs: 2025-01-01
+TRIES, DUE = 1_000_000_000, 2_050_000_000  # the least site factor of a try, the largest of a job that goes first
+ORIGIN_S = 1_735_689_600  # of the minutes that place jobs that go first: 2025-01-01
 WAITS = ("Resources", "Priority", "None", "Nodes required")  # reasons of jobs that wait for processors
 FIELDS = "JobArrayID:|,StateCompact:|,Reason:|,Partition:|,NumCPUs:|,TimeLimit:|,StartTime:|,RestartCnt:|,"
 
@@ -46,6 +49,11 @@ class Job(NamedTuple):
     own_limit_s: float = inf
     place: int = 0
     home: str = ""  # its partition; empty without a note
+
+    @property
+    def was_killed(self) -> bool:
+        """Whether it was a try, and waits in the partition of tries although it gets no other."""
+        return self.tried and self.restarts > 0
 
 
 def slurm(*command: str) -> str:
@@ -119,32 +127,72 @@ def decide(waiting: list[Job], running: list[Job], free: int, now: float) -> Non
             running = [other._replace(limit_s=job.own_limit_s) if other is job else other for other in running]
 
 
-def order(pending: list[Job], sent: dict[str, int], now: float) -> None:
-    """Killed tries leave the tries' partition, and jobs whose place has moved get a new site factor."""
+def tasks(number: str) -> int:
+    """How many jobs wait under this id: the tasks of 7_[2-9,14-20:2%3], or one."""
+    count = 0
+    for part in number.partition("[")[2].rstrip("]").partition("%")[0].split(","):
+        ends, _, step = part.partition(":")
+        begin, _, end = ends.partition("-")
+        count += (int(end) - int(begin)) // int(step or 1) + 1 if end else 1
+    return count
+
+
+def due_jobs(
+    pending: list[Job], waiting: list[Job], sent: dict[str, int], cpus: tuple[int, int], now: float
+) -> set[str]:
+    """The jobs that go first: those overdue; where tries stand back, the head and a backlog too, until they start.
+
+    `waiting` are the pending jobs that wait for processors, in their order; `cpus` are the idle ones, and all.
+    """
     late = sorted((job for job in pending if now - job.submit_s > THRESHOLD_S), key=lambda job: job.submit_s)
-    first = {job.id for job in (late[: max(4, ceil(len(late) / 2))] if HALF else late)}
+    wanted = max(4, ceil(len(late) / 2)) if HALF else len(late)
+    if isinf(STAND_BACK):
+        return {job.id for job in late[:wanted]}
+    free, size = cpus
+    due = {job.id for job in pending if sent.get(job.id, job.priority) > 2 * TRIES and not job.was_killed}
+    if free > 0 and waiting and not waiting[0].tried:
+        due.add(waiting[0].id)
+    missing = max(wanted - sum(job.id in due for job in late), 0)
+    due.update([job.id for job in late if job.id not in due][:missing])
+    if sum(job.cpus * tasks(job.id) for job in waiting) > STAND_BACK * size:
+        due.update(job.id for job in waiting)
+    return due
+
+
+def order(pending: list[Job], due: set[str], sent: dict[str, int], now: float) -> dict[str, Job]:
+    """Jobs whose place has moved get a new site factor; killed tries and due jobs leave the tries' partition.
+
+    Returns them as they are then.
+    """
+    moved = {}
     for job in pending:
-        again = job.tried and job.restarts > 0
+        leaves = job.was_killed or (job.tried and job.id in due and not isinf(STAND_BACK))
         place = min(job.place + int(RISE * log(1 + max(now - job.submit_s, 0) / AGE_S)), TRIES)
-        factor = place + TRIES if job.tried and not again else place
-        factor = OVERDUE - int(job.submit_s - ORIGIN_S) // 60 if job.id in first else factor
-        if again or abs(factor - sent.get(job.id, job.priority)) > RISE / 100:
-            home = [f"partition={job.home}", f"timelimit={job.own_limit_s / 60:.0f}"] if again else []
+        factor = place + TRIES if job.tried and not leaves else place
+        factor = DUE - int(job.submit_s - ORIGIN_S) // 60 if job.id in due else factor
+        if leaves or abs(factor - sent.get(job.id, job.priority)) > RISE / 100:
+            home = [f"partition={job.home}", f"timelimit={job.own_limit_s / 60:.0f}"] if leaves else []
             slurm("scontrol", "update", f"jobid={job.id}", *home, f"sitefactor={factor}")
             sent[job.id] = factor
+            moved[job.id] = job._replace(priority=factor, limit_s=job.own_limit_s if leaves else job.limit_s)
+    return moved
 
 
 def look(sent: dict[str, int]) -> None:
     """One look at all jobs; `sent` keeps the site factors that were set."""
     rows = slurm("squeue", "-h", "-t", "PD,R", "-O", f"{FIELDS}PriorityLong:|,admin_comment:|").splitlines()
-    free = sum(int(row.split("/")[1]) for row in slurm("sinfo", "-h", "-o", "%C").splitlines())
+    counts = [row.split("/") for row in slurm("sinfo", "-h", "-o", "%C").splitlines()]  # allocated, idle, other, total
+    free, size = (sum(int(count[at]) for count in counts) for at in (1, 3))
     now, jobs = time.time(), [job_of(row) for row in rows]
     pending = [job for job in jobs if job.start_s == inf and job.priority > 0]  # the others are held
     # No reason is known yet of a job that Slurm has not looked at, nor of one that was queued again just now.
-    waiting = [job for job in pending if job.reason.startswith(WAITS) and not (job.tried and job.restarts > 0)]
+    waiting = [job for job in pending if job.reason.startswith(WAITS) and not job.was_killed]
     waiting.sort(key=lambda job: (-job.priority, job.submit_s))
+    noted = [job for job in pending if job.home]
+    due = due_jobs(noted, [job for job in waiting if job.home], sent, (free, size), now)
+    moved = order(noted, due, sent, now)  # before tries are killed, whose processors the first jobs are to take
+    waiting = sorted((moved.get(job.id, job) for job in waiting), key=lambda job: (-job.priority, job.submit_s))
     decide(waiting, [job for job in jobs if job.start_s < inf], free, now)
-    order([job for job in pending if job.home], sent, now)
 
 
 if __name__ == "__main__":

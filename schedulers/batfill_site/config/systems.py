@@ -313,6 +313,11 @@ SLURM_LOOKS = (
     "partition but the default one), and must always run",
     "a job that is queued again waits for two minutes before it can start (AuthInfo=cred_expire)",
 )
+SLURM_STANDS_BACK = (
+    "a job becomes due at a look: until then a new one may start as a try in a backlog; due jobs go by the minute of "
+    "their submission, and stay due if a failure ends them",
+    "CPUs on any node count as idle for a large head; a backlog has no jobs that wait for something other than CPUs",
+)
 SLURM_TRIED = (
     "only batch jobs of the default partition that may be queued again get a try (not salloc and srun, nor sbatch "
     "--no-requeue); the width is a share of its CPUs",
@@ -380,11 +385,13 @@ def slurm(order: SiteOrder) -> Draft:
                 ALWAYS=tries.kill == ALWAYS,
                 THRESHOLD_S=math.inf if order.threshold_s is None else order.threshold_s,
                 HALF=tries.overdue == HALF,
+                STAND_BACK=math.inf if tries.stand_back is None else tries.stand_back,
                 AGE_S=age_s,
                 RISE=SLURM_PER_E / shared if aged else 0.0,
             )
             differs += SLURM_TRIED
             lacks += SLURM_LOOKS
+            lacks += SLURM_STANDS_BACK if tries.stand_back is not None else ()
             if order.divider_s % 60:
                 lacks.append(f"a try is expected to end after {minutes} min: Slurm has no limits of seconds")
             if order.tries_first and order.threshold_s is not None:
@@ -749,6 +756,9 @@ def draft_of(at: System, options: Options) -> Draft:
         draft.lack(f"jobs are backfilled in the queue's order: {at.title} has no other", backfill=None)
     if draft.files and threshold_s is not None and options.overdue == HALF and tries is None:
         draft.lack(f"all overdue jobs go first: {at.title} cannot tell the older half of them", overdue=None)
+    if draft.files and options.stand_back is not None and tries is None:
+        why = f"{at.title} cannot tell such jobs"
+        draft.lack(f"no job goes first because CPUs are idle for it or because many wait: {why}", stand_back=None)
     if draft.files and divider_s is not None and tries is None:
         draft.lacks.append(
             f"small jobs are those that request at most the divider, whatever their class and width, and none is tried "
