@@ -11,6 +11,7 @@ once and ends.
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -71,11 +72,24 @@ def seconds(limit: str) -> float:
     return int(days or 0) * 86400 + hours * 3600 + minutes * 60 + rest
 
 
+def plain(number: str) -> str:
+    """The id of tasks as scontrol takes it: 7_[0-6:3%2] is 7_[0,3,6]."""
+    steps = re.compile(r"(\d+)-(\d+):(\d+)")
+    expanded = steps.sub(lambda at: ",".join(map(str, range(int(at[1]), int(at[2]) + 1, int(at[3])))), number)
+    return re.sub(r"%\d+", "", expanded)
+
+
+def tasks(number: str) -> int:
+    """How many jobs wait under an id as `plain` writes it."""
+    ranges = [part.partition("-") for part in number.partition("[")[2].rstrip("]").split(",")]
+    return sum(int(last) - int(first) + 1 if last else 1 for first, _, last in ranges)
+
+
 def job_of(row: str) -> Job:
     """The job of a line of squeue."""
     number, state, reason, partition, cpus, limit, start, restarts, priority, note = row.split("|", 9)
     start_s, limit_s = float(start) if state == "R" else inf, seconds(limit)
-    seen = (number, reason, partition == PARTITION, int(cpus), limit_s, start_s, int(restarts), int(priority))
+    seen = (plain(number), reason, partition == PARTITION, int(cpus), limit_s, start_s, int(restarts), int(priority))
     words = note.rstrip("|").split()
     if words[:1] != ["batfill"]:
         return Job(*seen, own_limit_s=limit_s)
@@ -125,16 +139,6 @@ def decide(waiting: list[Job], running: list[Job], free: int, now: float) -> Non
         else:
             slurm("scontrol", "update", f"jobid={job.id}", f"timelimit={job.own_limit_s / 60:.0f}")
             running = [other._replace(limit_s=job.own_limit_s) if other is job else other for other in running]
-
-
-def tasks(number: str) -> int:
-    """How many jobs wait under this id: the tasks of 7_[2-9,14-20:2%3], or one."""
-    count = 0
-    for part in number.partition("[")[2].rstrip("]").partition("%")[0].split(","):
-        ends, _, step = part.partition(":")
-        begin, _, end = ends.partition("-")
-        count += (int(end) - int(begin)) // int(step or 1) + 1 if end else 1
-    return count
 
 
 def due_jobs(
