@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 import tomllib
+from contextlib import contextmanager
 from dataclasses import replace
 from getpass import getuser
 from itertools import pairwise
@@ -41,7 +42,7 @@ YEAR_MIN = 365 * 24 * 60
 FIXED = [name for name, policy in POLICIES.items() if name in KEYS and not policy.moves]
 MIXED = ["mixed:1,0,0,0,0,1", "mixed:0.2,0.3,-0.4,0.05,0,0", "mixed:0,0,-1,0,0,0"]
 MOVING = "mixed:0.1,0.2,-0.3,0.1,-0.2,0.1"
-AGED = ["aged:20000,0.2,0", "aged:50000,0.5,-0.5", "aged:0,1,1"]
+AGED = ["aged:20000,0.1,0", "aged:50000,0.5,-0.5", "aged:0,1,1"]
 ON_SLURM = [*FIXED, *MIXED]
 ON_OAR_AND_PBS = [*KEYS, *MIXED, MOVING, *AGED]
 
@@ -225,7 +226,7 @@ SMALL_ALL = {"small": "all", "divider": 90, "small_width": 1 / 8, "kill": "neede
 
 
 def test_slurms_submit_plugin_gives_a_try_to_narrow_batch_jobs_that_may_be_queued_again():
-    submit = slurm_plugin("aged:20000,0.2,0", whole=True, **SMALL_ALL)
+    submit = slurm_plugin("aged:20000,0.1,0", whole=True, **SMALL_ALL)
     known = {"default_time": 30, "max_time": 6000, "total_cpus": 100}
     parts = [{"name": "all", "flag_default": 1, **known}, {"name": "other", "flag_default": 0, **known}]
     narrow = {"submitted": 7, "partitions": parts, "time_limit": 60, "min_cpus": 12, "script": "#!/bin/sh"}
@@ -244,12 +245,12 @@ def test_slurms_submit_plugin_gives_a_try_to_narrow_batch_jobs_that_may_be_queue
     assert (elsewhere["partition"], elsewhere["time_limit"], elsewhere["admin_comment"]) == ("other", 60, None)
 
 
-@pytest.mark.parametrize("policy", ["aged:20000,0.2,0", "aged:50000,0.5,-0.5", "saf", "fcfs", "mixed:1,0,0,0,0,1"])
+@pytest.mark.parametrize("policy", ["aged:20000,0.1,0", "aged:50000,0.5,-0.5", "saf", "fcfs", "mixed:1,0,0,0,0,1"])
 def test_slurms_script_orders_as_the_policy_and_puts_the_older_half_of_the_overdue_jobs_first(policy):
     options = {**SMALL_ALL, "threshold_s": 4_000_000, "overdue": "half"}
     script, submit, said = {"__name__": ""}, slurm_plugin(policy, whole=True, **options), {}
     exec(site_config("slurm", policy, **options).files["slurm_tries.py"], script)
-    assert (script["TRY_S"], script["ALWAYS"], script["HALF"]) == (90, False, True)
+    assert [script[name] for name in ("TRY_S", "ALWAYS", "HALF", "STAND_BACK")] == [90, False, True, math.inf]
     part = {"name": "all", "flag_default": 1, "default_time": 30, "max_time": 6000, "total_cpus": 1}
     table, pending = jobs(8), []
     for i, (r, p, q) in enumerate(table):
@@ -258,7 +259,8 @@ def test_slurms_script_orders_as_the_policy_and_puts_the_older_half_of_the_overd
         pending.append(script["job_of"](line))
         said[i] = job["site_factor"]
     script["slurm"] = lambda *words: said.update({int(words[2][6:]): int(words[3].removeprefix("sitefactor="))})
-    script["order"](pending, {}, SLURM_ORIGIN + NOW)
+    due = script["due_jobs"](pending, pending, {}, (1, 1), SLURM_ORIGIN + NOW)
+    script["order"](pending, due, {}, SLURM_ORIGIN + NOW)
     found = sorted(said, key=lambda i: (-said[i], i))
     overdue = [i for i, (r, _, _) in enumerate(table) if NOW - r > 4_000_000]
     first = overdue[: math.ceil(len(overdue) / 2)]
@@ -450,7 +452,7 @@ def test_slurmctld_reads_every_scheduler_parameter_of_the_files(tmp_path):
 
 
 def first_tries(divider, **more):
-    return site_config("slurm", "aged:20000,0.2,0", **{**SMALL_ALL, "divider": divider, **more}).files
+    return site_config("slurm", "aged:20000,0.1,0", **{**SMALL_ALL, "divider": divider, **more}).files
 
 
 def shown(slurm, *names):
@@ -462,14 +464,14 @@ def shown(slurm, *names):
 
 @needs_slurm
 def test_slurmctld_sends_narrow_jobs_to_the_partition_of_first_tries_and_takes_the_scripts_orders(tmp_path):
-    with Controller(tmp_path, first_tries(120, threshold_s=1)) as slurm:
+    with Controller(tmp_path, first_tries(120, threshold_s=1, stand_back=32)) as slurm:
         partition = slurm.run("scontrol", "show", "partition", "first-try")
         for name, words in {"narrow": "-n 16", "wide": "-n 17", "once": "-n 16 --no-requeue"}.items():
             slurm.run("sbatch", "-t", "60", "-J", name, *words.split(), "--wrap", "true")
         before = shown(slurm, "Partition", "TimeLimit", "PriorityLong")
         time.sleep(2.1)
         slurm.run(sys.executable, "slurm_tries.py", "--once")
-        after = shown(slurm, "PriorityLong")
+        after = shown(slurm, "Partition", "TimeLimit", "PriorityLong")
     assert slurm.errors() == []
     assert "MaxTime=00:02:00" in partition
     assert "OverTimeLimit=UNLIMITED" in partition
@@ -477,38 +479,66 @@ def test_slurmctld_sends_narrow_jobs_to_the_partition_of_first_tries_and_takes_t
         "narrow": ("first-try", "2:00"), "wide": ("all", "1:00:00"), "once": ("all", "1:00:00")
     }  # fmt: skip
     assert int(before["narrow"][2]) - int(before["wide"][2]) == 1_000_000_000
-    assert all(2_000_000_000 < int(priority) < 2_050_000_000 for (priority,) in after.values())
+    assert {values[:2] for values in after.values()} == {("all", "1:00:00")}
+    assert all(2_000_000_000 < int(priority) < 2_050_000_000 for *_, priority in after.values())
 
 
 SLURM_NODE = [path_of("slurmd"), "-D", "-N", "n1", "-d", path_of("slurmstepd")]
+needs_node = pytest.mark.skipif(
+    getuser() != "root" or not Path(SLURM_NODE[0]).is_file(), reason="slurmd is not installed, or may not start jobs"
+)
+
+
+@contextmanager
+def running_node(slurm):
+    """A slurmd of 16 CPUs, idle at first; at the end its jobs are cancelled."""
+    command = [*SLURM_NODE, "-f", str(slurm.folder / "slurm.conf")]
+    node = subprocess.Popen(command, stdout=slurm.said, stderr=slurm.said)
+    try:
+        slurm.wait_until(lambda: "idle" in slurm.run("sinfo", "-h", "-o", "%T"))
+        yield
+    finally:
+        slurm.run("scancel", "-u", getuser(), check=False)
+        slurm.wait_until(lambda: not slurm.run("squeue", "-h"))
+        node.terminate()
+        node.wait(20)
 
 
 @needs_slurm
-@pytest.mark.skipif(getuser() != "root", reason="slurmd must run as root to start jobs")
-@pytest.mark.skipif(not Path(SLURM_NODE[0]).is_file(), reason="slurmd is not installed")
-def test_on_a_real_node_a_try_is_queued_again_if_it_is_needed_and_otherwise_goes_on(tmp_path):
-    with Controller(tmp_path, first_tries(1, small_width=1 / 2), nodes=ANSWERING) as slurm:
-        node = subprocess.Popen([*SLURM_NODE, "-f", str(tmp_path / "slurm.conf")], stdout=slurm.said, stderr=slurm.said)
-        try:
-            slurm.wait_until(lambda: "idle" in slurm.run("sinfo", "-h", "-o", "%T"))
-            for name, minutes in (("one", "60"), ("longer", "90")):
-                slurm.run("sbatch", "-t", minutes, "-n", "8", "-J", name, "-o", "/dev/null", "--wrap", "sleep 300")
-                slurm.wait_until(lambda name=name: shown(slurm, "StateCompact")[name] == ("R",))
-                time.sleep(1.1)
-                slurm.run(sys.executable, "slurm_tries.py", "--once")
-                if name == "one":  # nothing waits
-                    assert shown(slurm, "Partition", "TimeLimit")["one"] == ("first-try", "1:00:00")
-                    slurm.run("sbatch", "-t", "60", "-n", "16", "-J", "wide", "-o", "/dev/null", "--wrap", "true")
-            # The wide job can start when the first one ends, half an hour before the other would.
-            slurm.wait_until(lambda: shown(slurm, "StateCompact")["longer"] == ("PD",))
+@needs_node
+def test_on_a_real_node_a_large_head_and_an_array_in_a_backlog_go_first(tmp_path):
+    files = first_tries(120, small_width=1 / 4, stand_back=1)
+    with Controller(tmp_path, files, nodes=ANSWERING) as slurm, running_node(slurm):
+        for name, words in {"long": "-n 14", "head": "-n 5", "array": "-n 3 --array=0-30:10%1"}.items():
+            slurm.run("sbatch", "-t", "60", *words.split(), "-J", name, "-o", "/dev/null", "--wrap", "sleep 300")
+            if name == "long":
+                slurm.wait_until(lambda: shown(slurm, "StateCompact")["long"] == ("R",))
+                continue
+            before = shown(slurm, "Partition", "TimeLimit")[name]
             slurm.run(sys.executable, "slurm_tries.py", "--once")
-            again = shown(slurm, "Partition", "TimeLimit", "RestartCnt")["longer"]
-        finally:
-            slurm.run("scancel", "-u", getuser(), check=False)
-            slurm.wait_until(lambda: not slurm.run("squeue", "-h"))
-            node.terminate()
-            node.wait(20)
-    assert again == ("all", "1:30:00", "1")
+            assert before == (("all", "1:00:00") if name == "head" else ("first-try", "2:00"))
+            partition, limit, priority = shown(slurm, "Partition", "TimeLimit", "PriorityLong")[name]
+            assert (partition, limit) == ("all", "1:00:00")
+            assert 2_000_000_000 < int(priority) < 2_050_000_000
+
+
+@needs_slurm
+@needs_node
+def test_on_a_real_node_a_try_is_queued_again_if_it_is_needed_and_otherwise_goes_on(tmp_path):
+    files = first_tries(1, small_width=1 / 2)
+    with Controller(tmp_path, files, nodes=ANSWERING) as slurm, running_node(slurm):
+        for name, minutes in (("one", "60"), ("longer", "90")):
+            slurm.run("sbatch", "-t", minutes, "-n", "8", "-J", name, "-o", "/dev/null", "--wrap", "sleep 300")
+            slurm.wait_until(lambda name=name: shown(slurm, "StateCompact")[name] == ("R",))
+            time.sleep(1.1)
+            slurm.run(sys.executable, "slurm_tries.py", "--once")
+            if name == "one":  # nothing waits
+                assert shown(slurm, "Partition", "TimeLimit")["one"] == ("first-try", "1:00:00")
+                slurm.run("sbatch", "-t", "60", "-n", "16", "-J", "wide", "-o", "/dev/null", "--wrap", "true")
+        # The wide job can start when the first one ends, half an hour before the other would.
+        slurm.wait_until(lambda: shown(slurm, "StateCompact")["longer"] == ("PD",))
+        slurm.run(sys.executable, "slurm_tries.py", "--once")
+        assert shown(slurm, "Partition", "TimeLimit", "RestartCnt")["longer"] == ("all", "1:30:00", "1")
 
 
 # All systems
@@ -541,11 +571,11 @@ SMALL_S, OVERDUE_S = 30_000, 4_000_000
 
 
 @pytest.mark.parametrize("before", ["all", "large"])
-@pytest.mark.parametrize("policy", ["fcfs", "lcfs", "saf", "lqf", "sexp", "aged:20000,0.2,0", "mixed:1,0,0,0,0,1"])
+@pytest.mark.parametrize("policy", ["fcfs", "lcfs", "saf", "lqf", "sexp", "aged:20000,0.1,0", "mixed:1,0,0,0,0,1"])
 @pytest.mark.parametrize("system", ["slurm", "oar", "pbs"])
 def test_jobs_that_request_little_go_first(system, policy, before):
     """Overdue jobs by age, then small ones, then others; or small ones before overdue ones. Slurm has none overdue."""
-    if system == "slurm" and policy in ("sexp", "aged:20000,0.2,0"):
+    if system == "slurm" and policy in ("sexp", "aged:20000,0.1,0"):
         assert not site_config(system, policy, small="class", divider=SMALL_S).files
         return
     options = {"small": "class", "divider": SMALL_S, "threshold_s": OVERDUE_S, "overdue_before": before}
@@ -579,9 +609,9 @@ def test_jobs_that_request_little_go_first(system, policy, before):
         ("oar --small class --divider 10min --kill needed", 3),
         ("flux --policy saf --threshold 48h", 2),
         ("flux --small class --divider 10min", 2),
-        ("slurm --policy aged:20000,0.2,0", 2),
+        ("slurm --policy aged:20000,0.1,0", 2),
         ("pbs --policy fcfs --small all --kill always", 2),
-        ("slurm --policy aged:20000,0.2,0 --small all --divider 120 --small-width 1/8", 3),
+        ("slurm --policy aged:20000,0.1,0 --small all --divider 120 --small-width 1/8", 3),
         ("slurm --policy sexp --small all --divider 120", 2),
         ("slurm --small all --kill needed", 2),
         ("slurm --small all --divider 120 --small-width 1/8 --kill never", 2),
@@ -595,6 +625,24 @@ def test_the_exit_status_says_whether_the_files_do_what_the_options_say(words, s
             assert bool(done.out) == (status != 2)
             assert len(done.err.splitlines()) == (expected != 0)
             assert ("add --approximate" in done.err) == (expected == 3)
+
+
+@pytest.mark.parametrize("system", ["slurm", "oar", "pbs"])
+def test_a_system_without_the_script_lacks_standing_back(system):
+    done = batfill("export-config", system, "--small", "class", "--divider", "10min", "--stand-back", "32")
+    assert done.status == 3
+    assert "no job goes first because CPUs are idle for it or because many wait" in done.err
+    found = site_config(system, small="class", divider=600, stand_back=32)
+    assert found.gives["stand-back"] is None
+
+
+def test_the_preset_comes_with_the_scripts_numbers_and_says_what_it_does_later_than_the_simulation():
+    found = site_config("slurm", preset="first-tries")
+    assert "\nSTAND_BACK: float = 32.0  # " in found.files["slurm_tries.py"]
+    assert any("becomes due at a look" in line for line in found.lacks)
+    without = site_config("slurm", preset="first-tries", stand_back="none")
+    assert "\nSTAND_BACK: float = inf  # " in without.files["slurm_tries.py"]
+    assert not any("due" in line for line in without.lacks)
 
 
 def test_each_file_is_headed_by_what_it_gives_and_what_it_lacks_of_the_options():

@@ -186,10 +186,17 @@ def test_a_large_head_for_which_processors_are_idle_goes_before_tries_until_it_s
     assert (cluster.jobs["3"]["partition"], cluster.jobs["3"]["limit"]) == ("first-try", "2:00")
 
 
-@pytest.mark.parametrize("first", [{"tried": True}, {"reason": "QOSMaxJobsPerUserLimit"}, {"note": ""}])
-def test_no_head_is_due_that_is_a_try_or_waits_for_something_else_or_for_which_nothing_is_idle(first, looks):
-    assert looks(Cluster(pending("1", 6), idle=0)).look()[1] == set()
-    assert looks(Cluster(pending("1", 6, **first), idle=3)).look()[1] == set()
+@pytest.mark.parametrize(
+    ("first", "idle", "due"),
+    [
+        ({}, 0, set()),
+        ({"tried": True}, 3, set()),
+        ({"reason": "QOSMaxJobsPerUserLimit"}, 3, {"2"}),
+        ({"note": ""}, 3, {"2"}),  # it is in another partition
+    ],
+)
+def test_the_head_is_the_first_job_that_waits_for_processors_if_it_is_large_and_some_are_idle(looks, first, idle, due):
+    assert looks(Cluster(pending("1", 6, **first), pending("2", 5), idle=idle)).look()[1] == due
 
 
 def test_an_overdue_job_goes_first_without_a_try_and_stays_due(looks, monkeypatch):
@@ -245,6 +252,18 @@ def test_a_try_is_decided_on_with_the_due_jobs_first(looks):
     due, *decided = cluster.said
     assert due.startswith("update jobid=3 sitefactor=20")
     assert decided == ["requeue 1", "update jobid=2 timelimit=60"]
+
+
+def test_a_job_without_its_try_no_longer_fits_into_the_gap_before_the_head(looks):
+    """So the try that runs, and ends before the head can start, is not killed for it."""
+    running = [
+        pending("1", 4, state="R", start=1_750_000_000 - 3000),
+        pending("2", 2, tried=True, state="R", start=1_750_000_000 - 121, note="batfill 1750000000 300 600000000 all"),
+    ]
+    waiting = [pending("3", 8, waited_s=6000), pending("4", 4, waited_s=5500, tried=True)]
+    cluster = looks(Cluster(*running, *waiting, idle=2))
+    cluster.look()
+    assert cluster.said[2:] == ["update jobid=2 timelimit=5"]
 
 
 @pytest.mark.parametrize(
