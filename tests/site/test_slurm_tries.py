@@ -132,9 +132,11 @@ class Cluster:
 
     def __init__(self, *jobs, idle=0, size=8):
         self.jobs = {job["id"]: job for job in jobs}
-        self.idle, self.size, self.said = idle, size, []
+        self.idle, self.size, self.said, self.failing = idle, size, [], ()
 
     def slurm(self, *command):
+        if command[0] in self.failing:
+            return None
         if command[0] == "sinfo":
             return f"{self.size - self.idle}/{self.idle}/0/{self.size}\n"
         if command[0] == "squeue":
@@ -206,6 +208,17 @@ def test_an_overdue_job_goes_first_without_a_try_and_stays_due(looks, monkeypatc
     assert [cluster.jobs["2"][name] for name in ("partition", "limit")] == ["first-try", "2:00"]
     monkeypatch.setattr(slurm_tries, "THRESHOLD_S", math.inf)
     assert cluster.look()[1] == {"1"}
+
+
+@pytest.mark.parametrize("failing", ["squeue", "sinfo", "scontrol"])
+def test_what_a_command_that_failed_did_not_do_is_done_at_the_next_look(looks, failing):
+    cluster, factors = looks(Cluster(pending("1", 1, waited_s=6000, tried=True), pending("2", 2))), {}
+    cluster.failing = (failing,)
+    slurm_tries.look(factors)
+    assert cluster.said == []
+    cluster.failing = ()
+    slurm_tries.look(factors)
+    assert [words.rpartition(" ")[0] for words in cluster.said] == ["update jobid=1 partition=all timelimit=60"]
 
 
 def test_of_overdue_jobs_the_older_half_becomes_due_those_that_are_due_counted(looks, monkeypatch):

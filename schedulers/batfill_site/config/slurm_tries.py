@@ -57,10 +57,11 @@ class Job(NamedTuple):
         return self.tried and self.restarts > 0
 
 
-def slurm(*command: str) -> str:
-    """What a command of Slurm prints; its complaints go to standard error."""
+def slurm(*command: str) -> str | None:
+    """What a command of Slurm prints, None if it fails; its complaints go to standard error."""
     environment = {**os.environ, "SLURM_TIME_FORMAT": "%s", "SLURM_BITSTR_LEN": "0"}
-    return subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=False).stdout
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=False)
+    return done.stdout if done.returncode == 0 else None
 
 
 def seconds(limit: str) -> float:
@@ -176,7 +177,8 @@ def order(pending: list[Job], due: set[str], sent: dict[str, int], now: float) -
         factor = DUE - int(job.submit_s - ORIGIN_S) // 60 if job.id in due else factor
         if leaves or abs(factor - sent.get(job.id, job.priority)) > RISE / 100:
             home = [f"partition={job.home}", f"timelimit={job.own_limit_s / 60:.0f}"] if leaves else []
-            slurm("scontrol", "update", f"jobid={job.id}", *home, f"sitefactor={factor}")
+            if slurm("scontrol", "update", f"jobid={job.id}", *home, f"sitefactor={factor}") is None:
+                continue  # it has started, or the controller does not answer
             sent[job.id] = factor
             moved[job.id] = job._replace(priority=factor, limit_s=job.own_limit_s if leaves else job.limit_s)
     return moved
@@ -184,10 +186,12 @@ def order(pending: list[Job], due: set[str], sent: dict[str, int], now: float) -
 
 def look(sent: dict[str, int]) -> None:
     """One look at all jobs; `sent` keeps the site factors that were set."""
-    rows = slurm("squeue", "-h", "-t", "PD,R", "-O", f"{FIELDS}PriorityLong:|,admin_comment:|").splitlines()
-    counts = [row.split("/") for row in slurm("sinfo", "-h", "-o", "%C").splitlines()]  # allocated, idle, other, total
-    free, size = (sum(int(count[at]) for count in counts) for at in (1, 3))
-    now, jobs = time.time(), [job_of(row) for row in rows]
+    rows = slurm("squeue", "-h", "-t", "PD,R", "-O", f"{FIELDS}PriorityLong:|,admin_comment:|")
+    cpus = slurm("sinfo", "-h", "-o", "%C")  # allocated/idle/other/total
+    if rows is None or cpus is None:
+        return  # the controller does not answer
+    free, size = (sum(int(row.split("/")[at]) for row in cpus.splitlines()) for at in (1, 3))
+    now, jobs = time.time(), [job_of(row) for row in rows.splitlines()]
     pending = [job for job in jobs if job.start_s == inf and job.priority > 0]  # the others are held
     # No reason is known yet of a job that Slurm has not looked at, nor of one that was queued again just now.
     waiting = [job for job in pending if job.reason.startswith(WAITS) and not job.was_killed]
