@@ -334,7 +334,7 @@ def plan_text(answer: WhatIf) -> str:
     if not chains:
         return f"{counted}."
     then = "The next of each is tested only if the one before is beyond chance."
-    if answer.picked in chain(*answer.chains):
+    if any(answer.picked == k for k in chain(*answer.chains)):
         name = answer.outcomes[-1].name
         then += f" The log picked {name} from {len(PLAINER)}, so their p is {len(PLAINER)} times as large."
     return f"{counted}, for which p is corrected: {'; '.join(chains)}. {then}"
