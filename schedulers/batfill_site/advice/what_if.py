@@ -485,7 +485,7 @@ def what_if(
         Options.of(choice.options)  # reject mistakes before anything runs
     withheld = beyond(system, tried)
     workload, jobs, size = how.jobs(log)
-    steps = len(tried) + CHECKS * small_first
+    steps = steps_of(tried, small_first)
     with patient_progress("choices", steps) if advance is None else nullcontext(advance) as shown:
         schedules = [replayed(choice, jobs, workload, shown) for choice in tried]
         as_promised = promise.PRESET in (choice.options for choice in tried)
@@ -641,6 +641,11 @@ def choices(thresholds_s: Sequence[float], small_first: bool, shared: Mapping[st
         words, name = policy_words(options)
         found.append(Choice(name, words, those_that_apply(shared or {}, options) | options, effort))
     return found
+
+
+def steps_of(tried: Sequence[Choice], small_first: bool) -> int:
+    """The steps of the progress: one for each choice, and those of the checks."""
+    return len(tried) + CHECKS * small_first
 
 
 def takes(tried: Sequence[Choice], name: str) -> bool:

@@ -97,7 +97,7 @@ def what_if(
         warn([f"--threshold {short[0]:g} is in seconds; write {short[0]:g}h for hours"])
     thresholds = threshold or library.THRESHOLDS_S
 
-    steps = len(library.choices(thresholds, small_first)) + library.CHECKS * small_first
+    steps = library.steps_of(library.choices(thresholds, small_first), small_first)
     with progress("choices", steps) as advance:
         answer = library.what_if(
             log,
