@@ -390,16 +390,15 @@ class Options:
         OF_THRESHOLD, OF_SMALL)
     small: str = option(SMALL_JOBS, words_or_own(True, *SMALLS), NO_SMALL, "Which jobs get a first try, up to the "
         "divider: none, all, those of class small, those that a forest expects to be short, or (perfect) that are.")
-    divider: Divider = option(SMALL_JOBS, DIVIDER, "median", "How long a first try runs: a duration, the median of the "
-        "known run times, or a part of it, as median/4.", OF_DIVIDED)
+    divider: Divider = option(SMALL_JOBS, DIVIDER, "median", "How long a try runs: a duration, the median of the known "
+        "run times, or a part, as median/4.", OF_DIVIDED)
     small_width: float = option(SMALL_JOBS, WIDTH, 1, "The widest job that can be small, as a share of the machine.",
         OF_SMALL)
-    kill: str = option(SMALL_JOBS, words(*KILLS), NEEDED, "When a small job is killed at the divider and queued again "
-        "as large: never, always, or if its processors are needed. With reserved machines: always.",
+    kill: str = option(SMALL_JOBS, words(*KILLS), NEEDED, "When a try is killed at the divider and queued again as large: "
+        "never, always, or if its processors are needed. With reserved machines: always.",
         OF_SMALL, off=NEVER)
-    stand_back: float | None = option(SMALL_JOBS, BACKLOG, None, "Tries stand back for jobs that go first: overdue "
-        "ones, a large one for which processors are kept idle, and while the waiting jobs request more than so many "
-        "machines, all of them.",
+    stand_back: float | None = option(SMALL_JOBS, BACKLOG, None, "Jobs get no try if they are overdue, a large head, "
+        "or wait while so many machines are requested.",
         OF_SMALL, OF_SPARED, OF_ALL_OVERDUE, quiet=True)
     cut: float = option(SMALL_JOBS, PROBABILITY, 0.5, "The lowest probability of a small job.", OF_FOREST)
     seed: int = option(SMALL_JOBS, SEED, 0, "Seed of the forests.", OF_FOREST)
