@@ -390,8 +390,8 @@ class Options:
         OF_THRESHOLD, OF_SMALL)
     small: str = option(SMALL_JOBS, words_or_own(True, *SMALLS), NO_SMALL, "Which jobs get a first try, up to the "
         "divider: none, all, those of class small, those that a forest expects to be short, or (perfect) that are.")
-    divider: Divider = option(SMALL_JOBS, DIVIDER, "median", "How long a try runs: a duration, the median of the known "
-        "run times, or a part, as median/4.", OF_DIVIDED)
+    divider: Divider = option(SMALL_JOBS, DIVIDER, "median", "A try's length: a duration, the median of the known run "
+        "times, or a part, as median/4.", OF_DIVIDED)
     small_width: float = option(SMALL_JOBS, WIDTH, 1, "The widest job that can be small, as a share of the machine.",
         OF_SMALL)
     kill: str = option(SMALL_JOBS, words(*KILLS), NEEDED, "When a try is killed at the divider and queued again as large: "
