@@ -394,8 +394,8 @@ class Options:
         "times, or a part, as median/4.", OF_DIVIDED)
     small_width: float = option(SMALL_JOBS, WIDTH, 1, "The widest job that can be small, as a share of the machine.",
         OF_SMALL)
-    kill: str = option(SMALL_JOBS, words(*KILLS), NEEDED, "When a try is killed at the divider and queued again as large: "
-        "never, always, or if its processors are needed. With reserved machines: always.",
+    kill: str = option(SMALL_JOBS, words(*KILLS), NEEDED, "When a try is killed at the divider and queued again as "
+        "large: never, always, or if its processors are needed. With reserved machines: always.",
         OF_SMALL, off=NEVER)
     stand_back: float | None = option(SMALL_JOBS, BACKLOG, None, "Jobs get no try if they are overdue, a large head, "
         "or wait while so many machines are requested.",
