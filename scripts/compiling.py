@@ -86,14 +86,16 @@ class Kernel(CPUDispatcher):
     def compile(self, takes: Any) -> Any:
         """Compile a version, unless there is one; note the call."""
         made = super().compile(tuple(takes))
-        self.callers[-1].append(
-            Call(self.py_func.__module__, self.py_func.__name__, tuple(takes), self.result_type(takes))
-        )
+        self.callers[-1].append(Call(self.py_func.__module__, self.py_func.__name__, tuple(takes), *self.seen(takes)))
         return made
 
-    def result_type(self, takes: Any) -> Any:
-        """The type of a version's result."""
-        return self.overloads[tuple(takes)].signature.return_type
+    def seen(self, takes: Any) -> tuple[Any, str]:
+        """What a caller's code depends on in a version: its result's type, and its symbol.
+
+        It names records by numbers that numba gives in the order in which it meets them, so an edit may change it.
+        """
+        made = self.overloads[tuple(takes)]
+        return made.signature.return_type, made.fndesc.llvm_func_name
 
     def add_overload(self, result: Any) -> None:
         """Note a version."""
@@ -110,21 +112,23 @@ class Call(NamedTuple):
     name: str
     takes: tuple[Any, ...]
     gives: Any
+    symbol: str
 
     def holds(self) -> bool:
-        """Whether the version still gives the same type; it is compiled if need be."""
+        """Whether the version still gives the same type and has the same symbol; it is compiled if need be."""
         dispatcher = getattr(sys.modules.get(self.module), self.name, None)
         if not isinstance(dispatcher, Kernel):
             return False
         dispatcher.compile(self.takes)
-        return bool(dispatcher.result_type(self.takes) == self.gives)
+        return dispatcher.seen(self.takes) == (self.gives, self.symbol)
 
 
 class Kept:
     """The code of a kernel's versions from one time to the next; half of an edit's time went into the other kernels.
 
     A version is used again if the kernel's source, and all that its names stand for but other kernels, is what it was,
-    and if every kernel that it calls still gives the same type. The code of those is not in its own.
+    and if every kernel that it calls still gives the same type and has the same symbol. The code of those is not in its
+    own.
     """
 
     known: ClassVar[dict[str, bytes]] = {}

@@ -246,7 +246,7 @@ def driven(jobs, queue):
             if queue.kill_pays(row, now_s):
                 kill(row, now_s)
             else:
-                queue.spare(row, now_s)
+                queue.spare(row)
                 runs_s = min(jobs.runtime_s[row], jobs.walltime_s[row])
                 heapq.heappush(ends, (float(start_s[row] + runs_s), row, False))
             decide(now_s)

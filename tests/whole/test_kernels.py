@@ -287,12 +287,15 @@ def test_what_compiling_needs_is_checked_before_it_begins(monkeypatch, capsys, l
 
 
 OBJECT = """
-import sys
+import pickle, sys
 from pathlib import Path
 sys.path[:0] = ["scripts", "schedulers"]
 from compiling import Kept, object_of
 code, _ = object_of(["batfill.engine.ends"], "x86_64-unknown-linux-gnu", "x86-64-v2", None, Path(sys.argv[1]))
 Path("object").write_bytes(code)
+calls = [call for made in Kept.used.values() for call in pickle.loads(made)[0]]
+assert calls and all(call.holds() for call in calls)
+assert not any(call._replace(symbol="as numba named it before").holds() for call in calls)
 print(len(Kept.used), sum(Kept.known.get(key) == value for key, value in Kept.used.items()))
 """
 

@@ -77,12 +77,11 @@ def any_pass(now_s, queue, started):
         return 0, 0
     if queue.rules[0].planned:
         return plan_pass(now_s, queue, started)
+    if state.free < state.fewest:
+        settle_without_starts(now_s, queue)
+        return 0, 0
     if is_walk(queue):
         return pass_in_order(now_s, queue, started)
-    if state.free < state.fewest:
-        if queue.rules[0].agent:
-            settle(queue)
-        return 0, 0
     return pass_by_key(now_s, queue, started)
 
 
@@ -123,6 +122,16 @@ def settle(queue):
 
 
 @kernel
+def settle_without_starts(now_s, queue):
+    """Record that no waiting job fits: the head's reservation is made when a job arrives that does."""
+    state = queue.state[0]
+    if not queue.rules[0].moves:
+        find_head(now_s, queue)
+    state.ahead, state.extra = 0, UNRESERVED
+    settle(queue)
+
+
+@kernel
 def is_closed(now_s, tree, node, is_group, free, width, shadow_s, extra):
     """Whether the bounds of a leaf or group rule out backfilling any of its jobs; `width` is that of `free`."""
     if is_group:
@@ -160,11 +169,6 @@ def pass_in_order(now_s, queue, started):
     tree, state = queue.tree, queue.state[0]
     state.ahead, state.extra, state.shadow_s = NO_HEAD, UNRESERVED, NEVER_S
     n, width = np.int64(0), 0
-    if state.free < state.fewest:
-        find_head(now_s, queue)
-        state.ahead = 0
-        settle(queue)
-        return n, n
     fewest = NONE_WAITS[0]
     for section in range(len(tree.sections)):
         if tree.sections[section].jobs == 0:
@@ -343,7 +347,7 @@ def backfill_by_bounds(now_s, queue, started, n):
     Each start only makes `may_backfill` stricter, so the first job in the order that may be backfilled is always next.
     """
     state = queue.state[0]
-    while state.free > 0:
+    while may_backfill(now_s, state.fewest, state.shortest_s, state.free, state.shadow_s, state.extra):
         found, _, _, fewest, shortest_s = gather_candidates(now_s, queue, FIRST)
         if found == 0:
             state.fewest, state.shortest_s = fewest, shortest_s
@@ -431,10 +435,11 @@ def ended_if_needed(now_s, queue, row):
 
     The pass of this instant must have been made, and after it the choice of those that go first (`bring_forward`). The
     processors are needed if another pass without the try would start a waiting job, or if the head's reservation would
-    come later if the try went on.
+    come later if the try went on. If it goes on, `spare` must follow: its new expected end is entered here.
     """
     state = queue.state[0]
     if state.waiting == 0 and len(queue.changes) == 0:
+        outlast(now_s, queue, row, finish(queue, row))
         return GOES_ON
     if queue.rules[0].planned:
         return ended_if_planned(now_s, queue, row)
@@ -449,11 +454,14 @@ def ended_if_needed(now_s, queue, row):
         n, _, _, _, _ = gather_candidates(now_s, queue, ANY)
         if n > 0:
             return procs
-    shadow_s = state.shadow_s
     outlast(now_s, queue, row, procs)
-    reserve(queue)
-    if state.shadow_s > shadow_s:
+    job = queue.jobs[row]
+    # Like a backfilled job, the try delays the head unless it ends by then, or takes only what is spare then; a head
+    # that waits for machines or for jobs without walltime is not delayed.
+    delays = not may_backfill(job.start_s, procs, job.expected_s, procs, state.shadow_s, state.extra)
+    if delays and state.shadow_s < NEVER_S:
         return finish(queue, row)
+    state.extra = charged(job.start_s, procs, job.expected_s, state.shadow_s, state.extra)
     return GOES_ON
 
 

@@ -56,6 +56,8 @@ def request_in_key(queue, row):
 def moved_key(now_s, queue, row):
     """The key of a waiting job at `now_s`."""
     job = queue.jobs[row]
+    if queue.rules[0].moves == BY_SECOND:  # without a division, or a look at `tries`
+        return key_at(now_s, job.key, job.rise, job.submit_s, 1.0)
     return key_at(now_s, job.key, job.rise, job.submit_s, unit_of(queue.rules[0].moves, request_in_key(queue, row)))
 
 
@@ -72,6 +74,8 @@ def backfill_key(now_s, queue, row):
 @kernel
 def slope_of(queue, row):
     """The slope of a job's key, per second."""
+    if queue.rules[0].moves == BY_SECOND:
+        return queue.jobs[row].rise
     return queue.jobs[row].rise / unit_of(queue.rules[0].moves, request_in_key(queue, row))
 
 
@@ -128,9 +132,8 @@ def lowest_in_leaf(now_s, queue, leaf):
     for slot in range(leaf * LEAF, leaf * LEAF + tree.nodes[leaf].count):
         row = tree.slots[slot].row
         job = queue.jobs[row]
-        unit_s = unit_of(queue.rules[0].moves, request_in_key(queue, row))
-        key = key_at(now_s, job.key, job.rise, job.submit_s, unit_s)
-        slope = min(slope, job.rise / unit_s)
+        key = moved_key(now_s, queue, row)
+        slope = min(slope, slope_of(queue, row))
         scale = max(scale, abs(job.key))
         second = min(second, max(key, lowest))
         if key < lowest:  # the first of equal keys wins: the leaf is sorted by seq here

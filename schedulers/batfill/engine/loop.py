@@ -284,7 +284,7 @@ def decide_due(queue, events):
         kill(clock.now_s, row, queue.tries[row].kill_after_s, 0, queue, events)
         clock.lacks_pass = 1
     else:  # without a pass: no job waits, or none would start even without the try, and the head keeps its reservation
-        spare(clock.now_s, queue, row)
+        spare(queue, row)
         queue.state[0].ahead = 0
         settle(queue)
         enter(events.ends, jobs[row].start_s + events.duration_s[row], 0, row)
@@ -410,13 +410,14 @@ def advance(until_s, size, queue, events):
                 if what in (STARTS, BACKFILLS):
                     events.starts[clock.starts].row = row
                     record_start(row, what == BACKFILLS, queue, events)
-        # Where only dividers are reached, a settled queue needs no pass; see `arrivals.py`.
-        if decided or (clock.due > 0 and state.settled and not queue.rules[0].moves):
+        # Where only dividers are reached, a settled queue with the same head needs no pass; see `arrivals.py`.
+        same = not queue.rules[0].moves or now_s < state.head_until_s
+        if decided or (clock.due > 0 and state.settled and same):
             continue
 
         if queue.rules[0].agent:
             return TO_DECIDE
-        clock.lacks_pass = 1
+        clock.lacks_pass = state.waiting > 0 and state.free > 0
 
 
 @entry(float, int, Given, Array(F8, read=True), Events, Scratch, gives=(int, int, float))

@@ -12,7 +12,7 @@ from batfill.base.kernels import U4, entry, kernel, outlined
 from batfill.engine.keys import find_head, head_with, moved_key, place_key, section_of, slope_of
 from batfill.engine.motion import to_go_first
 from batfill.engine.records import AWAY, QueueArrays
-from batfill.engine.running import finish, is_held, outlast, start, unsettle
+from batfill.engine.running import is_held, start, unsettle
 from batfill.engine.tree import first_slot, has_capacity, insert, last_slot, precedes, remove
 
 NONE_WAITS = np.int64(2**62), np.inf  # smallest q and `expected_s` of an empty queue
@@ -270,6 +270,13 @@ def bring(now_s, queue, row):
     move_to(now_s, queue, queue.rules[0].overdue, row)
 
 
+@kernel
+def lacks_due(queue):
+    """Whether one of the overdue jobs becomes due, where tries stand back."""
+    state, late = queue.state[0], np.int64(queue.state[0].late)
+    return queue.rules[0].half and state.late_first < min(to_go_first(late), late)
+
+
 @outlined
 def make_due(now_s, queue):
     """Where tries stand back, let the jobs go first that are due from this decision on; False as `bring_forward`.
@@ -277,9 +284,7 @@ def make_due(now_s, queue):
     In the end there is room for one more, the head: see `hold_head`.
     """
     tree, state, first = queue.tree, queue.state[0], queue.rules[0].overdue
-    late = np.int64(state.late)
-    wanted = min(to_go_first(late), late)
-    while queue.rules[0].half and state.late_first < wanted:
+    while lacks_due(queue):
         row = queue.ages[state.first_to]
         if not queue.jobs[row].late or queue.jobs[row].section == first:
             state.first_to += 1
@@ -304,7 +309,8 @@ def bring_forward(now_s, queue):
     Where all overdue jobs go first, and no others, `sweep_overdue` has done so.
     """
     if stands_back(queue):
-        return make_due(now_s, queue)
+        changes = lacks_due(queue) or queue.state[0].wanted > queue.rules[0].backlog
+        return make_due(now_s, queue) if changes else has_capacity(queue.tree)
     return not queue.rules[0].half or choose_first(now_s, queue)
 
 
@@ -323,7 +329,13 @@ def first_not_held(now_s, queue):
     return found
 
 
-@outlined
+@kernel
+def becomes_due(queue, row):
+    """Whether a job becomes due if it is the head and processors are idle."""
+    return not queue.jobs[row].small and queue.jobs[row].section != queue.rules[0].overdue
+
+
+@kernel
 def hold_head(now_s, queue):
     """At the end of a decision, make the head due if it is large and processors are idle; there must be room."""
     state = queue.state[0]
@@ -331,8 +343,16 @@ def hold_head(now_s, queue):
         return
     if not queue.rules[0].moves or now_s >= state.head_until_s:
         find_head(now_s, queue)
+    if len(queue.users) > 0 or becomes_due(queue, state.head):
+        hold(now_s, queue)
+
+
+@outlined
+def hold(now_s, queue):
+    """Make the head due, or in its place the first job whose user may have one more running."""
+    state = queue.state[0]
     row = np.int64(state.head) if len(queue.users) == 0 else first_not_held(now_s, queue)
-    if row < 0 or queue.jobs[row].small or queue.jobs[row].section == queue.rules[0].overdue:
+    if row < 0 or not becomes_due(queue, row):
         return
     is_head, settled = row == state.head, state.settled
     move_to(now_s, queue, queue.rules[0].overdue, row)
@@ -396,13 +416,12 @@ def take_back(queue, row):
         set_class(queue, row, job.small, job.killable, queue.tries[row].whole_expected_s)
 
 
-@entry(float, QueueArrays, int, brief=True)
+@entry(QueueArrays, int, brief=True)
 @kernel
-def spare(now_s, queue, row):
-    """Let a running try that has reached its divider go on as a large job."""
+def spare(queue, row):
+    """Let a running try go on as a large job; `easy.ended_if_needed` has entered its new expected end."""
     queue.jobs[row].small = 0
     queue.jobs[row].killable = 0
-    outlast(now_s, queue, row, finish(queue, row))
 
 
 @entry(float, QueueArrays, int, gives=int, brief=True)

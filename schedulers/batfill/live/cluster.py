@@ -124,7 +124,7 @@ class Cluster:
         row = self.rows[job]
         if self.queue.kill_pays(row, now_s):
             return True
-        self.queue.spare(row, now_s)
+        self.queue.spare(row)
         self.killable.remove(row)
         return False
 

@@ -418,9 +418,9 @@ class Queue:
             self.enlarge()
         return bool(engine.kill_pays(float(now_s), self.arrays, row))
 
-    def spare(self, row: int, now_s: float) -> None:
-        """Let a try that has reached its divider go on as a large job."""
-        engine.spare(float(now_s), self.arrays, row)
+    def spare(self, row: int) -> None:
+        """Let a try of which `kill_pays` has said no go on as a large job."""
+        engine.spare(self.arrays, row)
 
     def demote(self, row: int) -> None:
         """Move a job whose killed try has ended to the large jobs."""
