@@ -417,7 +417,7 @@ def advance(until_s, size, queue, events):
 
         if queue.rules[0].agent:
             return TO_DECIDE
-        clock.lacks_pass = state.waiting > 0 and state.free > 0
+        clock.lacks_pass = 1
 
 
 @entry(float, int, Given, Array(F8, read=True), Events, Scratch, gives=(int, int, float))
