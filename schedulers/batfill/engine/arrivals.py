@@ -6,7 +6,7 @@ then cannot start now. Only the new job needs a decision, unless it goes before 
 invariant (an end, another job that joins or leaves the queue, a corrected expectation, a date of the calendar) clears
 `settled`. Where a pass makes a plan, the plan that it has left decides in place of the reservation.
 
-Without this shortcut the replay of KTH-SP2 takes 22 to 25 % longer under fcfs, 6 to 8 % under saf.
+Without this shortcut the replay of KTH-SP2 takes a quarter longer under fcfs, a sixth with the preset first-tries.
 """
 
 from __future__ import annotations
@@ -38,31 +38,29 @@ def arrives(now_s, queue, row, alone):
     section = section_of(queue, queue.jobs[row].small)
     leads, until_s = head_with(now_s, queue, section, row)
     what, state, job = UNDECIDED, queue.state[0], queue.jobs[row]
-    backlog = queue.rules[0].backlog
-    if alone and state.wanted + job.procs <= backlog:
-        if (not leads or state.waiting == 0) and now_s < until_s:
-            what = judge(now_s, queue, section, row)
-        if what == UNDECIDED and none_starts(queue, job):
-            enqueue(queue, section, row, leads, until_s)
-            settle_without_starts(now_s, queue)
-            return WAITS
+    alone = alone and state.wanted + job.procs <= queue.rules[0].backlog
+    if alone and (not leads or state.waiting == 0) and now_s < until_s:
+        what = judge(now_s, queue, section, row)
     if what == WAITS and stands_back(queue) and state.waiting == 0 and state.free > 0 and not job.small:
         section = queue.rules[0].overdue  # as `hold_head` after a pass
     if what in (STARTS, BACKFILLS):
         start(now_s, queue, row)
     else:
         enqueue(queue, section, row, leads, until_s)
-        queue.state[0].settled = what == WAITS
+        state.settled = what == WAITS
+        if what == UNDECIDED and alone and none_starts(queue):
+            settle_without_starts(now_s, queue)
+            return WAITS
     return what
 
 
 @kernel
-def none_starts(queue, job):
-    """Whether neither a waiting job nor a submitted one fits, so that a pass would only find another head."""
+def none_starts(queue):
+    """Whether no waiting job fits, so that a pass would only find the head."""
     state, rules = queue.state[0], queue.rules[0]
     if rules.planned or rules.agent:
         return False
-    return state.free <= 0 or (not stands_back(queue) and state.free < min(job.procs, state.fewest))
+    return state.free <= 0 or (not stands_back(queue) and state.free < state.fewest)
 
 
 @kernel
