@@ -29,6 +29,7 @@ from numba.core import typed_passes, types, untyped_passes
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, CompileResult
 from numba.core.compiler_machinery import PassManager
+from numba.core.errors import NumbaError
 from numba.core.registry import CPUDispatcher, cpu_target
 from records import WORD, type_of, value_at
 
@@ -119,7 +120,15 @@ class Call(NamedTuple):
         dispatcher = getattr(sys.modules.get(self.module), self.name, None)
         if not isinstance(dispatcher, Kernel):
             return False
-        dispatcher.compile(self.takes)
+        depth = len(Kernel.callers)
+        try:
+            dispatcher.compile(self.takes)
+        except (
+            TypeError,
+            NumbaError,
+        ):  # it takes other arguments now; if it is wrong, its callers' compilation says so
+            del Kernel.callers[depth:]
+            return False
         return dispatcher.seen(self.takes) == (self.gives, self.symbol)
 
 

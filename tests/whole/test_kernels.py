@@ -296,6 +296,7 @@ Path("object").write_bytes(code)
 calls = [call for made in Kept.used.values() for call in pickle.loads(made)[0]]
 assert calls and all(call.holds() for call in calls)
 assert not any(call._replace(symbol="as numba named it before").holds() for call in calls)
+assert not any(call._replace(takes=2 * call.takes).holds() for call in calls if call.takes)  # fewer arguments now
 print(len(Kept.used), sum(Kept.known.get(key) == value for key, value in Kept.used.items()))
 """
 
