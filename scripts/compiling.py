@@ -126,7 +126,7 @@ class Call(NamedTuple):
         except (
             TypeError,
             NumbaError,
-        ):  # it takes other arguments now; if it is wrong, its callers' compilation says so
+        ):  # other arguments now; what is wrong its callers will say
             del Kernel.callers[depth:]
             return False
         return dispatcher.seen(self.takes) == (self.gives, self.symbol)
