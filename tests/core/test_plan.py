@@ -101,6 +101,12 @@ def test_predictions_of_no_time_and_those_that_are_outlived_are_planned_as_the_o
         assert_same(run.schedule(), oracle(jobs, 8, "spf", expected_s=guess, outlived=True, depth=depth))
 
 
+@pytest.mark.parametrize(("seed", "depth", "span_s"), [(1, 3, 60), (5, 3, 200), (38, 2, 200)])
+def test_jobs_without_walltime_that_come_alone_are_judged_by_the_plan_as_the_oracle_does(seed, depth, span_s):
+    jobs = random_table(seed, n_jobs=40, size=8, span_s=span_s, longest=30, wide=0.0, unlimited=0.3)
+    assert_same(*both(jobs, 8, "fcfs", depth=depth))
+
+
 @pytest.mark.compiled
 def test_the_starts_on_the_sample_are_those_of_an_independent_program():
     workload = read_batsim_json(Path(__file__).parents[2] / "workloads" / "sample.json")
