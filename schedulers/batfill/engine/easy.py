@@ -85,6 +85,16 @@ def any_pass(now_s, queue, started):
     return pass_by_key(now_s, queue, started)
 
 
+@kernel
+def begin_decision(now_s, queue):
+    """Let the jobs go first that do from now on, and raise what running jobs outlive; False if the tree is full."""
+    if not (sweep_overdue(now_s, queue) and bring_forward(now_s, queue)):
+        return False
+    if queue.rules[0].outlived:
+        correct(now_s, queue)
+    return True
+
+
 @entry(float, QueueArrays, Decided, gives=int, brief=True)
 @kernel
 def decide(now_s, queue, decided):
@@ -92,10 +102,8 @@ def decide(now_s, queue, decided):
 
     Returns how many jobs start; -1 if the tree is full: enlarge it and call again.
     """
-    if not (sweep_overdue(now_s, queue) and bring_forward(now_s, queue)):
+    if not begin_decision(now_s, queue):
         return np.int64(-1)
-    if queue.rules[0].outlived:
-        correct(now_s, queue)
     n, _ = easy_pass(now_s, queue, decided.tries)
     return np.int64(n)
 

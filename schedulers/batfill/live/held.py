@@ -8,11 +8,11 @@ import numpy as np
 
 from batfill.base.kernels import I8, U1, entry, kernel, record
 from batfill.engine.candidates import sift, swap
-from batfill.engine.easy import EVERY, FIRST, gather_candidates
+from batfill.engine.easy import EVERY, FIRST, begin_decision, gather_candidates
 from batfill.engine.ends import released
 from batfill.engine.records import NEVER_S, Decided, QueueArrays
-from batfill.engine.running import correct, may_backfill
-from batfill.engine.waiting import bring_forward, start_heads, start_waiting, sweep_overdue
+from batfill.engine.running import may_backfill
+from batfill.engine.waiting import start_heads, start_waiting
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -82,10 +82,8 @@ def decide(now_s, queue, decided, held):
     A job that is expected to end by the shadow time may use any idle machine, another none of the reserved ones. Each
     gets those with the lowest ids, which are written to `held`.
     """
-    if not (sweep_overdue(now_s, queue) and bring_forward(now_s, queue)):
+    if not begin_decision(now_s, queue):
         return np.int64(-1)
-    if queue.rules[0].outlived:
-        correct(now_s, queue)
     state, started = queue.state[0], decided.tries
     n = start_heads(now_s, queue, started)
     for i in range(n):
