@@ -136,7 +136,7 @@ class Oracle:
     max_running: float = math.inf  # how many jobs of a user may run at once; a plan decides
     uncounted: int | None = None  # seq of a running job that does not count among those of its user
     half: bool = False  # whether only the older half of the overdue jobs goes first, at least 4
-    stand_back: float = math.inf  # tries stand back, for all where so many machines are requested; inf: never
+    stand_back: float = math.inf  # tries stand back while waiting jobs request more machines than this; inf: never
     divider_s: float = math.inf
     spares: bool = False  # whether a try is killed at its divider only if its processors are needed
     widest_try: int | None = None  # wider jobs are large

@@ -120,7 +120,7 @@ RULES = np.dtype(
         ("bound_s", "f8"),  # cap on its expected run time: the divider, or inf for no cap
         ("overdue", "i8"),  # section of overdue jobs: 0, or 1 if only large jobs come behind them
         ("half", "u1"),  # 1 if only the older half of the overdue jobs goes first
-        ("backlog", "f8"),  # with more than so many processors requested tries stand back; inf if they never do
+        ("backlog", "f8"),  # tries stand back while waiting jobs request more processors than this; inf: never
         ("spares", "u1"),  # 1 if a try at its divider is killed only if its processors are needed
         ("planned", "u1"),  # 1 if `plan.py` makes the pass: always but for EASY
         ("depth", "i8"),  # how many jobs get a reservation

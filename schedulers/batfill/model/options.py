@@ -397,8 +397,8 @@ class Options:
     kill: str = option(SMALL_JOBS, words(*KILLS), NEEDED, "When a try is killed at the divider and queued again as "
         "large: never, always, or if its processors are needed. With reserved machines: always.",
         OF_SMALL, off=NEVER)
-    stand_back: float | None = option(SMALL_JOBS, BACKLOG, None, "Jobs get no try if they are overdue, a large head, "
-        "or wait while so many machines are requested.",
+    stand_back: float | None = option(SMALL_JOBS, BACKLOG, None, "No try for overdue jobs, a large head, or while "
+        "waiting jobs request more machines than this.",
         OF_SMALL, OF_SPARED, OF_ALL_OVERDUE, quiet=True)
     cut: float = option(SMALL_JOBS, PROBABILITY, 0.5, "The lowest probability of a small job.", OF_FOREST)
     seed: int = option(SMALL_JOBS, SEED, 0, "Seed of the forests.", OF_FOREST)

@@ -32,7 +32,7 @@ class Rules:
     bound: bool = False  # whether a job that may be killed is expected to end at the divider at the latest
     half: bool = False  # whether only the older half of the overdue jobs goes first, at least 4
     tries_first: bool = False  # whether small jobs go before overdue ones
-    stand_back: float = math.inf  # machines that waiting jobs request while tries stand back; inf: never
+    stand_back: float = math.inf  # tries stand back while waiting jobs request more machines; inf: never
     depth: int = 1  # how many waiting jobs get a reservation in a pass; EVERY_JOB for all
     tested: int = EVERY_JOB  # how many jobs a pass finds that must wait before it stops
     max_running: int = EVERY_JOB  # how many jobs of a user may run at once; EVERY_JOB for any number

@@ -68,7 +68,7 @@ class Queue:
         for name in ("outlived", "spares", "half", "planned", "depth", "tested", "max_running", "divider_s"):
             stated[name] = getattr(rules, name)
         self.started = engine.Decided(engine.new_records(size, engine.STARTED))
-        self.started_rows: NDArray[np.uint32] = self.started.tries["row"]  # as a view, which `decide` would make anew
+        self.started_rows: NDArray[np.uint32] = self.started.tries["row"]  # `decide` returns parts of this view
         self.known = 0  # number of jobs, in rows 0, 1, ...
         self.user_numbers: dict[int, int] = {}  # of users, if jobs are submitted one by one and users have a limit
         self.has_key_requests = False  # whether a job's keys read another p~ than its expected run time
