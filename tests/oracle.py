@@ -276,7 +276,8 @@ class Oracle:
     def hold_head(self, t):
         """At the end of a decision: the first job of the queue, if it is large, and processors are idle."""
         order = [job for job in sorted(self.waiting, key=self.sort_rule(t)) if not self.is_held(job)]
-        if self.stand_back < math.inf and order and self.free > 0 and not order[0].small:
+        idle = self.free - sum(q for begin, end, q, _, _ in self.windows if begin <= t < end)
+        if self.stand_back < math.inf and order and idle > 0 and not order[0].small:
             order[0].due = True
 
     def spare(self, job):

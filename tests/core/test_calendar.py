@@ -366,16 +366,6 @@ def test_a_drawing_shows_what_is_unavailable():
     assert [text.get_text() for text in axes.get_legend().get_texts()] == ["unavailable"]
 
 
-def test_a_tree_that_is_full_when_jobs_fail_is_enlarged():
-    jobs, calendar = table([(0, 30, 40, 2), (0, 30, 40, 1), (1, 5, 5, 4)]), Calendar((failure(20, 25, 4),))
-    run = EngineReplay(jobs, 4, Rules(policy_named("fcfs"), calendar=calendar))
-    run.advance(19.0)
-    run.queue.arrays.tree.spare["left"] = 0
-    run.advance()
-    assert_same(run.schedule(), oracle(jobs, 4, "fcfs", windows=for_oracle(calendar)))
-    assert len(run.kills) == 2
-
-
 def test_a_queue_passes_the_dates_of_its_calendar_while_jobs_wait():
     calendar = Calendar.of([{"kind": "announced", "begin": 10, "end": 20, "processors": 3}]).on(4, None)
     queue = Queue(4, Rules(policy_named("fcfs"), calendar=calendar))

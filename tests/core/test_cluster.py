@@ -254,18 +254,6 @@ def test_two_extra_processors_are_of_no_use_if_their_machines_are_reserved():
         assert [start.job for start in cluster.decide(30.0)] == expected
 
 
-@pytest.mark.parametrize("by_machines", [False, True])
-def test_jobs_become_overdue_in_a_queue_without_capacity(by_machines):
-    cluster = Cluster([0], Options.of({"policy": "saf", "threshold": 10}), by_machines=by_machines)
-    submit(cluster, "A", 0.0, 100.0, 1)
-    cluster.decide(0.0)
-    while cluster.queue.arrays.tree.spare["left"] >= 2:
-        submit(cluster, f"{len(cluster.rows):04}", 1.0, 1000.0 - len(cluster.rows), 1)  # the shortest come last
-    assert cluster.decide(20.0) == []
-    cluster.end("A")
-    assert [start.job for start in cluster.decide(21.0)] == ["0001"]
-
-
 def test_a_small_job_is_to_be_killed_one_divider_after_its_start_unless_its_walltime_comes_first():
     cluster = Cluster(range(3), Options.of({"small": "class", "divider": 20}))
     for job, walltime_s, small in (("1", 50.0, True), ("2", 20.0, True), ("3", 50.0, False)):

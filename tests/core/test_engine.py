@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from batfill.base.errors import BatfillError
 from batfill.base.kernels import PLAIN
 from batfill.engine import running
-from batfill.model.jobs import LARGE, SMALL
+from batfill.model.jobs import SMALL
 from batfill.model.policy import POLICIES, policy_named
 from batfill.model.rules import Rules
 from batfill.replays.engine_replay import EngineReplay
@@ -155,40 +155,6 @@ def test_policies_replayed_one_after_the_other_start_what_the_oracle_starts(more
         assert np.array_equal(start_s, expected, equal_nan=True)
 
 
-# A tree that runs out of room wherever it can
-
-
-@pytest.mark.parametrize(
-    "case",
-    [
-        {"threshold_s": 25.0},
-        {"divider_s": 10.0},
-        {"divider_s": 10.0, "threshold_s": 5.0},
-        {"divider_s": 10.0, "spares": True},
-    ],
-    ids=str,
-)
-def test_a_tree_that_is_full_when_jobs_become_overdue_or_are_killed_is_enlarged(case):
-    for waiting in range(50, 64):
-        rows = [(0, 30, 40, 4, SMALL), *((1, 5, 50, 1 + n % 4, LARGE) for n in range(waiting)), (27, 5, 5, 5)]
-        jobs = table(rows)
-        run = EngineReplay(jobs, 4, Rules(policy_named("lpf"), **case))
-        run.advance(45.0)
-        assert_same(run.schedule(), Oracle(jobs, 4, "lpf", **case).run(until=45.0))
-
-
-@pytest.mark.parametrize("waiting", range(60, 90, 2))
-def test_a_queue_that_is_full_when_jobs_become_overdue_starts_the_oldest(waiting):
-    queue = Queue(2, Rules(policy_named("lcfs"), threshold_s=10.0))
-    rows = [queue.submit(f"{n:02}", float(n), 5.0, 2) for n in range(waiting)]
-    assert queue.decide(float(waiting)).tolist() == rows[:1]
-    started = rows[0]
-    for row in rows[1:]:
-        queue.finish(started)
-        (started,) = queue.decide(2.0 * waiting).tolist()
-        assert started == row
-
-
 def test_a_machine_taken_over_as_it_stands_goes_on_as_the_oracle_does():
     jobs = burst(8, n_jobs=200, longest=30)
     for policy in ("fcfs", "wfp3"):
@@ -286,29 +252,14 @@ def test_a_queue_driven_event_by_event_kills_only_where_the_oracle_does(policy, 
     assert spared > 0
 
 
-def test_those_overdue_that_go_first_are_chosen_again_before_a_kill_also_if_the_tree_is_full():
+def test_those_overdue_that_go_first_are_chosen_again_before_a_kill():
     # When job 1 starts, six overdue jobs are left, three of which go first: a fourth has to move.
     rows = [(0, 90, 95, 2, SMALL), (1, 90, 95, 1), *((1, 9, 20 + number, 4) for number in range(6)), (8, 9, 9, 5)]
     jobs, rules = table([(0, 10, 10, 1), *rows]), {"threshold_s": 5.0, "divider_s": 10.0, "spares": True, "half": True}
     jobs = dataclasses.replace(jobs, procs=np.where(jobs.runtime_s == 90, 2, jobs.procs))
     run = EngineReplay(jobs, 4, Rules(policy_named("lpf"), **rules))
-    run.advance(8.0)
-    run.queue.arrays.tree.spare["left"] = 0
     run.advance()
     assert_same(run.schedule(), oracle(jobs, 4, "lpf", **rules))
-
-    queue = Queue(4, Rules(policy_named("lpf"), **rules))
-    queue.submit("a", 0.0, 95.0, 2, small=True, killable=True)
-    queue.submit("c", 0.0, 10.0, 1)
-    assert queue.decide(0.0).tolist() == [0, 1]
-    queue.note_kill_after(0)
-    for number in range(7):
-        queue.submit(f"b{number}", 1.0, 95.0 - 10 * number, 4 if number else 2)
-    queue.finish(1)
-    assert queue.decide(10.0).tolist() == [2]
-    queue.arrays.tree.spare["left"] = 0
-    queue.kill_pays(0, 10.0)
-    assert queue.arrays.tree.spare["left"] > 0
 
 
 @pytest.mark.parametrize("policy", ["fcfs", "lpf", "wfp3"])
@@ -371,10 +322,10 @@ def test_predictions_that_running_jobs_outlive_are_raised_step_by_step_to_their_
         assert reservation(40, queue.arrays) == (max(ends_s), 0)
 
 
-def test_repeated_queues_hold_trees_that_need_no_more_room():
+def test_repeated_queues_hold_what_one_holds():
     queue = Queue(8, Rules(POLICIES["fcfs"]), capacity=4000)
-    few, n_bytes = len(queue.arrays.tree.nodes), queue.nbytes
+    n_bytes = queue.nbytes
     copies = queue.repeated(3)
     assert len(copies.tree.nodes) == 3
-    assert copies.tree.nodes.shape[1] == len(queue.arrays.tree.nodes) > few
+    assert copies.tree.nodes.shape[1] == len(queue.arrays.tree.nodes)
     assert queue.nbytes == n_bytes > queue.jobs.nbytes > 4000 * queue.jobs.dtype.itemsize - 1

@@ -11,8 +11,8 @@ from batfill.engine import tree
 from batfill.engine.records import JOB, new_records
 from from_python import from_python
 
-has_capacity, insert, precedes, remove, summarize_group = map(
-    from_python, (tree.has_capacity, tree.insert, tree.precedes, tree.remove, tree.summarize_group)
+insert, pack, precedes, remove, summarize_group = map(
+    from_python, (tree.insert, tree.pack, tree.precedes, tree.remove, tree.summarize_group)
 )
 
 SIZE = 20
@@ -39,7 +39,7 @@ class TreeBesideAList(RuleBasedStateMachine):
         self.rng = np.random.default_rng(seed)
         self.jobs = new_records(ROOM, JOB)
         self.jobs["seq"] = self.rng.permutation(ROOM)
-        self.tree = tree.new_tree(SIZE)
+        self.tree = tree.new_tree(SIZE, ROOM)
         self.lists = {section: [] for section in range(SECTIONS)}  # of (key, seq, row, expected_s, procs), sorted
         self.unused = list(range(ROOM))
 
@@ -52,8 +52,6 @@ class TreeBesideAList(RuleBasedStateMachine):
         for key in keys[: len(self.unused)].tolist():
             row = self.unused.pop()
             expected_s, procs = float(self.rng.integers(1, 99)), int(self.rng.integers(1, SIZE + 1))
-            if not has_capacity(self.tree):
-                self.tree = tree.enlarged(self.tree)
             insert(self.tree, np.int64(section), key, row, expected_s, procs, self.jobs)
             self.lists[section].append((key, int(self.jobs["seq"][row]), row, expected_s, procs))
         self.lists[section].sort()
@@ -74,6 +72,15 @@ class TreeBesideAList(RuleBasedStateMachine):
             return
         for group in self.tree.groups[section, : self.tree.sections[section]["groups"]]:
             summarize_group(self.tree, group)
+
+    @rule()
+    def pack(self):
+        """As an insertion does that finds no unused node; the fewest that a tree may have are left."""
+        pack(self.tree)
+        for section, jobs in self.lists.items():
+            _, homes = listed(self.tree, section)
+            assert len({leaf for leaf, _ in homes}) == -(-len(jobs) // tree.LEAF)
+            assert len({group for _, group in homes}) == -(-len(jobs) // (tree.LEAF * tree.FAN))
 
     @rule()
     def clear(self):

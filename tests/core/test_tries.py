@@ -16,7 +16,6 @@ from batfill.model.jobs import SMALL
 from batfill.model.policy import policy_named
 from batfill.model.rules import Rules
 from batfill.replays.engine_replay import EngineReplay, replay_jobs
-from batfill.replays.queue import Queue
 from oracle import Oracle, assert_same
 from strategies import classify_both, classify_like, random_table, table, workloads
 from sweeps import examples, sweep
@@ -120,26 +119,6 @@ def test_tries_stand_back_as_the_oracle_says(policy, half, stand_back, more):
         assert_same(run, Oracle(jobs, 10, policy, threshold_s=threshold_s, **rules).run())
         tried += len(run.kills)
     assert tried or stand_back < 1
-
-
-@pytest.mark.parametrize("rules", [{"threshold_s": 5.0, "half": True, "stand_back": 1e6}, {"stand_back": 2.0}])
-def test_where_tries_stand_back_in_a_full_tree_it_is_enlarged_within_the_decision(rules):
-    rules |= {"divider_s": DIVIDER, "spares": True, "bound": True}
-    jobs = random_table(4, n_jobs=90, size=10, span_s=90, small=0.7)
-    run = EngineReplay(jobs, 10, Rules(FCFS, **rules))
-    for at_s in (20.0, 40.0, 60.0, 80.0):
-        run.advance(at_s)
-        run.queue.arrays.tree.spare["left"] = 1
-    run.advance()
-    assert_same(run.schedule(), Oracle(jobs, 10, "fcfs", **rules).run())
-
-
-def test_all_that_wait_in_a_backlog_are_due_also_where_the_tree_is_full():
-    queue = Queue(4, Rules(FCFS, divider_s=DIVIDER, spares=True, stand_back=1.0))
-    rows = [queue.submit(str(n), float(n), 9.0, 2, small=True, killable=True) for n in range(5)]
-    queue.arrays.tree.spare["left"] = 1
-    assert queue.decide(5.0).tolist() == rows[:2]
-    assert not queue.jobs["small"][rows].any()
 
 
 def test_what_makes_a_job_due_is_its_wait_a_backlog_or_processors_kept_idle_for_it():

@@ -100,7 +100,7 @@ def test_a_record_is_checked_when_a_kernel_first_takes_it():
         whole._replace(directory=whole.slots),
         whole._replace(used=None),
         tuple(whole),
-        tree.new_tree(4),
+        tree.new_tree(4, 8),
         3,
     ):
         with pytest.raises((TypeError, Exception), match=r"Ends"):

@@ -17,14 +17,13 @@ PLACES = {
         "AWAY CANDIDATE CHANGE DATED FAR FOLLOW JOB LINE NOBODY QUEUE QUEUED_AGAIN SLOT "
         "SPARE_STEPS STARTED STEP TRY Decided QueueArrays RULES as_records new_records"
     ),
-    "tree": "clear enlarged new_tree width_of",
+    "tree": "clear new_tree width_of",
     "ends": "END enlarged_ends enter listed new_ends next_end_s",
     "running": "change_release correct corrected expect finish start unsettle",
-    "waiting": "CROWDED FULL GAP bring_forward demote enqueue_rows requeue set_class spare start_waiting submit",
+    "waiting": "GAP bring_forward demote enqueue_rows requeue set_class spare start_waiting submit",
     "easy": "decide kill_pays",
     "loop": (
-        "CLOCK DONE KILL NEEDS_ROOM TO_KEY Events Given Scratch advance advance_each next_change_s next_following "
-        "reset violation"
+        "CLOCK DONE KILL TO_KEY Events Given Scratch advance advance_each next_change_s next_following reset violation"
     ),
 }
 HOME = {name: module for module, names in PLACES.items() for name in names.split()}

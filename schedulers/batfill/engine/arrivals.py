@@ -32,13 +32,13 @@ def arrives(now_s, queue, row, alone):
     """Submit a job, and decide on it without a pass if possible.
 
     Returns STARTS or BACKFILLS if it runs now, WAITS if it waits and no job starts, UNDECIDED if it waits and a pass
-    must decide. `alone`: nothing else happens at this instant except ends, which are already handled. The caller
-    ensures `tree.has_capacity`.
+    must decide. `alone`: nothing else happens at this instant except ends, which are already handled.
     """
     section = section_of(queue, queue.jobs[row].small)
     leads, until_s = head_with(now_s, queue, section, row)
     what, state, job = UNDECIDED, queue.state[0], queue.jobs[row]
-    alone = alone and state.wanted + job.procs <= queue.rules[0].backlog
+    if stands_back(queue):  # at the end of a pass, a backlog or another job than the head may become due
+        alone = alone and state.wanted + job.procs <= queue.rules[0].backlog and len(queue.users) == 0
     if alone and (not leads or state.waiting == 0) and now_s < until_s:
         what = judge(now_s, queue, section, row)
     if what == WAITS and stands_back(queue) and state.waiting == 0 and state.free > 0 and not job.small:

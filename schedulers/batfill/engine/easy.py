@@ -87,23 +87,18 @@ def any_pass(now_s, queue, started):
 
 @kernel
 def begin_decision(now_s, queue):
-    """Let the jobs go first that do from now on, and raise what running jobs outlive; False if the tree is full."""
-    if not (sweep_overdue(now_s, queue) and bring_forward(now_s, queue)):
-        return False
+    """Let the jobs go first that do from now on, and raise what running jobs outlive."""
+    sweep_overdue(now_s, queue)
+    bring_forward(now_s, queue)
     if queue.rules[0].outlived:
         correct(now_s, queue)
-    return True
 
 
 @entry(float, QueueArrays, Decided, gives=int, brief=True)
 @kernel
 def decide(now_s, queue, decided):
-    """Move the jobs that have become overdue to the front, raise what running jobs outlive, then run `easy_pass`.
-
-    Returns how many jobs start; -1 if the tree is full: enlarge it and call again.
-    """
-    if not begin_decision(now_s, queue):
-        return np.int64(-1)
+    """Begin a decision, then run `easy_pass`; returns how many jobs start."""
+    begin_decision(now_s, queue)
     n, _ = easy_pass(now_s, queue, decided.tries)
     return np.int64(n)
 

@@ -31,7 +31,6 @@ from batfill.engine.records import (
     QueueArrays,
 )
 from batfill.engine.running import correct, finish, unsettle
-from batfill.engine.tree import has_capacity
 from batfill.engine.violations import Ran, first_violation
 from batfill.engine.waiting import bring_forward, demote, requeue, spare, sweep_overdue, take_back
 
@@ -40,7 +39,9 @@ if TYPE_CHECKING:
 
 
 # Why `advance` returned.
-DONE, REACHED, NEEDS_ROOM, TO_DECIDE, TO_KEY = range(5)
+DONE, REACHED, TO_DECIDE, TO_KEY = range(4)
+# What an instant still lacks: nothing, so that the next one begins; its submissions; its passes and kills.
+OVER, SUBMITS, DECIDES = range(3)
 
 # A try killed at a divider, or by a failure of the calendar.
 KILL = np.dtype([("row", "u4"), ("start_s", "f8"), ("ran_s", "f8"), ("failed", "u1"), ("end_s", "f8")])
@@ -54,9 +55,8 @@ CLOCK = np.dtype(
         ("opened", "u4"),  # rows of a closed replay that are submitted or follow others, up to here
         ("kills", "i8"),  # tries killed: entries of `kills` in use
         ("passes", "i8"),
-        ("lacks_pass", "u1"),  # 1 while this instant still needs one
-        ("fails", "u1"),  # 1 while a failure is being handled,
-        ("short", "i8"),  # and the processors that it still needs
+        ("stage", "u1"),  # what the instant `now_s` still lacks: OVER, SUBMITS or DECIDES
+        ("lacks_pass", "u1"),  # 1 while it needs a pass
     ]
 )
 
@@ -226,7 +226,7 @@ def kill(now_s, row, ran_s, failed, queue, events):
 
 @outlined
 def kill_last(now_s, queue, events):
-    """Kill the try that started last, for a failure; returns its processors. The tree must have capacity."""
+    """Kill the try that started last, for a failure; returns its processors."""
     jobs, running, due, clock = queue.jobs, queue.running, events.due, events.clock[0]
     last = running.slots[next_end(running)].row
     for place in range(np.int64(running.used[0].blocks)):
@@ -268,7 +268,7 @@ def run_pass(now_s, queue, events):
 
 @outlined
 def decide_due(queue, events):
-    """Kill the try at its divider that loses least and run a pass, or let it go on; the tree must have capacity."""
+    """Kill the try at its divider that loses least, so that a pass is needed, or let it go on."""
     jobs, due, clock = queue.jobs, events.due, events.clock[0]
     cheapest, lost = 0, np.inf
     for place in range(np.int64(clock.due)):  # signed, as `cheapest` is
@@ -304,21 +304,84 @@ def next_change_s(end_s, queue):
 
 @outlined
 def pass_changes(now_s, queue, events):
-    """Handle the calendar's dates up to `now_s`; False if the tree is full: enlarge it and call again."""
-    state, clock = queue.state[0], events.clock[0]
+    """Handle the calendar's dates up to `now_s`."""
+    state = queue.state[0]
     while state.changed < len(queue.changes) and queue.changes[state.changed].at_s <= now_s:
         change = queue.changes[state.changed]
-        if change.fails and not clock.fails:
-            clock.fails, clock.short = 1, -change.procs - max(state.free, np.int64(0))
-        while clock.fails and clock.short > 0:
-            if not has_capacity(queue.tree):
-                return False
-            clock.short -= kill_last(now_s, queue, events)
-        clock.fails = 0
+        if change.fails:
+            short = -change.procs - max(state.free, np.int64(0))
+            while short > 0:
+                short -= kill_last(now_s, queue, events)
         state.free += change.procs
         unsettle(queue)
         state.changed += 1
-    return True
+
+
+@kernel
+def next_instant_s(queue, events):
+    """When something happens next; inf if nothing does."""
+    now_s = next_end_s(events.ends)
+    if queue.state[0].submitted < len(queue.jobs):
+        now_s = min(now_s, next_submission(queue, events)[1])
+    if len(queue.changes) > 0:
+        now_s = next_change_s(now_s, queue)
+    return now_s
+
+
+@kernel
+def begin_instant(now_s, queue, events):
+    """Handle what happens at an instant before jobs are submitted: ends, and dates of the calendar."""
+    ends, clock, closed = events.ends, events.clock[0], len(events.follows) > 0
+    sweep_overdue(now_s, queue)
+    while next_end_s(ends) == now_s:
+        row = ends.slots[next_end(ends)].row
+        killed = queue.jobs[row].killable and queue.tries[row].kill_after_s < events.duration_s[row]
+        leave_next(ends)
+        if killed and queue.rules[0].spares:
+            events.due[clock.due] = row
+            clock.due += 1
+            continue
+        finish(queue, row)
+        record_end(row, events)
+        if killed:
+            kill(now_s, row, queue.tries[row].kill_after_s, 0, queue, events)
+        elif closed:
+            release(now_s, row, events)
+    # Before jobs arrive: one that is decided alone relies on a reservation that this may change.
+    if queue.rules[0].outlived:
+        correct(now_s, queue)
+    if len(queue.changes) > 0:
+        pass_changes(now_s, queue, events)
+    bring_forward(now_s, queue)
+
+
+@kernel
+def submit_all(size, queue, events):
+    """Submit the jobs of the instant; returns TO_KEY, or DONE once `clock.lacks_pass` says whether a pass is needed."""
+    jobs, state, clock = queue.jobs, queue.state[0], events.clock[0]
+    n_jobs, closed, now_s, decided = len(jobs), len(events.follows) > 0, clock.now_s, False
+    while state.submitted < n_jobs:
+        row, submit_s = next_submission(queue, events)
+        if submit_s > now_s:
+            break
+        if closed and not take(now_s, row, queue, events):
+            return TO_KEY
+        state.submitted += 1
+        if jobs[row].procs > size:
+            clock.rejected += 1
+            if closed:
+                release(now_s, row, events)
+            continue
+        alone = state.submitted == n_jobs or next_submission(queue, events)[1] > now_s
+        what = arrives(now_s, queue, row, alone)
+        decided = what != UNDECIDED
+        if what in (STARTS, BACKFILLS):
+            events.starts[clock.starts].row = row
+            record_start(row, what == BACKFILLS, queue, events)
+    # Where only dividers are reached, a settled queue with the same head needs no pass; see `arrivals.py`.
+    same = not queue.rules[0].moves or now_s < state.head_until_s
+    clock.lacks_pass = not (decided or (clock.due > 0 and state.settled and same))
+    return DONE
 
 
 @entry(float, int, QueueArrays, Events, gives=int)
@@ -326,98 +389,35 @@ def pass_changes(now_s, queue, events):
 def advance(until_s, size, queue, events):
     """Handle every instant up to and including `until_s` on a machine of `size` processors.
 
-    Returns DONE, REACHED (the next instant is later than until_s), NEEDS_ROOM (enlarge the tree and call again to
-    resume within the instant), TO_KEY (set the keys of the job that `next_following` names by its date, mark it in
-    FOLLOW.keyed and call again) or, if RULES.agent, TO_DECIDE: the instant lacks its pass.
+    Returns DONE or REACHED (the next instant is later than until_s) between two instants. Within one it returns TO_KEY
+    (set the keys of the job that `next_following` names by its date, mark it in FOLLOW.keyed and call again) and, if
+    RULES.agent, TO_DECIDE (the instant lacks its pass: make it and call again); `clock.stage` says where it goes on.
     """
-    jobs, tree, state = queue.jobs, queue.tree, queue.state[0]
-    ends, clock = events.ends, events.clock[0]
-    n_jobs, closed = len(jobs), len(events.follows) > 0
+    clock = events.clock[0]
     while True:
-        if clock.lacks_pass or clock.due > 0:
-            if not bring_forward(clock.now_s, queue):
-                return NEEDS_ROOM
+        if clock.stage == OVER:
+            now_s = next_instant_s(queue, events)
+            if now_s == np.inf:
+                return DONE
+            if now_s > until_s:
+                return REACHED
+            clock.now_s = now_s
+            begin_instant(now_s, queue, events)
+            clock.stage = SUBMITS
+        if clock.stage == SUBMITS:
+            if submit_all(size, queue, events) == TO_KEY:
+                return TO_KEY
+            clock.stage = DECIDES
+            if queue.rules[0].agent and clock.lacks_pass:
+                clock.lacks_pass = 0
+                return TO_DECIDE
+        while clock.lacks_pass or clock.due > 0:
+            bring_forward(clock.now_s, queue)
             if clock.lacks_pass:
                 run_pass(clock.now_s, queue, events)
-                continue
-            if not has_capacity(tree):
-                return NEEDS_ROOM
-            decide_due(queue, events)
-            continue
-        end_s = next_end_s(ends)
-        now_s = end_s
-        if state.submitted < n_jobs:
-            now_s = min(now_s, next_submission(queue, events)[1])
-        if len(queue.changes) > 0:
-            now_s = next_change_s(now_s, queue)
-        if now_s == np.inf:
-            return DONE
-        if now_s > until_s:
-            return REACHED
-        clock.now_s = now_s
-
-        if not sweep_overdue(now_s, queue):
-            return NEEDS_ROOM
-
-        while end_s == now_s:
-            row = ends.slots[next_end(ends)].row
-            killed = jobs[row].killable and queue.tries[row].kill_after_s < events.duration_s[row]
-            if killed and queue.rules[0].spares:
-                leave_next(ends)
-                end_s = next_end_s(ends)
-                events.due[clock.due] = row
-                clock.due += 1
-                continue
-            if killed and not has_capacity(tree):
-                return NEEDS_ROOM
-            leave_next(ends)
-            end_s = next_end_s(ends)
-            finish(queue, row)
-            record_end(row, events)
-            if killed:
-                kill(now_s, row, queue.tries[row].kill_after_s, 0, queue, events)
-            elif closed:
-                release(now_s, row, events)
-
-        # Before jobs arrive: one that is decided alone relies on a reservation that this may change.
-        if queue.rules[0].outlived:
-            correct(now_s, queue)
-
-        if len(queue.changes) > 0 and not pass_changes(now_s, queue, events):
-            return NEEDS_ROOM
-        if not bring_forward(now_s, queue):
-            return NEEDS_ROOM
-
-        decided = False
-        while state.submitted < n_jobs:
-            row, submit_s = next_submission(queue, events)
-            if submit_s > now_s:
-                break
-            rejected = jobs[row].procs > size
-            if not rejected and not has_capacity(tree):
-                return NEEDS_ROOM
-            if closed and not take(now_s, row, queue, events):
-                return TO_KEY
-            state.submitted += 1
-            if rejected:
-                clock.rejected += 1
-                if closed:
-                    release(now_s, row, events)
             else:
-                alone = state.submitted == n_jobs or next_submission(queue, events)[1] > now_s
-                what = arrives(now_s, queue, row, alone)
-                decided = what != UNDECIDED
-                if what in (STARTS, BACKFILLS):
-                    events.starts[clock.starts].row = row
-                    record_start(row, what == BACKFILLS, queue, events)
-        # Where only dividers are reached, a settled queue with the same head needs no pass; see `arrivals.py`.
-        same = not queue.rules[0].moves or now_s < state.head_until_s
-        if decided or (clock.due > 0 and state.settled and same):
-            continue
-
-        if queue.rules[0].agent:
-            return TO_DECIDE
-        clock.lacks_pass = 1
+                decide_due(queue, events)
+        clock.stage = OVER
 
 
 @entry(float, int, Given, Array(F8, read=True), Events, Scratch, gives=(int, int, float))
@@ -447,16 +447,14 @@ def violation(until_s, size, given, start_s, events, scratch):
     return first_violation(size, until_s, ran, scratch)
 
 
-@entry(int, int, U1, Array(F8, 2), Array(LINE, 2), Array(F8, 2), Given, int, QueueArrays, Events, Scratch, gives=int)
+@entry(U1, Array(F8, 2), Array(LINE, 2), Array(F8, 2), Given, int, QueueArrays, Events, Scratch, gives=int)
 @kernel
-def advance_each(first, resume, moves, weights, lines, start_s, given, size, queue, events, scratch):
-    """Replay the whole workload under each policy from index `first` on; returns how many are done.
+def advance_each(moves, weights, lines, start_s, given, size, queue, events, scratch):
+    """Replay the whole workload under each policy; returns whether every replay is sound.
 
-    It returns -1 if a replay violates an invariant, and leaves it as it is then.
+    A replay that violates an invariant is the last, and is left as it is then.
 
     Args:
-        first: index of the first policy.
-        resume: whether to resume its replay, after the tree was full and has been enlarged.
         moves: uint8 (n_policies,), as RULES.moves.
         weights: float64 (n_policies, 6), of mixed policies.
         lines: records.LINE (n_policies, n_jobs), the keys; (0, n_jobs) if all are mixed policies.
@@ -468,22 +466,19 @@ def advance_each(first, resume, moves, weights, lines, start_s, given, size, que
         scratch: changed.
     """
     jobs = queue.jobs
-    for i in range(first, len(moves)):
-        if not resume:
-            reset(size, given, queue, events)
-            for row in range(len(jobs)):
-                if len(lines):
-                    jobs[row].key = lines[i, row].key
-                    jobs[row].rise = lines[i, row].rise
-                else:
-                    set_mixed_key(weights[i], jobs[row])
-        resume = False
+    for i in range(len(moves)):
+        reset(size, given, queue, events)
+        for row in range(len(jobs)):
+            if len(lines):
+                jobs[row].key = lines[i, row].key
+                jobs[row].rise = lines[i, row].rise
+            else:
+                set_mixed_key(weights[i], jobs[row])
         queue.rules[0].moves = moves[i]
-        if advance(np.inf, size, queue, events) == NEEDS_ROOM:
-            return i
+        advance(np.inf, size, queue, events)
         for row in range(len(jobs)):
             start_s[i, row] = jobs[row].start_s
         wrong, _, _ = violation(np.inf, size, given, start_s[i], events, scratch)
         if wrong:
-            return -1
-    return len(moves)
+            return False
+    return True

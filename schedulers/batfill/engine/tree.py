@@ -15,7 +15,7 @@ the tree reads `seq` only.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from batfill.base.kernels import entry, kernel, outlined
 from batfill.engine.records import NODE, SECTION, SECTIONS, SLOT, SPARE, Tree, new_records
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    pass
 
 LEAF = 64
 FAN = 64
@@ -33,13 +33,12 @@ ONE = np.uint32(1)  # slots are counted without signs; see `ends.ONE`
 EXACT, STALE, NONE = range(3)
 
 
-def new_tree(size: int) -> Tree:
-    """An empty tree for a machine of `size` processors.
-
-    When `has_capacity` says that it is full, `enlarged` doubles it.
-    """
+def new_tree(size: int, capacity: int) -> Tree:
+    """An empty tree for so many jobs on a machine of `size` processors: no insertion of one of them ever fails."""
     widths = int(width_of(size)) + 1
-    nodes = 32
+    # Twice the nodes of packed jobs, so that `pack` is rarely needed, and those of an insertion into each section.
+    leaves = 2 * (capacity // LEAF) + 4 * SECTIONS
+    nodes = leaves + leaves // FAN + 4 * SECTIONS
     tree = Tree(
         slots=new_records(nodes * LEAF, SLOT),
         nodes=new_records(nodes, NODE),
@@ -60,28 +59,6 @@ def clear(tree: Tree) -> None:
     tree.sections[:] = 0
     for section in range(len(tree.sections)):
         open_section(tree, section)
-
-
-def enlarged(tree: Tree) -> Tree:
-    """The same jobs in the same places, with twice the capacity."""
-
-    def doubled(array: NDArray[Any], axis: int = 0) -> NDArray[Any]:
-        twice: NDArray[Any] = np.concatenate([array, np.zeros_like(array)], axis=axis)
-        return twice.view(type(array))
-
-    n, spare, nodes = len(tree.nodes), tree.spare.copy(), doubled(tree.nodes)
-    nodes["count"][n:] = np.arange(n + 1, 2 * n + 1)
-    nodes["count"][-1] = spare["first"][0]
-    spare[0] = (n, spare["left"][0] + n)
-    return Tree(
-        slots=doubled(tree.slots),
-        nodes=nodes,
-        shortest_s=doubled(tree.shortest_s),
-        children=doubled(tree.children),
-        groups=doubled(tree.groups, axis=1),
-        sections=tree.sections.copy(),
-        spare=spare,
-    )
 
 
 @entry(int, gives=int, brief=True)
@@ -129,20 +106,20 @@ def new_node(tree):
 
 
 @kernel
-def drop_node(tree, siblings, size, place):
-    """Remove the node at `place` from the first `size` of `siblings`, a row of `tree.children` or `tree.groups`."""
-    index = siblings[place]
+def give_back(tree, index):
+    """Count a node as unused."""
     tree.nodes[index].count = tree.spare[0].first
     tree.spare[0].first = index
     tree.spare[0].left += 1
-    for i in range(place, size - 1):
-        siblings[i] = siblings[i + 1]
 
 
 @kernel
-def has_capacity(tree):
-    """Whether one more job can be inserted anywhere: that takes at most one new leaf and one new group."""
-    return tree.spare[0].left >= 2
+def drop_node(tree, siblings, size, place):
+    """Remove the node at `place` from the first `size` of `siblings`, a row of `tree.children` or `tree.groups`."""
+    index = siblings[place]
+    give_back(tree, index)
+    for i in range(place, size - 1):
+        siblings[i] = siblings[i + 1]
 
 
 @kernel
@@ -258,7 +235,9 @@ def split(tree, section, group_place, leaf_place):
 
 @kernel
 def insert(tree, section, key, row, expected_s, procs, jobs):
-    """Insert a job into the section by (key, seq). The caller ensures `has_capacity`."""
+    """Insert a job into the section by (key, seq). The tree must have been made for one more job."""
+    if tree.spare[0].left < 2:  # it takes at most one new leaf and one new group
+        pack(tree)
     tree.sections[section].jobs += 1
     while True:
         group_place, leaf_place, before = find(tree, section, key, row, jobs)
@@ -282,6 +261,60 @@ def insert(tree, section, key, row, expected_s, procs, jobs):
 
     count_in(tree, leaf, expected_s, procs)
     count_in(tree, group, expected_s, procs)
+
+
+@outlined
+def pack(tree):
+    """Fill each section's groups with leaves, and its leaves with jobs, all but the last, and drop the empty nodes."""
+    for section in range(len(tree.sections)):
+        leaves = pack_groups(tree, section)
+        full, n = np.int64(0), np.int64(0)  # leaves that are full, and the jobs in the next one
+        for place in range(leaves):
+            leaf = leaf_at(tree, section, place)
+            jobs, moved = np.int64(tree.nodes[leaf].count), np.int64(0)
+            while moved < jobs:
+                target, some = leaf_at(tree, section, full), min(jobs - moved, LEAF - n)
+                if target != leaf or moved != n:
+                    move_jobs(tree, leaf * LEAF + moved, target * LEAF + n, some)
+                moved, n = moved + some, n + some
+                node = tree.nodes[target]
+                node.count, node.state, node.lowest = n, NONE, -np.inf
+                if n == LEAF:
+                    full, n = full + 1, np.int64(0)
+        keep_leaves(tree, section, max(full + (n > 0), 1), leaves)
+
+
+@kernel
+def leaf_at(tree, section, place):
+    """The leaf at this place of all of a section whose groups are full but for the last."""
+    return np.int64(tree.children[tree.groups[section, place // FAN], place % FAN])
+
+
+@kernel
+def pack_groups(tree, section):
+    """Move a section's leaves to its first groups, for `leaf_at`; returns how many there are."""
+    leaves = np.int64(0)
+    for place in range(np.int64(tree.sections[section].groups)):
+        group = tree.groups[section, place]
+        for i in range(np.int64(tree.nodes[group].count)):
+            tree.children[tree.groups[section, leaves // FAN], leaves % FAN] = tree.children[group, i]
+            leaves += 1
+    return leaves
+
+
+@kernel
+def keep_leaves(tree, section, n, leaves):
+    """Drop the leaves behind the first n of a section, and the groups that are empty then."""
+    for place in range(n, leaves):
+        give_back(tree, leaf_at(tree, section, place))
+    groups = (n + FAN - 1) // FAN
+    for place in range(np.int64(tree.sections[section].groups)):
+        group = tree.groups[section, place]
+        if place < groups:
+            tree.nodes[group].count, tree.nodes[group].state = min(n - place * FAN, FAN), NONE
+        else:
+            give_back(tree, group)
+    tree.sections[section].groups = groups
 
 
 # The smallest q and expected run times

@@ -1,7 +1,6 @@
 """Changes to the queue: jobs join and leave it, become overdue, and return after a kill.
 
-Kernels change `queue`, records.QueueArrays, in place; `row` is a job's row in `queue.jobs`. Those that insert into the
-tree require `tree.has_capacity`.
+Kernels change `queue`, records.QueueArrays, in place; `row` is a job's row in `queue.jobs`.
 """
 
 from __future__ import annotations
@@ -13,11 +12,10 @@ from batfill.engine.keys import find_head, head_with, moved_key, place_key, sect
 from batfill.engine.motion import to_go_first
 from batfill.engine.records import AWAY, QueueArrays
 from batfill.engine.running import is_held, start, unsettle
-from batfill.engine.tree import first_slot, has_capacity, insert, last_slot, precedes, remove
+from batfill.engine.tree import first_slot, insert, last_slot, precedes, remove
 
 NONE_WAITS = np.int64(2**62), np.inf  # smallest q and `expected_s` of an empty queue
 GAP = np.int64(1 << 20)  # between neighbours in `seq`, so that a job submitted late fits between two others
-FULL, CROWDED, QUEUED = range(3)  # outcomes of `submit`
 
 
 @kernel
@@ -164,12 +162,10 @@ def set_class(queue, row, small, killable, expected_s):
 def submit(queue, row, place, submit_s, request_s, most_expected_s, procs, small, killable, expected_s, key, rise):
     """Add a newly submitted job as the last row of `jobs`, at `place` of `ages`, and queue it; needs `tries`.
 
-    Returns QUEUED; or FULL if the tree is full, with nothing changed; or CROWDED if no `seq` is left between those of
-    its neighbours: then the job is not queued, and all have to be numbered and sorted again. The arguments from
-    `submit_s` on are fields of the job and its TRY, those from `small` to `expected_s` as in `set_class`.
+    Returns False if no `seq` is left between those of its neighbours: then the job is not queued, and all have to be
+    numbered and sorted again. The arguments from `submit_s` on are fields of the job and its TRY, those from `small` to
+    `expected_s` as in `set_class`.
     """
-    if not has_capacity(queue.tree):
-        return FULL
     jobs, ages, state = queue.jobs, queue.ages, queue.state[0]
     job, tried = jobs[row], queue.tries[row]
     job.submit_s = submit_s
@@ -195,25 +191,20 @@ def submit(queue, row, place, submit_s, request_s, most_expected_s, procs, small
     state.looked_at = min(state.looked_at, place)  # the sweep has passed its place: step back,
     state.first_to = min(state.first_to, place)  # and so has the choice of those that go first
     if above - below < 2:
-        return CROWDED
+        return False
     enqueue_at(submit_s, queue, section_of(queue, small), row)
-    return QUEUED
+    return True
 
 
-@entry(float, QueueArrays, U4, int, gives=int)
+@entry(float, QueueArrays, U4)
 @kernel
-def enqueue_rows(now_s, queue, rows, first):
-    """Insert rows[first:] into the sections of their classes, rows uint32 (n,), none of them in the tree.
+def enqueue_rows(now_s, queue, rows):
+    """Insert rows, uint32 (n,), into the sections of their classes, none of them in the tree.
 
     Jobs that are due stay in theirs.
-
-    Returns the index of the first row for which the tree had no capacity, or n.
     """
-    for i in range(first, len(rows)):
-        if not has_capacity(queue.tree):
-            return i
-        enqueue_at(now_s, queue, section_again(queue, rows[i]), rows[i])
-    return len(rows)
+    for row in rows:
+        enqueue_at(now_s, queue, section_again(queue, row), row)
 
 
 @outlined
@@ -231,7 +222,7 @@ def place_of(queue, row):
 
 @outlined
 def choose_first(now_s, queue):
-    """Let the older half of the overdue jobs go first; False if the tree is full: call again.
+    """Let the older half of the overdue jobs go first.
 
     The jobs of the overdue section are the oldest overdue ones, but for those that have become overdue, or have been
     queued again, since the last call: these are at STATE.first_to or behind it in `ages`.
@@ -250,15 +241,12 @@ def choose_first(now_s, queue):
         older = state.first_to < state.submitted and queue.jobs[queue.ages[state.first_to]].seq < last
         if size == wanted and not older:
             break
-        if not has_capacity(tree):
-            return False
         if older or size < wanted:
             move_to(now_s, queue, first, queue.ages[state.first_to])
         else:
             row = tree.slots[last_slot(tree, first)].row
             move_to(now_s, queue, section_of(queue, queue.jobs[row].small), row)
             state.first_to = min(state.first_to, place_of(queue, row))
-    return True
 
 
 @outlined
@@ -279,39 +267,32 @@ def lacks_due(queue):
 
 @outlined
 def make_due(now_s, queue):
-    """Where tries stand back, let the jobs go first that are due from this decision on; False as `bring_forward`.
-
-    In the end there is room for one more, the head: see `hold_head`.
-    """
+    """Where tries stand back, let the jobs go first that are due from this decision on."""
     tree, state, first = queue.tree, queue.state[0], queue.rules[0].overdue
     while lacks_due(queue):
         row = queue.ages[state.first_to]
         if not queue.jobs[row].late or queue.jobs[row].section == first:
             state.first_to += 1
             continue
-        if not has_capacity(tree):
-            return False
         bring(now_s, queue, row)
     if state.wanted > queue.rules[0].backlog:
         for section in range(len(tree.sections)):
             while section != first and tree.sections[section].jobs > 0:
-                if not has_capacity(tree):
-                    return False
                 bring(now_s, queue, tree.slots[first_slot(tree, section)].row)
-    return has_capacity(tree)
 
 
-@entry(float, QueueArrays, gives=int, brief=True)
+@entry(float, QueueArrays, brief=True)
 @kernel
 def bring_forward(now_s, queue):
-    """At the beginning of a decision, let those jobs go first that do; False if the tree is full: call again.
+    """At the beginning of a decision, let those jobs go first that do.
 
     Where all overdue jobs go first, and no others, `sweep_overdue` has done so.
     """
     if stands_back(queue):
-        changes = lacks_due(queue) or queue.state[0].wanted > queue.rules[0].backlog
-        return make_due(now_s, queue) if changes else has_capacity(queue.tree)
-    return not queue.rules[0].half or choose_first(now_s, queue)
+        if lacks_due(queue) or queue.state[0].wanted > queue.rules[0].backlog:
+            make_due(now_s, queue)
+    elif queue.rules[0].half:
+        choose_first(now_s, queue)
 
 
 @outlined
@@ -337,7 +318,7 @@ def becomes_due(queue, row):
 
 @kernel
 def hold_head(now_s, queue):
-    """At the end of a decision, make the head due if it is large and processors are idle; there must be room."""
+    """At the end of a decision, make the head due if it is large and processors are idle."""
     state = queue.state[0]
     if state.waiting == 0 or state.free <= 0:
         return
@@ -374,10 +355,7 @@ def count_late(queue, row):
 
 @kernel
 def sweep_overdue(now_s, queue):
-    """Count the jobs that have become overdue, or move them to their section.
-
-    Returns False if the tree is full: enlarge it and call again. `bring_forward` must follow.
-    """
+    """Count the jobs that have become overdue, or move them to their section; `bring_forward` must follow."""
     state = queue.state[0]
     while state.looked_at < state.submitted:
         row = queue.ages[state.looked_at]
@@ -388,11 +366,8 @@ def sweep_overdue(now_s, queue):
             if queue.rules[0].half:
                 count_late(queue, row)
             elif section != queue.rules[0].overdue:
-                if not has_capacity(queue.tree):
-                    return False
                 bring(now_s, queue, row)
         state.looked_at += 1
-    return True
 
 
 @entry(QueueArrays, int, brief=True)
@@ -424,15 +399,12 @@ def spare(queue, row):
     queue.jobs[row].killable = 0
 
 
-@entry(float, QueueArrays, int, gives=int, brief=True)
+@entry(float, QueueArrays, int, brief=True)
 @outlined
 def requeue(now_s, queue, row):
-    """Requeue a killed and demoted job, among the large or the overdue jobs; False if the tree is full."""
-    if not has_capacity(queue.tree):
-        return False
+    """Requeue a killed and demoted job, among the large or the overdue jobs."""
     is_overdue = overdue(now_s, queue, row)
     first = is_overdue and not queue.rules[0].half
     move_to(now_s, queue, queue.rules[0].overdue if first else section_of(queue, queue.jobs[row].small), row)
     if is_overdue and queue.rules[0].half:
         count_late(queue, row)
-    return True

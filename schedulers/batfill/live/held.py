@@ -82,8 +82,7 @@ def decide(now_s, queue, decided, held):
     A job that is expected to end by the shadow time may use any idle machine, another none of the reserved ones. Each
     gets those with the lowest ids, which are written to `held`.
     """
-    if not begin_decision(now_s, queue):
-        return np.int64(-1)
+    begin_decision(now_s, queue)
     state, started = queue.state[0], decided.tries
     n = start_heads(now_s, queue, started)
     for i in range(n):

@@ -333,8 +333,8 @@ def follows_of(feedback: Feedback | None, jobs: JobTable, size: int, source: str
 def bytes_a_job(jobs: JobTable, rules: Rules, *, learns: bool = False) -> tuple[int, int]:
     """The memory of a replay and its schedule, in bytes a job: of the job table, and of all else.
 
-    The latter does not count the tree of waiting jobs, which grows with the queue, nor what a learner keeps. The
-    arguments are those of `EngineReplay`; jobs that may be small count as if they were.
+    The latter does not count the tree of waiting jobs, whose memory is used as the queue grows, nor what a learner
+    keeps. The arguments are those of `EngineReplay`; jobs that may be small count as if they were.
     """
     some = [engine_bytes(jobs.select(slice(n)), rules, learns) for n in (SAMPLE // 2, SAMPLE)]
     return round(jobs.nbytes / max(len(jobs), 1)), -(-(some[1] - some[0]) // (SAMPLE - SAMPLE // 2))

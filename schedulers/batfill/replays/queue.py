@@ -28,7 +28,6 @@ Part = TypeVar("Part", bound=NamedTuple)
 
 FIRST_CAPACITY = 1024
 FIRST_LOOK = 256  # jobs among which `alive_rows` looks for those that wait
-JOBS_PER_NODE = 16  # of a tree that must not need more room; a leaf that splits keeps at least twice as many
 
 
 class Queue:
@@ -51,7 +50,7 @@ class Queue:
             tries=engine.new_records(capacity if tries else 0, engine.TRY),
             users=np.zeros(capacity if rules.limits_users else 0, np.uint32),
             running_of=np.zeros(capacity + 1 if rules.limits_users else 0, np.int64),
-            tree=engine.new_tree(size),
+            tree=engine.new_tree(size, capacity),
             running=engine.new_ends(min(capacity, size)),
             candidates=engine.new_records(capacity, engine.CANDIDATE),
             **of_plan(capacity, size, rules),
@@ -184,11 +183,8 @@ class Queue:
 
     def advance(self, until_s: float, events: engine.Events) -> bool:
         """Process every event up to and including `until_s`; returns whether none is left."""
-        while (why := engine.advance(until_s, self.size, self.arrays, events)) in (engine.NEEDS_ROOM, engine.TO_KEY):
-            if why == engine.NEEDS_ROOM:
-                self.enlarge()
-            else:
-                self.set_key(events)
+        while (why := engine.advance(until_s, self.size, self.arrays, events)) == engine.TO_KEY:
+            self.set_key(events)
         return bool(why == engine.DONE)
 
     def next_following(self, events: engine.Events) -> tuple[int, float]:
@@ -214,19 +210,10 @@ class Queue:
         scratch: engine.Scratch,
     ) -> bool:
         """Replay all jobs under each policy, as `engine.advance_each`; returns whether every replay is sound."""
-        done, resume = 0, False
-        while True:
-            done = engine.advance_each(
-                done, resume, moves, weights, lines, start_s, given, self.size, self.arrays, events, scratch
-            )
-            if not 0 <= done < len(moves):
-                return bool(done >= 0)
-            resume = True
-            self.enlarge()
+        return bool(engine.advance_each(moves, weights, lines, start_s, given, self.size, self.arrays, events, scratch))
 
     def repeated(self, n: int) -> QueueArrays:
-        """Arrays of n such queues along a new first axis, whose trees need no more room, for `engine.Copies`."""
-        self.enlarge_for_all()
+        """Arrays of n such queues along a new first axis."""
         return repeated(self.arrays, n)
 
     @property
@@ -249,10 +236,8 @@ class Queue:
         return jobs[rows], tries[rows] if len(tries) else tries[:0], lines[rows] if len(lines) else lines[:0]
 
     def forking(self, capacity: int) -> Queue:
-        """An empty queue for the forks of this one, for so many jobs, whose tree needs no more room."""
-        queue = Queue(self.size, self.rules, capacity=capacity, tries=len(self.arrays.tries) > 0)
-        queue.enlarge_for_all()
-        return queue
+        """An empty queue for the forks of this one, for so many jobs."""
+        return Queue(self.size, self.rules, capacity=capacity, tries=len(self.arrays.tries) > 0)
 
     def run_forks(
         self, kernel: Callable[..., None], now_s: float, of: Queue, forks: Any, events: engine.Events, *, stops: bool
@@ -312,15 +297,6 @@ class Queue:
         """Load the state from `saved` of a queue with the same rules."""
         self.arrays = with_scratch(restored(self.arrays, saved), self.rules)
 
-    def enlarge(self) -> None:
-        """Double the tree's capacity."""
-        self.arrays = self.arrays._replace(tree=engine.enlarged(self.arrays.tree))
-
-    def enlarge_for_all(self) -> None:
-        """Let the tree have room for all jobs at once."""
-        while len(self.arrays.tree.nodes) < 32 + len(self.arrays.jobs) // JOBS_PER_NODE:
-            self.enlarge()
-
     # Jobs come and go
 
     def submit(
@@ -375,11 +351,10 @@ class Queue:
             key,
             rise,
         )
-        while (outcome := engine.submit(self.arrays, row, place, *job)) == engine.FULL:
-            self.enlarge()
+        queued = engine.submit(self.arrays, row, place, *job)
         self.by_age.insert(place, age)
         self.known += 1
-        if outcome == engine.CROWDED:
+        if not queued:
             jobs = self.arrays.jobs
             jobs["seq"][self.arrays.ages[: row + 1]] = np.arange(1, row + 2) * engine.GAP
             jobs["section"][row] = engine.QUEUED_AGAIN
@@ -387,7 +362,7 @@ class Queue:
         return row
 
     def grow(self) -> None:
-        """Double the number of jobs that fit."""
+        """Double the number of jobs that fit, so that no kernel ever has to leave within a decision for more."""
         old, capacity = self.arrays, 2 * len(self.arrays.jobs)
 
         def grown(array: NDArray[Any], length: int = capacity) -> NDArray[Any]:
@@ -403,10 +378,11 @@ class Queue:
             users=grown(old.users, capacity if len(old.users) else 0),
             running_of=grown(old.running_of, capacity + 1 if len(old.users) else 0),
             running=engine.enlarged_ends(old.running, min(capacity, self.size)),
+            tree=engine.new_tree(self.size, capacity),
             candidates=grown(old.candidates),
             **of_plan(capacity, self.size, self.rules),
         )
-        engine.unsettle(self.arrays)
+        self.resort()
 
     def finish(self, row: int) -> None:
         """End a running job."""
@@ -414,8 +390,7 @@ class Queue:
 
     def kill_pays(self, row: int, now_s: float) -> bool:
         """Whether to kill a try that has reached its divider, after the pass at `now_s`, unless they always are."""
-        while not engine.bring_forward(float(now_s), self.arrays):
-            self.enlarge()
+        engine.bring_forward(float(now_s), self.arrays)
         return bool(engine.kill_pays(float(now_s), self.arrays, row))
 
     def spare(self, row: int) -> None:
@@ -428,19 +403,15 @@ class Queue:
 
     def requeue(self, row: int, now_s: float) -> None:
         """Requeue a demoted job."""
-        while not engine.requeue(float(now_s), self.arrays, row):
-            self.enlarge()
+        engine.requeue(float(now_s), self.arrays, row)
 
     def decide(self, now_s: float) -> NDArray[np.uint32]:
         """Run one EASY pass at `now_s`; returns the rows of the started jobs, in start order."""
-        while (n := engine.decide(float(now_s), self.arrays, self.started)) < 0:
-            self.enlarge()
-        return self.started_rows[:n]
+        return self.started_rows[: engine.decide(float(now_s), self.arrays, self.started)]
 
     def decide_with(self, kernel: Callable[..., int], now_s: float, machines: Any) -> NDArray[np.uint32]:
         """As `decide`, by a kernel that gives machines to the jobs, too."""
-        while (n := kernel(float(now_s), self.arrays, self.started, machines)) < 0:
-            self.enlarge()
+        n = kernel(float(now_s), self.arrays, self.started, machines)
         rows: NDArray[np.uint32] = self.started.tries["row"][:n]
         return rows
 
@@ -581,9 +552,7 @@ class Queue:
             self.arrays.state[counter] = 0
         self.arrays.jobs["late"] = 0
         now_s = float(self.arrays.jobs["submit_s"][rows].max(initial=0.0))
-        done = 0
-        while (done := engine.enqueue_rows(now_s, self.arrays, rows, done)) < len(rows):
-            self.enlarge()
+        engine.enqueue_rows(now_s, self.arrays, rows)
 
 
 def without_scratch(arrays: QueueArrays) -> QueueArrays:

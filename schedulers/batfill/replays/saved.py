@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from batfill.model.policy import Policy
 
-SAVED_FORMAT = "batfill replay 20"
+SAVED_FORMAT = "batfill replay 21"
 ORDERS = ("policy", "backfill")  # the fields of `Rules` that are policies
 
 

@@ -1,0 +1,329 @@
+"""Every rule together, in every host: a replay, however it is interrupted, is the oracle's run.
+
+What varies is not only the input, but what the kernels have at hand, too: leaves, groups and blocks of four, and a tree
+that has to pack its nodes again and again. Nothing that a kernel lacks makes it leave within an instant: a replay has
+the memory of all its jobs, and a live queue grows when a job is submitted. A kernel leaves in order to come back
+
+- between two instants (`loop.advance`: REACHED): stepped, forked, saved and loaded at each of them;
+- for the keys of a job that a closed replay submits, within an instant (TO_KEY): the orders f1 to f4 with followers;
+- for an agent's decision (TO_DECIDE): in `tests/lab/test_copies.py`;
+- after each event, pass and kill of a live queue: a queue driven event by event, and the agent under Batsim.
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+import math
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from batfill.base.errors import BatfillError
+from batfill.base.kernels import PLAIN
+from batfill.batsim.wire import SimulationSettings
+from batfill.engine import ends, tree
+from batfill.live.agent import Agent
+from batfill.live.conversation import Conversation
+from batfill.live.words4 import WORDS_4
+from batfill.model.calendar import ANNOUNCED, FAILURE, Calendar, Window
+from batfill.model.feedback import NONE, Follows
+from batfill.model.jobs import LARGE, SMALL, job_table
+from batfill.model.policy import POLICIES, policy_named
+from batfill.model.rules import EVERY_JOB, Rules
+from batfill.model.schedule import try_name
+from batfill.replays import queue as queues
+from batfill.replays.engine_replay import EngineReplay
+from batfill.replays.queue import Queue
+from batfill.replays.saved import load, save
+from batfill.workloads.batsim_json import BatsimDocument
+from oracle import Oracle, assert_same
+from small_runs import machines, starts_under
+from strategies import for_oracle, outliving
+from sweeps import examples
+
+pytestmark = pytest.mark.usefixtures("small_nodes", "small_blocks")
+ORDERS = [*POLICIES, "mixed:1,2,-1,0,3,0.5", "aged:5,0.5,0.5", "aged:20,1,-0.5"]
+MOST = {"depth", "tested", "max_running"}  # numbers that may be infinite
+
+
+@pytest.fixture(scope="module")
+def small_blocks():
+    """Uncompiled, a block of running jobs holds four; a live queue begins with room for two jobs."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(queues, "FIRST_CAPACITY", 2)
+        if PLAIN:
+            patch.setattr(ends, "BLOCK", 4)
+            patch.setattr(ends, "HALF", 2)
+        yield
+
+
+@st.composite
+def workloads(draw):
+    """Jobs full of ties, and the machine's size."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    size, n = draw(st.integers(1, 9)), draw(st.integers(1, draw(st.sampled_from([9, 90, 90, 90 if PLAIN else 250]))))
+    runtime = rng.integers(0, 20, n).astype(float)
+    walltime = np.maximum(runtime + rng.choice([-5, 0, 0, 7, 20], n), 1.0)
+    walltime[rng.random(n) < draw(st.sampled_from([0, 0.1]))] = math.inf
+    jobs = job_table(
+        ids=[str(i) for i in rng.permutation(n)],
+        submit_s=rng.integers(0, draw(st.sampled_from([5, 60, 300])), n).astype(float),
+        runtime_s=runtime,
+        walltime_s=walltime,
+        procs=np.minimum(rng.integers(1, size + 2, n), rng.integers(1, size + 2, n)),
+        user=rng.integers(-1, 4, n),
+        job_class=np.where(rng.random(n) < 0.5, SMALL, LARGE),
+    )
+    return outliving(jobs) if draw(st.sampled_from([False, False, True])) else jobs, size
+
+
+@st.composite
+def rules(draw, size):
+    """The rules in the oracle's words, and a calendar."""
+    yes, order = st.booleans(), st.sampled_from(ORDERS)
+    chosen = {
+        "threshold_s": draw(st.sampled_from([0.0, 5.0, 40.0, math.inf])), "half": draw(yes), "spares": draw(yes),
+        "tries_first": draw(yes), "bound": draw(yes), "divider_s": draw(st.sampled_from([2.0, 6.0, math.inf])),
+        "depth": draw(st.sampled_from([1, 1, 1, 0, 2, 5, math.inf])),
+        "tested": draw(st.sampled_from([math.inf, math.inf, 1, 3])),
+        "max_running": draw(st.sampled_from([math.inf, math.inf, 1, 3])),
+        "outlived": False,
+    }  # fmt: skip
+    stands_back = chosen["spares"] and not chosen["tries_first"]
+    chosen["stand_back"] = draw(st.sampled_from([math.inf, 0.5, 3.0])) if stands_back else math.inf
+    chosen["backfill"] = None if chosen["depth"] in (0, math.inf) else draw(st.none() | order)
+    windows = []
+    for begin, latest in draw(st.sampled_from([[], [], [(20, 90)], [(10, 40), (40, 999)]])):
+        kind = draw(st.sampled_from([ANNOUNCED, FAILURE]))
+        end = min(begin + draw(st.integers(1, 60)), latest)
+        known = draw(st.sampled_from([None, 5.0])) if kind == ANNOUNCED else None
+        windows.append(Window(kind, float(begin), float(end), draw(st.integers(1, size)), announced=known))
+    return draw(order), chosen, Calendar(tuple(windows)) if windows else None
+
+
+@st.composite
+def cases(draw):
+    jobs, size = draw(workloads())
+    policy, chosen, calendar = draw(rules(size))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    more = {}
+    if draw(st.sampled_from([False, False, True])):  # predictions, which are corrected
+        chosen["outlived"] = True
+        more["expected_s"] = np.minimum(rng.integers(1, 25, len(jobs)).astype(float), jobs.request_s)
+    if draw(st.sampled_from([False, False, True])):
+        preceding = np.where(rng.random(len(jobs)) < 0.6, rng.integers(-1, np.arange(len(jobs)).clip(1)), NONE)
+        preceding[0] = NONE
+        more["follows"] = Follows(preceding, np.where(preceding >= 0, 2.0 * rng.integers(0, 9, len(jobs)), 0.0))
+    return jobs, size, policy, chosen, calendar, more
+
+
+def rules_of(policy, chosen, calendar):
+    """These rules in the engine's words."""
+    given = {name: EVERY_JOB if value == math.inf and name in MOST else value for name, value in chosen.items()}
+    given["backfill"] = policy_named(given["backfill"]) if given["backfill"] else None
+    return Rules(policy_named(policy), **given, calendar=calendar)
+
+
+def oracle_of(jobs, size, policy, chosen, calendar, more):
+    """The oracle's run."""
+    planned = rules_of(policy, chosen, calendar).planned
+    follows = more.get("follows")
+    told = {} if follows is None else dict(enumerate(zip(follows.preceding.tolist(), follows.think_s, strict=True)))
+    return Oracle(
+        jobs, size, policy,
+        **chosen | {"depth": chosen["depth"] if planned else None},
+        windows=for_oracle(calendar) if calendar else [],
+        expected_s=more.get("expected_s"),
+        follows={row: of for row, of in told.items() if of[0] != NONE},
+    ).run()  # fmt: skip
+
+
+def tight(queue):
+    """Let the tree have no node but those that it needs if its jobs are packed."""
+    leaves = len(queue.arrays.jobs) // tree.LEAF + 3
+    queue.arrays.tree.spare["left"] = leaves + leaves // tree.FAN + 2 - 3
+    return queue
+
+
+def thorough(usual):
+    """Settings of so many cases, always the same; a quarter of them uncompiled, which is slow."""
+    usual = usual // 4 if PLAIN else usual
+    checks = list(HealthCheck)
+    return settings(
+        deadline=None, database=None, derandomize=True, max_examples=examples(usual), suppress_health_check=checks
+    )
+
+
+@thorough(120)
+@given(cases())
+def test_a_replay_is_the_oracles_run(case):
+    jobs, size, policy, chosen, calendar, more = case
+    run = EngineReplay(jobs, size, rules_of(policy, chosen, calendar), **more)
+    tight(run.queue)
+    run.advance()
+    assert_same(run.schedule(), oracle_of(*case))
+
+
+@thorough(40)
+@given(cases())
+def test_a_replay_that_is_left_at_each_instant_is_the_oracles_run(tmp_path_factory, case):
+    jobs, size, policy, chosen, calendar, more = case
+    path = tmp_path_factory.getbasetemp() / "run.npz"
+    run = EngineReplay(jobs, size, rules_of(policy, chosen, calendar), **more)
+    tight(run.queue)
+    forks, done, instants = [], False, 0
+    while not done:
+        done = run.step()
+        instants += 1
+        if instants % 9 == 0:
+            forks.append(run.fork())
+        if instants % 5 == 0:
+            save(run, path)
+            run = load(path)[0]
+        elif instants % 2 == 0:
+            run = run.fork()
+    expected = oracle_of(*case)
+    for going_on in (run, *forks):
+        going_on.advance()
+        assert_same(going_on.schedule(), expected)
+
+
+def driven(jobs, queue, expected_s, from_the_front):
+    """The start of each job's last try in a queue that gets the workload event by event.
+
+    `from_the_front`: of equal ends, the row that ends first is submitted first; else the last.
+    """
+    ends_s, coming, start_s = [], list(range(len(jobs))), np.full(len(jobs), math.nan)
+    sign = 1 if from_the_front else -1
+
+    def decide(now_s):
+        for row in queue.decide(now_s).tolist():
+            start_s[row] = now_s
+            duration_s = min(jobs.runtime_s[row], jobs.walltime_s[row])
+            kill_s = queue.note_kill_after(row) if queue.jobs["killable"][row] else math.inf
+            heapq.heappush(ends_s, (float(now_s + min(duration_s, kill_s)), sign * row, bool(kill_s < duration_s)))
+
+    def kill(row, now_s):
+        queue.finish(row)
+        queue.demote(row)
+        queue.requeue(row, now_s)
+
+    while ends_s or coming:
+        due = []
+        now_s = min([end_s for end_s, _, _ in ends_s[:1]] + [float(jobs.submit_s[row]) for row in coming[:1]])
+        while ends_s and ends_s[0][0] == now_s:
+            _, row, killed = heapq.heappop(ends_s)
+            if not killed:
+                queue.finish(sign * row)
+            elif queue.rules.spares:
+                due.append(sign * row)
+            else:
+                kill(sign * row, now_s)
+        while coming and jobs.submit_s[coming[0]] == now_s:
+            row = coming.pop(0)
+            small = bool(jobs.job_class[row] == SMALL) and queue.divider_s < math.inf
+            queue.submit(
+                f"{row:03}", now_s, jobs.request_s[row], int(jobs.procs[row]), user=int(jobs.user[row]),
+                small=small, killable=small, expected_s=expected_s[row], outlives=jobs.outlives,
+            )  # fmt: skip
+        decide(now_s)
+        for row in sorted(due, key=lambda row: (jobs.procs[row] * queue.kill_after_s(row), row)):
+            if queue.kill_pays(row, now_s):
+                kill(row, now_s)
+            else:
+                queue.spare(row)
+                duration_s = min(jobs.runtime_s[row], jobs.walltime_s[row])
+                heapq.heappush(ends_s, (float(start_s[row] + duration_s), sign * row, False))
+            decide(now_s)
+    return start_s
+
+
+@thorough(60)
+@given(cases(), st.booleans())
+def test_a_queue_driven_event_by_event_starts_what_the_oracle_starts(case, from_the_front):
+    jobs, size, policy, chosen, _, more = case
+    jobs = jobs.select(np.flatnonzero(jobs.procs <= size))
+    expected_s = more["expected_s"][: len(jobs)] if "expected_s" in more else jobs.request_s
+    queue = Queue(size, rules_of(policy, chosen, None))
+    expected = oracle_of(jobs, size, policy, chosen, None, {"expected_s": expected_s})
+    assert driven(jobs, queue, expected_s, from_the_front).tolist() == [job.start for job in expected.jobs]
+
+
+# Under Batsim
+
+
+def options_of(policy, chosen, calendar):
+    """These rules in a user's words; a small job that may be killed is one of class small."""
+    words = {"depth": chosen["depth"], "tested": chosen["tested"], "max-running": chosen["max_running"]}
+    given = {name: value for name, value in words.items() if value < math.inf}
+    if chosen["depth"] == math.inf:
+        given["depth"] = "all"
+    if chosen["threshold_s"] < math.inf:
+        given |= {"threshold": chosen["threshold_s"], "overdue": "half" if chosen["half"] else "all"}
+        if chosen["tries_first"]:
+            given["overdue-before"] = "large"
+    if chosen["divider_s"] < math.inf:
+        given |= {"small": "all" if chosen["bound"] else "class", "divider": chosen["divider_s"]}
+        given["kill"] = "needed" if chosen["spares"] else "always"
+        if chosen["stand_back"] < math.inf:
+            given["stand-back"] = chosen["stand_back"]
+    if chosen["backfill"]:
+        given["backfill"] = chosen["backfill"]
+    return given | {"policy": policy} | ({"calendar": calendar} if calendar else {})
+
+
+def as_document(jobs):
+    """These jobs as a Batsim workload."""
+    listed = []
+    columns = (jobs.submit_s, jobs.runtime_s, jobs.walltime_s, jobs.request_s, jobs.procs, jobs.job_class, jobs.user)
+    for name, *row in zip(jobs.ids, *(column.tolist() for column in columns), strict=True):
+        submit_s, runtime_s, walltime_s, request_s, procs, job_class, user = row
+        job = {"id": name, "subtime": submit_s, "res": procs, "profile": f"{runtime_s:g}"}
+        job |= {"walltime": walltime_s} if walltime_s < math.inf else {}
+        job |= {"expected_time": request_s} if request_s < walltime_s else {}
+        job |= {"class": "small"} if job_class == SMALL else {}
+        listed.append(job | ({"user_id": user} if user >= 0 else {}))
+    profiles = {f"{p:g}": {"type": "delay", "delay": p} for p in np.unique(jobs.runtime_s).tolist()}
+    return BatsimDocument(Path("w.json"), 4, json.loads(json.dumps(listed)), profiles, "")
+
+
+def starts_of(expected):
+    """The start of every try of an oracle's run, by the name that it has under Batsim."""
+    starts, tries = {}, Counter()
+    for seq, start_s, _, _ in expected.kills:
+        starts[try_name(expected.table.ids[seq], tries[seq])] = start_s
+        tries[seq] += 1
+    ran = [job for job in expected.jobs if not math.isnan(job.start)]
+    return starts | {try_name(expected.table.ids[job.seq], tries[job.seq]): job.start for job in ran}
+
+
+@thorough(60)
+@given(cases())
+def test_under_batsim_tries_start_when_the_oracles_do(case):
+    jobs, size, policy, chosen, calendar, _ = case
+    jobs = replace(jobs, runtime_s=np.maximum(jobs.runtime_s, 1.0))  # else Batsim reports an end and a kill together
+    chosen = chosen | {"outlived": False}
+    if chosen["bound"]:
+        jobs = replace(jobs, job_class=np.full(len(jobs), SMALL, np.int8))
+    if calendar and any(window.kind == FAILURE for window in calendar.windows):
+        calendar = None
+    if chosen["divider_s"] == math.inf:
+        chosen = chosen | {"stand_back": math.inf}
+    if chosen["threshold_s"] == math.inf:
+        chosen = chosen | {"half": False, "tries_first": False}
+    try:
+        agent = Agent(options_of(policy, chosen, calendar))
+    except BatfillError:
+        assume(False)
+    answer = Conversation(WORDS_4, agent).answer
+    found = starts_under(
+        answer, as_document(jobs), machines(size), SimulationSettings(dynamic_jobs=True, reuse_profiles=True)
+    )
+    expected = starts_of(oracle_of(jobs, size, policy, chosen, calendar, {}))
+    assert {name.removeprefix("w0!"): start_s for name, start_s in found.items()} == expected
