@@ -437,6 +437,9 @@ def test_live_hosts_refuse_a_calendar_with_failures():
         Agent({"calendar": calendar_with("failure")})
 
 
-def test_a_job_for_which_the_calendar_has_no_gap_is_rejected_under_batsim():
+def test_a_job_for_which_the_calendar_has_no_gap_is_rejected_under_batsim(caplog):
     plugin = Plugin(policy="fcfs", calendar=calendar_with("announced", begin=50, end="")).begin(4)
     assert plugin.tell(0, submitted("a", 0, 60, 4), submitted("b", 0, 50, 4)) == ["reject a", "start b on 0-3"]
+    assert "w0!a requests 4 of 4 machines, for which calendar has no gap: rejected" in caplog.text
+    plugin.tell(10, completed("b"), {"type": "SIMULATION_ENDS", "data": {}})
+    assert "1 jobs were rejected: they request a gap in calendar" in caplog.text

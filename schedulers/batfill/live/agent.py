@@ -233,7 +233,7 @@ class Agent:
         if procs > size:
             return f"{procs} of {size} machines", "more machines than there are"
         if calendar and not calendar.has_gap(procs, request.request_s, request.submit_s, size):
-            return f"{procs} of {size} machines", "a gap that the calendar never has"
+            return f"{procs} of {size} machines, for which {calendar.name} has no gap", f"a gap in {calendar.name}"
         if self.cluster.plan is not None and request.request_s == math.inf:
             return "no walltime", "no walltime"
         return None

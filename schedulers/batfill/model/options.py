@@ -351,7 +351,8 @@ PRESETS = {
     "flux": Preset(
         {"depth": 1, "tested": 32},
         "The queue policy easy: one reservation among the 32 jobs that it looks at (queue-depth).",
-        "resources other than processors.",
+        "resources other than processors, and that Flux passes over jobs that need machines which have failed: here "
+        "they take places among the 32.",
     ),
     "pbs": Preset(
         {"depth": 0},
