@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 PACKED = {".gz": b"\x1f\x8b", ".xz": b"\xfd7zXZ\x00", ".bz2": b"BZh"}  # how such files begin
 CHUNK_BYTES = 1 << 23
+READ_BYTES = 1 << 16
+XZ_PADDING = 4  # bytes, by its specification
 LONGEST_LINE = CHUNK_BYTES  # no record is that long, and reading a line takes a multiple of its size in memory
 STANDARD_INPUT = Path("-")
 
@@ -118,12 +120,75 @@ def packed(stored: BinaryIO, suffix: str, mode: Literal["rb", "wb"]) -> Abstract
             import lzma
         except ModuleNotFoundError:
             raise WorkloadError("an .xz file needs Python's module lzma, which this Python lacks: unpack it") from None
+        if mode == "rb":
+            return buffered(Streams(stored, lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ), XZ_PADDING))
         return cast("AbstractContextManager[BinaryIO]", lzma.LZMAFile(stored, mode))
     if suffix == ".bz2":
         import bz2
 
+        if mode == "rb":
+            return buffered(Streams(stored, bz2.BZ2Decompressor))
         return cast("AbstractContextManager[BinaryIO]", bz2.BZ2File(stored, mode))
     return nullcontext(stored)
+
+
+def buffered(raw: io.RawIOBase) -> AbstractContextManager[BinaryIO]:
+    """The stream with a buffer."""
+    return cast("AbstractContextManager[BinaryIO]", io.BufferedReader(raw, READ_BYTES))
+
+
+class Streams(io.RawIOBase):
+    """What is packed in streams one behind the other; Python's own readers pass over anything behind the first."""
+
+    def __init__(self, stored: BinaryIO, new: Callable[[], Any], padding: int = 0) -> None:
+        """`new` makes a stream's decompressor; zeros may follow a stream, in multiples of `padding`."""
+        self.stored, self.new, self.padding = stored, new, padding
+        self.stream: Any = None
+        self.packed = b""
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def readinto(self, into: Any) -> int:
+        """Fill `into` with the next bytes; returns their number, 0 at the end.
+
+        Raises:
+            EOFError: the last stream is cut off.
+            OSError: no stream follows, but something else.
+        """
+        while True:
+            if self.stream is None:
+                if not self.next_stream():
+                    return 0
+                self.stream = self.new()
+            packed = b""
+            if self.stream.needs_input:
+                packed, self.packed = self.packed or self.stored.read(READ_BYTES), b""
+                if not packed:
+                    raise EOFError("Compressed file ended before the end-of-stream marker was reached")
+            found: bytes = self.stream.decompress(packed, len(into))
+            if self.stream.eof:
+                self.packed, self.stream = self.stream.unused_data, None
+            if found:
+                into[: len(found)] = found
+                return len(found)
+
+    def next_stream(self) -> bool:
+        """Pass over the padding; whether something follows."""
+        zeros = 0
+        while self.padding:
+            self.packed = self.packed or self.stored.read(READ_BYTES)
+            rest = self.packed.lstrip(b"\0")
+            zeros += len(self.packed) - len(rest)
+            if rest or not self.packed:
+                self.packed = rest
+                break
+            self.packed = b""
+        self.packed = self.packed or self.stored.read(READ_BYTES)
+        if self.padding and zeros % self.padding:
+            raise OSError(f"{zeros} zeros follow a stream, not a multiple of {self.padding}")
+        return bool(self.packed)
 
 
 def damage() -> tuple[type[Exception], ...]:
@@ -240,6 +305,17 @@ def lock(handle: int) -> None:
     """Lock an open file or folder, if its file system can, until it is closed or the process dies."""
     with suppress(OSError):
         host.lock(handle)
+
+
+@contextmanager
+def one_at_a_time(path: Path) -> Iterator[None]:
+    """Wait until no other process is in such a block for a file of this folder, if the folder can be locked."""
+    with ExitStack() as stack:
+        with suppress(OSError):
+            handle = os.open(path.parent, os.O_RDONLY)
+            stack.callback(os.close, handle)
+            host.lock(handle, wait=True)
+        yield
 
 
 def is_abandoned(path: Path, pid: int, *, flags: int = os.O_RDWR) -> bool:
@@ -397,6 +473,18 @@ def json_text(value: object) -> str:
 def write_json(path: Path, value: object) -> None:
     """Write `json_text` to a whole file, or leave no trace."""
     write_text(path, json_text(value) + "\n")
+
+
+@contextmanager
+def any_length() -> Iterator[None]:
+    """Make the csv module accept fields of any length in this block: a wide job's machines exceed its 128 KiB limit."""
+    import csv
+
+    before = csv.field_size_limit(sys.maxsize)
+    try:
+        yield
+    finally:
+        csv.field_size_limit(before)
 
 
 def csv_text(rows: Iterable[Iterable[object]]) -> str:

@@ -22,8 +22,8 @@ def cpu_count() -> int:
     return 1 if IN_BROWSER else len(os.sched_getaffinity(0))
 
 
-def lock(handle: int) -> None:
-    """Lock an open file or folder until it is closed or the process dies.
+def lock(handle: int, *, wait: bool = False) -> None:
+    """Lock an open file or folder until it is closed or the process dies; `wait` until no other has locked it.
 
     Raises:
         BlockingIOError: another process has locked it.
@@ -33,7 +33,7 @@ def lock(handle: int) -> None:
         return
     import fcntl
 
-    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
 
 
 @contextmanager

@@ -65,7 +65,7 @@ def write_pieces(
         WorkloadError: the file cannot be written.
     """
     try:
-        return _written(pieces, path, comments, np.zeros(N_FIELDS, bool))
+        return _written(pieces, path, comments, False)
     except _FractionFound:
         fractional = np.logical_or.reduce([_fractional(piece) for piece in pieces()])
         return _written(pieces, path, comments, fractional)
@@ -76,17 +76,19 @@ class _FractionFound(Exception):  # noqa: N818 - a reason to begin again
 
 
 def _fractional(piece: SwfLog) -> NDArray[np.bool_]:
-    """The columns with a fraction, shape (18,)."""
-    return np.array([bool((piece[name] != np.floor(piece[name])).any()) for name in FIELDS])
+    """The columns with a fraction, shape (n_fields,)."""
+    return np.array([bool((piece[name] != np.floor(piece[name])).any()) for name in piece.fields])
 
 
 def _written(
     pieces: Callable[[], Iterable[SwfLog]],
     path: Path,
     comments: Callable[[], Sequence[Comment]],
-    fractional: NDArray[np.bool_],
+    fractional: NDArray[np.bool_] | bool,
 ) -> int:
     """Write the file; `fractional` says which columns have fractions, besides those in which the first piece has some.
+
+    A log may have a column besides those of SWF, which `parquet_pieces` does not read.
 
     Raises:
         _FractionFound: another column has some.
@@ -98,7 +100,7 @@ def _written(
     first = next(reading, SwfLog((), np.empty((0, N_FIELDS)), np.empty(0, np.int64)))
     fractional = fractional | _fractional(first)
     schema = pa.schema(
-        [(name, pa.float64() if some else pa.int64()) for name, some in zip(FIELDS, fractional, strict=True)]
+        [(name, pa.float64() if some else pa.int64()) for name, some in zip(first.fields, fractional, strict=True)]
         + [(LINE, pa.int64())]
     )
     how = {
@@ -118,7 +120,7 @@ def _written(
                 raise _FractionFound
             columns = {
                 name: piece[name].astype(np.float64 if some else np.int64)
-                for name, some in zip(FIELDS, fractional, strict=True)
+                for name, some in zip(first.fields, fractional, strict=True)
             }
             if compressed is not None:
                 compressed.result()

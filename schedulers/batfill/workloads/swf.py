@@ -32,7 +32,7 @@ from batfill.model.jobs import (
     stand_in,
 )
 from batfill.model.values import unrequested_of
-from batfill.workloads.swf_log import LAST_PARTIAL_FAILED, PARTIAL, SwfLog, joined
+from batfill.workloads.swf_log import LAST_PARTIAL_FAILED, PARTIAL, WIDE, SwfLog, joined
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -466,12 +466,13 @@ def with_size(path: Path, log: SwfLog, procs: int | None) -> SwfLog:
 
 
 def size_notes(log: SwfLog, procs: int | None) -> tuple[str, ...]:
-    """A line on the source of the machine's size if it is neither given (`procs`) nor the header's."""
+    """Lines on rows with more fields than SWF has, and on a machine's size that is neither given nor the header's."""
+    wide = tuple(found[1] for text in log.header if (found := WIDE.fullmatch(text)))
     size, in_header = log.known.processors if log.known else None, log.header_procs
     if procs is not None or log.known is None or size == in_header:
-        return ()
+        return wide
     header = "the header has none" if in_header is None else f"the header says {in_header}"
-    return (f"{size} processors by the list of known logs ({log.known.name}); {header}; --procs overrides both",)
+    return (*wide, f"{size} processors by the list of known logs ({log.known.name}); {header}; --procs overrides both")
 
 
 def zone_notes(log: SwfLog) -> tuple[str, ...]:

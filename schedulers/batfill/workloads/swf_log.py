@@ -53,6 +53,9 @@ LARGEST_EXACT = 2.0**53  # whole numbers are exact in a float64 up to here
 NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 MAX_PROCS = "MaxProcs"
+FIELD_19 = "Field19"  # in the header of a log of `workload import`: what it added
+FRONTIER = re.compile(rb":\d+x\d+[ \t\r]*$", re.MULTILINE)  # whose last field says how many nodes a job had
+WIDE = re.compile(r"; Note: (rows of \d+ fields, of which .*)")
 GENERATED = re.compile(r"made by batfill \S+ workload generate\b|of generated jobs$")  # in a note of the header,
 MOVED = re.compile(r"\bbatfill \S+ workload (scale|resample)\b|^; *Note: (resample)d by batfill")  # as this
 
@@ -268,15 +271,27 @@ def batches_of(path: Path, text_sum: _Hash | None = None) -> Iterator[SwfLog]:
 
     `text_sum` is updated with the uncompressed text.
     """
-    lines_read = 0
+    lines_read = width = 0
     with decompressed(path) as content:
         for text in whole_lines(path, content, text_sum):
-            yield rows_in(path, text if lines_read else text.removeprefix(BOM_UTF8), lines_read)
+            if not text.isspace():
+                piece, more = rows_in(path, text if lines_read else text.removeprefix(BOM_UTF8), lines_read, width)
+                if width == 0 and more > N_FIELDS and FRONTIER.search(text):
+                    raise WorkloadError(
+                        f"{path}: is Frontier's trace; convert it with `batfill workload import frontier`"
+                    )
+                if width == 0 and more > N_FIELDS and piece.header_value(FIELD_19) is None:
+                    said = f"; Note: rows of {more} fields, of which the first {N_FIELDS}, those of SWF, are read"
+                    piece = replace(piece, comments=(Comment(0, said), *piece.comments))
+                width = more
+                yield piece
             lines_read += text.count(b"\n")
 
 
-def rows_in(path: Path, text: bytes, lines_before: int) -> SwfLog:
+def rows_in(path: Path, text: bytes, lines_before: int, width: int = 0) -> tuple[SwfLog, int]:
     """The rows and comments in whole lines of a file, each ended by a newline, after a number of lines before them.
+
+    `width`: the fields of a row, of which those of SWF are read; 0: unknown, as the first row. It is returned, too.
 
     Raises:
         WorkloadError: a row has another number of fields, or a field is not a number; the message names the line.
@@ -288,18 +303,20 @@ def rows_in(path: Path, text: bytes, lines_before: int) -> SwfLog:
     lines = np.empty(most, np.int64)
     hard = np.empty((min(most * N_FIELDS, len(text) // 2 + 1), 4), np.int64)
     spans = np.empty((most, 3), np.int64)
-    n_rows, n_hard, n_comments, line, wrong = parse_rows(np.frombuffer(text, np.uint8), TENS, rows, lines, hard, spans)
+    n_rows, n_hard, n_comments, line, wrong, width = parse_rows(
+        np.frombuffer(text, np.uint8), TENS, rows, lines, hard, spans, width
+    )
     lines += lines_before + 1
     wrong_line = lines_before + line + 1
     for row, field, start, end in hard[:n_hard]:
         at_line = wrong_line if row == n_rows else lines[row]
         rows[row, field] = number_in(path, at_line, field, text[start:end])
     if wrong >= 0:
+        wanted = f"the first row has {width}" if width else f"SWF has {N_FIELDS}"
         raise WorkloadError(
-            f"{path}:{wrong_line}: {wrong} fields, but SWF has {N_FIELDS}; fix or remove the line "
-            "(is the file truncated?)"
+            f"{path}:{wrong_line}: {wrong} fields, but {wanted}; fix or remove the line (is the file truncated?)"
         )
-    return SwfLog(
+    log = SwfLog(
         tuple(
             Comment(int(before), text[start:end].rstrip(b"\r").decode("utf-8", "surrogateescape"))
             for before, start, end in spans[:n_comments]
@@ -307,6 +324,7 @@ def rows_in(path: Path, text: bytes, lines_before: int) -> SwfLog:
         rows[:n_rows],
         lines[:n_rows],
     )
+    return log, width
 
 
 def number_in(path: Path, line: int, field: int, token: bytes) -> float:
@@ -366,6 +384,6 @@ def _text(rows: NDArray[np.float64], at_once: int = 50_000) -> Iterator[bytes]:
         whole = (part == np.floor(part)).all(axis=0)
         columns = [
             part[:, f].astype(np.int64).tolist() if whole[f] else [number_text(x) for x in part[:, f].tolist()]
-            for f in range(N_FIELDS)
+            for f in range(part.shape[1])
         ]
         yield b"".join(b"%b\n" % " ".join(map(str, row)).encode() for row in zip(*columns, strict=True))

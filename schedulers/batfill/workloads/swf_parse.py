@@ -26,7 +26,8 @@ TENS: NDArray[np.float64] = np.power(10.0, np.arange(EXACT_DIGITS + 1), dtype=np
     I8,
     Array(I8, 2),
     Array(I8, 2),
-    gives=(int, int, int, int, int),
+    int,
+    gives=(int, int, int, int, int, int),
 )
 @kernel
 def parse_rows(
@@ -36,8 +37,9 @@ def parse_rows(
     lines: NDArray[np.int64],
     hard: NDArray[np.int64],
     comments: NDArray[np.int64],
+    width: int,
 ) -> Any:
-    """Fill `rows` with the numbers of `text`: (rows, hard tokens, comments, lines read, the wrong fields or -1).
+    """Fill `rows` with the numbers of `text`: (rows, hard tokens, comments, lines read, the wrong fields or -1, width).
 
     Args:
         text: whole lines, each ended by a newline.
@@ -46,9 +48,10 @@ def parse_rows(
         lines: out, (>= lines,), each job's line, counted from 0.
         hard: out, (>= tokens, 4): row, field, first and one-past-last byte of a token not a plain short decimal.
         comments: out, (>= lines, 3): the number of jobs before it, first and one-past-last byte of each comment.
+        width: the fields of a row, 18 or more, of which the first 18 are read; 0: those of the first row.
 
-    Reading stops at a line without 18 fields; `lines read` is then that line, counted from 0, and `the wrong fields`
-    its number of fields.
+    Reading stops at a line with another number of fields; `lines read` is then that line, counted from 0, and `the
+    wrong fields` its number of fields.
     """
     n_rows = n_hard = n_comments = line = at = 0
     size, n_fields = text.size, rows.shape[1]
@@ -98,11 +101,13 @@ def parse_rows(
                     hard[n_hard, 3] = at
                     n_hard += 1
             field += 1
-        if field == n_fields:
+        if width == 0 and field >= n_fields:
+            width = field
+        if field > 0 and field == width:
             lines[n_rows] = line
             n_rows += 1
         elif field > 0:
-            return n_rows, n_hard, n_comments, line, field
+            return n_rows, n_hard, n_comments, line, field, width
         line += 1
         at += 1
-    return n_rows, n_hard, n_comments, line, -1
+    return n_rows, n_hard, n_comments, line, -1, width

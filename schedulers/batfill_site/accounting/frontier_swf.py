@@ -15,7 +15,7 @@ import numpy as np
 from batfill.base.errors import LARGEST, WorkloadError
 from batfill.workloads.swf_log import CANCELLED, FAILED, FIELD, FIELDS, UNKNOWN_STATUS, SwfLog, number_in, rows_in
 from batfill_site.accounting.cluster_log import NAMES, Reading
-from batfill_site.accounting.record_text import Names, Times, pieces_of
+from batfill_site.accounting.record_text import Names, Times, pieces_of, text_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -65,7 +65,7 @@ def _read(path: Path, reading: Reading, sizes: Names, unit: Unit) -> None:
         texts: list[str] = []
         lines = text.split(b"\n")[:-1]
         plain = b"".join(_as_swf(path, line, before + k, gpus, texts) for k, line in enumerate(lines, 1))
-        piece = rows_in(path, plain, before)
+        piece, _ = rows_in(path, plain, before)
         before += len(lines)
         if found := BEGAN.search(text):
             began_s = int(found[1])
@@ -120,7 +120,7 @@ def _as_swf(path: Path, line: bytes, number: int, gpus: list[float], sizes: list
     if len(fields) != N_FIELDS:
         raise WorkloadError(f"{path}:{number}: {len(fields)} fields, but {EXPECTED}")
     gpus.append(number_in(path, number, GPUS, fields[GPUS]))
-    sizes.append(fields[-1].decode("utf-8", "replace"))
+    sizes.append(text_of(fields[-1]))
     return b" ".join(fields[: len(FIELDS)]) + b"\n"
 
 

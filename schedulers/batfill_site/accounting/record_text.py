@@ -29,6 +29,7 @@ ODD = -1  # a text that is not understood
 UNLIMITED, PARTITION_LIMIT = -2, -3
 NO_TIMES = frozenset(("", "Unknown", "None", "N/A"))
 QUARTER_S = 900
+CLOCK_S = (DAY_S, 3600, 60, 1)  # the units of a clock's numbers, the last ones of fewer
 FRACTION = re.compile(r"[.,]0*[1-9]")
 EPOCH = re.compile(r"[0-9]{1,18}(?:\.[0-9]*)?")
 DAY_0 = datetime(1970, 1, 1)
@@ -65,11 +66,31 @@ def each(texts: Sequence[str], read: Callable[[str], Any]) -> NDArray[np.int64]:
     return numbers
 
 
-def lines_of(path: Path) -> Iterator[tuple[int, str]]:
-    """Each line of a text file, plain or compressed, with its number from 1."""
-    lines = (line for text in pieces_of(path) for line in text.split(b"\n")[:-1])
-    for number, line in enumerate(lines, start=1):
-        yield number, line.decode("utf-8", "replace")
+def lines_of(path: Path, odd: Callable[[int], None] = lambda number: None) -> Iterator[tuple[int, str]]:
+    """Each line of a text file that is not blank, plain or compressed, with its number from 1.
+
+    `odd` is called with the number of each line that is not UTF-8, see `text_of`.
+    """
+    number = 0
+    for piece in pieces_of(path):
+        if piece.isspace():  # which may be most of a file
+            number += piece.count(b"\n")
+            continue
+        lines = piece.split(b"\n")[:-1]
+        for line in lines:
+            number += 1
+            try:
+                text = line.decode()
+            except UnicodeDecodeError:
+                odd(number)
+                text = text_of(line)
+            if text and not text.isspace():
+                yield number, text
+
+
+def text_of(name: bytes) -> str:
+    r"""The text; each byte that is not UTF-8 becomes a text such as \xfc, so that different names stay different."""
+    return name.decode("utf-8", "backslashreplace")
 
 
 def pieces_of(path: Path) -> Iterator[bytes]:
@@ -190,7 +211,11 @@ def limit_of(text: str, *, bare: float) -> int:
 
 
 def clock_seconds(text: str, *, bare: float) -> float | None:
-    """Seconds of [days-]hours:minutes:seconds, minutes:seconds, or a number of units of `bare` seconds; or None."""
+    """Seconds of a duration, or None.
+
+    It is [days-]hours:minutes:seconds, days:hours:minutes:seconds as PBS writes it, minutes:seconds, or a number of
+    units of `bare` seconds.
+    """
     days, dash, clock = text.rpartition("-")
     whole, point, fraction = clock.partition(".")
     parts = whole.split(":")
@@ -198,14 +223,13 @@ def clock_seconds(text: str, *, bare: float) -> float | None:
     if not all(part.isascii() and part.isdigit() and len(part) < 12 for part in digits):
         return None
     numbers = [int(part) for part in parts]
+    if len(numbers) + bool(dash) > len(CLOCK_S):
+        return None
     if dash:  # days-hours[:minutes[:seconds]]
-        numbers = [*numbers, 0, 0][:3]
+        numbers = [int(days), *numbers, 0, 0][: len(CLOCK_S)]
     elif len(numbers) == 1:
         return float(clock) * bare
-    total = 0
-    for number in numbers:
-        total = total * 60 + number
-    return float(total + (int(days) * DAY_S if dash else 0))
+    return float(sum(number * unit_s for number, unit_s in zip(numbers, CLOCK_S[-len(numbers) :], strict=True)))
 
 
 def count_of(text: str) -> int | None:
