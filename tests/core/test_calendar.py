@@ -244,6 +244,7 @@ DATE, OVERLAPPING = "2026-03-01T08:00", [HEADER, "announced,1,9,40,", "failure,8
         ([HEADER, "announced,1,9,x,"], "line 2: 'x' is not a number of processors"),
         ([HEADER, "announced,,9,1,"], "line 2: has no begin"),
         ([HEADER, "announced,1,9,1,,junk"], "line 2: has more values than line 1 has names"),
+        ([HEADER, f"{'x' * 200_000},1,9,1,"], "line 2: kind 'xxxx"),
         ([HEADER, "announced,soon,9,1,"], "line 2: begin 'soon' is neither a number of seconds nor a date"),
         ([HEADER, "announced,nan,9,1,"], "line 2: begin 'nan' is neither"),
         ([HEADER, "announced,1,9,1,2"], "line 2: announced at 2.0, after its begin at 1.0"),

@@ -409,6 +409,7 @@ def test_a_state_in_csv_in_json_and_as_slurm_prints_it_is_the_same(tmp_path):
     (tmp_path / "state.csv").write_text("\n".join(lines))
     head = "JOBID|USER|STATE|CPUS|TIME_LIMIT|SUBMIT_TIME|START_TIME|REASON"
     squeue = ["|".join(map(str, [*row[:7], f"({row[7]})" * (row[2] == "PENDING")])) for row in rows]
+    squeue = [line.replace("cy", "c" * 200_000) for line in squeue]
     (tmp_path / "squeue.txt").write_text("\n".join([head, *squeue]))
     blocks = [
         f"JobId={row[0]} JobName=NumCPUs=99\n   UserId={row[1]}(1001) GroupId=users(100) MCS_label=N/A\n"

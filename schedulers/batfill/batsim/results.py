@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 import numpy as np
 
 from batfill.base.errors import BatfillError
-from batfill.base.files import all_or_none, remove_left_overs, whole_file
+from batfill.base.files import all_or_none, any_length, remove_left_overs, whole_file
 from batfill.base.version import __version__
 from batfill.batsim.allocation import Allocation
 from batfill.batsim.machines import INTERVALS
@@ -629,16 +629,6 @@ def values_of(kind: Any, texts: Sequence[str]) -> NDArray[Any]:
     if kind is WordColumn:
         return np.array([sys.intern(text) for text in texts], object)
     return np.array(texts, object)
-
-
-@contextmanager
-def any_length() -> Iterator[None]:
-    """Make the csv module accept fields of any length in this block: a wide job's machines exceed its 128 KiB limit."""
-    before = csv.field_size_limit(sys.maxsize)
-    try:
-        yield
-    finally:
-        csv.field_size_limit(before)
 
 
 def tries_of(

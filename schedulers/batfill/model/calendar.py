@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from batfill.base.errors import BatfillError
-from batfill.base.files import csv_text, readable
+from batfill.base.files import any_length, csv_text, readable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -95,7 +95,7 @@ class Calendar:
         if mixed:
             raise self.wrong(window, "seconds and dates are mixed in the calendar; give all in one form")
         if window.kind not in KINDS:
-            raise self.wrong(window, f"kind {window.kind!r} is none of {', '.join(KINDS)}")
+            raise self.wrong(window, f"kind {window.kind!r:.60} is none of {', '.join(KINDS)}")
         if window.processors < 1:
             raise self.wrong(window, f"{window.processors} processors are none; give at least 1, or drop the line")
         if window.end != math.inf and not window.begin < window.end:
@@ -156,7 +156,8 @@ class Calendar:
         except UnicodeDecodeError:
             raise BatfillError(f"{path}: is not text; {REMEDY}") from None
         reader = csv.DictReader(text.splitlines(), restkey="more")
-        named = [name.strip() for name in reader.fieldnames or ()]
+        with any_length():
+            named = [name.strip() for name in reader.fieldnames or ()]
         if other := [name for name in named if name not in COLUMNS]:
             raise BatfillError(f"{path}: line 1: column {other[0]!r:.60} is unknown; {REMEDY}")
         if lacking := [
@@ -164,7 +165,8 @@ class Calendar:
         ]:
             raise BatfillError(f"{path}: line 1: there is no column {lacking[0]}; {REMEDY}")
         reader.fieldnames = named
-        rows = list(reader)
+        with any_length():
+            rows = list(reader)
         if long := [number for number, row in enumerate(rows, 2) if "more" in row]:
             raise BatfillError(f"{path}: line {long[0]}: has more values than line 1 has names; {REMEDY}")
         return cls.of(rows, str(path), hashlib.sha256(content).hexdigest())

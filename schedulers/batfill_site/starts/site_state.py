@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from batfill.base.errors import WorkloadError
+from batfill.base.files import any_length
 from batfill.model.jobs import Clock, JobTable, checked_size, job_table
 from batfill.model.values import number_or_text, seconds_of
 from batfill_site.accounting.record_text import clock_seconds
@@ -127,7 +128,8 @@ def records_in(path: Path) -> tuple[Any, Mapping[str, Any]]:
     if re.search(r"^\s*JobId=\S+", text, re.MULTILINE):
         return [job for each in slurm_jobs(text) for job in of_slurm(path, each)], {}
     bars = "|" in text.partition("\n")[0]
-    rows: list[dict[str, Any]] = list(csv.DictReader(io.StringIO(text), delimiter="|" if bars else ","))
+    with any_length():
+        rows: list[dict[str, Any]] = list(csv.DictReader(io.StringIO(text), delimiter="|" if bars else ","))
     for number, row in enumerate(rows, 2):
         if None in row or None in row.values():
             raise WorkloadError(f"{path}:{number}: not as many values as the first line has names; is it truncated?")
