@@ -103,6 +103,17 @@ def test_a_path_that_the_locale_cannot_say_keeps_its_bytes(tmp_path):
     assert done.stderr.decode().endswith(f"{tmp_path}/ça: no such file or directory; check the path\n")
 
 
+def test_no_control_character_of_a_log_or_a_path_reaches_a_terminal(tmp_path):
+    path = tmp_path / "red\033[31m.swf"
+    path.write_text(f"; Computer: \033]0;x\a\n; TimeZoneString: \x9b2J\n; UnixStartTime: 9\n{LOG}")
+    for command in (["replay"], ["workload", "describe"], ["workload", "describe", "--json"], ["fidelity"]):
+        for done in (batfill(*command, path), batfill(*command, f"{path}.not")):
+            assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", done.out + done.err)
+            assert r"\u001b[31m" in done.out + done.err
+    told = json_result("workload", "describe", path)
+    assert told["header"]["TimeZoneString"] == "\x9b2J"  # JSON has the same escapes
+
+
 # Standard input
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import sys
 import time
 from contextlib import contextmanager, suppress
@@ -20,6 +21,7 @@ LINE_EVERY_S = 5.0
 told: Callable[[str, float, float | None], None] | None = None  # gets label, steps done, their number, if set: a page
 REDRAW_S = 0.2  # between two states of a bar
 BAR = 30  # characters
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # all but tabs and line feeds
 
 
 def in_notebook() -> bool:
@@ -111,7 +113,8 @@ class terminal_bar:  # noqa: N801 - used as a function
     ) -> None:
         self.label, self.total, self.figures = label, total, figures
         self.began, self.drawn_at, self.drawn = time.monotonic(), -math.inf, False
-        self.terminal, self.streams = sys.stderr, (sys.stdout, sys.stderr)
+        self.streams = sys.stdout, sys.stderr
+        self.terminal = getattr(sys.stderr, "obeyed", sys.stderr)
         sys.stdout, sys.stderr = (above(stream, self.erase) for stream in self.streams)
 
     def show(self, done: float) -> None:
@@ -156,6 +159,23 @@ class above:  # noqa: N801 - used as a function
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.stream, name)
+
+
+class harmless:  # noqa: N801 - used as a function
+    """A stream that shows control characters, which a log's header or a path may hold, so that no terminal obeys them.
+
+    `obeyed` is the stream without this.
+    """
+
+    def __init__(self, stream: Any) -> None:
+        self.obeyed = stream
+
+    def write(self, text: str) -> None:
+        r"""Write the text with an escape such as \u001b, which JSON has, too, for each such character."""
+        self.obeyed.write(CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.obeyed, name)
 
 
 class line_printer:  # noqa: N801 - used as a function

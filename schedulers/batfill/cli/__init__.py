@@ -35,6 +35,7 @@ def main(arguments: list[str] | None = None) -> None:
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     hook = sys.unraisablehook
     before: dict[signal.Signals, Any] = {}
+    streams = sys.stdout, sys.stderr
     try:
         heed_signals(before)  # first: the imports below take long enough to be interrupted
         status = exit_status(words)
@@ -49,6 +50,7 @@ def main(arguments: list[str] | None = None) -> None:
     finally:
         if arguments is not None:  # our own process answers interrupts in one line until it ends
             sys.unraisablehook = hook
+            sys.stdout, sys.stderr = streams
             for number, handler in before.items():
                 signal.signal(number, handler)
     sys.exit(status)
@@ -161,9 +163,14 @@ def print_json(value: object) -> None:
 
 
 def writable_streams() -> None:
-    """Let standard output and error write any path: its own bytes, and escapes for characters their encoding lacks."""
+    """Let standard output and error write any path: its own bytes, and escapes for other characters.
+
+    These are control characters, and those that their encoding lacks.
+    """
     import codecs
     import io
+
+    from batfill.base.progress import harmless
 
     def own_bytes(error: UnicodeError) -> tuple[str | bytes, int]:
         assert isinstance(error, UnicodeEncodeError)
@@ -181,6 +188,7 @@ def writable_streams() -> None:
         sys.stdout = open(1, "w")  # noqa: SIM115 - open as long as the process
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w")  # noqa: PTH123, SIM115 - open as long as the process
+    sys.stdout, sys.stderr = harmless(sys.stdout), harmless(sys.stderr)
 
 
 def discard(*streams: Any) -> None:
