@@ -56,7 +56,12 @@ def read_slurm(paths: list[Path], *, zone: str = "UTC") -> Reading:
                 if missing := [name for name in NEEDED if name not in columns]:
                     raise WorkloadError(f"{path}:{number}: no column {missing[0]}")
                 continue
-            fields = _fields(path, number, line, columns, barred=barred)
+            fields = _fields(line, columns, barred=barred)
+            if isinstance(fields, str):
+                reading.notes[fields] += 1
+                continue
+            if "|" in fields["JobName"]:
+                reading.notes["with a bar (|) in JobName, read by the form of the other columns"] += 1
             match = JOB_ID.match(fields["JobID"])
             if not match:
                 reading.notes[_odd(fields["JobID"])] += 1
@@ -72,28 +77,62 @@ def read_slurm(paths: list[Path], *, zone: str = "UTC") -> Reading:
             else:
                 tries.setdefault(name, []).append(job)
     for name, parts in components.items():
-        whole = [_last_try(attempts, reading) for attempts in parts.values()]
+        whole = [job for attempts in parts.values() for job in _last_tries(attempts, reading)]
         reading.notes["components of heterogeneous jobs, joined"] += len(whole)
-        tries.setdefault(name, []).append(_joined(whole))
-    reading.jobs += [_last_try(attempts, reading) for attempts in tries.values()]
+        whole.sort(key=lambda job: job.submit_s)
+        at = 0
+        for k in range(1, len(whole) + 1):
+            if k == len(whole) or whole[k].submit_s > whole[k - 1].submit_s + 3600:
+                tries.setdefault(name, []).append(_joined(whole[at:k]))
+                at = k
+    reading.jobs += [job for attempts in tries.values() for job in _last_tries(attempts, reading)]
     return reading
 
 
-def _fields(path: Path, number: int, line: str, columns: list[str], *, barred: bool) -> dict[str, str]:
+def _fields(line: str, columns: list[str], *, barred: bool) -> dict[str, str] | str:
+    """The fields of a record by column, or why there are none: of these columns only a job's name may hold a bar."""
     values = line.split("|")
-    if not values[-1] and (
-        len(values) == len(columns) + 1 or (barred and len(values) > len(columns))
-    ):  # `-p` ends each line with a bar, `-P` does not
+    if not values[-1] and barred and len(values) > len(columns):  # `-p` ends each line with a bar, `-P` does not
         values.pop()
     extra = len(values) - len(columns)
-    if extra > 0 and "JobName" in columns:  # only a job's name may hold a bar
-        at = columns.index("JobName")
-        values[at : at + extra + 1] = ["|".join(values[at : at + extra + 1])]
-    if len(values) != len(columns):
-        raise WorkloadError(
-            f"{path}:{number}: {len(values)} columns, but the first line names {len(columns)}; is it truncated?"
+    if not extra:
+        return dict(zip(columns, values, strict=True))
+    for one in [values[:-1], values] if not values[-1] else [values]:
+        at, extra = columns.index("JobName"), len(one) - len(columns)
+        fields = dict(
+            zip(columns, [*one[:at], "|".join(one[at : at + extra + 1]), *one[at + extra + 1 :]], strict=True)
         )
-    return dict(zip(columns, values, strict=True))
+        if _fits(fields):
+            return fields
+    return "with more fields than columns: cannot be told apart, left out"
+
+
+def _fits(fields: dict[str, str]) -> bool:
+    limit = next(fields[name] for name in ("TimelimitRaw", "Timelimit") if name in fields)
+    return (
+        re.fullmatch(r"[0-9][\w.+%\[\],-]*", fields["JobID"]) is not None
+        and all(_is_time(fields[name].strip()) for name in ("Submit", "Start", "End"))
+        and all(
+            re.fullmatch(r"|[0-9]{1,12}|[0-9]{1,12}(\.[0-9]+)?[KMGTP]", fields[n]) for n in ("AllocCPUS", "ReqCPUS")
+        )
+        and (limit == "INVALID" or "not understood" not in _limit(fields)[1])
+        and _state(fields["State"]) is not None
+    )
+
+
+def _is_time(text: str) -> bool:
+    if text in ("", "Unknown", "None", "N/A") or re.fullmatch(r"[0-9]{1,18}(\.[0-9]*)?", text):
+        return True
+    with suppress(ValueError):
+        at = datetime.fromisoformat(text)
+        return text.isascii() and (at.tzinfo is None or 1 <= at.timestamp() < LAST_S + 1)
+    return False
+
+
+def _state(text: str) -> int | str | None:
+    word = text.strip().split(" ")[0].upper()
+    full = [name for name in STATES if len(name) > 3 and word.endswith("+") and name.startswith(word[:-1])]
+    return STATES.get(word.rstrip("+"), STATES[full[0]] if len(full) == 1 else None)
 
 
 def _odd(job_id: str) -> str:
@@ -102,9 +141,7 @@ def _odd(job_id: str) -> str:
 
 def _job(fields: dict[str, str], clock: tzinfo, zone: str, notes: Counter[str]) -> ClusterJob | str:
     """The job of a record, or why the record is not a job; what is changed or guessed of a job is counted."""
-    word = fields["State"].split(" ")[0].upper()
-    full = [name for name in STATES if len(name) > 3 and word.endswith("+") and name.startswith(word[:-1])]
-    state = STATES.get(word.rstrip("+"), STATES[full[0]] if len(full) == 1 else None)
+    state = _state(fields["State"])
     if state is None:
         return "records whose state is not understood, left out"
     if isinstance(state, str):
@@ -256,11 +293,24 @@ def _limit(fields: dict[str, str]) -> tuple[float | None, str]:
     return int(seconds), ""
 
 
-def _last_try(attempts: list[ClusterJob], reading: Reading) -> ClusterJob:
-    attempts.sort(key=lambda job: (job.end_s or 0, job.submit_s))
-    if len(attempts) > 1:
-        reading.notes["earlier tries of requeued jobs, left out"] += len(attempts) - 1
-    return replace(attempts[-1], submit_s=min(job.submit_s for job in attempts))
+def _last_tries(attempts: list[ClusterJob], reading: Reading) -> list[ClusterJob]:
+    """The last try of each job with an id, since another job may have got the id; equal records count once."""
+    different = list(dict.fromkeys(attempts))
+    if len(different) < len(attempts):
+        reading.notes["there twice, as in exports that overlap, left out"] += len(attempts) - len(different)
+    found: list[ClusterJob] = []
+    before: ClusterJob | None = None
+    for job in sorted(different, key=lambda job: (job.end_s or 0, job.submit_s)):
+        if before is not None and (
+            job.submit_s == before.submit_s
+            or (before.status != COMPLETED and job.submit_s <= (before.end_s or 0) + 3600)
+        ):
+            reading.notes["earlier tries of requeued jobs, left out"] += 1
+            found[-1] = replace(job, submit_s=min(found[-1].submit_s, job.submit_s))
+        else:
+            found.append(job)
+        before = job
+    return found
 
 
 def _joined(parts: list[ClusterJob]) -> ClusterJob:

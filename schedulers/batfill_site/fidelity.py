@@ -29,7 +29,7 @@ from batfill.replays.replay import simulate
 from batfill.search.results import Found, document
 from batfill.workloads.formats import replayable, source_of
 from batfill.workloads.swf import job_rows
-from batfill_site.accounting.cluster_log import HELD, NO_ELIGIBILITY
+from batfill_site.accounting.cluster_log import NO_ELIGIBILITY
 from batfill_site.accounting.outages import outages
 
 if TYPE_CHECKING:
@@ -502,14 +502,13 @@ def outages_text(content: Mapping[str, Any]) -> str:
 
 
 def eligibility_warnings(log: SwfLog) -> list[str]:
-    """Cautions if the log was imported from records without the date from which a job could start, or with holds."""
-    cautions = {
-        NO_ELIGIBILITY: "so waits for users count as the scheduler's; add Eligible to the columns of sacct "
-        "(sacct -o ...,Submit,Eligible,Start,...) and import again",
-        HELD: "so the log does not say when these jobs started, and fewer outages are found",
-    }
-    noted = (text.removeprefix("; Note: ") for text in log.header)
-    return [f"{text}, {caution}" for text in noted for mark, caution in cautions.items() if mark in text]
+    """A caution if the log was imported from records without the date from which a job could start."""
+    if not any(NO_ELIGIBILITY in text for text in log.header):
+        return []
+    return [
+        f"{NO_ELIGIBILITY}, so waits for users count as the scheduler's; add Eligible to the columns of sacct "
+        "(sacct -o ...,Submit,Eligible,Start,...) and import again"
+    ]
 
 
 def local_hour(submit_s: NDArray[np.float64], clock: Clock) -> NDArray[np.int64]:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 import sys
 from datetime import datetime
 from pathlib import Path
@@ -110,7 +111,9 @@ def test_slurm_ids_used_again_by_another_job_are_another_job(written):
     ("text", "said"),
     [
         ("JobID|User\n", "1: no column Submit"),
-        (HEAD + "1|a|b\n", "2: 3 columns, but the first line names 10"),
+        (HEAD + "1|a|b\n", "1: with fewer columns than are named"),
+        ("1|a|b|1|2|3|4|COMPLETED\n", "x:1: no column JobID or JobIDRaw is named up to here; use sacct -P -o JobID"),
+        ("Welcome\n", "x:1: no column JobID"),
         (HEAD, "no finished job"),
         ("", "no finished job"),
         ("\ufeff\n \n", "no finished job"),
@@ -313,6 +316,113 @@ def test_partitions_and_clusters_are_chosen_and_the_partitions_limit_is_stated(t
         assert known in refusal("workload", "import", "slurm", tmp_path / "x", "-o", tmp_path / "none.swf", option, "c")
 
 
+BARS = "JobID|User|JobName|Submit|Start|End|TimelimitRaw|AllocCPUS|State|Constraints|Comment\n"
+BAR_ROW = "{}|u|{}|1700000000|1700000010|1700000110|60|4|COMPLETED|{}\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "rest", "reason"),
+    [
+        ("a|b", "|", "with a bar (|) in JobName, read"),
+        ("a|b|", "x|", "with a bar (|) in JobName, read"),
+        ("a", "haswell|knl|why", "with a bar (|) in Constraints or Comment, read"),
+        ("a", "x|sbatch a | b || c", "with a bar (|) in Constraints or Comment, read"),
+        ("a|17", "x|y|z", "with a bar (|) in JobName and elsewhere"),
+        ("a\nb", "|", "with a line break in JobName, read as one line"),
+        ("a\n\nb|c", "|", "with a line break in JobName, read as one line"),
+        ("a", "x|y\nz", "lines that continue the last column of a record, left out"),
+        ("a", "x\ny|z", "with a line break in Constraints, read as one line"),
+    ],
+)
+def test_a_bar_or_a_line_break_in_any_column_moves_no_other(written, name, rest, reason):
+    lines = [BARS, BAR_ROW.format(1, name, rest), BAR_ROW.format(2, "a", "|")]
+    reading = read_slurm([written("".join(lines))], Reading())
+    first, second = as_objects(reading.jobs)
+    assert (first.procs, first.requested_s, first.end_s - first.start_s) == (4, 3600, 100)
+    assert first.executable == name.replace("\n\n", "\n")
+    assert second.executable == "a"
+    if "elsewhere" not in reason:
+        (noted,) = reading.notes
+        assert noted.startswith(reason)
+
+
+def test_a_record_whose_columns_cannot_be_told_apart_is_counted_and_not_read(written):
+    text = "JobID|Submit|Start|End|State|JobName|AllocCPUS|Constraints\n" + (
+        "1|1700000000|1700000010|1700000110|COMPLETED|a|4|12|x\n"  # a job a|4 on 12 processors, or a on 4
+        "2|1700000000|1700000010|1700000110|COMPLETED|a|4|b|x\n"
+        "3|1700000000|1700000010|1700000110|COMPL|a|4|b|x\n"
+        "4|1700000000|17\n"
+        "5|1700000000|1700000010|1700000110|COMPLETED|a|4|\n"
+    )
+    reading = read_slurm([written(text)], Reading())
+    assert [job.procs for job in as_objects(reading.jobs)] == [4, 4]
+    assert reading.notes == {
+        "with bars (|), which may be in JobName or Constraints: cannot be told apart, left out": 1,
+        "with a bar (|) in Constraints, read by the form of the other columns": 1,
+        "with more fields than columns: cannot be told apart, left out": 1,
+        "with fewer columns than are named (is the file truncated?), left out": 1,
+        "jobs whose TimelimitRaw or Timelimit is empty or 0: no requested time": 2,
+    }
+    assert reading.examples["with fewer columns than are named (is the file truncated?), left out"] == "x:5"
+
+
+def test_lines_before_the_columns_are_passed_over_and_columns_may_be_named_again(written, tmp_path):
+    head, other = "JobID|Submit|Start|End|State|AllocCPUS\n", "State|AllocCPUS|JobID|Submit|Start|End\n"
+    row = "{}|1700000000|1700000010|1700000110|COMPLETED|4\n"
+    text = "# 2024\n\nWelcome | to the cluster\n" + head + row.format(1) + head + row.format(2) + other
+    path = written(text + "COMPLETED|8|3|1700000000|1700000010|1700000110\n")
+    assert [job.procs for job in as_objects(read_slurm([path], Reading()).jobs)] == [4, 4, 8]
+
+
+def test_an_id_used_again_is_another_job_by_its_submission_and_a_requeue_is_not(written):
+    line = "7|u|x|{}|{}|{}|60|4|4|{}\n"
+    runs = [
+        (1700000000, 1700000010, 1700000110, "COMPLETED"),
+        (1700000115, 1700000120, 1700000200, "NODE_FAIL"),  # soon after, but what completed is not requeued
+        (1700000201, 1700000300, 1700000400, "NODE_FAIL"),
+        (1700000401, 1700000500, 1700000600, "COMPLETED"),
+        (1715000000, 1715000050, 1715000150, "FAILED"),
+        (1718000000, 1718000050, 1718000150, "COMPLETED"),
+    ]
+    text = HEAD + "".join(line.format(*run) for run in runs)
+    reading = read_slurm([written(text), written(text, "y")], Reading())  # exports that overlap
+    assert [(job.submit_s, job.end_s) for job in as_objects(reading.jobs)] == [
+        (1700000000, 1700000110),
+        (1700000115, 1700000600),
+        (1715000000, 1715000150),
+        (1718000000, 1718000150),
+    ]
+    twice = "there twice, as in exports that overlap, left out"
+    assert reading.notes == {twice: 6, "earlier tries of requeued jobs, left out": 2}
+    for read, name in ((read_oar, "oar.json"), (read_pbs, "pbs.txt")):
+        once, both = (read([DATA / name] * times, Reading()) for times in (1, 2))
+        assert as_objects(both.jobs) == as_objects(once.jobs)
+        assert both.notes[twice] >= 4
+
+
+def test_names_that_are_not_utf_8_stay_different(tmp_path):
+    (tmp_path / "x").write_bytes((HEAD + "".join(f"{k}|m{k}ller|x|17|18|19|1|1|1|COMPLETED\n" for k in "12")).encode())
+    text = (tmp_path / "x").read_bytes().replace(b"m1", b"m\xfc").replace(b"m2", b"m\xf6")
+    (tmp_path / "x").write_bytes(text)
+    key, out = tmp_path / "key.json", tmp_path / "log.swf"
+    done = batfill("workload", "import", "slurm", tmp_path / "x", "-o", out, "--key", key)
+    assert done.status == 0
+    assert done.err.count("not UTF-8") == 1
+    assert json.loads(key.read_text())["user"] == {r"m\xfcller": 1, r"m\xf6ller": 2}
+    assert "; User: 2 m\\xf6ller" in read_log(out).header
+
+
+def test_without_eligible_the_jobs_that_may_have_been_held_are_counted(written):
+    rows = [("sbatch -d afterok:1 x", "Dependency"), ("sbatch --begin=now+1day x", "None"), ("srun hold-d x", "")]
+    head = SACCT.format("AllocCPUS")[:-1] + "|SubmitLine|Reason"
+    lines = [f"{k}|1700000000|1700000010|1700000110|60|4|COMPLETED|{line}|{why}" for k, (line, why) in enumerate(rows)]
+    notes = bf.read(written("\n".join([head, *lines]))).notes
+    assert "2 of 3 jobs were submitted with a dependency or a begin date, which is not modelled" in notes
+    assert "1 of 3 jobs waited for a dependency, a begin date or a hold, which is not modelled" in notes
+    with_it = [f"{head}|Eligible", *(f"{line}|1700000000" for line in lines)]
+    assert not [note for note in bf.read(written("\n".join(with_it))).notes if "dependency" in note]
+
+
 # OAR
 
 
@@ -361,6 +471,24 @@ def test_pbs_jobs_end_are_deleted_and_run_again():
     header = "\n".join(log.header)
     assert "1 records: earlier tries of jobs run again" in header
     assert "1 records: records of whole arrays" in header
+
+
+def test_pbs_ids_used_again_are_other_jobs_by_their_ctime(written):
+    ended = "01/01/2024 00:00:00;E;2.s;user={} ctime={} qtime={} start={} end={} exec_host=n1/0*4 Exit_status=0\n"
+    first, again, other = (1704100000, 1704100000, 1704100010, 1704100110), (1704100000, 1704100200), (1705000000,)
+    text = (
+        ended.format("anna", *first)
+        + ended.format("anna", *again, 1704100210, 1704100310)  # run again
+        + "01/11/2024 20:00:00;Q;2.s;queue=b\n"
+        + ended.format("ben", *other, 1705000000, 1705000010, 1705000110)
+        + "02/11/2024 20:00:00;Q;2.s;queue=b\n02/11/2024 21:00:00;D;2.s;requestor=eve\n"
+        + "03/11/2024 20:00:00;Q;2.s;queue=b\n"
+    )
+    reading = read_pbs([written(text)], Reading("Europe/Paris"))
+    jobs = [(job.user, job.submit_s, job.end_s) for job in as_objects(reading.jobs)]
+    assert jobs == [("anna", 1704100000, 1704100310), ("ben", 1705000000, 1705000110), ("", 1707678000, 1707681600)]
+    assert reading.notes["earlier tries of jobs run again, left out"] == 1
+    assert reading.notes["jobs that have not ended, left out"] == 1
 
 
 GIVEN = {"n1/0": 1, "n1/0+n1/1": 2, "n1/0-5": 6, "n1/0-5,8": 7, "n1/0*16+n2/1*8": 24, "n1": 1, "": None}
@@ -475,6 +603,21 @@ def test_an_anonymous_log_holds_no_name_and_its_key_keeps_numbers_from_one_log_t
     assert json.loads(path.read_text())["user"]["alice"] == 2
 
 
+def test_imports_with_one_key_at_once_lose_no_name(tmp_path):
+    key, command = tmp_path / "key.json", [sys.executable, "-m", "batfill", "workload", "import", "slurm"]
+    for name in "abcd":
+        (tmp_path / name).write_text(HEAD + f"1|{name}|x|17|18|19|1|1|1|COMPLETED\n")
+    started = [
+        subprocess.Popen([*command, tmp_path / name, "-o", tmp_path / f"{name}.swf", "--key", key]) for name in "abcd"
+    ]
+    assert [process.wait(60) for process in started] == [0] * 4
+    numbers = json.loads(key.read_text())["user"]
+    assert sorted(numbers.values()) == [1, 2, 3, 4]
+    assert all(read_log(tmp_path / f"{name}.swf")["user"][0] == number for name, number in numbers.items())
+    line = refusal("workload", "import", "slurm", tmp_path / "a", "-o", tmp_path / "e.swf", "--key", "/dev/zero")
+    assert line == "/dev/zero: is no file; name one for the key\n".strip()
+
+
 def test_the_machine_is_the_most_in_use_at_once_unless_it_is_told():
     reading, jobs = Reading(), ((1, 10, 4), (10, 20, 8), (15, 30, 1))
     reading.extend([ClusterJob(1, start, end, procs, procs, None, 1) for start, end, procs in jobs], ["a", "b", "c"])
@@ -487,8 +630,21 @@ def test_the_machine_is_the_most_in_use_at_once_unless_it_is_told():
     ("text", "seconds"),
     [
         *[("90", 5400), ("10:00", 600), ("2:00:00", 7200), ("00:00:01.500", 1)],
-        *[("1-00:00:00", 86400), ("1-12", 129600), ("1-12:30", 131400)],
-        *((text, None) for text in ("UNLIMITED", "Partition_Limit", "", "-5", "a-5", "9" * 5000 + "-00:00:00")),
+        *[("1-00:00:00", 86400), ("1-12", 129600), ("1-12:30", 131400), ("1:00:00:00", 86400), ("2:12:0:1", 216001)],
+        *(
+            (text, None)
+            for text in (
+                "1:2:3:4:5",
+                "1-1:2:3:4",
+                "1-",
+                "UNLIMITED",
+                "Partition_Limit",
+                "",
+                "-5",
+                "a-5",
+                "9" * 5000 + "-00:00:00",
+            )
+        ),
     ],
 )
 def test_durations_in_every_form(text, seconds):
@@ -541,7 +697,7 @@ def by_slurm(tmp_path, text, *options):
 ELIGIBLE = "JobID|Submit|Eligible|Start|End|TimelimitRaw|AllocCPUS|State\n"
 
 
-def test_waits_count_from_the_eligibility_of_a_job_and_wide_jobs_are_counted(tmp_path):
+def test_jobs_are_submitted_when_eligible_and_their_first_submission_is_a_column(tmp_path):
     text = (
         ELIGIBLE
         + "1|1700000000|1700000000|1700000300|1700003900|60|64|COMPLETED\n"
@@ -551,17 +707,18 @@ def test_waits_count_from_the_eligibility_of_a_job_and_wide_jobs_are_counted(tmp
     )
     said, out = by_slurm(tmp_path, text, "--procs", 32, "--json")
     log = read_log(out)
-    assert log["wait_s"].tolist() == [300, 300, 60, 60]
-    assert log["submit_s"].tolist() == [0, 60, 120, 120]
+    assert log["wait_s"].tolist() == [300, 60, 60, 300]
+    assert log["submit_s"].tolist() == [0, 120, 120, 3660]
+    assert [line.split()[18] for line in out.read_text().splitlines() if line[0] != ";"] == ["0", "120", "120", "60"]
+    assert log.header_value("Field19") == "first_submit_s, the submission by the user"
+    assert "fields" not in batfill("replay", out).out  # a column of our own is no surprise
     found = json.loads(said.out)
     assert found["became_eligible"] == {"jobs": 1, "hours": 1.0}
     assert found["warnings"][0] == "the records use up to 72 processors at once, --procs is 32"
     assert found["warnings"][1].startswith("2 of 4 jobs (50.0 %), ")
     assert "1 job could not start when submitted" in said.err
     assert "--procs states another size" in " ".join(batfill("replay", out).out.split())
-    (caution,) = bf.fidelity(out, procs=200, fit=False)["input"]["warnings"]
-    assert caution.startswith("1 job could not start when submitted")
-    assert caution.endswith("the log does not say when these jobs started, and fewer outages are found")
+    assert bf.fidelity(out, procs=200, fit=False)["input"]["warnings"] == []
 
 
 def test_without_eligibility_and_zones_the_import_says_so_once_and_fidelity_gives_the_command(tmp_path):
@@ -586,6 +743,7 @@ def test_eligibility_that_cannot_be_and_what_no_replay_knows_is_counted(tmp_path
     )
     found = json.loads(batfill("workload", "import", "slurm", path, "--out", out, "--json").out)
     assert read_log(out)["wait_s"].tolist() == [300, 300, 300]
+    assert "Field19" not in out.read_text()
     assert found["notes"] == {
         f"jobs whose Eligible {what}: eligible when submitted": 1
         for what in ("is not understood", "is after their start", "is unknown, and which ran")
@@ -600,7 +758,8 @@ def test_pbs_and_oar_jobs_wait_from_the_date_at_which_they_could_start(tmp_path)
     ends = "end=3000 exec_host=n1/0 Resource_List.walltime=3600"
     path.write_text(line.format("E", 1, 1000, ends) + line.format("E", 2, 1800, ends) + line.format("S", 3, 1000, ""))
     reading = read_pbs([path], Reading())
-    assert swf_of(reading, source="test")["wait_s"].tolist() == [1000, 200]
+    log = swf_of(reading, source="test")
+    assert (log["submit_s"].tolist(), log["wait_s"].tolist()) == ([0, 800], [1000, 200])
     assert reading.notes["jobs that have not ended, left out"] == 1  # the third has only begun
     job = {"state": "Terminated", "walltime": 3600, "assigned_resources": [1], "reservation": "None"}
     dates = {"first": (0, 100, 1100), "after": (0, 1300, 1400), "reserved": (0, 9000, 9500)}
@@ -611,4 +770,5 @@ def test_pbs_and_oar_jobs_wait_from_the_date_at_which_they_could_start(tmp_path)
     }
     jobs["1"]["dependencies"], jobs["2"]["reservation"] = [0], "Scheduled"
     path.write_text(json.dumps(jobs))
-    assert swf_of(read_oar([path], Reading()), source="test")["wait_s"].tolist() == [100, 200, 0]
+    log = swf_of(read_oar([path], Reading()), source="test")
+    assert (log["submit_s"].tolist(), log["wait_s"].tolist()) == ([0, 1100, 9000], [100, 200, 0])

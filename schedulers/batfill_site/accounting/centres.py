@@ -24,6 +24,7 @@ from batfill_site.accounting.record_text import (
     each,
     limit_of,
     read_times,
+    text_of,
     unix_times,
     zone_of,
 )
@@ -274,7 +275,7 @@ class _Table:
             column = self._column(places).cast(pa.string()).cast(pa.binary()).fill_null(b"").dictionary_encode()
         except pa.ArrowException:
             raise self._odd(places, what) from None
-        return [text.decode("utf-8", "replace") for text in column.dictionary.to_pylist()], column.indices.to_numpy()
+        return [text_of(text) for text in column.dictionary.to_pylist()], column.indices.to_numpy()
 
     def _odd(self, places: Columns, what: str) -> WorkloadError:
         return WorkloadError(

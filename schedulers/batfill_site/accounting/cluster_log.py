@@ -15,8 +15,8 @@ from batfill.base.files import raw_file
 from batfill.base.version import __version__
 from batfill.base.words import duration, things
 from batfill.model.jobs import size_warnings
-from batfill.workloads.swf_log import CANCELLED, COMPLETED, Comment, SwfLog, new_log
-from batfill_site.accounting.record_text import LAST_S, ODD, PARTITION_LIMIT, UNLIMITED, Names, Times
+from batfill.workloads.swf_log import CANCELLED, COMPLETED, FIELD_19, FIELDS, Comment, SwfLog, new_log
+from batfill_site.accounting.record_text import LAST_S, ODD, PARTITION_LIMIT, UNLIMITED, Names, Times, lines_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -43,6 +43,7 @@ TYPES: dict[str, np.dtype[Any]] = {
 # What a reader returns for a state that is none of an ended job; `add_ended` counts each.
 NOT_ENDED, REVOKED, ODD_STATE = -2, -3, -4
 ROWS_AT_ONCE = 1 << 17
+TWICE = "there twice, as in exports that overlap, left out"
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +120,11 @@ TITLES = {
 }
 PARTITIONS = "jobs with their partition's limit: "
 NO_ZONE = "jobs with dates without a time zone, read in UTC; --timezone names the cluster's"
-HELD = "waits count from eligibility"
-NO_ELIGIBILITY = "the records have no column Eligible: waits count from submission, also of held and dependent jobs"
+NOT_UTF_8 = "with bytes that are not UTF-8, which become text such as \\xfc"
+NO_ELIGIBILITY = (
+    "the records have no column Eligible: jobs count as submitted when their users did, also held and dependent ones"
+)
+FIRST_SUBMIT = "first_submit_s"  # a column besides those of SWF
 LEFT_OUT = {
     NOT_ENDED: "jobs that have not ended, left out",
     REVOKED: "jobs revoked because another cluster of the federation ran them, left out",
@@ -165,6 +169,10 @@ class Reading:
             if example:
                 self.examples.setdefault(reason, example)
 
+    def lines_of(self, path: Path) -> Iterator[tuple[int, str]]:
+        """As `record_text.lines_of`; lines that are not UTF-8 are counted."""
+        return lines_of(path, lambda number: self.note(NOT_UTF_8, example=f"{path.name}:{number}"))
+
     def lines(self, *, examples: bool = False) -> list[str]:
         """The notes in lines, with the first record of each reason or without, and the files without a record."""
         first = self.examples if examples else {}
@@ -177,7 +185,7 @@ class Reading:
         if self.held:
             said.append(
                 f"{things(self.held, 'job')} could not start when submitted (dependencies, begin dates, holds, limits "
-                f"of arrays): {HELD}, {duration(self.held_s)} less in all"
+                f"of arrays): submitted when they could, {duration(self.held_s)} later in all"
             )
         if self.eligible is False:
             said.append(NO_ELIGIBILITY)
@@ -359,6 +367,8 @@ class Key:
         key = cls()
         if not path.exists():
             return key
+        if not path.is_file():  # a device may never end
+            raise WorkloadError(f"{path}: is no file; name one for the key")
         try:
             found = orjson.loads(path.read_bytes())
             for kind, names in key.numbers.items():
@@ -419,14 +429,15 @@ class ClusterLog:
         self.jobs = jobs
         most = most_in_use(jobs)
         size = procs if procs is not None else most
-        self._order = _by_submission(jobs["submit_s"])
-        self._first_s = int(jobs["submit_s"][self._order[0]])
+        self._submit_s = np.maximum(jobs["submit_s"], jobs["eligible_s"])
+        self._order = _by_submission(self._submit_s)
+        self._first_s = int(jobs["submit_s"].min())
         key = Key() if key is None else key
         self._numbers, used = {}, {}
         for kind in NAMES:
             self._numbers[kind], used[kind] = self._numbered(kind, key)
         held = jobs["eligible_s"] > jobs["submit_s"]
-        reading.held = int(held.sum())
+        reading.held = self._held = int(held.sum())
         reading.held_s = float((jobs["eligible_s"][held].astype(np.int64) - jobs["submit_s"][held]).sum())
         others = [
             f"{count:,} of {len(jobs):,} jobs {what}, which is not modelled"
@@ -439,7 +450,7 @@ class ClusterLog:
         if size < most:
             self.warnings.append(f"the records use up to {most:,} processors at once, --procs is {size:,}")
         needed = np.where(jobs["requested_procs"] > 0, jobs["requested_procs"], jobs["procs"])
-        columns = (jobs["submit_s"][ran], (jobs["end_s"] - jobs["start_s"])[ran], needed[ran])
+        columns = (self._submit_s[ran], (jobs["end_s"] - jobs["start_s"])[ran], needed[ran])
         self.notes = [*reading.lines(), *others, *self.warnings]
         self.warnings += size_warnings(*columns, size)  # which readers of the log find again
         self.summary = [*reading.lines(examples=True), *others]  # what an anonymous log's header must not hold
@@ -460,6 +471,7 @@ class ClusterLog:
                 for name, number in key.numbers[kind].items()
                 if number in used[kind]
             ]
+        self.header += [f"{FIELD_19}: {FIRST_SUBMIT}, the submission by the user"] if self._held else []
         self.header += [f"Note: {note}" for note in self.notes]
 
     def __len__(self) -> int:
@@ -475,19 +487,23 @@ class ClusterLog:
         return numbers, set(numbers[numbers > 0].tolist())
 
     def piece(self, part: slice) -> SwfLog:
-        """These jobs by submission, without the header."""
+        """These jobs by submission, without the header.
+
+        A job is submitted when it could start; if that was ever later than its user submitted it, that date is a
+        column, too.
+        """
         at = self._order[part]
         column = {name: self.jobs[name][at] for name in TYPES}
-        submit_s, start_s, end_s = (column[name].astype(np.int64) for name in ("submit_s", "start_s", "end_s"))
+        submit_s = self._submit_s[at].astype(np.int64)
+        start_s, end_s = (column[name].astype(np.int64) for name in ("start_s", "end_s"))
         left_s = np.where(start_s > 0, start_s, end_s)  # never started: it waited until it was removed
-        from_s = np.maximum(submit_s, column["eligible_s"].astype(np.int64))
         ran = (start_s > 0) & (end_s > 0)
         piece = new_log(
             (),
             {
                 "job": np.arange(part.start + 1, part.start + 1 + len(at)),
                 "submit_s": submit_s - self._first_s,
-                "wait_s": np.where(left_s > 0, np.maximum(left_s - from_s, 0), -1),
+                "wait_s": np.where(left_s > 0, np.maximum(left_s - submit_s, 0), -1),
                 "runtime_s": np.where(ran, np.maximum(end_s - start_s, 0), 0),
                 "procs": column["procs"],
                 "requested_procs": column["requested_procs"],
@@ -496,7 +512,11 @@ class ClusterLog:
                 **{kind: self._numbers[kind][column[kind]] for kind in NAMES},
             },
         )
-        return SwfLog((), piece.rows, piece.lines + part.start + len(self.header))
+        rows, fields = piece.rows, piece.fields
+        if self._held:
+            rows = np.column_stack((rows, column["submit_s"].astype(np.int64) - self._first_s))
+            fields = (*fields, FIRST_SUBMIT)
+        return SwfLog((), rows, piece.lines + part.start + len(self.header), fields=fields)
 
     def pieces(self) -> Iterator[SwfLog]:
         """The log in pieces, without the header."""
@@ -509,8 +529,8 @@ class ClusterLog:
         return tuple(Comment(0, f"; {text}") for text in self.header)
 
     def log(self) -> SwfLog:
-        """The whole log."""
-        whole = self.piece(slice(0, len(self)))
+        """The whole log, with the columns of SWF."""
+        whole = self.piece(slice(0, len(self))).only(FIELDS)
         return SwfLog(self.comments, whole.rows, whole.lines)
 
 

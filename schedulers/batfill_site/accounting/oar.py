@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from batfill.base.errors import WorkloadError
 from batfill.base.files import read_json
 from batfill.workloads.swf_log import CANCELLED, COMPLETED, FAILED
-from batfill_site.accounting.cluster_log import ClusterJob, Reading
+from batfill_site.accounting.cluster_log import TWICE, ClusterJob, Reading
 from batfill_site.accounting.record_text import epoch, limit_of
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ def read_oar(paths: list[Path], reading: Reading, *, cores_per_resource: int = 1
         WorkloadError: a file is not such JSON.
     """
     ends_s: dict[str, int] = {}
+    read: dict[str, ClusterJob] = {}
     for path in paths:
         jobs, names = [], []
         records = _records(path)
@@ -52,6 +53,8 @@ def read_oar(paths: list[Path], reading: Reading, *, cores_per_resource: int = 1
             found = _job(job, cores_per_resource, ends_s)
             if isinstance(found, str):
                 reading.note(found, example=name)
+            elif read.setdefault(_name(key, job), found) is not found and read[_name(key, job)] == found:
+                reading.note(TWICE, example=name)
             else:
                 jobs.append(found)
                 names.append(name)

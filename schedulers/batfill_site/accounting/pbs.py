@@ -8,13 +8,13 @@ queued.
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from batfill.base.errors import WorkloadError
 from batfill.workloads.swf_log import CANCELLED, COMPLETED, FAILED
-from batfill_site.accounting.cluster_log import NO_ZONE, ClusterJob, Reading
-from batfill_site.accounting.record_text import ODD, count_of, epoch, limit_of, lines_of, unix_time, zone_of
+from batfill_site.accounting.cluster_log import NO_ZONE, TWICE, ClusterJob, Reading
+from batfill_site.accounting.record_text import ODD, count_of, epoch, limit_of, unix_time, zone_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,10 +26,24 @@ QUEUED, STARTED, DELETED, ABORTED, ENDED = "Q", "S", "D", "A", "E"
 WHOLE_ARRAY = re.compile(r"^\d+\[\]")
 
 
+@dataclass(slots=True)
+class _Life:
+    """What the records say of the job that has an id now; the next one may get the id again."""
+
+    queued_s: int | None = None
+    queue: str = ""
+    deleted_s: int | None = None
+    started: bool = False
+    ended: tuple[str, str] | None = None  # id and ctime
+    over_s: int = 0  # when it had ended or was deleted
+    shown: str = ""
+
+
 def read_pbs(paths: list[Path], reading: Reading) -> Reading:
     """The jobs of accounting files: those that ended (E), and those deleted (D) or aborted (A) while they waited.
 
-    - A job that ran several times has several E records: the last one is the job, with its first queue time.
+    - A job that ran several times has several E records with one ctime: the last one is the job, with its first queue
+      time. Records of one id with other ctimes are of other jobs, since a server's ids start again.
     - A subjob of an array (12[3]) is a job; the record of the whole array (12[]) is left out.
     - A job that ended with a status other than 0 failed, or was cancelled if a D record names it.
 
@@ -42,17 +56,12 @@ def read_pbs(paths: list[Path], reading: Reading) -> Reading:
         WorkloadError: a line is not an accounting record; the message names it.
     """
     clock = zone_of(reading.zone)
-    queued: dict[str, int] = {}
-    deleted: dict[str, int] = {}
-    started: set[str] = set()
-    ended: dict[str, ClusterJob] = {}
-    queues: dict[str, str] = {}
-    shown: dict[str, str] = {}
+    tries: dict[tuple[str, str], dict[ClusterJob, str]] = {}  # of each id and ctime, in their order
+    by_id: dict[str, _Life] = {}
+    lives: list[_Life] = []
     for path in paths:
         reading.files[path] = 0
-        for number, line in lines_of(path):
-            if not line.strip():
-                continue
+        for number, line in reading.lines_of(path):
             match = RECORD_LINE.match(line)
             if not match:
                 raise WorkloadError(f"{path}:{number}: not `date time;type;job id;...`; is it a PBS accounting file?")
@@ -65,49 +74,59 @@ def read_pbs(paths: list[Path], reading: Reading) -> Reading:
                 if kind == ENDED:
                     reading.note("records of whole arrays, left out", example=show)
                 continue
-            if kind == ENDED:
-                found = _job(fields, was_deleted=job in deleted)
-                if job in ended:
-                    reading.note("earlier tries of jobs run again, left out", example=shown[job])
-                    before = ended[job]
-                    found = replace(
-                        found, submit_s=min(found.submit_s or 0, before.submit_s or 0), eligible_s=before.eligible_s
-                    )
-                ended[job] = found
-            elif kind in (QUEUED, DELETED, ABORTED):
+            at_s = 0
+            if kind in (QUEUED, DELETED, ABORTED):
                 at_s, later_s = unix_time(f"{year}-{month}-{day}T{time}", clock)
                 if at_s == ODD:
                     reading.note("records of no date that is understood, left out", example=show)
                     continue
                 if later_s:
                     reading.note(f"records in an hour that the clock repeats or skips ({reading.zone})", example=show)
-                if kind == QUEUED:
-                    queued.setdefault(job, at_s)
-                    queues[job] = fields.get("queue", "")
-                else:
-                    deleted[job] = at_s
-            elif kind == STARTED:
-                started.add(job)
-            else:
+            elif kind not in (STARTED, ENDED):
                 continue
-            shown[job] = show
-    never_ran = {
-        job: ClusterJob(queued[job], None, at_s, None, None, None, CANCELLED, queue=queues[job])
-        for job, at_s in deleted.items()
-        if job in queued and job not in ended and job not in started
-    }
-    for reason, jobs in (
-        ("jobs deleted while they waited", list(never_ran)),
-        (NO_ZONE, list(never_ran) if reading.zone == "UTC" else []),
+            run = job, fields.get("ctime", "")
+            life = by_id.get(job)
+            again = kind == QUEUED and life is not None and 0 < life.over_s < at_s
+            if life is None or again or (kind == ENDED and life.ended not in (None, run)):
+                life = by_id[job] = _Life()
+                lives.append(life)
+            life.shown = show
+            if kind == QUEUED:
+                life.queued_s = at_s if life.queued_s is None else life.queued_s
+                life.queue = fields.get("queue", "")
+            elif kind == STARTED:
+                life.started = True
+            elif kind == ENDED:
+                found = _job(fields, was_deleted=life.deleted_s is not None)
+                if tries.setdefault(run, {}).setdefault(found, show) is not show:
+                    reading.note(TWICE, example=show)
+                life.ended, life.over_s = run, int(found.end_s or 0)
+            else:
+                life.deleted_s = life.over_s = at_s
+    jobs, shown = [], []
+    for some in tries.values():
+        last, first = list(some)[-1], next(iter(some))
+        submit_s = min(job.submit_s or 0 for job in some)
+        jobs.append(last if first is last else replace(last, submit_s=submit_s, eligible_s=first.eligible_s))
+        shown.append(some[last])
+        reading.note("earlier tries of jobs run again, left out", len(some) - 1, some[first])
+    unended = [life for life in lives if life.ended is None]
+    never_ran = [life for life in unended if life.deleted_s and life.queued_s and not life.started]
+    for reason, gone in (
+        ("jobs deleted while they waited", never_ran),
+        (NO_ZONE, never_ran if reading.zone == "UTC" else []),
         (
             "jobs deleted without a record of their queueing, left out",
-            deleted.keys() - queued.keys() - ended.keys() - started,
+            [life for life in unended if life.deleted_s and not life.queued_s and not life.started],
         ),
-        ("jobs that have not ended, left out", (queued.keys() - deleted.keys() | started) - ended.keys()),
+        ("jobs that have not ended, left out", [life for life in unended if life.started or not life.deleted_s]),
     ):
-        reading.note(reason, len(jobs), min((shown[job] for job in jobs), default=""))
-    found_jobs = {**ended, **never_ran}
-    reading.extend(list(found_jobs.values()), [shown[job] for job in found_jobs])
+        reading.note(reason, len(gone), min((life.shown for life in gone), default=""))
+    jobs += [
+        ClusterJob(life.queued_s, None, life.deleted_s, None, None, None, CANCELLED, queue=life.queue)
+        for life in never_ran
+    ]
+    reading.extend(jobs, shown + [life.shown for life in never_ran])
     return reading
 
 

@@ -9,7 +9,8 @@ Start,End,TimelimitRaw,AllocCPUS,ReqCPUS,State
 from __future__ import annotations
 
 import re
-from itertools import islice
+from itertools import groupby, islice, pairwise
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from batfill_site.accounting.cluster_log import (
     ODD_STATE,
     REVOKED,
     ROWS_AT_ONCE,
+    TWICE,
     TYPES,
     Jobs,
     Reading,
@@ -30,15 +32,15 @@ from batfill_site.accounting.record_text import (
     LAST_S,
     ODD,
     Names,
+    clock_time,
     each,
     limit_of,
-    lines_of,
     read_times,
     zone_of,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -58,13 +60,19 @@ COLUMNS = {name: (name,) for name in AS_NAMED} | {
     "TRES": ("AllocTRES", "ReqTRES"),
     "Suspended": ("Suspended",),
     "Reservation": ("Reservation",),
+    "SubmitLine": ("SubmitLine",),
+    "Reason": ("Reason",),
 }
 # What a replay knows nothing of: the column, and the texts that say that a job had it.
 BESIDE = {
     "had GPUs": ("TRES", "gres/gpu[^=,]*=0*[1-9]"),
     "were suspended": ("Suspended", "[1-9]"),
     "ran in a reservation": ("Reservation", "[^ ]"),
+    # known without Eligible, see `_Table.beside`
+    "were submitted with a dependency or a begin date": ("SubmitLine", r"\s(--dependency|--begin|-d|-b)\b"),
+    "waited for a dependency, a begin date or a hold": ("Reason", "^(Dependency|BeginTime|JobHeld)"),
 }
+OF_HELD = ("SubmitLine", "Reason")
 TIMES = {"submit_s": "Submit", "eligible_s": "Eligible", "start_s": "Start", "end_s": "End"}
 TEXTS = {"User": "user", "JobName": "executable", "QOS": "queue", "Partition": "partition"}
 # Each state, its abbreviation, and what it means here; those from LAUNCH_FAILED on are squeue's.
@@ -103,13 +111,23 @@ BLOCK = 2048  # the rows read at once: their texts stay in the processor's cache
 COUNT = re.compile(r"([0-9]{1,12})(\.[0-9]+)?([KMGTP]?)")
 TRES_CPUS = re.compile(r"(?:^|,)cpu=([^,]*)")
 UNITS = " KMGTP"  # powers of 1024
+REQUEUED_S = 3600  # a try is submitted again when the earlier one is over and its nodes are clean
+MOST_BEFORE = 100  # lines, such as a login's banner, before the one that names the columns
+MOST_BARS = 100  # in the fields of a record
+LONGEST_RECORD = 1 << 20
+TRUNCATED = "with fewer columns than are named (is the file truncated?), left out"
+# Columns of `sacct` that are not read, and of the form of a time or count.
+PLAIN_NUMBERS = (
+    *("nnodes", "allocnodes", "reqnodes", "ntasks", "elapsed", "elapsedraw", "planned", "reserved", "priority"),
+    *("exitcode", "derivedexitcode", "cputime", "cputimeraw", "totalcpu", "usercpu", "systemcpu"),
+)
 
 
 def read_slurm(paths: list[Path], reading: Reading, *, clusters: frozenset[str] | None = None) -> Reading:
-    """The finished jobs of `sacct` output, in files that start with the line of column names.
+    """The finished jobs of `sacct` output, with a line of column names.
 
-    - A requeued job has several records (with `-D`, of one id, user and name): its last one is the job, with the
-      submission time of the first.
+    - A requeued job has several records (with `-D`, of one id, user and name, each submitted when the earlier one was
+      over): its last one is the job, with the submission time of the first.
     - The components of a heterogeneous job (JobID 7+0, 7+1) are one job with all their processors.
     - A task of an array is a job; the record of tasks that never started (7_[3-9]) is one job that never ran.
     - Steps (7.batch), which `-X` leaves out, and jobs that have not ended are left out and counted.
@@ -120,16 +138,16 @@ def read_slurm(paths: list[Path], reading: Reading, *, clusters: frozenset[str] 
         clusters: those to read; None for all.
 
     Raises:
-        WorkloadError: a file does not start with column names or lacks one, or a line has another number of columns.
+        WorkloadError: a file does not name its columns, or lacks one.
     """
     wanted = [name for name, chosen in (("Partition", reading.only), ("Cluster", clusters)) if chosen is not None]
     records = _Records(reading, clusters)
     for path in paths:
-        rows = 0
-        for table in _tables(path, wanted):
-            records.read(table)
-            rows += len(table)
-        records.result.files[path] = rows
+        reading.files[path] = 0
+        for head, rows in groupby(_rows(path, wanted, reading), itemgetter(0)):
+            while some := [fields for _, fields in islice(rows, BLOCK)]:
+                records.read(head.table(some))
+                reading.files[path] += len(some)
     return records.reading()
 
 
@@ -156,6 +174,19 @@ def tres_count(text: str) -> tuple[int, bool]:
     """The processors in a text such as billing=4,cpu=4,mem=8G; 0 in an empty one."""
     found = TRES_CPUS.search(text)
     return count_in(found[1] if found else text) if text.strip() else (0, False)
+
+
+# Whether a text may be in a column. Others, such as JobName, Comment or Constraints, may hold anything.
+FORMS: dict[str, Callable[[str], bool]] = {
+    "JobID": lambda text: re.fullmatch(r"[0-9][\w.+%\[\],-]*", text) is not None,
+    **dict.fromkeys(TIMES.values(), lambda text: clock_time(text)[0] != ODD),
+    "State": lambda text: status_of(text) != ODD_STATE,
+    **dict.fromkeys(("AllocCPUS", "ReqCPUS"), lambda text: not text or count_in(text)[0] != ODD),
+    "TRES": lambda text: not text or "=" in text,
+    "Timelimit": lambda text: text == "INVALID" or limit_of(text, bare=MINUTE_S) != ODD,
+    "Suspended": lambda text: re.fullmatch("[0-9:.-]*", text) is not None,
+    **dict.fromkeys(("User", "Group", "Account", "QOS", "Partition", "Cluster", "Reservation"), lambda text: True),
+}
 
 
 class _Table:
@@ -189,6 +220,8 @@ class _Table:
         """What of `BESIDE` each job had, (n,): the sum of powers of two."""
         found = np.zeros(len(self), np.int8)
         for k, (column, pattern) in enumerate(BESIDE.values()):
+            if column in OF_HELD and "Eligible" in self:  # which is what they say, with the date
+                continue
             texts = self[column]
             having = {text for text in set(texts) if re.search(pattern, text)}
             found |= np.array([text in having for text in texts], np.int8) << k
@@ -196,62 +229,154 @@ class _Table:
 
 
 class _Head:
-    """A file's first line, which names its columns, and with it the other lines."""
+    """A line that names the columns, and what a line below it may hold."""
 
-    def __init__(self, path: Path, number: int, line: str, wanted: list[str]) -> None:
-        """Find the columns of COLUMNS by their names; the wanted ones must be there, besides the NEEDED ones."""
-        self.path = path
-        self.columns = [name.strip().lower() for name in line.rstrip("|").split("|")]
+    def __init__(self, line: str) -> None:
+        self.titles = [name.strip() for name in line.rstrip("|").split("|")]
         self.barred = line.endswith("|")
-        aliases = {name: [alias for alias in known if alias.lower() in self.columns] for name, known in COLUMNS.items()}
-        self.names = {name: found[0] for name, found in aliases.items() if found}
-        if missing := next((name for name in (*NEEDED, *wanted) if name not in self.names), None):
-            raise WorkloadError(
-                f"{path}:{number}: no column {' or '.join((missing, *COLUMNS[missing][1:]))}; "
-                f"use sacct -P -o {','.join((*NEEDED, *wanted))},..."
-            )
+        place_of = {title.lower(): place for place, title in reversed(list(enumerate(self.titles)))}
+        known = {name: [title for title in titles if title.lower() in place_of] for name, titles in COLUMNS.items()}
+        self.names = {name: titles[0] for name, titles in known.items() if titles}
+        self.places = {name: place_of[title.lower()] for name, title in self.names.items()}
+        self.mark = self.titles[self.places["JobID"]] if "JobID" in self.places else ""
+        ours = {title.lower(): name for name, titles in COLUMNS.items() for title in titles}
+        plain = dict.fromkeys(PLAIN_NUMBERS, "Suspended")
+        self.forms = [FORMS.get({**plain, **ours}.get(title.lower(), "")) for title in self.titles]
 
-    def fields(self, number: int, line: str) -> list[str]:
-        """A field of each column; none of a blank line.
+    def missing(self, wanted: list[str]) -> str | None:
+        """The first of the NEEDED columns, and of the wanted ones, that is not there."""
+        return next((name for name in (*NEEDED, *wanted) if name not in self.names), None)
 
-        Fields are separated by bars, which `sacct` does not escape: a job's name may hold some. A line of a header that
-        ends with a bar (`barred`), or each line, may end with one, too.
-        """
+    def fields(self, line: str) -> list[str]:
+        """The fields of a line, which may end with a bar if that of the names does."""
         fields = line.split("|")
-        extra = len(fields) - len(self.columns)
-        if extra and not line.strip():
-            return []
-        if extra > 0 and not fields[-1] and (self.barred or extra == 1):
+        if self.barred and len(fields) > len(self.titles) and not fields[-1]:
             fields.pop()
-            extra -= 1
-        if extra < 0 or (extra > 0 and "jobname" not in self.columns):
-            raise WorkloadError(
-                f"{self.path}:{number}: {len(fields)} columns, but the first line names {len(self.columns)}; "
-                "is it truncated?"
-            )
-        if extra > 0:
-            place = self.columns.index("jobname")
-            fields[place : place + extra + 1] = ["|".join(fields[place : place + extra + 1])]
         return fields
+
+    def fitted(self, fields: list[str]) -> tuple[list[str] | None, list[str]]:
+        """The text of each column, if these fields, which are too many, fit in one way; and the columns with a bar.
+
+        `sacct` does not escape the bars in a field. So each column of `FORMS` must have a field of its form, and the
+        others have what is between. Ways that differ only in columns that are not read are one. The columns with a bar
+        are those of all ways.
+        """
+        if not 0 <= len(fields) - len(self.titles) <= MOST_BARS:
+            return None, []
+        if len(fields) > len(self.titles) and not fields[-1] and (last := self.fitted(fields[:-1]))[0] is not None:
+            return last  # `sacct -p` ends each line with a bar
+        ways = self._ways(fields)
+        ends = [(place + min(some), place + max(more) + 1) for place, (some, more) in enumerate(pairwise(ways)) if some]
+        free = [place for place, (first, end) in enumerate(ends) if end - first > 1 and self.forms[place] is None]
+        barred = [self.titles[place] for place in free]
+        if not ends or any(len(ways[place]) > 1 or len(ways[place + 1]) > 1 for place in self.places.values()):
+            return None, barred
+        return ["|".join(fields[first:end]) for first, end in ends], barred
+
+    def _ways(self, fields: list[str]) -> list[set[int]]:
+        """How many bars there may be in the columns before each one, and last in all; empty sets if nothing fits."""
+        bars = len(fields) - len(self.titles)
+        ways = [{0}]
+        for place, form in enumerate(self.forms):
+            before = ways[-1]
+            if form is None:
+                ways.append(set(range(min(before), bars + 1)) if before else set())
+            else:
+                ways.append({n for n in before if "\n" not in fields[place + n] and form(fields[place + n])})
+        ways[-1] &= {bars}
+        for place in reversed(range(len(self.forms))):
+            after = ways[place + 1]
+            most = max(after, default=-1)
+            ways[place] &= after if self.forms[place] else set(range(most + 1))
+        return ways
+
+    def begins(self, fields: list[str]) -> bool:
+        """Whether a record may begin with these fields."""
+        for form, field in zip(self.forms, fields, strict=False):
+            if form is None:
+                return True
+            if not form(field):
+                return False
+        return True
 
     def table(self, rows: list[list[str]]) -> _Table:
         """The rows, by columns."""
-        places = {name: self.columns.index(alias.lower()) for name, alias in self.names.items()}
-        return _Table({name: [fields[place] for fields in rows] for name, place in places.items()}, self.names)
+        return _Table({name: [fields[place] for fields in rows] for name, place in self.places.items()}, self.names)
 
 
-def _tables(path: Path, wanted: list[str]) -> Iterator[_Table]:
-    """The rows of a file, some at a time; it must have the wanted columns, besides the NEEDED ones."""
-    lines = lines_of(path)
-    head = next((_Head(path, number, line, wanted) for number, line in lines if line.strip()), None)
-    if head is None:
-        return
-    rows = (fields for number, line in lines if (fields := head.fields(number, line)))
-    while True:
-        table = head.table(list(islice(rows, BLOCK)))
-        yield table
-        if len(table) < BLOCK:
-            return
+def _rows(path: Path, wanted: list[str], reading: Reading) -> Iterator[tuple[_Head, list[str]]]:
+    """The fields of each record of a file, with the line that names its columns, which may stand there several times.
+
+    A line with too few fields is the beginning of a record with a line break in a field, or truncated. What cannot be
+    told apart is counted.
+
+    Raises:
+        WorkloadError: no line names the columns, or one that is needed or wanted is missing.
+    """
+    head: _Head | None = None
+    held, held_at, passed = "", 0, 0
+
+    def drop(reason: str, at: int) -> None:
+        nonlocal held
+        reading.note(reason, example=f"{path.name}:{at}")
+        held = ""
+
+    remedy = f"use sacct -P -o {','.join((*NEEDED, *wanted))},... with its line of column names (without --noheader)"
+    number = 0
+    for number, line in reading.lines_of(path):
+        if head is None or head.mark in line:
+            found = _Head(line)
+            lacks = found.missing(wanted)
+            if "JobID" in found.names and (head is None or lacks is None):
+                if lacks is not None:
+                    named = " or ".join((lacks, *COLUMNS[lacks][1:]))
+                    raise WorkloadError(f"{path}:{number}: no column {named}; {remedy}")
+                if held:
+                    drop(TRUNCATED, held_at)
+                head = found
+                continue
+            if head is None:
+                passed += 1
+                if passed == MOST_BEFORE or (len(found.titles) >= len(NEEDED) and JOB_ID.fullmatch(found.titles[0])):
+                    break
+                continue
+        fields = head.fields(line)
+        n_columns = len(head.titles)
+        if len(fields) == n_columns and not held:
+            yield head, fields
+            continue
+        record, barred = head.fitted(fields)
+        if held and record is None:
+            whole = head.fields(f"{held}\n{line}")
+            joined, _ = head.fitted(whole)
+            if joined is not None:
+                broken = " and ".join(head.titles[place] for place, text in enumerate(joined) if "\n" in text)
+                drop(f"with a line break in {broken}, read as one line", held_at)
+                yield head, joined
+                continue
+            if len(fields) < n_columns and len(whole) < n_columns and len(held) < LONGEST_RECORD:
+                held = f"{held}\n{line}"
+                continue
+        if held:
+            drop(TRUNCATED, held_at)
+        if record is not None:
+            if barred:
+                reason = f"with a bar (|) in {' or '.join(barred)}, read by the form of the other columns"
+                drop(reason, number)
+            yield head, record
+        elif len(fields) == n_columns:
+            yield head, fields
+        elif len(fields) > n_columns:
+            where = f"bars (|), which may be in {' or '.join(barred)}" if barred else "more fields than columns"
+            drop(f"with {where}: cannot be told apart, left out", number)
+        elif head.begins(fields):
+            held, held_at = line, number
+        else:
+            drop("lines that continue the last column of a record, left out", number)
+    if held:
+        drop(TRUNCATED, held_at)
+    if head is None and passed:
+        raise WorkloadError(f"{path}:{number}: no column {' or '.join(COLUMNS['JobID'])} is named up to here; {remedy}")
 
 
 class _Records:
@@ -333,6 +458,7 @@ class _Records:
             others = int(np.count_nonzero(jobs["cluster"] != jobs["cluster"][0]))
             first = self.cluster_names.text(int(jobs["cluster"][0]))
             self.result.unmodelled[f"are of other clusters than {first} (--cluster chooses)"] += others
+            self._drop_copies(_repeated(jobs["key"]))
             parts = np.flatnonzero(jobs["component"] >= 0)
             if len(parts):
                 self._join(self._keep_last(parts, ("component",)))
@@ -342,8 +468,24 @@ class _Records:
         jobs.extra = {}
         return self.result
 
+    def _drop_copies(self, rows: NDArray[np.intp]) -> None:
+        """Keep the first of equal records among these rows."""
+        jobs = self.result.jobs
+        if not len(rows):
+            return
+        columns = (*TYPES, *jobs.extra)
+        order, starts = _grouped(jobs, rows, columns)
+        kept = np.ones(len(jobs), bool)
+        kept[order] = False
+        kept[order[starts]] = True
+        self.result.note(TWICE, len(order) - len(starts))
+        jobs.keep(kept)
+
     def _keep_last(self, rows: NDArray[np.intp], besides: tuple[str, ...] = ()) -> NDArray[np.bool_]:
         """Keep the last try of each job among these rows, with the job's first submission, in the row of its first try.
+
+        An id is used again when Slurm's counter has wrapped around. A try is a later one of the same job if it has the
+        same Submit, or if the earlier one did not complete and Submit is when that was over: the date of the requeue.
 
         Returns whether each remaining row is of such a job, (n,).
         """
@@ -351,9 +493,13 @@ class _Records:
         kept, among = np.ones(len(jobs), bool), np.zeros(len(jobs), bool)
         if len(rows):
             order, starts = _grouped(jobs, rows, (*besides, *SAME_JOB), then=("end_s", "submit_s"))
+            submit_s, end_s = (jobs[name][order].astype(np.int64) for name in ("submit_s", "end_s"))
+            over = (jobs["status"][order[:-1]] == COMPLETED) | (submit_s[1:] > end_s[:-1] + REQUEUED_S)
+            others = np.flatnonzero(over & (submit_s[1:] != submit_s[:-1])) + 1
+            starts = np.union1d(starts, others)
             last, first = order[np.append(starts[1:], len(order)) - 1], np.minimum.reduceat(order, starts)
             submit_s = np.minimum.reduceat(jobs["submit_s"][order], starts)
-            eligible_s = np.minimum.reduceat(jobs["eligible_s"][order], starts)
+            eligible_s = jobs["eligible_s"][order[starts]]
             for name in (*TYPES, *jobs.extra):
                 jobs[name][first] = jobs[name][last]
             jobs["submit_s"][first], jobs["eligible_s"][first] = submit_s, eligible_s
@@ -367,7 +513,9 @@ class _Records:
     def _join(self, parts: NDArray[np.bool_]) -> None:
         """Make one job of the components in these rows that have one id, user and name; it comes after all others."""
         jobs = self.result.jobs
-        order, starts = _grouped(jobs, np.flatnonzero(parts), SAME_JOB)
+        order, starts = _grouped(jobs, np.flatnonzero(parts), SAME_JOB, then=("submit_s",))
+        submit_s = jobs["submit_s"][order].astype(np.int64)
+        starts = np.union1d(starts, np.flatnonzero(np.diff(submit_s) > REQUEUED_S) + 1)
         order, starts = _by_first(order, starts)
         column = {name: jobs[name][order] for name in (*TYPES, *jobs.extra)}
         head = {name: values[starts] for name, values in column.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +76,7 @@ def import_log(
     logs it is the SWF (frontier), Parquet or csv.
     """
     from batfill.base.errors import require
-    from batfill.base.files import all_or_none
+    from batfill.base.files import all_or_none, one_at_a_time
     from batfill.base.version import __version__
     from batfill.workloads.formats import format_of
     from batfill_site.accounting.cluster_log import ClusterLog, Key
@@ -90,11 +91,15 @@ def import_log(
         require("tables", "pyarrow")
     if key is not None and key.resolve() == out.resolve():
         raise click.UsageError(f"--key and --out are both {key}; name two files")
-    names = Key() if key is None else Key.load(key)
+    if key is not None:
+        Key.load(key)  # refuses another file before the work
     reading = read_records(system, list(files), zone=zone, **given)
     source = f"{system} accounting" if system not in PUBLISHED else f"the published log of {system}"
-    log = ClusterLog(reading, source=source, anonymise=anonymise, key=names, procs=procs, zone=zone, computer=computer)
-    with all_or_none():
+    with nullcontext() if key is None else one_at_a_time(key), all_or_none():  # other imports add names to the key
+        names = Key() if key is None else Key.load(key)
+        log = ClusterLog(
+            reading, source=source, anonymise=anonymise, key=names, procs=procs, zone=zone, computer=computer
+        )
         if key is not None:
             names.save(key)
         rows = save_imported(log, out, procs=procs, made_by=f"batfill {__version__} workload import {system}")

@@ -69,7 +69,8 @@ def seconds(limit: str) -> float:
     days, _, clock = limit.rpartition("-")
     if not clock.replace(":", "").isdigit():
         return inf
-    hours, minutes, rest = [0, 0, *map(int, clock.split(":"))][-3:]
+    parts = [int(part) for part in clock.split(":")]
+    hours, minutes, rest = [*parts, 0, 0][:3] if days else [0, 0, *parts][-3:]  # 1-12 is a day and 12 hours
     return int(days or 0) * 86400 + hours * 3600 + minutes * 60 + rest
 
 
