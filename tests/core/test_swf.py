@@ -20,7 +20,6 @@ from batfill.workloads.swf_log import LARGEST_EXACT, Comment, SwfLog, read_log, 
 from sweeps import examples
 from swf_text import row
 
-
 PACKERS = (gzip.compress, lzma.compress, bz2.compress)
 
 
