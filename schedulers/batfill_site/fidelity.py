@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from batfill.model.jobs import Clock, Overrun, Unrequested, Workload
+    from batfill.workloads.formats import Source
     from batfill.workloads.swf_log import SwfLog
 
 
@@ -598,11 +599,11 @@ class Fidelity(NamedTuple):
         return grade_text(self.plain, self.with_outages)
 
 
-def fidelity_of(log: Workload | Path | str, **reading: Any) -> Fidelity:
+def fidelity_of(log: Workload | Source | Path | str, **reading: Any) -> Fidelity:
     """How near simulated waits are to those in the log, or why that cannot be known.
 
     Args:
-        log: the log.
+        log: the log, as for `source_of`.
         **reading: procs, overrun, unrequested: see `fidelity`.
 
     Raises:

@@ -23,7 +23,7 @@ from batfill.replays import replay
 from batfill.replays.engine_replay import EngineReplay, bytes_a_job
 from batfill.workloads import formats, generate_workload, parquet_log, read_workload, swf_log
 from batfill.workloads.convert import convert
-from batfill.workloads.formats import load_log, rows_about
+from batfill.workloads.formats import kind_of, load_log, rows_about
 from batfill.workloads.generate import generate_log
 from batfill.workloads.parquet_log import parquet_pieces, read_parquet, write_pieces
 from batfill.workloads.swf import workload_of
@@ -175,7 +175,7 @@ def test_a_log_that_does_not_fit_into_the_memory_is_refused_before_it_is_read(tm
         file.writelines(rows)
     parquet_log.write_parquet(read_log(tmp_path / "x.swf"), tmp_path / "z.parquet")
     monkeypatch.setattr(formats, "CHUNK_BYTES", 2000)
-    about = {name: rows_about(tmp_path / name) for name in ("x.swf", "y.swf.gz", "z.parquet")}
+    about = {name: rows_about(tmp_path / name, kind_of(tmp_path / name)) for name in ("x.swf", "y.swf.gz", "z.parquet")}
     assert about["z.parquet"] == 1000
     assert 900 <= about["x.swf"] <= 1100
     monkeypatch.setattr(memory, "available_bytes", lambda: 200_000)

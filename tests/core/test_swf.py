@@ -222,6 +222,7 @@ def test_harmless_variations_read_alike(log_file, text):
         (b"", "only 0 rows"),
         (b"; a header only\n", "only 0 rows"),
         (row(1, 0, 5).encode() + b"2 3 4\n", ":2: 3 fields, but the first row has 18"),
+        (gzip.compress(b"\n" * (9 << 20)), "begins with 8 MiB of blank lines; is it a log?"),
         (b"2 3 4\n", ":1: 3 fields, but SWF has 18"),
         (row(1, 0, 5).encode() + row(1, 0, 5).rstrip().encode() + b" 9\n", ":2: 19 fields, but the first row has 18"),
         (row(1, 0, 5).rstrip().encode() + b" 0 x a:excl:2x112\n", "batfill workload import frontier"),

@@ -4,7 +4,9 @@ import json
 import re
 import subprocess
 import sys
+from contextlib import suppress
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,8 @@ from hypothesis import strategies as st
 import batfill as bf
 import slow_slurm
 from batfill.base.errors import WorkloadError
+from batfill.base.files import whole_file
+from batfill.workloads.formats import load_log
 from batfill.workloads.swf_log import read_log
 from batfill_site.accounting.cluster_log import ClusterJob, Key, Reading, most_in_use, swf_of
 from batfill_site.accounting.oar import read_oar
@@ -366,12 +370,18 @@ def test_a_record_whose_columns_cannot_be_told_apart_is_counted_and_not_read(wri
     assert reading.examples["with fewer columns than are named (is the file truncated?), left out"] == "x:5"
 
 
-def test_lines_before_the_columns_are_passed_over_and_columns_may_be_named_again(written, tmp_path):
+def test_lines_before_the_columns_are_passed_over_and_columns_may_be_named_again(written):
     head, other = "JobID|Submit|Start|End|State|AllocCPUS\n", "State|AllocCPUS|JobID|Submit|Start|End\n"
     row = "{}|1700000000|1700000010|1700000110|COMPLETED|4\n"
     text = "# 2024\n\nWelcome | to the cluster\n" + head + row.format(1) + head + row.format(2) + other
     path = written(text + "COMPLETED|8|3|1700000000|1700000010|1700000110\n")
     assert [job.procs for job in as_objects(read_slurm([path], Reading()).jobs)] == [4, 4, 8]
+    assert len(bf.read(path)) == 3
+    assert len(bf.read(written("Submit|Start|End|State|NCPUS|JobIDRaw\n1|2|3|CD|4|5\n"))) == 1
+    with pytest.raises(WorkloadError, match="with its line of column names, without -n"):
+        bf.read(written(row.format(1)))
+    with pytest.raises(WorkloadError, match="is the accounting of slurm; make a log of it with `batfill workload imp"):
+        load_log(path)
 
 
 def test_an_id_used_again_is_another_job_by_its_submission_and_a_requeue_is_not(written):
@@ -678,6 +688,23 @@ def test_the_command_writes_a_log_that_reads_back_without_pyarrow(tmp_path, monk
     assert len(log) == jobs
     assert key.exists()
     assert not any("User:" in text for text in log.header)
+
+
+@pytest.mark.parametrize("name", ["jobs.txt", "jobs.txt.xz", "log.swf.gz", "log.json"])
+def test_a_file_is_opened_once_to_find_out_what_it_is_and_to_read_it(tmp_path, monkeypatch, name):
+    rows = [f"{k}|u|x|{17 * 10**8 + k}|{17 * 10**8 + 9 * k}|{17 * 10**8 + 99 * k}|60|4|4|CD\n" for k in range(1, 9)]
+    path, opened = tmp_path / name, []
+    with whole_file(tmp_path / "jobs.txt" if "txt" not in name else path) as file:
+        file.write((HEAD + "".join(rows)).encode())
+    if "txt" not in name:
+        bf.write(bf.read(tmp_path / "jobs.txt"), path)
+    usual = Path.open
+    monkeypatch.setattr(Path, "open", lambda self, *how, **more: opened.append(self) or usual(self, *how, **more))
+    for use in (bf.read, partial(bf.replay, tau_s=10), bf.what_if, partial(bf.fidelity, fit=False)):
+        opened.clear()
+        with suppress(WorkloadError):  # Batsim JSON has no waits
+            use(path)
+        assert opened.count(path) == 1
 
 
 def test_what_is_read_as_a_whole_is_refused_without_the_memory(tmp_path, monkeypatch):

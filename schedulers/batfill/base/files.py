@@ -43,7 +43,15 @@ class Together(NamedTuple):
     kept: ExitStack  # of their locks
 
 
+class Held(NamedTuple):
+    """A file that `held_open` keeps open."""
+
+    stored: BinaryIO
+    readers: list[None]  # those in it now: none or one
+
+
 finished: ContextVar[Together | None] = ContextVar("finished", default=None)  # None outside of `all_or_none`
+held: ContextVar[dict[Path, Held] | None] = ContextVar("held", default=None)  # None outside of `held_open`
 
 
 def digest(path: Path) -> str:
@@ -59,6 +67,14 @@ def readable(path: Path) -> Iterator[BinaryIO]:
     `-` is standard input. It and pipes (/dev/stdin, <(command)) are kept in memory, since a workload is read several
     times: for its format, for its digest, and once or twice for its jobs.
     """
+    if (known := (held.get() or {}).get(path)) is not None and not known.readers:
+        known.stored.seek(0)
+        known.readers.append(None)
+        try:
+            yield known.stored
+        finally:
+            known.readers.clear()
+        return
     try:
         if path == STANDARD_INPUT:
             stored: BinaryIO = io.BytesIO(read_once(path))
@@ -73,6 +89,21 @@ def readable(path: Path) -> Iterator[BinaryIO]:
         raise WorkloadError(f"{str(path)!a}: cannot be a path ({error}); check it") from None
     with stored:
         yield stored
+
+
+@contextmanager
+def held_open(path: Path) -> Iterator[None]:
+    """Open the file once for all that read it in this block, one after the other: all see the same file."""
+    before = held.get() or {}
+    if path in before:
+        yield
+        return
+    with readable(path) as stored:
+        token = held.set({**before, path: Held(stored, [])})
+        try:
+            yield
+        finally:
+            held.reset(token)
 
 
 @cache
@@ -208,13 +239,16 @@ def whole_lines(path: Path, content: BinaryIO, text_sum: _Hash | None = None) ->
         text_sum: updated with the content, if given.
 
     Raises:
-        WorkloadError: a line has more than LONGEST_LINE bytes; the message names it.
+        WorkloadError: a line has more than LONGEST_LINE bytes; the message names it. Or the text begins with
+            CHUNK_BYTES of blanks, since gigabytes of them pack into a small file.
     """
     rest = b""
     lines = 0
     while piece := content.read(CHUNK_BYTES):
         if text_sum is not None:
             text_sum.update(piece)
+        if not lines and len(piece) == CHUNK_BYTES and piece.isspace():
+            raise begins_blank(path)
         rest += piece
         first = rest.find(b"\n")  # the other lines are shorter than a piece
         if max(first, len(rest) if first < 0 else 0) > LONGEST_LINE:
@@ -228,6 +262,11 @@ def whole_lines(path: Path, content: BinaryIO, text_sum: _Hash | None = None) ->
             rest = rest[end:]
     if rest:
         yield rest + b"\n"
+
+
+def begins_blank(path: Path) -> WorkloadError:
+    """The refusal of a text that begins with so many blanks that it is no log."""
+    return WorkloadError(f"{path}: begins with {CHUNK_BYTES / 2**20:g} MiB of blank lines; is it a log?")
 
 
 @contextmanager

@@ -74,7 +74,7 @@ class ReadingOptions:
         """The log, to be cut or resampled; see `replayable`."""
         return replayable(log, **self.reading)
 
-    def jobs(self, log: Workload | str | Path) -> tuple[Workload, JobTable, int]:
+    def jobs(self, log: Workload | Source | str | Path) -> tuple[Workload, JobTable, int]:
         """The log, those of its jobs that fit the machine, and the machine's size.
 
         Raises:

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from batfill.model.jobs import Overrun, Unrequested, Workload
+    from batfill.workloads.formats import Source
     from batfill.workloads.generate import Kind, Requests
 
 
@@ -53,25 +54,13 @@ def read_workload(
         jobs         800 of 12 users
         submitted    over 4 d 1 h
     """
-    from dataclasses import replace
     from pathlib import Path
 
-    from batfill.base.doors import door
     from batfill.base.errors import WorkloadError
     from batfill.base.files import path_of
-    from batfill.base.progress import patient_progress
     from batfill.model.given import is_frame
     from batfill.model.jobs import checked_size, workload_of_frame
-    from batfill.workloads.batsim_json import read_batsim_json
-    from batfill.workloads.formats import (
-        JSON,
-        accounting_of,
-        as_stated,
-        first_byte,
-        read_rows,
-        require_memory_of,
-    )
-    from batfill.workloads.swf import READING_BYTES, needed_fields, workload_of
+    from batfill.workloads.formats import read_file
 
     if procs is not None:
         procs = checked_size(path if isinstance(path, (str, Path)) else "the data frame", procs)
@@ -80,44 +69,24 @@ def read_workload(
             if value is not None:
                 raise WorkloadError(f"the data frame: {name} applies to files only; leave it out")
         return workload_of_frame(path, procs, unrequested)
-    path = path_of(path)
-    system = accounting_of(path)
-    for name, value, of in (
-        ("timezone", timezone, ("slurm", "oar", "pbs")),
-        ("cores_per_resource", cores_per_resource, ("oar",)),
-    ):
-        if value is not None and system not in of:
-            raise WorkloadError(f"{path}: {name} applies to the accounting of {', '.join(of)} only; leave it out")
-    kept: Overrun = "keep" if overrun is None else overrun
-    zone, cores = timezone or "UTC", cores_per_resource or 1
-    with patient_progress(f"reading {path.name}") as advance:
-        if system is not None:
-            log = door("read_accounting")(path, system, procs=procs, timezone=zone, cores_per_resource=cores)
-        elif first_byte(path) in JSON:
-            workload = as_stated(read_batsim_json(path), overrun, unrequested)
-            return workload if procs is None else replace(workload, procs=procs)
-        else:
-            require_memory_of(path, READING_BYTES, "reading the jobs")
-            log = read_rows(path, fields=needed_fields(unrequested), advance=advance)
-        workload = workload_of(path, log, procs=procs, overrun=kept, unrequested=unrequested)
-    if system is None:
-        return workload
-    made = [f"{system} accounting, its dates in {zone}"]
-    if procs is None:
-        made.append("the machine's size is the most processors seen in use at once")
-    read = (text.removeprefix("; Note: ") for text in log.header if text.startswith("; Note: "))
-    notes = (*made, *(text for text in read if not text.startswith("MaxProcs ")), *workload.notes)
-    return replace(workload, notes=notes, timezone=zone, cores_per_resource=cores if system == "oar" else None)
+    return read_file(
+        path_of(path),
+        procs=procs,
+        overrun=overrun,
+        unrequested=unrequested,
+        timezone=timezone,
+        cores_per_resource=cores_per_resource,
+    )[0]
 
 
 def opened(
-    log: Workload | str | Path,
+    log: Workload | Source | str | Path,
     *,
     procs: int | None = None,
     overrun: Overrun | None = None,
     unrequested: Unrequested | None = None,
 ) -> tuple[Workload, int]:
-    """The workload to replay, with its machine's size, read if `log` is a file.
+    """The workload to replay, with its machine's size, read if `log` is a file, and not yet by `read_once`.
 
     Raises:
         WorkloadError: the file cannot be used, the machine's size is unknown, the workload was read with another
@@ -128,7 +97,10 @@ def opened(
     from batfill.base.errors import WorkloadError
     from batfill.model.jobs import Workload, checked_size, refuse_unrequested
     from batfill.model.values import unrequested_of
+    from batfill.workloads.formats import Source
 
+    if isinstance(log, Source):
+        log = log.workload(log.log) if log.whole is None else log.whole
     if isinstance(log, Workload):
         workload = log if procs is None else replace(log, procs=checked_size(log.name, procs))
         chosen = None if unrequested is None else unrequested_of("unrequested", unrequested)

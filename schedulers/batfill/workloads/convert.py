@@ -47,9 +47,8 @@ from batfill.workloads.batsim_json import (
     write_members,
 )
 from batfill.workloads.formats import (
-    JSON,
-    first_byte,
     format_of,
+    kind_of,
     load_log,
     made_by,
     pieces_of,
@@ -141,7 +140,8 @@ def convert(
     overrun = overrun or "keep"
     if unrequested is not None:
         unrequested = unrequested_of("unrequested", unrequested)  # type: ignore[assignment]
-    if first_byte(source) in JSON:
+    kind = kind_of(source)
+    if kind == "json":
         return _convert_json(source, out, procs, overrun=overrun, unrequested=unrequested, jobs=jobs, version=version)
     text = sha256()
     read: list[SwfLog] = []  # the rows without texts, if what stands in for a request depends on all of them
@@ -149,7 +149,7 @@ def convert(
 
     def first_pass() -> Iterator[SwfLog]:
         nonlocal head
-        for batch in pieces_of(source, text):
+        for batch in pieces_of(source, kind, text):
             if head is None:
                 head = batch.select(np.empty(0, np.intp))
             if unrequested in ("queue", "user-max"):
@@ -173,7 +173,7 @@ def convert(
     def second_pass() -> Iterator[JobColumns]:
         nonlocal wide
         first_row = wide = 0
-        for batch in pieces_of(source):
+        for batch in pieces_of(source, kind):
             if whole is not None:
                 batch = replace(batch, assumed_s=whole[first_row : first_row + len(batch)])
             elif chosen not in ("refuse", "runtime"):
@@ -196,8 +196,8 @@ def convert(
 
 def _convert_log(source: Path, out: Path, procs: int | None, advance: Callable[[int], None]) -> Converted:
     """Write a log's rows and comments in another format; the arguments are those of `convert`."""
-    made = provenance("convert", source)
-    if first_byte(source) in JSON:
+    made, kind = provenance("convert", source), kind_of(source)
+    if kind == "json":
         log = with_size(source, load_log(source), procs)
         return Converted(save_log(log, out, description=made), log.header_procs, (), ())
     comments: list[Comment] = []
@@ -207,7 +207,7 @@ def _convert_log(source: Path, out: Path, procs: int | None, advance: Callable[[
         nonlocal text
         comments.clear()
         text, n_rows = sha256(), 0
-        for piece in pieces_of(source, text):
+        for piece in pieces_of(source, kind, text):
             comments.extend(c._replace(rows_before=n_rows + c.rows_before) for c in piece.comments)
             n_rows += len(piece)
             yield piece

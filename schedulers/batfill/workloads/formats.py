@@ -10,33 +10,48 @@ from collections import Counter
 from dataclasses import replace
 from os import SEEK_END
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeGuard, cast, get_args
 
 import numpy as np
 
 from batfill.base.doors import door
 from batfill.base.errors import WorkloadError
-from batfill.base.files import CHUNK_BYTES, content_of, decompressed, digest, path_of, readable, shown
+from batfill.base.files import (
+    CHUNK_BYTES,
+    begins_blank,
+    content_of,
+    decompressed,
+    digest,
+    held_open,
+    path_of,
+    readable,
+    shown,
+)
 from batfill.base.memory import require_memory
+from batfill.base.progress import patient_progress
 from batfill.base.version import __version__
 from batfill.model.given import is_frame
 from batfill.model.jobs import Overrun, Unrequested, Workload, workload_of_frame
 from batfill.model.values import unrequested_of
 from batfill.workloads.batsim_json import BATSIM_MARGIN_S, read_batsim_json, write_batsim_json
 from batfill.workloads.parquet_log import (
+    PARQUET,
     ROWS_AT_ONCE,
-    is_parquet,
     parquet_pieces,
     parquet_rows,
     read_parquet,
     write_parquet,
 )
 from batfill.workloads.swf import (
+    OF_JOBS,
+    OF_STAND_INS,
+    READING_BYTES,
     choice_for,
     job_rows,
     jobs_in,
     known_size,
     machine_size,
+    needed_fields,
     require_requests,
     with_assumed,
     with_size,
@@ -63,31 +78,97 @@ FORMATS = (".swf", ".json", ".parquet")
 # What a row takes while all of a log is read: 18 fields and its line, and an eighth more while the arrays grow.
 ROW_BYTES = (N_FIELDS + 1) * 8 * 9 // 8
 System = Literal["slurm", "oar", "pbs"]
-# The start of each system's accounting: sacct's column names; OAR's jobs by id, as an array or as items; a date.
-ACCOUNTING: dict[System, re.Pattern[bytes]] = {
-    "slurm": re.compile(rb"[^\n]*\bJobID\b[^\n]*\|"),
+Kind = Literal["parquet", "slurm", "oar", "pbs", "json", "swf"]
+# How files of each kind begin: sacct's names of columns, or a record without them, for its reader to refuse; OAR's jobs
+# by id, as an array or as items; a date; a workload of Batsim, or a list, which is none, as its reader says.
+BEGINNINGS: dict[Kind, re.Pattern[bytes]] = {
+    "parquet": re.compile(re.escape(PARQUET)),
+    "slurm": re.compile(
+        rb"(?![;{\[])(?:[^\n]*\n)*?(?:(?:[^|\n]*\|)*[ \t]*JobID(?:Raw)?[ \t]*\||(?:[^|\n]*\|)+JobID(?:Raw)?\s)"
+        rb"|\d+[^|\s]*\|(?:[^|\n]*\|){4}",
+        re.IGNORECASE,
+    ),
     "oar": re.compile(rb'\[\s*\{|\{\s*"(?:\d+|items)"\s*:'),
     "pbs": re.compile(rb"\d\d/\d\d/\d{4} \d\d:\d\d:\d\d;\w;"),
+    "json": re.compile(rb"[{\[]"),
 }
+BEGINNING_BYTES = 4096
+BLANK = b"\xef\xbb\xbf \t\r\n"  # blanks, and byte order marks
 
 
-JSON = (b"{", b"[")  # a workload of Batsim begins with a brace; a list is none, and its reader says so
+def kind_of(path: Path) -> Kind:
+    """What the file is, by its beginning; SWF if that says nothing else.
 
-
-def first_byte(path: Path) -> bytes:
-    """The content's first byte that is neither blank nor part of a byte order mark; b"" if there is none."""
+    Raises:
+        WorkloadError: the file cannot be read, or begins with nothing but blank lines.
+    """
+    blank = 0
     with decompressed(path) as content:
-        while chunk := content.read(4096):
-            if text := chunk.lstrip(b"\xef\xbb\xbf \t\r\n"):
-                return text[:1]
-    return b""
+        while not (text := content.read(BEGINNING_BYTES)).strip(BLANK) and text:
+            blank += len(text)
+            if blank > CHUNK_BYTES:
+                raise begins_blank(path)
+        text = text.lstrip(BLANK)
+        text += content.read(BEGINNING_BYTES - len(text))
+    return next((kind for kind, begins in BEGINNINGS.items() if begins.match(text)), "swf")
 
 
-def accounting_of(path: Path) -> System | None:
-    """The batch system whose accounting has this file's beginning, or None."""
-    with decompressed(path) as content:
-        beginning = content.read(4096).lstrip(b"\xef\xbb\xbf \t\r\n")
-    return next((system for system, begins in ACCOUNTING.items() if begins.match(beginning)), None)
+def is_accounting(kind: Kind) -> TypeGuard[System]:
+    """Whether it is a batch system's accounting."""
+    return kind in get_args(System)
+
+
+def read_file(
+    path: Path,
+    *,
+    procs: int | None = None,
+    overrun: Overrun | None = None,
+    unrequested: Unrequested | None = None,
+    timezone: str | None = None,
+    cores_per_resource: int | None = None,
+    fields: Sequence[str] | None = None,
+) -> tuple[Workload, SwfLog | None]:
+    """The jobs of a file, and the log that they were read from; None if there is none, but Batsim JSON.
+
+    Args:
+        path: the file.
+        procs: as the next four arguments for `read_workload`.
+        overrun: see there.
+        unrequested: see there.
+        timezone: see there.
+        cores_per_resource: see there.
+        fields: the log's columns; None for those that the jobs need. Accounting has all.
+
+    Raises:
+        WorkloadError: as for `read_workload`.
+    """
+    zone, cores = timezone or "UTC", cores_per_resource or 1
+    with held_open(path):
+        kind = kind_of(path)
+        for name, value, of in (
+            ("timezone", timezone, get_args(System)),
+            ("cores_per_resource", cores_per_resource, ("oar",)),
+        ):
+            if value is not None and kind not in of:
+                raise WorkloadError(f"{path}: {name} applies to the accounting of {', '.join(of)} only; leave it out")
+        with patient_progress(f"reading {path.name}") as advance:
+            if kind == "json":
+                workload = as_stated(read_batsim_json(path), overrun, unrequested)
+                return workload if procs is None else replace(workload, procs=procs), None
+            if is_accounting(kind):
+                log = door("read_accounting")(path, kind, procs=procs, timezone=zone, cores_per_resource=cores)
+            else:
+                require_memory_of(path, kind, READING_BYTES, "reading the jobs")
+                log = read_rows(path, kind, fields=fields or needed_fields(unrequested), advance=advance)
+            workload = workload_of(path, log, procs=procs, overrun=overrun or "keep", unrequested=unrequested)
+    if not is_accounting(kind):
+        return workload, log
+    made = [f"{kind} accounting, its dates in {zone}"]
+    if procs is None:
+        made.append("the machine's size is the most processors seen in use at once")
+    read = (text.removeprefix("; Note: ") for text in log.header if text.startswith("; Note: "))
+    notes = (*made, *(text for text in read if not text.startswith("MaxProcs ")), *workload.notes)
+    return replace(workload, notes=notes, timezone=zone, cores_per_resource=cores if kind == "oar" else None), log
 
 
 class Source(NamedTuple):
@@ -99,14 +180,22 @@ class Source(NamedTuple):
     procs: int | None  # the workload's, or the caller's
     overrun: Overrun
     unrequested: Unrequested
+    whole: Workload | None = None  # as the file was read, if it was for this
 
     def workload(self, log: SwfLog) -> Workload:
         """The jobs of this log, which is the source's or made of it."""
-        return workload_of(self.where, log, procs=self.procs, overrun=self.overrun, unrequested=self.unrequested)
+        return workload_of(
+            self.where,
+            log,
+            procs=self.procs,
+            overrun=self.overrun,
+            unrequested=self.unrequested,
+            sha256=self.digest,
+        )
 
 
 def source_of(
-    log: Workload | str | Path,
+    log: Workload | Source | str | Path,
     *,
     procs: int | None = None,
     overrun: Overrun | None = None,
@@ -115,7 +204,7 @@ def source_of(
     """The log that a workload was read from, read again; if the workload was made, the workload as a log.
 
     Args:
-        log: a workload, or a log's file.
+        log: a workload, or a log's file; of `read_once`, the log itself.
         procs: the machine's size; None for the workload's or the file's.
         overrun: see `read_workload`; None for the workload's.
         unrequested: see `read_workload`; None for the workload's.
@@ -124,6 +213,8 @@ def source_of(
         WorkloadError: the file cannot be read, or has changed since the workload was read from it; a Batsim workload
             was made with another choice.
     """
+    if isinstance(log, Source):
+        return log
     if is_frame(log):
         log = workload_of_frame(log, procs)
     made, size = log if isinstance(log, Workload) else None, procs
@@ -132,19 +223,43 @@ def source_of(
         overrun, unrequested = overrun or made.overrun, made.unrequested if unrequested is None else unrequested
         if made.file is None:
             return prepared(Source(made.name, log_of(made), made.digest, size, overrun, unrequested))
-        if digest(made.file) != made.digest:
-            raise WorkloadError(f"{made.file}: has changed since the workload was read from it; read it again")
     path = path_of(log if made is None else made.file)
-    system = accounting_of(path)
-    if system is not None:
-        zone, cores = (None, None) if made is None else (made.timezone, made.cores_per_resource)
-        found = door("read_accounting")(path, system, procs=size, timezone=zone or "UTC", cores_per_resource=cores or 1)
-    elif first_byte(path) in JSON:
-        stated = as_stated(read_batsim_json(path) if made is None else made, overrun, unrequested)
-        return Source(path, log_of(stated), stated.digest, size, stated.overrun, stated.unrequested)
-    else:
-        found = load_log(path)
-    return prepared(Source(path, found, digest(path), size, overrun or "keep", choice_for(found, unrequested)[0]))
+    with held_open(path):
+        stored = digest(path)
+        if made is not None and stored != made.digest:
+            raise WorkloadError(f"{path}: has changed since the workload was read from it; read it again")
+        kind = kind_of(path)
+        if is_accounting(kind):
+            zone, cores = (None, None) if made is None else (made.timezone, made.cores_per_resource)
+            found = door("read_accounting")(
+                path, kind, procs=size, timezone=zone or "UTC", cores_per_resource=cores or 1
+            )
+        elif kind == "json":
+            stated = as_stated(read_batsim_json(path) if made is None else made, overrun, unrequested)
+            return Source(path, log_of(stated), stated.digest, size, stated.overrun, stated.unrequested)
+        else:
+            found = load_log(path)
+    return prepared(Source(path, found, stored, size, overrun or "keep", choice_for(found, unrequested)[0]))
+
+
+def read_once(log: Workload | str | Path, **reading: Any) -> Workload | Source:
+    """The log, read so that neither `opened` nor `source_of` reads it again.
+
+    Args:
+        log: a workload, or a log's file.
+        **reading: procs, overrun, unrequested; see `read_workload`.
+
+    Raises:
+        WorkloadError: as `read_workload`.
+    """
+    if isinstance(log, Workload) or is_frame(log):
+        return cast("Workload", log)  # `opened` takes a frame as well
+    fields = (*OF_JOBS, *OF_STAND_INS["queue"])
+    path = path_of(log)
+    whole, found = read_file(path, **reading, fields=fields)
+    rows = log_of(whole) if found is None else found.only(fields)
+    source = Source(path, rows, whole.digest, whole.procs, whole.overrun, whole.unrequested, whole)
+    return source if found is None else prepared(source)
 
 
 def replayable(
@@ -208,19 +323,39 @@ def load_log(path: Path, *, beside: int = 0, advance: Callable[[int], None] = la
     Raises:
         WorkloadError: the file has none of these formats, or holds no row; or there is not enough memory for its rows.
     """
-    require_memory_of(path, ROW_BYTES + beside)
-    described = first_byte(path) in JSON
-    log = log_of(read_batsim_json(path)) if described else read_rows(path, advance=advance)
+    with held_open(path):
+        kind = kind_of(path)
+        require_memory_of(path, kind, ROW_BYTES + beside)
+        log = log_of(read_batsim_json(path)) if kind == "json" else read_rows(path, kind, advance=advance)
     require_rows(path, len(log))
     return log
 
 
-def read_rows(path: Path, *, fields: Sequence[str] = FIELDS, advance: Callable[[int], None] = lambda _: None) -> SwfLog:
-    """The SWF or Parquet log with these columns; `advance` is called with the number of SWF rows read."""
-    return read_parquet(path, fields=fields) if is_parquet(path) else read_log(path, fields=fields, advance=advance)
+def read_rows(
+    path: Path, kind: Kind, *, fields: Sequence[str] = FIELDS, advance: Callable[[int], None] = lambda _: None
+) -> SwfLog:
+    """The SWF or Parquet log with these columns; `advance` is called with the number of SWF rows read.
+
+    Raises:
+        WorkloadError: it is accounting, or damaged.
+    """
+    refuse_accounting(path, kind)
+    return read_parquet(path, fields=fields) if kind == "parquet" else read_log(path, fields=fields, advance=advance)
 
 
-def require_memory_of(path: Path, bytes_a_row: int, what: str = "this command") -> None:
+def refuse_accounting(path: Path, kind: Kind) -> None:
+    """Name the command that makes a log of a batch system's accounting.
+
+    Raises:
+        WorkloadError: it is such.
+    """
+    if is_accounting(kind):
+        raise WorkloadError(
+            f"{path}: is the accounting of {kind}; make a log of it with `batfill workload import {kind}`"
+        )
+
+
+def require_memory_of(path: Path, kind: Kind, bytes_a_row: int, what: str = "this command") -> None:
     """Refuse a log whose rows, of `bytes_a_row` each, do not fit into the memory; small files are not counted.
 
     Raises:
@@ -229,9 +364,9 @@ def require_memory_of(path: Path, bytes_a_row: int, what: str = "this command") 
     with readable(path) as stored:
         if stored.seek(0, SEEK_END) <= CHUNK_BYTES:
             return
-    if first_byte(path) in JSON:
+    if kind not in ("parquet", "swf"):
         return
-    n_rows = rows_about(path)
+    n_rows = rows_about(path, kind)
     require_memory(
         path,
         f"{what} on about {n_rows:,} rows, {bytes_a_row} B each,",
@@ -240,9 +375,9 @@ def require_memory_of(path: Path, bytes_a_row: int, what: str = "this command") 
     )
 
 
-def rows_about(path: Path) -> int:
+def rows_about(path: Path, kind: Kind) -> int:
     """The number of rows: a Parquet file states it; of SWF it is estimated from the text's beginning."""
-    if is_parquet(path):
+    if kind == "parquet":
         return parquet_rows(path)
     with readable(path) as stored:
         size = stored.seek(0, SEEK_END)
@@ -259,9 +394,10 @@ def require_rows(path: Path, n_rows: int) -> None:
         raise WorkloadError(f"{path}: holds no row; is it a complete SWF log?")
 
 
-def pieces_of(path: Path, text_sum: _Hash | None = None) -> Iterator[SwfLog]:
+def pieces_of(path: Path, kind: Kind, text_sum: _Hash | None = None) -> Iterator[SwfLog]:
     """The rows of an SWF or Parquet log in pieces, as `batches_of`."""
-    yield from parquet_pieces(path) if is_parquet(path) else batches_of(path, text_sum)
+    refuse_accounting(path, kind)
+    yield from parquet_pieces(path) if kind == "parquet" else batches_of(path, text_sum)
 
 
 def log_of(workload: Workload) -> SwfLog:

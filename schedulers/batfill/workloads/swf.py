@@ -76,6 +76,7 @@ def workload_of(
     procs: int | None = None,
     overrun: Overrun = "keep",
     unrequested: Unrequested | None = None,
+    sha256: str | None = None,
 ) -> Workload:
     """The jobs of a log already read, for the engine; notes say what was dropped or changed.
 
@@ -86,6 +87,7 @@ def workload_of(
         overrun: "keep" raises a requested time below the run time to it; "kill" leaves it, and the job will end there;
             "extend" raises the limit only, and the scheduler goes on reading the request.
         unrequested: what stands in for a missing request, see `read_workload`.
+        sha256: the file's digest, if it is known.
 
     Raises:
         WorkloadError: the log holds no job that ran, or an argument is none of its choices.
@@ -106,7 +108,7 @@ def workload_of(
         name=path.name,
         jobs=job_table(str(path), **{column.name: getattr(jobs, column.name) for column in fields(jobs)}),
         procs=size,
-        digest="" if isinstance(source, str) else digest(path),
+        digest="" if isinstance(source, str) else sha256 or digest(path),
         notes=notes,
         clock=clock.later(first_submit_s) if clock else None,
         overrun=overrun,

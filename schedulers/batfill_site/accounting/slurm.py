@@ -321,7 +321,7 @@ def _rows(path: Path, wanted: list[str], reading: Reading) -> Iterator[tuple[_He
         reading.note(reason, example=f"{path.name}:{at}")
         held = ""
 
-    remedy = f"use sacct -P -o {','.join((*NEEDED, *wanted))},... with its line of column names (without --noheader)"
+    remedy = f"use sacct -P -o {','.join((*NEEDED, *wanted))},... with its line of column names, without -n"
     number = 0
     for number, line in reading.lines_of(path):
         if head is None or head.mark in line:

@@ -33,6 +33,7 @@ from batfill.model.options import (
 from batfill.model.values import number_of, probability_of, seconds_of, seed_of, tau_of
 from batfill.replays.replay import nothing, simulate
 from batfill.search.results import ReadingOptions
+from batfill.workloads.formats import read_once
 from batfill_pages.comparison import Comparison, Difference, of_jobs
 from batfill_site.advice import promise
 from batfill_site.config.systems import EXPRESSIBLE, site_config
@@ -484,7 +485,8 @@ def what_if(
     for choice in tried:
         Options.of(choice.options)  # reject mistakes before anything runs
     withheld = beyond(system, tried)
-    workload, jobs, size = how.jobs(log)
+    source = read_once(log, **how.reading)
+    workload, jobs, size = how.jobs(source)
     steps = steps_of(tried, small_first)
     with patient_progress("choices", steps) if advance is None else nullcontext(advance) as shown:
         schedules = [replayed(choice, jobs, workload, shown) for choice in tried]
@@ -535,7 +537,7 @@ def what_if(
         for by, name, rows in groups_of(jobs, size)
         if rows.any()
     ]
-    grade = fidelity_of(log, **how.reading)
+    grade = fidelity_of(source, **how.reading)
     waited_s = np.full(len(jobs), np.nan) if jobs.waited_s is None or grade.plain is None else jobs.waited_s
     known = ~np.isnan(waited_s)
     logged = score(jobs.submit_s[known], waited_s[known], schedules[0].wait_s[known]) if known.any() else None
