@@ -356,6 +356,7 @@ def test_accounting_goes_on_in_its_own_time_zone():
     assert source_of(log).log.clock.zone_name == "Europe/Paris"
     assert source_of(ACCOUNTING / "slurm.txt").log.clock.zone_name == "UTC"
     assert len(source_of(log).log) == 11
+    assert (source_of(log).system, source_of("workloads/sample.json").system) == ("slurm", None)
 
 
 # Runs that stop

@@ -44,7 +44,6 @@ from batfill.workloads.parquet_log import (
 )
 from batfill.workloads.swf import (
     OF_JOBS,
-    OF_STAND_INS,
     READING_BYTES,
     choice_for,
     job_rows,
@@ -127,8 +126,8 @@ def read_file(
     timezone: str | None = None,
     cores_per_resource: int | None = None,
     fields: Sequence[str] | None = None,
-) -> tuple[Workload, SwfLog | None]:
-    """The jobs of a file, and the log that they were read from; None if there is none, but Batsim JSON.
+) -> tuple[Workload, SwfLog | None, System | None]:
+    """The jobs of a file; the log that they were read from, None of Batsim JSON; and its batch system, if accounting.
 
     Args:
         path: the file.
@@ -154,7 +153,7 @@ def read_file(
         with patient_progress(f"reading {path.name}") as advance:
             if kind == "json":
                 workload = as_stated(read_batsim_json(path), overrun, unrequested)
-                return workload if procs is None else replace(workload, procs=procs), None
+                return workload if procs is None else replace(workload, procs=procs), None, None
             if is_accounting(kind):
                 log = door("read_accounting")(path, kind, procs=procs, timezone=zone, cores_per_resource=cores)
             else:
@@ -162,13 +161,14 @@ def read_file(
                 log = read_rows(path, kind, fields=fields or needed_fields(unrequested), advance=advance)
             workload = workload_of(path, log, procs=procs, overrun=overrun or "keep", unrequested=unrequested)
     if not is_accounting(kind):
-        return workload, log
+        return workload, log, None
     made = [f"{kind} accounting, its dates in {zone}"]
     if procs is None:
         made.append("the machine's size is the most processors seen in use at once")
     read = (text.removeprefix("; Note: ") for text in log.header if text.startswith("; Note: "))
     notes = (*made, *(text for text in read if not text.startswith("MaxProcs ")), *workload.notes)
-    return replace(workload, notes=notes, timezone=zone, cores_per_resource=cores if kind == "oar" else None), log
+    of_oar = cores if kind == "oar" else None
+    return replace(workload, notes=notes, timezone=zone, cores_per_resource=of_oar), log, kind
 
 
 class Source(NamedTuple):
@@ -180,6 +180,7 @@ class Source(NamedTuple):
     procs: int | None  # the workload's, or the caller's
     overrun: Overrun
     unrequested: Unrequested
+    system: System | None = None  # the batch system whose accounting it is
     whole: Workload | None = None  # as the file was read, if it was for this
 
     def workload(self, log: SwfLog) -> Workload:
@@ -239,7 +240,9 @@ def source_of(
             return Source(path, log_of(stated), stated.digest, size, stated.overrun, stated.unrequested)
         else:
             found = load_log(path)
-    return prepared(Source(path, found, stored, size, overrun or "keep", choice_for(found, unrequested)[0]))
+    chosen = choice_for(found, unrequested)[0]
+    system = kind if is_accounting(kind) else None
+    return prepared(Source(path, found, stored, size, overrun or "keep", chosen, system))
 
 
 def read_once(log: Workload | str | Path, **reading: Any) -> Workload | Source:
@@ -254,11 +257,11 @@ def read_once(log: Workload | str | Path, **reading: Any) -> Workload | Source:
     """
     if isinstance(log, Workload) or is_frame(log):
         return cast("Workload", log)  # `opened` takes a frame as well
-    fields = (*OF_JOBS, *OF_STAND_INS["queue"])
+    fields = (*OF_JOBS, "queue", "partition")
     path = path_of(log)
-    whole, found = read_file(path, **reading, fields=fields)
+    whole, found, system = read_file(path, **reading, fields=fields)
     rows = log_of(whole) if found is None else found.only(fields)
-    source = Source(path, rows, whole.digest, whole.procs, whole.overrun, whole.unrequested, whole)
+    source = Source(path, rows, whole.digest, whole.procs, whole.overrun, whole.unrequested, system, whole)
     return source if found is None else prepared(source)
 
 
