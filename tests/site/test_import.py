@@ -320,7 +320,7 @@ def test_partitions_and_clusters_are_chosen_and_the_partitions_limit_is_stated(t
         assert known in refusal("workload", "import", "slurm", tmp_path / "x", "-o", tmp_path / "none.swf", option, "c")
 
 
-BARS = "JobID|User|JobName|Submit|Start|End|TimelimitRaw|AllocCPUS|State|Constraints|Comment\n"
+BARS = "JobID|User|JobName|Submit|Start|End|TimelimitRaw|AllocCPUS|State|Constraints|SubmitLine\n"
 BAR_ROW = "{}|u|{}|1700000000|1700000010|1700000110|60|4|COMPLETED|{}\n"
 
 
@@ -329,12 +329,12 @@ BAR_ROW = "{}|u|{}|1700000000|1700000010|1700000110|60|4|COMPLETED|{}\n"
     [
         ("a|b", "|", "with a bar (|) in JobName, read"),
         ("a|b|", "x|", "with a bar (|) in JobName, read"),
-        ("a", "haswell|knl|why", "with a bar (|) in Constraints or Comment, read"),
-        ("a", "x|sbatch a | b || c", "with a bar (|) in Constraints or Comment, read"),
+        ("a", "haswell|knl|why", "with a bar (|) in Constraints or SubmitLine, read"),
+        ("a", "x|sbatch a | b || c", "with a bar (|) in Constraints or SubmitLine, read"),
         ("a|17", "x|y|z", "with a bar (|) in JobName and elsewhere"),
         ("a\nb", "|", "with a line break in JobName, read as one line"),
         ("a\n\nb|c", "|", "with a line break in JobName, read as one line"),
-        ("a", "x|y\nz", "lines that continue the last column of a record, left out"),
+        ("a", "x|y\nz", "lines that begin no record (after a line break in the last column?), left out"),
         ("a", "x\ny|z", "with a line break in Constraints, read as one line"),
     ],
 )

@@ -123,7 +123,7 @@ def test_every_try_is_killed_at_its_divider_if_that_is_the_rule(monkeypatch):
 
 
 def test_a_limit_is_read_as_squeue_writes_it():
-    limits = {"2:00": 120, "30:00": 1800, "2:30:00": 9000, "1-02:30:00": 95400, "UNLIMITED": math.inf}
+    limits = {"2:00": 120, "30:00": 1800, "2:30:00": 9000, "1-02:30:00": 95400, "1-12": 129600, "UNLIMITED": math.inf}
     assert {text: slurm_tries.seconds(text) for text in limits} == limits
 
 

@@ -114,7 +114,7 @@ UNITS = " KMGTP"  # powers of 1024
 REQUEUED_S = 3600  # a try is submitted again when the earlier one is over and its nodes are clean
 MOST_BEFORE = 100  # lines, such as a login's banner, before the one that names the columns
 MOST_BARS = 100  # in the fields of a record
-LONGEST_RECORD = 1 << 20
+LONGEST_RECORD, MOST_LINES = 1 << 16, 200  # with line breaks
 TRUNCATED = "with fewer columns than are named (is the file truncated?), left out"
 # Columns of `sacct` that are not read, and of the form of a time or count.
 PLAIN_NUMBERS = (
@@ -269,7 +269,8 @@ class _Head:
         ends = [(place + min(some), place + max(more) + 1) for place, (some, more) in enumerate(pairwise(ways)) if some]
         free = [place for place, (first, end) in enumerate(ends) if end - first > 1 and self.forms[place] is None]
         barred = [self.titles[place] for place in free]
-        if not ends or any(len(ways[place]) > 1 or len(ways[place + 1]) > 1 for place in self.places.values()):
+        read = (place for name, place in self.places.items() if name not in OF_HELD)  # which are counted alone
+        if not ends or any(len(ways[place]) > 1 or len(ways[place + 1]) > 1 for place in read):
             return None, barred
         return ["|".join(fields[first:end]) for first, end in ends], barred
 
@@ -316,7 +317,7 @@ def _rows(path: Path, wanted: list[str], reading: Reading) -> Iterator[tuple[_He
     head: _Head | None = None
     held, held_at, passed = "", 0, 0
 
-    def drop(reason: str, at: int) -> None:
+    def count(reason: str, at: int) -> None:
         nonlocal held
         reading.note(reason, example=f"{path.name}:{at}")
         held = ""
@@ -332,7 +333,7 @@ def _rows(path: Path, wanted: list[str], reading: Reading) -> Iterator[tuple[_He
                     named = " or ".join((lacks, *COLUMNS[lacks][1:]))
                     raise WorkloadError(f"{path}:{number}: no column {named}; {remedy}")
                 if held:
-                    drop(TRUNCATED, held_at)
+                    count(TRUNCATED, held_at)
                 head = found
                 continue
             if head is None:
@@ -351,30 +352,31 @@ def _rows(path: Path, wanted: list[str], reading: Reading) -> Iterator[tuple[_He
             joined, _ = head.fitted(whole)
             if joined is not None:
                 broken = " and ".join(head.titles[place] for place, text in enumerate(joined) if "\n" in text)
-                drop(f"with a line break in {broken}, read as one line", held_at)
+                count(f"with a line break in {broken}, read as one line", held_at)
                 yield head, joined
                 continue
-            if len(fields) < n_columns and len(whole) < n_columns and len(held) < LONGEST_RECORD:
+            short = len(held) < LONGEST_RECORD and number - held_at < MOST_LINES
+            if short and len(whole) < n_columns:
                 held = f"{held}\n{line}"
                 continue
         if held:
-            drop(TRUNCATED, held_at)
+            count(TRUNCATED, held_at)
         if record is not None:
             if barred:
                 reason = f"with a bar (|) in {' or '.join(barred)}, read by the form of the other columns"
-                drop(reason, number)
+                count(reason, number)
             yield head, record
         elif len(fields) == n_columns:
             yield head, fields
         elif len(fields) > n_columns:
             where = f"bars (|), which may be in {' or '.join(barred)}" if barred else "more fields than columns"
-            drop(f"with {where}: cannot be told apart, left out", number)
+            count(f"with {where}: cannot be told apart, left out", number)
         elif head.begins(fields):
             held, held_at = line, number
         else:
-            drop("lines that continue the last column of a record, left out", number)
+            count("lines that begin no record (after a line break in the last column?), left out", number)
     if held:
-        drop(TRUNCATED, held_at)
+        count(TRUNCATED, held_at)
     if head is None and passed:
         raise WorkloadError(f"{path}:{number}: no column {' or '.join(COLUMNS['JobID'])} is named up to here; {remedy}")
 
