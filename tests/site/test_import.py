@@ -748,6 +748,19 @@ def test_jobs_are_submitted_when_eligible_and_their_first_submission_is_a_column
     assert bf.fidelity(out, procs=200, fit=False)["input"]["warnings"] == []
 
 
+@pytest.mark.needs("pyarrow")
+def test_the_first_submission_is_a_column_of_parquet_and_of_no_log_that_is_made_of_it(tmp_path):
+    import pyarrow.parquet as pq
+
+    (tmp_path / "x").write_text(ELIGIBLE + "1|1700000000|1700003600|1700003700|1700003800|60|4|COMPLETED\n")
+    out, made = tmp_path / "log.parquet", tmp_path / "log.swf"
+    assert batfill("workload", "import", "slurm", tmp_path / "x", "-o", out).status == 0
+    table = pq.read_table(out)
+    assert (table["submit_s"].to_pylist(), table["first_submit_s"].to_pylist()) == ([3600], [0])
+    assert batfill("workload", "convert", out, "-o", made).status == 0
+    assert {len(line.split()) for line in made.read_text().splitlines() if line[0] != ";"} == {18}
+
+
 def test_without_eligibility_and_zones_the_import_says_so_once_and_fidelity_gives_the_command(tmp_path):
     line = "{}|2024-01-01T10:00:00|2024-01-01T10:05:00|2024-01-01T11:00:00|60|4|COMPLETED\n"
     text = SACCT.format("AllocCPUS") + line.format(1) + line.format(2)
