@@ -16,6 +16,7 @@ from batfill.base.errors import BatfillError, missing
 from batfill.live.agent import Agent, with_options
 from batfill.live.conversation import GAVE_UP, job_request
 from batfill.live.request import Registration
+from batfill.live.words4 import workflows_of
 
 try:
     from batsim.batsim import BatsimScheduler, Job
@@ -61,7 +62,10 @@ class Scheduler(BatsimScheduler):  # type: ignore[misc] # pybatsim has no types
         """See `Agent.begin`; storage resources are not machines."""
         config = self.bs.batconf
         registration = Registration(
-            bool(config["dynamic-jobs-enabled"]), config["profile-reuse-enabled"], config["dynamic-jobs-acknowledged"]
+            bool(config["dynamic-jobs-enabled"]),
+            config["profile-reuse-enabled"],
+            config["dynamic-jobs-acknowledged"],
+            workflows_of(self.bs.profiles),
         )
         self.agent, _ = with_options(self.agent, config["sched-config"], "Batsim's --sched-cfg")
         self.agent.begin(self.bs.compute_resources, registration, self)

@@ -484,6 +484,36 @@ def test_an_acknowledgement_repeats_the_registration():
             killing(acknowledge=True).answer(as_message(5, submitted("1#1", subtime, walltime, procs)))
 
 
+@pytest.mark.parametrize("host", ["Batsim 4", "Batsim 5"])
+@pytest.mark.parametrize("code", [-1, -2])
+@pytest.mark.parametrize("end_first", [True, False])
+def test_a_killed_job_that_computes_has_another_code_and_may_report_its_end_after_the_kill(host, code, end_first):
+    agent = Agent({"small": "class", "divider": 5, "kill": "always"})
+    talk = Conversation(WORDS_4, agent) if host == "Batsim 4" else Through5(agent, deviation_s=0.0)
+    talk.answer(as_message(0, begins(range(4), dynamic=True)))
+    talk.answer(as_message(0, submitted("1", 0, 50, 1, small=True)))
+    talk.answer(as_message(5, CALL))
+    end, report = ends("1", "COMPLETED_KILLED", code), killed("1")[1]
+    task = {"profile_name": "parallel", "progress": 0.5}
+    report["data"]["job_progress"]["w0!1"] = {"profile_name": "composed", "current_task_index": 0, "current_task": task}
+    said = talk.answer(as_message(5, *([end, report] if end_first else [report, end])))
+    assert b"REGISTER_JOB" in said
+    assert b"EXECUTE_JOB" in said
+    with pytest.raises(BatfillError, match="whose kill was not requested"):
+        talk.answer(as_message(6, report))
+
+
+@pytest.mark.parametrize(("state", "code", "fits"), [("FAILED", 3, True), ("FAILED", 0, False), ("KILLED", 0, False)])
+def test_the_return_code_fits_the_state_whatever_the_job_returns(state, code, fits):
+    talk = begun()
+    talk.answer(as_message(0, job()))
+    message = as_message(9, ends("1", f"COMPLETED_{state}", code))
+    if fits:
+        talk.answer(message)
+    else:
+        assert f"has the return code 0 in the state COMPLETED_{state}; it is n" in refused_line(talk, message)
+
+
 @pytest.mark.parametrize("events", [killed("1"), [CALL], [completed("1")]])
 def test_what_was_answered_once_is_not_answered_twice(events):
     with pytest.raises(BatfillError):

@@ -48,21 +48,34 @@ def test_a_field_of_the_users_that_cannot_be_read_is_named_once_with_what_is_ass
     assert re.search(": (it counts as|it is ignored|the walltime counts)", line)
 
 
+def with_workflow(plugin, **config):
+    begun = begins(range(4), **config)
+    begun["data"] |= {"workloads": {"w0": "made", "wf": "made.dax"}, "profiles": {"w0": {"delay": {}}, "wf": {}}}
+    plugin(as_message(0, begun))
+    return plugin
+
+
+def arrives(name, subtime, res):
+    job = {"id": f"wf!{name}", "subtime": subtime, "walltime": 25.5, "res": res, "profile": f"wf_ID{name}"}
+    return event("JOB_SUBMITTED", job_id=job["id"], job=job)
+
+
 @of_batsim_4
 def test_jobs_of_a_workflow_have_profiles_that_were_not_announced():
-    begun = begins(range(4))
-    begun["data"] |= {"workloads": {"w0": "made", "wf": "made.dax"}, "profiles": {"w0": {"delay": {}}, "wf": {}}}
-    plugin = Plugin()
-    plugin(as_message(0, begun))
-
-    def arrives(name, subtime, res):
-        job = {"id": f"wf!{name}", "subtime": subtime, "walltime": 25.5, "res": res, "profile": f"wf_ID{name}"}
-        return event("JOB_SUBMITTED", job_id=job["id"], job=job)
-
+    plugin = with_workflow(Plugin())
     told = arrives("1", 0.0, 3), arrives("2", 0.0, 2), arrives("3", 0.0, 1)
     assert plugin.tell(0, *told) == ["start wf!1 on 0-2", "start wf!3 on 3"]
     done = event("JOB_COMPLETED", job_id="wf!1", job_state="COMPLETED_SUCCESSFULLY", return_code=0)
     assert plugin.tell(15.5, done, arrives("4", 15.5, 3)) == ["start wf!2 on 0-1"]
+
+
+@of_batsim_4
+def test_kills_are_refused_when_the_first_job_of_a_workflow_is_seen(capsys):
+    plugin = with_workflow(Plugin(small="class", divider=20, kill="always"), dynamic=True)
+    assert plugin.tell(0, submitted("1", 0, 10, 1)) == ["start 1 on 0"]
+    with pytest.raises(SystemExit):
+        plugin.tell(1, arrives("1", 1.0, 1))
+    assert "job 'wf!1' is part of a workflow" in capsys.readouterr().err
 
 
 @of_batsim_4

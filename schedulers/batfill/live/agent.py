@@ -203,8 +203,17 @@ class Agent:
             )
 
     def submitted(self, request: Request, now_s: float) -> None:
-        """Queue a submitted job, or note that one of ours is acknowledged; reject a job that can never run."""
+        """Queue a submitted job, or note that one of ours is acknowledged; reject a job that can never run.
+
+        Raises:
+            BatfillError: it is a workflow's, and the options kill jobs.
+        """
         name = request.name
+        if self.kills and name.partition("!")[0] in self.registration.workflows:
+            raise BatfillError(
+                f"job {name!r:.60} is part of a workflow, in which no job follows one that was killed and submitted "
+                f"again; choose kill never, not {self.chosen.kill}, or leave the workflow out"
+            )
         if name in self.requeues:
             self.cluster.requeue(self.requeues.pop(name), now_s, name)
             return

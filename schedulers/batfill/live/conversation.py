@@ -61,6 +61,10 @@ EARLY_S = 10 * RESOLUTION_S  # an event may be dated so much earlier than it is 
 LATE_S = 0.5
 GAVE_UP = "SCHEDULER_GAVE_UP"  # an event's type that Batsim does not know
 
+# The return code of each state in which a job ends. A job that did not end by itself has -1, or -2 if it was killed and
+# computes: which negative number it is decides nothing.
+CODES = {SUCCESS: "0", WALLTIME_REACHED: "negative", KILLED: "negative", FAILED: "not 0"}
+
 # The members that each object of a message must have, with their types.
 MESSAGE: Fields = {"now": NUMBER, "events": ARRAY}
 MACHINE: Fields = {"id": INTEGER}
@@ -152,7 +156,6 @@ class Words:
     exact_dates: bool = True  # False: decisions see `date_meant` by Batsim
     suffix: bytes = b""  # of a message, after its JSON
     belated: tuple[str, ...] = ()  # the types of events that have the timestamp of the event before them
-    no_code: int = -1  # the return code of a job that did not end by itself
 
 
 class Conversation:
@@ -184,7 +187,8 @@ class Conversation:
         self.jobs: dict[str, str] = {}  # each one's state
         self.left = 0  # jobs that were neither started nor rejected
         self.runs: dict[str, RunningJob] = {}  # the jobs that run
-        self.kills: set[str] = set()  # the jobs whose kill was requested and is not yet acknowledged
+        # The jobs whose kill was requested and is not yet acknowledged: whether it was reported while the job ran.
+        self.kills: dict[str, bool] = {}
         self.called_for = 0  # calls requested so far
         self.calls: dict[str, float] = {}  # the dates for which calls were requested, by their ids, if events have ids
         self.dates: list[float] = []  # otherwise: a heap of these dates
@@ -375,6 +379,8 @@ class Conversation:
         ):
             self.check_end(data, run)
         self.jobs[name] = ENDED
+        if self.kills.get(name):
+            del self.kills[name]
         self.agent.ended(name, self.now_s, killed=state == KILLED)
 
     def check_end(self, data: dict[str, Any], run: RunningJob | None) -> None:
@@ -385,16 +391,11 @@ class Conversation:
             known = self.jobs.get(name, "was never submitted")
             raise self.wrong(f"names job {name!r:.60}, which {known}, so it cannot end now")
         self.subject = f"of {name!r:.60} "
-        expected = {
-            SUCCESS: "0",
-            WALLTIME_REACHED: str(self.words.no_code),
-            KILLED: str(self.words.no_code),
-            FAILED: "not 0",
-        }
-        if state not in expected:
-            raise self.wrong(f"{self.subject}has the state {state!r:.60}; a job's are {', '.join(expected)}")
-        if (code == 0) if state == FAILED else str(code) != expected[state]:
-            raise self.wrong(f"{self.subject}has the return code {code} in the state {state}; it is {expected[state]}")
+        if state not in CODES:
+            raise self.wrong(f"{self.subject}has the state {state!r:.60}; a job's are {', '.join(CODES)}")
+        code = code - 2**32 if 2**31 <= code < 2**32 else code  # Batsim 5's are unsigned
+        if not {"0": code == 0, "negative": code < 0, "not 0": code != 0}[CODES[state]]:
+            raise self.wrong(f"{self.subject}has the return code {code} in the state {state}; it is {CODES[state]}")
         if state == KILLED and name not in self.kills:
             raise self.wrong(f"{self.subject}has the state {KILLED}, but no kill was requested")
         if state == WALLTIME_REACHED and self.is_early(run.limit_s):
@@ -408,14 +409,19 @@ class Conversation:
         return f"its walltime at {shown_date(run.limit_s)}" if run.limit_s < math.inf else "any walltime: it has none"
 
     def jobs_killed(self, data: Any) -> None:
-        """Kills were done, or the jobs had ended before."""
+        """Kills were done, or the jobs had ended before.
+
+        The end of a killed delay always comes first. A job that computes reports its end itself, over the network, so
+        that this may come before.
+        """
         self.check(data, KILLED_JOBS)
         for name in data["job_ids"] or [None]:
-            if type(name) is not str or name not in self.kills:
-                raise self.wrong(f"names job {name!r:.60}, whose kill was not requested")
+            if type(name) is not str or self.kills.get(name, True):
+                raise self.wrong(f"names job {name!r:.60}, whose kill was not requested, or was reported before")
             if name in self.runs:
-                raise self.wrong(f"names job {name!r:.60}, which still runs")
-            self.kills.remove(name)
+                self.kills[name] = True
+            else:
+                del self.kills[name]
 
     def called(self, data: Any) -> None:
         """A date of `call_at` has come."""
@@ -526,7 +532,7 @@ class Conversation:
 
     def kill(self, job: str) -> None:
         """See `Host`."""
-        self.kills.add(job)
+        self.kills[job] = False
         self.say(Kill([job]))
 
     def call_at(self, date_s: float) -> None:

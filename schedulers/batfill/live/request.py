@@ -41,6 +41,7 @@ class Registration(NamedTuple):
     allowed: bool
     reuses_profiles: bool  # a later job may use the profile of one that has ended
     acknowledged: bool  # the simulator reports each such job as submitted
+    workflows: tuple[str, ...] = ()  # workloads in which the simulator submits a job once those before it have ended
 
 
 class Host(Protocol):

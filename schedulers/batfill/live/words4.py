@@ -14,6 +14,8 @@ from batfill.live.request import Registration
 from batfill.workloads.batsim5_json import EXTRA_FIELD
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from batfill.batsim.wire import Fields
 
 BEGINS: Fields = {
@@ -56,7 +58,10 @@ def begin(talk: Conversation, data: Any) -> None:
         raise talk.unable("requires redis, which batfill does not use; start Batsim without --enable-redis")
     talk.knows_all_external = not config.get("forward-unknown-events", False)
     registration = Registration(
-        config["dynamic-jobs-enabled"], config["profile-reuse-enabled"], config["dynamic-jobs-acknowledged"]
+        config["dynamic-jobs-enabled"],
+        config["profile-reuse-enabled"],
+        config["dynamic-jobs-acknowledged"],
+        workflows_of(data["profiles"]),
     )
     talk.subject = ""
     if data["workloads"].keys() != data["profiles"].keys():
@@ -72,6 +77,11 @@ def begin(talk: Conversation, data: Any) -> None:
         )
     counts = data["nb_resources"], data["nb_compute_resources"], data["nb_storage_resources"]
     talk.begin_on(talk.ids(data, "compute_resources"), talk.ids(data, "storage_resources"), counts, registration)
+
+
+def workflows_of(profiles: Mapping[str, Any]) -> tuple[str, ...]:
+    """The workflows among the workloads: their jobs and profiles come as they are made, so that none is announced."""
+    return tuple(name for name in profiles if not profiles[name])
 
 
 def job_of(talk: Conversation, data: Any) -> dict[str, Any]:
@@ -105,7 +115,6 @@ def check_job(talk: Conversation, data: dict[str, Any]) -> None:
     workload = name.partition("!")[0]
     if workload not in talk.profiles:
         raise talk.wrong(f"{talk.subject}is of the workload {workload!r:.60}; known are {', '.join(talk.profiles)}")
-    # Of a workflow, whose jobs and profiles come as they are made, no profile is announced.
     if talk.profiles[workload] and job["profile"] not in talk.profiles[workload]:
         raise talk.wrong(f"{talk.subject}has the profile {job['profile']!r:.60}, which {workload!r:.60} lacks")
 

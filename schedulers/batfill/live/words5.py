@@ -227,5 +227,4 @@ WORDS_5 = Words(
     exact_dates=False,
     suffix=b"\0",
     belated=("ExternalEventOccurredEvent", "JobsKilledEvent"),
-    no_code=2**32 - 1,  # -1 as an unsigned number
 )
