@@ -9,6 +9,8 @@ import sys
 import time
 from contextlib import contextmanager
 from pathlib import Path
+from socket import AF_UNIX
+from socket import socket as plain_socket
 from threading import Thread
 
 import pytest
@@ -171,6 +173,21 @@ def test_the_port_in_use_is_named():
 )
 def test_an_endpoint_that_cannot_be_bound_is_refused(endpoint, said):
     assert refusal("schedule", "--socket", endpoint).startswith(said)
+
+
+def test_an_ipc_endpoint_removes_nothing_but_a_socket_that_a_process_left(tmp_path):
+    file, left, used = (tmp_path / name for name in ("file", "left", "used"))
+    file.write_text("mine")
+    for path in (file, tmp_path):
+        assert refusal("schedule", "-s", f"ipc://{path}").startswith(f"socket ipc://{path}: {path} exists and is no")
+    assert file.read_text() == "mine"
+    with plain_socket(AF_UNIX) as here, plain_socket(AF_UNIX) as gone:
+        here.bind(str(used))
+        here.listen()
+        assert refusal("schedule", "-s", f"ipc://{used}").startswith(f"socket ipc://{used}: another process listens")
+        gone.bind(str(left))
+    done = batfill("schedule", "-s", f"ipc://{left}", "--timeout", "1")
+    assert (done.status, done.err.splitlines()[0]) == (1, f"batfill: listening on ipc://{left}")
 
 
 def test_it_prints_where_it_listens_and_what_to_do_if_no_simulator_comes(capfd, monkeypatch):

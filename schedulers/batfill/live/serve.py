@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import math
+import stat
 import sys
 import time
 from contextlib import closing
+from pathlib import Path
+from socket import AF_UNIX
+from socket import socket as plain_socket
 from typing import TYPE_CHECKING, Any
 
 import zmq
@@ -131,6 +135,34 @@ def owes_answer(socket: zmq.Socket[bytes]) -> bool:
     return bool(int(socket.getsockopt(zmq.EVENTS)) & zmq.POLLOUT)
 
 
+def refuse_path(endpoint: str) -> None:
+    """Refuse an ipc endpoint whose path is in use: ZeroMQ would remove whatever is there.
+
+    A socket on which nothing listens is free: a process that was killed left it.
+
+    Raises:
+        ValueError: what is there, in words.
+    """
+    name = endpoint.removeprefix("ipc://")
+    if name == endpoint or name.startswith(("@", "*")):  # these make no file, or one with a new name
+        return
+    try:
+        kind = Path(name).lstat().st_mode
+    except (OSError, ValueError):  # ZeroMQ says what is wrong with the path
+        return
+    if not stat.S_ISSOCK(kind):
+        raise ValueError(f"{endpoint}: {name} exists and is no socket")
+    with plain_socket(AF_UNIX) as probe:
+        probe.settimeout(LOOK_S)
+        try:
+            probe.connect(name)
+        except ConnectionRefusedError:
+            return
+        except OSError as error:
+            raise ValueError(f"{endpoint}: {error}") from None
+    raise ValueError(f"{endpoint}: another process listens there")
+
+
 def serve(
     options: Mapping[str, Any], endpoint: str = DEFAULT_ENDPOINT, timeout_ms: int = 0, protocol: str = AUTO
 ) -> None:
@@ -148,6 +180,7 @@ def serve(
     """
     try:
         refuse_port(endpoint)
+        refuse_path(endpoint)
     except ValueError as error:
         raise BatfillError(f"socket {error}; give another with --socket") from None
     agent = Agent(options)
