@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from batfill.workloads.batsim_json import read_batsim_json, write_batsim_json
 from batfill.workloads.convert import convert
 from batfill.workloads.formats import load_log, source_of, write
 from batfill.workloads.swf_log import write_log
-from command import refusal
+from command import batfill, refusal
 from sweeps import examples
 from swf_text import row
 
@@ -143,6 +144,35 @@ def test_pieces_make_the_same_file_as_the_whole(converted, monkeypatch):
     whole = converted(text)
     monkeypatch.setattr("batfill.base.files.CHUNK_BYTES", 333)
     assert converted(text) == whole
+
+
+OPERATIONS = {
+    "scale": ("--interarrival", 1, "--out", "out.json"),
+    "clean": ("--rule", "wide", "--out", "out.json"),
+    "split": ("--days", 900, "--suffix", ".json", "--out", "out"),
+    "resample": ("--seed", 1, "--method", "weeks", "--out", "out.json"),
+}
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize("unrequested", ["runtime", "none", 600.0])
+@pytest.mark.parametrize("overrun", ["keep", "kill", "extend"])
+def test_an_operation_on_a_converted_workload_keeps_how_its_walltimes_were_made(
+    tmp_path, monkeypatch, operation, unrequested, overrun
+):
+    monkeypatch.chdir(tmp_path)
+    requests = (-1, -1, 50, 5, -1, 700)
+    rows = [row(i, 600_000 * i, 60, req_time=request) for i, request in enumerate(requests, 1)]
+    Path("log.swf").write_text("; MaxProcs: 4\n" + "".join(rows))
+    convert(Path("log.swf"), Path("log.json"), overrun=overrun, unrequested=unrequested)
+    assert batfill("workload", operation, "log.json", *OPERATIONS[operation]).status == 0
+    before = read_workload(Path("log.json"))
+    after = read_workload(Path("out/log-0000.json" if operation == "split" else "out.json"))
+    assert (after.overrun, after.unrequested) == (before.overrun, before.unrequested) == (overrun, unrequested)
+    if operation != "resample":
+        for column in ("walltime_s", "request_s", "user_request_s", "runtime_s"):
+            assert np.array_equal(getattr(after.jobs, column), getattr(before.jobs, column), equal_nan=True), column
+    assert batfill("replay", after.file).status == 0
 
 
 @pytest.mark.needs("pyarrow")

@@ -5,6 +5,7 @@ Commands that read one log are here; `workload_sources` has those that bring in 
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -37,22 +38,25 @@ from batfill.cli.progress import count_on_interrupt, progress
 from batfill.cli.workload_sources import fetch, generate
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from batfill.workloads.swf_log import SwfLog
 
 
-def log_in(source: Path, procs: int | None, *, beside: int) -> SwfLog:
-    """The log, with its machine's size in its header; doubts about the size are printed on standard error.
+def log_in(source: Path, procs: int | None, *, beside: int) -> tuple[SwfLog, Callable[..., int]]:
+    """The log with its machine's size in its header, and `save_log` with the choices with which the log was made.
 
-    `beside`: see `load_log`.
+    Doubts about the size are printed on standard error. `beside`: see `load`.
     """
-    from batfill.workloads.formats import load_log
+    from batfill.workloads.formats import load, save_log
     from batfill.workloads.swf import size_notes, with_size
 
     with progress("rows read") as advance:
-        log = load_log(source, beside=beside, advance=advance)
+        log, overrun, unrequested = load(source, beside=beside, advance=advance)
     for note in size_notes(log, procs):
         aside(note)
-    return with_size(source, log, procs)
+    save = partial(save_log, procs=procs, overrun=overrun, unrequested=unrequested)
+    return with_size(source, log, procs), save
 
 
 def say_undated(log: SwfLog, so: str) -> None:
@@ -114,11 +118,11 @@ def clean(
     """
     from batfill.workloads import cleaning
     from batfill.workloads.filters import header_filters
-    from batfill.workloads.formats import format_of, load_log, provenance, save_log
+    from batfill.workloads.formats import format_of, load_log, provenance
     from batfill.workloads.swf import machine_size
 
     format_of(out)
-    log = log_in(source, procs, beside=cleaning.BESIDE)
+    log, save = log_in(source, procs, beside=cleaning.BESIDE)
     headers = [(source, log.header)] if flurries else []
     if flurries_from is not None:
         headers.append((flurries_from, load_log(flurries_from).header))
@@ -138,7 +142,7 @@ def clean(
     n_rows = len(log)
     del log
     made = provenance("clean", source, notes=list(cleaned.log.header[-1:]))
-    left = save_log(cleaned.log, out, procs=procs, description=made)
+    left = save(cleaned.log, out, description=made)
     for name, count in cleaned.dropped.items():
         aside(f"{name}: {count:,} of {n_rows:,} rows dropped")
     for name, count in cleaned.changed.items():
@@ -188,13 +192,13 @@ def split(
     from batfill.base.words import wrapped
     from batfill.model.jobs import DAY_S
     from batfill.workloads import splitting
-    from batfill.workloads.formats import ROW_BYTES, format_of, provenance, save_log, stem_of
+    from batfill.workloads.formats import ROW_BYTES, format_of, provenance, stem_of
 
     if months and days is not None:
         raise click.UsageError("--days and --months both set the length of a window; leave one of them out")
     days = 7 if days is None else days
     format_of(Path(f"--suffix {suffix}"))  # the name that a refusal begins with
-    log = log_in(source, procs, beside=splitting.BESIDE)
+    log, save = log_in(source, procs, beside=splitting.BESIDE)
     found = splitting.windows(log, "month" if months else days * DAY_S, align=align, boundary=boundary)
     chosen = splitting.consecutive_windows(found, **wanted)
     largest = max(len(window.rows) for window in chosen)
@@ -210,7 +214,7 @@ def split(
         for window in chosen:
             file = out / f"{stem}-{window.index:04}{suffix}"
             if len(window.rows):
-                save_log(splitting.cut(log, window), file, procs=procs, description={**made, "window": window.index})
+                save(splitting.cut(log, window), file, description={**made, "window": window.index})
             rows.append(
                 {
                     "file": shown(file) if len(window.rows) else None,
@@ -268,14 +272,14 @@ def resample(
     IN is SWF (plain, .gz, .xz, .bz2), Parquet or Batsim JSON.
     """
     from batfill.base.files import shown
-    from batfill.workloads.formats import ROW_BYTES, format_of, provenance, save_log, stem_of
+    from batfill.workloads.formats import ROW_BYTES, format_of, provenance, stem_of
     from batfill.workloads.resampling import resample as library
 
     if profile_weeks not in (None, "all") and method != "users":
         raise click.UsageError("--profile-weeks applies to --method users only; leave one of them out")
     how = {"method": method, "weeks": weeks, "profile_weeks": profile_weeks or "all"}
     format_of(out)
-    log = log_in(source, procs, beside=ROW_BYTES)
+    log, save = log_in(source, procs, beside=ROW_BYTES)
     stem = stem_of(out)
     description = provenance("resample", source, seed=seed, method=method)
     written: list[dict[str, object]] = []
@@ -283,7 +287,7 @@ def resample(
         for sample in range(samples):
             path = out if samples == 1 else out.with_name(f"{stem}-{sample:03}{out.name.removeprefix(stem)}")
             made = library(log, seed, sample=sample, **how)
-            rows = save_log(made, path, procs=procs, description={**description, "sample": sample})
+            rows = save(made, path, description={**description, "sample": sample})
             advance(1)
             written.append({"file": shown(path), "rows": rows, "seed": seed, "sample": sample})
             aside(f"{path}: {rows:,} rows, seed {seed}, sample {sample}")
@@ -311,20 +315,20 @@ def scale(
     IN is SWF (plain, .gz, .xz, .bz2), Parquet or Batsim JSON.
     """
     from batfill.workloads import scaling
-    from batfill.workloads.formats import ROW_BYTES, format_of, provenance, save_log
+    from batfill.workloads.formats import ROW_BYTES, format_of, provenance
     from batfill.workloads.swf import known_size, machine_size
 
     if (interarrival is None) == (load is None):
         raise click.UsageError("give one of --interarrival and --load")
     format_of(out)
-    log = log_in(source, procs, beside=ROW_BYTES)
+    log, save = log_in(source, procs, beside=ROW_BYTES)
     if load is not None:
         size = known_size(source, machine_size(source, log, procs))
         scaled, factor = scaling.at_load(log, size, load)
     else:
         factor = 1.0 if interarrival is None else interarrival
         scaled = scaling.stretch(log, factor)
-    rows = save_log(scaled, out, procs=procs, description=provenance("scale", source, interarrival=f"{factor:.9g}"))
+    rows = save(scaled, out, description=provenance("scale", source, interarrival=f"{factor:.9g}"))
     what = f"{rows:,} rows, times between submissions multiplied by {factor:.9g}"
     wrote(out, what, as_json, rows=rows, interarrival=factor)
 

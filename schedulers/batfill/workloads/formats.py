@@ -318,7 +318,20 @@ def as_stated(workload: Workload, overrun: Overrun | None, unrequested: Unreques
     return stated
 
 
+class Loaded(NamedTuple):
+    """A file's log, and how its walltimes were made if it is Batsim JSON, as `save_log` takes them."""
+
+    log: SwfLog
+    overrun: Overrun = "keep"
+    unrequested: Unrequested | None = None
+
+
 def load_log(path: Path, *, beside: int = 0, advance: Callable[[int], None] = lambda _: None) -> SwfLog:
+    """As `load`, the log alone."""
+    return load(path, beside=beside, advance=advance).log
+
+
+def load(path: Path, *, beside: int = 0, advance: Callable[[int], None] = lambda _: None) -> Loaded:
     """The log in an SWF, Parquet or Batsim JSON file; `advance` is called with the number of SWF rows read.
 
     `beside`: bytes a row that the caller takes besides the log.
@@ -329,9 +342,12 @@ def load_log(path: Path, *, beside: int = 0, advance: Callable[[int], None] = la
     with held_open(path):
         kind = kind_of(path)
         require_memory_of(path, kind, ROW_BYTES + beside)
-        log = log_of(read_batsim_json(path)) if kind == "json" else read_rows(path, kind, advance=advance)
+        if kind == "json":
+            workload = read_batsim_json(path)
+            return Loaded(log_of(workload), workload.overrun, workload.unrequested)
+        log = read_rows(path, kind, advance=advance)
     require_rows(path, len(log))
-    return log
+    return Loaded(log)
 
 
 def read_rows(
