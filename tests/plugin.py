@@ -66,6 +66,8 @@ class Plugin:
 
     # What pybatsim takes for its `NetworkHandler`
 
+    timeout = 2000
+
     def recv(self, blocking: bool = False) -> Any:
         return json.loads(self.asked)
 

@@ -16,6 +16,7 @@ from batfill.base.errors import BatfillError, missing
 from batfill.live.agent import Agent, with_options
 from batfill.live.conversation import GAVE_UP, job_request
 from batfill.live.request import Registration
+from batfill.live.serve import GONE, LOOK_S, Visitors
 from batfill.live.words4 import workflows_of
 
 try:
@@ -50,6 +51,7 @@ class Scheduler(BatsimScheduler):  # type: ignore[misc] # pybatsim has no types
 
     def __init__(self, options: dict[str, Any] | None = None) -> None:
         super().__init__(options or {})
+        self.visitors: Visitors | None = None  # under `-t 0`, once the simulation has begun
         try:
             self.agent = Agent(self.options)
         except BatfillError as error:
@@ -59,7 +61,14 @@ class Scheduler(BatsimScheduler):  # type: ignore[misc] # pybatsim has no types
 
     @giving_up
     def onSimulationBegins(self) -> None:
-        """See `Agent.begin`; storage resources are not machines."""
+        """See `Agent.begin`; storage resources are not machines.
+
+        Under `-t 0` pybatsim would wait for ever for a Batsim that is gone: from now on it looks for it.
+        """
+        network = self.bs.network
+        if network.timeout <= 0:
+            network.timeout = int(LOOK_S * 1000)
+            self.visitors = Visitors(network.connection, here=1)
         config = self.bs.batconf
         registration = Registration(
             bool(config["dynamic-jobs-enabled"]),
@@ -69,6 +78,13 @@ class Scheduler(BatsimScheduler):  # type: ignore[misc] # pybatsim has no types
         )
         self.agent, _ = with_options(self.agent, config["sched-config"], "Batsim's --sched-cfg")
         self.agent.begin(self.bs.compute_resources, registration, self)
+
+    def onDeadlock(self) -> None:
+        """No message came in time; under `-t 0` this ends the process only if Batsim is gone."""
+        if self.visitors is None:
+            super().onDeadlock()
+        elif self.visitors.are_gone():
+            give_up(GONE, 1)
 
     @giving_up
     def onJobSubmission(self, job: Job) -> None:
@@ -102,6 +118,8 @@ class Scheduler(BatsimScheduler):  # type: ignore[misc] # pybatsim has no types
     def onSimulationEnds(self) -> None:
         """See `Agent.finish`."""
         self.agent.finish()
+        if self.visitors is not None:
+            self.visitors.close()
 
     @giving_up
     def onNoMoreEvents(self) -> None:
@@ -145,7 +163,7 @@ class Scheduler(BatsimScheduler):  # type: ignore[misc] # pybatsim has no types
     onJobMessage = onReportEnergyConsumed = onNotifyGenericEvent = nothing
 
 
-def give_up(message: str) -> NoReturn:
-    """End the process after a user's mistake; pybatsim would print a traceback for an exception."""
+def give_up(message: str, status: int = 2) -> NoReturn:
+    """End the process, by default after a user's mistake; pybatsim would print a traceback for an exception."""
     print(f"batfill: {message}", file=sys.stderr)
-    sys.exit(2)
+    sys.exit(status)

@@ -145,6 +145,22 @@ def test_a_simulator_that_is_killed_is_noticed(tmp_path, monkeypatch, transport)
     ]
 
 
+def test_the_plug_in_notices_a_simulator_that_is_gone_although_it_would_wait_for_ever():
+    pytest.importorskip("batsim")
+    port = free_port()
+    command = [Path(sys.executable).with_name("pybatsim"), "batfill/scheduler", "-s", f"tcp://127.0.0.1:{port}"]
+    with subprocess.Popen([*command, "-t", "0", "-v", "error"], stderr=subprocess.PIPE, text=True) as process:
+        with socket_of(zmq.REQ) as simulator:
+            simulator.connect(f"tcp://127.0.0.1:{port}")
+            simulator.send(as_message(0, begins(range(2))))
+            assert simulator.poll(180_000), "no answer"
+            simulator.recv()
+        try:
+            assert ended(process) == (1, None, [f"batfill: {serve.GONE}"])
+        finally:
+            process.kill()
+
+
 @pytest.mark.parametrize(
     ("window", "said"), [("0,100,4,,", "has a number of processors"), ("2026-03-01T08:00+01:00,,,,0-1", "2026-03-01T0")]
 )

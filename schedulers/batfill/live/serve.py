@@ -30,6 +30,7 @@ PATIENCE_S = 10  # wait for a simulator before printing where one should connect
 RETURN_S = 3.0  # from the end of a connection until its simulator counts as gone
 LOOK_S = 1.0  # between looks for it
 FAREWELL_MS = 500  # for the message to which a last answer can be given
+GONE = "Batsim is gone before the end of the simulation; see why in its own output"
 AUTO = "auto"  # the first frame says which
 
 
@@ -58,12 +59,12 @@ def conversation_with(frame: bytes, agent: Agent, protocol: str = AUTO) -> Conve
 
 
 class Visitors:
-    """Counts a bound socket's connections, and waits for their messages."""
+    """Counts a bound socket's connections, `here` of which are older, and waits for their messages."""
 
-    def __init__(self, socket: zmq.Socket[bytes]) -> None:
+    def __init__(self, socket: zmq.Socket[bytes], here: int = 0) -> None:
         self._socket = socket
         self._monitor = socket.get_monitor_socket(zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED)
-        self._here = 0
+        self._here = here
         self._left_s = math.inf  # when the last one left
         self._wait_ms = -1  # for how long the socket waits for a message
 
@@ -91,7 +92,7 @@ class Visitors:
             except zmq.Again:
                 pass
             if known and self.are_gone():
-                raise RunFailed("Batsim is gone before the end of the simulation; see why in its own output")
+                raise RunFailed(GONE)
         return None
 
     def close(self) -> None:
