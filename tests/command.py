@@ -72,6 +72,7 @@ def free_port() -> int:
 def conversed(frames, *options):
     """What `batfill schedule` leaves behind in this process after these frames, and its answers.
 
+    A frame may be a list of parts.
     The line that says where it listens is left out.
     """
     endpoint = f"tcp://127.0.0.1:{free_port()}"
@@ -83,7 +84,7 @@ def conversed(frames, *options):
             socket.setsockopt(zmq.LINGER, 0)
             socket.connect(endpoint)
             for frame in frames:
-                socket.send(frame)
+                socket.send_multipart(frame if isinstance(frame, list) else [frame])
                 while not socket.poll(20):
                     if over.is_set() and not socket.poll(200):  # the last answer may come after the end
                         return

@@ -7,24 +7,24 @@ import shlex
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import orjson
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from batfill.base.errors import BatfillError
-from batfill.base.files import decompressed, digest
+from batfill.base.files import digest, file_bytes, loaded_json
 from batfill.base.version import ENGINE
 from batfill.batsim.results import RUN_JSON
 from batfill.model.jobs import Clock
 from batfill.model.metrics import TAU_S
 from batfill.model.options import LIVE, OPTIONS, Options, as_word, described, named_values
-from batfill.workloads.batsim5_json import EXTRA_FIELD, fields_in
-from batfill.workloads.batsim_json import user_of
+from batfill.workloads.batsim_json import FIRST_WORKLOAD, name_in, read_members, usable, user_of
 from batfill_pages.words import log_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+# What reading a damaged record raises.
+DAMAGE = (OSError, ValueError, KeyError, TypeError, AttributeError, BatfillError)
+FILES = ("policy", "backfill", "calendar")  # options that may name a file, which is not there any more
 UNKNOWN = "unknown: no file next to the results states it"
 
 
@@ -79,19 +79,51 @@ class About:
         return [*rows, *(("note", note) for note in self.notes)]
 
 
-def about_run(jobs_csv: Path, prefix: str, batsim_version: str) -> tuple[About, dict[str, int]]:
-    """The record next to this `_jobs.csv`, and its jobs' users by id, as far as known.
+class Summed(NamedTuple):
+    """A workload and the sha256 that it had when it ran."""
+
+    path: Path
+    digest: str
+
+
+def about_run(jobs_csv: Path, prefix: str, batsim_version: str) -> tuple[About, Summed | None]:
+    """The record next to this `_jobs.csv`, and the workload that may say who its jobs' users are.
 
     A damaged file, or one of another run, is ignored: the results stand on their own.
     """
-    with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
-        return of_replay(json.loads(jobs_csv.with_name(f"{prefix}_{RUN_JSON}").read_text())), {}
+    with suppress(*DAMAGE):
+        return sound(of_replay(loaded_json(file_bytes(jobs_csv.with_name(f"{prefix}_{RUN_JSON}"))))), None
     for folder in jobs_csv.absolute().parents[:3]:
-        with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
-            record = json.loads((folder / RUN_JSON).read_text())
+        with suppress(*DAMAGE):
+            record = loaded_json(file_bytes(folder / RUN_JSON))
             if Path(record["export_prefix"]).name == prefix:
-                return of_batsim(record, batsim_version)
-    return About(engine=f"Batsim {batsim_version}" if batsim_version else ""), {}
+                workloads, sums = [Path(path) for path in record["workloads"]], record["inputs_sha256"]
+                known = len(workloads) == 1 and sums.get(str(workloads[0]))
+                return sound(of_batsim(record, batsim_version)), Summed(workloads[0], known) if known else None
+    return About(engine=f"Batsim {batsim_version}" if batsim_version else ""), None
+
+
+def sound(about: About) -> About:
+    """The provenance, if every text in it is one that a page can hold, and every option has a value of its kind.
+
+    Raises:
+        AttributeError, ValueError, BatfillError: one is not.
+    """
+    for name, option in (OPTIONS | LIVE).items():
+        if name not in FILES and (value := about.given.get(name)) is not None:
+            option.check(name, value)
+    for text in (about.log, about.options, about.scheduler, about.engine, about.version, *about.warnings, *about.notes):
+        text.encode("utf-8", "surrogateescape")
+    return about
+
+
+def users_in(workload: Summed) -> dict[str, int]:
+    """The users of a workload's jobs by id; none if it cannot be read, or is not the one that ran."""
+    with suppress(*DAMAGE):
+        document = read_members(workload.path)
+        if document.digest == workload.digest:
+            return {name_in("", str(job["id"]), FIRST_WORKLOAD): user_of(usable(job)) for job in document.jobs}
+    return {}
 
 
 def of_replay(record: Mapping[str, Any]) -> About:
@@ -129,23 +161,16 @@ def made_with(stated: Mapping[str, Any]) -> list[str]:
     return [f"{name} {stated[name]}" for name, values in usual.items() if stated.get(name) not in values]
 
 
-def of_batsim(record: Mapping[str, Any], batsim_version: str) -> tuple[About, dict[str, int]]:
-    """The record of `batfill run`, and data from the workloads, if they are unchanged."""
-    sums = record["inputs_sha256"]
-    workloads = [Path(path) for path in record["workloads"]]
-    users: dict[str, int] = {}
-    if len(workloads) == 1 and workloads[0].is_file() and digest(workloads[0]) == sums.get(str(workloads[0])):
-        with decompressed(workloads[0]) as content:
-            jobs = orjson.loads(content.read())["jobs"]
-        users = {str(job["id"]).rpartition("!")[2]: user_of(job | fields_in(job.get(EXTRA_FIELD))[0]) for job in jobs}
+def of_batsim(record: Mapping[str, Any], batsim_version: str) -> About:
+    """The record of `batfill run`."""
     stated = record.get("options")  # from the scheduler itself, if it is batfill's; policy None if it selects online
     if stated and stated["policy"]:
         options, scheduler = described(stated), ""
     else:
         options, scheduler = scheduler_of(record["scheduler_command"])
     requests = [text for one in record.get("workloads_made_with", {}).values() for text in made_with(one)]
-    about = About(
-        log=", ".join(path.name for path in workloads),
+    return About(
+        log=", ".join(Path(path).name for path in record["workloads"]),
         options=options,
         scheduler=scheduler,
         engine=f"Batsim {batsim_version}, {'embedded' if record['simulator'] == 'embedded' else 'its own program'}",
@@ -154,7 +179,6 @@ def of_batsim(record: Mapping[str, Any], batsim_version: str) -> tuple[About, di
         notes=tuple(f"the workload was made with {text}" for text in dict.fromkeys(requests)),
         given=stated if stated and stated["policy"] else {},
     )
-    return about, users
 
 
 def scheduler_of(command: str) -> tuple[str, str]:

@@ -6,7 +6,6 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from batfill.base.files import digest
 from batfill.base.words import duration
 from batfill.batsim.results import (
     JOBS_CSV,
@@ -19,10 +18,10 @@ from batfill.batsim.results import (
     read_schedule,
     result_file,
 )
-from batfill_pages.about import About, about_run
+from batfill_pages.about import About, about_run, users_in
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,7 +30,6 @@ class ReportedRun(Results):
 
     name: str
     path: Path  # the _jobs.csv
-    digest: str  # its sha256, hexadecimal
     about: About
 
     @property
@@ -63,6 +61,7 @@ def effort(paths: Sequence[Path]) -> str:
 def find_runs(
     places: Sequence[Path],
     *,
+    known: Mapping[Path, Results] | None = None,
     advance: Callable[[int], None] = lambda _: None,
     say: Callable[[str], None] = lambda _: None,
 ) -> list[ReportedRun]:
@@ -72,6 +71,7 @@ def find_runs(
 
     Args:
         places: where to look.
+        known: the contents of files among these that have been read.
         advance: called with 1 after each run that was read.
         say: called with `effort`, unless it is "", before the first is read.
 
@@ -96,7 +96,7 @@ def find_runs(
         say(text)
     runs = []
     for path, name in zip(paths, names_of(paths), strict=True):
-        runs.append(read_run(path, name))
+        runs.append(read_run(path, name, (known or {}).get(path)))
         advance(1)
     return with_names(runs)
 
@@ -127,14 +127,18 @@ def names_of(paths: Sequence[Path]) -> list[str]:
     return [str(prefix_of(path)) for path in paths]
 
 
-def read_run(path: Path, name: str) -> ReportedRun:
+def read_run(path: Path, name: str, results: Results | None = None) -> ReportedRun:
     """The run of this `_jobs.csv`; the machine's size comes from the summary next to it, if present.
+
+    `results` are the file's contents if it has been read.
 
     Raises:
         ResultError: the file is not in Batsim's format.
     """
     schedule = read_schedule(path)
-    about, users = about_run(path, prefix_of(path).name, schedule.batsim_version if schedule else "")
-    results = read_results(path, size=schedule.machines if schedule else None, users=users)
+    about, workload = about_run(path, prefix_of(path).name, schedule.batsim_version if schedule else "")
+    if results is None:
+        users = users_in(workload) if workload else {}
+        results = read_results(path, size=schedule.machines if schedule else None, users=users)
     columns = {field.name: getattr(results, field.name) for field in fields(results)}
-    return ReportedRun(**columns, name=name, path=path, digest=digest(path), about=about)
+    return ReportedRun(**columns, name=name, path=path, about=about)

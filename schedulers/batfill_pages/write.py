@@ -27,8 +27,9 @@ from batfill_pages.sample import SAMPLE_ROWS, rows_each, sampled
 from batfill_pages.words import asset, units_kept, warning_paragraphs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
+    from batfill.batsim.results import Results
     from batfill.replays.result import Result
     from batfill_pages.runs import ReportedRun
 
@@ -125,6 +126,7 @@ def write_report(
     figures: Sequence[str] = (),
     columns: int = 1,
     replays: Sequence[ReportedRun] = (),
+    known: Mapping[Path, Results] | None = None,
     command: str = "",
     advance: Callable[[int], None] = lambda _: None,
     say: Callable[[str], None] = lambda _: None,
@@ -141,6 +143,7 @@ def write_report(
         figures: matplotlib formats, such as pdf.
         columns: the figures' width in columns of a page, 1 or 2.
         replays: further runs, of `as_runs`.
+        known: the contents of files among these that have been read.
         command: the command line, for the page.
         advance: called with 1 after each run that was read, and after each that was described.
         say: called with a line before long work.
@@ -160,7 +163,8 @@ def write_report(
 
         check_formats(figures)
     campaigns = {place: parts for place in places if (parts := campaign_in(place)) is not None}
-    runs = [*find_runs([place for place in places if place not in campaigns], advance=advance, say=say), *replays]
+    runs = find_runs([place for place in places if place not in campaigns], known=known, advance=advance, say=say)
+    runs += replays
     page = output or (places[0] if places[0].is_dir() else places[0].parent) / REPORT_PAGE
     groups = [group for parts in campaigns.values() for group in parts.comparisons] + comparisons(runs, tau_s)
     most_rows = rows_each(runs, sample)

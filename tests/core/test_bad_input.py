@@ -11,6 +11,8 @@ import pytest
 
 import batfill as bf
 from batfill.base.errors import BatfillError
+from batfill.batsim.platform import homogeneous_platform
+from batfill.batsim.runner.experiment import workload_jobs
 from command import batfill, refusal
 from swf_text import row
 
@@ -45,6 +47,44 @@ def workload(*jobs, nb_res=4, profiles=FIVE):
 def test_a_file_that_may_not_be_read(tmp_path):
     (tmp_path / "log.swf").touch(mode=0o200)
     assert "permission denied" in refusal("replay", tmp_path / "log.swf")
+
+
+@pytest.mark.parametrize(
+    ("command", "status", "said"),
+    [
+        (("run", "ZERO"), 2, "ZERO: is a device, not a file; check the path"),
+        (("replay", "ZERO"), 2, "ZERO: is a device, not a file; check the path"),
+        (("batsim", "-p", "ZERO", "-w", "w.json", "--no-sched"), 1, "ZERO: is a device, not a file; check the path"),
+        (("batsim", "-p", "p.xml", "-w", "ZERO", "--no-sched"), 2, "ZERO: is a device, not a file; check the path"),
+        (
+            ("batsim", "-p", "p.xml", "-w", "w.json", "--sched-cfg-file", "ZERO"),
+            255,
+            "--sched-cfg-file: ZERO cannot be read (is a device, not a file); check the path",
+        ),
+    ],
+)
+def test_a_device_in_the_place_of_a_file_is_refused(tmp_path, monkeypatch, command, status, said):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "p.xml").write_text(homogeneous_platform(4))
+    (tmp_path / "w.json").write_text(workload(JOB))
+    done = batfill(*(word.replace("ZERO", "/dev/zero") for word in command))
+    assert (done.status, done.out) == (status, "")
+    (line,) = done.err.splitlines()
+    assert line.endswith(f": {said.replace('ZERO', '/dev/zero')}")
+
+
+def test_an_exclamation_mark_in_an_id_is_refused_where_batsims_messages_hold_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "p.xml").write_text(homogeneous_platform(4))
+    files = ("-p", "p.xml", "-w", "w.json", "-e", "x", "--no-sched", "-q")
+    (tmp_path / "w.json").write_text(workload(JOB, {**JOB, "id": "w0!b"}))
+    assert batfill("batsim", *files).status == 0
+    (tmp_path / "w.json").write_text(workload(JOB, {**JOB, "id": "a!b"}))
+    done = batfill("batsim", *files)
+    assert (done.status, len(done.err.splitlines())) == (2, 1)
+    assert "jobs[1].id: 'a!b' has '!' in it" in done.err
+    with pytest.raises(BatfillError, match=r"jobs\[1\].id: 'a!b' has '!' in it"):
+        workload_jobs([tmp_path / "w.json"])
 
 
 ROWS = gzip.compress("".join(row(i, i, 5) for i in range(5000)).encode())

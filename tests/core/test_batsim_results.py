@@ -6,6 +6,7 @@ import csv
 import json
 import math
 import re
+from hashlib import sha256
 
 import numpy as np
 import pytest
@@ -190,9 +191,10 @@ LINE = st.tuples(
 def rows_read(path, rows_at_once):
     """What the file says of each job, as text since nan does not equal itself; or its mistake."""
     try:
-        columns = read_columns(path, rows_at_once)
+        columns, digest = read_columns(path, rows_at_once)
     except ResultError as error:
         return re.search(r":\d+: cut off or damaged: |are not machines", str(error))[0]
+    assert digest == sha256(path.read_bytes()).hexdigest()
     numbers = [columns[title].tolist() for title, column in COLUMNS.items() if column.kind in (str, int, float)]
     words = [columns[title] for title, column in COLUMNS.items() if column.kind is WordColumn]
     places = columns["allocated_resources"]

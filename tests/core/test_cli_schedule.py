@@ -231,6 +231,14 @@ def test_a_message_that_cannot_be_used_ends_it_with_one_line_and_status_2():
     assert line.startswith("batfill: message 1 from Batsim at 0 events[0] (JOB_SUBMITTED) comes before")
 
 
+@pytest.mark.parametrize("before", [[], [as_message(0, begins(range(2)))]])
+def test_a_message_in_several_parts_ends_it_with_one_line_and_status_2(before):
+    (status, out, (line,)), answers = conversed([*before, [b"{", b"}", b""]])
+    assert (status, out) == (2, "")
+    assert line == "batfill: a message has 3 parts instead of one; is it Batsim that is connected?"
+    assert not before or b"SCHEDULER_GAVE_UP" in answers[-1]
+
+
 @pytest.mark.parametrize("host", ["batfill", "pybatsim"])
 def test_with_the_embedded_simulator_it_makes_the_replays_schedule(tmp_path, host):
     options = {"policy": "saf", "threshold": 36_000}

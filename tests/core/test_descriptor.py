@@ -45,6 +45,8 @@ def test_robins_seven_keys_are_read(read):
         ("1.5", "'1.5'", "5: ready-timeout must be a number of seconds >= 0, not '1.5'"),
         ("1.5", ".nan", "5: ready-timeout must be a number of seconds >= 0, not nan"),
         (": out", ": ''", "2: output-dir must be the folder for the run's files, not ''"),
+        (": out", ': "a\\0b"', "2: output-dir must be the folder for the run's files, not 'a\\x00b'"),
+        ("''", '"\\0"', "3: schedcmd must be the command that starts the scheduler"),
         ("''", "[a, b]", "3: schedcmd must be the command that starts the scheduler"),
         ("success-", "sucess-", "6: key sucess-timeout is not one of robin's; did you mean success-timeout"),
         ("output-dir", "output_dir", "2: key output_dir is not one of robin's; did you mean output-dir"),

@@ -100,6 +100,14 @@ ABORTS = "so Batsim aborts when host {!r} calls the master host; add a "
 BOGUS = {
     "empty": ("", NOT_XML.format("no element found: line 1, column 0")),
     "cut": ("\n<?xml version='1.0'?>\n<platform>\n<zone", NOT_XML.format("unclosed token: line 4, column 0")),
+    "encoding": (
+        platform_file(zone(MASTER), head='<?xml version="1.0" encoding="foo"?>'),
+        NOT_XML.format("unknown encoding: foo"),
+    ),
+    "deep": (
+        platform_file('<zone id="z" routing="Full">' * 20_000 + MASTER + "</zone>" * 20_000),
+        "zones are nested more than 100 deep; write it flatter",
+    ),
     "root": ("<cluster/>", "its root is <cluster>, not <platform>; give a SimGrid platform file"),
     "bomb": (
         f'<!DOCTYPE p [<!ENTITY l0 "ha">{LAUGHS}]><platform>&l9;</platform>',
@@ -110,6 +118,7 @@ BOGUS = {
 # The same with what is in their one zone.
 BOGUS_ZONES = {
     "no_host": ("", "no host in it; describe at least the master host"),
+    "alone": (MASTER, "no host but the master in it, so that no job can run; describe one that computes"),
     "no_master": (CLUSTER, "no host is called 'master_host'; name the master host with --master-host"),
     "two_masters": (MASTER + host("x", role="master"), "'master_host' and 'x' are both master hosts; keep one"),
     "role": (MASTER + host("x", role="chief"), "host 'x' has the role 'chief'; known: compute_node, storage, master"),
@@ -123,6 +132,10 @@ BOGUS_ZONES = {
         "<cluster> c: speed 'fast' is not a number with a unit; write it like 1Gf",
     ),
     "cores": (MASTER + CLUSTER.replace("speed", 'core="no" speed'), "<cluster> c: core 'no' is not an integer >= 1"),
+    "many_cores": (
+        MASTER + CLUSTER.replace("speed", f'core="{"9" * 5000}" speed'),
+        f"<cluster> c: core '{'9' * 39} is not an integer >= 1",
+    ),
     "still": (
         MASTER + CLUSTER.replace("2.5Gf", "0Gf"),
         "host 'n0.site' has no computing speed; give a speed above 0, such as 1Gf",
@@ -136,7 +149,7 @@ BOGUS_ZONES = {
         MASTER + CLUSTER.replace("0-2,7, 10-11", radical),
         f'radical {radical!r} is not a list of numbers and ranges such as "0-9,15"',
     )
-    for number, radical in enumerate(["2-0", "1-", "0,,1", "0-99999999999", "\u0663"])
+    for number, radical in enumerate(["2-0", "1-", "0,,1", "0-99999999999", "9" * 5000, "\u0663"])
 }
 BOGUS |= {name: (platform_file(zone(body)), said) for name, (body, said) in BOGUS_ZONES.items()} | {
     "wifi": (

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 import uuid
+from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from batfill.base.errors import BatfillError
 from batfill.batsim.platform import homogeneous_platform
 from batfill.batsim.runner import pair, sessions, setup
 from batfill.batsim.runner.experiment import run
+from command import batfill
 
 LIMIT_S = 30
 
@@ -47,7 +49,7 @@ class Experiment:
         fake_processes.write_program(folder / "bin/scheduler", fake_processes.SCHEDULER)
         (folder / "p.xml").touch()
         jobs = [{"id": str(i), "res": 1} for i in range(5)]
-        (folder / "w.json").write_text(json.dumps({"nb_res": 4, "jobs": jobs}))
+        (folder / "w.json").write_text(json.dumps({"nb_res": 4, "jobs": jobs, "profiles": {}}))
         self.keys = {
             "batcmd": f"batsim -p p.xml -w w.json -e out/x -s tcp://localhost:{self.port}",
             "output-dir": "out",
@@ -123,6 +125,34 @@ def limit():
     yield
     signal.alarm(0)
     signal.signal(signal.SIGALRM, before)
+
+
+def test_a_run_reads_each_workload_and_its_results_once_with_its_report(experiment, monkeypatch, capsys):
+    experiment.monkeypatch.setenv("FAKE_BATSIM", "")
+    experiment.monkeypatch.setenv("FAKE_SCHED", "")
+    opened, plain = Counter(), Path.open
+
+    def counted(path, *mode, **how):
+        opened[path.name] += 1
+        return plain(path, *mode, **how)
+
+    monkeypatch.setattr(Path, "open", counted)
+    assert batfill("run", experiment.write()).status == 0
+    assert (experiment.folder / "out/report.html").exists()
+    assert (opened["w.json"], opened["x_jobs.csv"]) == (1, 1)
+
+
+def test_without_bash_there_is_no_run(experiment, monkeypatch):
+    monkeypatch.setenv("PATH", str(experiment.folder / "bin"))
+    with pytest.raises(BatfillError, match=r"^bash is not on PATH"):
+        experiment.run()
+
+
+@pytest.mark.parametrize("record", ["[" * 5000, '{"jobs_csv": 5}', '{"jobs_csv": "a\\u0000b"}', "[]"])
+def test_a_damaged_record_of_the_run_before_is_no_obstacle(experiment, record):
+    (experiment.folder / "out").mkdir()
+    (experiment.folder / "out/run.json").write_text(record)
+    assert experiment.run().status == 0
 
 
 def test_a_run_that_goes_well_gives_figures_and_robins_files(experiment):

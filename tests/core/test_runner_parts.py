@@ -173,6 +173,13 @@ def test_tries_of_one_job_count_once_and_killed_ones_as_wasted_work(tmp_path):
         ("", ":1: no column "),
         ("job_id,workload_name\n", ":1: no column "),
         (f"{JOB_COLUMNS}\n{job_line('1')}\n{job_line('2')[:30]}", ":3: cut off"),
+        *(
+            (f"{JOB_COLUMNS}\n{job_line('1')}\n{job_line('2').replace(',0,1,', f',{date},1,', 1)}", f":3: .*{said}")
+            for date, said in (("nan", "up to 1e"), ("inf", "up to 1e"), ("1e300", "up to 1e"), ("x", "not convert"))
+        ),
+        (f"{JOB_COLUMNS}\n{job_line('1', procs=2**31)}", f":2: .*up to {2**31 - 1}"),
+        (f"{JOB_COLUMNS}\n{job_line('1', submit='')}", ": job '1' has no date"),
+        (f"{JOB_COLUMNS}\n{job_line('1').replace(',1,0,-1,', f',1,{2**31},-1,')}", ": alloc"),
     ],
 )
 def test_results_that_are_not_whole_are_refused_with_their_line(tmp_path, text, said):
@@ -182,9 +189,15 @@ def test_results_that_are_not_whole_are_refused_with_their_line(tmp_path, text, 
         read_results(path)
 
 
+def test_what_only_looks_like_the_number_of_a_try_is_part_of_the_name(tmp_path):
+    names = ["1", "1#1", f"1#{'9' * 200_000}", "1#\u0662"]
+    results = read_results(csv_of(tmp_path / "x_jobs.csv", *map(job_line, names)))
+    assert sorted(set(results.ids)) == sorted({"1", *names[2:]})
+
+
 def test_missing_jobs_are_those_of_the_workloads_that_are_in_no_line(tmp_path):
     workload = tmp_path / "w.json"
-    workload.write_text('{"jobs": [{"id": "1"}, {"id": "w0!2"}, {"id": 3}]}')
+    workload.write_text('{"nb_res": 4, "profiles": {}, "jobs": [{"id": "1"}, {"id": "w0!2"}, {"id": 3}]}')
     expected = workload_jobs([workload]).jobs
     assert expected == [JobName("w0", "1"), JobName("w0", "2"), JobName("w0", "3")]
     rows = read_results(csv_of(tmp_path / "x_jobs.csv", job_line("2"), job_line("2#1")))

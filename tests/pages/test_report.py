@@ -186,6 +186,23 @@ def test_doubtful_figures_are_warned_of(tmp_path):
     assert '<p class="warning"><strong>Warning:</strong> 1 of 4 jobs (25.0\N{NO-BREAK SPACE}%) have no' in text
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [{"workload": 5}, {"engine": 5}, {"warnings": [5]}, {"options": {"threshold": "x"}}, {"version": "\ud800"}, None],
+)
+def test_a_damaged_record_is_ignored_and_the_results_stand_on_their_own(tmp_path, damage):
+    log = tmp_path / "tiny.swf"
+    log.write_text(CLOCKED_LOG)
+    result("replay", log, "--unrequested", "runtime", "--out", tmp_path / "out")
+    path = tmp_path / "out_run.json"
+    record = json.loads(path.read_text())
+    if damage and "options" in damage:
+        damage = {"options": record["options"] | damage["options"]}
+    path.write_text(json.dumps(record | damage) if damage else "[" * 5000)
+    result("report", tmp_path)
+    assert "unknown: no file next to the results states it" in (tmp_path / "report.html").read_text()
+
+
 def test_a_run_names_its_workload_scheduler_and_users(tmp_path, monkeypatch):
     monkeypatch.chdir(Path(__file__).parents[2])
     folder = tmp_path / "run"

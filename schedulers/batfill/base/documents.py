@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import yaml
 
+from batfill.base.files import file_bytes
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -38,9 +40,9 @@ def read_document(path: Path, what: str, error: type[BatfillError]) -> Document:
         error: raised if it is unreadable, not a mapping, not YAML, or has a key twice.
     """
     try:
-        stored = path.read_bytes()
-    except OSError as unreadable:
-        reason = (unreadable.strerror or str(unreadable)).lower()
+        stored = file_bytes(path)
+    except (OSError, ValueError) as unreadable:
+        reason = str(getattr(unreadable, "strerror", None) or unreadable).lower()
         raise error(f"{path}: {reason}; check the path") from None
     lines: dict[KeyPath, int] = {(): 1}
     most = len(stored) + MOST_REPEATED

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import json
@@ -79,10 +80,8 @@ def readable(path: Path) -> Iterator[BinaryIO]:
         if path == STANDARD_INPUT:
             stored: BinaryIO = io.BytesIO(read_once(path))
         else:
-            kind = path.stat().st_mode
-            if stat.S_ISCHR(kind) and not path.samefile(os.devnull):  # /dev/zero would never end
-                raise WorkloadError(f"{path}: is a device; give a file, a pipe, or - for standard input")
-            stored = io.BytesIO(read_once(path)) if stat.S_ISFIFO(kind) else path.open("rb")
+            refuse_device(path)
+            stored = io.BytesIO(read_once(path)) if path.is_fifo() else path.open("rb")
     except OSError as error:
         raise WorkloadError(f"{path}: {(error.strerror or str(error)).lower()}; check the path") from None
     except ValueError as error:
@@ -104,6 +103,27 @@ def held_open(path: Path) -> Iterator[None]:
             yield
         finally:
             held.reset(token)
+
+
+def refuse_device(path: Path) -> None:
+    """Refuse to read a device: /dev/zero would never end.
+
+    Raises:
+        OSError: it is one, or there is no such file.
+    """
+    kind = path.stat().st_mode
+    if (stat.S_ISCHR(kind) or stat.S_ISBLK(kind)) and not path.samefile(os.devnull):
+        raise OSError(errno.EINVAL, "is a device, not a file", str(path))
+
+
+def file_bytes(path: Path) -> bytes:
+    """All bytes of a file, as stored.
+
+    Raises:
+        OSError: it cannot be read, or is a device.
+    """
+    refuse_device(path)
+    return path.read_bytes()
 
 
 @cache
@@ -486,22 +506,64 @@ def write_text(path: Path, text: str) -> None:
         file.write(text.encode("utf-8", "surrogateescape"))
 
 
-def read_json(path: Path, remedy: str) -> Any:
-    """The JSON document in this file, which may be compressed.
+def read_json(path: Path, remedy: str) -> tuple[Any, str]:
+    """The JSON document in this file, which may be compressed, and the sha256 of the file's bytes as stored.
 
     Raises:
-        WorkloadError: the file is unreadable, empty or not JSON; `remedy` ends the message.
+        WorkloadError: the file is unreadable, empty or not JSON, or an object in it has a member twice; `remedy` ends
+            the message.
     """
     import orjson
 
-    with decompressed(path) as content:
+    with readable(path) as stored:
+        as_stored = stored.read()
+    with content_of(path, io.BytesIO(as_stored)) as content:
         text = content.read()
     if not text.strip():
         raise WorkloadError(f"{path}: the file is empty; {remedy}")
     try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError as error:
-        raise WorkloadError(f"{path}: not JSON ({error}); {remedy}") from None
+        document = orjson.loads(text)
+        refuse_doubles(text, document)
+    except ValueError as error:
+        what = f"not JSON ({error})" if isinstance(error, orjson.JSONDecodeError) else error
+        raise WorkloadError(f"{path}: {what}; {remedy}") from None
+    return document, hashlib.sha256(as_stored).hexdigest()
+
+
+def refuse_doubles(text: bytes, parsed: Any) -> None:
+    """Refuse JSON with a member twice in one object, of which the parser keeps the last and Batsim the first.
+
+    Without backslashes, as many strings have to be in what was parsed as in the text; else the text is parsed again.
+
+    Raises:
+        ValueError: it has; the message names the member.
+    """
+    import orjson
+
+    if b"\\" in text or text.count(b'"') != orjson.dumps(parsed).count(b'"'):
+        loaded_json(text, object_pairs_hook=members_once)
+
+
+def members_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of these members, none of which may occur twice."""
+    seen: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in seen:
+            raise ValueError(f"has the member {name!r:.60} twice in one object")
+        seen[name] = value
+    return seen
+
+
+def loaded_json(text: str | bytes, **how: Any) -> Any:
+    """As `json.loads`, which unlike orjson takes NaN.
+
+    Raises:
+        ValueError: the text is not JSON, or nested too deeply.
+    """
+    try:
+        return json.loads(text, **how)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
 
 
 def json_text(value: object) -> str:

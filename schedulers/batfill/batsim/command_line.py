@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from batfill.base.errors import BatfillError
+from batfill.base.files import file_bytes
 from batfill.base.version import __version__
 from batfill.batsim.results import BATSIM_5_VERSION, BATSIM_VERSION
 from batfill.batsim.wire import FEATURES, SimulationSettings, refuse_port
@@ -394,9 +395,10 @@ def _component(given: argparse.Namespace) -> tuple[str, str, str]:
 def _text_in(name: str, path: Path) -> str:
     """The text in the file of this option."""
     try:
-        return path.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ArgumentsError(f"{name}: {path} cannot be read ({error})") from None
+        return file_bytes(path).decode()
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise ArgumentsError(f"{name}: {path} cannot be read ({why}); check the path") from None
 
 
 def _remarks(given: argparse.Namespace) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from defusedxml import DefusedXmlException
 from defusedxml.ElementTree import fromstring
 
 from batfill.base.errors import PlatformError
+from batfill.base.files import file_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -34,6 +35,7 @@ BANDWIDTH_UNITS = {
 }
 LATENCY_UNITS = {"m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "ps": 1e-12}
 MAX_HOSTS = 10_000_000
+DEEPEST = 100  # zones inside each other
 BLANK_FIRST = re.compile(rb"\A([ \t\r\n]+)(<\?xml\b.*?\?>)", re.DOTALL)
 ZONES, CLUSTERS, HOSTS = {"zone", "AS"}, {"cluster", "cabinet"}, {"host", "peer"}
 # In lower case: files have ASroute and ASRoute.
@@ -97,7 +99,8 @@ class Platform(NamedTuple):
 def by_number(name: str) -> list[tuple[int, str]]:
     """The key of Batsim 5's order of names: numbers in them count as numbers, so that node2 comes before node10."""
     return [
-        (int(part), part) if part.isascii() and part.isdigit() else (-1, part) for part in re.split("([0-9]+)", name)
+        (int(part), part) if part.isascii() and part.isdigit() else (-1, part)
+        for part in re.split("([0-9]{1,18})", name)
     ]
 
 
@@ -150,6 +153,8 @@ def read_platform(
     first, *others = (place.host.name for place in masters)
     if others:
         raise PlatformError(f"{path}: {first!r} and {others[0]!r} are both master hosts; keep one")
+    if not compute:
+        raise PlatformError(f"{path}: no host but the master in it, so that no job can run; describe one that computes")
     if slow := next((place.host.name for place in compute if place.host.speed <= 0), None):
         raise PlatformError(f"{path}: host {slow!r} has no computing speed; give a speed above 0, such as 1Gf")
     if limit is not None and limit > len(compute):
@@ -275,13 +280,13 @@ def _root(path: Path) -> Element:
     """The file's platform element."""
     try:
         # SimGrid skips blank lines before the declaration, which XML forbids; behind it they keep errors' line numbers.
-        content = BLANK_FIRST.sub(rb"\2\1", path.read_bytes(), count=1)
+        content = BLANK_FIRST.sub(rb"\2\1", file_bytes(path), count=1)
         root: Element = fromstring(content)
     except OSError as error:
         raise PlatformError(f"{path}: {(error.strerror or str(error)).lower()}; check the path") from None
     except DefusedXmlException as error:
         raise PlatformError(f"{path}: refused, it defines or fetches entities ({error}); remove them") from None
-    except (ParseError, ValueError) as error:
+    except (ParseError, ValueError, LookupError) as error:  # LookupError: of an encoding
         raise PlatformError(f"{path}: not XML ({error}); give a SimGrid platform file") from None
     if root.tag != "platform":
         raise PlatformError(f"{path}: its root is <{root.tag}>, not <platform>; give a SimGrid platform file")
@@ -295,6 +300,8 @@ def _places(
 
     As in SimGrid a cluster's properties are those of its hosts and of its zone, unless it has a topology.
     """
+    if len(zones) > DEEPEST:
+        raise PlatformError(f"{path}: zones are nested more than {DEEPEST} deep; write it flatter")
     for element in zone:
         if element.tag in ZONES:
             if element.get("routing", "").lower() == "wifi" and element.find("link") is not None:
@@ -381,7 +388,7 @@ def _sources(zone: Element, target: str, *, of_zones: bool) -> set[str] | None:
 def _radical(path: Path, text: str) -> Iterator[int]:
     """The numbers of a cluster's hosts: "0-9,15" is 0 to 9, and 15."""
     for part in text.split(","):
-        match = re.fullmatch(r"\s*([0-9]+)\s*(?:-\s*([0-9]+)\s*)?", part)
+        match = re.fullmatch(r"\s*([0-9]{1,18})\s*(?:-\s*([0-9]{1,18})\s*)?", part)
         first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
         if first > last or last - first >= MAX_HOSTS:
             raise PlatformError(f'{path}: radical {text!r} is not a list of numbers and ranges such as "0-9,15"')
@@ -413,7 +420,7 @@ def _speeds_of(path: Path, element: Element) -> list[float]:
 def _cores(path: Path, element: Element) -> int:
     """The number of cores of each of the element's hosts."""
     text = element.get("core", "1")
-    if not (text.isascii() and text.isdigit() and int(text) >= 1):
+    if not re.fullmatch("0*[1-9][0-9]{0,8}", text):
         raise PlatformError(f"{path}: <{element.tag}> {element.get('id')}: core {text!r:.40} is not an integer >= 1")
     return int(text)
 

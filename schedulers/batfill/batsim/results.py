@@ -8,7 +8,8 @@ all jobs, rejected ones included. Files appear under their names only when compl
 from __future__ import annotations
 
 import csv
-import json
+import hashlib
+import io
 import math
 import re
 import sys
@@ -22,11 +23,20 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from batfill.base.errors import BatfillError
-from batfill.base.files import all_or_none, any_length, remove_left_overs, whole_file
+from batfill.base.errors import LARGEST, BatfillError
+from batfill.base.files import (
+    CHUNK_BYTES,
+    all_or_none,
+    any_length,
+    file_bytes,
+    loaded_json,
+    remove_left_overs,
+    whole_file,
+)
 from batfill.base.version import __version__
 from batfill.batsim.allocation import Allocation
 from batfill.batsim.machines import INTERVALS
+from batfill.model.jobs import LONGEST_S
 from batfill.model.metrics import TAU_S, Summary, bounded_slowdown, summarize
 from batfill.model.schedule import CUT, LATER_TRY, REFUSED, REJECTED, REQUEUED, STATES, SUCCESS
 
@@ -470,6 +480,7 @@ class Results:
     job: NDArray[np.int64]  # the number of the try's job, 0, 1, ... in the order of the rows
     machines: Allocation
     facts: Facts
+    digest: str  # of the file: its sha256, hexadecimal
 
     def __len__(self) -> int:
         return len(self.submit_s)
@@ -536,7 +547,7 @@ def read_results(path: Path, *, size: int | None = None, users: Mapping[str, int
     Raises:
         ResultError: the file cannot be read, lacks a column, or has a line that is truncated or not a job's.
     """
-    column = read_columns(path)
+    column, stored_sum = read_columns(path)
     given = column["final_state"]
     if unknown := sorted(set(given.words) - set(STATES)):
         raise ResultError(f"{path}: state {unknown[0]!r} is none of {', '.join(STATES)}; is the file Batsim's?")
@@ -544,6 +555,9 @@ def read_results(path: Path, *, size: int | None = None, users: Mapping[str, int
     workloads = np.array(column["workload_name"].words, object)[column["workload_name"].code]
     ids, attempt = tries_of(column["job_id"], workloads)
     submit_s = column["submission_time"]
+    undated = np.isnan(submit_s) | (np.isnan(column["starting_time"] + column["execution_time"]) & (state != REFUSED))
+    if undated.any():
+        raise ResultError(f"{path}: job {ids[int(np.argmax(undated))]!r:.60} has no date; is the file Batsim's?")
     place = np.unique(ids.astype(np.str_), return_inverse=True)[1]
     first_s = np.full(len(ids), np.inf)
     np.minimum.at(first_s, place, submit_s)
@@ -554,6 +568,8 @@ def read_results(path: Path, *, size: int | None = None, users: Mapping[str, int
     procs, ran_s, walltime_s = (
         column[title][order] for title in ("requested_number_of_resources", "execution_time", "requested_time")
     )
+    if (machines.last > LARGEST).any():
+        raise ResultError(f"{path}: allocated_resources: machine {machines.last.max()} is none; is the file Batsim's?")
     seen = int(max(machines.last.max(initial=-1) + 1, procs[state != REFUSED].max(initial=1)))
     known = column.get("metadata", WordColumn([""], np.zeros(len(ids), np.int32)))
     facts = Facts.of(known.words).rows(known.code[order])
@@ -576,17 +592,40 @@ def read_results(path: Path, *, size: int | None = None, users: Mapping[str, int
         job=job,
         machines=machines,
         facts=facts,
+        digest=stored_sum,
     )
 
 
-def read_columns(path: Path, rows_at_once: int = ROWS_AT_ONCE) -> dict[str, Any]:
-    """The columns of a `_jobs.csv` that are used, each as the kind that COLUMNS says; missing numbers are nan.
+class Summed(io.RawIOBase):
+    """A file's bytes, and the sha256 of those that have been read."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.file, self.sum = file, hashlib.sha256()
+
+    def readable(self) -> bool:
+        """That it is."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """The number of bytes that were read into the buffer."""
+        stored = self.file.read(len(buffer))
+        buffer[: len(stored)] = stored
+        self.sum.update(stored)
+        return len(stored)
+
+
+def read_columns(path: Path, rows_at_once: int = ROWS_AT_ONCE) -> tuple[dict[str, Any], str]:
+    """The columns of a `_jobs.csv` that are used, each as the kind that COLUMNS says, and the file's sha256.
+
+    Missing numbers are nan.
 
     Raises:
         ResultError: the file cannot be read, lacks a column, or has a line that is truncated or not a job's.
     """
     try:
-        with path.open(encoding="utf-8", newline="") as file, any_length():
+        with path.open("rb", buffering=0) as stored, any_length():
+            summed = Summed(stored)
+            file = io.TextIOWrapper(io.BufferedReader(summed, CHUNK_BYTES), encoding="utf-8", newline="")
             reader = csv.reader(file, strict=True)
             head = [title.strip() for title in next(reader, [])]
             kinds = {title: column.kind for title, column in COLUMNS.items() if column.kind}
@@ -599,9 +638,9 @@ def read_columns(path: Path, rows_at_once: int = ROWS_AT_ONCE) -> dict[str, Any]
                 jobs = [row for row in rows if row]
                 if odd := next((row for row in jobs if len(row) != len(head)), None):
                     raise ValueError(f"{len(odd)} of {len(head)} fields")
-                columns = list(zip(*jobs, strict=True)) or [()] * len(head)
+                fields = list(zip(*jobs, strict=True)) or [()] * len(head)
                 for title, kind in kinds.items():
-                    parts[title].append(values_of(kind, columns[head.index(title)]))
+                    parts[title].append(values_of(kind, fields[head.index(title)]))
     except OSError as error:
         raise ResultError(f"{path}: {(error.strerror or str(error)).lower()}; did the simulation run?") from None
     except (ValueError, OverflowError, csv.Error) as error:  # a wrong number, or bytes that are not text
@@ -609,7 +648,8 @@ def read_columns(path: Path, rows_at_once: int = ROWS_AT_ONCE) -> dict[str, Any]
             return read_columns(path, 1)  # stops at the line
         raise ResultError(f"{path}:{reader.line_num}: cut off or damaged: {NOT_WHOLE} ({error}); {AGAIN}") from None
     try:
-        return {title: JOINED.get(kind, np.concatenate)(parts[title]) for title, kind in kinds.items()}
+        columns = {title: JOINED.get(kind, np.concatenate)(parts[title]) for title, kind in kinds.items()}
+        return columns, summed.sum.hexdigest()
     except ValueError:
         stated = (text for part in parts["allocated_resources"] for text in part if text.strip(" "))
         bad = next(text for text in stated if not INTERVALS.fullmatch(text))
@@ -620,12 +660,19 @@ def values_of(kind: Any, texts: Sequence[str]) -> NDArray[Any]:
     """What some fields of a column of this kind hold: numbers, or texts.
 
     Raises:
-        ValueError, OverflowError: they are not numbers.
+        ValueError, OverflowError: they are not numbers, or larger than any that Batsim writes.
     """
     if kind is float:
-        return np.array([text or "nan" for text in texts], float)
+        values = np.array([text or "0" for text in texts], float)
+        if not (np.abs(values) <= LONGEST_S).all():
+            raise ValueError(f"a date or a duration is not a number up to {LONGEST_S:g} s")
+        values[np.array([not text for text in texts], bool)] = math.nan
+        return values
     if kind is int:
-        return np.array(texts, np.int64)
+        counts = np.array(texts, np.int64)
+        if (counts > LARGEST).any() or (counts < 0).any():
+            raise ValueError(f"a number of processors is not a whole number up to {LARGEST}")
+        return counts
     if kind is WordColumn:
         return np.array([sys.intern(text) for text in texts], object)
     return np.array(texts, object)
@@ -663,15 +710,16 @@ def read_schedule(jobs_csv: Path) -> ScheduleRow | None:
         with suppress(OSError):
             path = Path(stem + name)
             found.append((path.stat().st_mtime_ns, path))
-    with suppress(OSError, KeyError, ValueError, TypeError, StopIteration, csv.Error):
+    with suppress(OSError, ArithmeticError, KeyError, ValueError, TypeError, StopIteration, csv.Error):
         _, path = max(found)
-        text = path.read_text()
+        text = file_bytes(path).decode()
         row = (
-            json.loads(NOT_A_NUMBER.sub("null", text))
+            loaded_json(NOT_A_NUMBER.sub("null", text))
             if path.suffix == ".json"
             else next(csv.DictReader(text.splitlines()))
         )
-        return ScheduleRow(row["batsim_version"], int(row["nb_computing_machines"]))
+        machines = int(row["nb_computing_machines"])
+        return ScheduleRow(str(row["batsim_version"]), machines) if 0 <= machines <= LARGEST else None
     return None
 
 

@@ -39,6 +39,19 @@ def received_event(monitor: zmq.Socket[bytes]) -> int:
     return kind
 
 
+def received(socket: zmq.Socket[bytes]) -> bytes:
+    """The next message.
+
+    Raises:
+        zmq.Again: none has come in time.
+        ValueError: it has several parts, unlike any of Batsim's or of its schedulers'; the text says how many.
+    """
+    message = socket.recv()
+    if socket.get(zmq.RCVMORE):
+        raise ValueError(f"has {1 + len(socket.recv_multipart())} parts instead of one")
+    return message
+
+
 class SchedulerLink:
     """A request-reply connection to the scheduler, which binds; called with a message, it returns the reply.
 
@@ -68,9 +81,11 @@ class SchedulerLink:
         gone = False
         while True:
             try:
-                return self._socket.recv()
+                return received(self._socket)
             except zmq.Again:
                 waited_s += self._watch_s
+            except ValueError as error:
+                raise SimulationStopped(f"a message of the scheduler at {self._endpoint} {error}") from None
             if gone:
                 raise SimulationStopped(
                     f"the scheduler at {self._endpoint} went away without an answer; see why it ended in its own output"

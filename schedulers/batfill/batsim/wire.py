@@ -6,7 +6,6 @@ one function an event, and reads the events of a reply as `decisions`.
 
 from __future__ import annotations
 
-import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import orjson
 
 from batfill.base.errors import RunFailed, WorkloadError
+from batfill.base.files import refuse_doubles
 from batfill.batsim import decisions
 from batfill.model.jobs import LONGEST_S
 
@@ -230,7 +230,10 @@ def read_message(text: bytes, number: int, type_field: str, data_field: str) -> 
     except orjson.JSONDecodeError as error:
         raise ReplyError(f"is not JSON: {error}: {shown_start(text)}") from None
     check_fields(reply, {"now": NUMBER, "events": ARRAY})
-    _refuse_doubles(text, reply)
+    try:
+        refuse_doubles(text, reply)
+    except ValueError as error:
+        raise ReplyError(f"{error}; send it once") from None
     now, events = reply["now"], reply["events"]
     if now < 0:
         raise ReplyError(f"has {now} as its 'now', which is not a date from 0 on")
@@ -256,30 +259,6 @@ def read_message(text: bytes, number: int, type_field: str, data_field: str) -> 
         last = date
         asked.append(Asked(float(date), kind, data, (number, place)))
     return Reply(float(now), asked)
-
-
-def _refuse_doubles(text: bytes, parsed: Any) -> None:
-    """Refuse JSON with a member twice in one object, of which the parser keeps the last.
-
-    Without backslashes, as many strings have to be in what was parsed as in the text; else the text is parsed again.
-
-    Raises:
-        ReplyError: it has; the line names the member.
-    """
-    if b"\\" in text or text.count(b'"') != orjson.dumps(parsed).count(b'"'):
-        try:
-            json.loads(text, object_pairs_hook=_members_once)
-        except RecursionError:
-            raise ReplyError("is nested too deeply") from None
-
-
-def _members_once(pairs: list[tuple[str, Any]]) -> None:
-    """Refuse these members of an object if one of them occurs twice."""
-    seen = set()
-    for name, _ in pairs:
-        if name in seen:
-            raise ReplyError(f"has the member {name!r:.60} twice in one object; send it once")
-        seen.add(name)
 
 
 def check_fields(

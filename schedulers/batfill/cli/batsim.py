@@ -58,12 +58,13 @@ def run(descriptor: Path, simulator: Any, as_json: bool) -> None:
         fail(outcome.reason, outcome.status)
     whole = {**outcome.figures, "warnings": list(outcome.warnings)}
     print(json_text(whole) if as_json else label_lines(figure_rows(outcome.figures)))
-    if outcome.results and not as_json:
+    if outcome.jobs_csv and not as_json:
         from batfill.base.doors import door
         from batfill.base.errors import BatfillError
 
         try:
-            (page,) = door("write_report")([outcome.results], command=shlex.join(sys.argv))
+            known = {outcome.jobs_csv: outcome.results}
+            (page,) = door("write_report")([outcome.jobs_csv], known=known, command=shlex.join(sys.argv))
             offer(page)
         except BatfillError as error:  # the run itself succeeded
             note(f"no report: {error.on_command_line}")

@@ -114,7 +114,7 @@ def job_request(name: str, fields: Mapping[str, Any], odd: set[str]) -> Request:
         walltime_s,
         fields["res"],
         fields["profile"],
-        user_of(fields),  # type: ignore[arg-type] # which only reads it
+        user_of(fields),
         fields.get("class"),
         fields.get("killable") is not False,
         user_request_s if user_request_s > 0 else math.nan,

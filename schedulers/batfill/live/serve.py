@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import zmq
 
 from batfill.base.errors import BatfillError, RunFailed
-from batfill.batsim.scheduler_link import notice_dead_peers, received_event
+from batfill.batsim.scheduler_link import notice_dead_peers, received, received_event
 from batfill.batsim.wire import refuse_port
 from batfill.live.agent import Agent
 from batfill.live.conversation import Conversation, initialisation_text
@@ -80,6 +80,7 @@ class Visitors:
 
         Raises:
             RunFailed: the simulator is `known`, and is gone.
+            BatfillError: the message is none that Batsim sends.
         """
         deadline_s = time.monotonic() + timeout_s
         while (left_s := deadline_s - time.monotonic()) > 0:
@@ -88,9 +89,11 @@ class Visitors:
                 self._socket.setsockopt(zmq.RCVTIMEO, wait_ms)
                 self._wait_ms = wait_ms
             try:
-                return self._socket.recv()  # which takes two thirds of the time of a poll before it
+                return received(self._socket)  # which takes two thirds of the time of a poll before it
             except zmq.Again:
                 pass
+            except ValueError as error:
+                raise BatfillError(f"a message {error}; is it Batsim that is connected?") from None
             if known and self.are_gone():
                 raise RunFailed(GONE)
         return None
@@ -123,7 +126,7 @@ def converse(
         raise RunFailed(f"Batsim has not sent a message for {timeout_ms} ms; end it if it still runs")
     except BaseException as error:
         if not owes_answer(socket) and not visitors.are_gone() and socket.poll(FAREWELL_MS):
-            socket.recv()
+            socket.recv_multipart()
         if owes_answer(socket):
             socket.send(conversation.last_answer())
         elif not visitors.are_gone():

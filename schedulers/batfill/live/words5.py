@@ -91,8 +91,10 @@ def begin(talk: Conversation, data: Any) -> None:
         if workload["name"] in talk.profiles:
             raise talk.wrong(f"{talk.subject}has {workload['name']!r:.60} twice")
         talk.profiles[workload["name"]] = {}
-    features = ("dynamic_registration", "profile_reuse", ACKNOWLEDGE)
-    registration = Registration(*[talk.features.get(name, False) for name in features])
+    offers = talk.features.get
+    registration = Registration(
+        offers("dynamic_registration", False), offers("profile_reuse", False), offers(ACKNOWLEDGE, False)
+    )
     counts = data["host_number"], data["computation_host_number"], data["storage_host_number"]
     talk.begin_on(talk.ids(data, "computation_hosts"), talk.ids(data, "storage_hosts"), counts, registration)
 

@@ -34,7 +34,7 @@ def try_name(job: str, number: int) -> str:
 
 
 HOUR_S = 3600
-LATER_TRY = re.compile(r"(.+)#(\d+)")  # a name made by `try_name`
+LATER_TRY = re.compile(r"(.+)#([0-9]{1,9})")  # a name made by `try_name`
 
 
 @dataclass(frozen=True, slots=True)

@@ -212,7 +212,7 @@ def profile_for_version_5(where: str, name: str, profile: Any, workload: str) ->
 
 
 def refuse_name(where: str, name: Any, workload: str | None = None) -> None:
-    """Refuse a job's or a profile's name that Batsim 5 would take for one with its workload's name.
+    """Refuse a job's or a profile's name that Batsim would take for one with its workload's name.
 
     Raises:
         WorkloadError: it has a "!" or the workload's name, if that is known, in it; `where` begins the message.
@@ -220,8 +220,8 @@ def refuse_name(where: str, name: Any, workload: str | None = None) -> None:
     text = str(name)
     if "!" in text:
         raise WorkloadError(
-            f"{where}: {name!r:.60} has '!' in it, which separates the workload's name from the rest on Batsim 5's "
-            "wire; rename it"
+            f"{where}: {name!r:.60} has '!' in it, which separates the workload's name from the rest in Batsim's "
+            "messages; rename it"
         )
     if workload is not None and workload in text:
         raise WorkloadError(

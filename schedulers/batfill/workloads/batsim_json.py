@@ -19,7 +19,7 @@ import numpy as np
 import orjson
 
 from batfill.base.errors import LARGEST, BatfillError, WorkloadError, whole_from
-from batfill.base.files import digest, read_json, whole_file
+from batfill.base.files import read_json, whole_file
 from batfill.base.tables import number_text
 from batfill.model.jobs import (
     LARGE,
@@ -131,7 +131,8 @@ def load_document(path: Path, *, version: int | None = None, workload: str | Non
     Args:
         path: the file.
         version: of the Batsim that is to read it, 4 or 5; None takes the form of either.
-        workload: the name that Batsim gives the workload, if known; version 5 refuses ids that contain it.
+        workload: the name that Batsim gives the workload, if known; version 5 refuses ids that contain it, and version
+            4 takes it only in front of an id.
 
     Raises:
         WorkloadError: the file cannot be read, is not JSON, is not a workload of delays, or has the form of another
@@ -151,12 +152,26 @@ def load_document(path: Path, *, version: int | None = None, workload: str | Non
         if found == 5 and workload and isinstance(job, dict) and isinstance(job.get("profile"), str):
             job["profile"] = job["profile"].removeprefix(f"{workload}!")  # Batsim 5 takes either
         check_job(f"{path}: jobs[{place}]", job, profiles)
+        name = str(job["id"])
         if found == 5 and workload is not None:
-            refuse_name(f"{path}: jobs[{place}].id", job["id"], workload)
-        seen.add(str(job["id"]))
+            refuse_name(f"{path}: jobs[{place}].id", name, workload)
+        elif workload is not None:
+            name = name_in(f"{path}: jobs[{place}].id", name, workload)
+        seen.add(name)
         if len(seen) == place:  # this id was already there
             raise WorkloadError(f"{path}: jobs[{place}].id: {job['id']!r} occurs before; ids must be unique")
     return document
+
+
+def name_in(where: str, identifier: str, workload: str) -> str:
+    """A job's id in this workload, whose name may be in front of it: "12" of "w0!12".
+
+    Raises:
+        WorkloadError: there is another "!" in it; `where` begins the message.
+    """
+    name = identifier.removeprefix(f"{workload}!")
+    refuse_name(where, name)
+    return name
 
 
 def read_members(path: Path) -> BatsimDocument:
@@ -166,7 +181,7 @@ def read_members(path: Path) -> BatsimDocument:
         WorkloadError: the file cannot be read, is not JSON, lacks one of them, or has Batsim 5's form and something
             that only Batsim 5 refuses.
     """
-    document = read_json(path, "fix the file or write it again")
+    document, stored_sum = read_json(path, "fix the file or write it again")
     if not isinstance(document, dict):
         raise WorkloadError(f"{path}: not a JSON object; a Batsim workload has nb_res, jobs and profiles")
     nb_res, jobs, profiles = (
@@ -181,7 +196,7 @@ def read_members(path: Path) -> BatsimDocument:
             f"field {name} of {count} of {len(jobs)} jobs left out: Batsim 5 reads the user's fields in extra_data only"
             for name, count in dropped.items()
         )
-    return BatsimDocument(path, nb_res, jobs, profiles, digest(path), description_in(document), version, notes)
+    return BatsimDocument(path, nb_res, jobs, profiles, stored_sum, description_in(document), version, notes)
 
 
 def description_in(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -521,7 +536,7 @@ def field_warnings(jobs: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
     )
 
 
-def user_of(job: dict[str, Any]) -> int:
+def user_of(job: Mapping[str, Any]) -> int:
     """The job's user; -1 if it has none that is a number."""
     for key in ("user_id", "user"):
         user = job.get(key)

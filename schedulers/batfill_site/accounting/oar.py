@@ -64,7 +64,7 @@ def read_oar(paths: list[Path], reading: Reading, *, cores_per_resource: int = 1
 
 def _records(path: Path) -> list[tuple[str, dict[str, Any]]]:
     """Each job's record, with its key or its place."""
-    document = read_json(path, "make it with oarstat -J -f")
+    document, _ = read_json(path, "make it with oarstat -J -f")
     if isinstance(document, dict) and isinstance(document.get("items"), list):
         document = document["items"]
     if isinstance(document, list):

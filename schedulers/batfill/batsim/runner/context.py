@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 from contextlib import suppress
@@ -10,6 +9,7 @@ from pathlib import Path
 from socket import gethostname
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from batfill.base.files import loaded_json
 from batfill.batsim.results import JOBS_CSV, JOBS_CSV_5
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def parse_context(stdout: str) -> ExecutionContext | None:
     """
     for text in (*reversed(stdout.splitlines()), stdout):
         try:
-            context: Any = json.loads(text)
+            context: Any = loaded_json(text)
             prefix = context["export_prefix"]
             protocol = 4 if "external_scheduler" in context else 5
             endpoint = context["socket_endpoint"] if protocol == 4 else context.get("socket_endpoint") or ""
@@ -118,7 +118,7 @@ def parse_command(words: list[str]) -> SimulatorCommand:
 
 def port_of(endpoint: str) -> int | None:
     """The TCP port of a ZeroMQ endpoint such as tcp://localhost:28000; None if it has none (ipc, inproc)."""
-    match = re.fullmatch(r"tcp://.*:(\d+)", endpoint.strip())
+    match = re.fullmatch(r"tcp://.*:([0-9]{1,5})", endpoint.strip())
     return int(match[1]) if match else None
 
 

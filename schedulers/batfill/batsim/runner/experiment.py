@@ -12,10 +12,8 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import orjson
-
 from batfill.base.errors import WorkloadError
-from batfill.base.files import decompressed, scratch_folder
+from batfill.base.files import scratch_folder
 from batfill.base.words import took
 from batfill.batsim.descriptor import read_descriptor
 from batfill.batsim.platform import split_instants_warning
@@ -45,7 +43,7 @@ from batfill.batsim.runner.setup import (
     plain_command,
     read_context,
     refuse_elsewhere,
-    require_scheduler,
+    require_programs,
     run_folder,
     wait_for_port,
     with_free_port,
@@ -55,15 +53,16 @@ from batfill.batsim.runner.verdict import SIMULATOR, Stopped, digests, ending, l
 from batfill.batsim.simulation import DEADLOCK
 from batfill.model.jobs import raised_warning, request_warning, stand_in
 from batfill.model.options import REQUESTED
-from batfill.workloads.batsim5_json import from_version_5, version_of
 from batfill.workloads.batsim_json import (
-    description_in,
     field_warnings,
     n_missing,
+    name_in,
     raised_by_overrun,
+    read_members,
     require_requests,
     unrequested_in,
     usable,
+    user_of,
 )
 
 if TYPE_CHECKING:
@@ -84,7 +83,8 @@ class SimulationOutcome(NamedTuple):
     reason: str  # one line; "" if it succeeded
     figures: dict[str, float]  # see `Results.known_figures`; empty if it did not succeed
     notes: tuple[str, ...]  # further information for the user
-    results: Path | None = None  # the prefix of the result files, if it succeeded
+    jobs_csv: Path | None = None  # the jobs' file, if it succeeded
+    results: Results | None = None  # what it holds
     warnings: tuple[str, ...] = ()  # reasons to doubt the figures, see `Workload.warnings`
 
 
@@ -102,6 +102,8 @@ class Expected(NamedTuple):
     warnings: tuple[str, ...]  # see `Workload.warnings`
     profile_types: set[str]
     made_with: dict[str, dict[str, Any]]  # by workload: `overrun` (None if unknown) and `unrequested`
+    users: dict[str, int]  # by job, of a workload that is the only one
+    sums: dict[str, str]  # by workload, its sha256
 
 
 def run(
@@ -150,7 +152,7 @@ def run_in_folder(
         Stopped: it did not succeed.
         BatfillError: a file that the descriptor names cannot be used.
     """
-    require_scheduler(setting)
+    require_programs(setting)
     lifeline.remove([setting.scratch])
     context, command = read_context(setting, lifeline)
     if elsewhere := with_free_port(setting, context):
@@ -171,9 +173,11 @@ def run_in_folder(
         remove_left_over_results(jobs_csv.parent)
     except OSError as error:
         raise cannot_write(setting, error) from None
-    inputs = [*command.workloads, *([command.platform] if command.platform else [])]
-    record["inputs_sha256"] = digests(inputs)
-    expected, warnings, profile_types, record["workloads_made_with"] = expected_jobs(setting, command)
+    said = expected_jobs(setting, command)
+    expected, warnings = said.jobs, said.warnings
+    unread = [path for path in command.workloads if str(path) not in said.sums]
+    record["inputs_sha256"] = said.sums | digests([*unread, *([command.platform] if command.platform else [])])
+    record["workloads_made_with"] = said.made_with
     record["warnings"] = list(warnings)
     if context.external_scheduler and context.port is not None:
         wait_for_port(setting, context.port)
@@ -195,14 +199,14 @@ def run_in_folder(
     record["options"] = options
     record["batsim_version"] = schedule.batsim_version if schedule else None
     if schedule and command.platform and EMBEDDED not in schedule.batsim_version:
-        warnings += split_instants_warning(command.platform, profile_types)
+        warnings += split_instants_warning(command.platform, said.profile_types)
         record["warnings"] = list(warnings)
     refuse_failures(ends)
     overstayer = next((end for end in ends if end.status is None), None)
     if overstayer and overstayer.command.name == SIMULATOR:  # there are no results to check
         raise overstayed(setting, ends[0], overstayer, lookout)
     try:
-        results = read_results(jobs_csv, size=schedule.machines if schedule else None)
+        results = read_results(jobs_csv, size=schedule.machines if schedule else None, users=said.users)
     except ResultError as error:
         raise Stopped(2, f"{SIMULATOR} ended with status 0, but {error}") from None
     refuse_unfinished(setting, expected, results)
@@ -210,7 +214,7 @@ def run_in_folder(
         raise overstayed(setting, ends[0], overstayer, lookout)
     figures = results.known_figures()
     record["figures"] = figures
-    return SimulationOutcome(0, "", figures, tuple(setting.notes), prefix_of(jobs_csv), warnings)
+    return SimulationOutcome(0, "", figures, tuple(setting.notes), jobs_csv, results, warnings)
 
 
 def stated_options(path: Path) -> tuple[dict[str, Any] | None, list[str] | None]:
@@ -228,7 +232,7 @@ def expected_jobs(setting: Setting, command: SimulatorCommand) -> Expected:
     if unseen or not command.workloads:
         what = f"workload {unseen[0]} is not visible from here" if unseen else "batcmd names no workload"
         setting.notes.append(f"{setting.path}: {what}: whether all its jobs are executed is not checked")
-        return Expected([], (), set(), {})
+        return Expected([], (), set(), {}, {}, {})
     return workload_jobs(command.workloads)
 
 
@@ -239,37 +243,35 @@ def workload_jobs(paths: Sequence[Path]) -> Expected:
         WorkloadError: a file cannot be read, or is not a Batsim workload.
     """
     names = []
+    users: dict[str, int] = {}
     missing: dict[Unrequested, int] = {}
     made_with: dict[str, dict[str, Any]] = {}
+    sums: dict[str, str] = {}
     doubts: list[str] = []
     raised = 0
     types: set[str] = set()
     for number, path in enumerate(paths):
-        with decompressed(path) as content:
-            stored = content.read()
+        document = read_members(path)
+        sums[str(path)] = document.digest
         try:
-            document = orjson.loads(stored)
-            jobs, profiles = document["jobs"], document.get("profiles", {})
-            if version_of(f"{path}: profiles", profiles) == 5:
-                jobs, profiles, _ = from_version_5(str(path), jobs, profiles)
-            doubts += field_warnings(jobs)
-            jobs = [usable(job) for job in jobs]
-            ids = [str(job["id"]).rpartition("!")[2] for job in jobs]
-            description = description_in(document)
-            stated = unrequested_in(description)
-            require_requests(path, jobs, description)
+            doubts += field_warnings(document.jobs)
+            jobs = [usable(job) for job in document.jobs]
+            ids = [name_in(f"{path}: jobs[{i}].id", str(job["id"]), f"w{number}") for i, job in enumerate(jobs)]
+            stated = unrequested_in(document.description)
+            require_requests(path, jobs, document.description)
             missing[stated] = missing.get(stated, 0) + n_missing(jobs, stated)
             raised += sum(raised_by_overrun(job) for job in jobs)
-            made_with[str(path)] = {"overrun": description.get("overrun"), "unrequested": stated}
-        except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
-            reason = str(error) if isinstance(error, orjson.JSONDecodeError) else "no `jobs` with an `id` each"
+            made_with[str(path)] = {"overrun": document.description.get("overrun"), "unrequested": stated}
+            users = dict(zip(ids, map(user_of, jobs), strict=True)) if len(paths) == 1 else {}
+        except (KeyError, TypeError, AttributeError):
             raise WorkloadError(
-                f"{path}: not a Batsim workload ({reason}); make one with `batfill workload convert`"
+                f"{path}: not a Batsim workload (no `jobs` with an `id` each); make one with `batfill workload convert`"
             ) from None
         names += [JobName(f"w{number}", job_id) for job_id in ids]
-        types |= {str(profile.get("type")) for profile in profiles.values() if isinstance(profile, dict)}
+        types |= {str(profile.get("type")) for profile in document.profiles.values() if isinstance(profile, dict)}
     lines = [line for stated, n in missing.items() for line in request_warning(n, len(names), stand_in(stated))]
-    return Expected(names, (*lines, *raised_warning(raised, len(names)), *doubts), types, made_with)
+    warnings = (*lines, *raised_warning(raised, len(names)), *doubts)
+    return Expected(names, warnings, types, made_with, users, sums)
 
 
 def missing_jobs(expected: Iterable[JobName], results: Results) -> list[JobName]:

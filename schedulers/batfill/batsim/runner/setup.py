@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import re
 import shlex
@@ -19,7 +18,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from batfill.base import host
 from batfill.base.errors import BatfillError, MissingExtra, WorkloadError, installed, on_command_line, require
-from batfill.base.files import remove_left_overs
+from batfill.base.files import file_bytes, loaded_json, remove_left_overs
 from batfill.batsim.command_line import LIBRARIES, form_of
 from batfill.batsim.descriptor import Descriptor
 from batfill.batsim.results import RUN_JSON, remove_results
@@ -170,10 +169,10 @@ def remove_previous_run(folder: Path) -> None:
     """
     record = folder / RUN_JSON
     try:
-        jobs_csv = Path(json.loads(record.read_bytes())["jobs_csv"])
+        jobs_csv = Path(loaded_json(file_bytes(record))["jobs_csv"]).resolve()
     except (OSError, ValueError, TypeError, KeyError):
         jobs_csv = None
-    if jobs_csv and jobs_csv.resolve().parent.is_relative_to(folder.resolve()):
+    if jobs_csv and jobs_csv.parent.is_relative_to(folder.resolve()):
         remove_results(jobs_csv)
     record.unlink(missing_ok=True)
 
@@ -344,12 +343,14 @@ def pybatsim_version() -> int:
     return int(version("pybatsim").partition(".")[0]) if installed("batsim") else 4
 
 
-def require_scheduler(setting: Setting) -> None:
-    """Refuse a schedcmd that starts pybatsim or batsched if it is neither installed here nor on PATH.
+def require_programs(setting: Setting) -> None:
+    """Refuse to run without bash, or a schedcmd of pybatsim or batsched that is neither installed here nor on PATH.
 
     Raises:
         BatfillError: with the command that installs it, or stands for it.
     """
+    if shutil.which("bash", path=setting.env["PATH"]) is None:
+        raise BatfillError("bash is not on PATH, and runs both commands of a descriptor, as in robin; install it")
     words = scheduler_words(setting)
     program = words[0] if words else ""
     if program not in ("pybatsim", "batsched") or shutil.which(program, path=setting.env["PATH"]):

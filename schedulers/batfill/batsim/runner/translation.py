@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import orjson
 
 from batfill.base.errors import BatfillError, WorkloadError
-from batfill.base.files import write_text
+from batfill.base.files import file_bytes, write_text
 from batfill.batsim.command_line import ArgumentsError, BatsimOptions, form_of, parse_arguments
 from batfill.batsim.wire import FEATURES
 from batfill.workloads.convert import rewrite_for_batsim_5
@@ -113,7 +113,7 @@ def major_version(words: Sequence[str], env: Mapping[str, str]) -> int | None:
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    found = re.search(r"\bv?(\d+)\.\d+", done.stdout)
+    found = re.search(r"\bv?([0-9]{1,4})\.\d+", done.stdout)
     return int(found[1]) if found else None
 
 
@@ -177,7 +177,7 @@ def rewritten_events(events: Path, written: Path, notes: list[str]) -> Path:
     """
     lines = []
     try:
-        stored = events.read_bytes().splitlines()
+        stored = file_bytes(events).splitlines()
     except OSError as error:
         raise WorkloadError(f"{events}: {(error.strerror or str(error)).lower()}; check the path") from None
     for number, line in enumerate(stored, 1):
