@@ -78,8 +78,10 @@ fi
 for target in "${@:-core}"; do
     name=${IMAGE:-batfill}
     [ "$target" = core ] || name+=:$target
-    echo "image: $builder builds $name from $base, one to three minutes" >&2
+    echo "image: $builder builds $name from $base; how long it takes depends on what it has to fetch" >&2
     $builder build "${options[@]}" --target "$target" --tag "$name" . >&2 \
         || refuse "$builder could not build $name, for the reason above; if it cannot fetch $base, try BASE=debian"
-    echo "image: $name is ready: $builder images $name" >&2
+    runner=$builder
+    [ $builder != buildah ] || runner=podman  # buildah only builds
+    echo "image: $name is ready; run the sample's experiment with: $runner run --rm $name" >&2
 done

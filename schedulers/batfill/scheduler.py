@@ -1,7 +1,7 @@
 """The pybatsim plug-in: passes pybatsim's callbacks to an `Agent` and the agent's requests to pybatsim.
 
-Start it as `pybatsim batfill/scheduler -t 0 -v warning -o '{"policy": "saf", "threshold": 200000}'`. `batfill schedule`
-makes the same decisions without pybatsim (`live/serve.py`), faster, and under Batsim 5, too.
+Start it as `pybatsim batfill/scheduler -s tcp://127.0.0.1:28000 -t 0 -v warning -o '{"policy": "saf"}'`. `batfill
+schedule` makes the same decisions without pybatsim (`live/serve.py`), faster, and under Batsim 5, too.
 """
 
 from __future__ import annotations

@@ -5,6 +5,10 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -71,6 +75,32 @@ def test_a_device_in_the_place_of_a_file_is_refused(tmp_path, monkeypatch, comma
     assert (done.status, done.out) == (status, "")
     (line,) = done.err.splitlines()
     assert line.endswith(f": {said.replace('ZERO', '/dev/zero')}")
+
+
+@pytest.mark.parametrize(
+    ("limit", "command", "said"),
+    [
+        (
+            (resource.RLIMIT_AS, 60_000_000),
+            ("replay", "w.json"),
+            "not enough memory (no more); use a machine with more",
+        ),
+        ((resource.RLIMIT_FSIZE, 0), ("run", "e.yaml"), "no temporary folder can be made"),
+    ],
+)
+def test_a_limit_of_the_system_is_no_bug(tmp_path, limit, command, said):
+    (tmp_path / "w.json").write_text(workload(JOB))
+    (tmp_path / "e.yaml").write_text((Path(__file__).parents[2] / "expe/sample_saf.yaml").read_text())
+    which, most = limit
+    done = subprocess.run(
+        [sys.executable, "-m", "batfill", *command],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: resource.setrlimit(which, (most, most)),
+    )
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert done.stderr.startswith(f"batfill: {said}")
 
 
 def test_an_exclamation_mark_in_an_id_is_refused_where_batsims_messages_hold_it(tmp_path, monkeypatch):

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NamedTuple, cast
 
 from batfill.base import host
-from batfill.base.errors import WorkloadError
+from batfill.base.errors import RunFailed, WorkloadError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -428,7 +428,11 @@ def remove_left_overs(folder: Path, of: Callable[[str], bool] = lambda name: Tru
 
 @contextmanager
 def scratch_folder(purpose: str) -> Iterator[Path]:
-    """A temporary folder, removed after the block. Removes folders for this purpose that killed processes left."""
+    """A temporary folder, removed after the block. Removes folders for this purpose that killed processes left.
+
+    Raises:
+        RunFailed: it cannot be made.
+    """
     import shutil
     import tempfile
 
@@ -441,7 +445,11 @@ def scratch_folder(purpose: str) -> Iterator[Path]:
             ours = entry.stat(follow_symlinks=False).st_uid == os.geteuid()
             if ours and is_abandoned(Path(entry.path), int(match[1]), flags=os.O_RDONLY | os.O_DIRECTORY):
                 shutil.rmtree(entry.path, ignore_errors=True)
-    with tempfile.TemporaryDirectory(prefix=f"{purpose}-{os.getpid()}-", ignore_cleanup_errors=True) as folder:
+    try:
+        made = tempfile.TemporaryDirectory(prefix=f"{purpose}-{os.getpid()}-", ignore_cleanup_errors=True)
+    except OSError as error:
+        raise RunFailed(f"no temporary folder can be made ({error.strerror}); free space, or set TMPDIR") from None
+    with made as folder:
         handle = os.open(folder, os.O_RDONLY)
         try:
             lock(handle)

@@ -21,6 +21,7 @@ __all__ = ["main"]
 ROBIN_INTERRUPTED = 3  # `batfill run` stands in for robin, whose status this is
 AGAIN_S = 0.2  # seconds until a lost interrupt is raised again
 BUG = 70  # sysexits.h: an internal software error
+UNMAPPED = "failed to map segment"  # what the loader says of a library for which there is no memory
 FULL = (errno.EIO, errno.EFBIG, errno.ENOSPC, errno.EDQUOT, errno.EBADF)  # errors of writing to a stream
 
 
@@ -71,7 +72,9 @@ def exit_status(words: list[str]) -> int:
         discard(sys.stdout, sys.stderr)
         return 1
     except MemoryError as error:
-        return say(f"not enough memory ({error or 'no more'}); use a machine with more, or a smaller input", 1)
+        return say_no_memory(error)
+    except ImportError as error:
+        return say_no_memory() if UNMAPPED in str(error) else report_bug(error, words)
     except OSError as error:
         if error.filename is None and error.errno in FULL:
             discard(sys.stdout)
@@ -82,6 +85,11 @@ def exit_status(words: list[str]) -> int:
             raise error.__cause__ from None
         return report_bug(error, words)
     return status
+
+
+def say_no_memory(error: MemoryError | None = None) -> int:
+    """Say that the memory is used up, and return the exit status."""
+    return say(f"not enough memory ({str(error or '') or 'no more'}); use a machine with more, or a smaller input", 1)
 
 
 def run_command(words: list[str]) -> int:

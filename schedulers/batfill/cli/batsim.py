@@ -76,7 +76,7 @@ def run(descriptor: Path, simulator: Any, as_json: bool) -> None:
     "--socket",
     "-s",
     default="tcp://127.0.0.1:28000",
-    help="Address to listen on; tcp://*:28000 for a Batsim on another machine or in a container.",
+    help="Address to listen on; tcp://*:28000, open to the network, for a Batsim on another machine or in a container.",
 )
 @click.option(
     "--timeout",

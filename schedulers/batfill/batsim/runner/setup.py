@@ -17,7 +17,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
 from batfill.base import host
-from batfill.base.errors import BatfillError, MissingExtra, WorkloadError, installed, on_command_line, require
+from batfill.base.errors import (
+    BatfillError,
+    MissingExtra,
+    RunFailed,
+    WorkloadError,
+    installed,
+    on_command_line,
+    require,
+)
 from batfill.base.files import file_bytes, loaded_json, remove_left_overs
 from batfill.batsim.command_line import LIBRARIES, form_of
 from batfill.batsim.descriptor import Descriptor
@@ -474,6 +482,7 @@ def command_environment(
 
     Raises:
         BatfillError: programs cannot be run from that folder.
+        RunFailed: they cannot be written.
     """
     ours = {**PROGRAMS, **(PYBATSIM if installed("batsim") else {}), **(EMBEDDED if engine == "embedded" else {})}
     ours |= {"batsim": TRANSLATOR} if batsim5 else {}
@@ -482,8 +491,11 @@ def command_environment(
         commands.setdefault("batsim", list(callers))
     for name, command in commands.items():
         program = programs / name
-        program.write_text(f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n')
-        program.chmod(0o755)
+        try:
+            program.write_text(f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n')
+            program.chmod(0o755)
+        except OSError as error:
+            raise RunFailed(f"{program}: cannot be written ({error.strerror}); free space, or set TMPDIR") from None
         if not os.access(program, os.X_OK):
             raise BatfillError(f"{programs}: programs cannot be run there (mounted noexec?); set TMPDIR elsewhere")
     env = {**environ, "PATH": f"{programs}{os.pathsep}{environ.get('PATH', os.defpath)}"}
