@@ -79,14 +79,14 @@ class About:
         return [*rows, *(("note", note) for note in self.notes)]
 
 
-class Summed(NamedTuple):
+class RanWorkload(NamedTuple):
     """A workload and the sha256 that it had when it ran."""
 
     path: Path
     digest: str
 
 
-def about_run(jobs_csv: Path, prefix: str, batsim_version: str) -> tuple[About, Summed | None]:
+def about_run(jobs_csv: Path, prefix: str, batsim_version: str) -> tuple[About, RanWorkload | None]:
     """The record next to this `_jobs.csv`, and the workload that may say who its jobs' users are.
 
     A damaged file, or one of another run, is ignored: the results stand on their own.
@@ -99,7 +99,7 @@ def about_run(jobs_csv: Path, prefix: str, batsim_version: str) -> tuple[About, 
             if Path(record["export_prefix"]).name == prefix:
                 workloads, sums = [Path(path) for path in record["workloads"]], record["inputs_sha256"]
                 known = len(workloads) == 1 and sums.get(str(workloads[0]))
-                return sound(of_batsim(record, batsim_version)), Summed(workloads[0], known) if known else None
+                return sound(of_batsim(record, batsim_version)), RanWorkload(workloads[0], known) if known else None
     return About(engine=f"Batsim {batsim_version}" if batsim_version else ""), None
 
 
@@ -117,7 +117,7 @@ def sound(about: About) -> About:
     return about
 
 
-def users_in(workload: Summed) -> dict[str, int]:
+def users_in(workload: RanWorkload) -> dict[str, int]:
     """The users of a workload's jobs by id; none if it cannot be read, or is not the one that ran."""
     with suppress(*DAMAGE):
         document = read_members(workload.path)

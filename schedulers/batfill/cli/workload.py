@@ -52,11 +52,11 @@ def log_in(source: Path, procs: int | None, *, beside: int) -> tuple[SwfLog, Cal
     from batfill.workloads.swf import size_notes, with_size
 
     with progress("rows read") as advance:
-        log, overrun, unrequested = load(source, beside=beside, advance=advance)
-    for note in size_notes(log, procs):
+        loaded = load(source, beside=beside, advance=advance)
+    for note in size_notes(loaded.log, procs):
         aside(note)
-    save = partial(save_log, procs=procs, overrun=overrun, unrequested=unrequested)
-    return with_size(source, log, procs), save
+    save = partial(save_log, procs=procs, overrun=loaded.overrun, unrequested=loaded.unrequested)
+    return with_size(source, loaded.log, procs), save
 
 
 def say_undated(log: SwfLog, so: str) -> None:
