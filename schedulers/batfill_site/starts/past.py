@@ -20,6 +20,9 @@ OTHERS_WEIGHT = 1 / 16  # each with this weight,
 REQUEST_WEIGHT = 1 / 64  # and the whole request with this one, where a user's last job weighs
 ALIKE = 10.0  # times more for an equal request, and for equal processors,
 HALF_LIFE = 8.0  # and half as much after so many of the user's jobs
+# A job about which nothing is known but that it has run for t runs for x t with a chance of 1 / x.
+UNKNOWN_S = 60.0  # is added to t, so that this also holds for a job that has just begun
+MOST_TIMES = 100.0
 JOB_SO_FAR = np.dtype(
     [
         ("submit_s", "f8"),
@@ -84,6 +87,8 @@ def draw(
 ) -> None:
     """Draw run times: quantiles of the user's last ones, the others', and the request, longer than it has run.
 
+    Where none of these is known, the longer a job has run, the longer it runs on.
+
     Args:
         kept: the users' last jobs.
         wanted: the jobs.
@@ -113,8 +118,13 @@ def draw(
             if value > ran_s:
                 put(values, weights, n, value, OTHERS_WEIGHT)
                 n, total = n + 1, total + OTHERS_WEIGHT
-        last_s = request_s if ran_s < request_s < np.inf else 2 * ran_s + 60
-        put(values, weights, n, last_s, REQUEST_WEIGHT)
+        bounded = ran_s < request_s < np.inf
+        if n == 0 and not bounded:
+            for fork in range(len(chances)):
+                times = min(1 / (1 - chances[fork, job]), MOST_TIMES)
+                drawn_s[fork, job] = (ran_s + UNKNOWN_S) * times - UNKNOWN_S
+            continue
+        put(values, weights, n, request_s if bounded else 2 * ran_s + UNKNOWN_S, REQUEST_WEIGHT)
         n, total = n + 1, total + REQUEST_WEIGHT
         for fork in range(len(chances)):
             below, place = weights[0], 0
@@ -135,7 +145,7 @@ class Past:
         self.all = np.full((2, OF_ALL), np.nan)
         self.ends = 0
         self.quantiles = np.empty((2, 0))  # of `all`,
-        self.quantiles_at = 0  # when so many had ended
+        self.quantiles_at = -1  # when so many had ended
 
     def ended(self, rows: Iterable[int], runtime_s: Iterable[float]) -> None:
         """Record the run times of jobs that have ended, in order of their ends."""
@@ -164,10 +174,10 @@ class Past:
         """The quantiles of all users' shares and run times, for `draw`."""
         if self.quantiles_at == self.ends:
             return self.quantiles
-        found = np.empty((2, QUANTILES))
-        for values, out in zip(self.all, found, strict=True):
+        found, parts = np.empty((2, QUANTILES)), (np.arange(QUANTILES) + 0.5) / QUANTILES
+        for values, out, unknown in zip(self.all, found, (parts, 0 * parts), strict=True):
             known = np.sort(values[~np.isnan(values)])
-            known = known if len(known) else np.ones(1)  # where no request is known, the whole of it
-            out[:] = known[((np.arange(QUANTILES) + 0.5) / QUANTILES * len(known)).astype(np.int64)]
+            # Where none is known, any share of a request is as likely; a run time of 0 is none.
+            out[:] = known[(parts * len(known)).astype(np.int64)] if len(known) else unknown
         self.quantiles, self.quantiles_at = found, self.ends
         return found

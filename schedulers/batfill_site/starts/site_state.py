@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +45,7 @@ LATEST_S = 2.5e11  # a later date has no year of four digits
 UNIX_S = 1e8  # a number from here on is a Unix time
 LONGEST_S = 3e9  # a longer request is none
 UNKNOWN = ("", "N/A", "Unknown", "None", "nan")
+TOO_WIDE = "more processors than the machine has"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +53,14 @@ class SiteState:
     """The jobs of a site up to an instant."""
 
     name: str
-    jobs: JobTable  # in order of submission; the run time of a job that has not ended is its request, or 0
+    jobs: JobTable  # in order of submission, then of their names; a job that has not ended runs for its request, or 0
+    names: NDArray[Any]  # (n_jobs,), the ids as the site writes them; those of `jobs` are ranks
     start_s: NDArray[np.float64]  # (n_jobs,), nan for those that wait
     end_s: NDArray[np.float64]  # nan for those that wait or run
     now_s: float
     size: int
     clock: Clock | None  # if the state has dates
-    left_out: Mapping[str, str]  # pending jobs that wait for something else than processors, and for what
+    left_out: Mapping[str, str]  # jobs that do not wait for processors alone, and why
 
 
 def read_state(
@@ -108,7 +111,7 @@ def is_site_state(path: Path) -> bool:
         found = json.loads(path.read_bytes())
     except OSError:
         return False  # readers of logs say what is wrong
-    except ValueError:
+    except (ValueError, RecursionError):
         return True
     return isinstance(found, list) or (isinstance(found, dict) and not {"profiles", "nb_res"} & found.keys())
 
@@ -124,25 +127,35 @@ def records_in(path: Path) -> tuple[Any, Mapping[str, Any]]:
             found = json.loads(text)
         except ValueError as error:
             raise WorkloadError(f"{path}: is not JSON ({error}); correct it") from None
+        except RecursionError:
+            raise WorkloadError(f"{path}: is nested too deeply; give a list of jobs") from None
         return (found.get("jobs"), found) if isinstance(found, dict) else (found, {})
     if re.search(r"^\s*JobId=\S+", text, re.MULTILINE):
-        return [job for each in slurm_jobs(text) for job in of_slurm(path, each)], {}
-    bars = "|" in text.partition("\n")[0]
+        return whole_jobs(path, (job for each in slurm_jobs(text) for job in of_slurm(path, each))), {}
+    if text.strip() == NO_JOBS:
+        return [], {}
+    first = text.partition("\n")[0]
+    bars = "|" in first
     with any_length():
-        rows: list[dict[str, Any]] = list(csv.DictReader(io.StringIO(text), delimiter="|" if bars else ","))
+        table = csv.DictReader(io.StringIO(text), delimiter="|" if bars else ",")
+        names = list(table.fieldnames or ())
+        rows: list[dict[str, Any]] = list(table)
+    known = {name for names in NAMES.values() for name in names}
+    if not bars and re.match(r"\s*JOBID\s", first):
+        raise WorkloadError(f"{path}: not all columns are here, or nothing divides them; {USE_SQUEUE}")
+    if not known.union(SQUEUE.values()).intersection(names):
+        what = f"begins with {first.strip()!r:.60}" if text.strip() else "is empty"
+        raise WorkloadError(f"{path}: {what}, and not with the names of columns; give a job's {', '.join(NEEDED)}")
+    if missing := [theirs for theirs in SQUEUE.values() if bars and theirs not in names]:
+        raise WorkloadError(f"{path}: no column {missing[0]}; {USE_SQUEUE}")
+    if other := [name for name in names if not bars and name not in known]:
+        raise WorkloadError(f"{path}: column {other[0]!r:.60} is unknown; a job's are {', '.join(NAMES)}")
     for number, row in enumerate(rows, 2):
         if None in row or None in row.values():
             raise WorkloadError(f"{path}:{number}: not as many values as the first line has names; is it truncated?")
-    if rows and not bars and re.match(r"\s*JOBID\s", text):
-        raise WorkloadError(f"{path}: not all columns are here, or nothing divides them; {USE_SQUEUE}")
-    known = {name for names in NAMES.values() for name in names}
-    if rows and not bars and (other := [name for name in rows[0] if name not in known]):
-        raise WorkloadError(f"{path}: column {other[0]!r:.60} is unknown; a job's are {', '.join(NAMES)}")
     if bars:
-        if missing := [theirs for theirs in SQUEUE.values() if rows and theirs not in rows[0]]:
-            raise WorkloadError(f"{path}: no column {missing[0]}; {USE_SQUEUE}")
-        named = [{ours: row[theirs].strip() for ours, theirs in SQUEUE.items()} for row in rows]
-        return [job for each in named for job in of_slurm(path, each)], {}
+        named = ({ours: row[theirs].strip() for ours, theirs in SQUEUE.items()} for row in rows)
+        return whole_jobs(path, (job for each in named for job in of_slurm(path, each))), {}
     return rows, {}
 
 
@@ -155,7 +168,8 @@ def state_of(name: str, given: list[Mapping[str, Any]], at: Any, size: int) -> S
     jobs: list[dict[str, Any]] = []
     seen: set[str] = set()
     left_out: dict[str, str] = {}
-    dates: list[float] = []
+    latest_s, latest = 0.0, ""
+    first_s = math.inf
     absolute: set[bool] = set()
     for number, job in enumerate(given, 1):
         values: dict[str, Any] = {
@@ -171,39 +185,36 @@ def state_of(name: str, given: list[Mapping[str, Any]], at: Any, size: int) -> S
         seen.add(values["id"])
         for date in ("submit", "start", "end"):
             values[date] = math.nan if values[date] is None else second_of(where, date, values[date], absolute)
-        dates += [values[date] for date in ("submit", "start", "end") if not math.isnan(values[date])]
+        dates = [values[date] for date in ("submit", "start", "end") if not math.isnan(values[date])]
+        first_s = min(first_s, *dates)
+        latest_s, latest = max((latest_s, latest), (max(dates), values["id"]))
         if values["left_out"] is not None:
             left_out[values["id"]] = str(values["left_out"])
             continue
-        values["processors"] = whole(where, values["processors"])
-        values["request"] = math.inf if values["request"] is None else request_of(where, values["request"])
+        values["processors"] = count_of(where, values["processors"])
+        values["request"] = request_of(where, values["request"])
         if not values["submit"] <= values["start"] and not math.isnan(values["start"]):
             raise WorkloadError(f"{where} starts before it was submitted")
         if not math.isnan(values["end"]) and not values["start"] <= values["end"]:
             raise WorkloadError(f"{where} has an end, and no start before it")
         jobs.append(values)
-    now_s = max(dates, default=0.0) if at is None else second_of(f"{name}: the state", "instant", at, absolute)
+    now_s = latest_s if at is None else second_of(f"{name}: the state", "instant", at, absolute)
     if len(absolute) > 1:
         raise WorkloadError(
             f"{name}: some of its dates say their offset from UTC, or are Unix times, and others do not; "
             "give all dates, and the instant (at), in one way"
         )
-    if not now_s >= max(dates, default=0.0):
-        late = next(job for job in jobs if any(job[date] > now_s for date in ("submit", "start", "end")))
-        raise WorkloadError(
-            f"{name}: job {late['id']} has a date after the instant of the state; give a later one (at)"
-        )
+    if not now_s >= latest_s:
+        raise WorkloadError(f"{name}: job {latest} has a date after the instant of the state; give a later one (at)")
     running = sum(job["processors"] for job in jobs if not math.isnan(job["start"]) and math.isnan(job["end"]))
     if running > size:
         raise WorkloadError(
             f"{name}: its running jobs have {running:,} processors, and the machine {size:,}; give its size (procs)"
         )
-    if wide := [job for job in jobs if job["processors"] > size and math.isnan(job["end"])]:
-        raise WorkloadError(
-            f"{name}: job {wide[0]['id']} needs {wide[0]['processors']:,} processors, and the machine has {size:,}"
-        )
-    first_s = math.floor(min([*dates, now_s])) if now_s >= UNIX_S else 0
-    return table_of(name, jobs, left_out, now_s - first_s, first_s, size)
+    left_out |= {job["id"]: TOO_WIDE for job in jobs if job["processors"] > size and math.isnan(job["start"])}
+    jobs = [job for job in jobs if job["id"] not in left_out]
+    begin_s = math.floor(min(first_s, now_s)) if now_s >= UNIX_S else 0
+    return table_of(name, jobs, left_out, now_s - begin_s, begin_s, size)
 
 
 def table_of(
@@ -212,7 +223,7 @@ def table_of(
     """The state of checked jobs whose dates begin at `first_s`, a Unix time, or 0."""
     named = dict.fromkeys(known_text(job["user"]) for job in jobs if job["user"] is not None)
     users = {user: number for number, user in enumerate(named)}
-    jobs = sorted(jobs, key=lambda job: (job["submit"], job["id"]))
+    jobs = sorted(jobs, key=lambda job: (job["submit"], by_number(job["id"])))
 
     def column(key: str) -> NDArray[np.float64]:
         return np.array([job[key] for job in jobs], np.float64)
@@ -226,12 +237,20 @@ def table_of(
         runtime_s=np.where(np.isnan(ran_s), np.where(np.isinf(request_s), 0, request_s), ran_s),
         walltime_s=np.where(ran_s > request_s, ran_s, request_s),
         procs=np.array([job["processors"] for job in jobs], np.int64),
-        ids=np.array([job["id"] for job in jobs], object),
+        ids=np.array([f"{rank:0{len(str(len(jobs)))}}" for rank in range(len(jobs))], object),
         user=np.array([users.get(known_text(job["user"]), -1) for job in jobs], np.int64),
         job_class=np.array([job["class"] for job in jobs], object) if any(job["class"] for job in jobs) else None,
     )
     clock = Clock(first_s, UTC) if first_s else None
-    return SiteState(name, table, start_s, end_s, now_s, size, clock, left_out)
+    names = np.array([job["id"] for job in jobs], object)
+    return SiteState(name, table, names, start_s, end_s, now_s, size, clock, left_out)
+
+
+def by_number(name: str) -> tuple[Any, ...]:
+    """A key that sorts ids as batch systems count: the numbers in them as numbers, 7_2 before 7_10."""
+    parts = re.split("([0-9]+)", name)  # texts and numbers in turn
+    parts[1::2] = [part.lstrip("0") for part in parts[1::2]]
+    return *((len(part), part) if k % 2 else part for k, part in enumerate(parts)), name
 
 
 def known_text(value: Any) -> str:
@@ -239,7 +258,7 @@ def known_text(value: Any) -> str:
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value).strip()
 
 
-def whole(where: str, value: Any) -> int:
+def count_of(where: str, value: Any) -> int:
     """A number of processors."""
     number = number_or_text(value)
     if isinstance(number, bool) or not isinstance(number, int | float) or not 1 <= number <= 2**31 - 1 or number % 1:
@@ -248,10 +267,11 @@ def whole(where: str, value: Any) -> int:
 
 
 def request_of(where: str, value: Any) -> float:
-    """A request: seconds, a duration such as 2h, or one as Slurm writes it."""
-    if isinstance(value, str) and value.strip().upper() in NO_LIMIT:
+    """A request: seconds, a duration such as 2h, or one as Slurm writes it; inf if there is none."""
+    if value is None or (isinstance(value, str) and value.strip().upper() in (*NO_LIMIT, "")):
         return math.inf
-    if isinstance(value, str) and ":" in value and (limit_s := clock_seconds(value.strip(), bare=1)) is not None:
+    clock = isinstance(value, str) and 1 <= value.count(":") <= 2  # of more the first is in no known unit
+    if clock and (limit_s := clock_seconds(value.strip(), bare=1)):
         return limit_s
     try:
         request_s = seconds_of("request", number_or_text(value), least=1e-9)
@@ -283,12 +303,14 @@ def second_of(where: str, what: str, value: Any, absolute: set[bool]) -> float:
 # What Slurm prints: `scontrol show job`, or `squeue -r -o "%i|%u|%T|%C|%l|%V|%S|%r"`. Source: their manuals.
 
 NO_LIMIT = ("UNLIMITED", "PARTITION_LIMIT", "NOT_SET", "INVALID")  # the partition's, which is not printed
-RUNNING = ("RUNNING", "COMPLETING", "SUSPENDED", "CONFIGURING", "STOPPED", "STAGE_OUT", "SIGNALING", "RESIZING")
-OVER = ("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "LAUNCH_FAILED", "NODE_FAIL",
+RUNNING = ("RUNNING", "CONFIGURING", "STOPPED", "STAGE_OUT", "SIGNALING", "RESIZING")  # SUSPENDED has no processors
+OVER = ("BOOT_FAIL", "CANCELLED", "COMPLETED", "COMPLETING", "DEADLINE", "FAILED", "LAUNCH_FAILED", "NODE_FAIL",
         "OUT_OF_MEMORY", "PREEMPTED", "RECONFIG_FAIL", "REVOKED", "TIMEOUT")  # fmt: skip
 READY = ("Resources", "Priority", "None", "(null)", "")  # the reasons of jobs that wait for processors
 FIELD = re.compile(r"(?:^|\s)(\w+)=(\S*)")
-NUMBERS = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?(?::(\d{1,9}))?")  # 5, 1-9 or 1-9:2
+NO_JOBS = "No jobs in the system"
+NUMBERS = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?(?::([0-9]{1,9}))?")  # 5, 1-9 or 1-9:2
+CPUS = re.compile(r"([0-9]{1,9})([KM]?)(?:-[0-9]{1,9}[KM]?)?")  # 4, 2-4 while it waits, or 4K for 4096
 MOST_TASKS = 1_000_000
 USE_SQUEUE = 'use squeue -r -o "%i|%u|%T|%C|%l|%V|%S|%r"'
 FREE_TEXT = ("Command=", "WorkDir=", "Std", "Comment=", "AdminComment=")  # how lines with a user's own words begin
@@ -312,6 +334,8 @@ def slurm_jobs(text: str) -> list[dict[str, Any]]:
                 found |= FIELD.findall(line)
         if "ArrayTaskId" in found:
             found["JobId"] = f"{found.get('ArrayJobId', '')}_[{found['ArrayTaskId']}]"
+        if "HetJobOffset" in found:
+            found["JobId"] = f"{found.get('HetJobId', '')}+{found['HetJobOffset']}"
         jobs.append({ours: found.get(theirs, "") for ours, theirs in SCONTROL.items()})
     return jobs
 
@@ -319,6 +343,8 @@ def slurm_jobs(text: str) -> list[dict[str, Any]]:
 def of_slurm(path: Path, job: dict[str, Any]) -> list[dict[str, Any]]:
     """A job of Slurm as a state has it, or the tasks of an array; none if it is over and did not run."""
     state, ids = str(job["state"]).partition(" ")[0].partition("+")[0], tasks_of(path, job["id"])
+    if cpus := CPUS.fullmatch(job["processors"]):
+        job["processors"] = int(cpus[1]) * {"": 1, "K": 1024, "M": 1024**2}[cpus[2]]  # of a range the least
     if state in OVER:
         ran = job.get("end", "") not in UNKNOWN and job["start"] not in UNKNOWN
         return [{**job, "id": name} for name in ids] if ran else []
@@ -327,6 +353,23 @@ def of_slurm(path: Path, job: dict[str, Any]) -> list[dict[str, Any]]:
     reason = job["reason"].strip("()").partition(",")[0].replace("_", " ") if state == "PENDING" else state
     left_out = "" if reason in READY and state == "PENDING" else reason or "no state"
     return [{**job, "id": name, "start": "", "end": "", "left_out": left_out} for name in ids]
+
+
+def whole_jobs(path: Path, jobs: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The jobs of Slurm; the waiting parts of a heterogeneous one, 7+0 and 7+1, are one job: they start together."""
+    found: dict[str, dict[str, Any]] = {}
+    for job in jobs:
+        whole, parts, _ = job["id"].partition("+")
+        if not parts or "left_out" not in job:
+            found[job["id"]] = job
+        elif whole not in found:
+            found[whole] = {**job, "id": whole}
+        else:
+            same, where = found[whole], f"{path}: job {job['id']}"
+            same["processors"] = count_of(where, same["processors"]) + count_of(where, job["processors"])
+            same["request"] = max(same["request"], job["request"], key=partial(request_of, where))
+            same["left_out"] = same["left_out"] or job["left_out"]
+    return list(found.values())
 
 
 def tasks_of(path: Path, name: str) -> list[str]:
@@ -341,9 +384,9 @@ def tasks_of(path: Path, name: str) -> list[str]:
     found: list[int] = []
     for part in tasks.partition("]")[0].partition("%")[0].split(","):
         numbers = NUMBERS.fullmatch(part)
-        first, last, step = (int(number or 0) for number in numbers.groups()) if numbers else (0, 0, 0)
-        each = range(first, max(first, last) + 1, step or 1)
-        if numbers is None or len(found) + len(each) > MOST_TASKS:
+        first, last, step = numbers.groups() if numbers else ("1", "0", None)
+        each = range(int(first), int(last or first) + 1, int(step or 1) or 1)
+        if not each or len(found) + len(each) > MOST_TASKS:
             raise WorkloadError(f"{path}: job {name:.40} does not name each task of its array; {USE_SQUEUE}")
         found += each
     return [f"{array}_{task}" for task in found]

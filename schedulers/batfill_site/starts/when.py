@@ -15,7 +15,7 @@ from batfill.base.errors import BatfillError
 from batfill.base.files import json_text
 from batfill.base.tables import JobRows, as_table
 from batfill.base.version import __version__
-from batfill.base.words import things, wrapped
+from batfill.base.words import percent, things, wrapped
 from batfill.model.jobs import DAY_S
 from batfill.model.options import REQUEST, refuse_replayed
 from batfill.model.values import seed_of
@@ -43,7 +43,11 @@ OUTSIDE = (1 - SHARE) / 2  # on each side
 WIDENED = 0.2  # logarithm of the factor by which intervals are wider than the forks', before any start is known
 STEP = 0.15  # of that logarithm, for a start outside
 MARGIN, MARGIN_S = 0.05, 60.0  # added to the forks' spread, as a share of the time until the start, and besides
+FEWEST_STARTS = 20  # past starts from which on an interval is said to hold so many
 STARTS = "nothing: it starts at once"
+STARTS_BY_RULES = (
+    "nothing here: by these rules it starts now; its batch system has not looked since, or has a limit that they lack"
+)
 A_DATE = "2024-05-02T10:00 or 2024-05-02T10:00+02:00"
 NEVER_S = 10 * 365 * DAY_S  # when a job is expected that needs processors which are away
 MOST_FORKS = 1001
@@ -139,8 +143,9 @@ class ForecastOfReplay(Forecast):
         self.follow()
         run = self.run
         moment = moment_of(run.engine.queue, run.now_s if now_s is None else now_s)
-        asked = asked_of(moment, run.workload.jobs.ids, job, run.workload.name, moment.waits, run.workload.clock)
-        return estimates_of(self, moment, asked, run.workload.jobs, run.workload.clock, run.options)
+        jobs, clock = run.workload.jobs, run.workload.clock
+        asked = asked_of(moment, jobs.ids, job, run.workload.name, moment.waits, clock)
+        return estimates_of(self, moment, asked, jobs, jobs.ids, clock, run.options, int(moment.waits.sum()))
 
 
 def so_far(jobs: JobTable, small: Any, killable: Any) -> NDArray[np.void]:
@@ -184,14 +189,17 @@ class Estimates(JobRows):
     found: Found
     why: tuple[str, ...]
     jobs: JobTable
+    names: NDArray[Any]  # (n_jobs,), the jobs' ids
     now_s: float
     clock: Clock | None
     options: Options
     size: int
+    waiting: int  # how many jobs wait, those not asked for included
     forks: int
     seed: int
     calibrated_on: int  # starts
-    left_out: Mapping[str, str]  # pending jobs that wait for something else than processors, and for what
+    at_site: bool  # whether the state is a site's, and not a replay's
+    left_out: Mapping[str, str]  # jobs of a site that do not wait for processors alone, and why
 
     def columns(self) -> dict[str, NDArray[Any]]:
         """Every job by column, in order of submission: its estimated `start_s` and the interval `from_s` to `to_s`.
@@ -200,7 +208,8 @@ class Estimates(JobRows):
         """
         found, columns = self.found, self.jobs.select(self.found.rows).columns()
         return {
-            **{name: columns[name] for name in ("job_id", "procs", "requested_s", "submit_s")},
+            "job_id": self.names[found.rows],
+            **{name: columns[name] for name in ("procs", "requested_s", "submit_s")},
             "start_s": found.start_s,
             "from_s": found.from_s,
             "to_s": found.to_s,
@@ -212,7 +221,8 @@ class Estimates(JobRows):
         return {
             "now_s": self.now_s,
             "procs": self.size,
-            "share": SHARE,
+            "waiting": self.waiting,
+            "share": SHARE if self.is_calibrated else None,
             "forks": self.forks,
             "seed": self.seed,
             "calibrated_on": self.calibrated_on,
@@ -231,32 +241,53 @@ class Estimates(JobRows):
         return json_text(self.as_dict())
 
     @property
+    def is_calibrated(self) -> bool:
+        """Whether past starts suffice to say how many starts an interval holds."""
+        return self.calibrated_on >= FEWEST_STARTS
+
+    @property
+    def interval(self) -> str:
+        """What heads the intervals: "80 % between", if past starts tell."""
+        return f"{percent(SHARE)} between" if self.is_calibrated else "perhaps between"
+
+    @property
     def how(self) -> str:
         """How the estimates were made, in a line."""
-        on = f"calibrated on {self.calibrated_on:,} starts" if self.calibrated_on else "not calibrated: no past starts"
+        on = f"calibrated on {self.calibrated_on:,} starts"
+        if not self.is_calibrated:
+            why = f"only {things(self.calibrated_on, 'past start')}" if self.calibrated_on else "no past starts"
+            on = f"not calibrated ({why}), so how many starts they hold is unknown"
+        on += "; add the jobs that have ended" * (self.at_site and not self.is_calibrated)
         made = f"{self.options.as_text()}; {self.forks} forks, seed {self.seed}; intervals {on}"
-        return f"{made}. These are starts of a replay: what it does not know, as outages and limits, moves real ones."
+        lacks = "partitions, GPUs, priorities, limits and outages" if self.at_site else "outages and limits"
+        return f"{made}. These are starts of a replay: what it does not know, as {lacks}, moves real ones."
+
+    @property
+    def head(self) -> str:
+        """How many jobs wait, and whether the estimates are of one alone."""
+        jobs = f"{things(self.waiting, 'waiting job')} on {things(self.size, 'processor')}"
+        return f"{jobs}; this is job {self[0]['job_id']}" if len(self) == 1 < self.waiting else jobs
 
     @property
     def without(self) -> str:
-        """How many jobs are left out, and for what they wait: "2 pending jobs left out: Dependency 2"; or nothing."""
+        """How many jobs are left out, and why: "2 jobs left out: Dependency 2"; or nothing."""
         for_what = Counter(self.left_out.values()).most_common()
         these = ", ".join(f"{why} {number:,}" for why, number in for_what)
-        return f"{things(len(self.left_out), 'pending job')} left out: {these}" if these else ""
+        return f"{things(len(self.left_out), 'job')} left out: {these}" if these else ""
 
     def as_text(self) -> str:
         """A table to read, and a line for each job."""
-        instants, n = Instants(self.now_s, self.clock), len(self.why)
-        head = f"{instants.full(self.now_s)}: {things(n, 'waiting job')} on {things(self.size, 'processor')}"
+        instants = Instants(self.now_s, self.clock)
+        head = f"{instants.full(self.now_s)}: {self.head}"
         head += f"\n{wrapped(self.without)}" * bool(self.without)
-        if not n:
+        if not self.why:
             return head
         rows = [
             {
                 "job": row["job_id"],
                 "procs": row["procs"],
                 "expected": instants.text(row["start_s"]),
-                f"{SHARE:.0%} between": f"{instants.text(row['from_s'])} and {instants.text(row['to_s'])}",
+                self.interval: f"{instants.text(row['from_s'])} and {instants.text(row['to_s'])}",
             }
             for row in self
         ]
@@ -271,16 +302,20 @@ def estimates_of(
     moment: Moment,
     asked: NDArray[np.bool_],
     jobs: JobTable,
+    ids: NDArray[Any],
     clock: Clock | None,
     options: Options,
+    waiting: int,
     left_out: Mapping[str, str] | None = None,
 ) -> Estimates:
     """The estimates for these jobs, with the reasons why they do not start now; those that run start now."""
     start, waits = np.flatnonzero(asked & ~moment.waits), asked & moment.waits
     now_s = np.full(len(start), moment.now_s)
-    found = Found(moment.past_rows[start], now_s, now_s, now_s)
-    names = dict(zip(moment.rows.tolist(), jobs.ids[moment.past_rows].tolist(), strict=True))
-    why: tuple[str, ...] = (STARTS,) * len(start)
+    at_site = left_out is not None
+    late_s = math.exp(forecast.widened[1]) * MARGIN_S if at_site else 0.0  # its own system let it wait
+    found = Found(moment.past_rows[start], now_s, now_s, now_s + late_s)
+    names = dict(zip(moment.rows.tolist(), ids[moment.past_rows].tolist(), strict=True))
+    why: tuple[str, ...] = (STARTS_BY_RULES if at_site else STARTS,) * len(start)
     if waits.any():
         both = zip(found, forecast.estimate(moment, waits), strict=True)
         found = Found._make(np.concatenate(columns) for columns in both)
@@ -293,13 +328,16 @@ def estimates_of(
         found,
         why,
         jobs,
+        ids,
         moment.now_s,
         clock,
         options,
         moment.queue.size,
+        waiting,
         made.forks,
         made.seed,
         forecast.calibrated_on,
+        at_site,
         left_out or {},
     )
 
@@ -428,14 +466,16 @@ def when_at_site(site: SiteState, job: str | None, options: Options, forks: int,
     ended = ended[np.argsort(site.end_s[ended], kind="stable")]
     past.ended(ended.tolist(), (site.end_s - site.start_s)[ended].tolist())
     forecast = Forecast(past, Ensemble(forks, seed))
-    forecast.widened, forecast.calibrated_on = hindcast(course, site.now_s, forks, seed)
+    if past.ends:  # else the machine looks emptier in the past than it was
+        forecast.widened, forecast.calibrated_on = hindcast(course, site.now_s, forks, seed)
     moment = moment_at(course, site.now_s)
     waits = moment.waits
     moment.queue.decide(site.now_s)
     if job is not None and (why := site.left_out.get(str(job))):
-        raise BatfillError(f"{site.name}: job {job} is pending for {why}, not for processors; it is left out")
-    asked = asked_of(moment, jobs.ids, job, site.name, waits, site.clock)
-    return estimates_of(forecast, moment, asked, jobs, site.clock, options, site.left_out)
+        raise BatfillError(f"{site.name}: job {job} is left out, as it waits for other things than processors: {why}")
+    asked = asked_of(moment, site.names, job, site.name, waits, site.clock)
+    waiting = int(waits.sum())
+    return estimates_of(forecast, moment, asked, jobs, site.names, site.clock, options, waiting, site.left_out)
 
 
 def moment_at(course: Course, now_s: float) -> Moment:
