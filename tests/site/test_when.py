@@ -752,3 +752,26 @@ def test_no_job_that_a_real_slurm_let_wait_is_said_to_start_at_once():
     assert len(now) > 30
     assert np.mean([start_s - row["start_s"] > 5 for row, start_s in now]) > 0.5  # so it would be wrong
     assert all(row["why"].startswith("nothing here: by these rules") and row["to_s"] > row["start_s"] for row, _ in now)
+
+
+# The page
+
+
+@pytest.mark.slow
+def test_the_page_of_a_long_queue_has_rows_of_one_height_and_a_search(browser, tmp_path):
+    state = [{"id": "r", "submit": 0, "processors": 18, "request": 9000, "user": "a", "start": 0}]
+    state += [{"id": f"7_{n}", "submit": 1, "processors": 1 + n % 17, "request": 600 * (1 + n % 5)} for n in range(286)]
+    (tmp_path / "state.json").write_text(json.dumps({"procs": 18, "at": 1200, "jobs": state}))
+    batfill("when", tmp_path / "state.json", "--out", tmp_path / "page.html")
+    for width in (390, 1280):
+        browser.sized(width, 900)
+        browser.visit(tmp_path / "page.html")
+        assert browser.run("return document.documentElement.scrollHeight") < 2000
+        assert browser.run("return document.documentElement.scrollWidth") <= width
+        heights = "return [...new Set([...document.querySelectorAll('tbody tr')].map((row) => row.offsetHeight))]"
+        assert len(browser.run(heights)) == 1
+        browser.type("form.search input", "7_28 before")
+        assert browser.text("form.search output") == "7 of 286 jobs"
+        shown = "return [...document.querySelectorAll('tbody tr:not([hidden]) th')].map((cell) => cell.textContent)"
+        assert browser.run(shown) == ["7_28", *(f"7_{n}" for n in range(280, 286))]
+        assert browser.violations() == []

@@ -5,14 +5,18 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from batfill.base.words import things
-from batfill_pages.words import duration_html, table
+from batfill_pages.words import asset, duration_html, table
 from batfill_pages.write import html_page, made_from
-from batfill_site.starts.when import SHARE
 from batfill_site.starts.why_not import Instants
 
 if TYPE_CHECKING:
     from batfill_site.starts.when import Estimates
+
+
+SEARCH = (
+    '<form class="tools search" role="search" autocomplete="off"><label>Job, date or reason contains '
+    '<input name="words" type="search"></label><output aria-live="polite"></output></form>'
+)
 
 
 def as_page(found: Estimates, source: str, command: str) -> str:
@@ -30,22 +34,25 @@ def as_page(found: Estimates, source: str, command: str) -> str:
     cells = [
         (
             escape(row["job_id"]),
-            f"{row['procs']:,}",
             escape(instants.text(row["start_s"])),
+            escape(f"{instants.text(row['from_s'])} and {instants.text(row['to_s'])}"),
+            f'<span class="line" tabindex=0>{escape(row["why"])}</span>',
+            f"{row['procs']:,}",
             bar(row),
-            escape(f"{instants.text(row['from_s'])} to {instants.text(row['to_s'])}"),
-            escape(row["why"]),
         )
         for row in rows
     ]
     drawn = f"from now to {duration_html(last_s)} later"
-    head = ("job", "processors", "expected", drawn, f"{SHARE:.0%} interval", "why not now")
+    head = ("job", "expected", found.interval, "why not now", "processors", drawn)
     left_out = f"<p>{escape(found.without)}.</p>" if found.left_out else ""
     section = (
-        f'<section id="queue"><p class="answer">{things(len(rows), "job")} waiting on '
-        f"{things(found.size, 'processor')}.</p>{left_out}{table(head, cells, left=(len(head) - 1,)) if rows else ''}"
-        f"<p class=note>A bar is the interval of {SHARE:.0%} of the starts, its mark the expected one. "
-        f"{escape(found.how)}</p></section>"
+        f'<section id="queue" class="queue"><p class="answer">{escape(found.head)}</p>{left_out}'
+        f"{f'{SEARCH}{table(head, cells, left=(3,))}' if rows else ''}"
+        f"<p class=note>A bar is the interval, its mark the expected start. {escape(found.how)}</p></section>"
     )
-    title = f"{source} at {instants.full(found.now_s)}"
-    return html_page(title, [section, made_from("", command, [])])
+    return html_page(
+        f"{source} at {instants.full(found.now_s)}",
+        [section, made_from("", command, [])],
+        scripts=[asset("when.js", __package__)],
+        styles=[asset("when.css", __package__)],
+    )
