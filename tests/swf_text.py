@@ -16,9 +16,10 @@ def row(
     group: object = 1,
     executable: object = -1,
     queue: object = -1,
+    partition: object = -1,
     wait: object = 0,
 ) -> str:
     """One SWF line of 18 fields."""
     asked = (req_procs, req_time, -1, status)
-    fields = (job, submit, wait, runtime, procs, -1, -1, *asked, user, group, executable, queue)
-    return " ".join(map(str, (*fields, -1, -1, -1))) + "\n"
+    fields = (job, submit, wait, runtime, procs, -1, -1, *asked, user, group, executable, queue, partition)
+    return " ".join(map(str, (*fields, -1, -1))) + "\n"

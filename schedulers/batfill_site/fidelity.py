@@ -24,13 +24,13 @@ from batfill.base.words import percent as in_percent
 from batfill.model.calendar import Calendar
 from batfill.model.jobs import DAY_S, HOUR_S, WEEK_S
 from batfill.model.metrics import width_class
-from batfill.model.options import Options
+from batfill.model.options import ALL, Options
 from batfill.replays.replay import simulate
 from batfill.search.results import Found, document
 from batfill.workloads.formats import replayable, source_of
 from batfill.workloads.swf import job_rows
 from batfill_site.accounting.cluster_log import NO_ELIGIBILITY
-from batfill_site.accounting.outages import outages
+from batfill_site.accounting.outages import held, outages
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -45,13 +45,16 @@ if TYPE_CHECKING:
 FEWEST_JOBS, LEAST_WAIT_S = 50, 60.0  # of a moving mean that is compared
 NEAR_S = 600.0  # a simulated wait is near the logged one if they differ by no more
 UNKNOWN_WAIT = -1
+LEAST_SHARE = 0.01  # of the jobs, for a partition or queue to count
+NOT_MODELLED = ", which is not modelled"  # ends an import's note
 LENGTHS = {600: "10 min or less", HOUR_S: "1 h or less", 6 * HOUR_S: "6 h or less", math.inf: "longer"}  # run times
 HOURS = 3  # of a group by hour of submission
 
 # What is tried of each factor. A factor stays if it lowers the error by `LEAST_GAIN` of it on the jobs that it is
 # fitted to, and on both halves of these.
 NOTICES_S = (WEEK_S, DAY_S, 4 * HOUR_S)
-CAPACITIES = (0.97, 0.95, 0.9, 0.85, 0.8)
+CAPACITIES = (0.97, 0.95, 0.9, 0.85, 0.8)  # but not below what was in use at once
+DEPTHS = (ALL,)
 LEAST_GAIN = 0.1
 WORSE = 2.0  # times the plain error, from which on the outages found are doubted
 LONGEST_BLOCKED_S = 3 * WEEK_S  # by known outages that follow each other, for any request
@@ -184,6 +187,13 @@ class Logged(NamedTuple):
         """The outages in the log."""
         return outages(self.where, self.log, self.size)
 
+    @property
+    def most_in_use(self) -> int:
+        """The most processors that jobs with a wait had at once; those that end at an instant have none."""
+        jobs, counted = self.workload.jobs, self.counted
+        start_s = (jobs.submit_s + self.wait_s)[counted]
+        return int(held(start_s, start_s, start_s + jobs.runtime_s[counted], jobs.procs[counted]).max(initial=0))
+
     def limit(self) -> int | None:
         """The limit of running jobs per user that the log shows; None if it shows none.
 
@@ -249,6 +259,7 @@ class Factors(NamedTuple):
 
     notice_s: float | None = None  # how long before they begin outages are announced; None: outages are left out
     capacity: float = 1.0  # the share of the processors in use
+    depth: int | str = 1  # how many jobs have a reservation
     max_running: int | None = None  # how many jobs of a user run at once; None for any number
 
     @property
@@ -259,20 +270,23 @@ class Factors(NamedTuple):
         return [
             *([f"its outages{known}"] if notice is not None else []),
             *([f"{100 * self.capacity:g} % of the processors"] if self.capacity < 1 else []),
+            *(["a reservation for every job"] if self.depth == ALL else []),
             *([f"at most {self.max_running} running jobs a user"] if self.max_running is not None else []),
         ]
 
     def __str__(self) -> str:
         return ", ".join(self.names) or "plain"
 
+    def size(self, procs: int) -> int:
+        """How many of a machine's processors are in use."""
+        return max(round(self.capacity * procs), 1)
+
     def waits(self, workload: Workload, found: Calendar) -> NDArray[np.float64]:
-        """The simulated waits; `found` are the outages. A job wider than what is in use takes all of it."""
+        """The simulated waits; `found` are the outages."""
         assert workload.procs is not None
         notice_s = self.notice_s
-        jobs, size = workload.jobs, max(round(self.capacity * workload.procs), 1)
-        procs = np.where(jobs.procs <= workload.procs, np.minimum(jobs.procs, size), jobs.procs)
-        jobs = replace(jobs, procs=procs)
-        given: dict[str, Any] = {"policy": "fcfs", "max-running": self.max_running}
+        jobs, size = workload.jobs, self.size(workload.procs)
+        given: dict[str, Any] = {"policy": "fcfs", "depth": self.depth, "max-running": self.max_running}
         if self.notice_s is not None and found.windows:
             sudden = sudden_windows(found, longest_request_s(workload))
             windows = (
@@ -283,7 +297,7 @@ class Factors(NamedTuple):
                 for window, late in zip(found.windows, sudden, strict=True)
             )
             given["calendar"] = Calendar(tuple(windows))
-        schedule, _ = simulate(jobs, replace(workload, jobs=jobs, procs=size), Options.of(given))
+        schedule, _ = simulate(jobs, replace(workload, procs=size), Options.of(given))
         return schedule.start_s - jobs.submit_s
 
 
@@ -319,7 +333,7 @@ def sudden_windows(found: Calendar, longest_s: float) -> list[bool]:
 
 
 PLAIN, WITH_OUTAGES = Factors(), Factors(notice_s=WEEK_S)
-VALUES: dict[str, Sequence[Any]] = {"notice_s": NOTICES_S, "capacity": CAPACITIES}
+VALUES: dict[str, Sequence[Any]] = {"notice_s": NOTICES_S, "capacity": CAPACITIES, "depth": DEPTHS}
 MOST_REPLAYS = 2 + sum(map(len, VALUES.values())) * len(VALUES)
 
 
@@ -334,10 +348,10 @@ def fitted(past: Logged, advance: Callable[[float], None]) -> list[Step]:
     """The simplest factors that hold: the plain replay, and then one factor more in each step.
 
     The first is the limit of running jobs per user that the log shows, if there is one, unless it raises the error. In
-    each later step the factor and the value are taken that lower the error most. `advance` is called with 1 after each
-    replay.
+    each later step the factor and the value are taken that lower the error most. No machine is tried that is smaller
+    than what was in use at once. `advance` is called with 1 after each replay.
     """
-    found, first = past.outages(), past.first_half
+    found, first, most = past.outages(), past.first_half, past.most_in_use
 
     def errors(factors: Factors) -> list[float | None]:
         """Of all, and of each half."""
@@ -352,7 +366,11 @@ def fitted(past: Logged, advance: Callable[[float], None]) -> list[Step]:
         best = each
         steps.append(Step(limited, best[0]))
     while names and best[0]:
-        tried = {factors: errors(factors) for factors in next_factors(steps[-1].factors, names)}
+        tried = {
+            factors: errors(factors)
+            for factors in next_factors(steps[-1].factors, names)
+            if factors.capacity == 1 or factors.size(past.size) >= most
+        }
         able = {
             factors: each
             for factors, each in tried.items()
@@ -433,6 +451,8 @@ def fidelity(
             "days": sum(w.end - w.begin for w in found.windows) / DAY_S,
             "sudden": sum(sudden_windows(found, longest_request_s(workload))),
         },
+        "unmodelled": unmodelled(source.log),
+        "most_in_use": logged.most_in_use,
         "without_wait": int(np.isnan(logged.wait_s).sum()),
         "groups": list(groups(logged, {name: waits[one] for name, one in SHOWN.items()})),
         "fitted": [
@@ -502,9 +522,33 @@ def outages_text(content: Mapping[str, Any]) -> str:
     return known
 
 
+def unmodelled(log: SwfLog) -> list[str]:
+    """What a log has and a replay knows nothing of, such as "3 partitions" and "12 of 40 jobs requested GPUs".
+
+    Partitions and queues count that have `LEAST_SHARE` of the jobs, if these are several; all else is as the import
+    noted it.
+    """
+    found = []
+    for name in ("partition", "queue"):
+        number, jobs = np.unique(log[name], return_counts=True)
+        several = int(((jobs >= LEAST_SHARE * len(log)) & (number >= 0)).sum())
+        found += [things(several, name)] * (several > 1)
+    return found + [text.removesuffix(NOT_MODELLED) for text in notes_of(log) if text.endswith(NOT_MODELLED)]
+
+
+def unmodelled_text(found: Sequence[str]) -> str:
+    """What `unmodelled` found, in a sentence; empty if that is nothing."""
+    return f"Not modelled: {'; '.join(found)}. A replay has one queue for one machine of processors." if found else ""
+
+
+def notes_of(log: SwfLog) -> list[str]:
+    """The notes in the header."""
+    return [text.removeprefix("; Note: ") for text in log.header if text.startswith("; Note: ")]
+
+
 def eligibility_warnings(log: SwfLog) -> list[str]:
     """A caution if the log was imported from records without the date from which a job could start."""
-    if not any(NO_ELIGIBILITY in text for text in log.header):
+    if not any(NO_ELIGIBILITY in text for text in notes_of(log)):
         return []
     return [
         f"{NO_ELIGIBILITY}, so waits for users count as the scheduler's; add Eligible to the columns of sacct "
@@ -527,6 +571,7 @@ def text_below(content: Mapping[str, Any]) -> str:
         f"{content['input']['source']} on {content['input']['procs']:,} processors, fcfs with EASY backfilling; "
         f"{things(found['number'], 'outage')} found in the log, {duration(found['days'] * DAY_S)} in all"
         + outages_text(content),
+        unmodelled_text(content["unmodelled"]),
         f"{things(content['without_wait'], 'job')} without a wait in the log are not compared"
         if content["without_wait"]
         else "",
@@ -574,9 +619,13 @@ def text_below(content: Mapping[str, Any]) -> str:
         left, lowest = percent(after), percent(least["later"]["error"])
         held = "the factors do not hold there, where the plain replay has"
         held = held if least is plain else f"the lowest there, with {least['factors']}:"
+        small = [step for step in steps if step["capacity"] < 1]
+        later = f"; later up to {content['most_in_use']:,} were, so the machine is not that small"
+        beyond = bool(small) and content["most_in_use"] > small[-1]["capacity"] * content["input"]["procs"] + 0.5
         parts += [
             "Fitted on the first half of the jobs, scored on the second. Outages are found in each half by a fixed "
-            "rule; whether they are used, and how long they are known before, is fitted.",
+            "rule; whether they are used, and how long they are known before, is fitted. No machine is tried that is "
+            f"smaller than what was in use at once in the first half{later if beyond else ''}.",
             as_table(rows),
             f"not explained: {left} on the second half" + (f"; {held} {lowest}" if lowest != left else ""),
         ]

@@ -28,7 +28,7 @@ from studies.tables.common import by_name, progress
 from studies.tables.first_tries import logs_at_hand
 
 REPLAYS = {"plain": PLAIN, "outages": WITH_OUTAGES}
-LIMITED = Factors(max_running=40), Factors(max_running=60), Factors(max_running=60, capacity=0.9)
+LIMITED = Factors(max_running=40), Factors(max_running=60)
 INTERACTIVE, BATCH_SIZE = 0, 960  # the queue of SDSC-BLUE, and the processors of the others
 
 

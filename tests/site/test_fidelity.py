@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import csv
+import gzip
 import json
 import math
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -61,7 +65,8 @@ def work():
 
 
 def site(tmp_path, work, factors, calendar=Calendar(())):  # noqa: B008 - it is frozen
-    """The log of a site that does this."""
+    """The log of a site that does this; no job is wider than what is in use there."""
+    work = replace(work, jobs=replace(work.jobs, procs=np.minimum(work.jobs.procs, factors.size(PROCS))))
     return written(tmp_path / "log.swf", work.jobs, factors.waits(work, calendar))
 
 
@@ -111,12 +116,57 @@ def test_a_score_drawn_on_paper():
     assert score(submit_s, np.zeros(50), logged_s).ratio is None
 
 
-@pytest.mark.parametrize("factors", [PLAIN, Factors(capacity=0.8)], ids=["plain", "capacity"])
+@pytest.mark.parametrize("factors", [PLAIN, Factors(capacity=0.8), Factors(depth="all")], ids=str)
 def test_what_a_site_does_is_found_and_explains_its_waits(tmp_path, work, factors):
     found = bf.fidelity(site(tmp_path, work, factors))
     assert [step["factors"] for step in found["fitted"]] == (["plain"] if factors == PLAIN else ["plain", str(factors)])
-    assert found["fitted"][-1]["later"]["error"] < 0.02 < 0.2 < found["fitted"][0]["later"]["error"] or factors == PLAIN
+    assert found["fitted"][-1]["later"]["error"] < 0.02 < 0.1 < found["fitted"][0]["later"]["error"] or factors == PLAIN
     assert (found["scores"]["plain"]["ratio"] == 1.0) == (factors == PLAIN)
+
+
+@pytest.mark.parametrize(("at", "is_found"), [(1, False), (3999, True)])
+def test_a_machine_smaller_than_what_was_in_use_at_once_is_no_explanation(tmp_path, work, at, is_found):
+    """A site uses 26 of 32 processors, but for a moment at which a job of an hour has the others."""
+    path = site(tmp_path, work, Factors(capacity=0.8))
+    assert past_of(path).most_in_use == 26
+    header, *lines = path.read_text().splitlines(keepends=True)
+    submit_s, wait_s = lines[at].split()[1:3]
+    lines.append(row(9999, submit_s, 3600, req_procs=6, req_time=3600, wait=wait_s))
+    path.write_text("".join([header, *lines]))
+    found = bf.fidelity(path)
+    assert found["most_in_use"] > 26
+    assert ("80 % of the processors" in found["fitted"][-1]["factors"]) == is_found
+    said = f"later up to {found['most_in_use']} were, so the machine is not that small" in " ".join(str(found).split())
+    assert said == is_found
+
+
+def test_what_a_real_slurm_does_is_a_reservation_for_every_job_and_not_a_smaller_machine(tmp_path):
+    """32 nodes, 150 jobs, times stretched by 60: the waits are then of reservations more than of Slurm's cycles."""
+    with gzip.open(Path(__file__).parents[1] / "data" / "accounting" / "slurm-32.txt.gz", "rt") as file:
+        jobs = list(csv.DictReader(file, delimiter="|"))
+    dates = [[60 * int(job[name]) for name in ("Submit", "Start", "End")] for job in jobs]
+    rows = [
+        (submit - dates[0][0], end - start, job["AllocCPUS"], 3600 * int(job["TimelimitRaw"]), start - submit)
+        for job, (submit, start, end) in zip(jobs, dates, strict=True)
+    ]
+    found = bf.fidelity(log_of(tmp_path / "log.swf", rows))
+    assert found["most_in_use"] == 32
+    assert [step["factors"] for step in found["fitted"]] == ["plain", "a reservation for every job"]
+
+
+def test_what_a_log_has_and_a_replay_knows_nothing_of_is_said(tmp_path):
+    rows = [row(n, 100 * n, 90, req_time=90, wait=n, queue=n % 3, partition=1 + (n == 7)) for n in range(1, 60)]
+    notes = ["5 of 59 jobs requested GPUs, which is not modelled", "2 records: jobs left out"]
+    path = tmp_path / "log.swf"
+    path.write_text("; MaxProcs: 4\n" + "".join(f"; Note: {note}\n" for note in notes) + "".join(rows))
+    found = bf.fidelity(path, fit=False)
+    assert found["unmodelled"] == ["2 partitions", "3 queues", "5 of 59 jobs requested GPUs"]
+    assert "Not modelled: 2 partitions; 3 queues; 5 of 59 jobs requested GPUs. A replay has one" in result(
+        "fidelity", path
+    ).replace("\n", " ")
+    few = [row(n, 100 * n, 90, req_time=90, wait=n, partition=1 + (n == 7)) for n in range(1, 200)]
+    path.write_text("; MaxProcs: 4\n" + "".join(few))  # a partition of one job in 199 is none
+    assert bf.fidelity(path, fit=False)["unmodelled"] == []
 
 
 def test_outages_are_found_and_explain_their_share(tmp_path, work):

@@ -28,6 +28,17 @@ def test_outages_are_where_nothing_runs_while_enough_waits(tmp_path):
     assert batfill("replay", log, "--unrequested", "runtime", "--calendar", tmp_path / "out.csv").status == 0
 
 
+def test_jobs_that_wait_for_a_full_partition_while_the_others_are_idle_tell_of_no_outage(tmp_path):
+    # 32 processors: partition 2 has 3 of them, each job takes all three for 3 h, and 12 are submitted at once.
+    queued = [row(n, 0, 10_800, req_procs=3, wait=10_800 * (n - 1), partition=2) for n in range(1, 13)]
+    others = [row(n, 60 * n, 600, req_procs=29, partition=1) for n in (13, 1000)]
+    # From the end of partition 2's queue on, both are down while jobs wait for either.
+    waits = [row(2000 + n, 140_000 + n, 60, req_procs=9, wait=7200, partition=n) for n in (1, 2)]
+    log = tmp_path / "log.swf"
+    log.write_text("; MaxProcs: 32\n" + "".join([*queued, *others, *waits]))
+    assert batfill("workload", "outages", log).out.splitlines()[1:] == ["announced,140400,147600,32,"]
+
+
 def test_a_log_without_waits_or_size_cannot_tell_of_outages(tmp_path):
     log = tmp_path / "log.swf"
     log.write_text(row(1, 0, 300, wait=-1))

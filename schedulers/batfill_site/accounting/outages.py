@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,7 +24,8 @@ def outages(source: Path | str, log: SwfLog, procs: int) -> Calendar:
     """The calendar of a log's outages, in seconds since its first job, as announced windows of the whole machine.
 
     The log is looked at every 10 min from its first submission on. An outage is 30 min or more of looks at which jobs
-    run on less than 10 % of the machine, while those that wait request at least 25 % of it.
+    run on less than 10 % of the machine, while those that wait request at least 25 % of it. Of several partitions only
+    those count for which that holds, too: jobs wait for a full one while the others are idle.
 
     Args:
         source: the log's file, or its name.
@@ -47,8 +48,15 @@ def outages(source: Path | str, log: SwfLog, procs: int) -> Calendar:
     end_s = start_s + log["runtime_s"][rows.keep]
     q = log.needed_procs[rows.keep]
     at_s = np.arange(0, end_s.max() + GRID_S, GRID_S)
+    partition = log["partition"][rows.keep]
+    parts, waiting = np.unique(partition), np.zeros(len(at_s))
+    for part in parts:
+        its = partition == part
+        busy = held(at_s, start_s[its], end_s[its], q[its])
+        size = procs if len(parts) == 1 else busy.max()
+        waiting += np.where(busy < MOST_BUSY * size, held(at_s, submit_s[its], start_s[its], q[its]), 0)
     down = held(at_s, start_s, end_s, q) < MOST_BUSY * procs
-    down &= held(at_s, submit_s, start_s, q) >= LEAST_WAITING * procs
+    down &= waiting >= LEAST_WAITING * procs
     edges = np.diff(down.astype(np.int8), prepend=0, append=0)
     first, beyond = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)
     long = beyond - first >= FEWEST
@@ -57,7 +65,7 @@ def outages(source: Path | str, log: SwfLog, procs: int) -> Calendar:
 
 
 def held(
-    at_s: NDArray[np.float64], from_s: NDArray[np.float64], until_s: NDArray[np.float64], procs: NDArray[np.float64]
+    at_s: NDArray[np.float64], from_s: NDArray[np.float64], until_s: NDArray[np.float64], procs: NDArray[Any]
 ) -> NDArray[np.float64]:
     """The processors of jobs from a date on until another, at each of these dates."""
 
