@@ -658,6 +658,32 @@ def test_each_file_is_headed_by_what_it_gives_and_what_it_lacks_of_the_options()
 
 
 @pytest.mark.parametrize(
+    ("system", "options", "tested", "no_weight"),
+    [
+        ("slurm", {}, "slurmctld 22.05.8 reads the files", "fair share, QOS, partition"),
+        ("slurm", {"policy": "saf"}, "slurmctld 22.05.8 reads the files", "fair share, QOS, partition"),
+        ("slurm", {"preset": "first-tries"}, "with one node of 16 CPUs ran 60 jobs", "fair share, QOS, partition"),
+        ("oar", {"policy": "saf"}, "no OAR has read the files", "fair share (karma)"),
+        ("pbs", {"policy": "saf"}, "no PBS has read the files", "fair share no place in the order"),
+        ("flux", {}, "nothing: the files follow Flux's manual", "flux-accounting's with fair share, stays in force"),
+    ],
+)
+def test_the_files_and_what_is_printed_say_what_was_tested_and_that_no_figures_are_theirs(
+    system, options, tested, no_weight
+):
+    found = site_config(system, **options)
+    for file, text in found.files.items():
+        mark = "--" if file.endswith(".lua") else "#"
+        head = " ".join(line.removeprefix(mark).strip() for line in text.splitlines() if line.startswith(mark))
+        assert "figures: those of replay and what-if are of a simulation" in head
+        assert tested in head
+    said = " ".join(found.as_text().replace("#", "").split())
+    for words in (tested, no_weight, "one queue for one machine of equal processors", "partitions or queues, GPUs"):
+        assert words in said
+    assert tested in found.as_dict()["tested"]
+
+
+@pytest.mark.parametrize(
     ("system", "options", "lines"),
     [
         ("slurm", {"depth": 4}, ["bf_job_part_count_reserve=4,", "bf_max_job_test=10000,"]),
