@@ -369,6 +369,7 @@ def test_a_request_that_is_said_to_start_at_once_does():
         ({"start": 400, "processors": 5}, "its running jobs have 19 processors, and the machine 18"),
         ({"processors": math.inf}, "has inf processors; give a whole number >= 1"),
         ({"submit": 1e17}, "give seconds >= 0, or a date"),
+        ({"submit": "9999-12-31T23:00"}, "give seconds >= 0, or a date"),
     ],
 )
 def test_a_state_that_cannot_be_is_refused_in_one_line(change, said):
@@ -473,6 +474,7 @@ def test_an_instant_is_as_exact_as_it_must_be():
     clock = Clock(round(datetime(2026, 12, 31, 12, tzinfo=UTC).timestamp()), UTC)
     said = [Instants(0.0, clock).text(at_s) for at_s in (60, 86_400, -86_400)]
     assert said == ["12:01", "Fri 01 Jan 2027 12:00", "Wed 30 Dec 12:00"]
+    assert Instants(0.0, clock).text(3e11) == "in over 100 years"
 
 
 @pytest.mark.compiled

@@ -291,13 +291,16 @@ def second_of(where: str, what: str, value: Any, absolute: set[bool]) -> float:
         return float(number)
     try:
         date = value if isinstance(value, datetime) else datetime.fromisoformat(str(value).strip())
+        second = (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
+        if not 0 <= second <= LATEST_S:
+            raise ValueError
     except ValueError:
         raise WorkloadError(
             f"{where} has the {what} {value!r}; give seconds >= 0, or a date such as 2026-01-31T14:05, or with its "
             "offset from UTC 2026-01-31T14:05+01:00"
         ) from None
     absolute.add(date.tzinfo is not None)
-    return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
+    return second
 
 
 # What Slurm prints: `scontrol show job`, or `squeue -r -o "%i|%u|%T|%C|%l|%V|%S|%r"`. Source: their manuals.

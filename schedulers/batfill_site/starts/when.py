@@ -256,6 +256,7 @@ class Estimates(JobRows):
         on = f"calibrated on {self.calibrated_on:,} starts"
         if not self.is_calibrated:
             why = f"only {things(self.calibrated_on, 'past start')}" if self.calibrated_on else "no past starts"
+            why = "first starts of tries are not known" if self.options.kills else why
             on = f"not calibrated ({why}), so how many starts they hold is unknown"
         on += "; add the jobs that have ended" * (self.at_site and not self.is_calibrated)
         made = f"{self.options.as_text()}; {self.forks} forks, seed {self.seed}; intervals {on}"

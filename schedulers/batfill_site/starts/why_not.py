@@ -10,6 +10,7 @@ import numpy as np
 
 from batfill.base.words import duration, instant, things
 from batfill.engine.motion import BY_SECOND, UNLIMITED_S, to_go_first
+from batfill.model.jobs import DAY_S
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from batfill_site.starts.ensemble import Moment
 
 NAMED = 3  # jobs that a sentence names
+CENTURY_S = 100 * 365 * DAY_S  # a later start gets no date, whose year may have five digits
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,8 @@ class Instants:
         """The time of day, with its date on another day, and the year in another year; or a second."""
         if self.clock is None:
             return instant(at_s)
+        if at_s - self.now_s > CENTURY_S:
+            return "in over 100 years"
         date, now = self.clock.date(at_s), self.clock.date(self.now_s)
         if date.date() == now.date():
             return f"{date:%H:%M}"
