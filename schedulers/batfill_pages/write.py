@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from batfill.base.doors import door
 from batfill.base.errors import BatfillError
-from batfill.base.files import digest, write_text
+from batfill.base.files import digest, require_other, write_text
 from batfill.base.progress import patient_progress
 from batfill.base.version import __version__
-from batfill.batsim.results import REPORT_PAGE
+from batfill.batsim.results import REPORT_PAGE, written_by_run
 from batfill.model.metrics import TAU_S
 from batfill.model.values import seed_of
 from batfill_pages.comparison import comparisons, several
@@ -165,6 +165,8 @@ def write_report(
     campaigns = {place: parts for place in places if (parts := campaign_in(place)) is not None}
     runs = find_runs([place for place in places if place not in campaigns], known=known, advance=advance, say=say)
     runs += replays
+    if output is not None:
+        require_other("--out", output, (path for run in runs for path in written_by_run(run.path)[:-1]))
     page = output or (places[0] if places[0].is_dir() else places[0].parent) / REPORT_PAGE
     groups = [group for parts in campaigns.values() for group in parts.comparisons] + comparisons(runs, tau_s)
     most_rows = rows_each(runs, sample)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -13,7 +14,8 @@ import pytest
 
 from batfill.cli.app import COMMANDS, app
 from batfill.model.options import OPTIONS, in_force
-from command import batfill
+from command import batfill, refusal
+from swf_text import row
 
 SAMPLE = Path(__file__).parents[2] / "workloads" / "sample.json"
 
@@ -74,3 +76,96 @@ def test_a_refusal_is_one_line(words):
 
 def test_the_help_of_replay_is_one_screen():
     assert len(batfill("replay", "--help").out.splitlines()) <= 60
+
+
+@pytest.mark.parametrize("name", [None, "workload"])
+def test_no_line_of_a_list_of_commands_is_cut_at_80_columns(monkeypatch, name):
+    monkeypatch.setenv("COLUMNS", "80")
+    listed = batfill(*([name] if name else []), "--help").out.split("\n\n", 3)[-1]
+    assert "..." not in listed
+    assert max(map(len, listed.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("nosuch", "nosuch: no such command; known are run, "),
+        ("repla", "repla: no such command; did you mean 'replay'?"),
+        ("replay", "WORKLOAD is missing"),
+        ("workload split x", "--out is missing"),
+        ("replay x --polcy saf", "--polcy: no such option; did you mean '--policy'?"),
+        ("replay x --preset first-try", "--preset: 'first-try' is not one of none, "),
+        ("replay x --overrun kep", "--overrun: 'kep' is not one of keep, kill, extend; did you mean 'keep'?"),
+        ("export-config slurn", "SYSTEM: 'slurn' is not one of slurm, oar, pbs, flux; did you mean 'slurm'?"),
+        ("replay x --threshold y", "--threshold: 'y' is not a number of seconds >= 0"),
+        ("replay x --procs y", "--procs: 'y' is not a whole number from 1 to "),
+        ("replay x --policy", "--policy: requires an argument"),
+        ("replay x y", "y: more than the command takes"),
+        ("replay x --out -", "--out -: is not standard output here"),
+    ],
+)
+def test_every_refusal_says_where_and_what_in_one_style(words, said):
+    assert refusal(*words.split()).startswith(said)
+
+
+def test_a_choice_suggests_the_nearest():
+    assert "; did you mean 'first-tries'?" in refusal("replay", "x", "--preset", "first-try")
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS.keys() - {"batsim", "workload"}))
+def test_below_the_heading_output_are_the_options_of_what_is_written(name):
+    _, heading, below = batfill(name, "--help").out.partition("\nOutput:\n")
+    assert set(re.findall(r"^  (?:-\w, )?(--[a-z-]+)", below, re.MULTILINE)) <= {"--out", "--json", "--help"}
+    assert heading or "\nWhat:" not in batfill(name, "--help").out
+
+
+@pytest.fixture
+def taken(tmp_path, monkeypatch):
+    """A log, a link of each kind to it, and a run, in the current folder; and the contents of all files."""
+    monkeypatch.chdir(tmp_path)
+    Path("log.swf").write_text("; MaxProcs: 4\n" + "".join(row(k, 60 * k, 50, req_time=60) for k in range(1, 60)))
+    Path("own.json").write_text(
+        '{"format": "batfill policies 1", "functions": {"own": {"terms": [{"coefficient": 1}]}}}'
+    )
+    os.link("log.swf", "hard.swf")
+    Path("soft.swf").symlink_to("log.swf")
+    assert batfill("replay", "log.swf", "--out", "runs/x").status == 0
+    return {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(f"what-if log.swf --out {name}" for name in ("log.swf", "soft.swf", "hard.swf", "./runs/../log.swf")),
+        "what-if soft.swf --out log.swf",
+        "when log.swf --at 1h --out log.swf",
+        "tune log.swf --out log.swf",
+        "select log.swf --out log.swf",
+        "fit log.swf --out log.swf",
+        "fidelity log.swf --out log.swf",
+        *(f"report runs --out runs/x_{name}" for name in ("jobs.csv", "schedule.csv", "run.json")),
+        "report runs/x --out runs/x_jobs.csv",
+        "workload import slurm log.swf --out log.swf",
+        "workload import slurm log.swf --out new.swf --key log.swf",
+        "workload import slurm log.swf --out new.swf --key new.swf",
+        "workload clean log.swf --out hard.swf",
+        "workload clean log.swf --out soft.swf --flurries-from soft.swf",
+        "workload scale log.swf --load 1 --out log.swf",
+        "workload resample log.swf --out log.swf",
+        "workload convert log.swf --out log.swf",
+        "workload convert log.swf --out new.json --platform log.swf",
+        "workload convert log.swf --out new.json --platform new.json",
+        "workload outages log.swf --out log.swf",
+        "tune log.swf --policy own@own.json --out own.json",
+    ],
+)
+def test_no_command_overwrites_what_it_reads(taken, tmp_path, words):
+    line = refusal(*words.split())
+    assert "which the command needs; name another file" in line
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == taken
+
+
+def test_a_sample_does_not_overwrite_the_log_that_it_is_made_of(taken, tmp_path):
+    Path("log.swf").rename("log-001.swf")
+    assert "log-001.swf" in refusal("workload", "resample", "log-001.swf", "--samples", "3", "--out", "log.swf")
+    assert not Path("log-000.swf").exists()

@@ -367,6 +367,6 @@ def test_the_plan_is_stated_with_its_margin_and_a_replay_refuses_it():
     assert (Agent({}).stated()["plan"], Agent({}).margin_s) == ("scratch", None)
     done = batfill("replay", SAMPLE, "--depth", "all", "--plan", "kept:5")
     assert done.status == 2
-    assert "option plan: only `batfill schedule` and the plug-in take it" in done.err
+    assert "--plan: only `batfill schedule` and the plug-in take it" in done.err
     says = "a kept plan holds a place for every job that waits; choose depth all, or leave plan out"
-    assert refusal("schedule", "--plan", "kept") == f"option plan: {says}"
+    assert refusal("schedule", "--plan", "kept") == f"--plan: {says}"

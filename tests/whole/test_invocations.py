@@ -238,7 +238,8 @@ def wrong_policy(words, name, message):
 
 
 def replace_by_nearest(words, found, name):
-    wrong = re.search(r"(?:No such (?:command|option)|policy) '([^']+)'", found.string)[1]
+    wrong = re.search(r"(\S+): no such (?:command|option)|policy '([^']+)'", found.string)
+    wrong = wrong[1] or wrong[2]
     return [found[1] if word == wrong else word for word in words if word != "help"]
 
 
@@ -282,9 +283,10 @@ def another_place(words, found, name):
 def first_known(words, found, name):
     value = next(filter(None, found.groups()))
     if name is None:
-        wrong = re.search(r"(?:value for '[^']+': |No such command |no [a-z ]+ )'([^']+)'", found.string)[1]
+        wrong = re.search(r"(\S+): no such command|: '([^']+)' is no", found.string)
+        wrong = wrong[1] or wrong[2]
         return [value if word == wrong else word for word in words if word != "help"]
-    if f"value for '{name}': '--" in found.string:  # the value was forgotten, and the next option taken for it
+    if f"{name}: '--" in found.string:  # the value was forgotten, and the next option taken for it
         place = words.index(name) + 1
         return [*words[:place], value, *words[place:]]
     return with_value(words, name, f"saf,{value}" if name == "--policies" else value)
@@ -350,8 +352,8 @@ REMEDIES = (
     (EXAMPLE, lambda w, found, name: with_value(w, name or f"--{found.string.split()[1]}", found[1])),
     (KNOWN, first_known),
     (r"give --procs|give a (?:smaller|larger) --procs", lambda w, found, _: with_value(w, "--procs", "8")),
-    (r"Got unexpected extra argument \((\S+)\)", lambda w, found, _: [word for word in w if word != found[1]]),
-    (r"Missing argument '([A-Z]+)|Missing option '(--\w+)'", add_missing),
+    (r"(\S+): more than the command takes", lambda w, found, _: [word for word in w if word != found[1]]),
+    (r"([A-Z]+) is missing|(--\w+) is missing", add_missing),
     (r"requires an argument", lambda w, found, name: [*w, "saf" if name == "--policy" else "x"]),
     (OTHER_INPUT, give_good),
 )

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import yaml
 
-from batfill.base.files import file_bytes
+from batfill.base.errors import WorkloadError
+from batfill.base.files import readable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,10 +41,10 @@ def read_document(path: Path, what: str, error: type[BatfillError]) -> Document:
         error: raised if it is unreadable, not a mapping, not YAML, or has a key twice.
     """
     try:
-        stored = file_bytes(path)
-    except (OSError, ValueError) as unreadable:
-        reason = str(getattr(unreadable, "strerror", None) or unreadable).lower()
-        raise error(f"{path}: {reason}; check the path") from None
+        with readable(path) as file:
+            stored = file.read()
+    except WorkloadError as unreadable:
+        raise error(unreadable.on_command_line) from None
     lines: dict[KeyPath, int] = {(): 1}
     most = len(stored) + MOST_REPEATED
 

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+LONGEST = 2000  # characters of a message, which may quote an input
+CONTROLS = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f]")  # characters that a terminal obeys; not tabs and line ends
 LARGEST = 2**31 - 1  # of processors, seeds and counts: Batsim's largest integer
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # the signals that stop a command
 # pip's names of libraries that Python imports under another name.
@@ -26,6 +28,17 @@ def whole_from(least: int, most: int = LARGEST) -> str:
     return f"a whole number from {least} to {most}"
 
 
+def visible(text: str) -> str:
+    r"""The text with an escape such as \u001b, which JSON has, too, for each character that a terminal obeys."""
+    return CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def one_line(message: str) -> str:
+    """The message as one line of at most `LONGEST` characters, of which the last name the remedy."""
+    line = visible(message).replace("\n", "\\n")
+    return line if len(line) <= LONGEST else f"{line[: LONGEST * 2 // 3]} ... {line[5 - LONGEST // 3 :]}"
+
+
 class BatfillError(Exception):
     """Unusable input from the user; the message is one line: where, what, and how to fix it.
 
@@ -35,8 +48,8 @@ class BatfillError(Exception):
 
     @property
     def on_command_line(self) -> str:
-        """The message with options as commands take them."""
-        return super().__str__()
+        """The message with options as commands take them, see `one_line`."""
+        return one_line(super().__str__())
 
     def __str__(self) -> str:
         """The message with options as Python's arguments."""

@@ -33,6 +33,7 @@ READ_BYTES = 1 << 16
 XZ_PADDING = 4  # bytes, by its specification
 LONGEST_LINE = CHUNK_BYTES  # no record is that long, and reading a line takes a multiple of its size in memory
 STANDARD_INPUT = Path("-")
+FULL = (errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC)  # not a mistake of the user's, as a wrong path is
 
 PART = re.compile(r"\.(.+)\.(\d+)\.part", re.DOTALL)  # a temporary name, see `part_of`
 
@@ -460,11 +461,40 @@ def scratch_folder(purpose: str) -> Iterator[Path]:
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Turn operating system errors in the block into a WorkloadError that names the file."""
+    """Turn operating system errors in the block into one line that names the file.
+
+    Raises:
+        RunFailed: there is no space for it.
+        WorkloadError: it cannot be written for another reason.
+    """
     try:
         yield
     except OSError as error:
-        raise WorkloadError(f"{path}: cannot be written ({error.strerror or error}); check the folder") from None
+        raise unwritable(str(path), error, "check the folder") from None
+
+
+def unwritable(place: str, error: OSError, remedy: str) -> RunFailed | WorkloadError:
+    """What to raise for this error of writing to a place; `remedy` ends the message if there is space."""
+    full = error.errno in FULL
+    text = f"{place}: cannot be written ({error.strerror or error}); {'free space there' if full else remedy}"
+    return (RunFailed if full else WorkloadError)(text)
+
+
+def require_other(name: str, place: Path, others: Iterable[Path]) -> None:
+    """Check that a command overwrites none of the other files that it takes, whatever links lead to them.
+
+    Args:
+        name: of the option that names `place`, for the message.
+        place: the file to write.
+        others: the files read, or written under another option.
+
+    Raises:
+        WorkloadError: it is one of them.
+    """
+    for other in others:
+        with suppress(OSError, ValueError):  # a name too long, or with a NUL
+            if place.samefile(other) if place.is_file() and other.exists() else place.resolve() == other.resolve():
+                raise WorkloadError(f"{name} {place}: is the file {other}, which the command needs; name another file")
 
 
 def require_place(name: str, text: str, writes: Writes, example: str) -> None:
@@ -478,6 +508,7 @@ def require_place(name: str, text: str, writes: Writes, example: str) -> None:
         example: a name to advise.
 
     Raises:
+        RunFailed: there is no space.
         WorkloadError: nothing of this kind can be written there.
     """
     import tempfile
@@ -485,7 +516,9 @@ def require_place(name: str, text: str, writes: Writes, example: str) -> None:
     path = Path(text)
     folder = path if writes == "folder" else path.parent
     what = None
-    if writes != "folder" and (text.endswith("/") or path.name in ("", "..") or (writes == "file" and path.is_dir())):
+    if text == "-" or (folder == Path("/dev") and path.is_file()):  # /dev/stdout, redirected
+        what = "is not standard output here; name a file"
+    elif writes != "folder" and (text.endswith("/") or path.name in ("", "..") or (writes == "file" and path.is_dir())):
         there = path.is_dir() or writes == "prefix"
         what = f"is a folder; name a {writes}, as {path / example if there else path}"
     elif path.exists() and not path.is_dir() and not path.is_file():
@@ -503,7 +536,7 @@ def require_place(name: str, text: str, writes: Writes, example: str) -> None:
             try:
                 tempfile.TemporaryFile(dir=folder).close()
             except OSError as error:
-                what = f"{folder} cannot be written ({error.strerror or error}); choose another folder"
+                raise unwritable(f"{name} {text}", error, f"choose another folder than {folder}") from None
     if what is not None:
         raise WorkloadError(f"{name} {text}: {what}")
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import os
-import re
 import sys
 import time
 from contextlib import contextmanager, suppress
 from threading import Timer
 from typing import TYPE_CHECKING, Any
+
+from batfill.base.errors import visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -21,7 +22,6 @@ LINE_EVERY_S = 5.0
 told: Callable[[str, float, float | None], None] | None = None  # gets label, steps done, their number, if set: a page
 REDRAW_S = 0.2  # between two states of a bar
 BAR = 30  # characters
-CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # all but tabs and line feeds
 
 
 def in_notebook() -> bool:
@@ -164,15 +164,30 @@ class above:  # noqa: N801 - used as a function
 class harmless:  # noqa: N801 - used as a function
     """A stream that shows control characters, which a log's header or a path may hold, so that no terminal obeys them.
 
-    `obeyed` is the stream without this.
+    `obeyed` is the stream without this. The errors of a stream with a name have it as their file.
     """
 
-    def __init__(self, stream: Any) -> None:
-        self.obeyed = stream
+    def __init__(self, stream: Any, name: str | None = None) -> None:
+        self.obeyed, self.name_in_errors = stream, name
 
-    def write(self, text: str) -> None:
-        r"""Write the text with an escape such as \u001b, which JSON has, too, for each such character."""
-        self.obeyed.write(CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
+    def write(self, text: str) -> int:
+        """Write the text, see `visible`."""
+        with self.named():
+            return int(self.obeyed.write(visible(text)))
+
+    def flush(self) -> None:
+        """Write what is buffered."""
+        with self.named():
+            self.obeyed.flush()
+
+    @contextmanager
+    def named(self) -> Iterator[None]:
+        """Enter the stream's name into the error that it raises."""
+        try:
+            yield
+        except OSError as error:
+            error.filename = self.name_in_errors or error.filename
+            raise
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.obeyed, name)

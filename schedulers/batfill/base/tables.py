@@ -12,7 +12,7 @@ import numpy as np
 
 from batfill.base.errors import optional
 from batfill.base.files import csv_text, write_text
-from batfill.base.words import WIDTH, duration, wrapped
+from batfill.base.words import columns, duration, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -310,10 +310,11 @@ def in_columns(rows: Sequence[Sequence[str]], words: Collection[int]) -> str:
     Long words are broken, and columns that do not fit a terminal follow below, beside the first one.
     """
     broken = [[CELL.wrap(cell) or [""] for cell in row] for row in rows]
+    fit = columns()
     widths = [max(len(line) for cell in column for line in cell) for column in zip(*broken, strict=True)]
     parts: list[list[int]] = [[]]
     for k, width in enumerate(widths):
-        if len(parts[-1]) > 1 and sum(widths[other] + 2 for other in parts[-1]) + width > WIDTH:
+        if len(parts[-1]) > 1 and sum(widths[other] + 2 for other in parts[-1]) + width > fit:
             parts.append([0])
         parts[-1].append(k)
     return "\n\n".join(

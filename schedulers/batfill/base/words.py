@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
+import os
 import re
+import sys
 from textwrap import TextWrapper
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import TextIO
 
-WIDTH = 100  # columns of a line
+WIDTH = 100  # columns of a line at most, and of one that no terminal shows
+NARROW = 80  # columns of a terminal that does not say how many it has
 TOGETHER = re.compile(r"\d (?:%|(?:d|h|min|s)\b(?: \d+ (?:h|min|s)\b)?)")  # never broken over two lines
 UNITS_S = {"d": 86_400, "h": 3600, "min": 60, "s": 1}
 
@@ -79,11 +83,24 @@ def percent(share: float) -> str:
     return f"{math.floor(size * 10**digits + 0.5) / 10**digits:g} %"
 
 
-def wrapped(text: str, indent: str = "") -> str:
-    """The text with every line broken between words to fit `WIDTH`; what is broken off is indented so."""
+def columns(stream: TextIO | None = None) -> int:
+    """The columns of the terminal that shows this stream, by default standard output; `WIDTH` if it is no terminal."""
+    stream = sys.stdout if stream is None else stream
+    try:
+        return (os.get_terminal_size(stream.fileno()).columns or NARROW) if stream.isatty() else WIDTH
+    except (AttributeError, OSError, ValueError):  # no file, or closed
+        return WIDTH
+
+
+def wrapped(text: str, indent: str = "", width: int | None = None) -> str:
+    """The text with every line broken between words; what is broken off is indented so.
+
+    `width` is by default that of the terminal behind standard output; lines have at most `WIDTH` columns.
+    """
+    width = min(columns() if width is None else width, WIDTH)
     wrapper = TextWrapper(
-        WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False, replace_whitespace=False
+        width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False, replace_whitespace=False
     )
     whole = TOGETHER.sub(lambda found: found[0].replace(" ", "\xa0"), text)
-    lines = (line if len(line) <= WIDTH else wrapper.fill(line) for line in whole.split("\n"))
+    lines = (line if len(line) <= width else wrapper.fill(line) for line in whole.split("\n"))
     return "\n".join(lines).replace("\xa0", " ")

@@ -5,24 +5,36 @@ from __future__ import annotations
 import atexit
 import errno
 import os
+import re
 import signal
 import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from batfill.base.errors import STOPPING, BatfillError, Interrupted, RunFailed, library_version
+from batfill.base.errors import (
+    STOPPING,
+    BatfillError,
+    Interrupted,
+    RunFailed,
+    library_version,
+    nearest,
+    one_line,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
+
+    import click
 
 __all__ = ["main"]
 
 ROBIN_INTERRUPTED = 3  # `batfill run` stands in for robin, whose status this is
 AGAIN_S = 0.2  # seconds until a lost interrupt is raised again
 BUG = 70  # sysexits.h: an internal software error
-UNMAPPED = "failed to map segment"  # what the loader says of a library for which there is no memory
-FULL = (errno.EIO, errno.EFBIG, errno.ENOSPC, errno.EDQUOT, errno.EBADF)  # errors of writing to a stream
+OF_AN_OPTION = re.compile(r"\Aoption ([a-z-]+): ")  # how the library's messages on options begin
+STANDARD_OUTPUT = "standard output"
+NO_MEMORY = re.compile("failed to map segment|cannot allocate memory|MemoryError", re.IGNORECASE)  # in an ImportError
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -65,31 +77,45 @@ def exit_status(words: list[str]) -> int:
         if sys.stdout is not None:
             sys.stdout.flush()
     except BatfillError as error:
-        return say(error.on_command_line, 2)
+        return say(OF_AN_OPTION.sub(r"--\1: ", error.on_command_line), 2)
     except RunFailed as error:
         return say(str(error), 1)
     except BrokenPipeError:  # the reader of our output has gone, as in `batfill policies | head -1`
         discard(sys.stdout, sys.stderr)
         return 1
     except MemoryError as error:
-        return say_no_memory(error)
-    except ImportError as error:
-        return say_no_memory() if UNMAPPED in str(error) else report_bug(error, words)
+        return say(no_memory(str(error)), 1)
     except OSError as error:
-        if error.filename is None and error.errno in FULL:
-            discard(sys.stdout)
-            return say(f"standard output cannot be written ({error.strerror}); free space, or redirect it", 1)
-        return report_bug(error, words)
+        return say(reason, 1) if (reason := unwritten(error)) else report_bug(error, words)
     except Exception as error:
+        if isinstance(error, ImportError) and NO_MEMORY.search(str(error)):
+            return say(no_memory("a library cannot be loaded"), 1)
         if isinstance(error.__cause__, Interrupted):  # Python wraps what interrupts a class definition on import
             raise error.__cause__ from None
         return report_bug(error, words)
     return status
 
 
-def say_no_memory(error: MemoryError | None = None) -> int:
-    """Say that the memory is used up, and return the exit status."""
-    return say(f"not enough memory ({str(error or '') or 'no more'}); use a machine with more, or a smaller input", 1)
+def no_memory(what: str) -> str:
+    """The line for too little memory."""
+    return f"not enough memory ({what or 'no more'}); use a machine with more, or a smaller input"
+
+
+def unwritten(error: OSError) -> str:
+    """The line for what could not be written, beside what `batfill.base.files` writes; "" for other errors."""
+    import tempfile
+
+    from batfill.base.files import FULL
+
+    if error.filename == STANDARD_OUTPUT:
+        discard(sys.stdout)
+        return f"{STANDARD_OUTPUT} cannot be written ({error.strerror}); free space, or redirect it"
+    if error.errno in FULL:
+        place = error.filename or f"a file in {tempfile.gettempdir()}"
+        return f"{place}: cannot be written ({error.strerror}); free space there, or set TMPDIR to another folder"
+    if error.errno == errno.ENOENT and "temporary directory" in str(error.strerror):
+        return f"no folder for temporary files can be written ({error.strerror}); free space, or set TMPDIR"
+    return ""
 
 
 def run_command(words: list[str]) -> int:
@@ -105,14 +131,34 @@ def run_command(words: list[str]) -> int:
     except click.ClickException as error:  # click itself would print several lines
         context = getattr(error, "ctx", None)
         hint = f" (see {context.command_path} --help)" if context else ""
-        raise BatfillError(" ".join(error.format_message().split()) + hint) from None
+        raise BatfillError(f"{reworded(error)}{hint}") from None
     return status if isinstance(status, int) else 0
+
+
+def reworded(error: click.ClickException) -> str:
+    """Click's message in batfill's one style: where, what, how to correct it."""
+    import click
+
+    from batfill.cli.parameters import named
+
+    if isinstance(error, click.NoSuchOption):
+        known = nearest(error.option_name, error.possibilities or ())
+        return f"{error.option_name}: no such option{known}"
+    if isinstance(error, click.MissingParameter) and error.param is not None:
+        return f"{named(error.param)} is missing"
+    if isinstance(error, click.BadParameter) and error.param is not None:
+        return f"{named(error.param)}: {error.message}"
+    if isinstance(error, click.BadOptionUsage):
+        return f"{error.option_name}: {error.message.partition(' ')[2].partition(' ')[2].rstrip('.')}"
+    if extra := re.search(r"unexpected extra arguments? \((.*)\)", error.message):
+        return f"{extra[1]}: more than the command takes"
+    return " ".join(error.format_message().split())
 
 
 def say(message: str, status: int) -> int:
     """Print one line on standard error, if possible, and return `status`."""
     try:
-        note(message)
+        note(one_line(message))
     except OSError:
         discard(sys.stderr)
     return status
@@ -121,9 +167,9 @@ def say(message: str, status: int) -> int:
 def aside(text: str) -> None:
     """Print a line beside the result, on standard error; on a terminal it is broken to fit."""
     if sys.stderr.isatty():
-        from batfill.base.words import wrapped
+        from batfill.base.words import columns, wrapped
 
-        text = wrapped(text, "  ")
+        text = wrapped(text, "  ", columns(sys.stderr))
     print(text, file=sys.stderr, flush=True)
 
 
@@ -196,7 +242,7 @@ def writable_streams() -> None:
         sys.stdout = open(1, "w")  # noqa: SIM115 - open as long as the process
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w")  # noqa: PTH123, SIM115 - open as long as the process
-    sys.stdout, sys.stderr = harmless(sys.stdout), harmless(sys.stderr)
+    sys.stdout, sys.stderr = harmless(sys.stdout, STANDARD_OUTPUT), harmless(sys.stderr)
 
 
 def discard(*streams: Any) -> None:

@@ -13,28 +13,28 @@ from batfill.base.words import WIDTH
 # By whom they are for, in the order of the help; each line also begins the command's own help.
 HOUSES = {
     "Simulate": {
-        "run": "Run one experiment, simulator and scheduler, as robin would, print its figures and write a report.",
-        "replay": "Run one policy over a whole workload, and print its figures.",
+        "run": "Run one experiment as robin would, and report on it.",
+        "replay": "Run one policy over a whole workload, and print figures.",
         "schedule": "Run the scheduler for the Batsim that connects.",
-        "batsim": "The embedded simulator under the options of Batsim 4.2, or 5 (see `batfill batsim --help`).",
-        "policies": "List every policy: name, formula, whether its order changes while jobs wait, and source.",
-        "platform": "Print the SimGrid platform of a cluster of N equal hosts, as Batsim reads it.",
-        "workload": "Read, describe, clean, split, resample, scale, generate, fetch, import and convert workloads.",
-        "tune": "Search mixed policies on a log's weeks, and test the result on the weeks that follow.",
+        "batsim": "The embedded simulator under the options of Batsim 4 or 5.",
+        "policies": "List every policy: name, formula, and source.",
+        "platform": "Print the SimGrid platform of a cluster of equal hosts.",
+        "workload": "Import, fetch, generate, describe, change and write logs.",
+        "tune": "Search mixed policies on a log's weeks, and test them.",
         "select": "Select the policy after each period, from the past periods.",
         "report": "Write a self-contained HTML page about these runs.",
     },
     "Your site": {
-        "what-if": "What other schedulers would have done to waiting and slowdown on a cluster's own log.",
-        "when": "When the waiting jobs are expected to start, and why they do not start now.",
-        "fidelity": "How far simulated waits are from those in a log, and what at the site explains the difference.",
-        "export-config": "Print the batch system configuration nearest to a policy, and how it differs.",
+        "what-if": "What other schedulers would have done with a site's log.",
+        "when": "When waiting jobs are expected to start, and why not now.",
+        "fidelity": "How far simulated waits are from those in a log, and why.",
+        "export-config": "Print the batch system configuration nearest to a policy.",
     },
     "Research": {
-        "campaign": "Run a grid of replays, resume it where it stopped, and store one row per run.",
-        "conformance": "Say which variant of EASY a Batsim scheduler is, and where it breaks the protocol.",
-        "fit": "Learn heuristics by regression on scores of random schedules, test them, and save them as policies.",
-        "reproduce": "Reproduce tables and figures of the papers, and compare the papers' numbers with ours.",
+        "campaign": "Run a grid of replays, and resume it where it stopped.",
+        "conformance": "Say which variant of EASY a Batsim scheduler is.",
+        "fit": "Learn policies by regression on random schedules.",
+        "reproduce": "Reproduce papers' tables and figures, and compare numbers.",
     },
 }
 COMMANDS = {name: line for commands in HOUSES.values() for name, line in commands.items()}
@@ -61,7 +61,7 @@ class Group(click.Group):
         name, known = args[0], self.list_commands(ctx)
         if not name.startswith("-") and self.get_command(ctx, name) is None and not ctx.resilient_parsing:
             suggested = nearest(name.lower().replace("_", "-"), known) or f"; known are {', '.join(known)}"
-            raise click.UsageError(f"No such command {name!r}{suggested}", ctx)
+            raise click.UsageError(f"{name}: no such command{suggested}", ctx)
         return super().resolve_command(ctx, args)
 
 
@@ -85,11 +85,7 @@ class Commands(Group):
         longest = max(map(len, COMMANDS))
         for house, commands in HOUSES.items():
             with formatter.section(house):
-                rows = [
-                    (name.ljust(longest), shortened(line, formatter.width - 6 - longest))
-                    for name, line in commands.items()
-                ]
-                formatter.write_dl(rows)
+                formatter.write_dl([(name.ljust(longest), line) for name, line in commands.items()])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[Any]:
         """The commands and options that begin with `incomplete`; imports no command."""
@@ -97,13 +93,6 @@ class Commands(Group):
 
         named = [CompletionItem(name, help=line) for name, line in COMMANDS.items() if name.startswith(incomplete)]
         return [*named, *click.Command.shell_complete(self, ctx, incomplete)]
-
-
-def shortened(line: str, width: int) -> str:
-    """The line, cut at a word with a mark if it is too long."""
-    if len(line) <= width:
-        return line
-    return line[: line.rindex(" ", 0, width - 3)].rstrip(",;:") + "..."
 
 
 def say_version(context: click.Context, _: click.Parameter, wanted: bool) -> None:

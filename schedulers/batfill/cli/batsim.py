@@ -13,6 +13,7 @@ from batfill.cli.parameters import (
     JSON,
     MILLISECONDS,
     WHOLE,
+    Choice,
     choice_option,
     command,
     link_options,
@@ -34,10 +35,11 @@ if TYPE_CHECKING:
 )
 @JSON
 def run(descriptor: Path, simulator: Any, as_json: bool) -> None:
-    """Run one experiment, simulator and scheduler, as robin would, print its figures and write a report.
+    """Run one experiment as robin would, and report on it.
 
-    Exits with 0 if both succeeded and every job ended, 1 if the run could not be set up or reached its
-    simulation-timeout, 2 if a process failed or the descriptor is unusable, 3 if interrupted.
+    Starts the simulator and the scheduler, prints figures and writes a page. Exits with 0 if both succeeded and every
+    job ended, 1 if the run could not be set up or reached its simulation-timeout, 2 if a process failed or the
+    descriptor is unusable, 3 if interrupted.
 
     DESCRIPTOR is the experiment in YAML.
     """
@@ -60,17 +62,17 @@ def run(descriptor: Path, simulator: Any, as_json: bool) -> None:
     print(json_text(whole) if as_json else label_lines(figure_rows(outcome.figures)))
     if outcome.jobs_csv and not as_json:
         from batfill.base.doors import door
-        from batfill.base.errors import BatfillError
+        from batfill.base.errors import BatfillError, RunFailed, on_command_line
 
         try:
             known = {outcome.jobs_csv: outcome.results}
             (page,) = door("write_report")([outcome.jobs_csv], known=known, command=shlex.join(sys.argv))
             offer(page)
-        except BatfillError as error:  # the run itself succeeded
-            note(f"no report: {error.on_command_line}")
+        except (BatfillError, RunFailed) as error:  # the run itself succeeded
+            note(f"no report: {on_command_line(error)}")
 
 
-@command()
+@command(heading="connection")
 @scheduler_options(*SCHEDULING, *LIVE)
 @click.option(
     "--socket",
@@ -88,13 +90,13 @@ def run(descriptor: Path, simulator: Any, as_json: bool) -> None:
 @click.option(
     "--verbosity",
     "-v",
-    type=click.Choice(["debug", "info", "warning", "error"], case_sensitive=False),
+    type=Choice(["debug", "info", "warning", "error"], case_sensitive=False),
     default="warning",
     help="info logs every message.",
 )
 @click.option(
     "--protocol",
-    type=click.Choice(["auto", "4", "5"]),
+    type=Choice(["auto", "4", "5"]),
     default="auto",
     help="Batsim's major version; auto finds it out from the first message.",
 )
@@ -113,7 +115,7 @@ def schedule(options: dict[str, Any], socket: str, timeout: int, verbosity: str,
 @command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False}, add_help_option=False)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def batsim(arguments: tuple[str, ...]) -> int:
-    """The embedded simulator under the options of Batsim 4.2, or 5 (see `batfill batsim --help`)."""
+    """The embedded simulator under the options of Batsim 4 or 5."""
     from batfill.batsim.command import main
 
     return main(list(arguments))  # the command line is Batsim's; click passes it through
@@ -125,10 +127,10 @@ def batsim(arguments: tuple[str, ...]) -> int:
 @out_option("file", "Write to this file instead of standard output.")
 @JSON
 def platform(hosts: int, links: dict[str, str], out: Path | None, as_json: bool) -> None:
-    """Print the SimGrid platform of a cluster of N equal hosts, as Batsim reads it.
+    """Print the SimGrid platform of a cluster of equal hosts.
 
-    N hosts compute; the master host is one more. With another bandwidth or latency Batsim's own messages take time, and
-    events of one second may reach the scheduler in several messages.
+    Batsim reads it. N hosts compute; the master host is one more. With another bandwidth or latency Batsim's own
+    messages take time, and events of one second may reach the scheduler in several messages.
     """
     from batfill.base.files import json_text, write_text
     from batfill.batsim.platform import homogeneous_platform

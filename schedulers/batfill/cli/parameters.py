@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from functools import wraps
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from batfill.base.errors import LARGEST, BatfillError, whole_from
+from batfill.base.errors import LARGEST, BatfillError, nearest, whole_from
 from batfill.cli import note
 from batfill.model.options import (
     LIVE,
@@ -30,7 +31,7 @@ from batfill.model.values import UNREQUESTED as UNREQUESTED_WORDS
 from batfill.model.values import number_of, number_or_text, part_of, probability_of, seconds_of, unrequested_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from click.shell_completion import CompletionItem
 
@@ -39,11 +40,18 @@ if TYPE_CHECKING:
 
     Command = TypeVar("Command", bound=Callable[..., Any])
 
+IN_FILE = re.compile("@([^,]+)")
+WORDS = "batfill.words"  # in the meta of a command's context: the words given for each parameter
 MOST_MS = 2**31 - 1  # ZeroMQ's longest timeout, 24 days
 
 
-GROUPS = (WHAT, SMALL_JOBS, PREDICTIONS, LIVE_ONLY, "log", "output")
-OTHER_GROUPS = dict.fromkeys(("procs", "tau_s", "overrun", "unrequested", "at"), "log")
+GROUPS = (WHAT, SMALL_JOBS, PREDICTIONS, LIVE_ONLY, "", "periods", "log", "output")  # "": the command's own heading
+GROUP_OF = {
+    **dict.fromkeys(("days", "months", "boundary", "skip", "count", "min-jobs", "training", "last"), "periods"),
+    **dict.fromkeys(("procs", "tau", "overrun", "unrequested", "at"), "log"),
+    **dict.fromkeys(("out", "json", "help"), "output"),
+    "threshold": WHAT,
+}
 
 
 class OfScheduler(click.Option):
@@ -52,8 +60,43 @@ class OfScheduler(click.Option):
     group = WHAT
 
 
+def group_of(option: click.Option) -> str:
+    """The group of GROUPS in which the help shows an option."""
+    name = option_name(option)
+    if isinstance(option, OfScheduler) and name not in SELECTION.keys() - OPTIONS.keys():
+        return option.group
+    return GROUP_OF.get(name, "")
+
+
+def files_in(value: Any) -> Iterator[str]:
+    """The files that words for a parameter may name: the words themselves, and FILE in area@FILE."""
+    for word in [value] if isinstance(value, str) else value if isinstance(value, (list, tuple)) else []:
+        yield from (str(word), *IN_FILE.findall(str(word)))
+
+
 class OnceCommand(click.Command):
-    """A command that takes each option once, but for those that are lists, and shows a scheduler's in their groups."""
+    """A command that takes each option once, but for those that are lists, and shows a scheduler's in their groups.
+
+    It overwrites nothing that it reads.
+    """
+
+    def __init__(self, *args: Any, heading: str = "", **more: Any) -> None:
+        """`heading`: above its own options, in the help of a command with options of a scheduler."""
+        super().__init__(*args, **more)
+        self.heading = heading
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the words; refuse to write a file that another of them names, be it read or written."""
+        from batfill.base.files import require_other
+
+        rest = super().parse_args(ctx, args)
+        given: dict[str, Any] = ctx.meta.get(WORDS, {})
+        for param in self.params:
+            path = ctx.params.get(param.name or "")
+            if isinstance(param.type, PathParam) and param.type.writes == "file" and isinstance(path, Path):
+                others = [value for name, value in given.items() if name != param.name]
+                require_other(named(param), path, [Path(file) for value in others for file in files_in(value)])
+        return rest
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The options; under headings if the table's are among them."""
@@ -61,14 +104,13 @@ class OnceCommand(click.Command):
         for param in self.get_params(ctx):
             record = param.get_help_record(ctx)
             if isinstance(param, click.Option) and record is not None:
-                group = param.group if isinstance(param, OfScheduler) else OTHER_GROUPS.get(param.name or "", "output")
-                groups.setdefault(group, []).append(record)
-        if groups.keys() <= {"log", "output"}:
+                groups.setdefault(group_of(param), []).append(record)
+        if not any(isinstance(param, OfScheduler) for param in self.params):
             super().format_options(ctx, formatter)
             return
         formatter.write_paragraph()
         for group, records in sorted(groups.items(), key=lambda item: GROUPS.index(item[0])):
-            formatter.write_heading(group.capitalize())
+            formatter.write_heading((group or self.heading).capitalize())
             with formatter.indentation():
                 formatter.write_dl(records, col_max=22)
 
@@ -84,6 +126,7 @@ class OnceCommand(click.Command):
                 hidden = {name for param in self.params if getattr(param, "hidden", False) for name in param.opts}
                 known = [name for name in error.possibilities or () if name not in hidden]
                 raise click.NoSuchOption(error.option_name, possibilities=known, ctx=ctx) from None
+            ctx.meta[WORDS] = parsed[0]
             given: set[click.Parameter] = set()
             for param in parsed[2]:
                 if param in given and isinstance(param, click.Option) and not (param.multiple or param.is_eager):
@@ -99,6 +142,24 @@ class OnceCommand(click.Command):
 def command(name: str | None = None, **more: Any) -> Callable[[Callable[..., Any]], click.Command]:
     """Make a function a command of the command line; the arguments are click's."""
     return click.command(name, cls=OnceCommand, **more)
+
+
+def named(param: click.Parameter) -> str:
+    """The option or argument as the help names it."""
+    return f"--{option_name(param)}" if isinstance(param, click.Option) else param.metavar or (param.name or "").upper()
+
+
+class Choice(click.Choice):  # type: ignore[type-arg]  # older clicks have no generic one
+    """One of some words; a word that is none is answered with the nearest."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The word."""
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter:
+            self.fail(
+                f"{value!r} is not one of {', '.join(self.choices)}{nearest(str(value), self.choices)}", param, ctx
+            )
 
 
 class PathParam(click.Path):
@@ -242,7 +303,7 @@ def scheduler_option(option: Option, **changes: Any) -> Callable[[Command], Comm
         return click.option(f"--{option.name}", is_flag=True, default=None, help=text)
     kind: Any
     if option.kind.choices:
-        kind = click.Choice(option.kind.choices)
+        kind = Choice(option.kind.choices)
     elif option.name == "policies":
         kind = PolicyName("ten", "twelve", several=True)
     elif option.kind.metavar == "policy":
@@ -294,7 +355,7 @@ def refuse_other_option(_: click.Context, parameter: click.Parameter, value: str
 
 def choice_option(*names: str, choices: Sequence[str], help: str) -> Callable[[Command], Command]:  # noqa: A002
     """One of these words, by default the first."""
-    return click.option(*names, type=click.Choice(choices), default=choices[0], help=help)
+    return click.option(*names, type=Choice(choices), default=choices[0], help=help)
 
 
 def out_option(
@@ -325,7 +386,7 @@ TAU = click.option(
 )
 OVERRUN = click.option(
     "--overrun",
-    type=click.Choice(["keep", "kill", "extend"]),
+    type=Choice(["keep", "kill", "extend"]),
     metavar="WHICH",
     help="Of a job that ran past its request: `keep` raises the request, `kill` ends the job there, `extend` does "
     "neither [default: keep].",
@@ -348,5 +409,5 @@ def seed_option(of: str) -> Callable[[Command], Command]:
 
 def boundary_option(usual: str, what: str) -> Callable[[Command], Command]:
     """`--boundary`: the jobs that a time window keeps."""
-    kinds = click.Choice(["submitted", "submit-finish", "start-finish"])
+    kinds = Choice(["submitted", "submit-finish", "start-finish"])
     return click.option("--boundary", type=kinds, default=usual, help=what)

@@ -8,7 +8,7 @@ from batfill.cli.parameters import JSON, command
 @command()
 @JSON
 def policies(as_json: bool) -> None:
-    """List every policy: name, formula, whether its order changes while jobs wait, and source.
+    """List every policy: name, formula, and source.
 
     r is the submission time, p~ the requested time (walltime), q the processors, w the waiting time; lowest key first,
     ties by r, then by job id. Presets, which set several options, follow.

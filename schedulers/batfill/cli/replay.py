@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 @out_option("prefix", "Write result files PREFIX_jobs.csv, ..., as Batsim does.", metavar="PREFIX")
 @JSON
 def replay(workload: Path, options: dict[str, Any], out: Path | None, as_json: bool, **how: Any) -> None:
-    """Run one policy over a whole workload, and print its figures.
+    """Run one policy over a whole workload, and print figures.
 
     WORKLOAD: an SWF log (plain, .gz, .xz, .bz2), Parquet, or Batsim JSON.
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@command()
+@command(heading="selection")
 @WORKLOAD
 @PROCS
 @choice_option(

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@command()
+@command(heading="search")
 @WORKLOAD
 @PROCS
 @choice_option("--method", choices=("coverage", "xnes"), help="Evaluate a whole grid, or search by xNES.")
@@ -90,9 +90,10 @@ def tune(
     as_json: bool,
     **how: Any,
 ) -> None:
-    """Search mixed policies on a log's weeks, and test the result on the weeks that follow.
+    """Search mixed policies on a log's weeks, and test them.
 
-    WORKLOAD is an SWF log (plain, .gz, .xz, .bz2), Parquet, or a Batsim JSON workload.
+    They are tested on the weeks that follow. WORKLOAD is an SWF log (plain, .gz, .xz, .bz2), Parquet, or a Batsim JSON
+    workload.
     """
     from batfill.search import tune as library
 

@@ -27,6 +27,7 @@ from batfill.cli.parameters import (
     UNREQUESTED,
     WHOLE,
     WHOLE_OR_NONE,
+    Choice,
     boundary_option,
     choice_option,
     command,
@@ -70,9 +71,10 @@ def say_undated(log: SwfLog, so: str) -> None:
 @PROCS
 @JSON
 def describe(source: Path, procs: int | None, as_json: bool) -> None:
-    """Report on a log: jobs, users, span, load, quality, premature jobs, and what each cleaning rule would drop.
+    """Report on a log: jobs, users, span, load and quality.
 
-    IN is SWF (plain, .gz, .xz, .bz2), Parquet or Batsim JSON.
+    Also on premature jobs, and what each cleaning rule would drop. IN is SWF (plain, .gz, .xz, .bz2), Parquet or Batsim
+    JSON.
     """
     from batfill.workloads import describe as library
 
@@ -112,9 +114,9 @@ def clean(
     procs: int | None,
     as_json: bool,
 ) -> None:
-    """Clean a log by named rules; every row dropped or changed is counted by rule.
+    """Clean a log by named rules.
 
-    IN is SWF (plain, .gz, .xz, .bz2), Parquet or Batsim JSON.
+    Every row dropped or changed is counted by rule. IN is SWF (plain, .gz, .xz, .bz2), Parquet or Batsim JSON.
     """
     from batfill.workloads import cleaning
     from batfill.workloads.filters import header_filters
@@ -183,9 +185,9 @@ def split(
     as_json: bool,
     **wanted: Any,
 ) -> None:
-    """Cut a log into windows of time; each file's second 0 is its window's start.
+    """Cut a log into windows of time, one file each.
 
-    IN is SWF (plain, .gz, .xz, .bz2), Parquet or Batsim JSON.
+    A file's second 0 is its window's start. IN is SWF (plain, .gz, .xz, .bz2), Parquet or Batsim JSON.
     """
     from batfill.base.files import make_folder, shown
     from batfill.base.memory import require_memory
@@ -251,7 +253,7 @@ def split(
 @seed_option("the samples; sample k of a seed does not depend on their number")
 @click.option(
     "--profile-weeks",
-    type=click.Choice(["all", "span", "active"]),
+    type=Choice(["all", "span", "active"]),
     help="users: a user's weeks are all of the log (keeps the load) [default], first to last job, or those with a job.",
 )
 @PROCS
@@ -271,7 +273,7 @@ def resample(
 
     IN is SWF (plain, .gz, .xz, .bz2), Parquet or Batsim JSON.
     """
-    from batfill.base.files import shown
+    from batfill.base.files import require_other, shown
     from batfill.workloads.formats import ROW_BYTES, format_of, provenance, stem_of
     from batfill.workloads.resampling import resample as library
 
@@ -279,13 +281,19 @@ def resample(
         raise click.UsageError("--profile-weeks applies to --method users only; leave one of them out")
     how = {"method": method, "weeks": weeks, "profile_weeks": profile_weeks or "all"}
     format_of(out)
-    log, save = log_in(source, procs, beside=ROW_BYTES)
     stem = stem_of(out)
+
+    def path_of(sample: int) -> Path:
+        return out if samples == 1 else out.with_name(f"{stem}-{sample:03}{out.name.removeprefix(stem)}")
+
+    for sample in range(samples):
+        require_other("--out", path_of(sample), [source])
+    log, save = log_in(source, procs, beside=ROW_BYTES)
     description = provenance("resample", source, seed=seed, method=method)
     written: list[dict[str, object]] = []
     with progress("samples", samples) as advance, count_on_interrupt(written, f"of {samples} samples are written"):
         for sample in range(samples):
-            path = out if samples == 1 else out.with_name(f"{stem}-{sample:03}{out.name.removeprefix(stem)}")
+            path = path_of(sample)
             made = library(log, seed, sample=sample, **how)
             rows = save(made, path, description={**description, "sample": sample})
             advance(1)
@@ -374,10 +382,10 @@ def convert(
     as_json: bool,
     **how: Any,
 ) -> None:
-    """Write a log as a Batsim workload: zero-padded ids, delay profiles shared by duration. Or as Parquet or SWF.
+    """Write a log as a Batsim workload, or as Parquet or SWF.
 
-    IN is SWF (plain, .gz, .xz, .bz2), Parquet or Batsim JSON, of Batsim 4 or 5. A log of any length is read and written
-    piece by piece.
+    A Batsim workload has zero-padded ids, and delay profiles shared by duration. IN is SWF (plain, .gz, .xz, .bz2),
+    Parquet or Batsim JSON, of Batsim 4 or 5. A log of any length is read and written piece by piece.
     """
     from batfill.base.files import all_or_none, shown, write_text
     from batfill.batsim.platform import homogeneous_platform
@@ -408,7 +416,7 @@ def convert(
 @click.group(cls=Group, invoke_without_command=True)
 @click.pass_context
 def workload(context: click.Context) -> None:
-    """Read, describe, clean, split, resample, scale, generate, fetch, import and convert workloads; find outages."""
+    """Import, fetch, generate, describe, change and write logs."""
     if context.invoked_subcommand is None:
         print(context.get_help())
 

@@ -60,7 +60,10 @@ def generate(
     as_json: bool,
     **model: Any,
 ) -> None:
-    """Generate a log by the Lublin-Feitelson model, with users and their requests."""
+    """Generate a log by the Lublin-Feitelson model.
+
+    It has users, and their requests.
+    """
     from batfill.base.version import __version__
     from batfill.workloads.formats import format_of, save_log
     from batfill.workloads.generate import generate_log
@@ -95,7 +98,9 @@ def fetch(
     into: Path | None,
     as_json: bool,
 ) -> None:
-    """Fetch logs of the Parallel Workloads Archive into a cache and check their sums; prints their paths.
+    """Fetch logs of the Parallel Workloads Archive.
+
+    They are kept in a cache and their sums checked; prints their paths.
 
     NAME is for example kth-sp2; without one, the known logs are listed.
     """

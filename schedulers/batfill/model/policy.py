@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from batfill.base.errors import PolicyError, nearest
+from batfill.base.errors import PolicyError, WorkloadError, nearest
+from batfill.base.files import readable
 from batfill.base.tables import in_columns, label_html
 from batfill.engine.motion import BY_EXPECTED, BY_SECOND, FIXED, UNLIMITED_S, aged_size, mixed_key
 from batfill.engine.records import DATED
@@ -509,11 +510,12 @@ def policy_in_file(text: str) -> Policy:
     name, _, file = text.strip().partition("@")
     name, path = name.lower(), Path(file)
     try:
-        stored = path.read_bytes()
+        with readable(path) as opened:
+            stored = opened.read()
         content = json.loads(stored)
-    except (OSError, ValueError) as error:
-        what = getattr(error, "strerror", None) or "it is not JSON"
-        raise PolicyError(f"policy {text}: {path} cannot be read ({what}); `batfill fit` writes such files") from None
+    except (WorkloadError, ValueError) as error:
+        what = error.on_command_line if isinstance(error, WorkloadError) else f"{path} cannot be read (it is not JSON)"
+        raise PolicyError(f"policy {text}: {what}; `batfill fit` writes such files") from None
     if not isinstance(content, dict) or content.get("format") != FILE_FORMAT:
         raise PolicyError(
             f"policy {text}: {path} is not a policy file ({FILE_FORMAT}); `batfill fit` writes such files"

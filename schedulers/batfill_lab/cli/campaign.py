@@ -41,9 +41,9 @@ def campaign(
     worker_limit: float | None,
     as_json: bool,
 ) -> None:
-    """Run a grid of replays, resume it where it stopped, and store one row per run.
+    """Run a grid of replays, and resume it where it stopped.
 
-    FILE.yaml describes the campaign; see docs/how-to/campaigns.md.
+    Each run is a row of its results. FILE.yaml describes the campaign; see docs/how-to/campaigns.md.
     """
     import shlex
 

@@ -44,11 +44,11 @@ def conformance(
     keep: Path | None,
     as_json: bool,
 ) -> int:
-    """Say which variant of EASY a Batsim scheduler is, and where it breaks the protocol.
+    """Say which variant of EASY a Batsim scheduler is.
 
-    SCHEDULER_COMMAND starts the scheduler, in bash; {port}, {endpoint} and $BATSIM_PORT stand for where it has to
-    listen: 'batsched -v easy_bf -s {endpoint}'. Exits with 0 if it is a known variant, 1 if it is none or breaks the
-    protocol.
+    Also says where it breaks the protocol. SCHEDULER_COMMAND starts the scheduler, in bash; {port}, {endpoint} and
+    $BATSIM_PORT stand for where it has to listen: 'batsched -v easy_bf -s {endpoint}'. Exits with 0 if it is a known
+    variant, 1 if it is none or breaks the protocol.
     """
     from batfill.base.files import json_text
     from batfill.base.version import __version__

@@ -61,9 +61,10 @@ def fit(
     as_json: bool,
     **how: Any,
 ) -> None:
-    """Learn heuristics by regression on scores of random schedules, test them, and save them as policies.
+    """Learn policies by regression on random schedules.
 
-    WORKLOAD is an SWF log (plain, .gz, .xz, .bz2), Parquet, or a Batsim JSON workload.
+    Scores random orders of jobs, fits functions to the scores, and tests them. WORKLOAD is an SWF log (plain, .gz, .xz,
+    .bz2), Parquet, or a Batsim JSON workload.
     """
     from batfill_lab.learning import fit as library
 

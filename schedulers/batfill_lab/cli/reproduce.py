@@ -71,7 +71,7 @@ def reproduce(
     as_json: bool,
     **how: Any,
 ) -> None:
-    """Reproduce tables and figures of the papers, and compare the papers' numbers with ours.
+    """Reproduce papers' tables and figures, and compare numbers.
 
     NAME is PAPER/ENTRY, PAPER for all of it, or all.
     """

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from batfill.cli import note
-from batfill.cli.parameters import FILE, JSON, SECONDS, TAU, WHOLE, command, out_option, seed_option
+from batfill.cli.parameters import FILE, JSON, SECONDS, TAU, WHOLE, Choice, command, out_option, seed_option
 from batfill.cli.progress import progress
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--columns",
-    type=click.Choice(["1", "2"]),
+    type=Choice(["1", "2"]),
     default="1",
     callback=lambda *given: int(given[-1]),
     help="Width of the figures: one column of a two-column page (3.5 in) or both (7.16 in).",

@@ -11,7 +11,7 @@ import numpy as np
 import orjson
 
 from batfill.base.errors import LARGEST, WorkloadError
-from batfill.base.files import raw_file
+from batfill.base.files import raw_file, readable
 from batfill.base.version import __version__
 from batfill.base.words import duration, things
 from batfill.model.jobs import size_warnings
@@ -370,12 +370,13 @@ class Key:
         if not path.is_file():  # a device may never end
             raise WorkloadError(f"{path}: is no file; name one for the key")
         try:
-            found = orjson.loads(path.read_bytes())
+            with readable(path) as file:
+                found = orjson.loads(file.read())
             for kind, names in key.numbers.items():
                 names.update({str(name): int(number) for name, number in found[kind].items()})
                 if sorted(names.values()) != list(range(1, len(names) + 1)):
                     raise ValueError(f"the numbers of {kind} are not 1, 2, ...")
-        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise WorkloadError(f"{path}: not a key that batfill wrote ({error}); name another file") from None
         return key
 

@@ -19,6 +19,7 @@ from batfill.cli.parameters import (
     SIZE,
     SOURCE,
     WHOLE,
+    Choice,
     command,
     out_option,
 )
@@ -35,7 +36,7 @@ ONLY_FOR = {  # the systems for which an option does something
 
 
 @command("import")
-@click.argument("system", type=click.Choice([*SYSTEMS, *PUBLISHED]))
+@click.argument("system", metavar="SYSTEM", type=Choice([*SYSTEMS, *PUBLISHED]))
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=FILE)
 @LOG_OUT
 @click.option("--anonymise", is_flag=True, help="Leave the names of users, groups and jobs out of the log.")
@@ -46,7 +47,7 @@ ONLY_FOR = {  # the systems for which an option does something
 @click.option("--cores-per-resource", type=WHOLE, help="oar: processors of one resource [default: 1].")
 @click.option(
     "--unit",
-    type=click.Choice(["nodes", "cores"]),
+    type=Choice(["nodes", "cores"]),
     help="Published logs: what a processor is [default: nodes; kestrel: cores].",
 )
 @click.option("--partition", "partitions", multiple=True, help="Read this partition only; may be repeated.")
@@ -70,10 +71,11 @@ def import_log(
     as_json: bool,
     **choices: Any,
 ) -> None:
-    """Convert a cluster's accounting, or a centre's published log, to a log with a header; reports what it left out.
+    """Convert a cluster's accounting, or a centre's log, to a log.
 
-    FILE is `sacct -P` output, `oarstat -J` output, or a PBS accounting file; plain, .gz, .xz or .bz2. Of the published
-    logs it is the SWF (frontier), Parquet or csv.
+    The log has a header, and what was left out is reported. SYSTEM is slurm, oar or pbs, or the centre of a published
+    log: frontier, eagle, kestrel, fugaku or pm100. FILE is `sacct -P` output, `oarstat -J` output, or a PBS accounting
+    file; plain, .gz, .xz or .bz2. Of the published logs it is the SWF (frontier), Parquet or csv.
     """
     from batfill.base.errors import require
     from batfill.base.files import all_or_none, one_at_a_time
@@ -125,10 +127,11 @@ def import_log(
 @out_option("file", "The calendar to write [default: standard output].", example="outages.csv")
 @PROCS
 def outages(source: Path, out: Path | None, procs: int | None) -> None:
-    """Propose when a log's machine was down, as a calendar for `replay --calendar`.
+    """Propose when a log's machine was down, as a calendar.
 
-    Looks every 10 min for 30 min or more in which less than 10 % of the machine was busy, while waiting jobs requested
-    at least 25 % of it. Each becomes an announced window of the whole machine. IN is SWF or Parquet, with waits.
+    `replay --calendar` takes it. Looks every 10 min for 30 min or more in which less than 10 % of the machine was busy,
+    while waiting jobs requested at least 25 % of it. Each becomes an announced window of the whole machine. IN is SWF
+    or Parquet, with waits.
     """
     from batfill.base.files import write_text
     from batfill.base.words import duration, things

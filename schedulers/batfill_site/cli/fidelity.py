@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 @out_option("file", "Write the full result to this JSON file.")
 @JSON
 def fidelity(log: Path, fit: bool, out: Path | None, as_json: bool, **how: Any) -> None:
-    """How far simulated waits are from those in a log, and what at the site explains the difference.
+    """How far simulated waits are from those in a log, and why.
 
-    The replay is FCFS with EASY backfilling, plain and with the outages that the log shows as announced windows.
-    LOG is SWF or Parquet with waits, or a cluster's accounting.
+    Fits what at the site explains the difference. The replay is FCFS with EASY backfilling, plain and with the outages
+    that the log shows as announced windows. LOG is SWF or Parquet with waits, or a cluster's accounting.
     """
     from batfill_site import fidelity as library
 

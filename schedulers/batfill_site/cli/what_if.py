@@ -18,6 +18,7 @@ from batfill.cli.parameters import (
     SHARE,
     TAU,
     UNREQUESTED,
+    Choice,
     command,
     out_option,
     scheduler_options,
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 SHORT_S = 600
 
 
-@command("what-if")
+@command("what-if", heading="advice")
 @click.argument("log", metavar="LOG", type=FILE)
 @PROCS
 @out_option("file", "Write the answer as one HTML page.")
@@ -63,7 +64,7 @@ SHORT_S = 600
 )
 @click.option(
     "--system",
-    type=click.Choice(["slurm", "oar", "pbs", "flux"]),
+    type=Choice(["slurm", "oar", "pbs", "flux"]),
     help="Advise only what this batch system can be configured for in full, and say why it cannot do the others.",
 )
 @OVERRUN
@@ -81,9 +82,10 @@ def what_if(
     as_json: bool,
     **how: Any,
 ) -> None:
-    """What other schedulers would have done to waiting and slowdown on a cluster's own log, and who would lose.
+    """What other schedulers would have done with a site's log.
 
-    LOG is SWF, Parquet or Batsim JSON; `batfill workload import` makes one from a cluster's accounting.
+    Prints waits and slowdown under each, and who would lose. LOG is SWF, Parquet or Batsim JSON; `batfill workload
+    import` makes one from a cluster's accounting.
     """
     import shlex
 

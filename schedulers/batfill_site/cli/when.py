@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 NEVER_LEARNED = tuple(name for name in SCHEDULING if OPTIONS[name].group != PREDICTIONS and name not in ("cut", "seed"))
 
 
-@command()
+@command(heading="expectation")
 @click.argument("state", type=FILE)
 @click.argument("job", required=False)
 @click.option("--at", metavar="DATE", help="The instant: seconds, or 2026-01-31T14:05; by default the state's.")
@@ -41,7 +41,7 @@ NEVER_LEARNED = tuple(name for name in SCHEDULING if OPTIONS[name].group != PRED
 def when(
     state: Path, job: str | None, at: str | None, options: dict[str, Any], out: Path | None, as_json: bool, **how: Any
 ) -> None:
-    """When the waiting jobs are expected to start, and why they do not start now.
+    """When waiting jobs are expected to start, and why not now.
 
     STATE: the running and waiting jobs as CSV or JSON, or what `scontrol show job` or `squeue` prints; or a log, which
     is replayed until --at.
