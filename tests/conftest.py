@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -18,6 +19,12 @@ ROOT = Path(__file__).parents[1]
 # Tests start hundreds of processes, each of which would compile the sources again.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+# A script in the background, nohup and some CI systems start `make test` with signals ignored. A process inherits that,
+# but not a handler: the processes that tests start take these signals, and the tests still outlive a hang-up.
+for number in errors.STOPPING:
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else lambda *_: None)
 
 # The files whose tests have the mark `quick`, unless one is slow: they start no process and replay no long log.
 QUICK = {

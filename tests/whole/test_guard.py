@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import json
 import os
@@ -9,6 +10,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -78,6 +80,97 @@ def test_a_full_device_as_standard_output_is_one_line(log, command):
     assert lines_of(done.stderr) == [
         "batfill: standard output cannot be written (No space left on device); free space, or redirect it"
     ]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+def test_a_full_disk_is_a_failure_of_the_run_that_names_the_file():
+    done = batfill("platform", 4, "--out", "/dev/full")
+    assert (done.status, done.out) == (1, "")
+    assert done.err == "batfill: /dev/full: cannot be written (No space left on device); free space there\n"
+
+
+def limited(limit, *arguments):
+    """The command in a process under this option of the shell's ulimit: its status and its line."""
+    command = f'ulimit {limit}; exec "$0" "$@"'
+    done = subprocess.run(["sh", "-c", command, *BATFILL, *map(str, arguments)], capture_output=True, timeout=120)
+    (line,) = lines_of(done.stderr)
+    return done.returncode, line
+
+
+def test_a_process_without_memory_or_files_fails_in_one_line(log, tmp_path):
+    status, line = limited("-f 0", "replay", log, "--out", tmp_path / "x")
+    assert (status, line) == (
+        1,
+        f"batfill: {tmp_path}/x_jobs.csv: cannot be written (File too large); free space there",
+    )
+    status, line = limited("-v 60000", "replay", log)
+    assert status == 1
+    assert line.startswith("batfill: not enough memory")
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (OSError(errno.ENOSPC, "full"), "a file in {}: cannot be written (full); free space there, or set TMPDIR"),
+        (OSError(errno.ENOSPC, "full", "/x/y"), "/x/y: cannot be written (full); free space there"),
+        (FileNotFoundError(errno.ENOENT, "No usable temporary directory found in []"), "no folder for temporary files"),
+        (MemoryError(), "not enough memory (no more)"),
+    ],
+)
+def test_a_full_folder_of_temporary_files_is_not_blamed_on_standard_output(log, monkeypatch, error, said):
+    def full(*_, **__):
+        raise error
+
+    monkeypatch.setattr(replaying, "replay", full)
+    done = batfill("replay", log)
+    assert done.status == 1
+    assert done.err.startswith(f"batfill: {said.format(tempfile.gettempdir())}")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["replay", "LOG", "--policy", "own@/dev/zero"],
+        ["replay", "LOG", "--calendar", "/dev/zero"],
+        ["workload", "import", "slurm", "LOG", "--out", "x.swf", "--key", "/dev/zero"],
+        ["campaign", "/dev/zero"],
+        ["run", "/dev/zero"],
+    ],
+)
+def test_a_device_that_never_ends_is_refused(log, words):
+    assert "/dev/zero: is a device" in refusal(*(log if word == "LOG" else word for word in words))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["workload", "import", "slurm", "LOG", "--out", "x.swf", "--timezone", 100_000 * "x"],
+        ["replay", "LOG", "--policy", 100_000 * "x y "],
+        ["replay", 100_000 * "x"],
+        ["workload", "convert", "LOG", "--out", 100_000 * "x"],
+        [100_000 * "x"],
+    ],
+)
+def test_a_message_is_a_line_of_a_screen_whatever_it_quotes(log, words):
+    assert len(refusal(*(log if word == "LOG" else word for word in words))) < 2100
+
+
+def test_a_message_keeps_its_line_and_its_remedy():
+    message = str(WorkloadError(f"a\nb \033[31m {9000 * 'x'}; do this"))
+    assert message.startswith("a\\nb \\x1b[31m xxx")
+    assert message.endswith("; do this")
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "-inf", "1e300", "9" * 310, ""])
+@pytest.mark.parametrize("column", ["submission_time", "starting_time", "execution_time"])
+def test_a_date_that_is_none_in_a_runs_file_is_refused(log, tmp_path, column, value):
+    assert batfill("replay", log, "--out", tmp_path / "x").status == 0
+    path = tmp_path / "x_jobs.csv"
+    head, first, *others = path.read_text().splitlines()
+    fields = first.split(",")
+    fields[head.split(",").index(column)] = value
+    path.write_text("\n".join([head, ",".join(fields), *others, ""]))
+    assert f" {column} " in refusal("report", path)
 
 
 def test_standard_error_may_be_closed(log):
@@ -265,6 +358,16 @@ def test_an_interrupt_that_a_library_swallows_is_raised_again(log, monkeypatch):
     monkeypatch.setattr(replaying, "replay", stubborn)
     done = batfill("replay", log)
     assert (done.status, done.err) == (130, "batfill: interrupted by SIGINT\n")
+
+
+def test_the_processes_that_tests_start_take_signals_even_if_the_tests_were_started_with_them_ignored():
+    tests = "tests/whole/test_guard.py::test_an_interrupt_at_any_moment_is_one_line_and_130[schedule-0.0]"
+    ignoring = 'trap "" INT TERM HUP; exec "$0" "$@"'
+    words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "0", tests]
+    done = subprocess.run(
+        ["sh", "-c", ignoring, *words], cwd=Path(__file__).parents[2], capture_output=True, timeout=120
+    )
+    assert done.returncode == 0, done.stdout.decode()
 
 
 def test_an_ignored_signal_stays_ignored(log):

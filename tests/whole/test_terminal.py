@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pty
 import re
+import struct
 import subprocess
 import sys
+import termios
+from contextlib import suppress
 
 import pytest
 
@@ -44,9 +48,9 @@ def bare_seconds(text):
     return [each[0] for each in found if each[1] not in names and float(each[2].replace(",", "")) > 120]
 
 
-def assert_fits(text):
+def assert_fits(text, width=WIDTH):
     lines = text.splitlines()
-    assert [line for line in lines if len(line) > WIDTH and len(line.split()) > 1] == []
+    assert [line for line in lines if len(line) > width and len(line.split()) > 1] == []
     assert "\033" not in text
 
 
@@ -112,23 +116,42 @@ def test_a_help_fits_a_wide_terminal(monkeypatch, command):
     assert_fits(batfill(*command.split(), "--help").out)
 
 
-def test_notes_are_broken_on_a_terminal_and_whole_in_a_pipe(log, tmp_path):
-    words = [sys.executable, "-m", "batfill", "workload", "convert", str(log), "--out", str(tmp_path / "x.json")]
-    piped = subprocess.run(words, capture_output=True, text=True, check=True).stderr
-    assert max(map(len, piped.splitlines())) > WIDTH
+def on_terminal(words, columns, **streams):
+    """What the command writes to a terminal of so many columns, behind the streams that `streams` names."""
     ours, theirs = pty.openpty()
-    subprocess.run(words, stderr=theirs, check=True)
-    os.close(theirs)
-    shown = b""
-    while True:
-        try:
-            part = os.read(ours, 65536)
-        except OSError:  # nobody writes any more
-            break
-        shown += part
-        if not part:
-            break
-    os.close(ours)
-    text = re.sub(r"\r.*?\033\[K", "", shown.decode().replace("\r\n", "\n"))  # without progress bars
-    assert_fits(text)
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    command = [sys.executable, "-m", "batfill", *map(str, words)]
+    with subprocess.Popen(command, **dict.fromkeys(streams["behind"], theirs)) as process:
+        os.close(theirs)
+        shown = b""
+        with suppress(OSError):  # nobody writes any more
+            while part := os.read(ours, 65536):
+                shown += part
+        os.close(ours)
+    assert process.returncode == 0
+    return re.sub(r"\r.*?\033\[K", "", shown.decode().replace("\r\n", "\n"))  # without progress bars
+
+
+def test_notes_are_broken_on_a_terminal_and_whole_in_a_pipe(log, tmp_path):
+    words = ["workload", "convert", log, "--out", tmp_path / "x.json"]
+    command = [sys.executable, "-m", "batfill", *map(str, words)]
+    piped = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+    assert max(map(len, piped.splitlines())) > WIDTH
+    text = on_terminal(words, 0, behind=["stderr"])
+    assert_fits(text, 80)  # what a terminal has that does not say
     assert " ".join(text.split()) == " ".join(piped.split())
+
+
+@pytest.mark.parametrize("columns", [60, 80, 160])
+@pytest.mark.parametrize("line", ["replay LOG", "policies", "workload describe LOG", "when LOG --at 20d"])
+def test_a_result_fits_the_terminal_that_shows_it(log, columns, line):
+    text = on_terminal([log if word == "LOG" else word for word in line.split()], columns, behind=["stdout"])
+    assert_fits(text, columns)
+    tables = line in ("policies", "when LOG --at 20d")
+    assert not tables or columns < 160 or max(map(len, text.splitlines())) > 80
+
+
+def test_a_terminal_is_shown_the_characters_that_it_would_obey(tmp_path):
+    path = tmp_path / "red\033[31m.swf"
+    path.write_text("; MaxProcs: 4\n" + row(1, 0, 5, req_time=9))
+    assert "red\\x1b[31m" in on_terminal(["workload", "describe", path], 80, behind=["stdout"])

@@ -304,13 +304,17 @@ def label_html(rows: Iterable[tuple[str, str]]) -> str:
     return f"<table>{''.join(cells)}</table>"
 
 
+WIDEST_CELL = 46  # columns; a longer text goes on in the next line
+
+
 def in_columns(rows: Sequence[Sequence[str]], words: Collection[int]) -> str:
     """The rows, header first, as aligned columns: columns in `words` to the left, others to the right.
 
     Long words are broken, and columns that do not fit a terminal follow below, beside the first one.
     """
-    broken = [[CELL.wrap(cell) or [""] for cell in row] for row in rows]
     fit = columns()
+    wrapper = TextWrapper(min(WIDEST_CELL, fit // 2), break_long_words=False, break_on_hyphens=False)
+    broken = [[wrapper.wrap(cell) or [""] for cell in row] for row in rows]
     widths = [max(len(line) for cell in column for line in cell) for column in zip(*broken, strict=True)]
     parts: list[list[int]] = [[]]
     for k, width in enumerate(widths):
@@ -328,9 +332,6 @@ def in_columns(rows: Sequence[Sequence[str]], words: Collection[int]) -> str:
         )
         for part in parts
     )
-
-
-CELL = TextWrapper(46, break_long_words=False, break_on_hyphens=False)
 
 
 def text_html(text: str) -> str:

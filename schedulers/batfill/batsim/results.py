@@ -545,13 +545,19 @@ def read_results(path: Path, *, size: int | None = None, users: Mapping[str, int
         users: users by job id, if known from elsewhere than the file.
 
     Raises:
-        ResultError: the file cannot be read, lacks a column, or has a line that is truncated or not a job's.
+        ResultError: the file cannot be read, lacks a column, or has a line that is truncated or not a job's, or a date
+            that is not finite.
     """
     column, stored_sum = read_columns(path)
     given = column["final_state"]
     if unknown := sorted(set(given.words) - set(STATES)):
         raise ResultError(f"{path}: state {unknown[0]!r} is none of {', '.join(STATES)}; is the file Batsim's?")
     state = np.array([list(STATES).index(word) for word in given.words], np.int64)[given.code]
+    for title in ("submission_time", "starting_time", "execution_time"):
+        counts = (state != REFUSED) | COLUMNS[title].of_rejected
+        if len(wrong := np.flatnonzero(counts & ~(np.abs(column[title]) <= LONGEST_S))):
+            job, value = column["job_id"][wrong[0]], column[title][wrong[0]]
+            raise ResultError(f"{path}: job {job:.60}: {title} {value:g} is no date or duration: {NOT_WHOLE}; {AGAIN}")
     workloads = np.array(column["workload_name"].words, object)[column["workload_name"].code]
     ids, attempt = tries_of(column["job_id"], workloads)
     submit_s = column["submission_time"]

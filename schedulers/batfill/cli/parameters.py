@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 from contextlib import suppress
 from functools import wraps
@@ -175,8 +177,11 @@ class PathParam(click.Path):
         """The value as a path."""
         from batfill.base.files import require_place
 
-        if not value or "\0" in str(value):
-            self.fail(f"{value!r} is no path; give one", param, ctx)
+        try:
+            os.lstat(value or "\0")
+        except (OSError, ValueError) as error:  # ValueError: with a NUL
+            if isinstance(error, ValueError) or error.errno == errno.ENAMETOOLONG:
+                self.fail(f"{value!r:.80} is no path; give one", param, ctx)
         if self.writes is not None:
             require_place(f"--{option_name(param)}", str(value), self.writes, self.example)
         return super().convert(value, param, ctx)
