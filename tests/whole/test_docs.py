@@ -317,6 +317,14 @@ def test_the_result_on_the_first_screen_is_what_replays_give(page, archive_log):
         assert f"{figures['mean_bsld']:.0f}" == slowdown
 
 
+def test_three_pages_state_one_time_of_installation_and_the_first_screens_have_the_two_commands():
+    pages = [(ROOT / name).read_text() for name in ("README.md", "docs/index.md", "docs/how-to/install.md")]
+    stated = [re.findall(r"[Ii]nstallation takes (.+? minutes.*?), for downloads", page) for page in pages]
+    assert stated == 3 * [["one to two minutes on two processors (more on a busy machine)"]]
+    for page in pages[:2]:
+        assert {"make run", "make test"} <= set(re.findall(r"^make \w+", page[:1500], re.MULTILINE))
+
+
 # Command lines that are not run
 
 
