@@ -387,8 +387,8 @@ def test_the_command_schedules_for_batsim_5_until_the_end_is_answered(options):
     ("frames", "options", "said"),
     [
         ([b"coffee"], (), "batfill: message 1 from Batsim is b'coffee'; Batsim 4 begins with a JSON object, "),
-        ([handshake()], ("--protocol", "4"), "batfill: option protocol: Batsim 5 has connected; leave it out, or "),
-        ([BEGINS_4], ("--protocol", "5"), "batfill: option protocol: Batsim 4 has connected; leave it out, or "),
+        ([handshake()], ("--protocol", "4"), "batfill: --protocol: Batsim 5 has connected; leave it out, or "),
+        ([BEGINS_4], ("--protocol", "5"), "batfill: --protocol: Batsim 4 has connected; leave it out, or "),
         ([handshake('{"colour": 1}')], (), "batfill: Batsim's initialisation text: option 'colour' is unknown"),
         ([handshake(), as_message(0, CALL)], (), "batfill: message 2 from Batsim at 0 events[0] (RequestedCall"),
         ([handshake(), b"\0"], (), "batfill: message 2 from Batsim is not JSON: "),

@@ -445,7 +445,7 @@ def test_the_command_prints_a_table_json_and_a_page_and_refuses_in_one_line(tmp_
         (("--procs", "13"), "its running jobs have 14 processors, and the machine 13"),
         (("x",), "no job x waits"),
         (("--at", "soon"), "has the instant 'soon'"),
-        (("--small", "all", "--divider", "60"), "option small"),
+        (("--small", "all", "--divider", "60"), "--small: "),
     ]:
         assert said in refusal("when", tmp_path / "state.json", *words)
     assert "no such file; give a state" in refusal("when", tmp_path / "nowhere.json")
@@ -535,7 +535,7 @@ def test_pending_jobs_that_wait_for_something_else_are_counted_with_their_reason
         (("8",), "no job 8 waits at 2024-05-02 10:02; 0 others do"),
         (("--at", "2024-05-02 10:00 CEST"), "2026-01-31T14:05+01:00"),
         (("--at", "2024-05-02T10:10+02:00"), "some of its dates say their offset from UTC"),
-        (("--unrequested", "none"), "option unrequested: "),
+        (("--unrequested", "none"), "--unrequested: "),
     ]:
         assert said in refusal("when", tmp_path / "s.txt", *words, "--procs", "16")
 

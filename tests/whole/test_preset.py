@@ -123,7 +123,7 @@ def test_what_is_not_modelled_of_a_real_scheduler_is_said_on_the_command_line():
 
 
 def test_an_option_that_the_preset_does_not_serve_is_refused_as_without_it():
-    assert "option cut: no forest is trained" in refusal("replay", SAMPLE, "--preset", "first-tries", "--cut", "0.3")
+    assert "--cut: no forest is trained" in refusal("replay", SAMPLE, "--preset", "first-tries", "--cut", "0.3")
     assert "first-tries" in refusal("replay", SAMPLE, "--preset", "last-tries")
 
 

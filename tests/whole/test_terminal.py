@@ -111,9 +111,10 @@ def test_bare_seconds_are_found():
 @pytest.mark.parametrize(
     "command", [*sorted(COMMANDS.keys() - {"batsim"}), *(f"workload {name}" for name in workload_commands.commands)]
 )
-def test_a_help_fits_a_wide_terminal(monkeypatch, command):
-    monkeypatch.setenv("COLUMNS", "200")
-    assert_fits(batfill(*command.split(), "--help").out)
+@pytest.mark.parametrize(("columns", "width"), [(80, 80), (200, WIDTH)])
+def test_a_help_fits_the_terminal(monkeypatch, command, columns, width):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    assert_fits(batfill(*command.split(), "--help").out, width)
 
 
 def on_terminal(words, columns, **streams):

@@ -46,9 +46,8 @@ def main(arguments: list[str] | None = None) -> None:
     if arguments is None and words[:1] not in (["run"], ["conformance"]):  # these start programs of the user's
         # With numpy OpenBLAS starts a thread per processor, which costs half of loading it and serves no command.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    hook = sys.unraisablehook
+    hook, streams = sys.unraisablehook, (sys.stdout, sys.stderr)
     before: dict[signal.Signals, Any] = {}
-    streams = sys.stdout, sys.stderr
     try:
         heed_signals(before)  # first: the imports below take long enough to be interrupted
         status = exit_status(words)
@@ -62,8 +61,7 @@ def main(arguments: list[str] | None = None) -> None:
             os._exit(status)
     finally:
         if arguments is not None:  # our own process answers interrupts in one line until it ends
-            sys.unraisablehook = hook
-            sys.stdout, sys.stderr = streams
+            sys.unraisablehook, (sys.stdout, sys.stderr) = hook, streams
             for number, handler in before.items():
                 signal.signal(number, handler)
     sys.exit(status)
