@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import csv
 import io
 import pickle
@@ -65,6 +66,73 @@ def test_csv_in_a_file_is_the_text_and_unknown_values_are_empty(saf, tmp_path):
     assert text == saf.to_csv()
     assert "nan" not in text
     assert "None" not in text
+
+
+def arrays_in(value, seen):
+    """Every array that is reachable from a value by attributes and items, but for a run's engine and a learner."""
+    if isinstance(value, np.ndarray):
+        yield value
+    elif id(value) not in seen and type(value).__module__.startswith(("batfill", "builtins")):
+        seen[id(value)] = value
+        names = {
+            *getattr(value, "__dict__", ()),
+            *(s for c in type(value).__mro__ for s in getattr(c, "__slots__", ())),
+        }
+        parts = [getattr(value, name, None) for name in names - {"engine", "knowledge", "found", "__weakref__"}]
+        for part in [
+            *parts,
+            *(value.values() if isinstance(value, dict) else value if isinstance(value, tuple) else ()),
+        ]:
+            yield from arrays_in(part, seen)
+
+
+def test_no_array_that_leaves_the_library_can_be_changed(log, tmp_path):
+    classed, fcfs = bf.replay(log, "saf", small="forest", kill="needed"), bf.replay(log)
+    run = bf.Replay(log, "saf", threshold_s=7200).run("1d")
+    others = [bf.read(log.to_pandas()), run.waiting, run.running, run.result(), run.fork("fcfs").run(), bf.when(run)]
+    for each in (log, classed, fcfs, run, *others, bf.generate(100), log.jobs.select(slice(5))):
+        for one in (each, copy.deepcopy(each), pickle.loads(pickle.dumps(each))):
+            arrays = [*(one[name] for name in one.columns()), *arrays_in(one, {})]
+            assert len(arrays) > 8
+            for array in arrays:
+                with pytest.raises(ValueError, match="read-only"):
+                    array[:1] = array[:1]
+                with pytest.raises(ValueError, match="WRITEABLE"):
+                    array.view().flags.writeable = True
+    before = fcfs["wait_s"].tolist()
+    with pytest.raises(ValueError, match="read-only"):
+        log["procs"][:] *= 2
+    fcfs.to_batsim(tmp_path / "x")
+    fcfs.plot("gantt")
+    assert fcfs["wait_s"].tolist() == before
+
+
+def test_arrays_that_a_table_is_made_of_remain_the_users_own(log):
+    columns = {name: np.array(getattr(log.jobs, name)) for name in ("submit_s", "runtime_s", "walltime_s", "procs")}
+    jobs = bf.job_table(**columns)
+    for column in columns.values():
+        column *= 2
+    assert jobs["procs"].tolist() == log["procs"].tolist()
+    assert jobs["submit_s"].tolist() == log["submit_s"].tolist()
+
+
+def test_a_policy_of_ones_own_cannot_change_the_jobs(log):
+    def greedy(r, p, q):
+        r -= 5
+        return r
+
+    with pytest.raises(ValueError, match="read-only"):
+        bf.replay(log, bf.Policy("greedy", greedy))
+    for each in (lambda: bf.replay(log), bf.Replay(log).run):
+        each()
+
+
+def test_columns_are_computed_once_however_often_they_are_read(log, saf):
+    run = bf.Replay(log, "saf", threshold_s=7200).run("1d")
+    for each in (log, log.jobs, saf, run):
+        assert each["wait_s" if each in (saf, run) else "class"] is each["wait_s" if each in (saf, run) else "class"]
+    before = run["wait_s"]
+    assert run.fork("fcfs").run()["wait_s"].tolist() != run.run()["wait_s"].tolist() != before.tolist()
 
 
 # Equality and pickles

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from dataclasses import fields
+from functools import cached_property
 from itertools import zip_longest
 from pathlib import Path
 from textwrap import TextWrapper
@@ -48,6 +50,43 @@ def arrow_table(columns: Mapping[str, NDArray[Any]], about: Mapping[bytes, bytes
     return table.replace_schema_metadata(dict(about)) if about else table
 
 
+def read_only(array: NDArray[Any]) -> NDArray[Any]:
+    """The array, which cannot be changed from now on; a copy if it is a view of memory that can.
+
+    Arrays are checked when they enter, and kernels trust them: what a user holds of them is read-only.
+    """
+    if not is_settled(array):
+        array = array.copy() if array.base is not None else array
+        array.flags.writeable = False
+    return array
+
+
+def is_settled(array: NDArray[Any]) -> bool:
+    """Whether neither this array nor one that it is a view of can be changed."""
+    holder: Any = array
+    while isinstance(holder, np.ndarray):
+        if holder.flags.writeable:
+            return False
+        holder = holder.base
+    return True
+
+
+class ReadOnly:
+    """A frozen dataclass whose arrays are read-only; so are those of its copies and pickles."""
+
+    __slots__ = ()
+
+    def __post_init__(self) -> None:
+        """Make the arrays read-only."""
+        for f in fields(self):  # type: ignore[arg-type]  # of the dataclass below
+            if isinstance(value := getattr(self, f.name), np.ndarray):
+                object.__setattr__(self, f.name, read_only(value))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """By the fields: numpy would make the arrays of a copy writable, and kept columns are made again."""
+        return type(self), tuple(getattr(self, f.name) for f in fields(self))  # type: ignore[arg-type]
+
+
 def same_values(one: Any, other: Any) -> bool:
     """Whether two columns, or values, are equal; nan equals nan."""
     if not isinstance(one, np.ndarray) or not isinstance(other, np.ndarray):
@@ -77,6 +116,8 @@ class Keyed:
 class JobRows:
     """What everything with a row per job has; a class says what its columns are, and what is known about them.
 
+    Columns by name are read-only: copy one to change it.
+
     Examples:
         >>> import batfill as bf
         >>> log = bf.read("workloads/sample.json")
@@ -89,6 +130,11 @@ class JobRows:
     def columns(self) -> dict[str, NDArray[Any]]:
         """Every job by column, in order of submission; nan or None means unknown, or not applicable."""
         raise NotImplementedError
+
+    @property
+    def kept(self) -> Mapping[str, NDArray[Any]]:
+        """The columns, read-only; classes keep them, so that a loop over rows or values computes them once."""
+        return {name: read_only(column) for name, column in self.columns().items()}
 
     def about(self) -> dict[str, Any]:
         """The provenance of the columns, for the `attrs` of a frame."""
@@ -108,7 +154,7 @@ class JobRows:
 
     def __len__(self) -> int:
         """The number of jobs."""
-        return len(self.columns()["job_id"])
+        return len(self.kept["job_id"])
 
     @overload
     def __getitem__(self, which: str) -> NDArray[Any]: ...
@@ -120,8 +166,8 @@ class JobRows:
     def __getitem__(self, which: slice) -> list[dict[str, Any]]: ...
 
     def __getitem__(self, which: str | int | slice) -> Any:
-        """A column by its name, a job by its row as a dict, or several by a slice."""
-        columns = self.columns()
+        """A column by its name, read-only, a job by its row as a dict, or several by a slice."""
+        columns = self.kept
         if isinstance(which, str):
             if which not in columns:
                 raise KeyError(f"{which!r} is not a column; they are {', '.join(columns)}")
@@ -167,6 +213,15 @@ class JobRows:
                 if column.dtype.kind in "iuf" and np.isfinite(column).any()
             ]
         )
+
+
+class KeptRows(JobRows):
+    """Rows of jobs that never change: the columns are computed at the first use."""
+
+    @cached_property
+    def kept(self) -> Mapping[str, NDArray[Any]]:
+        """As `JobRows.kept`."""
+        return {name: read_only(column) for name, column in self.columns().items()}
 
 
 def rows_of(columns: Mapping[str, NDArray[Any]]) -> Iterator[dict[str, Any]]:

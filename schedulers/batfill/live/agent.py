@@ -78,7 +78,8 @@ class Agent:
             self.selection, plain = Selection.taken_from(options)
         self.preset = plain.get("preset") or NO_PRESET
         if plans_machines(self.preset):  # of which `Options` know nothing
-            plain = {**PRESETS[self.preset].values, **plain, "preset": None}
+            given = {name: value for name, value in plain.items() if value is not None}
+            plain = {**PRESETS[self.preset].values, **given, "preset": None}
         live = {name: option.default for name, option in LIVE.items() if option.default is not None}
         live |= {name: value for name, value in plain.items() if name in LIVE and value is not None}
         self.live = {name: LIVE[name].check(name, value) for name, value in live.items()}

@@ -21,6 +21,7 @@ import numpy as np
 
 from batfill.base.errors import BatfillError
 from batfill.base.files import any_length, csv_text, readable
+from batfill.model.values import is_finite, number_or_text, of_numpy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -36,6 +37,7 @@ REMEDY = (
     f"a calendar is a CSV file with the columns {','.join(NEEDED)}, and {COLUMNS[4]} if it is not always known; "
     "machines may replace processors for a kept plan"
 )
+PROCS = re.compile(r"-?[0-9]{1,15}")
 SPAN = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")  # of machines
 
 
@@ -136,7 +138,7 @@ class Calendar:
                 date_of(where, column, row.get(column)) for column in ("begin", "end", "announced")
             )
             procs = str(row["processors"]).strip()
-            if not procs.lstrip("-").isdecimal():
+            if not PROCS.fullmatch(procs):
                 raise BatfillError(f"{where}: {procs!r} is not a number of processors; give a whole number >= 1")
             kind = str(row["kind"]).strip()
             windows.append(Window(kind, begin, math.inf if end is None else end, int(procs), announced, line, machines))
@@ -299,17 +301,13 @@ def date_of(where: str, column: str, value: Any) -> Any:
     """
     if value is None or (isinstance(value, str) and not value.strip()):
         return None
-    if isinstance(value, datetime):
+    if isinstance(value, datetime) and value == value:  # pandas' NaT is one
         return value
     try:
-        seconds = float(value)
-        if math.isfinite(seconds):
-            return seconds
-    except (TypeError, ValueError):
-        try:
-            return datetime.fromisoformat(value.strip())
-        except (AttributeError, ValueError):
-            pass
+        number = number_or_text(of_numpy(value))
+        return float(number) if is_finite(number) else datetime.fromisoformat(value.strip())
+    except (AttributeError, ValueError):
+        pass
     raise BatfillError(
         f"{where}: {column} {value!r:.60} is neither a number of seconds nor a date; give 86400, or "
         "2026-03-01T08:00+01:00"

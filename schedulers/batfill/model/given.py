@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +13,8 @@ from batfill.base.errors import WorkloadError
 from batfill.base.tables import JobRows, plain_value
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
 # Names in our tables, where they differ from `job_table`'s.
@@ -31,8 +36,11 @@ def frame_columns(given: Any) -> dict[str, Any]:
 
 
 def array_of(given: Any) -> NDArray[Any]:
-    """A column as an array; numbers among texts stay numbers."""
-    values = np.atleast_1d(np.asarray(given))
+    """A column as an array; numbers among texts stay numbers, and lists stay objects, which are refused one by one."""
+    try:
+        values = np.atleast_1d(np.asarray(given))
+    except ValueError:  # lists of different lengths
+        values = np.fromiter(given, object)
     return np.atleast_1d(np.asarray(given, object)) if values.dtype.kind in "US" else values
 
 
@@ -45,19 +53,43 @@ def seconds_in(source: str, name: str, given: Any) -> tuple[NDArray[np.float64],
         WorkloadError: a value is no number, date or duration.
     """
     values = array_of(given)
-    if values.dtype == object and len(values):
-        first = values[0]
-        if hasattr(first, "timestamp"):  # dates with a zone
-            stamps = np.array([value.timestamp() for value in values])
-            return since_first(stamps)
-        if hasattr(first, "total_seconds"):
-            return np.array([value.total_seconds() for value in values]), None
+    if values.dtype == object:
+        known = next((value for value in values.tolist() if not is_missing(value)), None)
+        if hasattr(known, "timestamp"):  # dates with a zone
+            return since_first(each_in(source, name, values, datetime, stamp_of, "a date"))
+        if hasattr(known, "total_seconds"):
+            return each_in(source, name, values, timedelta, timedelta.total_seconds, "a duration"), None
     if values.dtype.kind == "M":
-        return since_first(values.astype("datetime64[us]").astype(np.int64) / 1e6)
+        stamps = values.astype("datetime64[us]").astype(np.int64) / 1e6
+        return since_first(np.where(np.isnat(values), np.nan, stamps))
     if values.dtype.kind == "m":
         seconds = values / np.timedelta64(1, "s")
         return seconds, None
     return numbers_in(source, name, values, "a number of seconds"), None
+
+
+def is_missing(value: Any) -> bool:
+    """Whether the value is None, nan or NaT."""
+    return value is None or bool(value != value)
+
+
+def stamp_of(date: datetime) -> float:
+    """The Unix time of a date; one without a zone is in UTC."""
+    return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
+
+
+def each_in(
+    source: str, name: str, values: NDArray[Any], kind: type, convert: Callable[[Any], float], what: str
+) -> NDArray[np.float64]:
+    """Objects of one kind in seconds, nan for missing ones.
+
+    Raises:
+        WorkloadError: a value is of another kind.
+    """
+    for row, value in enumerate(values.tolist()):
+        if not (is_missing(value) or isinstance(value, kind)):
+            raise column_error(source, name, row, value, what)
+    return np.array([np.nan if is_missing(value) else convert(value) for value in values.tolist()])
 
 
 def since_first(stamps: NDArray[np.float64]) -> tuple[NDArray[np.float64], int | None]:
@@ -78,9 +110,12 @@ def numbers_in(source: str, name: str, given: Any, what: str = "a number") -> ND
     if values.dtype.kind in "iufb":
         return values.astype(np.float64, copy=False)
     for row, value in enumerate(values.ravel().tolist()):
-        if value is not None and (isinstance(value, str) or not np.isreal(value)):
+        if not (is_missing(value) or isinstance(value, Real | Decimal)):
             raise column_error(source, name, row, value, what)
-    return values.astype(np.float64)
+    try:
+        return np.where(values == None, np.nan, values).astype(np.float64)  # noqa: E711 - of an array
+    except (OverflowError, TypeError):
+        raise WorkloadError(f"{source}: column {name} has values that are not {what}; convert it first") from None
 
 
 def whole_in(source: str, name: str, given: Any) -> NDArray[np.int64]:
@@ -112,11 +147,15 @@ def classes_in(source: str, given: Any) -> NDArray[np.int8]:
     """A column of classes as numbers: small, large, or None or nan for unknown."""
     values = array_of(given)
     if values.dtype.kind in "iu":
+        odd = (values < min(CLASS_NUMBERS.values())) | (values > max(CLASS_NUMBERS.values()))
+        if odd.any():
+            row = int(np.argmax(odd))
+            raise column_error(source, "job_class", row, plain_value(values.ravel()[row]), "SMALL, LARGE or UNKNOWN")
         return values.astype(np.int8, copy=False)
     found = np.zeros(len(values), np.int8)
     for row, value in enumerate(values.tolist()):
-        known = None if value != value else value
-        if known not in CLASS_NUMBERS:
+        known = None if is_missing(value) else value
+        if known is not None and (not isinstance(known, str) or known not in CLASS_NUMBERS):
             raise column_error(source, "job_class", row, value, "small, large or None")
         found[row] = CLASS_NUMBERS[known]
     return found
@@ -124,4 +163,4 @@ def classes_in(source: str, given: Any) -> NDArray[np.int8]:
 
 def column_error(source: str, name: str, row: int, value: object, what: str) -> WorkloadError:
     """The refusal of a value in a column."""
-    return WorkloadError(f"{source}: column {name}, row {row}: {value!r} is not {what}; convert the column first")
+    return WorkloadError(f"{source}: column {name}, row {row}: {value!r:.60} is not {what}; convert the column first")

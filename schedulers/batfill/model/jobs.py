@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from batfill.base.errors import LARGEST, WorkloadError, whole_from
-from batfill.base.tables import JobRows, same_values
+from batfill.base.tables import JobRows, KeptRows, ReadOnly, is_settled, same_values
 from batfill.base.words import duration
 from batfill.model.given import classes_in, frame_columns, seconds_in, texts_in, whole_in
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from matplotlib.axes import Axes
@@ -49,8 +49,8 @@ LONGEST_S = 1e12
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class JobColumns:
-    """Jobs in any order, one row each. Every column has shape (n_jobs,).
+class JobColumns(ReadOnly):
+    """Jobs in any order, one row each. Every column has shape (n_jobs,), and is read-only from now on.
 
     Times are float64 that hold whole seconds for archive logs (exact up to 2^53) and may be fractional for Batsim
     workloads.
@@ -167,7 +167,7 @@ class JobColumns:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class JobTable(JobColumns, JobRows):
+class JobTable(JobColumns, KeptRows):
     """One workload's jobs, ordered by (submit_s, ids as strings).
 
     A row's index is the job's `seq`: the last tie-break of every order. `job_table` makes a table from rows in any
@@ -186,6 +186,7 @@ class JobTable(JobColumns, JobRows):
 
     def __post_init__(self) -> None:
         """Refuse rows out of order; `check` refuses everything else."""
+        super(JobTable, self).__post_init__()
         self.require_order("the job table")
 
     def require_order(self, source: str) -> None:
@@ -202,7 +203,7 @@ class JobTable(JobColumns, JobRows):
             )
 
     def check(self, source: str = "the job table", *, entering: bool = False) -> None:
-        """As `JobColumns.check`, and also refuse unordered rows, which only in-place changes can cause."""
+        """As `JobColumns.check`, and also refuse unordered rows, which shapes that differ hide from the constructor."""
         super(JobTable, self).check(source, entering=entering)
         self.require_order(source)
 
@@ -422,9 +423,17 @@ class Workload(JobRows):
             *(("note", note) for note in self.notes),
         ]
 
+    def __len__(self) -> int:
+        return len(self.jobs)
+
     def columns(self) -> dict[str, NDArray[Any]]:
         """As `JobTable.columns`."""
         return self.jobs.columns()
+
+    @property
+    def kept(self) -> Mapping[str, NDArray[Any]]:
+        """As `JobTable.kept`."""
+        return self.jobs.kept
 
     def about(self) -> dict[str, Any]:
         """The provenance of the columns; `read_workload` makes an equal workload of a frame that has it."""
@@ -589,7 +598,7 @@ def job_table(
 ) -> JobTable:
     """A checked and ordered table of these columns, each of shape (n_jobs,), in any order.
 
-    A column is an array, a list, or a Series. Durations may be timedeltas, and submissions dates, which count from the
+    A column is an array, a list, or a Series; an array that could still be changed is copied. Durations may be timedeltas, and submissions dates, which count from the
     first one's second. `batfill.read` makes a workload of a whole data frame.
 
     Args:
@@ -624,15 +633,22 @@ def job_table(
         ([0.0, 3600.0], [600.0, 600.0], ['1', '2'])
     """
 
+    def own(values: NDArray[Any], given: ArrayLike) -> NDArray[Any]:
+        shared = not is_settled(values) and np.may_share_memory(values, np.asarray(given))
+        return values.copy() if shared else values
+
     def seconds(name: str, values: ArrayLike) -> NDArray[np.float64]:
         found, dated = seconds_in(source, name, values)
         if dated is not None and name != "submit_s":
             raise WorkloadError(f"{source}: column {name} has dates; give durations, or numbers of seconds")
-        return found
+        return own(found, values)
+
+    def whole(name: str, values: ArrayLike) -> NDArray[np.int64]:
+        return own(whole_in(source, name, values), values)
 
     submit_s = seconds("submit_s", submit_s)
     n = submit_s.size
-    ids = np.array([str(number) for number in range(1, n + 1)], object) if ids is None else texts_in(ids)
+    ids = np.array([str(number) for number in range(1, n + 1)], object) if ids is None else own(texts_in(ids), ids)
     walltime_s = seconds("walltime_s", walltime_s)
     if user_request_s is None:
         user_request_s = np.where(np.isfinite(walltime_s), walltime_s, np.nan)
@@ -642,15 +658,15 @@ def job_table(
         runtime_s=seconds("runtime_s", runtime_s),
         walltime_s=walltime_s,
         user_request_s=seconds("user_request_s", user_request_s),
-        procs=whole_in(source, "procs", procs),
-        user=np.full(n, -1, np.int64) if user is None else whole_in(source, "user", user),
-        job_class=np.full(n, UNKNOWN, np.int8) if job_class is None else classes_in(source, job_class),
+        procs=whole("procs", procs),
+        user=np.full(n, -1, np.int64) if user is None else whole("user", user),
+        job_class=np.full(n, UNKNOWN, np.int8) if job_class is None else own(classes_in(source, job_class), job_class),
         own_end=own_end,
         outlives=outlives,
-        killable=None if killable is None else np.asarray(killable, bool),
+        killable=None if killable is None else np.array(killable, bool),
         assumed_s=None if assumed_s is None else seconds("assumed_s", assumed_s),
         waited_s=None if waited_s is None else seconds("waited_s", waited_s),
-        preceding=None if preceding is None else whole_in(source, "preceding", preceding),
+        preceding=None if preceding is None else whole("preceding", preceding),
         think_s=None if think_s is None else seconds("think_s", think_s),
     )
     given.check(source, entering=True)
@@ -682,7 +698,7 @@ def workload_of_frame(frame: Any, procs: int | None = None, unrequested: Unreque
     name = str(about.get("workload", "the data frame"))
     needed = ("submit_s", "runtime_s", "walltime_s", "procs")
     if missing := [column for column in needed if column not in columns]:
-        shown = ", ".join(columns) or "none"
+        shown = ", ".join(str(column) for column in getattr(frame, "column_names", None) or list(frame)) or "none"
         raise WorkloadError(f"{name}: no column {missing[0]}; its columns are {shown}; rename or add it")
     dated = seconds_in(name, "submit_s", columns["submit_s"])[1]
     walltime_s = seconds_in(name, "walltime_s", columns["walltime_s"])[0]

@@ -57,12 +57,11 @@ def policy_of(name: str, value: Any) -> Policy:
     """The policy of this name, or the policy itself."""
     from batfill.model.policy import Policy, policy_named
 
+    if callable(value):
+        raise BatfillError(
+            f"option {name}: {value!r:.60} is a function; make it a policy, as bf.Policy('mine', function)"
+        )
     return value if isinstance(value, Policy) else policy_named(text_of(name, value))
-
-
-def order_of(name: str, value: Any) -> Policy | None:
-    """The policy of this name, or the policy itself; None for the queue's own order."""
-    return None if isinstance(value, str) and value == SAME else policy_of(name, value)
 
 
 def calendar_file(name: str, value: Any) -> Calendar:
@@ -74,8 +73,6 @@ def calendar_file(name: str, value: Any) -> Calendar:
 
 def feedback_in(name: str, value: Any) -> Any:
     """The feedback that a text names, or the feedback itself."""
-    if value == OFF:
-        return value
     from batfill.model.feedback import feedback_of
 
     return feedback_of(name, value)
@@ -195,7 +192,7 @@ POLICY = Kind(
     "a policy's name, `mixed:` and six weights, `aged:` and three numbers, or `NAME@FILE.json`",
     "policy",
 )
-BACKFILL = Kind(order_of, "`same`, or a policy", "policy")
+BACKFILL = Kind(policy_of, "`same`, or a policy", "policy")
 DEPTH = Kind(lambda name, value: count_of(name, value, example=1), "a whole number, or `all`", "number")
 MOST = Kind(
     lambda name, value: count_of(name, value, least=1, word=OFF, example=40), "a whole number > 0, or `none`", "number"
@@ -206,12 +203,7 @@ FEEDBACK = Kind(
     feedback_in, "`none`, `log`, `after:` and a duration, or `sessions`; the last two also with `:fcfs`", "which"
 )
 DURATION_S = Kind(seconds_of, "a duration, >= 0", "duration", " s")
-LIMIT_S = Kind(
-    lambda name, value: value if value == OFF else seconds_of(name, value),
-    "a duration, >= 0, or `none`",
-    "duration",
-    " s",
-)
+LIMIT_S = Kind(seconds_of, "a duration, >= 0, or `none`", "duration", " s")
 PERIOD_S = Kind(lambda name, value: seconds_of(name, value, least=1e-9), "a duration, > 0", "duration", " s")
 DIVIDER = Kind(divider_of, "a duration > 0, `median`, or a part of it as `median/4`", "divider", " s")
 WIDTH = Kind(width_of, "a share > 0, at most 1, as `1/16`", "share")
@@ -279,8 +271,19 @@ class Option:
         """The value in text."""
         return as_word(value) if value is None or isinstance(value, str) else f"{as_word(value)}{self.kind.unit}"
 
+    @property
+    def off(self) -> str | None:
+        """The word for its field's None; given, it counts like any value, and switches off what a preset has."""
+        return OFF if self.default is None else SAME if self.default == SAME else None
+
     def check(self, name: str, value: Any) -> Any:
-        """The value in force."""
+        """The value in force, or the word `off`: never None, which means that an option is not given.
+
+        Raises:
+            BatfillError: it is neither.
+        """
+        if isinstance(value, str) and value.strip().lower() == self.off:
+            return self.off
         return self.kind.check(name, value)
 
 
@@ -297,7 +300,7 @@ def option(
 
     If the option is idle, the field is `off`, or without that the default. Options of studies are quiet, too.
     """
-    idle = off if off is not None or default is None else kind.check("", default)
+    idle = off if off is not None or default in (None, SAME) else kind.check("", default)
     return field(default=idle, metadata={"row": (group, kind, default, help, needs, quiet or group == STUDY)})
 
 
@@ -755,10 +758,7 @@ def shared_of(arguments: Mapping[str, Any], names: Sequence[str]) -> dict[str, A
             f"argument {OPTIONS[other[0]].argument!r}: each replay here has its own; those that they share are {shared}"
         )
     checked = {name: OPTIONS[name].check(name, value) for name, value in given.items() if value is not None}
-    return {
-        name: given[name] if value is None or name == "calendar" else plain_value(value)
-        for name, value in checked.items()
-    }
+    return {name: given[name] if name == "calendar" else plain_value(value) for name, value in checked.items()}
 
 
 def those_that_apply(shared: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, Any]:
@@ -814,7 +814,7 @@ def with_preset(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str
             suggested = nearest(str(name), OPTIONS)
             raise BatfillError(f"option {name!r} is unknown; known are {', '.join(OPTIONS)}{suggested}")
     given = {
-        name: None if value == OFF and OPTIONS[name].default is None else value
+        name: None if isinstance(value, str) and value.strip().lower() == OPTIONS[name].off else value
         for name, value in given.items()
         if value is not None
     }
@@ -898,7 +898,7 @@ def refuse_without_effect(chosen: Mapping[str, Any]) -> None:
 
 def usual(option: Option) -> Any:
     """The checked value of an option that is not given; given explicitly, it is accepted where it has no effect."""
-    return None if option.default is None else option.check(option.name, option.default)
+    return None if option.default in (None, option.off) else option.check(option.name, option.default)
 
 
 def idle_in(chosen: Mapping[str, Any]) -> dict[str, Needs]:

@@ -11,7 +11,6 @@ while jobs wait.
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from dataclasses import dataclass, field, fields
@@ -20,12 +19,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import orjson
 
-from batfill.base.errors import PolicyError, WorkloadError, nearest
+from batfill.base.errors import BatfillError, PolicyError, nearest
 from batfill.base.files import readable
 from batfill.base.tables import in_columns, label_html
 from batfill.engine.motion import BY_EXPECTED, BY_SECOND, FIXED, UNLIMITED_S, aged_size, mixed_key
 from batfill.engine.records import DATED
+from batfill.model.values import is_finite, number_or_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -35,8 +36,10 @@ if TYPE_CHECKING:
     Column = NDArray[np.float64] | NDArray[np.int64]
     Key = Callable[[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]], Column]
 
+FORM = re.compile(r"(mixed|aged):[-+.,e\d\s]*|.*@.*")  # of names that `policy_named` reads, beside POLICIES
 Term = tuple[float, int, int, int]  # coefficient, powers of p, q, r
 
+LARGEST_POWER = 8  # in a polynomial: p~^8 of a job without walltime is 10^96
 LARGEST_EXPONENT = 4  # of an aged order: p~^4 of a job without walltime is 10^48, far from the ends of a float
 
 PURE_SOURCE = "pure policy; Carastan-Santos et al., CCGrid 2019, and the 2019 study of mixed policies, Section 4"
@@ -45,13 +48,31 @@ SC17 = "regression; Carastan-Santos and de Camargo, SC 2017"
 FEATURES = ("q", "p~", "w", "p~/q", "(w+p~)/p~", "p~ q")
 
 
+class Policies(dict[str, "Policy"]):
+    """Policies by name, shown as a table of their formulas."""
+
+    def __repr__(self) -> str:
+        """A line per policy."""
+        return in_columns([("policy", "formula"), *((name, one.formula) for name, one in self.items())], (0, 1))
+
+    def _repr_html_(self) -> str:
+        """A row per policy, for notebooks."""
+        return label_html((name, one.formula) for name, one in self.items())
+
+
+POLICIES = Policies()  # the policies that have names, which are below
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Policy:
     """One queue order, lowest key first.
 
     The functions map (submit_s, p~, procs), each of shape (n_jobs,), to shape (n_jobs,); p~ is the request, or the
     predicted run time instead, and 10^12 s for a job without walltime. At most one of `per_wait` and `per_expansion` is
-    given; without either, the order of two waiting jobs never changes.
+    given; without either, the order of two waiting jobs never changes. The arrays that they get are read-only.
+
+    Raises:
+        PolicyError: the name is not a text, or it names another policy, or a function is none.
 
     >>> frugal = Policy("frugal", key=lambda r, p, q: p * q, per_wait=lambda r, p, q: -q)
     >>> frugal.moves
@@ -69,6 +90,16 @@ class Policy:
     digest: str = field(default="", kw_only=True)  # sha256 of the file that it was read from, hexadecimal
 
     def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name.strip():
+            raise PolicyError(f"policy: {self.name!r:.60} is not a name; give a text, as 'mine'")
+        for what in ("key", "per_wait", "per_expansion"):
+            function = getattr(self, what)
+            if not (callable(function) or (function is None and what != "key")):
+                raise PolicyError(
+                    f"policy {self.name}: its {what} is {function!r:.60}; give a function of (submit_s, p~, procs)"
+                )
+        if self.is_misnamed:
+            raise PolicyError(f"policy {self.name}: this name is that of another order; choose one of your own")
         if self.per_wait is not None and self.per_expansion is not None:
             raise PolicyError(f"policy {self.name}: per_wait and per_expansion are both given; give one of them")
 
@@ -91,6 +122,15 @@ class Policy:
     def _repr_html_(self) -> str:
         """The rows as a table, for notebooks."""
         return label_html(self.rows())
+
+    @property
+    def is_misnamed(self) -> bool:
+        """Whether `policy_named` takes the name for another policy."""
+        name = self.name.strip().lower()
+        functions = self.key, self.per_wait, self.per_expansion
+        if (known := POLICIES.get(name)) is not None:
+            return functions != (known.key, known.per_wait, known.per_expansion)
+        return bool(FORM.fullmatch(name)) and not (isinstance(self.key, WithNumbers) or self.key is submission)
 
     @property
     def moves(self) -> bool:
@@ -124,7 +164,9 @@ class Policy:
         # A live scheduler asks for one job at a time; a plain comparison takes a fifth of numpy's time for it.
         if len(request_s) != 1 or request_s[0] > UNLIMITED_S:
             request_s = np.minimum(request_s, UNLIMITED_S)
-        known = submit_s, request_s, procs
+        known = submit_s.view(), request_s.view(), procs.view()  # a function of one's own must not change the jobs
+        for column in known:
+            column.flags.writeable = False
         key = self.checked("key", self.key(*known), *known)
         if self.per_expansion is not None:
             return key, self.checked("per_expansion", self.per_expansion(*known), *known)
@@ -141,7 +183,12 @@ class Policy:
         procs: NDArray[np.int64],
     ) -> NDArray[np.float64]:
         """The values of the policy's function `what` for these jobs, as float64; see `lines`."""
-        numbers = np.asarray(values, np.float64)
+        found = np.asarray(values)
+        if found.dtype.kind not in "iufb":
+            raise PolicyError(
+                f"policy {self.name}: its {what} is of type {found.dtype}; return real numbers, one per job"
+            )
+        numbers = found.astype(np.float64, copy=False)
         if numbers.shape != submit_s.shape:
             shapes = f"{numbers.shape}, not {submit_s.shape}"
             raise PolicyError(f"policy {self.name}: its {what} has shape {shapes}; return one number per job")
@@ -158,18 +205,6 @@ class Policy:
 def policy_of_fields(*values: Any) -> Policy:
     """The policy with these fields, in the order of the class."""
     return Policy(**dict(zip((f.name for f in fields(Policy)), values, strict=True)))
-
-
-class Policies(dict[str, Policy]):
-    """Policies by name, shown as a table of their formulas."""
-
-    def __repr__(self) -> str:
-        """A line per policy."""
-        return in_columns([("policy", "formula"), *((name, one.formula) for name, one in self.items())], (0, 1))
-
-    def _repr_html_(self) -> str:
-        """A row per policy, for notebooks."""
-        return label_html((name, one.formula) for name, one in self.items())
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,7 +313,7 @@ def reads_submission(key: Key) -> bool:
 
 
 # fmt: off
-POLICIES = Policies((policy.name, policy) for policy in (
+POLICIES.update((policy.name, policy) for policy in (
     Policy("fcfs", submission, words="First come, first served", formula="r", source=PURE_SOURCE),
     Policy("lcfs", negative(submission), words="Last come, first served", formula="-r", source=PURE_SOURCE),
     Policy("spf", request, words="Shortest first", formula="p~", source=PURE_SOURCE),
@@ -399,12 +434,12 @@ def policy_named(text: str) -> Policy:
     name, colon, rest = text.strip().lower().partition(":")
     if name == "mixed" and colon:
         try:
-            return mixed(tuple(float(word) for word in rest.split(",")))
+            return mixed(tuple(float_of(word) for word in rest.split(",")))
         except ValueError:
             raise PolicyError(f"policy {text}: it takes six weights, {MIXED}, as mixed:0,0,-1,0,0,0") from None
     if name == "aged" and colon:
         try:
-            c_s, alpha, beta = (float(word) for word in rest.split(","))
+            c_s, alpha, beta = (float_of(word) for word in rest.split(","))
         except ValueError:
             raise PolicyError(f"policy {text}: it takes three numbers, {AGED}, as aged:50000,0.5,0.5") from None
         return aged(c_s, alpha, beta)
@@ -412,6 +447,18 @@ def policy_named(text: str) -> Policy:
         return POLICIES[name]
     known = f"known are {', '.join(POLICIES)}, {IN_FILE}, {MIXED}, and {AGED}"
     raise PolicyError(f"policy {text!r} is unknown; {known}{nearest(name, POLICIES)}")
+
+
+def float_of(word: Any) -> float:
+    """A finite number, also as text.
+
+    Raises:
+        ValueError: it is none.
+    """
+    number = number_or_text(word)
+    if not is_finite(number):
+        raise ValueError(word)
+    return float(number)
 
 
 def order_words(name: str) -> tuple[str, str]:
@@ -510,12 +557,14 @@ def policy_in_file(text: str) -> Policy:
     name, _, file = text.strip().partition("@")
     name, path = name.lower(), Path(file)
     try:
-        with readable(path) as opened:
-            stored = opened.read()
-        content = json.loads(stored)
-    except (WorkloadError, ValueError) as error:
-        what = error.on_command_line if isinstance(error, WorkloadError) else f"{path} cannot be read (it is not JSON)"
-        raise PolicyError(f"policy {text}: {what}; `batfill fit` writes such files") from None
+        with readable(path) as stream:
+            stored = stream.read()
+        content = orjson.loads(stored)
+    except BatfillError as error:
+        raise PolicyError(f"policy {text}: {error.on_command_line.removeprefix(f'{path}: ')}") from None
+    except (OSError, ValueError) as error:
+        what = getattr(error, "strerror", None) or f"not JSON: {error}"
+        raise PolicyError(f"policy {text}: {path} cannot be read ({what}); `batfill fit` writes such files") from None
     if not isinstance(content, dict) or content.get("format") != FILE_FORMAT:
         raise PolicyError(
             f"policy {text}: {path} is not a policy file ({FILE_FORMAT}); `batfill fit` writes such files"
@@ -536,7 +585,8 @@ def policy_in_file(text: str) -> Policy:
         terms = [term_of(term) for term in functions[name]["terms"]]
     except (AttributeError, KeyError, TypeError, ValueError):
         raise PolicyError(
-            f"policy {text}: a term of {name!r} in {path} is not a finite coefficient with whole powers p, q, r >= 0"
+            f"policy {text}: a term of {name!r} in {path} is not a finite coefficient with whole powers p, q, r from 0 "
+            f"to {LARGEST_POWER}; fit it again"
         ) from None
     return polynomial(f"{name}@{path}", terms, str(content.get("made_by", path)), sha256(stored).hexdigest())
 
@@ -544,9 +594,6 @@ def policy_in_file(text: str) -> Policy:
 def term_of(entry: Any) -> Term:
     """A term from its JSON object; ValueError, KeyError, TypeError or AttributeError if it is none."""
     powers = [entry.get(name, 0) for name in ("p", "q", "r")]
-    if any(isinstance(power, bool) or not isinstance(power, int) or power < 0 for power in powers):
+    if any(type(power) is not int or not 0 <= power <= LARGEST_POWER for power in powers):
         raise ValueError(powers)
-    coefficient = float(entry["coefficient"])
-    if not np.isfinite(coefficient):
-        raise ValueError(coefficient)
-    return coefficient, powers[0], powers[1], powers[2]
+    return float_of(entry["coefficient"]), powers[0], powers[1], powers[2]

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from batfill.base.tables import same_values
+from batfill.base.tables import ReadOnly, same_values
 from batfill.base.words import instant
 from batfill.model.calendar import Calendar
 from batfill.model.invariants import require_at_most, require_once
@@ -88,8 +88,8 @@ class Closed:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Schedule:
-    """When and how every job of a workload ran; columns of shape (n_jobs,) in the job table's order."""
+class Schedule(ReadOnly):
+    """When and how every job of a workload ran; columns of shape (n_jobs,) in the job table's order, read-only."""
 
     jobs: JobTable
     size: int  # m

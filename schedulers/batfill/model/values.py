@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 UNITS_S = {"": 1, "s": 1, "sec": 1, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
 DURATION = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)\s*([a-z]*)", re.ASCII)
 UNREQUESTED = ("refuse", "runtime", "none", "queue", "user-max")  # the words of batfill.model.jobs.Unrequested
+NUMBER = re.compile(r"[+-]?(?:\d+|(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)", re.ASCII | re.IGNORECASE)
+WHOLE = re.compile(r"[+-]?\d+", re.ASCII)
+MOST_DIGITS = 4000  # of a whole number; Python converts no more of them
 ONE_OF = re.compile(r"1/([1-9]\d{0,5})", re.ASCII)
 PER_CENT = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))\s*%", re.ASCII)
 
@@ -47,21 +50,26 @@ def of_numpy(value: Any) -> Any:
 
 
 def number_or_text(value: Any) -> Any:
-    """A word of the command line as JSON has it: a number if it is one."""
-    for kind in (int, float):
-        try:
-            return kind(value) if isinstance(value, str) else value
-        except ValueError:
-            pass
-    return value
+    """A word of the command line as JSON has it: a number if it is one, in the digits 0 to 9 without separators."""
+    word = value.strip() if isinstance(value, str) else ""
+    if not NUMBER.fullmatch(word):
+        return value
+    return int(word) if WHOLE.fullmatch(word) and len(word) < MOST_DIGITS else float(word)
+
+
+def is_finite(value: Any) -> bool:
+    """Whether the value is a number that a float can hold."""
+    try:
+        return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    except OverflowError:
+        return False
 
 
 def number_of(name: str, value: Any, least: float, most: float, rule: str) -> float:
     """The value, which must be a finite number from `least` to `most`; `rule` describes this range."""
     value = of_numpy(value)
-    wrong = isinstance(value, bool) or not isinstance(value, (int, float))
-    if wrong or not math.isfinite(value) or not least <= value <= most:
-        raise BatfillError(f"option {name}: {value!r} is not {rule}")
+    if not is_finite(value) or not least <= value <= most:
+        raise BatfillError(f"option {name}: {value!r:.60} is not {rule}")
     return float(value)
 
 
@@ -74,11 +82,11 @@ def part_of(name: str, value: Any, *, most: float = math.inf, positive: bool = F
     per_cent = PER_CENT.fullmatch(value.strip()) if isinstance(value, str) else None
     number = float(per_cent[1]) / 100 if per_cent else value
     rule = f"a share {'>' if positive else '>='} 0{' and at most 1' if most == 1 else ''}, as 10% or 0.1"
-    wrong = isinstance(number, bool) or not isinstance(number, (int, float)) or not math.isfinite(number)
+    wrong = not is_finite(number)
     if per_cent is None and not wrong and 1 < number <= 100 * most:
-        raise BatfillError(f"option {name}: {value!r} is more than the whole; write {value}% for per cent")
+        raise BatfillError(f"option {name}: {value!r:.60} is more than the whole; write {value}% for per cent")
     if wrong or not 0 <= number <= most or (positive and number == 0):
-        raise BatfillError(f"option {name}: {value!r} is not {rule}")
+        raise BatfillError(f"option {name}: {value!r:.60} is not {rule}")
     return float(number)
 
 
@@ -106,7 +114,7 @@ def tau_of(value: Any) -> float:
 def text_of(name: str, value: Any) -> str:
     """The value, which must be text."""
     if not isinstance(value, str):
-        raise BatfillError(f"option {name}: {value!r} is not a name; try 'fcfs', or see `batfill policies`")
+        raise BatfillError(f"option {name}: {value!r:.60} is not a name; try 'fcfs', or see `batfill policies`")
     return value
 
 
@@ -114,14 +122,14 @@ def one_of(name: str, value: Any, known: Sequence[str]) -> str:
     """The value, which must be one of these."""
     if not isinstance(value, str) or value not in known:
         suggested = nearest(value, known) if isinstance(value, str) else ""
-        raise BatfillError(f"option {name}: {value!r} is none of {', '.join(known)}{suggested}")
+        raise BatfillError(f"option {name}: {value!r:.60} is none of {', '.join(known)}{suggested}")
     return value
 
 
 def truth(name: str, value: Any) -> bool:
     """The value, which must be true or false."""
     if not isinstance(value, bool):
-        raise BatfillError(f"option {name}: {value!r} is neither true nor false")
+        raise BatfillError(f"option {name}: {value!r:.60} is neither true nor false")
     return value
 
 
@@ -129,17 +137,12 @@ def noise_of(name: str, value: Any) -> float | str:
     """The value as "walltime" or a number >= 0."""
     if value == "walltime":
         return "walltime"
-    try:
-        return number_of(name, float(value), 0, math.inf, "a number >= 0")
-    except (TypeError, ValueError):
-        raise BatfillError(f"option {name}: {value!r} is neither walltime nor a number >= 0; try 0.5") from None
+    return number_of(name, number_or_text(value), 0, math.inf, "walltime or a number >= 0, as 0.5")
 
 
-def machines_of(name: str, value: Any) -> float | None:
-    """The value as a number of machines > 0, also as text; None for "none"."""
+def machines_of(name: str, value: Any) -> float:
+    """The value as a number of machines > 0, also as text."""
     number = number_or_text(of_numpy(value))
-    if isinstance(number, str) and number.strip().lower() == "none":
-        return None
     return number_of(name, number, 1e-9, math.inf, "a number of machines > 0, as 32, or none")
 
 
@@ -155,7 +158,7 @@ def unrequested_of(name: str, value: Any) -> str | float:
         seconds = seconds_of(name, value, least=1e-9)
     except BatfillError:
         raise BatfillError(
-            f"option {name}: {value!r} is neither one of {', '.join(UNREQUESTED)} nor a limit > 0 such as 3600 or 24h"
+            f"option {name}: {value!r:.60} is neither one of {', '.join(UNREQUESTED)} nor a limit > 0 such as 3600 or 24h"
         ) from None
     return int(seconds) if seconds == int(seconds) else seconds
 
@@ -164,7 +167,7 @@ def seed_of(name: str, value: Any) -> int:
     """The value, which must be a whole number that all random number generators accept."""
     value = of_numpy(value)
     if type(value) is not int or not 0 <= value <= LARGEST:
-        raise BatfillError(f"option {name}: {value!r} is not {whole_from(0)}; try 0")
+        raise BatfillError(f"option {name}: {value!r:.60} is not {whole_from(0)}; try 0")
     return value
 
 
@@ -174,7 +177,7 @@ def count_of(name: str, value: Any, *, least: int = 0, word: str = "all", exampl
     if isinstance(number, str) and number.strip().lower() == word:
         return word
     if type(number) is not int or not least <= number <= LARGEST:
-        raise BatfillError(f"option {name}: {value!r} is neither {whole_from(least)} nor {word}; try {example}")
+        raise BatfillError(f"option {name}: {value!r:.60} is neither {whole_from(least)} nor {word}; try {example}")
     return number
 
 
@@ -182,5 +185,5 @@ def whole_of(name: str, value: Any) -> int:
     """The value, which must be a whole number; its range is for the caller to check."""
     number = of_numpy(value)
     if type(number) is not int:
-        raise BatfillError(f"option {name}: {value!r} is not a whole number")
+        raise BatfillError(f"option {name}: {value!r:.60} is not a whole number")
     return number

@@ -104,8 +104,8 @@ class EngineReplay:
             expected_s=expected_s,
             small=small.astype(np.uint8),
             killable=((small if jobs.killable is None else small & jobs.killable) & rules.kills).astype(np.uint8),
-            submit_s=np.require(jobs.submit_s, np.float64, ["C", "W"]),
-            procs=np.require(jobs.procs, np.int64, ["C", "W"]),
+            submit_s=np.ascontiguousarray(jobs.submit_s, np.float64),
+            procs=np.ascontiguousarray(jobs.procs, np.int64),
         )
         self.restart(rules)
 

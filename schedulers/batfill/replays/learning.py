@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from batfill.base.errors import BatfillError
+from batfill.base.tables import ReadOnly
 from batfill.learn import SubmittedJob
 from batfill.learn.classifier import Classifier
 from batfill.learn.events import EventQueue
@@ -32,8 +33,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LearnedSchedule:
-    """A schedule, and the judgement of each job at its submission; columns of shape (n_jobs,)."""
+class LearnedSchedule(ReadOnly):
+    """A schedule, and the judgement of each job at its submission; columns of shape (n_jobs,), read-only."""
 
     schedule: Schedule
     small: NDArray[np.bool_]

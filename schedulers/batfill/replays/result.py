@@ -12,7 +12,7 @@ import numpy as np
 
 from batfill.base.errors import BatfillError
 from batfill.base.files import json_text, make_folder, write_json
-from batfill.base.tables import JobRows, arrow_table
+from batfill.base.tables import KeptRows, ReadOnly, arrow_table
 from batfill.base.version import ENGINE, __version__
 from batfill.base.words import instant, took
 from batfill.model.jobs import Workload
@@ -48,7 +48,7 @@ def until_of(name: str, value: Any, clock: Clock | None = None) -> float:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Result(JobRows):
+class Result(ReadOnly, KeptRows):
     """The result of a replay: its figures, every job, and everything needed to repeat it.
 
     Its repr, and its table in a notebook, show the figures. Two are equal if the same options gave the same schedule of
@@ -238,6 +238,9 @@ class Result(JobRows):
             return None
         small = self.options.calls_small(jobs.job_class, jobs.procs, self.size)
         return Judged(small, np.full(len(jobs), np.nan), np.full(len(jobs), self.options.divider_s))
+
+    def __len__(self) -> int:
+        return len(self.schedule.jobs)
 
     def columns(self) -> dict[str, NDArray[Any]]:
         """Every job by column, shape (n_jobs,), in order of submission; nan or None means unknown, or not applicable.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -100,6 +101,7 @@ class Replay(JobRows):
         until_s = until_of("until_s", until_s, self.workload.clock)
         if not until_s >= self.now_s:
             raise BatfillError(f"until_s: {until_s!r} is not a number of seconds >= {self.now_s:g}, the run's now_s")
+        self.__dict__.pop("_result", None)
         load_engine(self.workload.jobs)
         began = time.perf_counter()
         with patient_progress("replaying"):
@@ -124,6 +126,7 @@ class Replay(JobRows):
         wanted = options_of(self.options.policy if policy is None else policy, given)
         copied = type(self).__new__(type(self))
         copied.__dict__.update(self.__dict__)
+        copied.__dict__.pop("_result", None)
         copied.engine = self.engine.fork()
         copied.forked_s = self.now_s
         if policy is None and not given:
@@ -172,6 +175,11 @@ class Replay(JobRows):
 
     def result(self) -> Result:
         """The result so far."""
+        return self._result
+
+    @cached_property
+    def _result(self) -> Result:
+        """The result so far, until the run goes on."""
         schedule = self.engine.schedule()
         figures = schedule.summary(self.tau_s)
         return Result(self.workload, self.options, schedule, self.tau_s, figures, self.simulate_s, changes=self.changes)
@@ -181,9 +189,17 @@ class Replay(JobRows):
         """The figures over the jobs that have ended; `ended` says whether these are all."""
         return self.result().figures
 
+    def __len__(self) -> int:
+        return len(self.workload.jobs)
+
     def columns(self) -> dict[str, NDArray[Any]]:
         """As `Result.columns`, so far."""
         return self.result().columns()
+
+    @property
+    def kept(self) -> Mapping[str, NDArray[Any]]:
+        """As `Result.kept`, so far."""
+        return self.result().kept
 
     def about(self) -> dict[str, Any]:
         """As `Result.about`."""

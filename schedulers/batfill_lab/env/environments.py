@@ -371,7 +371,7 @@ class SchedulingVectorEnv(vector.VectorEnv):  # type: ignore[misc, name-defined]
             log: as for `SchedulingEnv`.
             num_envs: the number of copies.
             threads: how many step them; by default one per processor. Results do not depend on it.
-            copy: False returns the same arrays at every step, overwritten by the next.
+            copy: False returns the same arrays at every step, read-only, overwritten by the next.
             how: as for `SchedulingEnv`.
 
         Raises:
@@ -379,6 +379,10 @@ class SchedulingVectorEnv(vector.VectorEnv):  # type: ignore[misc, name-defined]
         """
         self.episodes = self.episodes_of(log, copies=num_envs, threads=threads, how=how)
         self.num_envs, self.copy = num_envs, copy
+        seen = self.episodes.copies.seen
+        self.views = {"jobs": seen.jobs.view(), "cluster": seen.cluster.view(), "action_mask": seen.mask.view()}
+        for view in self.views.values():
+            view.flags.writeable = False  # the simulation reads the mask
         self.single_observation_space, self.single_action_space = self.episodes.spaces()
         self.observation_space = vector.utils.batch_space(self.single_observation_space, num_envs)
         self.action_space = vector.utils.batch_space(self.single_action_space, num_envs)
@@ -432,8 +436,7 @@ class SchedulingVectorEnv(vector.VectorEnv):  # type: ignore[misc, name-defined]
 
     def observation(self) -> Observation:
         """What the agents see, with one more axis in front."""
-        seen = self.episodes.copies.seen
-        parts = {"jobs": seen.jobs, "cluster": seen.cluster, "action_mask": seen.mask}
+        parts = self.views
         return {name: array.copy() for name, array in parts.items()} if self.copy else parts
 
     def action_masks(self) -> NDArray[np.bool_]:

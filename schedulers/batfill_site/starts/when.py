@@ -13,7 +13,7 @@ import numpy as np
 
 from batfill.base.errors import BatfillError
 from batfill.base.files import json_text
-from batfill.base.tables import JobRows, as_table
+from batfill.base.tables import KeptRows, ReadOnly, as_table
 from batfill.base.version import __version__
 from batfill.base.words import percent, things, wrapped
 from batfill.model.jobs import DAY_S
@@ -176,7 +176,7 @@ def asked_of(
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Estimates(JobRows):
+class Estimates(ReadOnly, KeptRows):
     """When the waiting jobs are expected to start, with intervals, and why each does not start now.
 
     Examples:
