@@ -46,6 +46,30 @@ def test_a_duration_may_carry_a_unit(text, seconds):
     assert tau_of(text) == seconds
 
 
+TRIES = {"small": "forest", "kill": "needed"}
+
+
+@pytest.mark.parametrize(
+    "value", ["1_000", "\uff11\uff12", "\u0661\u0662", "9" * 310, 10**310, f"1e{'9' * 9}", "0x10", "1 000"]
+)
+@pytest.mark.parametrize("name", [name for name, option in OPTIONS.items() if not option.kind.choices])
+def test_a_number_is_in_the_digits_0_to_9_and_a_float_can_hold_it(name, value):
+    given = {name: value} if name == "policy" else {**TRIES, name: value}
+    with pytest.raises(BatfillError) as refused:
+        Options.of(given)
+    assert len(str(refused.value)) < 1000
+    for form in ("mixed:{},0,0,0,0,0", "aged:{},1,1"):
+        with pytest.raises(BatfillError):
+            Options.of({"policy": form.format(value)})
+
+
+def test_the_word_for_none_counts_as_given_and_a_check_never_gives_none():
+    for name, option in OPTIONS.items():
+        if option.off is not None:
+            assert option.check(name, f" {option.off.upper()}") == option.off
+            assert Options.of({name: option.off}) == Options.of({})
+
+
 def test_type_checkers_know_every_argument():
     assert Arguments.__annotations__.keys() == ARGUMENTS.keys() - {"policy"}
 

@@ -16,7 +16,7 @@ from batfill.base.errors import PolicyError
 from batfill.engine.keys import key_at, unit_of
 from batfill.engine.motion import UNLIMITED_S
 from batfill.model.jobs import LONGEST_S
-from batfill.model.policy import POLICIES, aged, listing, mixed, names_in, policy_named
+from batfill.model.policy import POLICIES, Policy, aged, listing, mixed, names_in, policy_named
 from batfill.model.rules import Rules
 from batfill.replays.engine_replay import replay_jobs
 from command import json_result, result
@@ -222,3 +222,28 @@ def test_a_file_that_holds_no_such_policy_is_refused_with_what_it_holds(name, co
     assert said in str(refused.value)
     with pytest.raises(PolicyError, match="nowhere: no such file or directory; check the path"):
         policy_named(f"{name}@{tmp_path}/nowhere")
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: Policy("fcfs", lambda r, p, q: p), "policy fcfs: this name is that of another order"),
+        (lambda: Policy(" SAF ", lambda r, p, q: p), "this name is that of another order"),
+        (lambda: Policy("aged:1,1,1", lambda r, p, q: p), "this name is that of another order"),
+        (lambda: Policy("mine@fit.json", lambda r, p, q: p), "this name is that of another order"),
+        (lambda: Policy(None, lambda r, p, q: p), "policy: None is not a name"),
+        (lambda: Policy("mine", 3), "policy mine: its key is 3; give a function"),
+        (lambda: Policy("mine", lambda r, p, q: p, 3), "policy mine: its per_wait is 3; give a function"),
+    ],
+)
+def test_a_policy_of_ones_own_has_a_name_of_its_own_and_functions(make, said):
+    with pytest.raises(PolicyError, match=said):
+        make()
+    assert Policy("saf", POLICIES["saf"].key).name == "saf"
+
+
+@pytest.mark.parametrize("kind", [complex, object, "M8[s]", "U3"])
+def test_keys_are_real_numbers(kind):
+    own = Policy("mine", lambda r, p, q: np.ones(len(r)).astype(kind))
+    with pytest.raises(PolicyError, match=r"policy mine: its key is of type .*; return real numbers, one per job"):
+        own.lines(SUBMIT_S, WALLTIME_S, PROCS)

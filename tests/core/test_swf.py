@@ -149,7 +149,7 @@ def test_a_limit_that_stands_in_may_be_overrun_like_a_request(log_file):
         jobs = read_swf(path, overrun=overrun, unrequested=20).jobs
         assert (jobs.walltime_s[0], jobs.request_s[0]) == (limit, expected)
         assert np.isnan(jobs.user_request_s[0])
-    with pytest.raises(BatfillError, match="option unrequested: 0 is neither one of refuse, runtime"):
+    with pytest.raises(BatfillError, match="option unrequested: 0 is none of refuse, runtime"):
         read_swf(path, unrequested=0)
 
 

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import csv
+import json
 import math
 import subprocess
 import sys
 from dataclasses import replace
 
+import click
 import numpy as np
 import pytest
 
 import batfill as bf
+from batfill.cli.app import app
 from batfill.live.agent import Agent
 from batfill.model.jobs import SMALL, Workload
-from batfill.model.options import NO_PRESET, PRESETS, Options, described, with_preset
+from batfill.model.options import NO_PRESET, OPTIONS, PRESETS, Options, described, with_preset
 from batfill.replays.replay import simulate
 from batfill.workloads import read_workload
 from batfill.workloads.batsim_json import load_document
@@ -174,6 +178,87 @@ def test_every_host_plays_the_preset_alike(tmp_path):
     again = bf.Replay.load(tmp_path / "stopped").run()
     assert again.options == result.options
     assert np.array_equal(again.result().schedule.start_s, result.schedule.start_s)
+
+
+# Beside its own value and the word for none: what a user may give in place of each value of a preset.
+IN_PLACE = {
+    "policy": ["saf", "fcfs"],
+    "threshold": [7200, "2h", 0],
+    "overdue": ["all", "half"],
+    "small": ["none", "class", "all"],
+    "divider": ["10min", 600],
+    "small-width": [1, "25%", "1/16"],
+    "kill": ["never", "always"],
+    "stand-back": [5, "0.5"],
+    "depth": ["all", 0, 1, 3],
+    "tested": ["all", 4],
+}
+REPLAYED = {name: preset.values for name, preset in PRESETS.items() if preset.values.keys() <= OPTIONS.keys()}
+OVERRIDES = [
+    (preset, name, value)
+    for preset, values in REPLAYED.items()
+    for name, own in values.items()
+    for value in dict.fromkeys([own, str(own), *filter(None, [OPTIONS[name].off]), *IN_PLACE[name]])
+]
+
+
+def spelled_out(preset, name, value):
+    """The options of a preset but for one, without those that are then useless; "none" is the option left out."""
+    lapsed = with_preset({"preset": preset, name: value})[1]
+    kept = {option: own for option, own in PRESETS[preset].values.items() if option != name and option not in lapsed}
+    return kept if value == OPTIONS[name].off else {**kept, name: value}
+
+
+@pytest.fixture(scope="module")
+def rush_log(tmp_path_factory):
+    """An overloaded log as Batsim JSON, half of whose jobs are of class small."""
+    folder = tmp_path_factory.mktemp("rush")
+    convert(saved_rush(folder, seed=5, n_jobs=200), folder / "rush.json")
+    document = json.loads((folder / "rush.json").read_text())
+    for number, job in enumerate(document["jobs"]):
+        job["class"] = ("small", "large")[number % 2]
+    (folder / "rush.json").write_text(json.dumps(document))
+    return folder / "rush.json"
+
+
+@pytest.mark.parametrize(("preset", "name", "value"), OVERRIDES, ids=str)
+def test_an_option_given_beside_a_preset_counts_everywhere_as_if_all_were_spelled_out(preset, name, value, rush_log):
+    spelled = Options.of(spelled_out(preset, name, value))
+    schedule, _ = simulate((log := read_workload(rush_log)).jobs, log, spelled)
+    given = {"preset": preset, name: value}
+    made = bf.replay(log, **{OPTIONS[option].argument: each for option, each in given.items()})
+    assert made.schedule == schedule
+    words = ["--preset", preset, f"--{name}", value]
+    out = rush_log.parent / "out"
+    assert batfill("replay", rush_log, *words, "--out", out).status == 0
+    rows = csv.DictReader((rush_log.parent / "out_jobs.csv").read_text().splitlines())
+    starts = {row["job_id"]: float(row["starting_time"]) for row in rows}
+    assert starts == starts_by_name(schedule)
+    agent = Agent(json.loads(json.dumps(given)))
+    assert replace(agent.chosen, preset=NO_PRESET) == spelled
+    for command in with_presets(app):
+        if any(f"--{name}" in param.opts for param in command.params):
+            read = command.make_context("it", list(map(str, words)), resilient_parsing=True).params
+            found = {option: read.get(option.replace("-", "_")) for option in OPTIONS}
+            assert replace(Options.of(found), preset=NO_PRESET) == spelled, command.name
+
+
+def with_presets(command):
+    """The commands below this one that take a preset."""
+    if any(param.name == "preset" for param in command.params):
+        yield command
+    for name in command.list_commands(None) if hasattr(command, "list_commands") else ():
+        yield from with_presets(command.get_command(click.Context(command), name))
+
+
+def test_the_commands_that_take_a_preset_are_found():
+    assert {command.name for command in with_presets(app)} == {"replay", "schedule", "when", "export-config"}
+
+
+def test_an_option_that_is_null_in_json_leaves_the_presets_value(rush_log):
+    for preset in PRESETS:
+        for name in PRESETS[preset].values:
+            assert Agent({"preset": preset, name: None}).stated() == Agent({"preset": preset}).stated()
 
 
 def test_machines_are_reserved_under_the_preset_with_kills_at_every_divider_and_no_standing_back(caplog):

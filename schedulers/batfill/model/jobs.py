@@ -598,8 +598,9 @@ def job_table(
 ) -> JobTable:
     """A checked and ordered table of these columns, each of shape (n_jobs,), in any order.
 
-    A column is an array, a list, or a Series; an array that could still be changed is copied. Durations may be timedeltas, and submissions dates, which count from the
-    first one's second. `batfill.read` makes a workload of a whole data frame.
+    A column is an array, a list, or a Series; an array that could still be changed is copied. Durations may be
+    timedeltas, and submissions dates, which count from the first one's second. `batfill.read` makes a workload of a
+    whole data frame.
 
     Args:
         source: what error messages call the workload, usually its path.

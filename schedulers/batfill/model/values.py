@@ -74,13 +74,13 @@ def number_of(name: str, value: Any, least: float, most: float, rule: str) -> fl
 
 
 def part_of(name: str, value: Any, *, most: float = math.inf, positive: bool = False) -> float:
-    """The value as a share from 0 to `most`: a number such as 0.1, or text such as 10%.
+    """The value as a share from 0 to `most`: a number such as 0.1, also as text, or text such as 10%.
 
     Raises:
         BatfillError: it is neither, or a number above 1, which may be meant as per cent.
     """
     per_cent = PER_CENT.fullmatch(value.strip()) if isinstance(value, str) else None
-    number = float(per_cent[1]) / 100 if per_cent else value
+    number = float(per_cent[1]) / 100 if per_cent else number_or_text(of_numpy(value))
     rule = f"a share {'>' if positive else '>='} 0{' and at most 1' if most == 1 else ''}, as 10% or 0.1"
     wrong = not is_finite(number)
     if per_cent is None and not wrong and 1 < number <= 100 * most:
@@ -158,7 +158,7 @@ def unrequested_of(name: str, value: Any) -> str | float:
         seconds = seconds_of(name, value, least=1e-9)
     except BatfillError:
         raise BatfillError(
-            f"option {name}: {value!r:.60} is neither one of {', '.join(UNREQUESTED)} nor a limit > 0 such as 3600 or 24h"
+            f"option {name}: {value!r:.60} is none of {', '.join(UNREQUESTED)}, nor a limit > 0 such as 3600 or 24h"
         ) from None
     return int(seconds) if seconds == int(seconds) else seconds
 
