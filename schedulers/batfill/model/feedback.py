@@ -39,6 +39,13 @@ class Follows(NamedTuple):
     preceding: NDArray[np.int64]  # the row of a job; NONE if it is submitted at its date in the log
     think_s: NDArray[np.float64]  # how long after that job's last end, >= 0
 
+    def in_circles(self) -> NDArray[np.intp]:
+        """The rows of jobs that wait for themselves through others."""
+        before = self.preceding.copy()
+        for _ in range(len(before).bit_length()):  # each step looks twice as far back
+            before = np.where(before >= 0, before[before], NONE)
+        return np.flatnonzero(before >= 0)
+
 
 @dataclass(frozen=True, slots=True)
 class Feedback:
@@ -160,15 +167,13 @@ def stated(jobs: JobTable, source: str) -> Follows:
         )
     preceding = np.full(len(jobs), NONE, np.int64)
     preceding[rows] = found
-    before = preceding.copy()
-    for _ in range(len(jobs).bit_length()):  # each step looks twice as far back
-        before = np.where(before >= 0, before[before], NONE)
-    if (circular := np.flatnonzero(before >= 0)).size:
+    follows = Follows(preceding, np.where(preceding >= 0, np.maximum(jobs.think_s, 0.0), 0.0))
+    if (circular := follows.in_circles()).size:
         raise BatfillError(
             f"{source}: option feedback: {len(circular)} of {len(jobs)} jobs wait for one another in a circle (first: "
             f"job {jobs.ids[circular[0]]}); choose after:20min or sessions"
         )
-    return Follows(preceding, np.where(preceding >= 0, np.maximum(jobs.think_s, 0.0), 0.0))
+    return follows
 
 
 def feedback_of(name: str, value: Any) -> Feedback:

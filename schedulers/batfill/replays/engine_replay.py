@@ -111,6 +111,8 @@ class EngineReplay:
 
     def restart(self, rules: Rules) -> None:
         """Reset to an empty machine, with this order, backfill order and threshold, without allocating memory."""
+        self.past: tuple[tuple[float, Rules], ...] = ()  # the rules until these dates, if they were changed
+        self.until_s = -np.inf  # all instants up to here are processed; nan if the machine was not empty at first
         self.queue.reset(self.given, self.events)
         self.queue.adopt(rules)
 
@@ -133,6 +135,7 @@ class EngineReplay:
 
     def advance(self, until_s: float = np.inf) -> bool:
         """Process every instant up to and including `until_s`; returns whether the workload is done."""
+        self.until_s = max(self.until_s, until_s)
         return self.queue.advance(until_s, self.events)
 
     def starts_under(
@@ -151,6 +154,7 @@ class EngineReplay:
         moves = np.array([policy.motion for policy in policies], np.uint8)
         weights = np.array([policy.weights or (0.0,) * 6 for policy in policies])
         start_s = np.empty((len(policies), len(self.table)))
+        self.until_s = np.inf
         if not self.queue.advance_each(moves, weights, lines, start_s, self.given, self.events, self.scratch()):
             self.check(self.start_s)
         return start_s
@@ -159,12 +163,17 @@ class EngineReplay:
         """Process the next instant, with its one decision; returns whether the workload is done."""
         return self.advance(self.next_s)
 
+    def change_rules(self, rules: Rules) -> None:
+        """Order and backfill by these rules from the next decision on."""
+        self.past = (*self.past, (self.until_s, self.queue.rules))
+        self.queue.change_rules(rules)
+
     def begin_at(self, now_s: float, start_s: NDArray[np.float64]) -> None:
         """Set the state at `now_s`: jobs run since `start_s`, shape (n_jobs,), or wait if that is nan.
 
         The replay must be at its beginning. Jobs submitted after `now_s` are still to come.
         """
-        clock = self.events.clock
+        clock, self.until_s = self.events.clock, np.nan
         clock["now_s"] = now_s
         submitted = int((self.table.submit_s <= now_s).sum())
         running = np.flatnonzero(start_s <= now_s)

@@ -17,7 +17,7 @@ import numpy as np
 from batfill import engine
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from numpy.typing import NDArray
 
@@ -289,13 +289,6 @@ class Queue:
         other.user_numbers = dict(self.user_numbers)
         return other
 
-    def saved(self) -> dict[str, NDArray[np.generic]]:
-        """The whole state as plain arrays by name, the input of `restore`."""
-        return named(without_scratch(self.arrays))
-
-    def restore(self, saved: dict[str, NDArray[np.generic]]) -> None:
-        """Load the state from `saved` of a queue with the same rules."""
-        self.arrays = with_scratch(restored(self.arrays, saved), self.rules)
 
     # Jobs come and go
 
@@ -622,22 +615,3 @@ def copy_of(array: NDArray[Any]) -> NDArray[Any]:
         return array.copy()
     same: NDArray[Any] = engine.as_records(array.view(np.uint8).copy().view(array.dtype))
     return same
-
-
-def named(part: Any, prefix: str = "") -> dict[str, NDArray[np.generic]]:
-    """The arrays of `part`, as for `changed`, by name, those of a tuple within it as tuple_name."""
-    found: dict[str, NDArray[np.generic]] = {}
-    for name, array in part._asdict().items():
-        found |= {prefix + name: array} if isinstance(array, np.ndarray) else named(array, f"{prefix}{name}_")
-    return found
-
-
-def restored(part: Part, saved: Mapping[str, NDArray[np.generic]], prefix: str = "") -> Part:
-    """A tuple like `part` of the arrays in `saved`, as `named` gives them."""
-    columns = part._asdict().items()
-    return type(part)._make(
-        engine.as_records(saved[prefix + name])
-        if isinstance(array, np.ndarray)
-        else restored(array, saved, f"{prefix}{name}_")
-        for name, array in columns
-    )

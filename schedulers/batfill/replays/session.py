@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 import numpy as np
 
@@ -16,13 +16,13 @@ from batfill.base.errors import BatfillError
 from batfill.base.progress import patient_progress
 from batfill.base.tables import JobRows
 from batfill.base.words import instant
-from batfill.model.jobs import Clock, Workload
+from batfill.model.jobs import Clock, Overrun, Workload
 from batfill.model.metrics import TAU_S, Summary
 from batfill.model.options import REQUEST, Options, of_arguments
 from batfill.model.policy import Policy
-from batfill.model.values import tau_of
+from batfill.model.values import one_of, seconds_of, tau_of, unrequested_of
 from batfill.replays import saved
-from batfill.replays.engine_replay import EngineReplay, follows_of
+from batfill.replays.engine_replay import EngineReplay, follow_records, follows_of
 from batfill.replays.replay import load_engine, options_of
 from batfill.replays.result import Result, until_of
 from batfill.workloads import opened
@@ -34,9 +34,21 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
-    from batfill.model.jobs import JobTable, Overrun, Unrequested
+    from batfill.model.jobs import JobTable, Unrequested
     from batfill.model.options import Arguments
     from batfill.replays.plots import Plot
+
+# What `Replay.save` states beside the engine's replay, with the types of JSON.
+NUMBER = (int, float)
+ABOUT: dict[str, Any] = {
+    **dict.fromkeys(("name", "digest", "overrun"), str),
+    **dict.fromkeys(("notes", "changes"), list),
+    **dict.fromkeys(("tau_s", "simulate_s"), NUMBER),
+    "clock": (dict, type(None)),
+    "unrequested": (str, *NUMBER),
+    "forked_s": (*NUMBER, type(None)),
+    "options": dict,
+}
 
 
 class Replay(JobRows):
@@ -138,7 +150,7 @@ class Replay(JobRows):
             threshold_s=wanted.threshold_s if "threshold_s" in given else self.options.threshold_s,
         )
         copied.changes = (*self.changes, (self.now_s, self.options))
-        copied.engine.queue.change_rules(replace(copied.options, calendar=None).rules)  # the calendar stays
+        copied.engine.change_rules(replace(copied.options, calendar=None).rules)  # the calendar stays
         return copied
 
     # What there is to see
@@ -247,35 +259,65 @@ class Replay(JobRows):
     def load(cls, path: str | Path, policies: Iterable[Policy] = ()) -> Replay:
         """The run saved in this file; it continues with results identical to the last byte.
 
+        The workload is replayed up to where the run was, which takes as long as it took then.
+
         Args:
             path: the file.
             policies: the run's custom policies; the others are found by name.
 
         Raises:
-            BatfillError: the file was not written by `save`, or a policy is unknown.
+            BatfillError: the file is not as `save` wrote it, or a policy is unknown, or is not the one of that name.
         """
         own = {policy.name: policy for policy in policies}
         engine, about = saved.load(Path(path), own)
         if "options" not in about:
             raise BatfillError(f"{path}: was not saved by Replay.save; use `batfill.replays.saved.load`")
-        run = cls.__new__(cls)
-        run.engine = engine
-        run.workload = Workload(
-            about["name"],
-            engine.table,
-            engine.size,
-            about["digest"],
-            tuple(about["notes"]),
-            Clock.of(about["clock"]) if about["clock"] else None,
-            overrun=about["overrun"],
-            unrequested=about["unrequested"],
-        )
-        run.tau_s, run.simulate_s, run.forked_s = about["tau_s"], about["simulate_s"], about["forked_s"]
 
         def options_again(stated: dict[str, Any]) -> Options:
             orders = {name: own.get(stated[name], stated[name]) for name in ("policy", "backfill")}
             return Options.of({**stated, **orders, "calendar": engine.queue.rules.calendar})
 
-        run.options = options_again(about["options"])
-        run.changes = tuple((until_s, options_again(stated)) for until_s, stated in about["changes"])
+        run = cls.__new__(cls)
+        run.engine = engine
+        try:
+            if odd := [name for name, kind in ABOUT.items() if not isinstance(about[name], kind)]:
+                raise ValueError(odd[0])
+            run.workload = Workload(
+                about["name"],
+                engine.table,
+                engine.size,
+                about["digest"],
+                tuple(map(str, about["notes"])),
+                Clock.of(about["clock"]) if about["clock"] else None,
+                overrun=cast("Overrun", one_of("overrun", about["overrun"], get_args(Overrun))),
+                unrequested=cast("Unrequested", unrequested_of("unrequested", about["unrequested"])),
+            )
+            run.tau_s, run.simulate_s = tau_of(about["tau_s"]), seconds_of("simulate_s", about["simulate_s"])
+            run.forked_s = None if about["forked_s"] is None else seconds_of("forked_s", about["forked_s"])
+            run.options = options_again(about["options"])
+            run.changes = tuple((seconds_of("until_s", at), options_again(stated)) for at, stated in about["changes"])
+            if not run.states_what_ran():
+                raise ValueError("its options")
+        except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
+            raise saved.wrong(Path(path), str(error)) from None
         return run
+
+    def states_what_ran(self) -> bool:
+        """Whether the options are those of the engine's rules, classes and dates."""
+        engine, options, jobs = self.engine, self.options, self.workload.jobs
+        of_engine = [*(rules for _, rules in engine.past), engine.queue.rules]
+        stated = [*(one.rules for _, one in self.changes), options.rules]
+        small = options.calls_small(jobs.job_class, jobs.procs, engine.size) & (options.divider_s < math.inf)
+        follows = follows_of(options.feedback, jobs, engine.size, self.workload.name)
+        ran = engine.events.follows
+        planned = ran[:0] if follows is None else follow_records(follows)
+        return (
+            len(of_engine) == len(stated)
+            and all(
+                replace(one, calendar=rules.calendar, outlived=rules.outlived) == rules
+                for one, rules in zip(stated, of_engine, strict=True)
+            )
+            and np.array_equal(engine.given.small != 0, small)
+            and np.array_equal(engine.given.expected_s, jobs.request_s)
+            and all(np.array_equal(ran[name], planned[name]) for name in ("preceding", "think_s"))
+        )
