@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
+from batfill.base.errors import BatfillError
 from batfill.base.tables import label_html
 from batfill.base.words import duration
 from batfill.model.invariants import require_at_most
+from batfill.model.schedule import Schedule
+from batfill.model.values import number_from
 from batfill.replays.result import Result
 from batfill_lab.bound import least_delay
 
@@ -57,6 +60,9 @@ def certificate(run: Result | Schedule, rounds: int | None = None) -> Certificat
         True
     """
     schedule = run.schedule if isinstance(run, Result) else run
+    if not isinstance(schedule, Schedule):
+        raise BatfillError(f"certificate: {run!r:.60} is not the result of a replay; `replay` returns one")
+    rounds = None if rounds is None else number_from("rounds", rounds, 0)
     ran, jobs = schedule.ended, schedule.jobs
     submit_s, runtime_s = jobs.submit_s[ran], schedule.runtime_s[ran]
     if len(submit_s) == 0:

@@ -454,3 +454,81 @@ def test_wrong_use_is_refused_in_words(log, call, says):
 def backwards(jobs):
     names = ("ids", "submit_s", "runtime_s", "walltime_s", "user_request_s", "procs", "user", "job_class")
     return bf.JobTable(**{name: getattr(jobs, name)[::-1] for name in names})
+
+
+# Anything at all
+
+HOSTILE = [
+    *(None, -1, 0, 1.5, math.nan, math.inf, True, 10**30, -(10**30), 2**63, 1j, np.float64("nan"), np.int64(3)),
+    *("", "x", "nan", "\0", "a\nb", "9" * 400, b"x", "fcfs", "none"),
+    *([], {}, (), [None], [1, 2], {"a": 1}, set(), np.array([]), np.array([1j]), object(), float, np),
+]
+ON_SAMPLE = {
+    "read": lambda log: (
+        bf.read,
+        {"path": SAMPLE, "procs": None, "overrun": None, "unrequested": None, "timezone": None},
+    ),
+    "generate": lambda log: (bf.generate, {**GENERATED, "load": None, "longest_request_s": None, "interarrival": 1}),
+    "write": lambda log: (bf.write, {"log": log, "path": "o.swf"}),
+    "job_table": lambda log: (
+        bf.job_table,
+        {**TWO_JOBS, **dict.fromkeys(("ids", "killable", "think_s"))},
+    ),
+    "Calendar": lambda log: (bf.Calendar.of, {"rows": []}),
+    "key": lambda log: (lambda v: bf.replay(log, bf.Policy("mine", lambda r, p, q: v)), {"v": 1}),
+    "Policy": lambda log: (bf.Policy, {"name": "mine", "key": max, "per_wait": None}),
+    "replay": lambda log: (bf.replay, {"log": log, "tau_s": 10, "advance": None, **dict.fromkeys(OF_REPLAY)}),
+    "many": lambda log: (bf.replay_many, {"log": log, "policies": ["saf"], "threads": 1, "advance": None}),
+    "run": lambda log: (bf.Replay(log).run, {"until_s": 5}),
+    "fork": lambda log: (bf.Replay(log).fork, {"policy": None, "backfill": None, "threshold_s": None}),
+    "save": lambda log: (bf.Replay(log).save, {"path": "o"}),
+    "load": lambda log: (bf.Replay.load, {"path": "o", "policies": ()}),
+    "plot": lambda log: (bf.replay(log).plot, {"kind": "waits", "axes": None, "from_s": 0, "until_s": 5}),
+    "who_pays": lambda log: (bf.replay(log).who_pays, {"base": None, "small_below_s": None}),
+    "files": lambda log: (bf.replay(log).to_batsim, {"prefix": "o/x"}),
+    "csv": lambda log: (log.to_csv, {"path": "o.csv"}),
+    "select": lambda log: (log.jobs.select, {"rows": slice(3)}),
+    "when": lambda log: (bf.when, {"state": bf.Replay(log).run("1h"), "job": None, "at": None, "forks": 3, "seed": 0}),
+    "compare": lambda log: (
+        lambda one, seed: bf.compare(bf.replay(log), one, seed=seed),
+        {"one": bf.replay(log), "seed": 0},
+    ),
+    "certificate": lambda log: (bf.certificate, {"run": bf.replay(log), "rounds": 1}),
+    "site": lambda log: (
+        bf.export_config,
+        {"system": "slurm", "policy": "fcfs", "calendar": None},
+    ),
+    "fit": lambda log: (bf.fit, {"log": log, **FITTED}),
+}
+GENERATED = {"jobs": 20, "procs": 8, "seed": 0, "kind": "all", "users": 4, "requests": "tsafrir"}
+TWO_JOBS = {
+    "submit_s": [0, 1],
+    "runtime_s": [1, 2],
+    "walltime_s": [3, 4],
+    "procs": [1, 1],
+    "ids": None,
+    "job_class": None,
+}
+FITTED = {"tuples": 2, "permutations": 64, "days": 0.5, "training": None, "count": None, "seed": 0, "weights": "pq"}
+OF_REPLAY = ("policy", "procs", "overrun", "unrequested", "backfill", "depth", "tested", "threshold_s", "small", "kill")
+OF_REPLAY += ("stand_back", "divider", "small_width", "calendar", "feedback", "max_running", "predict", "preset", "say")
+
+
+@pytest.mark.needs("pandas", "matplotlib")
+@pytest.mark.parametrize("name", ON_SAMPLE)
+def test_anything_given_to_the_interface_works_or_is_refused_in_a_line(name, tmp_path, monkeypatch, request):
+    log = bf.read(request.config.rootpath / SAMPLE)
+    function, arguments = ON_SAMPLE[name](log)
+    if name != "read":
+        monkeypatch.chdir(tmp_path)
+    for argument in arguments:
+        for value in HOSTILE:
+            if argument in ("key", "per_wait", "advance", "say", "out") and callable(value):
+                continue  # a function of the user's own, which may raise what it likes
+            said = ""
+            try:
+                function(**{**arguments, argument: value})
+            except bf.BatfillError as refused:
+                said = str(refused)
+            assert "\n" not in said
+            assert len(said) < 2000

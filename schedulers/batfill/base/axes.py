@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from batfill.base.errors import optional
+from batfill.base.errors import BatfillError, optional
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,6 +18,8 @@ def axes_of(axes: Axes | None) -> Axes:
         MissingExtra: matplotlib is not installed.
     """
     if axes is not None:
+        if not hasattr(axes, "broken_barh"):
+            raise BatfillError(f"axes: {axes!r:.60} are none of matplotlib's; leave them out, or give a figure's")
         return axes
     figure = optional("matplotlib.pyplot", "report").figure(figsize=(8, 3.2), layout="constrained")
     made: Axes = figure.add_subplot()

@@ -52,6 +52,7 @@ class Held(NamedTuple):
     readers: list[None]  # those in it now: none or one
 
 
+LONGEST_NAME, LONGEST_PATH = 255, 4095  # bytes, on Linux
 finished: ContextVar[Together | None] = ContextVar("finished", default=None)  # None outside of `all_or_none`
 held: ContextVar[dict[Path, Held] | None] = ContextVar("held", default=None)  # None outside of `held_open`
 
@@ -660,3 +661,17 @@ def path_of(log: object) -> Path:
     if not isinstance(log, (str, Path)):
         raise WorkloadError(f"log: {log!r:.80} is no workload, file or data frame; `read` makes a workload of one")
     return Path(log)
+
+
+def place_of(name: str, path: object) -> Path:
+    """The path in the argument `name`, of a file or folder.
+
+    Raises:
+        WorkloadError: it is none, or no system could have such a one.
+    """
+    if not isinstance(path, (str, Path)) or not str(path).strip("."):
+        raise WorkloadError(f"{name}: {path!r:.80} is no path; give a text or a pathlib.Path")
+    longest = max(map(len, os.fsencode(str(path)).split(b"/")))
+    if "\0" in str(path) or longest > LONGEST_NAME or len(str(path)) > LONGEST_PATH:
+        raise WorkloadError(f"{name}: {str(path)!r:.80} cannot be a path; give a shorter one, without NUL")
+    return Path(path)

@@ -6,6 +6,7 @@ import re
 from dataclasses import fields
 from functools import cached_property
 from itertools import zip_longest
+from operator import index
 from pathlib import Path
 from textwrap import TextWrapper
 from typing import TYPE_CHECKING, Any, overload
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from batfill.base.errors import optional
-from batfill.base.files import csv_text, write_text
+from batfill.base.files import csv_text, place_of, write_text
 from batfill.base.words import columns, duration, wrapped
 
 if TYPE_CHECKING:
@@ -174,6 +175,10 @@ class JobRows:
             return columns[which]
         if isinstance(which, slice):
             return list(rows_of({name: column[which] for name, column in columns.items()}))
+        try:
+            which = index(which)
+        except TypeError:
+            raise TypeError(f"{which!r:.60} is neither a column's name nor a row nor a slice") from None
         if not -len(self) <= which < len(self):
             raise IndexError(f"row {which} of {len(self):,} jobs")
         return {name: plain_value(column[which]) for name, column in columns.items()}
@@ -193,7 +198,7 @@ class JobRows:
         text = csv_text([list(columns), *rows])
         if path is None:
             return text
-        write_text(Path(path), text)
+        write_text(place_of("path", path), text)
         return None
 
     def to_pandas(self) -> pd.DataFrame:

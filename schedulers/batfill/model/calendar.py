@@ -11,6 +11,7 @@ import csv
 import hashlib
 import math
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import pairwise
@@ -24,8 +25,6 @@ from batfill.base.files import any_length, csv_text, readable
 from batfill.model.values import is_finite, number_or_text, of_numpy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from numpy.typing import NDArray
 
     from batfill.model.jobs import Clock, JobTable
@@ -124,9 +123,13 @@ class Calendar:
             BatfillError: a row is no window.
         """
         windows = []
+        if not isinstance(rows, Iterable):
+            raise BatfillError(f"{name}: {rows!r:.60} are not rows; give a dict for each window")
         for number, row in enumerate(rows):
             line = number + 2 if digest else 0
             where = f"{name}: {f'line {line}' if digest else f'window {number + 1}'}"
+            if not isinstance(row, Mapping):
+                raise BatfillError(f"{where}: {row!r:.60} is not a row; give a dict with {', '.join(NEEDED)}")
             machines = str(row.get("machines") or "").strip()
             if machines and row.get("processors") not in (None, ""):
                 raise BatfillError(f"{where}: has machines and processors; give one of them")

@@ -219,7 +219,17 @@ class JobTable(JobColumns, KeptRows):
         if isinstance(rows, slice):
             numbers = np.arange(len(self))[rows][:2]
         else:
-            numbers = np.zeros(0, np.intp) if np.asarray(rows).dtype == bool else np.asarray(rows)
+            numbers = np.asarray(rows)
+            is_mask = numbers.dtype == bool
+            if (
+                numbers.ndim != 1
+                or not (is_mask or numbers.dtype.kind in "iu")
+                or (is_mask and len(numbers) != len(self))
+            ):
+                raise WorkloadError(f"rows {rows!r:.60} are neither a mask of {len(self):,} jobs nor row numbers")
+            numbers = np.flatnonzero(numbers) if is_mask else numbers
+            if len(numbers) and not (numbers[0] >= 0 and numbers.max() < len(self)):
+                raise WorkloadError(f"rows {rows!r:.60} are not rows of {len(self):,} jobs; they count from 0")
         if not (numbers[1:] > numbers[:-1]).all():
             first = max(int(np.argmin(numbers[1:] > numbers[:-1])) - 1, 0)
             shown = ", ".join(str(number) for number in numbers[first : first + 4].tolist())

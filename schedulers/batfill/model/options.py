@@ -846,7 +846,7 @@ def lapses(given: Mapping[str, Any]) -> list[str]:
 
 def named_values(given: Mapping[str, Any]) -> dict[str, Any]:
     """The values that the preset stands for."""
-    preset: str = OPTIONS["preset"].check("preset", given.get("preset") or NO_PRESET)
+    preset: str = OPTIONS["preset"].check("preset", given["preset"] if given.get("preset") is not None else NO_PRESET)
     return PRESETS[preset].values
 
 

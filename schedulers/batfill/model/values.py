@@ -46,7 +46,7 @@ def seconds_of(name: str, value: Any, *, least: float = 0.0) -> float:
 
 def of_numpy(value: Any) -> Any:
     """The value in Python's type if it is a number of NumPy, and as it is otherwise."""
-    return value.item() if type(value).__module__ == "numpy" and value.shape == () else value
+    return value.item() if type(value).__module__ == "numpy" and getattr(value, "shape", None) == () else value
 
 
 def number_or_text(value: Any) -> Any:
@@ -161,6 +161,29 @@ def unrequested_of(name: str, value: Any) -> str | float:
             f"option {name}: {value!r:.60} is none of {', '.join(UNREQUESTED)}, nor a limit > 0 such as 3600 or 24h"
         ) from None
     return int(seconds) if seconds == int(seconds) else seconds
+
+
+def number_from(name: str, value: Any, least: int = 1) -> int:
+    """The value of an argument, which must be a whole number from `least` on.
+
+    Raises:
+        BatfillError: it is none.
+    """
+    number = of_numpy(value)
+    if type(number) is not int or not least <= number <= LARGEST:
+        raise BatfillError(f"option {name}: {value!r:.60} is not {whole_from(least)}")
+    return number
+
+
+def function_of(name: str, value: Any) -> Any:
+    """The value of an argument, which must be a function, or None.
+
+    Raises:
+        BatfillError: it is neither.
+    """
+    if value is not None and not callable(value):
+        raise BatfillError(f"argument {name}: {value!r:.60} is no function; leave it out, or give one")
+    return value
 
 
 def seed_of(name: str, value: Any) -> int:

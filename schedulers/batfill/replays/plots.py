@@ -36,7 +36,7 @@ def plot_schedule(schedule: Schedule, kind: Plot, axes: Axes | None, from_s: flo
     Raises:
         BatfillError: the kind is unknown, or the window is empty or has too many jobs.
     """
-    if kind not in KINDS:
+    if not isinstance(kind, str) or kind not in KINDS:
         raise BatfillError(f"kind: {kind!r} is none of {', '.join(KINDS)}{nearest(str(kind), KINDS)}")
     if not until_s > from_s:
         raise BatfillError(f"until_s: {until_s:g} is not after from_s, {from_s:g}; give a later instant")

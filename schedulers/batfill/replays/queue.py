@@ -289,7 +289,6 @@ class Queue:
         other.user_numbers = dict(self.user_numbers)
         return other
 
-
     # Jobs come and go
 
     def submit(

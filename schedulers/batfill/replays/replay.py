@@ -18,7 +18,7 @@ from batfill.model.metrics import TAU_S
 from batfill.model.options import Options, of_arguments
 from batfill.model.policy import POLICIES, Policy, digests
 from batfill.model.rules import Rules
-from batfill.model.values import tau_of
+from batfill.model.values import function_of, number_from, tau_of
 from batfill.replays import engine_replay
 from batfill.replays.result import Result
 from batfill.workloads import opened
@@ -133,6 +133,7 @@ def replay(
         Traceback (most recent call last):
         batfill.base.errors.PolicyError: policy 'safe' is unknown; known are fcfs, ...; did you mean 'saf'?
     """
+    advance, say = function_of("advance", advance), function_of("say", say)
     chosen, tau_s = options_of(policy, options), tau_of(tau_s)
     began = time.perf_counter()
     workload, _ = opened(log, procs=procs, overrun=overrun, unrequested=unrequested)
@@ -187,6 +188,7 @@ def replay_many(
         >>> frame.index.tolist(), bool(frame.mean_wait_s["saf"] < frame.mean_wait_s["fcfs"])
         (['fcfs', 'saf'], True)
     """
+    advance, threads = function_of("advance", advance), None if threads is None else number_from("threads", threads)
     named = dict(policies) if isinstance(policies, Mapping) else {}
     if not isinstance(policies, (str, Policy, Iterable)):
         raise BatfillError(f"policies: {policies!r:.80} are none; give names or policies, as bf.policies.values()")

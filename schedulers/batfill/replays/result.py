@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from batfill.base.errors import BatfillError
-from batfill.base.files import json_text, make_folder, write_json
+from batfill.base.files import json_text, make_folder, place_of, write_json
 from batfill.base.tables import KeptRows, ReadOnly, arrow_table
 from batfill.base.version import ENGINE, __version__
 from batfill.base.words import instant, took
+from batfill.model.given import numbers_in
 from batfill.model.jobs import Workload
 from batfill.model.metrics import Summary, bounded_slowdown, figure_rows, who_pays
 from batfill.model.options import Options, finite
@@ -44,7 +45,7 @@ def until_of(name: str, value: Any, clock: Clock | None = None) -> float:
         if clock is None:
             raise BatfillError(f"{name}: {value} is a date, and the workload has no clock; give seconds")
         return clock.second(value if value.tzinfo else value.replace(tzinfo=clock.zone))
-    return math.inf if value == math.inf else seconds_of(name, value)
+    return math.inf if isinstance(value, float) and value == math.inf else seconds_of(name, value)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -156,7 +157,8 @@ class Result(ReadOnly, KeptRows):
                 names = f"{self.workload.name} and {base.workload.name}"
                 raise BatfillError(f"base: {names} are not the same jobs; replay one workload")
             ran = ran & base.schedule.ended
-        border = None if small_below_s is None else np.asarray(small_below_s, np.float64)
+        border = None if small_below_s is None else numbers_in("small_below_s", "small_below_s", small_below_s)
+        border = border[0] if border is not None and not hasattr(small_below_s, "__len__") else border
         if border is not None and (border.shape not in ((), (len(jobs),)) or not (border > 0).any()):
             raise BatfillError(f"small_below_s: neither a number of seconds > 0 nor {len(jobs):,} of them, one per job")
         return who_pays(
@@ -169,7 +171,13 @@ class Result(ReadOnly, KeptRows):
         )
 
     def same_jobs(self, other: Result) -> bool:
-        """Whether the other replay has the same jobs: equal ids, submissions and widths."""
+        """Whether the other replay has the same jobs: equal ids, submissions and widths.
+
+        Raises:
+            BatfillError: it is no result of a replay.
+        """
+        if not isinstance(other, Result):
+            raise BatfillError(f"{other!r:.60} is not the result of a replay; `replay` returns one")
         mine, others = self.schedule.jobs, other.schedule.jobs
         return len(mine) == len(others) and all(
             np.array_equal(getattr(mine, name), getattr(others, name)) for name in ("ids", "submit_s", "procs")
@@ -333,7 +341,7 @@ class Result(ReadOnly, KeptRows):
             raise BatfillError(
                 f"{prefix}: {self.not_ended:,} jobs have not ended, which Batsim's files cannot show; run it to its end"
             )
-        out = Path(prefix)
+        out = place_of("prefix", prefix)
         make_folder(out.parent)
         write_batsim_files(self.schedule, out, simulate_s=self.simulate_s, judged=self.judged())
         clock = self.workload.clock

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 import numpy as np
 
 from batfill.base.errors import BatfillError
+from batfill.base.files import place_of
 from batfill.base.progress import patient_progress
 from batfill.base.tables import JobRows
 from batfill.base.words import instant
@@ -253,7 +254,7 @@ class Replay(JobRows):
             "options": self.options.as_dict(),
             "changes": [[until_s, options.as_dict()] for until_s, options in self.changes],
         }
-        saved.save(self.engine, Path(path), about)
+        saved.save(self.engine, place_of("path", path), about)
 
     @classmethod
     def load(cls, path: str | Path, policies: Iterable[Policy] = ()) -> Replay:
@@ -268,8 +269,11 @@ class Replay(JobRows):
         Raises:
             BatfillError: the file is not as `save` wrote it, or a policy is unknown, or is not the one of that name.
         """
+        path = place_of("path", path)
+        if not (isinstance(policies, Iterable) and all(isinstance(one, Policy) for one in policies)):
+            raise BatfillError(f"policies: {policies!r:.60} are not policies; give a list of them")
         own = {policy.name: policy for policy in policies}
-        engine, about = saved.load(Path(path), own)
+        engine, about = saved.load(path, own)
         if "options" not in about:
             raise BatfillError(f"{path}: was not saved by Replay.save; use `batfill.replays.saved.load`")
 
@@ -299,7 +303,7 @@ class Replay(JobRows):
             if not run.states_what_ran():
                 raise ValueError("its options")
         except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
-            raise saved.wrong(Path(path), str(error)) from None
+            raise saved.wrong(path, str(error)) from None
         return run
 
     def states_what_ran(self) -> bool:

@@ -18,7 +18,7 @@ from batfill.base.stats import BETTER, comparison_warnings, paired, undecided
 from batfill.base.tables import Rows, cell, data_frame
 from batfill.base.version import ENGINE, __version__
 from batfill.base.words import duration
-from batfill.model.values import seed_of
+from batfill.model.values import function_of, seed_of
 from batfill.workloads import opened
 from batfill.workloads.formats import replayable
 
@@ -102,6 +102,7 @@ class Seeded(ReadingOptions):
             BatfillError: it is none.
         """
         seed_of("seed", self.seed)
+        function_of("bar", self.bar)
 
     def progress(self, label: str, total: float) -> AbstractContextManager[Callable[[float], None]]:
         """A bar of this many steps."""

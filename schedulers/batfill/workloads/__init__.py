@@ -60,10 +60,14 @@ def read_workload(
     from batfill.base.files import path_of
     from batfill.model.given import is_frame
     from batfill.model.jobs import checked_size, workload_of_frame
+    from batfill.model.values import unrequested_of
     from batfill.workloads.formats import read_file
 
     if procs is not None:
         procs = checked_size(path if isinstance(path, (str, Path)) else "the data frame", procs)
+    unrequested = None if unrequested is None else unrequested_of("unrequested", unrequested)
+    if not isinstance(overrun, str | None):
+        raise WorkloadError(f"overrun: {overrun!r:.60} is none of keep, kill, extend; choose one")
     if is_frame(path):
         for name, value in (("overrun", overrun), ("timezone", timezone), ("cores_per_resource", cores_per_resource)):
             if value is not None:
@@ -105,7 +109,7 @@ def opened(
         workload = log if procs is None else replace(log, procs=checked_size(log.name, procs))
         chosen = None if unrequested is None else unrequested_of("unrequested", unrequested)
         for name, given, was in (("overrun", overrun, log.overrun), ("unrequested", chosen, log.unrequested)):
-            if given is not None and given != was:
+            if given is not None and (not isinstance(given, str | int | float) or given != was):
                 raise WorkloadError(f"{log.name}: was read with {name} {was}; read it with {name} {given}")
     else:
         workload = read_workload(log, procs=procs, overrun=overrun, unrequested=unrequested)
@@ -150,12 +154,19 @@ def generate_workload(
         >>> generate_workload(jobs=100, procs=64, seed=1).jobs
         <JobTable: 100 jobs submitted over 14 h 19 min>
     """
-    from batfill.model.values import seed_of, whole_of
-    from batfill.workloads.generate import generate_log
+    from typing import get_args
+
+    from batfill.model.values import number_from, one_of, seconds_of, seed_of
+    from batfill.workloads.generate import Kind, Requests, generate_log
     from batfill.workloads.swf import workload_of
 
-    jobs, procs, users = (whole_of(*given) for given in (("jobs", jobs), ("procs", procs), ("users", users)))
+    jobs, procs, users = (number_from(*given) for given in (("jobs", jobs), ("procs", procs), ("users", users)))
     seed = seed_of("seed", seed)
+    one_of("kind", kind, get_args(Kind))
+    one_of("requests", requests, get_args(Requests))
+    interarrival = seconds_of("interarrival", interarrival, least=1e-9)
+    load = None if load is None else seconds_of("load", load, least=1e-9)
+    longest_request_s = None if longest_request_s is None else seconds_of("longest_request_s", longest_request_s)
     log = generate_log(
         jobs,
         procs,

@@ -24,6 +24,7 @@ from batfill.base.files import (
     digest,
     held_open,
     path_of,
+    place_of,
     readable,
     shown,
 )
@@ -565,6 +566,6 @@ def write(log: Workload | str | Path, path: str | Path) -> Path:
         >>> bool((again["submit_s"] == log["submit_s"]).all())
         True
     """
-    out, source = Path(path), source_of(log)
+    out, source = place_of("path", path), source_of(log)
     save_log(source.log, out, procs=source.procs, overrun=source.overrun, unrequested=source.unrequested)
     return out

@@ -43,14 +43,22 @@ def campaign(
         RunFailed: some runs failed or found no worker; the others are stored.
     """
     require("campaign", "pydantic", "pyarrow")
-    from pathlib import Path
-
+    from batfill.base.files import place_of
     from batfill.base.progress import patient_progress
+    from batfill.model.values import function_of, number_from, seconds_of, text_of
     from batfill_lab.campaigns.clusters import Where
     from batfill_lab.campaigns.config import read_campaign
     from batfill_lab.campaigns.running import AGAIN, folder_of, run_campaign
 
-    path = Path(file)
+    path, out = place_of("file", file), None if out is None else place_of("out", out)
+    bar, say, again = (
+        function_of("bar", bar),
+        function_of("say", say),
+        None if again is None else text_of("again", again),
+    )
+    workers = None if workers is None else number_from("workers", workers)
+    scheduler = None if scheduler is None else text_of("scheduler", scheduler)
+    worker_limit_s = None if worker_limit_s is None else seconds_of("worker_limit_s", worker_limit_s)
     read = read_campaign(path)
     where = Where(scheduler, workers, read.campaign.cluster, worker_limit_s)
     return run_campaign(

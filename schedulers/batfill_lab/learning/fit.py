@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
@@ -16,9 +16,10 @@ from batfill.base.errors import BatfillError
 from batfill.base.stats import CONFIDENCE
 from batfill.base.tables import as_table, data_frame
 from batfill.base.words import wrapped
-from batfill.model.jobs import DAY_S
+from batfill.model.jobs import DAY_S, LONGEST_S
 from batfill.model.metrics import long_waits
 from batfill.model.policy import FILE_FORMAT, POLICIES, Policy, Term, polynomial
+from batfill.model.values import number_from, number_of, one_of
 from batfill.search.periods import Conditions, costs_and_waits, read_periods
 from batfill.search.results import Found, Seeded, document, judged, rows_over
 from batfill.workloads import opened
@@ -254,6 +255,18 @@ class Windows(Seeded):
     count: int | None = None  # use only this many windows, from the first
     training: int | None = None  # learn from this many, from the first; by default half of them, or the only one
 
+    def __post_init__(self) -> None:
+        """Refuse what is no number of windows or days.
+
+        Raises:
+            BatfillError: it is none.
+        """
+        super().__post_init__()
+        number_of("days", self.days, 1e-9, LONGEST_S / DAY_S, "a number of days > 0, as 15")
+        for name in ("count", "training"):
+            if (value := getattr(self, name)) is not None:
+                number_from(name, value)
+
 
 def fit(
     log: Workload | str | Path,
@@ -295,6 +308,10 @@ def fit(
         >>> replay("workloads/sample.json", fitted.policies["area"]).figures.jobs
         800
     """
+    tuples, permutations = number_from("tuples", tuples), number_from("permutations", permutations)
+    for name, value, known in (("regression", regression, Regression), ("shuffle", shuffle, Shuffle)):
+        one_of(name, value, get_args(known))
+    one_of("weights", weights, get_args(Weights))
     how = Windows.of(**windows)
     cut = read_windows(log, days=how.days, count=how.count, **how.reading)
     n_training = max(len(cut) // 2, 1) if how.training is None else how.training

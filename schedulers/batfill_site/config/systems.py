@@ -716,7 +716,7 @@ def site_config(
     Raises:
         BatfillError: the system or policy is unknown, or an option is unusable.
     """
-    if system not in SYSTEMS:
+    if not isinstance(system, str) or system not in SYSTEMS:
         raise BatfillError(f"batch system {system!r} is unknown; known are {', '.join(SYSTEMS)}")
     given = of_arguments({"policy": policy, "backfill": backfill, "threshold_s": threshold_s, **others})
     options = Options.of(given)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -12,8 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from batfill.base.errors import BatfillError
-from batfill.base.files import json_text
-from batfill.base.tables import KeptRows, ReadOnly, as_table
+from batfill.base.files import json_text, place_of
+from batfill.base.tables import JobRows, KeptRows, ReadOnly, as_table
 from batfill.base.version import __version__
 from batfill.base.words import percent, things, wrapped
 from batfill.model.jobs import DAY_S
@@ -29,7 +30,7 @@ from batfill_site.starts.site_state import SiteState, is_site_state, read_state
 from batfill_site.starts.why_not import Instants, reasons
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
@@ -375,6 +376,10 @@ def when(
         BatfillError: the state cannot be, or an argument does not fit.
     """
     seed = seed_of("seed", seed)
+    if isinstance(state, str | Path):
+        place_of("state", state)
+    elif isinstance(state, JobRows | bytes) != isinstance(state, Replay) or not isinstance(state, Iterable):
+        raise BatfillError(f"state: {state!r:.60} is no stopped Replay, file, or list of jobs; give one")
     if isinstance(forks, bool) or not isinstance(forks, int) or not 1 <= forks <= MOST_FORKS:
         raise BatfillError(f"option forks: {forks!r} is not a whole number from 1 to {MOST_FORKS}")
     if isinstance(state, str | Path) and Path(state).suffix == ".npz":
