@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -65,7 +65,7 @@ def read_workload(
 
     if procs is not None:
         procs = checked_size(path if isinstance(path, (str, Path)) else "the data frame", procs)
-    unrequested = None if unrequested is None else unrequested_of("unrequested", unrequested)
+    unrequested = None if unrequested is None else cast("Unrequested", unrequested_of("unrequested", unrequested))
     if not isinstance(overrun, str | None):
         raise WorkloadError(f"overrun: {overrun!r:.60} is none of keep, kill, extend; choose one")
     if is_frame(path):
