@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from batfill.base.errors import BatfillError
 from batfill.base.files import digest, file_bytes, loaded_json
 from batfill.base.version import ENGINE
-from batfill.batsim.results import RUN_JSON
-from batfill.model.jobs import Clock
+from batfill.batsim.results import RUN_JSON, JobFacts, facts_of
+from batfill.model.jobs import NO_REQUEST, Clock
 from batfill.model.metrics import TAU_S
 from batfill.model.options import LIVE, OPTIONS, Options, as_word, described, named_values
-from batfill.workloads.batsim_json import FIRST_WORKLOAD, name_in, read_members, usable, user_of
+from batfill.workloads.batsim_json import FIRST_WORKLOAD, name_in, read_members, usable
 from batfill_pages.words import log_name
 
 if TYPE_CHECKING:
@@ -48,6 +48,13 @@ class About:
     def log_name(self) -> str:
         """The log's name on every page."""
         return log_name(self.log)
+
+    @property
+    def invented(self) -> tuple[str, ...]:
+        """The warnings that requests were invented, which forbid to choose by the figures."""
+        if self.given.get("unrequested") == "none":
+            return ()
+        return tuple(warning for warning in self.warnings if NO_REQUEST in warning)
 
     @property
     def plain_easy(self) -> bool:
@@ -87,7 +94,7 @@ class RanWorkload(NamedTuple):
 
 
 def about_run(jobs_csv: Path, prefix: str, batsim_version: str) -> tuple[About, RanWorkload | None]:
-    """The record next to this `_jobs.csv`, and the workload that may say who its jobs' users are.
+    """The record next to this `_jobs.csv`, and the workload that may have its jobs' users and requests.
 
     A damaged file, or one of another run, is ignored: the results stand on their own.
     """
@@ -117,12 +124,12 @@ def sound(about: About) -> About:
     return about
 
 
-def users_in(workload: RanWorkload) -> dict[str, int]:
-    """The users of a workload's jobs by id; none if it cannot be read, or is not the one that ran."""
+def facts_in(workload: RanWorkload) -> dict[str, JobFacts]:
+    """The users and requests of a workload's jobs by id; none if it cannot be read, or is not the one that ran."""
     with suppress(*DAMAGE):
         document = read_members(workload.path)
         if document.digest == workload.digest:
-            return {name_in("", str(job["id"]), FIRST_WORKLOAD): user_of(usable(job)) for job in document.jobs}
+            return {name_in("", str(job["id"]), FIRST_WORKLOAD): facts_of(usable(job)) for job in document.jobs}
     return {}
 
 

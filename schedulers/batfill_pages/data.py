@@ -37,7 +37,7 @@ def run_data(run: ReportedRun, number: int, tau_s: float, sample: Sample | None 
     With a sample the columns are of its jobs; `drawn` says which were drawn at random, and `used` and `waiting` are
     curves of all jobs over the time `from` to `to`. `course` and `waits` are the picture of the whole run. A rejected
     job waits and runs 0 s and has no machine; a job without a walltime has -1 s. Columns unknown for all jobs are
-    absent; other unknown values are -1.
+    absent; other unknown values are -1. `asked` is the log's request where the walltime is another, and 0 for none.
     """
     over_time, waits = course(run), [wait.row for wait in longest_waits(run)]
     begun = {
@@ -67,6 +67,7 @@ def run_data(run: ReportedRun, number: int, tau_s: float, sample: Sample | None 
         "small": facts.small,
         "probability": np.nan_to_num(facts.probability * PROBABILITY_UNITS, nan=-1.0).round(),
         "divider": np.nan_to_num(facts.divider_s, nan=-1.0),
+        "asked": np.nan_to_num(facts.asked_s, nan=-1.0, posinf=0.0),
     }
     digits = digits_of(run.ids.tolist())
     numbers = packed(

@@ -14,7 +14,7 @@ from batfill.model.jobs import DAY_S, HOUR_S
 from batfill.model.metrics import overtaking
 from batfill.model.options import policy_words
 from batfill.model.policy import POLICIES, reads_submission
-from batfill.model.schedule import CUT, STATES
+from batfill.model.schedule import CUT, REQUEUED, STATES
 from batfill_pages.sample import BINS, span_s
 from batfill_pages.single import TIME_BINS, course, longest_waits, wait_grid
 from batfill_pages.words import (
@@ -88,6 +88,7 @@ def run_section(
     parts = [
         begin,
         answer(run, number, figures, waits),
+        kills(run, number, figures),
         "" if explained else terms(f"{tau_s:g} s", tries=bool(figures.requeued)),
         warning_paragraphs(run.about.warnings),
         explorer(run, number, figures, waits, overdue_s, sample, h),
@@ -125,6 +126,23 @@ def answer(run: ReportedRun, number: int, figures: Summary, waits: Sequence[Long
     )
     mean = f"{typical}; the mean wait is {duration_html(mean_of(wait_s))}"
     return f'<p class="answer">{mean}, <strong class="pays">the longest {end}'
+
+
+def kills(run: ReportedRun, number: int, figures: Summary) -> str:
+    """How many jobs had a try killed, how long they wait, and a link to these tries; "" without any."""
+    if not figures.requeued:
+        return ""
+    killed, wait_s = run.attempt[run.final] > 0, run.wait_s[run.final]
+    jobs, tries = int(killed.sum()), figures.requeued
+    pays = f"{duration_html(mean_of(wait_s[killed]))} on average"
+    others = f", the others {duration_html(mean_of(wait_s[~killed]))}" if jobs < len(killed) else ""
+    place = f"&amp;run={number}" if number else ""
+    together = f", {count(tries)} tries together" if tries > jobs else ""
+    return (
+        f'<p class="log">{percent(jobs / len(killed))} of the jobs ({count(jobs)}) had a try killed and ran again later'
+        f"{together}; these tries took {percent(figures.wasted)} of the work. Jobs with a killed try wait {pays}"
+        f'{others}. <a class="controls" href="#outcome={REQUEUED}{place}">Show the killed tries</a></p>'
+    )
 
 
 def course_figure(run: ReportedRun, number: int, waits: Sequence[LongWait]) -> str:
@@ -170,7 +188,7 @@ def waits_part(run: ReportedRun, number: int, waits: Sequence[LongWait], h: str)
                 f'<span class="rank">{k + 1}</span> <a href="#why-{number}-{k}">job&nbsp;{escape(run.ids[row])}</a>',
                 duration_html(run.wait_s[row]),
                 count(run.procs[row]),
-                asked(run, row),
+                asked_cell(run, row),
                 duration_html(run.runtime_s[row]),
                 *([str(user) if user >= 0 else ""] if users else []),
                 moment(run, run.submit_s[row]),
@@ -188,15 +206,29 @@ def waits_part(run: ReportedRun, number: int, waits: Sequence[LongWait], h: str)
     return "\n".join([f'<{h}>The {title}</{h}><div class="bare">{listed}</div>', *reasons])
 
 
-def asked(run: ReportedRun, row: int) -> str:
-    """The requested time."""
-    return duration_html(run.walltime_s[row]) if np.isfinite(run.walltime_s[row]) else "no limit"
+def asked(run: ReportedRun, row: int) -> tuple[str, str]:
+    """The time that the log says the job asked for, and, if the scheduler read another limit, that one in words."""
+    asked_s = run.facts.asked_s[row]
+    limit = duration_html(run.walltime_s[row]) if np.isfinite(run.walltime_s[row]) else "no limit"
+    if np.isnan(asked_s):
+        return limit, ""
+    if np.isinf(asked_s):
+        return "no time", f"the log has no request; {limit} stood in for it"
+    return duration_html(asked_s), f"raised to {limit}" if asked_s < run.walltime_s[row] else f"the limit was {limit}"
+
+
+def asked_cell(run: ReportedRun, row: int) -> str:
+    """The request in the table."""
+    said, limit = asked(run, row)
+    return f'{said}<span class="sub">{limit}</span>' if limit else said
 
 
 def reason(run: ReportedRun, wait: LongWait) -> str:
     """What the run says about a wait: the job's place in the order, and who started before it."""
     row = wait.row
-    request = f"<strong>{things(int(run.procs[row]), 'processor')}</strong> and <strong>{asked(run, row)}</strong>"
+    said, limit = asked(run, row)
+    request = f"<strong>{things(int(run.procs[row]), 'processor')}</strong> and <strong>{said}</strong>"
+    request += f" ({limit})" if limit else ""
     place = order_share(run, row)
     words = [f"It asked for {request}"]
     if place is not None:
@@ -218,7 +250,8 @@ def reason(run: ReportedRun, wait: LongWait) -> str:
     if wait.room_s >= 1:
         words.append(f"For {duration_html(wait.room_s)} of its wait enough processors were idle{kept_out(run, row)}")
     if tries := int(run.attempt[row]):
-        words.append(f"It was started {tries + 1} times; its wait counts to the start of the last try")
+        before = "An earlier try was killed" if tries == 1 else f"{tries} earlier tries were killed"
+        words.append(f"{before}, and what it computed there is lost; its wait counts to the start of the last try")
     return f"{'. '.join(words)}."
 
 
@@ -243,7 +276,10 @@ def order_share(run: ReportedRun, row: int) -> float | None:
         or not {given.get("predict"), given.get("small")} <= PLAIN
     ):
         return None
-    keys, _ = policy.lines(run.submit_s, run.walltime_s, run.procs)
+    read_s, asked_s = run.walltime_s, run.facts.asked_s
+    if given.get("overrun") == "extend":  # raises the limit alone: the order reads the request
+        read_s = np.where(np.isfinite(asked_s), asked_s, read_s)
+    keys, _ = policy.lines(run.submit_s, read_s, run.procs)
     return float((keys[run.final] < keys[row]).mean())
 
 
@@ -339,8 +375,7 @@ def about_part(run: ReportedRun, figures: Summary, overdue_s: float | None, h: s
         late = int((run.wait_s[final] > overdue_s).sum())
         rows.append((f"waited over {duration(overdue_s)}", f"{late:,}"))
     if f.requeued:
-        again = "each of these jobs ran again later, and its wait counts to the start of its last try"
-        rows.append(("tries killed", f"{f.requeued:,} ({percent(f.wasted)} of the work); {again}"))
+        rows.append(("tries killed", f"{f.requeued:,} ({percent(f.wasted)} of the work)"))
     if f.rejected:
         rows.append(("rejected", f"{f.rejected:,}"))
     listed = "".join(f"<dt>{escape(name)}</dt><dd>{escape(words)}</dd>" for name, words in rows)

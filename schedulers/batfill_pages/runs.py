@@ -18,7 +18,7 @@ from batfill.batsim.results import (
     read_schedule,
     result_file,
 )
-from batfill_pages.about import About, about_run, users_in
+from batfill_pages.about import About, about_run, facts_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -138,7 +138,7 @@ def read_run(path: Path, name: str, results: Results | None = None) -> ReportedR
     schedule = read_schedule(path)
     about, workload = about_run(path, prefix_of(path).name, schedule.batsim_version if schedule else "")
     if results is None:
-        users = users_in(workload) if workload else {}
-        results = read_results(path, size=schedule.machines if schedule else None, users=users)
+        facts = facts_in(workload) if workload else {}
+        results = read_results(path, size=schedule.machines if schedule else None, facts=facts)
     columns = {field.name: getattr(results, field.name) for field in fields(results)}
     return ReportedRun(**columns, name=name, path=path, about=about)

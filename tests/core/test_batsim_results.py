@@ -22,6 +22,7 @@ from batfill.batsim.results import (
     BATSIM_VERSION,
     COLUMNS,
     JOB_COLUMNS,
+    JobFacts,
     JobRecord,
     ResultError,
     WordColumn,
@@ -117,7 +118,7 @@ def test_what_is_written_is_read(tmp_path):
     write_run(tmp_path, records, machines=6, times=MachineTimes(), scheduling_s=0, simulation_s=0)
     schedule = read_schedule(tmp_path / "out_jobs.csv")
     assert schedule == (BATSIM_VERSION, 6)
-    results = read_results(tmp_path / "out_jobs.csv", size=schedule.machines, users={"a": 7})
+    results = read_results(tmp_path / "out_jobs.csv", size=schedule.machines, facts={"a": JobFacts(7)})
     assert results.names.tolist() == ["a", "a#1", "b"]
     assert results.ids.tolist() == ["a", "a", "b"]
     assert [list(STATES)[state] for state in results.state] == [

@@ -161,17 +161,15 @@ WHY = "return [...document.querySelectorAll('.why')].filter((e) => e.checkVisibi
 
 
 def test_a_killed_try_has_no_slowdown_and_leads_to_the_try_that_ran_again(browser, page):
-    browser.run(
-        "const e = document.querySelector('#explore-0'); e.querySelector('[name=fate]').value = '3';"
-        "e.explorer.refilter()"
-    )
+    browser.click("a[href='#outcome=3']")
+    browser.waited("return document.activeElement.name === 'fate'")
     assert browser.text("#explore-0 .matching") == "1 of 6 rows match. 1 try was killed; its job ran again later."
     cells = "return [...document.querySelectorAll('#explore-0 tbody.jobs tr td')].slice(-4).map((e) => e.textContent)"
     assert browser.run(cells)[1:] == ["", "1 of 2 try 2", "killed"]
     browser.click("#explore-0 tbody.jobs a[href$='&try=2']")
     (said,) = browser.waited(WHY)
     assert said.replace(NBSP, " ").startswith("Why job again, try 2, waited 1 min 29 s")
-    assert "It was started 2 times" in said
+    assert "An earlier try was killed, and what it computed there is lost" in said
     assert browser.run("return location.hash") == "#job=again&try=2"
 
 
@@ -179,6 +177,11 @@ def test_a_killed_try_has_no_slowdown_and_leads_to_the_try_that_ran_again(browse
     ("address", "words"),
     [
         ("#job=split", "Why job split waited 50 s\n\nIt asked for 4 processors and 1 min."),
+        (
+            "#job=again&try=1",
+            "Job again, try 1\n\nIt asked for 1 processor and 1 min 39 s. This try was killed after 2 s: what it "
+            "computed is lost. The job ran again from day 0 00:01:30. It started at once.",
+        ),
         ("#job=huge", "Job huge\n\nIt was rejected and did not run."),
         ("#job=missing", "Job missing\n\nThis run has no such job."),
     ],

@@ -205,10 +205,13 @@ def test_runs_of_batsim_5_are_found_by_file_prefix_and_folder(tmp_path):
     assert [run.name for run in find_runs([prefix])] == ["plain"]
 
 
-def test_users_of_a_workload_in_batsim_5s_form_are_known(tmp_path):
+def test_users_and_requests_of_a_workload_in_batsim_5s_form_are_known(tmp_path):
     run = Recording5("fcfs").folder
     jobs_csv = shutil.copytree(run / "out", tmp_path / "out") / "jobs.csv"
     workload = Path(shutil.copy(run / "workload.json", tmp_path))
+    written = json.loads(workload.read_text())
+    written["jobs"][0]["extra_data"]["requested_time"] = 7
+    workload.write_text(json.dumps(written))
     record = {
         "export_prefix": f"{tmp_path}/out/",
         "inputs_sha256": {str(workload): digest(workload)},
@@ -219,8 +222,10 @@ def test_users_of_a_workload_in_batsim_5s_form_are_known(tmp_path):
         "warnings": [],
     }
     (tmp_path / "run.json").write_text(json.dumps(record))
-    users = {job["id"]: job["extra_data"]["user_id"] for job in json.loads(workload.read_text())["jobs"]}
+    users = {job["id"]: job["extra_data"]["user_id"] for job in written["jobs"]}
     found = read_run(jobs_csv, "x")
+    (asked_s,) = found.facts.asked_s[found.ids == written["jobs"][0]["id"]]
+    assert asked_s == 7
     assert dict(zip(found.ids.tolist(), found.facts.user.tolist(), strict=True)) == users
 
 

@@ -11,7 +11,7 @@ from batfill_pages.run_page import order_share, run_section
 from batfill_pages.runs import read_run
 from batfill_pages.single import TIME_BINS, course, longest_waits, wait_grid
 from batfill_pages.write import write_report
-from command import result
+from command import batfill, result
 from report_runs import CUT, KILLED, OK, REJECTED, jobs_csv
 
 NBSP = "\N{NO-BREAK SPACE}"
@@ -157,6 +157,25 @@ def test_a_job_is_placed_by_the_key_of_the_order_if_the_key_says_it(tmp_path):
     assert "2 jobs that were already waiting when it came started before it as well." in text
 
 
+def test_what_a_job_asked_for_is_its_request_in_the_log_and_another_limit_is_named_as_such(tmp_path):
+    rows = ((1, 0, 90, 100), (2, 1, 925, 900), (3, 2, 50, -1))
+    lines = (f"{k} {r} -1 {p} 2 -1 -1 2 {asked} -1 1 7 -1 -1 -1 -1 -1 -1\n" for k, r, p, asked in rows)
+    (tmp_path / "log.swf").write_text("; MaxProcs: 2\n" + "".join(lines))
+    workload = tmp_path / "workload.json"
+    batfill("workload", "convert", tmp_path / "log.swf", "--unrequested", "runtime", "--out", workload)
+    for place, log, options in (("raised", "log.swf", ("--unrequested", "runtime")), ("json", workload.name, ())):
+        result("replay", tmp_path / log, *options, "--out", tmp_path / place)
+        text = said(read_run(tmp_path / f"{place}_jobs.csv", "x"))
+        assert "15 min 25 s" in text
+        assert re.search(r"It asked for 2 processors and 15 min \(raised to 15 min 2[56] s\)", text)
+        assert re.search(r"and no time \(the log has no request; 5[01] s stood in for it\)", text)
+    result("replay", tmp_path / "log.swf", *("--unrequested", "runtime", "--overrun", "extend", "--policy", "spf"),
+           "--out", tmp_path / "past")  # fmt: skip
+    run = read_run(tmp_path / "past_jobs.csv", "x")
+    assert order_share(run, 1) == 2 / 3  # the order reads the 15 minutes
+    assert "and 15 min (" in said(run)
+
+
 def test_a_requeued_job_says_that_its_last_try_counts(tmp_path):
     run = run_of(
         tmp_path,
@@ -168,7 +187,10 @@ def test_a_requeued_job_says_that_its_last_try_counts(tmp_path):
     text = said(run)
     assert "the longest 14 s (job a, 2 processors)" in text
     assert "1 job that was submitted later started before it; it used what the whole machine does in 4 s" in text
-    assert "It was started 2 times; its wait counts to the start of the last try." in text
+    lost = "An earlier try was killed, and what it computed there is lost"
+    assert f"{lost}; its wait counts to the start of the last try." in text
+    assert "50 % of the jobs (1) had a try killed and ran again later; these tries took 27 % of the work. " in text
+    assert "Jobs with a killed try wait 14 s on average, the others 2 s. Show the killed tries" in text
     assert "tries killed1 (" in text
     assert "rejected1" in text
     assert "A kill ends a try: what it computed is lost" in text  # where the words first stand

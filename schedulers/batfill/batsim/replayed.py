@@ -9,7 +9,7 @@ import numpy as np
 from batfill.batsim import results
 from batfill.batsim.allocation import lowest_idle
 from batfill.batsim.machines import MachineTimes, intervals_text
-from batfill.batsim.results import metadata_text
+from batfill.batsim.results import asked_of, metadata_text
 from batfill.model.schedule import KILLED, REJECTED, SUCCESS, WALLTIME_REACHED, try_name
 
 if TYPE_CHECKING:
@@ -112,14 +112,16 @@ class Tries:
         """The metadata of a try of this job; only for the last try is it known whether it was backfilled."""
         jobs, judged = self.schedule.jobs, self.judged
         backfilled = bool(self.schedule.backfilled[row]) if last and not self.rejected[row] else None
+        asked_s = asked_of(float(jobs.user_request_s[row]), float(jobs.walltime_s[row]))
         if judged is None:
-            return metadata_text(user=int(jobs.user[row]), backfilled=backfilled)
+            return metadata_text(user=int(jobs.user[row]), backfilled=backfilled, asked_s=asked_s)
         return metadata_text(
             user=int(jobs.user[row]),
             small=None if judged.small is None else bool(judged.small[row]),
             probability=float(judged.probability[row]),
             divider_s=float(judged.divider_s[row]),
             backfilled=backfilled,
+            asked_s=asked_s,
         )
 
     def computing(self) -> Iterator[tuple[float, int]]:

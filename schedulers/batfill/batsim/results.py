@@ -39,6 +39,7 @@ from batfill.batsim.machines import INTERVALS
 from batfill.model.jobs import LONGEST_S
 from batfill.model.metrics import TAU_S, Summary, bounded_slowdown, summarize
 from batfill.model.schedule import CUT, LATER_TRY, REFUSED, REJECTED, REQUEUED, STATES, SUCCESS
+from batfill.workloads.batsim_json import NO_WALLTIME, user_of, user_request_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -387,10 +388,11 @@ def metadata_text(
     probability: float = math.nan,
     divider_s: float = math.inf,
     backfilled: bool | None = None,
+    asked_s: float = math.nan,
 ) -> str:
     """A job's text in the column `metadata`: words key=value, without the unknown ones.
 
-    `user=3 class=small probability=0.731 divider=3600 backfilled=1`
+    `user=3 class=small probability=0.731 divider=3600 backfilled=1 asked=900`, or `asked=none`; see `Facts`.
     """
     words = [f"user={user}"] if user >= 0 else []
     if small is not None:
@@ -401,7 +403,19 @@ def metadata_text(
         words.append(f"divider={divider_s:.15g}")
     if backfilled is not None:
         words.append(f"backfilled={int(backfilled)}")
+    if not math.isnan(asked_s):
+        words.append(f"asked={asked_s:.15g}" if asked_s < math.inf else f"asked={NOT_ASKED}")
     return " ".join(words)
+
+
+def asked_of(user_request_s: float, limit_s: float) -> float:
+    """`Facts.asked_s` of a job from the request in its log, nan for none, and its limit, inf for none."""
+    if math.isnan(user_request_s):
+        return math.inf if limit_s < math.inf else math.nan
+    return user_request_s if user_request_s != limit_s else math.nan
+
+
+NOT_ASKED = "none"  # as the value of `asked`
 
 
 class Fact(NamedTuple):
@@ -419,7 +433,25 @@ FACTS = {
     "probability": Fact(r"[\d.e-]+", np.float64, math.nan, float),
     "divider": Fact(r"[\d.e+-]+", np.float64, math.nan, float),
     "backfilled": Fact("[01]", np.int8, -1, int),
+    "asked": Fact(rf"[\d.e+-]+|{NOT_ASKED}", np.float64, math.nan, lambda w: math.inf if w == NOT_ASKED else float(w)),
 }
+
+
+class JobFacts(NamedTuple):
+    """Facts of a job that a workload has, as in `Facts`."""
+
+    user: int = -1
+    asked_s: float = math.nan
+
+
+def facts_of(job: Mapping[str, Any]) -> JobFacts:
+    """What a job of Batsim's JSON says of its user and request."""
+    limit_s = job.get("walltime", NO_WALLTIME)
+    limit_s = math.inf if limit_s == NO_WALLTIME else float(limit_s)
+    return JobFacts(user_of(job), asked_of(user_request_of(job), limit_s))
+
+
+UNKNOWN_FACTS = JobFacts()
 WORDS = re.compile("".join(f"(?:{key}=({fact.pattern}) ?)?" for key, fact in FACTS.items()))
 NO_WORDS = (None,) * len(FACTS)
 
@@ -432,6 +464,7 @@ class Facts(NamedTuple):
     probability: NDArray[np.float64]  # of being small; nan unknown
     divider_s: NDArray[np.float64]  # in force at the submission; nan unknown
     backfilled: NDArray[np.int8]  # 1 started by backfilling, 0 in the queue's order, -1 unknown
+    asked_s: NDArray[np.float64]  # the log's request where the limit is another; inf if the log has none; nan otherwise
 
     @classmethod
     def of(cls, texts: Sequence[str]) -> Facts:
@@ -533,7 +566,7 @@ class Results:
         return {name: value for name, value in self.summary().as_dict().items() if name not in unknown}
 
 
-def read_results(path: Path, *, size: int | None = None, users: Mapping[str, int] | None = None) -> Results:
+def read_results(path: Path, *, size: int | None = None, facts: Mapping[str, JobFacts] | None = None) -> Results:
     """The jobs of this `_jobs.csv`.
 
     Every try counts from its job's first submission, which the files of Batsim 5 do not have: there a later try is
@@ -542,7 +575,7 @@ def read_results(path: Path, *, size: int | None = None, users: Mapping[str, int
     Args:
         path: the file.
         size: the machine's, see `read_schedule`; None to infer it from the jobs.
-        users: users by job id, if known from elsewhere than the file.
+        facts: users and requests by job id, if known from elsewhere than the file.
 
     Raises:
         ResultError: the file cannot be read, lacks a column, or has a line that is truncated or not a job's, or a date
@@ -578,10 +611,13 @@ def read_results(path: Path, *, size: int | None = None, users: Mapping[str, int
         raise ResultError(f"{path}: allocated_resources: machine {machines.last.max()} is none; is the file Batsim's?")
     seen = int(max(machines.last.max(initial=-1) + 1, procs[state != REFUSED].max(initial=1)))
     known = column.get("metadata", WordColumn([""], np.zeros(len(ids), np.int32)))
-    facts = Facts.of(known.words).rows(known.code[order])
-    if users:
-        elsewhere = np.array([users.get(job, -1) for job in ids], np.int64)
-        facts = facts._replace(user=np.where(facts.user >= 0, facts.user, elsewhere))
+    stated = Facts.of(known.words).rows(known.code[order])
+    if facts:
+        user, asked_s = zip(*(facts.get(job, UNKNOWN_FACTS) for job in ids), strict=True)
+        stated = stated._replace(
+            user=np.where(stated.user >= 0, stated.user, np.array(user, np.int64)),
+            asked_s=np.where(np.isnan(stated.asked_s), np.array(asked_s, np.float64), stated.asked_s),
+        )
     return Results(
         size=seen if size is None else max(size, seen),
         size_stated=size is not None,
@@ -597,7 +633,7 @@ def read_results(path: Path, *, size: int | None = None, users: Mapping[str, int
         attempt=attempt[order],
         job=job,
         machines=machines,
-        facts=facts,
+        facts=stated,
         digest=stored_sum,
     )
 

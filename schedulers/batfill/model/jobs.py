@@ -33,6 +33,7 @@ Overrun = Literal["keep", "kill", "extend"]
 # What stands in for a request that the log does not have; a number is a limit in seconds.
 Unrequested = Literal["refuse", "runtime", "none", "queue", "user-max"] | float
 
+NO_REQUEST = "have no requested time"  # in the warning that requests are missing
 FEW = 0.01  # requests missing or raised are a note up to this share of the jobs, and a warning above it
 RUN_TIME_STANDS_IN = (
     "their true run time stands in for it, which no scheduler knows beforehand; figures that depend on requests "
@@ -534,7 +535,7 @@ def request_warning(missing: int, n_jobs: int, consequence: str = RUN_TIME_STAND
     """
     if missing <= FEW * n_jobs:
         return ()
-    return (f"{share_text(missing, n_jobs)} have no requested time: {consequence}",)
+    return (f"{share_text(missing, n_jobs)} {NO_REQUEST}: {consequence}",)
 
 
 def raised_warning(raised: int, n_jobs: int, unrequested: Unrequested | None = None) -> tuple[str, ...]:

@@ -67,8 +67,8 @@ const JOB_COLUMNS = [
   { title: "user", needs: "user", name: "user", of: (run, i) => run.known("user", i) },
   { title: "submitted", name: "submit_s", of: (run, i) => run.submit[i], shown: (run, i) => run.clock.text(run.submit[i]) },
   { title: "ran", name: "runtime_s", ran: true, of: (run, i) => run.runtime[i], shown: (run, i) => duration(run.runtime[i]) },
-  { title: "requested", name: "requested_s", of: (run, i) => (run.walltime[i] < 0 ? undefined : run.walltime[i]),
-    shown: (run, i) => (run.walltime[i] < 0 ? "no limit" : duration(run.walltime[i])) },
+  { title: "requested", name: "requested_s", of: (run, i) => run.request(i), shown: (run, i) => asked(run, i)[0] },
+  { title: "limit", needs: "asked", name: "limit_s", of: (run, i) => (run.walltime[i] < 0 ? undefined : run.walltime[i]), shown: (run, i) => duration(run.walltime[i]) },
   { title: "processors", name: "processors", of: (run, i) => run.procs[i], shown: (run, i) => number(run.procs[i]) },
   { title: "start", name: "start_s", ran: true, of: (run, i) => run.start(i), shown: (run, i) => run.clock.text(run.start(i)) },
   { title: "end", name: "end_s", ran: true, of: (run, i) => run.end[i], shown: (run, i) => run.clock.text(run.end[i]) },
@@ -138,8 +138,16 @@ function csvOf(run, rows) {
   return `${lines.join("\n")}\n`;
 }
 
+// The time that the log says a job asked for, and the limit that the scheduler read if it is another: run_page.asked.
+function asked(run, i) {
+  const limit = run.walltime[i] < 0 ? "no limit" : duration(run.walltime[i]), given = run.known("asked", i);
+  if (given === undefined) return [limit, ""];
+  if (!given) return ["no time", ` (the log has no request; ${limit} stood in for it)`];
+  return [duration(given), given < run.walltime[i] ? ` (raised to ${limit})` : ` (the limit was ${limit})`];
+}
+
 function details(run, i) {
-  const request = run.walltime[i] < 0 ? "no limit" : `requested ${duration(run.walltime[i])}`;
+  const [said, limit] = asked(run, i), request = `${said === "no limit" ? "" : "requested "}${said}${limit}`;
   const job = `Job ${run.name_of(i)}: ${number(run.procs[i])} processors, ${request}, submitted ${run.clock.text(run.submit[i])}`;
   if (!run.ran(i)) return `${job}, rejected.`;
   const marks = [run.states[run.state[i]], ...(run.known("backfilled", i) ? ["started by backfilling"] : [])];
@@ -154,10 +162,10 @@ function details(run, i) {
 // Why a job waited, as run_page.reason says it of the longest waits, without the job's place in the order.
 function reason(run, i) {
   if (!run.ran(i)) return "It was rejected and did not run.";
-  const asked = run.walltime[i] < 0 ? "no limit" : duration(run.walltime[i]);
-  const words = [`It asked for ${things(run.procs[i], "processor", "processors")} and ${asked}`];
-  if (!(run.wait[i] > 0)) return `${words[0]}, and started at once.`;
-  if (run.drawn) words.push("This page holds a sample of the jobs, so it does not say which of all started before it");
+  const words = [`It asked for ${things(run.procs[i], "processor", "processors")} and ${asked(run, i).join("")}`];
+  if (run.again(i)) words.push(`This try was killed after ${duration(run.runtime[i])}: what it computed is lost. The job ran again from ${run.clock.text(run.start(i + 1))}`);
+  if (!(run.wait[i] > 0)) words.push("It started at once");
+  else if (run.drawn) words.push("This page holds a sample of the jobs, so it does not say which of all started before it");
   else {
     let [later, ahead, used] = [0, 0, 0];
     for (let k = 0; k < run.length; k++) {
@@ -174,6 +182,6 @@ function reason(run, i) {
     if (room >= 1)
       words.push(`For ${duration(room)} of its wait enough processors were idle${run.easy && run.tries(i) === 1 ? ": it was not let in, because it would have delayed the job at the head of the queue" : ""}`);
   }
-  if (run.attempt[i]) words.push(`It was started ${run.attempt[i] + 1} times; its wait counts to the start of ${run.again(i) ? "this" : "the last"} try`);
+  if (run.attempt[i]) words.push(`${run.attempt[i] > 1 ? `${run.attempt[i]} earlier tries were` : "An earlier try was"} killed, and what it computed there is lost; its wait counts to the start of ${run.again(i) ? "this" : "the last"} try`);
   return `${words.join(". ")}.`;
 }

@@ -316,16 +316,22 @@ async function unfold(section) {
   place.classList.add("ready");
 }
 
-// Open the run, the wait or the job that the address names: #run-1, #why-0-3, #job=17, or #job=17&try=1&run=1.
+// Open what the address names: a run, a wait, a job or the jobs of an outcome: #run-1, #why-0-3, #job=17, #outcome=3, or
+// #job=17&try=1&run=1.
 async function openTarget() {
-  const named = new URLSearchParams(location.hash.slice(1)), job = named.get("job");
-  let target = document.getElementById(job === null ? location.hash.slice(1) : `run-${named.get("run") ?? 0}`);
+  const named = new URLSearchParams(location.hash.slice(1)), job = named.get("job"), outcome = named.get("outcome");
+  let target = document.getElementById((job ?? outcome) === null ? location.hash.slice(1) : `run-${named.get("run") ?? 0}`);
   const section = target?.closest(".run");
   if (!section) return;
   section.open = true;
   await explore(section);
   const { explorer } = section.querySelector(".explorer");
   if (job !== null) target = explorer.pick(job, Number(named.get("try")));
+  else if (outcome !== null) {
+    target = explorer.form.elements.fate;
+    target.value = outcome;
+    explorer.refilter();
+  }
   else if (target.matches(".why")) explorer.choose([...section.querySelectorAll(".why")].indexOf(target));
   else return;
   target.focus({ preventScroll: true });
@@ -337,7 +343,7 @@ async function main() {
   for (const run of runs) run.addEventListener("toggle", () => explore(run));
   addEventListener("hashchange", openTarget);
   addEventListener("click", ({ target }) => { // an address that is already there does not change
-    const link = target.closest?.("a[href^='#job=']");
+    const link = target.closest?.("a[href^='#'][href*='=']");
     if (link && link.hash === location.hash) openTarget();
   });
   // Paper does not wait: a run that was not opened prints its picture and tables, without the machines.

@@ -84,6 +84,12 @@ class Run {
   // A value from a column of scheduler data, or undefined if unknown.
   known(column, i) { return this[column] && this[column][i] >= 0 ? this[column][i] : undefined; }
 
+  // The log's request in seconds; undefined without one.
+  request(i) {
+    const seconds = this.known("asked", i) ?? this.walltime[i];
+    return seconds > 0 ? seconds : undefined;
+  }
+
   name_of(i) { return this.attempt[i] ? `${this.ids[i]}#${this.attempt[i]}` : this.ids[i]; }
 
   machines(i, most = 6) {

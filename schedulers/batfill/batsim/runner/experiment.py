@@ -20,6 +20,7 @@ from batfill.batsim.platform import split_instants_warning
 from batfill.batsim.results import (
     EMBEDDED,
     ResultError,
+    facts_of,
     prefix_of,
     read_results,
     read_schedule,
@@ -62,13 +63,12 @@ from batfill.workloads.batsim_json import (
     require_requests,
     unrequested_in,
     usable,
-    user_of,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from batfill.batsim.results import Results
+    from batfill.batsim.results import JobFacts, Results
     from batfill.batsim.runner.context import SimulatorCommand
     from batfill.model.jobs import Unrequested
 
@@ -102,7 +102,7 @@ class Expected(NamedTuple):
     warnings: tuple[str, ...]  # see `Workload.warnings`
     profile_types: set[str]
     made_with: dict[str, dict[str, Any]]  # by workload: `overrun` (None if unknown) and `unrequested`
-    users: dict[str, int]  # by job, of a workload that is the only one
+    facts: dict[str, JobFacts]  # by job, of a workload that is the only one
     sums: dict[str, str]  # by workload, its sha256
 
 
@@ -206,7 +206,7 @@ def run_in_folder(
     if overstayer and overstayer.command.name == SIMULATOR:  # there are no results to check
         raise overstayed(setting, ends[0], overstayer, lookout)
     try:
-        results = read_results(jobs_csv, size=schedule.machines if schedule else None, users=said.users)
+        results = read_results(jobs_csv, size=schedule.machines if schedule else None, facts=said.facts)
     except ResultError as error:
         raise Stopped(2, f"{SIMULATOR} ended with status 0, but {error}") from None
     refuse_unfinished(setting, expected, results)
@@ -243,7 +243,7 @@ def workload_jobs(paths: Sequence[Path]) -> Expected:
         WorkloadError: a file cannot be read, or is not a Batsim workload.
     """
     names = []
-    users: dict[str, int] = {}
+    facts: dict[str, JobFacts] = {}
     missing: dict[Unrequested, int] = {}
     made_with: dict[str, dict[str, Any]] = {}
     sums: dict[str, str] = {}
@@ -262,7 +262,7 @@ def workload_jobs(paths: Sequence[Path]) -> Expected:
             missing[stated] = missing.get(stated, 0) + n_missing(jobs, stated)
             raised += sum(raised_by_overrun(job) for job in jobs)
             made_with[str(path)] = {"overrun": document.description.get("overrun"), "unrequested": stated}
-            users = dict(zip(ids, map(user_of, jobs), strict=True)) if len(paths) == 1 else {}
+            facts = dict(zip(ids, map(facts_of, jobs), strict=True)) if len(paths) == 1 else {}
         except (KeyError, TypeError, AttributeError):
             raise WorkloadError(
                 f"{path}: not a Batsim workload (no `jobs` with an `id` each); make one with `batfill workload convert`"
@@ -271,7 +271,7 @@ def workload_jobs(paths: Sequence[Path]) -> Expected:
         types |= {str(profile.get("type")) for profile in document.profiles.values() if isinstance(profile, dict)}
     lines = [line for stated, n in missing.items() for line in request_warning(n, len(names), stand_in(stated))]
     warnings = (*lines, *raised_warning(raised, len(names)), *doubts)
-    return Expected(names, warnings, types, made_with, users, sums)
+    return Expected(names, warnings, types, made_with, facts, sums)
 
 
 def missing_jobs(expected: Iterable[JobName], results: Results) -> list[JobName]:
