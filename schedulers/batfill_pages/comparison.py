@@ -6,14 +6,14 @@ The items are the jobs of a workload if whole runs are compared, or the pieces o
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from batfill.base.errors import BatfillError
-from batfill.base.stats import CONFIDENCE, FEWEST_BLOCKS, few_blocks, holm, paired
+from batfill.base.stats import CONFIDENCE, FEWEST_BLOCKS, few_blocks, paired
 from batfill.base.tables import JobRows, data_frame
 from batfill.base.words import things
 from batfill.model.jobs import DAY_S, WEEK_S
@@ -37,6 +37,18 @@ if TYPE_CHECKING:
     from batfill_pages.runs import ReportedRun
 
 CURVE_POINTS = 300
+CHANGED_S = 600.0  # a wait is longer or shorter if it differs by more than this
+FEWEST_JOBS = 20  # of a user whose mean wait is compared
+
+
+class Whose(NamedTuple):
+    """The jobs that runs are compared on, and where the page explains each run's."""
+
+    ids: NDArray[np.object_]  # (n_jobs,)
+    user: NDArray[np.int64]  # (n_jobs,)  -1 unknown
+    procs: NDArray[np.int64]  # (n_jobs,)
+    kills: NDArray[np.int64]  # (n_choices, n_jobs)  tries that were killed: the job ran again
+    places: tuple[int, ...]  # (n_choices,)  the numbers of the runs' sections
 
 
 class Difference(NamedTuple):
@@ -86,7 +98,8 @@ class Comparison:
     commands: tuple[str, ...] = ()  # which repeat the choices
     courses: tuple[Course, ...] = ()  # (n_choices,)  the queue over time, in the same bins; () for pieces
     zero: Clock | None = None  # the date of second 0 of the log
-    tries: bool = False  # whether a job of a run has several tries
+    invented: tuple[str, ...] = ()  # of the warnings, those that requests were invented
+    whose: Whose | None = None  # the jobs of runs; None for pieces
 
     @property
     def n_periods(self) -> int:
@@ -124,27 +137,27 @@ class Comparison:
         return found
 
     def paired(
-        self, columns: Sequence[NDArray[np.float64]], seed: int, chains: Sequence[Sequence[int]] | None = None
+        self,
+        columns: Sequence[NDArray[np.float64]],
+        seed: int,
+        chains: Sequence[Sequence[int]] | None = None,
+        *,
+        together: bool = False,
     ) -> list[Paired]:
         """The mean of each column of differences, shape (n_items,), against 0; see `stats.paired`."""
         sums = np.array([np.bincount(self.block, weights=column) for column in columns])
-        return paired(sums, np.bincount(self.block), null=0, seed=seed, chains=chains)
+        return paired(sums, np.bincount(self.block), null=0, seed=seed, chains=chains, together=together)
 
     def against(self, references: Sequence[int], seed: int) -> dict[int, list[Paired | None]]:
         """The mean bounded slowdown of all choices minus that of each reference, by reference; None for itself.
 
-        The p-values are corrected for the comparisons with one reference.
+        P-values and intervals are corrected for the comparisons with one reference.
         """
         found: dict[int, list[Paired | None]] = {}
         for one in references:
-            row = [mirrored(found[k][one]) if k in found else None for k in range(len(self.names))]
-            missing = [k for k, known in enumerate(row) if known is None and k != one]
-            compared = self.paired([self.bsld[k] - self.bsld[one] for k in missing], seed) if missing else []
-            for k, pair in zip(missing, compared, strict=True):
-                row[k] = pair
-            others = [pair for pair in row if pair is not None]
-            corrected = iter(holm([pair.p for pair in others]))
-            found[one] = [None if pair is None else replace(pair, corrected_p=next(corrected)) for pair in row]
+            others = [k for k in range(len(self.names)) if k != one]
+            compared = iter(self.paired([self.bsld[k] - self.bsld[one] for k in others], seed, together=True))
+            found[one] = [None if k == one else next(compared) for k in range(len(self.names))]
         return found
 
     @property
@@ -159,20 +172,16 @@ class Comparison:
         return int(self.block.max()) + 1
 
 
-def mirrored(pair: Paired | None) -> Paired | None:
-    """The difference of the other from the one."""
-    return None if pair is None else replace(pair, value=-pair.value, low=-pair.high, high=-pair.low)
-
-
 def comparisons(runs: Sequence[ReportedRun], tau_s: float) -> list[Comparison]:
     """A comparison for every workload with several runs, in the order of their first runs."""
-    groups: list[list[ReportedRun]] = []
-    for run in runs:
-        if group := next((group for group in groups if same_jobs(group[0], run)), None):
-            group.append(run)
+    groups: list[dict[int, ReportedRun]] = []
+    for number, run in enumerate(runs):
+        if group := next((group for group in groups if same_jobs(next(iter(group.values())), run)), None):
+            group[number] = run
         else:
-            groups.append([run])
-    return [compared(group, tau_s) for group in groups if len(group) > 1 and group[0].final.any()]
+            groups.append({number: run})
+    several_runs = [group for group in groups if len(group) > 1]
+    return [compared(group, tau_s) for group in several_runs if next(iter(group.values())).final.any()]
 
 
 def same_jobs(one: ReportedRun, other: ReportedRun) -> bool:
@@ -186,8 +195,9 @@ def same_jobs(one: ReportedRun, other: ReportedRun) -> bool:
     )
 
 
-def compared(runs: Sequence[ReportedRun], tau_s: float) -> Comparison:
-    """The runs of one workload, over the jobs that none rejected."""
+def compared(numbered: Mapping[int, ReportedRun], tau_s: float) -> Comparison:
+    """The runs of one workload, by the number of their section, over the jobs that none rejected."""
+    runs = list(numbered.values())
     refused: set[str] = set().union(*(run.ids[run.state == REFUSED] for run in runs))
     rows = [run.final for run in runs]
     if refused:
@@ -226,7 +236,14 @@ def compared(runs: Sequence[ReportedRun], tau_s: float) -> Comparison:
         commands=tuple(dict.fromkeys(one.command for one in about if one.command)),
         zero=clock,
         courses=tuple(course(run, span) for run in runs),
-        tries=any(bool(run.attempt.any()) for run in runs),
+        invented=tuple(dict.fromkeys(warning for one in about for warning in one.invented)),
+        whose=Whose(
+            first.ids[jobs],
+            first.facts.user[jobs],
+            first.procs[jobs],
+            np.array([run.attempt[row] for run, row in zip(runs, rows, strict=True)]),
+            tuple(numbered),
+        ),
     )
 
 

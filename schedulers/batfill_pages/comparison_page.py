@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from html import escape
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import numpy as np
 
@@ -21,7 +22,8 @@ from batfill.base.stats import (
     comparison_warnings,
 )
 from batfill.base.sums import mean_of
-from batfill.base.words import in_a_row, things
+from batfill.base.words import in_a_row, percent, things
+from batfill_pages.comparison import CHANGED_S, FEWEST_JOBS
 from batfill_pages.single import TIME_BINS
 from batfill_pages.words import (
     count,
@@ -42,13 +44,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from batfill.base.stats import Paired
-    from batfill_pages.comparison import Comparison
+    from batfill_pages.comparison import Comparison, Whose
 
 STARVED = 2  # times the reference's longest wait, above which jobs may starve
 TODAY = "fcfs"  # the reference at first, if it is among the choices; otherwise the first one
 MOST_REFERENCES = 20  # that a reader can choose from; each costs a comparison with every other choice
 VERDICTS = {BETTER: "better", WORSE: "worse", UNCLEAR: "cannot tell"}
 ALIKE = 3  # choices that the page names as not told apart from the best
+MOST_LOSERS = 8  # runs whose losers the page names
 STEPS = 8  # of the tail's grid of waits, in each power of ten
 
 
@@ -69,7 +72,9 @@ def comparison_section(comparison: Comparison, number: int, *, seed: int, alone:
         f"{heading}{about}",
         f'<p class="answer" aria-live="polite">{view.answer(view.reference)}</p>',
         f'<p class="log">{view.alike()}</p>',
-        terms(dict(comparison.made).get("tau", ""), tries=comparison.tries),
+        f'<p class="log kills">{view.kills(view.reference)}</p>' if view.kills(view.reference) else "",
+        warning_paragraphs([*comparison.warnings, *view.doubts()]),
+        terms(dict(comparison.made).get("tau", ""), tries=bool(view.kills(view.reference))),
         chart("tradeoff", "Slowdown and longest wait", "lower left is better"),
         '<p class="note">Logarithmic axis of waits. Dashed: none is better on both. Shaded: the longest wait is more '
         'than twice the reference\'s.<span class="unnamed"></span></p></figure>',
@@ -77,10 +82,9 @@ def comparison_section(comparison: Comparison, number: int, *, seed: int, alone:
         view.selector(),
         view.table(),
         view.notes(),
+        *(view.who_loses(part) if comparison.whose else []),
         *(view.tails(number, part, tail) if view.waits else []),
         *(view.queues(part) if comparison.courses and view.waits else []),
-        f"<{part}>About these figures</{part}>",
-        warning_paragraphs([*comparison.warnings, *view.doubts()]),
     ]
     data = json.dumps(view.as_dict(), separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
     return "\n".join(
@@ -172,7 +176,11 @@ class View:
 
     def chosen(self, reference: int) -> int | None:
         """The choice with both in view, to be marked; None if it is the reference, or nothing can be told."""
-        return None if self.undecided(reference) or self.both == reference or not self.waits else self.both
+        return self.both if self.decided(reference) and self.both != reference else None
+
+    def decided(self, reference: int) -> bool:
+        """Whether the figures tell the choices apart, and may be trusted."""
+        return self.waits and not self.undecided(reference) and not self.of.invented
 
     @property
     def waits(self) -> bool:
@@ -196,7 +204,15 @@ class View:
         return bool(self.of.hindsight) and self.of.hindsight[k]
 
     def answer(self, reference: int) -> str:
-        """The answer against this reference, as HTML."""
+        """The answer against this reference, as HTML; if the figures cannot be trusted, that comes first."""
+        found = self.finding(reference)
+        if not self.of.invented:
+            return found
+        jobs = escape(self.of.invented[0].partition(":")[0])
+        return f'<strong class="pays">Do not choose by these figures: {jobs}.</strong> <small>{found}</small>'
+
+    def finding(self, reference: int) -> str:
+        """What the figures say against this reference, as HTML."""
         low, both = self.lowest, self.both
         figures, base = slowdown(self.slowdown[low]), slowdown(self.slowdown[reference])
         longest, today = duration_html(self.longest_s[low]), duration_html(self.longest_s[reference])
@@ -257,7 +273,7 @@ class View:
         unclear = [(k, pair) for k, pair in pairs if pair and pair.verdict == UNCLEAR and not self.same(k, self.lowest)]
         if self.few or not self.waits or not unclear:
             return ""
-        unclear.sort(key=lambda one: (one[1].low > 0, one[1].value))  # first those whose interval has 0 in it
+        unclear.sort(key=lambda one: one[1].value)
         low = no_break(self.words[self.lowest][1])
         said = [f"{no_break(self.words[k][1])} minus {low}: {self.interval_words(pair)}" for k, pair in unclear[:ALIKE]]
         return f"May be chance: {listed(said, len(unclear))}."
@@ -268,6 +284,70 @@ class View:
             return signed(pair.value)
         interval = f"{no_break(f'{CONFIDENCE:.0%}'.replace('%', ' %'))} interval"
         return f"{signed(pair.value)}, {interval} {no_break(f'{slowdown(pair.low)} to {slowdown(pair.high)}')}"
+
+    def kills(self, reference: int) -> str:
+        """Under which runs tries were killed, how many jobs that concerns, and what these pay, as HTML."""
+        if self.of.whose is None:
+            return ""
+        said = []
+        for k in self.order:
+            killed = self.of.whose.kills[k] > 0
+            if not killed.any():
+                continue
+            tries, jobs = int(self.of.whose.kills[k].sum()), int(killed.sum())
+            line = (
+                f"Under {escape(self.words[k][1])}, {percent(jobs / len(killed))} of the jobs ({count(jobs)}) had a "
+                f"try killed{f', {count(tries)} tries together' if tries > jobs else ''}"
+            )
+            if k != reference:
+                later_s = (self.of.wait_s[k] - self.of.wait_s[reference])[killed]
+                longer, less = (percent(float((sign * later_s > CHANGED_S).mean())) for sign in (1, -1))
+                line += (
+                    f"; {longer} of these jobs wait over {duration_html(CHANGED_S)} longer than under "
+                    f"{escape(self.words[reference][1])}, {less} over {duration_html(CHANGED_S)} less"
+                )
+            said.append(f"{line}.")
+        return " ".join(said[:ALIKE])
+
+    def who_loses(self, part: str) -> list[str]:
+        """The job and the user that lose most under each run."""
+        base = escape(self.words[self.reference][1])
+        return [
+            f'<{part}>Who loses most, against <span class="base">{base}</span></{part}>',
+            f'<ul class="losers">{self.losers(self.reference)}</ul>',
+        ]
+
+    def losers(self, reference: int) -> str:
+        """An item for each run: the job and the user whose waits grow most against the reference, as HTML."""
+        if (whose := self.of.whose) is None:
+            return ""
+        found = [k for k in self.order if k != reference][:MOST_LOSERS]
+        return "".join(f"<li><b>{escape(self.words[k][1])}</b>: {self.loser(whose, k, reference)}</li>" for k in found)
+
+    def loser(self, whose: Whose, k: int, reference: int) -> str:
+        """The job and the user whose waits grow most under this run."""
+        wait_s, before_s = self.of.wait_s[k], self.of.wait_s[reference]
+        row = int((wait_s - before_s).argmax())
+        if wait_s[row] <= before_s[row]:
+            return "no job waits longer."
+        user = f"user {whose.user[row]}, " if whose.user[row] >= 0 else ""
+        run = f"&amp;run={whose.places[k]}" if whose.places[k] else ""
+        said = (
+            f"job {escape(whose.ids[row])} ({user}{things(int(whose.procs[row]), 'processor')}) waits "
+            f"{duration_html(wait_s[row])} instead of {duration_html(before_s[row])}: "
+            f'<a href="#job={quote(whose.ids[row])}{run}">why</a>.'
+        )
+        users, row_of = np.unique(whose.user, return_inverse=True)
+        jobs = np.bincount(row_of)
+        mean_s, was_s = (np.bincount(row_of, waits) / jobs for waits in (wait_s, before_s))
+        longer_s = np.where((users >= 0) & (jobs >= FEWEST_JOBS), mean_s - was_s, -np.inf)
+        if longer_s.max() <= 0:
+            return said
+        one = int(longer_s.argmax())
+        return (
+            f"{said} User {users[one]} ({things(int(jobs[one]), 'job')}) waits {duration_html(mean_s[one])} on average "
+            f"instead of {duration_html(was_s[one])}, the most among users with {FEWEST_JOBS} jobs or more."
+        )
 
     def tail_words(self, reference: int) -> str:
         """How long one job in a thousand waits, under the lowest slowdown and under the reference."""
@@ -312,8 +392,9 @@ class View:
         few = len(self.references) < len(self.words)
         lines = [
             f"Intervals of {no_break('95 %')} swap whole {blocks} ({count(n)}) at random, {count(RESAMPLES)} times "
-            f"(seed {self.seed}); a verdict is corrected for the {things(len(self.words) - 1, 'comparison')} of this "
-            f"table: {guide('background/statistics', 'how sure is that')}.",
+            f"(seed {self.seed}). Intervals and verdicts are corrected for the "
+            f"{things(len(self.words) - 1, 'comparison')} of this table: "
+            f"{guide('background/statistics', 'how sure is that')}.",
             "<span class=flag>▲</span> The longest wait is more than twice the reference's: some jobs may starve.",
         ]
         if few:
@@ -323,7 +404,9 @@ class View:
         return "".join(f'<p class="note">{line}</p>' for line in lines)
 
     def doubts(self) -> Sequence[str]:
-        """Why the intervals may be wrong."""
+        """Why the intervals may be wrong; that there are too few periods is in the answer."""
+        if self.few:
+            return ()
         found = {self.words[k][1]: pair for k, pair in enumerate(self.pairs[self.reference]) if pair is not None}
         return comparison_warnings(found, self.of.n_blocks, self.of.blocks)
 
@@ -413,7 +496,9 @@ class View:
             "answer": units_kept(self.answer(reference)),
             "tail": units_kept(self.tail_words(reference)),
             "chosen": self.chosen(reference),
-            "decided": self.waits and not self.undecided(reference),
+            "kills": units_kept(self.kills(reference)),
+            "losers": units_kept(self.losers(reference)),
+            "decided": self.decided(reference),
             "label": self.label(reference),
             "pairs": [
                 None

@@ -12,7 +12,7 @@ import batfill as bf
 from batfill.base.stats import holm
 from batfill.base.words import duration
 from batfill.model.jobs import DAY_S, WEEK_S
-from batfill_pages.comparison import comparisons, of_jobs
+from batfill_pages.comparison import Whose, comparisons, of_jobs
 from batfill_pages.comparison_page import View, comparison_section
 from batfill_pages.figures import comparison_figures, most_telling, styles_of, wait_figure
 from batfill_pages.palette import dress
@@ -201,17 +201,56 @@ def test_what_was_learned_from_the_log_is_marked():
     assert "expect less on others" in page
 
 
-def test_the_differences_from_every_reference_are_mirrored_and_corrected_for_their_number():
+def test_the_differences_from_every_reference_are_corrected_for_their_number_and_so_are_their_intervals():
     four = of_weeks(*np.random.default_rng(2).random((4, 24)))
     found = four.against([2, 0], seed=3)
-    for one, other in ((0, 2), (2, 0)):
-        (alone,) = four.paired([four.bsld[other] - four.bsld[one]], 3)
-        pair = found[one][other]
-        assert (pair.value, pair.low, pair.high, pair.p) == pytest.approx((alone.value, alone.low, alone.high, alone.p))
     for one in (0, 2):
         assert found[one][one] is None
         others = [pair for pair in found[one] if pair is not None]
         assert [pair.corrected_p for pair in others] == holm([pair.p for pair in others])
+    (alone,) = four.paired([four.bsld[0] - four.bsld[2]], 3)
+    assert (found[2][0].value, found[2][0].p) == (alone.value, alone.p)
+
+
+@pytest.mark.parametrize("gain", [0.38, 0.6])
+def test_an_interval_holds_0_where_the_verdict_is_that_it_may_be_chance(gain):
+    # alone, two of these differences are beyond chance; among five comparisons they are not
+    noise = np.random.default_rng(4).normal(0, 0.7, (6, 24))
+    six = with_longest(of_weeks([9] * 24, *(9 - gain + noise[1:])), *[300] * 6)
+    view = View(six, seed=0)
+    pairs = [pair for pair in view.pairs[0] if pair is not None]
+    (alone,) = six.paired([six.bsld[1] - six.bsld[0]], 0)
+    assert alone.low > pairs[0].low
+    for pair in pairs:
+        assert (pair.low <= 0 <= pair.high) == (pair.verdict == "unclear")
+
+
+def test_invented_requests_are_the_headline_and_no_run_is_marked():
+    warning = "60 of 60 jobs (100 %) have no requested time: their true run time stands in for it"
+    two = replace(with_longest(busy(90, 40), 3 * DAY_S, 3 * DAY_S), warnings=(warning,), invented=(warning,))
+    assert said(two).startswith("Do not choose by these figures: 60 of 60 jobs (100 %) have no requested time. Lowest")
+    page = comparison_section(two, 0, seed=0)
+    assert "class=chosen" not in page
+    assert page.index('class="warning"') < page.index('class="chart tradeoff"')
+
+
+def test_the_page_names_who_loses_most_with_a_link_to_the_cause_and_what_killed_jobs_pay():
+    kills = np.zeros((2, 120), int)
+    kills[1, :6] = 1
+    two = with_longest(busy(90, 40), 300, 9000)
+    user = np.arange(120) // 30  # the second user's jobs wait longest under b
+    wait_s = two.wait_s.copy()
+    wait_s[1, 31:60] = wait_s[0, 31:60] + 1000
+    whose = Whose(np.arange(120).astype(str), user, np.full(120, 4), kills, (0, 3))
+    view = View(replace(two, wait_s=wait_s, whose=whose), seed=0)
+    text = re.sub("<.*?>", "", view.losers(0)).replace("\u00a0", " ")
+    assert text.startswith("b: job 0 (user 0, 4 processors) waits 2 h 30 min instead of 5 min: why. User 1 (30 jobs)")
+    assert '<a href="#job=0&amp;run=3">why</a>' in view.losers(0)
+    assert re.sub("<.*?>", "", view.losers(1)).startswith("a: job ")
+    assert view.kills(0).replace("\u00a0", " ") == (
+        "Under b, 5 % of the jobs (6) had a try killed; 17 % of these jobs wait over 10 min longer than under a, 0 % "
+        "over 10 min less."
+    )
 
 
 def test_the_table_states_the_longest_wait_beside_each_mean_and_flags_more_than_twice_the_references(runs):

@@ -75,6 +75,7 @@ def paired(
     resamples: int = RESAMPLES,
     level: float = CONFIDENCE,
     chains: Sequence[Sequence[int]] | None = None,
+    together: bool = False,
 ) -> list[Paired]:
     """Each sum(costs[k]) / sum(base) with its confidence interval, a test of `null`, and the correction for all.
 
@@ -98,14 +99,17 @@ def paired(
         resamples: number of random halves.
         level: of the intervals; 1 - level is that of the verdicts.
         chains: planned orders of comparison, see `in_chains`; by default all choices are compared at once, see `holm`.
+        together: whether the intervals are corrected as the p-values are, so that one holds the null if and only if its
+            verdict is unclear.
     """
     blocks = [Blocks.of(row, np.asarray(base, np.float64)) for row in np.asarray(costs, np.float64)]
     swaps = swaps_of(blocks, seed, resamples)
     p = [mine.p(null) for mine in swaps]
+    corrections = holm(p) if chains is None else in_chains(p, chains)
     return [
         Paired(
             one.value,
-            *mine.interval(1 - level, null),
+            *mine.interval((1 - level) * (alone / corrected if together else 1), null),
             alone,
             corrected,
             null=null,
@@ -114,9 +118,7 @@ def paired(
             merged=one.merged,
             blocks=len(one.base),
         )
-        for one, mine, alone, corrected in zip(
-            blocks, swaps, p, holm(p) if chains is None else in_chains(p, chains), strict=True
-        )
+        for one, mine, alone, corrected in zip(blocks, swaps, p, corrections, strict=True)
     ]
 
 

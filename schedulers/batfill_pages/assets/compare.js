@@ -38,14 +38,16 @@ class Comparison {
   // Everything that follows the reference.
   refer(reference) {
     this.reference = reference;
-    const { answer, tail, pairs, chosen } = this.against, base = this.rows[reference];
+    const { answer, tail, pairs, chosen, kills, losers } = this.against, base = this.rows[reference];
     const put = (selector, html) => {
       const found = this.place.querySelector(selector);
       if (found && found.innerHTML !== html) found.innerHTML = html;
     };
     put(".answer", answer);
+    put(".kills", kills);
+    put(".losers", losers);
     put(".tail-words", tail);
-    this.place.querySelector(".base").textContent = base.name;
+    for (const name of this.place.querySelectorAll(".base")) name.textContent = base.name;
     const ends = pairs.flatMap((pair) => (pair ? pair.slice(0, 3) : [])).filter((end) => end !== null);
     const scale = linear(Math.min(0, ...ends), Math.max(0, ...ends), 6, 134);
     for (const row of this.place.querySelectorAll("tbody tr")) {

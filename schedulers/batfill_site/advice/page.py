@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from batfill.base.stats import CONFIDENCE, FEWEST_BLOCKS, UNCLEAR
 from batfill.base.version import ENGINE, __version__
 from batfill.model.options import FIRST_TRIES, PRESETS
+from batfill_pages.comparison import FEWEST_JOBS
 from batfill_pages.comparison_page import STARVED
 from batfill_pages.words import (
     asset,
@@ -63,7 +64,6 @@ from batfill_site.advice.text import (
 from batfill_site.advice.what_if import (
     APART,
     FAR_APART,
-    FEWEST_JOBS,
     HIGH_P,
     HIGH_WEEKS,
     stated,

@@ -15,12 +15,13 @@ from batfill.base.stats import BETTER, CONFIDENCE, WORSE
 from batfill.base.words import in_a_row, things, wrapped
 from batfill.base.words import percent as in_percent
 from batfill.model.options import ALL, REPLAYED, Options, arguments_of
+from batfill_pages.comparison import CHANGED_S, FEWEST_JOBS
 from batfill_pages.comparison_page import STARVED
 from batfill_pages.words import count, interval_text, slowdown, submission_dates
 from batfill_pages.words import duration_html as duration
 from batfill_site.advice.promise import BUSY_BSLD, MOVED_S, OVERLOADED, OVERLOADED_S, QUIET, QUIET_S, WORDS, Figures
 from batfill_site.advice.promise import TAU_S as BSLD_TAU_S
-from batfill_site.advice.what_if import CHANGED_S, CLEARLY, FEWEST_JOBS, KILLS, PLAINER, stated
+from batfill_site.advice.what_if import CLEARLY, KILLS, PLAINER, stated
 from batfill_site.config.systems import APPROXIMATE, EXPRESSIBLE, IMPOSSIBLE, SYSTEMS, site_config
 
 if TYPE_CHECKING:

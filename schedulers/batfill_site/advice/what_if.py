@@ -34,7 +34,7 @@ from batfill.model.values import number_of, probability_of, seconds_of, seed_of,
 from batfill.replays.replay import nothing, simulate
 from batfill.search.results import ReadingOptions
 from batfill.workloads.formats import read_once
-from batfill_pages.comparison import Comparison, Difference, of_jobs
+from batfill_pages.comparison import CHANGED_S, FEWEST_JOBS, Comparison, Difference, of_jobs
 from batfill_site.advice import promise
 from batfill_site.config.systems import EXPRESSIBLE, site_config
 from batfill_site.fidelity import LEAST_WAIT_S, fidelity_of, score
@@ -59,9 +59,7 @@ MIN_GAIN = 0.05  # smallest relative reduction of the mean bounded slowdown that
 SHARED = (*SHARED_BY_CHOICES, *SHARED_BY_TRIES)
 USUAL = {name: OPTIONS[name].default for name in SHARED}
 LIMITS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0)  # growths under which the advice is shown, beside the given one
-FEWEST_JOBS = 20  # of a user whose mean wait is compared
-CHANGED_S = 600.0  # a wait is longer or shorter if it differs by more than this,
-CLEARLY = 0.1  # and clearly longer if that is also more than this share of it
+CLEARLY = 0.1  # a wait is clearly longer by `CHANGED_S` if that is also more than this share of it
 HIGH_P, HIGH_WEEKS = 0.01, 24  # of a gain in which confidence is high: below, and at least
 HIGH, MEDIUM, LOW = "high", "medium", "low"
 # If simulated and logged waits differ by more than the first factor, confidence is at most medium; by the second, low.
