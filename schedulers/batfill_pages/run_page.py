@@ -138,10 +138,11 @@ def kills(run: ReportedRun, number: int, figures: Summary) -> str:
     others = f", the others {duration_html(mean_of(wait_s[~killed]))}" if jobs < len(killed) else ""
     place = f"&amp;run={number}" if number else ""
     together = f", {count(tries)} tries together" if tries > jobs else ""
+    lost = f"these tries took {percent(figures.wasted)} of the work"
     return (
         f'<p class="log">{percent(jobs / len(killed))} of the jobs ({count(jobs)}) had a try killed and ran again later'
-        f"{together}; these tries took {percent(figures.wasted)} of the work. Jobs with a killed try wait {pays}"
-        f'{others}. <a class="controls" href="#outcome={REQUEUED}{place}">Show the killed tries</a></p>'
+        f"{together}; {lost}. Jobs with a killed try wait {pays}{others}. "
+        f'<a class="controls" href="#outcome={REQUEUED}{place}">Show the killed tries</a></p>'
     )
 
 

@@ -229,6 +229,8 @@ def test_harmless_variations_read_alike(log_file, text):
         *((packed(row(1, 0, 5).encode()) + b"rubbish", "cannot be unpacked") for packed in PACKERS),
         *((packed(row(1, 0, 5).encode())[:-9], "cannot be unpacked") for packed in PACKERS),
         (lzma.compress(row(1, 0, 5).encode()) + bytes(3), "3 zeros follow a stream, not a multiple of 4"),
+        (b"\x89PNG\r\n\x1a\n\x00\x00", ":1: this is no log: it begins with '\\x89PNG'; give SWF, Parquet, "),
+        (b"id,wait\n1,2\n", ":1: this is no log: it begins with 'id,wait'"),
         (row(1, "nan", 5).encode(), ":1: field 2 (submit_s) is 'nan', not a number"),
         (b"; x\n\n" + row(1, 0, "1e999").encode(), ":3: field 4 (runtime_s) is '1e999', larger"),
         (row("99999999999999999999", 0, 5).encode(), ":1: field 1 (job) is '99999999999999999999', larger"),

@@ -225,15 +225,63 @@ def test_the_page_may_not_speak_to_another_host(opened):
     assert opened.waited("return window.blocked") == "connect-src"
 
 
-def test_mistakes_are_told_in_the_words_of_the_command_line_and_work_can_be_stopped(opened, archive_log):
-    opened.run(DROP, "broken.swf", base64.b64encode(b"1 2 3\n").decode())
+UNSURE = "; MaxProcs: 8\n" + "".join(
+    f"{k} {600 * k} -1 {100 + k} {1 + k % 8} -1 -1 {1 + k % 8} -1 -1 1 {k % 5} -1 -1 -1 -1 -1 -1\n"
+    for k in range(1, 400)
+)
+
+
+def dropped(browser, name, content):
+    """Drop a file, and wait for the answer or the error; returns the error."""
+    browser.run(DROP, name, base64.b64encode(content).decode())
+    waited(browser, SETTLED)
+    return browser.run(TEXT, "error")
+
+
+def test_a_mistake_gets_the_words_of_the_command_line_where_it_is_seen_and_work_can_be_stopped(opened):
+    opened.sized(390, 800)
+    assert dropped(opened, "broken.swf", b"1 2 3\n").startswith("broken.swf:1: 3 fields, but SWF has 18")
+    assert opened.run("return document.getElementById('file').files[0].name") == "broken.swf"
+    assert dropped(opened, "a.png", b"\x89PNG\r\n\x1a\n").startswith(
+        "a.png:1: this is no log: it begins with '\\x89PNG"
+    )
+    assert opened.run("return document.getElementById('error').getBoundingClientRect().bottom") < 800
+    record = (
+        "window.Worker = class extends Worker { constructor(...a) { super(...a); (window.made ??= []).push(this); } }"
+    )
+    opened.run(record)
+    for _ in range(2):
+        opened.click("[data-log='half-a-year.swf.gz']")
+        waited(opened, "return !document.getElementById('stop').hidden")
+        opened.run("document.getElementById('stop').click()")  # it moves with the words beside it
+        waited(opened, SETTLED)
+        assert opened.run(TEXT, "error") == "Stopped. Drop the log again, or another."
+    opened.waited("return window.made?.length === 2")
+    opened.click("[data-log='sample.json']")  # while what was stopped still reports how it ended
+    opened.run("made[0].dispatchEvent(new ErrorEvent('error', { message: 'Uncaught NoGilError' }))")
     waited(opened, SETTLED)
-    assert opened.run(TEXT, "error").startswith("broken.swf:1: 3 fields, but SWF has 18")
-    opened.click("[data-log='half-a-year.swf.gz']")
-    waited(opened, "return !document.getElementById('stop').hidden")
-    opened.click("#stop")
-    waited(opened, SETTLED)
-    assert opened.run(TEXT, "error") == "Stopped. Drop the log again, or another."
-    opened.click("[data-log='sample.json']")
-    waited(opened, SETTLED)
+    assert opened.run(TEXT, "error") == ""
     assert opened.run(TEXT, "log") == "sample.json: 800 jobs"
+
+
+def test_what_stands_in_for_missing_requests_and_the_machine_are_chosen_on_the_page(opened):
+    assert opened.run("return document.getElementById('missing').hidden")
+    assert "have no requested time" in dropped(opened, "unsure.swf", UNSURE.encode())
+    opened.run("document.getElementById('unrequested').value = 'runtime'")
+    opened.click("#again")
+    waited(opened, SETTLED)
+    assert opened.run(TEXT, "error") == ""
+    assert "--procs 8 --unrequested runtime --max-wait-growth" in opened.run(TEXT, "command")
+    opened.run("document.getElementById('procs').value = 6")
+    opened.click("#again")
+    waited(opened, SETTLED)
+    assert opened.run(TEXT, "wider").startswith(
+        "100 of 399 jobs (25.1 %) ask for more than 6 processors: they are left out"
+    )
+    assert opened.violations("{runOnly: ['wcag2a', 'wcag2aa', 'best-practice'], iframes: false}") == []
+
+
+def test_from_a_folder_the_page_says_what_it_needs_and_no_bar_moves(browser, page):
+    browser.visit(page / "index.html")
+    assert "only from a web server" in browser.text("#now")
+    assert browser.run("return document.querySelector('progress')") is None

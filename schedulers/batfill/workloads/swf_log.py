@@ -310,6 +310,11 @@ def rows_in(path: Path, text: bytes, lines_before: int, width: int = 0) -> tuple
     wrong_line = lines_before + line + 1
     for row, field, start, end in hard[:n_hard]:
         at_line = wrong_line if row == n_rows else lines[row]
+        if row == field == lines_before == 0 and not NUMBER.fullmatch(text[start:end]):
+            raise WorkloadError(
+                f"{path}:{at_line}: this is no log: it begins with {brief(text[start:end])}; give SWF, Parquet, "
+                "Batsim's JSON, or the accounting of Slurm, OAR or PBS"
+            )
         rows[row, field] = number_in(path, at_line, field, text[start:end])
     if wrong >= 0:
         wanted = f"the first row has {width}" if width else f"SWF has {N_FIELDS}"
@@ -327,6 +332,11 @@ def rows_in(path: Path, text: bytes, lines_before: int, width: int = 0) -> tuple
     return log, width
 
 
+def brief(token: bytes) -> str:
+    """A field's beginning, quoted."""
+    return ascii(token[:20].decode("latin-1")) + ("..." if len(token) > 20 else "")
+
+
 def number_in(path: Path, line: int, field: int, token: bytes) -> float:
     """The value of a token that is not a plain short decimal: long, with an exponent, or invalid.
 
@@ -339,7 +349,7 @@ def number_in(path: Path, line: int, field: int, token: bytes) -> float:
     Raises:
         WorkloadError: it is no number, or beyond 2^53.
     """
-    shown = ascii(token[:20].decode("latin-1")) + ("..." if len(token) > 20 else "")
+    shown = brief(token)
     where = f"{path}:{line}: field {field + 1}{f' ({FIELDS[field]})' if field < N_FIELDS else ''}"
     if not NUMBER.fullmatch(token):
         raise WorkloadError(f"{where} is {shown}, not a number; write -1 for unknown values")

@@ -15,6 +15,7 @@ from batfill.base import progress
 from batfill.base import version as version  # the worker sets `DOCUMENTATION`
 from batfill.base.words import duration
 from batfill.cli import main
+from batfill.model.jobs import share_text
 
 FOLDER = Path("/home/logs")
 sys.path.append(str(Path(bf.__file__).parents[1] / "zones.zip"))  # the package tzdata
@@ -55,7 +56,13 @@ def run(line: str) -> str:
     return err.getvalue() + out.getvalue()
 
 
-def take(name: str) -> dict[str, Any]:
+def reading(procs: str, unrequested: str) -> dict[str, Any]:
+    """The visitor's choices for `read` and `replay`; "" and "refuse" are none."""
+    found: dict[str, Any] = {"procs": int(procs)} if procs else {}
+    return found | ({} if unrequested == "refuse" else {"unrequested": unrequested})
+
+
+def take(name: str, procs: str, unrequested: str) -> dict[str, Any]:
     """Read the log in this file, and say what was read and left out; Slurm's accounting is imported first."""
     log, commands, text = name, [], ""
     with Path(name).open("rb") as file:
@@ -63,31 +70,35 @@ def take(name: str) -> dict[str, Any]:
             log = f"{name}.swf"
             commands = [shlex.join(["batfill", "workload", "import", "slurm", name, "--out", log])]
             text = run(*commands)
-    workload = bf.read(log)
+    workload = bf.read(log, **reading(procs, unrequested))
     text += "\n".join(f"{label:12} {value}" for label, value in workload.rows())
     summary = f"{workload.name}: {len(workload.jobs):,} jobs"
     return {"log": log, "procs": workload.procs, "summary": summary, "text": text, "commands": commands}
 
 
-def orders(log: str, procs: str) -> dict[str, Any]:
-    """The log's figures under five orders, as texts."""
+def orders(log: str, procs: str, unrequested: str) -> dict[str, Any]:
+    """The log's figures under five orders, as texts, and which jobs are wider than the machine."""
     rows: list[dict[str, Any]] = []
-    workload, longest_s = bf.read(log), 0.0
+    workload, longest_s, wider = bf.read(log, **reading(procs, unrequested)), 0.0, ""
     for name, words, given in ORDERS:
         if progress.told is not None:
             progress.told("orders replayed", len(rows), len(ORDERS))
-        found = bf.replay(workload, **given, procs=int(procs)).figures
+        found = bf.replay(workload, **given).figures
+        if found.rejected:
+            left_out = share_text(found.rejected, len(workload.jobs))
+            wider = f"{left_out} ask for more than {workload.procs:,} processors: they are left out of all figures."
         longest_s = longest_s or found.max_wait_s
         pays = found.max_wait_s > 2 * longest_s
         waits = [duration(found.mean_wait_s), "▲ " * pays + duration(found.max_wait_s)]
         slowdown = f"{found.mean_bsld:,.{0 if found.mean_bsld >= 10 else 1}f}"
         rows.append({"name": name, "words": words, "pays": pays, "cells": [*waits, slowdown]})
-    return {"rows": rows}
+    return {"rows": rows, "wider": wider}
 
 
-def page(which: str, log: str, procs: str, growth: str, order: str) -> dict[str, Any]:
+def page(which: str, log: str, procs: str, unrequested: str, growth: str, order: str) -> dict[str, Any]:
     """A page, and the commands that write it: what-if, a run under an order, or the comparison of all orders."""
-    of_log = f"{shlex.quote(log)} --procs {procs}"
+    options = reading(procs, unrequested).items()
+    of_log = " ".join([shlex.quote(log), *(f"--{name} {value}" for name, value in options)])
     commands = [f"batfill what-if {of_log} --max-wait-growth {growth} --out what-if.html"]
     if which != "what-if":
         chosen = [words for _, words, _ in ORDERS if which == "comparison" or words == order]

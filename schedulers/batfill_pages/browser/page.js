@@ -1,20 +1,32 @@
 // The page: it hands the visitor's log to a worker, where batfill runs, and shows what it answers.
 const $ = id => document.getElementById(id);
 const pyodide = new URL($('form').dataset.pyodide, location.href).href;
-let worker, calls, log, source, took;
+const STOPPED = 'Stopped. Drop the log again, or another.';
+let worker, calls, log, source, took, began;
 
+// A new worker; `calls` are its questions, and nothing that an earlier one still says is heard.
 async function begin() {
-  calls = new Map();
+  const mine = calls = new Map();
   const script = await (await fetch('worker.js')).blob();  // a worker from a blob has this page's security policy
+  if (mine !== calls) throw new Error(STOPPED);
+  let trouble = 'Python could not be loaded';
   worker = new Worker(URL.createObjectURL(script.slice(0, script.size, 'text/javascript')), { type: 'module' });
-  worker.onerror = event => fail(`Python could not be loaded (${event.message || 'no connection'}); load the page again.`);
+  worker.onerror = event => fail(`${trouble} (${event.message || 'no connection'}); load the page again.`);
   worker.onmessage = ({ data }) => {
     if (data.told) return show(...data.told);
-    const { resolve, reject } = calls.get(data.id);
-    calls.delete(data.id);
+    const { resolve, reject } = mine.get(data.id);
+    mine.delete(data.id);
     return data.failed ? reject(new Error(data.failed)) : resolve(data.answer);
   };
   worker.postMessage({ pyodide, here: new URL('.', location.href).href });
+  await ask('begin', []);
+  trouble = 'Python stopped';
+}
+
+function end() {
+  if (worker) worker.onerror = worker.onmessage = null;  // one that is ended in the middle of its work reports errors
+  worker?.terminate();
+  for (const { reject } of calls.values()) reject(new Error(STOPPED));
 }
 
 const ask = (name, given, file) => new Promise((resolve, reject) => {
@@ -22,15 +34,17 @@ const ask = (name, given, file) => new Promise((resolve, reject) => {
   worker.postMessage({ id: [...calls.keys()].at(-1), name, given, file });
 });
 
+// What is done of how much; when all is, the bar only moves, because the figures and the page take their time.
 function show(label, done, total) {
-  $('status').textContent = done ? `${label}: ${done.toLocaleString('en')}${total ? ` of ${total.toLocaleString('en')}` : ''}` : label;
-  if (total) Object.assign($('progress'), { max: total, value: done }); else $('progress').removeAttribute('value');
+  const all = total && done > total - 0.01, words = Math.floor(all ? total : done).toLocaleString('en');
+  $('status').textContent = `${label}${done ? `: ${words}` : ''}${done && total ? ` of ${total.toLocaleString('en')}` : ''}${all ? ', now the figures' : ''}`;
+  if (total && !all) Object.assign($('progress'), { max: total, value: done }); else $('progress').removeAttribute('value');
 }
 
 function busy(label) {
   if (label) show(label, 0);
-  for (const part of document.querySelectorAll('#pages :is(button, select), #choices')) part.disabled = Boolean(label) || !log;
-  $('progress').hidden = $('stop').hidden = !label;
+  for (const part of document.querySelectorAll('#pages :is(button, select), #choices')) part.disabled = Boolean(label) || !(part.id ? source : log);
+  $('progress').hidden = $('stop').hidden = $('since').hidden = !label;
   if (label) $('error').textContent = '';
 }
 
@@ -38,12 +52,17 @@ function fail(text) {
   busy();
   $('status').textContent = 'Stopped.';
   $('error').textContent = text;
+  if (text.includes('--unrequested')) {
+    $('missing').hidden = false;
+    $('unrequested').focus();
+  }
+  $('error').scrollIntoView({ block: 'nearest' });
 }
 
 // One piece of work at a time; an error is shown in the command line's words.
 async function work(label, pieces) {
   busy(label);
-  const began = performance.now();
+  began = performance.now();
   try {
     await ready;
     await pieces();
@@ -52,22 +71,33 @@ async function work(label, pieces) {
   } catch (error) { fail(error.message); }
 }
 
-const take = (name, content) => work(`Reading ${name}`, async () => {
+const given = () => [$('procs').value, $('unrequested').value];
+setInterval(() => { $('since').textContent = `${Math.round((performance.now() - began) / 1000)} s`; }, 1000);
+
+function take(name, content) {
+  $('missing').hidden = true;
+  $('unrequested').value = 'refuse';
+  $('procs').value = '';
   source = { name, content };
+  return read();
+}
+
+const read = () => work(`Reading ${source.name}`, async () => {
   log = undefined;
   $('answers').hidden = $('page').hidden = $('keep').hidden = true;
-  const read = await ask('take', [name], await content());
-  log = read.log;
-  $('procs').value = read.procs;
-  $('log').textContent = read.summary;
-  $('read').textContent = read.text;
-  $('answers').hidden = false;
-  took = read.commands;
+  const found = await ask('take', [source.name, ...given()], await source.content());
+  log = found.log;
+  $('procs').value = found.procs;
+  $('log').textContent = found.summary;
+  $('read').textContent = found.text;
+  took = found.commands;
   await answer();
 });
 
 async function answer() {
-  const { rows } = await ask('orders', [log, $('procs').value]);
+  const { rows, wider } = await ask('orders', [log, ...given()]);
+  $('wider').textContent = wider;
+  $('answers').hidden = false;
   $('orders').tBodies[0].innerHTML = '';
   $('order').innerHTML = '';
   for (const { name, words, cells, pays } of rows) {
@@ -81,7 +111,7 @@ async function answer() {
 }
 
 async function open(page) {
-  const { html, name, commands } = await ask('page', [page, log, $('procs').value, $('growth').value, $('order').value]);
+  const { html, name, commands } = await ask('page', [page, log, ...given(), $('growth').value, $('order').value]);
   const url = URL.createObjectURL(new Blob([html], { type: 'text/html' }));
   URL.revokeObjectURL($('keep').href);
   Object.assign($('keep'), { href: url, download: name, hidden: false });
@@ -94,20 +124,27 @@ new ResizeObserver(() => { wide.tabIndex = wide.scrollWidth > wide.clientWidth ?
 const chosen = file => file && take(file.name, () => file.arrayBuffer());
 document.ondragover = event => { event.preventDefault(); $('drop').classList.add('over'); };
 document.ondragleave = () => $('drop').classList.remove('over');
-document.ondrop = event => { event.preventDefault(); $('drop').classList.remove('over'); chosen(event.dataTransfer.files[0]); };
+document.ondrop = event => {
+  event.preventDefault();
+  $('drop').classList.remove('over');
+  $('file').files = event.dataTransfer.files;  // so that its name stands beside the button
+  chosen(event.dataTransfer.files[0]);
+};
 $('file').onchange = event => chosen(event.target.files[0]);
 $('file').onclick = event => { event.target.value = ''; };  // so that the same file can be chosen again
-$('form').onsubmit = event => { event.preventDefault(); work('Replaying', answer); };
+$('form').onsubmit = event => { event.preventDefault(); if (log) work('Replaying', answer); else read(); };
 for (const button of document.querySelectorAll('[data-log]')) {
-  button.onclick = () => take(button.dataset.log, async () => (await fetch(button.dataset.log)).arrayBuffer());
+  button.onclick = () => {
+    $('file').value = '';
+    take(button.dataset.log, async () => (await fetch(button.dataset.log)).arrayBuffer());
+  };
 }
 for (const button of document.querySelectorAll('[data-page]')) button.onclick = () => work('Replaying', () => open(button.dataset.page));
 $('stop').onclick = () => {
-  worker.terminate();
-  for (const { reject } of calls.values()) reject(new Error('Stopped. Drop the log again, or another.'));
-  ready = start();
+  end();
+  ready = begin();
+  ready.catch(() => {});  // whoever waits for it next shows the error
 };
-const start = () => begin().then(() => ask('begin', []));
-let ready = start().catch(error => fail(error.message));
+let ready = begin();
 busy();
-ready.then(() => { if (!source) { $('status').textContent = 'Ready.'; } });
+ready.then(() => { if (!source) $('status').textContent = 'Ready.'; }, error => { if (!source) fail(error.message); });

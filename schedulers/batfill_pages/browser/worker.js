@@ -14,7 +14,7 @@ async function begin({ pyodide, here }) {
   if (!pyodide.startsWith(here)) module.version.DOCUMENTATION = new URL('..', here).href;  // not in a copy of the page alone
   let told = 0;
   module.progress.told = (label, done, total) => {
-    if (performance.now() - told < 50 && done) return;
+    if (performance.now() - told < 50 && done && !(done > total - 0.01)) return;  // the last step always shows
     told = performance.now();
     postMessage({ told: [label, done, total] });
   };
