@@ -621,7 +621,8 @@ def text_below(content: Mapping[str, Any]) -> str:
         held = held if least is plain else f"the lowest there, with {least['factors']}:"
         small = [step for step in steps if step["capacity"] < 1]
         later = f"; later up to {content['most_in_use']:,} were, so the machine is not that small"
-        beyond = bool(small) and content["most_in_use"] > small[-1]["capacity"] * content["input"]["procs"] + 0.5
+        sizes = [Factors(capacity=step["capacity"]).size(content["input"]["procs"]) for step in small]
+        beyond = sizes and content["most_in_use"] > sizes[-1]
         parts += [
             "Fitted on the first half of the jobs, scored on the second. Outages are found in each half by a fixed "
             "rule; whether they are used, and how long they are known before, is fitted. No machine is tried that is "

@@ -24,8 +24,8 @@ def outages(source: Path | str, log: SwfLog, procs: int) -> Calendar:
     """The calendar of a log's outages, in seconds since its first job, as announced windows of the whole machine.
 
     The log is looked at every 10 min from its first submission on. An outage is 30 min or more of looks at which jobs
-    run on less than 10 % of the machine, while those that wait request at least 25 % of it. Of several partitions only
-    those count for which that holds, too: jobs wait for a full one while the others are idle.
+    run on less than 10 % of the machine, while those that wait request at least 25 % of it. A job of one of several
+    partitions counts as waiting only while its partition is as idle, since it may wait for a small one that is full.
 
     Args:
         source: the log's file, or its name.

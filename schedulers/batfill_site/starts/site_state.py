@@ -45,7 +45,7 @@ LATEST_S = 2.5e11  # a later date has no year of four digits
 UNIX_S = 1e8  # a number from here on is a Unix time
 LONGEST_S = 3e9  # a longer request is none
 UNKNOWN = ("", "N/A", "Unknown", "None", "nan")
-TOO_WIDE = "more processors than the machine has"
+TOO_WIDE = "too wide for the machine"
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,7 +268,7 @@ def count_of(where: str, value: Any) -> int:
 
 def request_of(where: str, value: Any) -> float:
     """A request: seconds, a duration such as 2h, or one as Slurm writes it; inf if there is none."""
-    if value is None or (isinstance(value, str) and value.strip().upper() in (*NO_LIMIT, "")):
+    if value is None or (isinstance(value, str) and value.strip().upper() in (*NO_LIMIT, *map(str.upper, UNKNOWN))):
         return math.inf
     clock = isinstance(value, str) and 1 <= value.count(":") <= 2  # of more the first is in no known unit
     if clock and (limit_s := clock_seconds(value.strip(), bare=1)):

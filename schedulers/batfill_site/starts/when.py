@@ -45,8 +45,7 @@ WIDENED = 0.2  # logarithm of the factor by which intervals are wider than the f
 STEP = 0.15  # of that logarithm, for a start outside
 MARGIN, MARGIN_S = 0.05, 60.0  # added to the forks' spread, as a share of the time until the start, and besides
 FEWEST_STARTS = 20  # past starts from which on an interval is said to hold so many
-STARTS = "nothing: it starts at once"
-STARTS_BY_RULES = (
+STARTS = (  # of a job that a site's own system let wait
     "nothing here: by these rules it starts now; its batch system has not looked since, or has a limit that they lack"
 )
 A_DATE = "2024-05-02T10:00 or 2024-05-02T10:00+02:00"
@@ -209,7 +208,7 @@ class Estimates(ReadOnly, KeptRows):
         """
         found, columns = self.found, self.jobs.select(self.found.rows).columns()
         return {
-            "job_id": self.names[found.rows],
+            "job_id": self.names[found.rows].astype(object),
             **{name: columns[name] for name in ("procs", "requested_s", "submit_s")},
             "start_s": found.start_s,
             "from_s": found.from_s,
@@ -310,14 +309,15 @@ def estimates_of(
     waiting: int,
     left_out: Mapping[str, str] | None = None,
 ) -> Estimates:
-    """The estimates for these jobs, with the reasons why they do not start now; those that run start now."""
+    """The estimates for these jobs, with the reasons why they do not start now; those that run start now.
+
+    `waiting` is how many jobs wait, those not asked for included; `left_out` is None in a replay.
+    """
     start, waits = np.flatnonzero(asked & ~moment.waits), asked & moment.waits
     now_s = np.full(len(start), moment.now_s)
-    at_site = left_out is not None
-    late_s = math.exp(forecast.widened[1]) * MARGIN_S if at_site else 0.0  # its own system let it wait
-    found = Found(moment.past_rows[start], now_s, now_s, now_s + late_s)
+    found = Found(moment.past_rows[start], now_s, now_s, now_s + math.exp(forecast.widened[1]) * MARGIN_S)
     names = dict(zip(moment.rows.tolist(), ids[moment.past_rows].tolist(), strict=True))
-    why: tuple[str, ...] = (STARTS_BY_RULES if at_site else STARTS,) * len(start)
+    why: tuple[str, ...] = (STARTS,) * len(start)
     if waits.any():
         both = zip(found, forecast.estimate(moment, waits), strict=True)
         found = Found._make(np.concatenate(columns) for columns in both)
@@ -339,7 +339,7 @@ def estimates_of(
         made.forks,
         made.seed,
         forecast.calibrated_on,
-        at_site,
+        left_out is not None,
         left_out or {},
     )
 
@@ -447,6 +447,7 @@ class Course(NamedTuple):
     small: NDArray[np.bool_]  # whether each goes before the others
     size: int
     rules: Rules
+    known_from_s: float  # from when on all jobs are known that ran
 
 
 def when_in_replay(run: Replay, job: str | None, forks: int, seed: int, now_s: float) -> Estimates:
@@ -457,7 +458,7 @@ def when_in_replay(run: Replay, job: str | None, forks: int, seed: int, now_s: f
         ended[engine.queue.running_rows] = False
         end_s = engine.start_s + np.where(ended, engine.events.duration_s, np.inf)
         small = run.options.calls_small(jobs.job_class, jobs.procs, engine.size)
-        course = Course(jobs, engine.start_s, end_s, small, engine.size, engine.queue.rules)
+        course = Course(jobs, engine.start_s, end_s, small, engine.size, engine.queue.rules, -math.inf)
         forecast.widened, forecast.calibrated_on = hindcast(course, now_s, forks, seed)
     return forecast.when(job, now_s)
 
@@ -466,19 +467,20 @@ def when_at_site(site: SiteState, job: str | None, options: Options, forks: int,
     """The estimates for a site's state, after the decision that is due."""
     jobs = site.jobs
     small = options.calls_small(jobs.job_class, jobs.procs, site.size)
-    course = Course(jobs, site.start_s, site.end_s, small, site.size, options.rules)
+    # What ended before the first end in the state is not in it.
+    known_from_s = float(np.nanmin(site.end_s)) if np.isfinite(site.end_s).any() else math.inf
+    course = Course(jobs, site.start_s, site.end_s, small, site.size, options.rules, known_from_s)
     past = Past(so_far(jobs, small, False), len(jobs))
     ended = np.flatnonzero(np.isfinite(site.end_s))
     ended = ended[np.argsort(site.end_s[ended], kind="stable")]
     past.ended(ended.tolist(), (site.end_s - site.start_s)[ended].tolist())
     forecast = Forecast(past, Ensemble(forks, seed))
-    if past.ends:  # else the machine looks emptier in the past than it was
-        forecast.widened, forecast.calibrated_on = hindcast(course, site.now_s, forks, seed)
+    forecast.widened, forecast.calibrated_on = hindcast(course, site.now_s, forks, seed)
     moment = moment_at(course, site.now_s)
     waits = moment.waits
     moment.queue.decide(site.now_s)
     if job is not None and (why := site.left_out.get(str(job))):
-        raise BatfillError(f"{site.name}: job {job} is left out, as it waits for other things than processors: {why}")
+        raise BatfillError(f"{site.name}: job {job} is left out, as no idle processor would start it: {why}")
     asked = asked_of(moment, site.names, job, site.name, waits, site.clock)
     waiting = int(waits.sum())
     return estimates_of(forecast, moment, asked, jobs, site.names, site.clock, options, waiting, site.left_out)
@@ -507,7 +509,8 @@ def hindcast(course: Course, now_s: float, forks: int, seed: int) -> tuple[NDArr
     jobs, start_s, end_s = course.jobs, course.start_s, np.where(course.end_s <= now_s, course.end_s, np.inf)
     past = Past(so_far(jobs, course.small, False))
     forecast = Forecast(past, Ensemble(forks, seed))
-    waited = np.flatnonzero((start_s > jobs.submit_s) & (start_s <= now_s))
+    # Before all jobs are known, the machine looks emptier than it was.
+    waited = np.flatnonzero((start_s > jobs.submit_s) & (start_s <= now_s) & (jobs.submit_s >= course.known_from_s))
     begun = waited[np.argsort(start_s[waited], kind="stable")][-HINDCASTS:]
     by_end = np.argsort(end_s, kind="stable")[: int(np.isfinite(end_s).sum())]
     ended = started = 0
