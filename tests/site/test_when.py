@@ -709,6 +709,28 @@ def test_text_that_is_no_state_is_refused_in_one_line(text_file, text, said):
         assert "is nested too deeply" in refusal("when", text_file(text, "s.json"), "--procs", "4")
 
 
+def test_what_sacct_prints_is_a_state_with_its_past(text_file):
+    head = "JobID|User|State|ReqCPUS|Timelimit|Submit|Start|End|Reason\n"
+    line = "{}|ada|{}|4|{}|2026-01-31T10:00:{:02}|{}|{}|{}\n".format
+    at = "2026-01-31T10:{:02}:00".format
+    over = [line(n, "CANCELLED by 1", "01:00:00", n, at(n), at(n + 1), "None") for n in range(1, 25)]
+    others = [
+        line("90", "COMPLETED", "01:00:00", 59, at(0), at(1), "None"),  # started before it was submitted
+        line("91", "CANCELLED by 1", "01:00:00", 59, "None", at(1), "None"),
+        line("4711", "RUNNING", "04:00:00", 0, at(25), "Unknown", "None"),
+        line("7_[1-2]", "PENDING", "Partition_Limit", 40, "Unknown", "Unknown", "None"),
+        line("8", "PENDING", "01:00:00", 40, "Unknown", "Unknown", "Dependency"),
+    ]
+    found = when(text_file("".join([head, *over, *others])), at="2026-01-31T10:26", procs=4)
+    assert found["job_id"].tolist() == ["7_1", "7_2"]
+    assert found.left_out == {"8": "Dependency"}
+    assert (
+        found["start_s"][0] - found.now_s < 4 * 3600 / 10
+    )  # as the jobs before it, it runs for a sixtieth of its limit
+    with pytest.raises(BatfillError, match="no column End; use sacct -aXP -S DATE -o JobID,User"):
+        when(text_file(head.replace("|End", "")), procs=4)
+
+
 @pytest.mark.parametrize("text", [HEAD, "No jobs in the system\n", "id,submit,processors\n"])
 def test_a_state_without_jobs_has_none_that_waits(text_file, text):
     assert len(when(text_file(text), **AT)) == 0

@@ -70,11 +70,11 @@ def read_state(
 
     Args:
         source: a path, or in Python the list of jobs, a mapping with `jobs`, `procs` and `at`, or a data frame. A file
-            is CSV with a line of names; JSON, a list or such an object; or what `scontrol show job` or
-            `squeue -r -o "%i|%u|%T|%C|%l|%V|%S|%r"` prints. A job has an id, `submit` and `processors`, and where they
-            are known `request`, `user` and `class`; a running one has a `start`, one that has ended a `start` and an
-            `end`, and one that is pending for something else than processors a `left_out`: for what. Dates are
-            seconds, or ISO 8601.
+            is CSV with a line of names; JSON, a list or such an object; or what `scontrol show job`,
+            `squeue -r -o "%i|%u|%T|%C|%l|%V|%S|%r"` or `sacct` (USE_SACCT) prints. A job has an id, `submit` and
+            `processors`, and where they are known `request`, `user` and `class`; a running one has a `start`, one that
+            has ended a `start` and an `end`, and one that is pending for something else than processors a `left_out`:
+            for what. Dates are seconds, or ISO 8601.
         at: the instant, as a job's dates; by default the state's `at`, or the last date of its jobs.
         procs: the machine's processors, by default the state's.
 
@@ -143,18 +143,19 @@ def records_in(path: Path) -> tuple[Any, Mapping[str, Any]]:
     known = {name for names in NAMES.values() for name in names}
     if not bars and re.match(r"\s*JOBID\s", first):
         raise WorkloadError(f"{path}: not all columns are here, or nothing divides them; {USE_SQUEUE}")
-    if not known.union(SQUEUE.values()).intersection(names):
+    theirs, remedy = (SACCT, USE_SACCT) if SACCT["id"] in names else (SQUEUE, USE_SQUEUE)
+    if not known.union(theirs.values()).intersection(names):
         what = f"begins with {first.strip()!r:.60}" if text.strip() else "is empty"
         raise WorkloadError(f"{path}: {what}, and not with the names of columns; give a job's {', '.join(NEEDED)}")
-    if missing := [theirs for theirs in SQUEUE.values() if bars and theirs not in names]:
-        raise WorkloadError(f"{path}: no column {missing[0]}; {USE_SQUEUE}")
+    if missing := [name for name in theirs.values() if bars and name not in names]:
+        raise WorkloadError(f"{path}: no column {missing[0]}; {remedy}")
     if other := [name for name in names if not bars and name not in known]:
         raise WorkloadError(f"{path}: column {other[0]!r:.60} is unknown; a job's are {', '.join(NAMES)}")
     for number, row in enumerate(rows, 2):
         if None in row or None in row.values():
             raise WorkloadError(f"{path}:{number}: not as many values as the first line has names; is it truncated?")
     if bars:
-        named = ({ours: row[theirs].strip() for ours, theirs in SQUEUE.items()} for row in rows)
+        named = ({ours: row[name].strip() for ours, name in theirs.items()} for row in rows)
         return whole_jobs(path, (job for each in named for job in of_slurm(path, each))), {}
     return rows, {}
 
@@ -303,7 +304,7 @@ def second_of(where: str, what: str, value: Any, absolute: set[bool]) -> float:
     return second
 
 
-# What Slurm prints: `scontrol show job`, or `squeue -r -o "%i|%u|%T|%C|%l|%V|%S|%r"`. Source: their manuals.
+# What Slurm prints: `scontrol show job`, `squeue` or `sacct` as USE_SQUEUE and USE_SACCT. Source: their manuals.
 
 NO_LIMIT = ("UNLIMITED", "PARTITION_LIMIT", "NOT_SET", "INVALID")  # the partition's, which is not printed
 RUNNING = ("RUNNING", "CONFIGURING", "STOPPED", "STAGE_OUT", "SIGNALING", "RESIZING")  # SUSPENDED has no processors
@@ -316,9 +317,12 @@ NUMBERS = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?(?::([0-9]{1,9}))?")  # 5, 
 CPUS = re.compile(r"([0-9]{1,9})([KM]?)(?:-[0-9]{1,9}[KM]?)?")  # 4, 2-4 while it waits, or 4K for 4096
 MOST_TASKS = 1_000_000
 USE_SQUEUE = 'use squeue -r -o "%i|%u|%T|%C|%l|%V|%S|%r"'
+USE_SACCT = "use sacct -aXP -S DATE -o JobID,User,State,ReqCPUS,Timelimit,Submit,Start,End,Reason"
 FREE_TEXT = ("Command=", "WorkDir=", "Std", "Comment=", "AdminComment=")  # how lines with a user's own words begin
 SQUEUE = {"id": "JOBID", "user": "USER", "state": "STATE", "processors": "CPUS", "request": "TIME_LIMIT",
           "submit": "SUBMIT_TIME", "start": "START_TIME", "reason": "REASON"}  # fmt: skip
+SACCT = {"id": "JobID", "user": "User", "state": "State", "processors": "ReqCPUS", "request": "Timelimit",
+         "submit": "Submit", "start": "Start", "end": "End", "reason": "Reason"}  # fmt: skip
 SCONTROL = {"id": "JobId", "user": "UserId", "state": "JobState", "processors": "NumCPUs", "request": "TimeLimit",
             "submit": "SubmitTime", "start": "StartTime", "end": "EndTime", "reason": "Reason"}  # fmt: skip
 
@@ -349,7 +353,8 @@ def of_slurm(path: Path, job: dict[str, Any]) -> list[dict[str, Any]]:
     if cpus := CPUS.fullmatch(job["processors"]):
         job["processors"] = int(cpus[1]) * {"": 1, "K": 1024, "M": 1024**2}[cpus[2]]  # of a range the least
     if state in OVER:
-        ran = job.get("end", "") not in UNKNOWN and job["start"] not in UNKNOWN
+        known = job.get("end", "") not in UNKNOWN and job["start"] not in UNKNOWN
+        ran = known and job["submit"] <= job["start"] <= job["end"]  # dates of one form; a clock may have been set
         return [{**job, "id": name} for name in ids] if ran else []
     if state in RUNNING:
         return [{**job, "id": name, "end": ""} for name in ids]
