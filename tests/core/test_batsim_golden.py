@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import zmq
 
+import batfill as bf
 from batfill.batsim import simulation as core
 from batfill.batsim.command_line import parse_arguments
 from batfill.batsim.platform import read_platform
@@ -173,3 +174,19 @@ def test_the_command_over_zeromq_writes_batsims_files(name, tmp_path):
     theirs = recorded.lines("machine_states")
     assert states[0] == theirs[0]
     assert set(last_of_date) <= set(theirs)
+
+
+def test_jobs_of_one_instant_go_by_their_ids_as_text_as_under_real_batsim(tmp_path):
+    # Batsim 4.2.0 under batsched's easy_bf, with the jobs in this order in the file: id, submission, p~, q, p, start.
+    recorded = [
+        *(("10", 0, 20, 2, 10, 0), ("9", 0, 20, 2, 10, 40), ("1", 0, 20, 2, 20, 0), ("2", 0, 30, 4, 20, 20)),
+        *(("b", 0, 20, 1, 5, 45), ("B", 0, 20, 1, 5, 40), ("a", 0, 20, 1, 5, 40)),
+        *(("11", 5, 15, 1, 5, 50), ("100", 5, 15, 1, 5, 50), ("099", 5, 15, 1, 5, 45)),
+    ]
+    jobs = [{"id": i, "subtime": r, "walltime": w, "res": q, "profile": f"d{p}"} for i, r, w, q, p, _ in recorded]
+    profiles = {f"d{p}": {"type": "delay", "delay": p} for p in (5, 10, 20)}
+    (tmp_path / "w.json").write_text(json.dumps({"nb_res": 4, "jobs": jobs, "profiles": profiles}))
+    found = bf.replay(tmp_path / "w.json", "fcfs")
+    assert dict(zip(found["job_id"].tolist(), found["start_s"].tolist(), strict=True)) == {
+        row[0]: row[-1] for row in recorded
+    }
