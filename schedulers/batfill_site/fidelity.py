@@ -538,7 +538,8 @@ def unmodelled(log: SwfLog) -> list[str]:
 
 def unmodelled_text(found: Sequence[str]) -> str:
     """What `unmodelled` found, in a sentence; empty if that is nothing."""
-    return f"Not modelled: {'; '.join(found)}. A replay has one queue for one machine of processors." if found else ""
+    replay = "A replay has one queue for one machine of equal processors."
+    return f"Not modelled: {'; '.join(found)}. {replay}" if found else ""
 
 
 def notes_of(log: SwfLog) -> list[str]:
