@@ -49,7 +49,7 @@ class Held(NamedTuple):
     """A file that `held_open` keeps open."""
 
     stored: BinaryIO
-    readers: list[None]  # those in it now: none or one
+    readers: list[object]  # those in it now: none or one
 
 
 LONGEST_NAME, LONGEST_PATH = 255, 4095  # bytes, on Linux
@@ -72,11 +72,11 @@ def readable(path: Path) -> Iterator[BinaryIO]:
     """
     if (known := (held.get() or {}).get(path)) is not None and not known.readers:
         known.stored.seek(0)
-        known.readers.append(None)
+        known.readers.append(reader := object())
         try:
             yield known.stored
         finally:
-            known.readers.clear()
+            known.readers.remove(reader)
         return
     try:
         if path == STANDARD_INPUT:
