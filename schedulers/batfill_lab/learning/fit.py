@@ -233,7 +233,7 @@ class Fitted(Found):
     def as_text(self) -> str:
         """The coefficients, the validation, and the recommendation."""
         validation = self["validation"]
-        shown = [] if validation is None else [as_table(fit_rows(validation)), *validation["warnings"]]
+        shown = [] if validation is None else [as_table(fit_rows(validation)), *map(wrapped, validation["warnings"])]
         return "\n\n".join([as_table(self.rows), *shown, wrapped(self.remark)])
 
     __repr__ = as_text
