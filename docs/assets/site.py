@@ -35,13 +35,16 @@ ORDERS = {
     "saf-24h": "--policy saf --threshold 24h",
     "first-tries": "--preset first-tries",
 }
+# Words that find a page before all others.
+TAGS = {"how-to/what-if.md": ["what-if"]}
 NOTEBOOK = re.compile(r"^<!-- the notebook (\S+) -->$", re.MULTILINE)
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """The page with the reference in the place kept for it, and without the comments above blocks."""
-    if page.file.src_uri.startswith("results/"):
-        page.meta["search"] = {"boost": 0.2}  # long pages of figures: guides and reference are found first
+    if page.file.src_uri.startswith(("results/", "reference/python/")):
+        page.meta["search"] = {"boost": 0.2}  # long pages of figures and names: guides are found first
+    page.meta["tags"] = TAGS.get(page.file.src_uri, [])
     markdown = re.sub(r"^<!-- (before|needs|not run): .*-->\n", "", markdown, flags=re.MULTILINE)
     for name, (module, its_name) in PLACES.items():
         heading = f"    options: {{heading: bf.{name}, toc_label: bf.{name}}}"
