@@ -259,6 +259,8 @@ DATE, OVERLAPPING = "2026-03-01T08:00", [HEADER, "announced,1,9,40,", "failure,8
         ([f"{NAMED},processors", "announced,1,9,0-3,4"], "line 2: has machines and processors; give one of them"),
         ([HEADER, "announced,0,,64,"], "sample.json: 800 of 800 jobs can never run"),
         (["\udcff\udcfe"], "is not text"),
+        ([HEADER, *(f"announced,{at},{at}.5,1," for at in range(20_001))], "20,001 windows are too many"),
+        ([HEADER, "announced,1,9,\u0661,"], "is not a number of processors"),
     ],
 )
 def test_a_bad_calendar_is_refused_in_one_line(lines, wrong, tmp_path):

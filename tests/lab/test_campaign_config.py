@@ -52,6 +52,10 @@ def test_choices_are_every_combination(read):
         ("windows: {days: 0}\n", "3: windows.days is 0; input should be greater than 0"),
         ("resamplings: {samples: 0}\n", "3: resamplings.samples is 0; input should be greater than or equal"),
         (
+            "resamplings: {samples: 100000000}\n",
+            "3: resamplings.samples is 100000000; input should be less",
+        ),
+        (
             "cluster: {type: slurm, jobs: 1, cores: 1, memory: much}\n",
             "3: cluster.memory is 'much'; string should match pattern",
         ),

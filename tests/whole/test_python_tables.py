@@ -183,6 +183,22 @@ def test_a_frame_becomes_the_workload_that_it_came_from(log):
     assert bf.read(log.to_dict(), procs=64).jobs == log.jobs
 
 
+def test_a_table_written_as_csv_is_read_back(log, saf, tmp_path):
+    for each in (log, saf):
+        each.to_csv(tmp_path / "jobs.csv")
+        again = bf.read(tmp_path / "jobs.csv", procs=64)
+        assert again.jobs == log.jobs
+        assert bf.replay(again, "saf", threshold_s=7200).schedule == saf.schedule
+    text = (tmp_path / "jobs.csv").read_text()
+    for wrong, said in (
+        (text.rpartition(",")[0], "values under"),
+        (text.replace(",9,", ",x,", 1), "column runtime_s, row 0: 'x'"),
+    ):
+        (tmp_path / "jobs.csv").write_text(wrong)
+        with pytest.raises(WorkloadError, match=said):
+            bf.read(tmp_path / "jobs.csv")
+
+
 def test_dates_and_durations_become_seconds_with_a_clock(log):
     frame = log.to_pandas()
     submit, runtime = (pd.to_timedelta(column, unit="s") for column in (frame.submit_s, frame.runtime_s))

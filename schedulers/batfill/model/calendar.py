@@ -36,6 +36,7 @@ REMEDY = (
     f"a calendar is a CSV file with the columns {','.join(NEEDED)}, and {COLUMNS[4]} if it is not always known; "
     "machines may replace processors for a kept plan"
 )
+MOST_WINDOWS = 20_000
 PROCS = re.compile(r"-?[0-9]{1,15}")
 SPAN = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")  # of machines
 
@@ -75,6 +76,11 @@ class Calendar:
     digest: str = ""  # the sha256 of the file; of the file with these windows if there is none
 
     def __post_init__(self) -> None:
+        if len(self.windows) > MOST_WINDOWS:
+            raise BatfillError(
+                f"{self.name}: {len(self.windows):,} windows are too many, since each decision plans around all "
+                f"that are to come; give at most {MOST_WINDOWS:,}, or join windows"
+            )
         dated = {isinstance(date, datetime) for window in self.windows for date in self.dates_of(window)}
         for window in self.windows:
             self.check(window, mixed=len(dated) > 1)

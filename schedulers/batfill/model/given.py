@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from numbers import Real
@@ -11,6 +13,7 @@ import numpy as np
 
 from batfill.base.errors import WorkloadError
 from batfill.base.tables import JobRows, plain_value
+from batfill.model.values import number_or_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,6 +36,25 @@ def frame_columns(given: Any) -> dict[str, Any]:
     timed = {"submit", "runtime", "walltime", "requested"}
     columns = {f"{name}_s" if name in timed else name: name for name in names}
     return {COLUMNS.get(column, column): given[name] for column, name in columns.items()}
+
+
+def csv_columns(source: str, text: str) -> dict[str, Any]:
+    """The columns of a table of jobs as `to_csv` writes it, by name; empty cells are unknown.
+
+    Raises:
+        WorkloadError: it is none.
+    """
+    try:
+        head, *rows = csv.reader(io.StringIO(text), strict=True)
+    except (csv.Error, ValueError) as error:
+        raise WorkloadError(f"{source}: not CSV ({error or 'no line of names'}); write it again with to_csv") from None
+    if odd := next((number for number, row in enumerate(rows, 2) if len(row) != len(head)), None):
+        raise WorkloadError(f"{source}:{odd}: {len(rows[odd - 2])} values under {len(head)} names; correct the line")
+    texts = dict(zip(head, zip(*rows, strict=True) if rows else [()] * len(head), strict=True))
+    return {
+        name: list(column) if name in ("job_id", "ids") else [number_or_text(cell) if cell else None for cell in column]
+        for name, column in texts.items()
+    }
 
 
 def array_of(given: Any) -> NDArray[Any]:

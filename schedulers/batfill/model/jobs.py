@@ -695,19 +695,22 @@ def job_table(
     return JobTable(**columns)
 
 
-def workload_of_frame(frame: Any, procs: int | None = None, unrequested: Unrequested | None = None) -> Workload:
+def workload_of_frame(
+    frame: Any, procs: int | None = None, unrequested: Unrequested | None = None, name: str = "the data frame"
+) -> Workload:
     """The workload in the columns of a frame, named as those of `Workload.to_pandas` or the arguments of `job_table`.
 
     Args:
         frame: of pandas or polars, an Arrow table, or a dict; other columns are left out, and a note names them.
         procs: the machine's size; by default the frame's `attrs["procs"]`, if it has them.
         unrequested: what made the walltimes; see `read_workload`.
+        name: the workload's, if the frame's `attrs` have none.
 
     Raises:
         WorkloadError: a column is missing, or a value is unusable.
     """
     columns, about = frame_columns(frame), dict(getattr(frame, "attrs", {}))
-    name = str(about.get("workload", "the data frame"))
+    name = str(about.get("workload", name))
     needed = ("submit_s", "runtime_s", "walltime_s", "procs")
     if missing := [column for column in needed if column not in columns]:
         shown = ", ".join(str(column) for column in getattr(frame, "column_names", None) or list(frame)) or "none"

@@ -31,7 +31,7 @@ from batfill.base.files import (
 from batfill.base.memory import require_memory
 from batfill.base.progress import patient_progress
 from batfill.base.version import __version__
-from batfill.model.given import is_frame
+from batfill.model.given import csv_columns, is_frame
 from batfill.model.jobs import Overrun, Unrequested, Workload, workload_of_frame
 from batfill.model.values import unrequested_of
 from batfill.workloads.batsim_json import BATSIM_MARGIN_S, read_batsim_json, write_batsim_json
@@ -78,11 +78,12 @@ FORMATS = (".swf", ".json", ".parquet")
 # What a row takes while all of a log is read: 18 fields and its line, and an eighth more while the arrays grow.
 ROW_BYTES = (N_FIELDS + 1) * 8 * 9 // 8
 System = Literal["slurm", "oar", "pbs"]
-Kind = Literal["parquet", "slurm", "oar", "pbs", "json", "swf"]
-# How files of each kind begin: sacct's names of columns, or a record without them, for its reader to refuse; OAR's jobs
+Kind = Literal["parquet", "table", "slurm", "oar", "pbs", "json", "swf"]
+# How files of each kind begin: the names of `to_csv`; sacct's names of columns, or a record without them, for its reader to refuse; OAR's jobs
 # by id, as an array or as items; a date; a workload of Batsim, or a list, which is none, as its reader says.
 BEGINNINGS: dict[Kind, re.Pattern[bytes]] = {
     "parquet": re.compile(re.escape(PARQUET)),
+    "table": re.compile(rb"(?=[^\n]*\bsubmit_s\b)(?=[^\n]*\bruntime_s\b)\w+,"),
     "slurm": re.compile(
         rb"(?![;{\[])(?:[^\n]*\n)*?(?:(?:[^|\n]*\|)*[ \t]*JobID(?:Raw)?[ \t]*\||(?:[^|\n]*\|)+JobID(?:Raw)?\s)"
         rb"|\d+[^|\s]*\|(?:[^|\n]*\|){4}",
@@ -118,6 +119,14 @@ def is_accounting(kind: Kind) -> TypeGuard[System]:
     return kind in get_args(System)
 
 
+def table_in(path: Path, procs: int | None, unrequested: Unrequested | None) -> Workload:
+    """The jobs of a table as CSV, as `to_csv` writes it."""
+    with decompressed(path) as content:
+        text = content.read().decode("utf-8-sig", "surrogateescape")
+    table = workload_of_frame(csv_columns(str(path), text), procs, unrequested, name=path.name)
+    return replace(table, digest=digest(path))
+
+
 def read_file(
     path: Path,
     *,
@@ -128,7 +137,7 @@ def read_file(
     cores_per_resource: int | None = None,
     fields: Sequence[str] | None = None,
 ) -> tuple[Workload, SwfLog | None, System | None]:
-    """The jobs of a file; the log that they were read from, None of Batsim JSON; and its batch system, if accounting.
+    """The jobs of a file; the log that they were read from, None of Batsim JSON and of tables; and its batch system, if accounting.
 
     Args:
         path: the file.
@@ -155,6 +164,8 @@ def read_file(
             if kind == "json":
                 workload = as_stated(read_batsim_json(path), overrun, unrequested)
                 return workload if procs is None else replace(workload, procs=procs), None, None
+            if kind == "table":
+                return table_in(path, procs, unrequested), None, None
             if is_accounting(kind):
                 log = door("read_accounting")(path, kind, procs=procs, timezone=zone, cores_per_resource=cores)
             else:

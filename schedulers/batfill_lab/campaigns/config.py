@@ -69,10 +69,13 @@ class Windows(Section):
     min_jobs: Count = 1
 
 
+MOST_SAMPLES = 10_000  # of each log and seed; each is several runs
+
+
 class Resamplings(Section):
     """Resampled logs that replace each log: `samples` for every seed; see `resampling.resample`."""
 
-    samples: Count = 1
+    samples: Annotated[int, Field(ge=1, le=MOST_SAMPLES)] = 1
     method: ResamplingMethod = "users"
     weeks: Annotated[int, Field(ge=1, le=MOST_WEEKS)] | None = None
     profile_weeks: ProfileWeeks = "all"
