@@ -79,8 +79,9 @@ FORMATS = (".swf", ".json", ".parquet")
 ROW_BYTES = (N_FIELDS + 1) * 8 * 9 // 8
 System = Literal["slurm", "oar", "pbs"]
 Kind = Literal["parquet", "table", "slurm", "oar", "pbs", "json", "swf"]
-# How files of each kind begin: the names of `to_csv`; sacct's names of columns, or a record without them, for its reader to refuse; OAR's jobs
-# by id, as an array or as items; a date; a workload of Batsim, or a list, which is none, as its reader says.
+# How files of each kind begin: the names of `to_csv`; sacct's names of columns, or a record without them, for its reader
+# to refuse; OAR's jobs by id, as an array or as items; a date; a workload of Batsim, or a list, which is none, as its
+# reader says.
 BEGINNINGS: dict[Kind, re.Pattern[bytes]] = {
     "parquet": re.compile(re.escape(PARQUET)),
     "table": re.compile(rb"(?=[^\n]*\bsubmit_s\b)(?=[^\n]*\bruntime_s\b)\w+,"),
@@ -137,7 +138,7 @@ def read_file(
     cores_per_resource: int | None = None,
     fields: Sequence[str] | None = None,
 ) -> tuple[Workload, SwfLog | None, System | None]:
-    """The jobs of a file; the log that they were read from, None of Batsim JSON and of tables; and its batch system, if accounting.
+    """The jobs of a file; the log that they were read from, if it is one; and its batch system, if it is accounting.
 
     Args:
         path: the file.
