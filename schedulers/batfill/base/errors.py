@@ -61,6 +61,15 @@ def on_command_line(error: Exception) -> str:
     return error.on_command_line if isinstance(error, BatfillError) else str(error)
 
 
+def as_typed(message: str) -> str:
+    """The message with the option that it begins with as it is typed.
+
+    >>> as_typed("option tau: 0 is not > 0")
+    '--tau: 0 is not > 0'
+    """
+    return re.sub(r"\Aoption ([a-z-]+): ", r"--\1: ", message)
+
+
 def in_python(message: str) -> str:
     """The message with options as Python's arguments, except in commands, which stand between backticks.
 

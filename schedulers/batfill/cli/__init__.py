@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import errno
 import os
-import re
 import signal
 import sys
 from contextlib import suppress
@@ -16,8 +15,8 @@ from batfill.base.errors import (
     BatfillError,
     Interrupted,
     RunFailed,
+    as_typed,
     library_version,
-    nearest,
     one_line,
 )
 
@@ -25,16 +24,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    import click
-
 __all__ = ["main"]
 
 ROBIN_INTERRUPTED = 3  # `batfill run` stands in for robin, whose status this is
 AGAIN_S = 0.2  # seconds until a lost interrupt is raised again
 BUG = 70  # sysexits.h: an internal software error
-OF_AN_OPTION = re.compile(r"\Aoption ([a-z-]+): ")  # how the library's messages on options begin
 STANDARD_OUTPUT = "standard output"
-NO_MEMORY = re.compile("failed to map segment|cannot allocate memory|MemoryError", re.IGNORECASE)  # in an ImportError
+NO_MEMORY = ("failed to map segment", "annot allocate memory", "MemoryError")  # in the message of an ImportError
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -75,7 +71,7 @@ def exit_status(words: list[str]) -> int:
         if sys.stdout is not None:
             sys.stdout.flush()
     except BatfillError as error:
-        return say(OF_AN_OPTION.sub(r"--\1: ", error.on_command_line), 2)
+        return say(as_typed(error.on_command_line), 2)
     except RunFailed as error:
         return say(str(error), 1)
     except BrokenPipeError:  # the reader of our output has gone, as in `batfill policies | head -1`
@@ -86,7 +82,7 @@ def exit_status(words: list[str]) -> int:
     except OSError as error:
         return say(reason, 1) if (reason := unwritten(error)) else report_bug(error, words)
     except Exception as error:
-        if isinstance(error, ImportError) and NO_MEMORY.search(str(error)):
+        if isinstance(error, ImportError) and any(words in str(error) for words in NO_MEMORY):
             return say(no_memory("a library cannot be loaded"), 1)
         if isinstance(error.__cause__, Interrupted):  # Python wraps what interrupts a class definition on import
             raise error.__cause__ from None
@@ -120,7 +116,7 @@ def run_command(words: list[str]) -> int:
     """Run the command; returns its exit status."""
     import click
 
-    from batfill.cli.app import app
+    from batfill.cli.app import app, reworded
 
     if words[:1] == ["help"]:
         words = [*words[1:], "--help"]
@@ -131,26 +127,6 @@ def run_command(words: list[str]) -> int:
         hint = f" (see {context.command_path} --help)" if context else ""
         raise BatfillError(f"{reworded(error)}{hint}") from None
     return status if isinstance(status, int) else 0
-
-
-def reworded(error: click.ClickException) -> str:
-    """Click's message in batfill's one style: where, what, how to correct it."""
-    import click
-
-    from batfill.cli.parameters import named
-
-    if isinstance(error, click.NoSuchOption):
-        known = nearest(error.option_name, error.possibilities or ())
-        return f"{error.option_name}: no such option{known}"
-    if isinstance(error, click.MissingParameter) and error.param is not None:
-        return f"{named(error.param)} is missing"
-    if isinstance(error, click.BadParameter) and error.param is not None:
-        return f"{named(error.param)}: {error.message}"
-    if isinstance(error, click.BadOptionUsage):
-        return f"{error.option_name}: {error.message.partition(' ')[2].partition(' ')[2].rstrip('.')}"
-    if extra := re.search(r"unexpected extra arguments? \((.*)\)", error.message):
-        return f"{extra[1]}: more than the command takes"
-    return " ".join(error.format_message().split())
 
 
 def say(message: str, status: int) -> int:

@@ -95,6 +95,33 @@ class Commands(Group):
         return [*named, *click.Command.shell_complete(self, ctx, incomplete)]
 
 
+def option_name(param: click.Parameter | None) -> str:
+    """The option's name as typed, without dashes."""
+    return max(param.opts, key=len).lstrip("-") if param else "value"
+
+
+def named(param: click.Parameter) -> str:
+    """The option or argument as the help names it."""
+    return f"--{option_name(param)}" if isinstance(param, click.Option) else param.metavar or (param.name or "").upper()
+
+
+def reworded(error: click.ClickException) -> str:
+    """Click's message in batfill's one style: where, what, how to correct it."""
+    if isinstance(error, click.NoSuchOption):
+        known = nearest(error.option_name, error.possibilities or ())
+        return f"{error.option_name}: no such option{known}"
+    if isinstance(error, click.MissingParameter) and error.param is not None:
+        return f"{named(error.param)} is missing"
+    if isinstance(error, click.BadParameter) and error.param is not None:
+        return f"{named(error.param)}: {error.message}"
+    if isinstance(error, click.BadOptionUsage):
+        return f"{error.option_name}: {error.message.partition(' ')[2].partition(' ')[2].rstrip('.')}"
+    if "unexpected extra argument" in error.message:
+        extra = error.message.partition("(")[2].removesuffix(")")
+        return f"{extra}: more than the command takes"
+    return " ".join(error.format_message().split())
+
+
 def say_version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
     """Print the version and exit, if requested."""
     if wanted:

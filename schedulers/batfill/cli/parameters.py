@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 from contextlib import suppress
 from functools import wraps
 from pathlib import Path
@@ -14,6 +13,7 @@ import click
 
 from batfill.base.errors import LARGEST, BatfillError, nearest, whole_from
 from batfill.cli import note
+from batfill.cli.app import named, option_name
 from batfill.model.options import (
     LIVE,
     LIVE_ONLY,
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
     Command = TypeVar("Command", bound=Callable[..., Any])
 
-IN_FILE = re.compile("@([^,]+)")
 WORDS = "batfill.words"  # in the meta of a command's context: the words given for each parameter
 MOST_MS = 2**31 - 1  # ZeroMQ's longest timeout, 24 days
 
@@ -73,7 +72,7 @@ def group_of(option: click.Option) -> str:
 def files_in(value: Any) -> Iterator[str]:
     """The files that words for a parameter may name: the words themselves, and FILE in area@FILE."""
     for word in [value] if isinstance(value, str) else value if isinstance(value, (list, tuple)) else []:
-        yield from (str(word), *IN_FILE.findall(str(word)))
+        yield from (str(word), *(part.partition(",")[0] for part in str(word).split("@")[1:]))
 
 
 class OnceCommand(click.Command):
@@ -144,11 +143,6 @@ class OnceCommand(click.Command):
 def command(name: str | None = None, **more: Any) -> Callable[[Callable[..., Any]], click.Command]:
     """Make a function a command of the command line; the arguments are click's."""
     return click.command(name, cls=OnceCommand, **more)
-
-
-def named(param: click.Parameter) -> str:
-    """The option or argument as the help names it."""
-    return f"--{option_name(param)}" if isinstance(param, click.Option) else param.metavar or (param.name or "").upper()
 
 
 class Choice(click.Choice):  # type: ignore[type-arg]  # older clicks have no generic one
@@ -253,11 +247,6 @@ class Whole(click.IntRange):
         if type(number) is not int or not least <= number <= most:
             self.fail(f"{value!r} is not {whole_from(least, most)}", param, ctx)
         return number
-
-
-def option_name(param: click.Parameter | None) -> str:
-    """The option's name as typed, without dashes."""
-    return max(param.opts, key=len).lstrip("-") if param else "value"
 
 
 def milliseconds_of(name: str, value: Any) -> int:
