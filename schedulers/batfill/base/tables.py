@@ -134,8 +134,8 @@ class JobRows:
 
     @property
     def kept(self) -> Mapping[str, NDArray[Any]]:
-        """The columns, read-only; classes keep them, so that a loop over rows or values computes them once."""
-        return {name: read_only(column) for name, column in self.columns().items()}
+        """The columns, read-only, computed once until they change: a loop may read a value or a row at a time."""
+        raise NotImplementedError
 
     def about(self) -> dict[str, Any]:
         """The provenance of the columns, for the `attrs` of a frame."""

@@ -91,8 +91,11 @@ def seconds_in(source: str, name: str, given: Any) -> tuple[NDArray[np.float64],
 
 
 def is_missing(value: Any) -> bool:
-    """Whether the value is None, nan or NaT."""
-    return value is None or bool(value != value)
+    """Whether the value is None, nan, NaT or pandas' NA."""
+    try:
+        return value is None or bool(value != value)
+    except (TypeError, ValueError):  # NA differs from nothing, and of an array there is no one answer
+        return type(value).__name__ == "NAType"
 
 
 def stamp_of(date: datetime) -> float:
@@ -131,11 +134,12 @@ def numbers_in(source: str, name: str, given: Any, what: str = "a number") -> ND
     values = array_of(given)
     if values.dtype.kind in "iufb":
         return values.astype(np.float64, copy=False)
+    missing = np.array([is_missing(value) for value in values.ravel().tolist()], bool).reshape(values.shape)
     for row, value in enumerate(values.ravel().tolist()):
-        if not (is_missing(value) or isinstance(value, Real | Decimal)):
+        if not (missing.flat[row] or isinstance(value, Real | Decimal)):
             raise column_error(source, name, row, value, what)
     try:
-        return np.where(values == None, np.nan, values).astype(np.float64)  # noqa: E711 - of an array
+        return np.where(missing, np.nan, values).astype(np.float64)
     except (OverflowError, TypeError):
         raise WorkloadError(f"{source}: column {name} has values that are not {what}; convert it first") from None
 

@@ -163,15 +163,15 @@ def unrequested_of(name: str, value: Any) -> str | float:
     return int(seconds) if seconds == int(seconds) else seconds
 
 
-def number_from(name: str, value: Any, least: int = 1) -> int:
-    """The value of an argument, which must be a whole number from `least` on.
+def number_from(name: str, value: Any, least: int = 1, remedy: str = "") -> int:
+    """The value, which must be a whole number from `least` on; `remedy` ends the message.
 
     Raises:
         BatfillError: it is none.
     """
     number = of_numpy(value)
     if type(number) is not int or not least <= number <= LARGEST:
-        raise BatfillError(f"option {name}: {value!r:.60} is not {whole_from(least)}")
+        raise BatfillError(f"option {name}: {value!r:.60} is not {whole_from(least)}{remedy}")
     return number
 
 
@@ -188,10 +188,7 @@ def function_of(name: str, value: Any) -> Any:
 
 def seed_of(name: str, value: Any) -> int:
     """The value, which must be a whole number that all random number generators accept."""
-    value = of_numpy(value)
-    if type(value) is not int or not 0 <= value <= LARGEST:
-        raise BatfillError(f"option {name}: {value!r:.60} is not {whole_from(0)}; try 0")
-    return value
+    return number_from(name, value, 0, "; try 0")
 
 
 def count_of(name: str, value: Any, *, least: int = 0, word: str = "all", example: int = 2) -> int | str:
@@ -201,12 +198,4 @@ def count_of(name: str, value: Any, *, least: int = 0, word: str = "all", exampl
         return word
     if type(number) is not int or not least <= number <= LARGEST:
         raise BatfillError(f"option {name}: {value!r:.60} is neither {whole_from(least)} nor {word}; try {example}")
-    return number
-
-
-def whole_of(name: str, value: Any) -> int:
-    """The value, which must be a whole number; its range is for the caller to check."""
-    number = of_numpy(value)
-    if type(number) is not int:
-        raise BatfillError(f"option {name}: {value!r:.60} is not a whole number")
     return number

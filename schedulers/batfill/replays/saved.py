@@ -158,7 +158,7 @@ def arrays_in(path: Path) -> dict[str, NDArray[Any]]:
     """The arrays of a saved replay by name, of the types and shapes that `save` writes.
 
     Raises:
-        BatfillError: it is none, or one is missing, has another type or shape, or is unknown.
+        BatfillError: it is none, or one is missing, or has another type or shape.
     """
     try:
         with readable(path) as stream, np.load(stream, allow_pickle=False) as stored:
