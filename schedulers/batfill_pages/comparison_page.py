@@ -64,6 +64,7 @@ def comparison_title(comparison: Comparison) -> str:
 def comparison_section(comparison: Comparison, number: int, *, seed: int, alone: bool = True) -> str:
     """The section of one comparison, with its data for the page's script; if it is not `alone`, it has a heading."""
     view = View(comparison, seed)
+    kills = view.kills(view.reference)
     heading, part = ("", "h2") if alone else (f"<h2>{escape(comparison_title(comparison))}</h2>", "h3")
     about = "" if alone else f'<p class="log">{escape(comparison.about)}</p>'
     items = comparison.items
@@ -72,9 +73,9 @@ def comparison_section(comparison: Comparison, number: int, *, seed: int, alone:
         f"{heading}{about}",
         f'<p class="answer" aria-live="polite">{view.answer(view.reference)}</p>',
         f'<p class="log">{view.alike()}</p>',
-        f'<p class="log kills">{view.kills(view.reference)}</p>' if view.kills(view.reference) else "",
+        f'<p class="log kills">{kills}</p>' if kills else "",
         warning_paragraphs([*comparison.warnings, *view.doubts()]),
-        terms(dict(comparison.made).get("tau", ""), tries=bool(view.kills(view.reference))),
+        terms(dict(comparison.made).get("tau", ""), tries=bool(kills)),
         chart("tradeoff", "Slowdown and longest wait", "lower left is better"),
         '<p class="note">Logarithmic axis of waits. Dashed: none is better on both. Shaded: the longest wait is more '
         'than twice the reference\'s.<span class="unnamed"></span></p></figure>',

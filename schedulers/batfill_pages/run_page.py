@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 HEAT_S = (600, HOUR_S, 6 * HOUR_S, DAY_S)  # mean waits at which the next of five colours begins
 UNPLACED = '<p class="note">The results do not say on which machines jobs ran, so the machines are blank.</p>'
 PLAIN = {None, "request", "none"}  # values of predict and small under which the key alone orders jobs
+ENDED = {CUT: "was ended at its walltime,", REQUEUED: "was killed"}  # in the reason of a wait
 SHARES = {"Half of the": 1 / 2, "Two of three": 2 / 3, "Three of four": 3 / 4, "Four of five": 4 / 5}
 SHARES |= {"Nine of ten": 9 / 10}
 
@@ -130,9 +131,9 @@ def answer(run: ReportedRun, number: int, figures: Summary, waits: Sequence[Long
 
 def kills(run: ReportedRun, number: int, figures: Summary) -> str:
     """How many jobs had a try killed, how long they wait, and a link to these tries; "" without any."""
-    if not figures.requeued:
-        return ""
     killed, wait_s = run.attempt[run.final] > 0, run.wait_s[run.final]
+    if not killed.any():
+        return ""
     jobs, tries = int(killed.sum()), figures.requeued
     pays = f"{duration_html(mean_of(wait_s[killed]))} on average"
     others = f", the others {duration_html(mean_of(wait_s[~killed]))}" if jobs < len(killed) else ""
@@ -235,6 +236,8 @@ def reason(run: ReportedRun, wait: LongWait) -> str:
     if place is not None:
         name = policy_words(run.about.given["policy"])[0]
         words[0] += f". {escape(name)} puts {percent(place)} of all jobs before it"
+    if run.state[row] in (CUT, REQUEUED):
+        words.append(f"It {ENDED[int(run.state[row])]} after {duration_html(run.runtime_s[row])}")
     if wait.later:
         used = duration_html(wait.later_proc_s / run.size)
         verb = "was" if wait.later == 1 else "were"

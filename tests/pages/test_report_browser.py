@@ -176,7 +176,10 @@ def test_a_killed_try_has_no_slowdown_and_leads_to_the_try_that_ran_again(browse
 @pytest.mark.parametrize(
     ("address", "words"),
     [
-        ("#job=split", "Why job split waited 50 s\n\nIt asked for 4 processors and 1 min."),
+        (
+            "#job=split",
+            "Why job split waited 50 s\n\nIt asked for 4 processors and 1 min. It was ended at its walltime, after",
+        ),
         (
             "#job=again&try=1",
             "Job again, try 1\n\nIt asked for 1 processor and 1 min 39 s. This try was killed after 2 s: what it "

@@ -193,6 +193,7 @@ def test_a_requeued_job_says_that_its_last_try_counts(tmp_path):
     assert "Jobs with a killed try wait 14 s on average, the others 2 s. Show the killed tries" in text
     assert "tries killed1 (" in text
     assert "rejected1" in text
+    assert "after 9 s" in said(run_of(tmp_path, f"a,0,2,9,{CUT},5,9,0-1"))
     assert "A kill ends a try: what it computed is lost" in text  # where the words first stand
 
 

@@ -164,6 +164,7 @@ function reason(run, i) {
   if (!run.ran(i)) return "It was rejected and did not run.";
   const words = [`It asked for ${things(run.procs[i], "processor", "processors")} and ${asked(run, i).join("")}`];
   if (run.again(i)) words.push(`This try was killed after ${duration(run.runtime[i])}: what it computed is lost. The job ran again from ${run.clock.text(run.start(i + 1))}`);
+  else if ([CUT, REQUEUED].includes(run.state[i])) words.push(`It ${run.state[i] === CUT ? "was ended at its walltime," : "was killed"} after ${duration(run.runtime[i])}`);
   if (!(run.wait[i] > 0)) words.push("It started at once");
   else if (run.drawn) words.push("This page holds a sample of the jobs, so it does not say which of all started before it");
   else {
