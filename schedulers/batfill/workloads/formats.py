@@ -80,8 +80,8 @@ ROW_BYTES = (N_FIELDS + 1) * 8 * 9 // 8
 System = Literal["slurm", "oar", "pbs"]
 Kind = Literal["parquet", "table", "slurm", "oar", "pbs", "json", "swf"]
 # How files of each kind begin: the names of `to_csv`; sacct's names of columns, or a record without them, for its
-# reader to refuse; OAR's jobs by id, as an array or as items; a date; a workload of Batsim, or a list, which is none, as its
-# reader says.
+# reader to refuse; OAR's jobs by id, as an array or as items; a date; a workload of Batsim, or a list, which is none,
+# as its reader says.
 BEGINNINGS: dict[Kind, re.Pattern[bytes]] = {
     "parquet": re.compile(re.escape(PARQUET)),
     "table": re.compile(rb"(?=[^\n]*\bsubmit_s\b)(?=[^\n]*\bruntime_s\b)\w+,"),
