@@ -121,14 +121,15 @@ class Comparison:
         points = np.unique(np.linspace(0, len(self.at) - 1, CURVE_POINTS).astype(np.int64))
         return self.at[points], (np.cumsum(self.bsld, axis=1) / len(self.at))[:, points]
 
-    def differences(self, seed: int) -> list[Difference]:
+    def differences(self, seed: int, *, together: bool = False) -> list[Difference]:
         """Every choice but the first, compared with the first; p-values are corrected for all figures of all of them.
 
-        Neighbouring jobs are not independent, so whole blocks are swapped instead of jobs; see `paired`.
+        With `together` the intervals are, too. Neighbouring jobs are not independent, so whole blocks are swapped
+        instead of jobs; see `paired`.
         """
         others = range(1, len(self.names))
         gains = [figure[k] - figure[0] for k in others for figure in (self.bsld, self.wait_s)]
-        ends = self.paired(gains, seed)
+        ends = self.paired(gains, seed, together=together)
         found = []
         for k, bsld, wait_s in zip(others, ends[::2], ends[1::2], strict=True):
             longer_s = gains[2 * k - 1]
@@ -136,17 +137,10 @@ class Comparison:
             found.append(Difference(self.names[k], bsld, wait_s, better, worse))
         return found
 
-    def paired(
-        self,
-        columns: Sequence[NDArray[np.float64]],
-        seed: int,
-        chains: Sequence[Sequence[int]] | None = None,
-        *,
-        together: bool = False,
-    ) -> list[Paired]:
+    def paired(self, columns: Sequence[NDArray[np.float64]], seed: int, **corrected: Any) -> list[Paired]:
         """The mean of each column of differences, shape (n_items,), against 0; see `stats.paired`."""
         sums = np.array([np.bincount(self.block, weights=column) for column in columns])
-        return paired(sums, np.bincount(self.block), null=0, seed=seed, chains=chains, together=together)
+        return paired(sums, np.bincount(self.block), null=0, seed=seed, **corrected)
 
     def against(self, references: Sequence[int], seed: int) -> dict[int, list[Paired | None]]:
         """The mean bounded slowdown of all choices minus that of each reference, by reference; None for itself.

@@ -25,9 +25,9 @@ from batfill.model.calendar import Calendar
 from batfill.model.jobs import DAY_S, HOUR_S, WEEK_S
 from batfill.model.metrics import width_class
 from batfill.model.options import ALL, Options
-from batfill.replays.replay import simulate
+from batfill.replays.replay import nothing, simulate
 from batfill.search.results import Found, document
-from batfill.workloads.formats import replayable, source_of
+from batfill.workloads.formats import replayable
 from batfill.workloads.swf import job_rows
 from batfill_site.accounting.cluster_log import NO_ELIGIBILITY
 from batfill_site.accounting.outages import held, outages
@@ -643,6 +643,7 @@ class Fidelity(NamedTuple):
     plain: Score | None  # None if it cannot be known
     with_outages: Score | None
     unknown: str = ""  # why not
+    explained: str | None = None  # the factors that bring them nearest on the later half of the jobs; None: none do
 
     def __str__(self) -> str:
         if self.plain is None or self.with_outages is None:
@@ -650,17 +651,12 @@ class Fidelity(NamedTuple):
         return grade_text(self.plain, self.with_outages)
 
 
-def fidelity_of(log: Workload | Source | Path | str, **reading: Any) -> Fidelity:
-    """How near simulated waits are to those in the log, or why that cannot be known.
-
-    Args:
-        log: the log, as for `source_of`.
-        **reading: procs, overrun, unrequested: see `fidelity`.
+def fidelity_of(source: Source) -> Fidelity:
+    """How near simulated waits are to those in the log, and what explains the rest, or why that cannot be known.
 
     Raises:
         WorkloadError: the log is unusable.
     """
-    source = source_of(log, **reading)
     workload = source.workload(source.log)
     try:
         logged = logged_of(workload, source.log, source.where)
@@ -668,7 +664,22 @@ def fidelity_of(log: Workload | Source | Path | str, **reading: Any) -> Fidelity
         return Fidelity(None, None, str(error).removeprefix(f"{source.where}: "))
     found = logged.outages()
     plain, with_outages = (logged.score(one.waits(workload, found)) for one in SHOWN.values())
-    return Fidelity(plain, with_outages)
+    return Fidelity(plain, with_outages, explained=explanation(logged))
+
+
+def explanation(logged: Logged) -> str | None:
+    """The factors fitted on the first half of the jobs, in words, if they lower the error on the second; else None.
+
+    None, too, if they are of a machine that is smaller than what was ever in use at once.
+    """
+    later = ~logged.first_half
+    if not all((logged.counted & rows).any() for rows in (later, ~later)):
+        return None
+    best, found = fitted(logged.until_half(), nothing)[-1].factors, logged.outages()
+    if best.capacity < 1 and best.size(logged.size) < logged.most_in_use:
+        return None
+    before, after = (logged.error(one.waits(logged.workload, found), later) for one in (PLAIN, best))
+    return str(best) if before is not None and after is not None and after < before else None
 
 
 def grade_text(plain: Score, with_outages: Score) -> str:

@@ -76,7 +76,7 @@ def logged(path):
 
 
 def grade(path):
-    return str(fidelity_of(path))
+    return str(fidelity_of(source_of(path)))
 
 
 def past_of(path):
@@ -401,7 +401,7 @@ def test_the_grade_stands_beside_every_advice(tmp_path, work):
     said = grade(path)
     assert said.startswith("on this log simulated waits are 0.")
     page, options = tmp_path / "page.html", ("--no-small-first", "--threshold", "6h")
-    assert said[1:] in " ".join(result("what-if", path, *options).split())
+    assert said[1:] in " ".join(result("what-if", path, *options, "--details").split())
     assert json_result("what-if", path, *options)["fidelity"] == said
     assert batfill("what-if", path, *options, "--out", page).status == 0
     assert said[1:] in page.read_text().replace("\u00a0", " ")

@@ -20,6 +20,7 @@ from batfill_pages.comparison_page import STARVED
 from batfill_pages.words import (
     asset,
     count,
+    growth,
     guide,
     interval_text,
     log_name,
@@ -32,51 +33,42 @@ from batfill_pages.words import (
 from batfill_pages.words import duration_html as duration
 from batfill_pages.write import html_page, made_from
 from batfill_site.advice.text import (
+    HEAD,
     LONGER,
     NB,
-    advice_text,
-    best_seen,
+    brief,
     by_slowdown,
-    confidence_text,
-    configurations,
+    cells,
     difference,
     equal_limits,
-    fidelity_text,
     grade_text,
     growth_of,
+    headline,
     log_text,
-    longer_text,
+    looser_text,
     notes,
     options_words,
-    pays_text,
+    p_text,
     percent,
     plan_text,
     reaction_text,
-    runner_up_text,
     setting,
-    share_text,
+    spread_text,
     starves,
     support_text,
     terms_text,
-    tie_text,
-    trial_text,
+    trial_headline,
+    users_text,
 )
-from batfill_site.advice.what_if import (
-    APART,
-    FAR_APART,
-    HIGH_P,
-    HIGH_WEEKS,
-    stated,
-)
-from batfill_site.config.systems import EXPRESSIBLE, IMPOSSIBLE, SYSTEMS
+from batfill_site.advice.what_if import ADVICE, APART, CHOSEN, FAR_APART, HIGH_P, HIGH_WEEKS, SLOWDOWN, UNSURE, stated
+from batfill_site.config.systems import EXPRESSIBLE, FIGURES, IMPOSSIBLE, SYSTEMS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from batfill.base.stats import Paired
-    from batfill_site.advice.what_if import Changed, JobGroup, WhatIf
-    from batfill_site.config.systems import SiteConfig
+    from batfill_site.advice.payers import Changed
+    from batfill_site.advice.what_if import JobGroup, Limit, WhatIf
 
 CHANCE = ' class="chance" role="img" aria-label="may be chance"'  # of a bar whose corrected interval includes 0
 ASSUMED = (
@@ -84,13 +76,13 @@ ASSUMED = (
     "do not fail, and only processors are scarce. fcfs is EASY backfilling in order of arrival, simulated: it is not "
     "what the cluster ran. The choice is tested on the log that selected it: expect slightly less on next year's jobs."
 )
-CHOSEN = (
+RULE = (
     "The best has the lowest slowdown (mean bounded slowdown, tau {:g} s) of the choices within the limit that gain "
     "over fcfs, so a looser limit can lengthen the mean wait. A gain is a slowdown lower by at least {}, with a "
     "corrected p of at most 5 %. If the best does not gain over some others, these are equals. Of equals, the advice "
     "is the one that asks least of a site (an order, then a threshold, then kills), unless another "
     "is better in both slowdown and longest wait; ties go to the shorter longest wait. Without a limit, the shorter "
-    "longest wait decides first."
+    "longest wait decides first.{}"
 )
 SURE = (
     "It is the confidence that slowdown is lower than under fcfs, both simulated on this log; it says nothing of other "
@@ -104,7 +96,7 @@ SURE = (
 
 def as_page(answer: WhatIf, path: Path, command: str) -> str:
     """The HTML page; `path` is the log's."""
-    shown = best_seen(answer) if answer.undecided else answer.limit.advised
+    shown = answer.best_seen if answer.undecided else answer.limit.advised
     parts = [first_screen(answer, shown), limits_section(answer), configuration_section(answer, shown)]
     parts += [choices_section(answer, shown), sure_section(answer, shown, path)]
     parts.append(made_from(f"batfill {__version__} what-if", command, [(path, answer.workload.digest)]))
@@ -162,31 +154,41 @@ def first_screen(answer: WhatIf, shown: int) -> str:
     )
     panels = "\n".join(of_choice(k, shown, gains_panel(answer, k)) for k in range(len(answer.outcomes)))
     about = guide("how-to/what-if", "What all of this means", "#the-advice")
+    said = screen(answer, answer.limit)
     return "\n".join(
         [
-            f'<div id="advice" aria-live="polite" aria-atomic="true">{answered(answer, answer.given)}</div>',
-            f'<p class="note terms">{marked(terms_text(answer))} {about}.</p>',
-            warning_paragraphs([f"do not trust this advice: {caution}" for caution in answer.invented]),
-            f'<div class="two"><section aria-label="Limit and trade-off">{"" if answer.undecided else control}',
+            f'<div id="advice" aria-live="polite" aria-atomic="true">{said["advice"]}</div>',
+            warning_paragraphs(answer.workload.size_warnings),
+            f'<div class="two"><div><div id="four">{said["four"]}</div>',
+            f'<section id="limit" aria-label="Limit and trade-off">{"" if answer.undecided else control}',
             '<figure><p class="chart-title">Slowdown and longest wait of each choice</p>',
             '<div class="chart" id="tradeoff">',
             "<noscript>The chart needs a script; the table of all choices has its values.</noscript></div>",
             f'<figcaption>{caption} <span class="live controls" hidden>Choose a point, or a row of a table below, '
-            "to see who gains and who pays under it.</span></figcaption></figure></section>",
-            f'<section aria-label="Who gains, who pays"><div id="pays">{panels}</div>',
-            f'<p id="runner-up">{marked(runner_up_text(answer, answer.limit))}</p></section></div>',
+            "to see who gains and who pays under it.</span></figcaption></figure></section></div>",
+            f'<div><div id="brief">{said["brief"]}</div>',
+            f'<section id="pays" aria-label="Who gains, who pays">{panels}</section></div></div>',
+            f'<p class="note terms">{marked(terms_text(answer))} {about}.</p>',
         ]
     )
 
 
-def answered(answer: WhatIf, i: int) -> str:
-    """The answer under the i-th limit, as HTML."""
-    limit = answer.limits[i]
-    text = marked(advice_text(answer, limit))
-    more = [] if answer.undecided else [confidence_text(answer, limit), tie_text(answer, limit)]
-    sure = marked(" ".join(filter(None, [*more, fidelity_text(answer)])))
-    taken = " taken" * bool(limit.advised and not answer.undecided)
-    return f'<p class="answer{taken}">{text}</p><p class="sure">{sure}</p>'
+def screen(answer: WhatIf, limit: Limit, chosen: int | None = None) -> dict[str, str]:
+    """The headline, the first table and the lines beside it as HTML: of the advice under a limit, or of a choice."""
+    taken = " taken" * bool(chosen is None and limit.advised and not answer.cautions)
+    text = headline(answer, limit) if chosen is None else trial_headline(answer, chosen)
+    rows, marks = [], []
+    for row in answer.rows(limit, chosen):
+        name, *figures = cells(answer, row)
+        first = row.role == CHOSEN if chosen is not None else row.role in (ADVICE, UNSURE)
+        rows.append((f"<strong>{escape(name)}</strong>" if first else escape(name), *(marked(one) for one in figures)))
+        marks.append("class=chosen" if first and not answer.undecided else "")
+    lines = (f"<dt>{name}</dt><dd>{marked(text)}</dd>" for name, text in brief(answer, limit, chosen).items())
+    return {
+        "advice": f'<p class="answer{taken}">{marked(text)}</p>',
+        "four": table([each.capitalize() for each in HEAD], rows, left=[4], marks=marks),
+        "brief": f"<dl>{''.join(lines)}</dl>",
+    }
 
 
 def script_data(answer: WhatIf) -> str:
@@ -197,7 +199,7 @@ def script_data(answer: WhatIf) -> str:
             "key": re.sub(r"[^a-z0-9]+", "-", o.name.lower()).strip("-"),
             "slowdown": o.mean_bsld,
             "longest": o.max_wait_s,
-            "said": marked(trial_text(answer, k)),
+            "said": screen(answer, answer.limit, k),
         }
         for k, o in enumerate(answer.outcomes)
     ]
@@ -208,12 +210,11 @@ def script_data(answer: WhatIf) -> str:
             "upTo": "" if limit.growth is None else f"to {duration(limit.longest_s)}",
             "longest": None if limit.growth is None else limit.longest_s,
             "take": limit.advised,
-            "said": answered(answer, i),
-            "without": marked(runner_up_text(answer, limit)),
+            "said": screen(answer, limit),
         }
-        for i, limit in enumerate(answer.limits)
+        for limit in answer.limits
     ]
-    at = {"given": answer.given, "seen": best_seen(answer)}
+    at = {"given": answer.given, "seen": answer.best_seen}
     content: dict[str, Any] = {"choices": choices, "limits": [] if answer.undecided else limits, **at}
     text = json.dumps(content, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
     return f'<script type="application/json" id="what-if">{text}</script>'
@@ -225,11 +226,12 @@ def gains_panel(answer: WhatIf, k: int) -> str:
     head = f'<h2>Who gains, <span class="pays">who pays</span> <span class="soft">under {escape(o.name)}</span></h2>'
     if k == 0:
         return f"{head}<p>All other choices are compared with this one.</p>{bars_table(answer, 0)}"
-    users = share_bar("users", o.users) if o.users else '<p class="note">The log names no users with so many jobs.</p>'
-    if (answer.workload.jobs.user < 0).all():
+    users = '<p class="note">The log names no users with so many jobs.</p>'
+    if o.payers.users is not None:
+        users = share_bar("users", o.payers.users)
+    elif (answer.workload.jobs.user < 0).all():
         users = '<p class="note">The log does not say whose the jobs are.</p>'
-    most = f'<p class="most">{marked(pays_text(answer, k))}</p>'
-    return f"{head}{share_bar('jobs', o.jobs)}{users}{most}{bars_table(answer, k)}"
+    return f"{head}{share_bar('jobs', o.payers.jobs)}{users}{bars_table(answer, k)}"
 
 
 def share_bar(what: str, changed: Changed) -> str:
@@ -241,7 +243,7 @@ def share_bar(what: str, changed: Changed) -> str:
         of, whose = f"{of} with at least {FEWEST_JOBS} jobs", f"those whose mean wait changes by more than {LONGER}"
     parts = list(zip(roles, changed, ("wait less", "about as long", "wait longer"), strict=True))
     texts = "".join(
-        f'<span class="{role}">{f"{100 * n / total:.0f}{NB}%" if what == "jobs" else count(n)} {words}</span>'
+        f'<span class="{role}">{percent(n / total) if what == "jobs" else count(n)} {words}</span>'
         for role, n, words in parts
     )
     bars = "".join(f'<i class="{role}" style="flex:{n}"></i>' for role, n, _ in parts if n)
@@ -279,7 +281,7 @@ def bar_row(group: JobGroup, k: int, change: float, less: float, more: float, *,
     """
     part = -change / less if change < 0 else change / more
     side, role = ("less", "gains") if change <= -60 else ("more", "pays" if change >= 60 else "")
-    words = duration(group.mean_wait_s) if not k else "±0" if not role else longer_text(change)
+    words = duration(group.mean_wait_s) if not k else "±0" if not role else growth(change, 0)
     chance = CHANCE * (k > 0 and (unclear or group.differences[k - 1].wait_s.verdict == UNCLEAR))
     bar = f'<i{chance} style="--part:{part:.3f}"></i>' if role else ""
     return (
@@ -295,7 +297,9 @@ def limits_section(answer: WhatIf) -> str:
     rows, marks = [], []
     for run, grown in equal_limits(answer):
         k = answer.limits[run[0]].advised
-        rows.append((pick(grown), *figures_cells(answer, k)))
+        *figures, least = figures_cells(answer, k)
+        why = looser_text(answer, run[0])
+        rows.append((pick(grown), *figures, f'{least}<span class="sub">{why}</span>' if why else least))
         marks.append(f'data-limit="{" ".join(map(str, run))}"{" class=chosen" * (answer.given in run)}')
     head = ("Longest wait may grow by", "Take", "Mean wait", "Longest wait", "Slowdown")
     content = table(head, rows, left=[1], marks=marks)
@@ -318,7 +322,7 @@ def figures_cells(answer: WhatIf, k: int) -> tuple[str, str, str, str]:
 
 def configuration_section(answer: WhatIf, shown: int) -> str:
     """The chosen choice's configuration for each batch system, to copy."""
-    found = [configurations(o) for o in answer.outcomes]
+    found = answer.configurations
     usable = [name for name, one in found[shown].items() if one.verdict != IMPOSSIBLE]
     able = [name for name in usable if found[shown][name].verdict == EXPRESSIBLE]
     first = answer.settings["system"] or next(iter([*able, *usable, *SYSTEMS]))
@@ -328,8 +332,7 @@ def configuration_section(answer: WhatIf, shown: int) -> str:
         for name, system in SYSTEMS.items()
     )
     parts = "\n".join(
-        of_choice(k, shown, "".join(configuration(answer, k, name, found) for name in SYSTEMS))
-        for k in range(len(found))
+        of_choice(k, shown, "".join(configuration(answer, k, name) for name in SYSTEMS)) for k in range(len(found))
     )
     return (
         '<section id="configuration"><h2>Configuration</h2><fieldset class="chips controls"><legend>For</legend>'
@@ -337,12 +340,9 @@ def configuration_section(answer: WhatIf, shown: int) -> str:
     )
 
 
-def configuration(answer: WhatIf, k: int, name: str, found: Sequence[Mapping[str, SiteConfig]]) -> str:
-    """One system's configuration of a choice: what it drops first, then the files, then habits that differ.
-
-    `found` are the configurations of each choice.
-    """
-    one, text = found[k][name], marked(support_text(answer, k, name, found))
+def configuration(answer: WhatIf, k: int, name: str) -> str:
+    """One system's configuration of a choice: what it drops first, then the files, then habits that differ."""
+    one, text = answer.configurations[k][name], marked(support_text(answer, k, name))
     lacks = "".join(f"<li>{escape(line)}</li>" for line in one.lacks)
     if one.verdict == IMPOSSIBLE:
         return f'<div data-system="{name}"><div class="warning">{text}<ul>{lacks}</ul></div></div>'
@@ -361,7 +361,8 @@ def configuration(answer: WhatIf, k: int, name: str, found: Sequence[Mapping[str
     )
     said += start if "slurm_tries.py" in one.files else ""
     return (
-        f'<div data-system="{name}">{said}<p class="note">Try it on a test partition first.</p>{files}<details>'
+        f'<div data-system="{name}">{said}<p class="note">Tested: {escape(one.tested)}. Figures: {FIGURES}. Try the '
+        f"files on a test partition first.</p>{files}<details>"
         f"<summary>What differs from the simulation</summary><ul>{differs}</ul></details></div>"
     )
 
@@ -372,13 +373,14 @@ def choices_section(answer: WhatIf, shown: int) -> str:
     for k in by_slowdown(answer):
         o = answer.outcomes[k]
         name, *figures = figures_cells(answer, k)
-        longer = [share_text(o.jobs, shares=True), share_text(o.users, shares=False)] if k else ["", ""]
+        users = "" if o.payers.users is None else users_text(o.payers.users)
+        longer = [percent(o.payers.jobs.share), users] if k else ["", ""]
         rows.append((pick(name), *figures, *longer, count(o.kills) if o.kills else ""))
         marks.append(f"data-pick={k}{' class=chosen' * (k == shown and not answer.undecided)}")
     head = ("Choice", "Mean wait", "Longest wait", "Slowdown", "Jobs that<br>wait longer", "Users that<br>wait longer")
     if (score := answer.logged) is not None:
         means, longest = duration(score.logged_mean_s), duration(score.logged_longest_s)
-        rows.append(("What the log's jobs waited", means, longest, "", "", "", ""))
+        rows.append(("What the log's jobs waited", means, longest, slowdown(answer.logged_bsld or 0), "", "", ""))
         marks.append("class=reference")
     content = table((*head, "Jobs stopped<br>and restarted"), rows, marks=marks)
     return (
@@ -391,12 +393,22 @@ def choices_section(answer: WhatIf, shown: int) -> str:
 
 def sure_section(answer: WhatIf, shown: int, path: Path) -> str:
     """Warnings, assumptions, statistics, fidelity, and how all this was made."""
-    warnings = [text for text in answer.workload.warnings if text not in answer.workload.invented_warning]
-    rule = CHOSEN.format(answer.settings["tau_s"], setting(answer.settings["min_gain"]))
+    warnings = [
+        text
+        for text in answer.workload.warnings
+        if text not in (*answer.workload.invented_warning, *answer.workload.size_warnings)
+    ]
+    waits = (
+        " A choice is out if another, or fcfs, asks less of a site and has the shorter mean wait and no longer a "
+        "longest one (--advise-by slowdown lifts this)."
+    )
+    by_waits = waits * (answer.settings["advise_by"] != SLOWDOWN)
+    rule = RULE.format(answer.settings["tau_s"], setting(answer.settings["min_gain"]), by_waits)
     how = "".join(f"<p>{marked(text)}</p>" for text in (rule, SURE, plan_text(answer)))
     groups = "\n".join(of_choice(k, shown, groups_table(answer, k)) for k in range(1, len(answer.outcomes)))
     tries = [f"First tries: {PRESETS[FIRST_TRIES].meaning}"] if answer.settings["small_first"] else []
-    noted = "".join(f"<li>{marked(text)}</li>" for text in (*tries, *notes(answer), reaction_text(answer)) if text)
+    more = (spread_text(answer, answer.limit), reaction_text(answer))
+    noted = "".join(f"<li>{marked(text)}</li>" for text in (*tries, *notes(answer), *more) if text)
     score, waits = answer.logged, grade_text(answer)
     if score is not None:
         waits += f" Mean wait logged {duration(score.logged_mean_s)}, simulated {duration(score.simulated_mean_s)}."
@@ -418,7 +430,7 @@ def differences_table(answer: WhatIf) -> str:
     rows = []
     for k in by_slowdown(answer):
         o, found = answer.outcomes[k], answer.bsld[0].get(k)
-        cells = ("", "", "") if found is None else (difference(found.value), ends(found, difference), p_text(answer, k))
+        cells = ("", "", "") if found is None else (difference(found.value), ends(found, difference), tested(answer, k))
         rows.append((escape(o.name), f"{o.mean_bsld:,.2f}", *cells))
     head = ("Choice", "Slowdown", "Difference", f"{percent(CONFIDENCE)} interval", "Corrected p")
     about = f"Slowdown against fcfs's, over {answer.comparison.n_blocks} {answer.comparison.blocks}"
@@ -427,11 +439,11 @@ def differences_table(answer: WhatIf) -> str:
     return table(head, rows, about)
 
 
-def p_text(answer: WhatIf, k: int) -> str:
+def tested(answer: WhatIf, k: int) -> str:
     """The corrected p-value of a choice's slowdown, if it was tested in the plan."""
     if answer.stopped_by(k) is not None:
         return "not tested"
-    return f"{answer.bsld[0][k].corrected_p:.2g}{' (not planned, uncorrected)' * (k in answer.withheld)}"
+    return f"{p_text(answer.bsld[0][k])}{' (not planned, uncorrected)' * (k in answer.untested)}"
 
 
 def groups_table(answer: WhatIf, k: int) -> str:
@@ -439,10 +451,10 @@ def groups_table(answer: WhatIf, k: int) -> str:
     rows = []
     for group in answer.groups:
         found = group.differences[k - 1].wait_s
-        change = (longer_text(found.value), ends(found, longer_text), f"{found.corrected_p:.2g}")
+        change = (growth(found.value, 0), ends(found, lambda s: growth(s, 0)), f"{found.corrected_p:.2g}")
         rows.append((f"{group.by} {group.name}", count(group.jobs), duration(group.mean_wait_s), *change))
     head = ("Jobs", "Number", "Mean wait, fcfs simulated", "Change", f"{percent(CONFIDENCE)} interval", "Corrected p")
-    corrected = "p is corrected for all choices and for slowdown and wait"
+    corrected = "p and intervals are corrected for all choices and for slowdown and wait"
     return table(head, rows, f"Change of the mean wait under {answer.outcomes[k].name}; {corrected}")
 
 
@@ -464,7 +476,7 @@ def made(answer: WhatIf, path: Path) -> str:
         ]
     )
     log = shlex.quote(str(path))
-    replays = "\n".join(f"batfill replay {log} {options_words(o)} {shared}" for o in answer.outcomes)
+    replays = "\n".join(f"batfill replay {log} {options_words(o.options)} {shared}" for o in answer.outcomes)
     noted = "".join(f"<li>{escape(note)}</li>" for note in workload.notes)
     return (
         f"<ul>{noted}</ul><p>{ENGINE} {__version__}; options: {escape(options)}.</p><p>Each choice alone:</p>"

@@ -1,6 +1,8 @@
 """The answer of `what_if` in sentences, and as text for the terminal.
 
-In sentences **bold** and `code` are marked, and durations hold no-break spaces; `lines_of` takes that out.
+The first screen is the same on the page and in the terminal: a headline, a table of four rows (`WhatIf.rows`), and
+`brief`, a line for each question that an administrator asks first. In sentences **bold** and `code` are marked, and
+durations hold no-break spaces; `lines_of` takes that out.
 """
 
 from __future__ import annotations
@@ -9,33 +11,41 @@ import math
 import re
 import shlex
 from itertools import chain, groupby
+from textwrap import fill
 from typing import TYPE_CHECKING
 
-from batfill.base.stats import BETTER, CONFIDENCE, WORSE
+from batfill.base.stats import BETTER, CONFIDENCE
 from batfill.base.words import in_a_row, things, wrapped
 from batfill.base.words import percent as in_percent
-from batfill.model.options import ALL, REPLAYED, Options, arguments_of
+from batfill.model.options import ALL, REPLAYED, Options
+from batfill.workloads.swf import NO_RUN_TIME, REASONS
 from batfill_pages.comparison import CHANGED_S, FEWEST_JOBS
 from batfill_pages.comparison_page import STARVED
-from batfill_pages.words import count, interval_text, slowdown, submission_dates
+from batfill_pages.words import count, growth, interval_text, log_name, slowdown, submission_dates
 from batfill_pages.words import duration_html as duration
 from batfill_site.advice.promise import BUSY_BSLD, MOVED_S, OVERLOADED, OVERLOADED_S, QUIET, QUIET_S, WORDS, Figures
 from batfill_site.advice.promise import TAU_S as BSLD_TAU_S
-from batfill_site.advice.what_if import CLEARLY, KILLS, PLAINER, stated
-from batfill_site.config.systems import APPROXIMATE, EXPRESSIBLE, IMPOSSIBLE, SYSTEMS, site_config
+from batfill_site.advice.what_if import GENTLE, KILLS, LOGGED, PLAINER, REFERENCE, configuration, stated
+from batfill_site.config.systems import APPROXIMATE, EXPRESSIBLE, IMPOSSIBLE, SYSTEMS
+from batfill_site.fidelity import ratio_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from typing import Any
 
     from batfill.base.stats import Paired
+    from batfill_site.advice.payers import Changed, OneJob, OneUser, Payers
     from batfill_site.advice.promise import Check
-    from batfill_site.advice.what_if import Changed, Choice, ChoiceFigures, Limit, WhatIf
-    from batfill_site.config.systems import SiteConfig
+    from batfill_site.advice.what_if import ChoiceFigures, Limit, Row, WhatIf
 
 MINUS = "\u2212"
 NB = "\u00a0"  # keeps a number and its unit on one line
 MOST_NAMES = 5  # of choices in a sentence
-LONGER = f"{CHANGED_S / 60:g} min"
+MOST_NOTES = 3  # of an import
+MOST_WORDS = 12  # of a headline
+COLUMNS = 80  # of the first screen in a terminal
+CLOSE = 1.1  # a ratio of waits that needs no cause
+LONGER = f"{CHANGED_S / 60:g}{NB}min"
 
 
 def percent(share: float) -> str:
@@ -54,112 +64,215 @@ def listed(names: Sequence[str]) -> str:
     return in_a_row(names)
 
 
+def short(outcome: ChoiceFigures) -> str:
+    """The choice's name on one line."""
+    return outcome.name.replace(" ", NB)
+
+
 def named(outcome: ChoiceFigures) -> str:
     """The choice in words within a sentence, with its name: smallest area first (saf)."""
     words = f"{outcome.words[:1].lower()}{outcome.words[1:]}"
-    return f"**{words} ({outcome.name.replace(' ', NB)})**"
+    return f"**{words} ({short(outcome)})**"
 
 
-def figures_text(answer: WhatIf, k: int) -> str:
-    """Mean wait, longest wait and slowdown of a choice, with fcfs's, and the mean wait in the log."""
-    o, fcfs = answer.outcomes[k], answer.outcomes[0]
-    grown = growth_of(answer, k)
-    more = f"; {grown}" if grown else ""
-    return (
-        f"mean wait {duration(o.mean_wait_s)} (fcfs, simulated: {duration(fcfs.mean_wait_s)}{logged_text(answer)}), "
-        f"longest wait {duration(o.max_wait_s)} (fcfs: {duration(fcfs.max_wait_s)}{more}), slowdown "
-        f"{slowdown(o.mean_bsld)}{NB}(fcfs: {slowdown(fcfs.mean_bsld)})"
-    )
+def first_upper(text: str) -> str:
+    """The sentence with a capital letter, unless it begins with fcfs."""
+    return text if text.startswith("fcfs") else f"{text[:1].upper()}{text[1:]}"
+
+
+def starves(answer: WhatIf, k: int) -> bool:
+    """Whether the longest wait is so much longer than fcfs's that some jobs may starve."""
+    return answer.outcomes[k].max_wait_s > STARVED * answer.outcomes[0].max_wait_s
 
 
 def own_figures(answer: WhatIf, k: int) -> str:
-    """Mean wait, longest wait with its growth over fcfs's, and slowdown of a choice."""
-    o, grown = answer.outcomes[k], growth_of(answer, k)
-    grown = grown.replace(" (", ", ").removesuffix(")")
-    longest = f"{duration(o.max_wait_s)}{f' ({grown})' if grown else ''}{' ▲' if starves(answer, k) else ''}"
+    """Mean wait, longest wait and slowdown of a choice."""
+    o = answer.outcomes[k]
+    longest = f"{duration(o.max_wait_s)}{' ▲' if starves(answer, k) else ''}"
     return f"mean wait {duration(o.mean_wait_s)}, longest wait {longest}, slowdown {slowdown(o.mean_bsld)}"
 
 
-def logged_text(answer: WhatIf) -> str:
-    """The mean wait in the log, behind fcfs's; "" if it is unknown."""
-    score = answer.logged
-    return "" if score is None else f"; in the log: {duration(score.logged_mean_s)}"
-
-
 def growth_of(answer: WhatIf, k: int) -> str:
-    """How much longer than fcfs's the longest wait is, as duration and percentage; "" if it is as long."""
-    fcfs_s, more_s = answer.outcomes[0].max_wait_s, answer.outcomes[k].max_wait_s - answer.outcomes[0].max_wait_s
-    if not more_s or not fcfs_s:
-        return longer_text(more_s) if more_s else ""
-    share = 100 * more_s / fcfs_s
-    words = f"{share:+,.0f}" if abs(share) >= 1 else f"{share:+.1g}"
-    return f"{longer_text(more_s)} ({words}{NB}%)".replace("-", MINUS)
+    """How much longer than fcfs's the longest wait is, as duration and percentage; "as long" if it is."""
+    fcfs_s = answer.outcomes[0].max_wait_s
+    return growth(answer.outcomes[k].max_wait_s - fcfs_s, fcfs_s)
 
 
-def longer_text(seconds: float) -> str:
-    """A difference of waits, to the minute if it is that long."""
-    size_s = abs(seconds)
-    return f"{MINUS if seconds < 0 else '+'}{duration(60 * round(size_s / 60) if size_s >= 60 else size_s)}"
+# The first screen
 
 
-def fcfs_text(answer: WhatIf) -> str:
-    """The figures of fcfs as simulated, with the mean wait in the log."""
-    o, logged = answer.outcomes[0], logged_text(answer).replace("; ", " (", 1)
-    return (
-        f"fcfs, simulated: mean wait {duration(o.mean_wait_s)}{logged}{')' * bool(logged)}, longest wait "
-        f"{duration(o.max_wait_s)}, slowdown {slowdown(o.mean_bsld)}"
-    )
-
-
-def advice_text(answer: WhatIf, limit: Limit) -> str:
-    """The advice under a limit, first sentence of the page and last but few of the terminal's text."""
-    k = limit.advised
+def headline(answer: WhatIf, limit: Limit) -> str:
+    """The advice under a limit in at most `MOST_WORDS` words; what forbids to trust it, if anything does."""
     if answer.undecided:
-        k = best_seen(answer)
-        seen = f"Least slowdown seen: {named(answer.outcomes[k])}, {figures_text(answer, k)}; it may be chance."
-        said = [seen, *notes_on(answer, k)[: starves(answer, k)]]
+        why = "the replay does not show this site's waits" if answer.undecided == answer.unseen else answer.undecided
+        return fitting(f"Cannot tell: {why}", "Cannot tell: the log is too short")
+    if answer.invented:
+        jobs = answer.workload.jobs
+        share = percent(jobs.n_missing(answer.workload.unrequested) / len(jobs))
+        return f"Do not trust this advice: {share} of the requests are invented"
+    o = answer.outcomes[limit.advised]
+    if limit.advised:
+        return fitting(f"Take **{short(o)}**: {o.words[:1].lower()}{o.words[1:]}", f"Take **{short(o)}**")
+    if not any(answer.chains):
+        return f"Keep **fcfs**: {SYSTEMS[answer.settings['system']].title} can do none of the other choices"
+    if limit.by_slowdown:
+        return "Keep **fcfs**: less slowdown would cost longer waits"
+    return f"Keep **fcfs**: no choice that was tested is better{' within the limit' * bool(answer.limits[-1].advised)}"
+
+
+def fitting(text: str, shorter: str) -> str:
+    """The text, or the shorter one if it has too many words."""
+    return text if len(text.replace(NB, " ").split()) <= MOST_WORDS else shorter
+
+
+def trial_headline(answer: WhatIf, k: int) -> str:
+    """What stands above the figures of a choice that is not the advice."""
+    o = answer.outcomes[k]
+    return fitting(f"If you took **{short(o)}**: {o.words[:1].lower()}{o.words[1:]}", f"If you took **{short(o)}**")
+
+
+HEAD = ("", "mean wait", "longest wait", "slowdown", "what it needs")
+
+
+def cells(answer: WhatIf, row: Row) -> tuple[str, ...]:
+    """A row of the first table, whose columns are `HEAD`."""
+    k, needs, mark = row.choice, row.needs, ""
+    name = LOGGED
+    if k is not None:
+        o = answer.outcomes[k]
+        name = REFERENCE if not k else f"{short(o)} (no kills)" if row.role == GENTLE else short(o)
+        mark = " ▲" * starves(answer, k)
+        if o.payers.killed is not None:
+            needs = f"kills {percent(o.payers.killed.share)} of jobs"
+    longest = f"{duration(row.max_wait_s)}{mark}"
+    return name, duration(row.mean_wait_s), longest, slowdown(row.mean_bsld), needs
+
+
+def brief(answer: WhatIf, limit: Limit, chosen: int | None = None) -> dict[str, str]:
+    """What to know about the advice under a limit, or about another choice: a line each, by what it is about."""
+    k = (answer.best_seen if answer.undecided else limit.advised) if chosen is None else chosen
+    o = answer.outcomes[k]
+    found = {
+        "Why": why_text(answer, limit) if chosen is None else "",
+        "Tested": "" if chosen is None else tested_text(answer, k),
+        "System": system_text(answer, k),
+        "Confidence": confidence_text(answer, limit) if chosen is None else "",
+        "Promise": kept_text(answer, k),
+        "Who pays": pays_text(o.payers) if k else "",
+        "Kills": kills_text(o),
+        "Loses most": " ".join(filter(None, [job_text(o.payers.job), user_text(o.payers.user)])),
+        "A killed job": "" if o.payers.killed is None else killed_text(o.payers.killed.example),
+        **log_lines(answer),
+    }
+    return {name: text for name, text in found.items() if text}
+
+
+def log_lines(answer: WhatIf) -> dict[str, str]:
+    """What of the log is not replayed, and how far its real waits are from the simulated ones."""
+    site = answer.site
+    left = []
+    for reason, number in site.left_out.items():
+        gone = f"; {count(site.cancelled)} cancelled" if reason == REASONS[NO_RUN_TIME] and site.cancelled else ""
+        left.append(f"{count(number)} of {count(site.rows)} rows ({reason}{gone})")
+    left += [*site.imported[:MOST_NOTES]] + [f"{len(site.imported) - MOST_NOTES} more kinds"] * (
+        len(site.imported) > MOST_NOTES
+    )
+    left += [f"{things(site.wide, 'job')} wider than the machine"] * bool(site.wide)
+    return {
+        "Left out": f"{'; '.join(left) or 'no row of the log'}.",
+        "Not modelled": f"{'; '.join(site.unmodelled)} (one queue, one machine)." if site.unmodelled else "",
+        "Real waits": fidelity_text(answer),
+    }
+
+
+def why_text(answer: WhatIf, limit: Limit) -> str:
+    """Why the headline says what it says."""
+    said = [f"{first_upper(caution)}." for caution in answer.invented]
+    if answer.undecided:
+        seen = f"{short(answer.outcomes[answer.best_seen])} has the least slowdown seen, which may be chance."
         if answer.unseen and not answer.too_short:
-            said = ["`batfill fidelity` looks for what the replay leaves out."]
-        elif not k:
-            said = [f"{first_upper(fcfs_text(answer))}."]
-        return " ".join([f"Cannot tell: {answer.undecided}.", *said])
-    if k:
-        return " ".join([f"Take {named(answer.outcomes[k])}: {figures_text(answer, k)}.", *notes_on(answer, k)])
-    return f"Keep {named(answer.outcomes[0])}: {nothing_text(answer, limit)}. {first_upper(fcfs_text(answer))}."
+            seen = "`batfill fidelity` looks for what the replay leaves out."
+        said += [f"{first_upper(answer.undecided)}.", seen]
+    elif limit.advised:
+        said.append(chosen_text(answer, limit))
+    else:
+        said.append(f"{first_upper(nothing_text(answer, limit))}.")
+    return " ".join(said)
+
+
+def chosen_text(answer: WhatIf, limit: Limit) -> str:
+    """What the advised choice was chosen by, which choices are as good, and which has less slowdown."""
+    least = answer.outcomes[limit.by_slowdown]
+    within = "whatever the longest wait"
+    if limit.growth is not None:
+        within = f"longest wait at most {duration(limit.longest_s)} (fcfs's + {setting(limit.growth)})"
+    said = f"least slowdown beyond chance, {within}"
+    if limit.by_slowdown != limit.advised:
+        out = f"without {short(least)} ({slowdown(least.mean_bsld)}): {short(answer.outcomes[answer.outdoing(limit)])}"
+        return (
+            f"{said}, {out} asks less of a site, with a shorter mean and no longer a longest wait "
+            "(`--advise-by slowdown` lifts this)."
+        )
+    said += passed_over_text(answer, limit)
+    if not limit.equals:
+        return f"{said}."
+    others = listed([short(answer.outcomes[k]) for k in limit.equals])
+    mine, shortest = answer.outcomes[limit.advised], "has the shortest longest wait"
+    same = [k for k in limit.equals if answer.outcomes[k].effort == mine.effort]
+    cause = shortest if limit.growth is None else f"asks as little as any, and {shortest}" if same else "asks least"
+    return f"{said}. As good, as far as this log can tell: {others}; this one {cause}."
+
+
+def passed_over_text(answer: WhatIf, limit: Limit) -> str:
+    """Which choice within the limit has less slowdown than the advised one, and why it is not taken; "" without one."""
+    most = answer.outcomes[limit.advised].mean_bsld
+    offered = [k for k in chain(*answer.chains) if limit.allows(answer.outcomes[k]) and k not in limit.equals]
+    k = min(offered, key=lambda k: answer.outcomes[k].mean_bsld)
+    o = answer.outcomes[k]
+    if o.mean_bsld >= most or answer.bsld[0][k].verdict == BETTER:
+        return ""
+    why = "its gain may be chance"
+    if answer.stopped_by(k) is not None:
+        why = f"not tested: {failed_text(answer, k)}"
+    return f"; {short(o)} would be lower ({slowdown(o.mean_bsld)}), but {why}"
 
 
 def nothing_text(answer: WhatIf, limit: Limit) -> str:
     """Why the advice under a limit is to keep fcfs, and which choices are lower although they are not advised."""
     system, fcfs = answer.settings["system"], answer.outcomes[0]
     if not any(answer.chains):
-        return f"{system} can do none of the other choices"
+        return f"{SYSTEMS[system].title} can do none of the other choices"
+    if limit.by_slowdown:
+        least = answer.outcomes[limit.by_slowdown]
+        return (
+            f"{short(least)} ({own_figures(answer, limit.by_slowdown)}) would have less slowdown than fcfs "
+            f"({slowdown(fcfs.mean_bsld)}), but a longer mean wait and no shorter longest wait "
+            "(`--advise-by slowdown` takes it)"
+        )
     said = "no choice that was tested is better"
     if answer.withheld:
         said = f"nothing that {SYSTEMS[system].title} can do in full is better"
     within = {k: o for k, o in enumerate(answer.outcomes) if k and limit.allows(o) and o.mean_bsld < fcfs.mean_bsld}
     sure = [k for k in within if answer.bsld[0][k].verdict == BETTER]
-    least = answer.settings["min_gain"]
-    said += f" by at least {setting(least)}" * any(k not in answer.withheld for k in sure) + " beyond chance"
+    least_gain = answer.settings["min_gain"]
+    said += f" by at least {setting(least_gain)}" * any(k not in answer.withheld for k in sure) + " beyond chance"
     if best := answer.limits[-1].advised:
-        more = f"{answer.outcomes[best].name.replace(' ', NB)}: {growth_of(answer, best)}"
+        more = f"{short(answer.outcomes[best])}: {growth_of(answer, best)}"
         said += f" and keeps the longest wait within {duration(limit.longest_s)} ({more})"
-    gained = {k: o for k, o in within.items() if o.mean_bsld <= (1 - least) * fcfs.mean_bsld}
-    near = [o.name for k, o in gained.items() if k in sure and k in answer.withheld and nearly(o, system)]
+    gained = {k: o for k, o in within.items() if o.mean_bsld <= (1 - least_gain) * fcfs.mean_bsld}
+    near = [short(o) for k, o in gained.items() if k in sure and k in answer.withheld and nearly(answer, k)]
     if near:
         them = "it" if len(near) == 1 else "them"
         said += f"; {listed(near)} would be, but {SYSTEMS[system].title} can do {them} only approximately"
     if left := [k for k in gained if answer.stopped_by(k) is not None]:
         k = min(left, key=lambda k: gained[k].mean_bsld)
-        said += (
-            f"; {gained[k].name} is lower{' within the limit' * (limit.growth is not None)}, but was not tested, "
-            f"because {failed_text(answer, k)}"
-        )
+        said += f"; {short(gained[k])} would be lower, but was not tested, because {failed_text(answer, k)}"
     return said
 
 
-def nearly(outcome: ChoiceFigures, system: str) -> bool:
-    """Whether the system can do the choice itself, but for some details."""
-    one = configurations(outcome)[system]
+def nearly(answer: WhatIf, k: int) -> bool:
+    """Whether the system given can do the choice itself, but for some details."""
+    one = configuration(answer.settings["system"], answer.outcomes[k].options)
     return one.verdict == APPROXIMATE and not one.gives
 
 
@@ -169,41 +282,95 @@ def failed_text(answer: WhatIf, k: int) -> str:
     return f"{before}, planned before it, may differ from fcfs by chance"
 
 
-def first_upper(text: str) -> str:
-    """The sentence with a capital letter, unless it begins with fcfs."""
-    return text if text.startswith("fcfs") else f"{text[:1].upper()}{text[1:]}"
-
-
-def best_seen(answer: WhatIf) -> int:
-    """The choice with the least slowdown, of those that the system can do; fcfs if it can do none."""
-    offered = [k for k in range(len(answer.outcomes)) if k not in answer.withheld] or [0]
-    return min(offered, key=lambda k: answer.outcomes[k].mean_bsld)
-
-
-def trial_text(answer: WhatIf, k: int) -> str:
-    """What a choice would do that is not the advice."""
-    o = answer.outcomes[k]
+def tested_text(answer: WhatIf, k: int) -> str:
+    """Whether a choice that is not the advice differs from fcfs beyond chance."""
     if not k:
-        return f"{named(o).replace('**f', '**F', 1)}, the order that all others are compared with. {fcfs_text(answer)}."
-    found = answer.bsld[0].get(k)
-    sure = {BETTER: "surely lower than", WORSE: "surely higher than"}.get(found.verdict if found else "")
-    said = f"Its slowdown is {sure} that of fcfs." if sure else "Its slowdown may differ from that of fcfs by chance."
+        return "All other choices are compared with this one."
     if answer.stopped_by(k) is not None:
-        said = f"It was not tested, because {failed_text(answer, k)}."
-    return " ".join([f"If you took {named(o)}: {figures_text(answer, k)}.", said, *notes_on(answer, k)])
+        return f"It was not tested, because {failed_text(answer, k)}."
+    if k in answer.untested:
+        instead = "the system given cannot do it"
+        if k not in answer.withheld:
+            instead = f"they break their promise, and {short(answer.outcomes[-1])} stand in for them"
+        return f"It was not tested: {instead}."
+    found = answer.bsld[0][k]
+    return f"Its slowdown is {found.verdict} than fcfs's beyond chance." if found.verdict in SURE else CHANCE
 
 
-def notes_on(answer: WhatIf, k: int) -> list[str]:
-    """What to know about a choice beside its figures: starvation and kills."""
-    o, found = answer.outcomes[k], []
-    if starves(answer, k):
-        found.append(f"▲{NB}Some jobs may starve.")
-    if o.kills:
-        found.append(
-            f"{things(o.kills, 'job')} {'are' if o.kills > 1 else 'is'} stopped {after_text(o)} once and start"
-            f"{'s' * (o.kills == 1)} again from the beginning: {percent(o.wasted)} of the processor time is lost."
-        )
-    return [*found, *(f"▲{NB}{first_upper(why)}." for why in answer.promise_doubts(k))]
+SURE, CHANCE = ("better", "worse"), "Its slowdown may differ from that of fcfs by chance."
+
+
+def system_text(answer: WhatIf, k: int) -> str:
+    """What the batch system given can do of a choice; without one, what each can, and the log's own or Slurm."""
+    name, found = answer.settings["system"], answer.configurations[k]
+    if name is not None:
+        return support_text(answer, k, name).replace("**", "")
+    own = answer.site.system
+    about = own or "slurm"
+    able = [SYSTEMS[each].title for each, one in found.items() if one.verdict == EXPRESSIBLE]
+    said = f"any (no `--system`){f'; in full on {listed(able)}' if able else ''}"
+    whose = f"{SYSTEMS[about].title}{', the system of this log,' if own else ''}"
+    if found[about].verdict == EXPRESSIBLE:
+        return f"{said}."
+    if found[about].verdict == APPROXIMATE and not found[about].gives:
+        return f"{said}; {whose} can do it but for {things(len(found[about].lacks), 'detail')}."
+    near = files_as(answer, k, about)
+    if not near:
+        return f"{said}; {whose} cannot do it."
+    longest = f"longest wait {duration(answer.outcomes[near].max_wait_s)}{' ▲' * starves(answer, near)}"
+    return f"{said}; {whose} can do only {short(answer.outcomes[near])} of it ({longest})."
+
+
+def confidence_text(answer: WhatIf, limit: Limit) -> str:
+    """How sure the gain of the advised choice is; "" without one."""
+    found = answer.confidence(limit)
+    if not found:
+        return ""
+    said = f"**{found}** that slowdown is below fcfs's, simulated (p {p_text(answer.bsld[0][limit.advised])})"
+    promised = answer.promise_doubts(limit.advised)  # which has a line of its own
+    return f"{'; '.join([said, *(why for _, why in answer.doubts(limit) if why not in promised)])}."
+
+
+def p_text(found: Paired) -> str:
+    """The corrected p-value."""
+    return f"{found.corrected_p:.2g}"
+
+
+def kept_text(answer: WhatIf, k: int) -> str:
+    """Whether a choice keeps the promise of first tries, and whether other seeds might differ; "" without one."""
+    checks = answer.checks_of(k)
+    if not checks:
+        return ""
+    doubts = answer.promise_doubts(k)
+    where = [check.where.strip() or "here" for check in checks if check.kind != OVERLOADED and not check.broken]
+    said = [f"kept {' and '.join(where)}"] * bool(where) + [f"▲{NB}{why}" for why in doubts]
+    near = [f"{check.where}{', '.join(check.unsure.values())}" for check in checks if check.unsure]
+    said += [f"other seeds might decide otherwise ({'; '.join(near)})"] * bool(near)
+    return f"{'; '.join(said)}."
+
+
+def pays_text(payers: Payers) -> str:
+    """The share of jobs and the number of users that wait longer than under fcfs."""
+    said = f"{percent(payers.jobs.share)} of the jobs wait over {LONGER} longer"
+    if payers.users is None:
+        return f"{said}; the log names no users with {FEWEST_JOBS} jobs."
+    return f"{said}, on average {users_text(payers.users)} users."
+
+
+def users_text(changed: Changed) -> str:
+    """How many users wait longer, of how many."""
+    return f"{count(changed.longer)} of {count(sum(changed))}"
+
+
+def kills_text(o: ChoiceFigures) -> str:
+    """How many jobs a choice kills, and what they pay; "" if it kills none."""
+    killed = o.payers.killed
+    if killed is None:
+        return ""
+    return (
+        f"{count(killed.jobs)} jobs ({percent(killed.share)}), once, {after_text(o)}; {percent(killed.longer)} of "
+        f"them wait over {LONGER} longer. {percent(o.wasted)} of the processor time is lost."
+    )
 
 
 def after_text(o: ChoiceFigures) -> str:
@@ -212,91 +379,53 @@ def after_text(o: ChoiceFigures) -> str:
     return f"after {duration(divider_s)}" if math.isfinite(divider_s) else "after their first try"
 
 
-def starves(answer: WhatIf, k: int) -> bool:
-    """Whether the longest wait is so much longer than fcfs's that some jobs may starve."""
-    return answer.outcomes[k].max_wait_s > STARVED * answer.outcomes[0].max_wait_s
+def who_text(job: OneJob) -> str:
+    """A job with its user, width and request."""
+    whose = f"user {job.user}, " if job.user >= 0 else ""
+    request = "no request" if job.request_s is None else f"requested {duration(job.request_s)}"
+    return f"{job.job} ({whose}{things(job.procs, 'processor').replace(' ', NB)}, {request})"
 
 
-def tie_text(answer: WhatIf, limit: Limit) -> str:
-    """Which choices cannot be told from the advised one, and why that one is taken; "" if there are none."""
-    mine, others = answer.outcomes[limit.advised], [answer.outcomes[k] for k in limit.equals]
-    if not others:
+def job_text(job: OneJob | None) -> str:
+    """The job that loses most, and why; "" if none does."""
+    if job is None:
         return ""
-    harder = [o for o in others if limit.growth is not None and o.effort > mine.effort]
-    longer = [o for o in others if o not in harder]
-    parts = []
-    if harder:
-        parts.append(f"{listed([o.name for o in harder])}, which ask{'s' * (len(harder) == 1)} more of a site")
-    if longer:
-        waits = listed([f"{o.name} ({duration(o.max_wait_s)})" for o in longer])
-        parts.append(f"{waits}, whose longest wait{' is' if len(longer) == 1 else 's are'} no shorter")
-    said = f"As far as this log can tell, as good: {'; '.join(parts)}."
-    if limit.growth is None:
-        said += " Without a limit, of choices whose slowdowns do not differ surely, the shortest longest wait decides."
-    return said
+    causes = [f"killed after {duration(job.ran_s)}"] if job.ran_s is not None else []
+    if job.passed > job.passed_before:
+        causes.append(f"passed by {things(job.passed, 'later job')} (fcfs: {count(job.passed_before)})")
+    cause = in_a_row(causes) or "those before it ran at other times"
+    return f"job {who_text(job)} waits {duration(job.after_s)} (fcfs: {duration(job.before_s)}), {cause}."
 
 
-def confidence_text(answer: WhatIf, limit: Limit) -> str:
-    """How sure the gain of the advised choice is, and whether chance can take it above the limit; "" without one."""
-    found, checks = answer.confidence(limit), answer.checks_of(limit.advised)
-    if not found:
+def user_text(user: OneUser | None) -> str:
+    """The user who loses most; "" if none does."""
+    if user is None:
         return ""
-    doubts, name = answer.doubts(limit), answer.outcomes[limit.advised].name.replace(" ", NB)
-    said = f"**Confidence: {found}** that slowdown is lower under {name} than under fcfs, simulated."
-    if doubts:
-        why = "; ".join(why.partition(" (")[0] for _, why in doubts)
-        said = f"**Confidence: {found}**, although slowdown is lower under {name} than under simulated fcfs: {why}."
-    if not checks:
-        return said
-    longest = checks[0].ratios[:, Figures._fields.index("longest")]
-    if longest.max() * answer.outcomes[0].max_wait_s <= limit.longest_s:
-        return said
-    over = f"{longest.min():.2f} to {longest.max():.2f}"
-    part = "" if longest.min() * answer.outcomes[0].max_wait_s > limit.longest_s else "in part "
-    over += f" times fcfs's, {part}above this limit"
-    return f"{said} With submissions moved by up to a minute the longest wait was {over}."
+    means = f"mean wait {duration(user.after_s)} (fcfs: {duration(user.before_s)})"
+    return f"User {user.user} with {user.jobs} jobs: {means}, longest {duration(user.longest_s)}."
 
 
-def fidelity_text(answer: WhatIf) -> str:
-    """How near simulated waits are to those in the log, or why that is not known."""
-    score = answer.logged
-    if score is None or score.ratio is None:
-        return f"All waits are simulated. {first_upper(str(answer.fidelity))}."
+def killed_text(job: OneJob) -> str:
+    """What happens to a killed job whose wait changes by the median."""
     return (
-        f"All waits are simulated; under fcfs they are **{score.ratio:.2f}** of the logged ones. Compare the choices; "
-        "do not expect these durations."
+        f"{who_text(job)}: killed {duration(job.ran_s or 0)} after its first start, waits {duration(job.after_s)} in "
+        f"all (fcfs: {duration(job.before_s)})."
     )
 
 
-def grade_text(answer: WhatIf) -> str:
-    """The grade of the log, which is of a replay without the options that the choices share."""
-    grade, plain = str(answer.fidelity), answer.fidelity.plain
-    if answer.logged is not None and plain is not None and plain.simulated_mean_s != answer.logged.simulated_mean_s:
-        grade = f"without the options given, {grade}"
-    return f"{first_upper(grade)}."
+def fidelity_text(answer: WhatIf) -> str:
+    """How near simulated waits are to those in the log and what explains the rest, or why that is not known."""
+    score = answer.logged
+    if score is None or score.ratio is None:
+        return f"all waits are simulated. {first_upper(str(answer.fidelity))}."
+    said = f"simulated ones are **{ratio_text(score.ratio)}** of them"
+    if 1 / CLOSE <= score.ratio <= CLOSE:
+        return f"{said}."
+    factors = answer.fidelity.explained
+    return f"{said}; {f'nearest comes {factors}' if factors else '`batfill fidelity` finds no cause'}."
 
 
-def runner_up_text(answer: WhatIf, limit: Limit) -> str:
-    """The best choice under the limit that needs no kills, with its figures and who pays; "" if the advice has none."""
-    k = answer.without_kills(limit)
-    if k is None:
-        return ""
-    if not k:
-        return "Without kills, no choice that was tested is better beyond chance within the limit."
-    found = {} if answer.settings["system"] else configurations(answer.outcomes[k])  # a system given can do it
-    unable = [SYSTEMS[name].title for name, one in found.items() if one.verdict != EXPRESSIBLE]
-    where = f", not in full on {listed(unable)}:" if unable else ","
-    return f"Without kills: {named(answer.outcomes[k])}{where} {own_figures(answer, k)}. {pays_text(answer, k)}"
-
-
-def pays_text(answer: WhatIf, k: int) -> str:
-    """Who pays under a choice: the share of jobs that wait clearly longer, and the job that loses most."""
-    o = answer.outcomes[k]
-    share = f"{100 * o.clearly_longer / len(answer.comparison.at):.2g}{NB}%"
-    said = f"{share} of the jobs wait longer by the stricter rule, over {LONGER} and over {percent(CLEARLY)}."
-    if (most := o.most_delayed) is None:
-        return said
-    return f"{said} Job {most.job} loses most: it waits {duration(most.after_s)}, not {duration(most.before_s)}."
+# Details
 
 
 def terms_text(answer: WhatIf) -> str:
@@ -316,16 +445,16 @@ def terms_text(answer: WhatIf) -> str:
     )
 
 
-def difference_text(found: Paired) -> str:
-    """A difference of slowdowns with its interval and p-value."""
-    ends = interval_text(found, difference)
-    interval = f"{percent(CONFIDENCE)} interval {ends}" if found.bounded else "too few weeks for an interval"
-    return f"slowdown {difference(found.value)}, {interval}, p {found.corrected_p:.2g}"
-
-
 def difference(value: float) -> str:
     """A difference of slowdowns."""
     return f"{value:+,.2f}".replace("-", MINUS)
+
+
+def interval(found: Paired) -> str:
+    """The interval of a difference of slowdowns, with its level."""
+    if not found.bounded:
+        return "too few weeks for an interval"
+    return f"{percent(CONFIDENCE)} interval, corrected like p: {interval_text(found, difference)}"
 
 
 def plan_text(answer: WhatIf) -> str:
@@ -352,6 +481,19 @@ def reaction_text(answer: WhatIf) -> str:
     )
 
 
+def spread_text(answer: WhatIf, limit: Limit) -> str:
+    """Whether chance can take the longest wait of the advised choice above the limit; "" if not, or if not known."""
+    checks = answer.checks_of(limit.advised)
+    if answer.undecided or not checks:
+        return ""
+    longest, fcfs_s = checks[0].ratios[:, Figures._fields.index("longest")], answer.outcomes[0].max_wait_s
+    if longest.max() * fcfs_s <= limit.longest_s:
+        return ""
+    part = "" if longest.min() * fcfs_s > limit.longest_s else "in part "
+    over = f"{longest.min():.2f} to {longest.max():.2f} times fcfs's, {part}above this limit"
+    return f"With submissions moved by up to a minute the longest wait was {over}."
+
+
 def notes(answer: WhatIf) -> list[str]:
     """Notes on some choices: those a system cannot do, thresholds that never apply, and the cost of kills."""
     system = answer.settings["system"]
@@ -362,12 +504,12 @@ def notes(answer: WhatIf) -> list[str]:
     ]
     idle = [o.name for o in answer.outcomes if o.overdue == 0 and "threshold" in o.options]
     found += [f"{listed(idle)}: no job waits as long as the threshold, which never applies."] if idle else []
-    found += [kills_text(o) for o in answer.outcomes if o.effort == KILLS]
+    found += [waste_text(o) for o in answer.outcomes if o.effort == KILLS]
     found += [promise_text(check, o.name) for k, o in enumerate(answer.outcomes) for check in answer.checks_of(k)]
     return [*found, *([plainer_text(answer)] if answer.plainer else [])]
 
 
-def kills_text(o: ChoiceFigures) -> str:
+def waste_text(o: ChoiceFigures) -> str:
     """The cost of a choice's kills."""
     bound = math.ceil(round(1e4 * (o.most_wasted or 0), 6)) / 1e4  # not rounded down: it is a promise
     most = "" if o.most_wasted is None else f"; at most {setting(bound)} of the work, whatever is killed"
@@ -384,7 +526,7 @@ def plainer_text(answer: WhatIf) -> str:
     for one in answer.plainer:
         broken = [f"{check.where}{', '.join(check.broken.values())}" for check in one.checks if check.broken]
         does = f"break it ({'; '.join(broken)})" if broken else "keep it"
-        said.append(f"{one.choice.name} (`{options_words(one.choice)}`) {does}")
+        said.append(f"{one.choice.name} (`{options_words(one.choice.options)}`) {does}")
     none = ", and none keeps the promise" if answer.picked is None else ""
     return f"First tries break their promise, so plainer ones were checked{none}: {'; '.join(said)}."
 
@@ -398,7 +540,10 @@ def promise_text(made: Check, name: str) -> str:
     fcfs = Figures(*made.base.mean(axis=0))
     log = f"fcfs's mean bounded slowdown is {fcfs.bsld:.1f} (tau {BSLD_TAU_S:g} s), its mean wait {duration(fcfs.wait)}"
     if made.kind == OVERLOADED:
-        return f"{first_upper(name)} promise nothing {where}: {log}, and the promise ends at {duration(OVERLOADED_S)}."
+        ratios = Figures(*made.ratios.mean(axis=0))
+        over = f"In {seeds} they have {ratios.bsld:.2f} of fcfs's slowdown and {ratios.wait:.2f} of its mean wait"
+        ends = f"the promise ends at {duration(OVERLOADED_S)}"
+        return f"{first_upper(name)} promise nothing {where}: {log}, and {ends}. {over}."
     if made.kind == QUIET:
         most = f"at most {QUIET_S:g} s longer is promised where the mean bounded slowdown is at most {BUSY_BSLD:g}"
         found = [f"mean wait {made.longer_s:+.1f} s ({most})"]
@@ -409,13 +554,14 @@ def promise_text(made: Check, name: str) -> str:
             for column in [made.ratios[:, Figures._fields.index(name)]]
         ]
     verdict = f"broken {where} ({'; '.join(made.broken.values())})" if made.broken else f"kept {where}"
-    return f"The promise of {name} is {verdict}. Over fcfs's, in {seeds}: {', '.join(found)}. There {log}."
+    near = f" Other seeds might decide otherwise: {'; '.join(made.unsure.values())}." if made.unsure else ""
+    return f"The promise of {name} is {verdict}. Over fcfs's, in {seeds}: {', '.join(found)}. There {log}.{near}"
 
 
-def options_words(outcome: Choice | ChoiceFigures) -> str:
-    """The choice's options on batfill's command line."""
+def options_words(options: Mapping[str, Any]) -> str:
+    """A choice's options on batfill's command line."""
     words = []
-    for name, value in stated(outcome.options).items():
+    for name, value in stated(options).items():
         if value is False:  # a flag that is not given
             continue
         words += (
@@ -424,32 +570,36 @@ def options_words(outcome: Choice | ChoiceFigures) -> str:
     return shlex.join(words)
 
 
-def configurable(outcome: ChoiceFigures) -> ChoiceFigures:
-    """The choice without what only replays take."""
-    return outcome._replace(options={name: value for name, value in outcome.options.items() if name not in REPLAYED})
+def without_replayed(outcome: ChoiceFigures) -> dict[str, Any]:
+    """The choice's options without those that only replays take."""
+    return {name: value for name, value in outcome.options.items() if name not in REPLAYED}
 
 
-def configurations(outcome: ChoiceFigures) -> dict[str, SiteConfig]:
-    """The choice's configuration for every batch system, by name."""
-    return {name: site_config(name, **arguments_of(configurable(outcome).options)) for name in SYSTEMS}
+def grade_text(answer: WhatIf) -> str:
+    """The grade of the log, which is of a replay without the options that the choices share."""
+    grade, plain = str(answer.fidelity), answer.fidelity.plain
+    if answer.logged is not None and plain is not None and plain.simulated_mean_s != answer.logged.simulated_mean_s:
+        grade = f"without the options given, {grade}"
+    return f"{first_upper(grade)}."
 
 
-def files_as(answer: WhatIf, k: int, one: SiteConfig) -> int | None:
+def files_as(answer: WhatIf, k: int, name: str) -> int | None:
     """The choice that a system's files for the k-th one give; None if it is not among the choices."""
+    one = answer.configurations[k][name]
+    if not one.files:
+        return None
     if not one.gives:
         return k
     wanted = {name: value for name, value in one.given.items() if value is not None}
     if wanted.get("depth") == ALL:  # then no order of backfilling begins behind the last reservation
         wanted.pop("backfill", None)
     given = Options.of(wanted)
-    return next((j for j, o in enumerate(answer.outcomes) if Options.of(configurable(o).options) == given), None)
+    return next((j for j, o in enumerate(answer.outcomes) if Options.of(without_replayed(o)) == given), None)
 
 
-def support_text(answer: WhatIf, k: int, name: str, found: Sequence[Mapping[str, SiteConfig]]) -> str:
-    """Whether a system can do the k-th choice; if not, the nearest that it can do, with its own figures.
-
-    `found` are the configurations of each choice.
-    """
+def support_text(answer: WhatIf, k: int, name: str) -> str:
+    """Whether a system can do the k-th choice; if not, the nearest that it can do, with its own figures."""
+    found = answer.configurations
     o, one, title = answer.outcomes[k], found[k][name], SYSTEMS[name].title
     if one.verdict == EXPRESSIBLE:
         return f"**{title} can do {o.name} in full.**"
@@ -457,7 +607,7 @@ def support_text(answer: WhatIf, k: int, name: str, found: Sequence[Mapping[str,
         return f"**{title} can do {o.name}, except:**"
     able = [j for j in sorted(chain(*answer.chains)) if found[j][name].verdict == EXPRESSIBLE]
     best, said = answer.best_of(answer.limit, able), ""
-    near = files_as(answer, k, one) if one.files else best
+    near = files_as(answer, k, name) if one.files else best
     if one.files and near is None:
         said = f"These files give {one.words[:1].lower()}{one.words[1:]}: no figure here is theirs."
     elif near or found[0][name].verdict == EXPRESSIBLE:
@@ -473,9 +623,9 @@ def support_text(answer: WhatIf, k: int, name: str, found: Sequence[Mapping[str,
 
 def export_text(answer: WhatIf) -> str:
     """Which batch systems can be configured for the advised choice, and the command."""
-    system, found, k = answer.settings["system"], [configurations(o) for o in answer.outcomes], answer.limit.advised
-    words = options_words(configurable(answer.advice))
-    mine = {name: one for name, one in found[k].items() if system in (None, name)}
+    system, k = answer.settings["system"], answer.limit.advised
+    words = options_words(without_replayed(answer.advice))
+    mine = {name: one for name, one in answer.configurations[k].items() if system in (None, name)}
     able = [SYSTEMS[name].title for name, one in mine.items() if one.verdict == EXPRESSIBLE]
     if not any(one.files for one in mine.values()):
         divider = f"--small class --divider {answer.outcomes[0].waits['small_below_s']:.12g}"
@@ -488,7 +638,7 @@ def export_text(answer: WhatIf) -> str:
     said += [f"{listed(able)} can do it in full."] if able else []
     for name, one in mine.items():
         if one.verdict == APPROXIMATE:
-            text = support_text(answer, k, name, found).removesuffix(":**")
+            text = support_text(answer, k, name).removesuffix(":**")
             lacks = "; ".join(one.lacks)
             said.append(f"{text} The reason: {lacks}." if one.gives else f"{text}: {lacks}.")
     never = [SYSTEMS[name].title for name, one in mine.items() if one.verdict == IMPOSSIBLE]
@@ -511,70 +661,6 @@ def by_slowdown(answer: WhatIf) -> list[int]:
     return sorted(range(len(answer.outcomes)), key=lambda k: answer.outcomes[k].mean_bsld)
 
 
-def share_text(changed: Changed | None, *, shares: bool) -> str:
-    """How many wait longer, as a share or of how many; "" if it is not known."""
-    if changed is None:
-        return ""
-    total = sum(changed)
-    return f"{100 * changed.longer / total:.0f}{NB}%" if shares else f"{count(changed.longer)} of {count(total)}"
-
-
-def answer_text(answer: WhatIf) -> str:
-    """For a terminal: the choices and the advice at each limit in tables, notes, and the advice."""
-    width = max(*(len(outcome.name) for outcome in answer.outcomes), len("in the log")) + 2
-    lines = [
-        lines_of(f"{answer.workload.name}: {log_text(answer)}."),
-        *(lines_of(f"Warning: {text}.") for text in answer.workload.size_warnings),
-        "",
-        f"{'':{width}}  {'mean wait':>12}  {'longest wait':>14}  slowdown  jobs longer  users longer",
-    ]
-    for k in by_slowdown(answer):
-        o, advised = answer.outcomes[k], k == answer.limit.advised and not answer.undecided
-        longest = f"{duration(o.max_wait_s)}{' ▲' if starves(answer, k) else '  '}"
-        longer = f"{share_text(o.jobs, shares=True):>11}  {share_text(o.users, shares=False):>12}" if k else ""
-        lines.append(
-            f"{'* ' if advised else '  '}{o.name:{width - 2}}  {duration(o.mean_wait_s):>12}  {longest:>14}"
-            f"  {slowdown(o.mean_bsld):>8}  {longer}".rstrip()
-        )
-    if (score := answer.logged) is not None:
-        logged = f"{duration(score.logged_mean_s):>12}  {duration(score.logged_longest_s):>12}"
-        lines.append(f"  {'in the log':{width - 2}}  {logged}")
-    flagged = any(starves(answer, k) for k in by_slowdown(answer))
-    marks = [
-        "* the advice" if not answer.undecided else "",
-        f"▲ over {STARVED:g} times fcfs's longest wait" if flagged else "",
-        f"longer: jobs by over {LONGER}; of the users with at least {FEWEST_JOBS} jobs, those whose mean wait is",
-        "" if answer.outcomes[0].users else "the log names no such users",
-    ]
-    lines.append(lines_of("; ".join(filter(None, marks))))
-    if not answer.undecided:
-        lines += ["", *limit_lines(answer, width)]
-    gains = bool(answer.limit.advised) and not answer.undecided
-    said = [
-        *(f"Warning: do not trust this advice: {caution}." for caution in answer.invented),
-        advice_text(answer, answer.limit),
-        f"Who pays: {pays_text(answer, answer.limit.advised)}" if gains else "",
-        runner_up_text(answer, answer.limit),
-        " ".join(filter(None, [confidence_text(answer, answer.limit), fidelity_text(answer)])),
-    ]
-    if not answer.undecided:
-        said += [tie_text(answer, answer.limit)]
-        if answer.limit.advised:
-            difference = difference_text(answer.bsld[0][answer.limit.advised])
-            said += [f"Against fcfs: {difference}; {plan_text(answer)}", reaction_text(answer), export_text(answer)]
-    if answer.logged is not None:  # without one, the reason is above
-        said.append(grade_text(answer))
-    noted = list(map(lines_of, notes(answer)))
-    lines += [*(["", *noted] if noted else []), "", *map(lines_of, filter(None, said))]
-    return "\n".join(lines).replace(NB, " ")
-
-
-def lines_of(text: str) -> str:
-    """A paragraph in the lines of a terminal; what stands in backquotes is not torn."""
-    kept = re.sub("`[^`]*`", lambda quoted: quoted[0].replace(" ", NB), text.replace("**", ""))
-    return wrapped(kept)
-
-
 def equal_limits(answer: WhatIf) -> list[tuple[list[int], str]]:
     """The limits, neighbours with the same advice together, each time with the growths that they allow."""
     found = []
@@ -586,14 +672,102 @@ def equal_limits(answer: WhatIf) -> list[tuple[list[int], str]]:
     return found
 
 
+def looser_text(answer: WhatIf, i: int) -> str:
+    """Why the slowdown is higher at the i-th limit than at the tighter one before; "" if it is not."""
+    mine = answer.outcomes[answer.limits[i].advised]
+    before = answer.outcomes[answer.limits[i - 1].advised] if i else mine
+    if mine.mean_bsld <= before.mean_bsld:
+        return ""
+    why = "asks less of a site" if mine.effort < before.effort else "has the shorter longest wait"
+    return f"as good as {short(before)}, and {why}"
+
+
 def limit_lines(answer: WhatIf, width: int) -> list[str]:
     """The advice at each limit, a line for neighbouring limits with the same advice."""
-    head = "the longest wait may grow by"
-    lines = [f"{head:30}  {'take':{width}}  {'mean wait':>12}  {'longest wait':>12}  slowdown"]
+    head = "longest wait may grow by"
+    lines = [f"{head:24}  {'take':{width}}  {'mean wait':>11}  {'longest wait':>12}  slowdown"]
     for run, grown in equal_limits(answer):
         o = answer.outcomes[answer.limits[run[0]].advised]
         lines.append(
-            f"{'* ' if answer.given in run else '  '}{grown:28}  {o.name:{width}}  {duration(o.mean_wait_s):>12}"
+            f"{'* ' if answer.given in run else '  '}{grown:22}  {o.name:{width}}  {duration(o.mean_wait_s):>11}"
             f"  {duration(o.max_wait_s):>12}  {slowdown(o.mean_bsld):>8}"
         )
+        if why := looser_text(answer, run[0]):
+            lines.append(f"{'':24}  {why}")
     return lines
+
+
+# The terminal
+
+
+def answer_text(answer: WhatIf, *, details: bool = False) -> str:
+    """For a terminal of 80 columns and 24 lines: the first screen, behind all `details` if they are wanted."""
+    lines = [*detail_lines(answer), ""] * details + first_lines(answer)
+    return "\n".join(lines).replace(NB, " ")
+
+
+def first_lines(answer: WhatIf) -> list[str]:
+    """The log, the headline, the table, and a line each for what else to know."""
+    log = log_text(answer).partition("; ")[0]
+    rows = [HEAD, *(cells(answer, row) for row in answer.rows(answer.limit))]
+    widths = [max(len(row[k]) for row in rows) for k in range(len(HEAD) - 1)]
+    gap = "  " if sum(widths) + 2 * len(widths) + max(len(row[-1]) for row in rows) <= COLUMNS else " "
+    table = [
+        gap.join([f"{row[0]:{widths[0]}}", *map(str.rjust, row[1:-1], widths[1:]), row[-1]]).rstrip() for row in rows
+    ]
+    said = [f"{name}: {text}" for name, text in brief(answer, answer.limit).items()]
+    return [
+        filled(f"{log_name(answer.workload.name)}: {log}"),
+        *(filled(f"Warning: {text}.") for text in answer.workload.size_warnings),
+        filled(headline(answer, answer.limit)),
+        *table,
+        *map(filled, said),
+        "All choices, limits and statistics: --details; as a page: --out FILE.html",
+    ]
+
+
+def filled(text: str) -> str:
+    """A paragraph in lines of `COLUMNS`, all but the first indented."""
+    words = text.replace("**", "").replace("`", "")
+    return fill(words, COLUMNS, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+
+
+def detail_lines(answer: WhatIf) -> list[str]:
+    """All choices, the advice at each limit, and what the statistics rest on."""
+    width = max(*(len(outcome.name) for outcome in answer.outcomes), len(LOGGED)) + 2
+    lines = [f"{'':{width}}  {'mean wait':>12}  {'longest wait':>14}  slowdown  jobs longer  users longer"]
+    for k in by_slowdown(answer):
+        o, advised = answer.outcomes[k], k == answer.limit.advised and not answer.undecided
+        longest = f"{duration(o.max_wait_s)}{' ▲' if starves(answer, k) else '  '}"
+        users = "" if o.payers.users is None else users_text(o.payers.users)
+        longer = f"{percent(o.payers.jobs.share):>11}  {users:>12}" if k else ""
+        lines.append(
+            f"{'* ' if advised else '  '}{o.name:{width - 2}}  {duration(o.mean_wait_s):>12}  {longest:>14}"
+            f"  {slowdown(o.mean_bsld):>8}  {longer}".rstrip()
+        )
+    flagged = any(starves(answer, k) for k in by_slowdown(answer))
+    marks = [
+        "* the advice" if not answer.undecided else "",
+        f"▲ over {STARVED:g} times fcfs's longest wait" if flagged else "",
+        f"longer: jobs by over {LONGER}; of the users with at least {FEWEST_JOBS} jobs, those whose mean wait is",
+        "" if answer.outcomes[0].payers.users else "the log names no such users",
+    ]
+    lines.append(lines_of("; ".join(filter(None, marks))))
+    if not answer.undecided:
+        lines += ["", *limit_lines(answer, width)]
+    said = [*notes(answer), spread_text(answer, answer.limit)]
+    if not answer.undecided:
+        if answer.limit.advised:
+            found = answer.bsld[0][answer.limit.advised]
+            said += [f"Against fcfs: slowdown {difference(found.value)}, {interval(found)}.", plan_text(answer)]
+            said += [reaction_text(answer)]
+        said += [export_text(answer)]
+    if answer.logged is not None:
+        said.append(grade_text(answer))
+    return [*lines, "", *map(lines_of, filter(None, [*said, terms_text(answer)]))]
+
+
+def lines_of(text: str) -> str:
+    """A paragraph in the lines of a terminal; what stands in backquotes is not torn."""
+    kept = re.sub("`[^`]*`", lambda quoted: quoted[0].replace(" ", NB), text.replace("**", ""))
+    return wrapped(kept)

@@ -6,7 +6,8 @@ import itertools
 import math
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from batfill.model.jobs import HOUR_S
 from batfill.model.metrics import RUNTIME_BINS, TAU_S, bounded_slowdown, class_figures, who_pays, width_bins
 from batfill.model.options import (
     OPTIONS,
+    REPLAYED,
     SHARED_BY_CHOICES,
     SHARED_BY_TRIES,
     Options,
@@ -33,14 +35,16 @@ from batfill.model.options import (
 from batfill.model.values import number_of, probability_of, seconds_of, seed_of, tau_of
 from batfill.replays.replay import nothing, simulate
 from batfill.search.results import ReadingOptions
-from batfill.workloads.formats import read_once
-from batfill_pages.comparison import CHANGED_S, FEWEST_JOBS, Comparison, Difference, of_jobs
+from batfill.workloads.formats import read_once, source_of
+from batfill_pages.comparison import Comparison, Difference, of_jobs
 from batfill_site.advice import promise
-from batfill_site.config.systems import EXPRESSIBLE, site_config
-from batfill_site.fidelity import LEAST_WAIT_S, fidelity_of, score
+from batfill_site.advice.payers import Payers
+from batfill_site.advice.site_log import SiteLog
+from batfill_site.config.systems import EXPRESSIBLE, SYSTEMS, site_config
+from batfill_site.fidelity import LEAST_WAIT_S, fidelity_of, ratio_text, score
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from pathlib import Path
 
     import pandas as pd
@@ -50,6 +54,7 @@ if TYPE_CHECKING:
     from batfill.model.jobs import JobTable, Workload
     from batfill.model.schedule import Schedule
     from batfill_site.advice.promise import Check
+    from batfill_site.config.systems import SiteConfig
     from batfill_site.fidelity import Fidelity, Score
 
 THRESHOLDS_S = tuple(float(HOUR_S) * hours for hours in (6, 12, 24, 48, 96))
@@ -59,7 +64,6 @@ MIN_GAIN = 0.05  # smallest relative reduction of the mean bounded slowdown that
 SHARED = (*SHARED_BY_CHOICES, *SHARED_BY_TRIES)
 USUAL = {name: OPTIONS[name].default for name in SHARED}
 LIMITS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0)  # growths under which the advice is shown, beside the given one
-CLEARLY = 0.1  # a wait is clearly longer by `CHANGED_S` if that is also more than this share of it
 HIGH_P, HIGH_WEEKS = 0.01, 24  # of a gain in which confidence is high: below, and at least
 HIGH, MEDIUM, LOW = "high", "medium", "low"
 # If simulated and logged waits differ by more than the first factor, confidence is at most medium; by the second, low.
@@ -67,6 +71,11 @@ APART, FAR_APART = 3.0, 10.0
 UNSEEN = 0.01  # of the logged waits: below, the replay does not show the site's waits; where nothing gains, below 0.1
 REACTION = "after:20min"  # the feedback under which the advised choice is replayed once more
 TODAY, ORDER, THRESHOLD, KILLS = range(4)  # effort a choice requires of a site, least first
+NEEDS = ("order of arrival", "another order", "order and threshold", "kills and restarts")  # by effort
+WAITS, SLOWDOWN = "waits", "slowdown"  # what the advice is chosen by, see `advised`
+ADVICE, UNSURE, CHOSEN, GENTLE, REFERENCE, LOGGED = (  # rows of the first table
+    *("advice", "least slowdown seen", "chosen", "without kills", "fcfs, simulated", "in the log"),
+)
 
 
 class Choice(NamedTuple):
@@ -119,28 +128,6 @@ class Plainer(NamedTuple):
         return {"name": self.choice.name, "options": self.choice.options, "kept": self.kept, **made}
 
 
-class Changed(NamedTuple):
-    """How many wait less, about as long, and longer, by `CHANGED_S`."""
-
-    less: int
-    same: int
-    longer: int
-
-    @classmethod
-    def of(cls, longer_s: NDArray[np.float64]) -> Changed:
-        """Count these changes of the wait."""
-        less, longer = int((longer_s < -CHANGED_S).sum()), int((longer_s > CHANGED_S).sum())
-        return cls(less, len(longer_s) - less - longer, longer)
-
-
-class Delayed(NamedTuple):
-    """The job whose wait grows most over the first choice. Times in seconds."""
-
-    job: str  # its number in the log
-    before_s: float
-    after_s: float
-
-
 class ChoiceFigures(NamedTuple):
     """The figures of one choice over all jobs. Times in seconds."""
 
@@ -152,8 +139,7 @@ class ChoiceFigures(NamedTuple):
     mean_wait_s: float
     p99_wait_s: float
     max_wait_s: float
-    jobs: Changed  # against the first choice
-    users: Changed | None  # their mean waits, of those with `FEWEST_JOBS`; None without any
+    payers: Payers  # against the first choice
     overdue: int | None  # jobs that waited longer than the threshold; None without one
     kills: int  # tries killed at the divider and restarted
     wasted: float  # their share of the processor time used
@@ -165,18 +151,22 @@ class ChoiceFigures(NamedTuple):
     large_delayed: float  # the share that waits over an hour longer than under the first choice
     large_mean_delay_s: float | None  # how much longer these wait; None without any
     waits: dict[str, Any]  # see `metrics.who_pays`; the base is the first choice
-    clearly_longer: int = 0  # jobs that wait longer by over a tenth and over `CHANGED_S`
-    most_delayed: Delayed | None = None  # None if no job waits longer
 
     def columns(self) -> dict[str, Any]:
         """As a dict by name, without the waits by group."""
-        columns = {name: by_name(value) for name, value in self._asdict().items() if name != "waits"}
-        return {**columns, "options": stated(self.options)}
+        columns = {name: value for name, value in self._asdict().items() if name != "waits"}
+        return {**columns, "options": stated(self.options), "payers": self.payers.as_dict()}
 
 
-def by_name(value: Any) -> Any:
-    """A named tuple as a dict; anything else as it is."""
-    return value._asdict() if hasattr(value, "_asdict") else value
+class Row(NamedTuple):
+    """A row of the first table. Times in seconds."""
+
+    role: str  # ADVICE, UNSURE, CHOSEN, GENTLE, REFERENCE or LOGGED
+    choice: int | None  # the index of its outcome; None for the log
+    mean_wait_s: float
+    max_wait_s: float
+    mean_bsld: float
+    needs: str  # what it asks of a site
 
 
 class JobGroup(NamedTuple):
@@ -205,13 +195,14 @@ class Limit(NamedTuple):
     longest_s: float
     advised: int  # the index of the advised outcome
     equals: tuple[int, ...]  # outcomes that gain within the limit and cannot be told from it, least effort first
+    by_slowdown: int  # the advice if it is chosen by slowdown alone
 
     def allows(self, outcome: ChoiceFigures) -> bool:
         """Whether the choice stays within the limit."""
         return outcome.max_wait_s <= self.longest_s
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class WhatIf(Keyed):
     """The answer. The first choice, the baseline, is fcfs; it represents the site's current scheduler."""
 
@@ -226,10 +217,12 @@ class WhatIf(Keyed):
     chains: list[list[int]]  # see `planned`
     withheld: dict[int, str]  # outcomes that the system cannot do, and why
     fidelity: Fidelity  # how near simulated waits are to those in the log
+    site: SiteLog  # what else the log says
     promise: Check | None = None  # of first tries; None if they were not tried as they are
     busier: Check | None = None  # the same at `promise.BUSIER` times the load
     plainer: tuple[Plainer, ...] = ()  # checked because the preset breaks its promise; if one keeps it, the last
     logged: Score | None = None  # fcfs's waits against the logged ones; None if a site's are not known
+    logged_bsld: float | None = None  # the mean bounded slowdown of the same jobs in the log
     reaction: Reaction | None = None  # None if nothing is advised, or the log has no users or waits
 
     @property
@@ -242,12 +235,12 @@ class WhatIf(Keyed):
         """The advised choice; fcfs if nothing gains, or if this log cannot decide."""
         return self.outcomes[self.limit.advised]
 
-    @property
+    @cached_property
     def undecided(self) -> str | None:
         """Why the log cannot decide; None if it can."""
         return self.too_short or self.unseen
 
-    @property
+    @cached_property
     def unseen(self) -> str | None:
         """Why the replay says nothing about this site's waits; None if it does, or if that is not known."""
         score, nothing = self.logged, not any(limit.advised for limit in self.limits)
@@ -258,7 +251,7 @@ class WhatIf(Keyed):
         means = f"{duration(score.simulated_mean_s)} on average, and {duration(score.logged_mean_s)} in the log"
         return f"the replay does not show this site's waits: they are {means}"
 
-    @property
+    @cached_property
     def too_short(self) -> str | None:
         """Why the log is too short to decide; None if it is not."""
         weeks = self.comparison.n_periods
@@ -287,13 +280,23 @@ class WhatIf(Keyed):
             apart = max(score.ratio, 1 / score.ratio if score.ratio else math.inf)
             if apart > APART:
                 most = LOW if apart > FAR_APART else MEDIUM
-                found.append((most, f"simulated waits are {score.ratio:.2g} times the logged ones"))
+                found.append((most, f"simulated waits are {ratio_text(score.ratio)} of the logged ones"))
         return [*found, *((MEDIUM, why) for why in self.promise_doubts(limit.advised))]
 
     @property
     def picked(self) -> int | None:
         """The plainer choice that keeps the promise; None without one."""
         return len(self.outcomes) - 1 if self.plainer and self.plainer[-1].kept else None
+
+    @cached_property
+    def configurations(self) -> list[dict[str, SiteConfig]]:
+        """The configuration of each choice for every batch system, by name."""
+        return [{name: configuration(name, o.options) for name in SYSTEMS} for o in self.outcomes]
+
+    @property
+    def untested(self) -> list[int]:
+        """The choices that are in no planned comparison with fcfs."""
+        return [k for k in range(1, len(self.outcomes)) if k not in itertools.chain(*self.chains)]
 
     def checks_of(self, k: int) -> tuple[Check, ...]:
         """The checks of the choice's promise, at the log's load first; none if it was not checked."""
@@ -307,22 +310,58 @@ class WhatIf(Keyed):
         found, name = [], self.outcomes[k].name
         for check in self.checks_of(k):
             if check.kind == promise.OVERLOADED:
-                ratios = promise.Figures(*check.ratios.mean(axis=0))
-                more = f"their slowdown is {ratios.bsld:.2f} of fcfs's, the mean wait {ratios.wait:.2f}"
-                found.append(f"{check.where}the machine is overloaded and {name} promise nothing ({more})")
+                found.append(f"{check.where}the machine is overloaded: no promise")
             elif check.broken:
                 found.append(f"{check.where}{name} break their promise ({'; '.join(check.broken.values())})")
         return found
 
-    def without_kills(self, limit: Limit) -> int | None:
-        """The choice that is advised if none may kill jobs, 0 if none gains; None if the advice kills none."""
-        if self.undecided or self.outcomes[limit.advised].effort != KILLS:
-            return None
-        return self.best_of(limit, [k for k in itertools.chain(*self.chains) if self.outcomes[k].effort != KILLS])
+    def runner_up(self, limit: Limit) -> int | None:
+        """The best other choice that kills no jobs, if there is one: the advice if there were only these.
+
+        If none of them gains, that with the least slowdown within the limit, or with the shortest longest wait.
+        """
+        taken = self.best_seen if self.undecided else limit.advised
+        others = [k for k in itertools.chain(*self.chains) if self.outcomes[k].effort != KILLS and k != taken]
+        best = 0 if self.undecided else self.best_of(limit, others)
+        if best or not others:
+            return best or None
+        if within := [k for k in others if limit.allows(self.outcomes[k])]:
+            return min(within, key=lambda k: self.outcomes[k].mean_bsld)
+        return min(others, key=lambda k: self.outcomes[k].max_wait_s)
+
+    @property
+    def best_seen(self) -> int:
+        """The choice with the least slowdown, of those that the system can do; fcfs if it can do none."""
+        offered = [k for k in range(len(self.outcomes)) if k not in self.withheld] or [0]
+        return min(offered, key=lambda k: self.outcomes[k].mean_bsld)
+
+    def rows(self, limit: Limit, chosen: int | None = None) -> list[Row]:
+        """The first table: the advice under the limit, the best without kills, fcfs and the log; or a chosen one."""
+        advice = self.best_seen if self.undecided else limit.advised
+        roles = {UNSURE if self.undecided else ADVICE: advice, GENTLE: self.runner_up(limit), REFERENCE: 0}
+        if chosen is not None:
+            roles = {CHOSEN: chosen, REFERENCE: 0}
+        found: list[Row] = []
+        for role, k in roles.items():
+            if k is not None and k not in [row.choice for row in found]:
+                o = self.outcomes[k]
+                found.append(Row(role, k, o.mean_wait_s, o.max_wait_s, o.mean_bsld, NEEDS[o.effort]))
+        if (score := self.logged) is not None and self.logged_bsld is not None:
+            means = (score.logged_mean_s, score.logged_longest_s, self.logged_bsld)
+            found.append(Row(LOGGED, None, *means, "what the site ran"))
+        return found
 
     def best_of(self, limit: Limit, offered: Sequence[int]) -> int:
         """The choice that is advised under the limit if only these are offered."""
-        return advised(self.outcomes, self.bsld, limit.longest_s, self.settings["min_gain"], offered)[0]
+        least, by = self.settings["min_gain"], self.settings["advise_by"]
+        return advised(self.outcomes, self.bsld, limit.longest_s, least, offered, by)[0]
+
+    def outdoing(self, limit: Limit) -> int:
+        """The choice because of which the one with the least slowdown is out: the advice, if that is one."""
+        least, found = self.outcomes[limit.by_slowdown], [limit.advised, 0, *itertools.chain(*self.chains)]
+        min_gain = self.settings["min_gain"]
+        able = (k for k in found if not k or gains(self.outcomes, self.bsld, 0, k, min_gain))
+        return next(k for k in able if limit.allows(self.outcomes[k]) and outdoes(self.outcomes[k], least))
 
     def stopped_by(self, k: int) -> int | None:
         """The comparison before the choice's in its chain that failed, so that the choice is not tested; else None."""
@@ -388,6 +427,7 @@ class WhatIf(Keyed):
                 "longest_s": None if limit.growth is None else limit.longest_s,
                 "advice": taken.name,
                 "equals": [self.outcomes[k].name for k in limit.equals],
+                "by_slowdown": self.outcomes[limit.by_slowdown].name,
                 "mean_wait_s": taken.mean_wait_s,
                 "mean_bsld": taken.mean_bsld,
                 "max_wait_s": taken.max_wait_s,
@@ -402,6 +442,11 @@ class WhatIf(Keyed):
             "procs": self.workload.procs,
             "jobs": len(self.comparison.at),
             **stated(self.settings),
+            "summary": [
+                {**row._asdict(), "choice": None if row.choice is None else self.outcomes[row.choice].name}
+                for row in self.rows(self.limit)
+            ],
+            "site_log": self.site._asdict(),
             "outcomes": [{**outcome.columns(), **outcome.waits} for outcome in self.outcomes],
             "groups": [group_of(group) for group in self.groups],
             "limits": [] if self.undecided else [limit_of(limit) for limit in self.limits],
@@ -409,16 +454,16 @@ class WhatIf(Keyed):
             "withheld": {self.outcomes[k].name: why for k, why in self.withheld.items()},
             "undecided": self.undecided,
             "fidelity": str(self.fidelity),
-            "logged": by_name(self.logged),
+            "explained": self.fidelity.explained,
+            "logged": None if self.logged is None else {**self.logged._asdict(), "mean_bsld": self.logged_bsld},
             "promise": None if self.promise is None else self.promise.as_dict(),
             "promise_busier": None if self.busier is None else self.busier.as_dict(),
             "plainer": [one.as_dict() for one in self.plainer],
-            "reaction": by_name(self.reaction),
+            "reaction": None if self.reaction is None else self.reaction._asdict(),
             "advice": self.advised_name,
             "confidence": self.confidence(self.limit),
             "confidence_in": "a lower mean bounded slowdown than fcfs, simulated",
             "doubts": [why for _, why in self.doubts(self.limit)] if advised else [],
-            "without_kills": None if (gentle := self.without_kills(self.limit)) is None else self.outcomes[gentle].name,
             "gain": None if advised == 0 else self.bsld[0][advised].as_dict(),
             "trusted": not self.cautions,
             "cautions": list(self.cautions),
@@ -439,6 +484,7 @@ def what_if(
     small_first: bool = True,
     max_wait_growth: float = MAX_WAIT_GROWTH,
     min_gain: float = MIN_GAIN,
+    advise_by: Literal["waits", "slowdown"] = "waits",
     system: str | None = None,
     tau_s: float = TAU_S,
     seed: int = 0,
@@ -455,6 +501,8 @@ def what_if(
         small_first: whether to include choices that put small jobs first.
         max_wait_growth: allowed growth of the longest wait over fcfs's, as a share of it.
         min_gain: the least relative reduction of the mean bounded slowdown that counts as better.
+        advise_by: slowdown: the least decides, see `advised`; waits: unless a choice that asks less of a site has the
+            shorter mean wait and no longer a longest one.
         system: advise only what this batch system can be configured for in full: slurm, oar, pbs or flux.
         tau_s: the bound of the bounded slowdown.
         seed: of the intervals.
@@ -474,6 +522,8 @@ def what_if(
         seconds_of("threshold", seconds, least=1e-9)
     number_of("max-wait-growth", max_wait_growth, 0, math.inf, "a share >= 0, as 10% or 0.1")
     probability_of("min-gain", min_gain)
+    if advise_by not in (WAITS, SLOWDOWN):
+        raise BatfillError(f"option advise-by: {advise_by!r} is none of {WAITS}, {SLOWDOWN}; choose one")
     shared = shared_of(options, SHARED)
     tried = choices(thresholds_s, small_first, shared)
     for name in shared:
@@ -483,8 +533,9 @@ def what_if(
     for choice in tried:
         Options.of(choice.options)  # reject mistakes before anything runs
     withheld = beyond(system, tried)
-    source = read_once(log, **how.reading)
-    workload, jobs, size = how.jobs(source)
+    read = read_once(log, **how.reading)
+    workload, jobs, size = how.jobs(read)
+    source = source_of(read, **how.reading)
     steps = steps_of(tried, small_first)
     with patient_progress("choices", steps) if advance is None else nullcontext(advance) as shown:
         schedules = [replayed(choice, jobs, workload, shown) for choice in tried]
@@ -496,7 +547,11 @@ def what_if(
             tried, withheld = [*tried, *kept], beyond(system, [*tried, *kept])
             schedules.append(replayed(kept[0], jobs, workload, nothing))
         shown(float(small_first * (CHECKS - len(checks) - len(plainer))))
-    chains = planned(tried, thresholds_s, withheld)
+        grade = fidelity_of(source)
+        shown(1.0)
+    picked = len(tried) - 1 if kept else None
+    replaced = [k for k, choice in enumerate(tried) if choice.options == promise.PRESET and kept]
+    chains = planned(tried, thresholds_s, {*withheld, *replaced})
     comparison = of_jobs(
         tuple(choice.name for choice in tried),
         jobs.submit_s,
@@ -507,10 +562,14 @@ def what_if(
         outcome_of(choice, bsld, schedule, schedules[0])
         for choice, bsld, schedule in zip(tried, comparison.bsld, schedules, strict=True)
     ]
-    pairs = pairs_of(comparison, seed, chains, picked=len(tried) - 1 if kept else None)
+    pairs = pairs_of(comparison, seed, chains, picked)
     offered = sorted(itertools.chain(*chains))
+
+    def advice(longest_s: float, by: str) -> tuple[int, tuple[int, ...]]:
+        return advised(outcomes, pairs, longest_s, min_gain, offered, by)
+
     limits = [
-        Limit(growth, longest_s, *advised(outcomes, pairs, longest_s, min_gain, offered))
+        Limit(growth, longest_s, *advice(longest_s, advise_by), advice(longest_s, SLOWDOWN)[0])
         for growth in (*sorted({*LIMITS, max_wait_growth}), None)
         for longest_s in [math.inf if growth is None else (1 + growth) * outcomes[0].max_wait_s]
     ]
@@ -526,6 +585,7 @@ def what_if(
         },
         "max_wait_growth": max_wait_growth,
         "min_gain": min_gain,
+        "advise_by": advise_by,
         "system": system,
         "tau_s": tau_s,
         "seed": seed,
@@ -535,10 +595,10 @@ def what_if(
         for by, name, rows in groups_of(jobs, size)
         if rows.any()
     ]
-    grade = fidelity_of(source, **how.reading)
     waited_s = np.full(len(jobs), np.nan) if jobs.waited_s is None or grade.plain is None else jobs.waited_s
     known = ~np.isnan(waited_s)
     logged = score(jobs.submit_s[known], waited_s[known], schedules[0].wait_s[known]) if known.any() else None
+    bsld = bounded_slowdown(waited_s[known], schedules[0].runtime_s[known], tau_s)
     answer = WhatIf(
         workload,
         settings,
@@ -551,12 +611,15 @@ def what_if(
         chains,
         withheld,
         grade,
+        SiteLog.of(source, len(workload.jobs) - len(jobs)),
         promise=checks[0] if checks else None,
         busier=checks[1] if checks else None,
         plainer=plainer,
         logged=logged,
+        logged_bsld=mean_of(bsld) if known.any() else None,
     )
-    return answer if answer.undecided else replace(answer, reaction=reaction_of(answer, jobs, tau_s))
+    reaction = None if answer.undecided else reaction_of(answer, jobs, tau_s)
+    return answer if reaction is None else replace(answer, reaction=reaction)
 
 
 def reaction_of(answer: WhatIf, jobs: JobTable, tau_s: float) -> Reaction | None:
@@ -603,16 +666,28 @@ def beyond(system: str | None, tried: Sequence[Choice]) -> dict[int, str]:
     """The choices that the batch system, if one is given, cannot be configured for in full, and why."""
     if system is None:
         return {}
-    found = [site_config(system, **arguments_of(choice.options)) for choice in tried]
+    found = [configuration(system, choice.options) for choice in tried]
     return {k: f"{one.verdict}: {'; '.join(one.lacks)}" for k, one in enumerate(found) if one.verdict != EXPRESSIBLE}
 
 
-def planned(tried: Sequence[Choice], thresholds_s: Sequence[float], withheld: Mapping[int, str]) -> list[list[int]]:
+def configuration(system: str, options: Mapping[str, Any]) -> SiteConfig:
+    """The batch system's configuration of a choice, without what only replays take."""
+    return configured(system, *((name, value) for name, value in options.items() if name not in REPLAYED))
+
+
+@cache
+def configured(system: str, *options: tuple[str, Any]) -> SiteConfig:
+    """The same, made once: the advice and the page read those of every choice."""
+    return site_config(system, **arguments_of(dict(options)))
+
+
+def planned(tried: Sequence[Choice], thresholds_s: Sequence[float], withheld: Collection[int]) -> list[list[int]]:
     """The order in which choices are compared with fcfs: a chain for each kind, such as orders and thresholds.
 
     It is laid down before the log is read, so that a comparison for each kind needs a correction, and not one for every
     choice; see `stats.in_chains`. The middle threshold comes first, then those nearest to it; of the orders, the last.
-    First tries come before a plainer choice, whose p `pairs_of` corrects further.
+    Choices that are `withheld` are not compared: a system cannot do them, or a plainer one keeps the promise that first
+    tries break and stands in for them.
     """
     middle = sorted(set(thresholds_s))[len(set(thresholds_s)) // 2 :][:1]
     chains: dict[int, list[int]] = {}
@@ -644,8 +719,8 @@ def choices(thresholds_s: Sequence[float], small_first: bool, shared: Mapping[st
 
 
 def steps_of(tried: Sequence[Choice], small_first: bool) -> int:
-    """The steps of the progress: one for each choice, and those of the checks."""
-    return len(tried) + CHECKS * small_first
+    """The steps of the progress: one for each choice, those of the checks, and one for the log's own waits."""
+    return len(tried) + CHECKS * small_first + 1
 
 
 def takes(tried: Sequence[Choice], name: str) -> bool:
@@ -674,13 +749,8 @@ def replayed(
 
 def outcome_of(choice: Choice, bsld: NDArray[np.float64], schedule: Schedule, first: Schedule) -> ChoiceFigures:
     """The figures of a choice, with its jobs' bounded slowdowns, beside the first; all jobs fit the machine."""
-    jobs, wait_s, base_s = schedule.jobs, schedule.wait_s, first.wait_s
-    longer_s = wait_s - base_s
-    most = int(np.argmax(longer_s))
-    delayed = Delayed(number_in_log(jobs.ids[most]), float(base_s[most]), float(wait_s[most]))
-    waits = who_pays(wait_s, runtime_s=first.runtime_s, procs=jobs.procs, user=jobs.user, base_wait_s=base_s)
-    users, where, each = np.unique(jobs.user, return_inverse=True, return_counts=True)
-    counted = (each >= FEWEST_JOBS) & (users >= 0)
+    jobs, wait_s = schedule.jobs, schedule.wait_s
+    waits = who_pays(wait_s, runtime_s=first.runtime_s, procs=jobs.procs, user=jobs.user, base_wait_s=first.wait_s)
     options, figures = Options.of(choice.options), schedule.summary()
     bounded = options.kills and math.isfinite(options.divider_s)
     return ChoiceFigures(
@@ -689,22 +759,14 @@ def outcome_of(choice: Choice, bsld: NDArray[np.float64], schedule: Schedule, fi
         mean_wait_s=mean_of(wait_s),
         p99_wait_s=float(np.quantile(wait_s, 0.99)),
         max_wait_s=float(wait_s.max()),
-        jobs=Changed.of(longer_s),
-        users=Changed.of((np.bincount(where, weights=longer_s) / each)[counted]) if counted.any() else None,
+        payers=Payers.of(schedule, first),
         overdue=None if math.isinf(options.threshold_s) else int((wait_s > options.threshold_s).sum()),
         kills=figures.requeued,
         wasted=figures.wasted,
         most_wasted=promise.most_wasted(jobs, schedule.size, options) if bounded else None,
         **class_figures(waits),
         waits=waits,
-        clearly_longer=int(((longer_s > CHANGED_S) & (longer_s > CLEARLY * base_s)).sum()),
-        most_delayed=delayed if longer_s[most] > 0 else None,
     )
-
-
-def number_in_log(job_id: str) -> str:
-    """A job's number as its log has it, without the zeros that pad it; another id as it is."""
-    return job_id.lstrip("0") or job_id if job_id.isdigit() else job_id
 
 
 def pairs_of(
@@ -716,22 +778,19 @@ def pairs_of(
     it. The others decide which of two is simpler to take: each stands for itself.
 
     `picked` is the choice of PLAINER that the log decided on. Which of them it would be was open, so it is corrected
-    for all of them.
+    for all of them. The intervals of planned comparisons are corrected, too.
     """
     family = list(itertools.chain(*chains))
     places = [[family.index(k) for k in chain] for chain in chains]
+    times = [len(PLAINER) if picked in chain else 1 for chain in chains]
     found = []
     for a, mine in enumerate(comparison.bsld):
         columns = {b: other - mine for b, other in enumerate(comparison.bsld) if b != a}
         alone = [b for b in columns if a or b not in family]
         found.append({b: comparison.paired([columns[b]], seed)[0] for b in alone})
         if a == 0 and family:
-            compared = comparison.paired([columns[b] for b in family], seed, places)
-            found[0] |= dict(zip(family, compared, strict=True))
-        if a == 0 and picked in family:
-            one = found[0][picked]
-            most = min(1.0, len(chains) * len(PLAINER) * one.p)
-            found[0][picked] = replace(one, corrected_p=max(one.corrected_p, most))
+            every = comparison.paired([columns[b] for b in family], seed, chains=places, times=times, together=True)
+            found[0] |= dict(zip(family, every, strict=True))
     return found
 
 
@@ -751,6 +810,7 @@ def advised(
     longest_s: float,
     min_gain: float,
     offered: Sequence[int],
+    by: str = WAITS,
 ) -> tuple[int, tuple[int, ...]]:
     """The index of the advised choice, and the others that cannot be told from it; 0, fcfs, if none gains.
 
@@ -758,8 +818,13 @@ def advised(
     equals it if the best does not gain over that one (`gains`), and none is better in both slowdown and longest wait.
     Of these equals the one is advised that requires the least effort of a site; ties go to the shortest longest wait.
     Without a limit, the longest wait decides first: a site that sets none does not want jobs to starve for nothing.
+
+    By waits, a choice is out if another, or fcfs, asks less of a site and has the shorter mean wait and no longer a
+    longest one.
     """
     able = [k for k in offered if outcomes[k].max_wait_s <= longest_s and gains(outcomes, pairs, 0, k, min_gain)]
+    if by == WAITS:
+        able = [k for k in able if not any(outdoes(outcomes[j], outcomes[k]) for j in (0, *able))]
     if not able:
         return 0, ()
 
@@ -778,6 +843,12 @@ def advised(
     return equals[0], tuple(equals[1:])
 
 
+def outdoes(one: ChoiceFigures, other: ChoiceFigures) -> bool:
+    """Whether one choice asks less of a site and has the shorter mean wait, and no longer a longest one."""
+    less = one.effort < other.effort and one.mean_wait_s < other.mean_wait_s
+    return less and one.max_wait_s <= other.max_wait_s
+
+
 def groups_of(jobs: JobTable, size: int) -> list[tuple[str, str, NDArray[np.bool_]]]:
     """The jobs by width and by run time: what they are grouped by, the name of the group, and its jobs."""
     widths, lengths = width_bins(size), RUNTIME_BINS
@@ -794,4 +865,4 @@ def group_of(
     waits = comparison.wait_s[:, rows]
     part = of_jobs(comparison.names, submit_s[rows], comparison.bsld[:, rows], waits)
     mean, longest = float(comparison.wait_s[0][rows].mean()), waits.max(axis=1).tolist()
-    return JobGroup(by, name, int(rows.sum()), mean, longest, part.differences(seed))
+    return JobGroup(by, name, int(rows.sum()), mean, longest, part.differences(seed, together=True))

@@ -63,6 +63,13 @@ SHORT_S = 600
     help="A mean bounded slowdown lower by less than this is no gain, as 5% or 0.05.",
 )
 @click.option(
+    "--advise-by",
+    type=click.Choice(["waits", "slowdown"]),
+    default="waits",
+    help="slowdown: the least decides. waits: unless a choice that asks less of a site has the shorter mean wait, and "
+    "no longer a longest one.",
+)
+@click.option(
     "--system",
     type=Choice(["slurm", "oar", "pbs", "flux"]),
     help="Advise only what this batch system can be configured for in full, and say why it cannot do the others.",
@@ -71,6 +78,7 @@ SHORT_S = 600
 @UNREQUESTED
 @TAU
 @seed_option("the intervals")
+@click.option("--details", is_flag=True, help="Also print all choices, the advice at each limit, and the statistics.")
 @JSON
 def what_if(
     log: Path,
@@ -79,6 +87,7 @@ def what_if(
     small_first: bool,
     seed: int,
     options: dict[str, Any],
+    details: bool,
     as_json: bool,
     **how: Any,
 ) -> None:
@@ -89,11 +98,14 @@ def what_if(
     """
     import shlex
 
+    from batfill.base.errors import BatfillError
     from batfill.base.files import json_text, write_text
     from batfill_site.advice import what_if as library
     from batfill_site.advice.page import as_page
     from batfill_site.advice.text import answer_text
 
+    if details and as_json:
+        raise BatfillError("option details: --json has all of them; leave one of the two out")
     short = [seconds for seconds in threshold if seconds < SHORT_S]
     if short:
         warn([f"--threshold {short[0]:g} is in seconds; write {short[0]:g}h for hours"])
@@ -115,4 +127,4 @@ def what_if(
         offer(out)
     if as_json:  # the text shows them with the advice
         warn(answer.workload.warnings)
-    print(json_text(answer.as_dict()) if as_json else answer_text(answer))
+    print(json_text(answer.as_dict()) if as_json else answer_text(answer, details=details))

@@ -2,7 +2,8 @@
 {
   const data = JSON.parse(document.getElementById("what-if").textContent), { choices, limits } = data;
   const find = (selector) => [...document.querySelectorAll(selector)];
-  const advice = document.getElementById("advice"), range = document.getElementById("grow"), answer = advice.innerHTML;
+  const range = document.getElementById("grow"), parts = ["advice", "four", "brief"].map((id) => document.getElementById(id));
+  const [advice] = parts, answer = Object.fromEntries(parts.map((part) => [part.id, part.innerHTML]));
   const home = () => (limits.length ? limits[at].take : data.seen);
   let at = data.given, shown = home();
 
@@ -13,29 +14,26 @@
     const best = take === undefined ? "" : `${choices[take].name} is advised. `;
     return {
       reference: 0, referenceName: "simulated", chosen: take, strong: [shown], limit: longest ?? starved, flagged: starved, line: longest !== null,
-      limitName: words, shortName: words, height: Math.max(300, Math.min(380, innerHeight - 480)), paper: 240,
+      limitName: words, shortName: words, height: Math.max(300, Math.min(380, innerHeight - 480)), paper: 200,
       label: `Slowdown and longest wait of ${choices.length} choices. ${best}The table of all choices has every value.`,
     };
   }
 
-  // What the k-th choice would do. How sure the advice is stays beside it, and names the advice.
+  const say = (said) => { for (const part of parts) part.innerHTML = said[part.id]; };
+
+  // What the k-th choice would do.
   function show(k) {
     shown = k;
     const { longest, said = answer, grown, upTo } = limits[at] ?? {}, take = home();
-    const above = typeof longest === "number" && choices[k].longest > longest ? " Its longest wait is above the limit. " : " ";
-    advice.innerHTML = said;
-    document.getElementById("runner-up").innerHTML = limits[at]?.without ?? "";
+    say(k === take ? said : choices[k].said);
     if (k !== take) {
       const words = advice.querySelector(".answer"), back = document.createElement("button");
-      words.className = "answer";
-      words.innerHTML = choices[k].said + above;
+      if (typeof longest === "number" && choices[k].longest > longest) words.append(": above the limit");
       back.type = "button";
       back.id = "back";
       back.textContent = limits.length ? `Back to the advice, ${choices[take].name}` : "Back to the answer";
       back.addEventListener("click", () => { go(take); advice.focus(); });
-      words.append(back);
-      const sure = advice.querySelector(".sure");
-      sure.innerHTML = sure.innerHTML.replace(/C(onfidence)/, `The advice, ${choices[take].name}: c$1`);
+      words.append(" ", back);
     }
     if (range) {
       document.getElementById("grown").textContent = grown;
@@ -67,11 +65,16 @@
 
   // The space of the longest answer, so that the slider stays where it is.
   function reserve() {
-    const now = [...advice.childNodes];
-    advice.style.minHeight = "";
-    const heights = limits.map(({ said }) => (advice.innerHTML = said, advice.getBoundingClientRect().height));
-    advice.replaceChildren(...now);
-    advice.style.minHeight = `${Math.max(0, ...heights)}px`;
+    const now = parts.map((part) => [...part.childNodes]), heights = parts.map(() => 0);
+    for (const part of parts) part.style.minHeight = "";
+    for (const { said } of limits) {
+      say(said);
+      parts.forEach((part, i) => { heights[i] = Math.max(heights[i], part.getBoundingClientRect().height); });
+    }
+    parts.forEach((part, i) => {
+      part.replaceChildren(...now[i]);
+      part.style.minHeight = `${heights[i]}px`;
+    });
   }
 
   function move(to) {

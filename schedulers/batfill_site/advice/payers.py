@@ -1,0 +1,150 @@
+"""Who pays for a choice: how many wait longer than under fcfs, the job and the user who lose most, and killed jobs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from batfill_pages.comparison import CHANGED_S, FEWEST_JOBS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from numpy.typing import NDArray
+
+    from batfill.model.schedule import Schedule
+
+
+class Changed(NamedTuple):
+    """How many wait less, about as long, and longer, by `CHANGED_S`."""
+
+    less: int
+    same: int
+    longer: int
+
+    @classmethod
+    def of(cls, longer_s: NDArray[np.float64]) -> Changed:
+        """Count these changes of the wait."""
+        less, longer = int((longer_s < -CHANGED_S).sum()), int((longer_s > CHANGED_S).sum())
+        return cls(less, len(longer_s) - less - longer, longer)
+
+    @property
+    def share(self) -> float:
+        """The share that waits longer."""
+        return self.longer / max(sum(self), 1)
+
+
+class OneJob(NamedTuple):
+    """A job under a choice and under fcfs. Times in seconds."""
+
+    job: str  # its number in the log
+    user: int  # -1 if unknown
+    procs: int
+    request_s: float | None  # as the log has it; None if it has none
+    runtime_s: float
+    before_s: float  # its wait under fcfs
+    after_s: float  # and under the choice
+    passed_before: int  # jobs submitted later that started before it under fcfs,
+    passed: int  # and under the choice
+    tried_s: float | None  # how long after its submission the try began that was killed; None if none was
+    ran_s: float | None  # and how long it ran
+
+    @classmethod
+    def of(cls, row: int, schedule: Schedule, first: Schedule) -> OneJob:
+        """The job of this row."""
+        jobs, kills = schedule.jobs, schedule.kills[schedule.kills["failed"] == 0]
+        tried, request_s = kills[kills["row"] == row], float(jobs.user_request_s[row])
+        return cls(
+            number_in_log(jobs.ids[row]),
+            int(jobs.user[row]),
+            int(jobs.procs[row]),
+            None if np.isnan(request_s) else request_s,
+            float(schedule.runtime_s[row]),
+            float(first.wait_s[row]),
+            float(schedule.wait_s[row]),
+            passed(first, row),
+            passed(schedule, row),
+            float(tried["start_s"][0] - schedule.submit_s[row]) if len(tried) else None,
+            float(tried["ran_s"][0]) if len(tried) else None,
+        )
+
+
+class OneUser(NamedTuple):
+    """The user of at least `FEWEST_JOBS` jobs whose mean wait grows most. Times in seconds."""
+
+    user: int
+    jobs: int
+    before_s: float  # the mean wait under fcfs
+    after_s: float  # and under the choice
+    longest_s: float  # under the choice
+
+
+class Kills(NamedTuple):
+    """The jobs of which a try was killed."""
+
+    jobs: int
+    share: float  # of all jobs
+    longer: float  # the share of them that waits longer by `CHANGED_S`
+    example: OneJob  # whose wait changes by the median
+
+
+class Payers(NamedTuple):
+    """Who pays for a choice, against fcfs."""
+
+    jobs: Changed
+    users: Changed | None  # their mean waits, of those with `FEWEST_JOBS`; None without any
+    job: OneJob | None  # that loses most; None if none waits longer
+    user: OneUser | None  # the same
+    killed: Kills | None  # None if no try was killed
+
+    @classmethod
+    def of(cls, schedule: Schedule, first: Schedule) -> Payers:
+        """Those of a choice's schedule, all of whose jobs fit the machine; `first` is that of fcfs."""
+        longer_s = schedule.wait_s - first.wait_s
+        most = int(np.argmax(longer_s))
+        users, where, each = np.unique(schedule.jobs.user, return_inverse=True, return_counts=True)
+        counted, mean_s = (each >= FEWEST_JOBS) & (users >= 0), np.bincount(where, weights=longer_s) / each
+        loser = None
+        if counted.any() and mean_s[counted].max() > 0:
+            rows = where == int(np.argmax(np.where(counted, mean_s, -np.inf)))
+            waits_s, before_s = schedule.wait_s[rows], float(first.wait_s[rows].mean())
+            number = int(schedule.jobs.user[rows][0])
+            loser = OneUser(number, int(rows.sum()), before_s, float(waits_s.mean()), float(waits_s.max()))
+        return cls(
+            Changed.of(longer_s),
+            Changed.of(mean_s[counted]) if counted.any() else None,
+            OneJob.of(most, schedule, first) if longer_s[most] > 0 else None,
+            loser,
+            killed(schedule, first),
+        )
+
+    def as_dict(self) -> Mapping[str, Any]:
+        """For JSON."""
+        found = {name: None if value is None else value._asdict() for name, value in self._asdict().items()}
+        if self.killed is not None:
+            found["killed"] = {**self.killed._asdict(), "example": self.killed.example._asdict()}
+        return found
+
+
+def killed(schedule: Schedule, first: Schedule) -> Kills | None:
+    """The jobs that the scheduler killed; None if it killed none."""
+    rows = np.unique(schedule.kills["row"][schedule.kills["failed"] == 0]).astype(np.int64)
+    if not len(rows):
+        return None
+    longer_s = schedule.wait_s[rows] - first.wait_s[rows]
+    typical = int(rows[np.argsort(longer_s, kind="stable")[len(rows) // 2]])
+    share = float((longer_s > CHANGED_S).mean())
+    return Kills(len(rows), len(rows) / len(schedule.jobs), share, OneJob.of(typical, schedule, first))
+
+
+def passed(schedule: Schedule, row: int) -> int:
+    """How many jobs that were submitted after this one started before it."""
+    later = (schedule.submit_s > schedule.submit_s[row]) & (schedule.start_s < schedule.start_s[row])
+    return int(later.sum())
+
+
+def number_in_log(job_id: str) -> str:
+    """A job's number as its log has it, without the zeros that pad it; another id as it is."""
+    return job_id.lstrip("0") or job_id if job_id.isdigit() else job_id

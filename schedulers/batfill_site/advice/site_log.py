@@ -1,0 +1,48 @@
+"""What a log says of its site beside the jobs that are replayed: rows left out, and its batch system."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from batfill.workloads.swf import NO_RUN_TIME, REASONS, job_rows
+from batfill.workloads.swf_log import CANCELLED
+from batfill_site.fidelity import notes_of, unmodelled
+
+if TYPE_CHECKING:
+    from batfill.workloads.formats import Source
+
+# How a header names a batch system.
+NAMED = {"slurm": r"slurm", "oar": r"oar", "pbs": r"(open)?pbs|torque", "flux": r"flux"}
+OF_RECORDS = re.compile(r"\d+ records: .+")  # an import's note on what it left out or changed
+
+
+class SiteLog(NamedTuple):
+    """What a log says of its site."""
+
+    rows: int
+    left_out: dict[str, int]  # rows that are no job, by reason
+    cancelled: int  # of those without a run time, the cancelled ones
+    wide: int  # jobs that do not fit the machine
+    imported: list[str]  # what the import left out or changed, a phrase each
+    unmodelled: list[str]  # what its jobs have and a replay knows nothing of, a phrase each
+    system: str | None  # its batch system; None if unknown
+
+    @classmethod
+    def of(cls, source: Source, wide: int) -> SiteLog:
+        """What the source of a workload says, of which so many jobs do not fit the machine."""
+        log, rows = source.log, job_rows(Path(source.where), [source.log])
+        idle = rows.dropped.get(REASONS[NO_RUN_TIME], 0)
+        cancelled = (~rows.keep & ~(log["runtime_s"] > 0) & (log["status"] == CANCELLED)).sum() if idle else 0
+        head = " ".join(text for text in log.header if not text.lower().startswith(("; queue", "; user", "; group")))
+        named = (name for name, words in NAMED.items() if re.search(rf"\b({words})\b", head, re.IGNORECASE))
+        return cls(
+            len(rows.keep),
+            rows.dropped,
+            int(cancelled),
+            wide,
+            [note for note in notes_of(log) if OF_RECORDS.fullmatch(note)],
+            unmodelled(log),
+            source.system or next(named, None),
+        )
