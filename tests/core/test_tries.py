@@ -137,6 +137,11 @@ def test_what_makes_a_job_due_is_its_wait_a_backlog_or_processors_kept_idle_for_
     rules = replace(rules, threshold_s=18.0)
     assert replay_jobs(table(late), 4, rules).start_s.tolist() == [0, 30, 80]
     assert replay_jobs(table(late), 4, replace(rules, stand_back=9.0)).start_s.tolist() == [0, 20, 70]
+    # Of two that arrive together the first goes first at 4 s, also where a pass would start neither.
+    both = [(0, 4, 4, 2), (0, 6, 12, 3), (3, 4, 12, 5), (3, 2, 2, 3), (4, 4, 24, 2, SMALL)]
+    rules = Rules(FCFS, divider_s=10.0, spares=True, tested=1)
+    assert replay_jobs(table(both), 6, rules).start_s.tolist() == [0, 0, 8, 12, 4]
+    assert replay_jobs(table(both), 6, replace(rules, stand_back=9.0)).start_s.tolist() == [0, 0, 6, 10, 10]
 
 
 # Invariants

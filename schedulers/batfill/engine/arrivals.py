@@ -77,7 +77,8 @@ def judge(now_s, queue, section, row):
             return judge_by_plan(now_s, queue, job)
         if state.settled and head_holds(now_s, queue) and not goes_before(queue, section, row, state.reached):
             return judge_by_head(now_s, queue, job)
-        return WAITS if state.free < min(job.procs, state.fewest) else UNDECIDED
+        waits = state.free < min(job.procs, state.fewest) and (state.free <= 0 or not stands_back(queue))
+        return WAITS if waits else UNDECIDED  # a pass may make the head due
     if queue.rules[0].agent:  # settled means here that no waiting job fits
         return WAITS if state.settled and job.procs > state.free else UNDECIDED
     if not state.settled or (not queue.rules[0].moves and goes_before(queue, section, row, state.head)):
