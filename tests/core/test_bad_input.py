@@ -83,7 +83,7 @@ def test_a_device_in_the_place_of_a_file_is_refused(tmp_path, monkeypatch, comma
         (
             (resource.RLIMIT_AS, 60_000_000),
             ("replay", "w.json"),
-            "not enough memory (no more); use a machine with more",
+            "not enough memory (",
         ),
         ((resource.RLIMIT_FSIZE, 0), ("run", "e.yaml"), "no temporary folder can be made"),
     ],

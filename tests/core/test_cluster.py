@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -43,7 +44,7 @@ ORDERS = ["saf", "wfp3", *(pytest.param(name, marks=pytest.mark.compiled) for na
 @pytest.mark.parametrize(*sweep(policy=ORDERS, threshold=[None, 40]))
 def test_jobs_told_in_any_order_within_an_instant_start_as_the_oracle_says(policy, threshold):
     jobs = random_table(11, n_jobs=300, size=10, span_s=120, wide=0)
-    jobs.runtime_s[:] = np.maximum(jobs.runtime_s, 1)  # whole instants: no job ends where it starts
+    jobs = replace(jobs, runtime_s=np.maximum(jobs.runtime_s, 1))  # whole instants: no job ends where it starts
     cluster = Cluster(range(10), Options.of({"policy": policy, "threshold": threshold}))
     rng = np.random.default_rng(1)
     ends, starts = [], {}

@@ -87,8 +87,11 @@ def first_try_outlasts_the_restart(run):
         (lambda run: run.events.starts["row"].__setitem__(5, run.events.starts["row"][4]), "starts although"),
         (lambda run: run.events.clock.__setitem__("over", run.events.clock["over"] - 1), "never ends"),
         (lambda run: run.events.clock.__setitem__("starts", run.events.clock["starts"] - 1), "without having started"),
-        (lambda run: run.given.procs.__imul__(2), "wider|others use"),
-        (lambda run: run.given.submit_s.__iadd__(5.0), "before its submission"),
+        (lambda run: setattr(run, "given", run.given._replace(procs=2 * run.given.procs)), "wider|others use"),
+        (
+            lambda run: setattr(run, "given", run.given._replace(submit_s=run.given.submit_s + 5.0)),
+            "before its submission",
+        ),
         (lambda run: run.events.ended.__imul__(0), "others use"),
         (lambda run: run.events.kills["start_s"].__isub__(40.0), "job"),
         (lambda run: run.events.kills["end_s"].__iadd__(1000.0), "job"),

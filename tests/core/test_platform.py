@@ -147,7 +147,7 @@ BOGUS_ZONES = {
 } | {
     f"radical_{number}": (
         MASTER + CLUSTER.replace("0-2,7, 10-11", radical),
-        f'radical {radical!r} is not a list of numbers and ranges such as "0-9,15"',
+        f'radical {radical!r:.60} is not a list of numbers and ranges such as "0-9,15"',
     )
     for number, radical in enumerate(["2-0", "1-", "0,,1", "0-99999999999", "9" * 5000, "\u0663"])
 }

@@ -693,7 +693,7 @@ def test_the_command_prints_a_table_and_writes_a_page(log, answer, tmp_path):
     assert "planned comparisons" in details.out
     both = batfill("what-if", log, "--details", "--json")
     assert (both.status, both.out) == (2, "")
-    assert "option details: --json has all of them" in both.err
+    assert "--details: --json has all of them" in both.err
 
 
 @pytest.fixture

@@ -391,7 +391,7 @@ def _radical(path: Path, text: str) -> Iterator[int]:
         match = re.fullmatch(r"\s*([0-9]{1,18})\s*(?:-\s*([0-9]{1,18})\s*)?", part)
         first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
         if first > last or last - first >= MAX_HOSTS:
-            raise PlatformError(f'{path}: radical {text!r} is not a list of numbers and ranges such as "0-9,15"')
+            raise PlatformError(f'{path}: radical {text!r:.60} is not a list of numbers and ranges such as "0-9,15"')
         yield from range(first, last + 1)
 
 

@@ -594,9 +594,6 @@ def read_results(path: Path, *, size: int | None = None, facts: Mapping[str, Job
     workloads = np.array(column["workload_name"].words, object)[column["workload_name"].code]
     ids, attempt = tries_of(column["job_id"], workloads)
     submit_s = column["submission_time"]
-    undated = np.isnan(submit_s) | (np.isnan(column["starting_time"] + column["execution_time"]) & (state != REFUSED))
-    if undated.any():
-        raise ResultError(f"{path}: job {ids[int(np.argmax(undated))]!r:.60} has no date; is the file Batsim's?")
     place = np.unique(ids.astype(np.str_), return_inverse=True)[1]
     first_s = np.full(len(ids), np.inf)
     np.minimum.at(first_s, place, submit_s)
