@@ -14,7 +14,7 @@ from batfill.model.policy import POLICIES, policy_named
 from batfill.model.rules import EVERY_JOB, Rules
 from batfill.replays.engine_replay import replay_jobs
 from batfill.replays.saved import load, save
-from batfill.search.periods import Periods
+from batfill_lab.search.periods import Periods
 from oracle import assert_same, oracle
 
 
@@ -31,6 +31,12 @@ def table(rows, ids=None):
         procs=np.array(procs, np.int64),
         job_class=np.array(job_class, np.int8),
     )
+
+
+def swapped_at_random(rng, one, other):
+    """The same two without a difference by construction: in every period, a coin says which is which."""
+    swap = rng.random(len(one)) < 0.5
+    return np.where(swap, other, one), np.where(swap, one, other)
 
 
 def periods_of(tables, procs):

@@ -40,9 +40,9 @@ from batfill_site.config.systems import site_config
 export_config = site_config  # a batch system's configuration for a policy
 
 # Search and learning
-from batfill.search.tune import tune as tune  # the best mixed policy of a log's past weeks, tested on the next
+from batfill_lab.search.tune import tune as tune  # the best mixed policy of a log's past weeks, tested on the next
 from batfill_lab.learning.fit import fit as fit  # a policy fitted to simulated trials
-from batfill.search.select import select as select  # policies chosen online, period by period
+from batfill_lab.search.select import select as select  # policies chosen online, period by period
 from batfill_site.fidelity import fidelity as fidelity  # how far simulated waits are from those in a log
 
 # Errors

@@ -25,8 +25,8 @@ from batfill.model.calendar import Calendar
 from batfill.model.jobs import DAY_S, HOUR_S, WEEK_S
 from batfill.model.metrics import width_class
 from batfill.model.options import ALL, Options
+from batfill.replays.found import Found, document
 from batfill.replays.replay import nothing, simulate
-from batfill.search.results import Found, document
 from batfill.workloads.formats import replayable
 from batfill.workloads.swf import job_rows
 from batfill_site.accounting.cluster_log import NO_ELIGIBILITY

@@ -25,7 +25,7 @@ from batfill.base.files import digest, make_folder, raw_file, write_text
 from batfill.base.host import cpu_count
 from batfill.base.processes import Bar, no_bar, spread
 from batfill.base.version import __version__
-from batfill.search.results import as_json
+from batfill.replays.found import as_json
 from batfill.workloads.formats import load_log
 from batfill_lab.campaigns.config import read_campaign
 from batfill_lab.campaigns.running import run_campaign

@@ -18,11 +18,11 @@ from batfill.engine.keys import key_at, unit_of
 from batfill.model.jobs import JobTable
 from batfill.model.policy import POLICIES, Policy, Term, polynomial
 from batfill.replays.many import mean_bsld
-from batfill.search.periods import Conditions, Periods, costs_and_waits, read_periods
 from batfill.workloads import read_workload
 from batfill_lab.campaigns.sections import Count, Section, Seed, Text
 from batfill_lab.learning.fit import FUNCTIONS, HIGH_VIF, Fit, Powers, Weights, fit_scores, monomial
 from batfill_lab.learning.proxy import N_QUEUED, Scores, Shuffle, score_jobs
+from batfill_lab.search.periods import Conditions, Periods, costs_and_waits, read_periods
 from studies.papers.core import (
     Array,
     Chart,

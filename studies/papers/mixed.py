@@ -11,12 +11,12 @@ import numpy as np
 from pydantic import Field
 
 from batfill.model.policy import PURE, policy_named
-from batfill.search.mixed_search import Coverage, Evolution, Features, Space
-from batfill.search.periods import Conditions, Periods, costs, read_periods
-from batfill.search.tune import Study, Units, study
 from batfill.workloads.formats import load_log
 from batfill.workloads.splitting import Boundary
 from batfill_lab.campaigns.sections import Count, Seconds, Section, Seed, Text
+from batfill_lab.search.mixed_search import Coverage, Evolution, Features, Space
+from batfill_lab.search.periods import Conditions, Periods, costs, read_periods
+from batfill_lab.search.tune import Study, Units, study
 from studies.papers.core import (
     Array,
     Chart,

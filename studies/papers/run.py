@@ -16,7 +16,7 @@ from batfill.base.errors import Interrupted, RunFailed
 from batfill.base.files import digest, make_folder, write_text
 from batfill.base.version import __version__
 from batfill.base.words import wrapped
-from batfill.search.results import as_json, document
+from batfill.replays.found import as_json, document
 from batfill.workloads.archive import cache_folder
 from batfill_pages.figures import check_formats
 from studies.papers.core import Context, Outcome, code_of, identity_of, read_kept

@@ -27,7 +27,7 @@ from batfill.model.policy import POLICIES, Policy, aged
 from batfill.model.rules import Rules
 from batfill.replays.engine_replay import EngineReplay, replay_jobs
 from batfill.replays.many import in_threads
-from batfill.search.periods import training_of
+from batfill_lab.search.periods import training_of
 from studies.papers.page import markdown
 from studies.tables.common import MARKS, by_name, longest, progress
 

@@ -23,7 +23,7 @@ import numpy as np
 from batfill.base.stats import Blocks, random_halves, swaps_of
 from batfill.base.version import __version__
 from batfill.model.policy import PURE, policy_named
-from batfill.search.periods import Conditions, costs, read_periods
+from batfill_lab.search.periods import Conditions, costs, read_periods
 from studies.papers.page import markdown
 
 LENGTHS = (7, 12, 24, 91)  # weeks

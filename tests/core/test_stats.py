@@ -15,8 +15,7 @@ from batfill.base.stats import (
     in_pairs,
     paired,
 )
-from batfill.model.policy import PURE, policy_named
-from batfill.search.periods import Conditions, costs, read_periods
+from strategies import swapped_at_random
 
 
 def by_all_swaps(costs, base, null, level):
@@ -73,12 +72,6 @@ def heavy(rng, n):
     return level * rng.lognormal(sigma=0.4, size=n), level * rng.lognormal(0.1, sigma=0.8, size=n)
 
 
-def swapped_at_random(rng, one, other):
-    """The same two without a difference by construction: in every period, a coin says which is which."""
-    swap = rng.random(len(one)) < 0.5
-    return np.where(swap, other, one), np.where(swap, one, other)
-
-
 @pytest.mark.parametrize(("n", "most"), [(24, 0.12), (48, 0.08)])
 def test_rare_bad_weeks_that_outweigh_many_gains_are_seldom_called_a_difference(n, most):
     """Skewed differences with a mean of zero; swaps of the plain mean call 15 and 11 of a hundred different."""
@@ -100,21 +93,6 @@ def test_of_choices_that_do_not_differ_at_most_six_in_a_hundred_are_called_bette
         assert (one.verdict == "unclear") == (one.low <= 1 <= one.high)
         wrong += one.verdict != "unclear"
     assert wrong <= 0.06 * trials
-
-
-@pytest.mark.parametrize("name", ["KTH-SP2-1996-2.1-cln", "HPC2N-2002-2.2-cln"])
-def test_the_same_holds_for_the_weeks_of_archive_logs(name, archive_log):
-    periods = read_periods(archive_log(f"{name}.swf.gz"), count=48)
-    known = costs(periods, [policy_named(policy) for policy in PURE], Conditions())
-    rng, trials = np.random.default_rng(1), 500
-    for n in (12, 24):
-        wrong = 0
-        for _ in range(trials):
-            one, other = rng.choice(len(PURE), 2, replace=False)
-            first = rng.integers(known.shape[1] - n + 1)
-            pair = swapped_at_random(rng, *known[[one, other], first : first + n])
-            wrong += paired(pair[0][None], pair[1], seed=0, resamples=400)[0].verdict != "unclear"
-        assert wrong <= 0.06 * trials
 
 
 def test_of_many_choices_that_do_not_differ_few_are_called_better_or_worse():

@@ -17,8 +17,8 @@ import pandas as pd
 from batfill.model.policy import PURE, policy_named
 from batfill.model.rules import Rules
 from batfill.replays.engine_replay import replay_jobs
-from batfill.search.periods import read_periods
 from batfill_lab.campaigns import clusters
+from batfill_lab.search.periods import read_periods
 from command import batfill
 from studies.papers import core
 from studies.papers.core import Context

@@ -73,7 +73,7 @@ def test_type_checkers_see_the_names_that_a_program_gets(tmp_path):
     [
         ("batfill", "numpy numba pandas click importlib.metadata"),
         ("batfill.model.options", "numpy numba scipy sklearn pydantic matplotlib pandas"),
-        ("batfill.search.tune, batfill_lab.learning.fit", "matplotlib pandas statsmodels"),
+        ("batfill_lab.search.tune, batfill_lab.learning.fit", "matplotlib pandas statsmodels"),
     ],
 )
 def test_an_import_loads_no_library_that_is_slow_and_may_not_be_needed(imported, slow):

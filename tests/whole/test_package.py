@@ -253,9 +253,9 @@ ROOMS = {
     "learn": "base model",
     "batsim": "base model workloads",
     "replays": "base engine model workloads learn batsim",
-    "search": "base engine model workloads replays",
-    "live": "base engine model workloads learn batsim replays search",
-    "cli": "base model workloads batsim replays search live",
+    "online": "base engine model replays",
+    "live": "base engine model workloads learn batsim replays online",
+    "cli": "base model workloads batsim replays live",
     "scheduler": "base batsim live",
 }
 SOURCE = ROOT / "schedulers"

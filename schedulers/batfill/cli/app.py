@@ -20,8 +20,6 @@ HOUSES = {
         "policies": "List every policy: name, formula, and source.",
         "platform": "Print the SimGrid platform of a cluster of equal hosts.",
         "workload": "Import, fetch, generate, describe, change and write logs.",
-        "tune": "Search mixed policies on a log's weeks, and test them.",
-        "select": "Select the policy after each period, from the past periods.",
         "report": "Write a self-contained HTML page about these runs.",
     },
     "Your site": {
@@ -31,6 +29,8 @@ HOUSES = {
         "export-config": "Print the batch system configuration nearest to a policy.",
     },
     "Research": {
+        "tune": "Search mixed policies on a log's weeks, and test them.",
+        "select": "Select the policy after each period, from the past periods.",
         "campaign": "Run a grid of replays, and resume it where it stopped.",
         "conformance": "Say which variant of EASY a Batsim scheduler is.",
         "fit": "Learn policies by regression on random schedules.",

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from batfill.learn.events import KnowledgeByName
     from batfill.live.request import Host, Request
     from batfill.live.selection import PolicyChoice
-    from batfill.search.online import Selection
+    from batfill.online.selection import Selection
 
 log = logging.getLogger("batfill")
 
@@ -61,7 +61,7 @@ class Agent:
     """EASY backfilling for a simulation: it decides when a replay does; lowest machine ids first."""
 
     def __init__(self, options: Mapping[str, Any]) -> None:
-        """An agent with these options of `options.Options` and `search.online.Selection`.
+        """An agent with these options of `options.Options` and `online.selection.Selection`.
 
         Raises:
             BatfillError: an option cannot be used.
@@ -73,7 +73,7 @@ class Agent:
         self.knowledge: KnowledgeByName | None = None
         plain = options
         if options.get("select") is not None:
-            from batfill.search.online import Selection
+            from batfill.online.selection import Selection
 
             self.selection, plain = Selection.taken_from(options)
         self.preset = plain.get("preset") or NO_PRESET

@@ -20,11 +20,12 @@ from batfill.model.jobs import DAY_S, LONGEST_S
 from batfill.model.metrics import long_waits
 from batfill.model.policy import FILE_FORMAT, POLICIES, Policy, Term, polynomial
 from batfill.model.values import number_from, number_of, one_of
-from batfill.search.periods import Conditions, costs_and_waits, read_periods
-from batfill.search.results import Found, Seeded, document, judged, rows_over
+from batfill.replays.found import Found, document
 from batfill.workloads import opened
 from batfill_lab.learning.proxy import N_QUEUED, Scores, Shuffle, score_jobs
 from batfill_lab.learning.regression import least_squares, signed_least_squares, variance_inflation
+from batfill_lab.search.judged import Seeded, judged, rows_over
+from batfill_lab.search.periods import Conditions, costs_and_waits, read_periods
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from batfill.model.jobs import Workload
-    from batfill.search.periods import Periods
+    from batfill_lab.search.periods import Periods
 
 Weights = Literal["pq", "pq2"]
 Regression = Literal["signed", "plain"]

@@ -33,8 +33,8 @@ from batfill.model.options import (
     those_that_apply,
 )
 from batfill.model.values import number_of, probability_of, seconds_of, seed_of, tau_of
+from batfill.replays.found import ReadingOptions
 from batfill.replays.replay import nothing, simulate
-from batfill.search.results import ReadingOptions
 from batfill.workloads.formats import read_once, source_of
 from batfill_pages.comparison import Comparison, Difference, of_jobs
 from batfill_site.advice import promise

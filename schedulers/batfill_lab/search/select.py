@@ -14,11 +14,12 @@ from batfill.model.metrics import long_waits
 from batfill.model.options import SAME
 from batfill.model.policy import POLICIES, Policy
 from batfill.model.schedule import Schedule
+from batfill.online.selection import select_online, selection_and_site
 from batfill.replays.engine_replay import replay_jobs
+from batfill.replays.found import Found, ReadingOptions, document
 from batfill.replays.many import in_threads
-from batfill.search.online import select_online, selection_and_site
-from batfill.search.results import WAITS, Found, ReadingOptions, Seeded, comparison_cells, document, judged
 from batfill.workloads.resampling import resample
+from batfill_lab.search.judged import WAITS, Seeded, comparison_cells, judged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -26,9 +27,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from batfill.model.jobs import JobTable, Workload
-    from batfill.search.choosers import Method
-    from batfill.search.feedback import Site
-    from batfill.search.online import Selection
+    from batfill.online.choosers import Method
+    from batfill.online.feedback import Site
+    from batfill.online.selection import Selection
     from batfill.workloads.formats import Source
 
 

@@ -13,14 +13,14 @@ import numpy as np
 
 from batfill.base.errors import optional
 from batfill.model.policy import FEATURES, Policy, mixed
-from batfill.search.periods import costs
+from batfill_lab.search.periods import costs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
-    from batfill.search.periods import Conditions, Periods
+    from batfill_lab.search.periods import Conditions, Periods
 
     Cost = Callable[[Sequence[Policy]], NDArray[np.float64]]
 

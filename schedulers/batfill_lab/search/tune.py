@@ -18,9 +18,10 @@ import numpy as np
 from batfill.base.errors import BatfillError, require
 from batfill.model.metrics import TAU_S, long_waits
 from batfill.model.policy import PURE, policy_named
-from batfill.search.mixed_search import EVALUATIONS, POINTS, Coverage, Evolution, Features, Space
-from batfill.search.periods import Conditions, costs_and_waits, read_periods, training_of
-from batfill.search.results import Found, Seeded, document, judged, rows_over
+from batfill.replays.found import Found, document
+from batfill_lab.search.judged import Seeded, judged, rows_over
+from batfill_lab.search.mixed_search import EVALUATIONS, POINTS, Coverage, Evolution, Features, Space
+from batfill_lab.search.periods import Conditions, costs_and_waits, read_periods, training_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,9 +30,9 @@ if TYPE_CHECKING:
 
     from batfill.model.jobs import Workload
     from batfill.model.policy import Policy
-    from batfill.search.mixed_search import Search
-    from batfill.search.periods import Periods
     from batfill.workloads.splitting import Boundary
+    from batfill_lab.search.mixed_search import Search
+    from batfill_lab.search.periods import Periods
 
 HINDSIGHT = "w*"  # the line that no scheduler could follow
 TRAINED = "w*train"

@@ -60,7 +60,7 @@ def select(
 
     WORKLOAD is an SWF log (plain, .gz, .xz, .bz2), Parquet, or a Batsim JSON workload.
     """
-    from batfill.search import select as library
+    from batfill_lab.search import select as library
 
     found = library.select(
         workload,

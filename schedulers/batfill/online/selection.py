@@ -18,16 +18,16 @@ from batfill.model.jobs import JobTable
 from batfill.model.options import SELECTION, Options, as_word, finite, selection_of
 from batfill.model.policy import PURE, Policy, names_in, policy_named
 from batfill.model.schedule import Schedule
+from batfill.online.choosers import Method, chooser
+from batfill.online.feedback import Noise, Past, Site, period_costs
 from batfill.replays.engine_replay import EngineReplay
-from batfill.search.choosers import Method, chooser
-from batfill.search.feedback import Noise, Past, Site, period_costs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from batfill.search.choosers import Chooser
+    from batfill.online.choosers import Chooser
 
 log = logging.getLogger("batfill")
 

@@ -1,91 +1,33 @@
-"""One study: how its log is read, choices against what is in use over the same periods, and the result file.
-
-Result files hold findings with everything needed to repeat them. No dates, no timings: equal runs give equal bytes.
-"""
+"""Choices against what is in use, over the same periods: the same words and figures in every result."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from batfill.base.errors import BatfillError, WorkloadError, nearest
-from batfill.base.files import json_text, write_text
 from batfill.base.progress import patient_progress
 from batfill.base.stats import BETTER, comparison_warnings, paired, undecided
-from batfill.base.tables import Rows, cell, data_frame
-from batfill.base.version import ENGINE, __version__
+from batfill.base.tables import cell
 from batfill.base.words import duration
 from batfill.model.values import function_of, seed_of
-from batfill.workloads import opened
-from batfill.workloads.formats import replayable
+from batfill.replays.found import ReadingOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    import pandas as pd
     from numpy.typing import NDArray
 
     from batfill.base.processes import Bar
     from batfill.base.stats import Paired
-    from batfill.model.jobs import JobTable, Overrun, Unrequested, Workload
-    from batfill.workloads.formats import Source
 
 WAITS = ("p999_wait_s", "max_wait_s")  # what `long_waits` finds of every choice
 
-# What several studies take as keyword arguments: each is documented here alone.
 
-
-@dataclass(frozen=True, kw_only=True)
-class ReadingOptions:
-    """How a study reads its log."""
-
-    procs: int | None = None  # the machine's size; by default the log's
-    overrun: Overrun | None = None  # see `read_workload`; for a file only
-    unrequested: Unrequested | None = None  # see `read_workload`; for a file only
-
-    @classmethod
-    def of(cls, **arguments: Any) -> Self:
-        """From keyword arguments.
-
-        Raises:
-            BatfillError: one is unknown.
-        """
-        known = [each.name for each in fields(cls)]
-        if unknown := [name for name in arguments if name not in known]:
-            suggested = nearest(unknown[0], known) or f"; known are {', '.join(known)}"
-            raise BatfillError(f"argument {unknown[0]!r} is unknown{suggested}")
-        return cls(**arguments)
-
-    @classmethod
-    def taken_from(cls, arguments: dict[str, Any]) -> Self:
-        """The arguments of these names, which are removed."""
-        return cls(**{each.name: arguments.pop(each.name) for each in fields(cls) if each.name in arguments})
-
-    @property
-    def reading(self) -> dict[str, Any]:
-        """These as keyword arguments."""
-        return {each.name: getattr(self, each.name) for each in fields(ReadingOptions)}
-
-    def source(self, log: Workload | str | Path) -> Source:
-        """The log, to be cut or resampled; see `replayable`."""
-        return replayable(log, **self.reading)
-
-    def jobs(self, log: Workload | Source | str | Path) -> tuple[Workload, JobTable, int]:
-        """The log, those of its jobs that fit the machine, and the machine's size.
-
-        Raises:
-            WorkloadError: the log is unusable, or no job fits.
-        """
-        workload, size = opened(log, **self.reading)
-        jobs = workload.jobs.select(workload.jobs.procs <= size)
-        if not len(jobs):
-            where = workload.file or workload.name
-            raise WorkloadError(f"{where}: no job fits {size} processors; give a larger --procs")
-        return workload, jobs, size
+TOO_FEW = "too few for an interval"
+GROWTH = 0.1  # of the longest wait, above which a recommendation says what else there is
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,71 +49,6 @@ class Seeded(ReadingOptions):
     def progress(self, label: str, total: float) -> AbstractContextManager[Callable[[float], None]]:
         """A bar of this many steps."""
         return (self.bar or patient_progress)(label, total)
-
-
-def document(
-    command: str, *, seed: int | None, given: Mapping[str, Any], source: Mapping[str, Any], results: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Results first, provenance last; `given` are the command's options, `source` describes the input.
-
-    The seed is None if nothing is random.
-    """
-    return {
-        **results,
-        "made_by": f"batfill {__version__} {command}",
-        "engine": ENGINE,
-        "seed": seed,
-        "options": dict(given),
-        "input": dict(source),
-    }
-
-
-class Found(Rows, dict[str, Any]):
-    """The content of a result file: a dict displayed as the table that the command prints.
-
-    Attributes:
-        rows: the table, a dict per row with equal keys.
-        remark: a line below it.
-    """
-
-    def __init__(self, content: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], remark: str = "") -> None:
-        dict.__init__(self, content)
-        self.rows, self.remark = rows, remark
-
-    def as_json(self) -> str:
-        """The text of the result file, without the final newline."""
-        return as_json(self)
-
-    def save(self, path: str | Path) -> None:
-        """Write the result file, as the command's `--out` does."""
-        write_text(Path(path), self.as_json() + "\n")
-
-    def to_pandas(self) -> pd.DataFrame:
-        """The rows as a frame; its `attrs` hold the options and the input, if known. Needs pandas."""
-        return data_frame(self.rows, **{name: self[name] for name in ("options", "input") if name in self})
-
-
-def as_json(content: Mapping[str, Any]) -> str:
-    """The text of a result file: keys in order, null for unknown values."""
-    return json_text(plain(content))
-
-
-def plain(value: Any) -> Any:
-    """The value in JSON's types."""
-    if isinstance(value, dict):
-        return {str(key): plain(entry) for key, entry in value.items()}
-    if isinstance(value, (list, tuple, np.ndarray)):
-        return [plain(entry) for entry in value]
-    if isinstance(value, np.generic):
-        value = value.item()
-    return None if isinstance(value, float) and not np.isfinite(value) else value
-
-
-# Comparisons with what a site has: the same words in every result
-
-
-TOO_FEW = "too few for an interval"
-GROWTH = 0.1  # of the longest wait, above which a recommendation says what else there is
 
 
 def comparison_cells(found: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -95,7 +95,7 @@ def tune(
     They are tested on the weeks that follow. WORKLOAD is an SWF log (plain, .gz, .xz, .bz2), Parquet, or a Batsim JSON
     workload.
     """
-    from batfill.search import tune as library
+    from batfill_lab.search import tune as library
 
     given = {name: value for name, value in how.items() if value is not None}
     given["features"] = int(given["features"])

@@ -14,10 +14,10 @@ from batfill.base.stats import paired
 from batfill.model.jobs import Workload
 from batfill.model.policy import policy_named
 from batfill.model.rules import Rules
+from batfill.online.choosers import EpsilonGreedy, Exponential, Hindsight, UpperConfidence, chooser
+from batfill.online.feedback import Site, period_costs, replay_from
+from batfill.online.selection import TEN, Selection, past_of, select_online
 from batfill.replays.engine_replay import EngineReplay, replay_jobs
-from batfill.search.choosers import EpsilonGreedy, Exponential, Hindsight, UpperConfidence, chooser
-from batfill.search.feedback import Site, period_costs, replay_from
-from batfill.search.online import TEN, Selection, past_of, select_online
 from batfill.workloads import read_workload
 from batfill.workloads.batsim_json import load_document, read_batsim_json
 from batfill.workloads.formats import log_of, save_log

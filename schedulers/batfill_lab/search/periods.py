@@ -17,8 +17,8 @@ from batfill.model.policy import POLICIES
 from batfill.model.rules import Rules
 from batfill.model.values import tau_of
 from batfill.replays.engine_replay import EngineReplay
+from batfill.replays.found import ReadingOptions
 from batfill.replays.many import mean_bsld, measure_policies
-from batfill.search.results import ReadingOptions
 from batfill.workloads.splitting import consecutive_windows, cut, windows
 
 if TYPE_CHECKING:

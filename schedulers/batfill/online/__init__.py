@@ -1,0 +1,1 @@
+"""Policies chosen online: what the past periods say of the next."""

@@ -1,1 +1,0 @@
-"""Policies found by search (mixed weights), by regression, or online by bandits."""
