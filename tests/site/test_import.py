@@ -625,7 +625,7 @@ def test_imports_with_one_key_at_once_lose_no_name(tmp_path):
     assert sorted(numbers.values()) == [1, 2, 3, 4]
     assert all(read_log(tmp_path / f"{name}.swf")["user"][0] == number for name, number in numbers.items())
     line = refusal("workload", "import", "slurm", tmp_path / "a", "-o", tmp_path / "e.swf", "--key", "/dev/zero")
-    assert line == "/dev/zero: is no file; name one for the key\n".strip()
+    assert line == "/dev/zero: is a device, not a file; check the path\n".strip()
 
 
 def test_the_machine_is_the_most_in_use_at_once_unless_it_is_told():

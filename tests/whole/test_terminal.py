@@ -155,4 +155,4 @@ def test_a_result_fits_the_terminal_that_shows_it(log, columns, line):
 def test_a_terminal_is_shown_the_characters_that_it_would_obey(tmp_path):
     path = tmp_path / "red\033[31m.swf"
     path.write_text("; MaxProcs: 4\n" + row(1, 0, 5, req_time=9))
-    assert "red\\x1b[31m" in on_terminal(["workload", "describe", path], 80, behind=["stdout"])
+    assert "red\\u001b[31m" in on_terminal(["workload", "describe", path], 80, behind=["stdout"])

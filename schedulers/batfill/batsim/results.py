@@ -672,14 +672,14 @@ def read_columns(path: Path, rows_at_once: int = ROWS_AT_ONCE) -> tuple[dict[str
                 del kinds[OPTIONAL_COLUMN]
             if missing := [title for title in kinds if title not in head]:
                 raise ResultError(f"{path}:1: no column {missing[0]}: {NOT_WHOLE}; {AGAIN}")
-            parts: dict[str, list[Any]] = {title: [values_of(kind, ())] for title, kind in kinds.items()}
+            parts: dict[str, list[Any]] = {title: [values_of(title, kind, ())] for title, kind in kinds.items()}
             while rows := list(islice(reader, rows_at_once)):
                 jobs = [row for row in rows if row]
                 if odd := next((row for row in jobs if len(row) != len(head)), None):
                     raise ValueError(f"{len(odd)} of {len(head)} fields")
                 fields = list(zip(*jobs, strict=True)) or [()] * len(head)
                 for title, kind in kinds.items():
-                    parts[title].append(values_of(kind, fields[head.index(title)]))
+                    parts[title].append(values_of(title, kind, fields[head.index(title)]))
     except OSError as error:
         raise ResultError(f"{path}: {(error.strerror or str(error)).lower()}; did the simulation run?") from None
     except (ValueError, OverflowError, csv.Error) as error:  # a wrong number, or bytes that are not text
@@ -695,7 +695,7 @@ def read_columns(path: Path, rows_at_once: int = ROWS_AT_ONCE) -> tuple[dict[str
         raise ResultError(f"{path}: allocated_resources: {bad!r:.60} are not machines; is the file Batsim's?") from None
 
 
-def values_of(kind: Any, texts: Sequence[str]) -> NDArray[Any]:
+def values_of(title: str, kind: Any, texts: Sequence[str]) -> NDArray[Any]:
     """What some fields of a column of this kind hold: numbers, or texts.
 
     Raises:
@@ -704,13 +704,13 @@ def values_of(kind: Any, texts: Sequence[str]) -> NDArray[Any]:
     if kind is float:
         values = np.array([text or "0" for text in texts], float)
         if not (np.abs(values) <= LONGEST_S).all():
-            raise ValueError(f"a date or a duration is not a number up to {LONGEST_S:g} s")
+            raise ValueError(f"{title} is not a number up to {LONGEST_S:g} s")
         values[np.array([not text for text in texts], bool)] = math.nan
         return values
     if kind is int:
         counts = np.array(texts, np.int64)
         if (counts > LARGEST).any() or (counts < 0).any():
-            raise ValueError(f"a number of processors is not a whole number up to {LARGEST}")
+            raise ValueError(f"{title} is not a whole number up to {LARGEST}")
         return counts
     if kind is WordColumn:
         return np.array([sys.intern(text) for text in texts], object)

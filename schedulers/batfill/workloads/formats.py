@@ -152,7 +152,7 @@ def read_file(
     Raises:
         WorkloadError: as for `read_workload`.
     """
-    zone, cores = timezone or "UTC", cores_per_resource or 1
+    zone, cores = "UTC" if timezone is None else timezone, 1 if cores_per_resource is None else cores_per_resource
     with held_open(path):
         kind = kind_of(path)
         for name, value, of in (

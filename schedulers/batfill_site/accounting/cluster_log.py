@@ -367,8 +367,6 @@ class Key:
         key = cls()
         if not path.exists():
             return key
-        if not path.is_file():  # a device may never end
-            raise WorkloadError(f"{path}: is no file; name one for the key")
         try:
             with readable(path) as file:
                 found = orjson.loads(file.read())
