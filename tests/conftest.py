@@ -144,14 +144,14 @@ def archive_log():
 
 
 @pytest.fixture(scope="module")
-def small_nodes():
-    """Uncompiled, a leaf of the tree of waiting jobs holds four jobs and a group four leaves."""
+def small_blocks():
+    """Uncompiled, a block of waiting jobs holds four, and one of running jobs, too."""
     from batfill.base.kernels import PLAIN
-    from batfill.engine import easy, keys, plan, tree
+    from batfill.engine import blocks, easy, ends, keys, plan
 
     with pytest.MonkeyPatch.context() as patch:
         if PLAIN:
-            for module in (easy, keys, plan, tree):
-                patch.setattr(module, "LEAF", 4)
-            patch.setattr(tree, "FAN", 4)
+            for module in (blocks, easy, ends, keys, plan):
+                patch.setattr(module, "BLOCK", 4)
+            patch.setattr(ends, "HALF", 2)
         yield

@@ -41,7 +41,7 @@ from sweeps import examples, sweep
 reservation = from_python(running.reservation)
 
 
-pytestmark = pytest.mark.usefixtures("small_nodes")
+pytestmark = pytest.mark.usefixtures("small_blocks")
 
 
 def burst(seed, *, n_jobs=150, size=16, small=0.0, **shape):
@@ -326,6 +326,6 @@ def test_repeated_queues_hold_what_one_holds():
     queue = Queue(8, Rules(POLICIES["fcfs"]), capacity=4000)
     n_bytes = queue.nbytes
     copies = queue.repeated(3)
-    assert len(copies.tree.nodes) == 3
-    assert copies.tree.nodes.shape[1] == len(queue.arrays.tree.nodes)
+    assert len(copies.blocks.nodes) == 3
+    assert copies.blocks.nodes.shape[1] == len(queue.arrays.blocks.nodes)
     assert queue.nbytes == n_bytes > queue.jobs.nbytes > 4000 * queue.jobs.dtype.itemsize - 1

@@ -1,7 +1,7 @@
 """Every rule together, in every host: a replay, however it is interrupted, is the oracle's run.
 
-What varies is not only the input, but what the kernels have at hand, too: leaves, groups and blocks of four, and a tree
-that has to pack its nodes again and again. Nothing that a kernel lacks makes it leave within an instant: a replay has
+What varies is not only the input, but what the kernels have at hand, too: blocks of four jobs, as few as can be, which
+have to be packed again and again. Nothing that a kernel lacks makes it leave within an instant: a replay has
 the memory of all its jobs, and a live queue grows when a job is submitted. A kernel leaves in order to come back
 
 - between two instants (`loop.advance`: REACHED): stepped, forked, saved and loaded at each of them;
@@ -27,7 +27,7 @@ from hypothesis import strategies as st
 from batfill.base.errors import BatfillError
 from batfill.base.kernels import PLAIN
 from batfill.batsim.wire import SimulationSettings
-from batfill.engine import ends, tree
+from batfill.engine import blocks
 from batfill.live.agent import Agent
 from batfill.live.conversation import Conversation
 from batfill.live.words4 import WORDS_4
@@ -47,19 +47,16 @@ from small_runs import machines, starts_under
 from strategies import for_oracle, outliving
 from sweeps import examples
 
-pytestmark = pytest.mark.usefixtures("small_nodes", "small_blocks")
+pytestmark = pytest.mark.usefixtures("small_blocks", "small_queues")
 ORDERS = [*POLICIES, "mixed:1,2,-1,0,3,0.5", "aged:5,0.5,0.5", "aged:20,1,-0.5"]
 MOST = {"depth", "tested", "max_running"}  # numbers that may be infinite
 
 
 @pytest.fixture(scope="module")
-def small_blocks():
-    """Uncompiled, a block of running jobs holds four; a live queue begins with room for two jobs."""
+def small_queues():
+    """A live queue begins with the memory of two jobs."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(queues, "FIRST_CAPACITY", 2)
-        if PLAIN:
-            patch.setattr(ends, "BLOCK", 4)
-            patch.setattr(ends, "HALF", 2)
         yield
 
 
@@ -145,9 +142,8 @@ def oracle_of(jobs, size, policy, chosen, calendar, more):
 
 
 def tight(queue):
-    """Let the tree have no node but those that it needs if its jobs are packed."""
-    leaves = len(queue.arrays.jobs) // tree.LEAF + 3
-    queue.arrays.tree.spare["left"] = leaves + leaves // tree.FAN + 2 - 3
+    """Let the queue have no block but those that it needs if its jobs are packed."""
+    queue.arrays.blocks.spare["left"] = len(queue.arrays.jobs) // blocks.BLOCK + 1
     return queue
 
 

@@ -43,7 +43,7 @@ DEPTHS = (0, 2, 3, math.inf)
 depths = st.sampled_from(DEPTHS)
 
 
-pytestmark = pytest.mark.usefixtures("small_nodes")
+pytestmark = pytest.mark.usefixtures("small_blocks")
 
 
 @settings(deadline=None, max_examples=examples(60))

@@ -89,20 +89,6 @@ def test_predictions_stand_for_walltimes_in_keys_and_reservations(policy):
     assert_same(run.schedule(), oracle(JOBS, SIZE, policy, threshold_s=90.0, expected_s=guess))
 
 
-@pytest.mark.parametrize("policy", ORDERS)
-def test_new_predictions_hold_for_waiting_and_running_jobs(policy):
-    run, beside = new_replay(policy), Oracle(JOBS, SIZE, policy, **CASE)
-    for turn in range(1, 6):
-        run.advance(turn * 150.0)
-        beside.run(until=turn * 150.0)
-        guess = guesses(turn)
-        run.queue.change_expected(guess)
-        for job in beside.jobs:
-            job.whole_expected = float(guess[job.seq])
-    run.advance()
-    assert_same(run.schedule(), beside.run())
-
-
 def test_a_small_job_exempt_from_the_kill_goes_first_all_the_same():
     run, beside = new_replay("saf"), Oracle(JOBS, SIZE, "saf", **CASE)
     for job in beside.jobs:

@@ -22,7 +22,7 @@ import batfill
 from batfill import engine
 from batfill.base import kernels
 from batfill.base.errors import BatfillError
-from batfill.engine import ends, tree
+from batfill.engine import blocks, ends
 from batfill.model.policy import policy_named
 from batfill.model.rules import Rules
 from batfill.replays.engine_replay import EngineReplay, replay_jobs
@@ -100,7 +100,7 @@ def test_a_record_is_checked_when_a_kernel_first_takes_it():
         whole._replace(directory=whole.slots),
         whole._replace(used=None),
         tuple(whole),
-        tree.new_tree(4, 8),
+        blocks.new_blocks(4, 8),
         3,
     ):
         with pytest.raises((TypeError, Exception), match=r"Ends"):
@@ -110,10 +110,10 @@ def test_a_record_is_checked_when_a_kernel_first_takes_it():
 @compiled
 def test_a_number_of_the_wrong_kind_is_refused():
     with pytest.raises(Exception, match="argument 1"):
-        tree.width_of(2.5)
+        blocks.width_of(2.5)
     with pytest.raises(Exception, match="argument 2"):
         ends.enter(ends.new_ends(8), "soon", 1, 0)
-    assert tree.width_of(np.int32(4)) == 4
+    assert blocks.width_of(np.int32(4)) == 4
 
 
 @compiled
@@ -205,7 +205,7 @@ def installed(tmp_path):
 @compiled
 def test_two_copies_of_a_library_are_used_side_by_side(installed):
     ours, theirs = (kernels.libraries(path)[0] for path in (kernels.LIBRARY, installed))
-    name = kernels.symbol_of(tree.width_of.plain)
+    name = kernels.symbol_of(blocks.width_of.plain)
     assert ours[name](1024) == theirs[name](1024) == 20
     assert ours._handle != theirs._handle
 

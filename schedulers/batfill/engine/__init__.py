@@ -1,6 +1,6 @@
 """The compiled engine: the waiting jobs, the running jobs, and the scheduling decision. It reads no files.
 
-Read in this order: `records` (the data), `tree` (the waiting jobs, sorted), `ends` (the running jobs, sorted),
+Read in this order: `records` (the data), `blocks` (the waiting jobs, sorted), `ends` (the running jobs, sorted),
 `running` (the reservation and the rule of backfilling), `keys` (orders that move with time), `waiting` (joining and
 leaving the queue), `plan` (any number of reservations), `easy` (the decision), `arrivals` (a shortcut for jobs
 submitted alone), `loop` (the replay's event loop). Names load on first use.
@@ -17,9 +17,9 @@ PLACES = {
         "AWAY CANDIDATE CHANGE DATED FAR FOLLOW JOB LINE NOBODY QUEUE QUEUED_AGAIN SLOT "
         "SPARE_STEPS STARTED STEP TRY Decided QueueArrays RULES as_records new_records"
     ),
-    "tree": "clear new_tree width_of",
+    "blocks": "clear new_blocks width_of",
     "ends": "END enlarged_ends enter listed new_ends next_end_s",
-    "running": "change_release correct corrected expect finish start unsettle",
+    "running": "change_release correct corrected finish start unsettle",
     "waiting": "GAP bring_forward demote enqueue_rows requeue set_class spare start_waiting submit",
     "easy": "decide kill_pays",
     "loop": (

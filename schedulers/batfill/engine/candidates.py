@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from batfill.base.kernels import kernel
-from batfill.engine.tree import precedes
+from batfill.engine.blocks import precedes
 
 
 @kernel

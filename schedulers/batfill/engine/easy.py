@@ -2,8 +2,8 @@
 
 `running.may_backfill` is the rule. `easy_pass` applies it in one of two ways: `pass_in_order` walks once through a
 queue whose order is fixed and also the backfill order; `pass_by_key` starts heads while they fit, then takes backfill
-candidates from a heap, or, in a queue whose keys move, searches for each by bounds. Both skip the leaves and groups of
-the tree in which no job can start.
+candidates from a heap, or, in a queue whose keys move, searches for each by bounds. Both skip the blocks in which no
+job can start.
 
 Kernels change `queue`, records.QueueArrays, in place. A decision depends on the waiting and running jobs, never on the
 previous pass; the state kept between passes only saves work (`arrivals.py`). With a calendar, with a limit of running
@@ -15,6 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from batfill.base.kernels import entry, kernel, outlined
+from batfill.engine.blocks import BLOCK, EXACT, NONE, move_jobs, precedes, settle_block, summarize, width_of
 from batfill.engine.candidates import sift, swap
 from batfill.engine.ends import ONE
 from batfill.engine.keys import backfill_key, find_head, lower_bound, moved_key
@@ -28,20 +29,6 @@ from batfill.engine.records import (
     QueueArrays,
 )
 from batfill.engine.running import charged, correct, finish, may_backfill, occupy, outlast, reservation, start
-from batfill.engine.tree import (
-    EXACT,
-    LEAF,
-    NONE,
-    STALE,
-    has_several_leaves,
-    move_jobs,
-    precedes,
-    settle_group,
-    settle_leaf,
-    summarize_group,
-    summarize_leaf,
-    width_of,
-)
 from batfill.engine.waiting import (
     NONE_WAITS,
     bring_forward,
@@ -135,111 +122,81 @@ def settle_without_starts(now_s, queue):
 
 
 @kernel
-def is_closed(now_s, tree, node, is_group, free, width, shadow_s, extra):
-    """Whether the bounds of a leaf or group rule out backfilling any of its jobs; `width` is that of `free`."""
-    if is_group:
-        if tree.nodes[node].state == NONE:
-            summarize_group(tree, node)
-    elif tree.nodes[node].state != EXACT:
-        summarize_leaf(tree, node)
-    return not may_backfill(now_s, tree.nodes[node].procs, tree.shortest_s[node, width], free, shadow_s, extra)
+def is_closed(now_s, blocks, block, free, width, shadow_s, extra):
+    """Whether the bounds of a block rule out backfilling any of its jobs; `width` is that of `free`."""
+    if blocks.nodes[block].state != EXACT:
+        summarize(blocks, block)
+    return not may_backfill(now_s, blocks.nodes[block].procs, blocks.shortest_s[block, width], free, shadow_s, extra)
 
 
 @kernel
-def is_passed(now_s, queue, node, width):
-    """Whether `pass_in_order` may pass over a leaf or group: the head is known, and by its bounds no job may start."""
-    state, tree = queue.state[0], queue.tree
-    if state.ahead == NO_HEAD:
-        return False
+def is_passed(now_s, queue, block, width):
+    """Whether `pass_in_order` may pass over a block behind the head: by its bounds no job may start."""
+    state, blocks = queue.state[0], queue.blocks
+    if blocks.nodes[block].state == NONE:
+        summarize(blocks, block)
     # What a job may hold past the shadow time; without a reservation q <= free is the only test.
     extra = state.free if state.extra == UNRESERVED else state.extra
-    return not may_backfill(
-        now_s, tree.nodes[node].procs, tree.shortest_s[node, width], state.free, state.shadow_s, extra
-    )
-
-
-@kernel
-def is_group_passed(now_s, queue, group, width):
-    """The same of a group, whose bounds are computed if they are not."""
-    if queue.state[0].ahead != NO_HEAD and queue.tree.nodes[group].state == NONE:
-        summarize_group(queue.tree, group)
-    return is_passed(now_s, queue, group, width)
+    shortest_s = blocks.shortest_s[block, width]
+    return not may_backfill(now_s, blocks.nodes[block].procs, shortest_s, state.free, state.shadow_s, extra)
 
 
 @kernel
 def pass_in_order(now_s, queue, started):
     """Run the pass as one walk from the head, if queue and backfill share one fixed order."""
-    tree, state = queue.tree, queue.state[0]
+    blocks, state = queue.blocks, queue.state[0]
     state.ahead, state.extra, state.shadow_s = NO_HEAD, UNRESERVED, NEVER_S
     n, width = np.int64(0), 0
     fewest = NONE_WAITS[0]
-    for section in range(len(tree.sections)):
-        if tree.sections[section].jobs == 0:
+    for section in range(len(blocks.sections)):
+        if blocks.sections[section].jobs == 0:
             continue
-        several = has_several_leaves(tree, section)
+        several = blocks.sections[section].blocks > 1
         if several:
             width = width_of(state.free)
-        group_place = np.int64(0)
-        while group_place < tree.sections[section].groups:
-            group = tree.groups[section, group_place]
-            if tree.sections[section].groups > 1 and is_group_passed(now_s, queue, group, width):
-                fewest = min(fewest, tree.nodes[group].procs)
-                group_place += 1
+        place = np.int64(0)
+        while place < blocks.sections[section].blocks:
+            block = blocks.order[section, place]
+            bounded = several and state.ahead != NO_HEAD
+            if bounded and is_passed(now_s, queue, block, width):
+                fewest = min(fewest, blocks.nodes[block].procs)
+                place += 1
                 continue
-            before, leaf_place = n, np.int64(0)
-            while leaf_place < tree.nodes[group].count:
-                leaf = tree.children[group, leaf_place]
-                bounded = tree.nodes[group].count > 1 and state.ahead != NO_HEAD
-                if bounded and tree.nodes[leaf].state == NONE:
-                    summarize_leaf(tree, leaf)
-                if bounded and is_passed(now_s, queue, leaf, width):
-                    fewest = min(fewest, tree.nodes[leaf].procs)
-                    leaf_place += 1
-                    continue
-                known = n
-                n, fewest = pass_through_leaf(now_s, queue, leaf, started, n, fewest)
-                gone = False
-                if n > known:
-                    gone = settle_leaf(tree, section, group_place, leaf_place, n - known)
-                    if state.free < state.fewest:
-                        settle_group(tree, section, group_place)
-                        settle(queue)
-                        return n, n if state.ahead == NO_HEAD else state.ahead
-                    if several:
-                        width = width_of(state.free)
-                elif bounded and tree.nodes[leaf].state != EXACT:
-                    summarize_leaf(tree, leaf)
-                if not gone:
-                    leaf_place += 1
+            before = n
+            n, fewest = pass_through_block(now_s, queue, block, started, n, fewest)
+            gone = False
             if n > before:
-                if not settle_group(tree, section, group_place):
-                    group_place += 1
-                continue
-            # No job started, and the bounds are stale because jobs have left: make them exact.
-            if tree.sections[section].groups > 1 and tree.nodes[group].state == STALE:
-                summarize_group(tree, group)
-            group_place += 1
+                gone = settle_block(blocks, section, place, n - before)
+                if state.free < state.fewest:
+                    settle(queue)
+                    return n, n if state.ahead == NO_HEAD else state.ahead
+                if several:
+                    width = width_of(state.free)
+            elif bounded and blocks.nodes[block].state != EXACT:
+                summarize(blocks, block)
+            if not gone:
+                place += 1
     state.fewest = fewest
     settle(queue)
     return n, n if state.ahead == NO_HEAD else state.ahead
 
 
 @kernel
-def pass_through_leaf(now_s, queue, leaf, started, n, fewest):
-    """Start jobs of one leaf for `pass_in_order` and close the gaps.
+def pass_through_block(now_s, queue, block, started, n, fewest):
+    """Start jobs of one block for `pass_in_order` and close the gaps.
 
     Returns how many the pass has started so far, and the smallest q of the jobs that still wait, `fewest` included; the
     latter is not computed where fewer processors are left than any job needs.
     """
-    tree, state = queue.tree, queue.state[0]
+    blocks, state = queue.blocks, queue.state[0]
     # Local copies, written back below: reading the record at every slot makes whole replays 2 to 5 % slower.
     free, ahead, shadow_s, extra = state.free, state.ahead, state.shadow_s, state.extra
     idle = free
-    first = slot = np.uint64(leaf * LEAF)
-    end = slot + tree.nodes[leaf].count
+    first = slot = np.uint64(block * BLOCK)
+    end = slot + blocks.nodes[block].count
     known = n
     while ahead == NO_HEAD and slot < end and free > 0:
-        row, procs = tree.slots[slot].row, tree.slots[slot].procs
+        row, procs = blocks.slots[slot].row, blocks.slots[slot].procs
         if procs > free:
             ahead, state.head = n, row
         else:
@@ -250,13 +207,13 @@ def pass_through_leaf(now_s, queue, leaf, started, n, fewest):
             slot += ONE
     kept, seen = first, slot  # the jobs before slot `kept` stay where they are; those from `seen` on move down to it
     while free >= state.fewest:
-        slot, fewest = next_narrow(tree, slot, end, free, fewest)
+        slot, fewest = next_narrow(blocks, slot, end, free, fewest)
         if slot == end:
             break
         if extra == UNRESERVED:
             reserve(queue)
             shadow_s, extra = state.shadow_s, state.extra
-        row, procs, expected_s = tree.slots[slot].row, tree.slots[slot].procs, tree.slots[slot].expected_s
+        row, procs, expected_s = blocks.slots[slot].row, blocks.slots[slot].procs, blocks.slots[slot].expected_s
         if may_backfill(now_s, procs, expected_s, free, shadow_s, extra):
             extra = charged(now_s, procs, expected_s, shadow_s, extra)
             start(now_s, queue, row)
@@ -264,7 +221,7 @@ def pass_through_leaf(now_s, queue, leaf, started, n, fewest):
             started[n].row = row
             n += 1
             if kept < seen:
-                move_jobs(tree, seen, kept, slot - seen)
+                move_jobs(blocks, seen, kept, slot - seen)
             kept += slot - seen
             seen = slot + ONE
         else:
@@ -272,21 +229,21 @@ def pass_through_leaf(now_s, queue, leaf, started, n, fewest):
         slot += ONE
     state.ahead, state.extra = ahead, extra
     if n > known:
-        move_jobs(tree, seen, kept, end - seen)
-        tree.nodes[leaf].count -= n - known
+        move_jobs(blocks, seen, kept, end - seen)
+        blocks.nodes[block].count -= n - known
         state.waiting -= n - known
         state.wanted -= idle - free
     return n, fewest
 
 
 @kernel
-def next_narrow(tree, slot, end, free, fewest):
+def next_narrow(blocks, slot, end, free, fewest):
     """The first slot from `slot` on, before `end`, whose job needs at most `free` processors; `end` if there is none.
 
     Also returns the smaller of `fewest` and the smallest q of the jobs before it.
     """
-    while slot < end and tree.slots[slot].procs > free:
-        fewest = min(fewest, np.int64(tree.slots[slot].procs))
+    while slot < end and blocks.slots[slot].procs > free:
+        fewest = min(fewest, np.int64(blocks.slots[slot].procs))
         slot += ONE
     return slot, fewest
 
@@ -369,53 +326,45 @@ def gather_candidates(now_s, queue, which):
     """Write jobs that could be backfilled if tried first to `queue.candidates`.
 
     `which`: EVERY one; ANY one, whichever is found first; or the FIRST in the queue's order, which moves. For that the
-    leaves are skipped whose keys are all above the lowest found so far, as in `keys.lowest_of_leaves`.
+    blocks are skipped whose keys are all above the lowest found so far, as in `keys.lowest_of_blocks`.
 
     Returns their number, the smallest q and expected run time of EVERY or ANY, and lower bounds on those of the other
     jobs.
     """
-    tree, state = queue.tree, queue.state[0]
+    blocks, state = queue.blocks, queue.state[0]
     free, shadow_s, extra = state.free, state.shadow_s, state.extra
     n, lowest = 0, np.inf
     least, least_s = NONE_WAITS
     fewest, shortest_s = NONE_WAITS
     width = 0
-    for section in range(len(tree.sections)):
-        if tree.sections[section].jobs == 0:
+    for section in range(len(blocks.sections)):
+        if blocks.sections[section].jobs == 0:
             continue
-        by_age = section == queue.rules[0].overdue
-        if has_several_leaves(tree, section):
+        by_age, several = section == queue.rules[0].overdue, blocks.sections[section].blocks > 1
+        if several:
             width = width_of(free)
-        for group_place in range(tree.sections[section].groups):
-            group = tree.groups[section, group_place]
-            several = tree.sections[section].groups > 1
-            if several and is_closed(now_s, tree, group, True, free, width, shadow_s, extra):
-                fewest = min(fewest, tree.nodes[group].procs)
-                shortest_s = min(shortest_s, tree.shortest_s[group, -1])
+        for place in range(blocks.sections[section].blocks):
+            block = blocks.order[section, place]
+            if which == FIRST and n > 0 and (by_age or lower_bound(now_s, blocks, block) > lowest):
                 continue
-            for leaf_place in range(tree.nodes[group].count):
-                leaf = tree.children[group, leaf_place]
-                several = tree.nodes[group].count > 1
-                if which == FIRST and n > 0 and (by_age or lower_bound(now_s, tree, leaf) > lowest):
-                    continue
-                if several and is_closed(now_s, tree, leaf, False, free, width, shadow_s, extra):
-                    fewest = min(fewest, tree.nodes[leaf].procs)
-                    shortest_s = min(shortest_s, tree.shortest_s[leaf, -1])
-                    continue
-                for slot in range(leaf * LEAF, leaf * LEAF + tree.nodes[leaf].count):
-                    row, procs, expected_s = tree.slots[slot].row, tree.slots[slot].procs, tree.slots[slot].expected_s
-                    if not may_backfill(now_s, procs, expected_s, free, shadow_s, extra):
-                        fewest, shortest_s = min(fewest, procs), min(shortest_s, expected_s)
-                    elif which == FIRST:
-                        key = tree.slots[slot].key if by_age else moved_key(now_s, queue, row)
-                        if n == 0 or precedes(key, row, lowest, queue.candidates[0].row, queue.jobs):
-                            queue.candidates[0].row, lowest, n = row, key, 1
-                    else:
-                        add_candidate(now_s, queue, n, section, slot)
-                        n += 1
-                        least, least_s = min(least, procs), min(least_s, expected_s)
-                        if which == ANY:
-                            return n, least, least_s, fewest, shortest_s
+            if several and is_closed(now_s, blocks, block, free, width, shadow_s, extra):
+                fewest = min(fewest, blocks.nodes[block].procs)
+                shortest_s = min(shortest_s, blocks.shortest_s[block, -1])
+                continue
+            for slot in range(block * BLOCK, block * BLOCK + blocks.nodes[block].count):
+                row, procs, expected_s = blocks.slots[slot].row, blocks.slots[slot].procs, blocks.slots[slot].expected_s
+                if not may_backfill(now_s, procs, expected_s, free, shadow_s, extra):
+                    fewest, shortest_s = min(fewest, procs), min(shortest_s, expected_s)
+                elif which == FIRST:
+                    key = blocks.slots[slot].key if by_age else moved_key(now_s, queue, row)
+                    if n == 0 or precedes(key, row, lowest, queue.candidates[0].row, queue.jobs):
+                        queue.candidates[0].row, lowest, n = row, key, 1
+                else:
+                    add_candidate(now_s, queue, n, section, slot)
+                    n += 1
+                    least, least_s = min(least, procs), min(least_s, expected_s)
+                    if which == ANY:
+                        return n, least, least_s, fewest, shortest_s
         if which == FIRST and n > 0:
             break
     return n, least, least_s, fewest, shortest_s
@@ -471,11 +420,11 @@ def ended_if_needed(now_s, queue, row):
 @kernel
 def add_candidate(now_s, queue, place, section, slot):
     """Record a candidate and its place in the backfill order: (rank, key, seq); the rank may be the section."""
-    row, candidate = queue.tree.slots[slot].row, queue.candidates[place]
+    row, candidate = queue.blocks.slots[slot].row, queue.candidates[place]
     candidate.row = row
     if queue.rules[0].backfill_same:  # and fixed: where it moves, `backfill_by_bounds` orders
         candidate.rank = section
-        candidate.key = queue.tree.slots[slot].key
+        candidate.key = queue.blocks.slots[slot].key
         return
     candidate.rank = 0
     candidate.key = backfill_key(now_s, queue, row)

@@ -2,9 +2,9 @@
 
 Every key is linear in the wait: key + rise (w / u), where u is the expected run time or one second. It is rounded in
 this form, here and in docs/background/semantics.md. Two lines cross at most once, so the first job stays first until a
-known instant (`overtaken`), and a lower bound on a leaf's lowest key also holds later (`lower_bound`).
+known instant (`overtaken`), and a lower bound on a block's lowest key also holds later (`lower_bound`).
 
-Slopes are per second. Kernels change the leaves' bounds and the head in `queue.state`, nothing else.
+Slopes are per second. Kernels change the blocks' bounds and the head in `queue.state`, nothing else.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from __future__ import annotations
 import numpy as np
 
 from batfill.base.kernels import kernel, outlined
+from batfill.engine.blocks import BLOCK, first_slot, precedes
 from batfill.engine.motion import BY_SECOND, UNLIMITED_S, aged_size, mixed_key
-from batfill.engine.tree import LEAF, first_slot, precedes
 
 
 @kernel
@@ -114,38 +114,38 @@ def overtaken(now_s, lowest, slope, other, other_slope, size):
 
 
 @kernel
-def lower_bound(now_s, tree, leaf):
-    """A lower bound on the leaf's keys at `now_s`, rounding included."""
-    known = tree.nodes[leaf]
+def lower_bound(now_s, blocks, block):
+    """A lower bound on the block's keys at `now_s`, rounding included."""
+    known = blocks.nodes[block]
     change = known.slope * (now_s - known.when_s)
     return known.lowest + change - 1e-9 * (abs(known.lowest) + abs(change))
 
 
 @outlined
-def lowest_in_leaf(now_s, queue, leaf):
-    """Search a leaf at `now_s`: (slot of the lowest key, that key, second-lowest key, least slope, scale).
+def lowest_in_block(now_s, queue, block):
+    """Search a block at `now_s`: (slot of the lowest key, that key, second-lowest key, least slope, scale).
 
     The scale is the largest magnitude of a key at submission.
     """
-    tree = queue.tree
-    best, lowest, second, slope, scale = leaf * LEAF, np.inf, np.inf, np.inf, 0.0
-    for slot in range(leaf * LEAF, leaf * LEAF + tree.nodes[leaf].count):
-        row = tree.slots[slot].row
+    blocks = queue.blocks
+    best, lowest, second, slope, scale = block * BLOCK, np.inf, np.inf, np.inf, 0.0
+    for slot in range(block * BLOCK, block * BLOCK + blocks.nodes[block].count):
+        row = blocks.slots[slot].row
         job = queue.jobs[row]
         key = moved_key(now_s, queue, row)
         slope = min(slope, slope_of(queue, row))
         scale = max(scale, abs(job.key))
         second = min(second, max(key, lowest))
-        if key < lowest:  # the first of equal keys wins: the leaf is sorted by seq here
+        if key < lowest:  # the first of equal keys wins: the block is sorted by seq here
             best, lowest = slot, key
     return best, lowest, second, slope, scale
 
 
 @outlined
-def bound_leaf(now_s, queue, leaf):
-    """Update the leaf's bound; returns the slot of its lowest key at `now_s`, and that key."""
-    best, lowest, _, slope, scale = lowest_in_leaf(now_s, queue, leaf)
-    bound = queue.tree.nodes[leaf]
+def bound_block(now_s, queue, block):
+    """Update the block's bound; returns the slot of its lowest key at `now_s`, and that key."""
+    best, lowest, _, slope, scale = lowest_in_block(now_s, queue, block)
+    bound = queue.blocks.nodes[block]
     bound.when_s = now_s
     bound.lowest = lowest - 1e-12 * scale  # when terms cancel, the rounding error scales with them, not with the key
     bound.slope = slope
@@ -155,18 +155,17 @@ def bound_leaf(now_s, queue, leaf):
 @kernel
 def lowest_in_section(now_s, queue, section):
     """Find the section's first job at `now_s`: (its slot, the instant until which it stays first, its key's slope)."""
-    tree = queue.tree
-    leaf = tree.children[tree.groups[section, 0], 0]
-    if tree.sections[section].jobs > tree.nodes[leaf].count:
-        return lowest_of_leaves(now_s, queue, section)
-    best, lowest, second, least, scale = lowest_in_leaf(now_s, queue, leaf)
-    slope = slope_of(queue, tree.slots[best].row)
+    blocks = queue.blocks
+    if blocks.sections[section].blocks > 1:
+        return lowest_of_blocks(now_s, queue, section)
+    best, lowest, second, least, scale = lowest_in_block(now_s, queue, blocks.order[section, 0])
+    slope = slope_of(queue, blocks.slots[best].row)
     return best, stays_lowest(now_s, lowest, slope, second, least, scale), slope
 
 
 @kernel
 def stays_lowest(now_s, lowest, slope, second, least, scale):
-    """The instant until which a leaf's lowest key stays lowest, given the results of `lowest_in_leaf`."""
+    """The instant until which a block's lowest key stays lowest, given the results of `lowest_in_block`."""
     if second == np.inf:
         return np.inf
     # The magnitudes of a key and of its value at submission bound that of its moving term.
@@ -175,43 +174,37 @@ def stays_lowest(now_s, lowest, slope, second, least, scale):
 
 
 @outlined
-def lowest_of_leaves(now_s, queue, section):
-    """Find the first job of a section of several leaves; returns as `lowest_in_section`.
+def lowest_of_blocks(now_s, queue, section):
+    """Find the first job of a section of several blocks; returns as `lowest_in_section`.
 
-    Searches the most promising leaf first, then only leaves whose bound does not exceed the best key so far.
+    Searches the most promising block first, then only blocks whose bound does not exceed the best key so far.
     """
-    tree, jobs = queue.tree, queue.jobs
-    first = tree.children[tree.groups[section, 0], 0]
-    bound = np.inf
-    for group_place in range(tree.sections[section].groups):
-        group = tree.groups[section, group_place]
-        for leaf_place in range(tree.nodes[group].count):
-            leaf = tree.children[group, leaf_place]
-            if lower_bound(now_s, tree, leaf) < bound:
-                first, bound = leaf, lower_bound(now_s, tree, leaf)
-    best, lowest = bound_leaf(now_s, queue, first)
-    for group_place in range(tree.sections[section].groups):
-        group = tree.groups[section, group_place]
-        for leaf_place in range(tree.nodes[group].count):
-            leaf = tree.children[group, leaf_place]
-            if leaf == first or lower_bound(now_s, tree, leaf) > lowest:
-                continue
-            slot, key = bound_leaf(now_s, queue, leaf)
-            if precedes(key, tree.slots[slot].row, lowest, tree.slots[best].row, jobs):
-                best, lowest = slot, key
+    blocks, jobs, order = queue.blocks, queue.jobs, queue.blocks.order[section]
+    size = np.int64(blocks.sections[section].blocks)
+    first, bound = order[0], np.inf
+    for place in range(size):
+        low = lower_bound(now_s, blocks, order[place])
+        if low < bound:
+            first, bound = order[place], low
+    best, lowest = bound_block(now_s, queue, first)
+    for place in range(size):
+        block = order[place]
+        if block == first or lower_bound(now_s, blocks, block) > lowest:
+            continue
+        slot, key = bound_block(now_s, queue, block)
+        if precedes(key, blocks.slots[slot].row, lowest, blocks.slots[best].row, jobs):
+            best, lowest = slot, key
 
-    home = np.uint32(best // LEAF)
-    slope = slope_of(queue, tree.slots[best].row)
-    _, _, second, least, scale = lowest_in_leaf(now_s, queue, home)
+    home = np.uint32(best // BLOCK)
+    slope = slope_of(queue, blocks.slots[best].row)
+    _, _, second, least, scale = lowest_in_block(now_s, queue, home)
     until_s = stays_lowest(now_s, lowest, slope, second, least, scale)
-    for group_place in range(tree.sections[section].groups):
-        group = tree.groups[section, group_place]
-        for leaf_place in range(tree.nodes[group].count):
-            leaf = tree.children[group, leaf_place]
-            if leaf != home:
-                bound, other_slope = lower_bound(now_s, tree, leaf), tree.nodes[leaf].slope
-                size = abs(lowest) + abs(bound)
-                until_s = min(until_s, overtaken(now_s, lowest, slope, bound, other_slope, size))
+    for place in range(size):
+        block = order[place]
+        if block != home:
+            bound = lower_bound(now_s, blocks, block)
+            size_of_terms = abs(lowest) + abs(bound)
+            until_s = min(until_s, overtaken(now_s, lowest, slope, bound, blocks.nodes[block].slope, size_of_terms))
     return best, until_s, slope
 
 
@@ -219,14 +212,14 @@ def lowest_of_leaves(now_s, queue, section):
 def find_head(now_s, queue):
     """Record the first job of a non-empty queue, and until when it is known to be first."""
     section = 0
-    while queue.tree.sections[section].jobs == 0:
+    while queue.blocks.sections[section].jobs == 0:
         section += 1
     if section == queue.rules[0].overdue or not queue.rules[0].moves:
-        slot, until_s, slope = first_slot(queue.tree, section), np.inf, 0.0
+        slot, until_s, slope = first_slot(queue.blocks, section), np.inf, 0.0
     else:
         slot, until_s, slope = lowest_in_section(now_s, queue, section)
     state = queue.state[0]
-    state.head = queue.tree.slots[slot].row
+    state.head = queue.blocks.slots[slot].row
     state.head_until_s = until_s
     state.head_slope = slope
 

@@ -106,7 +106,7 @@ BEFORE_START = np.zeros(1, CLOCK)
 @entry(int, Given, QueueArrays, Events)
 @kernel
 def reset(size, given, queue, events):
-    """Reset to an empty machine of `size` processors; the tree must be empty."""
+    """Reset to an empty machine of `size` processors; the queue must be empty."""
     jobs, tries = queue.jobs, queue.tries
     for row in range(len(jobs)):
         jobs[row].expected_s = given.expected_s[row]

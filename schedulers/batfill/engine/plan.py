@@ -2,8 +2,8 @@
 
 Five things keep it short, and change no start:
 
-- A pass ends with the last job that could still start, which bounds in the tree find from behind. Who can start now is
-  told by `falls`, the dates at which the least number of processors free from now on falls.
+- A pass ends with the last job that could still start, which the bounds of blocks find from behind. `falls`, the dates
+  at which the least number of processors free from now on falls, say who can start now.
 - The head's reservation is made first, as in `easy.py`; if no job could start behind it, there is no plan.
 - While nothing ends and no job joins before `reached`, the plan is kept, and goes on with the jobs behind that place.
 - A reservation from `horizon_s` on, when all who could start now would have ended, is noted only, and entered before
@@ -25,12 +25,12 @@ from __future__ import annotations
 import numpy as np
 
 from batfill.base.kernels import kernel, outlined
+from batfill.engine.blocks import BLOCK, EXACT, NONE, find, summarize, width_of
 from batfill.engine.candidates import sift, swap
 from batfill.engine.ends import ONE, next_end_s
 from batfill.engine.keys import backfill_key, moved_key, place_key
 from batfill.engine.records import BACKFILLS, GOES_ON, NO_HEAD, UNDECIDED, WAITS
 from batfill.engine.running import finish, is_held, outlast, reservation, unsettle
-from batfill.engine.tree import EXACT, LEAF, NONE, find, summarize_group, summarize_leaf, width_of
 from batfill.engine.waiting import NONE_WAITS, start_heads, start_waiting
 
 # A running job without a walltime is planned to release its processors at this date, later than any other; one that
@@ -511,33 +511,24 @@ def line_up(now_s, queue):
 @outlined
 def last_to_fit(now_s, queue):
     """The slot of the last job of a queue of fixed order that could start now; if there is none, -1."""
-    tree, state = queue.tree, queue.state[0]
+    blocks, state = queue.blocks, queue.state[0]
     falls = np.uint64(state.falls) if state.reserved > 0 or state.steps > 0 else ZERO
     fewest, width = NONE_WAITS[0], width_of(state.free)
-    for section in range(len(tree.sections) - 1, -1, -1):
-        for group_place in range(np.int64(tree.sections[section].groups) - 1, -1, -1):
-            group = tree.groups[section, group_place]
-            if tree.sections[section].groups > 1:
-                if tree.nodes[group].state == NONE:
-                    summarize_group(tree, group)
-                if not fits_now(now_s, queue, falls, tree.nodes[group].procs, tree.shortest_s[group, width]):
-                    fewest = min(fewest, tree.nodes[group].procs)
-                    continue
-            for leaf_place in range(np.int64(tree.nodes[group].count) - 1, -1, -1):
-                leaf = np.int64(tree.children[group, leaf_place])
-                shortest_s = tree.shortest_s[leaf, width]
-                if tree.nodes[leaf].state != NONE and not fits_now(
-                    now_s, queue, falls, tree.nodes[leaf].procs, shortest_s
-                ):
-                    fewest = min(fewest, tree.nodes[leaf].procs)
-                    continue
-                for slot in range(leaf * LEAF + tree.nodes[leaf].count - 1, leaf * LEAF - 1, -1):
-                    procs = np.int64(tree.slots[slot].procs)
-                    if fits_now(now_s, queue, falls, procs, tree.slots[slot].expected_s):
-                        return slot
-                    fewest = min(fewest, procs)
-                if tree.nodes[group].count > 1 and tree.nodes[leaf].state != EXACT:
-                    summarize_leaf(tree, leaf)
+    for section in range(len(blocks.sections) - 1, -1, -1):
+        size = np.int64(blocks.sections[section].blocks)
+        for place in range(size - 1, -1, -1):
+            block = np.int64(blocks.order[section, place])
+            node, shortest_s = blocks.nodes[block], blocks.shortest_s[block, width]
+            if node.state != NONE and not fits_now(now_s, queue, falls, node.procs, shortest_s):
+                fewest = min(fewest, node.procs)
+                continue
+            for slot in range(block * BLOCK + node.count - 1, block * BLOCK - 1, -1):
+                procs = np.int64(blocks.slots[slot].procs)
+                if fits_now(now_s, queue, falls, procs, blocks.slots[slot].expected_s):
+                    return slot
+                fewest = min(fewest, procs)
+            if size > 1 and node.state != EXACT:
+                summarize(blocks, block)
     state.fewest = fewest
     return np.int64(-1)
 
@@ -548,31 +539,28 @@ def line_up_to(now_s, queue, last, left):
 
     Once they are made, jobs that need more than the idle processors are left out.
     """
-    tree, state, free, moves, n = queue.tree, queue.state[0], queue.state[0].free, queue.rules[0].moves, ZERO
+    blocks, state, free, moves, n = queue.blocks, queue.state[0], queue.state[0].free, queue.rules[0].moves, ZERO
     every = moves or is_limited(queue)
-    section, group_place, leaf_place, place = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
+    section, place, before = np.int64(0), np.int64(0), np.int64(0)
     if state.steps > 0:
         section = np.int64(queue.jobs[state.reached].section)
         key = place_key(queue, section, state.reached)
-        group_place, leaf_place, place = find(tree, section, key, state.reached, queue.jobs)
-    while section < len(tree.sections):
-        while group_place < tree.sections[section].groups:
-            group = tree.groups[section, group_place]
-            while leaf_place < tree.nodes[group].count:
-                leaf = np.int64(tree.children[group, leaf_place])
-                slot, end = np.uint64(leaf * LEAF + place), np.uint64(leaf * LEAF + tree.nodes[leaf].count)
-                while slot < end:
-                    wide = tree.slots[slot].procs > free
-                    if (every or left > 0 or not wide) and not is_held(queue, tree.slots[slot].row):
-                        queue.lined[n] = tree.slots[slot]
-                        n += ONE
-                        left -= wide
-                    if slot == last:
-                        return np.int64(n)
-                    slot += ONE
-                leaf_place, place = leaf_place + 1, np.int64(0)
-            group_place, leaf_place = group_place + 1, np.int64(0)
-        section, group_place = section + 1, np.int64(0)
+        place, before = find(blocks, section, key, state.reached, queue.jobs)
+    while section < len(blocks.sections):
+        while place < blocks.sections[section].blocks:
+            block = np.int64(blocks.order[section, place])
+            slot, end = np.uint64(block * BLOCK + before), np.uint64(block * BLOCK + blocks.nodes[block].count)
+            while slot < end:
+                wide = blocks.slots[slot].procs > free
+                if (every or left > 0 or not wide) and not is_held(queue, blocks.slots[slot].row):
+                    queue.lined[n] = blocks.slots[slot]
+                    n += ONE
+                    left -= wide
+                if slot == last:
+                    return np.int64(n)
+                slot += ONE
+            place, before = place + 1, np.int64(0)
+        section, place = section + 1, np.int64(0)
     if moves:
         for i in range(np.int64(n)):
             candidate, row = queue.candidates[i], queue.lined[i].row

@@ -140,21 +140,21 @@ GOES_ON = np.int64(-1)  # of a try at its divider whose processors are not neede
 UNRESERVED = np.int64(-1)
 
 
-# The waiting jobs; `tree.py` explains it.
+# The waiting jobs; `blocks.py` explains it.
 SLOT = np.dtype([("key", "f8"), ("expected_s", "f8"), ("procs", "i4"), ("row", "u4")])
-# A leaf or a group; an unused node names the next unused one in `count`.
+# A block; an unused one names the next unused one in `count`.
 NODE = np.dtype(
     [
-        ("count", "u4"),  # a leaf's jobs, a group's leaves
+        ("count", "u4"),  # its jobs
         ("state", "u4"),  # EXACT, STALE or NONE
         ("procs", "i8"),  # smallest q
-        ("when_s", "f8"),  # of a leaf, if keys move: at this instant
+        ("when_s", "f8"),  # if keys move: at this instant
         ("lowest", "f8"),  # no key was below this; -inf if unknown;
         ("slope", "f8"),  # and none falls faster than this, per second
     ]
 )
-SECTION = np.dtype([("groups", "u4"), ("jobs", "u4")])  # number of groups and of jobs
-SPARE = np.dtype([("first", "u4"), ("left", "u4")])  # the first unused node, and their number
+LIST = np.dtype([("blocks", "u4"), ("jobs", "u4")])  # a section: the number of blocks and of jobs
+SPARE = np.dtype([("first", "u4"), ("left", "u4")])  # the first unused block, and their number
 # The running jobs; `ends.py` explains it.
 # A running job: when it ends, or is expected to, and the processors it will then release.
 END = np.dtype([("end_s", "f8"), ("procs", "i4"), ("row", "u4")])
@@ -172,17 +172,16 @@ ENTRY = np.dtype(
 USED = np.dtype([("blocks", "u4")])  # in use, at least one
 
 
-@record(SLOT, NODE, Array(F8, 2), Array(U4, 2), Array(U4, 2), SECTION, SPARE)
-class Tree(NamedTuple):
-    """The waiting jobs in the queue's order; `tree.py` explains it. Leaf n holds slots n * LEAF, n * LEAF + 1, ..."""
+@record(SLOT, NODE, Array(F8, 2), Array(U4, 2), LIST, SPARE)
+class Blocks(NamedTuple):
+    """The waiting jobs in the queue's order; `blocks.py` explains it. Block n holds the slots from n * BLOCK on."""
 
-    slots: NDArray[np.void]  # SLOT (nodes * LEAF,)
-    nodes: NDArray[np.void]  # NODE (nodes,)  leaves and groups
-    shortest_s: NDArray[np.float64]  # (nodes, widths)  smallest `expected_s` of the jobs up to this width
-    children: NDArray[np.uint32]  # (nodes, FAN)  of a group: its leaves in order
-    groups: NDArray[np.uint32]  # (sections, nodes)  of a section: its groups in order
-    sections: NDArray[np.void]  # SECTION (sections,)
-    spare: NDArray[np.void]  # SPARE (1,)  unused nodes
+    slots: NDArray[np.void]  # SLOT (blocks * BLOCK,)
+    nodes: NDArray[np.void]  # NODE (blocks,)
+    shortest_s: NDArray[np.float64]  # (blocks, widths)  smallest `expected_s` of the jobs up to this width
+    order: NDArray[np.uint32]  # (sections, blocks)  of a section: its blocks in order
+    sections: NDArray[np.void]  # LIST (sections,)
+    spare: NDArray[np.void]  # SPARE (1,)  unused blocks
 
 
 @record(END, ENTRY, USED)
@@ -195,7 +194,7 @@ class Ends(NamedTuple):
 
 
 @record(
-    *(JOB, U4, LINE, TRY, U4, I8, Tree, Ends),
+    *(JOB, U4, LINE, TRY, U4, I8, Blocks, Ends),
     *(CANDIDATE, SLOT, CANDIDATE, FAR, STEP, STEP, CHANGE, RULES, QUEUE),
 )
 class QueueArrays(NamedTuple):
@@ -207,12 +206,12 @@ class QueueArrays(NamedTuple):
     tries: NDArray[np.void]  # TRY (n_jobs,), or (0,) if no job can be small or outlive `expected_s`
     users: NDArray[np.uint32]  # (n_jobs,)  by number, 0 for unknown; (0,) if users may have any number of running jobs
     running_of: NDArray[np.int64]  # (n_users + 1,)  the running jobs of each user
-    tree: Tree
+    blocks: Blocks
     running: Ends  # by expected end, with what they will release
     candidates: NDArray[np.void]  # CANDIDATE (n_jobs,)  scratch space of a pass,
     lined: NDArray[np.void]  # SLOT (n_jobs,)  of a pass by a plan, in its order; (0,) if it makes none
     noted: NDArray[np.void]  # CANDIDATE (n_jobs,)  reservations not entered in its plan: `key` is a date; likewise,
-    far: NDArray[np.void]  # FAR (widths,)  by width class, see `tree.width_of`; likewise,
+    far: NDArray[np.void]  # FAR (widths,)  by width class, see `blocks.width_of`; likewise,
     plan: NDArray[np.void]  # STEP (n_jobs + n_changes + SPARE_STEPS,)  its plan; likewise,
     falls: NDArray[np.void]  # STEP, as many  and when the least number of processors free from now on falls
     changes: NDArray[np.void]  # CHANGE (n_changes,)  the calendar, in order of time

@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from batfill.base.kernels import entry, kernel, outlined
-from batfill.engine.ends import ONE, block_of, clear_ends, enter, last_block, leave, released, slot_in
-from batfill.engine.records import AWAY, END, NEVER_S, QueueArrays
+from batfill.engine.ends import ONE, block_of, enter, last_block, leave, released, slot_in
+from batfill.engine.records import AWAY, NEVER_S, QueueArrays
 
 # Added to an expected run time when a job outlives it for the first, second, ... time; the last repeats.
 # Source: Tsafrir, Etsion and Feitelson, TPDS 2007, Section 4.
@@ -77,17 +77,6 @@ def change_release(queue, row, by):
     unsettle(queue)
 
 
-@entry(QueueArrays, END)
-@outlined
-def expect(queue, held):
-    """Sort the running jobs again, END (n,), whose expected run times have changed."""
-    unsettle(queue)
-    clear_ends(queue.running)
-    for i in range(len(held)):
-        job = queue.jobs[held[i].row]
-        enter(queue.running, job.start_s + job.expected_s, held[i].procs, held[i].row)
-
-
 @kernel
 def reservation(need, queue):
     """When `need` processors are expected to be free, and how many are spare then: (shadow_s, extra).
@@ -103,7 +92,7 @@ def reservation(need, queue):
 def may_backfill(now_s, procs, expected_s, free, shadow_s, extra):
     """Whether a job fits now and either ends by the shadow time or needs only processors that are spare then.
 
-    Given a group's smallest q and the smallest `expected_s` of its jobs that fit: whether any may be backfilled.
+    Given a block's smallest q and the smallest `expected_s` of its jobs that fit: whether any may be backfilled.
     """
     return procs <= free and (now_s + expected_s <= shadow_s or procs <= extra)
 

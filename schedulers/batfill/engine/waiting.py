@@ -8,11 +8,11 @@ from __future__ import annotations
 import numpy as np
 
 from batfill.base.kernels import U4, entry, kernel, outlined
+from batfill.engine.blocks import first_slot, insert, last_slot, precedes, remove
 from batfill.engine.keys import find_head, head_with, moved_key, place_key, section_of, slope_of
 from batfill.engine.motion import to_go_first
 from batfill.engine.records import AWAY, QueueArrays
 from batfill.engine.running import is_held, start, unsettle
-from batfill.engine.tree import first_slot, insert, last_slot, precedes, remove
 
 NONE_WAITS = np.int64(2**62), np.inf  # smallest q and `expected_s` of an empty queue
 GAP = np.int64(1 << 20)  # between neighbours in `seq`, so that a job submitted late fits between two others
@@ -80,7 +80,7 @@ def enqueue(queue, section, row, leads, until_s):
             state.head = row
             state.head_slope = slope_of(queue, row)
     job.section = section
-    insert(queue.tree, section, place_key(queue, section, row), row, job.expected_s, job.procs, queue.jobs)
+    insert(queue.blocks, section, place_key(queue, section, row), row, job.expected_s, job.procs, queue.jobs)
 
 
 @kernel
@@ -106,7 +106,7 @@ def dequeue(queue, row):
     section = np.int64(queue.jobs[row].section)
     if queue.jobs[row].late and section == queue.rules[0].overdue:
         state.late_first -= 1
-    remove(queue.tree, section, place_key(queue, section, row), row, queue.jobs)
+    remove(queue.blocks, section, place_key(queue, section, row), row, queue.jobs)
     queue.jobs[row].section = AWAY
 
 
@@ -199,7 +199,7 @@ def submit(queue, row, place, submit_s, request_s, most_expected_s, procs, small
 @entry(float, QueueArrays, U4)
 @kernel
 def enqueue_rows(now_s, queue, rows):
-    """Insert rows, uint32 (n,), into the sections of their classes, none of them in the tree.
+    """Insert rows, uint32 (n,), into the sections of their classes, none of them queued.
 
     Jobs that are due stay in theirs.
     """
@@ -227,12 +227,12 @@ def choose_first(now_s, queue):
     The jobs of the overdue section are the oldest overdue ones, but for those that have become overdue, or have been
     queued again, since the last call: these are at STATE.first_to or behind it in `ages`.
     """
-    tree, state, first = queue.tree, queue.state[0], queue.rules[0].overdue
+    blocks, state, first = queue.blocks, queue.state[0], queue.rules[0].overdue
     late = np.int64(state.late)
     wanted = min(to_go_first(late), late)
     while late > 0:
-        size = tree.sections[first].jobs
-        last = np.int64(-1) if size == 0 else np.int64(queue.jobs[tree.slots[last_slot(tree, first)].row].seq)
+        size = blocks.sections[first].jobs
+        last = np.int64(-1) if size == 0 else np.int64(queue.jobs[blocks.slots[last_slot(blocks, first)].row].seq)
         while state.first_to < state.submitted:
             row = queue.ages[state.first_to]
             if queue.jobs[row].late and queue.jobs[row].section != first:
@@ -244,7 +244,7 @@ def choose_first(now_s, queue):
         if older or size < wanted:
             move_to(now_s, queue, first, queue.ages[state.first_to])
         else:
-            row = tree.slots[last_slot(tree, first)].row
+            row = blocks.slots[last_slot(blocks, first)].row
             move_to(now_s, queue, section_of(queue, queue.jobs[row].small), row)
             state.first_to = min(state.first_to, place_of(queue, row))
 
@@ -268,7 +268,7 @@ def lacks_due(queue):
 @outlined
 def make_due(now_s, queue):
     """Where tries stand back, let the jobs go first that are due from this decision on."""
-    tree, state, first = queue.tree, queue.state[0], queue.rules[0].overdue
+    blocks, state, first = queue.blocks, queue.state[0], queue.rules[0].overdue
     while lacks_due(queue):
         row = queue.ages[state.first_to]
         if not queue.jobs[row].late or queue.jobs[row].section == first:
@@ -276,9 +276,9 @@ def make_due(now_s, queue):
             continue
         bring(now_s, queue, row)
     if state.wanted > queue.rules[0].backlog:
-        for section in range(len(tree.sections)):
-            while section != first and tree.sections[section].jobs > 0:
-                bring(now_s, queue, tree.slots[first_slot(tree, section)].row)
+        for section in range(len(blocks.sections)):
+            while section != first and blocks.sections[section].jobs > 0:
+                bring(now_s, queue, blocks.slots[first_slot(blocks, section)].row)
 
 
 @entry(float, QueueArrays, brief=True)

@@ -342,7 +342,7 @@ def follows_of(feedback: Feedback | None, jobs: JobTable, size: int, source: str
 def bytes_a_job(jobs: JobTable, rules: Rules, *, learns: bool = False) -> tuple[int, int]:
     """The memory of a replay and its schedule, in bytes a job: of the job table, and of all else.
 
-    The latter does not count the tree of waiting jobs, whose memory is used as the queue grows, nor what a learner
+    The latter does not count the blocks of waiting jobs, whose memory is used as the queue grows, nor what a learner
     keeps. The arguments are those of `EngineReplay`; jobs that may be small count as if they were.
     """
     some = [engine_bytes(jobs.select(slice(n)), rules, learns) for n in (SAMPLE // 2, SAMPLE)]
@@ -358,7 +358,7 @@ def available(size: int, calendar: Calendar) -> NDArray[np.void]:
 
 
 def engine_bytes(jobs: JobTable, rules: Rules, learns: bool) -> int:
-    """The bytes of all arrays of a replay of these jobs, the tree excepted, and of its schedule at its end."""
+    """The bytes of all arrays of a replay of these jobs but its blocks, and of its schedule at its end."""
     small = replace(jobs, job_class=np.full(len(jobs), SMALL, np.int8)) if (jobs.job_class == SMALL).any() else jobs
     run = EngineReplay(small, 1, replace(rules, calendar=None), learns=learns)
     made = run.schedule()

@@ -50,7 +50,7 @@ class Queue:
             tries=engine.new_records(capacity if tries else 0, engine.TRY),
             users=np.zeros(capacity if rules.limits_users else 0, np.uint32),
             running_of=np.zeros(capacity + 1 if rules.limits_users else 0, np.int64),
-            tree=engine.new_tree(size, capacity),
+            blocks=engine.new_blocks(size, capacity),
             running=engine.new_ends(min(capacity, size)),
             candidates=engine.new_records(capacity, engine.CANDIDATE),
             **of_plan(capacity, size, rules),
@@ -178,7 +178,7 @@ class Queue:
     def reset(self, given: engine.Given, events: engine.Events) -> None:
         """Reset to an empty machine, with the `events` of these jobs."""
         if self.arrays.state["waiting"][0]:
-            engine.clear(self.arrays.tree)
+            engine.clear(self.arrays.blocks)
         engine.reset(self.size, given, self.arrays, events)
 
     def advance(self, until_s: float, events: engine.Events) -> bool:
@@ -266,7 +266,7 @@ class Queue:
 
     @property
     def nbytes(self) -> int:
-        """The bytes of the arrays, those of the waiting jobs' tree and of the running jobs excepted."""
+        """The bytes of the arrays, those of the waiting and the running jobs excepted."""
         return sum(array.nbytes for array in self.arrays if isinstance(array, np.ndarray))
 
     def start(self, row: int, now_s: float) -> None:
@@ -370,7 +370,7 @@ class Queue:
             users=grown(old.users, capacity if len(old.users) else 0),
             running_of=grown(old.running_of, capacity + 1 if len(old.users) else 0),
             running=engine.enlarged_ends(old.running, min(capacity, self.size)),
-            tree=engine.new_tree(self.size, capacity),
+            blocks=engine.new_blocks(self.size, capacity),
             candidates=grown(old.candidates),
             **of_plan(capacity, self.size, self.rules),
         )
@@ -493,19 +493,6 @@ class Queue:
             self.arrays.jobs["expected_s"][rows] = np.minimum(self.arrays.tries["whole_expected_s"][rows], bound_s)
             self.resort()
 
-    def change_expected(self, expected_s: NDArray[np.float64]) -> None:
-        """Expect these run times, shape (capacity,), from the next decision on; they apply to running jobs too."""
-        jobs, running, bound_s = self.arrays.jobs, self.running, self.arrays.rules["bound_s"]
-        jobs["expected_s"] = np.where(jobs["killable"], np.minimum(expected_s, bound_s), expected_s)
-        if len(self.arrays.tries):
-            if bound_s < np.inf:  # a try is expected to end at the divider at which it started
-                rows = running["row"][jobs["killable"][running["row"]] != 0]
-                jobs["expected_s"][rows] = np.minimum(expected_s[rows], self.arrays.tries["kill_after_s"][rows])
-            self.arrays.tries["whole_expected_s"] = expected_s
-            self.arrays.tries["corrections"] = 0
-        engine.expect(self.arrays, running.copy())  # which is contiguous
-        self.change_rules(self.rules)
-
     def change_rules(self, rules: Rules) -> None:
         """Order and backfill by these rules from the next decision on."""
         self.adopt(rules)
@@ -538,7 +525,7 @@ class Queue:
     def resort(self) -> None:
         """Rebuild the queue under the rules in force; the next decision moves overdue jobs."""
         rows = self.waiting_rows.astype(np.uint32)
-        engine.clear(self.arrays.tree)
+        engine.clear(self.arrays.blocks)
         engine.unsettle(self.arrays)
         for counter in ("looked_at", "late", "late_first", "first_to", "waiting", "wanted"):
             self.arrays.state[counter] = 0

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from batfill.base.kernels import F4, U4, Array, kernel, record
+from batfill.engine.blocks import BLOCK
 from batfill.engine.ends import ONE
 from batfill.engine.motion import UNLIMITED_S
 from batfill.engine.running import may_backfill, reservation
-from batfill.engine.tree import LEAF
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -57,20 +57,18 @@ def first_waiting(queue, rows):
 
     The queue must not be empty, its order fixed, and no job overdue.
     """
-    tree = queue.tree
+    blocks = queue.blocks
     section = 0
-    while tree.sections[section].jobs == 0:
+    while blocks.sections[section].jobs == 0:
         section += 1
     n = 0
-    for group_place in range(tree.sections[section].groups):
-        group = tree.groups[section, group_place]
-        for leaf_place in range(tree.nodes[group].count):
-            leaf = tree.children[group, leaf_place]
-            for slot in range(leaf * LEAF, leaf * LEAF + tree.nodes[leaf].count):
-                if n == len(rows):
-                    return n
-                rows[n] = tree.slots[slot].row
-                n += 1
+    for place in range(blocks.sections[section].blocks):
+        block = blocks.order[section, place]
+        for slot in range(block * BLOCK, block * BLOCK + blocks.nodes[block].count):
+            if n == len(rows):
+                return n
+            rows[n] = blocks.slots[slot].row
+            n += 1
     return n
 
 

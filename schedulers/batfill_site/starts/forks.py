@@ -137,7 +137,7 @@ def run_fork(size, stops, fork, forks, queue, events):
 def run_forks(now_s, size, free, changed, stops, forks, queue, events):
     """Run every fork on a machine of `size` processors, QUEUE.free and QUEUE.changed at `now_s` as given.
 
-    The tree must never need more room. A job's first start counts, also if it is killed at a divider.
+    A job's first start counts, also if it is killed at a divider.
     """
     for fork in range(len(forks.duration_s)):
         begin_fork(now_s, free, changed, fork, forks, queue, events)

@@ -1,4 +1,4 @@
-"""The tree of waiting jobs against a sorted list, operation by operation."""
+"""The blocks of waiting jobs against a sorted list, operation by operation."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from batfill.engine import tree
+from batfill.engine import blocks
 from batfill.engine.records import JOB, new_records
 from from_python import from_python
 
-insert, pack, precedes, remove, summarize_group = map(
-    from_python, (tree.insert, tree.pack, tree.precedes, tree.remove, tree.summarize_group)
+insert, pack, precedes, remove, summarize = map(
+    from_python, (blocks.insert, blocks.pack, blocks.precedes, blocks.remove, blocks.summarize)
 )
 
 SIZE = 20
@@ -21,25 +21,24 @@ SECTIONS = 3
 
 
 def listed(waiting, section):
-    """The section's rows in the tree's order, and every job's (leaf, group)."""
+    """The section's rows in order, and the block of each."""
     rows, homes = [], []
-    for group in waiting.groups[section, : waiting.sections[section]["groups"]]:
-        for leaf in waiting.children[group, : waiting.nodes[group]["count"]]:
-            slots = waiting.slots[leaf * tree.LEAF : leaf * tree.LEAF + waiting.nodes[leaf]["count"]]
-            rows += slots["row"].tolist()
-            homes += [(int(leaf), int(group))] * len(slots)
+    for block in waiting.order[section, : waiting.sections[section]["blocks"]].tolist():
+        slots = waiting.slots[block * blocks.BLOCK : block * blocks.BLOCK + waiting.nodes[block]["count"]]
+        rows += slots["row"].tolist()
+        homes += [block] * len(slots)
     return rows, homes
 
 
-class TreeBesideAList(RuleBasedStateMachine):
-    """Jobs come in runs, so that leaves and groups fill, split, empty and merge."""
+class BlocksBesideAList(RuleBasedStateMachine):
+    """Jobs come in runs, so that blocks fill, split, empty and merge."""
 
     @initialize(seed=st.integers(0, 2**16))
     def begin(self, seed):
         self.rng = np.random.default_rng(seed)
         self.jobs = new_records(ROOM, JOB)
         self.jobs["seq"] = self.rng.permutation(ROOM)
-        self.tree = tree.new_tree(SIZE, ROOM)
+        self.waiting = blocks.new_blocks(SIZE, ROOM)
         self.lists = {section: [] for section in range(SECTIONS)}  # of (key, seq, row, expected_s, procs), sorted
         self.unused = list(range(ROOM))
 
@@ -52,7 +51,7 @@ class TreeBesideAList(RuleBasedStateMachine):
         for key in keys[: len(self.unused)].tolist():
             row = self.unused.pop()
             expected_s, procs = float(self.rng.integers(1, 99)), int(self.rng.integers(1, SIZE + 1))
-            insert(self.tree, np.int64(section), key, row, expected_s, procs, self.jobs)
+            insert(self.waiting, np.int64(section), key, row, expected_s, procs, self.jobs)
             self.lists[section].append((key, int(self.jobs["seq"][row]), row, expected_s, procs))
         self.lists[section].sort()
 
@@ -62,7 +61,7 @@ class TreeBesideAList(RuleBasedStateMachine):
         for _ in range(min(n, len(self.lists[section]))):
             at = {"front": 0, "back": -1, "any": int(self.rng.integers(len(self.lists[section])))}[where]
             key, _, row, _, _ = self.lists[section].pop(at)
-            remove(self.tree, np.int64(section), key, row, self.jobs)
+            remove(self.waiting, np.int64(section), key, row, self.jobs)
             self.unused.append(row)
 
     @rule(section=st.integers(0, SECTIONS - 1))
@@ -70,21 +69,19 @@ class TreeBesideAList(RuleBasedStateMachine):
         """Bounds are made at odd moments, as a pass does, of sections that hold jobs; from then on they are kept."""
         if not self.lists[section]:
             return
-        for group in self.tree.groups[section, : self.tree.sections[section]["groups"]]:
-            summarize_group(self.tree, group)
+        for block in self.waiting.order[section, : self.waiting.sections[section]["blocks"]]:
+            summarize(self.waiting, block)
 
     @rule()
     def pack(self):
         """As an insertion does that finds no unused node; the fewest that a tree may have are left."""
-        pack(self.tree)
+        pack(self.waiting)
         for section, jobs in self.lists.items():
-            _, homes = listed(self.tree, section)
-            assert len({leaf for leaf, _ in homes}) == -(-len(jobs) // tree.LEAF)
-            assert len({group for _, group in homes}) == -(-len(jobs) // (tree.LEAF * tree.FAN))
+            assert len(set(listed(self.waiting, section)[1])) == -(-len(jobs) // blocks.BLOCK)
 
     @rule()
     def clear(self):
-        tree.clear(self.tree)
+        blocks.clear(self.waiting)
         for jobs in self.lists.values():
             self.unused += [job[2] for job in jobs]
             jobs.clear()
@@ -92,47 +89,42 @@ class TreeBesideAList(RuleBasedStateMachine):
     @invariant()
     def holds_the_same_jobs_in_the_same_order(self):
         for section, jobs in self.lists.items():
-            assert listed(self.tree, section)[0] == [job[2] for job in jobs]
-            assert self.tree.sections[section]["jobs"] == len(jobs)
+            assert listed(self.waiting, section)[0] == [job[2] for job in jobs]
+            assert self.waiting.sections[section]["jobs"] == len(jobs)
 
     @invariant()
     def bounds_are_never_above_what_they_bound(self):
         for section, jobs in self.lists.items():
-            _, homes = listed(self.tree, section)
+            _, homes = listed(self.waiting, section)
             members = {}
-            for (_, _, _, expected_s, procs), nodes in zip(jobs, homes, strict=True):
-                for node in nodes:
-                    members.setdefault(node, []).append((expected_s, procs))
-            for node, sizes in members.items():
-                state = self.tree.nodes[node]["state"]
-                if state == tree.NONE:
+            for (_, _, _, expected_s, procs), block in zip(jobs, homes, strict=True):
+                members.setdefault(block, []).append((expected_s, procs))
+            for block, sizes in members.items():
+                state = self.waiting.nodes[block]["state"]
+                if state == blocks.NONE:
                     continue
                 fewest = min(procs for _, procs in sizes)
-                bound, shortest_s = self.tree.nodes[node]["procs"], self.tree.shortest_s[node]
+                bound, shortest_s = self.waiting.nodes[block]["procs"], self.waiting.shortest_s[block]
                 assert bound <= fewest
                 for procs in range(1, SIZE + 1):
                     fitting = [expected_s for expected_s, needed in sizes if needed <= procs]
-                    assert shortest_s[tree.width_of(procs)] <= min(fitting, default=np.inf)
-                if state == tree.EXACT and node in {leaf for leaf, _ in homes}:
+                    assert shortest_s[blocks.width_of(procs)] <= min(fitting, default=np.inf)
+                if state == blocks.EXACT:
                     assert bound == fewest
                     assert shortest_s[-1] == min(expected_s for expected_s, _ in sizes)
 
     @invariant()
-    def no_node_is_lost(self):
-        used = sum(
-            1 + int(self.tree.nodes[group]["count"])
-            for section in range(SECTIONS)
-            for group in self.tree.groups[section, : self.tree.sections[section]["groups"]]
-        )
-        assert used + int(self.tree.spare[0]["left"]) == len(self.tree.nodes)
+    def no_block_is_lost(self):
+        used = int(self.waiting.sections["blocks"].sum())
+        assert used + int(self.waiting.spare[0]["left"]) == len(self.waiting.nodes)
 
 
-TestTreeBesideAList = TreeBesideAList.TestCase
-TestTreeBesideAList.settings = settings(max_examples=10, stateful_step_count=25, deadline=None)
+TestBlocksBesideAList = BlocksBesideAList.TestCase
+TestBlocksBesideAList.settings = settings(max_examples=10, stateful_step_count=25, deadline=None)
 
 
 def test_widths_grow_with_processors_and_powers_of_two_have_their_own():
-    widths = [tree.width_of(procs) for procs in range(1, 1025)]
+    widths = [blocks.width_of(procs) for procs in range(1, 1025)]
     assert widths == sorted(widths)
     for power in (2, 4, 64, 512):
         assert widths[power - 2] < widths[power - 1] < widths[power]

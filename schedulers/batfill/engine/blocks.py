@@ -1,0 +1,285 @@
+"""The waiting jobs in sorted blocks, so that a pass skips every block of jobs that cannot start.
+
+Sections follow each other in the queue's order: overdue, small and large jobs. A section is a sorted list of blocks,
+and a block a sorted array of at most BLOCK jobs; an empty section keeps one. A block stores the smallest q in it and,
+for every width (`width_of`), the smallest `expected_s` among its jobs up to that width; a pass skips blocks by these. A
+section of one block is one sorted array without these minima.
+
+Within a section jobs are ordered by (key, seq). `seq` is a job's place by (submission time, id), so the sort rule
+(key, r, seq) needs no r.
+
+Kernels change `blocks`, records.Blocks, in place. Sections, places, blocks and slots are integers; of `jobs`,
+records.JOB (n_jobs,), `seq` alone is read.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from batfill.base.kernels import entry, kernel, outlined
+from batfill.engine.records import LIST, NODE, SECTIONS, SLOT, SPARE, Blocks, new_records
+
+BLOCK = 64
+ONE = np.uint32(1)  # slots are counted without signs; see `ends.ONE`
+
+# State of a block's minima: exact; a lower bound, as jobs have left since; not computed.
+EXACT, STALE, NONE = range(3)
+
+
+def new_blocks(size: int, capacity: int) -> Blocks:
+    """No job, for so many on a machine of `size` processors: no insertion of one of them ever fails."""
+    n = 2 * (capacity // BLOCK) + 4 * SECTIONS  # twice those of packed jobs, so that `pack` is rarely needed
+    blocks = Blocks(
+        slots=new_records(n * BLOCK, SLOT),
+        nodes=new_records(n, NODE),
+        shortest_s=np.zeros((n, int(width_of(size)) + 1)),
+        order=np.zeros((SECTIONS, n), np.uint32),
+        sections=new_records(SECTIONS, LIST),
+        spare=new_records(1, SPARE),
+    )
+    clear(blocks)
+    return blocks
+
+
+def clear(blocks: Blocks) -> None:
+    """Empty the queue."""
+    n = len(blocks.nodes)
+    blocks.nodes["count"] = np.arange(1, n + 1)
+    for name, value in (("count", 0), ("state", NONE), ("lowest", -np.inf)):
+        blocks.nodes[name][:SECTIONS] = value
+    blocks.order[:, 0] = np.arange(SECTIONS)
+    blocks.sections["blocks"], blocks.sections["jobs"] = 1, 0
+    blocks.spare[0] = (SECTIONS, n - SECTIONS)
+
+
+@entry(int, gives=int, brief=True)
+@kernel
+def width_of(procs):
+    """The width class of `procs` processors: 2 k for 2^k, 2 k + 1 up to the next power of two.
+
+    Powers of two have separate classes, because many jobs request one and must not count if slightly fewer are free.
+    """
+    k = 0
+    while (2 << k) <= procs:
+        k += 1
+    return 2 * k + (procs > (1 << k))
+
+
+@kernel
+def precedes(key, row, other_key, other_row, jobs):
+    """The sort rule inside a section: lowest key first, then lowest seq, the order of (r, id)."""
+    if key != other_key:
+        return key < other_key
+    return jobs[row].seq < jobs[other_row].seq
+
+
+# Blocks come and go
+
+
+@kernel
+def give_back(blocks, index):
+    """Count a block as unused."""
+    blocks.nodes[index].count = blocks.spare[0].first
+    blocks.spare[0].first = index
+    blocks.spare[0].left += 1
+
+
+@kernel
+def drop_block(blocks, section, place):
+    """Remove the block at this place of a section, whose jobs are gone."""
+    order, size = blocks.order[section], np.int64(blocks.sections[section].blocks)
+    give_back(blocks, order[place])
+    for i in range(place, size - 1):
+        order[i] = order[i + 1]
+    blocks.sections[section].blocks -= 1
+
+
+@outlined
+def split(blocks, section, place):
+    """Move the upper half of a full block's jobs to a new block after it; of the last block, only the last job.
+
+    The exception keeps blocks full if the queue grows at its end, as under fcfs.
+    """
+    nodes, order, size = blocks.nodes, blocks.order[section], np.int64(blocks.sections[section].blocks)
+    full, new = order[place], blocks.spare[0].first
+    blocks.spare[0].first = nodes[new].count
+    blocks.spare[0].left -= 1
+    for i in range(size, place + 1, -1):
+        order[i] = order[i - 1]
+    order[place + 1] = new
+    blocks.sections[section].blocks += 1
+    keep = BLOCK - 1 if place == size - 1 else BLOCK // 2
+    move_jobs(blocks, full * BLOCK + keep, new * BLOCK, BLOCK - keep)
+    nodes[new].count, nodes[new].state, nodes[new].lowest = BLOCK - keep, NONE, -np.inf
+    nodes[full].count = keep
+    nodes[full].state = max(nodes[full].state, STALE)
+
+
+@outlined
+def pack(blocks):
+    """Fill each section's blocks with jobs, all but the last, and drop the empty ones."""
+    for section in range(len(blocks.sections)):
+        order, size = blocks.order[section], np.int64(blocks.sections[section].blocks)
+        full, n = np.int64(0), np.int64(0)  # blocks that are full, and the jobs in the next one
+        for place in range(size):
+            block = np.int64(order[place])
+            jobs, moved = np.int64(blocks.nodes[block].count), np.int64(0)
+            while moved < jobs:
+                target, some = np.int64(order[full]), min(jobs - moved, BLOCK - n)
+                if target != block or moved != n:
+                    move_jobs(blocks, block * BLOCK + moved, target * BLOCK + n, some)
+                moved, n = moved + some, n + some
+                node = blocks.nodes[target]
+                node.count, node.state, node.lowest = n, NONE, -np.inf
+                if n == BLOCK:
+                    full, n = full + 1, np.int64(0)
+        keep = max(full + (n > 0), 1)
+        for place in range(keep, size):
+            give_back(blocks, order[place])
+        blocks.sections[section].blocks = keep
+
+
+# Insertion
+
+
+@kernel
+def slot_precedes(blocks, slot, key, row, jobs):
+    """Whether the job in `slot` comes before (key, row) or equals it."""
+    return not precedes(key, row, blocks.slots[slot].key, blocks.slots[slot].row, jobs)
+
+
+@kernel
+def find(blocks, section, key, row, jobs):
+    """Where (key, row) is or belongs: its block's place, and the number of jobs up to it there."""
+    low, high = np.int64(0), np.int64(blocks.sections[section].blocks) - 1
+    while low < high:  # the last block whose first job is not after it
+        middle = (low + high + 1) // 2
+        if slot_precedes(blocks, blocks.order[section, middle] * BLOCK, key, row, jobs):
+            low = middle
+        else:
+            high = middle - 1
+    block = blocks.order[section, low]
+    first = np.uint64(block * BLOCK)
+    low_slot, high_slot = first, first + blocks.nodes[block].count
+    while low_slot < high_slot:  # the slot behind the jobs not after it
+        middle_slot = (low_slot + high_slot) >> ONE
+        if slot_precedes(blocks, middle_slot, key, row, jobs):
+            low_slot = middle_slot + ONE
+        else:
+            high_slot = middle_slot
+    return low, np.int64(low_slot - first)
+
+
+@kernel
+def move_jobs(blocks, source, target, n):
+    """Copy n jobs from slots `source`, ... to `target`, ...; in different blocks, or target < source."""
+    source, target = np.uint64(source), np.uint64(target)
+    end = source + np.uint64(n)
+    while source < end:
+        blocks.slots[target] = blocks.slots[source]
+        source += ONE
+        target += ONE
+
+
+@kernel
+def insert(blocks, section, key, row, expected_s, procs, jobs):
+    """Insert a job into the section by (key, seq). The blocks must have been made for one more job."""
+    if blocks.spare[0].left == 0:
+        pack(blocks)
+    place, before = find(blocks, section, key, row, jobs)
+    if blocks.nodes[blocks.order[section, place]].count == BLOCK:
+        split(blocks, section, place)
+        place, before = find(blocks, section, key, row, jobs)
+    block = blocks.order[section, place]
+    node, slot = blocks.nodes[block], np.uint64(block * BLOCK + before)
+    last = np.uint64(block * BLOCK + node.count)
+    while last > slot:
+        blocks.slots[last] = blocks.slots[last - ONE]
+        last -= ONE
+    blocks.slots[slot].key = key
+    blocks.slots[slot].expected_s = expected_s
+    blocks.slots[slot].procs = procs
+    blocks.slots[slot].row = row
+    blocks.sections[section].jobs += 1
+    node.count += 1
+    node.lowest = -np.inf
+    if node.state != NONE:
+        node.procs = min(node.procs, procs)
+        shortest_s = blocks.shortest_s[block]
+        for width in range(width_of(procs), len(shortest_s)):
+            shortest_s[width] = min(shortest_s[width], expected_s)
+
+
+@outlined
+def summarize(blocks, block):
+    """Make the block's smallest q and expected run times exact."""
+    shortest_s = blocks.shortest_s[block]
+    shortest_s[:] = np.inf
+    fewest = blocks.slots[block * BLOCK].procs
+    for slot in range(block * BLOCK, block * BLOCK + blocks.nodes[block].count):
+        procs = blocks.slots[slot].procs
+        fewest = min(fewest, procs)
+        width = width_of(procs)
+        shortest_s[width] = min(shortest_s[width], blocks.slots[slot].expected_s)
+    for width in range(1, len(shortest_s)):
+        shortest_s[width] = min(shortest_s[width], shortest_s[width - 1])
+    blocks.nodes[block].procs = fewest
+    blocks.nodes[block].state = EXACT
+
+
+# Removal
+
+
+@kernel
+def settle_block(blocks, section, place, taken):
+    """Tidy a block that `taken` jobs have left: drop it if empty, merge it into the one before if both are small.
+
+    Returns whether the block is gone, so that the next one now has its place.
+    """
+    nodes, order = blocks.nodes, blocks.order[section]
+    node = nodes[order[place]]
+    size = node.count
+    blocks.sections[section].jobs -= taken
+    if size == 0:
+        if blocks.sections[section].blocks == 1:  # an empty section keeps one
+            node.state = NONE
+            return False
+        drop_block(blocks, section, place)
+        return True
+    if place > 0:
+        before = nodes[order[place - 1]]
+        if before.count + size <= BLOCK // 2:
+            move_jobs(blocks, order[place] * BLOCK, order[place - 1] * BLOCK + before.count, size)
+            before.count += size
+            before.state, before.lowest = NONE, -np.inf
+            drop_block(blocks, section, place)
+            return True
+    node.state = max(node.state, STALE)
+    return False
+
+
+@kernel
+def remove(blocks, section, key, row, jobs):
+    """Remove the job at (key, row) from the section, which holds it."""
+    place, after = find(blocks, section, key, row, jobs)
+    block = blocks.order[section, place]
+    slot = block * BLOCK + after - 1
+    blocks.nodes[block].count -= 1
+    move_jobs(blocks, slot + 1, slot, blocks.nodes[block].count + 1 - after)
+    settle_block(blocks, section, place, np.int64(1))
+
+
+# Reading
+
+
+@kernel
+def first_slot(blocks, section):
+    """The slot of the section's first job."""
+    return blocks.order[section, 0] * BLOCK
+
+
+@kernel
+def last_slot(blocks, section):
+    """The slot of the section's last job."""
+    block = blocks.order[section, blocks.sections[section].blocks - 1]
+    return block * BLOCK + blocks.nodes[block].count - 1
