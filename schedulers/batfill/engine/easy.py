@@ -37,7 +37,6 @@ from batfill.engine.waiting import (
     stands_back,
     start_heads,
     start_waiting,
-    sweep_overdue,
 )
 
 EVERY, ANY, FIRST = range(3)  # jobs that `gather_candidates` looks for
@@ -50,32 +49,24 @@ def easy_pass(now_s, queue, started):
     `started`, records.STARTED (>= free processors,), receives the rows in start order; those from the second returned
     number on were backfilled. Jobs that go first must already be in their section (`bring_forward`).
     """
-    n, ahead = any_pass(now_s, queue, started)
+    state, n, ahead = queue.state[0], np.int64(0), np.int64(0)
+    if state.free > 0 and state.waiting > 0:
+        if queue.rules[0].planned:
+            n, ahead = plan_pass(now_s, queue, started)
+        elif state.free < state.fewest:
+            settle_without_starts(now_s, queue)
+        elif is_walk(queue):
+            n, ahead = pass_in_order(now_s, queue, started)
+        else:
+            n, ahead = pass_by_key(now_s, queue, started)
     if stands_back(queue):
         hold_head(now_s, queue)
     return n, ahead
 
 
 @kernel
-def any_pass(now_s, queue, started):
-    """As `easy_pass`, in the way that the rules allow."""
-    state = queue.state[0]
-    if state.free <= 0 or state.waiting == 0:
-        return 0, 0
-    if queue.rules[0].planned:
-        return plan_pass(now_s, queue, started)
-    if state.free < state.fewest:
-        settle_without_starts(now_s, queue)
-        return 0, 0
-    if is_walk(queue):
-        return pass_in_order(now_s, queue, started)
-    return pass_by_key(now_s, queue, started)
-
-
-@kernel
 def begin_decision(now_s, queue):
     """Let the jobs go first that do from now on, and raise what running jobs outlive."""
-    sweep_overdue(now_s, queue)
     bring_forward(now_s, queue)
     if queue.rules[0].outlived:
         correct(now_s, queue)

@@ -32,7 +32,7 @@ from batfill.engine.records import (
 )
 from batfill.engine.running import correct, finish, unsettle
 from batfill.engine.violations import Ran, first_violation
-from batfill.engine.waiting import bring_forward, demote, requeue, spare, sweep_overdue, take_back
+from batfill.engine.waiting import bring_forward, demote, requeue, spare, take_back
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -332,7 +332,6 @@ def next_instant_s(queue, events):
 def begin_instant(now_s, queue, events):
     """Handle what happens at an instant before jobs are submitted: ends, and dates of the calendar."""
     ends, clock, closed = events.ends, events.clock[0], len(events.follows) > 0
-    sweep_overdue(now_s, queue)
     while next_end_s(ends) == now_s:
         row = ends.slots[next_end(ends)].row
         killed = queue.jobs[row].killable and queue.tries[row].kill_after_s < events.duration_s[row]

@@ -37,7 +37,7 @@ JOB = np.dtype(
         ("small", "u1"),  # 1 if it goes before the large jobs
         ("killable", "u1"),  # 1 if it is small and killed at the divider
         ("section", "i1"),  # where it waits; AWAY if it does not wait
-        ("late", "u1"),  # 1 if it waits and counts as overdue, whether or not it goes first; where RULES.half
+        ("late", "u1"),  # 1 if it waits and counts as overdue, whether or not it goes first
     ]
 )
 # The key in a separate backfill order, as `key` and `rise` of JOB.
@@ -83,9 +83,9 @@ QUEUE = np.dtype(
     [
         ("submitted", "u4"),  # jobs submitted so far
         ("looked_at", "u4"),  # the oldest of these, already checked for being overdue
-        ("late", "u4"),  # waiting jobs that count as overdue; where RULES.half
+        ("late", "u4"),  # waiting jobs that count as overdue
         ("late_first", "u4"),  # of these, those that go first,
-        ("first_to", "u4"),  # which are all that are before this place of `ages`
+        ("first_to", "u4"),  # which are all of those before this place of `ages`
         ("free", "i8"),  # idle processors; below 0 if so many are in use that a window should have
         ("changed", "u4"),  # dates of the calendar that are over
         ("waiting", "u4"),  # waiting jobs,

@@ -220,33 +220,69 @@ def place_of(queue, row):
     return low
 
 
+# Who goes first
+
+
+@entry(float, QueueArrays, brief=True)
+@kernel
+def bring_forward(now_s, queue):
+    """At the beginning of a decision, let those jobs go first that do from now on."""
+    state, rules = queue.state[0], queue.rules[0]
+    while state.looked_at < state.submitted and late(now_s, queue, queue.ages[state.looked_at]):
+        row = queue.ages[state.looked_at]
+        if queue.jobs[row].section != AWAY and overdue(now_s, queue, row):
+            count_late(queue, row, state.looked_at)
+        state.looked_at += 1
+    if state.late_first < state.late or (rules.half and state.late > 0) or state.wanted > rules.backlog:
+        choose_first(now_s, queue)
+
+
+@kernel
+def count_late(queue, row, place):
+    """Count a waiting job at `place` of `ages` as overdue, for `choose_first`."""
+    state, job = queue.state[0], queue.jobs[row]
+    if not job.late:
+        job.late = 1
+        state.late += 1
+        state.late_first += job.section == queue.rules[0].overdue
+        state.first_to = min(state.first_to, np.uint32(place))
+
+
 @outlined
 def choose_first(now_s, queue):
-    """Let the older half of the overdue jobs go first.
+    """Let the overdue jobs go first, or the older half, or move the youngest back; in a backlog, all jobs are due.
 
-    The jobs of the overdue section are the oldest overdue ones, but for those that have become overdue, or have been
-    queued again, since the last call: these are at STATE.first_to or behind it in `ages`.
+    The overdue jobs that do not go first are all at QUEUE.first_to of `ages` or behind it, and before `looked_at`.
     """
-    blocks, state, first = queue.blocks, queue.state[0], queue.rules[0].overdue
-    late = np.int64(state.late)
-    wanted = min(to_go_first(late), late)
-    while late > 0:
-        size = blocks.sections[first].jobs
-        last = np.int64(-1) if size == 0 else np.int64(queue.jobs[blocks.slots[last_slot(blocks, first)].row].seq)
-        while state.first_to < state.submitted:
-            row = queue.ages[state.first_to]
-            if queue.jobs[row].late and queue.jobs[row].section != first:
+    blocks, jobs, ages, state, rules = queue.blocks, queue.jobs, queue.ages, queue.state[0], queue.rules[0]
+    first = rules.overdue
+    while state.late > 0:
+        number = np.int64(state.late)
+        if rules.half:
+            number = min(to_go_first(number), number)
+        lacking = state.late_first < number
+        if not lacking and (stands_back(queue) or not rules.half):
+            break
+        while state.first_to < state.looked_at:
+            row = ages[state.first_to]
+            if jobs[row].late and jobs[row].section != first:
                 break
             state.first_to += 1
-        older = state.first_to < state.submitted and queue.jobs[queue.ages[state.first_to]].seq < last
-        if size == wanted and not older:
-            break
-        if older or size < wanted:
-            move_to(now_s, queue, first, queue.ages[state.first_to])
+        if lacking:
+            bring(now_s, queue, ages[state.first_to])
+            continue
+        youngest = blocks.slots[last_slot(blocks, first)].row
+        if state.first_to < state.looked_at and jobs[ages[state.first_to]].seq < jobs[youngest].seq:  # requeued
+            bring(now_s, queue, ages[state.first_to])
+        elif state.late_first > number:
+            move_to(now_s, queue, section_of(queue, jobs[youngest].small), youngest)
+            state.first_to = min(state.first_to, np.uint32(place_of(queue, youngest)))
         else:
-            row = blocks.slots[last_slot(blocks, first)].row
-            move_to(now_s, queue, section_of(queue, queue.jobs[row].small), row)
-            state.first_to = min(state.first_to, place_of(queue, row))
+            break
+    if state.wanted > rules.backlog:
+        for section in range(len(blocks.sections)):
+            while section != first and blocks.sections[section].jobs > 0:
+                bring(now_s, queue, blocks.slots[first_slot(blocks, section)].row)
 
 
 @outlined
@@ -256,43 +292,6 @@ def bring(now_s, queue, row):
         dequeue(queue, row)
         set_class(queue, row, 0, 0, queue.tries[row].whole_expected_s)
     move_to(now_s, queue, queue.rules[0].overdue, row)
-
-
-@kernel
-def lacks_due(queue):
-    """Whether one of the overdue jobs becomes due, where tries stand back."""
-    state, late = queue.state[0], np.int64(queue.state[0].late)
-    return queue.rules[0].half and state.late_first < min(to_go_first(late), late)
-
-
-@outlined
-def make_due(now_s, queue):
-    """Where tries stand back, let the jobs go first that are due from this decision on."""
-    blocks, state, first = queue.blocks, queue.state[0], queue.rules[0].overdue
-    while lacks_due(queue):
-        row = queue.ages[state.first_to]
-        if not queue.jobs[row].late or queue.jobs[row].section == first:
-            state.first_to += 1
-            continue
-        bring(now_s, queue, row)
-    if state.wanted > queue.rules[0].backlog:
-        for section in range(len(blocks.sections)):
-            while section != first and blocks.sections[section].jobs > 0:
-                bring(now_s, queue, blocks.slots[first_slot(blocks, section)].row)
-
-
-@entry(float, QueueArrays, brief=True)
-@kernel
-def bring_forward(now_s, queue):
-    """At the beginning of a decision, let those jobs go first that do.
-
-    Where all overdue jobs go first, and no others, `sweep_overdue` has done so.
-    """
-    if stands_back(queue):
-        if lacks_due(queue) or queue.state[0].wanted > queue.rules[0].backlog:
-            make_due(now_s, queue)
-    elif queue.rules[0].half:
-        choose_first(now_s, queue)
 
 
 @outlined
@@ -310,64 +309,25 @@ def first_not_held(now_s, queue):
     return found
 
 
-@kernel
-def becomes_due(queue, row):
-    """Whether a job becomes due if it is the head and processors are idle."""
-    return not queue.jobs[row].small and queue.jobs[row].section != queue.rules[0].overdue
-
-
-@kernel
+@outlined
 def hold_head(now_s, queue):
-    """At the end of a decision, make the head due if it is large and processors are idle."""
+    """Where tries stand back, at the end of a decision that leaves processors idle, make the head due if it is large.
+
+    With a limit of running jobs this is the first job whose user may have one more.
+    """
     state = queue.state[0]
     if state.waiting == 0 or state.free <= 0:
         return
     if not queue.rules[0].moves or now_s >= state.head_until_s:
         find_head(now_s, queue)
-    if len(queue.users) > 0 or becomes_due(queue, state.head):
-        hold(now_s, queue)
-
-
-@outlined
-def hold(now_s, queue):
-    """Make the head due, or in its place the first job whose user may have one more running."""
-    state = queue.state[0]
     row = np.int64(state.head) if len(queue.users) == 0 else first_not_held(now_s, queue)
-    if row < 0 or not becomes_due(queue, row):
+    if row < 0 or queue.jobs[row].small or queue.jobs[row].section == queue.rules[0].overdue:
         return
     is_head, settled = row == state.head, state.settled
     move_to(now_s, queue, queue.rules[0].overdue, row)
     if is_head:  # the pass holds as it is: the same job has the same reservation
         state.head, state.head_until_s, state.head_slope = row, np.inf, 0.0
         state.settled = settled and not queue.rules[0].planned
-
-
-@outlined
-def count_late(queue, row):
-    """Count a waiting job as overdue, for `bring_forward`."""
-    state = queue.state[0]
-    if not queue.jobs[row].late:
-        queue.jobs[row].late = 1
-        state.late += 1
-        state.late_first += queue.jobs[row].section == queue.rules[0].overdue
-        state.first_to = min(state.first_to, place_of(queue, row))
-
-
-@kernel
-def sweep_overdue(now_s, queue):
-    """Count the jobs that have become overdue, or move them to their section; `bring_forward` must follow."""
-    state = queue.state[0]
-    while state.looked_at < state.submitted:
-        row = queue.ages[state.looked_at]
-        if not late(now_s, queue, row):
-            break
-        section = queue.jobs[row].section
-        if section != AWAY and overdue(now_s, queue, row):
-            if queue.rules[0].half:
-                count_late(queue, row)
-            elif section != queue.rules[0].overdue:
-                bring(now_s, queue, row)
-        state.looked_at += 1
 
 
 @entry(QueueArrays, int, brief=True)
@@ -402,9 +362,7 @@ def spare(queue, row):
 @entry(float, QueueArrays, int, brief=True)
 @outlined
 def requeue(now_s, queue, row):
-    """Requeue a killed and demoted job, among the large or the overdue jobs."""
-    is_overdue = overdue(now_s, queue, row)
-    first = is_overdue and not queue.rules[0].half
-    move_to(now_s, queue, queue.rules[0].overdue if first else section_of(queue, queue.jobs[row].small), row)
-    if is_overdue and queue.rules[0].half:
-        count_late(queue, row)
+    """Requeue a killed and demoted job; `bring_forward` must follow."""
+    move_to(now_s, queue, section_of(queue, queue.jobs[row].small), row)
+    if overdue(now_s, queue, row):
+        count_late(queue, row, place_of(queue, row))
