@@ -219,13 +219,3 @@ def test_a_restarted_replay_of_levels_has_the_same_bytes():
     assert len(fresh.kills) > 50
     for name in ("start_s", "backfilled", "kills", "order"):
         assert getattr(run.schedule(), name).tobytes() == getattr(fresh, name).tobytes()
-
-
-def test_a_try_keeps_its_bound_where_expected_run_times_change():
-    # The last job is small: it is expected to end at the divider, before the wide one, which waits for ever.
-    jobs = table([(0, 0, None, 1, 1), (0, 2, None, 1, 0), (0, 0, None, 2, 0), (1, 0, None, 1, 1)])
-    run = EngineReplay(jobs, 2, Rules(policy_named("fcfs"), threshold_s=0.0, divider_s=15.0, bound=True))
-    run.advance(0.0)
-    run.queue.change_expected(jobs.request_s)
-    run.advance()
-    assert run.schedule().start_s.tolist() == [0, 0, 2, 1]
