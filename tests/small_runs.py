@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +16,7 @@ from batfill.batsim.results import JobRecord
 from batfill.batsim.simulation import Simulation
 from batfill.batsim.wire import SimulationSettings, Wire
 from batfill.batsim.wire4 import Wire4
+from batfill.model.jobs import SMALL, JobTable
 from batfill.model.schedule import Schedule, try_name
 from batfill.workloads.batsim_json import BatsimDocument
 
@@ -36,6 +39,31 @@ def starts_by_name(schedule: Schedule) -> dict[str, float]:
     tries = Tries(schedule)
     named = zip(tries.row.tolist(), tries.number.tolist(), tries.start_s.tolist(), strict=True)
     return {try_name(schedule.jobs.ids[row], number): start_s for row, number, start_s in named}
+
+
+def starts_of_oracle(oracle: Any) -> dict[str, float]:
+    """The start of every try of an oracle's run, likewise."""
+    starts: dict[str, float] = {}
+    tries: Counter[int] = Counter()
+    for seq, start_s, _, _ in oracle.kills:
+        starts[try_name(oracle.table.ids[seq], tries[seq])] = start_s
+        tries[seq] += 1
+    ran = [job for job in oracle.jobs if not math.isnan(job.start)]
+    return starts | {try_name(oracle.table.ids[job.seq], tries[job.seq]): job.start for job in ran}
+
+
+def as_workload(jobs: JobTable) -> dict[str, Any]:
+    """A job table as the jobs and profiles of a Batsim workload."""
+    listed = []
+    times = jobs.submit_s, jobs.runtime_s, jobs.walltime_s, jobs.request_s
+    rows = zip(jobs.ids, *(column.tolist() for column in (*times, jobs.procs, jobs.job_class, jobs.user)), strict=True)
+    for name, submit_s, runtime_s, walltime_s, request_s, procs, job_class, user in rows:
+        job = {"id": name, "subtime": submit_s, "res": procs, "profile": f"{runtime_s:g}"}
+        job |= {"walltime": walltime_s} if walltime_s < math.inf else {}
+        job |= {"expected_time": request_s} if request_s < walltime_s else {}
+        job |= {"class": "small"} if job_class == SMALL else {}
+        listed.append(job | ({"user_id": user} if user >= 0 else {}))
+    return {"jobs": listed, "profiles": {f"{p:g}": {"type": "delay", "delay": p} for p in set(jobs.runtime_s.tolist())}}
 
 
 def job(identifier: str, subtime: float = 0, res: int = 1, profile: str = "ten", **fields: Any) -> dict[str, Any]:

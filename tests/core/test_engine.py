@@ -7,7 +7,6 @@ as thousands do. Compiled kernels keep the sizes that they were compiled with, a
 from __future__ import annotations
 
 import dataclasses
-import heapq
 import math
 
 import numpy as np
@@ -167,91 +166,6 @@ def test_a_machine_taken_over_as_it_stands_goes_on_as_the_oracle_does():
         assert run.start_s.tolist() == start_s[left].tolist()
 
 
-# A queue that hears of one event at a time, as from Batsim
-
-
-def driven(jobs, queue):
-    """The start of each job's last try, when the queue is given the workload event by event."""
-    ends, start_s = [], np.full(len(jobs), math.nan)
-    coming = list(range(len(jobs)))
-
-    def decide(now_s):
-        for row in queue.decide(now_s).tolist():
-            assert not queue.waits(row)
-            start_s[row] = now_s
-            runs_s = min(jobs.runtime_s[row], jobs.walltime_s[row])
-            if queue.jobs["killable"][row]:
-                assert queue.note_kill_after(row) == queue.kill_after_s(row)
-            kill_s = queue.kill_after_s(row)
-            heapq.heappush(ends, (float(now_s + min(runs_s, kill_s)), row, bool(kill_s < runs_s)))
-
-    def kill(row, now_s):
-        queue.finish(row)
-        queue.demote(row)
-        queue.requeue(row, now_s)
-
-    while ends or coming:
-        due = []
-        now_s = min([*(end_s for end_s, _, _ in ends[:1]), *(float(jobs.submit_s[row]) for row in coming[:1])])
-        while ends and ends[0][0] == now_s:
-            _, row, killed = heapq.heappop(ends)
-            if killed and queue.rules.spares:
-                due.append(row)
-            elif killed:
-                kill(row, now_s)
-            else:
-                queue.finish(row)
-        while coming and jobs.submit_s[coming[0]] == now_s:
-            row = coming.pop(0)
-            small = jobs.job_class[row] == SMALL
-            known = jobs.ids[row], now_s, jobs.request_s[row], int(jobs.procs[row])
-            queue.submit(*known, small=small, killable=small, outlives=jobs.outlives)
-            assert queue.waits(row)
-        decide(now_s)
-        for row in sorted(due, key=lambda row: (jobs.procs[row] * queue.kill_after_s(row), row)):
-            if queue.kill_pays(row, now_s):
-                kill(row, now_s)
-            else:
-                queue.spare(row)
-                runs_s = min(jobs.runtime_s[row], jobs.walltime_s[row])
-                heapq.heappush(ends, (float(start_s[row] + runs_s), row, False))
-            decide(now_s)
-    return start_s
-
-
-@pytest.mark.parametrize(("policy", "backfill"), [("fcfs", None), ("saf", None), ("lpf", "spf"), ("wfp3", "lexp")])
-def test_a_queue_driven_event_by_event_starts_what_the_oracle_starts(policy, backfill):
-    for n_jobs in (55, 56, 57, 58, 150):
-        jobs = burst(n_jobs, n_jobs=n_jobs, small=0.5)
-        queue = Queue(
-            16,
-            Rules(
-                policy_named(policy),
-                backfill=policy_named(backfill) if backfill else None,
-                threshold_s=50.0,
-                divider_s=3.0,
-            ),
-        )
-        case = {"backfill": backfill, "threshold_s": 50.0, "divider_s": 3.0}
-        expected = oracle(jobs, 16, policy, **case)
-        assert driven(jobs, queue).tolist() == [job.start for job in expected.jobs]
-        assert expected.kills
-
-
-@pytest.mark.parametrize(*sweep(policy=["fcfs", "saf", "wfp3"], spares=[True]))
-def test_a_queue_driven_event_by_event_kills_only_where_the_oracle_does(policy, spares):
-    case = {"threshold_s": 50.0, "divider_s": 3.0, "spares": spares}
-    spared = 0
-    for seed in range(1 if PLAIN else 3):
-        jobs = random_table(seed, n_jobs=150, size=16, span_s=500, small=0.5, wide=0)
-        queue = Queue(16, Rules(policy_named(policy), **case))
-        expected = oracle(jobs, 16, policy, **case)
-        assert driven(jobs, queue).tolist() == [job.start for job in expected.jobs]
-        assert expected.kills
-        spared += len(oracle(jobs, 16, policy, **(case | {"spares": False})).kills) - len(expected.kills)
-    assert spared > 0
-
-
 def test_those_overdue_that_go_first_are_chosen_again_before_a_kill():
     # When job 1 starts, six overdue jobs are left, three of which go first: a fourth has to move.
     rows = [(0, 90, 95, 2, SMALL), (1, 90, 95, 1), *((1, 9, 20 + number, 4) for number in range(6)), (8, 9, 9, 5)]
@@ -260,16 +174,6 @@ def test_those_overdue_that_go_first_are_chosen_again_before_a_kill():
     run = EngineReplay(jobs, 4, Rules(policy_named("lpf"), **rules))
     run.advance()
     assert_same(run.schedule(), oracle(jobs, 4, "lpf", **rules))
-
-
-@pytest.mark.parametrize("policy", ["fcfs", "lpf", "wfp3"])
-def test_a_queue_driven_event_by_event_corrects_expected_ends_from_the_first_job_that_may_outlive_its_request(policy):
-    jobs = outliving(burst(7, n_jobs=120, small=0.4, short=0.6), 90.0)
-    queue = Queue(16, Rules(policy_named(policy), threshold_s=9000.0, divider_s=300.0))
-    assert not queue.outlived
-    expected = oracle(jobs, 16, policy, threshold_s=9000.0, divider_s=300.0)
-    assert driven(jobs, queue).tolist() == [job.start for job in expected.jobs]
-    assert queue.outlived
 
 
 def test_rules_that_cannot_be_are_refused_and_dividers_in_force_change_nothing():

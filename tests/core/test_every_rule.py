@@ -1,8 +1,8 @@
 """Every rule together, in every host: a replay, however it is interrupted, is the oracle's run.
 
 What varies is not only the input, but what the kernels have at hand, too: blocks of four jobs, as few as can be, which
-have to be packed again and again. Nothing that a kernel lacks makes it leave within an instant: a replay has
-the memory of all its jobs, and a live queue grows when a job is submitted. A kernel leaves in order to come back
+have to be packed again and again. No kernel leaves within an instant because it lacks memory: a replay has that of all
+its jobs, and a live queue grows when a job is submitted. A kernel leaves in order to come back
 
 - between two instants (`loop.advance`: REACHED): stepped, forked, saved and loaded at each of them;
 - for the keys of a job that a closed replay submits, within an instant (TO_KEY): the orders f1 to f4 with followers;
@@ -13,9 +13,7 @@ the memory of all its jobs, and a live queue grows when a job is submitted. A ke
 from __future__ import annotations
 
 import heapq
-import json
 import math
-from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -36,14 +34,13 @@ from batfill.model.feedback import NONE, Follows
 from batfill.model.jobs import LARGE, SMALL, job_table
 from batfill.model.policy import POLICIES, policy_named
 from batfill.model.rules import EVERY_JOB, Rules
-from batfill.model.schedule import try_name
 from batfill.replays import queue as queues
 from batfill.replays.engine_replay import EngineReplay
 from batfill.replays.queue import Queue
 from batfill.replays.saved import load, save
 from batfill.workloads.batsim_json import BatsimDocument
 from oracle import Oracle, assert_same
-from small_runs import machines, starts_under
+from small_runs import as_workload, machines, starts_of_oracle, starts_under
 from strategies import for_oracle, outliving
 from sweeps import examples
 
@@ -193,7 +190,7 @@ def test_a_replay_that_is_left_at_each_instant_is_the_oracles_run(tmp_path_facto
 def driven(jobs, queue, expected_s, from_the_front):
     """The start of each job's last try in a queue that gets the workload event by event.
 
-    `from_the_front`: of equal ends, the row that ends first is submitted first; else the last.
+    `from_the_front`: of the jobs that end together, the one submitted first ends first; else the last.
     """
     ends_s, coming, start_s = [], list(range(len(jobs))), np.full(len(jobs), math.nan)
     sign = 1 if from_the_front else -1
@@ -274,31 +271,6 @@ def options_of(policy, chosen, calendar):
     return given | {"policy": policy} | ({"calendar": calendar} if calendar else {})
 
 
-def as_document(jobs):
-    """These jobs as a Batsim workload."""
-    listed = []
-    columns = (jobs.submit_s, jobs.runtime_s, jobs.walltime_s, jobs.request_s, jobs.procs, jobs.job_class, jobs.user)
-    for name, *row in zip(jobs.ids, *(column.tolist() for column in columns), strict=True):
-        submit_s, runtime_s, walltime_s, request_s, procs, job_class, user = row
-        job = {"id": name, "subtime": submit_s, "res": procs, "profile": f"{runtime_s:g}"}
-        job |= {"walltime": walltime_s} if walltime_s < math.inf else {}
-        job |= {"expected_time": request_s} if request_s < walltime_s else {}
-        job |= {"class": "small"} if job_class == SMALL else {}
-        listed.append(job | ({"user_id": user} if user >= 0 else {}))
-    profiles = {f"{p:g}": {"type": "delay", "delay": p} for p in np.unique(jobs.runtime_s).tolist()}
-    return BatsimDocument(Path("w.json"), 4, json.loads(json.dumps(listed)), profiles, "")
-
-
-def starts_of(expected):
-    """The start of every try of an oracle's run, by the name that it has under Batsim."""
-    starts, tries = {}, Counter()
-    for seq, start_s, _, _ in expected.kills:
-        starts[try_name(expected.table.ids[seq], tries[seq])] = start_s
-        tries[seq] += 1
-    ran = [job for job in expected.jobs if not math.isnan(job.start)]
-    return starts | {try_name(expected.table.ids[job.seq], tries[job.seq]): job.start for job in ran}
-
-
 @thorough(60)
 @given(cases())
 def test_under_batsim_tries_start_when_the_oracles_do(case):
@@ -317,9 +289,8 @@ def test_under_batsim_tries_start_when_the_oracles_do(case):
         agent = Agent(options_of(policy, chosen, calendar))
     except BatfillError:
         assume(False)
-    answer = Conversation(WORDS_4, agent).answer
-    found = starts_under(
-        answer, as_document(jobs), machines(size), SimulationSettings(dynamic_jobs=True, reuse_profiles=True)
-    )
-    expected = starts_of(oracle_of(jobs, size, policy, chosen, calendar, {}))
+    document = BatsimDocument(Path("w.json"), 4, *as_workload(jobs).values(), "")
+    dynamic = SimulationSettings(dynamic_jobs=True, reuse_profiles=True)
+    found = starts_under(Conversation(WORDS_4, agent).answer, document, machines(size), dynamic)
+    expected = starts_of_oracle(oracle_of(jobs, size, policy, chosen, calendar, {}))
     assert {name.removeprefix("w0!"): start_s for name, start_s in found.items()} == expected

@@ -14,10 +14,9 @@ from procset import ProcSet
 from batfill.base.errors import BatfillError
 from batfill.live.agent import Agent
 from batfill.model.calendar import Calendar
-from batfill.model.jobs import SMALL, Workload
+from batfill.model.jobs import Workload
 from batfill.model.options import Options
 from batfill.model.policy import POLICIES
-from batfill.model.schedule import try_name
 from batfill.replays.replay import replay, simulate
 from batfill.replays.session import Replay
 from batfill.workloads import read_workload
@@ -27,7 +26,7 @@ from batfill.workloads.formats import log_of, save_log
 from golden import RUNS, recording
 from oracle import oracle
 from plugin import DECISIVE, Plugin, assert_same_starts, completed, notify, starts_of_plugin, submitted
-from small_runs import starts_by_name
+from small_runs import as_workload, starts_by_name, starts_of_oracle
 from strategies import outliving, random_table, replayed
 from sweeps import sweep
 
@@ -101,18 +100,7 @@ def written(tmp_path_factory):
 
     def write(jobs, size):
         path = tmp_path_factory.mktemp("workload") / "made.json"
-        times = jobs.submit_s, jobs.runtime_s, jobs.walltime_s, jobs.request_s
-        rows = zip(jobs.ids, *times, jobs.procs, jobs.job_class, jobs.user, strict=True)
-        listed = [
-            {"id": name, "subtime": submit_s, "res": int(procs), "profile": f"{runtime_s:g}"}
-            | ({} if math.isinf(walltime_s) else {"walltime": walltime_s})
-            | ({"expected_time": request_s} if request_s < walltime_s else {})
-            | ({"class": "small"} if job_class == SMALL else {})
-            | ({"user_id": int(user)} if user >= 0 else {})
-            for name, submit_s, runtime_s, walltime_s, request_s, procs, job_class, user in rows
-        ]
-        profiles = {f"{p:g}": {"type": "delay", "delay": p} for p in np.unique(jobs.runtime_s)}
-        path.write_text(json.dumps({"nb_res": size, "jobs": listed, "profiles": profiles}))
+        path.write_text(json.dumps({"nb_res": size, **as_workload(jobs)}))
         return path
 
     return write
@@ -146,16 +134,6 @@ def test_on_made_workloads_the_hosts_agree_on_every_start(written, policy):
     for seed, options in enumerate(cases):
         path = written(random_table(seed, n_jobs=200, size=12, span_s=670), 12)
         assert_hosts_agree(path, 12, policy=policy, **options)
-
-
-def starts_of_oracle(oracle):
-    """The start of every try of an oracle's run, by the name that it has under Batsim."""
-    starts, tries = {}, Counter()
-    for seq, start_s, _, _ in oracle.kills:
-        starts[try_name(oracle.table.ids[seq], tries[seq])] = start_s
-        tries[seq] += 1
-    ran = (job for job in oracle.jobs if not math.isnan(job.start))
-    return starts | {try_name(oracle.table.ids[job.seq], tries[job.seq]): job.start for job in ran}
 
 
 @pytest.mark.parametrize(*sweep(host=["batfill", "pybatsim", "Batsim 5"], policy=["fcfs", "saf", "wfp3"]))
