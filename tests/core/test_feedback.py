@@ -67,7 +67,7 @@ def test_a_closed_replay_is_the_slow_one(policy, seed):
 def test_thresholds_tries_backfill_orders_and_reservations_read_the_date_in_the_replay(seed):
     jobs = random_jobs(seed, small=True)
     follows = random_follows(jobs, seed)
-    policy, backfill = ("saf", "fcfs", "aged:600,0.5,0")[seed % 3], (None, "lcfs", "wfp3")[seed % 3]
+    policy, backfill = ("saf", "fcfs", "aged:600,0.5,0", "f1")[seed % 4], (None, "lcfs", "wfp3")[seed % 3]
     case = {"threshold_s": 200, "half": seed % 2 == 0, "divider_s": 60, "spares": seed % 4 > 1, "bound": True}
     depth, order = 1 + (seed % 5 == 4), policy_named(backfill) if backfill else None
     made = replay_jobs(jobs, 8, Rules(policy_named(policy), order, depth=depth, **case), follows=follows)

@@ -133,7 +133,7 @@ def pack(blocks):
                 node.count, node.state, node.lowest = n, NONE, -np.inf
                 if n == BLOCK:
                     full, n = full + 1, np.int64(0)
-        keep = max(full + (n > 0), 1)
+        keep = full + 1 if n > 0 or full == 0 else full
         for place in range(keep, size):
             give_back(blocks, order[place])
         blocks.sections[section].blocks = keep
