@@ -700,13 +700,13 @@ def test_a_running_job_without_any_past_ends_after_x_times_its_run_time_with_a_c
         (HEAD + waiting("1", limit="1:2:3:4:5"), "job 1 requests '1:2:3:4:5'"),
         (HEAD + waiting("1_[3-1]"), "job 1_[3-1] does not name each task"),
         (HEAD + waiting("1_[\u0663]"), "does not name each task"),
-        ("[" * 5000 + "]" * 5000, "s.txt: is nested too deeply; give a list of jobs"),
+        ("[" * 100_000 + "]" * 100_000, "s.txt: is not JSON (nested too deeply); give a list of jobs"),
     ],
 )
 def test_text_that_is_no_state_is_refused_in_one_line(text_file, text, said):
     assert said in refusal("when", text_file(text), "--procs", "4")
     if text.startswith("["):
-        assert "is nested too deeply" in refusal("when", text_file(text, "s.json"), "--procs", "4")
+        assert "(nested too deeply)" in refusal("when", text_file(text, "s.json"), "--procs", "4")
 
 
 def test_what_sacct_prints_is_a_state_with_its_past(text_file):

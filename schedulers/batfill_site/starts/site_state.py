@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from batfill.base.errors import WorkloadError
-from batfill.base.files import any_length
+from batfill.base.files import any_length, loaded_json
 from batfill.model.jobs import Clock, JobTable, checked_size, job_table
 from batfill.model.values import number_or_text, seconds_of
 from batfill_site.accounting.record_text import clock_seconds
@@ -124,11 +124,9 @@ def records_in(path: Path) -> tuple[Any, Mapping[str, Any]]:
         raise WorkloadError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or 'not text'})") from None
     if text.lstrip()[:1] in ("[", "{"):
         try:
-            found = json.loads(text)
+            found = loaded_json(text)
         except ValueError as error:
-            raise WorkloadError(f"{path}: is not JSON ({error}); correct it") from None
-        except RecursionError:
-            raise WorkloadError(f"{path}: is nested too deeply; give a list of jobs") from None
+            raise WorkloadError(f"{path}: is not JSON ({error}); give a list of jobs") from None
         return (found.get("jobs"), found) if isinstance(found, dict) else (found, {})
     if re.search(r"^\s*JobId=\S+", text, re.MULTILINE):
         return whole_jobs(path, (job for each in slurm_jobs(text) for job in of_slurm(path, each))), {}
