@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 import pickle
 import re
 from dataclasses import fields, replace
@@ -15,15 +13,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from batfill.base import memory
 from batfill.base.errors import WorkloadError
 from batfill.model.policy import policy_named
 from batfill.model.rules import Rules
 from batfill.replays import replay
 from batfill.replays.engine_replay import EngineReplay, bytes_a_job
-from batfill.workloads import formats, generate_workload, parquet_log, read_workload, swf_log
+from batfill.workloads import generate_workload, parquet_log, read_workload, swf_log
 from batfill.workloads.convert import convert
-from batfill.workloads.formats import kind_of, load_log, rows_about
+from batfill.workloads.formats import load_log
 from batfill.workloads.generate import generate_log
 from batfill.workloads.parquet_log import parquet_pieces, read_parquet, write_pieces
 from batfill.workloads.swf import workload_of
@@ -167,36 +164,7 @@ def test_ids_of_a_log_take_16_bytes_and_are_strings(tmp_path):
     assert objects.to_pandas().equals(jobs.to_pandas())
 
 
-@pytest.mark.needs("pyarrow")
-def test_a_log_that_does_not_fit_into_the_memory_is_refused_before_it_is_read(tmp_path, small_pieces, monkeypatch):
-    rows = [row(i, i, 5 + i % 7) for i in range(1000)]
-    (tmp_path / "x.swf").write_text("; MaxProcs: 8\n" + "".join(rows))
-    with gzip.open(tmp_path / "y.swf.gz", "wt") as file:
-        file.writelines(rows)
-    parquet_log.write_parquet(read_log(tmp_path / "x.swf"), tmp_path / "z.parquet")
-    monkeypatch.setattr(formats, "CHUNK_BYTES", 2000)
-    about = {name: rows_about(tmp_path / name, kind_of(tmp_path / name)) for name in ("x.swf", "y.swf.gz", "z.parquet")}
-    assert about["z.parquet"] == 1000
-    assert 900 <= about["x.swf"] <= 1100
-    monkeypatch.setattr(memory, "available_bytes", lambda: 200_000)
-    out = ("--out", tmp_path / "out")
-    for words in (
-        ("describe", tmp_path / "x.swf"),
-        ("clean", tmp_path / "z.parquet", "--out", tmp_path / "out.swf"),
-        ("split", tmp_path / "z.parquet", *out),
-        ("resample", tmp_path / "z.parquet", "--out", tmp_path / "out.swf"),
-        ("scale", tmp_path / "z.parquet", "--out", tmp_path / "out.swf", "--load", 1),
-    ):
-        said = refusal("workload", *words)
-        assert re.search(r": this command on about [\d,]+ rows, \d+ B each, takes about 0\.\d GB of memory", said), said
-        assert said.endswith("`batfill workload convert --jobs` writes one, piece by piece")
-    assert "reading the jobs on about 1,000 rows, 210 B each" in refusal("replay", tmp_path / "z.parquet", "--procs", 8)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["x.swf", "y.swf.gz", "z.parquet"]
-    monkeypatch.setattr(memory, "available_bytes", lambda: None)
-    assert json.loads(batfill("workload", "describe", tmp_path / "x.swf", "--json").out)["rows"] == 1000
-
-
-def test_a_long_replay_says_its_memory_first_and_refuses_what_does_not_fit(tmp_path, monkeypatch):
+def test_a_long_replay_says_its_memory_first(tmp_path, monkeypatch):
     monkeypatch.setattr(replay, "LONG", 800)
     done = batfill("replay", "workloads/sample.json", "--policy", "saf")
     assert re.fullmatch(
@@ -204,9 +172,6 @@ def test_a_long_replay_says_its_memory_first_and_refuses_what_does_not_fit(tmp_p
         r"waiting and running jobs take more\n",
         done.err,
     )
-    monkeypatch.setattr(memory, "available_bytes", lambda: 1000)
-    said = refusal("replay", "workloads/sample.json", "--policy", "saf")
-    assert "sample.json: the replay of 800 jobs, 119 B each, takes about" in said
     monkeypatch.setattr(replay, "LONG", 801)
     assert batfill("replay", "workloads/sample.json", "--policy", "saf").err == ""
 
@@ -226,42 +191,6 @@ def test_the_bytes_of_a_replay_are_those_of_its_arrays(how, learns):
     made = run.schedule()
     own += sum(array.nbytes for array in (made.start_s, made.backfilled, made.order, made.kills))
     assert besides * 0.8 <= own / len(jobs) <= besides + 2  # without kills, an array of tries is half full
-
-
-def test_what_is_available_is_the_least_of_the_machine_and_the_control_group(tmp_path, monkeypatch):
-    proc, groups = tmp_path / "proc", tmp_path / "groups"
-    (proc / "self").mkdir(parents=True)
-    (groups / "memory" / "job").mkdir(parents=True)
-    monkeypatch.setattr(memory, "PROC", proc)
-    monkeypatch.setattr(memory, "GROUPS", groups)
-
-    def write(folder, **texts):
-        for name, text in texts.items():
-            (folder / f"memory.{name}").write_text(f"{text}\n")
-
-    assert memory.available_bytes() is None
-    (proc / "meminfo").write_text("MemTotal: 900 kB\nMemAvailable: 100 kB\n")
-    assert memory.available_bytes() == 102_400
-    (proc / "self" / "cgroup").write_text("4:memory:/job\n0::/\n")
-    assert memory.available_bytes() == 102_400
-    write(groups / "memory" / "job", limit_in_bytes=50_000, usage_in_bytes=30_000, stat="total_inactive_file 900")
-    assert memory.available_bytes() == 20_900
-    write(groups, max=9000, current=5000, stat="inactive_file 1")
-    assert memory.available_bytes() == 4001
-    write(groups, max="max")
-    assert memory.available_bytes() == 20_900
-    (proc / "self" / "cgroup").write_text("0::/elsewhere\n")
-    write(groups, max=6000)
-    assert memory.available_bytes() == 1001
-    task = groups / "job" / "step" / "task"  # as batch systems nest them: the job is limited, its tasks are not
-    task.mkdir(parents=True)
-    write(groups, max="max")
-    for folder, most in ((task.parent.parent, 70_000), (task.parent, "max"), (task, "max")):
-        write(folder, max=most, current=10_000, stat="inactive_file 0")
-    (proc / "self" / "cgroup").write_text("0::/job/step/task\n")
-    assert memory.available_bytes() == 60_000
-    write(task.parent, max=40_000)
-    assert memory.available_bytes() == 30_000
 
 
 @pytest.mark.needs("pyarrow")

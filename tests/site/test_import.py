@@ -707,13 +707,6 @@ def test_a_file_is_opened_once_to_find_out_what_it_is_and_to_read_it(tmp_path, m
         assert opened.count(path) == 1
 
 
-def test_what_is_read_as_a_whole_is_refused_without_the_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr("batfill.base.memory.available_bytes", lambda: 1000)
-    line = refusal("workload", "import", "oar", DATA / "oar.json", "-o", tmp_path / "none.swf")
-    assert "reading oar's records as a whole takes about 0.0 GB of memory" in line
-    assert line.rstrip().endswith("import fewer files at a time")
-
-
 def by_slurm(tmp_path, text, *options):
     """What the command says of this output of `sacct`, and the log that it writes."""
     (tmp_path / "jobs.txt").write_text(text)

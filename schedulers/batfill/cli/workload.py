@@ -44,16 +44,16 @@ if TYPE_CHECKING:
     from batfill.workloads.swf_log import SwfLog
 
 
-def log_in(source: Path, procs: int | None, *, beside: int) -> tuple[SwfLog, Callable[..., int]]:
+def log_in(source: Path, procs: int | None) -> tuple[SwfLog, Callable[..., int]]:
     """The log with its machine's size in its header, and `save_log` with the choices with which the log was made.
 
-    Doubts about the size are printed on standard error. `beside`: see `load`.
+    Doubts about the size are printed on standard error.
     """
     from batfill.workloads.formats import load, save_log
     from batfill.workloads.swf import size_notes, with_size
 
     with progress("rows read") as advance:
-        loaded = load(source, beside=beside, advance=advance)
+        loaded = load(source, advance=advance)
     for note in size_notes(loaded.log, procs):
         aside(note)
     save = partial(save_log, procs=procs, overrun=loaded.overrun, unrequested=loaded.unrequested)
@@ -124,7 +124,7 @@ def clean(
     from batfill.workloads.swf import machine_size
 
     format_of(out)
-    log, save = log_in(source, procs, beside=cleaning.BESIDE)
+    log, save = log_in(source, procs)
     headers = [(source, log.header)] if flurries else []
     if flurries_from is not None:
         headers.append((flurries_from, load_log(flurries_from).header))
@@ -190,21 +190,18 @@ def split(
     A file's second 0 is its window's start. IN is SWF (plain, .gz, .xz, .bz2), Parquet or Batsim JSON.
     """
     from batfill.base.files import make_folder, shown
-    from batfill.base.memory import require_memory
     from batfill.base.words import wrapped
     from batfill.model.jobs import DAY_S
     from batfill.workloads import splitting
-    from batfill.workloads.formats import ROW_BYTES, format_of, provenance, stem_of
+    from batfill.workloads.formats import format_of, provenance, stem_of
 
     if months and days is not None:
         raise click.UsageError("--days and --months both set the length of a window; leave one of them out")
     days = 7 if days is None else days
     format_of(Path(f"--suffix {suffix}"))  # the name that a refusal begins with
-    log, save = log_in(source, procs, beside=splitting.BESIDE)
+    log, save = log_in(source, procs)
     found = splitting.windows(log, "month" if months else days * DAY_S, align=align, boundary=boundary)
     chosen = splitting.consecutive_windows(found, **wanted)
-    largest = max(len(window.rows) for window in chosen)
-    require_memory(source, f"a window of {largest:,} rows", largest * ROW_BYTES, "choose shorter windows")
     make_folder(out)
     stem = stem_of(source)
     made = provenance("split", source, boundary=boundary, align=align)
@@ -274,7 +271,7 @@ def resample(
     IN is SWF (plain, .gz, .xz, .bz2), Parquet or Batsim JSON.
     """
     from batfill.base.files import require_other, shown
-    from batfill.workloads.formats import ROW_BYTES, format_of, provenance, stem_of
+    from batfill.workloads.formats import format_of, provenance, stem_of
     from batfill.workloads.resampling import resample as library
 
     if profile_weeks not in (None, "all") and method != "users":
@@ -288,7 +285,7 @@ def resample(
 
     for sample in range(samples):
         require_other("--out", path_of(sample), [source])
-    log, save = log_in(source, procs, beside=ROW_BYTES)
+    log, save = log_in(source, procs)
     description = provenance("resample", source, seed=seed, method=method)
     written: list[dict[str, object]] = []
     with progress("samples", samples) as advance, count_on_interrupt(written, f"of {samples} samples are written"):
@@ -323,13 +320,13 @@ def scale(
     IN is SWF (plain, .gz, .xz, .bz2), Parquet or Batsim JSON.
     """
     from batfill.workloads import scaling
-    from batfill.workloads.formats import ROW_BYTES, format_of, provenance
+    from batfill.workloads.formats import format_of, provenance
     from batfill.workloads.swf import known_size, machine_size
 
     if (interarrival is None) == (load is None):
         raise click.UsageError("give one of --interarrival and --load")
     format_of(out)
-    log, save = log_in(source, procs, beside=ROW_BYTES)
+    log, save = log_in(source, procs)
     if load is not None:
         size = known_size(source, machine_size(source, log, procs))
         scaled, factor = scaling.at_load(log, size, load)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from batfill.base.errors import BatfillError
 from batfill.base.host import cpu_count, thread_pool
-from batfill.base.memory import in_gb, require_memory
 from batfill.base.progress import patient_progress
 from batfill.base.tables import data_frame
 from batfill.model.jobs import Workload
@@ -67,19 +66,12 @@ def load_engine(jobs: JobTable) -> None:
 
 
 def memory_line(workload: Workload, options: Options) -> str:
-    """What the workload and a replay of it take, in bytes a job and in all.
-
-    Raises:
-        WorkloadError: it is more than is available.
-    """
+    """What the workload and a replay of it take, in bytes a job and in all."""
     learns, n_jobs = options.learns, len(workload.jobs)
     table, besides = engine_replay.bytes_a_job(workload.jobs, options.rules, learns=learns)
-    where = workload.file or workload.name
-    remedy = "free some, or take a part of the jobs: `batfill workload convert --jobs` writes one"
-    require_memory(where, f"the replay of {n_jobs:,} jobs, {besides} B each,", n_jobs * besides, remedy)
     more = f"waiting and running jobs{', and the learner,' if learns else ''} take more"
-    whole = in_gb(n_jobs * (table + besides))
-    return f"{n_jobs:,} jobs: {table} B each in the table, {besides} B each in the replay, {whole} in all; {more}"
+    whole = f"{n_jobs * (table + besides) / 1e9:,.1f} GB in all"
+    return f"{n_jobs:,} jobs: {table} B each in the table, {besides} B each in the replay, {whole}; {more}"
 
 
 def options_of(policy: Policy | str | None, arguments: Mapping[str, Any]) -> Options:
@@ -122,8 +114,8 @@ def replay(
             seconds, or text.
 
     Raises:
-        BatfillError: the log or an option is unusable, the machine's size is unknown, a policy's key is not
-            finite for every job, or there is not enough memory.
+        BatfillError: the log or an option is unusable, the machine's size is unknown, or a policy's key is not
+            finite for every job.
 
     Examples:
         >>> saf = replay("workloads/sample.json", "saf", backfill="spf", threshold_s=200_000)
@@ -139,10 +131,8 @@ def replay(
     workload, _ = opened(log, procs=procs, overrun=overrun, unrequested=unrequested)
     read_s = None if isinstance(log, Workload) else time.perf_counter() - began
     chosen.require_classes(workload.jobs, workload.name if read_s is None else str(log))
-    if len(workload.jobs) >= LONG:
-        line = memory_line(workload, chosen)
-        if say is not None:
-            say(line)
+    if say is not None and len(workload.jobs) >= LONG:
+        say(memory_line(workload, chosen))
 
     load_engine(workload.jobs)
     began = time.perf_counter()

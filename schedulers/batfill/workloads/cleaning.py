@@ -72,7 +72,6 @@ CLEANING_RULES: dict[str, Callable[[SwfLog, int | None], Rows]] = {
     "ran": ran,
     "duplicates": duplicates,
 }
-BESIDE = 150  # bytes a row of the log, besides the log itself: the rows that are left, and what the rules compute
 BANDIT = ("wide", "processors", "times")
 
 

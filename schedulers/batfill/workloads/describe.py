@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 LONGEST_SPAN_S = 5_000 * WEEK_S  # a century: longer than any log, and short enough to list
-BESIDE = 80  # bytes a row of the log, besides the log itself: columns sorted, and masks
 PREMATURE = 100  # a job is premature if its request is at least this many times its run time (CCGrid 2019, section V.C)
 NO_DATES = "dates unknown (the header has no UnixStartTime)"
 SAID = ("Version", "Computer", "Installation", "Acknowledge", "TimeZoneString", "MaxProcs", "MaxNodes", "UnixStartTime")
@@ -43,7 +42,7 @@ def describe(
     Raises:
         WorkloadError: the file cannot be read, or no row ran.
     """
-    log = load_log(path, beside=BESIDE, advance=advance)
+    log = load_log(path, advance=advance)
     filters = filters_report(log)
     size = machine_size(path, log, procs)
     ran = runs(log)

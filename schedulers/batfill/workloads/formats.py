@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import replace
-from os import SEEK_END
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeGuard, cast, get_args
 
@@ -19,16 +18,13 @@ from batfill.base.errors import WorkloadError
 from batfill.base.files import (
     CHUNK_BYTES,
     begins_blank,
-    content_of,
     decompressed,
     digest,
     held_open,
     path_of,
     place_of,
-    readable,
     shown,
 )
-from batfill.base.memory import require_memory
 from batfill.base.progress import patient_progress
 from batfill.base.version import __version__
 from batfill.model.given import csv_columns, is_frame
@@ -39,13 +35,11 @@ from batfill.workloads.parquet_log import (
     PARQUET,
     ROWS_AT_ONCE,
     parquet_pieces,
-    parquet_rows,
     read_parquet,
     write_parquet,
 )
 from batfill.workloads.swf import (
     OF_JOBS,
-    READING_BYTES,
     choice_for,
     job_rows,
     jobs_in,
@@ -61,7 +55,6 @@ from batfill.workloads.swf_log import (
     COMPLETED,
     FIELDS,
     LARGEST_EXACT,
-    N_FIELDS,
     SwfLog,
     batches_of,
     new_log,
@@ -75,8 +68,6 @@ if TYPE_CHECKING:
 
 PACKED = (".gz", ".xz", ".bz2")
 FORMATS = (".swf", ".json", ".parquet")
-# What a row takes while all of a log is read: 18 fields and its line, and an eighth more while the arrays grow.
-ROW_BYTES = (N_FIELDS + 1) * 8 * 9 // 8
 System = Literal["slurm", "oar", "pbs"]
 Kind = Literal["parquet", "table", "slurm", "oar", "pbs", "json", "swf"]
 # How files of each kind begin: the names of `to_csv`; sacct's names of columns, or a record without them, for its
@@ -170,7 +161,6 @@ def read_file(
             if is_accounting(kind):
                 log = door("read_accounting")(path, kind, procs=procs, timezone=zone, cores_per_resource=cores)
             else:
-                require_memory_of(path, kind, READING_BYTES, "reading the jobs")
                 log = read_rows(path, kind, fields=fields or needed_fields(unrequested), advance=advance)
             workload = workload_of(path, log, procs=procs, overrun=overrun or "keep", unrequested=unrequested)
     if not is_accounting(kind):
@@ -339,22 +329,19 @@ class Loaded(NamedTuple):
     unrequested: Unrequested | None = None
 
 
-def load_log(path: Path, *, beside: int = 0, advance: Callable[[int], None] = lambda _: None) -> SwfLog:
+def load_log(path: Path, *, advance: Callable[[int], None] = lambda _: None) -> SwfLog:
     """As `load`, the log alone."""
-    return load(path, beside=beside, advance=advance).log
+    return load(path, advance=advance).log
 
 
-def load(path: Path, *, beside: int = 0, advance: Callable[[int], None] = lambda _: None) -> Loaded:
+def load(path: Path, *, advance: Callable[[int], None] = lambda _: None) -> Loaded:
     """The log in an SWF, Parquet or Batsim JSON file; `advance` is called with the number of SWF rows read.
 
-    `beside`: bytes a row that the caller takes besides the log.
-
     Raises:
-        WorkloadError: the file has none of these formats, or holds no row; or there is not enough memory for its rows.
+        WorkloadError: the file has none of these formats, or holds no row.
     """
     with held_open(path):
         kind = kind_of(path)
-        require_memory_of(path, kind, ROW_BYTES + beside)
         if kind == "json":
             workload = read_batsim_json(path)
             return Loaded(log_of(workload), workload.overrun, workload.unrequested)
@@ -385,39 +372,6 @@ def refuse_accounting(path: Path, kind: Kind) -> None:
         raise WorkloadError(
             f"{path}: is the accounting of {kind}; make a log of it with `batfill workload import {kind}`"
         )
-
-
-def require_memory_of(path: Path, kind: Kind, bytes_a_row: int, what: str = "this command") -> None:
-    """Refuse a log whose rows, of `bytes_a_row` each, do not fit into the memory; small files are not counted.
-
-    Raises:
-        WorkloadError: they do not fit.
-    """
-    with readable(path) as stored:
-        if stored.seek(0, SEEK_END) <= CHUNK_BYTES:
-            return
-    if kind not in ("parquet", "swf"):
-        return
-    n_rows = rows_about(path, kind)
-    require_memory(
-        path,
-        f"{what} on about {n_rows:,} rows, {bytes_a_row} B each,",
-        n_rows * bytes_a_row,
-        "free some, or take a part of the jobs: `batfill workload convert --jobs` writes one, piece by piece",
-    )
-
-
-def rows_about(path: Path, kind: Kind) -> int:
-    """The number of rows: a Parquet file states it; of SWF it is estimated from the text's beginning."""
-    if kind == "parquet":
-        return parquet_rows(path)
-    with readable(path) as stored:
-        size = stored.seek(0, SEEK_END)
-        stored.seek(0)
-        with content_of(path, stored) as content:
-            text = content.read(CHUNK_BYTES)
-            n_rows = sum(not line.lstrip().startswith(b";") for line in text.splitlines())
-            return round(n_rows * size / stored.tell()) if content.read(1) else n_rows
 
 
 def require_rows(path: Path, n_rows: int) -> None:

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 Align = Literal["log", "first", "calendar"]
 Boundary = Literal["submitted", "submit-finish", "start-finish"]
 MOST_WINDOWS = 100_000
-BESIDE = 60  # bytes a row of the log, besides the log itself, to find the windows
 
 
 @dataclass(frozen=True, slots=True, eq=False)

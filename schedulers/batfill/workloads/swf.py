@@ -49,7 +49,6 @@ REASONS = (
     "further partial execution of a job without a summary row, its run time added to the first",
 )
 IDS_AT_ONCE = 1 << 20
-READING_BYTES = 210  # a row, at most, while `workload_of` makes jobs of the columns that it needs
 NO_REQUEST = "requested time unknown, the run time taken"
 NO_LIMIT = "requested time unknown, no limit"
 RAISED = "requested time, or what stands in for it, below the run time, raised to it"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from batfill.base.memory import require_memory
 from batfill_site.accounting.centres import CENTRES, read_centre
 from batfill_site.accounting.cluster_log import Reading, require_known, swf_of
 from batfill_site.accounting.frontier_swf import read_frontier
@@ -21,10 +20,6 @@ if TYPE_CHECKING:
     from batfill.workloads.swf_log import SwfLog
     from batfill_site.accounting.centres import Unit
     from batfill_site.accounting.cluster_log import ClusterLog
-
-
-# Bytes of memory for a byte of text, measured: OAR's JSON is one document, and a PBS job's records are far apart.
-WHOLE = {"oar": 7, "pbs": 4}
 
 
 def read_records(
@@ -51,13 +46,9 @@ def read_records(
         clusters: for Slurm: those to read; None for all.
 
     Raises:
-        WorkloadError: a file cannot be read as such, the time zone is unknown, no record is of a chosen partition, or
-            reading as a whole takes more memory than is free, by the files' size as stored.
+        WorkloadError: a file cannot be read as such, the time zone is unknown, or no record is of a chosen partition.
         MissingExtra: a library is missing that a table needs.
     """
-    if system in WHOLE:
-        needed = WHOLE[system] * sum(path.stat().st_size for path in paths if path.is_file())
-        require_memory(paths[0], f"reading {system}'s records as a whole", needed, "import fewer files at a time")
     zone_of(zone)  # the header states it, also of a system whose times need none
     reading = Reading(zone, partition_limit_s, None if partitions is None else frozenset(partitions))
     if system == "slurm":
