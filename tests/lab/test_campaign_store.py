@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -62,7 +63,8 @@ def test_what_a_killed_campaign_was_writing_is_swept_away(tmp_path):
     (tmp_path / "jobs").mkdir()
     dead = subprocess.Popen([sys.executable, "-S", "-c", ""])
     dead.wait()
-    half = [tmp_path / f".runs.parquet.{dead.pid}.part", tmp_path / "jobs" / f".a.parquet.{dead.pid}.part"]
+    end = f"{dead.pid}@{os.uname().nodename}.part"
+    half = [tmp_path / f".runs.parquet.{end}", tmp_path / "jobs" / f".a.parquet.{end}"]
     for path in half:
         path.write_bytes(b"half")
     with open_store(tmp_path) as store:

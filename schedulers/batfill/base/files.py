@@ -35,14 +35,7 @@ LONGEST_LINE = CHUNK_BYTES  # no record is that long, and reading a line takes a
 STANDARD_INPUT = Path("-")
 FULL = (errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC)  # not a mistake of the user's, as a wrong path is
 
-PART = re.compile(r"\.(.+)\.(\d+)\.part", re.DOTALL)  # a temporary name, see `part_of`
-
-
-class Together(NamedTuple):
-    """The finished files of an `all_or_none`."""
-
-    names: list[tuple[Path, Path]]  # of each file: the temporary one and the final one
-    kept: ExitStack  # of their locks
+PART = re.compile(r"\.(.+)\.(\d+@.+)\.part", re.DOTALL)  # a temporary name, see `part_of`
 
 
 class Held(NamedTuple):
@@ -53,7 +46,8 @@ class Held(NamedTuple):
 
 
 LONGEST_NAME, LONGEST_PATH = 255, 4095  # bytes, on Linux
-finished: ContextVar[Together | None] = ContextVar("finished", default=None)  # None outside of `all_or_none`
+# The temporary and final names of the finished files of an `all_or_none`; None outside of one.
+finished: ContextVar[list[tuple[Path, Path]] | None] = ContextVar("finished", default=None)
 held: ContextVar[dict[Path, Held] | None] = ContextVar("held", default=None)  # None outside of `held_open`
 
 
@@ -298,7 +292,7 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
     A name ending in .gz, .xz or .bz2 is compressed, see `packed`.
     Temporary files that killed processes left of the same file are removed.
     """
-    remove_left_overs(path.parent, lambda name: name == path.name[:200])
+    remove_left_overs(path.parent, lambda name: name == path.name[:150])
     with raw_file(path) as stored, packed(stored, path.suffix, "wb") as content:
         yield content
 
@@ -311,17 +305,17 @@ def raw_file(path: Path) -> Iterator[BinaryIO]:
             with path.open("wb") as stored:
                 yield stored
             return
-        temporary = part_of(path)
-        together = finished.get()
-        with ExitStack() as stack:
-            stack.enter_context(new_part(temporary))
+        temporary, together = part_of(path), finished.get()
+        try:
             with temporary.open("wb") as stored:
                 yield stored
             if together is None:
                 temporary.replace(path)
             else:
-                together.names.append((temporary, path))
-                together.kept.push(stack.pop_all())
+                together.append((temporary, path))
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
 
 
 @contextmanager
@@ -330,42 +324,47 @@ def all_or_none() -> Iterator[None]:
     if finished.get() is not None:  # the outer block renames them
         yield
         return
-    with ExitStack() as kept:
-        together = Together([], kept)
-        token = finished.set(together)
-        try:
-            yield
-        finally:
-            finished.reset(token)
-        for _, path in together.names:
+    names: list[tuple[Path, Path]] = []
+    token = finished.set(names)
+    try:
+        yield
+        for _, path in names:
             if path.is_dir():
                 raise WorkloadError(f"{path}: cannot be written (Is a directory); check the folder")
-        for temporary, path in together.names:
+        for temporary, path in names:
             with writing(path):
                 temporary.replace(path)
+    finally:
+        finished.reset(token)
+        for temporary, _ in names:
+            temporary.unlink(missing_ok=True)
 
 
 def part_of(path: Path) -> Path:
     """The temporary name under which this process writes a file."""
-    return path.with_name(f".{path.name[:200]}.{os.getpid()}.part")
+    return path.with_name(f".{path.name[:150]}.{this_process()}.part")
 
 
-@contextmanager
-def new_part(temporary: Path) -> Iterator[None]:
-    """An empty file of this name, locked during the block and removed after it unless it has been renamed."""
-    handle = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o666)
+def this_process() -> str:
+    """This process in the names of its temporary files: its number and its machine, such as 1234@node7."""
+    return f"{os.getpid()}@{os.uname().nodename}"
+
+
+def has_ended(process: str) -> bool:
+    """Whether a process, named as `this_process`, has ended; of other machines' that is not known, so False."""
+    pid, _, machine = process.partition("@")
+    if machine != os.uname().nodename:
+        return False
     try:
-        lock(handle)
-        yield
-    finally:
-        temporary.unlink(missing_ok=True)
-        os.close(handle)
-
-
-def lock(handle: int) -> None:
-    """Lock an open file or folder, if its file system can, until it is closed or the process dies."""
-    with suppress(OSError):
-        host.lock(handle)
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return True
+    except (OSError, OverflowError):  # another user's process, or no number of a process
+        return False
+    with suppress(OSError):  # a system without /proc
+        # "pid (name) state ...", and the name may hold anything. Of a zombie only its parent has not noticed the end.
+        return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[0] in "ZX"
+    return False
 
 
 @contextmanager
@@ -379,52 +378,17 @@ def one_at_a_time(path: Path) -> Iterator[None]:
         yield
 
 
-def is_abandoned(path: Path, pid: int, *, flags: int = os.O_RDWR) -> bool:
-    """Whether the process that made this temporary file or folder, `pid`, is dead, and no other has locked it.
-
-    The lock shows a writer on another machine, or in another container, that shares the folder. Where a file system
-    cannot lock, nothing is considered abandoned.
-    """
-    if is_running(pid):
-        return False
-    try:
-        handle = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError:
-        return False
-    try:
-        host.lock(handle)
-    except OSError:
-        return False
-    finally:
-        os.close(handle)
-    return True
-
-
-def is_running(pid: int) -> bool:
-    """Whether this machine has such a process; not if it has ended and only its parent has not noticed."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except (OSError, OverflowError):  # another user's process, or no number of a process
-        return True
-    with suppress(OSError):  # a system without /proc
-        # "pid (name) state ...", and the name may hold anything
-        return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[0] not in "ZX"
-    return True
-
-
 def remove_left_overs(folder: Path, of: Callable[[str], bool] = lambda name: True) -> None:
     """Remove the temporary files that processes left in this folder when they were killed.
 
     Args:
         folder: it need not exist; folders inside it are left alone.
-        of: called with a file's final name (its first 200 characters); whether to remove what was to become it.
+        of: called with a file's final name (its first 150 characters); whether to remove what was to become it.
     """
     with suppress(OSError), os.scandir(folder) as entries:  # writing to the folder will report what is wrong with it
         for entry in entries:
             match = PART.fullmatch(entry.name)
-            if match and of(match[1]) and is_abandoned(folder / entry.name, int(match[2])):
+            if match and of(match[1]) and has_ended(match[2]):
                 (folder / entry.name).unlink(missing_ok=True)
 
 
@@ -438,26 +402,21 @@ def scratch_folder(purpose: str) -> Iterator[Path]:
     import shutil
     import tempfile
 
-    name = re.compile(rf"{re.escape(purpose)}-(\d+)-\w+")
+    name = re.compile(rf"{re.escape(purpose)}-(\d+@.+)-\w+")
     with suppress(OSError), os.scandir(tempfile.gettempdir()) as entries:
         for entry in entries:
             match = name.fullmatch(entry.name)
             if match is None or not entry.is_dir(follow_symlinks=False):
                 continue
             ours = entry.stat(follow_symlinks=False).st_uid == os.geteuid()
-            if ours and is_abandoned(Path(entry.path), int(match[1]), flags=os.O_RDONLY | os.O_DIRECTORY):
+            if ours and has_ended(match[1]):
                 shutil.rmtree(entry.path, ignore_errors=True)
     try:
-        made = tempfile.TemporaryDirectory(prefix=f"{purpose}-{os.getpid()}-", ignore_cleanup_errors=True)
+        made = tempfile.TemporaryDirectory(prefix=f"{purpose}-{this_process()}-", ignore_cleanup_errors=True)
     except OSError as error:
         raise RunFailed(f"no temporary folder can be made ({error.strerror}); free space, or set TMPDIR") from None
     with made as folder:
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            lock(handle)
-            yield Path(folder)
-        finally:
-            os.close(handle)
+        yield Path(folder)
 
 
 @contextmanager
