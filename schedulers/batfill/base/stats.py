@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from batfill.base.kernels import F8, Array, entry, kernel
 from batfill.base.sums import mean_of, sum_of
 
 if TYPE_CHECKING:
@@ -183,7 +182,10 @@ class Swaps:
         square = float(self.squares @ (1, -2 * step, step**2)) / self.n
         if square <= 0:
             return 1.0
-        return float(as_far(self.linear, self.cubic, step, square, self.n) / self.linear.shape[1])
+        mean = (self.linear[0] - step * self.linear[1]) / self.n
+        rest = 3 * self.cubic[1] - step * (3 * self.cubic[2] - step * self.cubic[3])
+        found = np.abs(skewed_mean(mean, square, (self.cubic[0] - step * rest) / self.n, self.n))
+        return float(np.count_nonzero(found >= NEARLY * found[0]) / len(found))
 
     def interval(self, alpha: float, null: float) -> tuple[float, float]:
         """The ends of the ratios with a p-value above alpha."""
@@ -242,42 +244,19 @@ def swaps_of(blocks: Sequence[Blocks], seed: int, resamples: int) -> list[Swaps]
     ]
 
 
-@entry(Array(F8, 2, read=True), Array(F8, 2, read=True), float, float, int, gives=int)
-@kernel
-def as_far(linear, cubic, step, square, n):
-    """How many ways to swap have a statistic that is no smaller than the first's.
-
-    Args:
-        linear: float64 (2, n_swaps), see `Swaps`.
-        cubic: float64 (4, n_swaps), see there.
-        step: from the value to the ratio that is the null.
-        square: the mean of the squares of the differences.
-        n: their number.
-    """
-    count, least = 0, 0.0
-    for k in range(linear.shape[1]):
-        mean = (linear[0, k] - step * linear[1, k]) / n
-        rest = 3 * cubic[1, k] - step * (3 * cubic[2, k] - step * cubic[3, k])
-        found = abs(skewed_mean(mean, square, (cubic[0, k] - step * rest) / n, n))
-        if k == 0:
-            least = NEARLY * found
-        count += found >= least
-    return count
-
-
-@kernel
-def skewed_mean(mean, square, cube, n):
+def skewed_mean(mean: NDArray[np.float64], square: float, cube: NDArray[np.float64], n: int) -> NDArray[np.float64]:
     """A mean in units of the spread, corrected for skewness so that both tails are alike: Hall's transformation.
 
     It rises with the mean. Source: Hall, Journal of the Royal Statistical Society B 1992, equation 2.1. The arguments
     are the means of n values, of their squares, which swapping does not change, and of their cubes, and n.
     """
     # Without variance, rounding alone makes the skewness, which leaves the mean far beyond all others.
-    scale = 1 / np.sqrt(max(square - mean * mean, 1e-9 * square))
+    scale = 1 / np.sqrt(np.maximum(square - mean * mean, 1e-9 * square))
     t = mean * scale
     skewness = (cube - mean * (3 * square - 2 * mean * mean)) * (scale * scale * scale)
     bend = skewness * t / 3
-    return t * (1 + bend * (1 + bend / 3)) + skewness / (6 * n)
+    made: NDArray[np.float64] = t * (1 + bend * (1 + bend / 3)) + skewness / (6 * n)
+    return made
 
 
 def random_halves(n: int, seed: int, resamples: int) -> Iterator[NDArray[np.float64]]:
