@@ -178,7 +178,7 @@ def test_tries_of_one_job_count_once_and_killed_ones_as_wasted_work(tmp_path):
             for date, said in (("nan", "up to 1e"), ("inf", "up to 1e"), ("1e300", "up to 1e"), ("x", "not convert"))
         ),
         (f"{JOB_COLUMNS}\n{job_line('1', procs=2**31)}", f":2: .*up to {2**31 - 1}"),
-        (f"{JOB_COLUMNS}\n{job_line('1', submit='')}", ": job 1: submission_time nan is no date"),
+        (f"{JOB_COLUMNS}\n{job_line('1', submit='')}", ": no submission_time of job '1'"),
         (f"{JOB_COLUMNS}\n{job_line('1').replace(',1,0,-1,', f',1,{2**31},-1,')}", ": alloc"),
     ],
 )

@@ -138,7 +138,9 @@ def test_a_full_folder_of_temporary_files_is_not_blamed_on_standard_output(log, 
     ],
 )
 def test_a_device_that_never_ends_is_refused(log, words):
-    assert "/dev/zero: is a device" in refusal(*(log if word == "LOG" else word for word in words))
+    kinds = ("/dev/zero: is a device", "/dev/zero: is no file")
+    said = refusal(*(log if word == "LOG" else word for word in words))
+    assert any(kind in said for kind in kinds)
 
 
 @pytest.mark.parametrize(

@@ -588,9 +588,9 @@ def read_results(path: Path, *, size: int | None = None, facts: Mapping[str, Job
     state = np.array([list(STATES).index(word) for word in given.words], np.int64)[given.code]
     for title in ("submission_time", "starting_time", "execution_time"):
         counts = (state != REFUSED) | COLUMNS[title].of_rejected
-        if len(wrong := np.flatnonzero(counts & ~(np.abs(column[title]) <= LONGEST_S))):
-            job, value = column["job_id"][wrong[0]], column[title][wrong[0]]
-            raise ResultError(f"{path}: job {job:.60}: {title} {value:g} is no date or duration: {NOT_WHOLE}; {AGAIN}")
+        if len(empty := np.flatnonzero(counts & np.isnan(column[title]))):
+            job = str(column["job_id"][empty[0]])
+            raise ResultError(f"{path}: no {title} of job {job!r:.60}: {NOT_WHOLE}; {AGAIN}")
     workloads = np.array(column["workload_name"].words, object)[column["workload_name"].code]
     ids, attempt = tries_of(column["job_id"], workloads)
     submit_s = column["submission_time"]
@@ -696,7 +696,7 @@ def read_columns(path: Path, rows_at_once: int = ROWS_AT_ONCE) -> tuple[dict[str
 
 
 def values_of(title: str, kind: Any, texts: Sequence[str]) -> NDArray[Any]:
-    """What some fields of a column of this kind hold: numbers, or texts.
+    """What some fields of the column with this title hold, by its kind: numbers, or texts.
 
     Raises:
         ValueError, OverflowError: they are not numbers, or larger than any that Batsim writes.
@@ -704,7 +704,7 @@ def values_of(title: str, kind: Any, texts: Sequence[str]) -> NDArray[Any]:
     if kind is float:
         values = np.array([text or "0" for text in texts], float)
         if not (np.abs(values) <= LONGEST_S).all():
-            raise ValueError(f"{title} is not a number up to {LONGEST_S:g} s")
+            raise ValueError(f"the {title} is not a number up to {LONGEST_S:g} s")
         values[np.array([not text for text in texts], bool)] = math.nan
         return values
     if kind is int:
