@@ -29,7 +29,7 @@ from batfill.base.progress import patient_progress
 from batfill.base.version import __version__
 from batfill.model.given import csv_columns, is_frame
 from batfill.model.jobs import Overrun, Unrequested, Workload, workload_of_frame
-from batfill.model.values import unrequested_of
+from batfill.model.values import number_from, unrequested_of
 from batfill.workloads.batsim_json import BATSIM_MARGIN_S, read_batsim_json, write_batsim_json
 from batfill.workloads.parquet_log import (
     PARQUET,
@@ -143,7 +143,8 @@ def read_file(
     Raises:
         WorkloadError: as for `read_workload`.
     """
-    zone, cores = "UTC" if timezone is None else timezone, 1 if cores_per_resource is None else cores_per_resource
+    zone = "UTC" if timezone is None else timezone
+    cores = 1 if cores_per_resource is None else number_from("cores_per_resource", cores_per_resource)
     with held_open(path):
         kind = kind_of(path)
         for name, value, of in (
