@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Collection, Iterable
 
 # Time for processes to stop after SIGTERM; the remaining ones get SIGKILL.
 TERM_GRACE_S = 2.0
@@ -25,20 +25,16 @@ KILL_GRACE_S = 5.0
 POLL_S = 0.02
 
 
-def running_processes() -> Iterator[tuple[int, int]]:
-    """Every process of this machine that is not a zombie, with its session's number."""
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with suppress(OSError):  # it ended meanwhile
-                # "pid (name) state parent group session ...", and the name may hold anything
-                state, _, _, session = (entry / "stat").read_text(errors="replace").rpartition(")")[2].split()[:4]
-                if state not in "ZX":
-                    yield int(entry.name), int(session)
-
-
 def living(sessions: Collection[int]) -> list[int]:
-    """The processes of these sessions that still run."""
-    return [pid for pid, session in running_processes() if session in sessions]
+    """The processes of these sessions that still run; a zombie does not."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it ended meanwhile
+            # "pid (name) state parent group session ...", and the name may hold anything
+            state, _, _, session = (entry / "stat").read_text(errors="replace").rpartition(")")[2].split()[:4]
+            if state not in "ZX" and int(session) in sessions:
+                found.append(int(entry.name))
+    return found
 
 
 def end_sessions(sessions: Collection[int]) -> None:
