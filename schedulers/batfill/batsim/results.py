@@ -589,8 +589,8 @@ def read_results(path: Path, *, size: int | None = None, facts: Mapping[str, Job
     for title in ("submission_time", "starting_time", "execution_time"):
         counts = (state != REFUSED) | COLUMNS[title].of_rejected
         if len(empty := np.flatnonzero(counts & np.isnan(column[title]))):
-            job = str(column["job_id"][empty[0]])
-            raise ResultError(f"{path}: no {title} of job {job!r:.60}: {NOT_WHOLE}; {AGAIN}")
+            name = str(column["job_id"][empty[0]])
+            raise ResultError(f"{path}: no {title} of job {name!r:.60}: {NOT_WHOLE}; {AGAIN}")
     workloads = np.array(column["workload_name"].words, object)[column["workload_name"].code]
     ids, attempt = tries_of(column["job_id"], workloads)
     submit_s = column["submission_time"]
