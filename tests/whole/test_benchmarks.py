@@ -104,3 +104,14 @@ def test_a_wide_machine_beside_c_starts_every_job_at_the_same_second(suite, c_pr
     (row,) = suite.wide.beside_c("saf", setting)
     suite.wide.wide_workload.cache_clear()
     assert row.case == "saf, 3,000 jobs on 300 processors, starts agree"
+
+
+def test_a_walk_names_the_functions_that_a_replay_and_a_message_pass():
+    done = subprocess.run(
+        [sys.executable, BENCHMARKS / "walk.py", "--functions"], capture_output=True, text=True, check=True
+    )
+    of_replay, _, of_message = done.stdout.partition("\nmessage with")
+    assert "replay_jobs" in of_replay
+    assert "replay_jobs" not in of_message
+    assert "job_request" in of_message
+    assert of_replay.count("easy_pass") == of_message.count("easy_pass") == 1
