@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -267,7 +268,8 @@ def test_what_is_written_is_what_is_read(tmp_path_factory, jobs):
     columns = dict(zip(COLUMNS, zip(*jobs, strict=True), strict=True))
     table = job_table("x", **{name: np.array(column, COLUMNS[name]) for name, column in columns.items()})
     path = tmp_path_factory.mktemp("trip") / "x.json"
-    assert write_batsim_json(path, [table], procs=7, description={"made_by": "a test"}) == len(jobs)
+    written = {field.name: getattr(table, field.name) for field in fields(table)}
+    assert write_batsim_json(path, [written], procs=7, description={"made_by": "a test"}) == len(jobs)
     again = read_batsim_json(path)
     assert again.procs == 7
     for column in COLUMNS:

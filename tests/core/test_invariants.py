@@ -72,6 +72,10 @@ def swap(array, i, j):
     array[[i, j]] = array[[j, i]]
 
 
+def give(run, **columns):
+    run.given = run.given._replace(**columns)
+
+
 def first_try_outlasts_the_restart(run):
     kill = run.events.kills[0]
     kill["end_s"] = run.queue.start_s[kill["row"]] + 0.5
@@ -87,11 +91,8 @@ def first_try_outlasts_the_restart(run):
         (lambda run: run.events.starts["row"].__setitem__(5, run.events.starts["row"][4]), "starts although"),
         (lambda run: run.events.clock.__setitem__("over", run.events.clock["over"] - 1), "never ends"),
         (lambda run: run.events.clock.__setitem__("starts", run.events.clock["starts"] - 1), "without having started"),
-        (lambda run: setattr(run, "given", run.given._replace(procs=2 * run.given.procs)), "wider|others use"),
-        (
-            lambda run: setattr(run, "given", run.given._replace(submit_s=run.given.submit_s + 5.0)),
-            "before its submission",
-        ),
+        (lambda run: give(run, procs=run.given.procs * 2), "wider|others use"),
+        (lambda run: give(run, submit_s=run.given.submit_s + 5.0), "before its submission"),
         (lambda run: run.events.ended.__imul__(0), "others use"),
         (lambda run: run.events.kills["start_s"].__isub__(40.0), "job"),
         (lambda run: run.events.kills["end_s"].__iadd__(1000.0), "job"),
@@ -99,7 +100,7 @@ def first_try_outlasts_the_restart(run):
 )
 def test_a_replay_that_breaks_an_invariant_gives_no_schedule(change, wrong):
     jobs = random_table(3, n_jobs=150, size=8, span_s=500, small=0.4, wide=0)
-    run = broken(change, replace(jobs, submit_s=jobs.submit_s.copy()), 8, divider_s=9.0)
+    run = broken(change, jobs, 8, divider_s=9.0)
     assert len(run.kills) > 10
     with pytest.raises(InternalError, match=wrong):
         run.schedule()

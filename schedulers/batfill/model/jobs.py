@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Callable
+from dataclasses import InitVar, dataclass, field, fields, replace
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from sys import getsizeof
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from batfill.base.errors import LARGEST, WorkloadError, whole_from
 from batfill.base.tables import JobRows, KeptRows, ReadOnly, is_settled, same_values
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from matplotlib.axes import Axes
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
 HOUR_S = 3600
 DAY_S = 86_400
@@ -50,11 +52,24 @@ LONGEST_S = 1e12
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class JobColumns(ReadOnly):
-    """Jobs in any order, one row each. Every column has shape (n_jobs,), and is read-only from now on.
+class JobTable(ReadOnly, KeptRows):
+    """One workload's jobs, ordered by (submit_s, ids as strings). Every column has shape (n_jobs,), and is read-only.
 
-    Times are float64 that hold whole seconds for archive logs (exact up to 2^53) and may be fractional for Batsim
-    workloads.
+    A row's index is the job's `seq`: the last tie-break of every order. Times are float64 that hold whole seconds for
+    archive logs (exact up to 2^53) and may be fractional for Batsim workloads.
+
+    Whoever makes a table has it checked: jobs that no engine can run, or that are out of order, are refused with a
+    `WorkloadError`. `job_table` makes one from columns of other types, in any order.
+
+    Examples:
+        >>> import numpy as np
+        >>> jobs = job_table("two jobs", ids=np.array(["b", "a"], object), submit_s=np.array([60.0, 0.0]),
+        ...     runtime_s=np.array([10.0, 20.0]), walltime_s=np.array([60.0, 60.0]), procs=np.array([1, 4]))
+        >>> jobs.ids.tolist()
+        ['a', 'b']
+        >>> jobs.select(np.array([1, 0]))
+        Traceback (most recent call last):
+        batfill.base.errors.WorkloadError: rows [1, 0] are not in ascending order; sort them before you select
     """
 
     ids: NDArray[Any]  # str, unique: objects, or for logs numpy's StringDType, which takes 16 B each
@@ -73,6 +88,46 @@ class JobColumns(ReadOnly):
     waited_s: NDArray[np.float64] | None = None  # the wait; nan or None if unknown
     preceding: NDArray[np.int64] | None = None  # the number of the job that this one followed; -1 or None if unknown,
     think_s: NDArray[np.float64] | None = None  # and how long after its end; unknown if below 0
+    source: InitVar[str] = "the job table"  # what error messages call the jobs
+    entering: InitVar[bool] = False  # whether they come from outside, where every run time is finite
+
+    def __post_init__(self, source: str, entering: bool) -> None:
+        """Make the columns read-only, and refuse jobs that no engine can run, and rows out of order.
+
+        A run time may be infinite later: it may mark a job that does not end within the period of interest.
+
+        Raises:
+            WorkloadError: a column's shape or a value is invalid; the message names the first such job.
+        """
+        super(JobTable, self).__post_init__()
+        n = len(self)
+        for f in fields(self):
+            column = getattr(self, f.name)
+            if isinstance(column, np.ndarray) and column.shape != (n,):
+                raise WorkloadError(
+                    f"{source}: column {f.name} has shape {column.shape}, not ({n},); give one value per job"
+                )
+        for name, what, is_valid, rule in CHECKS:
+            values = getattr(self, name)
+            if values is None:
+                continue
+            good = is_valid(values)
+            if entering and name == "runtime_s":
+                good &= np.isfinite(values)
+            if not good.all():
+                row = int(np.argmin(good))
+                raise WorkloadError(
+                    f"{source}: {n - int(good.sum())} of {n} jobs have {what} that is not {rule} "
+                    f"(first: job {self.ids[row]}, {what} {values[row]}); correct or drop them"
+                )
+        after = in_order(self.submit_s, self.ids)
+        if not after.all():
+            row = int(np.argmin(after)) + 1
+            first, second = (f"job {self.ids[place]}" for place in (row - 1, row))
+            raise WorkloadError(
+                f"{source}: rows are not in the order of (submit_s, ids): {second} at {self.submit_s[row]:g} follows "
+                f"{first} at {self.submit_s[row - 1]:g}; make the table with `job_table`"
+            )
 
     def __len__(self) -> int:
         return len(self.submit_s)
@@ -94,119 +149,18 @@ class JobColumns(ReadOnly):
     @property
     def _unraised_s(self) -> NDArray[np.float64]:
         """The request, or what stands in for an unknown one; nan for a job with neither."""
-        if self.assumed_s is None:
-            return self.user_request_s
-        return np.where(np.isnan(self.user_request_s), self.assumed_s, self.user_request_s)
+        return unraised_of(self.user_request_s, self.assumed_s)
 
     @property
     def request_s(self) -> NDArray[np.float64]:
         """p~, what a scheduler without predictions expects: the limit, or, with `outlives`, the request below it."""
-        return np.fmin(self._unraised_s, self.walltime_s) if self.outlives else self.walltime_s
+        return expected_of(self.walltime_s, self.user_request_s, self.assumed_s, outlives=self.outlives)
 
     @property
     def nbytes(self) -> int:
         """The memory of the columns; ids that are Python objects count as the first one."""
         n_bytes = sum(column.nbytes for f in fields(self) if isinstance(column := getattr(self, f.name), np.ndarray))
         return n_bytes + (len(self) * getsizeof(self.ids[0]) if len(self) and self.ids.dtype == object else 0)
-
-    def check(self, source: str = "the job table", *, entering: bool = False) -> None:
-        """Refuse jobs that no engine can run.
-
-        Args:
-            source: what error messages call the jobs.
-            entering: whether they come from outside, so that run times must be finite; later an infinite one may mark a
-                job that does not end within the period of interest.
-
-        Raises:
-            WorkloadError: a column's shape or a value is invalid; the message names the first such job.
-        """
-        n = len(self)
-        for f in fields(self):
-            column = getattr(self, f.name)
-            if isinstance(column, np.ndarray) and column.shape != (n,):
-                raise WorkloadError(
-                    f"{source}: column {f.name} has shape {column.shape}, not ({n},); give one value per job"
-                )
-        walltime_s, runs = self.walltime_s, in_time(self.runtime_s)
-        if not entering:
-            runs |= np.isposinf(self.runtime_s)
-        within = f"a number > 0 and <= {LONGEST_S:g}"
-        rules: tuple[tuple[str, NDArray[Any], NDArray[np.bool_], str], ...] = (
-            ("a submission time", self.submit_s, in_time(self.submit_s), TIME),
-            ("a run time", self.runtime_s, runs, TIME),
-            (
-                "a requested time",
-                walltime_s,
-                np.isposinf(walltime_s) | (in_time(walltime_s) & (walltime_s > 0)),
-                within,
-            ),
-            *(
-                (what, times_s, np.isnan(times_s) | (in_time(times_s) & (times_s > 0)), f"{within}, or nan for unknown")
-                for what, times_s in (("a user's request", self.user_request_s), ("an assumed request", self.assumed_s))
-                if times_s is not None
-            ),
-            (
-                "a number of processors",
-                self.procs,
-                (self.procs >= 1) & (self.procs <= LARGEST) & (self.procs == np.floor(self.procs)),
-                whole_from(1),
-            ),
-            *(
-                (("a wait", self.waited_s, np.isnan(self.waited_s) | in_time(self.waited_s), f"{TIME}, or nan"),)
-                if self.waited_s is not None
-                else ()
-            ),
-            ("a class", self.job_class, (self.job_class >= UNKNOWN) & (self.job_class <= SMALL), "known"),
-        )
-        for what, values, good, rule in rules:
-            if not good.all():
-                row = int(np.argmin(good))
-                raise WorkloadError(
-                    f"{source}: {n - int(good.sum())} of {n} jobs have {what} that is not {rule} "
-                    f"(first: job {self.ids[row]}, {what} {values[row]}); correct or drop them"
-                )
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class JobTable(JobColumns, KeptRows):
-    """One workload's jobs, ordered by (submit_s, ids as strings).
-
-    A row's index is the job's `seq`: the last tie-break of every order. `job_table` makes a table from rows in any
-    order; the constructor refuses unordered rows with a `WorkloadError`.
-
-    Examples:
-        >>> import numpy as np
-        >>> jobs = job_table("two jobs", ids=np.array(["b", "a"], object), submit_s=np.array([60.0, 0.0]),
-        ...     runtime_s=np.array([10.0, 20.0]), walltime_s=np.array([60.0, 60.0]), procs=np.array([1, 4]))
-        >>> jobs.ids.tolist()
-        ['a', 'b']
-        >>> jobs.select(np.array([1, 0]))
-        Traceback (most recent call last):
-        batfill.base.errors.WorkloadError: rows [1, 0] are not in ascending order; sort them before you select
-    """
-
-    def __post_init__(self) -> None:
-        """Refuse rows out of order; `check` refuses everything else."""
-        super(JobTable, self).__post_init__()
-        self.require_order("the job table")
-
-    def require_order(self, source: str) -> None:
-        """Refuse rows not ordered by (submit_s, ids); `check` refuses differing shapes."""
-        submit_s, ids = self.submit_s, self.ids
-        if len(submit_s) != len(ids):
-            return
-        after = in_order(submit_s, ids)
-        if not after.all():
-            row = int(np.argmin(after)) + 1
-            raise WorkloadError(
-                f"{source}: rows are not in the order of (submit_s, ids): job {ids[row]} at {submit_s[row]:g} follows "
-                f"job {ids[row - 1]} at {submit_s[row - 1]:g}; make the table with `job_table`"
-            )
-
-    def check(self, source: str = "the job table", *, entering: bool = False) -> None:
-        """As `JobColumns.check`, and also refuse unordered rows, which shapes that differ hide from the constructor."""
-        super(JobTable, self).check(source, entering=entering)
-        self.require_order(source)
 
     def select(self, rows: NDArray[np.bool_] | NDArray[np.intp] | slice) -> JobTable:
         """The table of these rows only.
@@ -283,11 +237,24 @@ class JobTable(JobColumns, KeptRows):
         return f"<JobTable: {self.rows()[0][1]}>"
 
 
-TIME = f"a number from 0 to {LONGEST_S:g}"
+def unraised_of(user_request_s: NDArray[np.float64], assumed_s: NDArray[np.float64] | None) -> NDArray[np.float64]:
+    """The requests, or what stands in for unknown ones; nan for a job with neither."""
+    return user_request_s if assumed_s is None else np.where(np.isnan(user_request_s), assumed_s, user_request_s)
+
+
+def expected_of(
+    walltime_s: NDArray[np.float64],
+    user_request_s: NDArray[np.float64],
+    assumed_s: NDArray[np.float64] | None,
+    *,
+    outlives: bool,
+) -> NDArray[np.float64]:
+    """p~ by the columns of a job table, see `JobTable.request_s`."""
+    return np.fmin(unraised_of(user_request_s, assumed_s), walltime_s) if outlives else walltime_s
 
 
 def in_order(submit_s: NDArray[np.float64], ids: NDArray[Any]) -> NDArray[np.bool_]:
-    """Which rows but the first follow the one before by (submit_s, ids); so does nan, which `check` refuses."""
+    """Which rows but the first follow the one before by (submit_s, ids); so does nan, which is refused."""
     after = ~(submit_s[1:] < submit_s[:-1])
     tied = np.flatnonzero(submit_s[1:] == submit_s[:-1])
     after[tied] = ids[tied + 1] > ids[tied]
@@ -297,6 +264,27 @@ def in_order(submit_s: NDArray[np.float64], ids: NDArray[Any]) -> NDArray[np.boo
 def in_time(values: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Which of these dates or durations are in range."""
     return (values >= 0) & (values <= LONGEST_S)
+
+
+def is_limit(values: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Which of these durations may limit a job."""
+    return in_time(values) & (values > 0)
+
+
+TIME, LIMIT = f"a number from 0 to {LONGEST_S:g}", f"a number > 0 and <= {LONGEST_S:g}"
+# The valid values of each column of a job table: its name, what a value is, and the rule, for kernels and for people.
+CHECKS: tuple[tuple[str, str, Callable[[NDArray[Any]], NDArray[np.bool_]], str], ...] = (
+    ("submit_s", "a submission time", in_time, TIME),
+    ("runtime_s", "a run time", lambda p: in_time(p) | np.isposinf(p), TIME),
+    ("walltime_s", "a requested time", lambda limit: is_limit(limit) | np.isposinf(limit), LIMIT),
+    *(
+        (name, what, lambda limit: is_limit(limit) | np.isnan(limit), f"{LIMIT}, or nan for unknown")
+        for name, what in (("user_request_s", "a user's request"), ("assumed_s", "an assumed request"))
+    ),
+    ("procs", "a number of processors", lambda q: (q >= 1) & (q <= LARGEST) & (q == np.floor(q)), whole_from(1)),
+    ("waited_s", "a wait", lambda wait: in_time(wait) | np.isnan(wait), f"{TIME}, or nan"),
+    ("job_class", "a class", lambda each: (each >= UNKNOWN) & (each <= SMALL), "known"),
+)
 
 
 def checked_size(source: object, procs: int) -> int:
@@ -664,7 +652,8 @@ def job_table(
     walltime_s = seconds("walltime_s", walltime_s)
     if user_request_s is None:
         user_request_s = np.where(np.isfinite(walltime_s), walltime_s, np.nan)
-    given = JobColumns(
+    return table_in_order(
+        source,
         ids=ids,
         submit_s=submit_s,
         runtime_s=seconds("runtime_s", runtime_s),
@@ -681,18 +670,26 @@ def job_table(
         preceding=None if preceding is None else whole("preceding", preceding),
         think_s=None if think_s is None else seconds("think_s", think_s),
     )
-    given.check(source, entering=True)
-    columns = {f.name: getattr(given, f.name) for f in fields(given)}
-    if not in_order(submit_s, ids).all():
-        by_id = np.argsort(ids, kind="stable")
-        order = by_id[np.argsort(submit_s[by_id], kind="stable")]
-        columns = {name: c[order] if isinstance(c, np.ndarray) else c for name, c in columns.items()}
+
+
+def table_in_order(source: str, **columns: Any) -> JobTable:
+    """The table of columns that have its types, in any order; the arguments are the fields of `JobTable`.
+
+    Raises:
+        WorkloadError: a value is out of range, or an id occurs twice.
+    """
+    ids, submit_s = columns["ids"], columns["submit_s"]
     if not (ids[1:] > ids[:-1]).all() and _any_twice(ids):
         seen: set[str] = set()
         twice = next(i for i in ids if i in seen or seen.add(i))  # type: ignore[func-returns-value]
         raise WorkloadError(f"{source}: job id {twice} occurs more than once; ids must be unique")
-    del given  # its columns may be in another order than the table's
-    return JobTable(**columns)
+    if len(ids) == len(submit_s) and not in_order(submit_s, ids).all():
+        by_id = np.argsort(ids, kind="stable")
+        order = by_id[np.argsort(submit_s[by_id], kind="stable")]
+        for name, column in columns.items():
+            if isinstance(column, np.ndarray) and len(column) == len(order):
+                columns[name] = column[order]
+    return JobTable(**columns, source=source, entering=True)
 
 
 def workload_of_frame(

@@ -69,10 +69,8 @@ class EngineReplay:
             follows: the jobs that are submitted after the ends of others; None for dates as in the table.
 
         Raises:
-            BatfillError: the job table is out of order or has an invalid value (see `JobTable.check`), a policy returns
-                an unsortable key, or another argument is invalid.
+            BatfillError: a policy returns an unsortable key, or another argument is invalid.
         """
-        jobs.check()
         checked_size("size", size)
         n_jobs = len(jobs)
         expected_s = np.asarray(jobs.request_s if expected_s is None else expected_s, np.float64)

@@ -115,8 +115,7 @@ def load(path: Path, policies: Mapping[str, Policy] | None = None) -> tuple[Engi
     table["ids"] = table["ids"].astype(object)
     table |= {name: bool(table[name]) for name in ("own_end", "outlives")}
     try:
-        jobs = JobTable(**table)
-        jobs.check(str(path))
+        jobs = JobTable(**table, source=str(path))
         size = checked_size(path, int(arrays["size"]))
         follows = follows_in(arrays)
         steps = [(until_of(until_s), rules_of(rules, policies or {})) for until_s, rules in json_in(arrays["steps"])]

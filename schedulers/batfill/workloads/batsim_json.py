@@ -29,6 +29,7 @@ from batfill.model.jobs import (
     Overrun,
     Unrequested,
     Workload,
+    expected_of,
     job_table,
     refuse_unrequested,
 )
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from batfill.model.jobs import JobColumns
 
 BatsimVersion = Literal[4, 5]  # those whose form of a workload is written
 FIRST_WORKLOAD = "w0"  # Batsim's name for it; the others are w1, w2, ...
@@ -290,7 +290,7 @@ def invented(job: Mapping[str, Any]) -> bool:
 
 
 def n_missing(jobs: Iterable[Mapping[str, Any]], unrequested: Unrequested) -> int:
-    """As `JobColumns.n_missing`."""
+    """As `JobTable.n_missing`."""
     return sum(invented(job) if unrequested == "refuse" else isnan(user_request_of(job)) for job in jobs)
 
 
@@ -559,7 +559,7 @@ def _shown(value: Any) -> str:
 
 def write_batsim_json(
     out: Path,
-    batches: Iterable[JobColumns],
+    batches: Iterable[Mapping[str, Any]],
     *,
     procs: int,
     description: Mapping[str, object] | None = None,
@@ -569,8 +569,9 @@ def write_batsim_json(
 
     Args:
         out: the file, compressed if its name ends in .gz, .xz or .bz2.
-        batches: the jobs in pieces. A job's `user`, if known, becomes its `user_id`, an infinite walltime is omitted;
-            the request is the `requested_time` if it is not the walltime, and `request_s` the `expected_time`.
+        batches: the jobs in pieces, as columns of a `JobTable` in any order. A job's `user`, if known, becomes its
+            `user_id`, an infinite walltime is omitted; the request is the `requested_time` if it is not the walltime,
+            and what the scheduler expects the `expected_time`.
         procs: the machine's size, "nb_res".
         description: the file's provenance, for human readers; Batsim ignores it.
         version: the Batsim whose form the file gets.
@@ -587,18 +588,15 @@ def write_batsim_json(
     return write_members(out, procs, jobs, in_order, description or {}, version=version)
 
 
-def job_objects(jobs: JobColumns, profiles: dict[str, dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Each job in version 4's form; `profiles` collects the delays."""
+def job_objects(columns: Mapping[str, Any], profiles: dict[str, dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Each job of these columns in version 4's form; `profiles` collects the delays."""
+    limit_s, user_request_s, assumed_s = (columns[name] for name in ("walltime_s", "user_request_s", "assumed_s"))
+    invented = np.isnan(user_request_s) & np.isfinite(limit_s)
     numbers = zip(
-        jobs.ids.tolist(),
-        jobs.submit_s.tolist(),
-        jobs.walltime_s.tolist(),
-        jobs.procs.tolist(),
-        jobs.runtime_s.tolist(),
-        jobs.user.tolist(),
-        np.where(jobs.invented, NO_WALLTIME, jobs.user_request_s).tolist(),
-        jobs.request_s.tolist(),
-        np.where(jobs.invented, np.nan if jobs.assumed_s is None else jobs.assumed_s, np.nan).tolist(),
+        *(columns[name].tolist() for name in ("ids", "submit_s", "walltime_s", "procs", "runtime_s", "user")),
+        np.where(invented, NO_WALLTIME, user_request_s).tolist(),
+        expected_of(limit_s, user_request_s, assumed_s, outlives=columns["outlives"]).tolist(),
+        np.where(invented, np.nan if assumed_s is None else assumed_s, np.nan).tolist(),
         strict=True,
     )
     for name, submit_s, walltime_s, procs, runtime_s, user, user_request_s, request_s, assumed_s in numbers:

@@ -61,8 +61,8 @@ from batfill.workloads.parquet_log import write_pieces
 from batfill.workloads.swf import (
     NO_REQUEST,
     choice_for,
+    columns_of,
     job_rows,
-    jobs_in,
     known_size,
     machine_size,
     notes_of,
@@ -77,7 +77,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from batfill.model.jobs import JobColumns
     from batfill.workloads.batsim_json import BatsimVersion, ProfileTask
     from batfill.workloads.swf_log import Comment
 
@@ -170,7 +169,7 @@ def convert(
     changed: Counter[str] = Counter()
     wide = 0
 
-    def second_pass() -> Iterator[JobColumns]:
+    def second_pass() -> Iterator[dict[str, Any]]:
         nonlocal wide
         first_row = wide = 0
         for batch in pieces_of(source, kind):
@@ -179,11 +178,11 @@ def convert(
             elif chosen not in ("refuse", "runtime"):
                 limit_s = np.inf if chosen == "none" else float(chosen)
                 batch = replace(batch, assumed_s=np.full(len(batch), limit_s))
-            table = jobs_in(
+            columns = columns_of(
                 batch, rows, first_row=first_row, overrun=overrun, margin_s=BATSIM_MARGIN_S, changed=changed
             )
-            wide += int((table.procs > size).sum())
-            yield table
+            wide += int((columns["procs"] > size).sum())
+            yield columns
             first_row += len(batch)
             advance(len(batch))
 

@@ -41,8 +41,8 @@ from batfill.workloads.parquet_log import (
 from batfill.workloads.swf import (
     OF_JOBS,
     choice_for,
+    columns_of,
     job_rows,
-    jobs_in,
     known_size,
     machine_size,
     needed_fields,
@@ -500,9 +500,9 @@ def save_log(
     machine = known_size(out, machine_size(out, log, procs))
     unrequested, _ = choice_for(log, unrequested)
     log = with_assumed(out, log, of_jobs, unrequested)
-    jobs = jobs_in(log, of_jobs, overrun=overrun, margin_s=BATSIM_MARGIN_S, changed=Counter())
+    jobs = columns_of(log, of_jobs, overrun=overrun, margin_s=BATSIM_MARGIN_S, changed=Counter())
     choices: dict[str, object] = {"overrun": overrun} if overrun != "keep" else {}
-    choices |= {"unrequested": unrequested} if np.isnan(jobs.user_request_s).any() else {}
+    choices |= {"unrequested": unrequested} if np.isnan(jobs["user_request_s"]).any() else {}
     by = {"made_by": f"batfill {__version__}"} if choices else {}
     stated = {**by, **(description or {}), **choices}
     return write_batsim_json(out, [jobs], procs=machine, description=stated)

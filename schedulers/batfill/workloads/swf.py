@@ -1,13 +1,13 @@
 """Converts an SWF log to jobs: selects the rows that ran, and sets their number, run time, walltime and processors.
 
 `requested_s` is the requested time in the log, -1 if it has none; `walltime_s` is the limit at which the job is
-ended, which `jobs_in` derives from it.
+ended, which `columns_of` derives from it.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -20,16 +20,15 @@ from batfill.base.files import digest
 from batfill.base.tables import number_text
 from batfill.model.jobs import (
     UNKNOWN,
-    JobColumns,
     Overrun,
     Unrequested,
     Workload,
     checked_size,
-    job_table,
     raised_warning,
     refuse_unrequested,
     request_warning,
     stand_in,
+    table_in_order,
 )
 from batfill.model.values import unrequested_of
 from batfill.workloads.swf_log import LAST_PARTIAL_FAILED, PARTIAL, WIDE, SwfLog, joined
@@ -98,25 +97,23 @@ def workload_of(
     rows = job_rows(path, [log])
     log = with_assumed(path, log, rows, unrequested)
     changed: Counter[str] = Counter()
-    jobs = jobs_in(log, rows, overrun=overrun, changed=changed)
+    jobs = columns_of(log, rows, overrun=overrun, changed=changed)
     clock, size, doubts = log.clock, machine_size(path, log, procs), size_notes(log, procs)
     notes = (*doubts, *zone_notes(log), *notes_of(rows, changed, unrequested), *(noted if changed[NO_REQUEST] else ()))
-    first_submit_s = rows.first_submit_s
-    del log, rows  # which may take more memory than the jobs
     return Workload(
         name=path.name,
-        jobs=job_table(str(path), **{column.name: getattr(jobs, column.name) for column in fields(jobs)}),
+        jobs=table_in_order(str(path), **jobs),
         procs=size,
         digest="" if isinstance(source, str) else sha256 or digest(path),
         notes=notes,
-        clock=clock.later(first_submit_s) if clock else None,
+        clock=clock.later(rows.first_submit_s) if clock else None,
         overrun=overrun,
         unrequested=unrequested,
         file=None if isinstance(source, str) else path,
     )
 
 
-def jobs_in(
+def columns_of(
     log: SwfLog,
     rows: RowsOfJobs,
     *,
@@ -124,8 +121,8 @@ def jobs_in(
     overrun: Overrun = "keep",
     margin_s: float = 0,
     changed: Counter[str],
-) -> JobColumns:
-    """The jobs of a piece of a log, in the log's order.
+) -> dict[str, Any]:
+    """The jobs of a piece of a log, in the log's order, as columns of a `JobTable`.
 
     Args:
         log: the piece.
@@ -154,22 +151,22 @@ def jobs_in(
         walltime_s = keep_overruns(walltime_s, runtime_s, margin_s=margin_s)
     waited_s, preceding = log["wait_s"][keep], log["preceding_job"][keep]
     follows = bool((preceding > 0).any())
-    return JobColumns(
-        ids=padded_ids(rows.number[here][keep], width=rows.id_width),
-        submit_s=rows.submit_s[here][keep] - rows.first_submit_s,
-        runtime_s=runtime_s,
-        walltime_s=walltime_s,
-        user_request_s=np.where(no_request, np.nan, requested_s),
-        procs=log.needed_procs[keep].astype(np.int64),
-        user=log["user"][keep].astype(np.int64),
-        job_class=np.full(len(runtime_s), UNKNOWN, np.int8),
-        own_end=overrun != "kill",
-        outlives=overrun == "extend",
-        assumed_s=assumed_s if no_request.any() and (overrun == "extend" or log.assumed_s is not None) else None,
-        waited_s=np.where(waited_s >= 0, waited_s, np.nan) if (waited_s >= 0).any() else None,
-        preceding=np.where(preceding > 0, preceding, -1).astype(np.int64) if follows else None,
-        think_s=log["think_s"][keep] if follows else None,
-    )
+    return {
+        "ids": padded_ids(rows.number[here][keep], width=rows.id_width),
+        "submit_s": rows.submit_s[here][keep] - rows.first_submit_s,
+        "runtime_s": runtime_s,
+        "walltime_s": walltime_s,
+        "user_request_s": np.where(no_request, np.nan, requested_s),
+        "procs": log.needed_procs[keep].astype(np.int64),
+        "user": log["user"][keep].astype(np.int64),
+        "job_class": np.full(len(runtime_s), UNKNOWN, np.int8),
+        "own_end": overrun != "kill",
+        "outlives": overrun == "extend",
+        "assumed_s": assumed_s if no_request.any() and (overrun == "extend" or log.assumed_s is not None) else None,
+        "waited_s": np.where(waited_s >= 0, waited_s, np.nan) if (waited_s >= 0).any() else None,
+        "preceding": np.where(preceding > 0, preceding, -1).astype(np.int64) if follows else None,
+        "think_s": log["think_s"][keep] if follows else None,
+    }
 
 
 @dataclass(frozen=True, eq=False)
