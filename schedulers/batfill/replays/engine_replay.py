@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from batfill import engine
 from batfill.base.errors import BatfillError
+from batfill.engine.loop import CLOCK, KILL, Events, Given, Scratch
 from batfill.engine.violations import marks_for
 from batfill.model.calendar import NO_WINDOWS, never_runs
 from batfill.model.invariants import InternalError, require_sound
@@ -85,20 +86,20 @@ class EngineReplay:
         rules = replace(rules, outlived=rules.outlived or jobs.outlives)
         self.queue = Queue(size, rules, capacity=n_jobs, tries=n_small > 0 or rules.outlived)
         self.queue.know(jobs.submit_s, jobs.request_s, jobs.procs, jobs.user, outlives=jobs.outlives)
-        self.events = engine.Events(
+        self.events = Events(
             duration_s=np.minimum(jobs.runtime_s, jobs.walltime_s),
             ends=engine.new_ends(at_once),
             due=np.zeros(at_once if n_small else 0, np.uint32),
             starts=engine.new_records(n_jobs + n_kills, engine.STARTED),
-            kills=engine.new_records(n_kills, engine.KILL),
+            kills=engine.new_records(n_kills, KILL),
             ended=np.zeros(n_jobs + n_kills, np.uint32),
             over=np.zeros(n_jobs + n_kills, np.uint32),
             available=available(size, rules.calendar or NO_WINDOWS),
             follows=engine.new_records(0, engine.FOLLOW) if follows is None else follow_records(follows),
             coming=engine.new_ends(0 if follows is None else int((follows.preceding >= 0).sum())),
-            clock=engine.new_records(1, engine.CLOCK),
+            clock=engine.new_records(1, CLOCK),
         )
-        self.given = engine.Given(
+        self.given = Given(
             expected_s=expected_s,
             small=small.astype(np.uint8),
             killable=((small if jobs.killable is None else small & jobs.killable) & rules.kills).astype(np.uint8),
@@ -258,10 +259,10 @@ class EngineReplay:
                 f"job {self.table.ids[rows[np.argmax(wrong)]]} is not submitted when the one it follows is over"
             )
 
-    def scratch(self) -> engine.Scratch:
+    def scratch(self) -> Scratch:
         """Memory for `check`."""
         n_jobs = len(self.table)
-        return engine.Scratch(*marks_for(n_jobs, len(self.events.kills), len(self.events.over)), np.empty(n_jobs))
+        return Scratch(*marks_for(n_jobs, len(self.events.kills), len(self.events.over)), np.empty(n_jobs))
 
     def schedule(self) -> Schedule:
         """The schedule so far.

@@ -15,8 +15,7 @@ from batfill.base.tables import data_frame
 from batfill.model.jobs import Workload
 from batfill.model.metrics import TAU_S
 from batfill.model.options import Options, of_arguments
-from batfill.model.policy import POLICIES, Policy, digests
-from batfill.model.rules import Rules
+from batfill.model.policy import Policy, digests
 from batfill.model.values import function_of, number_from, tau_of
 from batfill.replays import engine_replay
 from batfill.replays.result import Result
@@ -58,11 +57,6 @@ def simulate(
         jobs, workload.procs, options.rules, small=small, follows=follows, advance=advance
     )
     return schedule, None
-
-
-def load_engine(jobs: JobTable) -> None:
-    """Load the compiled engine, so that a replay's time excludes this."""
-    engine_replay.replay_jobs(jobs.select(slice(0)), 1, Rules(POLICIES["fcfs"]))
 
 
 def memory_line(workload: Workload, options: Options) -> str:
@@ -134,7 +128,6 @@ def replay(
     if say is not None and len(workload.jobs) >= LONG:
         say(memory_line(workload, chosen))
 
-    load_engine(workload.jobs)
     began = time.perf_counter()
     with patient_progress("jobs", len(workload.jobs)) if advance is None else nullcontext(advance) as shown:
         schedule, learned = simulate(workload.jobs, workload, chosen, shown)
@@ -189,7 +182,6 @@ def replay_many(
     workload, size = opened(log, procs=procs, overrun=overrun, unrequested=unrequested)
     for each in chosen:
         each.require_classes(workload.jobs, workload.name)
-    load_engine(workload.jobs)  # once, not in every thread
 
     def figures_under(one: Options) -> dict[str, Any]:
         return {"policy": one.policy.name, **simulate(workload.jobs, workload, one)[0].summary(tau_s).as_dict()}

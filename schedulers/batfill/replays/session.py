@@ -24,7 +24,7 @@ from batfill.model.policy import Policy
 from batfill.model.values import one_of, seconds_of, tau_of, unrequested_of
 from batfill.replays import saved
 from batfill.replays.engine_replay import EngineReplay, follow_records, follows_of
-from batfill.replays.replay import load_engine, options_of
+from batfill.replays.replay import options_of
 from batfill.replays.result import Result, until_of
 from batfill.workloads import opened
 
@@ -115,7 +115,6 @@ class Replay(JobRows):
         if not until_s >= self.now_s:
             raise BatfillError(f"until_s: {until_s!r} is not a number of seconds >= {self.now_s:g}, the run's now_s")
         self.__dict__.pop("_result", None)
-        load_engine(self.workload.jobs)
         began = time.perf_counter()
         with patient_progress("replaying"):
             self.engine.advance(until_s)
