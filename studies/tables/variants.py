@@ -16,8 +16,8 @@ import numpy as np
 from batfill.model.jobs import DAY_S, HOUR_S
 from batfill.workloads.formats import load_log
 from batfill.workloads.resampling import resample
-from batfill.workloads.scaling import runs, stretch
-from batfill.workloads.swf import machine_size, workload_of
+from batfill.workloads.scaling import stretch
+from batfill.workloads.swf import machine_size, runs, workload_of
 from batfill.workloads.swf_log import FIELD
 from batfill_site.advice.promise import moved
 

@@ -30,8 +30,8 @@ from batfill.model.jobs import (
     Unrequested,
     Workload,
     expected_of,
-    job_table,
     refuse_unrequested,
+    table_in_order,
 )
 from batfill.model.values import unrequested_of
 from batfill.workloads.batsim5_json import (
@@ -245,7 +245,7 @@ def read_batsim_json(path: Path) -> Workload:
     user_request_s = np.array([user_request_of(job) for job in jobs], dtype=np.float64)
     if outlives:
         refuse_mixed(path, jobs)
-    table = job_table(
+    table = table_in_order(
         str(path),
         ids=np.array([str(job["id"]) for job in jobs], dtype=np.object_),
         submit_s=np.array([job["subtime"] for job in jobs], dtype=np.float64),

@@ -13,8 +13,7 @@ from batfill.model.jobs import WEEK_S, request_warning, size_warnings
 from batfill.workloads.cleaning import CLEANING_RULES
 from batfill.workloads.filters import header_filters, matching
 from batfill.workloads.formats import load_log
-from batfill.workloads.scaling import runs
-from batfill.workloads.swf import machine_size, size_notes
+from batfill.workloads.swf import machine_size, runs, size_notes
 from batfill.workloads.swf_log import CANCELLED, COMPLETED, FAILED, PARTIAL, UNKNOWN_STATUS, SwfLog
 
 if TYPE_CHECKING:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from batfill.base.errors import WorkloadError
+from batfill.workloads.swf import runs
 from batfill.workloads.swf_log import FIELD, SwfLog
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 def offered_load(log: SwfLog, procs: int) -> float:
@@ -27,11 +24,6 @@ def offered_load(log: SwfLog, procs: int) -> float:
         raise WorkloadError("a load needs jobs submitted at two or more times")
     area = np.maximum(log["runtime_s"], 0)[ran] * log.needed_procs[ran]
     return float(area.sum()) / (procs * span_s)
-
-
-def runs(log: SwfLog) -> NDArray[np.bool_]:
-    """A mask of the rows that ran: run time > 0, a submission time, processors."""
-    return (log["runtime_s"] > 0) & (log["submit_s"] >= 0) & (log.needed_procs > 0)
 
 
 def stretch(log: SwfLog, factor: float) -> SwfLog:

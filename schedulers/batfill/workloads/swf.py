@@ -257,6 +257,12 @@ def job_rows(path: Path, batches: Iterable[SwfLog]) -> RowsOfJobs:
     return RowsOfJobs(keep, unique, submit_s, runtime_s, dropped, renumbered)
 
 
+def runs(log: SwfLog) -> NDArray[np.bool_]:
+    """A mask of the rows that ran: run time > 0, a submission time, processors."""
+    ran: NDArray[np.bool_] = _reason(log) == 0
+    return ran
+
+
 def _reason(log: SwfLog) -> NDArray[np.int8]:
     return np.select(
         [~(log["runtime_s"] > 0), log["submit_s"] < 0, ~(log.needed_procs > 0)],

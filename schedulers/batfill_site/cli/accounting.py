@@ -136,8 +136,7 @@ def outages(source: Path, out: Path | None, procs: int | None) -> None:
     from batfill.base.files import write_text
     from batfill.base.words import duration, things
     from batfill.cli.workload import log_in
-    from batfill.workloads.scaling import runs
-    from batfill.workloads.swf import machine_size
+    from batfill.workloads.swf import machine_size, runs
     from batfill_site.accounting.outages import outages as library
 
     log, _ = log_in(source, procs)
