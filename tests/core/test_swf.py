@@ -225,7 +225,6 @@ def test_harmless_variations_read_alike(log_file, text):
         (gzip.compress(b"\n" * (9 << 20)), "begins with 8 MiB of blank lines; is it a log?"),
         (b"2 3 4\n", ":1: 3 fields, but SWF has 18"),
         (row(1, 0, 5).encode() + row(1, 0, 5).rstrip().encode() + b" 9\n", ":2: 19 fields, but the first row has 18"),
-        (row(1, 0, 5).rstrip().encode() + b" 0 x a:excl:2x112\n", "batfill workload import frontier"),
         *((packed(row(1, 0, 5).encode()) + b"rubbish", "cannot be unpacked") for packed in PACKERS),
         *((packed(row(1, 0, 5).encode())[:-9], "cannot be unpacked") for packed in PACKERS),
         (lzma.compress(row(1, 0, 5).encode()) + bytes(3), "3 zeros follow a stream, not a multiple of 4"),

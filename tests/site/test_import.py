@@ -707,6 +707,22 @@ def test_a_file_is_opened_once_to_find_out_what_it_is_and_to_read_it(tmp_path, m
         assert opened.count(path) == 1
 
 
+@pytest.mark.needs("pyarrow")
+def test_a_log_in_pieces_is_the_log_at_once_and_replays_the_same_in_each_format(tmp_path, monkeypatch):
+    rows = (f"{n}|u{n % 7}||{10 * n}|{20 * n}|{20 * n + 500}|60|{1 + n % 3}|4|COMPLETED" for n in range(1, 50))
+    path, whole = tmp_path / "jobs.txt", tmp_path / "whole.swf"
+    path.write_text("\n".join([HEAD.strip(), *rows]) + "\n")
+    assert batfill("workload", "import", "slurm", path, "-o", whole, "--procs", 4).status == 0
+    monkeypatch.setattr("batfill_site.accounting.cluster_log.ROWS_AT_ONCE", 7)
+    starts = bf.replay(bf.read(whole)).schedule.start_s.tolist()
+    for name in ("pieces.parquet", "pieces.swf.gz", "pieces.json"):
+        assert batfill("workload", "import", "slurm", path, "-o", tmp_path / name, "--procs", 4).status == 0
+        assert bf.replay(bf.read(tmp_path / name)).schedule.start_s.tolist() == starts
+        if not name.endswith("json"):
+            again, log = load_log(tmp_path / name), load_log(whole)
+            assert (again.rows.tolist(), again.header[-9:]) == (log.rows.tolist(), log.header[-9:])
+
+
 def by_slurm(tmp_path, text, *options):
     """What the command says of this output of `sacct`, and the log that it writes."""
     (tmp_path / "jobs.txt").write_text(text)

@@ -43,7 +43,6 @@ BESIDE = {
 }
 ARGUMENTS = {
     ("workload import", "cores_per_resource"): {"system": "oar"},
-    ("workload import", "unit"): {"system": "frontier"},
     **{("workload convert", name): {"out": "o.json"} for name in ("platform", "bandwidth", "latency")},
 }
 # These become a flag, a level of logging, a number of calls, another function, and a version on their way.

@@ -144,7 +144,6 @@ CASES = [
     ("workload import slurm jobs.txt --out imported.swf", None),
     ("workload import slurm jobs.txt --out imported.parquet", "tables"),
     ("replay jobs.txt --unrequested runtime", None),
-    ("workload import fugaku some.parquet --out imported.swf", "tables"),
     ("tune log.swf --points 6 --days 1 --last 1", None),
     ("tune log.swf --method xnes --evaluations 20 --days 1 --last 1", "tune"),
     ("fit log.swf --tuples 2 --permutations 256", None),

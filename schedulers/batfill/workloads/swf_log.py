@@ -54,7 +54,6 @@ NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 MAX_PROCS = "MaxProcs"
 FIELD_19 = "Field19"  # in the header of a log of `workload import`: what it added
-FRONTIER = re.compile(rb":\d+x\d+[ \t\r]*$", re.MULTILINE)  # whose last field says how many nodes a job had
 WIDE = re.compile(r"; Note: (rows of \d+ fields, of which .*)")
 GENERATED = re.compile(r"made by batfill \S+ workload generate\b|of generated jobs$")  # in a note of the header,
 MOVED = re.compile(r"\bbatfill \S+ workload (scale|resample)\b|^; *Note: (resample)d by batfill")  # as this
@@ -276,10 +275,6 @@ def batches_of(path: Path, text_sum: _Hash | None = None) -> Iterator[SwfLog]:
         for text in whole_lines(path, content, text_sum):
             if not text.isspace():
                 piece, more = rows_in(path, text if lines_read else text.removeprefix(BOM_UTF8), lines_read, width)
-                if width == 0 and more > N_FIELDS and FRONTIER.search(text):
-                    raise WorkloadError(
-                        f"{path}: is Frontier's trace; convert it with `batfill workload import frontier`"
-                    )
                 if width == 0 and more > N_FIELDS and piece.header_value(FIELD_19) is None:
                     said = f"; Note: rows of {more} fields, of which the first {N_FIELDS}, those of SWF, are read"
                     piece = replace(piece, comments=(Comment(0, said), *piece.comments))

@@ -1,1 +1,1 @@
-"""The records of batch systems and of computing centres, as logs."""
+"""The records of batch systems, as logs."""

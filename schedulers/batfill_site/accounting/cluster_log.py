@@ -221,7 +221,6 @@ class Reading:
         *,
         titles: Mapping[str, str] | None = None,
         guessed: Mapping[str, NDArray[np.bool_]] | None = None,
-        unmodelled: Mapping[str, NDArray[np.bool_]] | None = None,
     ) -> None:
         """Append the records of jobs that have ended; count the others, and each value that is changed or guessed.
 
@@ -233,7 +232,6 @@ class Reading:
             extra: other columns.
             titles: the source's names of our columns. Without one of "procs" it does not say what a job was given.
             guessed: what else to count, with the rows.
-            unmodelled: what a replay knows nothing of, with the rows of the jobs that have it.
         """
         valid = valid.copy()
         title = {**TITLES, **(titles or {})}
@@ -328,8 +326,6 @@ class Reading:
         self.jobs.add(
             {name: kept[name][valid] for name in TYPES}, {name: column[valid] for name, column in (extra or {}).items()}
         )
-        for what, rows in (unmodelled or {}).items():
-            self.unmodelled[what] += int(np.count_nonzero(valid & rows))
 
 
 def _in_order(*columns: Times) -> tuple[NDArray[np.int64], ...]:

@@ -1,12 +1,10 @@
-"""The readers of `batfill workload import`: batch systems' accounting, and what computing centres publish."""
+"""The readers of `batfill workload import`: the accounting of each batch system."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from batfill_site.accounting.centres import CENTRES, read_centre
 from batfill_site.accounting.cluster_log import Reading, require_known, swf_of
-from batfill_site.accounting.frontier_swf import read_frontier
 from batfill_site.accounting.oar import read_oar
 from batfill_site.accounting.pbs import read_pbs
 from batfill_site.accounting.record_text import zone_of
@@ -18,7 +16,6 @@ if TYPE_CHECKING:
 
     from batfill.workloads.formats import System
     from batfill.workloads.swf_log import SwfLog
-    from batfill_site.accounting.centres import Unit
     from batfill_site.accounting.cluster_log import ClusterLog
 
 
@@ -28,7 +25,6 @@ def read_records(
     *,
     zone: str = "UTC",
     cores_per_resource: int = 1,
-    unit: Unit | None = None,
     partition_limit_s: float | None = None,
     partitions: Collection[str] | None = None,
     clusters: Collection[str] | None = None,
@@ -36,18 +32,16 @@ def read_records(
     """The finished jobs in these files.
 
     Args:
-        system: slurm, oar, pbs, frontier, or one of CENTRES.
+        system: slurm, oar or pbs.
         paths: the files.
-        zone: the cluster's time zone; OAR and Frontier need none.
+        zone: the cluster's time zone; OAR needs none.
         cores_per_resource: for OAR: the processors of a resource.
-        unit: for a published log: what a processor is; None for the centre's choice.
         partition_limit_s: for Slurm: the requested time of jobs whose limit is their partition's.
-        partitions: for a system with partitions: those to read; None for all.
+        partitions: for Slurm: those to read; None for all.
         clusters: for Slurm: those to read; None for all.
 
     Raises:
         WorkloadError: a file cannot be read as such, the time zone is unknown, or no record is of a chosen partition.
-        MissingExtra: a library is missing that a table needs.
     """
     zone_of(zone)  # the header states it, also of a system whose times need none
     reading = Reading(zone, partition_limit_s, None if partitions is None else frozenset(partitions))
@@ -55,12 +49,8 @@ def read_records(
         read_slurm(paths, reading, clusters=None if clusters is None else frozenset(clusters))
     elif system == "oar":
         read_oar(paths, reading, cores_per_resource=cores_per_resource)
-    elif system == "pbs":
-        read_pbs(paths, reading)
-    elif system == "frontier":
-        read_frontier(paths, reading, unit=unit)
     else:
-        read_centre(CENTRES[system], paths, reading, unit=unit)
+        read_pbs(paths, reading)
     if reading.only is not None:
         require_known("partition", reading.only, reading.jobs.names["partition"])
     return reading

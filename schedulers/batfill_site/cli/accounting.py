@@ -25,18 +25,16 @@ from batfill.cli.parameters import (
 )
 
 SYSTEMS = ("slurm", "oar", "pbs")
-PUBLISHED = ("frontier", "eagle", "kestrel", "fugaku", "pm100")
-ONLY_FOR = {  # the systems for which an option does something
-    "cores_per_resource": ("oar",),
-    "unit": PUBLISHED,
-    "partitions": ("slurm", "eagle", "kestrel", "pm100"),
-    "clusters": ("slurm",),
-    "partition_limit_s": ("slurm",),
+ONLY_FOR = {  # the system for which an option does something
+    "cores_per_resource": "oar",
+    "partitions": "slurm",
+    "clusters": "slurm",
+    "partition_limit_s": "slurm",
 }
 
 
 @command("import")
-@click.argument("system", metavar="SYSTEM", type=Choice([*SYSTEMS, *PUBLISHED]))
+@click.argument("system", metavar="SYSTEM", type=Choice(SYSTEMS))
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=FILE)
 @LOG_OUT
 @click.option("--anonymise", is_flag=True, help="Leave the names of users, groups and jobs out of the log.")
@@ -45,12 +43,7 @@ ONLY_FOR = {  # the systems for which an option does something
 @click.option("--timezone", "zone", default="UTC", help="The cluster's time zone, such as Europe/Paris.")
 @click.option("--computer", default="unknown", help="The machine's name for the header.")
 @click.option("--cores-per-resource", type=WHOLE, help="oar: processors of one resource [default: 1].")
-@click.option(
-    "--unit",
-    type=Choice(["nodes", "cores"]),
-    help="Published logs: what a processor is [default: nodes; kestrel: cores].",
-)
-@click.option("--partition", "partitions", multiple=True, help="Read this partition only; may be repeated.")
+@click.option("--partition", "partitions", multiple=True, help="slurm: read this partition only; may be repeated.")
 @click.option("--cluster", "clusters", multiple=True, help="slurm: read this cluster only; may be repeated.")
 @click.option(
     "--partition-limit",
@@ -71,11 +64,10 @@ def import_log(
     as_json: bool,
     **choices: Any,
 ) -> None:
-    """Convert a cluster's accounting, or a centre's log, to a log.
+    """Convert a cluster's accounting to a log.
 
-    The log has a header, and what was left out is reported. SYSTEM is slurm, oar or pbs, or the centre of a published
-    log: frontier, eagle, kestrel, fugaku or pm100. FILE is `sacct -P` output, `oarstat -J` output, or a PBS accounting
-    file; plain, .gz, .xz or .bz2. Of the published logs it is the SWF (frontier), Parquet or csv.
+    The log has a header, and what was left out is reported. SYSTEM is slurm, oar or pbs. FILE is `sacct -P` output,
+    `oarstat -J` output, or a PBS accounting file; plain, .gz, .xz or .bz2.
     """
     from batfill.base.errors import require
     from batfill.base.files import all_or_none, one_at_a_time
@@ -86,8 +78,7 @@ def import_log(
 
     given = {name: value for name, value in choices.items() if value not in (None, ())}
     for parameter in click.get_current_context().command.params:
-        if parameter.name in given and system not in ONLY_FOR[parameter.name]:
-            of = ", ".join(ONLY_FOR[parameter.name])
+        if parameter.name in given and system != (of := ONLY_FOR[parameter.name]):
             raise click.UsageError(f"{parameter.opts[0]} applies to {of} only, not to {system}; leave it out")
     if format_of(out) == ".parquet":
         require("tables", "pyarrow")
@@ -96,11 +87,16 @@ def import_log(
     if key is not None:
         Key.load(key)  # refuses another file before the work
     reading = read_records(system, list(files), zone=zone, **given)
-    source = f"{system} accounting" if system not in PUBLISHED else f"the published log of {system}"
     with nullcontext() if key is None else one_at_a_time(key), all_or_none():  # other imports add names to the key
         names = Key() if key is None else Key.load(key)
         log = ClusterLog(
-            reading, source=source, anonymise=anonymise, key=names, procs=procs, zone=zone, computer=computer
+            reading,
+            source=f"{system} accounting",
+            anonymise=anonymise,
+            key=names,
+            procs=procs,
+            zone=zone,
+            computer=computer,
         )
         if key is not None:
             names.save(key)
