@@ -59,6 +59,21 @@ def machines_of(platform):
     return len(read_platform(platform).compute)
 
 
+@pytest.fixture
+def of_another_log(tmp_path):
+    """The experiment that the guide makes of one of those with KTH-SP2."""
+    (command,) = re.findall(r"^sed .*", (ROOT / "docs/how-to/running.md").read_text(), re.MULTILINE)
+    program, _, target = command.rpartition(" > ")
+    done = subprocess.run(shlex.split(program), cwd=ROOT, capture_output=True, text=True, check=True)
+    (tmp_path / target).write_text(done.stdout)
+    return tmp_path / target
+
+
+def test_an_experiment_of_another_log_is_made_by_changing_names(of_another_log):
+    test_a_descriptor_names_its_own_folder_a_platform_that_is_there_and_a_scheduler_that_can_be(of_another_log)
+    assert "kth" not in of_another_log.read_text().lower()
+
+
 @pytest.mark.parametrize("path", DESCRIPTORS, ids=lambda path: path.stem)
 def test_a_descriptor_names_its_own_folder_a_platform_that_is_there_and_a_scheduler_that_can_be(path):
     descriptor, _, notes = read_descriptor(path)

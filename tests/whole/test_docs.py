@@ -621,7 +621,7 @@ def test_links_between_pages_lead_somewhere():
 
 def test_what_a_reader_runs_listens_on_this_machine_alone():
     descriptors = [*(ROOT / "expe").glob("*.yaml"), *(ROOT / "docs/examples").glob("*.yaml")]
-    assert len(descriptors) > 20
+    assert len(descriptors) > 5
     assert [path for path in descriptors if "tcp://127.0.0.1:" not in path.read_text()] == []
     pages = {page for page in PAGES if "tcp://*" in (ROOT / page).read_text()}
     assert pages == {"docs/how-to/batsim-study.md", "docs/how-to/running.md"}  # which warn of it
