@@ -95,7 +95,7 @@ def test_the_licence_of_every_file_is_stated_and_its_text_is_there():
 
 
 def test_the_paper_cites_what_its_references_hold_and_only_commands_that_exist():
-    paper, references = (ROOT / "paper.md").read_text(), (ROOT / "paper.bib").read_text()
+    paper, references = ((ROOT / "docs/paper" / name).read_text() for name in ("paper.md", "paper.bib"))
     assert set(re.findall(r"@(\w+\d{4})", paper)) == set(re.findall(r"^@\w+\{(\w+),", references, re.MULTILINE))
     targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     assert set(re.findall(r"`make ([\w-]+)", paper)) <= targets

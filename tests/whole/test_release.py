@@ -67,7 +67,7 @@ def test_conda_and_nix_install_what_pip_does():
     assert RECIPE["requirements"]["run"] == [python, *libraries]
     build = [*PYPROJECT["build-system"]["requires"], script("scripts/kernels.py").NUMBA]
     assert RECIPE["requirements"]["host"] == [python, "pip", *map(spaced, build)]
-    assert yaml.safe_load((ROOT / "environment.yml").read_text())["dependencies"][0] == python
+    assert yaml.safe_load((ROOT / "recipe/environment.yml").read_text())["dependencies"][0] == python
     assert CODEMETA["runtimePlatform"].lower() == python
     names = [library.split()[0] for library in libraries]
     assert in_flake(r"ps: with ps; \[(.+?)\]").replace("(procset ps)", "procset").split() == names
