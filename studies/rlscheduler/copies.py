@@ -132,7 +132,7 @@ def observe(game, i):  # type: ignore[no-untyped-def]
 @entry(Game, int, int, Array(I8, read=True), Array(U1, read=True), Array(I8, read=True), int, stepping.Fresh)
 @kernel
 def step_gym(game, low, high, actions, tasks, firsts, backfill, fresh):  # type: ignore[no-untyped-def]
-    """As `stepping.step`, for picks in RLScheduler's simulator. A job that waits alone is picked here."""
+    """As `batfill_lab.env.copies.step`, for picks in RLScheduler's simulator. A job that waits alone is picked here."""
     n = 0
     for i in range(low, high):
         if tasks[i] == RESTS:

@@ -2,8 +2,8 @@
 
 A predictor (a `Knowledge`) sees a job's request at submission and its run time at completion, and nothing else. The
 request is the user's: a limit that was raised to the run time, or made from it, would tell the run time. Only the
-clairvoyant ones see run times, as their names say. `replays.learning`, the scheduler under Batsim and
-`search.classify` drive it.
+clairvoyant ones see run times, as their names say. `replays.learning`, the scheduler under Batsim and studies of logs
+drive it.
 
 At a submission at t, only jobs that ended strictly before t count as ended: Batsim may send the events of one instant
 in one message or in several, and predictions must not depend on that.

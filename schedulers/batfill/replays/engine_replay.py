@@ -1,10 +1,10 @@
 """The compiled replay: one workload under one policy, with no messages and no object per job.
 
 >>> from pathlib import Path
->>> from batfill.model.policy import policy_named
+>>> from batfill.model.options import Options
 >>> from batfill.workloads import read_workload
 >>> workload = read_workload(Path("workloads/sample.json"))
->>> replay_jobs(workload.jobs, workload.procs, policy_named("saf")).summary().jobs
+>>> replay_jobs(workload.jobs, workload.procs, Options.of({"policy": "saf"}).rules).summary().jobs
 800
 """
 

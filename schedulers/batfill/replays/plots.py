@@ -1,4 +1,4 @@
-"""Drawings of replays on matplotlib's axes, for notebooks; `reports.figures` has those of papers."""
+"""Drawings of replays on matplotlib's axes, for notebooks."""
 
 from __future__ import annotations
 

@@ -231,7 +231,7 @@ class Queue:
         return in_order
 
     def records_of(self, rows: NDArray[np.intp]) -> tuple[NDArray[np.void], NDArray[np.void], NDArray[np.void]]:
-        """Copies of what is kept of these jobs, for `engine.Forks`: JOB, TRY and LINE, the last two perhaps empty."""
+        """Copies of what is kept of these jobs, for forks: JOB, TRY and LINE, the last two perhaps empty."""
         jobs, tries, lines = self.arrays.jobs, self.arrays.tries, self.arrays.backfill_lines
         return jobs[rows], tries[rows] if len(tries) else tries[:0], lines[rows] if len(lines) else lines[:0]
 

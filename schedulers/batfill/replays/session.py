@@ -80,7 +80,7 @@ class Replay(JobRows):
         """Set up the replay on an empty machine; the arguments are those of `replay`.
 
         Raises:
-            BatfillError: as `replay`; only knowledge "user" allows stopping, copying and saving.
+            BatfillError: as `replay`; also with options that learn run times during the run, which cannot stop.
         """
         self.options, self.tau_s = options_of(policy, options), tau_of(tau_s)
         if self.options.learns:

@@ -49,7 +49,7 @@ def end_sessions(sessions: Collection[int]) -> None:
 
 
 def send(number: signal.Signals, pids: Iterable[int]) -> None:
-    """Send these processes this signal, if they still run and belong to this user (`sudo` starts others)."""
+    """Send these processes this signal, if they still run and belong to this user (sudo starts others)."""
     for pid in pids:
         with suppress(ProcessLookupError, PermissionError):
             os.kill(pid, number)
