@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from batfill.base.errors import PlatformError
 from batfill.batsim.command import main as batsim
 from batfill.batsim.platform import by_number, homogeneous_platform, read_platform, split_instants_warning
 from batfill.batsim.wire import SimulationSettings
@@ -95,7 +94,6 @@ def platform_file(body, *, version="4.1", head="<?xml version='1.0'?>\n"):
 
 LAUGHS = "".join(f'<!ENTITY l{n} "{f"&l{n - 1};" * 10}">' for n in range(1, 10))
 NOT_XML = "not XML ({}); give a SimGrid platform file"
-ABORTS = "so Batsim aborts when host {!r} calls the master host; add a "
 # Files that describe no platform, each with the line that says so: (content, the line after the file's name).
 BOGUS = {
     "empty": ("", NOT_XML.format("no element found: line 1, column 0")),
@@ -140,10 +138,6 @@ BOGUS_ZONES = {
         MASTER + CLUSTER.replace("2.5Gf", "0Gf"),
         "host 'n0.site' has no computing speed; give a speed above 0, such as 1Gf",
     ),
-    "no_zone_route": (
-        CLUSTER + zone(MASTER, name="m"),
-        f"zone 'z' has no route from 'c' to 'm', {ABORTS.format('n0.site')}<zoneRoute>",
-    ),
 } | {
     f"radical_{number}": (
         MASTER + CLUSTER.replace("0-2,7, 10-11", radical),
@@ -155,10 +149,6 @@ BOGUS |= {name: (platform_file(zone(body)), said) for name, (body, said) in BOGU
     "wifi": (
         platform_file(zone(MASTER + host("x") + '<link id="l" bandwidth="54Mbps" latency="0"/>', "WIFI")),
         "zone 'z' has Wifi links, on which Batsim aborts; use other routing",
-    ),
-    "island": (
-        platform_file(zone(MASTER + "".join(map(host, "abcd")) + route("a", "master_host") + route("c", "d"), "Floyd")),
-        f"zone 'z' has no route from 'b' to 'master_host', {ABORTS.format('b')}<route>",
     ),
 }
 
@@ -183,13 +173,6 @@ def run_batsim(path, folder, *, hosts=1, options=()):
     (folder / "w.json").write_text(json.dumps(workload))
     words = ["-p", path, "-w", folder / "w.json", "-e", folder / "out", "--no-sched", "-q", *options]
     return batsim([str(word) for word in words])
-
-
-def test_only_the_hosts_in_use_need_a_route(tmp_path):
-    path = put(tmp_path, platform_file(zone(MASTER + host("a") + host("b") + route("a", "master_host"), "Dijkstra")))
-    with pytest.raises(PlatformError, match="no route from 'b' to 'master_host'"):
-        read_platform(path)
-    assert names(read_platform(path, limit=1).compute) == ["a"]
 
 
 @settings(deadline=None)

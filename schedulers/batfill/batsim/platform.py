@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from itertools import takewhile
 from math import inf
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 from xml.etree.ElementTree import ParseError
 
@@ -16,7 +16,7 @@ from batfill.base.errors import PlatformError
 from batfill.base.files import file_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
     from pathlib import Path
     from xml.etree.ElementTree import Element
 
@@ -39,9 +39,9 @@ DEEPEST = 100  # zones inside each other
 BLANK_FIRST = re.compile(rb"\A([ \t\r\n]+)(<\?xml\b.*?\?>)", re.DOTALL)
 ZONES, CLUSTERS, HOSTS = {"zone", "AS"}, {"cluster", "cabinet"}, {"host", "peer"}
 # In lower case: files have ASroute and ASRoute.
-ROUTES, BYPASSES = {"route", "zoneroute", "asroute"}, {"bypassroute", "bypasszoneroute", "bypassasroute"}
+ROUTES = {"route", "zoneroute", "asroute"}
 # Kinds of routing without a path unless the file describes one; others compute paths by themselves.
-FULL, SHORTEST_PATHS = "full", {"floyd", "dijkstra", "dijkstracache"}
+ROUTED = {"full", "floyd", "dijkstra", "dijkstracache"}
 # So wide that a message between Batsim's processes takes no time that a date in seconds can hold.
 BANDWIDTH, LATENCY = "1e21Bps", "0us"
 WIDE = 1e21
@@ -65,13 +65,6 @@ class PlatformHost(NamedTuple):
     zone_properties: Mapping[str, str]
     slower: tuple[float, ...] = ()  # the speeds of the other power states
     cores: int = 1
-
-
-class PlacedHost(NamedTuple):
-    """A host in the file, with the zones around it from the outermost on; a cluster is a zone of its hosts."""
-
-    host: PlatformHost
-    zones: tuple[Element, ...]
 
 
 class Platform(NamedTuple):
@@ -118,8 +111,7 @@ def read_platform(
     the names.
 
     Args:
-        path: the file; zones, plain hosts and clusters (radical "0-9,15") are read. Of the network only the routes
-            between the zones of the compute hosts and of the master are, see `_require_routes`.
+        path: the file; zones, plain hosts and clusters (radical "0-9,15") are read, and not the network.
         master_host: the host that runs no jobs; a host of role "master" is one too.
         roles: roles by host name, in addition to those in the file.
         limit: number of compute hosts to keep, from the first on.
@@ -129,40 +121,35 @@ def read_platform(
         PlatformError: the file cannot be read or does not describe a usable platform.
     """
     roles = roles or {}
-    order: Callable[[PlacedHost], Any] = (
-        (lambda place: by_number(place.host.name)) if version == 5 else lambda place: place.host.name
-    )
-    found = sorted(_places(path, _root(path), (), {}), key=order)
-    names = Counter(place.host.name for place in found)
+    order: Callable[[PlatformHost], Any] = (lambda host: by_number(host.name)) if version == 5 else attrgetter("name")
+    found = sorted(_hosts(path, _root(path), 0, {}), key=order)
+    names = Counter(host.name for host in found)
     if twice := next((name for name, count in names.items() if count > 1), None):
         raise PlatformError(f"{path}: host {twice!r} is described {names[twice]} times; names must be unique")
     if unknown := next((name for name in roles if name not in names), None):
         raise PlatformError(f"{path}: there is no host {unknown!r} for the role {roles[unknown]!r}")
-    kinds: dict[str, list[PlacedHost]] = {COMPUTE: [], STORAGE: [], MASTER: []}
-    for host, zones in found:
+    kinds: dict[str, list[PlatformHost]] = {COMPUTE: [], STORAGE: [], MASTER: []}
+    for host in found:
         given = [host.properties.get("role", ""), roles.get(host.name, ""), MASTER if host.name == master_host else ""]
         role = ",".join(dict.fromkeys(filter(None, given)))
         if (role or COMPUTE) not in kinds:
             raise PlatformError(f"{path}: host {host.name!r} has the role {role!r}; known: {', '.join(kinds)}")
-        kinds[role or COMPUTE].append(PlacedHost(host._replace(properties={**host.properties, "role": role}), zones))
+        kinds[role or COMPUTE].append(host._replace(properties={**host.properties, "role": role}))
     compute, storage, masters = kinds.values()
     if not found:
         raise PlatformError(f"{path}: no host in it; describe at least the master host")
     if not masters:
         raise PlatformError(f"{path}: no host is called {master_host!r}; name the master host with --master-host")
-    first, *others = (place.host.name for place in masters)
+    first, *others = (host.name for host in masters)
     if others:
         raise PlatformError(f"{path}: {first!r} and {others[0]!r} are both master hosts; keep one")
     if not compute:
         raise PlatformError(f"{path}: no host but the master in it, so that no job can run; describe one that computes")
-    if slow := next((place.host.name for place in compute if place.host.speed <= 0), None):
+    if slow := next((host.name for host in compute if host.speed <= 0), None):
         raise PlatformError(f"{path}: host {slow!r} has no computing speed; give a speed above 0, such as 1Gf")
     if limit is not None and limit > len(compute):
         raise PlatformError(f"{path}: {limit} machines are requested and it describes {len(compute)}; lower the limit")
-    used = compute[:limit]
-    _require_routes(path, used, masters[0])
-    hosts, disks = (tuple(place.host for place in places) for places in (used, storage))
-    return Platform(hosts, disks, first, by_number=version == 5)
+    return Platform(tuple(compute[:limit]), tuple(storage), first, by_number=version == 5)
 
 
 def split_instants_warning(path: Path, profile_types: Collection[str]) -> tuple[str, ...]:
@@ -179,7 +166,7 @@ def split_instants_warning(path: Path, profile_types: Collection[str]) -> tuple[
         return ()
     try:
         root = _root(path)
-        hosts = [place.host for place in _places(path, root, (), {})]
+        hosts = list(_hosts(path, root, 0, {}))
     except PlatformError:
         return ()
     speeds = {host.speed for host in hosts if host.name != MASTER_HOST and "role" not in host.properties}
@@ -205,7 +192,7 @@ def _slow_link(root: Element) -> str | None:
             if slow:
                 return f"<{element.tag}> {element.get('id')}: {name} {text}"
         # A host without a route to itself has one of SimGrid's, unless there are zones beside it.
-        if element.get("routing", "").lower() in {FULL} | SHORTEST_PATHS:
+        if element.get("routing", "").lower() in ROUTED:
             looped = {
                 part.get("src") for part in element if part.tag.lower() in ROUTES and part.get("src") == part.get("dst")
             }
@@ -293,31 +280,27 @@ def _root(path: Path) -> Element:
     return root
 
 
-def _places(
-    path: Path, zone: Element, zones: tuple[Element, ...], zone_properties: Mapping[str, str]
-) -> Iterator[PlacedHost]:
-    """The hosts of this zone and of its subzones; an inner zone's properties come before those of the zones around it.
+def _hosts(path: Path, zone: Element, depth: int, zone_properties: Mapping[str, str]) -> Iterator[PlatformHost]:
+    """The hosts of this zone, `depth` zones deep, and of its subzones; the properties of inner zones come first.
 
     As in SimGrid a cluster's properties are those of its hosts and of its zone, unless it has a topology.
     """
-    if len(zones) > DEEPEST:
+    if depth > DEEPEST:
         raise PlatformError(f"{path}: zones are nested more than {DEEPEST} deep; write it flatter")
     for element in zone:
         if element.tag in ZONES:
             if element.get("routing", "").lower() == "wifi" and element.find("link") is not None:
                 name = element.get("id")
                 raise PlatformError(f"{path}: zone {name!r} has Wifi links, on which Batsim aborts; use other routing")
-            yield from _places(path, element, (*zones, element), {**zone_properties, **_properties(element)})
+            yield from _hosts(path, element, depth + 1, {**zone_properties, **_properties(element)})
         elif element.tag in HOSTS | CLUSTERS:
-            inside, around, names = zones, zone_properties, _names(path, element)
+            around, names = zone_properties, _names(path, element)
             (speed, *slower), properties = _speeds_of(path, element), _properties(element)
             cores = _cores(path, element)
-            if element.tag == "cluster":
-                inside = (*zones, element)
-                if element.get("topology", "FLAT") == "FLAT":
-                    around = {**zone_properties, **properties}
+            if element.tag == "cluster" and element.get("topology", "FLAT") == "FLAT":
+                around = {**zone_properties, **properties}
             for name in names:
-                yield PlacedHost(PlatformHost(name, speed, properties, around, tuple(slower), cores), inside)
+                yield PlatformHost(name, speed, properties, around, tuple(slower), cores)
 
 
 def _names(path: Path, element: Element) -> Iterable[str]:
@@ -326,63 +309,6 @@ def _names(path: Path, element: Element) -> Iterable[str]:
         return [_attribute(path, element, "id")]
     prefix, suffix = element.get("prefix", ""), element.get("suffix", "")
     return (f"{prefix}{number}{suffix}" for number in _radical(path, _attribute(path, element, "radical")))
-
-
-def _require_routes(path: Path, places: Sequence[PlacedHost], master: PlacedHost) -> None:
-    """Refuse a host whose zone has no route towards the master's, as Batsim aborts when a job on it ends.
-
-    Checked is the innermost zone that holds both, if its paths are those that the file describes: zones in it need a
-    route (Full) or a chain of routes (Floyd, Dijkstra), hosts directly in it a chain. SimGrid sends between hosts of a
-    Full zone without a route, at once. Bypasses, and a host beside the zone with the other, are not followed.
-
-    Raises:
-        PlatformError: there is such a host.
-    """
-    sources: dict[int, set[str] | None] = {}  # by the number of zones around both
-    last: tuple[Element, ...] | None = None
-    for host, zones in places:
-        if zones is last:  # a cluster's other hosts
-            continue
-        depth = sum(1 for _ in takewhile(lambda pair: pair[0] is pair[1], zip(zones, master.zones, strict=False)))
-        inside = depth < len(zones)  # in another zone inside the innermost one that holds both
-        last = zones if inside else None
-        if depth == 0 or inside != (depth < len(master.zones)):
-            continue
-        start = zones[depth].get("id", "") if inside else host.name
-        end = master.zones[depth].get("id", "") if inside else master.host.name
-        zone = zones[depth - 1]
-        if depth not in sources:
-            sources[depth] = _sources(zone, end, of_zones=inside)
-        known = sources[depth]
-        if known is not None and start not in known:
-            what = "zoneRoute" if inside else "route"
-            raise PlatformError(
-                f"{path}: zone {zone.get('id')!r} has no route from {start!r} to {end!r}, so Batsim aborts when host "
-                f"{host.name!r} calls the master host; add a <{what}>"
-            )
-
-
-def _sources(zone: Element, target: str, *, of_zones: bool) -> set[str] | None:
-    """The parts of this zone from which its routes lead to `target`; None if every part may reach it."""
-    routing = zone.get("routing", "").lower()
-    if routing not in ({FULL} if of_zones else set()) | SHORTEST_PATHS or any(
-        part.tag.lower() in BYPASSES for part in zone
-    ):
-        return None
-    before: dict[str, set[str]] = {}
-    for route in zone:
-        if route.tag.lower() in ROUTES:
-            source, destination = route.get("src", ""), route.get("dst", "")
-            before.setdefault(destination, set()).add(source)
-            if route.get("symmetrical", "yes").lower() != "no":
-                before.setdefault(source, set()).add(destination)
-    if routing == FULL:
-        return before.get(target, set())
-    found, last = {target}, {target}
-    while last:
-        last = set().union(*(before.get(part, set()) for part in last)) - found
-        found |= last
-    return found
 
 
 def _radical(path: Path, text: str) -> Iterator[int]:
