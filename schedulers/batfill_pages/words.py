@@ -96,7 +96,7 @@ def log_name(name: str) -> str:
     >>> log_name("SDSC-DS-2004-2.1-cln.swf.gz"), log_name("ours.json")
     ('SDSC-DS', 'ours')
     """
-    return re.sub(r"(-\d{4}-\d[\d.]*(-cln)?)?\.(swf|json|parquet)(\.(gz|xz|bz2))?$", "", name)
+    return re.sub(r"(-\d{4}-\d[\d.]*(-cln)?)?\.(swf|json)(\.(gz|xz|bz2))?$", "", name)
 
 
 def submission_dates(submit_s: NDArray[np.float64], clock: Clock | None) -> str:

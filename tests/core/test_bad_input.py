@@ -230,7 +230,7 @@ def test_more_processors_than_the_engine_counts_are_refused_by_every_reader(tmp_
         ("workload", "scale", "LOG", "--interarrival", 1e300),
     ],
 )
-@pytest.mark.parametrize("name", ["made.swf", "made.json", "made.parquet"])
+@pytest.mark.parametrize("name", ["made.swf", "made.json"])
 def test_a_log_that_could_not_be_read_again_is_not_written(tmp_path, words, name):
     log = tmp_path / "log.swf"
     log.write_text("; MaxProcs: 4\n" + row(1, 0, 5) + row(2, 5, 5))
@@ -256,7 +256,7 @@ def test_results_that_cannot_be_written(good, tmp_path):
     assert sorted(left.name for left in tmp_path.iterdir()) == ["out_jobs.csv", "w.json"]
 
 
-@pytest.mark.parametrize("name", ["x.txt", "x", "x.csv", "x.parquet.gz", "x.json.zip"])
+@pytest.mark.parametrize("name", ["x.txt", "x", "x.csv", "x.parquet", "x.json.zip"])
 def test_a_conversion_to_a_format_that_it_does_not_write(good, tmp_path, name):
     before = sorted(tmp_path.iterdir())
     line = refusal("workload", "convert", good, "--out", tmp_path / name)

@@ -176,12 +176,9 @@ def test_an_operation_on_a_converted_workload_keeps_how_its_walltimes_were_made(
     assert batfill("replay", after.file).status == 0
 
 
-@pytest.mark.needs("pyarrow")
-@pytest.mark.parametrize("stored", [".swf", ".parquet"])
-def test_the_header_of_a_log_in_pieces_counts(tmp_path, monkeypatch, stored):
+def test_the_header_of_a_log_in_pieces_counts(tmp_path, monkeypatch):
     monkeypatch.setattr("batfill.base.files.CHUNK_BYTES", 333)
-    monkeypatch.setattr("batfill.workloads.parquet_log.ROWS_AT_ONCE", 7)
-    source, log = tmp_path / "log.swf", tmp_path / f"x{stored}"
+    source, log = tmp_path / "log.swf", tmp_path / "x.swf"
     header = "; MaxProcs: 32\n; MaxRuntime: 700\n; Note: made by batfill 0.1 workload generate\n"
     source.write_text(header + "".join(row(i, i, 5) for i in range(1, 50)) + "; MaxProcs: 64\n" + row(50, 50, 5))
     convert(source, log)

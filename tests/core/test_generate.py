@@ -173,8 +173,7 @@ def test_the_kind_of_requests_does_not_change_the_jobs():
     assert (logs[2]["requested_s"] == -1).all()
 
 
-@pytest.mark.needs("pyarrow")
-@pytest.mark.parametrize("name", ["x.swf", "x.swf.gz", "x.json", "x.parquet"])
+@pytest.mark.parametrize("name", ["x.swf", "x.swf.gz", "x.json"])
 def test_one_seed_gives_identical_bytes(tmp_path, name):
     made = []
     for seed in (7, 7, 8):

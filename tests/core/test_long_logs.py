@@ -18,14 +18,13 @@ from batfill.model.policy import policy_named
 from batfill.model.rules import Rules
 from batfill.replays import replay
 from batfill.replays.engine_replay import EngineReplay, bytes_a_job
-from batfill.workloads import generate_workload, parquet_log, read_workload, swf_log
+from batfill.workloads import generate_workload, read_workload, swf_log
 from batfill.workloads.convert import convert
 from batfill.workloads.formats import load_log
 from batfill.workloads.generate import generate_log
-from batfill.workloads.parquet_log import parquet_pieces, read_parquet, write_pieces
 from batfill.workloads.swf import workload_of
 from batfill.workloads.swf_log import Comment, SwfLog, joined, read_log, write_log
-from command import batfill, refusal
+from command import batfill
 from sweeps import examples
 from swf_text import row
 
@@ -34,7 +33,6 @@ from swf_text import row
 def small_pieces(monkeypatch):
     """Pieces of a few rows, as those of a long log."""
     monkeypatch.setattr("batfill.base.files.CHUNK_BYTES", 300)
-    monkeypatch.setattr(parquet_log, "ROWS_AT_ONCE", 7)
 
 
 def cut_at(log, cuts):
@@ -59,17 +57,11 @@ def logs(draw):
     return SwfLog(comments, np.array(rows), np.arange(n_rows) + 1)
 
 
-@pytest.mark.needs("pyarrow")
 @settings(max_examples=examples(30), deadline=None)
-@given(logs(), st.sets(st.integers(1, 11)), st.integers(1, 5))
-def test_a_log_in_pieces_is_stored_and_read_as_the_log(tmp_path_factory, log, cuts, at_once):
+@given(logs(), st.sets(st.integers(1, 11)))
+def test_a_log_in_pieces_is_joined_to_the_log(log, cuts):
     pieces = cut_at(log, {cut for cut in cuts if cut < len(log)})
-    path = tmp_path_factory.mktemp("trip") / "x.parquet"
-    assert write_pieces(lambda: pieces, path, lambda: log.comments) == len(log)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parquet_log, "ROWS_AT_ONCE", at_once)
-        again = joined(parquet_pieces(path))
-    for other in (joined(pieces), joined(pieces, n_rows=len(log)), again, read_parquet(path)):
+    for other in (joined(pieces), joined(pieces, n_rows=len(log))):
         assert other.rows.tobytes() == log.rows.tobytes()
         assert other.lines.tolist() == log.lines.tolist()
         assert other.comments == log.comments
@@ -86,17 +78,13 @@ def test_text_written_in_pieces_is_the_text(tmp_path_factory, log, cuts):
     assert (folder / "two.swf").read_text() == (folder / "one.swf").read_text()
 
 
-@pytest.mark.needs("pyarrow")
-@pytest.mark.parametrize("source", ["x.swf", "x.swf.gz", "x.parquet"])
-@pytest.mark.parametrize("out", ["y.swf.xz", "y.parquet"])
+@pytest.mark.parametrize("source", ["x.swf", "x.swf.gz"])
+@pytest.mark.parametrize("out", ["y.swf.xz", "y.swf"])
 def test_convert_keeps_every_row_and_comment_of_a_log(tmp_path, small_pieces, source, out):
     log = generate_log(60, 32, 1)
     log.rows[40, swf_log.FIELD["cpu_s"]] = 2.5  # long after the first piece
     log = SwfLog((*log.comments, Comment(0, "; MaxProcs: 32"), Comment(30, "; in the middle")), log.rows, log.lines)
-    if source.endswith(".parquet"):
-        parquet_log.write_parquet(log, tmp_path / source)
-    else:
-        write_log(log, tmp_path / source)
+    write_log(log, tmp_path / source)
     made = convert(tmp_path / source, tmp_path / out)
     assert (made.jobs, made.procs) == (60, 32)
     again = load_log(tmp_path / out)
@@ -107,9 +95,8 @@ def test_convert_keeps_every_row_and_comment_of_a_log(tmp_path, small_pieces, so
     assert f"workload convert, source {source}, source_sha256 " in again.header[-1]
 
 
-@pytest.mark.needs("pyarrow")
 def test_a_batsim_workload_becomes_a_log(tmp_path):
-    source, out = Path("workloads/sample.json"), tmp_path / "y.parquet"
+    source, out = Path("workloads/sample.json"), tmp_path / "y.swf"
     done = batfill("workload", "convert", source, "--out", out)
     assert done.err == f"{out}: 800 rows, 64 processors\n"
     assert load_log(out).rows.tobytes() == load_log(source).rows.tobytes()
@@ -120,7 +107,6 @@ BOUNDS |= {"req_time": (-1, 9), "status": (0, 5), "user": (-1, 2), "queue": (0, 
 ODD = st.builds(row, **{name: st.integers(*bounds) for name, bounds in BOUNDS.items()})
 
 
-@pytest.mark.needs("pyarrow")
 @settings(max_examples=examples(30), deadline=None)
 @given(
     st.lists(ODD, min_size=1, max_size=30),
@@ -128,14 +114,11 @@ ODD = st.builds(row, **{name: st.integers(*bounds) for name, bounds in BOUNDS.it
     st.sampled_from([None, "runtime", "none", "queue", "user-max", 7.0]),
 )
 def test_the_columns_that_jobs_are_made_of_give_the_jobs_of_the_whole_log(tmp_path_factory, rows, overrun, unrequested):
-    folder = tmp_path_factory.mktemp("jobs")
-    source, stored = folder / "x.swf", folder / "x.parquet"
+    source = tmp_path_factory.mktemp("jobs") / "x.swf"
     source.write_text("; MaxProcs: 8\n; MaxRuntime: 20\n; UnixStartTime: 1000\n" + "".join(rows))
-    parquet_log.write_parquet(read_log(source), stored)
     how = {"overrun": overrun, "unrequested": unrequested}
     whole = outcome(lambda: workload_of(source, read_log(source), **how))
     assert outcome(lambda: read_workload(source, **how)) == whole
-    assert outcome(lambda: read_workload(stored, **how)) == [str(x).replace("x.swf", "x.parquet") for x in whole]
 
 
 def outcome(read):
@@ -191,21 +174,3 @@ def test_the_bytes_of_a_replay_are_those_of_its_arrays(how, learns):
     made = run.schedule()
     own += sum(array.nbytes for array in (made.start_s, made.backfilled, made.order, made.kills))
     assert besides * 0.8 <= own / len(jobs) <= besides + 2  # without kills, an array of tries is half full
-
-
-@pytest.mark.needs("pyarrow")
-@pytest.mark.parametrize(("name", "value"), [("runtime_s", None), ("line", None), ("user", float("inf"))])
-def test_a_parquet_log_with_a_missing_value_is_refused(tmp_path, name, value):
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    path, swf = tmp_path / "x.parquet", tmp_path / "x.swf"
-    swf.write_text("; MaxProcs: 8\n" + "".join(row(i, i, 5) for i in range(1, 11)))
-    parquet_log.write_parquet(read_log(swf), path)
-    swf.unlink()
-    stored = pq.read_table(path)
-    column = pa.array([*stored[name].to_pylist()[:6], value, *stored[name].to_pylist()[7:]], pa.float64())
-    pq.write_table(stored.set_column(stored.schema.names.index(name), name, column), path)
-    assert f"x.parquet: {name} of row 7 is missing or beyond 2^53" in refusal("workload", "describe", path)
-    assert "of row 7 " in refusal("workload", "convert", path, "--out", tmp_path / "out.swf")
-    assert [file.name for file in tmp_path.iterdir()] == ["x.parquet"]

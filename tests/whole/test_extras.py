@@ -111,7 +111,7 @@ def core(tmp_path_factory):
     (folder / "grid").mkdir()
     waits = "".join(row(k, k, 9, req_time=9, wait=k) for k in range(1, 99))
     texts = {
-        **dict.fromkeys(("some.parquet", "grid/runs.parquet"), "PAR1"),
+        "grid/runs.parquet": "PAR1",
         "jobs.txt": "JobID|Submit|Start|End|AllocCPUS|State\n7|1700000000|1700000001|1700000002|4|COMPLETED\n",
         "waits.swf": f"; MaxProcs: 4\n{waits}",
         "campaign.yaml": "workloads:\n- file: log.swf\npolicies: [fcfs, saf]\n",
@@ -134,15 +134,12 @@ CASES = [
     ("replay log.swf --policy saf --threshold 20h", None),
     ("replay log.swf --predict easy++", None),
     ("replay log.swf --small forest", "learn"),
-    ("replay some.parquet", "tables"),
     ("batsim --version", None),
     ("policies", None),
     ("platform 4", None),
     ("workload describe log.swf", None),
     ("workload split log.swf --days 7 --out weeks", None),
-    ("workload clean log.swf --out log.parquet", "tables"),
     ("workload import slurm jobs.txt --out imported.swf", None),
-    ("workload import slurm jobs.txt --out imported.parquet", "tables"),
     ("replay jobs.txt --unrequested runtime", None),
     ("tune log.swf --points 6 --days 1 --last 1", None),
     ("tune log.swf --method xnes --evaluations 20 --days 1 --last 1", "tune"),

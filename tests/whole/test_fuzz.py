@@ -103,11 +103,11 @@ TEXTS = st.sampled_from(
     ]
 )  # fmt: skip
 READ = [
-    "log.swf", "log.swf.gz", "w.json", "w.parquet", "empty", "platform.xml", "policies.json", "missing.swf", "folder",
+    "log.swf", "log.swf.gz", "w.json", "empty", "platform.xml", "policies.json", "missing.swf", "folder",
     ".", "", "out_jobs.csv", "e.yaml", "campaign.yaml", "sacct.txt", "/dev/null",
 ]  # fmt: skip
 WRITTEN = [
-    "made.swf", "made.json", "made.json.gz", "made.parquet", "made", "folder", "no/such/made.swf", "log.swf/x",
+    "made.swf", "made.json", "made.json.gz", "made", "folder", "no/such/made.swf", "log.swf/x",
     "made.txt",
 ]  # fmt: skip
 
@@ -196,7 +196,7 @@ def inputs(tmp_path_factory):
         (folder / name).write_text(content)
     (folder / "folder").mkdir()
     with chdir(folder):
-        for name in ("w.json", "log.swf.gz", "w.parquet"):
+        for name in ("w.json", "log.swf.gz"):
             verb = "convert" if name == "w.json" else "clean"
             assert batfill("workload", verb, "log.swf", "-o", name).status == 0
         assert batfill("replay", "log.swf", "--out", "out").status == 0
@@ -336,7 +336,6 @@ USES = [
     ["workload", "describe", "IN", "--json"],
     ["workload", "convert", "IN", "-o", "made.json"],
     ["workload", "clean", "IN", "-o", "made.swf"],
-    ["workload", "clean", "IN", "-o", "made.parquet"],
     ["workload", "split", "IN", "-o", "made", "--align", "calendar", "--days", "1e9"],
     ["workload", "scale", "IN", "-o", "made.json", "--load", "0.5"],
     ["what-if", "IN", "--no-small-first", "-o", "x.html"],

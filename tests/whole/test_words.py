@@ -52,7 +52,7 @@ def test_no_difference_is_minus_nothing():
 
 @pytest.mark.parametrize(
     ("file", "name"),
-    [("SDSC-DS-2004-2.1-cln.swf.gz", "SDSC-DS"), ("CEA-Curie-2011-2.1-cln.swf", "CEA-Curie"), ("ours.parquet", "ours")],
+    [("SDSC-DS-2004-2.1-cln.swf.gz", "SDSC-DS"), ("CEA-Curie-2011-2.1-cln.swf", "CEA-Curie"), ("ours.json", "ours")],
 )
 def test_a_log_has_one_name(file, name):
     assert log_name(file) == name

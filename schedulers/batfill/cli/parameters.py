@@ -363,9 +363,7 @@ def out_option(
     return click.option("--out", "-o", type=PathParam(writes, example), help=help, **more)
 
 
-LOG_OUT = out_option(
-    "file", "The log to write: .swf, .json or .parquet, also compressed.", example="out.swf", required=True
-)
+LOG_OUT = out_option("file", "The log to write: .swf or .json, also compressed.", example="out.swf", required=True)
 
 
 WORKLOAD = click.argument("workload", type=FILE)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 def replay(workload: Path, options: dict[str, Any], out: Path | None, as_json: bool, **how: Any) -> None:
     """Run one policy over a whole workload, and print figures.
 
-    WORKLOAD: an SWF log (plain, .gz, .xz, .bz2), Parquet, or Batsim JSON.
+    WORKLOAD: an SWF log (plain, .gz, .xz, .bz2), or Batsim JSON.
 
     \b
     batfill replay LOG --policy saf --threshold 2d

@@ -73,8 +73,8 @@ def say_undated(log: SwfLog, so: str) -> None:
 def describe(source: Path, procs: int | None, as_json: bool) -> None:
     """Report on a log: jobs, users, span, load and quality.
 
-    Also on premature jobs, and what each cleaning rule would drop. IN is SWF (plain, .gz, .xz, .bz2), Parquet or Batsim
-    JSON.
+    Also on premature jobs, and what each cleaning rule would drop. IN is SWF (plain, .gz, .xz, .bz2) or
+    Batsim JSON.
     """
     from batfill.workloads import describe as library
 
@@ -116,7 +116,7 @@ def clean(
 ) -> None:
     """Clean a log by named rules.
 
-    Every row dropped or changed is counted by rule. IN is SWF (plain, .gz, .xz, .bz2), Parquet or Batsim JSON.
+    Every row dropped or changed is counted by rule. IN is SWF (plain, .gz, .xz, .bz2) or Batsim JSON.
     """
     from batfill.workloads import cleaning
     from batfill.workloads.filters import header_filters
@@ -170,7 +170,7 @@ def clean(
 @click.option("--skip", type=WHOLE_OR_NONE, default=0, help="Leave out this many windows at the start.")
 @click.option("--count", type=WHOLE, help="Only this many consecutive windows.")
 @click.option("--min-jobs", type=WHOLE_OR_NONE, default=1, help="Only windows with at least this many jobs.")
-@click.option("--suffix", default=".swf.gz", help="Format of the files: .swf, .swf.gz, .json, .parquet ...")
+@click.option("--suffix", default=".swf.gz", help="Format of the files: .swf, .swf.gz, .json ...")
 @PROCS
 @JSON
 def split(
@@ -187,7 +187,7 @@ def split(
 ) -> None:
     """Cut a log into windows of time, one file each.
 
-    A file's second 0 is its window's start. IN is SWF (plain, .gz, .xz, .bz2), Parquet or Batsim JSON.
+    A file's second 0 is its window's start. IN is SWF (plain, .gz, .xz, .bz2) or Batsim JSON.
     """
     from batfill.base.files import make_folder, shown
     from batfill.base.words import wrapped
@@ -268,7 +268,7 @@ def resample(
 ) -> None:
     """Make new logs from a log's weeks, whole or user by user.
 
-    IN is SWF (plain, .gz, .xz, .bz2), Parquet or Batsim JSON.
+    IN is SWF (plain, .gz, .xz, .bz2) or Batsim JSON.
     """
     from batfill.base.files import require_other, shown
     from batfill.workloads.formats import format_of, provenance, stem_of
@@ -317,7 +317,7 @@ def scale(
 ) -> None:
     """Change a log's load by the times between its submissions.
 
-    IN is SWF (plain, .gz, .xz, .bz2), Parquet or Batsim JSON.
+    IN is SWF (plain, .gz, .xz, .bz2) or Batsim JSON.
     """
     from batfill.workloads import scaling
     from batfill.workloads.formats import format_of, provenance
@@ -352,7 +352,7 @@ def job_slice(text: str) -> slice:
 @SOURCE
 @out_option(
     "file",
-    "The Batsim workload to write, x.json, or the log as x.parquet or x.swf; .gz compresses JSON and SWF.",
+    "The Batsim workload to write, x.json, or the log, x.swf; .gz compresses either.",
     example="x.json",
     required=True,
 )
@@ -379,10 +379,10 @@ def convert(
     as_json: bool,
     **how: Any,
 ) -> None:
-    """Write a log as a Batsim workload, or as Parquet or SWF.
+    """Write a log as a Batsim workload, or as SWF.
 
-    A Batsim workload has zero-padded ids, and delay profiles shared by duration. IN is SWF (plain, .gz, .xz, .bz2),
-    Parquet or Batsim JSON, of Batsim 4 or 5. A log of any length is read and written piece by piece.
+    A Batsim workload has zero-padded ids, and delay profiles shared by duration. IN is SWF (plain, .gz, .xz, .bz2)
+    or Batsim JSON, of Batsim 4 or 5. A log of any length is read and written piece by piece.
     """
     from batfill.base.files import all_or_none, shown, write_text
     from batfill.batsim.platform import homogeneous_platform

@@ -21,9 +21,9 @@ def read_workload(
     timezone: str | None = None,
     cores_per_resource: int | None = None,
 ) -> Workload:
-    """Read a workload: SWF, Batsim JSON, a table of `to_csv`, batfill's Parquet, or accounting of Slurm, OAR or PBS.
+    """Read a workload: SWF, Batsim JSON, a table of `to_csv`, or accounting of Slurm, OAR or PBS.
 
-    The content decides the format; all but Parquet may be compressed (.gz, .xz, .bz2). A data frame also works if it
+    The content decides the format; all may be compressed (.gz, .xz, .bz2). A data frame also works if it
     has columns as those of `Workload.to_pandas`: submit_s (or dates), runtime_s, walltime_s and procs at least.
 
     Args:

@@ -57,7 +57,6 @@ from batfill.workloads.formats import (
     save_log,
 )
 from batfill.workloads.manifest import log_with_text
-from batfill.workloads.parquet_log import write_pieces
 from batfill.workloads.swf import (
     NO_REQUEST,
     choice_for,
@@ -106,11 +105,11 @@ def convert(
     version: BatsimVersion = 4,
     advance: Callable[[int], None] = lambda _: None,
 ) -> Converted:
-    """Write the workload in `source` (SWF, Parquet or Batsim JSON) as Batsim JSON, or as a log with all its rows.
+    """Write the workload in `source` (SWF or Batsim JSON) as Batsim JSON, or as a log with all its rows.
 
     Args:
         source: the log.
-        out: the file; its name determines the format. A log (SWF, Parquet) keeps every row, number and comment, and
+        out: the file; its name determines the format. SWF keeps every row, number and comment, and
             gets a note on its provenance; of the next arguments only `procs` applies, and goes into its header.
         procs: the machine's size; by default the log's.
         overrun: "keep", the default, raises requests below the run time to it, "kill" leaves them, and the jobs will
@@ -220,13 +219,10 @@ def _convert_log(source: Path, out: Path, procs: int | None, advance: Callable[[
     def new_head() -> SwfLog:
         return made_by(with_size(source, read(), procs), made)
 
-    if format_of(out) == ".parquet":
-        n_rows = write_pieces(pieces, out, lambda: new_head().comments)
-    else:
-        for _ in pieces():  # the header comes first, and depends on all of the text
-            pass
-        head = new_head()
-        n_rows = write_rows((piece.rows for piece in pieces()), head.comments, out)
+    for _ in pieces():  # the header comes first, and depends on all of the text
+        pass
+    head = new_head()
+    n_rows = write_rows((piece.rows for piece in pieces()), head.comments, out)
     return Converted(n_rows, new_head().header_procs, size_notes(read(), procs), ())
 
 

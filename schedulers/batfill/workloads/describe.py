@@ -34,7 +34,7 @@ def describe(
     """The report on the log in `path`, as `--json` prints it: numbers, shares between 0 and 1, seconds.
 
     Args:
-        path: SWF, Parquet or Batsim JSON.
+        path: SWF or Batsim JSON.
         procs: the machine's size; by default the log's. Without it no load is reported.
         advance: called with the number of rows read since the last call.
 

@@ -1,6 +1,6 @@
 """Reads and writes a log in any format: the content decides when reading, the file's name when writing.
 
-SWF, Batsim JSON and Parquet. Cleaning, splitting and resampling work on logs, and so on all three.
+SWF and Batsim JSON. Cleaning, splitting and resampling work on logs, and so on both.
 """
 
 from __future__ import annotations
@@ -31,13 +31,6 @@ from batfill.model.given import csv_columns, is_frame
 from batfill.model.jobs import Overrun, Unrequested, Workload, workload_of_frame
 from batfill.model.values import number_from, unrequested_of
 from batfill.workloads.batsim_json import BATSIM_MARGIN_S, read_batsim_json, write_batsim_json
-from batfill.workloads.parquet_log import (
-    PARQUET,
-    ROWS_AT_ONCE,
-    parquet_pieces,
-    read_parquet,
-    write_parquet,
-)
 from batfill.workloads.swf import (
     OF_JOBS,
     choice_for,
@@ -67,14 +60,14 @@ if TYPE_CHECKING:
     from hashlib import _Hash
 
 PACKED = (".gz", ".xz", ".bz2")
-FORMATS = (".swf", ".json", ".parquet")
+FORMATS = (".swf", ".json")
+ROWS_AT_ONCE = 1 << 17  # that are checked before they are written
 System = Literal["slurm", "oar", "pbs"]
-Kind = Literal["parquet", "table", "slurm", "oar", "pbs", "json", "swf"]
+Kind = Literal["table", "slurm", "oar", "pbs", "json", "swf"]
 # How files of each kind begin: the names of `to_csv`; sacct's names of columns, or a record without them, for its
 # reader to refuse; OAR's jobs by id, as an array or as items; a date; a workload of Batsim, or a list, which is none,
 # as its reader says.
 BEGINNINGS: dict[Kind, re.Pattern[bytes]] = {
-    "parquet": re.compile(re.escape(PARQUET)),
     "table": re.compile(rb"(?=[^\n]*\bsubmit_s\b)(?=[^\n]*\bruntime_s\b)\w+,"),
     "slurm": re.compile(
         rb"(?![;{\[])(?:[^\n]*\n)*?(?:(?:[^|\n]*\|)*[ \t]*JobID(?:Raw)?[ \t]*\||(?:[^|\n]*\|)+JobID(?:Raw)?\s)"
@@ -336,7 +329,7 @@ def load_log(path: Path, *, advance: Callable[[int], None] = lambda _: None) -> 
 
 
 def load(path: Path, *, advance: Callable[[int], None] = lambda _: None) -> Loaded:
-    """The log in an SWF, Parquet or Batsim JSON file; `advance` is called with the number of SWF rows read.
+    """The log in an SWF or Batsim JSON file; `advance` is called with the number of SWF rows read.
 
     Raises:
         WorkloadError: the file has none of these formats, or holds no row.
@@ -354,13 +347,13 @@ def load(path: Path, *, advance: Callable[[int], None] = lambda _: None) -> Load
 def read_rows(
     path: Path, kind: Kind, *, fields: Sequence[str] = FIELDS, advance: Callable[[int], None] = lambda _: None
 ) -> SwfLog:
-    """The SWF or Parquet log with these columns; `advance` is called with the number of SWF rows read.
+    """The SWF log with these columns; `advance` is called with the number of rows read.
 
     Raises:
         WorkloadError: it is accounting, or damaged.
     """
     refuse_accounting(path, kind)
-    return read_parquet(path, fields=fields) if kind == "parquet" else read_log(path, fields=fields, advance=advance)
+    return read_log(path, fields=fields, advance=advance)
 
 
 def refuse_accounting(path: Path, kind: Kind) -> None:
@@ -382,9 +375,9 @@ def require_rows(path: Path, n_rows: int) -> None:
 
 
 def pieces_of(path: Path, kind: Kind, text_sum: _Hash | None = None) -> Iterator[SwfLog]:
-    """The rows of an SWF or Parquet log in pieces, as `batches_of`."""
+    """The rows of an SWF log in pieces, as `batches_of`."""
     refuse_accounting(path, kind)
-    yield from parquet_pieces(path) if kind == "parquet" else batches_of(path, text_sum)
+    yield from batches_of(path, text_sum)
 
 
 def log_of(workload: Workload) -> SwfLog:
@@ -420,14 +413,14 @@ def log_of(workload: Workload) -> SwfLog:
 
 
 def format_of(path: Path) -> str:
-    """The format of a file by its name: ".swf", ".json" or ".parquet".
+    """The format of a file by its name: ".swf" or ".json".
 
     Raises:
         WorkloadError: the name has none of these suffixes.
     """
     suffix = unpacked(path).suffix
-    if suffix not in FORMATS or (suffix == ".parquet" and path.suffix != suffix):
-        raise WorkloadError(f"{path}: name it .swf, .json or .parquet (.swf and .json also .gz, .xz or .bz2)")
+    if suffix not in FORMATS:
+        raise WorkloadError(f"{path}: name it .swf or .json, also .gz, .xz or .bz2")
     return suffix
 
 
@@ -465,7 +458,7 @@ def save_log(
     """Write the log; returns the number of jobs (Batsim JSON) or rows (otherwise) in the file.
 
     Args:
-        log: the log. SWF and Parquet keep all of it, Batsim JSON its jobs.
+        log: the log. SWF keeps all of it, Batsim JSON its jobs.
         out: the file; its name determines the format.
         procs: the machine's size, which the file then states; by default what `machine_size` finds.
         overrun: for Batsim JSON, see `read_workload`, as the next; a file of another format keeps the log as it is.
@@ -493,9 +486,6 @@ def save_log(
     if wanted == ".swf":
         write_log(log, out)
         return len(log)
-    if wanted == ".parquet":
-        write_parquet(log, out)
-        return len(log)
     of_jobs = job_rows(out, [log])
     machine = known_size(out, machine_size(out, log, procs))
     unrequested, _ = choice_for(log, unrequested)
@@ -511,12 +501,12 @@ def save_log(
 def write(log: Workload | str | Path, path: str | Path) -> Path:
     """Write a workload to a file; its name decides the format.
 
-    SWF and Parquet hold the log that the workload was read from, with what only the log has; Batsim JSON holds its jobs
-    with the walltimes of the workload.
+    SWF holds the log that the workload was read from, with what only the log has; Batsim JSON holds its jobs with the
+    walltimes of the workload.
 
     Args:
         log: the workload, a log's file, or a data frame, as for `read_workload`.
-        path: the file: .swf or .json, also .gz, .xz or .bz2, or .parquet.
+        path: the file: .swf or .json, also .gz, .xz or .bz2.
 
     Returns:
         The file.

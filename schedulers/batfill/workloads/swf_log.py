@@ -307,7 +307,7 @@ def rows_in(path: Path, text: bytes, lines_before: int, width: int = 0) -> tuple
         at_line = wrong_line if row == n_rows else lines[row]
         if row == field == lines_before == 0 and not NUMBER.fullmatch(text[start:end]):
             raise WorkloadError(
-                f"{path}:{at_line}: this is no log: it begins with {brief(text[start:end])}; give SWF, Parquet, "
+                f"{path}:{at_line}: this is no log: it begins with {brief(text[start:end])}; give SWF, "
                 "Batsim's JSON, or the accounting of Slurm, OAR or PBS"
             )
         rows[row, field] = number_in(path, at_line, field, text[start:end])

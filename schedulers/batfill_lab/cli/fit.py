@@ -64,7 +64,7 @@ def fit(
     """Learn policies by regression on random schedules.
 
     Scores random orders of jobs, fits functions to the scores, and tests them. WORKLOAD is an SWF log (plain, .gz, .xz,
-    .bz2), Parquet, or a Batsim JSON workload.
+    .bz2), or a Batsim JSON workload.
     """
     from batfill_lab.learning import fit as library
 

@@ -58,7 +58,7 @@ def select(
 ) -> None:
     """Select the policy after each period, from the past periods, and compare waits with EASY-FCFS.
 
-    WORKLOAD is an SWF log (plain, .gz, .xz, .bz2), Parquet, or a Batsim JSON workload.
+    WORKLOAD is an SWF log (plain, .gz, .xz, .bz2), or a Batsim JSON workload.
     """
     from batfill_lab.search import select as library
 

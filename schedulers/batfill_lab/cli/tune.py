@@ -92,7 +92,7 @@ def tune(
 ) -> None:
     """Search mixed policies on a log's weeks, and test them.
 
-    They are tested on the weeks that follow. WORKLOAD is an SWF log (plain, .gz, .xz, .bz2), Parquet, or a Batsim JSON
+    They are tested on the weeks that follow. WORKLOAD is an SWF log (plain, .gz, .xz, .bz2), or a Batsim JSON
     workload.
     """
     from batfill_lab.search import tune as library

@@ -81,12 +81,8 @@ def save_imported(log: ClusterLog, out: Path, *, procs: int | None = None, made_
         WorkloadError: as `save_log`.
     """
     from batfill.workloads.formats import format_of, save_log
-    from batfill.workloads.parquet_log import write_pieces
     from batfill.workloads.swf_log import write_rows
 
-    wanted = format_of(out)
-    if wanted == ".json":
+    if format_of(out) == ".json":
         return save_log(log.log(), out, procs=procs, description={"made_by": made_by})
-    if wanted == ".parquet":
-        return write_pieces(log.pieces, out, lambda: log.comments)
     return write_rows((piece.rows for piece in log.pieces()), log.comments, out)

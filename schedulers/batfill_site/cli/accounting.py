@@ -69,7 +69,6 @@ def import_log(
     The log has a header, and what was left out is reported. SYSTEM is slurm, oar or pbs. FILE is `sacct -P` output,
     `oarstat -J` output, or a PBS accounting file; plain, .gz, .xz or .bz2.
     """
-    from batfill.base.errors import require
     from batfill.base.files import all_or_none, one_at_a_time
     from batfill.base.version import __version__
     from batfill.workloads.formats import format_of
@@ -80,8 +79,7 @@ def import_log(
     for parameter in click.get_current_context().command.params:
         if parameter.name in given and system != (of := ONLY_FOR[parameter.name]):
             raise click.UsageError(f"{parameter.opts[0]} applies to {of} only, not to {system}; leave it out")
-    if format_of(out) == ".parquet":
-        require("tables", "pyarrow")
+    format_of(out)  # refuses another name before the work
     if key is not None and key.resolve() == out.resolve():
         raise click.UsageError(f"--key and --out are both {key}; name two files")
     if key is not None:
@@ -127,7 +125,7 @@ def outages(source: Path, out: Path | None, procs: int | None) -> None:
 
     `replay --calendar` takes it. Looks every 10 min for 30 min or more in which less than 10 % of the machine was busy,
     while waiting jobs requested at least 25 % of it. Each becomes an announced window of the whole machine. IN is SWF
-    or Parquet, with waits.
+    with waits.
     """
     from batfill.base.files import write_text
     from batfill.base.words import duration, things

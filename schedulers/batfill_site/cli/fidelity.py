@@ -25,7 +25,7 @@ def fidelity(log: Path, fit: bool, out: Path | None, as_json: bool, **how: Any) 
     """How far simulated waits are from those in a log, and why.
 
     Fits what at the site explains the difference. The replay is FCFS with EASY backfilling, plain and with the outages
-    that the log shows as announced windows. LOG is SWF or Parquet with waits, or a cluster's accounting.
+    that the log shows as announced windows. LOG is SWF with waits, or a cluster's accounting.
     """
     from batfill_site import fidelity as library
 

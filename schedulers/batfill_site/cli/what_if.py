@@ -93,7 +93,7 @@ def what_if(
 ) -> None:
     """What other schedulers would have done with a site's log.
 
-    Prints waits and slowdown under each, and who would lose. LOG is SWF, Parquet or Batsim JSON; `batfill workload
+    Prints waits and slowdown under each, and who would lose. LOG is SWF or Batsim JSON; `batfill workload
     import` makes one from a cluster's accounting.
     """
     import shlex
