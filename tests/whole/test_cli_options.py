@@ -67,15 +67,13 @@ def commands(group=app, path=()):
             yield " ".join((*path, name)), command
 
 
-def options():
-    """(command, option) of every option whose value a command gets."""
-    for name, command in commands():
-        for param in command.params:
-            if isinstance(param, click.Option) and param.expose_value:
-                yield name, command, param
+def is_option(param):
+    """Whether it is an option whose value the command gets."""
+    return isinstance(param, click.Option) and param.expose_value
 
 
-EVERY = list(options())
+COMMANDS = dict(commands())
+EVERY = [(name, param) for name, command in COMMANDS.items() for param in command.params if is_option(param)]
 
 
 def two_values(param):
@@ -204,18 +202,18 @@ class Recorder(str):
     __hash__ = str.__hash__
 
 
-@pytest.mark.parametrize(
-    ("name", "command", "param"),
-    [pytest.param(n, c, p, id=f"{n} --{p.name}", marks=pytest.mark.needs(*MODULES.get(n, ()))) for n, c, p in EVERY],
-)
-def test_every_value_of_every_option_reaches_the_library(name, command, param, monkeypatch):
-    beside = BESIDE.get((name, param.name), BESIDE.get((name, "*"), []))
-    needed = [
-        word
-        for other, words in required(command, ARGUMENTS.get((name, param.name), {}))
-        if other is not param
-        for word in words
-    ]
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.needs(*MODULES.get(n, ()))) for n in COMMANDS])
+def test_every_value_of_every_option_reaches_the_library(name, monkeypatch):
+    for param in COMMANDS[name].params:
+        if is_option(param):
+            reaches_the_library(name, param, monkeypatch)
+
+
+def reaches_the_library(name, param, monkeypatch):
+    arguments, beside = (
+        table.get((name, param.name), table.get((name, "*"), usual)) for table, usual in ((ARGUMENTS, {}), (BESIDE, []))
+    )
+    needed = [word for other, words in required(COMMANDS[name], arguments) if other is not param for word in words]
     seen = []
     for value in two_values(param):
         found, calls, printed = arrived(monkeypatch, [*name.split(), *needed, *beside, *written(param, value)])
@@ -329,25 +327,26 @@ def test_an_option_of_the_table_is_what_it_was_given_in_json_and_in_python(name)
 def test_every_command_that_replays_logs_takes_both_options_on_requests():
     hosts = {"replay", "tune", "fit", "select", "what-if", "fidelity", "workload convert"}
     for option, taking in (("overrun", hosts), ("unrequested", hosts | {"when"})):
-        assert {name for name, _, param in EVERY if param.name == option} == taking
+        assert {name for name, param in EVERY if param.name == option} == taking
 
 
 @pytest.mark.parametrize("value", ["inf", "nan", "-inf", "1e999"])
 def test_no_number_may_be_infinite_or_none(value):
-    numbers = [(name, param) for name, _, param in EVERY if takes(param, "1") and not takes(param, "words")]
+    numbers = [(name, param) for name, param in EVERY if takes(param, "1") and not takes(param, "words")]
     assert len(numbers) > 50
     assert [(name, param.name) for name, param in numbers if not param.is_flag and takes(param, value)] == []
 
 
 LOGS = [
-    name for name, command in commands() if {"workload", "log", "source", "state"} & {p.name for p in command.params}
+    name
+    for name, command in COMMANDS.items()
+    if {"workload", "log", "source", "state"} & {p.name for p in command.params}
 ]
 
 
 @pytest.mark.parametrize("name", LOGS)
 def test_what_a_command_says_of_a_log_names_none_but_its_own_options(name, tmp_path):
-    command = dict(commands())[name]
-    own = {option for param in command.params for option in (*param.opts, *param.secondary_opts)} | {"--help"}
+    own = {option for param in COMMANDS[name].params for option in (*param.opts, *param.secondary_opts)} | {"--help"}
     jobs = "".join(row(job, 60, 100, procs=4, req_procs=4) for job in (1, 2))
     (tmp_path / "unrequested.swf").write_text(f"; MaxProcs: 4\n{jobs}")
     (tmp_path / "unsized.swf").write_text(jobs)
