@@ -230,8 +230,7 @@ def logged_of(workload: Workload, log: SwfLog, where: Path | str) -> Logged:
         WorkloadError: it has no waits of a site, or one is negative.
     """
     rows = job_rows(Path(where), [log])
-    kept = np.flatnonzero(rows.keep)
-    kept = kept[np.lexsort((rows.number[kept], rows.submit_s[kept]))]
+    kept = rows.in_order
     wait_s, jobs = log["wait_s"][kept], f"{len(kept):,} jobs that ran"
     below = (wait_s < 0) & (wait_s != UNKNOWN_WAIT)
     if below.any():

@@ -60,12 +60,9 @@ def read_jobs(source: Workload | str | Path) -> LoggedJobs:
     found = source_of(source)
     log = found.log
     rows = job_rows(Path(found.where), [log])
-    kept = np.flatnonzero(rows.keep)
-    order = kept[np.lexsort((rows.number[kept], rows.submit_s[kept]))]
-    runtime_s = log["runtime_s"].copy()
-    for row, whole_s in rows.runtime_s.items():
-        runtime_s[row] = whole_s
-    wait_s, submit_s, runtime_s = log["wait_s"][order], rows.submit_s[order] - rows.first_submit_s, runtime_s[order]
+    order = rows.in_order
+    wait_s, submit_s = log["wait_s"][order], rows.submit_s[order] - rows.first_submit_s
+    runtime_s = rows.run_times(log)[order]
     clock = log.clock
     return LoggedJobs(
         clock=clock.later(rows.first_submit_s) if clock else None,

@@ -134,10 +134,7 @@ def columns_of(
     """
     here = slice(first_row, first_row + len(log))
     keep = rows.keep[here]
-    runtime_s = log["runtime_s"][keep]
-    if rows.runtime_s:
-        joined = [rows.runtime_s.get(first_row + row) for row in np.flatnonzero(keep).tolist()]
-        runtime_s = np.array([p if whole is None else whole for p, whole in zip(runtime_s, joined, strict=True)])
+    runtime_s = rows.run_times(log, first_row)[keep]
     requested_s = log["requested_s"][keep]
     no_request = ~(requested_s > 0)
     stand_in_s = runtime_s if log.assumed_s is None else log.assumed_s[keep]
@@ -190,18 +187,30 @@ class RowsOfJobs:
         """The number of digits of the largest job number."""
         return len(str(self.number[self.keep].max()))
 
+    @property
+    def in_order(self) -> NDArray[np.intp]:
+        """The rows in the order of (submission, number), which is that of the job table."""
+        rows = np.flatnonzero(self.keep)
+        return rows[np.lexsort((self.number[rows], self.submit_s[rows]))]
+
+    def run_times(self, log: SwfLog, first_row: int = 0) -> NDArray[np.float64]:
+        """The run time of each row of a piece of the log, which begins at `first_row`; summed where jobs have parts."""
+        runtime_s = log["runtime_s"].copy()
+        for row in self.runtime_s.keys() & range(first_row, first_row + len(log)):
+            runtime_s[row - first_row] = self.runtime_s[row]
+        return runtime_s
+
     def jobs_only(self, jobs: slice) -> RowsOfJobs:
-        """Only these jobs, counted in the order of (submission, number).
+        """Only these jobs, counted in order.
 
         Raises:
             WorkloadError: no job is left.
         """
-        rows = np.flatnonzero(self.keep)
-        order = rows[np.lexsort((self.number[rows], self.submit_s[rows]))][jobs]
-        if not len(order):
-            raise WorkloadError(f"jobs {jobs.start}:{jobs.stop} select none of {len(rows)}; choose others")
+        chosen = self.in_order[jobs]
+        if not len(chosen):
+            raise WorkloadError(f"jobs {jobs.start}:{jobs.stop} select none of {self.keep.sum()}; choose others")
         keep = np.zeros_like(self.keep)
-        keep[order] = True
+        keep[chosen] = True
         return replace(self, keep=keep)
 
 
