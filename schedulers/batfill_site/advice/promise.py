@@ -8,13 +8,13 @@ promise is for a log at its own load: logs that had no part in it broke it with 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from batfill.base.sums import mean_of
-from batfill.model.jobs import HOUR_S
+from batfill.model.jobs import HOUR_S, job_table
 from batfill.model.metrics import bounded_slowdown, long_waits
 from batfill.model.options import FIRST_TRIES, Options
 from batfill.replays.replay import nothing, simulate
@@ -178,10 +178,7 @@ def moved(jobs: JobTable, seed: int, load: float = 1.0) -> JobTable:
     by_s = np.random.default_rng([seed, MOVED_S]).integers(0, 2 * MOVED_S + 1, len(jobs))
     columns = {column.name: getattr(jobs, column.name) for column in fields(jobs)}
     columns["submit_s"] = (jobs.submit_s if load == 1 else np.floor(jobs.submit_s / load + 0.5)) + by_s
-    by_id = np.argsort(jobs.ids, kind="stable")
-    order = by_id[np.argsort(columns["submit_s"][by_id], kind="stable")]
-    ordered: dict[str, Any] = {name: each[order] for name, each in columns.items() if isinstance(each, np.ndarray)}
-    return replace(jobs, **ordered)
+    return job_table("moved jobs", **columns)
 
 
 def check(
