@@ -116,7 +116,7 @@ def settings():
     yield "kth all needed narrow", "kth", "replay", {**HEADLINE, **ALL, **NEEDED, **NARROW}
     yield "kth first tries", "kth", "replay", {"preset": "first-tries"}
     yield "kth depth 4", "kth", "replay", {"depth": 4}
-    for name, options in {"always": FOREST, "needed": {**FOREST, **NEEDED}, "cut": {**FOREST, "cut": 0.3}}.items():
+    for name, options in {"always": FOREST, "needed": {**FOREST, **NEEDED}}.items():
         yield f"sample forest {name}", "sample", "replay", {"policy": "fcfs", **options}
     yield "sample decoupled", "sample", "replay", {"policy": "fcfs", **FOREST, "regime": "decoupled"}
     for log in ("sample", "kth-first"):

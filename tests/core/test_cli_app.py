@@ -36,7 +36,7 @@ def test_an_option_at_its_default_is_accepted_where_it_has_no_effect(name):
 @pytest.mark.parametrize(
     "words",
     [
-        "replay {} --kill needed --small-width 100% --cut 50% --predict-for order",
+        "replay {} --kill needed --small-width 100% --seed 0 --predict-for order",
         "what-if {} --no-small-first --kill needed --small-width 1",
         "tune {} --days 1 --last 1 --points 6 --evaluations 1000",
         "select {} --policies fcfs,saf --method ucb1 --lambda 0.9 --noise walltime",

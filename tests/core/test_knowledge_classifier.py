@@ -20,7 +20,7 @@ from batfill.learn.classifier import Classifier
 from batfill.learn.forest import NODE, flattened, walk
 from batfill.learn.habits import FEATURE_NAMES, NONE_YET, History, matrix
 from batfill.learn.predictor import make
-from batfill.model.jobs import DAY_S, WEEK_S, Clock
+from batfill.model.jobs import WEEK_S, Clock
 from batfill.model.options import Options, of_arguments
 from batfill.model.policy import policy_named
 from batfill.model.rules import Rules
@@ -198,21 +198,6 @@ def test_the_compiled_walk_says_what_the_forest_says():
     np.testing.assert_allclose(walked, grown.predict_proba(x)[:, 1], rtol=1e-12)
 
 
-def test_with_a_lag_the_old_forest_judges_until_the_new_one_is_due():
-    jobs = weeks_of_habits(15)
-    at_once = drive(jobs, Classifier(forest(regime="fresh")))
-    later = drive(jobs, Classifier(forest(regime="fresh", train_lag_s=DAY_S)))
-    first = jobs.submit_s < WEEK_S + DAY_S
-    assert np.isnan(later.probability[first]).all()
-    assert not later.small[first].any()
-    since_s = jobs.submit_s % WEEK_S
-    differs = ~np.isclose(at_once.probability, later.probability, equal_nan=True) & (jobs.submit_s >= WEEK_S)
-    assert differs[since_s < DAY_S].any()
-    same = drive(jobs, Classifier(forest(regime="fresh", train_lag_s=2 * WEEK_S)))
-    assert np.isnan(same.probability[jobs.submit_s < 3 * WEEK_S]).all()
-    assert np.isfinite(same.probability[jobs.submit_s >= 3 * WEEK_S]).all()
-
-
 def test_one_seed_makes_one_run_and_another_seed_another():
     jobs = weeks_of_habits(8)
     first, again, other = (drive(jobs, Classifier(forest(seed=seed))).probability for seed in (1, 1, 2))
@@ -225,12 +210,6 @@ def test_every_job_has_a_first_try_once_a_run_time_is_known():
     driven = drive(jobs, make(Options.of({"small": "all"}), jobs, None), kill=True)
     assert driven.small[np.isfinite(driven.divider_s)].all()
     assert driven.schedule.requeued.mean() == pytest.approx(0.5, abs=0.05)
-
-
-def test_a_lower_cut_calls_more_jobs_small():
-    jobs = weeks_of_habits(10)
-    small = [int(drive(jobs, Classifier(forest(cut=cut))).small.sum()) for cut in (0.8, 0.5, 0.2)]
-    assert small[0] < small[1] < small[2]
 
 
 def test_rates_are_those_of_the_paper():
@@ -257,7 +236,7 @@ def test_the_auc_is_the_share_of_pairs_in_the_right_order_and_the_brier_score_a_
 
 def test_kills_by_user_and_by_width_add_up_to_the_summary():
     jobs = weeks_of_habits(14)
-    driven = drive(jobs, Classifier(forest(cut=0.2)), kill=True)
+    driven = drive(jobs, Classifier(forest()), kill=True)
     figures = driven.schedule.summary()
     used = figures.utilisation * SIZE * figures.makespan_s
     for rows in (kills_by_user(driven.schedule), kills_by_width(driven.schedule)):

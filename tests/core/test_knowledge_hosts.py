@@ -135,10 +135,9 @@ def test_the_hosts_agree_on_which_tries_go_on_at_their_dividers(tmp_path, policy
     assert 0 < sum("#" in name for name in sparing) < sum("#" in name for name in always)
 
 
-@pytest.mark.parametrize("lag_s", [0.0, 100_000.0, 1.5 * WEEK_S])
-def test_the_hosts_agree_on_when_a_forest_comes_into_force(tmp_path, lag_s):
+def test_the_hosts_agree_on_when_a_forest_comes_into_force(tmp_path):
     path = written(tmp_path / "made.json", 3, size=12)
-    assert_hosts_agree(path, 12, {"small": "forest", "kill": "never", "policy": "saf", "train-lag": lag_s})
+    assert_hosts_agree(path, 12, {"small": "forest", "kill": "never", "policy": "saf"})
 
 
 def test_the_plugin_begins_to_train_at_the_first_message_after_the_weeks_end():
@@ -148,12 +147,11 @@ def test_the_plugin_begins_to_train_at_the_first_message_after_the_weeks_end():
         plugin.tell(100.0 * row + 5 + row, completed(str(row)))
     plugin.tell(WEEK_S - 10.0, submitted("last", WEEK_S - 10, 100, 1))
     knowledge = plugin.agent.knowledge.knowledge
-    assert not knowledge.coming
+    assert knowledge.growing is None
     plugin.tell(WEEK_S + 10.0, completed("last"))  # which the forest does not learn from: it was not known then
-    (in_force_s, forests) = knowledge.coming[0]
-    assert in_force_s == WEEK_S
+    forest = knowledge.growing.result()
     plugin.tell(WEEK_S + 20.0, submitted("next", WEEK_S + 20, 100, 1))
-    assert knowledge.forest is forests.result()
+    assert knowledge.forest is forest
     assert knowledge.runtime_s.tolist() == [float(5 + row) for row in range(10)]
 
 

@@ -86,7 +86,7 @@ def test_every_default_of_the_table_is_accepted_and_stated():
     ("given", "stated"),
     [
         ({"small": "class", "divider": 600}, {"kill": "needed", "bound": None, "divider": 600.0}),
-        ({"small": "all"}, {"kill": "needed", "bound": True, "divider": "median", "cut": None, "seed": None}),
+        ({"small": "all"}, {"kill": "needed", "bound": True, "divider": "median", "seed": None}),
         ({"small": "perfect", "kill": "never", "divider": "median/1"}, {"bound": None, "divider": "median"}),
         ({"predict": "easy++"}, {"predict-for": "order", "kill": None}),
         ({"predict": "easy++", "policy": "wfp3"}, {"predict-for": "all"}),

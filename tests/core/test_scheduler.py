@@ -346,10 +346,10 @@ def test_a_divider_that_meets_no_class_is_warned_of_at_the_end(caplog):
 
 def test_every_option_in_force_is_stated_to_the_file_that_is_named(tmp_path, monkeypatch):
     monkeypatch.setenv(OPTIONS_FILE, str(tmp_path / "options.json"))
-    Plugin(**{"train-lag": "1h", "small": "forest", "cut": 0.2})
+    Plugin(threshold="1h", small="forest", seed=2)
     stated = json.loads((tmp_path / "options.json").read_text())
     assert tuple(stated) == (*OPTIONS, "reservation", "plan")
-    assert (stated["cut"], stated["kill"], stated["train-lag"], stated["policy"]) == (0.2, "needed", 3600, "fcfs")
+    assert (stated["seed"], stated["kill"], stated["threshold"], stated["policy"]) == (2, "needed", 3600, "fcfs")
     Plugin(select="full:budget=0,policies=saf+spf")
     stated = json.loads((tmp_path / "options.json").read_text())
     assert stated["policy"] is None

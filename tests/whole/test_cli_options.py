@@ -275,9 +275,7 @@ VALUES = {
     "divider": (1, 600),
     "small-width": (0.001, 0.5),
     "stand-back": (0.5, 32),
-    "cut": (0.001, 0.25),
     "bound": (False, True),
-    "train-lag": (0, 3600),
     "seed": (0, 7),
 }
 

@@ -22,14 +22,13 @@ replay log.swf --threshold {-1|soon|inf}
 replay log.swf --overdue-before {large|large --threshold 1h|some}
 replay w.json --overdue-before large --small class --divider 100
 replay w.json --divider 100
-replay w.json --small class{| --divider 0| --divider median| --divider 100 --cut 0.3| --divider 100 --predict easy++}
+replay w.json --small class{| --divider 0| --divider median| --divider 100 --seed 3| --divider 100 --predict easy++}
 replay w.json --small some
 replay log.swf --small all {--kill never|--divider mean}
 replay log.swf --kill {always|--small all|waiting --small all}
 replay log.swf --small-width {0.5|200% --small perfect|12.5 --small perfect|1/0 --small perfect}
 replay log.swf --predict magic
 replay log.swf --predict-for {all|order --predict easy++ --policy wfp3}
-replay log.swf --cut {0.3|0 --small forest|200% --small forest}
 replay log.swf --bound
 replay log.swf --seed {2147483648|3}
 replay log.swf --reservation machines

@@ -95,7 +95,7 @@ def test_a_preset_is_its_options():
             ["small", "small-width", "divider", "kill", "stand-back"],
         ),
         ({"small": "class"}, {"small": "class", "divider": 120.0, "bound": None}, []),
-        ({"small": "forest", "cut": 0.1}, {"small": "forest", "cut": 0.1, "divider": 120.0}, []),
+        ({"small": "forest", "seed": 1}, {"small": "forest", "seed": 1, "divider": 120.0}, []),
     ],
     ids=str,
 )
@@ -127,7 +127,7 @@ def test_what_is_not_modelled_of_a_real_scheduler_is_said_on_the_command_line():
 
 
 def test_an_option_that_the_preset_does_not_serve_is_refused_as_without_it():
-    assert "--cut: no forest is trained" in refusal("replay", SAMPLE, "--preset", "first-tries", "--cut", "0.3")
+    assert "--seed: no forest is trained" in refusal("replay", SAMPLE, "--preset", "first-tries", "--seed", "3")
     assert "first-tries" in refusal("replay", SAMPLE, "--preset", "last-tries")
 
 

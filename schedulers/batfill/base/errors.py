@@ -74,8 +74,8 @@ def in_python(message: str) -> str:
     """The message with options as Python's arguments, except in commands, which stand between backticks.
 
     >>> import batfill.model.options
-    >>> in_python("option train-lag: -1 is not >= 0; leave --train-lag out, or see `batfill replay --help`")
-    'option train_lag_s: -1 is not >= 0; leave train_lag_s out, or see `batfill replay --help`'
+    >>> in_python("option threshold: -1 is not >= 0; leave --threshold out, or see `batfill replay --help`")
+    'option threshold_s: -1 is not >= 0; leave threshold_s out, or see `batfill replay --help`'
     """
 
     def argument(found: re.Match[str]) -> str:

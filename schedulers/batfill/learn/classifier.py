@@ -7,7 +7,7 @@ of a job before it has ended in the current simulation.
 from __future__ import annotations
 
 import math
-from collections import Counter, deque
+from collections import Counter
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
 
+SMALL_FROM = 0.5  # a job is small from this probability on
+
+
 class Classifier(Knowledge):
     """The small/large classifier."""
 
@@ -37,10 +40,10 @@ class Classifier(Knowledge):
         self.divided = Divided(settings.divider)
         self.divider_s = self.divided.value
         self.forest: Forest | None = None
-        self.coming: deque[tuple[float, Future[Forest]]] = deque()  # (when in force, forest), ascending
+        self.growing: Future[Forest] | None = None  # judges from the next job on
         self.settings.require_libraries()
         self.next_s: float = WEEK_S
-        self.trained = 0
+        self.trained = 0  # forests, with the one that grows
         self.judged: dict[int, list[float]] = {}  # by row: the record, until the job ends
         # Heap of (start, row, number, job): tries, possibly ended.
         self.running: list[tuple[float, int, int, SubmittedJob]] = []
@@ -51,15 +54,14 @@ class Classifier(Knowledge):
         self.records = np.zeros((0, RECORD))
 
     def judge(self, job: SubmittedJob) -> Judgement:
-        """Small if the forest gives at least `cut`; large before the first training."""
-        while self.coming and self.coming[0][0] <= job.submit_s:
-            self.forest = self.coming.popleft()[1].result()
-            self.trained += 1
+        """Small if the forest says so; large before the first training."""
+        if self.growing is not None:
+            self.forest, self.growing = self.growing.result(), None
         place = self.history.place(job)
         chance = math.nan
         if self.forest is not None:
             chance = self.forest.probability(self.history.features(place, self.divider_s))
-        small = chance >= self.settings.cut and self.divider_s < math.inf
+        small = chance >= SMALL_FROM and self.divider_s < math.inf
         self.judged[job.row] = place.record()
         return Judgement(job.request_s, small, chance)
 
@@ -113,20 +115,21 @@ class Classifier(Knowledge):
         self.divider_s = self.divided.value if known else float(np.median(runtime_s))
         self.runtime_s = np.concatenate([self.runtime_s, runtime_s])
         self.records = np.concatenate([self.records, records])
-        self.train(now_s)
+        self.train()
 
-    def train(self, now_s: float) -> None:
-        """Start training a forest on all known jobs; it judges once the training lag has passed."""
+    def train(self) -> None:
+        """Start training a forest on all known jobs."""
         records, series, divider_s = self.records, self.history.series(), self.divider_s
         small = self.runtime_s < divider_s
         if small.all() or not small.any():
             return
-        seed = self.settings.seed + self.trained + len(self.coming)
+        seed = self.settings.seed + self.trained
 
         def grow() -> Forest:
             return Forest(matrix(records, series, divider_s), small, seed)
 
-        self.coming.append((now_s + self.settings.train_lag_s, grown_beside(grow)))
+        self.growing = grown_beside(grow)
+        self.trained += 1
 
     @property
     def importances(self) -> dict[str, float]:

@@ -404,7 +404,6 @@ class Options:
     stand_back: float | None = option(SMALL_JOBS, BACKLOG, None, "No try for overdue jobs, a large head, or while "
         "waiting jobs request more machines than this.",
         OF_SMALL, OF_SPARED, OF_ALL_OVERDUE, quiet=True)
-    cut: float = option(SMALL_JOBS, PROBABILITY, 0.5, "The lowest probability of a small job.", OF_FOREST)
     seed: int = option(SMALL_JOBS, SEED, 0, "Seed of the forests.", OF_FOREST)
     predict: str = option(PREDICTIONS, words_or_own(False, REQUEST, *LEARNED, RUNTIME), REQUEST, "The expected run "
         "time of a job: its request, a prediction (easy++, regression), or the true runtime.", OF_REQUESTS)
@@ -416,8 +415,6 @@ class Options:
         "last week's end, or all that has ended.", OF_LEARNED)
     divider_rule: str = option(STUDY, words("known", "week"), "known", "The median of all known run times, or of the "
         "last week's.", OF_FOREST)
-    train_lag_s: float = option(STUDY, DURATION_S, 0, "The time from a week's end until the forest trained on it is "
-        "used.", OF_FOREST)
     # fmt: on
 
     def __post_init__(self) -> None:
@@ -698,14 +695,12 @@ class Arguments(TypedDict, total=False):
     small_width: float | str | None
     kill: Literal["never", "always", "needed"] | None
     stand_back: float | Literal["none"] | None
-    cut: float | str | None
     seed: int | None
     predict: Literal["request", "easy++", "regression", "runtime"] | Any | None
     predict_for: Literal["all", "order"] | None
     bound: bool | None
     regime: Literal["decoupled", "fresh"] | None
     divider_rule: Literal["known", "week"] | None
-    train_lag_s: float | str | None
 
 
 def arguments_of(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -882,11 +877,6 @@ def refuse_without_effect(chosen: Mapping[str, Any]) -> None:
         raise BatfillError(
             "option kill: if every job is small and none is killed, nothing changes; choose kill needed, or add "
             "small-width 1/16"
-        )
-    if small == FOREST and chosen["cut"] == 0:
-        raise BatfillError(
-            "option cut: at 0 every job is small, whatever the forest expects; choose a larger one, such as 0.5, or "
-            "small all"
         )
     if chosen["divider-rule"] == "week" and chosen["regime"] != "decoupled":
         raise BatfillError("option divider-rule: week moves the divider weekly; add regime decoupled")

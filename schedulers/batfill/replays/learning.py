@@ -314,9 +314,7 @@ class LearningReport:
         learned: dict[str, Any] = {"knowledge": self.knowledge.name}
         if isinstance(self.knowledge, Classifier):
             settings = self.knowledge.settings
-            learned |= {
-                name: getattr(settings, name) for name in ("regime", "divider_rule", "cut", "seed", "train_lag_s")
-            }
+            learned |= {name: getattr(settings, name) for name in ("regime", "divider_rule", "seed")}
             learned |= {"trained": self.knowledge.trained}
         if self.knowledge.classifies:
             learned |= {"divider_at_end_s": self.knowledge.divider_s}
@@ -337,8 +335,7 @@ class LearningReport:
         if isinstance(self.knowledge, Classifier):
             settings = self.knowledge.settings
             text += (
-                f" (divider rule {settings.divider_rule}, cut {settings.cut:g}, seed {settings.seed}, "
-                f"trained {self.knowledge.trained} times)"
+                f" (divider rule {settings.divider_rule}, seed {settings.seed}, trained {self.knowledge.trained} times)"
             )
         if self.knowledge.classifies:
             found = confusion(self.learned)

@@ -24,7 +24,7 @@ from batfill.model.options import OPTIONS, PREDICTIONS, SCHEDULING, arguments_of
 if TYPE_CHECKING:
     from pathlib import Path
 
-NEVER_LEARNED = tuple(name for name in SCHEDULING if OPTIONS[name].group != PREDICTIONS and name not in ("cut", "seed"))
+NEVER_LEARNED = tuple(name for name in SCHEDULING if OPTIONS[name].group != PREDICTIONS and name != "seed")
 
 
 @command(heading="expectation")
