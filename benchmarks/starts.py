@@ -99,7 +99,7 @@ def settings():
         "perfect never": {"small": "perfect", "kill": "never"},
         "perfect needed narrow": {**PERFECT, **NEEDED, **NARROW},
     }  # fmt: skip
-    guards = {"": {}, " large": {"threshold": 20_000.0, "overdue-before": "large"}, " all": {"threshold": 20_000.0}}
+    guards = {"": {}, " all": {"threshold": 20_000.0}}
     for log in ("sample", "outliving"):
         for name, options in tries.items():
             for order in ("fcfs", "saf", "aged:20000,0.2,0"):

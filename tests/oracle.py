@@ -130,7 +130,6 @@ class Oracle:
     policy: str
     backfill: str | None = None
     threshold_s: float = math.inf
-    tries_first: bool = False  # whether small jobs go before overdue ones
     depth: float | None = None  # by a plan with so many reservations, inf for any number; None for the head's alone
     tested: float = math.inf  # how many jobs of the plan must wait before it ends
     max_running: float = math.inf  # how many jobs of a user may run at once; a plan decides
@@ -347,7 +346,7 @@ class Oracle:
 
     def sort_rule(self, t):
         """The first two numbers name a section of the queue."""
-        late = [job for job in self.waiting if t - job.r > self.threshold_s and not (job.small and self.tries_first)]
+        late = [job for job in self.waiting if t - job.r > self.threshold_s]
         late.sort(key=lambda job: (job.r, job.turn))
         if self.half:
             late = late[: max(4, math.ceil(len(late) / 2))]
@@ -357,8 +356,6 @@ class Oracle:
         plain = self.by_policy(self.policy, t)
 
         def rule(job):
-            if job.small and self.tries_first:
-                return (0, 0, *plain(job))
             if job.seq in first:
                 return (OVERDUE, 0, 0, job.r, job.turn)
             return (2, not job.small, *plain(job))

@@ -187,7 +187,6 @@ options = st.fixed_dictionaries(
         "policy": policies,
         "backfill": st.none() | policies,
         "threshold_s": st.sampled_from([0.0, 1.0, 5.0, 20.0, math.inf]),
-        "tries_first": st.booleans(),
         "half": st.booleans(),
         "divider_s": st.sampled_from([1.0, 3.0, 8.0, math.inf]),
         "spares": st.booleans(),
@@ -195,7 +194,7 @@ options = st.fixed_dictionaries(
         "bound": st.booleans(),
         "widest_try": st.sampled_from([None, 1, 4]),
     }
-).map(lambda case: case if case["spares"] and not case["tries_first"] else {**case, "stand_back": math.inf})
+).map(lambda case: case if case["spares"] else {**case, "stand_back": math.inf})
 
 
 def weeks_of_habits(seed, n_jobs=700, weeks=4, size=16):

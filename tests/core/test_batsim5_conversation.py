@@ -219,7 +219,7 @@ EVERY_OPTION = [
     {"policy": "saf", "reservation": "machines"},
     {"policy": "spf", "small": "class", "divider": 300, "kill": "always"},
     {"policy": "saf", "small": "class", "divider": 300, "kill": "needed", "threshold": 3000},
-    {"policy": "saf", "small": "class", "divider": 300, "kill": "needed", "overdue-before": "large", "threshold": 3000},
+    {"policy": "saf", "small": "class", "divider": 300, "kill": "needed", "overdue": "half", "threshold": 3000},
     {"policy": "fcfs", "small": "class", "divider": 301.0625, "kill": "always", "small-width": 0.5},
     {"policy": "saf", "small": "class", "divider": 300, "kill": "needed", "threshold": 3000, "stand-back": 99},
     {"preset": "first-tries"},

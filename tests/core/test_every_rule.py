@@ -83,14 +83,13 @@ def rules(draw, size):
     yes, order = st.booleans(), st.sampled_from(ORDERS)
     chosen = {
         "threshold_s": draw(st.sampled_from([0.0, 5.0, 40.0, math.inf])), "half": draw(yes), "spares": draw(yes),
-        "tries_first": draw(yes), "bound": draw(yes), "divider_s": draw(st.sampled_from([2.0, 6.0, math.inf])),
+        "bound": draw(yes), "divider_s": draw(st.sampled_from([2.0, 6.0, math.inf])),
         "depth": draw(st.sampled_from([1, 1, 1, 0, 2, 5, math.inf])),
         "tested": draw(st.sampled_from([math.inf, math.inf, 1, 3])),
         "max_running": draw(st.sampled_from([math.inf, math.inf, 1, 3])),
         "outlived": False,
     }  # fmt: skip
-    stands_back = chosen["spares"] and not chosen["tries_first"]
-    chosen["stand_back"] = draw(st.sampled_from([math.inf, 0.5, 3.0])) if stands_back else math.inf
+    chosen["stand_back"] = draw(st.sampled_from([math.inf, 0.5, 3.0])) if chosen["spares"] else math.inf
     chosen["backfill"] = None if chosen["depth"] in (0, math.inf) else draw(st.none() | order)
     windows = []
     for begin, latest in draw(st.sampled_from([[], [], [(20, 90)], [(10, 40), (40, 999)]])):
@@ -259,8 +258,6 @@ def options_of(policy, chosen, calendar):
         given["depth"] = "all"
     if chosen["threshold_s"] < math.inf:
         given |= {"threshold": chosen["threshold_s"], "overdue": "half" if chosen["half"] else "all"}
-        if chosen["tries_first"]:
-            given["overdue-before"] = "large"
     if chosen["divider_s"] < math.inf:
         given |= {"small": "all" if chosen["bound"] else "class", "divider": chosen["divider_s"]}
         given["kill"] = "needed" if chosen["spares"] else "always"
@@ -284,7 +281,7 @@ def test_under_batsim_tries_start_when_the_oracles_do(case):
     if chosen["divider_s"] == math.inf:
         chosen = chosen | {"stand_back": math.inf}
     if chosen["threshold_s"] == math.inf:
-        chosen = chosen | {"half": False, "tries_first": False}
+        chosen = chosen | {"half": False}
     try:
         agent = Agent(options_of(policy, chosen, calendar))
     except BatfillError:

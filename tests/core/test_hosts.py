@@ -153,7 +153,7 @@ def test_after_kills_at_every_divider_the_hosts_have_the_starts_of_the_oracle(wr
 TRIES = [
     {"policy": "wfp3", "divider": 300},
     {"policy": "aged:600,0.5,0.5", "divider": 300},
-    {"policy": "spf", "divider": 600, "threshold": 1800, "overdue": "half", "overdue-before": "large"},
+    {"policy": "spf", "divider": 600, "threshold": 1800, "overdue": "half"},
     {"policy": "saf", "divider": "median/4", "threshold": 1800},
     {"policy": "spf", "divider": 300, "threshold": 1800, "overdue": "half", "stand-back": 3},
     {"policy": "saf", "small": "class", "kill": "always", "divider": 300, "threshold": 1800, "backfill": "spf"},
@@ -175,7 +175,7 @@ def test_where_calls_ends_and_overdue_dates_coincide_the_hosts_agree_on_every_st
             assert_same_starts(ours, theirs)
 
 
-MORE = [{}, {"threshold": 200, "overdue-before": "large"}, {"backfill": "spf", "small-width": 0.5}]
+MORE = [{}, {"threshold": 200}, {"backfill": "spf", "small-width": 0.5}]
 
 
 @pytest.mark.parametrize(*sweep(2, policy=["fcfs", "saf", "wfp3"], more=MORE))

@@ -372,9 +372,8 @@ def test_every_knowledge_listed_drives_a_replay_to_its_end(known):
             )
             for order, moves in (({"policy": "wfp3"}, "wfp3"), ({"backfill": "sexp"}, "sexp"))
         ),
-        ({"overdue-before": "large"}, "overdue-before: no job is overdue without a threshold"),
-        ({"overdue-before": "large", "threshold": 5}, "overdue-before: no job is small"),
-        ({"overdue-before": "small", "threshold": 5, "small": "all"}, "overdue-before: 'small' is none of all, large"),
+        ({"overdue": "half"}, "overdue: no job is overdue without a threshold"),
+        ({"overdue": "small", "threshold": 5}, "overdue: 'small' is none of all, half"),
     ],
 )
 def test_a_mistaken_option_is_answered_with_what_it_may_be(options, says):

@@ -69,11 +69,10 @@ KNOWN = [
 @pytest.mark.parametrize(
     *sweep(policy=["fcfs", "saf", "aged:600,0.5,0.5"], more=[{}, {"divider": 300}, {"divider": "median/4"}])
 )
-def test_on_one_processor_the_hosts_agree_on_small_jobs_before_overdue_ones(tmp_path, policy, more):
+def test_on_one_processor_the_hosts_agree_on_overdue_jobs_before_small_ones(tmp_path, policy, more):
     path = written(tmp_path / "made.json", 3, size=1)
-    options = {"policy": policy, "threshold": 36_000, "small": "all", "kill": "always", **more}
-    tries_first = assert_hosts_agree(path, 1, {**options, "overdue-before": "large"})
-    assert tries_first != starts_of_replay(path, 1, options)
+    options = {"policy": policy, "small": "all", "kill": "always", **more}
+    assert assert_hosts_agree(path, 1, {**options, "threshold": 36_000}) != starts_of_replay(path, 1, options)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +121,7 @@ def test_the_hosts_agree_on_kills(tmp_path, jobs, policy, more):
             {"bound": False},
             {"divider": 200},
             {"threshold": 36_000, "small-width": 0.25},
-            {"small-width": "50%", "overdue-before": "large", "threshold": 36_000},
+            {"small-width": "50%", "overdue": "half", "threshold": 36_000},
         ],
         policy=["fcfs", "saf", "wfp3"],
     )

@@ -77,7 +77,7 @@ def test_type_checkers_know_every_argument():
 def test_every_default_of_the_table_is_accepted_and_stated():
     defaults = {name: option.default for name, option in OPTIONS.items() if not option.needs}
     assert Options.of(defaults).as_dict().items() >= defaults.items()
-    of_others = ("overdue", "overdue-before", "predict", "predict-for")
+    of_others = ("overdue", "predict", "predict-for")
     defaults = {name: option.default for name, option in OPTIONS.items()} | {"small": "forest"}
     assert Options.of(defaults).as_dict() == {**defaults, **dict.fromkeys(of_others)}
 

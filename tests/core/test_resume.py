@@ -35,14 +35,13 @@ rules = st.fixed_dictionaries(
         "backfill": st.sampled_from([None, policy_named("spf"), policy_named("lexp")]),
         "threshold_s": st.sampled_from([0.0, 40.0, np.inf]),
         "divider_s": st.sampled_from([15.0, np.inf]),
-        "tries_first": st.booleans(),
         "spares": st.booleans(),
         "stand_back": st.sampled_from([2.0, np.inf]),
         "bound": st.booleans(),
         "outlived": st.booleans(),
         "expected_s": st.none() | st.integers(0, 99),  # the seed of others than the requests
     }
-).filter(lambda case: case["stand_back"] == np.inf or (case["spares"] and not case["tries_first"]))
+).filter(lambda case: case["stand_back"] == np.inf or case["spares"])
 
 
 def new_run(jobs, size, name, options):
@@ -123,7 +122,6 @@ WAYS = {
         {"expected_s": 5},
         {"spares": True},
         {"spares": True, "stand_back": 2.0},
-        {"tries_first": True},
         {"outlived": True, "expected_s": 5},
         {"backfill": policy_named("spf")},
         {"threshold_s": 10.0},

@@ -570,27 +570,24 @@ def test_every_policy_has_a_verdict_with_reasons_and_sources(system, policy):
 SMALL_S, OVERDUE_S = 30_000, 4_000_000
 
 
-@pytest.mark.parametrize("before", ["all", "large"])
 @pytest.mark.parametrize("policy", ["fcfs", "lcfs", "saf", "lqf", "sexp", "aged:20000,0.1,0", "mixed:1,0,0,0,0,1"])
 @pytest.mark.parametrize("system", ["slurm", "oar", "pbs"])
-def test_jobs_that_request_little_go_first(system, policy, before):
-    """Overdue jobs by age, then small ones, then others; or small ones before overdue ones. Slurm has none overdue."""
+def test_jobs_that_request_little_go_first(system, policy):
+    """Overdue jobs by age, then small ones, then others. Slurm has none overdue."""
     if system == "slurm" and policy in ("sexp", "aged:20000,0.1,0"):
         assert not site_config(system, policy, small="class", divider=SMALL_S).files
         return
-    options = {"small": "class", "divider": SMALL_S, "threshold_s": OVERDUE_S, "overdue_before": before}
+    options = {"small": "class", "divider": SMALL_S, "threshold_s": OVERDUE_S}
     table, found = jobs(6), site_config(system, policy, **options)
     order = places(system, policy, table, **options)
     assert any("no threshold" in line for line in found.lacks) == (system == "slurm")
     overdue = [i for i, (r, _, _) in enumerate(table) if NOW - r > OVERDUE_S and system != "slurm"]
-    small = [i for i, (_, p, _) in enumerate(table) if p <= SMALL_S and (before == "large" or i not in overdue)]
-    late = [i for i in overdue if i not in small]
-    first, second = (small, late) if before == "large" else (late, small)
+    small = [i for i, (_, p, _) in enumerate(table) if p <= SMALL_S and i not in overdue]
     assert small
-    assert bool(late) == (system != "slurm")
-    assert (sorted(order[: len(first)]), sorted(order[len(first) :][: len(second)])) == (sorted(first), sorted(second))
-    assert [i for i in order if i in late] == late
-    for section in (small, [i for i in order if i not in (*small, *late)]):
+    assert bool(overdue) == (system != "slurm")
+    assert order[: len(overdue)] == overdue
+    assert sorted(order[len(overdue) :][: len(small)]) == sorted(small)
+    for section in (small, [i for i in order if i not in (*small, *overdue)]):
         assert same_order(policy, table, [i for i in order if i in section], tie=60.0 if "mixed" in policy else 0.21)
     assert found.verdict == "approximate"
     assert any("none is tried and killed" in line for line in found.lacks)

@@ -403,7 +403,7 @@ def test_a_saved_run_goes_on_with_a_policy_of_ones_own(log, mine, tmp_path):
 
 def test_a_saved_run_states_every_option_as_before(log, tmp_path):
     classed = dataclasses.replace(log, jobs=dataclasses.replace(log.jobs, job_class=np.ones(len(log.jobs), np.int8)))
-    rules = {"small": "class", "divider": 600, "small_width": 0.5, "threshold_s": 7200, "overdue_before": "large"}
+    rules = {"small": "class", "divider": 600, "small_width": 0.5, "threshold_s": 7200, "overdue": "half"}
     for run in (bf.Replay(log, "saf", backfill="spf"), bf.Replay(classed, "saf", **rules)):
         run.run(until_s=86_400).fork(threshold_s=50).save(tmp_path / "run.npz")
         again = bf.Replay.load(tmp_path / "run.npz")

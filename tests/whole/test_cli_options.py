@@ -254,7 +254,6 @@ def test_an_option_that_is_dropped_would_be_noticed(monkeypatch):
 
 BESIDE_IN_TABLE = {
     "overdue": {"threshold": 86400.0},
-    "overdue-before": {"threshold": 7200, "small": "all"},
     "small": {"divider": 600},
     "divider": {"small": "class"},
     "predict": {},

@@ -19,8 +19,7 @@ replay log.swf --policy {foo|sfa|aged:-1,0.5,0.5|aged:1,9,0.5|aged:1,2|mixed:1,2
 replay log.swf --policy saf --policy fcfs
 replay log.swf --backfill foo
 replay log.swf --threshold {-1|soon|inf}
-replay log.swf --overdue-before {large|large --threshold 1h|some}
-replay w.json --overdue-before large --small class --divider 100
+replay log.swf --overdue {half|some}
 replay w.json --divider 100
 replay w.json --small class{| --divider 0| --divider median| --divider 100 --seed 3| --divider 100 --predict easy++}
 replay w.json --small some
@@ -77,7 +76,7 @@ fit week.swf --days 1 {--training 99|--tuples 0}
 fit week.swf --regression both
 select week.swf --policies fcfs
 select week.swf --policies fcfs,saf {--method ucb1 --lambda 0.5|--noise 1|--lambda 3|--weeks 3|--period 0|--method best}
-what-if log.swf --no-small-first {--overdue-before large|--kill-if needed|--min-gain 200%|--min-gain 5}
+what-if log.swf --no-small-first {--kill always|--kill-if needed|--min-gain 200%|--min-gain 5}
 what-if log.swf --no-small-first {--max-wait-growth -5%|--threshold 0|--small-first}
 # the others
 {repaly|what_if|REPLAY} log.swf

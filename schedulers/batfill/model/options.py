@@ -46,7 +46,7 @@ NO_SMALL, CLASS, EVERY, FOREST, PERFECT = SMALLS = ("none", "class", "all", "for
 REQUEST, RUNTIME = "request", "runtime"
 LEARNED = ("easy++", "regression")  # predictions of run times, which jobs may outlive
 NEVER, ALWAYS, NEEDED = KILLS = ("never", "always", "needed")
-ALL, ORDER, LARGE_ONES, HALF = "all", "order", "large", "half"
+ALL, ORDER, HALF = "all", "order", "half"
 RESERVATION, PROCESSORS, MACHINES = "reservation", "processors", "machines"
 PLAN, SCRATCH, KEPT = "plan", "scratch", "kept"
 
@@ -239,7 +239,6 @@ OF_SMALL = Needs("small", SMALLS[1:], "no job is small", EVERY, own=True)
 OF_DIVIDED = Needs("small", SMALLS[1:], "no divider decides which jobs are small", EVERY)
 OF_KILLS = Needs("kill", (NEEDED, ALWAYS), "nothing is killed")
 OF_SPARED = Needs("kill", (NEEDED,), "tries are not killed only where that helps")
-OF_ALL_OVERDUE = Needs("overdue-before", (ALL,), "tries go before overdue jobs")
 OF_TRIES = Needs("small", (EVERY, FOREST, PERFECT), "jobs of a class keep their requests", own=True)
 OF_FOREST = Needs("small", (FOREST,), "no forest is trained")
 OF_LEARNED = Needs("small", (EVERY, FOREST), "nothing is learned")
@@ -390,8 +389,6 @@ class Options:
         quiet=True)
     threshold_s: float = option(WHAT, LIMIT_S, None, "Jobs that waited longer come first, oldest first.", off=math.inf)
     overdue: str = option(WHAT, words(ALL, HALF), ALL, "All overdue jobs, or the older half.", OF_THRESHOLD)
-    overdue_before: str = option(WHAT, words(ALL, LARGE_ONES), ALL, "They go before all, or large jobs.",
-        OF_THRESHOLD, OF_SMALL)
     small: str = option(SMALL_JOBS, words_or_own(True, *SMALLS), NO_SMALL, "Which jobs get a first try, up to the "
         "divider: none, all, those of class small, those that a forest expects to be short, or (perfect) that are.")
     divider: Divider = option(SMALL_JOBS, DIVIDER, "median", "A try's length: a duration, the median of the known run "
@@ -403,7 +400,7 @@ class Options:
         OF_SMALL, off=NEVER)
     stand_back: float | None = option(SMALL_JOBS, BACKLOG, None, "No try for overdue jobs, a large head, or while "
         "waiting jobs request more machines than this.",
-        OF_SMALL, OF_SPARED, OF_ALL_OVERDUE, quiet=True)
+        OF_SMALL, OF_SPARED, quiet=True)
     seed: int = option(SMALL_JOBS, SEED, 0, "Seed of the forests.", OF_FOREST)
     predict: str = option(PREDICTIONS, words_or_own(False, REQUEST, *LEARNED, RUNTIME), REQUEST, "The expected run "
         "time of a job: its request, a prediction (easy++, regression), or the true runtime.", OF_REQUESTS)
@@ -559,7 +556,6 @@ class Options:
             stand_back=math.inf if self.stand_back is None else self.stand_back,
             depth=EVERY_JOB if isinstance(self.depth, str) else self.depth,
             tested=EVERY_JOB if isinstance(self.tested, str) else self.tested,
-            tries_first=self.overdue_before == LARGE_ONES,
             max_running=EVERY_JOB if self.max_running is None else self.max_running,
             calendar=self.calendar,
             outlived=self.outlived,
@@ -627,7 +623,7 @@ ARGUMENT_OF.update((name, option.argument) for name, option in OPTIONS.items()) 
 SHARED_BY_CHOICES = ("backfill", "depth", "tested", "max-running", "calendar", "feedback", "overdue")
 SHARED_BY_ALL = ("backfill", "depth", "tested", "max-running", "calendar", "threshold", "overdue")
 SHARED_BY_TRIES = (  # to those with small jobs first
-    *("overdue-before", "divider", "small-width", "kill", "stand-back", "bound"),
+    *("divider", "small-width", "kill", "stand-back", "bound"),
 )
 
 METHODS = ("full", "noisy", "epsilon-greedy", "ucb1", "exp3")
@@ -689,7 +685,6 @@ class Arguments(TypedDict, total=False):
     feedback: Feedback | str | None
     threshold_s: float | str | None
     overdue: Literal["all", "half"] | None
-    overdue_before: Literal["all", "large"] | None
     small: Literal["none", "class", "all", "forest", "perfect"] | Any | None
     divider: float | str | None
     small_width: float | str | None

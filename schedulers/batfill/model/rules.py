@@ -31,7 +31,6 @@ class Rules:
     spares: bool = False  # whether that is done only if its processors are needed
     bound: bool = False  # whether a job that may be killed is expected to end at the divider at the latest
     half: bool = False  # whether only the older half of the overdue jobs goes first, at least 4
-    tries_first: bool = False  # whether small jobs go before overdue ones
     stand_back: float = math.inf  # tries stand back while waiting jobs request more machines; inf: never
     depth: int = 1  # how many waiting jobs get a reservation in a pass; EVERY_JOB for all
     tested: int = EVERY_JOB  # how many jobs a pass finds that must wait before it stops
@@ -46,8 +45,8 @@ class Rules:
             raise BatfillError(f"divider_s: {self.divider_s!r} is not a number of seconds > 0")
         if not self.stand_back > 0:
             raise BatfillError(f"stand_back: {self.stand_back!r} is not a number of machines > 0; inf is for never")
-        if self.stand_back < math.inf and (self.tries_first or not self.spares):
-            raise BatfillError("stand_back: it needs spares, and tries that do not go before overdue jobs")
+        if self.stand_back < math.inf and not self.spares:
+            raise BatfillError("stand_back: it needs spares")
         if self.depth < 0:
             raise BatfillError(f"depth: {self.depth!r} is not a number of reservations >= 0")
         if self.tested < 1:

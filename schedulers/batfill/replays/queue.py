@@ -61,7 +61,7 @@ class Queue:
         self.arrays.jobs["section"] = engine.AWAY
         self.arrays.state["free"] = size
         stated = self.arrays.rules
-        stated["procs"], stated["overdue"] = size, rules.tries_first
+        stated["procs"] = size
         stated["bound_s"] = rules.divider_s if rules.bound else math.inf
         stated["backlog"] = rules.stand_back * size
         for name in ("outlived", "spares", "half", "planned", "depth", "tested", "max_running", "divider_s"):
@@ -90,11 +90,6 @@ class Queue:
     def free(self) -> int:
         """The number of idle processors."""
         return max(int(self.arrays.state["free"][0]), 0)
-
-    @property
-    def overdue(self) -> int:
-        """The section of overdue jobs."""
-        return int(self.arrays.rules["overdue"][0])
 
     @property
     def divider_s(self) -> float:

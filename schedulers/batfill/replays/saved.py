@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from batfill.model.policy import Policy
 
-SAVED_FORMAT = "batfill replay 21"
+SAVED_FORMAT = "batfill replay 22"
 ORDERS = ("policy", "backfill")  # the fields of `Rules` that are policies
 
 # The arrays of a file by name, with their types. One of shape (n_jobs,) has a value for each job; those in OPTIONAL may

@@ -509,8 +509,8 @@ def what_if(
         advance: called with the share of a choice replayed since the last call; they sum to 1 for each, and to
             CHECKS for those of first tries. None shows a progress bar after two seconds.
         **options: procs, overrun, unrequested: see `ReadingOptions`. And options of the scheduler that the choices
-            share, named as in `replay`: `backfill` of all; `overdue` of those with a threshold; `overdue_before`,
-            `divider`, `small_width`, `kill` and `bound` of those with small jobs first.
+            share, named as in `replay`: `backfill` of all; `overdue` of those with a threshold; `divider`,
+            `small_width`, `kill` and `bound` of those with small jobs first.
 
     Raises:
         BatfillError: an option is unusable, or no job of the log fits the machine.

@@ -206,7 +206,6 @@ class SiteOrder:
     key: str  # of the policy, see `key_text`
     threshold_s: float | None = None  # jobs that have waited longer are overdue; None if it changes nothing
     divider_s: float | None = None  # jobs that request at most this are small
-    tries_first: bool = False  # whether small jobs go before overdue ones
     depth: int = 1  # how many jobs get a reservation,
     tested: int = EVERY_JOB  # and how many must wait before a pass stops; EVERY_JOB: all that wait
     tries: Options | None = None  # if every narrow job first gets a try: how wide, and when it is killed
@@ -405,8 +404,6 @@ def slurm(order: SiteOrder) -> Draft:
             lacks += SLURM_STANDS_BACK if tries.stand_back is not None else ()
             if order.divider_s % 60:
                 lacks.append(f"a try is expected to end after {minutes} min: Slurm has no limits of seconds")
-            if order.tries_first and order.threshold_s is not None:
-                lacks.append("overdue jobs go before first tries too")
     files["job_submit.lua"] = slurm_plugin(
         sections,
         step=f"{step:.3g}",
@@ -520,8 +517,7 @@ def {name}(queues, now, jids, jobs, config, platform):
 def oar(order: SiteOrder) -> Draft:
     """OAR 3: a sorting function in Python, which can compute any key, before conservative backfilling."""
     key, name = order.key, order.policy.name.partition(":")[0]
-    overdue, small = ("w > THRESHOLD_S", "r"), ("p <= DIVIDER_S", key)
-    sections = [small, overdue] if order.tries_first else [overdue, small]
+    sections = [("w > THRESHOLD_S", "r"), ("p <= DIVIDER_S", key)]
     function = OAR_FUNCTION.format(
         name=name,
         threshold="inf" if order.threshold_s is None else f"{order.threshold_s:.17g}",
@@ -578,8 +574,7 @@ PBS_UNBOUNDED = "small or overdue jobs go first by values above all others, and 
 PBS_SMALL = "keys of small jobs that differ by less than 0.2 count as equal"
 PBS_NAMES = {"r": "(-eligible_time)", "p": "walltime", "q": "ncpus", "w": "eligible_time"}
 PBS_OVERDUE = "10**15 + eligible_time"  # above any other value, and whole seconds are exact in it
-# Between them: values of bounded keys are below 2 * 10**8, and no job waits for 6 * 10**8 s.
-PBS_OVERDUE_BELOW, PBS_FIRST = "3 * 10**8 + eligible_time", "10**9"
+PBS_FIRST = "10**9"  # of small jobs: values of bounded keys are below 2 * 10**8
 
 
 def pbs(order: SiteOrder) -> Draft:
@@ -631,8 +626,6 @@ def pbs_formula(order: SiteOrder) -> str:
         return value if order.divider_s is None else f"{small} else {value}"
     if order.divider_s is None:
         return f"{overdue} else {value}"
-    if order.tries_first:
-        return f"{small} else {overdue.replace(PBS_OVERDUE, PBS_OVERDUE_BELOW)} else {value}"
     return f"{overdue} else {small} else {value}"
 
 
@@ -769,9 +762,7 @@ def draft_of(at: System, options: Options) -> Draft:
     never = math.isinf(options.threshold_s) or (key == ARRIVAL["fcfs"] and divider_s is None)
     threshold_s = None if never else options.threshold_s
     rules = options.rules
-    draft = at.draft(
-        SiteOrder(policy, key, threshold_s, divider_s, rules.tries_first, rules.depth, rules.tested, tries)
-    )
+    draft = at.draft(SiteOrder(policy, key, threshold_s, divider_s, rules.depth, rules.tested, tries))
     if draft.files and options.backfill is not None and options.backfill.name != policy.name:
         draft.lack(f"jobs are backfilled in the queue's order: {at.title} has no other", backfill=None)
     if draft.files and threshold_s is not None and options.overdue == HALF and tries is None:

@@ -107,15 +107,14 @@ def in_order(queue: Queue, now_s: float) -> list[int]:
     """The rows of the waiting jobs in the queue's order at `now_s`, as the engine has it."""
     rows = queue.waiting_rows
     jobs = queue.jobs[rows]
-    before_overdue = (jobs["small"] != 0) & (queue.overdue > 0)
-    overdue = (now_s - jobs["submit_s"] > queue.rules.threshold_s) & ~before_overdue
+    overdue = now_s - jobs["submit_s"] > queue.rules.threshold_s
     if queue.rules.half:  # rows are in order of age
         overdue &= np.cumsum(overdue) <= to_go_first(overdue.sum())
     unit_s: Any = 1.0
     if queue.rules.policy.motion != BY_SECOND:
         unit_s = np.minimum(queue.whole_expected_s[rows], UNLIMITED_S)
     key = np.where(overdue, 0.0, jobs["key"] + jobs["rise"] * ((now_s - jobs["submit_s"]) / unit_s))
-    section = np.where(overdue, queue.overdue, np.where(jobs["small"], 1 - queue.overdue, 2))
+    section = np.where(overdue, 0, np.where(jobs["small"], 1, 2))
     ordered: list[int] = rows[np.lexsort((jobs["seq"], key, section))].tolist()
     return ordered
 
