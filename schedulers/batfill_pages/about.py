@@ -15,7 +15,9 @@ from batfill.base.version import ENGINE
 from batfill.batsim.results import RUN_JSON, JobFacts, facts_of
 from batfill.model.jobs import NO_REQUEST, Clock
 from batfill.model.metrics import TAU_S
-from batfill.model.options import LIVE, OPTIONS, Options, as_word, described, named_values
+from batfill.model.option_texts import described
+from batfill.model.options import LIVE, OPTIONS, Options, named_values
+from batfill.model.values import as_word
 from batfill.workloads.batsim_json import FIRST_WORKLOAD, name_in, read_members, usable
 from batfill_pages.words import log_name
 

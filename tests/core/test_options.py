@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 import re
+from pathlib import Path
 
 import pytest
 
 from batfill.base.errors import BatfillError
 from batfill.live.agent import Agent
-from batfill.model.options import ARGUMENTS, OPTIONS, Arguments, Options, of_arguments
+from batfill.model import arguments
+from batfill.model.options import ARGUMENTS, OPTIONS, Options, of_arguments, plans_machines
 from batfill.model.values import tau_of
 
 
@@ -70,8 +72,18 @@ def test_the_word_for_none_counts_as_given_and_a_check_never_gives_none():
             assert Options.of({name: option.off}) == Options.of({})
 
 
-def test_type_checkers_know_every_argument():
-    assert Arguments.__annotations__.keys() == ARGUMENTS.keys() - {"policy"}
+def types_of(option):
+    """What Python takes as a value of the option, for type checkers; a preset for live schedulers alone is none."""
+    known = [f'"{word}"' for word in option.kind.choices if not plans_machines(word)]
+    return " | ".join(
+        [*([f"Literal[{', '.join(known)}]"] if known else []), *filter(None, [option.kind.typed]), "None"]
+    )
+
+
+def test_type_checkers_read_what_the_rows_of_the_options_say():
+    _, fields = Path(arguments.__file__).read_text().split('default."""\n\n')
+    made = [f"    {name}: {types_of(option)}\n" for name, option in ARGUMENTS.items() if name != "policy"]
+    assert fields == "".join(made), f"the fields are now\n{''.join(made)}"
 
 
 def test_every_default_of_the_table_is_accepted_and_stated():

@@ -107,6 +107,7 @@ ARCHITECTURE = ROOT / "docs" / "background" / "architecture.md"
 LIGHT = (
     "batfill.cli",
     "batfill.model.options",
+    "batfill.model.rows",
     "batfill.model.values",
     "batfill.base.errors",
     "batfill.base.progress",

@@ -17,7 +17,8 @@ import batfill as bf
 from batfill.cli.app import app
 from batfill.live.agent import Agent
 from batfill.model.jobs import SMALL, Workload
-from batfill.model.options import NO_PRESET, OPTIONS, PRESETS, Options, described, with_preset
+from batfill.model.option_texts import described
+from batfill.model.options import NO_PRESET, OPTIONS, PRESETS, Options, with_preset
 from batfill.replays.replay import simulate
 from batfill.workloads import read_workload
 from batfill.workloads.batsim_json import load_document

@@ -14,21 +14,8 @@ import click
 from batfill.base.errors import LARGEST, BatfillError, nearest, whole_from
 from batfill.cli import note
 from batfill.cli.app import named, option_name
-from batfill.model.options import (
-    LIVE,
-    LIVE_ONLY,
-    NAMES,
-    NO_PRESET,
-    OPTIONS,
-    PREDICTIONS,
-    PRESETS,
-    SCHEDULING,
-    SELECTION,
-    SMALL_JOBS,
-    WHAT,
-    lapses,
-    refuse_other,
-)
+from batfill.model.options import LIVE, NAMES, NO_PRESET, OPTIONS, PRESETS, SCHEDULING, SELECTION, lapses, refuse_other
+from batfill.model.rows import LIVE_ONLY, PREDICTIONS, SMALL_JOBS, WHAT
 from batfill.model.values import UNREQUESTED as UNREQUESTED_WORDS
 from batfill.model.values import number_of, number_or_text, part_of, probability_of, seconds_of, unrequested_of
 
@@ -38,7 +25,7 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
     from batfill.base.files import Writes
-    from batfill.model.options import Option
+    from batfill.model.rows import Option
 
     Command = TypeVar("Command", bound=Callable[..., Any])
 

@@ -7,7 +7,7 @@ from heapq import heappop, heappush, heappushpop
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from batfill.model.options import Divider
+    from batfill.model.rows import Divider
 
 
 class RollingMedian:

@@ -38,10 +38,10 @@ from batfill.model.options import (
     RESERVATION,
     Options,
     lapses,
-    margin_of,
     plans_machines,
     refuse_replayed,
 )
+from batfill.model.rows import margin_of
 from batfill.model.schedule import try_name
 
 if TYPE_CHECKING:

@@ -8,30 +8,35 @@ table and the results all read the rows, as `OPTIONS`. This module loads no libr
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Callable
-from dataclasses import MISSING, dataclass, field, fields, replace
-from keyword import iskeyword
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
+from dataclasses import MISSING, dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from batfill.base.errors import ARGUMENT_OF, BatfillError, nearest, require
-from batfill.model.values import (
-    count_of,
-    machines_of,
-    noise_of,
-    number_or_text,
-    one_of,
-    probability_of,
-    seconds_of,
-    seed_of,
-    text_of,
-    truth,
-    width_of,
+from batfill.model import rows
+from batfill.model.rows import (
+    KEPT,
+    LIVE_ONLY,
+    OFF,
+    PREDICTIONS,
+    SAME,
+    SCRATCH,
+    SMALL_JOBS,
+    STUDY,
+    WHAT,
+    Divider,
+    Needs,
+    Option,
+    Own,
+    option,
+    options_table,
+    plain_value,
+    words,
+    words_or_own,
 )
+from batfill.model.values import number_or_text, one_of, text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import Mapping, Sequence
 
     from batfill.model.calendar import Calendar
     from batfill.model.feedback import Feedback
@@ -39,8 +44,6 @@ if TYPE_CHECKING:
     from batfill.model.policy import Policy
     from batfill.model.rules import Rules
 
-SAME = "same"
-OFF = "none"  # of an option without a default, where a preset has a value
 NO_PRESET, FIRST_TRIES, CONSERVATIVE = "none", "first-tries", "conservative_bf"
 NO_SMALL, CLASS, EVERY, FOREST, PERFECT = SMALLS = ("none", "class", "all", "forest", "perfect")
 REQUEST, RUNTIME = "request", "runtime"
@@ -48,192 +51,11 @@ LEARNED = ("easy++", "regression")  # predictions of run times, which jobs may o
 NEVER, ALWAYS, NEEDED = KILLS = ("never", "always", "needed")
 ALL, ORDER, HALF = "all", "order", "half"
 RESERVATION, PROCESSORS, MACHINES = "reservation", "processors", "machines"
-PLAN, SCRATCH, KEPT = "plan", "scratch", "kept"
-
-MEDIAN = re.compile(r"median(?:/([1-9]\d{0,5}))?", re.ASCII)
-
-
-def policy_of(name: str, value: Any) -> Policy:
-    """The policy of this name, or the policy itself."""
-    from batfill.model.policy import Policy, policy_named
-
-    if callable(value):
-        raise BatfillError(
-            f"option {name}: {value!r:.60} is a function; make it a policy, as bf.Policy('mine', function)"
-        )
-    return value if isinstance(value, Policy) else policy_named(text_of(name, value))
-
-
-def calendar_file(name: str, value: Any) -> Calendar:
-    """The calendar in this file, or the calendar itself."""
-    from batfill.model.calendar import calendar_of
-
-    return calendar_of(name, value)
-
-
-def feedback_in(name: str, value: Any) -> Any:
-    """The feedback that a text names, or the feedback itself."""
-    from batfill.model.feedback import feedback_of
-
-    return feedback_of(name, value)
-
-
-@dataclass(frozen=True, slots=True)
-class Divider:
-    """The time that a small job runs for at most: fixed, or a share of the median of the known run times."""
-
-    fixed_s: float = math.inf  # inf: learned
-    part: int = 1  # the divider is the median over this
-
-    def __str__(self) -> str:
-        """As a user writes it."""
-        return as_word(self.fixed_s) if self.fixed_s < math.inf else f"median/{self.part}".removesuffix("/1")
-
-    def of_median(self, median_s: float) -> float:
-        """The learned divider; a part of the median is in whole seconds, as Batsim rounds dates."""
-        return median_s if self.part == 1 or median_s == math.inf else float(max(round(median_s / self.part), 1))
-
-
-def divider_of(name: str, value: Any) -> Divider:
-    """A divider: a duration > 0, median, or median/4."""
-    if isinstance(value, Divider):
-        return value
-    if isinstance(value, str) and (found := MEDIAN.fullmatch(value.strip().lower())):
-        return Divider(part=int(found[1] or 1))
-    try:
-        return Divider(seconds_of(name, value, least=1e-9))
-    except BatfillError:
-        raise BatfillError(
-            f"option {name}: {value!r} is not a duration > 0, median, or a part of it; try 600, 10min or median/4"
-        ) from None
-
-
-def plan_of(name: str, value: Any) -> str:
-    """How a live scheduler plans: scratch, kept, or kept: and the seconds by which each job is planned longer."""
-    if value == SCRATCH:
-        return SCRATCH
-    plan, _, margin = value.partition(":") if isinstance(value, str) else ("", "", "")
-    if plan != KEPT or value == f"{KEPT}:":
-        raise BatfillError(f"option {name}: {value!r} is none of {SCRATCH}, {KEPT}, and {KEPT}: with a duration")
-    margin_s = seconds_of(name, margin or 0)
-    return f"{KEPT}:{as_word(margin_s)}" if margin_s else KEPT
-
-
-def margin_of(plan: str) -> float | None:
-    """By how many seconds a kept plan's jobs are planned longer; None if the plan is not kept; `plan` as checked."""
-    return None if plan == SCRATCH else float(plan.partition(":")[2] or 0)
-
+PLAN = "plan"
 
 # File in which a scheduler started by `batfill run` writes the options in force.
 OPTIONS_FILE = "BATFILL_OPTIONS_FILE"
 REQUESTED = "requested_features"  # in that file, under Batsim 5: the features that the scheduler's hello requested
-
-# The table
-
-
-class Kind(NamedTuple):
-    """What values an option takes."""
-
-    check: Callable[[str, Any], Any]  # from name and value to the value in force; raises BatfillError
-    value: str  # in words, for the documentation
-    metavar: str  # in the help
-    unit: str = ""  # follows the value in text
-    choices: tuple[str, ...] = ()
-
-
-def words(*known: str) -> Kind:
-    """A fixed set of words."""
-    listed = ", ".join(f"`{word}`" for word in known)
-    return Kind(lambda name, value: one_of(name, value, known), listed, "which", choices=known)
-
-
-class Own(str):
-    """The class's name of a user's own predictor or classifier, which results state, and the object."""
-
-    knowledge: Any  # a `learn.Knowledge`
-
-    def __new__(cls, knowledge: Any) -> Own:
-        """The word for this object."""
-        word = super().__new__(cls, type(knowledge).__name__)
-        word.knowledge = knowledge
-        return word
-
-    def __reduce__(self) -> tuple[type[Own], tuple[Any]]:
-        """For processes and copies."""
-        return Own, (self.knowledge,)
-
-
-def words_or_own(classifies: bool, *known: str) -> Kind:
-    """As `words`, or in Python an object as `learn.Knowledge` describes it."""
-    members = (
-        *("name", "classifies", "outlived", "divider_s", "renewal_s"),
-        *("judge", "started", "ended", "killed", "renew"),
-    )
-
-    def check(name: str, value: Any) -> str:
-        if isinstance(value, str):
-            return value if isinstance(value, Own) else one_of(name, value, known)
-        if isinstance(value, type) or not all(hasattr(value, member) for member in members):
-            own = f"nor an object with the members of batfill.learn.Knowledge, {', '.join(members)}"
-            raise BatfillError(f"option {name}: {value!r:.60} is none of {', '.join(known)}, {own}")
-        if bool(value.classifies) != classifies:
-            does = "does not classify" if classifies else "classifies"
-            other = "predict" if classifies else "small"
-            raise BatfillError(
-                f"option {name}: {type(value).__name__} {does}; give it as {other}, or change `classifies`"
-            )
-        return Own(value)
-
-    return words(*known)._replace(check=check)
-
-
-POLICY = Kind(
-    policy_of,
-    "a policy's name, `mixed:` and six weights, `aged:` and three numbers, or `NAME@FILE.json`",
-    "policy",
-)
-BACKFILL = Kind(policy_of, "`same`, or a policy", "policy")
-DEPTH = Kind(lambda name, value: count_of(name, value, example=1), "a whole number, or `all`", "number")
-MOST = Kind(
-    lambda name, value: count_of(name, value, least=1, word=OFF, example=40), "a whole number > 0, or `none`", "number"
-)
-TESTED = Kind(lambda name, value: count_of(name, value, least=1), "a whole number > 0, or `all`", "number")
-CALENDAR = Kind(calendar_file, "a CSV file", "file")
-FEEDBACK = Kind(
-    feedback_in, "`none`, `log`, `after:` and a duration, or `sessions`; the last two also with `:fcfs`", "which"
-)
-DURATION_S = Kind(seconds_of, "a duration, >= 0", "duration", " s")
-LIMIT_S = Kind(seconds_of, "a duration, >= 0, or `none`", "duration", " s")
-PERIOD_S = Kind(lambda name, value: seconds_of(name, value, least=1e-9), "a duration, > 0", "duration", " s")
-DIVIDER = Kind(divider_of, "a duration > 0, `median`, or a part of it as `median/4`", "divider", " s")
-WIDTH = Kind(width_of, "a share > 0, at most 1, as `1/16`", "share")
-PROBABILITY = Kind(probability_of, "a share >= 0, at most 1", "share")
-BACKLOG = Kind(machines_of, "a number > 0, or `none`", "number")
-SWITCH = Kind(truth, "true, false", "")
-SEED = Kind(seed_of, "a whole number", "integer")
-NAMES_OF = Kind(text_of, "`ten`, `twelve`, or names joined by +", "names")
-NOISE = Kind(noise_of, "`walltime`, or a number >= 0", "number")
-
-
-class Needs(NamedTuple):
-    """A condition without which an option does nothing and is refused."""
-
-    option: str
-    values: tuple[Any, ...]  # one of these; empty: any that is not None
-    why: str  # what is wrong otherwise; {value} is the other option's value
-    example: Any = None  # the value to advise; None: the first of `values`
-    own: bool = False  # whether a user's own object will do
-
-    def met(self, chosen: Mapping[str, Any]) -> bool:
-        """Whether the options by name have a value that suffices."""
-        value = chosen.get(self.option)
-        return value in self.values or (self.own and isinstance(value, Own)) if self.values else value is not None
-
-    @property
-    def advised(self) -> Any:
-        """A value of the option that meets this."""
-        return self.values[0] if self.example is None else self.example
-
 
 OF_SMALL = Needs("small", SMALLS[1:], "no job is small", EVERY, own=True)
 OF_DIVIDED = Needs("small", SMALLS[1:], "no divider decides which jobs are small", EVERY)
@@ -245,70 +67,6 @@ OF_LEARNED = Needs("small", (EVERY, FOREST), "nothing is learned")
 OF_THRESHOLD = Needs("threshold", (), "no job is overdue without a threshold", "24h")
 OF_REQUESTS = Needs("small", (NO_SMALL,), "small jobs take their requests")
 OF_PREDICTIONS = Needs("predict", (*LEARNED, RUNTIME), "nothing is predicted", own=True)
-WHAT, SMALL_JOBS, PREDICTIONS, STUDY, LIVE_ONLY = "what", "small jobs", "predictions", "study", "live"
-
-
-@dataclass(frozen=True, slots=True)
-class Option:
-    """One option of a scheduler; a row of the table."""
-
-    name: str  # in JSON and YAML; on the command line --name
-    group: str  # heading in the help; those of STUDY are for Python and protocols, not for the command line
-    kind: Kind
-    default: Any  # as a user would write it; None: off
-    help: str
-    needs: tuple[Needs, ...] = ()
-    quiet: bool = False  # whether a result's text leaves the default out
-
-    @property
-    def argument(self) -> str:
-        """What Python calls it; a name that ends in _s takes seconds."""
-        name = self.name.replace("-", "_") + ("_s" if self.kind.metavar == "duration" else "")
-        return f"{name}_" if iskeyword(name) else name
-
-    def with_unit(self, value: Any) -> str:
-        """The value in text."""
-        return as_word(value) if value is None or isinstance(value, str) else f"{as_word(value)}{self.kind.unit}"
-
-    @property
-    def off(self) -> str | None:
-        """The word for its field's None; given, it counts like any value, and switches off what a preset has."""
-        return OFF if self.default is None else SAME if self.default == SAME else None
-
-    def check(self, name: str, value: Any) -> Any:
-        """The value in force, or the word `off`: never None, which means that an option is not given.
-
-        Raises:
-            BatfillError: it is neither.
-        """
-        if isinstance(value, str) and value.strip().lower() == self.off:
-            return self.off
-        return self.kind.check(name, value)
-
-
-def option(
-    group: str,
-    kind: Kind,
-    default: Any,
-    help: str,  # noqa: A002
-    *needs: Needs,
-    off: Any = None,
-    quiet: bool = False,
-) -> Any:
-    """A field of `Options`, with its row of the table but for the name.
-
-    If the option is idle, the field is `off`, or without that the default. Options of studies are quiet, too.
-    """
-    idle = off if off is not None or default in (None, SAME) else kind.check("", default)
-    return field(default=idle, metadata={"row": (group, kind, default, help, needs, quiet or group == STUDY)})
-
-
-def options_table(*rows: tuple[Any, ...]) -> dict[str, Option]:
-    """Options that are no fields of `Options`; a row has the values of `Option`, with any number of needs."""
-    return {
-        name: Option(name, group, kind, default, text, tuple(needs))
-        for name, group, kind, default, text, *needs in rows
-    }
 
 
 class Preset(NamedTuple):
@@ -379,34 +137,36 @@ class Options:
 
     # fmt: off
     preset: str = option(WHAT, words(*PRESETS), NO_PRESET, "A setting by name; see `batfill policies`.", quiet=True)
-    policy: Policy = option(WHAT, POLICY, "fcfs", "Queue order; see `batfill policies`.", off=MISSING)
-    backfill: Policy | None = option(WHAT, BACKFILL, SAME, "The order of backfilling.")
-    depth: int | str = option(WHAT, DEPTH, 1, "The number of reservations, or all.", quiet=True)
-    tested: int | str = option(WHAT, TESTED, ALL, "How many jobs are tested, or all.", quiet=True)
-    max_running: int | None = option(WHAT, MOST, None, "The most jobs of one user that run at once.", quiet=True)
-    calendar: Calendar | None = option(WHAT, CALENDAR, None, "Windows in which processors are unavailable.", quiet=True)
-    feedback: Feedback | None = option(WHAT, FEEDBACK, None, "Jobs that follow others: log, after:20min, sessions.",
+    policy: Policy = option(WHAT, rows.POLICY, "fcfs", "Queue order; see `batfill policies`.", off=MISSING)
+    backfill: Policy | None = option(WHAT, rows.BACKFILL, SAME, "The order of backfilling.")
+    depth: int | str = option(WHAT, rows.DEPTH, 1, "The number of reservations, or all.", quiet=True)
+    tested: int | str = option(WHAT, rows.TESTED, ALL, "How many jobs are tested, or all.", quiet=True)
+    max_running: int | None = option(WHAT, rows.MOST, None, "The most jobs of one user that run at once.", quiet=True)
+    calendar: Calendar | None = option(WHAT, rows.CALENDAR, None, "Windows in which processors are unavailable.",
         quiet=True)
-    threshold_s: float = option(WHAT, LIMIT_S, None, "Jobs that waited longer come first, oldest first.", off=math.inf)
+    feedback: Feedback | None = option(WHAT, rows.FEEDBACK, None, "Jobs that follow others: log, after:20min, "
+        "sessions.", quiet=True)
+    threshold_s: float = option(WHAT, rows.LIMIT_S, None, "Jobs that waited longer come first, oldest first.",
+        off=math.inf)
     overdue: str = option(WHAT, words(ALL, HALF), ALL, "All overdue jobs, or the older half.", OF_THRESHOLD)
     small: str = option(SMALL_JOBS, words_or_own(True, *SMALLS), NO_SMALL, "Which jobs get a first try, up to the "
         "divider: none, all, those of class small, those that a forest expects to be short, or (perfect) that are.")
-    divider: Divider = option(SMALL_JOBS, DIVIDER, "median", "A try's length: a duration, the median of the known run "
-        "times, or a part, as median/4.", OF_DIVIDED)
-    small_width: float = option(SMALL_JOBS, WIDTH, 1, "The widest job that can be small, as a share of the machine.",
-        OF_SMALL)
+    divider: Divider = option(SMALL_JOBS, rows.DIVIDER, "median", "A try's length: a duration, the median of the "
+        "known run times, or a part, as median/4.", OF_DIVIDED)
+    small_width: float = option(SMALL_JOBS, rows.WIDTH, 1, "The widest job that can be small, as a share of the "
+        "machine.", OF_SMALL)
     kill: str = option(SMALL_JOBS, words(*KILLS), NEEDED, "When a try is killed at the divider and queued again as "
         "large: never, always, or if its processors are needed. With reserved machines: always.",
         OF_SMALL, off=NEVER)
-    stand_back: float | None = option(SMALL_JOBS, BACKLOG, None, "No try for overdue jobs, a large head, or while "
+    stand_back: float | None = option(SMALL_JOBS, rows.BACKLOG, None, "No try for overdue jobs, a large head, or while "
         "waiting jobs request more machines than this.",
         OF_SMALL, OF_SPARED, quiet=True)
-    seed: int = option(SMALL_JOBS, SEED, 0, "Seed of the forests.", OF_FOREST)
+    seed: int = option(SMALL_JOBS, rows.SEED, 0, "Seed of the forests.", OF_FOREST)
     predict: str = option(PREDICTIONS, words_or_own(False, REQUEST, *LEARNED, RUNTIME), REQUEST, "The expected run "
         "time of a job: its request, a prediction (easy++, regression), or the true runtime.", OF_REQUESTS)
     predict_for: str = option(PREDICTIONS, words(ORDER, ALL), ORDER, "Where this replaces the request: in the order "
         "alone, or in all: in reservations and backfilling, too. If the order changes: all.", OF_PREDICTIONS, off=ALL)
-    bound: bool = option(STUDY, SWITCH, True, "Expect a small job that may be killed to end at the divider at the "
+    bound: bool = option(STUDY, rows.SWITCH, True, "Expect a small job that may be killed to end at the divider at the "
         "latest.", OF_TRIES, OF_KILLS, off=False)
     regime: str = option(STUDY, words("decoupled", "fresh"), "fresh", "What the learner knows: what had ended by the "
         "last week's end, or all that has ended.", OF_LEARNED)
@@ -462,13 +222,11 @@ class Options:
         changed = [name for name, value in PRESETS[stated["preset"]].values.items() if value != stated[name]]
         if changed:
             stated["preset"] += f" but for {', '.join(changed)}"
-        return as_line(
-            {
-                name: value
-                for name, value in stated.items()
-                if (value is not None or OPTIONS[name].default is None)
-                and not (OPTIONS[name].quiet and value == OPTIONS[name].default)
-            }
+        return ", ".join(
+            f"{name} {OPTIONS[name].with_unit(value)}"
+            for name, value in stated.items()
+            if (value is not None or OPTIONS[name].default is None)
+            and not (OPTIONS[name].quiet and value == OPTIONS[name].default)
         )
 
     @property
@@ -618,28 +376,27 @@ SCHEDULING = tuple(name for name in NAMES if name not in REPLAYED)  # and those 
 ARGUMENTS = {option.argument: option for option in OPTIONS.values()}
 ARGUMENT_OF.update((name, option.argument) for name, option in OPTIONS.items())  # for the messages of errors
 
-# The options that `what-if` hands on to its replays, beside SHARED_BY_TRIES, and `frontier` to all
-# of its own.
-SHARED_BY_CHOICES = ("backfill", "depth", "tested", "max-running", "calendar", "feedback", "overdue")
-SHARED_BY_ALL = ("backfill", "depth", "tested", "max-running", "calendar", "threshold", "overdue")
-SHARED_BY_TRIES = (  # to those with small jobs first
-    *("divider", "small-width", "kill", "stand-back", "bound"),
+# The options that `what-if` hands on to all its replays, and those to the ones with small jobs first.
+SHARED_BY_CHOICES = tuple(
+    name for name, each in OPTIONS.items() if each.group == WHAT and name not in ("preset", "policy", "threshold")
 )
+SHARED_BY_TRIES = tuple(name for name, each in OPTIONS.items() if {OF_SMALL, OF_DIVIDED, OF_TRIES} & set(each.needs))
 
 METHODS = ("full", "noisy", "epsilon-greedy", "ucb1", "exp3")
 OF_HINDSIGHT = Needs("select", ("full", "noisy"), "")
 SELECTION = options_table(  # the settings of `select`, after its method, which says which of them it has
-    ("policies", LIVE_ONLY, NAMES_OF, "ten", "The policies to choose from."),
-    ("period", LIVE_ONLY, PERIOD_S, "7d", "Delta: the time between choices."),
-    ("lambda", LIVE_ONLY, PROBABILITY, 0.9, "full, noisy: the weight of a period relative to the next.", OF_HINDSIGHT),
-    ("alpha", LIVE_ONLY, PROBABILITY, 1, "full, noisy: 1 weighs periods by their jobs, 0 equally.", OF_HINDSIGHT),
-    ("epsilon", LIVE_ONLY, PROBABILITY, 0.1, "epsilon-greedy: the share of random choices.",
+    ("policies", LIVE_ONLY, rows.NAMES_OF, "ten", "The policies to choose from."),
+    ("period", LIVE_ONLY, rows.PERIOD_S, "7d", "Delta: the time between choices."),
+    ("lambda", LIVE_ONLY, rows.PROBABILITY, 0.9, "full, noisy: the weight of a period relative to the next.",
+     OF_HINDSIGHT),
+    ("alpha", LIVE_ONLY, rows.PROBABILITY, 1, "full, noisy: 1 weighs periods by their jobs, 0 equally.", OF_HINDSIGHT),
+    ("epsilon", LIVE_ONLY, rows.PROBABILITY, 0.1, "epsilon-greedy: the share of random choices.",
      Needs("select", ("epsilon-greedy",), "")),
-    ("gamma", LIVE_ONLY, PROBABILITY, 0.1, "exp3: the share of random choices.", Needs("select", ("exp3",), "")),
-    ("noise", LIVE_ONLY, NOISE, "walltime", "noisy: requested times, or run times spread by this number.",
+    ("gamma", LIVE_ONLY, rows.PROBABILITY, 0.1, "exp3: the share of random choices.", Needs("select", ("exp3",), "")),
+    ("noise", LIVE_ONLY, rows.NOISE, "walltime", "noisy: requested times, or run times spread by this number.",
      Needs("select", ("noisy",), "")),
-    ("budget", LIVE_ONLY, DURATION_S, None, "The real time for the replays of one period; 10 s under Batsim."),
-    ("seed", LIVE_ONLY, SEED, 0, "Seed of the choices and the noise."),
+    ("budget", LIVE_ONLY, rows.DURATION_S, None, "The real time for the replays of one period; 10 s under Batsim."),
+    ("seed", LIVE_ONLY, rows.SEED, 0, "Seed of the choices and the noise."),
 )  # fmt: skip
 
 
@@ -662,40 +419,12 @@ def selection_of(name: str, value: Any) -> dict[str, Any]:
 LIVE = options_table(
     (RESERVATION, LIVE_ONLY, words(PROCESSORS, MACHINES), PROCESSORS, "What the head reserves: a number of processors, "
      "or the machines with the lowest ids that are expected to be free, as batsched's easy_bf does."),
-    (PLAN, LIVE_ONLY, Kind(plan_of, "`scratch`, `kept`, or `kept:` and a duration", "which"), SCRATCH, "With depth "
+    (PLAN, LIVE_ONLY, rows.PLANNED, SCRATCH, "With depth "
      "all: whether each decision plans from scratch, or the plan is kept, on machines, as batsched's conservative_bf "
      "does. Its default, kept:5, plans each job for 5 s longer than its request."),
-    ("select", LIVE_ONLY, Kind(text_of, "`METHOD` or `METHOD:SETTING=VALUE,...`", "method"), None, "Choose the policy "
+    ("select", LIVE_ONLY, rows.CHOOSER, None, "Choose the policy "
      "again after each period: full, noisy, epsilon-greedy, ucb1 or exp3, as exp3:period=1d,policies=fcfs+saf."),
 )  # fmt: skip
-
-
-class Arguments(TypedDict, total=False):
-    """The options as keyword arguments in Python, for type checkers: `ARGUMENTS` without the policy.
-
-    None is each one's default. A duration is a number of seconds, or text such as "20h".
-    """
-
-    preset: Literal["none", "first-tries", "slurm", "flux", "pbs"] | None  # one more is for live schedulers alone
-    backfill: Policy | str | None
-    depth: int | Literal["all"] | None
-    tested: int | Literal["all"] | None
-    max_running: int | Literal["none"] | None
-    calendar: Calendar | str | Path | None
-    feedback: Feedback | str | None
-    threshold_s: float | str | None
-    overdue: Literal["all", "half"] | None
-    small: Literal["none", "class", "all", "forest", "perfect"] | Any | None
-    divider: float | str | None
-    small_width: float | str | None
-    kill: Literal["never", "always", "needed"] | None
-    stand_back: float | Literal["none"] | None
-    seed: int | None
-    predict: Literal["request", "easy++", "regression", "runtime"] | Any | None
-    predict_for: Literal["all", "order"] | None
-    bound: bool | None
-    regime: Literal["decoupled", "fresh"] | None
-    divider_rule: Literal["known", "week"] | None
 
 
 def arguments_of(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -765,8 +494,8 @@ def in_force(given: Mapping[str, Any]) -> dict[str, Any]:
     """
     given, _ = with_preset(given)
     chosen = {}
-    for name, option in OPTIONS.items():
-        chosen[name] = usual(option) if given.get(name) is None else option.check(name, given[name])
+    for name, row in OPTIONS.items():
+        chosen[name] = usual(row) if given.get(name) is None else row.check(name, given[name])
     for name, need in idle_in(chosen).items():
         if given.get(name) is not None and chosen[name] != usual(OPTIONS[name]):
             raise BatfillError(f"option {name}: {need.why.format(value=chosen[need.option])}; {remedy(name, given)}")
@@ -941,95 +670,3 @@ def refuse_replayed(chosen: Options) -> None:
     for name in REPLAYED:
         if getattr(chosen, name) is not None:
             refuse_other(name)
-
-
-def plain_value(value: Any) -> Any:
-    """A field's value as a user writes it; None if it is off."""
-    if value is None or isinstance(value, (bool, str, int)):
-        return value
-    if isinstance(value, float):
-        return finite(value)
-    if isinstance(value, Divider):
-        return value.fixed_s if value.fixed_s < math.inf else str(value)
-    return value.name
-
-
-def finite(value: float) -> float | None:
-    """The value; None if it is infinite, which means that an option is off."""
-    return value if math.isfinite(value) else None
-
-
-def as_line(stated: Mapping[str, Any]) -> str:
-    """Options by name as the `options` line of a text."""
-    return ", ".join(f"{name} {OPTIONS[name].with_unit(value)}" for name, value in stated.items())
-
-
-def as_word(value: Any) -> str:
-    """A value as in the `options` line of a text."""
-    if value is None:
-        return "none"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return f"{value:.12g}" if isinstance(value, float) else str(value)
-
-
-def described(given: Mapping[str, Any]) -> str:
-    """The options in short: the preset or the policy, and each that is neither the default nor the preset's.
-
-    >>> described({"policy": "saf", "backfill": "spf", "threshold": 200000})
-    'saf, backfill spf, threshold 200000 s'
-    >>> described(Options.of({"preset": "first-tries", "threshold": "20h"}).as_dict())
-    'first-tries, threshold 72000 s'
-    """
-    first = "policy" if (given.get("preset") or NO_PRESET) == NO_PRESET else "preset"
-    parts = [str(given.get(first, OPTIONS[first].default))]
-    parts += [f"{name} {option.with_unit(value)}" for name, option, value in unusual(given) if name != first]
-    return ", ".join(parts)
-
-
-def unusual(given: Mapping[str, Any]) -> Iterator[tuple[str, Option, Any]]:
-    """Name, row and value of these options that are neither the default nor the preset's; not the preset itself."""
-    usual_ones = named_values(given)
-    for name, option in (OPTIONS | LIVE).items():
-        value = given.get(name)
-        if name != "preset" and value is not None and value != usual_ones.get(name, option.default):
-            yield name, option, value
-
-
-def policy_words(given: Mapping[str, Any] | str) -> tuple[str, str]:
-    """The name in words of these options, or of a policy, and the short one for charts.
-
-    >>> policy_words("spf"), policy_words({"policy": "saf", "threshold": 86400})
-    (('Shortest first', 'spf'), ('Smallest area first, 24 h threshold', 'saf + 24 h'))
-    >>> policy_words({"policy": "fcfs", "depth": "all", "backfill": "saf"})
-    ('First come, first served, backfill saf, every job reserved', 'fcfs, backfill saf, every job reserved')
-    """
-    from batfill.model.policy import order_words
-
-    given = {"policy": given} if isinstance(given, str) else given
-    preset = given.get("preset") or NO_PRESET
-    named = preset in PRESETS and PRESETS[preset].title
-    policy = str(given.get("policy", OPTIONS["policy"].default))
-    long, short = (named, preset.replace("-", " ")) if named else order_words(policy)
-    if preset != NO_PRESET and not named:
-        long, short = f"{long}, preset {preset}", f"{short}, preset {preset}"
-    for name, option, value in unusual(given):
-        if name == "policy" and not named:
-            continue
-        if name == "threshold" and value != OFF:
-            long, short = f"{long}, {threshold_text(value)} threshold", f"{short} + {threshold_text(value)}"
-        else:
-            words = (
-                RESERVED.get(value, f"{value} reservations") if name == "depth" else f"{name} {option.with_unit(value)}"
-            )
-            long, short = f"{long}, {words}", f"{short}, {words}"
-    return long, short
-
-
-RESERVED = {0: "no reservation", ALL: "every job reserved"}
-
-
-def threshold_text(seconds: float) -> str:
-    """Whole hours or minutes if exact, else seconds, so that different thresholds have different texts."""
-    unit_s, unit = next((one for one in ((3600, "h"), (60, "min")) if seconds % one[0] == 0), (1, "s"))
-    return f"{seconds / unit_s:,.12g} {unit}"

@@ -199,3 +199,17 @@ def count_of(name: str, value: Any, *, least: int = 0, word: str = "all", exampl
     if type(number) is not int or not least <= number <= LARGEST:
         raise BatfillError(f"option {name}: {value!r:.60} is neither {whole_from(least)} nor {word}; try {example}")
     return number
+
+
+def as_word(value: Any) -> str:
+    """A value as in the `options` line of a text."""
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:.12g}" if isinstance(value, float) else str(value)
+
+
+def finite(value: float) -> float | None:
+    """The value; None if it is infinite, which means that an option is off."""
+    return value if math.isfinite(value) else None

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
+    from batfill.model.arguments import Arguments
     from batfill.model.jobs import JobTable, Overrun, Unrequested
-    from batfill.model.options import Arguments
     from batfill.model.schedule import Schedule
     from batfill.replays.learning import LearningReport
 

@@ -18,10 +18,10 @@ from batfill.base.words import instant, took
 from batfill.model.given import numbers_in
 from batfill.model.jobs import Workload
 from batfill.model.metrics import Summary, bounded_slowdown, figure_rows, who_pays
-from batfill.model.options import Options, finite
+from batfill.model.options import Options
 from batfill.model.policy import Policy, digests
 from batfill.model.schedule import CUT, REFUSED, STATES
-from batfill.model.values import seconds_of
+from batfill.model.values import finite, seconds_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

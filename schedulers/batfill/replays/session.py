@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
+    from batfill.model.arguments import Arguments
     from batfill.model.jobs import JobTable, Unrequested
-    from batfill.model.options import Arguments
     from batfill.replays.plots import Plot
 
 # What `Replay.save` states beside the engine's replay, with the types of JSON.

@@ -11,7 +11,7 @@ import numpy as np
 
 from batfill.base.errors import BatfillError, require
 from batfill.base.version import ENGINE
-from batfill.model.options import policy_words
+from batfill.model.option_texts import policy_words
 from batfill_pages.comparison import Comparison
 
 if TYPE_CHECKING:

@@ -21,7 +21,8 @@ import pyarrow.parquet as pq
 from batfill.base import host
 from batfill.base.files import make_folder, raw_file, remove_left_overs
 from batfill.model.metrics import Summary
-from batfill.model.options import SMALLS, described
+from batfill.model.option_texts import described
+from batfill.model.options import SMALLS
 from batfill.model.values import number_or_text
 from batfill_lab.campaigns.config import CampaignError
 

@@ -11,8 +11,8 @@ import numpy as np
 from batfill.base.errors import BatfillError, WorkloadError
 from batfill.model.jobs import DAY_S, WEEK_S
 from batfill.model.metrics import long_waits
-from batfill.model.options import SAME
 from batfill.model.policy import POLICIES, Policy
+from batfill.model.rows import SAME
 from batfill.model.schedule import Schedule
 from batfill.online.selection import select_online, selection_and_site
 from batfill.replays.engine_replay import replay_jobs

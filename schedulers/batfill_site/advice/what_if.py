@@ -21,6 +21,7 @@ from batfill.base.words import duration
 from batfill.model.calendar import Calendar
 from batfill.model.jobs import HOUR_S
 from batfill.model.metrics import RUNTIME_BINS, TAU_S, bounded_slowdown, class_figures, who_pays, width_bins
+from batfill.model.option_texts import policy_words
 from batfill.model.options import (
     OPTIONS,
     REPLAYED,
@@ -28,7 +29,6 @@ from batfill.model.options import (
     SHARED_BY_TRIES,
     Options,
     arguments_of,
-    policy_words,
     shared_of,
     those_that_apply,
 )

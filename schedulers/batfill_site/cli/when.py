@@ -19,7 +19,8 @@ from batfill.cli.parameters import (
     scheduler_options,
     seed_option,
 )
-from batfill.model.options import OPTIONS, PREDICTIONS, SCHEDULING, arguments_of
+from batfill.model.options import OPTIONS, SCHEDULING, arguments_of
+from batfill.model.rows import PREDICTIONS
 
 if TYPE_CHECKING:
     from pathlib import Path

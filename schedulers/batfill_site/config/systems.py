@@ -22,6 +22,7 @@ from batfill.base.tables import Keyed, text_html
 from batfill.base.version import __version__
 from batfill.base.words import wrapped
 from batfill.model.jobs import HOUR_S
+from batfill.model.option_texts import policy_words
 from batfill.model.options import (
     ALL,
     ALWAYS,
@@ -35,7 +36,6 @@ from batfill.model.options import (
     REQUEST,
     Options,
     of_arguments,
-    policy_words,
     refuse_replayed,
 )
 from batfill.model.rules import EVERY_JOB

@@ -1,0 +1,37 @@
+"""The options as keyword arguments in Python, for type checkers. A test makes the fields of the options' rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from batfill.model.calendar import Calendar
+    from batfill.model.feedback import Feedback
+    from batfill.model.policy import Policy
+
+
+class Arguments(TypedDict, total=False):
+    """All options but the policy. A duration is in seconds, or text such as "20h"; None is the default."""
+
+    preset: Literal["none", "first-tries", "slurm", "flux", "pbs"] | None
+    backfill: Policy | str | None
+    depth: int | Literal["all"] | None
+    tested: int | Literal["all"] | None
+    max_running: int | Literal["none"] | None
+    calendar: Calendar | str | Path | None
+    feedback: Feedback | str | None
+    threshold_s: float | str | None
+    overdue: Literal["all", "half"] | None
+    small: Literal["none", "class", "all", "forest", "perfect"] | Any | None
+    divider: float | str | None
+    small_width: float | str | None
+    kill: Literal["never", "always", "needed"] | None
+    stand_back: float | Literal["none"] | None
+    seed: int | None
+    predict: Literal["request", "easy++", "regression", "runtime"] | Any | None
+    predict_for: Literal["order", "all"] | None
+    bound: bool | None
+    regime: Literal["decoupled", "fresh"] | None
+    divider_rule: Literal["known", "week"] | None
