@@ -46,8 +46,9 @@ from batfill.batsim.descriptor import MEANING, read_descriptor
 from batfill.cli import main
 from batfill.cli.app import app
 from batfill.live.agent import Agent
-from batfill.model.options import LIVE, NAMES, OPTIONS, SELECTION, Options
+from batfill.model.options import LIVE, NAMES, OPTIONS, Options
 from batfill.model.policy import listing
+from batfill.model.selection import SELECTION
 from batfill.scheduler import Scheduler
 from batfill.workloads.archive import known_log
 from batfill_lab.campaigns.config import Campaign, read_campaign

@@ -14,12 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from batfill.base.errors import ARGUMENT_OF, BatfillError, nearest, require
 from batfill.model import rows
 from batfill.model.rows import (
-    KEPT,
     LIVE_ONLY,
-    OFF,
     PREDICTIONS,
-    SAME,
-    SCRATCH,
     SMALL_JOBS,
     STUDY,
     WHAT,
@@ -28,15 +24,11 @@ from batfill.model.rows import (
     Option,
     Own,
     option,
-    options_table,
-    plain_value,
     words,
-    words_or_own,
 )
-from batfill.model.values import number_or_text, one_of, text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from batfill.model.calendar import Calendar
     from batfill.model.feedback import Feedback
@@ -120,7 +112,7 @@ PRESETS = {
         "nodes, the pause between cycles (scheduler_iteration), and help for starving jobs.",
     ),
     CONSERVATIVE: Preset(
-        {"depth": ALL, PLAN: f"{KEPT}:5"},
+        {"depth": ALL, PLAN: f"{rows.KEPT}:5"},
         "batsched's conservative_bf by default: a plan on machines that is kept, with 5 s more for each job. Live "
         "schedulers alone have it, and nothing of it is left out.",
     ),
@@ -138,7 +130,7 @@ class Options:
     # fmt: off
     preset: str = option(WHAT, words(*PRESETS), NO_PRESET, "A setting by name; see `batfill policies`.", quiet=True)
     policy: Policy = option(WHAT, rows.POLICY, "fcfs", "Queue order; see `batfill policies`.", off=MISSING)
-    backfill: Policy | None = option(WHAT, rows.BACKFILL, SAME, "The order of backfilling.")
+    backfill: Policy | None = option(WHAT, rows.BACKFILL, rows.SAME, "The order of backfilling.")
     depth: int | str = option(WHAT, rows.DEPTH, 1, "The number of reservations, or all.", quiet=True)
     tested: int | str = option(WHAT, rows.TESTED, ALL, "How many jobs are tested, or all.", quiet=True)
     max_running: int | None = option(WHAT, rows.MOST, None, "The most jobs of one user that run at once.", quiet=True)
@@ -149,7 +141,7 @@ class Options:
     threshold_s: float = option(WHAT, rows.LIMIT_S, None, "Jobs that waited longer come first, oldest first.",
         off=math.inf)
     overdue: str = option(WHAT, words(ALL, HALF), ALL, "All overdue jobs, or the older half.", OF_THRESHOLD)
-    small: str = option(SMALL_JOBS, words_or_own(True, *SMALLS), NO_SMALL, "Which jobs get a first try, up to the "
+    small: str = option(SMALL_JOBS, rows.words_or_own(True, *SMALLS), NO_SMALL, "Which jobs get a first try, up to the "
         "divider: none, all, those of class small, those that a forest expects to be short, or (perfect) that are.")
     divider: Divider = option(SMALL_JOBS, rows.DIVIDER, "median", "A try's length: a duration, the median of the "
         "known run times, or a part, as median/4.", OF_DIVIDED)
@@ -162,8 +154,8 @@ class Options:
         "waiting jobs request more machines than this.",
         OF_SMALL, OF_SPARED, quiet=True)
     seed: int = option(SMALL_JOBS, rows.SEED, 0, "Seed of the forests.", OF_FOREST)
-    predict: str = option(PREDICTIONS, words_or_own(False, REQUEST, *LEARNED, RUNTIME), REQUEST, "The expected run "
-        "time of a job: its request, a prediction (easy++, regression), or the true runtime.", OF_REQUESTS)
+    predict: str = option(PREDICTIONS, rows.words_or_own(False, REQUEST, *LEARNED, RUNTIME), REQUEST, "The expected "
+        "run time of a job: its request, a prediction (easy++, regression), or the true runtime.", OF_REQUESTS)
     predict_for: str = option(PREDICTIONS, words(ORDER, ALL), ORDER, "Where this replaces the request: in the order "
         "alone, or in all: in reservations and backfilling, too. If the order changes: all.", OF_PREDICTIONS, off=ALL)
     bound: bool = option(STUDY, rows.SWITCH, True, "Expect a small job that may be killed to end at the divider at the "
@@ -206,8 +198,8 @@ class Options:
 
         Every result states its options in this form.
         """
-        stated = {name: plain_value(getattr(self, option.argument)) for name, option in OPTIONS.items()}
-        stated["backfill"] = stated["backfill"] or SAME
+        stated = {name: rows.plain_value(getattr(self, option.argument)) for name, option in OPTIONS.items()}
+        stated["backfill"] = stated["backfill"] or rows.SAME
         if any(stated[name] is None for name in PRESETS[self.preset].values):  # which the preset would switch on again
             stated["preset"] = NO_PRESET
         whole = dict(stated)
@@ -267,6 +259,11 @@ class Options:
         return self.kill == NEEDED
 
     @property
+    def half(self) -> bool:
+        """Whether only the older half of the overdue jobs goes first."""
+        return self.overdue == HALF
+
+    @property
     def learns(self) -> bool:
         """Whether a predictor judges each job at its submission."""
         return self.predict != REQUEST or self.small in (FOREST, PERFECT) or self.learns_divider or self.own is not None
@@ -282,11 +279,6 @@ class Options:
         return self.small in (EVERY, FOREST, PERFECT) and self.divider.fixed_s == math.inf
 
     @property
-    def trains(self) -> bool:
-        """Whether forests are trained."""
-        return self.small == FOREST
-
-    @property
     def outlived(self) -> bool:
         """Whether a job may outlive its expected run time."""
         outlived = self.predict in LEARNED if self.own is None else self.own.outlived
@@ -299,25 +291,12 @@ class Options:
 
     @property
     def rules(self) -> Rules:
-        """The rules of the queue at the beginning."""
+        """The rules of the queue at the beginning, which have the names of what they are made of here."""
         from batfill.model.rules import EVERY_JOB, Rules
 
-        return Rules(
-            self.policy,
-            self.backfill,
-            self.threshold_s,
-            self.divider_s,
-            kills=self.kills,
-            spares=self.spares,
-            bound=self.bound,
-            half=self.overdue == HALF,
-            stand_back=math.inf if self.stand_back is None else self.stand_back,
-            depth=EVERY_JOB if isinstance(self.depth, str) else self.depth,
-            tested=EVERY_JOB if isinstance(self.tested, str) else self.tested,
-            max_running=EVERY_JOB if self.max_running is None else self.max_running,
-            calendar=self.calendar,
-            outlived=self.outlived,
-        )
+        chosen = {each.name: getattr(self, each.name) for each in fields(Rules)}
+        chosen = {name: EVERY_JOB if value == ALL else value for name, value in chosen.items() if value is not None}
+        return Rules(**chosen)
 
     def widest_try(self, size: int) -> int:
         """The most processors that a small job may request on a machine of `size` processors; at least 1."""
@@ -336,7 +315,7 @@ class Options:
         Raises:
             MissingExtra: it is needed and missing.
         """
-        if self.trains:
+        if self.small == FOREST:
             require("learn", "sklearn")
 
     def require_users(self, jobs: JobTable, source: str) -> None:
@@ -382,44 +361,11 @@ SHARED_BY_CHOICES = tuple(
 )
 SHARED_BY_TRIES = tuple(name for name, each in OPTIONS.items() if {OF_SMALL, OF_DIVIDED, OF_TRIES} & set(each.needs))
 
-METHODS = ("full", "noisy", "epsilon-greedy", "ucb1", "exp3")
-OF_HINDSIGHT = Needs("select", ("full", "noisy"), "")
-SELECTION = options_table(  # the settings of `select`, after its method, which says which of them it has
-    ("policies", LIVE_ONLY, rows.NAMES_OF, "ten", "The policies to choose from."),
-    ("period", LIVE_ONLY, rows.PERIOD_S, "7d", "Delta: the time between choices."),
-    ("lambda", LIVE_ONLY, rows.PROBABILITY, 0.9, "full, noisy: the weight of a period relative to the next.",
-     OF_HINDSIGHT),
-    ("alpha", LIVE_ONLY, rows.PROBABILITY, 1, "full, noisy: 1 weighs periods by their jobs, 0 equally.", OF_HINDSIGHT),
-    ("epsilon", LIVE_ONLY, rows.PROBABILITY, 0.1, "epsilon-greedy: the share of random choices.",
-     Needs("select", ("epsilon-greedy",), "")),
-    ("gamma", LIVE_ONLY, rows.PROBABILITY, 0.1, "exp3: the share of random choices.", Needs("select", ("exp3",), "")),
-    ("noise", LIVE_ONLY, rows.NOISE, "walltime", "noisy: requested times, or run times spread by this number.",
-     Needs("select", ("noisy",), "")),
-    ("budget", LIVE_ONLY, rows.DURATION_S, None, "The real time for the replays of one period; 10 s under Batsim."),
-    ("seed", LIVE_ONLY, rows.SEED, 0, "Seed of the choices and the noise."),
-)  # fmt: skip
-
-
-def selection_of(name: str, value: Any) -> dict[str, Any]:
-    """The settings in a text such as exp3:period=1d,gamma=0.2, its method under `select`; for `Selection.of`."""
-    method, _, rest = text_of(name, value).partition(":")
-    found: dict[str, Any] = {"select": one_of(name, method.strip(), METHODS)}
-    for word in filter(None, rest.split(",")):
-        setting, given, text = (part.strip() for part in word.partition("="))
-        if setting not in SELECTION or not given:
-            raise BatfillError(
-                f"option {name}: {word!r} is not SETTING=VALUE with one of {', '.join(SELECTION)}; "
-                f"try {method}:period=7d"
-            )
-        found[setting] = number_or_text(text)
-    return found
-
-
 # Options of a scheduler that places jobs on machines: `batfill schedule` and the plug-in.
-LIVE = options_table(
+LIVE = rows.options_table(
     (RESERVATION, LIVE_ONLY, words(PROCESSORS, MACHINES), PROCESSORS, "What the head reserves: a number of processors, "
      "or the machines with the lowest ids that are expected to be free, as batsched's easy_bf does."),
-    (PLAN, LIVE_ONLY, rows.PLANNED, SCRATCH, "With depth "
+    (PLAN, LIVE_ONLY, rows.PLANNED, rows.SCRATCH, "With depth "
      "all: whether each decision plans from scratch, or the plan is kept, on machines, as batsched's conservative_bf "
      "does. Its default, kept:5, plans each job for 5 s longer than its request."),
     ("select", LIVE_ONLY, rows.CHOOSER, None, "Choose the policy "
@@ -457,33 +403,9 @@ def of_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
         if getattr(value, "ndim", None) == 0:
             value = value.item()
         if option.default is None and option.kind.unit and isinstance(value, float) and value == math.inf:
-            value = OFF
+            value = rows.OFF
         given[option.name] = value
     return given
-
-
-def shared_of(arguments: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    """As `of_arguments`, for replays that share these options and have their own values of the others; None is dropped.
-
-    Values are as in results, but for a calendar that is in no file.
-
-    Raises:
-        BatfillError: an argument is unknown, or is not one of these options.
-    """
-    given = of_arguments({name: value for name, value in arguments.items() if value is not None})
-    if other := [name for name in given if name not in names]:
-        shared = ", ".join(OPTIONS[name].argument for name in names)
-        raise BatfillError(
-            f"argument {OPTIONS[other[0]].argument!r}: each replay here has its own; those that they share are {shared}"
-        )
-    checked = {name: OPTIONS[name].check(name, value) for name, value in given.items() if value is not None}
-    return {name: given[name] if name == "calendar" else plain_value(value) for name, value in checked.items()}
-
-
-def those_that_apply(shared: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, Any]:
-    """The shared options whose needs the chosen ones meet."""
-    chosen = {name: option.default for name, option in OPTIONS.items()} | with_preset(chosen)[0]
-    return {name: value for name, value in shared.items() if all(need.met(chosen) for need in OPTIONS[name].needs)}
 
 
 def in_force(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from keyword import iskeyword
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -270,31 +271,17 @@ def words_or_own(classifies: bool, *known: str) -> Kind:
     return words(*known)._replace(check=check, typed="Any")
 
 
+ORDER, OR_ALL, OR_NONE, TIME = "Policy | str", 'int | Literal["all"]', 'int | Literal["none"]', "float | str"
 POLICY = Kind(
     policy_of,
     "a policy's name, `mixed:` and six weights, `aged:` and three numbers, or `NAME@FILE.json`",
     "policy",
-    "Policy | str",
+    ORDER,
 )
-BACKFILL = Kind(policy_of, "`same`, or a policy", "policy", "Policy | str")
-DEPTH = Kind(
-    lambda name, value: count_of(name, value, example=1),
-    "a whole number, or `all`",
-    "number",
-    'int | Literal["all"]',
-)
-MOST = Kind(
-    lambda name, value: count_of(name, value, least=1, word=OFF, example=40),
-    "a whole number > 0, or `none`",
-    "number",
-    'int | Literal["none"]',
-)
-TESTED = Kind(
-    lambda name, value: count_of(name, value, least=1),
-    "a whole number > 0, or `all`",
-    "number",
-    'int | Literal["all"]',
-)
+BACKFILL = Kind(policy_of, "`same`, or a policy", "policy", ORDER)
+DEPTH = Kind(partial(count_of, example=1), "a whole number, or `all`", "number", OR_ALL)
+MOST = Kind(partial(count_of, least=1, word=OFF, example=40), "a whole number > 0, or `none`", "number", OR_NONE)
+TESTED = Kind(partial(count_of, least=1), "a whole number > 0, or `all`", "number", OR_ALL)
 CALENDAR = Kind(calendar_file, "a CSV file", "file", "Calendar | str | Path")
 FEEDBACK = Kind(
     feedback_in,
@@ -302,12 +289,10 @@ FEEDBACK = Kind(
     "which",
     "Feedback | str",
 )
-DURATION_S = Kind(seconds_of, "a duration, >= 0", "duration", "float | str", " s")
-LIMIT_S = Kind(seconds_of, "a duration, >= 0, or `none`", "duration", "float | str", " s")
-PERIOD_S = Kind(
-    lambda name, value: seconds_of(name, value, least=1e-9), "a duration, > 0", "duration", "float | str", " s"
-)
-DIVIDER = Kind(divider_of, "a duration > 0, `median`, or a part of it as `median/4`", "divider", "float | str", " s")
+DURATION_S = Kind(seconds_of, "a duration, >= 0", "duration", TIME, " s")
+LIMIT_S = Kind(seconds_of, "a duration, >= 0, or `none`", "duration", TIME, " s")
+PERIOD_S = Kind(partial(seconds_of, least=1e-9), "a duration, > 0", "duration", TIME, " s")
+DIVIDER = Kind(divider_of, "a duration > 0, `median`, or a part of it as `median/4`", "divider", TIME, " s")
 WIDTH = Kind(width_of, "a share > 0, at most 1, as `1/16`", "share", "float | str")
 PROBABILITY = Kind(probability_of, "a share >= 0, at most 1", "share")
 BACKLOG = Kind(machines_of, "a number > 0, or `none`", "number", 'float | Literal["none"]')

@@ -15,9 +15,10 @@ import numpy as np
 
 from batfill.base.errors import BatfillError
 from batfill.model.jobs import JobTable
-from batfill.model.options import SELECTION, Options, selection_of
+from batfill.model.options import Options
 from batfill.model.policy import PURE, Policy, names_in, policy_named
 from batfill.model.schedule import Schedule
+from batfill.model.selection import SELECTION, selection_of
 from batfill.model.values import as_word, finite
 from batfill.online.choosers import Method, chooser
 from batfill.online.feedback import Noise, Past, Site, period_costs

@@ -11,7 +11,7 @@ from heapq import heapreplace
 from typing import TYPE_CHECKING, Any
 
 from batfill.learn import forest
-from batfill.model.options import Options
+from batfill.model.options import FOREST, Options
 from batfill.replays.replay import simulate
 from batfill_lab.campaigns.traces import piece_of
 from batfill_lab.campaigns.work import Task
@@ -134,7 +134,7 @@ def timed(planned: Planned, quick_s: float) -> Curve:
     """The cost of a replay, from increasingly long beginnings until one takes longer than `quick_s`."""
     workload, options = piece_of(planned.trace, planned.run.window).workload, Options.of(planned.run.given)
     simulate(workload.jobs.select(slice(0)), workload, options)  # loads what a replay with these options needs
-    if options.trains:
+    if options.small == FOREST:
         forest.load_forest_code()
     jobs: list[float] = []
     seconds: list[float] = []

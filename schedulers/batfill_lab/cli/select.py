@@ -22,7 +22,8 @@ from batfill.cli.parameters import (
     seed_option,
 )
 from batfill.cli.progress import progress
-from batfill.model.options import METHODS, OPTIONS, SELECTION
+from batfill.model.options import OPTIONS
+from batfill.model.selection import METHODS, SELECTION
 
 if TYPE_CHECKING:
     from pathlib import Path

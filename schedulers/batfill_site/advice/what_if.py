@@ -22,16 +22,7 @@ from batfill.model.calendar import Calendar
 from batfill.model.jobs import HOUR_S
 from batfill.model.metrics import RUNTIME_BINS, TAU_S, bounded_slowdown, class_figures, who_pays, width_bins
 from batfill.model.option_texts import policy_words
-from batfill.model.options import (
-    OPTIONS,
-    REPLAYED,
-    SHARED_BY_CHOICES,
-    SHARED_BY_TRIES,
-    Options,
-    arguments_of,
-    shared_of,
-    those_that_apply,
-)
+from batfill.model.options import OPTIONS, REPLAYED, SHARED_BY_CHOICES, SHARED_BY_TRIES, Options, arguments_of
 from batfill.model.values import number_of, probability_of, seconds_of, seed_of, tau_of
 from batfill.replays.found import ReadingOptions
 from batfill.replays.replay import nothing, simulate
@@ -39,6 +30,7 @@ from batfill.workloads.formats import read_once, source_of
 from batfill_pages.comparison import Comparison, Difference, of_jobs
 from batfill_site.advice import promise
 from batfill_site.advice.payers import Payers
+from batfill_site.advice.shared import shared_of, those_that_apply
 from batfill_site.advice.site_log import SiteLog
 from batfill_site.config.systems import EXPRESSIBLE, SYSTEMS, site_config
 from batfill_site.fidelity import LEAST_WAIT_S, fidelity_of, ratio_text, score
