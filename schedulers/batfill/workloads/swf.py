@@ -129,7 +129,8 @@ def columns_of(
         rows: the rows of the whole log that are jobs.
         first_row: index of the piece's first row in the whole log.
         overrun: see `workload_of`.
-        margin_s: see `keep_overruns`.
+        margin_s: by how much a raised limit exceeds the run time; a host that ends a job at p = p~ as overrun, such as
+            Batsim, needs one above 0 for such a job to complete.
         changed: out, number of jobs by what was changed.
     """
     here = slice(first_row, first_row + len(log))
@@ -145,7 +146,7 @@ def columns_of(
     assumed_s = np.where(no_request & ~unlimited, walltime_s, np.nan)
     if overrun != "kill":
         changed[RAISED if overrun == "keep" else OUTLIVED] += int((walltime_s < runtime_s).sum())
-        walltime_s = keep_overruns(walltime_s, runtime_s, margin_s=margin_s)
+        walltime_s = np.where(walltime_s <= runtime_s, runtime_s + margin_s, walltime_s)
     waited_s, preceding = log["wait_s"][keep], log["preceding_job"][keep]
     follows = bool((preceding > 0).any())
     return {
@@ -440,16 +441,6 @@ def require_requests(where: object, log: SwfLog, unrequested: Unrequested) -> No
     if log.assumed_s is not None:
         missing &= np.isfinite(log.assumed_s)
     refuse_unrequested(where, int(missing.sum()), int(keep.sum()), unrequested)
-
-
-def keep_overruns(
-    walltime_s: NDArray[np.float64], runtime_s: NDArray[np.float64], *, margin_s: float = 0
-) -> NDArray[np.float64]:
-    """p~ := p + margin if p~ <= p, so that no job is ended before its logged run time.
-
-    A host that ends a job at p = p~ as overrun, such as Batsim, needs a margin above 0 for such a job to complete.
-    """
-    return np.where(walltime_s <= runtime_s, runtime_s + margin_s, walltime_s)
 
 
 def padded_ids(number: NDArray[np.int64], *, width: int) -> NDArray[Any]:
