@@ -59,6 +59,10 @@ def test_each_violation_of_a_simulation_names_its_job(events, spans, job, wrong)
         ledger(*events, spans=SPANS | spans).check(over=True)
 
 
+def other(run, **columns):
+    run.given = run.given._replace(**columns)
+
+
 def broken(change, jobs, size, **options):
     """A replay whose arrays are changed after it has run."""
     run = EngineReplay(jobs, size, Rules(FCFS, **options))
@@ -70,10 +74,6 @@ def broken(change, jobs, size, **options):
 
 def swap(array, i, j):
     array[[i, j]] = array[[j, i]]
-
-
-def give(run, **columns):
-    run.given = run.given._replace(**columns)
 
 
 def first_try_outlasts_the_restart(run):
@@ -91,8 +91,8 @@ def first_try_outlasts_the_restart(run):
         (lambda run: run.events.starts["row"].__setitem__(5, run.events.starts["row"][4]), "starts although"),
         (lambda run: run.events.clock.__setitem__("over", run.events.clock["over"] - 1), "never ends"),
         (lambda run: run.events.clock.__setitem__("starts", run.events.clock["starts"] - 1), "without having started"),
-        (lambda run: give(run, procs=run.given.procs * 2), "wider|others use"),
-        (lambda run: give(run, submit_s=run.given.submit_s + 5.0), "before its submission"),
+        (lambda run: other(run, procs=run.given.procs * 2), "wider|others use"),
+        (lambda run: other(run, submit_s=run.given.submit_s + 5.0), "before its submission"),
         (lambda run: run.events.ended.__imul__(0), "others use"),
         (lambda run: run.events.kills["start_s"].__isub__(40.0), "job"),
         (lambda run: run.events.kills["end_s"].__iadd__(1000.0), "job"),
