@@ -168,74 +168,64 @@ def packed(stored: BinaryIO, suffix: str, mode: Literal["rb", "wb"]) -> Abstract
         except ModuleNotFoundError:
             raise WorkloadError("an .xz file needs Python's module lzma, which this Python lacks: unpack it") from None
         if mode == "rb":
-            return buffered(Streams(stored, lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ), XZ_PADDING))
+            pieces = streams(stored, lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ), XZ_PADDING)
+            return cast("BinaryIO", io.BufferedReader(Pieces(pieces), READ_BYTES))
         return cast("AbstractContextManager[BinaryIO]", lzma.LZMAFile(stored, mode))
     if suffix == ".bz2":
         import bz2
 
         if mode == "rb":
-            return buffered(Streams(stored, bz2.BZ2Decompressor))
+            return cast("BinaryIO", io.BufferedReader(Pieces(streams(stored, bz2.BZ2Decompressor)), READ_BYTES))
         return cast("AbstractContextManager[BinaryIO]", bz2.BZ2File(stored, mode))
     return nullcontext(stored)
 
 
-def buffered(raw: io.RawIOBase) -> AbstractContextManager[BinaryIO]:
-    """The stream with a buffer."""
-    return cast("AbstractContextManager[BinaryIO]", io.BufferedReader(raw, READ_BYTES))
+def streams(stored: BinaryIO, new: Callable[[], Any], padding: int = 0) -> Iterator[bytes]:
+    """The content of streams one behind the other, in pieces; Python's own readers pass over anything behind the first.
+
+    Args:
+        stored: the streams.
+        new: makes a stream's decompressor.
+        padding: zeros may follow a stream, in multiples of this number.
+
+    Raises:
+        EOFError: the last stream is cut off.
+        OSError: no stream follows, but something else.
+    """
+    packed = stored.read(READ_BYTES)
+    while packed:
+        stream = new()
+        while not stream.eof:
+            if stream.needs_input and not (packed := packed or stored.read(READ_BYTES)):
+                raise EOFError("Compressed file ended before the end-of-stream marker was reached")
+            if piece := stream.decompress(packed if stream.needs_input else b"", READ_BYTES):
+                yield piece
+            packed = b""
+        packed, zeros = stream.unused_data or stored.read(READ_BYTES), 0
+        while padding and packed.startswith(b"\0"):
+            rest = packed.lstrip(b"\0")
+            zeros += len(packed) - len(rest)
+            packed = rest or stored.read(READ_BYTES)
+        if zeros and zeros % padding:
+            raise OSError(f"{zeros} zeros follow a stream, not a multiple of {padding}")
 
 
-class Streams(io.RawIOBase):
-    """What is packed in streams one behind the other; Python's own readers pass over anything behind the first."""
+class Pieces(io.RawIOBase):
+    """Pieces of bytes as a stream."""
 
-    def __init__(self, stored: BinaryIO, new: Callable[[], Any], padding: int = 0) -> None:
-        """`new` makes a stream's decompressor; zeros may follow a stream, in multiples of `padding`."""
-        self.stored, self.new, self.padding = stored, new, padding
-        self.stream: Any = None
-        self.packed = b""
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self.pieces, self.rest = pieces, b""
 
     def readable(self) -> bool:
         """It is."""
         return True
 
     def readinto(self, into: Any) -> int:
-        """Fill `into` with the next bytes; returns their number, 0 at the end.
-
-        Raises:
-            EOFError: the last stream is cut off.
-            OSError: no stream follows, but something else.
-        """
-        while True:
-            if self.stream is None:
-                if not self.next_stream():
-                    return 0
-                self.stream = self.new()
-            packed = b""
-            if self.stream.needs_input:
-                packed, self.packed = self.packed or self.stored.read(READ_BYTES), b""
-                if not packed:
-                    raise EOFError("Compressed file ended before the end-of-stream marker was reached")
-            found: bytes = self.stream.decompress(packed, len(into))
-            if self.stream.eof:
-                self.packed, self.stream = self.stream.unused_data, None
-            if found:
-                into[: len(found)] = found
-                return len(found)
-
-    def next_stream(self) -> bool:
-        """Pass over the padding; whether something follows."""
-        zeros = 0
-        while self.padding:
-            self.packed = self.packed or self.stored.read(READ_BYTES)
-            rest = self.packed.lstrip(b"\0")
-            zeros += len(self.packed) - len(rest)
-            if rest or not self.packed:
-                self.packed = rest
-                break
-            self.packed = b""
-        self.packed = self.packed or self.stored.read(READ_BYTES)
-        if self.padding and zeros % self.padding:
-            raise OSError(f"{zeros} zeros follow a stream, not a multiple of {self.padding}")
-        return bool(self.packed)
+        """Fill `into` with the next bytes; returns their number, 0 at the end."""
+        self.rest = self.rest or next(self.pieces, b"")
+        n = min(len(into), len(self.rest))
+        into[:n], self.rest = self.rest[:n], self.rest[n:]
+        return n
 
 
 def damage() -> tuple[type[Exception], ...]:
