@@ -50,7 +50,7 @@ class Order(NamedTuple):
     @property
     def rules(self):
         """The queue's rules under it."""
-        return Rules(self.policy, None, self.threshold_s)
+        return Rules(self.policy, threshold_s=self.threshold_s)
 
     @property
     def name(self):

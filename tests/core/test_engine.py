@@ -179,7 +179,7 @@ def test_those_overdue_that_go_first_are_chosen_again_before_a_kill():
 def test_rules_that_cannot_be_are_refused_and_dividers_in_force_change_nothing():
     queue = Queue(4, Rules(policy_named("fcfs"), divider_s=3.0))
     with pytest.raises(BatfillError, match="threshold_s: nan is not a number of seconds >= 0"):
-        queue.change_rules(Rules(policy_named("saf"), None, math.nan))
+        queue.change_rules(Rules(policy_named("saf"), threshold_s=math.nan))
     before = queue.arrays
     queue.change_divider(3.0, bound=False)
     assert queue.arrays is before

@@ -33,7 +33,7 @@ RNG = np.random.default_rng(0)
 
 
 def site_with(backfill, threshold_s):
-    return Site(SIZE, Rules(policy_named("fcfs"), backfill, threshold_s))
+    return Site(SIZE, Rules(policy_named("fcfs"), backfill, threshold_s=threshold_s))
 
 
 def made(seed, *, unlimited=0.05):
@@ -47,7 +47,7 @@ def made_outliving(seed):
 
 def pasts(jobs, site, names, period_s):
     """The past of each period of a run that takes these policies in turn."""
-    first, *others = (Rules(policy_named(name), site.rules.backfill, site.rules.threshold_s) for name in names)
+    first, *others = (replace(site.rules, policy=policy_named(name)) for name in names)
     run = EngineReplay(jobs, SIZE, first)
     found, from_s = [], -1.0
     for i, rules in enumerate([*others, first], start=1):

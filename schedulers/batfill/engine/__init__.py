@@ -15,7 +15,7 @@ PLACES = {
     "sources": "FILES SOURCES",
     "records": (
         "AWAY CANDIDATE CHANGE DATED FAR FOLLOW JOB LINE NOBODY QUEUE QUEUED_AGAIN SLOT "
-        "SPARE_STEPS STARTED STEP TRY Decided QueueArrays RULES as_records new_records"
+        "SPARE_STEPS STARTED STEP TRY Decided QueueArrays QueueRules RULES as_records new_records"
     ),
     "blocks": "clear new_blocks width_of",
     "ends": "END enlarged_ends enter listed new_ends next_end_s",

@@ -15,16 +15,9 @@ from batfill.base.kernels import kernel
 from batfill.engine.easy import reserve, settle_without_starts
 from batfill.engine.keys import head_with, section_of
 from batfill.engine.plan import head_holds, judge_by_head, judge_by_plan, plan_holds
-from batfill.engine.records import (
-    BACKFILLS,
-    NEVER_S,
-    STARTS,
-    UNDECIDED,
-    UNRESERVED,
-    WAITS,
-)
+from batfill.engine.records import BACKFILLS, NEVER_S, OVERDUE, STARTS, UNDECIDED, UNRESERVED, WAITS
 from batfill.engine.running import charged, may_backfill, start
-from batfill.engine.waiting import enqueue, goes_before, stands_back
+from batfill.engine.waiting import enqueue, goes_before, in_backlog, stands_back
 
 
 @kernel
@@ -34,15 +27,15 @@ def arrives(now_s, queue, row, alone):
     Returns STARTS or BACKFILLS if it runs now, WAITS if it waits and no job starts, UNDECIDED if it waits and a pass
     must decide. `alone`: nothing else happens at this instant except ends, which are already handled.
     """
-    section = section_of(queue, queue.jobs[row].small)
+    section = section_of(queue.jobs[row].small)
     leads, until_s = head_with(now_s, queue, section, row)
     what, state, job = UNDECIDED, queue.state[0], queue.jobs[row]
     if stands_back(queue):  # at the end of a pass, a backlog or another job than the head may become due
-        alone = alone and state.wanted + job.procs <= queue.rules[0].backlog and len(queue.users) == 0
+        alone = alone and not in_backlog(queue, state.wanted + job.procs) and len(queue.users) == 0
     if alone and (not leads or state.waiting == 0) and now_s < until_s:
         what = judge(now_s, queue, section, row)
     if what == WAITS and stands_back(queue) and state.waiting == 0 and state.free > 0 and not job.small:
-        section = queue.rules[0].overdue  # as `hold_head` after a pass
+        section = OVERDUE  # as `hold_head` after a pass
     if what in (STARTS, BACKFILLS):
         start(now_s, queue, row)
     else:

@@ -20,14 +20,7 @@ from batfill.engine.candidates import sift, swap
 from batfill.engine.ends import ONE
 from batfill.engine.keys import backfill_key, find_head, lower_bound, moved_key
 from batfill.engine.plan import ended_if_planned, plan_pass
-from batfill.engine.records import (
-    GOES_ON,
-    NEVER_S,
-    NO_HEAD,
-    UNRESERVED,
-    Decided,
-    QueueArrays,
-)
+from batfill.engine.records import GOES_ON, NEVER_S, NO_HEAD, OVERDUE, UNRESERVED, Decided, QueueArrays
 from batfill.engine.running import charged, correct, finish, may_backfill, occupy, outlast, reservation, start
 from batfill.engine.waiting import (
     NONE_WAITS,
@@ -331,7 +324,7 @@ def gather_candidates(now_s, queue, which):
     for section in range(len(blocks.sections)):
         if blocks.sections[section].jobs == 0:
             continue
-        by_age, several = section == queue.rules[0].overdue, blocks.sections[section].blocks > 1
+        by_age, several = section == OVERDUE, blocks.sections[section].blocks > 1
         if several:
             width = width_of(free)
         for place in range(blocks.sections[section].blocks):

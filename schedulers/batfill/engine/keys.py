@@ -14,6 +14,7 @@ import numpy as np
 from batfill.base.kernels import kernel, outlined
 from batfill.engine.blocks import BLOCK, first_slot, precedes
 from batfill.engine.motion import BY_SECOND, UNLIMITED_S, aged_size, mixed_key
+from batfill.engine.records import LARGE, OVERDUE, TRIES
 
 
 @kernel
@@ -80,15 +81,15 @@ def slope_of(queue, row):
 
 
 @kernel
-def section_of(queue, small):
+def section_of(small):
     """The section in which small or large jobs wait that are not overdue."""
-    return 1 - queue.rules[0].overdue if small else np.int64(2)
+    return TRIES if small else LARGE
 
 
 @kernel
 def place_key(queue, section, row):
     """The sort key of a job inside its section: its policy key, or its seq if the order is by age or moves."""
-    if section == queue.rules[0].overdue or queue.rules[0].moves:
+    if section == OVERDUE or queue.rules[0].moves:
         return float(queue.jobs[row].seq)
     return queue.jobs[row].key
 
@@ -214,7 +215,7 @@ def find_head(now_s, queue):
     section = 0
     while queue.blocks.sections[section].jobs == 0:
         section += 1
-    if section == queue.rules[0].overdue or not queue.rules[0].moves:
+    if section == OVERDUE or not queue.rules[0].moves:
         slot, until_s, slope = first_slot(queue.blocks, section), np.inf, 0.0
     else:
         slot, until_s, slope = lowest_in_section(now_s, queue, section)
@@ -241,7 +242,7 @@ def head_with(now_s, queue, section, row):
     if section != head.section:
         leads = section < head.section  # which means that the section is empty
         return leads, np.inf if leads else state.head_until_s
-    if section == queue.rules[0].overdue:
+    if section == OVERDUE:
         return job.seq < head.seq, np.inf
     slope = slope_of(queue, row)
     first, size = line_at(now_s, head, state.head_slope)

@@ -29,7 +29,7 @@ from batfill.engine.blocks import BLOCK, EXACT, NONE, find, summarize, width_of
 from batfill.engine.candidates import sift, swap
 from batfill.engine.ends import ONE, next_end_s
 from batfill.engine.keys import backfill_key, moved_key, place_key
-from batfill.engine.records import BACKFILLS, GOES_ON, NO_HEAD, UNDECIDED, WAITS
+from batfill.engine.records import BACKFILLS, GOES_ON, NO_HEAD, OVERDUE, UNDECIDED, WAITS
 from batfill.engine.running import finish, is_held, outlast, reservation, unsettle
 from batfill.engine.waiting import NONE_WAITS, start_heads, start_waiting
 
@@ -565,7 +565,7 @@ def line_up_to(now_s, queue, last, left):
         for i in range(np.int64(n)):
             candidate, row = queue.candidates[i], queue.lined[i].row
             candidate.row, candidate.rank, candidate.key = row, queue.jobs[row].section, queue.lined[i].key
-            if candidate.rank != queue.rules[0].overdue:
+            if candidate.rank != OVERDUE:
                 candidate.key = moved_key(now_s, queue, row)
         sort(queue, np.int64(0), np.int64(n))
     return np.int64(n)

@@ -6,6 +6,8 @@ indexing is compiled without the test for negative indices.
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -18,8 +20,9 @@ if TYPE_CHECKING:
 # A shadow time is never infinite: a job without walltime must not count as ending before a head that waits for one.
 NEVER_S = np.finfo(np.float64).max
 
-# Sections of the queue, in its order: overdue, small and large jobs; or small, overdue and large jobs (RULES.overdue,
-# and `keys.section_of`). Where tries stand back, the first section holds the due jobs.
+# Sections of the queue, in its order: overdue, small and large jobs. Where tries stand back, the first holds the due
+# jobs.
+OVERDUE, TRIES, LARGE = np.int64(0), np.int64(1), np.int64(2)
 SECTIONS = 3
 AWAY = -1  # the section of a job that does not wait,
 QUEUED_AGAIN = 2  # and of one until it is queued; any but the first
@@ -108,24 +111,33 @@ QUEUE = np.dtype(
         ("head_slope", "f8"),  # and its key's slope, per second
     ]
 )
+EVERY_JOB = 2**62  # as a number of jobs: all that wait
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueRules:
+    """The rules that kernels read, by the names of the options behind them: each is a column of RULES."""
+
+    threshold_s: float = math.inf  # Theta: jobs that have waited longer come first, oldest first; inf for none
+    half: bool = False  # whether only the older half of the overdue jobs goes first, at least 4
+    divider_s: float = math.inf  # how long a small job's try runs; inf for none, or none yet
+    spares: bool = False  # whether a try at its divider is killed only if its processors are needed
+    stand_back: float = math.inf  # tries stand back while waiting jobs request more machines; inf: never
+    depth: int = 1  # how many waiting jobs get a reservation in a pass; EVERY_JOB for all
+    tested: int = EVERY_JOB  # how many jobs a pass finds that must wait before it stops
+    max_running: int = EVERY_JOB  # how many jobs of a user may run at once; EVERY_JOB for any number
+    outlived: bool = False  # whether running jobs may outlive `expected_s`, which is then raised
+
+
 # The rules that order and backfill the queue.
 RULES = np.dtype(
     [
+        *((each.name, {"float": "f8", "int": "i8", "bool": "u1"}[str(each.type)]) for each in fields(QueueRules)),
         ("moves", "u1"),  # whether two waiting jobs may change order, and the unit in which keys rise: `Policy.motion`
         ("backfill_moves", "u1"),  # the same of a separate backfill order
         ("backfill_same", "u1"),  # 1 if jobs are backfilled in the queue's order, overdue and small first
-        ("outlived", "u1"),  # 1 if running jobs may outlive `expected_s`, which is then raised
-        ("threshold_s", "f8"),  # Theta; inf for none
-        ("divider_s", "f8"),  # a killable job is killed after this time; inf for never
-        ("bound_s", "f8"),  # cap on its expected run time: the divider, or inf for no cap
-        ("overdue", "i8"),  # section of overdue jobs: 0, or 1 if only large jobs come behind them
-        ("half", "u1"),  # 1 if only the older half of the overdue jobs goes first
-        ("backlog", "f8"),  # tries stand back while waiting jobs request more processors than this; inf: never
-        ("spares", "u1"),  # 1 if a try at its divider is killed only if its processors are needed
+        ("bound_s", "f8"),  # cap on the expected run time of a killable job: the divider, or inf for no cap
         ("planned", "u1"),  # 1 if `plan.py` makes the pass: always but for EASY
-        ("depth", "i8"),  # how many jobs get a reservation
-        ("tested", "i8"),  # how many jobs may have to wait before a pass stops
-        ("max_running", "i8"),  # how many jobs of a user may run at once; if QueueArrays.users has any
         ("dated", "i1"),  # keys do not depend on r (0), are r (1) or -r (-1), or may depend on it (DATED)
         ("procs", "i8"),  # m
         ("agent", "u1"),  # 1 if an agent outside the engine decides, for which `loop.advance` stops before a pass

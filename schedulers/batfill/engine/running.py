@@ -9,7 +9,7 @@ import numpy as np
 
 from batfill.base.kernels import entry, kernel, outlined
 from batfill.engine.ends import ONE, block_of, enter, last_block, leave, released, slot_in
-from batfill.engine.records import AWAY, NEVER_S, QueueArrays
+from batfill.engine.records import AWAY, NEVER_S, OVERDUE, QueueArrays
 
 # Added to an expected run time when a job outlives it for the first, second, ... time; the last repeats.
 # Source: Tsafrir, Etsion and Feitelson, TPDS 2007, Section 4.
@@ -23,7 +23,7 @@ def start(now_s, queue, row):
     job = queue.jobs[row]
     if job.late:
         queue.state[0].late -= 1
-        queue.state[0].late_first -= job.section == queue.rules[0].overdue
+        queue.state[0].late_first -= job.section == OVERDUE
     job.start_s = now_s
     job.section = AWAY
     job.late = 0

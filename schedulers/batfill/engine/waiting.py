@@ -11,7 +11,7 @@ from batfill.base.kernels import U4, entry, kernel, outlined
 from batfill.engine.blocks import first_slot, insert, last_slot, precedes, remove
 from batfill.engine.keys import find_head, head_with, moved_key, place_key, section_of, slope_of
 from batfill.engine.motion import to_go_first
-from batfill.engine.records import AWAY, QueueArrays
+from batfill.engine.records import AWAY, OVERDUE, QueueArrays
 from batfill.engine.running import is_held, start, unsettle
 
 NONE_WAITS = np.int64(2**62), np.inf  # smallest q and `expected_s` of an empty queue
@@ -43,21 +43,21 @@ def late(now_s, queue, row):
 @kernel
 def stands_back(queue):
     """Whether tries stand back for jobs that are due."""
-    return queue.rules[0].backlog < np.inf
+    return queue.rules[0].stand_back < np.inf
+
+
+@kernel
+def in_backlog(queue, wanted):
+    """Whether tries stand back because waiting jobs request `wanted` processors together."""
+    return wanted > queue.rules[0].stand_back * queue.rules[0].procs
 
 
 @kernel
 def section_again(queue, row):
     """The section of a job that is queued again where it stood: that of its class, unless it is due."""
-    if stands_back(queue) and queue.jobs[row].section == queue.rules[0].overdue:
-        return queue.rules[0].overdue
-    return section_of(queue, queue.jobs[row].small)
-
-
-@kernel
-def overdue(now_s, queue, row):
-    """Whether a job is late, and of a class that late jobs overtake."""
-    return late(now_s, queue, row) and not (queue.jobs[row].small and queue.rules[0].overdue)
+    if stands_back(queue) and queue.jobs[row].section == OVERDUE:
+        return OVERDUE
+    return section_of(queue.jobs[row].small)
 
 
 @kernel
@@ -72,7 +72,7 @@ def enqueue(queue, section, row, leads, until_s):
     state.settled = 0
     state.waiting += 1
     state.wanted += job.procs
-    if job.late and section == queue.rules[0].overdue:
+    if job.late and section == OVERDUE:
         state.late_first += 1
     if queue.rules[0].moves:
         state.head_until_s = until_s
@@ -104,7 +104,7 @@ def dequeue(queue, row):
     if row == state.head:
         state.head_until_s = -np.inf
     section = np.int64(queue.jobs[row].section)
-    if queue.jobs[row].late and section == queue.rules[0].overdue:
+    if queue.jobs[row].late and section == OVERDUE:
         state.late_first -= 1
     remove(queue.blocks, section, place_key(queue, section, row), row, queue.jobs)
     queue.jobs[row].section = AWAY
@@ -192,7 +192,7 @@ def submit(queue, row, place, submit_s, request_s, most_expected_s, procs, small
     state.first_to = min(state.first_to, place)  # and so has the choice of those that go first
     if above - below < 2:
         return False
-    enqueue_at(submit_s, queue, section_of(queue, small), row)
+    enqueue_at(submit_s, queue, section_of(small), row)
     return True
 
 
@@ -230,10 +230,10 @@ def bring_forward(now_s, queue):
     state, rules = queue.state[0], queue.rules[0]
     while state.looked_at < state.submitted and late(now_s, queue, queue.ages[state.looked_at]):
         row = queue.ages[state.looked_at]
-        if queue.jobs[row].section != AWAY and overdue(now_s, queue, row):
+        if queue.jobs[row].section != AWAY:
             count_late(queue, row, state.looked_at)
         state.looked_at += 1
-    if state.late_first < state.late or (rules.half and state.late > 0) or state.wanted > rules.backlog:
+    if state.late_first < state.late or (rules.half and state.late > 0) or in_backlog(queue, state.wanted):
         choose_first(now_s, queue)
 
 
@@ -244,7 +244,7 @@ def count_late(queue, row, place):
     if not job.late:
         job.late = 1
         state.late += 1
-        state.late_first += job.section == queue.rules[0].overdue
+        state.late_first += job.section == OVERDUE
         state.first_to = min(state.first_to, np.uint32(place))
 
 
@@ -255,7 +255,7 @@ def choose_first(now_s, queue):
     The overdue jobs that do not go first are all at QUEUE.first_to of `ages` or behind it, and before `looked_at`.
     """
     blocks, jobs, ages, state, rules = queue.blocks, queue.jobs, queue.ages, queue.state[0], queue.rules[0]
-    first = rules.overdue
+    first = OVERDUE
     while state.late > 0:
         number = np.int64(state.late)
         if rules.half:
@@ -275,11 +275,11 @@ def choose_first(now_s, queue):
         if state.first_to < state.looked_at and jobs[ages[state.first_to]].seq < jobs[youngest].seq:  # requeued
             bring(now_s, queue, ages[state.first_to])
         elif state.late_first > number:
-            move_to(now_s, queue, section_of(queue, jobs[youngest].small), youngest)
+            move_to(now_s, queue, section_of(jobs[youngest].small), youngest)
             state.first_to = min(state.first_to, np.uint32(place_of(queue, youngest)))
         else:
             break
-    if state.wanted > rules.backlog:
+    if in_backlog(queue, state.wanted):
         for section in range(len(blocks.sections)):
             while section != first and blocks.sections[section].jobs > 0:
                 bring(now_s, queue, blocks.slots[first_slot(blocks, section)].row)
@@ -291,7 +291,7 @@ def bring(now_s, queue, row):
     if stands_back(queue) and queue.jobs[row].small:
         dequeue(queue, row)
         set_class(queue, row, 0, 0, queue.tries[row].whole_expected_s)
-    move_to(now_s, queue, queue.rules[0].overdue, row)
+    move_to(now_s, queue, OVERDUE, row)
 
 
 @outlined
@@ -302,7 +302,7 @@ def first_not_held(now_s, queue):
         at = np.int64(queue.jobs[row].section)
         if at == AWAY or is_held(queue, row):
             continue
-        by_age = at == queue.rules[0].overdue or not queue.rules[0].moves
+        by_age = at == OVERDUE or not queue.rules[0].moves
         key = place_key(queue, at, row) if by_age else moved_key(now_s, queue, row)
         if found < 0 or at < section or (at == section and key < lowest):
             found, section, lowest = np.int64(row), at, key
@@ -321,10 +321,10 @@ def hold_head(now_s, queue):
     if not queue.rules[0].moves or now_s >= state.head_until_s:
         find_head(now_s, queue)
     row = np.int64(state.head) if len(queue.users) == 0 else first_not_held(now_s, queue)
-    if row < 0 or queue.jobs[row].small or queue.jobs[row].section == queue.rules[0].overdue:
+    if row < 0 or queue.jobs[row].small or queue.jobs[row].section == OVERDUE:
         return
     is_head, settled = row == state.head, state.settled
-    move_to(now_s, queue, queue.rules[0].overdue, row)
+    move_to(now_s, queue, OVERDUE, row)
     if is_head:  # the pass holds as it is: the same job has the same reservation
         state.head, state.head_until_s, state.head_slope = row, np.inf, 0.0
         state.settled = settled and not queue.rules[0].planned
@@ -363,6 +363,6 @@ def spare(queue, row):
 @outlined
 def requeue(now_s, queue, row):
     """Requeue a killed and demoted job; `bring_forward` must follow."""
-    move_to(now_s, queue, section_of(queue, queue.jobs[row].small), row)
-    if overdue(now_s, queue, row):
+    move_to(now_s, queue, section_of(queue.jobs[row].small), row)
+    if late(now_s, queue, row):
         count_late(queue, row, place_of(queue, row))

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from batfill.base.errors import BatfillError
+from batfill.engine.records import EVERY_JOB as EVERY_JOB
+from batfill.engine.records import QueueRules
 
 if TYPE_CHECKING:
     from batfill.model.calendar import Calendar
     from batfill.model.policy import Policy
 
-EVERY_JOB = 2**62  # as a number of jobs: all that wait
-
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class Rules(QueueRules):
     """The rules in force in a queue; `Options.rules` makes them of what a user chose.
 
     Raises:
@@ -25,17 +25,8 @@ class Rules:
 
     policy: Policy  # the queue's order
     backfill: Policy | None = None  # the order in which jobs are tried for backfilling; None for the queue's own
-    threshold_s: float = math.inf  # Theta: jobs that have waited longer come first, oldest first; inf for none
-    divider_s: float = math.inf  # how long a small job's try runs; inf for none, or none yet
     kills: bool = True  # whether a small job that still runs at its divider is killed, and queued again as large
-    spares: bool = False  # whether that is done only if its processors are needed
     bound: bool = False  # whether a job that may be killed is expected to end at the divider at the latest
-    half: bool = False  # whether only the older half of the overdue jobs goes first, at least 4
-    stand_back: float = math.inf  # tries stand back while waiting jobs request more machines; inf: never
-    depth: int = 1  # how many waiting jobs get a reservation in a pass; EVERY_JOB for all
-    tested: int = EVERY_JOB  # how many jobs a pass finds that must wait before it stops
-    max_running: int = EVERY_JOB  # how many jobs of a user may run at once; EVERY_JOB for any number
-    outlived: bool = False  # whether running jobs may outlive what is expected of them, which is then raised
     calendar: Calendar | None = None  # windows in which processors are unavailable, in seconds of the log
 
     def __post_init__(self) -> None:

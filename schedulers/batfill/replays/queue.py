@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import math
 from bisect import bisect
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -61,11 +61,10 @@ class Queue:
         self.arrays.jobs["section"] = engine.AWAY
         self.arrays.state["free"] = size
         stated = self.arrays.rules
-        stated["procs"] = size
+        stated["procs"], stated["planned"] = size, rules.planned
         stated["bound_s"] = rules.divider_s if rules.bound else math.inf
-        stated["backlog"] = rules.stand_back * size
-        for name in ("outlived", "spares", "half", "planned", "depth", "tested", "max_running", "divider_s"):
-            stated[name] = getattr(rules, name)
+        for each in fields(engine.QueueRules):
+            stated[each.name] = getattr(rules, each.name)
         self.started = engine.Decided(engine.new_records(size, engine.STARTED))
         self.started_rows: NDArray[np.uint32] = self.started.tries["row"]  # `decide` returns parts of this view
         self.known = 0  # number of jobs, in rows 0, 1, ...

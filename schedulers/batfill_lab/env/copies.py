@@ -237,7 +237,7 @@ def take_weights(queue, events, action, weights):
     for place in range(n):
         row = waiting[place].row
         set_key(action, weights, queue.jobs[row])
-        enqueue_at(events.clock[0].now_s, queue, section_of(queue, queue.jobs[row].small), row)
+        enqueue_at(events.clock[0].now_s, queue, section_of(queue.jobs[row].small), row)
 
 
 @outlined
