@@ -1,8 +1,8 @@
 """The scheduler's options: one table of names, kinds, defaults and meanings, which every host reads.
 
-Each option is a field of `Options`, with its row. The command line, the plug-in's JSON, campaigns, the documentation's
-table and the results all read the rows, as `OPTIONS`. This module loads no library that is slow to import, since
-`batfill COMMAND --help` and shell completion read it too.
+Each option is a field of `Options`, with its row, whose parts are in `rows`. The command line, the plug-in's JSON,
+campaigns, the documentation's table, the types in `arguments` and the results all read the rows, as `OPTIONS`. This
+module loads no library that is slow to import, since `batfill COMMAND --help` and shell completion read it too.
 """
 
 from __future__ import annotations
