@@ -51,8 +51,8 @@ from batfill.workloads.formats import (
     kind_of,
     load_log,
     made_by,
-    pieces_of,
     provenance,
+    refuse_accounting,
     require_rows,
     save_log,
 )
@@ -70,7 +70,7 @@ from batfill.workloads.swf import (
     with_assumed,
     with_size,
 )
-from batfill.workloads.swf_log import N_FIELDS, SwfLog, write_rows
+from batfill.workloads.swf_log import N_FIELDS, SwfLog, batches_of, write_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -141,13 +141,14 @@ def convert(
     kind = kind_of(source)
     if kind == "json":
         return _convert_json(source, out, procs, overrun=overrun, unrequested=unrequested, jobs=jobs, version=version)
+    refuse_accounting(source, kind)
     text = sha256()
     read: list[SwfLog] = []  # the rows without texts, if what stands in for a request depends on all of them
     head: SwfLog | None = None
 
     def first_pass() -> Iterator[SwfLog]:
         nonlocal head
-        for batch in pieces_of(source, kind, text):
+        for batch in batches_of(source, text):
             if head is None:
                 head = batch.select(np.empty(0, np.intp))
             if unrequested in ("queue", "user-max"):
@@ -171,7 +172,7 @@ def convert(
     def second_pass() -> Iterator[dict[str, Any]]:
         nonlocal wide
         first_row = wide = 0
-        for batch in pieces_of(source, kind):
+        for batch in batches_of(source):
             if whole is not None:
                 batch = replace(batch, assumed_s=whole[first_row : first_row + len(batch)])
             elif chosen not in ("refuse", "runtime"):
@@ -198,6 +199,7 @@ def _convert_log(source: Path, out: Path, procs: int | None, advance: Callable[[
     if kind == "json":
         log = with_size(source, load_log(source), procs)
         return Converted(save_log(log, out, description=made), log.header_procs, (), ())
+    refuse_accounting(source, kind)
     comments: list[Comment] = []
     text = sha256()
 
@@ -205,7 +207,7 @@ def _convert_log(source: Path, out: Path, procs: int | None, advance: Callable[[
         nonlocal text
         comments.clear()
         text, n_rows = sha256(), 0
-        for piece in pieces_of(source, kind, text):
+        for piece in batches_of(source, text):
             comments.extend(c._replace(rows_before=n_rows + c.rows_before) for c in piece.comments)
             n_rows += len(piece)
             yield piece

@@ -49,15 +49,13 @@ from batfill.workloads.swf_log import (
     FIELDS,
     LARGEST_EXACT,
     SwfLog,
-    batches_of,
     new_log,
     read_log,
     write_log,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from hashlib import _Hash
+    from collections.abc import Callable, Mapping, Sequence
 
 PACKED = (".gz", ".xz", ".bz2")
 FORMATS = (".swf", ".json")
@@ -155,7 +153,7 @@ def read_file(
             if is_accounting(kind):
                 log = door("read_accounting")(path, kind, procs=procs, timezone=zone, cores_per_resource=cores)
             else:
-                log = read_rows(path, kind, fields=fields or needed_fields(unrequested), advance=advance)
+                log = read_log(path, fields=fields or needed_fields(unrequested), advance=advance)
             workload = workload_of(path, log, procs=procs, overrun=overrun or "keep", unrequested=unrequested)
     if not is_accounting(kind):
         return workload, log, None
@@ -339,21 +337,10 @@ def load(path: Path, *, advance: Callable[[int], None] = lambda _: None) -> Load
         if kind == "json":
             workload = read_batsim_json(path)
             return Loaded(log_of(workload), workload.overrun, workload.unrequested)
-        log = read_rows(path, kind, advance=advance)
+        refuse_accounting(path, kind)
+        log = read_log(path, advance=advance)
     require_rows(path, len(log))
     return Loaded(log)
-
-
-def read_rows(
-    path: Path, kind: Kind, *, fields: Sequence[str] = FIELDS, advance: Callable[[int], None] = lambda _: None
-) -> SwfLog:
-    """The SWF log with these columns; `advance` is called with the number of rows read.
-
-    Raises:
-        WorkloadError: it is accounting, or damaged.
-    """
-    refuse_accounting(path, kind)
-    return read_log(path, fields=fields, advance=advance)
 
 
 def refuse_accounting(path: Path, kind: Kind) -> None:
@@ -372,12 +359,6 @@ def require_rows(path: Path, n_rows: int) -> None:
     """Refuse a log without rows."""
     if not n_rows:
         raise WorkloadError(f"{path}: holds no row; is it a complete SWF log?")
-
-
-def pieces_of(path: Path, kind: Kind, text_sum: _Hash | None = None) -> Iterator[SwfLog]:
-    """The rows of an SWF log in pieces, as `batches_of`."""
-    refuse_accounting(path, kind)
-    yield from batches_of(path, text_sum)
 
 
 def log_of(workload: Workload) -> SwfLog:

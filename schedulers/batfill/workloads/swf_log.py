@@ -233,7 +233,6 @@ def joined(
     pieces: Iterable[SwfLog],
     *,
     fields: Sequence[str] = FIELDS,
-    n_rows: int = 0,
     advance: Callable[[int], None] = lambda _: None,
 ) -> SwfLog:
     """The log of these pieces, which are freed one by one.
@@ -241,10 +240,9 @@ def joined(
     Args:
         pieces: in order.
         fields: their columns.
-        n_rows: the number of their rows, if it is known; the arrays then have their size from the beginning.
         advance: called with the number of rows joined since the last call.
     """
-    rows, lines = np.empty((n_rows, len(fields))), np.empty(n_rows, np.int64)
+    rows, lines = np.empty((0, len(fields))), np.empty(0, np.int64)
     comments: list[Comment] = []
     done = 0
     for piece in pieces:
