@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import batfill as bf
 import slow_slurm
-from batfill.base.errors import WorkloadError
+from batfill.base.errors import BatfillError, WorkloadError
 from batfill.base.files import whole_file
 from batfill.workloads.formats import load_log
 from batfill.workloads.swf_log import read_log
@@ -720,6 +720,12 @@ def test_a_log_in_pieces_is_the_log_at_once_and_replays_the_same_in_each_format(
         if not name.endswith("json"):
             again, log = load_log(tmp_path / name), load_log(whole)
             assert (again.rows.tolist(), again.header[-9:]) == (log.rows.tolist(), log.header[-9:])
+
+
+@pytest.mark.parametrize("cores", [0, 1.5, "x"])
+def test_a_resource_has_a_whole_number_of_cores(cores):
+    with pytest.raises(BatfillError, match=f"cores_per_resource: {cores!r} is not a whole number from 1 to "):
+        bf.read(DATA / "oar.json", cores_per_resource=cores)
 
 
 def by_slurm(tmp_path, text, *options):

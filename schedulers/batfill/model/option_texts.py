@@ -19,6 +19,7 @@ def described(given: Mapping[str, Any]) -> str:
 
     >>> described({"policy": "saf", "backfill": "spf", "threshold": 200000})
     'saf, backfill spf, threshold 200000 s'
+    >>> from batfill.model.options import Options
     >>> described(Options.of({"preset": "first-tries", "threshold": "20h"}).as_dict())
     'first-tries, threshold 72000 s'
     """

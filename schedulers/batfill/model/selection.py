@@ -1,4 +1,4 @@
-"""The settings of the online choice of policies, which the option `select` names; `search.online` makes it of them.
+"""The settings of the online choice of policies, which the option `select` names; `online.selection` makes it of them.
 
 Loads no library that is slow to import, as `options` does not.
 """
