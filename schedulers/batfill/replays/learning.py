@@ -68,7 +68,7 @@ class LearningReplay:
             own: the predictor is a user's, whose judgements are checked.
         """
         assert kill or not bound
-        assert run.queue.outlived or not knowledge.outlived
+        assert run.queue.rules.outlived or not knowledge.outlived
         self.run, self.knowledge, self.kill, self.bound, self.own = run, knowledge, kill, bound, own
         table, n_jobs = run.table, len(run.table)
         may_be = np.ones(n_jobs, bool) if killable is None else killable

@@ -81,11 +81,6 @@ class Queue:
         return view
 
     @property
-    def outlived(self) -> bool:
-        """Whether running jobs may outlive their expected run times, which are then raised."""
-        return bool(self.arrays.rules["outlived"][0])
-
-    @property
     def free(self) -> int:
         """The number of idle processors."""
         return max(int(self.arrays.state["free"][0]), 0)
