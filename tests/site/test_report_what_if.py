@@ -322,12 +322,12 @@ def test_where_the_log_has_waits_and_the_replay_has_none_the_answer_cannot_tell(
 
 def test_the_first_table_has_the_advice_the_best_without_kills_fcfs_and_the_log(answer):
     found, limit = graded(answer, 0.5), answer.limits[-1]
-    rows = [[text.replace(NB, " ") for text in cells(found, row)] for row in found.rows(limit)]
+    rows = [[text.replace(NB, " ") for text in cells(found, limit, row)] for row in found.rows(limit)]
     gentle = found.runner_up(limit)
     assert gentle not in (0, limit.advised)
     assert [row[0] for row in rows] == [
         answer.outcomes[limit.advised].name,
-        f"{answer.outcomes[gentle].name} (no kills)",
+        f"next, no kills: {answer.outcomes[gentle].name}",
         "fcfs, simulated",
         "in the log",
     ]
@@ -342,8 +342,20 @@ def test_the_first_table_has_the_advice_the_best_without_kills_fcfs_and_the_log(
 def with_tries(answer, k, **checks):
     """The same, where the k-th choice is first tries."""
     outcomes = list(answer.outcomes)
-    outcomes[k] = outcomes[k]._replace(options={"preset": "first-tries"}, name="first tries")
+    outcomes[k] = outcomes[k]._replace(options={"preset": "first-tries"}, name="first tries", effort=KILLS)
     return replace(answer, outcomes=outcomes, **checks)
+
+
+def test_the_price_of_kills_is_said_where_the_best_without_them_has_the_shorter_mean_wait(answer):
+    limit = answer.limits[-1]
+    found = with_tries(answer, limit.advised)
+    gentle = found.runner_up(limit)
+    name, bsld = found.outcomes[gentle].name, slowdown(found.outcomes[gentle].mean_bsld)
+    assert cells(found, limit, found.rows(limit)[1])[0].replace(NB, " ") == f"best, no kills: {name}"
+    for wait_s, price in ((1.0, f"{name} has the shorter mean wait, slowdown {bsld}, and kills nothing."), (9e9, "")):
+        found.outcomes[gentle] = found.outcomes[gentle]._replace(mean_wait_s=wait_s)
+        assert said(found, "Price", limit) == price
+    assert not said(answer, "Price", limit)
 
 
 def test_a_promise_broken_at_more_load_is_said_with_the_advice_and_caps_the_confidence(answer):

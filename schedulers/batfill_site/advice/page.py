@@ -179,7 +179,7 @@ def screen(answer: WhatIf, limit: Limit, chosen: int | None = None) -> dict[str,
     text = headline(answer, limit) if chosen is None else trial_headline(answer, chosen)
     rows, marks = [], []
     for row in answer.rows(limit, chosen):
-        name, *figures = cells(answer, row)
+        name, *figures = cells(answer, limit, row)
         first = row.role == CHOSEN if chosen is not None else row.role in (ADVICE, UNSURE)
         rows.append((f"<strong>{escape(name)}</strong>" if first else escape(name), *(marked(one) for one in figures)))
         marks.append("class=chosen" if first and not answer.undecided else "")

@@ -134,13 +134,16 @@ def trial_headline(answer: WhatIf, k: int) -> str:
 HEAD = ("", "mean wait", "longest wait", "slowdown", "what it needs")
 
 
-def cells(answer: WhatIf, row: Row) -> tuple[str, ...]:
-    """A row of the first table, whose columns are `HEAD`."""
+def cells(answer: WhatIf, limit: Limit, row: Row) -> tuple[str, ...]:
+    """A row of the first table under a limit; its columns are `HEAD`."""
     k, needs, mark = row.choice, row.needs, ""
     name = LOGGED
     if k is not None:
         o = answer.outcomes[k]
-        name = REFERENCE if not k else f"{short(o)} (no kills)" if row.role == GENTLE else short(o)
+        name = REFERENCE if not k else short(o)
+        if k and row.role == GENTLE:
+            advice = answer.outcomes[answer.best_seen if answer.undecided else limit.advised]
+            name = f"{'best, no kills' if advice.effort == KILLS else 'next, no kills'}: {name}"
         mark = " ▲" * starves(answer, k)
         if o.payers.killed is not None:
             needs = f"kills {percent(o.payers.killed.share)} of jobs"
@@ -154,6 +157,7 @@ def brief(answer: WhatIf, limit: Limit, chosen: int | None = None) -> dict[str, 
     o = answer.outcomes[k]
     found = {
         "Why": why_text(answer, limit) if chosen is None else "",
+        "Price": price_text(answer, limit) if chosen is None else "",
         "Tested": "" if chosen is None else tested_text(answer, k),
         "System": system_text(answer, k),
         "Confidence": confidence_text(answer, limit) if chosen is None else "",
@@ -205,7 +209,7 @@ def chosen_text(answer: WhatIf, limit: Limit) -> str:
     least = answer.outcomes[limit.by_slowdown]
     within = "whatever the longest wait"
     if limit.growth is not None:
-        within = f"longest wait at most {duration(limit.longest_s)} (fcfs's + {setting(limit.growth)})"
+        within = f"waits up to {duration(limit.longest_s)} (fcfs's + {setting(limit.growth)})"
     said = f"least slowdown beyond chance, {within}"
     if limit.by_slowdown != limit.advised:
         out = f"without {short(least)} ({slowdown(least.mean_bsld)}): {short(answer.outcomes[answer.outdoing(limit)])}"
@@ -221,6 +225,16 @@ def chosen_text(answer: WhatIf, limit: Limit) -> str:
     same = [k for k in limit.equals if answer.outcomes[k].effort == mine.effort]
     cause = shortest if limit.growth is None else f"asks as little as any, and {shortest}" if same else "asks least"
     return f"{said}. As good, as far as this log can tell: {others}; this one {cause}."
+
+
+def price_text(answer: WhatIf, limit: Limit) -> str:
+    """That the best choice without kills has the shorter mean wait, if the advice kills; else ""."""
+    k = None if answer.undecided else answer.runner_up(limit)
+    mine = answer.outcomes[limit.advised]
+    if k is None or mine.effort != KILLS or answer.outcomes[k].mean_wait_s >= mine.mean_wait_s:
+        return ""
+    o = answer.outcomes[k]
+    return f"{short(o)} has the shorter mean wait, slowdown {slowdown(o.mean_bsld)}, and kills nothing."
 
 
 def passed_over_text(answer: WhatIf, limit: Limit) -> str:
@@ -709,7 +723,7 @@ def answer_text(answer: WhatIf, *, details: bool = False) -> str:
 def first_lines(answer: WhatIf) -> list[str]:
     """The log, the headline, the table, and a line each for what else to know."""
     log = log_text(answer).partition("; ")[0]
-    rows = [HEAD, *(cells(answer, row) for row in answer.rows(answer.limit))]
+    rows = [HEAD, *(cells(answer, answer.limit, row) for row in answer.rows(answer.limit))]
     widths = [max(len(row[k]) for row in rows) for k in range(len(HEAD) - 1)]
     gap = "  " if sum(widths) + 2 * len(widths) + max(len(row[-1]) for row in rows) <= COLUMNS else " "
     table = [
