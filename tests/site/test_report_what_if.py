@@ -29,6 +29,7 @@ from batfill_site.advice.promise import Check, Figures
 from batfill_site.advice.text import (
     MOST_WORDS,
     NB,
+    able_text,
     answer_text,
     brief,
     cells,
@@ -968,7 +969,7 @@ def test_the_first_screen_says_which_rows_are_left_out_and_what_a_replay_knows_n
     assert said(found, "Not modelled").startswith("2 partitions; 3 queues; 7 of 252 jobs requested GPUs")
     assert said(found, "Real waits").startswith("simulated ones are ")
     assert found.as_dict()["site_log"]["system"] == "slurm"
-    assert "Slurm, the system of this log, can do only saf" in said(found, "System", chosen=named(found, "saf + 6 h"))
+    assert "Slurm, the system of this log, can do of saf + 6 h only saf" in said(found, "System", chosen=named(found, "saf + 6 h"))
     for text in (told(found), " ".join(html.unescape(re.sub("<[^>]+>", " ", page_of(found, path))).split())):
         assert left in text.replace(NB, " ")
 
@@ -981,11 +982,20 @@ def test_the_log_is_compared_with_what_explains_its_waits(answer):
     assert said(graded(answer, 1.05), "Real waits") == "simulated ones are 1.05 of them."
 
 
-def test_a_choice_without_a_system_given_says_what_each_system_can_do_of_it(answer):
-    assert said(answer, "System", chosen=named(answer, "saf")) == "any (no `--system`); in full on Slurm and PBS."
-    assert "Slurm can do only saf of it (longest wait" in said(answer, "System", chosen=named(answer, "saf + 24 h"))
-    tries = with_tries(answer, 1)
-    assert "; Slurm can do it but for 4 details." in said(tries, "System", chosen=1)
+def test_without_a_system_given_it_is_said_what_the_logs_own_or_slurm_can_do_of_both_choices(answer):
+    saf = named(answer, "saf")
+    whole = "any; in full on Slurm and PBS; Slurm can do saf in full."
+    assert said(answer, "System", chosen=saf) == whole
+    only = "; Slurm can do of saf + 24 h only saf (longest wait "
+    assert only in said(answer, "System", chosen=named(answer, "saf + 24 h"))
+    limit = answer.limits[-1]
+    tries = with_tries(answer, limit.advised)
+    name, of_it = tries.outcomes[gentle := tries.runner_up(limit)].name, able_text(tries, limit, gentle, "slurm")
+    both = f"any; Slurm can do first tries but for 4 details, {of_it.format(name)}."
+    assert said(tries, "System", limit) == both.replace(NB, " ")
+    two = [able_text(answer, limit._replace(longest_s=1.0), named(answer, f"saf + {h} h"), "slurm") for h in (6, 24)]
+    assert two[0] == two[1]
+    assert two[0].endswith(": beyond the limit)")
     pbs = replace(answer, settings={**answer.settings, "system": "pbs"})
     assert said(pbs, "System", chosen=named(answer, "saf")) == "PBS can do saf in full."
 

@@ -159,7 +159,7 @@ def brief(answer: WhatIf, limit: Limit, chosen: int | None = None) -> dict[str, 
         "Why": why_text(answer, limit) if chosen is None else "",
         "Price": price_text(answer, limit) if chosen is None else "",
         "Tested": "" if chosen is None else tested_text(answer, k),
-        "System": system_text(answer, k),
+        "System": system_text(answer, limit, k, answer.runner_up(limit) if chosen is None else None),
         "Confidence": confidence_text(answer, limit) if chosen is None else "",
         "Promise": kept_text(answer, k),
         "Who pays": pays_text(o.payers) if k else "",
@@ -314,25 +314,39 @@ def tested_text(answer: WhatIf, k: int) -> str:
 SURE, CHANCE = ("better", "worse"), "Its slowdown may differ from that of fcfs by chance."
 
 
-def system_text(answer: WhatIf, k: int) -> str:
-    """What the batch system given can do of a choice; without one, what each can, and the log's own or Slurm."""
-    name, found = answer.settings["system"], answer.configurations[k]
+def system_text(answer: WhatIf, limit: Limit, k: int, other: int | None = None) -> str:
+    """What the batch system given can do of a choice; without one, what each can, and the log's own or Slurm.
+
+    And what that system can do of the `other` choice beside it.
+    """
+    name = answer.settings["system"]
     if name is not None:
         return support_text(answer, k, name).replace("**", "")
-    own = answer.site.system
-    about = own or "slurm"
-    able = [SYSTEMS[each].title for each, one in found.items() if one.verdict == EXPRESSIBLE]
-    said = f"any (no `--system`){f'; in full on {listed(able)}' if able else ''}"
-    whose = f"{SYSTEMS[about].title}{', the system of this log,' if own else ''}"
-    if found[about].verdict == EXPRESSIBLE:
-        return f"{said}."
-    if found[about].verdict == APPROXIMATE and not found[about].gives:
-        return f"{said}; {whose} can do it but for {things(len(found[about].lacks), 'detail')}."
-    near = files_as(answer, k, about)
+    about = answer.site.system or "slurm"
+    whole = [SYSTEMS[each].title for each, one in answer.configurations[k].items() if one.verdict == EXPRESSIBLE]
+    said = f"any{f'; in full on {listed(whole)}' if whole else ''}"
+    able: dict[str, list[str]] = {}
+    for each in (k, other):
+        if each:
+            able.setdefault(able_text(answer, limit, each, about), []).append(short(answer.outcomes[each]))
+    whose = f"{SYSTEMS[about].title}{', the system of this log,' * bool(answer.site.system)}"
+    does = ", ".join(text.format(in_a_row(names)) for text, names in able.items())
+    return f"{said}; {whose} can do {does}." if able else f"{said}."
+
+
+def able_text(answer: WhatIf, limit: Limit, k: int, name: str) -> str:
+    """What a system can do of a choice, after "can do"; {} is the choice's place."""
+    one = answer.configurations[k][name]
+    if one.verdict == EXPRESSIBLE:
+        return "{} in full"
+    if one.verdict == APPROXIMATE and not one.gives:
+        return f"{{}} but for {things(len(one.lacks), 'detail')}"
+    near = files_as(answer, k, name)
     if not near:
-        return f"{said}; {whose} cannot do it."
-    longest = f"longest wait {duration(answer.outcomes[near].max_wait_s)}{' ▲' * starves(answer, near)}"
-    return f"{said}; {whose} can do only {short(answer.outcomes[near])} of it ({longest})."
+        return "nothing of {}"
+    mine = answer.outcomes[near]
+    beyond = "" if limit.allows(mine) else ": beyond the limit"
+    return f"of {{}} only {short(mine)} (longest wait {duration(mine.max_wait_s)}{beyond})"
 
 
 def confidence_text(answer: WhatIf, limit: Limit) -> str:
