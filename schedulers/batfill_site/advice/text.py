@@ -45,6 +45,7 @@ MOST_NOTES = 3  # of an import
 MOST_WORDS = 12  # of a headline
 COLUMNS = 80  # of the first screen in a terminal
 CLOSE = 1.1  # a ratio of waits that needs no cause
+UNCOMPARED = "No real run checks these figures."
 LONGER = f"{CHANGED_S / 60:g}{NB}min"
 
 
@@ -321,7 +322,8 @@ def system_text(answer: WhatIf, limit: Limit, k: int, other: int | None = None) 
     """
     name = answer.settings["system"]
     if name is not None:
-        return support_text(answer, k, name).replace("**", "")
+        said = support_text(answer, k, name).replace("**", "").removesuffix(":")
+        return f"{said.removesuffix('.')}. {UNCOMPARED}"
     about = answer.site.system or "slurm"
     whole = [SYSTEMS[each].title for each, one in answer.configurations[k].items() if one.verdict == EXPRESSIBLE]
     said = f"any{f'; in full on {listed(whole)}' if whole else ''}"
@@ -331,7 +333,7 @@ def system_text(answer: WhatIf, limit: Limit, k: int, other: int | None = None) 
             able.setdefault(able_text(answer, limit, each, about), []).append(short(answer.outcomes[each]))
     whose = f"{SYSTEMS[about].title}{', the system of this log,' * bool(answer.site.system)}"
     does = ", ".join(text.format(in_a_row(names)) for text, names in able.items())
-    return f"{said}; {whose} can do {does}." if able else f"{said}."
+    return f"{said}; {whose} can do {does}. {UNCOMPARED}" if able else f"{said}."
 
 
 def able_text(answer: WhatIf, limit: Limit, k: int, name: str) -> str:
@@ -374,7 +376,18 @@ def kept_text(answer: WhatIf, k: int) -> str:
     said = [f"kept {' and '.join(where)}"] * bool(where) + [f"▲{NB}{why}" for why in doubts]
     near = [f"{check.where}{', '.join(check.unsure.values())}" for check in checks if check.unsure]
     said += [f"other seeds might decide otherwise ({'; '.join(near)})"] * bool(near)
-    return f"{'; '.join(said)}."
+    most = promised_text(checks[0])
+    return f"{f'{most}: ' if most else ''}{'; '.join(said)}."
+
+
+def promised_text(check: Check) -> str:
+    """What is promised on a log like this; "" if nothing is."""
+    if check.kind == QUIET:
+        return f"mean wait at most {QUIET_S:g}{NB}s longer"
+    most = check.promised
+    said = [f"slowdown (tau {BSLD_TAU_S:g}{NB}s) at most {most['bsld']:g} of fcfs's"] if "bsld" in most else []
+    said += ["mean wait no longer"] * ("wait" in most)
+    return ", ".join([*said, *([f"longest at most {most['longest']:g} times"] if "longest" in most else [])])
 
 
 def pays_text(payers: Payers) -> str:
