@@ -19,7 +19,7 @@ from batfill.base.errors import WorkloadError
 from batfill.base.progress import patient_progress
 from batfill.base.sums import correlation
 from batfill.base.tables import as_table
-from batfill.base.words import duration, things
+from batfill.base.words import duration, in_a_row, things
 from batfill.base.words import percent as in_percent
 from batfill.model.calendar import Calendar
 from batfill.model.jobs import DAY_S, HOUR_S, WEEK_S
@@ -528,11 +528,19 @@ def unmodelled(log: SwfLog) -> list[str]:
     noted it.
     """
     found = []
-    for name in ("partition", "queue"):
-        number, jobs = np.unique(log[name], return_counts=True)
-        several = int(((jobs >= LEAST_SHARE * len(log)) & (number >= 0)).sum())
+    for name in PLACES:
+        several = number_of(log, name)
         found += [things(several, name)] * (several > 1)
     return found + [text.removesuffix(NOT_MODELLED) for text in notes_of(log) if text.endswith(NOT_MODELLED)]
+
+
+PLACES = ("partition", "queue")
+
+
+def number_of(log: SwfLog, place: str) -> int:
+    """How many partitions or queues have `LEAST_SHARE` of the jobs; 0 if those of the jobs are unknown."""
+    number, jobs = np.unique(log[place], return_counts=True)
+    return int(((jobs >= LEAST_SHARE * len(log)) & (number >= 0)).sum())
 
 
 def unmodelled_text(found: Sequence[str]) -> str:
@@ -643,6 +651,7 @@ class Fidelity(NamedTuple):
     with_outages: Score | None
     unknown: str = ""  # why not
     explained: str | None = None  # the factors that bring them nearest on the later half of the jobs; None: none do
+    explained_ratio: float | None = None  # of the mean simulated wait with them to the logged one
 
     def __str__(self) -> str:
         if self.plain is None or self.with_outages is None:
@@ -663,11 +672,15 @@ def fidelity_of(source: Source) -> Fidelity:
         return Fidelity(None, None, str(error).removeprefix(f"{source.where}: "))
     found = logged.outages()
     plain, with_outages = (logged.score(one.waits(workload, found)) for one in SHOWN.values())
-    return Fidelity(plain, with_outages, explained=explanation(logged))
+    best = explanation(logged)
+    if best is None:
+        return Fidelity(plain, with_outages)
+    near = logged.score(best.waits(workload, found))
+    return Fidelity(plain, with_outages, explained=in_a_row(best.names), explained_ratio=near.ratio)
 
 
-def explanation(logged: Logged) -> str | None:
-    """The factors fitted on the first half of the jobs, in words, if they lower the error on the second; else None.
+def explanation(logged: Logged) -> Factors | None:
+    """The factors fitted on the first half of the jobs, if they lower the error on the second; else None.
 
     None, too, if they are of a machine that is smaller than what was ever in use at once.
     """
@@ -678,7 +691,7 @@ def explanation(logged: Logged) -> str | None:
     if best.capacity < 1 and best.size(logged.size) < logged.most_in_use:
         return None
     before, after = (logged.error(one.waits(logged.workload, found), later) for one in (PLAIN, best))
-    return str(best) if before is not None and after is not None and after < before else None
+    return best if before is not None and after is not None and after < before else None
 
 
 def grade_text(plain: Score, with_outages: Score) -> str:

@@ -43,6 +43,7 @@ class OneJob(NamedTuple):
     user: int  # -1 if unknown
     procs: int
     request_s: float | None  # as the log has it; None if it has none
+    raised: bool  # whether the replay raises it to the run time
     runtime_s: float
     before_s: float  # its wait under fcfs
     after_s: float  # and under the choice
@@ -61,6 +62,7 @@ class OneJob(NamedTuple):
             int(jobs.user[row]),
             int(jobs.procs[row]),
             None if np.isnan(request_s) else request_s,
+            bool(jobs.walltime_s[row] > request_s),
             float(schedule.runtime_s[row]),
             float(first.wait_s[row]),
             float(schedule.wait_s[row]),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from batfill.workloads.swf import NO_RUN_TIME, REASONS, job_rows
 from batfill.workloads.swf_log import CANCELLED
-from batfill_site.fidelity import notes_of, unmodelled
+from batfill_site.fidelity import PLACES, notes_of, number_of, unmodelled
 
 if TYPE_CHECKING:
     from batfill.workloads.formats import Source
@@ -27,6 +27,7 @@ class SiteLog(NamedTuple):
     wide: int  # jobs that do not fit the machine
     imported: list[str]  # what the import left out or changed, a phrase each
     unmodelled: list[str]  # what its jobs have and a replay knows nothing of, a phrase each
+    places: dict[str, int]  # its partitions and queues, 0 if unknown
     system: str | None  # its batch system; None if unknown
 
     @classmethod
@@ -44,5 +45,6 @@ class SiteLog(NamedTuple):
             wide,
             [note for note in notes_of(log) if OF_RECORDS.fullmatch(note)],
             unmodelled(log),
+            {place: number_of(log, place) for place in PLACES},
             source.system or next(named, None),
         )

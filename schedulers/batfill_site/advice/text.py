@@ -165,8 +165,8 @@ def brief(answer: WhatIf, limit: Limit, chosen: int | None = None) -> dict[str, 
         "Promise": kept_text(answer, k),
         "Who pays": pays_text(o.payers) if k else "",
         "Kills": kills_text(o),
-        "Loses most": " ".join(filter(None, [job_text(o.payers.job), user_text(o.payers.user)])),
-        "A killed job": "" if o.payers.killed is None else killed_text(o.payers.killed.example),
+        "Loses most": job_text(o.payers.job),
+        "Of the users": user_text(o.payers.user),
         **log_lines(answer),
     }
     return {name: text for name, text in found.items() if text}
@@ -184,10 +184,16 @@ def log_lines(answer: WhatIf) -> dict[str, str]:
     )
     left += [f"{things(site.wide, 'job')} wider than the machine"] * bool(site.wide)
     return {
-        "Left out": f"{'; '.join(left) or 'no row of the log'}.",
+        "Left out": f"{'; '.join([*(left or ['no row of the log']), places_text(site.places)]).removesuffix('; ')}.",
         "Not modelled": f"{'; '.join(site.unmodelled)} (one queue, one machine)." if site.unmodelled else "",
         "Real waits": fidelity_text(answer),
     }
+
+
+def places_text(places: Mapping[str, int]) -> str:
+    """The partitions and queues of which there is one, or none known; the others are said not to be modelled."""
+    said = [f"one {place}" if number else f"{place} unknown" for place, number in places.items() if number <= 1]
+    return ", ".join(said)
 
 
 def why_text(answer: WhatIf, limit: Limit) -> str:
@@ -356,9 +362,10 @@ def confidence_text(answer: WhatIf, limit: Limit) -> str:
     found = answer.confidence(limit)
     if not found:
         return ""
-    said = f"**{found}** that slowdown is below fcfs's, simulated (p {p_text(answer.bsld[0][limit.advised])})"
-    promised = answer.promise_doubts(limit.advised)  # which has a line of its own
-    return f"{'; '.join([said, *(why for _, why in answer.doubts(limit) if why not in promised)])}."
+    said = f"**{found}** that slowdown is below fcfs's (p {p_text(answer.bsld[0][limit.advised])})"
+    elsewhere = answer.promise_doubts(limit.advised)  # which has a line of its own
+    doubts = [why for _, why in answer.doubts(limit) if why not in elsewhere]
+    return f"{'; '.join([said, *('see Real waits' if why.startswith('simulated') else why for why in doubts)])}."
 
 
 def p_text(found: Paired) -> str:
@@ -392,10 +399,10 @@ def promised_text(check: Check) -> str:
 
 def pays_text(payers: Payers) -> str:
     """The share of jobs and the number of users that wait longer than under fcfs."""
-    said = f"{percent(payers.jobs.share)} of the jobs wait over {LONGER} longer"
+    share, longer = percent(payers.jobs.share), f"wait over {LONGER} longer"
     if payers.users is None:
-        return f"{said}; the log names no users with {FEWEST_JOBS} jobs."
-    return f"{said}, on average {users_text(payers.users)} users."
+        return f"{share} of the jobs {longer}; the log names no users with {FEWEST_JOBS} jobs."
+    return f"{share} of jobs, {users_text(payers.users)} users with {FEWEST_JOBS} or more, {longer}."
 
 
 def users_text(changed: Changed) -> str:
@@ -409,8 +416,8 @@ def kills_text(o: ChoiceFigures) -> str:
     if killed is None:
         return ""
     return (
-        f"{count(killed.jobs)} jobs ({percent(killed.share)}), once, {after_text(o)}; {percent(killed.longer)} of "
-        f"them wait over {LONGER} longer. {percent(o.wasted)} of the processor time is lost."
+        f"{count(killed.jobs)} jobs once, {after_text(o)}, {percent(o.wasted)} of processor time; "
+        f"{percent(killed.longer)} wait longer."
     )
 
 
@@ -421,10 +428,11 @@ def after_text(o: ChoiceFigures) -> str:
 
 
 def who_text(job: OneJob) -> str:
-    """A job with its user, width and request."""
-    whose = f"user {job.user}, " if job.user >= 0 else ""
-    request = "no request" if job.request_s is None else f"requested {duration(job.request_s)}"
-    return f"{job.job} ({whose}{things(job.procs, 'processor').replace(' ', NB)}, {request})"
+    """A job with its width, request and user."""
+    raised = ", raised to its run time" * job.raised
+    request = "no request" if job.request_s is None else f"requested {duration(job.request_s)} in the log{raised}"
+    whose = f"; user {job.user}" if job.user >= 0 else ""
+    return f"{job.job} ({things(job.procs, 'processor').replace(' ', NB)}, {request}{whose})"
 
 
 def job_text(job: OneJob | None) -> str:
@@ -443,15 +451,7 @@ def user_text(user: OneUser | None) -> str:
     if user is None:
         return ""
     means = f"mean wait {duration(user.after_s)} (fcfs: {duration(user.before_s)})"
-    return f"User {user.user} with {user.jobs} jobs: {means}, longest {duration(user.longest_s)}."
-
-
-def killed_text(job: OneJob) -> str:
-    """What happens to a killed job whose wait changes by the median."""
-    return (
-        f"{who_text(job)}: killed {duration(job.ran_s or 0)} after its first start, waits {duration(job.after_s)} in "
-        f"all (fcfs: {duration(job.before_s)})."
-    )
+    return f"{user.user} ({things(user.jobs, 'job')}) loses most, {means}."
 
 
 def fidelity_text(answer: WhatIf) -> str:
@@ -462,8 +462,11 @@ def fidelity_text(answer: WhatIf) -> str:
     said = f"simulated ones are **{ratio_text(score.ratio)}** of them"
     if 1 / CLOSE <= score.ratio <= CLOSE:
         return f"{said}."
-    factors = answer.fidelity.explained
-    return f"{said}; {f'nearest comes {factors}' if factors else '`batfill fidelity` finds no cause'}."
+    near = answer.fidelity
+    if near.explained is None or near.explained_ratio is None:
+        return f"{said}; `batfill fidelity` finds no cause."
+    most = ": most is unexplained" * (abs(1 - near.explained_ratio) > abs(1 - score.ratio) / 2)
+    return f"{said}; with {near.explained}, {ratio_text(near.explained_ratio)}{most}."
 
 
 # Details
@@ -551,14 +554,20 @@ def notes(answer: WhatIf) -> list[str]:
 
 
 def waste_text(o: ChoiceFigures) -> str:
-    """The cost of a choice's kills."""
+    """The cost of a choice's kills, and a killed job whose wait changes by the median."""
     bound = math.ceil(round(1e4 * (o.most_wasted or 0), 6)) / 1e4  # not rounded down: it is a promise
-    most = "" if o.most_wasted is None else f"; at most {setting(bound)} of the work, whatever is killed"
+    most = "" if o.most_wasted is None else f"; whatever is killed, at most {setting(bound)} of the work without kills"
+    killed = "" if o.payers.killed is None else f" {killed_text(o.payers.killed.example)}"
     return (
-        f"{o.name}: {count(o.kills)} tries are killed {after_text(o)} and start again, "
-        f"{percent(o.wasted)} of the processor time{most}. Inform users before, and exempt jobs that must not start "
-        "twice."
+        f"{o.name}: {count(o.kills)} tries are killed {after_text(o)} and start again: here "
+        f"{percent(o.wasted)} of the processor time used{most}.{killed} Inform users before, and exempt jobs that must "
+        "not start twice."
     )
+
+
+def killed_text(job: OneJob) -> str:
+    """How long a killed job waits."""
+    return f"Typical: job {who_text(job)} waits {duration(job.after_s)} in all (fcfs: {duration(job.before_s)})."
 
 
 def plainer_text(answer: WhatIf) -> str:
