@@ -428,6 +428,19 @@ def test_the_advice_is_given_for_every_limit(answer):
     assert len({limit.advised for limit in answer.limits}) > 1
 
 
+def test_it_is_said_if_every_limit_has_the_same_advice(answer, log):
+    assert "the same at every limit" not in told(answer)
+    k = min(itertools.chain(*answer.chains), key=lambda k: answer.outcomes[k].mean_bsld)
+    outcomes = list(answer.outcomes)
+    outcomes[k] = outcomes[k]._replace(max_wait_s=1.0)
+    same = replace(answer, limits=[limit._replace(advised=k, equals=()) for limit in answer.limits], outcomes=outcomes)
+    text = "The advice is the same at every limit, because it has the least slowdown and the shortest longest wait."
+    assert text in told(same)
+    assert text in page_of(same, log)
+    never = replace(answer, limits=[limit._replace(advised=0, equals=()) for limit in answer.limits])
+    assert "the same at every limit" not in told(never)
+
+
 def test_where_nothing_gains_the_advice_is_to_stay(tmp_path):
     path = log_of(tmp_path / "idle.swf", (row(k + 1, k * DAY_S, 600, req_time=600) for k in range(80)))
     for command in (["--no-small-first"], ["--no-small-first", "--threshold", "12h"]):

@@ -52,6 +52,7 @@ from batfill_site.advice.text import (
     percent,
     plan_text,
     reaction_text,
+    same_text,
     setting,
     spread_text,
     starves,
@@ -302,8 +303,9 @@ def limits_section(answer: WhatIf) -> str:
         rows.append((pick(grown), *figures, f'{least}<span class="sub">{why}</span>' if why else least))
         marks.append(f'data-limit="{" ".join(map(str, run))}"{" class=chosen" * (answer.given in run)}')
     head = ("Longest wait may grow by", "Take", "Mean wait", "Longest wait", "Slowdown")
-    content = table(head, rows, left=[1], marks=marks)
-    return f'<section id="limits" class="next-page"><h2>The advice at each limit</h2>{content}</section>'
+    content, same = table(head, rows, left=[1], marks=marks), same_text(answer)
+    said = f'<p class="note">{same}</p>' if same else ""
+    return f'<section id="limits" class="next-page"><h2>The advice at each limit</h2>{content}{said}</section>'
 
 
 def pick(words: str) -> str:

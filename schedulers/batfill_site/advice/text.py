@@ -732,6 +732,18 @@ def looser_text(answer: WhatIf, i: int) -> str:
     return f"as good as {short(before)}, and {why}"
 
 
+def same_text(answer: WhatIf) -> str:
+    """Why the advice is the same at every limit; "" if it is not, or if it is fcfs."""
+    k, *others = {limit.advised for limit in answer.limits}
+    if others or not k:
+        return ""
+    mine, offered = answer.outcomes[k], [answer.outcomes[j] for j in chain(*answer.chains)]
+    shortest = " and the shortest longest wait" * (mine.max_wait_s <= min(o.max_wait_s for o in offered))
+    least = mine.mean_bsld <= min(o.mean_bsld for o in offered)
+    why = f", because it has the least slowdown{shortest}" if least else ""
+    return f"The advice is the same at every limit{why}."
+
+
 def limit_lines(answer: WhatIf, width: int) -> list[str]:
     """The advice at each limit, a line for neighbouring limits with the same advice."""
     head = "longest wait may grow by"
@@ -744,7 +756,7 @@ def limit_lines(answer: WhatIf, width: int) -> list[str]:
         )
         if why := looser_text(answer, run[0]):
             lines.append(f"{'':24}  {why}")
-    return lines
+    return [*lines, *map(lines_of, filter(None, [same_text(answer)]))]
 
 
 # The terminal
