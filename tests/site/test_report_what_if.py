@@ -366,7 +366,7 @@ def test_a_promise_broken_at_more_load_is_said_with_the_advice_and_caps_the_conf
     kept, worse = Check(base * 0.5 * ratios, base, 100), Check(base * 1.06 * ratios, base, 100, 1.1)
     found = with_tries(answer, limit.advised, promise=kept, busier=worse)
     most = "slowdown (tau 60 s) at most 0.85 of fcfs's: "
-    broken = f"{most}kept here; ▲ at 10 % more load first tries break their promise (mean bsld 1.060 > 0.85"
+    broken = f"{most}kept here; ▲ at 10 % more load first tries break their promise (mean bsld, tau 60 1.060 > 0.85"
     assert said(found, "Promise", limit).startswith(broken)
     assert found.confidence(limit) == MEDIUM
     assert said(replace(found, busier=kept), "Promise", limit) == f"{most}kept here and here."
@@ -387,7 +387,7 @@ def test_a_promise_says_whether_its_margin_is_within_the_noise_of_seeds(answer, 
     assert (list(check.unsure) == ["bsld"]) == near
     found = with_tries(answer, answer.limits[-1].advised, promise=check)
     assert (
-        "other seeds might decide otherwise (mean bsld 0.848 ± 0.024 of" in said(found, "Promise", answer.limits[-1])
+        "other seeds might decide otherwise (mean bsld, tau 60 0.848 ± 0.024 of" in said(found, "Promise", answer.limits[-1])
     ) == near
     assert ("Other seeds might decide otherwise" in promise_text(check, "first tries")) == near
     assert bool(check.as_dict()["within_noise"]) == near

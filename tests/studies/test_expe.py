@@ -262,7 +262,7 @@ def test_the_promise_of_first_tries_lists_broken_variants_first_and_says_by_how_
     assert counts_line(found).startswith(said)
     rows = cells_of(promise_table(found).splitlines()[2:], 2, -1)
     assert [(name, verdict) for name, verdict, *_ in rows] == [
-        ("whole, worse", "**fails**: mean bsld 0.900 > 0.85"),
+        ("whole, worse", "**fails**: mean bsld, tau 60 0.900 > 0.85"),
         ("whole, slower", "**fails**: mean wait 25.0 s longer"),
         ("whole, kept", "kept: busy"),
         ("whole, quiet", "kept: quiet, mean wait +0.0 s"),

@@ -55,13 +55,13 @@ class Figures(NamedTuple):
 
 
 WORDS = {
-    "bsld": "mean bsld",
+    "bsld": "mean bsld, tau 60",
     "bsld_10": "mean bsld, tau 10",
     "wait": "mean wait",
     "large": "large jobs' mean wait",
     "p999": "99.9 % wait",
     "longest": "longest wait",
-    "waste": "wasted work",
+    "waste": "processor time wasted",
     "kills": "kills",
 }
 RATIOS = Figures._fields[:6]  # those stated over FCFS's
