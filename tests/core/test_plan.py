@@ -269,6 +269,19 @@ def test_a_plan_kept_through_changes_from_outside_starts_what_a_new_one_starts(s
         waiting = [row for row in waiting if row not in started]
 
 
+@pytest.mark.parametrize("depth", [2, 5, EVERY_JOB])
+def test_a_fork_at_any_instant_starts_what_its_origin_starts(depth):
+    jobs = random_table(4, n_jobs=90, size=16, span_s=400, wide=0)
+    run = EngineReplay(jobs, 16, Rules(policy_named("fcfs"), depth=depth))
+    forks, done = [], False
+    while not done:
+        done = run.step()
+        forks.append(run.fork())
+    for fork in forks:
+        fork.advance()
+        assert fork.schedule().start_s.tolist() == run.schedule().start_s.tolist()
+
+
 def test_a_queue_that_grows_has_room_for_the_plan_of_all_its_jobs():
     queue = Queue(2, Rules(policy_named("fcfs"), depth=EVERY_JOB), capacity=2)
     jobs = [(f"{i:02}", float(i % 3 + 1)) for i in range(40)]

@@ -536,9 +536,9 @@ def without_scratch(arrays: QueueArrays) -> QueueArrays:
 
 
 def with_scratch(arrays: QueueArrays, rules: Rules) -> QueueArrays:
-    """The arrays with scratch space for a pass."""
+    """The arrays with scratch space for a pass; nothing of the last one's plan is left."""
     capacity = len(arrays.jobs)
-    arrays.state["steps"] = 0
+    engine.unsettle(arrays)
     scratch = of_plan(capacity, int(arrays.rules["procs"][0]), rules)
     return arrays._replace(candidates=engine.new_records(capacity, engine.CANDIDATE), **scratch)
 
