@@ -654,7 +654,7 @@ def test_who_pays_is_measured_against_fcfs(log, answer):
             assert (most.user, most.procs, most.passed) == (jobs.user[row], jobs.procs[row], later.sum())
             text = said(answer, "Loses most", chosen=answer.outcomes.index(one))
             assert text.startswith(f"job {most.job} ({most.procs} processor")
-            assert most.raised == (jobs.walltime_s[row] > jobs.user_request_s[row])
+            assert most.raised == (jobs.runtime_s[row] > jobs.user_request_s[row])
             assert ("in the log, raised to its run time" in text) == most.raised
             assert f"; user {most.user}) waits {duration(most.after_s)} (fcfs: {duration(most.before_s)}), " in text
         if (loser := one.payers.user) is not None:
@@ -1009,6 +1009,7 @@ def test_the_log_is_compared_with_what_explains_its_waits(answer):
     found = graded(answer, 0.5)
     assert said(found, "Real waits") == "simulated ones are 0.50 of them; `batfill fidelity` finds no cause."
     near = found.fidelity._replace(explained="85 % of the processors", explained_ratio=0.6)
+    assert replace(found, fidelity=near).as_dict()["explained_ratio"] == 0.6
     far = "simulated ones are 0.50 of them; with 85 % of the processors, 0.60: most is unexplained."
     assert said(replace(found, fidelity=near), "Real waits") == far
     near = near._replace(explained_ratio=1.1)

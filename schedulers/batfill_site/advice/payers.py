@@ -62,7 +62,7 @@ class OneJob(NamedTuple):
             int(jobs.user[row]),
             int(jobs.procs[row]),
             None if np.isnan(request_s) else request_s,
-            bool(jobs.walltime_s[row] > request_s),
+            bool(jobs.raised[row]),
             float(schedule.runtime_s[row]),
             float(first.wait_s[row]),
             float(schedule.wait_s[row]),

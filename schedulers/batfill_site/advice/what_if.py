@@ -447,6 +447,7 @@ class WhatIf(Keyed):
             "undecided": self.undecided,
             "fidelity": str(self.fidelity),
             "explained": self.fidelity.explained,
+            "explained_ratio": self.fidelity.explained_ratio,
             "logged": None if self.logged is None else {**self.logged._asdict(), "mean_bsld": self.logged_bsld},
             "promise": None if self.promise is None else self.promise.as_dict(),
             "promise_busier": None if self.busier is None else self.busier.as_dict(),
