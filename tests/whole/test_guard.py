@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+import batfill as bf
 from batfill.base.errors import Interrupted, WorkloadError
 from batfill.base.files import all_or_none, write_text
 from batfill.replays import replay as replaying
@@ -404,3 +405,24 @@ def test_what_was_finished_is_said(log, tmp_path, monkeypatch):
     assert done.status == 130
     assert done.err == f"batfill: interrupted by SIGINT; 2 of 5 windows are in {tmp_path}/parts\n"
     assert len(list((tmp_path / "parts").iterdir())) == 2
+
+
+@pytest.mark.parametrize("name", ["jobs.csv", "run.json", "schedule.csv"])
+def test_files_made_of_a_prefix_overwrite_no_input(log, tmp_path, name):
+    own = tmp_path / f"x_{name}"
+    own.write_bytes(Path(log).read_bytes())
+    before = own.read_bytes()
+    assert f"is the file {own}" in refusal("replay", own, "--out", tmp_path / "x")
+    calendar = tmp_path / "y_jobs.csv"
+    calendar.write_text("kind,begin,end,processors\nannounced,100,200,1\n")
+    assert "is the file" in refusal("replay", log, "--calendar", calendar, "--out", tmp_path / "y")
+    done = batfill("batsim", "-p", own, "-w", "workloads/sample.json", "--no-sched", "-e", tmp_path / "x")
+    assert (done.status, "is the file" in done.err) == (2, True)
+    assert own.read_bytes() == before
+
+
+def test_a_column_cannot_be_unlocked(log):
+    result = bf.replay(log, "fcfs")
+    for column in (bf.read(log)["procs"], result["wait_s"], result.schedule.start_s):
+        with pytest.raises(ValueError, match="WRITEABLE"):
+            column.flags.writeable = True

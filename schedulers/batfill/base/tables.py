@@ -52,14 +52,15 @@ def arrow_table(columns: Mapping[str, NDArray[Any]], about: Mapping[bytes, bytes
 
 
 def read_only(array: NDArray[Any]) -> NDArray[Any]:
-    """The array, which cannot be changed from now on; a copy if it is a view of memory that can.
+    """A view of the array that cannot be changed from now on; of a copy if it is a view of memory that can.
 
-    Arrays are checked when they enter, and kernels trust them: what a user holds of them is read-only.
+    Arrays are checked when they enter, and kernels trust them: what a user holds of them is read-only. A view of a
+    locked array cannot be unlocked either.
     """
     if not is_settled(array):
         array = array.copy() if array.base is not None else array
         array.flags.writeable = False
-    return array
+    return array if array.base is not None else array.view()
 
 
 def is_settled(array: NDArray[Any]) -> bool:

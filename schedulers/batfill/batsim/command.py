@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from batfill.base.errors import BatfillError, Interrupted, PlatformError, RunFailed, on_command_line
+from batfill.base.files import require_other
 from batfill.base.words import duration, took
 from batfill.batsim.catalogue import used_profiles
 from batfill.batsim.command_line import ArgumentsError, BatsimOptions, batsim_options
@@ -19,7 +20,10 @@ from batfill.batsim.platform import Platform, read_platform
 from batfill.batsim.results import (
     BATSIM_5_VERSION,
     BATSIM_VERSION,
+    JOBS_CSV,
+    JOBS_CSV_5,
     run_files,
+    written_by_run,
 )
 from batfill.batsim.simulation import Simulation
 from batfill.batsim.wire import SimulationStopped
@@ -71,6 +75,8 @@ def simulate_batsim(options: BatsimOptions) -> None:
     folder = Path(f"{options.export}jobs.csv").parent
     if version == 4 and not folder.is_dir():
         raise ArgumentsError(f"--export: there is no folder {folder}; create it first")
+    for place in written_by_run(Path(f"{options.export}{JOBS_CSV if version == 4 else JOBS_CSV_5}")):
+        require_other("--export", place, (options.platform, *options.workloads, *options.events))
     say = _speaker(options.verbosity)
     documents = {
         f"w{i}": load_document(path, version=version, workload=f"w{i}") for i, path in enumerate(options.workloads)

@@ -82,9 +82,11 @@ class OnceCommand(click.Command):
         given: dict[str, Any] = ctx.meta.get(WORDS, {})
         for param in self.params:
             path = ctx.params.get(param.name or "")
-            if isinstance(param.type, PathParam) and param.type.writes == "file" and isinstance(path, Path):
-                others = [value for name, value in given.items() if name != param.name]
-                require_other(named(param), path, [Path(file) for value in others for file in files_in(value)])
+            if not isinstance(param.type, PathParam) or not isinstance(path, Path):
+                continue
+            others = [value for name, value in given.items() if name != param.name]
+            for place in param.type.written(path):
+                require_other(named(param), place, [Path(file) for value in others for file in files_in(value)])
         return rest
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -167,6 +169,14 @@ class PathParam(click.Path):
         if self.writes is not None:
             require_place(f"--{option_name(param)}", str(value), self.writes, self.example)
         return super().convert(value, param, ctx)
+
+    def written(self, path: Path) -> list[Path]:
+        """The files that the command writes there, as far as their names are known before."""
+        if self.writes == "prefix":
+            from batfill.batsim.results import JOBS_CSV_5, result_file, written_by_run
+
+            return written_by_run(result_file(path, JOBS_CSV_5))
+        return [path] if self.writes == "file" else []
 
 
 FILE = PathParam()

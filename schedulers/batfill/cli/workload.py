@@ -272,7 +272,11 @@ def resample(
     """
     from batfill.base.files import require_other, shown
     from batfill.workloads.formats import format_of, provenance, stem_of
+    from batfill.workloads.resampling import MOST_SAMPLES
     from batfill.workloads.resampling import resample as library
+
+    if samples > MOST_SAMPLES:
+        raise click.UsageError(f"--samples: at most {MOST_SAMPLES:,}; give fewer")
 
     if profile_weeks not in (None, "all") and method != "users":
         raise click.UsageError("--profile-weeks applies to --method users only; leave one of them out")

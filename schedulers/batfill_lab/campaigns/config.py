@@ -13,7 +13,7 @@ from batfill.model.jobs import Overrun, Unrequested
 from batfill.model.metrics import TAU_S
 from batfill.model.options import FOREST, LEARNED, OPTIONS, REQUEST, RUNTIME, Options, with_preset
 from batfill.model.rows import OFF, SAME
-from batfill.workloads.resampling import MOST_WEEKS, ProfileWeeks, ResamplingMethod
+from batfill.workloads.resampling import MOST_SAMPLES, MOST_WEEKS, ProfileWeeks, ResamplingMethod
 from batfill.workloads.splitting import Align, Boundary
 from batfill_lab.campaigns.sections import (
     Count,
@@ -58,9 +58,6 @@ class Windows(Section):
     skip: Annotated[int, Field(ge=0)] = 0
     count: Count | None = None
     min_jobs: Count = 1
-
-
-MOST_SAMPLES = 10_000  # of each log and seed; each is several runs
 
 
 class Resamplings(Section):
