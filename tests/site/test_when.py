@@ -676,6 +676,14 @@ def test_where_nothing_is_known_of_run_times_no_interval_is_narrow_or_said_to_ho
         )
 
 
+def test_the_instant_of_what_scontrol_shows_is_when_the_running_jobs_have_run_so_long(text_file):
+    runs = {"JobState": "RUNNING", "StartTime": "2026-01-31T10:05:00", "TimeLimit": "04:00:00"}
+    text = waiting_block("5000", RunTime="09:00:00") + waiting_block("4711", RunTime="00:20:00", **runs)
+    for shown, instant in [(text, "10:25"), (text.replace("00:20:00", "INVALID"), "10:05")]:
+        assert when(text_file(shown), procs=4).as_text().startswith(f"2026-01-31 {instant}: 1 waiting job")
+    assert when(text_file(text), procs=4, at="2026-01-31T10:30").as_text().startswith("2026-01-31 10:30")
+
+
 def test_a_running_job_without_any_past_ends_after_x_times_its_run_time_with_a_chance_of_one_in_x():
     jobs = np.zeros(1, JOB_SO_FAR)
     jobs["request_s"], jobs["procs"] = math.inf, 1

@@ -75,7 +75,8 @@ def read_state(
             `processors`, and where they are known `request`, `user` and `class`; a running one has a `start`, one that
             has ended a `start` and an `end`, and one that is pending for something else than processors a `left_out`:
             for what. Dates are seconds, or ISO 8601.
-        at: the instant, as a job's dates; by default the state's `at`, or the last date of its jobs.
+        at: the instant, as a job's dates; by default the state's `at`, or the last date of its jobs, for how long they
+            have run by then included where scontrol says it.
         procs: the machine's processors, by default the state's.
 
     Raises:
@@ -167,7 +168,7 @@ def state_of(name: str, given: list[Mapping[str, Any]], at: Any, size: int) -> S
     jobs: list[dict[str, Any]] = []
     seen: set[str] = set()
     left_out: dict[str, str] = {}
-    latest_s, latest = 0.0, ""
+    latest_s, latest, seen_s = 0.0, "", 0.0
     first_s = math.inf
     absolute: set[bool] = set()
     for number, job in enumerate(given, 1):
@@ -187,6 +188,9 @@ def state_of(name: str, given: list[Mapping[str, Any]], at: Any, size: int) -> S
         dates = [values[date] for date in ("submit", "start", "end") if not math.isnan(values[date])]
         first_s = min(first_s, *dates)
         latest_s, latest = max((latest_s, latest), (max(dates), values["id"]))
+        if math.isnan(values["end"]):
+            has_run_until_s = values["start"] + (clock_seconds(str(job.get("run_time", "")), bare=1) or 0.0)
+            seen_s = has_run_until_s if seen_s < has_run_until_s <= LATEST_S else seen_s
         if values["left_out"] is not None:
             left_out[values["id"]] = str(values["left_out"])
             continue
@@ -197,7 +201,7 @@ def state_of(name: str, given: list[Mapping[str, Any]], at: Any, size: int) -> S
         if not math.isnan(values["end"]) and not values["start"] <= values["end"]:
             raise WorkloadError(f"{where} has an end, and no start before it")
         jobs.append(values)
-    now_s = latest_s if at is None else second_of(f"{name}: the state", "instant", at, absolute)
+    now_s = max(latest_s, seen_s) if at is None else second_of(f"{name}: the state", "instant", at, absolute)
     if len(absolute) > 1:
         raise WorkloadError(
             f"{name}: some of its dates say their offset from UTC, or are Unix times, and others do not; "
@@ -322,7 +326,8 @@ SQUEUE = {"id": "JOBID", "user": "USER", "state": "STATE", "processors": "CPUS",
 SACCT = {"id": "JobID", "user": "User", "state": "State", "processors": "ReqCPUS", "request": "Timelimit",
          "submit": "Submit", "start": "Start", "end": "End", "reason": "Reason"}  # fmt: skip
 SCONTROL = {"id": "JobId", "user": "UserId", "state": "JobState", "processors": "NumCPUs", "request": "TimeLimit",
-            "submit": "SubmitTime", "start": "StartTime", "end": "EndTime", "reason": "Reason"}  # fmt: skip
+            "submit": "SubmitTime", "start": "StartTime", "end": "EndTime", "reason": "Reason",
+            "run_time": "RunTime"}  # fmt: skip
 
 
 def slurm_jobs(text: str) -> list[dict[str, Any]]:
