@@ -658,10 +658,17 @@ def test_a_range_of_processors_counts_its_least_and_a_job_too_wide_is_left_out_a
 
 def test_where_nothing_is_known_of_run_times_no_interval_is_narrow_or_said_to_hold_a_share(text_file):
     unlimited = HEAD + RUNS.replace("4:00:00", "UNLIMITED") + waiting("5000")
-    found = when(text_file(unlimited), **AT)
+    after = waiting("5001", cpus="1") + waiting("5002", cpus="2", limit="UNLIMITED") + waiting("5003", cpus="2")
+    path = text_file(unlimited + after)
+    found = when(path, **AT)
     ran_s = 20 * 60
-    assert found["to_s"][0] - found["from_s"][0] > 5 * ran_s
-    assert found["from_s"][0] - found.now_s < ran_s / 5
+    assert np.isnan(found["from_s"]).tolist() == [True, False, False, True]  # the last may have to wait for the third
+    first, *_ = json_result("when", path, "--at", AT["at"], "--procs", "4")["jobs"]
+    assert [first[name] for name in ("start_s", "from_s", "to_s")] == [None] * 3
+    assert first["why"].endswith("at a time that no request bounds")
+    done = batfill("when", path, "--at", AT["at"], "--procs", "4", "--out", path.with_suffix(".html"))
+    assert re.search(r"^5000 +4 +unknown +unknown$", done.out, re.MULTILINE)
+    assert path.with_suffix(".html").read_text().count('<span class="span">') == 2
     limited = when(text_file(HEAD + RUNS + waiting("5000")), **AT)
     left_s = 3600 * 4 - ran_s
     assert limited["to_s"][0] - limited["from_s"][0] > 0.7 * left_s

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -23,9 +24,11 @@ def as_page(found: Estimates, source: str, command: str) -> str:
     """The HTML page; `source` is where the state comes from."""
     instants = Instants(found.now_s, found.clock)
     rows = list(found)
-    last_s = max((row["to_s"] - found.now_s for row in rows), default=0.0) or 1.0
+    last_s = max((row["to_s"] - found.now_s for row in rows if not math.isnan(row["to_s"])), default=0.0) or 1.0
 
     def bar(row: dict[str, Any]) -> str:
+        if math.isnan(row["to_s"]):
+            return ""
         low, middle, high = (100 * (row[name] - found.now_s) / last_s for name in ("from_s", "start_s", "to_s"))
         return f'<span class="span"><i style="left:{low:.1f}%;width:{high - low:.1f}%"></i>' + (
             f'<b style="left:{middle:.1f}%"></b></span>'
@@ -35,7 +38,7 @@ def as_page(found: Estimates, source: str, command: str) -> str:
         (
             escape(row["job_id"]),
             escape(instants.text(row["start_s"])),
-            escape(f"{instants.text(row['from_s'])} and {instants.text(row['to_s'])}"),
+            escape(instants.between(row["from_s"], row["to_s"])),
             f'<span class="line" tabindex=0>{escape(row["why"])}</span>',
             f"{row['procs']:,}",
             bar(row),

@@ -27,7 +27,7 @@ from batfill.replays.session import Replay
 from batfill_site.starts.ensemble import FORKS, Ensemble, Moment, moment_of
 from batfill_site.starts.past import JOB_SO_FAR, Past
 from batfill_site.starts.site_state import SiteState, is_site_state, read_state
-from batfill_site.starts.why_not import Instants, reasons
+from batfill_site.starts.why_not import Instants, in_order, reasons
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -97,9 +97,25 @@ class Forecast:
         from_s = np.maximum(lower_s - np.exp(self.widened[0]) * margin_s, moment.now_s)
         to_s = upper_s + np.exp(self.widened[1]) * margin_s
         rows = moment.past_rows[asked]
+        unbounded = self.unbounded(moment)[asked]
+        middle_s, from_s, to_s = (np.where(unbounded, np.nan, column) for column in (middle_s, from_s, to_s))
         for row, first_s, last_s in zip(rows.tolist(), from_s.tolist(), to_s.tolist(), strict=True):
-            self.promised.setdefault(row, (first_s, last_s))
+            if not math.isnan(first_s):
+                self.promised.setdefault(row, (first_s, last_s))
         return Found(rows, middle_s, from_s, to_s)
+
+    def unbounded(self, moment: Moment) -> NDArray[np.bool_]:
+        """Which jobs, bool (known,), need processors of jobs without a request, while no run time is known at all."""
+        queue, unbounded = moment.queue, np.zeros(len(moment.rows), bool)
+        unlimited = np.isinf(self.past.jobs["request_s"][moment.past_rows])
+        if self.past.ends or not unlimited.any():
+            return unbounded
+        procs, places = queue.jobs["procs"], {row: place for place, row in enumerate(moment.rows.tolist())}
+        bounded = queue.size - int(procs[moment.rows[unlimited & ~moment.waits]].sum())
+        for row in in_order(queue, moment.now_s):
+            unbounded[places[row]] = procs[row] > bounded
+            bounded -= int(procs[row]) * bool(unlimited[places[row]])
+        return unbounded
 
 
 def quantile(ordered: NDArray[np.float64], part: float) -> NDArray[np.float64]:
@@ -204,7 +220,8 @@ class Estimates(ReadOnly, KeptRows):
     def columns(self) -> dict[str, NDArray[Any]]:
         """Every job by column, in order of submission: its estimated `start_s` and the interval `from_s` to `to_s`.
 
-        `why` says why it does not start now.
+        These are nan where the start depends on jobs without a request and no job has ended. `why` says why it does
+        not start now.
         """
         found, columns = self.found, self.jobs.select(self.found.rows).columns()
         return {
@@ -233,8 +250,9 @@ class Estimates(ReadOnly, KeptRows):
         }
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return {**self.about(), "jobs": list(self)}
+        """For JSON; None is unknown."""
+        jobs = [{name: None if value != value else value for name, value in row.items()} for row in self]
+        return {**self.about(), "jobs": jobs}
 
     def as_json(self) -> str:
         """One object."""
@@ -288,7 +306,7 @@ class Estimates(ReadOnly, KeptRows):
                 "job": row["job_id"],
                 "procs": row["procs"],
                 "expected": instants.text(row["start_s"]),
-                self.interval: f"{instants.text(row['from_s'])} and {instants.text(row['to_s'])}",
+                self.interval: instants.between(row["from_s"], row["to_s"]),
             }
             for row in self
         ]

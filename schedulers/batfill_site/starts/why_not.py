@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from batfill.replays.queue import Queue
     from batfill_site.starts.ensemble import Moment
 
+UNKNOWN = "unknown"
 NAMED = 3  # jobs that a sentence names
 CENTURY_S = 100 * 365 * DAY_S  # a later start gets no date, whose year may have five digits
 
@@ -34,8 +35,14 @@ class Instants:
         """A date with its year, or a second."""
         return instant(at_s) if self.clock is None else f"{self.clock.date(at_s):%Y-%m-%d %H:%M}"
 
+    def between(self, from_s: float, to_s: float) -> str:
+        """An interval; unknown if its sides are nan."""
+        return UNKNOWN if math.isnan(from_s) else f"{self.text(from_s)} and {self.text(to_s)}"
+
     def text(self, at_s: float) -> str:
-        """The time of day, with its date on another day, and the year in another year; or a second."""
+        """The time of day, with its date on another day, and the year in another year; or a second; nan is unknown."""
+        if math.isnan(at_s):
+            return UNKNOWN
         if self.clock is None:
             return instant(at_s)
         if at_s - self.now_s > CENTURY_S:
