@@ -724,6 +724,36 @@ def test_text_that_is_no_state_is_refused_in_one_line(text_file, text, said):
         assert "(nested too deeply)" in refusal("when", text_file(text, "s.json"), "--procs", "4")
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "is empty; give a state"),
+        (" \n\n", "holds comments at most, and no job"),
+        ("; UnixStartTime: 0\n\n;\n", "holds comments at most, and no job"),
+        ("JobID|User|State|Submit\n", "holds the names of columns, and no job"),
+        ("JobID|User|State|Submit\n1|ada|COMPLETED|2024-05-02T10:00:00\n", "is a log: give the instant"),
+        ("; UnixStartTime: 0\n1 0 0 10 1 -1 -1 1 10 -1 1 1 1 1 1 1 -1 -1\n", "is a log: give the instant"),
+    ],
+)
+def test_a_log_without_jobs_is_refused_as_that(text_file, text, said):
+    for name in ("log.swf", "log"):
+        assert said in refusal("when", text_file(text, name), "--procs", "4")
+
+
+def test_a_device_is_refused_as_one():
+    assert "/dev/zero: is a device, not a file" in refusal("when", "/dev/zero")
+
+
+@pytest.mark.parametrize("name", ["state", "state.out", "state.2026-01-31"])
+def test_a_state_is_known_by_what_it_says(text_file, name):
+    jobs = json.dumps([{"id": "5000", "submit": 0, "processors": 4}])
+    sacct = "JobID|User|State|ReqCPUS|Timelimit|Submit|Start|End|Reason\n"
+    for text in (HEAD + RUNS, waiting_block("5000"), jobs, f'{{"procs": 4, "jobs": {jobs}}}', sacct):
+        assert when(text_file(text, name), procs=4).at_site
+    assert "not all columns are here" in refusal("when", text_file("  JOBID PARTITION\n", name), "--procs", "4")
+    assert not when("workloads/sample.json", at=50_000).at_site
+
+
 def test_what_sacct_prints_is_a_state_with_its_past(text_file):
     head = "JobID|User|State|ReqCPUS|Timelimit|Submit|Start|End|Reason\n"
     line = "{}|ada|{}|4|{}|2026-01-31T10:00:{:02}|{}|{}|{}\n".format

@@ -42,6 +42,7 @@ NAMES = {
 }
 NEEDED = ("id", "submit", "processors")
 LATEST_S = 2.5e11  # a later date has no year of four digits
+BEGIN = 2**16  # characters that tell a state from a log
 UNIX_S = 1e8  # a number from here on is a Unix time
 LONGEST_S = 3e9  # a longer request is none
 UNKNOWN = ("", "N/A", "Unknown", "None", "nan")
@@ -105,16 +106,32 @@ def read_state(
 
 
 def is_site_state(path: Path) -> bool:
-    """Whether a file holds a site's state, and not a log: by its name's end, and whether JSON is a Batsim workload."""
-    if path.suffix != ".json":
-        return path.suffix in (".csv", ".txt")
+    """Whether a file holds a site's state, and not a log: by what it says, or as it ends in .csv or .txt."""
+    if path.suffix in (".csv", ".txt"):
+        return True
+    begin = begin_of(path)
+    if path.suffix != ".json" and not begin.startswith(("[", "{")):
+        first = begin.partition("\n")[0].strip()
+        is_slurm = first == NO_JOBS or re.match(r"JOBID\b|JobId=\S+ (ArrayJobId|HetJobId|JobName)=", first)
+        return bool(is_slurm) or set(first.split("|")) == set(SACCT.values())  # a log of sacct has others
     try:
         found = json.loads(path.read_bytes())
     except OSError:
         return False  # readers of logs say what is wrong
     except (ValueError, RecursionError):
-        return True
+        return path.suffix == ".json" or begin.startswith("[")
     return isinstance(found, list) or (isinstance(found, dict) and not {"profiles", "nb_res"} & found.keys())
+
+
+def begin_of(path: Path) -> str:
+    """The first text in a file without blank lines; nothing of a pipe, which could not be read again."""
+    try:
+        if not path.is_file():
+            return ""
+        with path.open(encoding="utf-8-sig", errors="replace") as file:
+            return file.read(BEGIN).lstrip()
+    except OSError:
+        return ""
 
 
 def records_in(path: Path) -> tuple[Any, Mapping[str, Any]]:
