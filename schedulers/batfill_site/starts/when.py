@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from batfill.base.errors import BatfillError
-from batfill.base.files import json_text, place_of, refuse_device
+from batfill.base.files import decompressed, json_text, place_of
 from batfill.base.tables import JobRows, KeptRows, ReadOnly, as_table
 from batfill.base.version import __version__
 from batfill.base.words import percent, things, wrapped
@@ -438,26 +438,21 @@ def when(
 
 
 def refuse_jobless(path: Path) -> None:
-    """Refuse what can hold no log: a device, or a file of blank lines, comments, or a header alone.
+    """Refuse what can hold no log: a file of blank lines, comments, or a header alone.
 
     Raises:
-        BatfillError: it is one.
+        BatfillError: it is one, or it cannot be read, as a device cannot.
     """
-    what = ""
-    try:
-        refuse_device(path)
-        if path.is_file():
-            with path.open("rb") as file:
-                said = (line.strip() for line in file)
-                first = next((line for line in said if line and line[:1] not in b";#"), None)
-                if first is None:
-                    what = "holds comments at most, and no job" if file.tell() else "is empty"
-                elif b"|" in first and b"State" in first.split(b"|") and not any(said):
-                    what = "holds the names of columns, and no job"
-    except OSError as error:
-        what = str(error.strerror)
-    if what:
-        raise BatfillError(f"{path}: {what}; give a state of the cluster, or a log")
+    with decompressed(path) as content:
+        said = (line.strip() for line in content)
+        first = next((line for line in said if line and line[:1] not in b";#"), None)
+        if first is None:
+            what = "holds comments at most, and no job" if content.tell() else "is empty"
+        elif b"State" in first.split(b"|") and not any(said):
+            what = "holds the names of columns, and no job"
+        else:
+            return
+    raise BatfillError(f"{path}: {what}; give a state of the cluster, or a log")
 
 
 def run_until(run: Replay, at: Any) -> float:
