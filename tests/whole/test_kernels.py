@@ -369,3 +369,19 @@ def test_a_replay_needs_no_compiler_and_is_the_same_as_plain_python(plain):
     )
     assert '"mean_wait_s": 6184.9375' in said.stdout
     assert said.stderr == ""
+
+
+def test_files_of_kernels_are_imported_where_only_numba_is_installed():
+    sources = [ROOT / "schedulers", ROOT]
+    modules = [
+        ".".join(path.relative_to(source).with_suffix("").parts)
+        for source, top in zip(sources, ("*", "studies"), strict=True)
+        for path in source.glob(f"{top}/**/*.py")
+        if re.search(r"^@entry\(", path.read_text(), re.MULTILINE)
+    ]
+    assert len(modules) > 9
+    libraries = ["click", "defusedxml", "orjson", "pandas", "procset", "pydantic", "pyarrow", "scipy", "yaml", "zmq"]
+    code = f"import importlib, sys; sys.modules.update(dict.fromkeys({libraries}))\n"
+    code += f"sys.path[:0] = {[str(source) for source in sources]}\n"
+    code += f"for name in {modules}: importlib.import_module(name)"
+    subprocess.run([sys.executable, "-c", code], check=True)

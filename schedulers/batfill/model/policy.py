@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import orjson
 
 from batfill.base.errors import BatfillError, PolicyError, nearest
 from batfill.base.files import readable
@@ -554,6 +553,8 @@ def policy_in_file(text: str) -> Policy:
     Raises:
         PolicyError: the file cannot be read, is not a policy file, or has no function of that name.
     """
+    import orjson  # here: kernels are compiled where only numba is installed
+
     name, _, file = text.strip().partition("@")
     name, path = name.lower(), Path(file)
     try:
