@@ -28,6 +28,7 @@ from batfill.cli.parameters import (
     WHOLE,
     WHOLE_OR_NONE,
     Choice,
+    Whole,
     boundary_option,
     choice_option,
     command,
@@ -37,6 +38,7 @@ from batfill.cli.parameters import (
 )
 from batfill.cli.progress import count_on_interrupt, progress
 from batfill.cli.workload_sources import fetch, generate
+from batfill.model.values import MOST_SAMPLES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -246,7 +248,7 @@ def split(
     help="users: each user's weeks separately (CCGrid 2019); weeks: whole weeks (bandit paper).",
 )
 @click.option("--weeks", type=WHOLE, help="Length [default: the log's].")
-@click.option("--samples", type=WHOLE, default=1, help="Number of logs.")
+@click.option("--samples", type=Whole(1, MOST_SAMPLES), default=1, help="Number of logs.")
 @seed_option("the samples; sample k of a seed does not depend on their number")
 @click.option(
     "--profile-weeks",
@@ -272,11 +274,7 @@ def resample(
     """
     from batfill.base.files import require_other, shown
     from batfill.workloads.formats import format_of, provenance, stem_of
-    from batfill.workloads.resampling import MOST_SAMPLES
     from batfill.workloads.resampling import resample as library
-
-    if samples > MOST_SAMPLES:
-        raise click.UsageError(f"--samples: at most {MOST_SAMPLES:,}; give fewer")
 
     if profile_weeks not in (None, "all") and method != "users":
         raise click.UsageError("--profile-weeks applies to --method users only; leave one of them out")

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
+MOST_SAMPLES = 10_000  # resampled logs of a log; more is a mistake
 UNITS_S = {"": 1, "s": 1, "sec": 1, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
 DURATION = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)\s*([a-z]*)", re.ASCII)
 UNREQUESTED = ("refuse", "runtime", "none", "queue", "user-max")  # the words of batfill.model.jobs.Unrequested

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 ResamplingMethod = Literal["users", "weeks"]
 ProfileWeeks = Literal["all", "span", "active"]
 
-MOST_SAMPLES = 10_000  # of a log; more is a mistake, too
 MOST_WEEKS = 10_000  # two centuries; more is a mistake in the submission times
 
 

@@ -13,7 +13,8 @@ from batfill.model.jobs import Overrun, Unrequested
 from batfill.model.metrics import TAU_S
 from batfill.model.options import FOREST, LEARNED, OPTIONS, REQUEST, RUNTIME, Options, with_preset
 from batfill.model.rows import OFF, SAME
-from batfill.workloads.resampling import MOST_SAMPLES, MOST_WEEKS, ProfileWeeks, ResamplingMethod
+from batfill.model.values import MOST_SAMPLES
+from batfill.workloads.resampling import MOST_WEEKS, ProfileWeeks, ResamplingMethod
 from batfill.workloads.splitting import Align, Boundary
 from batfill_lab.campaigns.sections import (
     Count,
