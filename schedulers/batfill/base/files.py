@@ -271,7 +271,7 @@ def whole_lines(path: Path, content: BinaryIO, text_sum: _Hash | None = None) ->
 
 
 def begins_blank(path: Path) -> WorkloadError:
-    """The refusal of a text that begins with so many blanks that it is no log."""
+    """The refusal of a text whose first CHUNK_BYTES are blanks."""
     return WorkloadError(f"{path}: begins with {CHUNK_BYTES / 2**20:g} MiB of blank lines; is it a log?")
 
 

@@ -27,7 +27,7 @@ EXACT, STALE, NONE = range(3)
 
 
 def new_blocks(size: int, capacity: int) -> Blocks:
-    """No job, for so many on a machine of `size` processors: no insertion of one of them ever fails."""
+    """Empty blocks with room for `capacity` jobs on a machine of `size` processors: inserting one never fails."""
     n = 2 * (capacity // BLOCK) + 4 * SECTIONS  # twice those of packed jobs, so that `pack` is rarely needed
     blocks = Blocks(
         slots=new_records(n * BLOCK, SLOT),

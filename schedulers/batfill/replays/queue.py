@@ -225,7 +225,7 @@ class Queue:
         return jobs[rows], tries[rows] if len(tries) else tries[:0], lines[rows] if len(lines) else lines[:0]
 
     def forking(self, capacity: int) -> Queue:
-        """An empty queue for the forks of this one, for so many jobs."""
+        """An empty queue with room for `capacity` jobs, for the forks of this one."""
         return Queue(self.size, self.rules, capacity=capacity, tries=len(self.arrays.tries) > 0)
 
     def run_forks(

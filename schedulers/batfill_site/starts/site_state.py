@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import math
 import re
 from collections.abc import Iterable, Mapping
@@ -115,10 +114,10 @@ def is_site_state(path: Path) -> bool:
         is_slurm = first == NO_JOBS or re.match(r"JOBID\b|JobId=\S+ (ArrayJobId|HetJobId|JobName)=", first)
         return bool(is_slurm) or set(first.split("|")) == set(SACCT.values())  # a log of sacct has others
     try:
-        found = json.loads(path.read_bytes())
+        found = loaded_json(path.read_bytes())
     except OSError:
         return False  # readers of logs say what is wrong
-    except (ValueError, RecursionError):
+    except ValueError:
         return path.suffix == ".json" or begin.startswith("[")
     return isinstance(found, list) or (isinstance(found, dict) and not {"profiles", "nb_res"} & found.keys())
 
