@@ -18,13 +18,13 @@ from table import Row, time_text
 from timing import Case, Setting, timed
 
 from batfill.base.errors import RunFailed
-from batfill.batsim.platform import homogeneous_platform, read_platform
-from batfill.batsim.simulation import Simulation
-from batfill.batsim.wire import SimulationSettings
-from batfill.batsim.wire4 import Wire4
+from batfill.batsim_files.platform import homogeneous_platform, read_platform
 from batfill.live.agent import Agent
 from batfill.live.conversation import Conversation
 from batfill.live.words4 import WORDS_4
+from batfill.simulator.simulation import Simulation
+from batfill.simulator.wire import SimulationSettings
+from batfill.simulator.wire4 import Wire4
 from batfill.workloads.batsim_json import load_document
 from batfill.workloads.convert import convert
 

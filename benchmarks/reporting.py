@@ -17,8 +17,8 @@ from timing import Case, Setting
 
 from batfill.base.errors import RunFailed
 from batfill.base.files import raw_file
-from batfill.batsim.replayed import write_batsim_files
-from batfill.batsim.results import JOB_COLUMNS, result_file
+from batfill.batsim_files.replayed import write_batsim_files
+from batfill.batsim_files.results import JOB_COLUMNS, result_file
 from batfill.model.policy import policy_named
 from batfill.model.rules import Rules
 from batfill.replays.engine_replay import replay_jobs

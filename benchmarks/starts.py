@@ -23,11 +23,7 @@ from pathlib import Path
 import numpy as np
 from logs import KTH, LogMissing
 
-from batfill.batsim.platform import homogeneous_platform, read_platform
-from batfill.batsim.simulation import Simulation
-from batfill.batsim.wire import SimulationSettings
-from batfill.batsim.wire4 import Wire4
-from batfill.batsim.wire5 import Wire5, handshake
+from batfill.batsim_files.platform import homogeneous_platform, read_platform
 from batfill.live.agent import Agent
 from batfill.live.conversation import Conversation
 from batfill.live.words4 import WORDS_4
@@ -36,6 +32,10 @@ from batfill.model.jobs import LARGE, SMALL, Workload, job_table
 from batfill.model.options import Options
 from batfill.model.policy import POLICIES
 from batfill.replays.replay import simulate
+from batfill.simulator.simulation import Simulation
+from batfill.simulator.wire import SimulationSettings
+from batfill.simulator.wire4 import Wire4
+from batfill.simulator.wire5 import Wire5, handshake
 from batfill.workloads import opened
 from batfill.workloads.batsim_json import load_document
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import orjson
 
-from batfill.batsim import simulation as core
-from batfill.batsim.results import JobRecord, ScheduleTotals
+from batfill.batsim_files.results import JobRecord, ScheduleTotals
+from batfill.simulator import simulation as core
 
 FOLDER = Path(__file__).parent / "data" / "golden"
 RUNS = sorted(path.name for path in FOLDER.iterdir() if path.is_dir())

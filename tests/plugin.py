@@ -13,11 +13,11 @@ pytest.importorskip("batsim")
 from batsim.batsim import Batsim
 
 from batfill.base.errors import BatfillError
-from batfill.batsim.wire import SimulationSettings
 from batfill.live.agent import Agent
 from batfill.live.conversation import Conversation
 from batfill.live.words4 import WORDS_4
 from batfill.scheduler import Scheduler, give_up
+from batfill.simulator.wire import SimulationSettings
 from batfill.workloads.batsim_json import BatsimDocument
 from small_runs import machines, starts_under
 from through5 import ACKNOWLEDGE, Through5

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from batfill.batsim.machines import machine_set
+from batfill.batsim_files.machines import machine_set
 from batfill.live.agent import Agent
 from batfill.live.conversation import Conversation, job_request
 from batfill.live.request import Request

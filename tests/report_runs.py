@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from batfill.batsim.replayed import write_batsim_files
-from batfill.batsim.results import JOB_COLUMNS
+from batfill.batsim_files.replayed import write_batsim_files
+from batfill.batsim_files.results import JOB_COLUMNS
 from batfill.model.policy import policy_named
 from batfill.model.rules import Rules
 from batfill.model.schedule import Schedule

@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from batfill.batsim.platform import Platform, PlatformHost
-from batfill.batsim.replayed import Tries
-from batfill.batsim.results import JobRecord
-from batfill.batsim.simulation import Simulation
-from batfill.batsim.wire import SimulationSettings, Wire
-from batfill.batsim.wire4 import Wire4
+from batfill.batsim_files.platform import Platform, PlatformHost
+from batfill.batsim_files.replayed import Tries
+from batfill.batsim_files.results import JobRecord
 from batfill.model.jobs import SMALL, JobTable
 from batfill.model.schedule import Schedule, try_name
+from batfill.simulator.simulation import Simulation
+from batfill.simulator.wire import SimulationSettings, Wire
+from batfill.simulator.wire4 import Wire4
 from batfill.workloads.batsim_json import BatsimDocument
 
 Message = dict[str, Any]

@@ -27,7 +27,7 @@ except ModuleNotFoundError:
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from batfill.batsim.machines import Intervals
+    from batfill.batsim_files.machines import Intervals
     from batfill.live.request import Request
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from batfill.base.errors import BatfillError
 from batfill.base.files import digest, file_bytes, loaded_json
 from batfill.base.version import ENGINE
-from batfill.batsim.results import RUN_JSON, JobFacts, facts_of
+from batfill.batsim_files.results import RUN_JSON, JobFacts, facts_of
 from batfill.model.jobs import NO_REQUEST, Clock
 from batfill.model.metrics import TAU_S
 from batfill.model.option_texts import described

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from batfill.batsim.results import prefix_of
+from batfill.batsim_files.results import prefix_of
 from batfill.model.schedule import STATES
 from batfill_pages.sample import curves_of_all, only_rows, span_s
 from batfill_pages.single import course, longest_waits

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from batfill.base.words import duration
-from batfill.batsim.results import (
+from batfill.batsim_files.results import (
     JOBS_CSV,
     JOBS_CSV_5,
     ResultError,

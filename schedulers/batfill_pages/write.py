@@ -14,7 +14,7 @@ from batfill.base.errors import BatfillError
 from batfill.base.files import digest, require_other, write_text
 from batfill.base.progress import patient_progress
 from batfill.base.version import __version__
-from batfill.batsim.results import REPORT_PAGE, written_by_run
+from batfill.batsim_files.results import REPORT_PAGE, written_by_run
 from batfill.model.metrics import TAU_S
 from batfill.model.values import seed_of
 from batfill_pages.comparison import comparisons, several
@@ -29,7 +29,7 @@ from batfill_pages.words import asset, units_kept, warning_paragraphs
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from batfill.batsim.results import Results
+    from batfill.batsim_files.results import Results
     from batfill.replays.result import Result
     from batfill_pages.runs import ReportedRun
 

@@ -17,7 +17,7 @@ import numpy as np
 import batfill as bf
 from batfill.base.files import write_text
 from batfill.base.version import __version__
-from batfill.batsim.replayed import Tries
+from batfill.batsim_files.replayed import Tries
 from batfill.model.jobs import DAY_S, HOUR_S
 from batfill.model.options import Options
 from batfill.replays.replay import simulate

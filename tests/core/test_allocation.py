@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batfill.batsim.allocation import lowest_idle
-from batfill.batsim.machines import IdleMachines
+from batfill.batsim_files.allocation import lowest_idle
+from batfill.batsim_files.machines import IdleMachines
 
 SIZE = 24
 

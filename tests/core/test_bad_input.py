@@ -15,8 +15,8 @@ import pytest
 
 import batfill as bf
 from batfill.base.errors import BatfillError
-from batfill.batsim.platform import homogeneous_platform
-from batfill.batsim.runner.experiment import workload_jobs
+from batfill.batsim_files.platform import homogeneous_platform
+from batfill.runner.experiment import workload_jobs
 from command import batfill, refusal
 from swf_text import row
 

@@ -14,12 +14,12 @@ from procset import ProcSet
 
 from batfill.base.errors import BatfillError
 from batfill.base.version import __version__
-from batfill.batsim.wire import SimulationSettings
 from batfill.live.agent import Agent
 from batfill.live.conversation import Conversation, date_meant
 from batfill.live.serve import conversation_with
 from batfill.live.words4 import WORDS_4
 from batfill.live.words5 import WORDS_5, milliseconds_from
+from batfill.simulator.wire import SimulationSettings
 from batfill.workloads.batsim_json import load_document
 from command import conversed
 from golden5 import recordings

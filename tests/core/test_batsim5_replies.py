@@ -12,16 +12,16 @@ import test_batsim_replies as replies
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from batfill.batsim.command import main
-from batfill.batsim.command_line import GONE, REFUSED, parse_arguments
-from batfill.batsim.platform import homogeneous_platform, read_platform
-from batfill.batsim.results import job_row_5
-from batfill.batsim.wire import SimulationSettings, SimulationStopped
-from batfill.batsim.wire4 import Wire4
-from batfill.batsim.wire5 import Wire5, handshake
+from batfill.batsim_files.platform import homogeneous_platform, read_platform
+from batfill.batsim_files.results import job_row_5
 from batfill.live.agent import Agent
 from batfill.live.conversation import Conversation
 from batfill.live.words4 import WORDS_4
+from batfill.simulator.command import main
+from batfill.simulator.command_line import GONE, REFUSED, parse_arguments
+from batfill.simulator.wire import SimulationSettings, SimulationStopped
+from batfill.simulator.wire4 import Wire4
+from batfill.simulator.wire5 import Wire5, handshake
 from small_runs import DYNAMIC, REUSE, Outcome, document, ended_under, job, machines, simulate
 from sweeps import examples
 from through5 import greeted

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from batfill.base.errors import WorkloadError
-from batfill.batsim.command_line import parse_arguments
-from batfill.batsim.results import JOB_COLUMNS
-from batfill.batsim.runner.translation import NUMBERING, Whereabouts, become_batsim, rewritten_events, translated
+from batfill.batsim_files.results import JOB_COLUMNS
+from batfill.runner.translation import NUMBERING, Whereabouts, become_batsim, rewritten_events, translated
+from batfill.simulator.command_line import parse_arguments
 from command import batfill, free_port, refusal
 from small_runs import job
 

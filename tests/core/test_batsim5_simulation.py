@@ -16,13 +16,13 @@ import orjson
 import pytest
 import zmq
 
-from batfill.batsim import simulation as core
-from batfill.batsim.command import main
-from batfill.batsim.command_line import parse_arguments
-from batfill.batsim.external_events import read_generic_events
-from batfill.batsim.platform import read_platform
-from batfill.batsim.results import JOB_COLUMNS, job_row_5
-from batfill.batsim.wire5 import Wire5, handshake
+from batfill.batsim_files.external_events import read_generic_events
+from batfill.batsim_files.platform import read_platform
+from batfill.batsim_files.results import JOB_COLUMNS, job_row_5
+from batfill.simulator import simulation as core
+from batfill.simulator.command import main
+from batfill.simulator.command_line import parse_arguments
+from batfill.simulator.wire5 import Wire5, handshake
 from batfill.workloads.batsim_json import load_document
 from golden import AsRecorded, Played
 from golden5 import Recording5, recordings

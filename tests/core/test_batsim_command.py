@@ -17,9 +17,9 @@ import orjson
 import pytest
 import zmq
 
-from batfill.batsim.command import main
-from batfill.batsim.command_line import ArgumentsError, parse_arguments
-from batfill.batsim.platform import homogeneous_platform
+from batfill.batsim_files.platform import homogeneous_platform
+from batfill.simulator.command import main
+from batfill.simulator.command_line import ArgumentsError, parse_arguments
 from batfill.workloads.batsim_json import BatsimDocument
 from command import free_port, scheduler
 from golden import recording

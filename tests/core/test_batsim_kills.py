@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from batfill.batsim.decisions import CallAt, Decision, Execute, Kill
-from batfill.batsim.platform import read_platform
-from batfill.batsim.simulation import Simulation
-from batfill.batsim.wire import SimulationSettings, SimulationStopped
-from batfill.batsim.wire4 import Wire4
-from batfill.batsim.wire5 import Wire5
+from batfill.batsim_files.platform import read_platform
 from batfill.live.words4 import WORDS_4
 from batfill.live.words5 import WORDS_5
+from batfill.protocol.decisions import CallAt, Decision, Execute, Kill
+from batfill.simulator.simulation import Simulation
+from batfill.simulator.wire import SimulationSettings, SimulationStopped
+from batfill.simulator.wire4 import Wire4
+from batfill.simulator.wire5 import Wire5
 from batfill.workloads.batsim_json import load_document
 from command import batfill
 from small_runs import document, ended_under, job, machines

@@ -10,13 +10,13 @@ from random import Random
 
 import pytest
 
-from batfill.batsim.command import main
-from batfill.batsim.platform import homogeneous_platform
-from batfill.batsim.results import job_row
-from batfill.batsim.simulation import Simulation
-from batfill.batsim.wire import SimulationSettings, SimulationStopped
-from batfill.batsim.wire4 import Wire4
-from batfill.batsim.wire5 import Wire5
+from batfill.batsim_files.platform import homogeneous_platform
+from batfill.batsim_files.results import job_row
+from batfill.simulator.command import main
+from batfill.simulator.simulation import Simulation
+from batfill.simulator.wire import SimulationSettings, SimulationStopped
+from batfill.simulator.wire4 import Wire4
+from batfill.simulator.wire5 import Wire5
 from command import scheduler
 from small_runs import (
     FINISHED,

@@ -16,9 +16,9 @@ from procset import ProcSet
 
 from batfill.base.errors import WorkloadError
 from batfill.base.files import csv_text
-from batfill.batsim.allocation import Allocation
-from batfill.batsim.machines import MachineTimes
-from batfill.batsim.results import (
+from batfill.batsim_files.allocation import Allocation
+from batfill.batsim_files.machines import MachineTimes
+from batfill.batsim_files.results import (
     BATSIM_VERSION,
     COLUMNS,
     JOB_COLUMNS,

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from batfill.base.errors import WorkloadError
-from batfill.batsim.external_events import ExternalEvent
-from batfill.batsim.machines import machine_set
-from batfill.batsim.results import job_row
-from batfill.batsim.wire import SimulationSettings, SimulationStopped
+from batfill.batsim_files.external_events import ExternalEvent
+from batfill.batsim_files.machines import machine_set
+from batfill.batsim_files.results import job_row
+from batfill.simulator.wire import SimulationSettings, SimulationStopped
 from small_runs import (
     DYNAMIC,
     FINISHED,

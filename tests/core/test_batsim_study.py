@@ -17,15 +17,15 @@ from pathlib import Path
 import pytest
 
 import batfill as bf
-from batfill.batsim.command_line import ArgumentsError, parse_arguments
-from batfill.batsim.platform import read_platform
-from batfill.batsim.runner.setup import BATSCHED
-from batfill.batsim.simulation import Simulation
-from batfill.batsim.wire import SimulationSettings
-from batfill.batsim.wire4 import Wire4
+from batfill.batsim_files.platform import read_platform
 from batfill.live.agent import Agent
 from batfill.live.conversation import Conversation
 from batfill.live.words4 import WORDS_4
+from batfill.runner.setup import BATSCHED
+from batfill.simulator.command_line import ArgumentsError, parse_arguments
+from batfill.simulator.simulation import Simulation
+from batfill.simulator.wire import SimulationSettings
+from batfill.simulator.wire4 import Wire4
 from batfill.workloads.batsim_json import load_document
 from command import batfill, free_port
 

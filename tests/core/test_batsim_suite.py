@@ -10,12 +10,12 @@ from random import Random
 import pytest
 
 from batfill.base.errors import WorkloadError
-from batfill.batsim.command import main
-from batfill.batsim.platform import homogeneous_platform
-from batfill.batsim.wire import SimulationSettings, SimulationStopped
+from batfill.batsim_files.platform import homogeneous_platform
 from batfill.live.agent import Agent
 from batfill.live.conversation import Conversation
 from batfill.live.words4 import WORDS_4
+from batfill.simulator.command import main
+from batfill.simulator.wire import SimulationSettings, SimulationStopped
 from batfill.workloads.batsim_json import load_document, read_batsim_json
 from command import scheduler
 from small_runs import (

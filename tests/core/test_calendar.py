@@ -20,8 +20,8 @@ from batfill.model.calendar import ANNOUNCED, FAILURE, Calendar, Window
 from batfill.model.jobs import Clock
 from batfill.model.policy import policy_named
 from batfill.model.rules import Rules
+from batfill.queue import Queue
 from batfill.replays.engine_replay import EngineReplay, replay_jobs
-from batfill.replays.queue import Queue
 from command import json_result, refusal
 from oracle import assert_same, oracle
 from strategies import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from batfill.batsim.descriptor import DescriptorError, read_descriptor
+from batfill.runner.descriptor import DescriptorError, read_descriptor
 
 GOOD = """\
 batcmd: batsim -p p.xml -w w.json

@@ -12,8 +12,8 @@ from batfill.engine.records import NEVER_S
 from batfill.model.jobs import LARGE, SMALL
 from batfill.model.policy import policy_named
 from batfill.model.rules import Rules
+from batfill.queue import Queue
 from batfill.replays.engine_replay import replay_jobs
-from batfill.replays.queue import Queue
 from from_python import from_python
 from strategies import table
 

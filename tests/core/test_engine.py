@@ -20,8 +20,8 @@ from batfill.engine import running
 from batfill.model.jobs import SMALL
 from batfill.model.policy import POLICIES, policy_named
 from batfill.model.rules import Rules
+from batfill.queue import Queue
 from batfill.replays.engine_replay import EngineReplay
-from batfill.replays.queue import Queue
 from from_python import from_python
 from oracle import Oracle, assert_same, oracle
 from strategies import (

@@ -24,7 +24,6 @@ from hypothesis import strategies as st
 
 from batfill.base.errors import BatfillError
 from batfill.base.kernels import PLAIN
-from batfill.batsim.wire import SimulationSettings
 from batfill.engine import blocks
 from batfill.live.agent import Agent
 from batfill.live.conversation import Conversation
@@ -34,10 +33,11 @@ from batfill.model.feedback import NONE, Follows
 from batfill.model.jobs import LARGE, SMALL, job_table
 from batfill.model.policy import POLICIES, policy_named
 from batfill.model.rules import EVERY_JOB, Rules
+from batfill.queue import Queue
 from batfill.replays import queue as queues
 from batfill.replays.engine_replay import EngineReplay
-from batfill.replays.queue import Queue
 from batfill.replays.saved import load, save
+from batfill.simulator.wire import SimulationSettings
 from batfill.workloads.batsim_json import BatsimDocument
 from oracle import Oracle, assert_same
 from small_runs import as_workload, machines, starts_of_oracle, starts_under

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from batfill.base.errors import WorkloadError
-from batfill.batsim.external_events import read_external_events
+from batfill.batsim_files.external_events import read_external_events
 
 LINES = """\
 {"type": "machine_unavailable", "resources": "0-1 3", "timestamp": 20}

@@ -11,7 +11,7 @@ import tempfile
 import pytest
 
 from batfill.base.files import remove_left_overs, scratch_folder, write_text
-from batfill.batsim.results import run_files
+from batfill.batsim_files.results import run_files
 
 HOST = os.uname().nodename
 WRITING = """

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from batfill.batsim.machines import Machines
+from batfill.batsim_files.machines import Machines
 from batfill.model.invariants import InternalError, Ledger
 from batfill.model.policy import policy_named
 from batfill.model.rules import Rules

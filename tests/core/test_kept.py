@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from batfill.base.errors import BatfillError
-from batfill.batsim.machines import intervals_text
+from batfill.batsim_files.machines import intervals_text
 from batfill.live.agent import Agent
 from batfill.live.cluster import Cluster
 from batfill.live.kept import KeptPlan, Place, machines_of, mask_of

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from procset import ProcSet
 
-from batfill.batsim.machines import IdleMachines, Machines, machine_set
+from batfill.batsim_files.machines import IdleMachines, Machines, machine_set
 
 
 @settings(deadline=None)

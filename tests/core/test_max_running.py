@@ -16,8 +16,8 @@ from batfill.model.jobs import Workload
 from batfill.model.options import Options
 from batfill.model.policy import policy_named
 from batfill.model.rules import Rules
+from batfill.queue import Queue, users_by_number
 from batfill.replays.engine_replay import EngineReplay
-from batfill.replays.queue import Queue, users_by_number
 from batfill.replays.replay import replay
 from batfill.replays.session import Replay
 from oracle import assert_same, oracle

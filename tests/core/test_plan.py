@@ -19,8 +19,8 @@ from batfill.base.errors import BatfillError
 from batfill.model.options import PRESETS, Options, plans_machines
 from batfill.model.policy import policy_named
 from batfill.model.rules import EVERY_JOB, Rules
+from batfill.queue import Queue
 from batfill.replays.engine_replay import EngineReplay, replay_jobs
-from batfill.replays.queue import Queue
 from batfill.workloads.batsim_json import read_batsim_json
 from command import batfill
 from oracle import assert_same, oracle

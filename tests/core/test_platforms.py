@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from batfill.batsim.platform import homogeneous_platform, read_platform
+from batfill.batsim_files.platform import homogeneous_platform, read_platform
 from batfill.cli import main
 
 FOLDER = Path(__file__).parents[2] / "platforms"

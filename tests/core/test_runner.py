@@ -19,9 +19,9 @@ import pytest
 
 import fake_processes
 from batfill.base.errors import BatfillError
-from batfill.batsim.platform import homogeneous_platform
-from batfill.batsim.runner import pair, sessions, setup
-from batfill.batsim.runner.experiment import run
+from batfill.batsim_files.platform import homogeneous_platform
+from batfill.runner import pair, sessions, setup
+from batfill.runner.experiment import run
 from command import batfill
 
 LIMIT_S = 30

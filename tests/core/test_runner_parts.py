@@ -15,18 +15,18 @@ from pathlib import Path
 import pytest
 
 from batfill.base.errors import BatfillError
-from batfill.batsim.results import JOB_COLUMNS, ResultError, read_results
-from batfill.batsim.runner.commands import Command, end
-from batfill.batsim.runner.context import (
+from batfill.batsim_files.results import JOB_COLUMNS, ResultError, read_results
+from batfill.runner.commands import Command, end
+from batfill.runner.context import (
     parse_context,
     parse_trace,
     ports_of,
 )
-from batfill.batsim.runner.experiment import JobName, missing_jobs, workload_jobs
-from batfill.batsim.runner.pair import SimulationState, Watch, state_text
-from batfill.batsim.runner.sessions import Lifeline, send
-from batfill.batsim.runner.setup import choose_engine, command_environment
-from batfill.batsim.runner.verdict import last_line_of
+from batfill.runner.experiment import JobName, missing_jobs, workload_jobs
+from batfill.runner.pair import SimulationState, Watch, state_text
+from batfill.runner.sessions import Lifeline, send
+from batfill.runner.setup import choose_engine, command_environment
+from batfill.runner.verdict import last_line_of
 from batfill.workloads.convert import rewrite_for_batsim_5
 
 TRACE_END = " --dump-execution-context\n"

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from batfill.base.kernels import PLAIN
-from batfill.batsim.replayed import Tries
+from batfill.batsim_files.replayed import Tries
 from batfill.model.jobs import SMALL
 from batfill.model.policy import policy_named
 from batfill.model.rules import Rules

@@ -17,14 +17,14 @@ from pathlib import Path
 import pytest
 import zmq
 
-from batfill.batsim.platform import homogeneous_platform, read_platform
-from batfill.batsim.scheduler_link import scheduler_link
-from batfill.batsim.simulation import Simulation
-from batfill.batsim.wire import SimulationSettings, SimulationStopped
-from batfill.batsim.wire4 import Wire4
+from batfill.batsim_files.platform import homogeneous_platform, read_platform
 from batfill.live.agent import Agent
 from batfill.live.conversation import Conversation
 from batfill.live.words4 import WORDS_4
+from batfill.simulator.scheduler_link import scheduler_link
+from batfill.simulator.simulation import Simulation
+from batfill.simulator.wire import SimulationSettings, SimulationStopped
+from batfill.simulator.wire4 import Wire4
 from batfill.workloads.batsim_json import load_document
 from batfill_lab.conformance import Observed, Verdict, known_schedules, observe, write_inputs
 from batfill_lab.conformance.cases import CASES

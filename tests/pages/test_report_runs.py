@@ -9,8 +9,8 @@ import pytest
 import batfill as bf
 import golden
 from batfill.base.files import digest
-from batfill.batsim.replayed import write_batsim_files
-from batfill.batsim.results import Facts, ResultError, metadata_text
+from batfill.batsim_files.replayed import write_batsim_files
+from batfill.batsim_files.results import Facts, ResultError, metadata_text
 from batfill.model.calendar import Calendar
 from batfill.model.policy import policy_named
 from batfill.model.rules import Rules

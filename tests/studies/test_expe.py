@@ -18,10 +18,10 @@ from pathlib import Path
 import pytest
 
 import batfill
-from batfill.batsim.descriptor import read_descriptor
-from batfill.batsim.platform import read_platform
+from batfill.batsim_files.platform import read_platform
 from batfill.model.options import NAMES, Options
 from batfill.replays.replay import simulate
+from batfill.runner.descriptor import read_descriptor
 from batfill.workloads.archive import known_log
 from command import free_port
 from swf_text import row as swf_row

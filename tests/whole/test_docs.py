@@ -41,15 +41,15 @@ import notebook
 from batfill import PLACES
 from batfill.base.errors import BatfillError
 from batfill.base.words import duration
-from batfill.batsim.command_line import batsim_options as parse_batsim
-from batfill.batsim.descriptor import MEANING, read_descriptor
 from batfill.cli import main
 from batfill.cli.app import app
 from batfill.live.agent import Agent
 from batfill.model.options import LIVE, NAMES, OPTIONS, Options
 from batfill.model.policy import listing
 from batfill.model.selection import SELECTION
+from batfill.runner.descriptor import MEANING, read_descriptor
 from batfill.scheduler import Scheduler
+from batfill.simulator.command_line import batsim_options as parse_batsim
 from batfill.workloads.archive import known_log
 from batfill_lab.campaigns.config import Campaign, read_campaign
 from batfill_lab.campaigns.sections import keys_of
@@ -450,7 +450,7 @@ def known_options() -> set[str]:
         own = {name for option in command.params for name in (*option.opts, *option.secondary_opts)}
         return own.union(*(of(command.get_command(context, name)) for name in names))
 
-    sources = "".join((ROOT / file).read_text() for file in ("schedulers/batfill/batsim/command_line.py", BENCHMARK))
+    sources = "".join((ROOT / file).read_text() for file in ("schedulers/batfill/simulator/command_line.py", BENCHMARK))
     return of(app) | set(re.findall(r'(?<=[" ])--?[\w-]+(?=[" ])', sources))
 
 

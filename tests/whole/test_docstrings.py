@@ -161,7 +161,7 @@ def test_names_in_backquotes_are_there(house):
 
 
 def test_a_name_that_is_gone_would_be_noticed():
-    here = ROOT / "schedulers/batfill/replays/queue.py"
+    here = ROOT / "schedulers/batfill/queue.py"
     for gone in ("search.classify", "engine.Forks", "Queue.no_such_method", "no_such_function", "batfill.nothing_here"):
         assert not is_there(gone, here), gone
     for there in ("engine.loop.advance", "Queue.adopt", "replay", "batfill.base.words", "JobTable.columns"):

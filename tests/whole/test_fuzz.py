@@ -25,13 +25,13 @@ from hypothesis import strategies as st
 pytest.importorskip("pydantic")
 
 from batfill.base.errors import BatfillError
-from batfill.batsim.descriptor import read_descriptor
-from batfill.batsim.platform import homogeneous_platform, read_platform
-from batfill.batsim.simulation import Simulation
-from batfill.batsim.wire import SimulationSettings, SimulationStopped
-from batfill.batsim.wire4 import Wire4
+from batfill.batsim_files.platform import homogeneous_platform, read_platform
 from batfill.cli.app import app
 from batfill.model.policy import POLICIES, policy_in_file
+from batfill.runner.descriptor import read_descriptor
+from batfill.simulator.simulation import Simulation
+from batfill.simulator.wire import SimulationSettings, SimulationStopped
+from batfill.simulator.wire4 import Wire4
 from batfill.workloads import read_workload
 from batfill_lab.campaigns.config import read_campaign
 from command import COMPILING, batfill

@@ -19,14 +19,14 @@ import numpy as np
 import pytest
 
 import batfill
-from batfill import engine
 from batfill.base import kernels
 from batfill.base.errors import BatfillError
-from batfill.engine import blocks, ends
+from batfill.engine import blocks, ends, records, running
+from batfill.engine.sources import SOURCES
 from batfill.model.policy import policy_named
 from batfill.model.rules import Rules
+from batfill.queue import Queue
 from batfill.replays.engine_replay import EngineReplay, replay_jobs
-from batfill.replays.queue import Queue
 from batfill_lab import bound
 from strategies import random_table
 
@@ -59,7 +59,7 @@ def test_nothing_in_the_package_imports_a_compiler():
 
 
 def test_the_digest_of_the_engine_is_that_of_its_files():
-    assert kernels.digest_of(*sorted((PACKAGE / "engine").glob("*.py"))) == engine.SOURCES
+    assert kernels.digest_of(*sorted((PACKAGE / "engine").glob("*.py"))) == SOURCES
 
 
 # What Python passes
@@ -146,7 +146,7 @@ def test_results_of_calls_in_several_threads_are_their_own():
     found = {}
 
     def work(seed):
-        found[seed] = [engine.corrected(1e6, float(i), 1.0 + seed, 0, 1e9, 1e9) for i in range(2000)]
+        found[seed] = [running.corrected(1e6, float(i), 1.0 + seed, 0, 1e9, 1e9) for i in range(2000)]
 
     threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
     for thread in threads:
@@ -154,7 +154,7 @@ def test_results_of_calls_in_several_threads_are_their_own():
     for thread in threads:
         thread.join()
     for seed, results in found.items():
-        assert results == [engine.corrected(1e6, float(i), 1.0 + seed, 0, 1e9, 1e9) for i in range(2000)]
+        assert results == [running.corrected(1e6, float(i), 1.0 + seed, 0, 1e9, 1e9) for i in range(2000)]
 
 
 def test_replays_in_threads_and_in_a_forked_process_are_the_same():
@@ -260,7 +260,7 @@ def test_a_file_without_kernels_costs_no_compilation(installed):
 def test_a_record_laid_out_in_another_way_finds_no_kernel(monkeypatch):
     before = kernels.symbol_of(ends.next_end_s.plain)
     wider = np.dtype([("end_s", "f8"), ("procs", "i8"), ("row", "u4")])
-    monkeypatch.setattr(engine.records.Ends, "columns", {**engine.records.Ends.columns, "slots": wider})
+    monkeypatch.setattr(records.Ends, "columns", {**records.Ends.columns, "slots": wider})
     kernels.layout.cache_clear()
     try:
         assert kernels.symbol_of(ends.next_end_s.plain) != before

@@ -9,7 +9,7 @@ import re
 import pytest
 
 import batfill as bf
-from batfill.batsim.platform import homogeneous_platform
+from batfill.batsim_files.platform import homogeneous_platform
 from batfill.workloads import read_workload
 from batfill.workloads.formats import load_log
 from batfill.workloads.swf_log import write_log

@@ -47,9 +47,9 @@ def run(descriptor: Path, simulator: Any, as_json: bool) -> None:
 
     from batfill.base.files import json_text
     from batfill.base.tables import label_lines
-    from batfill.batsim.runner.experiment import run as run_experiment
-    from batfill.batsim.runner.pair import live_display
     from batfill.model.metrics import figure_rows
+    from batfill.runner.experiment import run as run_experiment
+    from batfill.runner.pair import live_display
 
     with live_display() as show:
         outcome = run_experiment(descriptor, simulator=simulator, command=shlex.join(sys.argv), show=show, say=note)
@@ -116,7 +116,7 @@ def schedule(options: dict[str, Any], socket: str, timeout: int, verbosity: str,
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def batsim(arguments: tuple[str, ...]) -> int:
     """The embedded simulator under the options of Batsim 4 or 5."""
-    from batfill.batsim.command import main
+    from batfill.simulator.command import main
 
     return main(list(arguments))  # the command line is Batsim's; click passes it through
 
@@ -133,7 +133,7 @@ def platform(hosts: int, links: dict[str, str], out: Path | None, as_json: bool)
     messages take time, and events of one second may reach the scheduler in several messages.
     """
     from batfill.base.files import json_text, write_text
-    from batfill.batsim.platform import homogeneous_platform
+    from batfill.batsim_files.platform import homogeneous_platform
 
     text = homogeneous_platform(hosts, **links)
     if out is not None:

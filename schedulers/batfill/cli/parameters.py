@@ -173,7 +173,7 @@ class PathParam(click.Path):
     def written(self, path: Path) -> list[Path]:
         """The files that the command writes there, as far as their names are known before."""
         if self.writes == "prefix":
-            from batfill.batsim.results import JOBS_CSV_5, result_file, written_by_run
+            from batfill.batsim_files.results import JOBS_CSV_5, result_file, written_by_run
 
             return written_by_run(result_file(path, JOBS_CSV_5))
         return [path] if self.writes == "file" else []

@@ -387,7 +387,7 @@ def convert(
     or Batsim JSON, of Batsim 4 or 5. A log of any length is read and written piece by piece.
     """
     from batfill.base.files import all_or_none, shown, write_text
-    from batfill.batsim.platform import homogeneous_platform
+    from batfill.batsim_files.platform import homogeneous_platform
     from batfill.workloads.convert import convert as library
 
     batsim = ".json" in out.suffixes

@@ -10,9 +10,9 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from batfill.batsim.machines import IdleMachines, Intervals, intervals_of
+from batfill.batsim_files.machines import IdleMachines, Intervals, intervals_of
 from batfill.live.held import HeldMachines
-from batfill.replays.queue import Queue
+from batfill.queue import Queue
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -19,9 +19,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 import orjson
 
 from batfill.base.errors import BatfillError
-from batfill.batsim.decisions import CallAt, Decision, Execute, Kill, Register, Registering, Reject
-from batfill.batsim.machines import intervals_text, machine_set
-from batfill.batsim.wire import (
+from batfill.batsim_files.machines import intervals_text, machine_set
+from batfill.live.request import Registration, Request
+from batfill.model.jobs import LONGEST_S
+from batfill.model.schedule import FAILED, KILLED, SUCCESS, WALLTIME_REACHED
+from batfill.protocol.decisions import CallAt, Decision, Execute, Kill, Register, Registering, Reject
+from batfill.simulator.wire import (
     ARRAY,
     INTEGER,
     NO_FIELDS,
@@ -35,16 +38,13 @@ from batfill.batsim.wire import (
     shown_start,
     shown_type,
 )
-from batfill.live.request import Registration, Request
-from batfill.model.jobs import LONGEST_S
-from batfill.model.schedule import FAILED, KILLED, SUCCESS, WALLTIME_REACHED
 from batfill.workloads.batsim5_json import EXTRA_FIELD
 from batfill.workloads.batsim_json import EXPECTED_FIELD, odd_fields, usable, user_of, user_request_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from batfill.batsim.machines import Intervals
+    from batfill.batsim_files.machines import Intervals
     from batfill.live.agent import Agent
 
 log = logging.getLogger("batfill")

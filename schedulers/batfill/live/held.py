@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from batfill.batsim.machines import Intervals
-    from batfill.replays.queue import Queue
+    from batfill.batsim_files.machines import Intervals
+    from batfill.queue import Queue
 
 IDLE, AWAY = np.int64(-1), np.int64(-2)  # what holds a machine that no job does; AWAY also where one still runs
 

@@ -17,7 +17,7 @@ from batfill.model.options import ALL, NO_SMALL, PRESETS, REQUEST
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from batfill.batsim.machines import Intervals
+    from batfill.batsim_files.machines import Intervals
     from batfill.live.request import Request
     from batfill.model.calendar import Calendar
     from batfill.model.options import Options

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from batfill.batsim.machines import Intervals
+    from batfill.batsim_files.machines import Intervals
 
 
 class Request(NamedTuple):

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 import zmq
 
 from batfill.base.errors import BatfillError, RunFailed
-from batfill.batsim.scheduler_link import notice_dead_peers, received, received_event
-from batfill.batsim.wire import refuse_port
 from batfill.live.agent import Agent
 from batfill.live.conversation import Conversation, initialisation_text
 from batfill.live.words4 import WORDS_4
 from batfill.live.words5 import WORDS_5
+from batfill.simulator.scheduler_link import notice_dead_peers, received, received_event
+from batfill.simulator.wire import refuse_port
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

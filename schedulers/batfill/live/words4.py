@@ -6,17 +6,17 @@ import heapq
 from typing import TYPE_CHECKING, Any
 
 from batfill.base.errors import BatfillError
-from batfill.batsim.decisions import CallAt, Execute, Kill, Register, Registering, Reject
-from batfill.batsim.wire import ARRAY, BOOLEAN, INTEGER, NUMBER, OBJECT, STRING
 from batfill.live.agent import ACKNOWLEDGE, with_options
 from batfill.live.conversation import EXTERNAL_EVENTS, Conversation, Words
 from batfill.live.request import Registration
+from batfill.protocol.decisions import CallAt, Execute, Kill, Register, Registering, Reject
+from batfill.simulator.wire import ARRAY, BOOLEAN, INTEGER, NUMBER, OBJECT, STRING
 from batfill.workloads.batsim5_json import EXTRA_FIELD
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from batfill.batsim.wire import Fields
+    from batfill.simulator.wire import Fields
 
 BEGINS: Fields = {
     "config": OBJECT,

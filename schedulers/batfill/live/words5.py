@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from batfill.base.version import __version__
-from batfill.batsim.decisions import CallAt, Execute, Kill, Register, Registering, Reject
-from batfill.batsim.wire import ARRAY, INTEGER, NUMBER, OBJECT, STRING
 from batfill.live.agent import ACKNOWLEDGE, object_in, state_options, with_options
 from batfill.live.conversation import EXTERNAL_EVENTS, JSON_MESSAGES, Conversation, Words, initialisation_text
 from batfill.live.request import Registration
 from batfill.model.options import REQUESTED
+from batfill.protocol.decisions import CallAt, Execute, Kill, Register, Registering, Reject
+from batfill.simulator.wire import ARRAY, INTEGER, NUMBER, OBJECT, STRING
 from batfill.workloads.batsim5_json import EXTRA_FIELD
 from batfill.workloads.batsim_json import NO_WALLTIME
 
 if TYPE_CHECKING:
-    from batfill.batsim.wire import Fields
+    from batfill.simulator.wire import Fields
 
 log = logging.getLogger("batfill")
 

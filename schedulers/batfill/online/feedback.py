@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from batfill import engine
+from batfill.engine.running import corrected
 from batfill.model.policy import POLICIES
 from batfill.model.rules import Rules
 from batfill.replays.engine_replay import EngineReplay
@@ -73,7 +73,7 @@ def expected_runtimes(past: Past) -> NDArray[np.float64]:
     jobs, expected_s = past.jobs, past.jobs.request_s.copy()
     outlived = jobs.outlives & ~past.ended & (past.start_s + expected_s <= past.until_s)
     for row in np.flatnonzero(outlived):
-        expected_s[row], _ = engine.corrected(past.until_s, past.start_s[row], expected_s[row], 0, np.inf, np.inf)
+        expected_s[row], _ = corrected(past.until_s, past.start_s[row], expected_s[row], 0, np.inf, np.inf)
     return expected_s
 
 

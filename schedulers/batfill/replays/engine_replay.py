@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from batfill import engine
 from batfill.base.errors import BatfillError
+from batfill.engine import ends, loop
 from batfill.engine.loop import CLOCK, KILL, Events, Given, Scratch
+from batfill.engine.records import FOLLOW, LINE, NOBODY, STARTED, STEP, as_records, new_records
 from batfill.engine.violations import marks_for
 from batfill.model.calendar import NO_WINDOWS, never_runs
 from batfill.model.invariants import InternalError, require_sound
@@ -28,7 +29,7 @@ from batfill.model.jobs import SMALL, JobTable, checked_size
 from batfill.model.policy import POLICIES
 from batfill.model.rules import Rules
 from batfill.model.schedule import Schedule
-from batfill.replays.queue import Queue, copied
+from batfill.queue import Queue, copied
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -88,16 +89,16 @@ class EngineReplay:
         self.queue.know(jobs.submit_s, jobs.request_s, jobs.procs, jobs.user, outlives=jobs.outlives)
         self.events = Events(
             duration_s=np.minimum(jobs.runtime_s, jobs.walltime_s),
-            ends=engine.new_ends(at_once),
+            ends=ends.new_ends(at_once),
             due=np.zeros(at_once if n_small else 0, np.uint32),
-            starts=engine.new_records(n_jobs + n_kills, engine.STARTED),
-            kills=engine.new_records(n_kills, KILL),
+            starts=new_records(n_jobs + n_kills, STARTED),
+            kills=new_records(n_kills, KILL),
             ended=np.zeros(n_jobs + n_kills, np.uint32),
             over=np.zeros(n_jobs + n_kills, np.uint32),
             available=available(size, rules.calendar or NO_WINDOWS),
-            follows=engine.new_records(0, engine.FOLLOW) if follows is None else follow_records(follows),
-            coming=engine.new_ends(0 if follows is None else int((follows.preceding >= 0).sum())),
-            clock=engine.new_records(1, CLOCK),
+            follows=new_records(0, FOLLOW) if follows is None else follow_records(follows),
+            coming=ends.new_ends(0 if follows is None else int((follows.preceding >= 0).sum())),
+            clock=new_records(1, CLOCK),
         )
         self.given = Given(
             expected_s=expected_s,
@@ -125,7 +126,7 @@ class EngineReplay:
     @property
     def next_s(self) -> float:
         """The next instant with an event; inf if there is none."""
-        end_s = engine.next_end_s(self.events.ends)
+        end_s = ends.next_end_s(self.events.ends)
         if self.closed:
             _, coming_s = self.queue.next_following(self.events)
         else:
@@ -147,7 +148,7 @@ class EngineReplay:
         self.restart(replace(self.queue.rules, policy=policies[-1], backfill=backfill, threshold_s=threshold_s))
         known = self.table.submit_s, self.given.expected_s, self.table.procs
         mixed = all(policy.weights is not None for policy in policies)
-        lines = engine.as_records(np.empty((0 if mixed else len(policies), len(self.table)), engine.LINE))
+        lines = as_records(np.empty((0 if mixed else len(policies), len(self.table)), LINE))
         for line, policy in zip(lines, policies, strict=False):
             line["key"], line["rise"] = policy.lines(*known)
         moves = np.array([policy.motion for policy in policies], np.uint8)
@@ -178,7 +179,7 @@ class EngineReplay:
         running = np.flatnonzero(start_s <= now_s)
         for row in running.tolist():
             self.queue.start(row, float(start_s[row]))
-            engine.enter(self.events.ends, start_s[row] + self.events.duration_s[row], 0, row)
+            ends.enter(self.events.ends, start_s[row] + self.events.duration_s[row], 0, row)
         waiting = np.ones(submitted, bool)
         waiting[running] = False
         self.queue.enqueue_all(np.flatnonzero(waiting), submitted)
@@ -240,7 +241,7 @@ class EngineReplay:
             raise BatfillError(never_runs("the replay", self.queue.rules.calendar.name, self.table, stuck))
         submit_s = self.submit_s
         given = self.given._replace(submit_s=submit_s) if self.closed else self.given
-        found = engine.violation(until_s, self.size, given, start_s, self.events, self.scratch())
+        found = loop.violation(until_s, self.size, given, start_s, self.events, self.scratch())
         require_sound(found, lambda row: self.table.ids[row])
         if self.closed:
             self.check_follows(submit_s, start_s)
@@ -249,7 +250,7 @@ class EngineReplay:
         """Check that each job was submitted once: at its date, or its think time after another's last end."""
         follows, rows = self.events.follows, self.queue.submitted_rows
         preceding = follows["preceding"][rows].astype(np.int64)
-        free = preceding == engine.NOBODY
+        free = preceding == NOBODY
         preceding[free] = 0
         ends_s = np.where(self.table.procs > self.size, submit_s, start_s + self.events.duration_s)
         due_s = np.where(free, self.table.submit_s[rows], ends_s[preceding] + follows["think_s"][rows])
@@ -311,8 +312,8 @@ def replay_jobs(
 
 def follow_records(follows: Follows) -> NDArray[np.void]:
     """The jobs that follow others as engine FOLLOW (n_jobs,)."""
-    records = engine.new_records(len(follows.preceding), engine.FOLLOW)
-    records["first"] = records["next"] = records["preceding"] = engine.NOBODY
+    records = new_records(len(follows.preceding), FOLLOW)
+    records["first"] = records["next"] = records["preceding"] = NOBODY
     rows = np.flatnonzero(follows.preceding >= 0)
     rows = rows[np.argsort(follows.preceding[rows], kind="stable")]
     before = follows.preceding[rows]
@@ -351,7 +352,7 @@ def bytes_a_job(jobs: JobTable, rules: Rules, *, learns: bool = False) -> tuple[
 def available(size: int, calendar: Calendar) -> NDArray[np.void]:
     """The processors available from each date on, engine STEP (n_changes + 1,)."""
     at_s, away = calendar.away()
-    steps: NDArray[np.void] = engine.new_records(len(away), engine.STEP)
+    steps: NDArray[np.void] = new_records(len(away), STEP)
     steps["at_s"], steps["free"] = np.append(-np.inf, at_s), size - away
     return steps
 

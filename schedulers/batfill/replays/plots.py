@@ -9,7 +9,7 @@ import numpy as np
 
 from batfill.base.axes import axes_of, log_waits
 from batfill.base.errors import BatfillError, nearest, optional
-from batfill.batsim.replayed import Tries
+from batfill.batsim_files.replayed import Tries
 from batfill.model.jobs import DAY_S, HOUR_S
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
-    from batfill.batsim.replayed import Judged
+    from batfill.batsim_files.replayed import Judged
     from batfill.model.jobs import Clock
     from batfill.model.schedule import Schedule
     from batfill.replays.learning import LearningReport
@@ -236,7 +236,7 @@ class Result(ReadOnly, KeptRows):
 
     def judged(self) -> Judged | None:
         """The scheduler's judgement of each job; None if it treated all jobs alike."""
-        from batfill.batsim.replayed import Judged
+        from batfill.batsim_files.replayed import Judged
 
         jobs = self.schedule.jobs
         if self.learned is not None:
@@ -334,8 +334,8 @@ class Result(ReadOnly, KeptRows):
         Raises:
             BatfillError: the replay has not ended, or a file cannot be written.
         """
-        from batfill.batsim.replayed import write_batsim_files
-        from batfill.batsim.results import RUN_JSON, result_file
+        from batfill.batsim_files.replayed import write_batsim_files
+        from batfill.batsim_files.results import RUN_JSON, result_file
 
         if not self.ended:
             raise BatfillError(

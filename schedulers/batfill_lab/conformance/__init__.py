@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from batfill.base.files import write_text
 from batfill.base.words import wrapped
-from batfill.batsim.external_events import read_external_events
-from batfill.batsim.platform import homogeneous_platform, read_platform
-from batfill.batsim.simulation import Simulation
-from batfill.batsim.wire import SimulationSettings, SimulationStopped
-from batfill.batsim.wire4 import Wire4
+from batfill.batsim_files.external_events import read_external_events
+from batfill.batsim_files.platform import homogeneous_platform, read_platform
 from batfill.model.schedule import KILLED, REJECTED
+from batfill.simulator.simulation import Simulation
+from batfill.simulator.wire import SimulationSettings, SimulationStopped
+from batfill.simulator.wire4 import Wire4
 from batfill.workloads.batsim_json import load_document
 from batfill_lab.conformance.cases import CASES
 from batfill_lab.conformance.variants import CANDIDATES, VARIANTS, WAITING_VARIANTS, Reference
@@ -30,7 +30,7 @@ from batfill_lab.conformance.variants import CANDIDATES, VARIANTS, WAITING_VARIA
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from batfill.batsim.results import JobRecord
+    from batfill.batsim_files.results import JobRecord
     from batfill_lab.conformance.cases import Case, NoWalltime
     from batfill_lab.conformance.variants import Grain, Variant
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import orjson
 
 from batfill.base.words import duration
-from batfill.batsim.machines import intervals_of, intervals_text, machine_set
+from batfill.batsim_files.machines import intervals_of, intervals_text, machine_set
 from batfill_lab.conformance.cases import DEPTHS, THRESHOLDS_S, NoWalltime
 
 if TYPE_CHECKING:

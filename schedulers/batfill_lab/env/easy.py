@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from batfill import engine
 from batfill.base.errors import BatfillError
 from batfill.base.kernels import Many
+from batfill.engine.records import new_records
 from batfill.model.rules import Rules
+from batfill.queue import copy_of, repeated
 from batfill.replays.engine_replay import EngineReplay
-from batfill.replays.queue import copy_of, repeated
 from batfill_lab.env import copies as stepping
 from batfill_lab.env import seeing
 from batfill_lab.env.threads import Started, Threads
@@ -85,7 +85,7 @@ class EasyCopies:
         self.ids = table.ids
         one = EngineReplay(table.select(slice(self.length)), self.size, Rules(base))
         sight = seeing.Sight(np.zeros(visible, np.uint32), np.zeros((self.length, 2), np.float32))
-        setting = engine.new_records(1, stepping.SETTING)
+        setting = new_records(1, stepping.SETTING)
         setting["action"], setting["procs"], setting["warm"] = ACTIONS[action], self.size, warm
         setting["every"], setting["moves"] = every, base.motion
         setting["weighs"] = action in WEIGHTS
@@ -93,7 +93,7 @@ class EasyCopies:
             queue=Many(one.queue.repeated(copies)),
             events=Many(repeated(one.events, copies)),
             sight=Many(repeated(sight, copies)),
-            state=engine.new_records(copies, stepping.COPY).reshape(copies, 1),
+            state=new_records(copies, stepping.COPY).reshape(copies, 1),
             setting=setting,
             jobs=copy_of(log.queue.jobs),
             duration_s=log.events.duration_s,

@@ -12,18 +12,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from batfill import engine
+from batfill.engine import ends
+from batfill.engine.loop import CLOCK, KILL, Events
+from batfill.engine.records import AWAY, FOLLOW, JOB, LINE, STARTED, as_records, new_records
 from batfill.model.calendar import NO_WINDOWS
 from batfill.model.jobs import DAY_S
+from batfill.queue import users_by_number
 from batfill.replays.engine_replay import available
-from batfill.replays.queue import users_by_number
 from batfill_site.starts import forks as forking
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from batfill.model.calendar import Calendar
-    from batfill.replays.queue import Queue
+    from batfill.queue import Queue
     from batfill_site.starts.past import Past
 
 FORKS = 21
@@ -50,7 +52,7 @@ class Moment:
     @property
     def waits(self) -> NDArray[np.bool_]:
         """Whether each waits, shape (known,)."""
-        waits: NDArray[np.bool_] = self.queue.jobs["section"][self.rows] != engine.AWAY
+        waits: NDArray[np.bool_] = self.queue.jobs["section"][self.rows] != AWAY
         return waits
 
 
@@ -76,7 +78,7 @@ class Ensemble:
     def __init__(self, forks: int = FORKS, seed: int = 0) -> None:
         """`forks`: how many; `seed`: of what they draw."""
         self.forks, self.seed = forks, seed
-        self.kept: dict[tuple[int, bool], tuple[Queue, engine.Events]] = {}
+        self.kept: dict[tuple[int, bool], tuple[Queue, Events]] = {}
 
     def starts(self, moment: Moment, past: Past, asked: NDArray[np.bool_]) -> NDArray[np.float64]:
         """When the jobs asked for, bool (known,), start in each fork, shape (forks, n), after `moment.now_s`."""
@@ -109,11 +111,11 @@ class Ensemble:
         jobs, tries, lines = moment.queue.records_of(rows)
         jobs["seq"] = np.arange(len(rows))
         again = past.jobs[draws.coming]
-        coming = np.zeros((forks, n), engine.JOB)
+        coming = np.zeros((forks, n), JOB)
         coming["submit_s"], coming["expected_s"], coming["procs"] = draws.submit_s, again["request_s"], again["procs"]
-        coming["small"], coming["killable"], coming["section"] = again["small"], again["killable"], engine.AWAY
+        coming["small"], coming["killable"], coming["section"] = again["small"], again["killable"], AWAY
         coming["seq"], coming["start_s"] = len(rows) + np.arange(n), np.nan
-        coming_lines = np.zeros((forks, 0 if rules.backfill is None else n), engine.LINE)
+        coming_lines = np.zeros((forks, 0 if rules.backfill is None else n), LINE)
         known = (
             np.minimum(draws.submit_s, LATEST_S).ravel(),
             again["request_s"].ravel(),
@@ -130,14 +132,14 @@ class Ensemble:
             users = numbers[: len(rows)].copy(), numbers[len(rows) :].reshape(forks, n).copy()
         queue, events = self.memory(moment, len(rows) + n, len(tries) > 0)
         found = forking.Forks(
-            jobs=engine.as_records(jobs),
-            tries=engine.as_records(tries),
-            lines=engine.as_records(lines),
+            jobs=as_records(jobs),
+            tries=as_records(tries),
+            lines=as_records(lines),
             users=users[0],
             asked=asked.astype(np.uint8),
             duration_s=np.ascontiguousarray(draws.duration_s),
-            coming=engine.as_records(coming),
-            coming_lines=engine.as_records(coming_lines),
+            coming=as_records(coming),
+            coming_lines=as_records(coming_lines),
             coming_users=users[1],
             coming_s=np.ascontiguousarray(draws.coming_s),
             start_s=np.empty((forks, len(rows))),
@@ -146,7 +148,7 @@ class Ensemble:
         queue.run_forks(forking.run_forks, moment.now_s, moment.queue, found, events, stops=stops)
         return found.start_s, found.short != 0
 
-    def memory(self, moment: Moment, jobs: int, tries: bool) -> tuple[Queue, engine.Events]:
+    def memory(self, moment: Moment, jobs: int, tries: bool) -> tuple[Queue, Events]:
         """A queue and events for at least so many jobs, with `tries` if the moment's has them."""
         capacity = max(64, 1 << (jobs - 1).bit_length())
         if (capacity, tries) not in self.kept:
@@ -155,21 +157,21 @@ class Ensemble:
         return self.kept[capacity, tries]
 
 
-def new_events(capacity: int, size: int, calendar: Calendar) -> engine.Events:
+def new_events(capacity: int, size: int, calendar: Calendar) -> Events:
     """Memory for the events of so many jobs, each of which may be killed at a divider once, and by failures."""
     kills = capacity + calendar.most_kills(capacity)
-    return engine.Events(
+    return Events(
         duration_s=np.zeros(capacity),
-        ends=engine.new_ends(min(capacity, size)),
+        ends=ends.new_ends(min(capacity, size)),
         due=np.zeros(min(capacity, size), np.uint32),
-        starts=engine.new_records(capacity + kills, engine.STARTED),
-        kills=engine.new_records(kills, engine.KILL),
+        starts=new_records(capacity + kills, STARTED),
+        kills=new_records(kills, KILL),
         ended=np.zeros(capacity + kills, np.uint32),
         over=np.zeros(capacity + kills, np.uint32),
         available=available(size, NO_WINDOWS),
-        follows=engine.new_records(0, engine.FOLLOW),
-        coming=engine.new_ends(0),
-        clock=engine.new_records(1, engine.CLOCK),
+        follows=new_records(0, FOLLOW),
+        coming=ends.new_ends(0),
+        clock=new_records(1, CLOCK),
     )
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from batfill.model.jobs import Clock
-    from batfill.replays.queue import Queue
+    from batfill.queue import Queue
     from batfill_site.starts.ensemble import Moment
 
 UNKNOWN = "unknown"

@@ -10,11 +10,12 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from batfill.base.progress import on_terminal, terminal_bar
-from batfill.batsim.display import FILE_VARIABLE, SHOW_EVERY_S
-from batfill.batsim.runner.commands import Command, end
-from batfill.batsim.runner.context import is_here, is_listening, ports_of
-from batfill.batsim.runner.sessions import POLL_S
-from batfill.batsim.runner.setup import (
+from batfill.model.jobs import DAY_S
+from batfill.model.options import OPTIONS_FILE
+from batfill.runner.commands import Command, end
+from batfill.runner.context import is_here, is_listening, ports_of
+from batfill.runner.sessions import POLL_S
+from batfill.runner.setup import (
     BATSIM_LOG,
     BATSIM_SCRIPT,
     SCHED_ERR_LOG,
@@ -23,16 +24,15 @@ from batfill.batsim.runner.setup import (
     Setting,
     cannot_write,
 )
-from batfill.batsim.runner.verdict import BASH_TRACE, SCHEDULER, SIMULATOR, Stopped, last_line_of, tail
-from batfill.model.jobs import DAY_S
-from batfill.model.options import OPTIONS_FILE
+from batfill.runner.verdict import BASH_TRACE, SCHEDULER, SIMULATOR, Stopped, last_line_of, tail
+from batfill.simulator.display import FILE_VARIABLE, SHOW_EVERY_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from batfill.batsim.runner.context import ExecutionContext
-    from batfill.batsim.runner.sessions import Lifeline
+    from batfill.runner.context import ExecutionContext
+    from batfill.runner.sessions import Lifeline
 
 LISTEN_EVERY_S, ELSEWHERE_EVERY_S = 0.1, 0.5
 LEAST_PATIENCE_S = 1.0  # with a scheduler that does not listen, however short the ready-timeout

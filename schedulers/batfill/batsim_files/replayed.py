@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from batfill.batsim import results
-from batfill.batsim.allocation import lowest_idle
-from batfill.batsim.machines import MachineTimes, intervals_text
-from batfill.batsim.results import asked_of, metadata_text
+from batfill.batsim_files import results
+from batfill.batsim_files.allocation import lowest_idle
+from batfill.batsim_files.machines import MachineTimes, intervals_text
+from batfill.batsim_files.results import asked_of, metadata_text
 from batfill.model.schedule import KILLED, REJECTED, SUCCESS, WALLTIME_REACHED, try_name
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from batfill.batsim.results import JobRecord, ScheduleTotals
+    from batfill.batsim_files.results import JobRecord, ScheduleTotals
     from batfill.model.schedule import Schedule
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import zmq
 
-from batfill.batsim.wire import SimulationStopped
+from batfill.simulator.wire import SimulationStopped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

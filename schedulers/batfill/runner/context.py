@@ -10,7 +10,7 @@ from socket import gethostname
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from batfill.base.files import loaded_json
-from batfill.batsim.results import JOBS_CSV, JOBS_CSV_5
+from batfill.batsim_files.results import JOBS_CSV, JOBS_CSV_5
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

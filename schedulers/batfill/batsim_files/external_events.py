@@ -12,7 +12,7 @@ import orjson
 
 from batfill.base.errors import WorkloadError
 from batfill.base.files import readable, whole_lines
-from batfill.batsim.machines import MachineSet, machine_set
+from batfill.batsim_files.machines import MachineSet, machine_set
 from batfill.workloads.batsim_json import is_time
 
 if TYPE_CHECKING:

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from batfill.base.errors import BatfillError
 from batfill.base.files import file_bytes
 from batfill.base.version import __version__
-from batfill.batsim.results import BATSIM_5_VERSION, BATSIM_VERSION
-from batfill.batsim.wire import FEATURES, SimulationSettings, refuse_port
-from batfill.batsim.wire4 import REDIS
+from batfill.batsim_files.results import BATSIM_5_VERSION, BATSIM_VERSION
+from batfill.simulator.wire import FEATURES, SimulationSettings, refuse_port
+from batfill.simulator.wire4 import REDIS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -17,15 +17,15 @@ import orjson
 
 from batfill.base.errors import RunFailed, WorkloadError
 from batfill.base.files import refuse_doubles
-from batfill.batsim import decisions
 from batfill.model.jobs import LONGEST_S
+from batfill.protocol import decisions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from batfill.batsim.catalogue import Progress, SimulatedJob
-    from batfill.batsim.external_events import ExternalEvent
-    from batfill.batsim.platform import Platform
+    from batfill.batsim_files.external_events import ExternalEvent
+    from batfill.batsim_files.platform import Platform
+    from batfill.simulator.catalogue import Progress, SimulatedJob
 
 # The types of a field, and how messages call them; true is not a number.
 Fields = Mapping[str, tuple[type, ...]]

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import orjson
 
 from batfill.base.errors import WorkloadError
-from batfill.batsim import decisions
-from batfill.batsim.wire import (
+from batfill.protocol import decisions
+from batfill.simulator.wire import (
     ANY,
     ARRAY,
     NUMBER,
@@ -27,10 +27,10 @@ from batfill.batsim.wire import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from batfill.batsim.catalogue import Progress, SimulatedJob
-    from batfill.batsim.external_events import ExternalEvent
-    from batfill.batsim.platform import Platform
-    from batfill.batsim.wire import Profiles, SimulationSettings
+    from batfill.batsim_files.external_events import ExternalEvent
+    from batfill.batsim_files.platform import Platform
+    from batfill.simulator.catalogue import Progress, SimulatedJob
+    from batfill.simulator.wire import Profiles, SimulationSettings
 
 # Redis is never used, but schedulers read its fields.
 REDIS = {"hostname": "127.0.0.1", "port": 6379, "prefix": "default"}

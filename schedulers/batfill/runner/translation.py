@@ -1,6 +1,6 @@
 """Lets a batcmd written for Batsim 4 start Batsim 5: its options are translated, its workloads and events rewritten.
 
-Run as a program, `python -m batfill.batsim.runner.translation ARGUMENT...` stands for `batsim` in a run: it becomes
+Run as a program, `python -m batfill.runner.translation ARGUMENT...` stands for `batsim` in a run: it becomes
 Batsim 5, with the same arguments if they are version 5's, and with translated ones if they are version 4's. The
 environment's
 variable `VARIABLE` has its `Whereabouts`.
@@ -21,8 +21,8 @@ import orjson
 
 from batfill.base.errors import BatfillError, WorkloadError
 from batfill.base.files import file_bytes, write_text
-from batfill.batsim.command_line import ArgumentsError, BatsimOptions, form_of, parse_arguments
-from batfill.batsim.wire import FEATURES
+from batfill.simulator.command_line import ArgumentsError, BatsimOptions, form_of, parse_arguments
+from batfill.simulator.wire import FEATURES
 from batfill.workloads.convert import rewrite_for_batsim_5
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 VERSION_TIMEOUT_S = 10.0
 VARIABLE = "BATFILL_BATSIM5"
-PROGRAM = ["-P", "-m", "batfill.batsim.runner.translation"]  # of Python
+PROGRAM = ["-P", "-m", "batfill.runner.translation"]  # of Python
 FORMER_MASTER = "master_host"  # version 4's default
 VERBOSITY = {"quiet": "quiet", "network-only": "info", "information": "info", "debug": "debug"}
 NUMBERING = (

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import orjson
 
 from batfill.base.errors import WorkloadError
-from batfill.batsim.results import JobRecord
+from batfill.batsim_files.results import JobRecord
 from batfill.model.schedule import FAILED, KILLED, SUCCESS, WALLTIME_REACHED
 from batfill.workloads.batsim_json import NO_WALLTIME, UNWRITABLE, ProfileTask, check_job, check_profile, composed_task
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from batfill.batsim.machines import MachineSet
+    from batfill.batsim_files.machines import MachineSet
     from batfill.workloads.batsim_json import BatsimDocument
 
 NOT_SUBMITTED, SUBMITTED, RUNNING = "NOT_SUBMITTED", "SUBMITTED", "RUNNING"

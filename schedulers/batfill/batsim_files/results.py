@@ -34,8 +34,8 @@ from batfill.base.files import (
     whole_file,
 )
 from batfill.base.version import __version__
-from batfill.batsim.allocation import Allocation
-from batfill.batsim.machines import INTERVALS
+from batfill.batsim_files.allocation import Allocation
+from batfill.batsim_files.machines import INTERVALS
 from batfill.model.jobs import LONGEST_S
 from batfill.model.metrics import TAU_S, Summary, bounded_slowdown, summarize
 from batfill.model.schedule import CUT, LATER_TRY, REFUSED, REJECTED, REQUEUED, STATES, SUCCESS
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from procset import ProcSet
 
-    from batfill.batsim.machines import MachineTimes
+    from batfill.batsim_files.machines import MachineTimes
 
 # The version in the files: the Batsim whose format they have, then the program that wrote them.
 EMBEDDED = "+batfill-"

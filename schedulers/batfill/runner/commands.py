@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from batfill.base.errors import STOPPING
-from batfill.batsim.runner.sessions import Lifeline, end_sessions, living
+from batfill.runner.sessions import Lifeline, end_sessions, living
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping

@@ -15,22 +15,22 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from batfill.base.errors import WorkloadError, on_command_line
-from batfill.batsim import decisions
-from batfill.batsim.catalogue import COMPLETED_BY_HAND, NOT_SUBMITTED, RUNNING, SUBMITTED, Catalogue, SimulatedJob
-from batfill.batsim.machines import Machines, MachineSet, machine_set
-from batfill.batsim.results import NULL_EXECUTION_S
-from batfill.batsim.wire import RESOLUTION_S, Asked, Reply, ReplyError, SimulationStopped, shown_type
+from batfill.batsim_files.machines import Machines, MachineSet, machine_set
+from batfill.batsim_files.results import NULL_EXECUTION_S
 from batfill.model.invariants import Ledger
 from batfill.model.jobs import LONGEST_S
 from batfill.model.schedule import KILLED, REJECTED
+from batfill.protocol import decisions
+from batfill.simulator.catalogue import COMPLETED_BY_HAND, NOT_SUBMITTED, RUNNING, SUBMITTED, Catalogue, SimulatedJob
+from batfill.simulator.wire import RESOLUTION_S, Asked, Reply, ReplyError, SimulationStopped, shown_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from batfill.batsim.external_events import ExternalEvent
-    from batfill.batsim.platform import Platform
-    from batfill.batsim.results import JobRecord
-    from batfill.batsim.wire import SimulationSettings, Wire
+    from batfill.batsim_files.external_events import ExternalEvent
+    from batfill.batsim_files.platform import Platform
+    from batfill.batsim_files.results import JobRecord
+    from batfill.simulator.wire import SimulationSettings, Wire
     from batfill.workloads.batsim_json import BatsimDocument
 
 # Order of the events of one date. A job that ends by itself at the date of its kill is complete, as in Batsim.

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import orjson
 
 from batfill.base.errors import WorkloadError
-from batfill.batsim import decisions
-from batfill.batsim.catalogue import parts_of_id
-from batfill.batsim.wire import (
+from batfill.protocol import decisions
+from batfill.simulator.catalogue import parts_of_id
+from batfill.simulator.wire import (
     ARRAY,
     BOOLEAN,
     FEATURES,
@@ -44,10 +44,10 @@ from batfill.workloads.batsim_json import NO_WALLTIME, repeat_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from batfill.batsim.catalogue import Progress, SimulatedJob
-    from batfill.batsim.external_events import ExternalEvent
-    from batfill.batsim.platform import Platform, PlatformHost
-    from batfill.batsim.wire import Profiles
+    from batfill.batsim_files.external_events import ExternalEvent
+    from batfill.batsim_files.platform import Platform, PlatformHost
+    from batfill.simulator.catalogue import Progress, SimulatedJob
+    from batfill.simulator.wire import Profiles
 
 JSON_FLAG = 2
 SMALLEST_ANSWER = 4  # bytes: the flags

@@ -12,12 +12,9 @@ from typing import TYPE_CHECKING
 from batfill.base.errors import BatfillError, Interrupted, PlatformError, RunFailed, on_command_line
 from batfill.base.files import require_other
 from batfill.base.words import duration, took
-from batfill.batsim.catalogue import used_profiles
-from batfill.batsim.command_line import ArgumentsError, BatsimOptions, batsim_options
-from batfill.batsim.display import ProgressDisplay
-from batfill.batsim.external_events import read_external_events, read_generic_events
-from batfill.batsim.platform import Platform, read_platform
-from batfill.batsim.results import (
+from batfill.batsim_files.external_events import read_external_events, read_generic_events
+from batfill.batsim_files.platform import Platform, read_platform
+from batfill.batsim_files.results import (
     BATSIM_5_VERSION,
     BATSIM_VERSION,
     JOBS_CSV,
@@ -25,17 +22,20 @@ from batfill.batsim.results import (
     run_files,
     written_by_run,
 )
-from batfill.batsim.simulation import Simulation
-from batfill.batsim.wire import SimulationStopped
-from batfill.batsim.wire4 import Wire4
-from batfill.batsim.wire5 import Wire5, handshake
+from batfill.simulator.catalogue import used_profiles
+from batfill.simulator.command_line import ArgumentsError, BatsimOptions, batsim_options
+from batfill.simulator.display import ProgressDisplay
+from batfill.simulator.simulation import Simulation
+from batfill.simulator.wire import SimulationStopped
+from batfill.simulator.wire4 import Wire4
+from batfill.simulator.wire5 import Wire5, handshake
 from batfill.workloads.batsim_json import BatsimDocument, load_document, require_requests
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from batfill.batsim.external_events import ExternalEvent
-    from batfill.batsim.wire import SimulationSettings, Wire
+    from batfill.batsim_files.external_events import ExternalEvent
+    from batfill.simulator.wire import SimulationSettings, Wire
 
 DEFAULT_VERBOSITIES = ("information", "info")  # Batsim 4's and 5's
 BAD_PLATFORM, BAD_WORKLOAD, BAD_ARGUMENTS, STOPPED = 1, 2, 255, 1
@@ -223,13 +223,13 @@ def _wire(
 def _exchange(options: BatsimOptions, stack: ExitStack) -> Callable[[bytes], bytes]:
     """The function that turns a message into the scheduler's reply."""
     if options.scheduler:
-        from batfill.batsim.scheduler_link import scheduler_link
+        from batfill.simulator.scheduler_link import scheduler_link
 
         exchange: Callable[[bytes], bytes] = stack.enter_context(
             scheduler_link(options.socket_endpoint, options.sched_timeout_s)
         )
     else:
-        from batfill.batsim.scheduler_link import NoScheduler
+        from batfill.simulator.scheduler_link import NoScheduler
 
         exchange = NoScheduler()
     return exchange

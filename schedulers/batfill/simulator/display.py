@@ -14,7 +14,7 @@ from batfill.base.progress import on_terminal, terminal_bar
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from batfill.batsim.simulation import Simulation
+    from batfill.simulator.simulation import Simulation
 
 FILE_VARIABLE = "BATFILL_PROGRESS"
 SHOW_EVERY_S = 0.5

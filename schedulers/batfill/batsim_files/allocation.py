@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from batfill.batsim.machines import Intervals
+    from batfill.batsim_files.machines import Intervals
 
 NO_MACHINE = 10**18  # a number that is too large for one
 

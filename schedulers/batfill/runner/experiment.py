@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from batfill.base.errors import WorkloadError
 from batfill.base.files import scratch_folder
 from batfill.base.words import took
-from batfill.batsim.descriptor import read_descriptor
-from batfill.batsim.platform import split_instants_warning
-from batfill.batsim.results import (
+from batfill.batsim_files.platform import split_instants_warning
+from batfill.batsim_files.results import (
     EMBEDDED,
     ResultError,
     facts_of,
@@ -28,10 +27,13 @@ from batfill.batsim.results import (
     remove_results,
     written_by_run,
 )
-from batfill.batsim.runner.commands import noted_interrupts
-from batfill.batsim.runner.pair import End, Lookout, SimulationState, Watch, run_pair
-from batfill.batsim.runner.sessions import Lifeline
-from batfill.batsim.runner.setup import (
+from batfill.model.jobs import raised_warning, request_warning, stand_in
+from batfill.model.options import REQUESTED
+from batfill.runner.commands import noted_interrupts
+from batfill.runner.descriptor import read_descriptor
+from batfill.runner.pair import End, Lookout, SimulationState, Watch, run_pair
+from batfill.runner.sessions import Lifeline
+from batfill.runner.setup import (
     BATSIM_LOG,
     Setting,
     SimulatorChoice,
@@ -49,11 +51,9 @@ from batfill.batsim.runner.setup import (
     wait_for_port,
     with_free_port,
 )
-from batfill.batsim.runner.translation import ProgramReport, Whereabouts
-from batfill.batsim.runner.verdict import SIMULATOR, Stopped, digests, ending, last_line_of, recorded, tail
-from batfill.batsim.simulation import DEADLOCK
-from batfill.model.jobs import raised_warning, request_warning, stand_in
-from batfill.model.options import REQUESTED
+from batfill.runner.translation import ProgramReport, Whereabouts
+from batfill.runner.verdict import SIMULATOR, Stopped, digests, ending, last_line_of, recorded, tail
+from batfill.simulator.simulation import DEADLOCK
 from batfill.workloads.batsim_json import (
     field_warnings,
     n_missing,
@@ -68,9 +68,9 @@ from batfill.workloads.batsim_json import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from batfill.batsim.results import JobFacts, Results
-    from batfill.batsim.runner.context import SimulatorCommand
+    from batfill.batsim_files.results import JobFacts, Results
     from batfill.model.jobs import Unrequested
+    from batfill.runner.context import SimulatorCommand
 
 UNFINISHED_SHOWN = 3
 TRANSLATION = "batsim5.json"  # in the scratch folder: what was done for Batsim 5

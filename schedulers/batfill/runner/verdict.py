@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from batfill.base.errors import BatfillError
 from batfill.base.files import digest, write_json
 from batfill.base.version import __version__
-from batfill.batsim.results import RUN_JSON
+from batfill.batsim_files.results import RUN_JSON
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -27,11 +27,9 @@ from batfill.base.errors import (
     require,
 )
 from batfill.base.files import file_bytes, loaded_json, remove_left_overs
-from batfill.batsim.command_line import LIBRARIES, form_of
-from batfill.batsim.descriptor import Descriptor
-from batfill.batsim.results import RUN_JSON, remove_results
-from batfill.batsim.runner.commands import Command, end
-from batfill.batsim.runner.context import (
+from batfill.batsim_files.results import RUN_JSON, remove_results
+from batfill.runner.commands import Command, end
+from batfill.runner.context import (
     DUMP,
     ExecutionContext,
     SimulatorCommand,
@@ -42,10 +40,12 @@ from batfill.batsim.runner.context import (
     parse_trace,
     split_words,
 )
-from batfill.batsim.runner.sessions import POLL_S, TERM_GRACE_S
-from batfill.batsim.runner.translation import PROGRAM as TRANSLATOR
-from batfill.batsim.runner.translation import VARIABLE, Whereabouts, major_version
-from batfill.batsim.runner.verdict import SIMULATOR, Stopped, ending, last_line_of
+from batfill.runner.descriptor import Descriptor
+from batfill.runner.sessions import POLL_S, TERM_GRACE_S
+from batfill.runner.translation import PROGRAM as TRANSLATOR
+from batfill.runner.translation import VARIABLE, Whereabouts, major_version
+from batfill.runner.verdict import SIMULATOR, Stopped, ending, last_line_of
+from batfill.simulator.command_line import LIBRARIES, form_of
 from batfill.workloads.archive import known_log
 from batfill.workloads.batsim_json import read_members
 from batfill.workloads.formats import stem_of
@@ -53,8 +53,8 @@ from batfill.workloads.formats import stem_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from batfill.batsim.runner.commands import Interrupts
-    from batfill.batsim.runner.sessions import Lifeline
+    from batfill.runner.commands import Interrupts
+    from batfill.runner.sessions import Lifeline
 
 SimulatorChoice = Literal["auto", "batsim", "embedded"]
 Engine = Literal["batsim", "embedded", "environment"]  # the last: the value of the caller's variable BATSIM

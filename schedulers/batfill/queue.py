@@ -14,7 +14,31 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from batfill import engine
+from batfill.engine import blocks, easy, ends, loop, running, waiting
+from batfill.engine.loop import DONE, TO_KEY, Events, Given, Scratch
+from batfill.engine.records import (
+    AWAY,
+    CANDIDATE,
+    CHANGE,
+    DATED,
+    FAR,
+    JOB,
+    LINE,
+    QUEUE,
+    QUEUED_AGAIN,
+    RULES,
+    SLOT,
+    SPARE_STEPS,
+    STARTED,
+    STEP,
+    TRY,
+    Decided,
+    QueueArrays,
+    QueueRules,
+    as_records,
+    new_records,
+)
+from batfill.engine.waiting import GAP
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,29 +67,29 @@ class Queue:
             tries: whether jobs can be small, or outlive what is expected of them.
         """
         self.size, self.rules = size, rules
-        self.arrays: QueueArrays = engine.QueueArrays(
-            jobs=engine.new_records(capacity, engine.JOB),
+        self.arrays: QueueArrays = QueueArrays(
+            jobs=new_records(capacity, JOB),
             ages=np.arange(capacity, dtype=np.uint32),
-            backfill_lines=engine.new_records(0, engine.LINE),
-            tries=engine.new_records(capacity if tries else 0, engine.TRY),
+            backfill_lines=new_records(0, LINE),
+            tries=new_records(capacity if tries else 0, TRY),
             users=np.zeros(capacity if rules.limits_users else 0, np.uint32),
             running_of=np.zeros(capacity + 1 if rules.limits_users else 0, np.int64),
-            blocks=engine.new_blocks(size, capacity),
-            running=engine.new_ends(min(capacity, size)),
-            candidates=engine.new_records(capacity, engine.CANDIDATE),
+            blocks=blocks.new_blocks(size, capacity),
+            running=ends.new_ends(min(capacity, size)),
+            candidates=new_records(capacity, CANDIDATE),
             **of_plan(capacity, size, rules),
             changes=changes_of(rules),
-            rules=engine.new_records(1, engine.RULES),
-            state=engine.new_records(1, engine.QUEUE),
+            rules=new_records(1, RULES),
+            state=new_records(1, QUEUE),
         )
-        self.arrays.jobs["section"] = engine.AWAY
+        self.arrays.jobs["section"] = AWAY
         self.arrays.state["free"] = size
         stated = self.arrays.rules
         stated["procs"], stated["planned"] = size, rules.planned
         stated["bound_s"] = rules.divider_s if rules.bound else math.inf
-        for each in fields(engine.QueueRules):
+        for each in fields(QueueRules):
             stated[each.name] = getattr(rules, each.name)
-        self.started = engine.Decided(engine.new_records(size, engine.STARTED))
+        self.started = Decided(new_records(size, STARTED))
         self.started_rows: NDArray[np.uint32] = self.started.tries["row"]  # `decide` returns parts of this view
         self.known = 0  # number of jobs, in rows 0, 1, ...
         self.user_numbers: dict[int, int] = {}  # of users, if jobs are submitted one by one and users have a limit
@@ -99,7 +123,7 @@ class Queue:
     def waiting_rows(self) -> NDArray[np.intp]:
         """The waiting jobs, oldest first."""
         ages = self.arrays.ages[: self.submitted]
-        rows: NDArray[np.intp] = ages[self.arrays.jobs["section"][ages] != engine.AWAY].astype(np.intp)
+        rows: NDArray[np.intp] = ages[self.arrays.jobs["section"][ages] != AWAY].astype(np.intp)
         return rows
 
     @property
@@ -110,12 +134,12 @@ class Queue:
     @property
     def running(self) -> NDArray[np.void]:
         """The running jobs by expected end, engine END (n,), a copy."""
-        jobs: NDArray[np.void] = engine.listed(self.arrays.running)
+        jobs: NDArray[np.void] = ends.listed(self.arrays.running)
         return jobs
 
     def waits(self, row: int) -> bool:
         """Whether the job waits."""
-        return bool(self.arrays.jobs["section"][row] != engine.AWAY)
+        return bool(self.arrays.jobs["section"][row] != AWAY)
 
     def is_held(self, row: int) -> bool:
         """Whether the job waits because as many jobs of its user run as may run at once."""
@@ -164,24 +188,24 @@ class Queue:
         if len(self.arrays.users):
             self.arrays.users[:] = users_by_number(user)
 
-    def reset(self, given: engine.Given, events: engine.Events) -> None:
+    def reset(self, given: Given, events: Events) -> None:
         """Reset to an empty machine, with the `events` of these jobs."""
         if self.arrays.state["waiting"][0]:
-            engine.clear(self.arrays.blocks)
-        engine.reset(self.size, given, self.arrays, events)
+            blocks.clear(self.arrays.blocks)
+        loop.reset(self.size, given, self.arrays, events)
 
-    def advance(self, until_s: float, events: engine.Events) -> bool:
+    def advance(self, until_s: float, events: Events) -> bool:
         """Process every event up to and including `until_s`; returns whether none is left."""
-        while (why := engine.advance(until_s, self.size, self.arrays, events)) == engine.TO_KEY:
+        while (why := loop.advance(until_s, self.size, self.arrays, events)) == TO_KEY:
             self.set_key(events)
-        return bool(why == engine.DONE)
+        return bool(why == DONE)
 
-    def next_following(self, events: engine.Events) -> tuple[int, float]:
+    def next_following(self, events: Events) -> tuple[int, float]:
         """The row that a closed replay submits next, as far as is known, and when; inf without any."""
-        row, submit_s = engine.next_following(self.arrays, events)
+        row, submit_s = loop.next_following(self.arrays, events)
         return int(row), float(submit_s)
 
-    def set_key(self, events: engine.Events) -> None:
+    def set_key(self, events: Events) -> None:
         """Compute the keys of the job that a closed replay submits next, which may depend on when that is."""
         row, submit_s = self.next_following(events)
         job = self.arrays.jobs[row]
@@ -194,12 +218,12 @@ class Queue:
         weights: NDArray[np.float64],
         lines: NDArray[np.void],
         start_s: NDArray[np.float64],
-        given: engine.Given,
-        events: engine.Events,
-        scratch: engine.Scratch,
+        given: Given,
+        events: Events,
+        scratch: Scratch,
     ) -> bool:
-        """Replay all jobs under each policy, as `engine.advance_each`; returns whether every replay is sound."""
-        return bool(engine.advance_each(moves, weights, lines, start_s, given, self.size, self.arrays, events, scratch))
+        """Replay all jobs under each policy, as `engine.loop.advance_each`; returns whether every replay is sound."""
+        return bool(loop.advance_each(moves, weights, lines, start_s, given, self.size, self.arrays, events, scratch))
 
     def repeated(self, n: int) -> QueueArrays:
         """Arrays of n such queues along a new first axis."""
@@ -211,7 +235,7 @@ class Queue:
         arrays, last = self.arrays, FIRST_LOOK
         while True:  # of a long log, only the jobs since the first that waits
             waiting = arrays.ages[max(self.submitted - last, 0) : self.submitted]
-            waiting = waiting[arrays.jobs["section"][waiting] != engine.AWAY]
+            waiting = waiting[arrays.jobs["section"][waiting] != AWAY]
             if len(waiting) == arrays.state["waiting"][0]:
                 break
             last *= 4
@@ -229,7 +253,7 @@ class Queue:
         return Queue(self.size, self.rules, capacity=capacity, tries=len(self.arrays.tries) > 0)
 
     def run_forks(
-        self, kernel: Callable[..., None], now_s: float, of: Queue, forks: Any, events: engine.Events, *, stops: bool
+        self, kernel: Callable[..., None], now_s: float, of: Queue, forks: Any, events: Events, *, stops: bool
     ) -> None:
         """Run forks of another queue in this one, which that queue's `forking` made.
 
@@ -246,7 +270,7 @@ class Queue:
         if self.rules.policy is not of.rules.policy or self.rules.backfill is not of.rules.backfill:
             self.change_rules(of.rules)
         changes, free = of.arrays.changes, int(of.arrays.state["free"][0])
-        changes = engine.as_records(changes[changes["announced_s"] <= now_s])
+        changes = as_records(changes[changes["announced_s"] <= now_s])
         changed = int(np.searchsorted(changes["at_s"], now_s, side="right"))
         running_of = np.zeros(max(forks.users.max(initial=0), forks.coming_users.max(initial=0)) + 1, np.int64)
         self.arrays = self.arrays._replace(changes=changes, running_of=running_of)
@@ -260,13 +284,13 @@ class Queue:
 
     def start(self, row: int, now_s: float) -> None:
         """Start a job that does not wait."""
-        engine.start(float(now_s), self.arrays, row)
-        engine.unsettle(self.arrays)
+        running.start(float(now_s), self.arrays, row)
+        running.unsettle(self.arrays)
 
     def enqueue_all(self, rows: NDArray[np.intp], submitted: int) -> None:
         """Queue these jobs, all among the first `submitted` jobs, the submitted ones."""
         self.arrays.state["submitted"] = submitted
-        self.arrays.jobs["section"][rows] = engine.QUEUED_AGAIN
+        self.arrays.jobs["section"][rows] = QUEUED_AGAIN
         self.resort()
 
     def fork(self) -> Queue:
@@ -332,13 +356,13 @@ class Queue:
             key,
             rise,
         )
-        queued = engine.submit(self.arrays, row, place, *job)
+        queued = waiting.submit(self.arrays, row, place, *job)
         self.by_age.insert(place, age)
         self.known += 1
         if not queued:
             jobs = self.arrays.jobs
-            jobs["seq"][self.arrays.ages[: row + 1]] = np.arange(1, row + 2) * engine.GAP
-            jobs["section"][row] = engine.QUEUED_AGAIN
+            jobs["seq"][self.arrays.ages[: row + 1]] = np.arange(1, row + 2) * GAP
+            jobs["section"][row] = QUEUED_AGAIN
             self.resort()
         return row
 
@@ -348,7 +372,7 @@ class Queue:
 
         def grown(array: NDArray[Any], length: int = capacity) -> NDArray[Any]:
             longer: NDArray[Any] = np.concatenate([array, np.zeros(length - len(array), array.dtype)])
-            records: NDArray[Any] = engine.as_records(longer)
+            records: NDArray[Any] = as_records(longer)
             return records
 
         self.arrays = old._replace(
@@ -358,8 +382,8 @@ class Queue:
             tries=grown(old.tries),
             users=grown(old.users, capacity if len(old.users) else 0),
             running_of=grown(old.running_of, capacity + 1 if len(old.users) else 0),
-            running=engine.enlarged_ends(old.running, min(capacity, self.size)),
-            blocks=engine.new_blocks(self.size, capacity),
+            running=ends.enlarged_ends(old.running, min(capacity, self.size)),
+            blocks=blocks.new_blocks(self.size, capacity),
             candidates=grown(old.candidates),
             **of_plan(capacity, self.size, self.rules),
         )
@@ -367,28 +391,28 @@ class Queue:
 
     def finish(self, row: int) -> None:
         """End a running job."""
-        engine.finish(self.arrays, row)
+        running.finish(self.arrays, row)
 
     def kill_pays(self, row: int, now_s: float) -> bool:
         """Whether to kill a try that has reached its divider, after the pass at `now_s`, unless they always are."""
-        engine.bring_forward(float(now_s), self.arrays)
-        return bool(engine.kill_pays(float(now_s), self.arrays, row))
+        waiting.bring_forward(float(now_s), self.arrays)
+        return bool(easy.kill_pays(float(now_s), self.arrays, row))
 
     def spare(self, row: int) -> None:
         """Let a try of which `kill_pays` has said no go on as a large job."""
-        engine.spare(self.arrays, row)
+        waiting.spare(self.arrays, row)
 
     def demote(self, row: int) -> None:
         """Move a job whose killed try has ended to the large jobs."""
-        engine.demote(self.arrays, row)
+        waiting.demote(self.arrays, row)
 
     def requeue(self, row: int, now_s: float) -> None:
         """Requeue a demoted job."""
-        engine.requeue(float(now_s), self.arrays, row)
+        waiting.requeue(float(now_s), self.arrays, row)
 
     def decide(self, now_s: float) -> NDArray[np.uint32]:
         """Run one EASY pass at `now_s`; returns the rows of the started jobs, in start order."""
-        return self.started_rows[: engine.decide(float(now_s), self.arrays, self.started)]
+        return self.started_rows[: easy.decide(float(now_s), self.arrays, self.started)]
 
     def decide_with(self, kernel: Callable[..., int], now_s: float, machines: Any) -> NDArray[np.uint32]:
         """As `decide`, by a kernel that gives machines to the jobs, too."""
@@ -406,7 +430,7 @@ class Queue:
 
     def start_waiting(self, row: int, now_s: float) -> None:
         """Start a job that waits."""
-        engine.start_waiting(float(now_s), self.arrays, row)
+        waiting.start_waiting(float(now_s), self.arrays, row)
 
     def note_kill_after(self, row: int) -> float:
         """Record and return the divider at which the killable try that has just started is killed."""
@@ -418,11 +442,11 @@ class Queue:
     def change_free(self, by: int) -> None:
         """Add idle processors, or withdraw them if `by` is negative."""
         self.arrays.state["free"] += by
-        engine.unsettle(self.arrays)
+        running.unsettle(self.arrays)
 
     def change_release(self, row: int, by: int) -> None:
         """Change the number of processors that a running job will release."""
-        engine.change_release(self.arrays, row, by)
+        running.change_release(self.arrays, row, by)
 
     def pass_changes(self, now_s: float) -> int:
         """Pass the dates of the calendar up to `now_s`; returns the processors of the windows that are open then."""
@@ -432,7 +456,7 @@ class Queue:
 
     def next_change_s(self, end_s: float) -> float:
         """The next date of the calendar, or `end_s`, the next other event, if that is earlier or no job is left."""
-        return float(engine.next_change_s(float(end_s), self.arrays))
+        return float(loop.next_change_s(float(end_s), self.arrays))
 
     # Expected run times, classes and rules
 
@@ -455,7 +479,7 @@ class Queue:
         """Set the class and the expected run time of a job that does not wait."""
         if len(self.arrays.tries):
             self.arrays.tries["whole_expected_s"][row] = expected_s
-        engine.set_class(self.arrays, row, int(small), int(killable), expected_s)
+        waiting.set_class(self.arrays, row, int(small), int(killable), expected_s)
 
     def classify(
         self, row: int, small: bool, *, killable: bool, expected_s: float, key_request_s: float | None = None
@@ -503,24 +527,24 @@ class Queue:
         if backfill is None:
             lines = lines[:0]
         else:
-            lines = lines if len(lines) else engine.new_records(len(self.arrays.jobs), engine.LINE)
+            lines = lines if len(lines) else new_records(len(self.arrays.jobs), LINE)
             if self.known:
                 lines["key"][: self.known], lines["rise"][: self.known] = backfill.lines(*known)
         stated["moves"], stated["threshold_s"] = policy.motion, rules.threshold_s
         stated["backfill_same"], stated["backfill_moves"] = backfill is None, (backfill or policy).motion
-        stated["dated"] = engine.DATED if backfill is not None and backfill.dated else policy.dated
+        stated["dated"] = DATED if backfill is not None and backfill.dated else policy.dated
         self.arrays = self.arrays._replace(backfill_lines=lines)
 
     def resort(self) -> None:
         """Rebuild the queue under the rules in force; the next decision moves overdue jobs."""
         rows = self.waiting_rows.astype(np.uint32)
-        engine.clear(self.arrays.blocks)
-        engine.unsettle(self.arrays)
+        blocks.clear(self.arrays.blocks)
+        running.unsettle(self.arrays)
         for counter in ("looked_at", "late", "late_first", "first_to", "waiting", "wanted"):
             self.arrays.state[counter] = 0
         self.arrays.jobs["late"] = 0
         now_s = float(self.arrays.jobs["submit_s"][rows].max(initial=0.0))
-        engine.enqueue_rows(now_s, self.arrays, rows)
+        waiting.enqueue_rows(now_s, self.arrays, rows)
 
 
 def without_scratch(arrays: QueueArrays) -> QueueArrays:
@@ -538,21 +562,21 @@ def without_scratch(arrays: QueueArrays) -> QueueArrays:
 def with_scratch(arrays: QueueArrays, rules: Rules) -> QueueArrays:
     """The arrays with scratch space for a pass; nothing of the last one's plan is left."""
     capacity = len(arrays.jobs)
-    engine.unsettle(arrays)
+    running.unsettle(arrays)
     scratch = of_plan(capacity, int(arrays.rules["procs"][0]), rules)
-    return arrays._replace(candidates=engine.new_records(capacity, engine.CANDIDATE), **scratch)
+    return arrays._replace(candidates=new_records(capacity, CANDIDATE), **scratch)
 
 
 def of_plan(capacity: int, size: int, rules: Rules) -> Any:
     """The arrays by name for the plan of so many jobs and processors, empty unless a plan is made."""
     dates = 0 if rules.calendar is None else len(rules.calendar.changes)
-    jobs, steps = (capacity, capacity + dates + engine.SPARE_STEPS) if rules.planned else (0, 0)
+    jobs, steps = (capacity, capacity + dates + SPARE_STEPS) if rules.planned else (0, 0)
     return {
-        "lined": engine.new_records(jobs, engine.SLOT),
-        "noted": engine.new_records(jobs, engine.CANDIDATE),
-        "far": engine.new_records(engine.width_of(size) + 1 if rules.planned else 0, engine.FAR),
-        "plan": engine.new_records(steps, engine.STEP),
-        "falls": engine.new_records(steps, engine.STEP),
+        "lined": new_records(jobs, SLOT),
+        "noted": new_records(jobs, CANDIDATE),
+        "far": new_records(blocks.width_of(size) + 1 if rules.planned else 0, FAR),
+        "plan": new_records(steps, STEP),
+        "falls": new_records(steps, STEP),
     }
 
 
@@ -565,7 +589,7 @@ def users_by_number(user: NDArray[np.int64]) -> NDArray[np.uint32]:
 def changes_of(rules: Rules) -> NDArray[np.void]:
     """The calendar's dates as the engine's CHANGE (n,)."""
     changes = () if rules.calendar is None else rules.calendar.changes
-    dates: NDArray[np.void] = engine.as_records(np.array(list(changes), engine.CHANGE))
+    dates: NDArray[np.void] = as_records(np.array(list(changes), CHANGE))
     return dates
 
 
@@ -581,12 +605,12 @@ def copied(part: Part) -> Part:
 
 def repeated(part: Part, n: int) -> Part:
     """These arrays, as for `changed`, n times along a new first axis."""
-    return changed(part, lambda array: engine.as_records(np.repeat(array[None], n, axis=0)))
+    return changed(part, lambda array: as_records(np.repeat(array[None], n, axis=0)))
 
 
 def copy_of(array: NDArray[Any]) -> NDArray[Any]:
     """A copy; numpy copies records field by field, four times slower than their bytes."""
     if not array.dtype.names:
         return array.copy()
-    same: NDArray[Any] = engine.as_records(array.view(np.uint8).copy().view(array.dtype))
+    same: NDArray[Any] = as_records(array.view(np.uint8).copy().view(array.dtype))
     return same

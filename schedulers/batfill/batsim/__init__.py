@@ -1,1 +1,0 @@
-"""The embedded Batsim: Batsim 4.2's command line and protocol for workloads of delays, without SimGrid."""
