@@ -22,6 +22,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from batfill import queue as queues
 from batfill.base.errors import BatfillError
 from batfill.base.kernels import PLAIN
 from batfill.engine import blocks
@@ -34,7 +35,6 @@ from batfill.model.jobs import LARGE, SMALL, job_table
 from batfill.model.policy import POLICIES, policy_named
 from batfill.model.rules import EVERY_JOB, Rules
 from batfill.queue import Queue
-from batfill.replays import queue as queues
 from batfill.replays.engine_replay import EngineReplay
 from batfill.replays.saved import load, save
 from batfill.simulator.wire import SimulationSettings
