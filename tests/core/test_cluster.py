@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from batfill.engine import GAP
+from batfill.engine.waiting import GAP
 from batfill.learn import Judgement
 from batfill.live.cluster import Cluster, intervals_of, without
 from batfill.live.request import Request
