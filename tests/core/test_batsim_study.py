@@ -21,7 +21,7 @@ from batfill.batsim_files.platform import read_platform
 from batfill.live.agent import Agent
 from batfill.live.conversation import Conversation
 from batfill.live.words4 import WORDS_4
-from batfill.runner.setup import BATSCHED
+from batfill.runner.batcmd import BATSCHED
 from batfill.simulator.command_line import ArgumentsError, parse_arguments
 from batfill.simulator.simulation import Simulation
 from batfill.simulator.wire import SimulationSettings

@@ -20,7 +20,7 @@ import pytest
 import fake_processes
 from batfill.base.errors import BatfillError
 from batfill.batsim_files.platform import homogeneous_platform
-from batfill.runner import pair, sessions, setup
+from batfill.runner import batcmd, pair, sessions, setting
 from batfill.runner.experiment import run
 from command import batfill
 
@@ -107,7 +107,7 @@ def experiment(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", f"{folder}/bin:{os.environ['PATH']}")
     monkeypatch.setenv("BATFILL_TEST", made.tag)
     monkeypatch.setattr(sessions, "TERM_GRACE_S", 0.3)
-    monkeypatch.setattr(setup, "LEAST_CONTEXT_TIMEOUT_S", 1.0)
+    monkeypatch.setattr(batcmd, "LEAST_CONTEXT_TIMEOUT_S", 1.0)
     monkeypatch.setattr(pair, "LEAST_PATIENCE_S", 0.2)
     yield made
     assert made.left_over() == []
@@ -297,7 +297,7 @@ def test_a_port_in_use_is_waited_for_and_then_refused(experiment):
 def test_two_runs_do_not_share_an_output_folder(experiment):
     first = experiment.started(sched="hangs mid-way")
     experiment.wait_for("log/sched.out.log", "starts")
-    experiment.monkeypatch.setattr(setup, "TERM_GRACE_S", 0)
+    experiment.monkeypatch.setattr(setting, "TERM_GRACE_S", 0)
     outcome = experiment.run()
     first.send_signal(signal.SIGTERM)
     first.communicate(timeout=LIMIT_S)
@@ -371,7 +371,7 @@ def test_a_runner_that_is_killed_takes_its_processes_results_and_temporary_folde
 def test_a_run_waits_for_the_end_of_one_that_was_killed(experiment):
     process = experiment.started(batsim="is deaf")
     experiment.wait_for("log/batsim.log", "fake batsim starts")
-    experiment.monkeypatch.setattr(setup, "TERM_GRACE_S", LIMIT_S)
+    experiment.monkeypatch.setattr(setting, "TERM_GRACE_S", LIMIT_S)
     process.kill()
     assert experiment.run().status == 0
     process.communicate()

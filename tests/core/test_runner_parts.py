@@ -16,17 +16,10 @@ import pytest
 
 from batfill.base.errors import BatfillError
 from batfill.batsim_files.results import JOB_COLUMNS, ResultError, read_results
-from batfill.runner.commands import Command, end
-from batfill.runner.context import (
-    parse_context,
-    parse_trace,
-    ports_of,
-)
-from batfill.runner.experiment import JobName, missing_jobs, workload_jobs
+from batfill.runner.batcmd import choose_engine, command_environment, parse_context, parse_trace
+from batfill.runner.experiment import workload_jobs
 from batfill.runner.pair import SimulationState, Watch, state_text
-from batfill.runner.sessions import Lifeline, send
-from batfill.runner.setup import choose_engine, command_environment
-from batfill.runner.verdict import last_line_of
+from batfill.runner.sessions import Command, Lifeline, end, last_line_of, ports_of, send
 from batfill.workloads.convert import rewrite_for_batsim_5
 
 TRACE_END = " --dump-execution-context\n"
@@ -195,13 +188,10 @@ def test_what_only_looks_like_the_number_of_a_try_is_part_of_the_name(tmp_path):
     assert sorted(set(results.ids)) == sorted({"1", *names[2:]})
 
 
-def test_missing_jobs_are_those_of_the_workloads_that_are_in_no_line(tmp_path):
+def test_the_jobs_of_a_workload_are_called_as_batsim_calls_them(tmp_path):
     workload = tmp_path / "w.json"
     workload.write_text('{"nb_res": 4, "profiles": {}, "jobs": [{"id": "1"}, {"id": "w0!2"}, {"id": 3}]}')
-    expected = workload_jobs([workload]).jobs
-    assert expected == [JobName("w0", "1"), JobName("w0", "2"), JobName("w0", "3")]
-    rows = read_results(csv_of(tmp_path / "x_jobs.csv", job_line("2"), job_line("2#1")))
-    assert missing_jobs(expected, rows) == [JobName("w0", "1"), JobName("w0", "3")]
+    assert workload_jobs([workload]).jobs == [("w0", "1"), ("w0", "2"), ("w0", "3")]
 
 
 def test_a_workload_says_the_same_in_the_form_of_either_version(tmp_path):

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from batfill.base.errors import WorkloadError
-from batfill.base.files import scratch_folder
+from batfill.base.files import digest, scratch_folder
 from batfill.base.words import took
 from batfill.batsim_files.platform import split_instants_warning
 from batfill.batsim_files.results import (
@@ -29,30 +29,33 @@ from batfill.batsim_files.results import (
 )
 from batfill.model.jobs import raised_warning, request_warning, stand_in
 from batfill.model.options import REQUESTED
-from batfill.runner.commands import noted_interrupts
-from batfill.runner.descriptor import read_descriptor
-from batfill.runner.pair import End, Lookout, SimulationState, Watch, run_pair
-from batfill.runner.sessions import Lifeline
-from batfill.runner.setup import (
-    BATSIM_LOG,
-    Setting,
-    SimulatorChoice,
+from batfill.runner.batcmd import (
     behind_the_word,
     callers_batsim,
-    cannot_write,
     check_command,
     choose_engine,
+    choose_port,
     command_environment,
     plain_command,
     read_context,
     refuse_elsewhere,
     require_programs,
-    run_folder,
     wait_for_port,
-    with_free_port,
+)
+from batfill.runner.descriptor import read_descriptor
+from batfill.runner.pair import End, Lookout, SimulationState, Watch, run_pair
+from batfill.runner.sessions import Lifeline, ending, last_line_of, tail
+from batfill.runner.setting import (
+    BATSIM_LOG,
+    SIMULATOR,
+    Setting,
+    SimulatorChoice,
+    Stopped,
+    noted_interrupts,
+    recorded,
+    run_folder,
 )
 from batfill.runner.translation import ProgramReport, Whereabouts
-from batfill.runner.verdict import SIMULATOR, Stopped, digests, ending, last_line_of, recorded, tail
 from batfill.simulator.simulation import DEADLOCK
 from batfill.workloads.batsim_json import (
     field_warnings,
@@ -66,11 +69,11 @@ from batfill.workloads.batsim_json import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from batfill.batsim_files.results import JobFacts, Results
     from batfill.model.jobs import Unrequested
-    from batfill.runner.context import SimulatorCommand
+    from batfill.runner.batcmd import SimulatorCommand
 
 UNFINISHED_SHOWN = 3
 TRANSLATION = "batsim5.json"  # in the scratch folder: what was done for Batsim 5
@@ -88,17 +91,10 @@ class SimulationOutcome(NamedTuple):
     warnings: tuple[str, ...] = ()  # reasons to doubt the figures, see `Workload.warnings`
 
 
-class JobName(NamedTuple):
-    """A job of a simulation: its workload's name (w0, w1, ...) and its id there."""
-
-    workload: str
-    id: str
-
-
 class Expected(NamedTuple):
     """What a run's workloads say."""
 
-    jobs: list[JobName]  # that must end
+    jobs: list[tuple[str, str]]  # that must end: the workload's name (w0, w1, ...) and the id there
     warnings: tuple[str, ...]  # see `Workload.warnings`
     profile_types: set[str]
     made_with: dict[str, dict[str, Any]]  # by workload: `overrun` (None if unknown) and `unrequested`
@@ -126,27 +122,29 @@ def run(
     Raises:
         BatfillError: the descriptor, or a file it names, cannot be used.
     """
-    descriptor, digest, notes = read_descriptor(path)
+    descriptor, stored_sum, notes = read_descriptor(path)
     engine = choose_engine(simulator, os.environ)
     refuse_elsewhere(path, plain_command(descriptor.batcmd))  # before it makes its folder in the wrong place
     with scratch_folder("batfill-run") as folder, noted_interrupts() as interrupts:
         words, version = callers_batsim(engine, os.environ)
         batsim5 = Whereabouts(words, descriptor.output_dir, str(folder / TRANSLATION)) if version == 5 else None
         env = command_environment(engine, os.environ, folder, words, batsim5)
-        setting = Setting(path, descriptor, simulator, engine, version, env, folder, interrupts, say, list(notes))
-        record = {"command": command, "descriptor": str(path), "descriptor_sha256": digest}
+        record: dict[str, Any] = {"command": command, "descriptor": str(path), "descriptor_sha256": stored_sum}
+        setting = Setting(
+            path, descriptor, simulator, engine, version, env, folder, interrupts, say, list(notes), record
+        )
         try:
             # The watcher is dismissed before run.json is written: it would remove the results of a finished run.
-            with run_folder(setting) as held, recorded(setting.output_dir, record), Lifeline(held) as lifeline:
-                return run_in_folder(setting, lifeline, record, show)
+            with run_folder(setting) as held, recorded(setting), Lifeline(held) as lifeline:
+                return run_in_folder(setting, lifeline, show)
         except Stopped as stopped:
             return SimulationOutcome(stopped.status, stopped.reason, {}, tuple(setting.notes))
 
 
 def run_in_folder(
-    setting: Setting, lifeline: Lifeline, record: dict[str, Any], show: Callable[[SimulationState], None] | None
+    setting: Setting, lifeline: Lifeline, show: Callable[[SimulationState], None] | None
 ) -> SimulationOutcome:
-    """Run the experiment once its folder is ready; adds its findings to `record`.
+    """Run the experiment once its folder is ready.
 
     Raises:
         Stopped: it did not succeed.
@@ -154,11 +152,10 @@ def run_in_folder(
     """
     require_programs(setting)
     lifeline.remove([setting.scratch])
+    choose_port(setting)
     context, command = read_context(setting, lifeline)
-    if elsewhere := with_free_port(setting, context):
-        setting = elsewhere
-        context, command = read_context(setting, lifeline)
     check_command(setting, context, command)
+    record = setting.record
     record["simulator"] = setting.engine if command.program == "batsim" else "batcmd"  # which starts a simulator itself
     word = command.words[:1]
     behind = behind_the_word(setting.engine, setting.env) if word == ("batsim",) else []
@@ -172,11 +169,11 @@ def run_in_folder(
         remove_results(jobs_csv)
         remove_left_over_results(jobs_csv.parent)
     except OSError as error:
-        raise cannot_write(setting, error) from None
+        raise setting.cannot_write(error) from None
     said = expected_jobs(setting, command)
     expected, warnings = said.jobs, said.warnings
-    unread = [path for path in command.workloads if str(path) not in said.sums]
-    record["inputs_sha256"] = said.sums | digests([*unread, *([command.platform] if command.platform else [])])
+    unread = [path for path in (*command.workloads, command.platform) if path and str(path) not in said.sums]
+    record["inputs_sha256"] = said.sums | {str(path): digest(path) for path in unread if path.is_file()}
     record["workloads_made_with"] = said.made_with
     record["warnings"] = list(warnings)
     if context.external_scheduler and context.port is not None:
@@ -267,17 +264,11 @@ def workload_jobs(paths: Sequence[Path]) -> Expected:
             raise WorkloadError(
                 f"{path}: not a Batsim workload (no `jobs` with an `id` each); make one with `batfill workload convert`"
             ) from None
-        names += [JobName(f"w{number}", job_id) for job_id in ids]
+        names += [(f"w{number}", job_id) for job_id in ids]
         types |= {str(profile.get("type")) for profile in document.profiles.values() if isinstance(profile, dict)}
     lines = [line for stated, n in missing.items() for line in request_warning(n, len(names), stand_in(stated))]
     warnings = (*lines, *raised_warning(raised, len(names)), *doubts)
     return Expected(names, warnings, types, made_with, facts, sums)
-
-
-def missing_jobs(expected: Iterable[JobName], results: Results) -> list[JobName]:
-    """The jobs of the workloads that are missing from the results because they never ended, in workload order."""
-    ended = set(zip(results.workloads, results.names, strict=True))
-    return [name for name in expected if name not in ended]
 
 
 def refuse_failures(ends: Sequence[End]) -> None:
@@ -295,17 +286,17 @@ def refuse_failures(ends: Sequence[End]) -> None:
         raise Stopped(2, "; then ".join(failures))
 
 
-def refuse_unfinished(setting: Setting, expected: Sequence[JobName], results: Results) -> None:
+def refuse_unfinished(setting: Setting, expected: Sequence[tuple[str, str]], results: Results) -> None:
     """Refuse a run that did not execute every job, for which Batsim ends with status 0.
 
     Raises:
         Stopped: jobs are missing from the results, or Batsim's log says that some are left.
     """
     log = setting.output_dir / BATSIM_LOG
-    missing = missing_jobs(expected, results)
-    if missing:
-        several = len({name.workload for name in expected}) > 1
-        shown = ["!".join(name) if several else name.id for name in missing[:UNFINISHED_SHOWN]]
+    ended = set(zip(results.workloads, results.names, strict=True))
+    if missing := [name for name in expected if name not in ended]:
+        several = len({workload for workload, _ in expected}) > 1
+        shown = ["!".join(name) if several else name[1] for name in missing[:UNFINISHED_SHOWN]]
         some = ", ".join(shown) + (", ..." if len(missing) > UNFINISHED_SHOWN else "")
         count = f"{len(missing)} of {len(expected)} jobs were never executed ({some})"
     elif any(DEADLOCK in line for line in tail(log)):

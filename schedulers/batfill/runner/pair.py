@@ -12,26 +12,25 @@ from typing import TYPE_CHECKING, NamedTuple
 from batfill.base.progress import on_terminal, terminal_bar
 from batfill.model.jobs import DAY_S
 from batfill.model.options import OPTIONS_FILE
-from batfill.runner.commands import Command, end
-from batfill.runner.context import is_here, is_listening, ports_of
-from batfill.runner.sessions import POLL_S
-from batfill.runner.setup import (
+from batfill.runner.sessions import BASH_TRACE, POLL_S, Command, end, is_listening, last_line_of, ports_of, tail
+from batfill.runner.setting import (
     BATSIM_LOG,
     BATSIM_SCRIPT,
     SCHED_ERR_LOG,
     SCHED_OUT_LOG,
     SCHED_SCRIPT,
+    SCHEDULER,
+    SIMULATOR,
     Setting,
-    cannot_write,
+    Stopped,
 )
-from batfill.runner.verdict import BASH_TRACE, SCHEDULER, SIMULATOR, Stopped, last_line_of, tail
 from batfill.simulator.display import FILE_VARIABLE, SHOW_EVERY_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from batfill.runner.context import ExecutionContext
+    from batfill.runner.batcmd import ExecutionContext
     from batfill.runner.sessions import Lifeline
 
 LISTEN_EVERY_S, ELSEWHERE_EVERY_S = 0.1, 0.5
@@ -124,8 +123,9 @@ class Lookout:
         self.watch = watch
         self._setting = setting
         self._endpoint = context.endpoint
-        # A scheduler elsewhere is not looked for: this machine's ports say nothing of it.
-        self._port = context.port if context.external_scheduler and is_here(context.endpoint) else None
+        self._port = (
+            context.port_here
+        )  # a scheduler elsewhere is not looked for: this machine's ports say nothing of it
         self._show = show
         self._listened = self._port is None
         self._patience_s = max(setting.descriptor.ready_timeout, LEAST_PATIENCE_S)
@@ -225,7 +225,7 @@ def run_pair(setting: Setting, lifeline: Lifeline, context: ExecutionContext, lo
         commands.append(Command(SIMULATOR, script, env=env, stdout=log, stderr=log, lifeline=lifeline))
         return wait_for_ends(setting, commands, lookout)
     except OSError as error:
-        raise cannot_write(setting, error) from None
+        raise setting.cannot_write(error) from None
     finally:
         end(commands)
 

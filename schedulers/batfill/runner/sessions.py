@@ -1,28 +1,38 @@
-"""Sessions of processes: what runs in them, ending them, and a watcher that ends them if this process is killed.
+"""Bash commands in sessions of their own: starting and ending them, their ports and logs, and a watcher over them.
 
-The watcher runs this file as a script, without the rest of the package, so that it starts in milliseconds.
+The watcher ends the sessions if this process is killed. It runs this file as a script, without the rest of the package,
+so that it starts in milliseconds.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
 # Time for processes to stop after SIGTERM; the remaining ones get SIGKILL.
 TERM_GRACE_S = 2.0
 # After SIGKILL only a process stuck inside the kernel is left, which is not waited for.
 KILL_GRACE_S = 5.0
 POLL_S = 0.02
+LISTEN = "0A"  # a socket's state in the kernel's tables
+TAIL_BYTES = 1 << 16
+QUOTE_LENGTH = 200
+# Bash's own output: the commands it runs (-x), and reports of those that a signal ended.
+BASH_TRACE = re.compile(r"\++ ")
+BASH_REPORT = re.compile(r"\S+: line \d+: +\d+ ")
+# SimGrid's levels in "[0.000000] [server/CRITICAL] ...". What follows such a line is often a stack or a farewell.
+SEVERE = re.compile(r"/(CRITICAL|ERROR)\]")
 
 
 def living(sessions: Collection[int]) -> list[int]:
@@ -105,6 +115,143 @@ class Lifeline:
 
     def _write(self, value: object) -> None:
         os.write(self.handle, f"{json.dumps(value)}\n".encode())
+
+
+class Command:
+    """A bash script that runs in a separate session.
+
+    `end` ends the session, not the process group: `timeout` and job control create further groups.
+    """
+
+    def __init__(
+        self, name: str, script: Path, *, env: Mapping[str, str], stdout: Path, stderr: Path, lifeline: Lifeline
+    ) -> None:
+        """Start `bash -eux script` with both logs emptied (they may be one file).
+
+        Raises:
+            OSError: a log cannot be written, or bash cannot be started.
+        """
+        self.name = name
+        self.logs = (stderr, stdout)
+        self.status: int | None = None  # after its end: its exit status, or minus the signal that ended it
+        with stdout.open("wb") as out, stderr.open("ab" if stderr == stdout else "wb") as err:
+            self._process = subprocess.Popen(
+                # -p: only the second bash reads BASH_ENV
+                ["bash", "-p", "-c", lifeline.starting('bash -eux "$0"'), str(script)],
+                env=env,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                start_new_session=True,
+                pass_fds=(lifeline.handle,),
+            )
+        self._lifeline = lifeline
+
+    def ended(self) -> bool:
+        """Whether the script has ended; its background processes may still run."""
+        if self.status is None:
+            # Unreaped, it keeps its number: no other session can take it before `end` has signalled ours.
+            result = os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            if result is not None:
+                self.status = result.si_status if result.si_code == os.CLD_EXITED else -result.si_status
+        return self.status is not None
+
+    @property
+    def sessions(self) -> set[int]:
+        """The number of its session; none once it may belong to another process."""
+        return set() if self._process.returncode is not None else {self._process.pid}
+
+    def living(self) -> list[int]:
+        """The processes of the session that still run."""
+        return living(self.sessions)
+
+    def reap(self) -> None:
+        """Release the script's process number; call this once the session has no running process."""
+        if self.ended():
+            self._lifeline.release(self._process.pid)
+            self._process.wait()
+
+
+def end(commands: Collection[Command]) -> None:
+    """End every process of these commands: SIGTERM, a short wait, SIGKILL."""
+    end_sessions(set().union(*(command.sessions for command in commands)))
+    for command in commands:
+        command.reap()
+
+
+def listening() -> dict[str, int]:
+    """The TCP ports on which processes of this machine listen, at any address, by their socket as in /proc/PID/fd."""
+    ports = {}
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        with suppress(OSError):  # a kernel without IPv6 has no second table
+            for row in Path(table).read_text().splitlines()[1:]:
+                _, local, _, state, _, _, _, _, _, inode, *_ = row.split()
+                if state == LISTEN:
+                    ports[f"socket:[{inode}]"] = int(local.rpartition(":")[2], 16)
+    return ports
+
+
+def is_listening(port: int) -> bool:
+    """Whether a process of this machine listens on this port, at any of its addresses."""
+    return port in listening().values()
+
+
+def ports_of(pids: Iterable[int]) -> list[int]:
+    """The TCP ports on which these processes listen, in ascending order."""
+    ports = listening()
+    sockets = set()
+    for pid in pids:
+        with suppress(OSError):  # it has ended, or is another user's
+            for handle in Path(f"/proc/{pid}/fd").iterdir():
+                with suppress(OSError):  # closed meanwhile
+                    sockets.add(str(handle.readlink()))
+    return sorted({ports[socket] for socket in sockets & ports.keys()})
+
+
+def tail(log: Path) -> list[str]:
+    """The last non-blank lines of a log; none if it cannot be read."""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(file.seek(0, 2) - TAIL_BYTES, 0))
+            return [line.strip() for line in file.read().decode(errors="replace").splitlines() if line.strip()]
+    except OSError:
+        return []
+
+
+class Quote(NamedTuple):
+    """The line of a log that says why a process ended."""
+
+    log: Path
+    verb: str  # "reports" an error, or "ends with" its last line
+    line: str
+
+
+def quoted(logs: Sequence[Path]) -> Quote | None:
+    """SimGrid's last error, or else the last line, in the first log with more than bash's own output; None if none."""
+    for log in logs:
+        lines = [line for line in tail(log) if not BASH_TRACE.match(line) and not BASH_REPORT.match(line)]
+        if lines:
+            errors = [line for line in lines if SEVERE.search(line)]
+            line = (errors or lines)[-1]
+            short = line if len(line) <= QUOTE_LENGTH else f"{line[: QUOTE_LENGTH - 3]}..."
+            return Quote(log, "reports" if errors else "ends with", short)
+    return None
+
+
+def last_line_of(logs: Sequence[Path]) -> str:
+    """The log to read and the line that says why, see `quoted`; the first log if none has such a line."""
+    quote = quoted(logs)
+    return f"{logs[0]} says nothing" if quote is None else f"{quote.log} {quote.verb}: {quote.line}"
+
+
+def ending(status: int) -> str:
+    """A process's end in words; -signal and 128 + signal give the signal's name."""
+    number = -status if status < 0 else status - 128
+    try:
+        name = signal.Signals(number).name
+    except ValueError:
+        return f"ended with status {status}"
+    return f"was killed by {name}" if status < 0 else f"ended with status {status} ({name})"
 
 
 def watch() -> None:

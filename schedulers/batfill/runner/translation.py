@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 VERSION_TIMEOUT_S = 10.0
 VARIABLE = "BATFILL_BATSIM5"
-PROGRAM = ["-P", "-m", "batfill.runner.translation"]  # of Python
+PROGRAM = "batfill.runner.translation"  # of Python
 FORMER_MASTER = "master_host"  # version 4's default
 VERBOSITY = {"quiet": "quiet", "network-only": "info", "information": "info", "debug": "debug"}
 NUMBERING = (

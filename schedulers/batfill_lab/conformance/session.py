@@ -13,10 +13,7 @@ from typing import TYPE_CHECKING
 from batfill.base.errors import BatfillError, nearest
 from batfill.base.files import make_folder, scratch_folder, write_text
 from batfill.base.host import cpu_count
-from batfill.runner.commands import Command, end
-from batfill.runner.context import is_listening
-from batfill.runner.sessions import POLL_S, Lifeline, end_sessions
-from batfill.runner.verdict import ending, quoted
+from batfill.runner.sessions import POLL_S, Command, Lifeline, end, end_sessions, ending, is_listening, quoted
 from batfill.simulator.scheduler_link import scheduler_link
 from batfill.simulator.wire import SimulationStopped
 from batfill_lab.conformance import Observed, Verdict, observe, write_inputs

@@ -1,4 +1,8 @@
-"""Prepares a run: chooses the simulator, locks the folder, inspects batcmd, checks its files, waits for the port."""
+"""What a batcmd starts: the simulator, its programs and their environment, its files and its port.
+
+A batcmd is bash, so the simulator itself says what it would do (`--dump-execution-context`), and bash's trace of that
+how it is called.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +13,11 @@ import shlex
 import shutil
 import socket
 import sys
-import time
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
-from batfill.base import host
 from batfill.base.errors import (
     BatfillError,
     MissingExtra,
@@ -26,48 +27,26 @@ from batfill.base.errors import (
     on_command_line,
     require,
 )
-from batfill.base.files import file_bytes, loaded_json, remove_left_overs
-from batfill.batsim_files.results import RUN_JSON, remove_results
-from batfill.runner.commands import Command, end
-from batfill.runner.context import (
-    DUMP,
-    ExecutionContext,
-    SimulatorCommand,
-    is_here,
-    is_listening,
-    parse_command,
-    parse_context,
-    parse_trace,
-    split_words,
-)
-from batfill.runner.descriptor import Descriptor
-from batfill.runner.sessions import POLL_S, TERM_GRACE_S
+from batfill.base.files import loaded_json
+from batfill.batsim_files.results import JOBS_CSV, JOBS_CSV_5
+from batfill.runner.sessions import Command, end, ending, is_listening, last_line_of
+from batfill.runner.setting import BATSIM_LOG, SIMULATOR, Engine, Setting, SimulatorChoice, Stopped
 from batfill.runner.translation import PROGRAM as TRANSLATOR
 from batfill.runner.translation import VARIABLE, Whereabouts, major_version
-from batfill.runner.verdict import SIMULATOR, Stopped, ending, last_line_of
 from batfill.simulator.command_line import LIBRARIES, form_of
 from batfill.workloads.archive import known_log
 from batfill.workloads.batsim_json import read_members
 from batfill.workloads.formats import stem_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from batfill.runner.commands import Interrupts
     from batfill.runner.sessions import Lifeline
-
-SimulatorChoice = Literal["auto", "batsim", "embedded"]
-Engine = Literal["batsim", "embedded", "environment"]  # the last: the value of the caller's variable BATSIM
-
-# This Python's programs, which commands find even if no virtual environment is active. -P: a user's folder with a
-# package's name must not hide the package.
-PROGRAMS = {"batfill": ["-P", "-m", "batfill"]}
-PYBATSIM = {"pybatsim": ["-P", "-m", "batsim.cmds.launcher"]}  # if installed; otherwise another Python may have it
-EMBEDDED = {"batsim": ["-P", "-m", "batfill", "batsim"]}
 
 # On a busy machine a simulator written in Python takes seconds to answer, however short the ready-timeout.
 LEAST_CONTEXT_TIMEOUT_S = 10.0
-BATSIM_SCRIPT, SCHED_SCRIPT = "cmd/batsim.bash", "cmd/sched.bash"
+DUMP = "--dump-execution-context"
+PROGRAM = re.compile(r"batsim(:[\w.-]+)?")  # a command's name, or a container image's with its tag
 PLAIN = re.compile(r"(.*/)?batsim$|\$\{BATSIM\b")  # a batcmd's first word, if it starts the simulator in this folder
 # batsched's schedulers whose starts `batfill schedule` gives, with its options.
 BATSCHED = {
@@ -78,131 +57,119 @@ BATSCHED = {
     "filler": "--depth 0",
 }
 PORT_VARIABLE = "BATSIM_PORT"  # in descriptors whose port may be chosen
-BATSIM_LOG, SCHED_OUT_LOG, SCHED_ERR_LOG = "log/batsim.log", "log/sched.out.log", "log/sched.err.log"
+DEFAULT_PORT = re.compile(rf"(?:tcp://([^\s:]*):)?\$\{{{PORT_VARIABLE}:?[-=]([0-9]{{1,5}})\}}")  # and its host
+ENDPOINT = re.compile(r"tcp://(.*):([0-9]{1,5})")
+HERE = ("localhost", "*", "0.0.0.0", "[::]", "[::1]")  # hosts in endpoints
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """The data that every step of a run needs."""
+class SimulatorCommand(NamedTuple):
+    """The simulator's command line, every variable expanded."""
 
-    path: Path  # the descriptor's file
-    descriptor: Descriptor
-    simulator: SimulatorChoice
-    engine: Engine  # the meaning of `batsim` and ${BATSIM:-batsim} in batcmd
-    version: int | None  # of the caller's Batsim; None if there is none, or it does not say
-    env: Mapping[str, str]  # of the commands
-    scratch: Path  # a folder that exists during the run
-    interrupts: Interrupts
-    say: Callable[[str], None]  # shows the user a line at once
-    notes: list[str] = field(default_factory=list)  # information for the user that does not stop the run
+    words: tuple[str, ...] = ()
+    program: str | None = None  # its name or path; None if the command starts it under another name
+    workloads: tuple[Path, ...] = ()
+    platform: Path | None = None
 
-    @property
-    def output_dir(self) -> Path:
-        """The run's folder, relative to the working directory as in robin."""
-        return Path(self.descriptor.output_dir)
+    def missing(self) -> list[Path]:
+        """The files among these that do not exist, workloads first."""
+        files = (*self.workloads, *([self.platform] if self.platform else []))
+        return [path for path in files if not path.exists()]
 
     @property
-    def progress_file(self) -> Path:
-        """The file for the progress of a simulator that can write it."""
-        return self.scratch / "progress.json"
+    def arguments(self) -> tuple[str, ...]:
+        """The words after the program; none if it is not known."""
+        return self.words[self.words.index(self.program) + 1 :] if self.program else ()
+
+
+class ExecutionContext(NamedTuple):
+    """Batsim's execution context, printed before a run."""
+
+    endpoint: str  # of the socket, as Batsim connects to it; "" if it connects to none
+    export_prefix: str
+    external_scheduler: bool
+    protocol: int  # the version of Batsim that will run: 4 or 5
 
     @property
-    def options_file(self) -> Path:
-        """The file for the options in force of a scheduler that can write them."""
-        return self.scratch / "options.json"
+    def port(self) -> int | None:
+        """The TCP port; None if the endpoint has none (ipc, inproc)."""
+        match = ENDPOINT.fullmatch(self.endpoint.strip())
+        return int(match[2]) if match else None
 
-    def wait(self, until: Callable[[], bool], timeout_s: float) -> bool:
-        """Whether the condition became true in time.
+    @property
+    def port_here(self) -> int | None:
+        """The port of this machine on which the scheduler has to listen; None if it may be elsewhere, or is none."""
+        match = ENDPOINT.fullmatch(self.endpoint.strip())
+        return int(match[2]) if match and self.external_scheduler and is_here(match[1]) else None
 
-        Raises:
-            Stopped: the run is interrupted.
-        """
-        deadline = time.monotonic() + timeout_s
-        while not until():
-            self.heed_interrupts()
-            if time.monotonic() >= deadline:
-                return False
-            time.sleep(POLL_S)
-        return True
-
-    def heed_interrupts(self) -> None:
-        """Stop the run if a signal has arrived.
-
-        Raises:
-            Stopped: one has.
-        """
-        if self.interrupts.arrived:
-            raise Stopped(3, f"interrupted by {self.interrupts.arrived.name}; every process of the run was ended")
+    @property
+    def jobs_csv(self) -> Path:
+        """The jobs' file; Batsim 5 puts nothing between its prefix and the name."""
+        return Path(self.export_prefix + (JOBS_CSV_5 if self.protocol == 5 else JOBS_CSV))
 
 
-@contextmanager
-def run_folder(setting: Setting) -> Iterator[int]:
-    """Create the run's folder with its `cmd/` and `log/`, and lock it during the block; yields the open folder.
+def parse_context(stdout: str) -> ExecutionContext | None:
+    """The context in the dump's output: its last line that is a JSON object, or all of it; None if there is none.
 
-    Removes the results of the run before, and what killed processes left.
-
-    Raises:
-        Stopped: it cannot be written, or another run uses it.
+    Batsim 4 says whether it has an external scheduler. Batsim 5 does not; without one it has no endpoint, either.
     """
-    folder = setting.output_dir
-    with ExitStack() as stack:
+    for text in (*reversed(stdout.splitlines()), stdout):
         try:
-            for name in ("cmd", "log"):
-                (folder / name).mkdir(parents=True, exist_ok=True)
-            handle = os.open(folder, os.O_RDONLY)
-            stack.callback(os.close, handle)
-            # The watcher of a run that was killed holds the lock until it has ended the run's processes.
-            if not setting.wait(lambda: not is_locked(handle), TERM_GRACE_S + 1.0):
-                raise Stopped(1, f"{folder}: another run writes there; wait for its end or change output-dir")
-            remove_previous_run(folder)
-            remove_left_overs(folder)
-            for log in (BATSIM_LOG, SCHED_OUT_LOG, SCHED_ERR_LOG):
-                (folder / log).write_bytes(b"")
-            for script, command in (
-                (BATSIM_SCRIPT, setting.descriptor.batcmd),
-                (SCHED_SCRIPT, setting.descriptor.schedcmd),
-            ):
-                (folder / script).write_text(command)
-                (folder / script).chmod(0o755)
-        except OSError as error:
-            raise cannot_write(setting, error) from None
-        yield handle
+            context: Any = loaded_json(text)
+            prefix = context["export_prefix"]
+            protocol = 4 if "external_scheduler" in context else 5
+            endpoint = context["socket_endpoint"] if protocol == 4 else context.get("socket_endpoint") or ""
+        except (ValueError, TypeError, KeyError):
+            continue
+        external = context.get("external_scheduler", endpoint != "")
+        return ExecutionContext(str(endpoint), str(prefix), bool(external), protocol)
+    return None
 
 
-def remove_previous_run(folder: Path) -> None:
-    """Remove `run.json` and, if they are in the folder, the results of its run.
+def parse_trace(trace: str) -> SimulatorCommand:
+    """The simulator's command line in the trace that `bash -x` printed during the dump."""
+    for line in reversed(trace.splitlines()):
+        if line.startswith("+") and line.endswith(f" {DUMP}"):
+            return parse_command(split_words(line.lstrip("+").strip())[:-1])
+    return SimulatorCommand()
 
-    Raises:
-        OSError: a file exists and cannot be removed.
+
+def split_words(line: str) -> list[str]:
+    """The words of a traced command, which bash prints quoted."""
+    try:
+        return shlex.split(line)
+    except ValueError:  # a $'...' with an escaped quote, which shlex does not support
+        return line.split()
+
+
+def parse_command(words: list[str]) -> SimulatorCommand:
+    """The files given with Batsim's options -w and -p, in short or long form, joined or separate.
+
+    Batsim 5 takes several workloads after one -w.
     """
-    record = folder / RUN_JSON
-    try:
-        jobs_csv = Path(loaded_json(file_bytes(record))["jobs_csv"]).resolve()
-    except (OSError, ValueError, TypeError, KeyError):
-        jobs_csv = None
-    if jobs_csv and jobs_csv.parent.is_relative_to(folder.resolve()):
-        remove_results(jobs_csv)
-    record.unlink(missing_ok=True)
-
-
-def is_locked(handle: int) -> bool:
-    """Whether another run has locked this folder; if not, lock it, provided that its file system supports locks."""
-    try:
-        host.lock(handle)
-    except BlockingIOError:
-        return True
-    except OSError:  # some network file systems cannot lock folders
-        return False
-    return False
-
-
-def cannot_write(setting: Setting, error: OSError) -> Stopped:
-    """The exception for a file of the run that cannot be written."""
-    reason = (error.strerror or str(error)).lower()
-    return Stopped(
-        1,
-        f"{error.filename or setting.output_dir}: {reason}; set output-dir in {setting.path} to a writable folder",
+    at = next((i for i, word in enumerate(words) if PROGRAM.fullmatch(Path(word).name)), None)
+    values: dict[str, list[Path]] = {"w": [], "p": []}
+    taking: list[Path] | None = None
+    for word in words if at is None else words[at + 1 :]:
+        match = re.fullmatch(r"(?:--(?:workload|platform)|-([wp]))(?:=?(.+))?", word, re.DOTALL)
+        if match:
+            taking = values[match[1] or word[2]]
+            if match[2]:
+                taking.append(Path(match[2]))
+        elif word.startswith("-"):
+            taking = None
+        elif taking is not None and word:
+            taking.append(Path(word))
+    return SimulatorCommand(
+        words=tuple(words),
+        program=None if at is None else words[at],
+        workloads=tuple(values["w"]),
+        platform=values["p"][-1] if values["p"] else None,
     )
+
+
+def is_here(host: str) -> bool:
+    """Whether this host of an endpoint is certainly this machine."""
+    return host in (*HERE, socket.gethostname()) or host.startswith("127.")
 
 
 def read_context(setting: Setting, lifeline: Lifeline) -> tuple[ExecutionContext, SimulatorCommand]:
@@ -240,7 +207,7 @@ def read_context(setting: Setting, lifeline: Lifeline) -> tuple[ExecutionContext
             1, f"batcmd gives no answer to {DUMP}; it must end with Batsim's own command; {last_line_of([log])}"
         )
     if context.protocol == 5 and not set(LIBRARIES).isdisjoint(command.arguments):
-        context = context._replace(endpoint="", port=None, external_scheduler=False)
+        context = context._replace(endpoint="", external_scheduler=False)
     return context, command
 
 
@@ -251,12 +218,11 @@ def refuse_missing(setting: Setting, command: SimulatorCommand) -> None:
         BatfillError: with the command that makes the file, or the folder from which the descriptor's paths lead to it.
     """
     refuse_elsewhere(setting.path, command)
-    for path in command.missing():
-        if path == command.platform:
-            make = making_platform(path, command)
-            raise BatfillError(f"{setting.path}: platform {path} is missing; make it: {make}")
-        make = making(path, form_of(command.arguments))
-        raise BatfillError(f"{setting.path}: workload {path} is missing; make it: {make}")
+    if missing := command.missing():
+        is_platform = missing[0] == command.platform
+        what = f"platform {missing[0]}" if is_platform else f"workload {missing[0]}"
+        make = making_platform(command) if is_platform else making(missing[0], form_of(command.arguments))
+        raise BatfillError(f"{setting.path}: {what} is missing; make it: {make}")
 
 
 def refuse_elsewhere(descriptor: Path, command: SimulatorCommand) -> None:
@@ -279,7 +245,7 @@ def plain_command(batcmd: str) -> SimulatorCommand:
     """The batcmd's files before bash reads it; none if it does more than start a simulator, or names none plainly."""
     words = split_words(batcmd)
     if not words or not PLAIN.match(words[0]) or any(sign in batcmd for sign in ";&|`"):
-        return SimulatorCommand((), None, (), None)
+        return SimulatorCommand()
     return parse_command(["batsim", *(word for word in words[1:] if "$" not in word)])
 
 
@@ -298,19 +264,13 @@ def making(workload: Path, form: int) -> str:
     return f"{first}batfill workload convert {fetched} --procs {known.processors}{option} --out {made}"
 
 
-def making_platform(platform: Path, command: SimulatorCommand) -> str:
-    """The command that makes this platform, as large as the largest workload says."""
-    sizes = [nb_res_of(path) for path in command.workloads]
-    hosts = max((size for size in sizes if size), default="N_HOSTS")
-    return f"batfill platform {hosts} --out {shlex.quote(str(platform))}"
-
-
-def nb_res_of(workload: Path) -> int | None:
-    """The machine's size that a workload states; None if it cannot be read."""
-    try:
-        return read_members(workload).nb_res
-    except WorkloadError:
-        return None
+def making_platform(command: SimulatorCommand) -> str:
+    """The command that makes the platform, as large as the largest workload says."""
+    sizes = []
+    for workload in command.workloads:
+        with suppress(WorkloadError):
+            sizes.append(read_members(workload).nb_res or 0)
+    return f"batfill platform {max(sizes, default=0) or 'N_HOSTS'} --out {shlex.quote(str(command.platform))}"
 
 
 def check_command(setting: Setting, context: ExecutionContext, command: SimulatorCommand) -> None:
@@ -390,21 +350,21 @@ def in_its_place(arguments: Sequence[str]) -> str:
     )
 
 
-def with_free_port(setting: Setting, context: ExecutionContext) -> Setting | None:
-    """The setting with a free port in PORT_VARIABLE, if the run's port is in use and both commands read the variable.
+def choose_port(setting: Setting) -> None:
+    """Set PORT_VARIABLE to a free port if the default one is in use and both commands read the variable.
 
-    None if the port is free, if it is another machine's, or if the caller or the descriptor has chosen it.
+    Not if the port is another machine's, or if the caller or the descriptor has chosen it.
     """
     descriptor = setting.descriptor
-    open_to_choice = PORT_VARIABLE not in setting.env and all(
-        re.search(rf"\$\{{?{PORT_VARIABLE}\b", text) for text in (descriptor.batcmd, descriptor.schedcmd)
-    )
-    if not (open_to_choice and context.port and is_here(context.endpoint) and is_listening(context.port)):
-        return None
-    with socket.create_server(("", 0)) as unused:
-        port = unused.getsockname()[1]
-    setting.say(f"port {context.port} is in use: this run takes {port}; {PORT_VARIABLE} chooses one")
-    return replace(setting, env={**setting.env, PORT_VARIABLE: str(port)})
+    default = DEFAULT_PORT.search(descriptor.batcmd)
+    read = re.search(rf"\$\{{?{PORT_VARIABLE}\b", descriptor.schedcmd)
+    if PORT_VARIABLE in setting.env or not (default and read) or not is_here(default[1] or "*"):
+        return
+    if is_listening(int(default[2])):
+        with socket.create_server(("", 0)) as unused:
+            port = unused.getsockname()[1]
+        setting.say(f"port {default[2]} is in use: this run takes {port}; {PORT_VARIABLE} chooses one")
+        setting.env[PORT_VARIABLE] = str(port)
 
 
 def wait_for_port(setting: Setting, port: int) -> None:
@@ -469,6 +429,7 @@ def command_environment(
 ) -> dict[str, str]:
     """The environment of a run's commands: `environ` with our programs first on PATH, written into `programs`.
 
+    They are this Python's, which commands find so even if no virtual environment is active.
     BATSIM becomes the word `batsim` unless the caller's value is used: bash splits an unquoted variable at spaces, and
     a name looked up on PATH has none, whatever this Python's path. The word `batsim` starts the caller's BATSIM, too,
     unless that begins with this word.
@@ -484,11 +445,17 @@ def command_environment(
         BatfillError: programs cannot be run from that folder.
         RunFailed: they cannot be written.
     """
-    ours = {**PROGRAMS, **(PYBATSIM if installed("batsim") else {}), **(EMBEDDED if engine == "embedded" else {})}
-    ours |= {"batsim": TRANSLATOR} if batsim5 else {}
-    commands = {name: [sys.executable, *arguments] for name, arguments in ours.items()}
-    if callers and behind_the_word(engine, environ):
-        commands.setdefault("batsim", list(callers))
+    # -P: a user's folder with a package's name must not hide the package.
+    python = [sys.executable, "-P", "-m"]
+    commands = {"batfill": [*python, "batfill"]}
+    if installed("batsim"):  # otherwise another Python may have it
+        commands["pybatsim"] = [*python, "batsim.cmds.launcher"]
+    if batsim5:
+        commands["batsim"] = [*python, TRANSLATOR]
+    elif engine == "embedded":
+        commands["batsim"] = [*python, "batfill", "batsim"]
+    elif callers and behind_the_word(engine, environ):
+        commands["batsim"] = list(callers)
     for name, command in commands.items():
         program = programs / name
         try:
