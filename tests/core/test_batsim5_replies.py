@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from batfill.batsim_files.platform import homogeneous_platform, read_platform
-from batfill.batsim_files.results import job_row_5
+from batfill.batsim_files.results import job_row
 from batfill.live.agent import Agent
 from batfill.live.conversation import Conversation
 from batfill.live.words4 import WORDS_4
@@ -225,7 +225,7 @@ def test_a_profile_of_another_workload_is_named_with_it_in_the_jobs_file_and_by_
     begin = [registered("new!x", profile_id="w0!ten")]
     script = {"begin": begin, 0: [start("w0!a", "1"), start("new!x"), call(4), FINISHED]}
     run(document(job("a")), script, outcome=(outcome := Outcome()))
-    rows = map(job_row_5, outcome.records)
+    rows = [job_row(record, 5) for record in outcome.records]
     assert sorted(row.split(",")[:3] for row in rows) == [["a", "w0", "w0!ten"], ["x", "new", "w0!ten"]]
     told, _ = run(document(job("a")), {**script, 4: [kill("new!x")]})
     (killed,) = of_kind(told, "JobsKilledEvent")

@@ -16,9 +16,9 @@ import orjson
 import pytest
 import zmq
 
-from batfill.batsim_files.external_events import read_generic_events
+from batfill.batsim_files.external_events import read_events
 from batfill.batsim_files.platform import read_platform
-from batfill.batsim_files.results import JOB_COLUMNS, job_row_5
+from batfill.batsim_files.results import JOB_COLUMNS, job_row
 from batfill.simulator import simulation as core
 from batfill.simulator.command import main
 from batfill.simulator.command_line import parse_arguments
@@ -106,10 +106,10 @@ def played(recorded: Recording5, kind: type[core.Simulation], *, notices_alone: 
         read_platform(options.platform, roles=options.roles, limit=options.mmax or None, version=5),
         {f"w{i}": load_document(path, version=5, workload=f"w{i}") for i, path in enumerate(options.workloads)},
         lambda message: next(replies),
-        job_row_5,
+        lambda record: job_row(record, 5),
         settings=settings,
         wire=wire,
-        events=read_generic_events(options.events) if options.events else None,
+        events=read_events(options.events, 5, 0) if options.events else None,
     )
     run.left = replies
     return run

@@ -18,8 +18,9 @@ from batfill.base.errors import BatfillError
 from batfill.batsim_files.results import JOB_COLUMNS, ResultError, read_results
 from batfill.runner.batcmd import choose_engine, command_environment, parse_context, parse_trace
 from batfill.runner.experiment import workload_jobs
-from batfill.runner.pair import SimulationState, Watch, state_text
+from batfill.runner.pair import Watch, state_text
 from batfill.runner.sessions import Command, Lifeline, end, last_line_of, ports_of, send
+from batfill.simulator.display import SimulationState
 from batfill.workloads.convert import rewrite_for_batsim_5
 
 TRACE_END = " --dump-execution-context\n"

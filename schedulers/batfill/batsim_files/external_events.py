@@ -33,51 +33,26 @@ class ExternalEvent(NamedTuple):
     raw: bytes  # what the scheduler gets: the event's text in its file (Batsim 4), or its id and data (Batsim 5)
 
 
-def read_external_events(paths: Iterable[Path], n_machines: int, *, forward_unknown: bool) -> list[ExternalEvent]:
-    """The events in these files, in time order.
+def read_events(
+    paths: Iterable[Path], version: int, n_machines: int, *, forward_unknown: bool = False
+) -> list[ExternalEvent]:
+    """The events in these files, in time order; of one date as in Batsim, or else in the order of the files.
 
     Args:
         paths: the files.
+        version: of Batsim, whose form they have: 4 or 5.
         n_machines: number of machines.
-        forward_unknown: whether to accept events of other types, for the scheduler to interpret.
+        forward_unknown: whether to accept events of other types than Batsim 4's, for the scheduler to interpret.
 
     Raises:
         WorkloadError: a file cannot be read, or a line is not a valid event.
     """
-    events = []
-    for line in _lines(paths, KNOWN):
-        machines = None
-        if line.type in KNOWN:
-            machines = _machines(line.where, line.event.get("resources"), n_machines)
-        elif not forward_unknown:
-            raise WorkloadError(
-                f"{line.where}: type {line.type!r} is not known (known: {', '.join(KNOWN)}); "
-                "pass it on with --forward-unknown-events"
-            )
-        events.append(ExternalEvent(line.date, line.type, machines, line.text))
+    if version == 5:
+        events = [_generic(line) for line in _lines(paths, (GENERIC,))]
+    else:
+        events = [_event(line, n_machines, forward_unknown=forward_unknown) for line in _lines(paths, KNOWN)]
     rank = {kind: place for place, kind in enumerate(KNOWN)}
     return sorted(events, key=lambda event: (event.date, rank.get(event.type, len(KNOWN))))
-
-
-def read_generic_events(paths: Iterable[Path]) -> list[ExternalEvent]:
-    """The events in these files of Batsim 5's form, in time order; of one date in the order of the files.
-
-    Raises:
-        WorkloadError: a file cannot be read, or a line is not a valid event.
-    """
-    events = []
-    for line in _lines(paths, (GENERIC,)):
-        data = line.event.get("data")
-        if line.type != GENERIC:
-            raise WorkloadError(
-                f"{line.where}: type {line.type!r:.60} is not {GENERIC!r}, the only one of Batsim 5; put the event's "
-                "JSON text into 'data'"
-            )
-        if not isinstance(data, str):
-            raise WorkloadError(f"{line.where}: data: {data!r:.60} is not a string; write its JSON text as a string")
-        told = {"id": line.id, "external_event_type": "GenericExternalEvent", "external_event": {"data": data}}
-        events.append(ExternalEvent(line.date, line.type, None, orjson.dumps(told)))
-    return sorted(events, key=lambda event: event.date)
 
 
 class Line(NamedTuple):
@@ -111,9 +86,31 @@ def _lines(paths: Iterable[Path], known: tuple[str, ...]) -> Iterator[Line]:
             yield Line(where, f"ee{file}!{place}", line, event, kind, float(date))
 
 
-def _machines(where: str, resources: object, n_machines: int) -> MachineSet:
-    """The machines that an event names."""
-    try:
-        return machine_set(resources if isinstance(resources, str) else "", n_machines)
-    except ValueError as error:
-        raise WorkloadError(f"{where}: resources: {error}") from None
+def _event(line: Line, n_machines: int, *, forward_unknown: bool) -> ExternalEvent:
+    """The event of Batsim 4 on this line."""
+    machines, resources = None, line.event.get("resources")
+    if line.type in KNOWN:
+        try:
+            machines = machine_set(resources if isinstance(resources, str) else "", n_machines)
+        except ValueError as error:
+            raise WorkloadError(f"{line.where}: resources: {error}") from None
+    elif not forward_unknown:
+        raise WorkloadError(
+            f"{line.where}: type {line.type!r} is not known (known: {', '.join(KNOWN)}); "
+            "pass it on with --forward-unknown-events"
+        )
+    return ExternalEvent(line.date, line.type, machines, line.text)
+
+
+def _generic(line: Line) -> ExternalEvent:
+    """The event of Batsim 5 on this line."""
+    data = line.event.get("data")
+    if line.type != GENERIC:
+        raise WorkloadError(
+            f"{line.where}: type {line.type!r:.60} is not {GENERIC!r}, the only one of Batsim 5; put the event's "
+            "JSON text into 'data'"
+        )
+    if not isinstance(data, str):
+        raise WorkloadError(f"{line.where}: data: {data!r:.60} is not a string; write its JSON text as a string")
+    told = {"id": line.id, "external_event_type": "GenericExternalEvent", "external_event": {"data": data}}
+    return ExternalEvent(line.date, line.type, None, orjson.dumps(told))

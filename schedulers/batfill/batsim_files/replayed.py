@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -113,16 +113,11 @@ class Tries:
         jobs, judged = self.schedule.jobs, self.judged
         backfilled = bool(self.schedule.backfilled[row]) if last and not self.rejected[row] else None
         asked_s = asked_of(float(jobs.user_request_s[row]), float(jobs.walltime_s[row]))
-        if judged is None:
-            return metadata_text(user=int(jobs.user[row]), backfilled=backfilled, asked_s=asked_s)
-        return metadata_text(
-            user=int(jobs.user[row]),
-            small=None if judged.small is None else bool(judged.small[row]),
-            probability=float(judged.probability[row]),
-            divider_s=float(judged.divider_s[row]),
-            backfilled=backfilled,
-            asked_s=asked_s,
-        )
+        known: dict[str, Any] = {}
+        if judged is not None:
+            known = {"probability": float(judged.probability[row]), "divider_s": float(judged.divider_s[row])}
+            known["small"] = None if judged.small is None else bool(judged.small[row])
+        return metadata_text(user=int(jobs.user[row]), backfilled=backfilled, asked_s=asked_s, **known)
 
     def computing(self) -> Iterator[tuple[float, int]]:
         """(date, number of machines computing from then on), for every date at which that number changes."""

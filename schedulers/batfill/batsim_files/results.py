@@ -25,7 +25,6 @@ import numpy as np
 
 from batfill.base.errors import LARGEST, BatfillError
 from batfill.base.files import (
-    CHUNK_BYTES,
     all_or_none,
     any_length,
     file_bytes,
@@ -259,6 +258,9 @@ class ScheduleTotals:
         return columns
 
 
+VALUES = attrgetter(*COLUMNS)  # of a `JobRecord`
+
+
 @cache
 def row_form(version: int, *, rejected: bool) -> str:
     """The form of a job's line under this version of Batsim, its line end included; rejected jobs have empty fields."""
@@ -266,19 +268,13 @@ def row_form(version: int, *, rejected: bool) -> str:
     return ",".join([column.form if column.of_rejected or not rejected else NOTHING for column in columns]) + "\n"
 
 
-VALUES = attrgetter(*COLUMNS)  # of a `JobRecord`
-
-
 def job_row(record: JobRecord, version: int = 4) -> str:
-    """The job's line in `_jobs.csv`, its line end included."""
+    """The job's line in `_jobs.csv`, or in Batsim 5's `jobs.csv`: the profile with its workload's name, no metadata."""
+    if version == 5:
+        profile = f"{record.profile_owner or record.workload_name}!{record.profile}"
+        energy = 0.0 if record.registered else record.consumed_energy
+        record = record._replace(profile=profile, consumed_energy=energy)
     return row_form(version, rejected=record.final_state == REJECTED) % VALUES(record)
-
-
-def job_row_5(record: JobRecord) -> str:
-    """The job's line in Batsim 5's `jobs.csv`: the profile with its workload's name, no metadata."""
-    profile = f"{record.profile_owner or record.workload_name}!{record.profile}"
-    energy = 0.0 if record.registered else record.consumed_energy
-    return job_row(record._replace(profile=profile, consumed_energy=energy), version=5)
 
 
 class RunFiles(NamedTuple):
@@ -292,8 +288,7 @@ class RunFiles(NamedTuple):
 
     def job_ended(self, record: JobRecord) -> None:
         """Write a job; they come in the order they ended."""
-        row = job_row_5(record) if self.version == 5 else job_row(record)
-        self.jobs.write(row.encode())
+        self.jobs.write(job_row(record, self.version).encode())
         self.totals.add(record)
 
     def machines_changed(self, counts: tuple[float, int, int]) -> None:
@@ -635,24 +630,6 @@ def read_results(path: Path, *, size: int | None = None, facts: Mapping[str, Job
     )
 
 
-class Summed(io.RawIOBase):
-    """A file's bytes, and the sha256 of those that have been read."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self.file, self.sum = file, hashlib.sha256()
-
-    def readable(self) -> bool:
-        """That it is."""
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        """The number of bytes that were read into the buffer."""
-        stored = self.file.read(len(buffer))
-        buffer[: len(stored)] = stored
-        self.sum.update(stored)
-        return len(stored)
-
-
 def read_columns(path: Path, rows_at_once: int = ROWS_AT_ONCE) -> tuple[dict[str, Any], str]:
     """The columns of a `_jobs.csv` that are used, each as the kind that COLUMNS says, and the file's sha256.
 
@@ -662,10 +639,10 @@ def read_columns(path: Path, rows_at_once: int = ROWS_AT_ONCE) -> tuple[dict[str
         ResultError: the file cannot be read, lacks a column, or has a line that is truncated or not a job's.
     """
     try:
-        with path.open("rb", buffering=0) as stored, any_length():
-            summed = Summed(stored)
-            file = io.TextIOWrapper(io.BufferedReader(summed, CHUNK_BYTES), encoding="utf-8", newline="")
-            reader = csv.reader(file, strict=True)
+        with path.open("rb") as stored, any_length():
+            stored_sum = hashlib.file_digest(stored, "sha256").hexdigest()
+            stored.seek(0)
+            reader = csv.reader(io.TextIOWrapper(stored, encoding="utf-8", newline=""), strict=True)
             head = [title.strip() for title in next(reader, [])]
             kinds = {title: column.kind for title, column in COLUMNS.items() if column.kind}
             if OPTIONAL_COLUMN not in head:
@@ -687,8 +664,7 @@ def read_columns(path: Path, rows_at_once: int = ROWS_AT_ONCE) -> tuple[dict[str
             return read_columns(path, 1)  # stops at the line
         raise ResultError(f"{path}:{reader.line_num}: cut off or damaged: {NOT_WHOLE} ({error}); {AGAIN}") from None
     try:
-        columns = {title: JOINED.get(kind, np.concatenate)(parts[title]) for title, kind in kinds.items()}
-        return columns, summed.sum.hexdigest()
+        return {title: JOINED.get(kind, np.concatenate)(parts[title]) for title, kind in kinds.items()}, stored_sum
     except ValueError:
         stated = (text for part in parts["allocated_resources"] for text in part if text.strip(" "))
         bad = next(text for text in stated if not INTERVALS.fullmatch(text))

@@ -43,7 +43,7 @@ from batfill.runner.batcmd import (
     wait_for_port,
 )
 from batfill.runner.descriptor import read_descriptor
-from batfill.runner.pair import End, Lookout, SimulationState, Watch, run_pair
+from batfill.runner.pair import End, Lookout, Watch, run_pair
 from batfill.runner.sessions import Lifeline, ending, last_line_of, tail
 from batfill.runner.setting import (
     BATSIM_LOG,
@@ -74,6 +74,7 @@ if TYPE_CHECKING:
     from batfill.batsim_files.results import JobFacts, Results
     from batfill.model.jobs import Unrequested
     from batfill.runner.batcmd import SimulatorCommand
+    from batfill.simulator.display import SimulationState
 
 UNFINISHED_SHOWN = 3
 TRANSLATION = "batsim5.json"  # in the scratch folder: what was done for Batsim 5

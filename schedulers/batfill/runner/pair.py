@@ -24,7 +24,7 @@ from batfill.runner.setting import (
     Setting,
     Stopped,
 )
-from batfill.simulator.display import FILE_VARIABLE, SHOW_EVERY_S
+from batfill.simulator.display import FILE_VARIABLE, SHOW_EVERY_S, SimulationState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -35,15 +35,6 @@ if TYPE_CHECKING:
 
 LISTEN_EVERY_S, ELSEWHERE_EVERY_S = 0.1, 0.5
 LEAST_PATIENCE_S = 1.0  # with a scheduler that does not listen, however short the ready-timeout
-
-
-class SimulationState(NamedTuple):
-    """A simulation's progress; None for unknown values."""
-
-    done: int
-    total: int | None = None
-    date_s: float | None = None
-    waiting: int | None = None
 
 
 class Watch:
@@ -58,11 +49,8 @@ class Watch:
 
     def read(self) -> SimulationState:
         """The current progress."""
-        with suppress(OSError, ValueError, KeyError, TypeError):
-            state = json.loads(self._progress_file.read_bytes())
-            return SimulationState(
-                int(state["jobs_done"]), int(state["jobs_total"]), float(state["date"]), int(state["waiting"])
-            )
+        with suppress(OSError, ValueError, TypeError):
+            return SimulationState(**json.loads(self._progress_file.read_bytes()))
         with suppress(OSError), self._jobs_csv.open("rb") as file:
             file.seek(self._offset)
             new = file.read()
@@ -80,8 +68,8 @@ def live_display() -> Iterator[Callable[[SimulationState], None] | None]:
     with closing(terminal_bar("simulating", None)) as bar:
 
         def show(reading: SimulationState) -> None:
-            bar.label, bar.total = state_text(reading), reading.total
-            bar.show(reading.done)
+            bar.label, bar.total = state_text(reading), reading.jobs_total
+            bar.show(reading.jobs_done)
 
         yield show
 
@@ -89,8 +77,8 @@ def live_display() -> Iterator[Callable[[SimulationState], None] | None]:
 def state_text(reading: SimulationState) -> str:
     """The simulated date and the queue's length, if known."""
     parts = ["simulating"]
-    if reading.date_s is not None:
-        days, second_s = divmod(int(reading.date_s), DAY_S)
+    if reading.date is not None:
+        days, second_s = divmod(int(reading.date), DAY_S)
         parts.append(f"day {days} {timedelta(seconds=second_s)}")
     if reading.waiting is not None:
         parts.append(f"{reading.waiting} waiting")
@@ -193,12 +181,13 @@ class Lookout:
     def why_late(self, commands: Sequence[Command]) -> str:
         """Why a run takes too long: its progress, the process it waits for, and the log to read."""
         reading = self.watch.read()
-        of_all = "" if reading.total is None else f" of {reading.total}"
+        of_all = "" if reading.jobs_total is None else f" of {reading.jobs_total}"
         if not self._listened:
             elsewhere = ports_of(commands[0].living())
             but = f", but on {port_words(elsewhere)}" if elsewhere else ""
             return f"{SCHEDULER} never listened on port {self._port}{but}; {last_line_of(commands[0].logs)}"
-        return f"{reading.done}{of_all} jobs had ended; {'; '.join(last_line_of(command.logs) for command in commands)}"
+        lines = "; ".join(last_line_of(command.logs) for command in commands)
+        return f"{reading.jobs_done}{of_all} jobs had ended; {lines}"
 
 
 def port_words(ports: Sequence[int]) -> str:

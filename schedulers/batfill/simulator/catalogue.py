@@ -137,7 +137,8 @@ class Catalogue:
         self._profiles: dict[str, dict[str, dict[str, Any] | None]] = {}
         self._tasks: dict[str, dict[str, ProfileTask]] = {}  # those of dropped profiles too
         self._jobs: dict[str, SimulatedJob | None] = {}
-        self._static: list[SimulatedJob] = []
+        # The workloads' jobs, workload by workload, each in submission order: (date, id as a string).
+        self.static_jobs: list[SimulatedJob] = []
         self.registered = 0  # jobs that the scheduler made
         for workload, document in documents.items():
             profiles, tasks = document.profiles, document.tasks()
@@ -148,18 +149,13 @@ class Catalogue:
                 SimulatedJob(workload, raw, profiles[raw["profile"]], tasks[raw["profile"]]) for raw in document.jobs
             ]
             jobs.sort(key=lambda job: (job.subtime, job.id))
-            self._static += jobs
+            self.static_jobs += jobs
             self._jobs.update((job.id, job) for job in jobs)
             if self._users is not None:
                 self._users.update((workload, job.profile) for job in jobs)
-        if len(self._jobs) < len(self._static):
-            twice = next(job_id for job_id, n in Counter(job.id for job in self._static).items() if n > 1)
+        if len(self._jobs) < len(self.static_jobs):
+            twice = next(job_id for job_id, n in Counter(job.id for job in self.static_jobs).items() if n > 1)
             raise WorkloadError(f"job {twice!r} occurs twice, with and without its workload's name; rename one")
-
-    @property
-    def static_jobs(self) -> list[SimulatedJob]:
-        """The workloads' jobs, workload by workload, each in submission order: (date, id as a string)."""
-        return self._static
 
     @property
     def profiles(self) -> dict[str, dict[str, dict[str, Any]]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from contextlib import ExitStack
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING
 from batfill.base.errors import BatfillError, Interrupted, PlatformError, RunFailed, on_command_line
 from batfill.base.files import require_other
 from batfill.base.words import duration, took
-from batfill.batsim_files.external_events import read_external_events, read_generic_events
+from batfill.batsim_files.external_events import read_events
 from batfill.batsim_files.platform import Platform, read_platform
 from batfill.batsim_files.results import (
     BATSIM_5_VERSION,
@@ -34,7 +33,6 @@ from batfill.workloads.batsim_json import BatsimDocument, load_document, require
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from batfill.batsim_files.external_events import ExternalEvent
     from batfill.simulator.wire import SimulationSettings, Wire
 
 DEFAULT_VERBOSITIES = ("information", "info")  # Batsim 4's and 5's
@@ -46,7 +44,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         options = batsim_options(arguments)
         if options.dump_execution_context:
-            print(_context(options))
+            print(options.execution_context())
         else:
             simulate_batsim(options)
     except (BatfillError, RunFailed) as error:
@@ -86,15 +84,26 @@ def simulate_batsim(options: BatsimOptions) -> None:
     for remark in options.remarks:
         say(remark)
     platform = _platform(options, documents)
-    events = _external_events(options, len(platform.machines)) if options.events else None
+    events = None
+    if options.events:
+        events = read_events(
+            options.events, version, len(platform.machines), forward_unknown=options.settings.forward_unknown_events
+        )
     if version == 5:
-        _create(folder)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ArgumentsError(f"--export: {folder} cannot be created ({error}); give another prefix") from None
     _say_inputs(options, platform, documents, say)
 
     progress = ProgressDisplay(terminal=options.verbosity in DEFAULT_VERBOSITIES)
     stopped: SimulationStopped | Interrupted | None = None
     with ExitStack() as stack:
-        exchange = _exchange(options, stack)
+        from batfill.simulator.scheduler_link import NoScheduler, scheduler_link
+
+        exchange: Callable[[bytes], bytes] = NoScheduler()
+        if options.scheduler:
+            exchange = stack.enter_context(scheduler_link(options.socket_endpoint, options.sched_timeout_s))
         settings, wire = _wire(options, exchange, documents, say)
         if _shows_messages(options.verbosity):
             exchange = _logged(exchange)
@@ -174,65 +183,29 @@ def _platform(options: BatsimOptions, documents: dict[str, BatsimDocument]) -> P
     )
 
 
-def _create(folder: Path) -> None:
-    """Create the folder of the result files."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ArgumentsError(f"--export: {folder} cannot be created ({error}); give another prefix") from None
-
-
-def _external_events(options: BatsimOptions, n_machines: int) -> list[ExternalEvent]:
-    """The external events in the options' files."""
-    if options.protocol == 5:
-        return read_generic_events(options.events)
-    return read_external_events(options.events, n_machines, forward_unknown=options.settings.forward_unknown_events)
-
-
-def _context(options: BatsimOptions) -> str:
-    """The execution context, as JSON."""
-    return json.dumps(options.execution_context(), separators=(",", ":"))
-
-
-def _refuse_unused(settings: SimulationSettings, documents: dict[str, BatsimDocument]) -> None:
-    """Refuse to send all profiles first if a workload has one that no job uses, on which Batsim 5.0.0-rc2 crashes."""
-    for name, document in documents.items() if settings.forward_profiles_first else ():
-        if unused := document.profiles.keys() - used_profiles(document.jobs, document.tasks()):
-            raise SimulationStopped(
-                f"the hello asks for forward_profiles_on_simulation_begins, and no job of {name} uses the profile "
-                f"{min(unused)!r}, with which Batsim 5.0.0-rc2 crashes; remove it from the workload"
-            )
-
-
 def _wire(
     options: BatsimOptions,
     exchange: Callable[[bytes], bytes],
     documents: dict[str, BatsimDocument],
     say: Callable[[str], None],
 ) -> tuple[SimulationSettings, Wire]:
-    """The settings and the wire of this version of Batsim; version 5's settings are those of the scheduler's hello."""
+    """The settings and the wire of this version of Batsim; version 5's settings are those of the scheduler's hello.
+
+    Raises:
+        SimulationStopped: all profiles are to be sent first, of which no job uses one.
+    """
     if options.protocol == 4:
         return options.settings, Wire4()
     settings, remarks = handshake(exchange, options.init_text)
     for remark in remarks:
         say(remark)
-    _refuse_unused(settings, documents)
-    return settings, Wire5(options.arguments, _context(options))
-
-
-def _exchange(options: BatsimOptions, stack: ExitStack) -> Callable[[bytes], bytes]:
-    """The function that turns a message into the scheduler's reply."""
-    if options.scheduler:
-        from batfill.simulator.scheduler_link import scheduler_link
-
-        exchange: Callable[[bytes], bytes] = stack.enter_context(
-            scheduler_link(options.socket_endpoint, options.sched_timeout_s)
-        )
-    else:
-        from batfill.simulator.scheduler_link import NoScheduler
-
-        exchange = NoScheduler()
-    return exchange
+    for name, document in documents.items() if settings.forward_profiles_first else ():
+        if unused := document.profiles.keys() - used_profiles(document.jobs, document.tasks()):
+            raise SimulationStopped(
+                f"the hello asks for forward_profiles_on_simulation_begins, and no job of {name} uses the profile "
+                f"{min(unused)!r}, with which Batsim 5.0.0-rc2 crashes; remove it from the workload"
+            )
+    return settings, Wire5(options.arguments, options.execution_context())
 
 
 def _shows_messages(verbosity: str) -> bool:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -261,17 +262,15 @@ class BatsimOptions:
     passed_on: tuple[str, ...] = ()  # see `parse_arguments`
     remarks: tuple[str, ...] = ()  # what an option does not do here, one line each
 
-    def execution_context(self) -> dict[str, Any]:
-        """The output of --dump-execution-context, for programs that start Batsim."""
-        if self.protocol == 5:
-            return {"socket_endpoint": self.socket_endpoint, "export_prefix": self.export}
-        return {
-            "socket_endpoint": self.socket_endpoint,
-            "redis_enabled": False,
-            **{f"redis_{key}": value for key, value in REDIS.items()},
-            "export_prefix": self.export,
-            "external_scheduler": self.scheduler,
-        }
+    def execution_context(self) -> str:
+        """The output of --dump-execution-context, as JSON, for programs that start Batsim."""
+        context: dict[str, Any] = {"socket_endpoint": self.socket_endpoint}
+        if self.protocol == 4:
+            context |= {"redis_enabled": False, **{f"redis_{key}": value for key, value in REDIS.items()}}
+        context["export_prefix"] = self.export
+        if self.protocol == 4:
+            context["external_scheduler"] = self.scheduler
+        return json.dumps(context, separators=(",", ":"))
 
 
 def form_of(arguments: Sequence[str]) -> int:
@@ -282,22 +281,6 @@ def form_of(arguments: Sequence[str]) -> int:
     return 4
 
 
-def protocol_of(arguments: Sequence[str]) -> tuple[int, list[str]]:
-    """The version of Batsim of this command line, by --protocol or else by its form, and the other arguments.
-
-    Raises:
-        ArgumentsError: --protocol names another one.
-    """
-    parser = OptionParser(prog="batfill batsim", add_help=False, allow_abbrev=False)
-    parser.add_argument("--protocol")
-    given, others = parser.parse_known_args(arguments)
-    if given.protocol is None:
-        return form_of(others), others
-    if given.protocol not in ("4", "5"):
-        raise ArgumentsError(f"--protocol: {given.protocol!r:.60} is not a version of Batsim's protocol; give 4 or 5")
-    return int(given.protocol), others
-
-
 def batsim_options(arguments: Sequence[str]) -> BatsimOptions:
     """The options on this command line of the version that --protocol names, or that its form shows.
 
@@ -306,8 +289,12 @@ def batsim_options(arguments: Sequence[str]) -> BatsimOptions:
     Raises:
         ArgumentsError: an option is unknown, refused, or cannot be used.
     """
-    version, others = protocol_of(arguments)
-    return parse_arguments(others, version)
+    parser = OptionParser(prog="batfill batsim", add_help=False, allow_abbrev=False)
+    parser.add_argument("--protocol")
+    given, others = parser.parse_known_args(arguments)
+    if given.protocol not in (None, "4", "5"):
+        raise ArgumentsError(f"--protocol: {given.protocol!r:.60} is not a version of Batsim's protocol; give 4 or 5")
+    return parse_arguments(others, int(given.protocol or form_of(others)))
 
 
 def parse_arguments(arguments: Sequence[str], version: int = 4, passed_on: Mapping[str, str] = NONE) -> BatsimOptions:

@@ -6,7 +6,7 @@ import json
 import os
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from batfill.base.files import part_of
 from batfill.base.progress import on_terminal, terminal_bar
@@ -18,6 +18,15 @@ if TYPE_CHECKING:
 
 FILE_VARIABLE = "BATFILL_PROGRESS"
 SHOW_EVERY_S = 0.5
+
+
+class SimulationState(NamedTuple):
+    """A simulation's progress, as its file has it; None for unknown values."""
+
+    jobs_done: int
+    jobs_total: int | None = None
+    date: float | None = None  # s
+    waiting: int | None = None
 
 
 class ProgressDisplay:
@@ -56,15 +65,10 @@ class ProgressDisplay:
 
 def write_state(path: Path, simulation: Simulation) -> None:
     """Replace this file by the state as one line of JSON, in one step, so that readers never see half of it."""
-    state = {
-        "date": simulation.now,
-        "jobs_done": simulation.jobs_done,
-        "jobs_total": simulation.jobs_total,
-        "waiting": simulation.jobs_waiting,
-    }
+    state = SimulationState(simulation.jobs_done, simulation.jobs_total, simulation.now, simulation.jobs_waiting)
     part = part_of(path)
     try:
-        part.write_text(json.dumps(state) + "\n")
+        part.write_text(json.dumps(state._asdict()) + "\n")
         part.replace(path)
     except OSError:  # the reader has removed the folder, which must not end the run
         part.unlink(missing_ok=True)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from batfill.base.files import write_text
 from batfill.base.words import wrapped
-from batfill.batsim_files.external_events import read_external_events
+from batfill.batsim_files.external_events import read_events
 from batfill.batsim_files.platform import homogeneous_platform, read_platform
 from batfill.model.schedule import KILLED, REJECTED
 from batfill.simulator.simulation import Simulation
@@ -89,7 +89,7 @@ def observe(case: Case, folder: Path, exchange: Callable[[bytes], bytes]) -> Obs
     """
     events = None
     if case.events:
-        events = read_external_events([folder / EVENTS_FILE], case.hosts, forward_unknown=False)
+        events = read_events([folder / EVENTS_FILE], 4, case.hosts)
     ended: list[JobRecord] = []
     idle = 0  # messages since an event other than a call was to come, or the date advanced
     last_s = 0.0
