@@ -10,14 +10,11 @@ from random import Random
 
 import pytest
 
-from batfill.batsim_files.platform import homogeneous_platform
 from batfill.batsim_files.results import job_row
-from batfill.simulator.command import main
 from batfill.simulator.simulation import Simulation
 from batfill.simulator.wire import SimulationSettings, SimulationStopped
 from batfill.simulator.wire4 import Wire4
 from batfill.simulator.wire5 import Wire5
-from command import scheduler
 from small_runs import (
     FINISHED,
     REUSE,
@@ -201,21 +198,6 @@ def test_a_decision_for_later_is_refused_at_its_date_with_the_message_that_it_an
         "stopped at date 4.000000: the scheduler's reply to message 2, events[1], CALL_ME_LATER: the scheduler "
         "requests a call at 2.000000"
     )
-
-
-def test_a_bad_scheduler_ends_the_command_with_status_1_and_one_line(tmp_path, capsys):
-    (tmp_path / "platform.xml").write_text(homogeneous_platform(4))
-    content = {"nb_res": 4, "jobs": WORKLOAD.jobs, "profiles": WORKLOAD.profiles}
-    (tmp_path / "w.json").write_text(json.dumps(content))
-    inputs = ["-p", f"{tmp_path}/platform.xml", "-w", f"{tmp_path}/w.json", "-e", f"{tmp_path}/out"]
-    for decision, said in ((execute("w0!none"), "EXECUTE_JOB: job 'w0!none' does not exist"), (("DANCE", {}), "DANCE")):
-        with scheduler(lambda message, decision=decision: [decision]) as endpoint:
-            assert main([*inputs, *endpoint, "-q"]) == 1
-        (line,) = capsys.readouterr().err.splitlines()
-        assert line.startswith(
-            "batfill batsim: stopped at date 0.000000: the scheduler's reply to message 1, events[0]"
-        )
-        assert said in line
 
 
 # Mutations of a conversation in which all is well

@@ -22,7 +22,7 @@ from batfill.live.agent import Agent
 from batfill.live.conversation import Conversation
 from batfill.live.words4 import WORDS_4
 from batfill.runner.batcmd import BATSCHED
-from batfill.simulator.command_line import ArgumentsError, parse_arguments
+from batfill.simulator.command_line import REFUSED, ArgumentsError, parse_arguments
 from batfill.simulator.simulation import Simulation
 from batfill.simulator.wire import SimulationSettings
 from batfill.simulator.wire4 import Wire4
@@ -112,22 +112,11 @@ def test_a_command_line_for_batsim_is_taken_as_it_is(tmp_path, monkeypatch, line
     assert parse_arguments(shlex.split(line)).remarks == ()
 
 
-@pytest.mark.parametrize(
-    ("option", "why"),
-    [
-        ("-E", "energy is not simulated; use Batsim itself"),
-        ("--sg-cfg host/model:ptask_L07", "there is no SimGrid inside; leave it out, or use Batsim itself"),
-        ("-W flow.dax", "workflows are not supported; describe the jobs in a workload"),
-        ("--enable-redis", "Redis is not supported; jobs travel in the messages"),
-        ("--batexec", "Batsim 4 calls it --no-sched; write that"),
-        ("--allow-time-sharing", "Batsim 4 calls it --enable-compute-sharing; write that"),
-        ("--config-file c", "Batsim 4 reads no file of options; write them on the command line"),
-        ("--enable-sg-process-tracing", "there is no SimGrid inside"),
-    ],
-)
-def test_an_option_that_needs_batsim_or_is_gone_is_refused_by_name(option, why):
-    with pytest.raises(ArgumentsError, match=rf"^{option.split()[0]}: {why}$"):
-        parse_arguments(shlex.split(f"-p p.xml -w w.json {option}"))
+@pytest.mark.parametrize(("form", "why"), REFUSED[4].items())
+def test_an_option_that_needs_batsim_or_is_gone_is_refused_by_name(form, why):
+    for name in (word for word in form.split() if word.startswith("-")):
+        with pytest.raises(ArgumentsError, match=rf"^{name}: {re.escape(why)}$"):
+            parse_arguments(["-p", "p.xml", "-w", "w.json", name, *["x"] * form.count(" X")])
 
 
 # A whole study, in which the schedulers' lines are changed

@@ -51,17 +51,6 @@ def test_resource_ids_are_batsims(name):
     assert names(platform.machines) == [host["name"] for host in told]
 
 
-def test_hosts_have_their_own_properties_and_those_of_every_zone_around_them(tmp_path):
-    inner = zone('<prop id="rack" value="7"/><prop id="row" value="B"/>' + host("b", speed="1e9,5e8", k="v"), name="i")
-    outer = zone('<prop id="row" value="A"/><prop id="room" value="1"/>' + inner, name="o").replace("zone ", "AS ", 1)
-    outer = outer.removesuffix("</zone>") + "</AS>"
-    platform = read_platform(write(tmp_path, MASTER + host("a", speed="100Mf") + outer))
-    a, b = platform.compute
-    assert (a.name, a.speed, a.properties, a.zone_properties) == ("a", 1e8, {"role": ""}, {})
-    assert (b.name, b.speed, b.properties) == ("b", 1e9, {"k": "v", "role": ""})
-    assert b.zone_properties == {"row": "B", "room": "1", "rack": "7"}  # the inner zone's value for what both have
-
-
 def test_storage_hosts_come_after_all_others(tmp_path):
     disk = '<host id="a_disk" speed="0f"><prop id="role" value="storage"/></host>'
     path = write(tmp_path, f'{MASTER}{disk}<host id="b" speed="1Gf"/><host id="c" speed="1Gf"/>')
@@ -258,7 +247,11 @@ SHAPES = {
                 + '<cluster id="c" prefix="n-" suffix=".s" radical="0-2" speed="1Gf" bw="1GBps" lat="0">'
                 '<prop id="net" value="fast"/></cluster>'
                 + zone(
-                    '<prop id="kind" value="old"/>' + host("h1", disk="180") + host("h2") + route("h1", "h2"), name="b"
+                    '<prop id="kind" value="old"/><prop id="site" value="there"/>'
+                    + host("h1", disk="180")
+                    + host("h2")
+                    + route("h1", "h2"),
+                    name="b",
                 )
                 + zone_route("m", "c")
                 + zone_route("m", "b")
@@ -268,7 +261,7 @@ SHAPES = {
         ["h1", "h2", "n-0.s", "n-1.s", "n-2.s"],
         [],
         {1e9},
-        ("h1", {"disk": "180"}, {"site": "here", "net": "slow", "kind": "old"}),
+        ("h1", {"disk": "180"}, {"site": "there", "net": "slow", "kind": "old"}),  # the inner zone's for what both have
     ),
 }
 
@@ -295,7 +288,7 @@ def test_a_schedulers_first_message_has_the_properties(tmp_path):
     event = json.loads(Wire4().simulation_begins(platform, SimulationSettings(), {}, {}))
     sent = event["data"]["compute_resources"]
     assert [machine["zone_properties"] for machine in sent[1:3]] == [
-        {"site": "here", "net": "slow", "kind": "old"},
+        {"site": "there", "net": "slow", "kind": "old"},
         {"site": "here", "net": "fast"},
     ]
     assert sent[2]["properties"] == {"net": "fast", "role": ""}
