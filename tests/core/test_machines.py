@@ -43,7 +43,7 @@ def test_what_is_no_set_of_the_platforms_machines_is_refused(text, complaint):
 
 
 def fresh(n: int = 8, **sharing: bool) -> Machines:
-    return Machines(n, 0, **{"share_compute": False, "share_storage": True, **sharing})
+    return Machines(n, **{"share_compute": False, "share_storage": True, **sharing})
 
 
 def test_a_machine_that_runs_a_job_takes_no_other():
@@ -68,7 +68,7 @@ def test_a_shared_machine_takes_another_job_and_is_idle_after_the_last():
 def test_storage_is_shared_unless_it_is_not():
     part = machine_set("2", 3)
     for shared, obstacle in ((True, None), (False, "machine 2 already runs a job")):
-        machines = Machines(2, 1, share_compute=False, share_storage=shared)
+        machines = Machines(3, [2], share_compute=False, share_storage=shared)
         machines.start(part, 0.0)
         assert machines.obstacle(part) == obstacle
 

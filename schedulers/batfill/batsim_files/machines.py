@@ -32,27 +32,17 @@ class Machines:
     Work is done on whole sets of machines at once: a job on 80,000 machines costs a few array operations.
     """
 
-    def __init__(
-        self,
-        n_compute: int,
-        n_storage: int,
-        *,
-        share_compute: bool,
-        share_storage: bool,
-        storage: Sequence[int] | None = None,
-    ) -> None:
-        """`storage`: the ids of the storage machines; by default the last ones."""
-        n = n_compute + n_storage
+    def __init__(self, n: int, storage: Sequence[int] = (), *, share_compute: bool, share_storage: bool) -> None:
+        """`storage`: the ids of the storage machines among the `n`; the others compute."""
         self.size = n
         self._state = np.full(n, IDLE, np.uint8)
         self._since = np.zeros(n)  # the date of each machine's last change
         self._jobs = np.zeros(n, np.int32)
         self._exclusive = np.full(n, not share_compute)
-        last = range(n_compute, n)
-        self._exclusive[np.array(last if storage is None else storage, np.intp)] = not share_storage
+        self._exclusive[np.array(storage, np.intp)] = not share_storage
         self._shares = not self._exclusive.all()
         # Batsim starts from the number of compute machines, but storage machines change the counts too.
-        self._count = [n_compute, 0, 0]
+        self._count = [n - len(storage), 0, 0]
         self._spent = [0.0, 0.0, 0.0]
 
     @property

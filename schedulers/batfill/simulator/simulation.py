@@ -96,11 +96,10 @@ class Simulation:
             to_reuse=wire.to_reuse,
         )
         self.machines = Machines(
-            len(platform.compute),
-            len(platform.storage),
+            len(platform.machines),
+            platform.storage_ids,
             share_compute=settings.share_compute,
             share_storage=settings.share_storage,
-            storage=platform.storage_ids,
         )
         self._wire = wire
         self._platform = platform
