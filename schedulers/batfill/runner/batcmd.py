@@ -429,7 +429,8 @@ def command_environment(
 ) -> dict[str, str]:
     """The environment of a run's commands: `environ` with our programs first on PATH, written into `programs`.
 
-    They are this Python's, which commands find so even if no virtual environment is active.
+    They are this Python's, which commands find in this way even if no virtual environment is active.
+
     BATSIM becomes the word `batsim` unless the caller's value is used: bash splits an unquoted variable at spaces, and
     a name looked up on PATH has none, whatever this Python's path. The word `batsim` starts the caller's BATSIM, too,
     unless that begins with this word.

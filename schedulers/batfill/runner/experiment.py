@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -43,7 +44,7 @@ from batfill.runner.batcmd import (
     wait_for_port,
 )
 from batfill.runner.descriptor import read_descriptor
-from batfill.runner.pair import End, Lookout, Watch, run_pair
+from batfill.runner.pair import End, Lookout, run_pair
 from batfill.runner.sessions import Lifeline, ending, last_line_of, tail
 from batfill.runner.setting import (
     BATSIM_LOG,
@@ -55,7 +56,7 @@ from batfill.runner.setting import (
     recorded,
     run_folder,
 )
-from batfill.runner.translation import ProgramReport, Whereabouts
+from batfill.runner.translation import Translation, Whereabouts
 from batfill.simulator.simulation import DEADLOCK
 from batfill.workloads.batsim_json import (
     field_warnings,
@@ -92,15 +93,17 @@ class SimulationOutcome(NamedTuple):
     warnings: tuple[str, ...] = ()  # reasons to doubt the figures, see `Workload.warnings`
 
 
-class Expected(NamedTuple):
+@dataclass(slots=True)
+class Expected:
     """What a run's workloads say."""
 
-    jobs: list[tuple[str, str]]  # that must end: the workload's name (w0, w1, ...) and the id there
-    warnings: tuple[str, ...]  # see `Workload.warnings`
-    profile_types: set[str]
-    made_with: dict[str, dict[str, Any]]  # by workload: `overrun` (None if unknown) and `unrequested`
-    facts: dict[str, JobFacts]  # by job, of a workload that is the only one
-    sums: dict[str, str]  # by workload, its sha256
+    jobs: list[tuple[str, str]] = field(default_factory=list)  # that must end: the workload's name and the id there
+    warnings: list[str] = field(default_factory=list)  # see `Workload.warnings`
+    profile_types: set[str] = field(default_factory=set)
+    # By workload: `overrun` (None if unknown) and `unrequested`.
+    made_with: dict[str, dict[str, Any]] = field(default_factory=dict)
+    facts: dict[str, JobFacts] = field(default_factory=dict)  # by job, of a workload that is the only one
+    sums: dict[str, str] = field(default_factory=dict)  # by workload, its sha256
 
 
 def run(
@@ -172,47 +175,48 @@ def run_in_folder(
     except OSError as error:
         raise setting.cannot_write(error) from None
     said = expected_jobs(setting, command)
-    expected, warnings = said.jobs, said.warnings
     unread = [path for path in (*command.workloads, command.platform) if path and str(path) not in said.sums]
     record["inputs_sha256"] = said.sums | {str(path): digest(path) for path in unread if path.is_file()}
     record["workloads_made_with"] = said.made_with
-    record["warnings"] = list(warnings)
+    record["warnings"] = said.warnings
     if context.external_scheduler and context.port is not None:
         wait_for_port(setting, context.port)
 
-    watch = Watch(setting.progress_file, jobs_csv, len(expected) or None)
-    lookout = Lookout(setting, context, watch, show)
+    lookout = Lookout(setting, context, len(said.jobs) or None, show)
     try:
         ends = run_pair(setting, lifeline, context, lookout)
-        translation = ProgramReport.reported(setting.scratch / TRANSLATION)
+        translation = Translation.reported(setting.scratch / TRANSLATION)
         options, requested = stated_options(setting.options_file)
         setting.notes.extend(translation.notes)
         if translation.features:
             setting.notes.append(translation.requested(requested))
-        if translation.command:
-            record["simulator_command"] = translation.command
+        if translation.words:
+            record["simulator_command"] = shlex.join(translation.words)
     finally:
         remove_left_over_results(jobs_csv.parent)
     schedule = read_schedule(jobs_csv)
     record["options"] = options
     record["batsim_version"] = schedule.batsim_version if schedule else None
     if schedule and command.platform and EMBEDDED not in schedule.batsim_version:
-        warnings += split_instants_warning(command.platform, said.profile_types)
-        record["warnings"] = list(warnings)
+        said.warnings += split_instants_warning(command.platform, said.profile_types)
     refuse_failures(ends)
-    overstayer = next((end for end in ends if end.status is None), None)
-    if overstayer and overstayer.command.name == SIMULATOR:  # there are no results to check
-        raise overstayed(setting, ends[0], overstayer, lookout)
-    try:
-        results = read_results(jobs_csv, size=schedule.machines if schedule else None, facts=said.facts)
-    except ResultError as error:
-        raise Stopped(2, f"{SIMULATOR} ended with status 0, but {error}") from None
-    refuse_unfinished(setting, expected, results)
-    if overstayer:
-        raise overstayed(setting, ends[0], overstayer, lookout)
-    figures = results.known_figures()
-    record["figures"] = figures
-    return SimulationOutcome(0, "", figures, tuple(setting.notes), jobs_csv, results, warnings)
+    late = next((end for end in ends if end.status is None), None)
+    if late is None or late.command.name != SIMULATOR:  # otherwise there are no results to check
+        try:
+            results = read_results(jobs_csv, size=schedule.machines if schedule else None, facts=said.facts)
+        except ResultError as error:
+            raise Stopped(2, f"{SIMULATOR} ended with status 0, but {error}") from None
+        refuse_unfinished(setting, said.jobs, results)
+    if late:
+        silent = lookout.never_listened()
+        raise Stopped(
+            2,
+            f"{late.command.name} did not stop within the success-timeout of {setting.descriptor.success_timeout:g} s "
+            f"after {ends[0].command.name} had ended with status 0{silent}; "
+            f"{last_line_of((ends[0] if silent else late).command.logs)}",
+        )
+    record["figures"] = figures = results.known_figures()
+    return SimulationOutcome(0, "", figures, tuple(setting.notes), jobs_csv, results, tuple(said.warnings))
 
 
 def stated_options(path: Path) -> tuple[dict[str, Any] | None, list[str] | None]:
@@ -230,7 +234,7 @@ def expected_jobs(setting: Setting, command: SimulatorCommand) -> Expected:
     if unseen or not command.workloads:
         what = f"workload {unseen[0]} is not visible from here" if unseen else "batcmd names no workload"
         setting.notes.append(f"{setting.path}: {what}: whether all its jobs are executed is not checked")
-        return Expected([], (), set(), {}, {}, {})
+        return Expected()
     return workload_jobs(command.workloads)
 
 
@@ -240,17 +244,13 @@ def workload_jobs(paths: Sequence[Path]) -> Expected:
     Raises:
         WorkloadError: a file cannot be read, or is not a Batsim workload.
     """
-    names = []
-    facts: dict[str, JobFacts] = {}
+    said = Expected()
     missing: dict[Unrequested, int] = {}
-    made_with: dict[str, dict[str, Any]] = {}
-    sums: dict[str, str] = {}
-    doubts: list[str] = []
     raised = 0
-    types: set[str] = set()
+    doubts: list[str] = []
     for number, path in enumerate(paths):
         document = read_members(path)
-        sums[str(path)] = document.digest
+        said.sums[str(path)] = document.digest
         try:
             doubts += field_warnings(document.jobs)
             jobs = [usable(job) for job in document.jobs]
@@ -259,17 +259,20 @@ def workload_jobs(paths: Sequence[Path]) -> Expected:
             require_requests(path, jobs, document.description)
             missing[stated] = missing.get(stated, 0) + n_missing(jobs, stated)
             raised += sum(raised_by_overrun(job) for job in jobs)
-            made_with[str(path)] = {"overrun": document.description.get("overrun"), "unrequested": stated}
-            facts = dict(zip(ids, map(facts_of, jobs), strict=True)) if len(paths) == 1 else {}
+            said.made_with[str(path)] = {"overrun": document.description.get("overrun"), "unrequested": stated}
+            if len(paths) == 1:
+                said.facts = dict(zip(ids, map(facts_of, jobs), strict=True))
         except (KeyError, TypeError, AttributeError):
             raise WorkloadError(
                 f"{path}: not a Batsim workload (no `jobs` with an `id` each); make one with `batfill workload convert`"
             ) from None
-        names += [(f"w{number}", job_id) for job_id in ids]
-        types |= {str(profile.get("type")) for profile in document.profiles.values() if isinstance(profile, dict)}
-    lines = [line for stated, n in missing.items() for line in request_warning(n, len(names), stand_in(stated))]
-    warnings = (*lines, *raised_warning(raised, len(names)), *doubts)
-    return Expected(names, warnings, types, made_with, facts, sums)
+        said.jobs += [(f"w{number}", job_id) for job_id in ids]
+        profiles = document.profiles.values()
+        said.profile_types |= {str(profile.get("type")) for profile in profiles if isinstance(profile, dict)}
+    for stated, n in missing.items():
+        said.warnings += request_warning(n, len(said.jobs), stand_in(stated))
+    said.warnings += [*raised_warning(raised, len(said.jobs)), *doubts]
+    return said
 
 
 def refuse_failures(ends: Sequence[End]) -> None:
@@ -306,15 +309,4 @@ def refuse_unfinished(setting: Setting, expected: Sequence[tuple[str, str]], res
         return
     raise Stopped(
         2, f"{count}, although {SIMULATOR} ended with status 0: the scheduler left them waiting; {last_line_of([log])}"
-    )
-
-
-def overstayed(setting: Setting, first: End, second: End, lookout: Lookout) -> Stopped:
-    """The exception for a process that had to be stopped after the other had succeeded."""
-    limit = f"the success-timeout of {setting.descriptor.success_timeout:g} s"
-    silent = lookout.never_listened()
-    return Stopped(
-        2,
-        f"{second.command.name} did not stop within {limit} after {first.command.name} had ended with status 0"
-        f"{silent}; {last_line_of((first if silent else second).command.logs)}",
     )

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from batfill.runner.batcmd import ExecutionContext
     from batfill.runner.sessions import Lifeline
 
-LISTEN_EVERY_S, ELSEWHERE_EVERY_S = 0.1, 0.5
+LISTEN_EVERY_S = 0.1
 LEAST_PATIENCE_S = 1.0  # with a scheduler that does not listen, however short the ready-timeout
 
 
@@ -105,22 +105,21 @@ class Lookout:
         self,
         setting: Setting,
         context: ExecutionContext,
-        watch: Watch,
+        n_jobs: int | None,
         show: Callable[[SimulationState], None] | None,
     ) -> None:
-        self.watch = watch
+        self._watch = Watch(setting.progress_file, context.jobs_csv, n_jobs)
         self._setting = setting
         self._endpoint = context.endpoint
-        self._port = (
-            context.port_here
-        )  # a scheduler elsewhere is not looked for: this machine's ports say nothing of it
+        # A scheduler elsewhere is not looked for: this machine's ports say nothing of it.
+        self._port = context.port_here
         self._show = show
         self._listened = self._port is None
         self._patience_s = max(setting.descriptor.ready_timeout, LEAST_PATIENCE_S)
         self._began_s = time.monotonic()
         self._elsewhere_s: float | None = None  # since when it listens on other ports, see `_look_elsewhere`
         self._hinted = False
-        self._next_listen_s = self._next_elsewhere_s = self._next_show_s = 0.0
+        self._next_listen_s = self._next_look_s = 0.0
 
     def look(self, scheduler: Command) -> None:
         """Update; call this regularly.
@@ -128,13 +127,14 @@ class Lookout:
         Raises:
             Stopped: the scheduler listens on another port than the simulator's.
         """
-        now_s = time.monotonic()
-        if not self.listened() and scheduler.status is None and now_s >= self._next_elsewhere_s:
+        listened, now_s = self.listened(), time.monotonic()
+        if now_s < self._next_look_s:
+            return
+        self._next_look_s = now_s + SHOW_EVERY_S
+        if not listened and scheduler.status is None:
             self._look_elsewhere(now_s, scheduler)
-            self._next_elsewhere_s = now_s + ELSEWHERE_EVERY_S
-        if self._show and now_s >= self._next_show_s:
-            self._show(self.watch.read())
-            self._next_show_s = now_s + SHOW_EVERY_S
+        if self._show:
+            self._show(self._watch.read())
 
     def listened(self) -> bool:
         """Whether a process has been seen to listen on the simulator's port, or the port is not one of this machine."""
@@ -180,7 +180,7 @@ class Lookout:
 
     def why_late(self, commands: Sequence[Command]) -> str:
         """Why a run takes too long: its progress, the process it waits for, and the log to read."""
-        reading = self.watch.read()
+        reading = self._watch.read()
         of_all = "" if reading.jobs_total is None else f" of {reading.jobs_total}"
         if not self._listened:
             elsewhere = ports_of(commands[0].living())

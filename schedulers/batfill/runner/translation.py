@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -48,7 +47,7 @@ class Whereabouts(NamedTuple):
 
     words: list[str]  # that start Batsim 5
     folder: str  # for rewritten files
-    report: str  # the file for what was done, as `ProgramReport`
+    report: str  # the file for what was done, a `Translation`
 
     @property
     def variable(self) -> str:
@@ -56,21 +55,20 @@ class Whereabouts(NamedTuple):
         return json.dumps(self._asdict())
 
 
-class ProgramReport(NamedTuple):
-    """What the program did."""
+class Translation(NamedTuple):
+    """A command line of Batsim 5 for one of version 4, as the program reports it."""
 
-    command: str = ""  # that it became
-    notes: tuple[str, ...] = ()
-    features: tuple[str, ...] = ()  # of the hello, for which the command line has version 4's options
+    words: Sequence[str] = ()  # none if there was nothing to translate
+    notes: Sequence[str] = ()  # what differs from version 4's, one line each
+    features: Sequence[str] = ()  # of the hello, for which the command line has version 4's options
 
     @classmethod
-    def reported(cls, report: Path) -> ProgramReport:
+    def reported(cls, report: Path) -> Translation:
         """What this file says; nothing if there is none."""
         try:
-            found = json.loads(report.read_bytes())
+            return cls(**json.loads(report.read_bytes()))
         except (OSError, ValueError):
             return cls()
-        return cls(found["command"], tuple(found["notes"]), tuple(found["features"]))
 
     def requested(self, features: Collection[str] | None) -> str:
         """What became of the options that are features now, in words.
@@ -84,14 +82,6 @@ class ProgramReport(NamedTuple):
         left_out = [feature for feature in self.features if feature not in features]
         words = f"{options}: under Batsim 5 the scheduler decides, and it requested {', '.join(features) or 'none'}"
         return words + (f" and not {', '.join(left_out)}" if left_out and features else "")
-
-
-class Translation(NamedTuple):
-    """A command line of Batsim 5, and what differs from version 4's, one line each."""
-
-    words: list[str]
-    notes: list[str]
-    features: tuple[str, ...]  # see `ProgramReport`
 
 
 def major_version(words: Sequence[str], env: Mapping[str, str]) -> int | None:
@@ -214,10 +204,10 @@ def become_batsim(arguments: Sequence[str], place: Whereabouts) -> None:
         context = {"socket_endpoint": options.socket_endpoint, "export_prefix": prefix(options)}
         print(json.dumps(context, separators=(",", ":")))
         return
-    words, notes, features = translated(options, Path(place.folder))
-    command = [*place.words, *words]
-    Path(place.report).write_text(json.dumps(ProgramReport(shlex.join(command), tuple(notes), features)._asdict()))
-    os.execvp(command[0], command)
+    done = translated(options, Path(place.folder))
+    done = done._replace(words=[*place.words, *done.words])
+    Path(place.report).write_text(json.dumps(done._asdict()))
+    os.execvp(done.words[0], list(done.words))
 
 
 if __name__ == "__main__":
