@@ -210,7 +210,6 @@ def state(name):
         ([kill()], None, "'job_ids' is empty; name the jobs to kill"),
         ([state("RUNNING"), kill("w0!a")], None, "cannot be killed: the scheduler runs it itself"),
         ([state("LOST")], None, "cannot become 'LOST'"),
-        ([state("REJECTED")], None, "cannot become 'REJECTED' in this way; send REJECT_JOB"),
         ([execute("w0!a"), state("COMPLETED_KILLED")], None, "its state is RUNNING after EXECUTE_JOB"),
         ([register("w0!n")], None, "no job can be registered; run with --enable-dynamic-jobs"),
         ([add_profile("ten", "w0")], None, "no profile can be registered; run with --enable-dynamic-jobs"),

@@ -148,12 +148,6 @@ def test_a_kill_some_seconds_later_may_stand_in_the_reply_that_starts_the_job(de
     assert outcome.states[-1][1:] == (4, 0)
 
 
-def test_a_kill_that_answers_the_instant_of_the_end_is_too_late():
-    decide = at({0: [execute("w0!a"), call(10)], 10: [kill("w0!a")]})
-    with pytest.raises(SimulationStopped, match=r"date 10.000000: .* KILL_JOB: job 'w0!a' has ended"):
-        simulate(document(job("a")), decide)
-
-
 def test_a_job_of_no_time_is_complete_before_the_reply_that_starts_it_can_kill_it():
     outcome = simulate(document(job("a", profile="none"), none=0), at({0: [execute("w0!a"), kill("w0!a")]}))
     assert outcome.states_of() == {"a": SUCCESS}

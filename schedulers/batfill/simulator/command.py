@@ -105,7 +105,9 @@ def simulate_batsim(options: BatsimOptions) -> None:
         if options.scheduler:
             exchange = stack.enter_context(scheduler_link(options.socket_endpoint, options.sched_timeout_s))
         settings, wire = _wire(options, exchange, documents, say)
-        if _shows_messages(options.verbosity):
+        # Batsim prints the messages by default; here a terminal shows the progress instead.
+        quiet = ("quiet", *(DEFAULT_VERBOSITIES if sys.stderr.isatty() else ()))
+        if options.verbosity not in quiet:
             exchange = _logged(exchange)
 
         def exchange_and_show(message: bytes) -> bytes:
@@ -206,11 +208,6 @@ def _wire(
                 f"{min(unused)!r}, with which Batsim 5.0.0-rc2 crashes; remove it from the workload"
             )
     return settings, Wire5(options.arguments, options.execution_context())
-
-
-def _shows_messages(verbosity: str) -> bool:
-    """Whether to print the messages, as Batsim does by default; by default a terminal shows the progress instead."""
-    return verbosity in ("network-only", "debug") or (verbosity in DEFAULT_VERBOSITIES and not sys.stderr.isatty())
 
 
 def _logged(exchange: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:

@@ -397,7 +397,9 @@ class Simulation:
             if subject.state == NOT_SUBMITTED:  # and not registered by the scheduler
                 subject.state = SUBMITTED
                 self.jobs_submitted += 1
-            self._announce(subject)
+            self._outbox.append(
+                self._wire.job_submitted(self.now, subject, with_profile=self.settings.forward_profiles)
+            )
         elif kind == CALL:
             self._call(subject)
         elif kind == NOTICE:
@@ -408,10 +410,6 @@ class Simulation:
             self._killed(subject)
         else:
             self._ready = True
-
-    def _announce(self, job: SimulatedJob) -> None:
-        """Send a job's submission to the scheduler."""
-        self._outbox.append(self._wire.job_submitted(self.now, job, with_profile=self.settings.forward_profiles))
 
     def _end(self, job: SimulatedJob, execution_s: float, state: str, return_code: int) -> None:
         """Release a job's machines, and send its completion to the scheduler."""
