@@ -21,7 +21,6 @@ from batfill.workloads.generate import generate_log
 from batfill.workloads.swf_log import write_log
 from batfill_pages.comparison import FEWEST_JOBS
 from batfill_pages.words import slowdown
-from batfill_site.advice import promise
 from batfill_site.advice import what_if as library
 from batfill_site.advice.page import as_page
 from batfill_site.advice.payers import Changed, Payers
@@ -43,14 +42,12 @@ from batfill_site.advice.text import (
     spread_text,
 )
 from batfill_site.advice.what_if import (
-    CHECKS,
     HIGH,
     KILLS,
     LIMITS,
     LOW,
     MEDIUM,
     ORDER,
-    PLAINER,
     THRESHOLD,
     TODAY,
     ChoiceFigures,
@@ -364,17 +361,17 @@ def test_a_promise_broken_at_more_load_is_said_with_the_advice_and_caps_the_conf
     base, limit = np.full((2, len(Figures._fields)), 9.0), answer.limits[-1]
     ratios = np.array([1.0] * 6 + [0.0, 0.0])  # no work is wasted
     kept, worse = Check(base * 0.5 * ratios, base, 100), Check(base * 1.06 * ratios, base, 100, 1.1)
-    found = with_tries(answer, limit.advised, promise=kept, busier=worse)
+    found = with_tries(answer, limit.advised, checks=(kept, worse))
     most = "slowdown (tau 60 s) at most 0.85 of fcfs's: "
     broken = f"{most}kept here; ▲ at 10 % more load first tries break their promise (mean bsld, tau 60 1.060 > 0.85"
     assert said(found, "Promise", limit).startswith(broken)
     assert found.confidence(limit) == MEDIUM
-    assert said(replace(found, busier=kept), "Promise", limit) == f"{most}kept here and here."
+    assert said(replace(found, checks=(kept, kept)), "Promise", limit) == f"{most}kept here and here."
     busy = promised_text(replace(kept, jobs=20_000)).replace(NB, " ")
     assert busy == f"{most.removesuffix(': ')}, mean wait no longer, longest at most 1.25 times"
     assert promised_text(replace(kept, base=base / 9)).replace(NB, " ") == "mean wait at most 10 s longer"
     overloaded = Check(base * 1.06, base + 9 * HOUR_S, 100, 1.1)
-    assert "overloaded: no promise" in said(replace(found, busier=overloaded), "Promise", limit)
+    assert "overloaded: no promise" in said(replace(found, checks=(kept, overloaded)), "Promise", limit)
 
 
 @pytest.mark.parametrize(
@@ -385,7 +382,7 @@ def test_a_promise_says_whether_its_margin_is_within_the_noise_of_seeds(answer, 
     check = Check(base * np.array(ratios)[:, None] * ([1.0] * 6 + [0.0, 0.0]), base, 100)
     assert not check.broken
     assert (list(check.unsure) == ["bsld"]) == near
-    found = with_tries(answer, answer.limits[-1].advised, promise=check)
+    found = with_tries(answer, answer.limits[-1].advised, checks=(check,))
     text = "other seeds might decide otherwise (mean bsld, tau 60 0.848 ± 0.024 of"
     assert (text in said(found, "Promise", answer.limits[-1])) == near
     assert ("Other seeds might decide otherwise" in promise_text(check, "first tries")) == near
@@ -561,74 +558,11 @@ def test_first_tries_are_replayed_and_their_promise_is_checked(log):
         f"{killed.jobs:,} jobs once, after 2 min, {percent(tries.wasted)} of"
     )
     assert f"first tries: {tries.kills:,} tries are killed" in told(found)
-    assert (found.promise.load, found.busier.load) == (1, 1.1)
-    base = found.busier.base[0][Figures._fields.index("wait")]
-    assert base > found.promise.base[0][Figures._fields.index("wait")]
+    assert [check.load for check in found.checks] == [1, 1.1]
+    usual, busier = (check.base[0][Figures._fields.index("wait")] for check in found.checks)
+    assert busier > usual
     advice = found.limits[-1]._replace(advised=1)
     assert found.outcomes[found.runner_up(advice)].effort < KILLS
-
-
-def rushes(path, run_s):
-    """Fourteen weeks that begin with a rush: a fifth of the jobs run for a minute, the others for about `run_s`."""
-    rng, rows = np.random.default_rng(1), []
-    for k in range(1400):
-        ran = 60 if rng.random() < 0.2 else int(rng.integers(run_s // 2, 2 * run_s))
-        procs = 32 if rng.random() < 0.05 else int(rng.integers(1, 4))
-        at = 7 * DAY_S * (k // 100) + 30 * (k % 100)
-        rows.append(row(k + 1, at, ran, req_procs=procs, req_time=8 * run_s, user=k % 4))
-    path.write_text("; MaxProcs: 32\n" + "".join(rows))
-    return path
-
-
-@pytest.mark.parametrize(
-    ("run_s", "kept"),  # the longer jobs run, the less work tries waste
-    [(5400, [True]), (3600, [False, False, False, True]), (1800, [False] * 4)],
-)
-def test_where_the_preset_breaks_its_promise_plainer_tries_are_checked_until_one_keeps_it(
-    tmp_path, monkeypatch, run_s, kept
-):
-    monkeypatch.setattr(promise, "MOST", {"bsld": 0.85, "waste": 0.01})
-    path, steps = rushes(tmp_path / "rushes.swf", run_s), []
-    found = what_if(path, thresholds_s=[DAY_S], advance=steps.append)
-    assert [not (found.promise.broken or found.busier.broken), *(one.kept for one in found.plainer)] == kept
-    assert sum(steps) == pytest.approx(6 + CHECKS)
-    text, page, k = told(found), page_of(found, path), len(found.outcomes) - 1
-    assert [one["kept"] for one in found.as_dict()["plainer"]] == kept[1:]
-    assert ("so plainer ones were checked" in text) == (len(kept) > 1)
-    assert ("checked, and none keeps the promise" in text) == (not any(kept))
-    if not any(kept):
-        broken = found.plainer[0].checks[0].broken["waste"]
-        assert (
-            f"tries in order of submission (`--preset first-tries --policy fcfs`) break it ({broken}; at 10 %" in text
-        )
-    if found.picked is None:
-        assert [o.name for o in found.outcomes if o.effort == KILLS] == ["first tries"]
-        return
-    assert found.outcomes[k].name == "tries that stand back early"
-    assert found.chains[-1] == [k]  # it stands in for the preset
-    one = found.bsld[0][k]
-    assert one.corrected_p == min(1, 3 * 3 * one.p)
-    assert found.best_of(found.limits[-1], [k]) == k
-    assert found.limits[-1].advised != 1
-    assert "they break their promise, and tries that stand back early stand in for them" in said(
-        found, "Tested", chosen=1
-    )
-    assert "The log picked tries that stand back early from 3, so their p is 3 times as large." in text
-    command = re.search(f"batfill replay {re.escape(str(path))} (--preset [^\n<]* --stand-back [^\n<]*)", page)[1]
-    assert command.startswith("--preset first-tries --policy fcfs --stand-back 8 ")
-    alone = json_result("replay", path, *command.split())
-    assert alone["mean_bsld"] == pytest.approx(found.outcomes[k].mean_bsld)
-
-
-@pytest.mark.parametrize("load", [1.0, 1.1])
-def test_plainer_tries_are_checked_on_the_submissions_and_the_fcfs_of_the_presets_check(log, load):
-    workload = read_workload(log)
-    made = promise.check(workload.jobs, workload, load=load)
-    for choice in PLAINER:
-        alone = promise.check(workload.jobs, workload, load=load, options=choice.options)
-        beside = promise.check(workload.jobs, workload, load=load, options=choice.options, beside=made)
-        assert (alone.figures == beside.figures).all()
-        assert (alone.base == beside.base).all()
 
 
 @pytest.mark.needs("pandas")
@@ -783,7 +717,7 @@ def test_the_slider_stays_where_it_is(browser, answer):
 
 def test_it_is_said_where_moved_submissions_leave_the_limit(answer):
     base, longest_s = np.ones((2, len(Figures._fields))), answer.outcomes[0].max_wait_s
-    found = with_tries(answer, answer.limits[-1].advised, promise=Check(base * [[1.0], [1.208]], base, 100))
+    found = with_tries(answer, answer.limits[-1].advised, checks=(Check(base * [[1.0], [1.208]], base, 100),))
     text = "the longest wait was 1.00 to 1.21 times fcfs's, in part above this limit."
     for growth, there in ((1.1, True), (1.25, False)):
         limit = answer.limits[-1]._replace(growth=growth - 1, longest_s=growth * longest_s)

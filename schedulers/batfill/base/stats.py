@@ -74,7 +74,6 @@ def paired(
     resamples: int = RESAMPLES,
     level: float = CONFIDENCE,
     chains: Sequence[Sequence[int]] | None = None,
-    times: Sequence[int] | None = None,
     together: bool = False,
 ) -> list[Paired]:
     """Each sum(costs[k]) / sum(base) with its confidence interval, a test of `null`, and the correction for all.
@@ -99,14 +98,13 @@ def paired(
         resamples: number of random halves.
         level: of the intervals; 1 - level is that of the verdicts.
         chains: planned orders of comparison, see `in_chains`; by default all choices are compared at once, see `holm`.
-        times: see there.
         together: whether the intervals are corrected as the p-values are, so that one holds the null if and only if its
             verdict is unclear.
     """
     blocks = [Blocks.of(row, np.asarray(base, np.float64)) for row in np.asarray(costs, np.float64)]
     swaps = swaps_of(blocks, seed, resamples)
     p = [mine.p(null) for mine in swaps]
-    corrected_p = holm(p) if chains is None else in_chains(p, chains, times)
+    corrected_p = holm(p) if chains is None else in_chains(p, chains)
     return [
         Paired(
             one.value,
@@ -284,16 +282,15 @@ def holm(p: Sequence[float]) -> list[float]:
     return corrected.tolist()
 
 
-def in_chains(p: Sequence[float], chains: Sequence[Sequence[int]], times: Sequence[int] | None = None) -> list[float]:
+def in_chains(p: Sequence[float], chains: Sequence[Sequence[int]]) -> list[float]:
     """The p-values, corrected for planned chains of comparisons, which hold each index once.
 
     A chain is gone through in order until a comparison fails, which needs no correction; the level is split between the
-    chains. So the correction is for their number, and no p-value is below that of one before it in its chain. `times`
-    says from how many choices the data picked each chain's, which corrects it further.
+    chains. So the correction is for their number, and no p-value is below that of one before it in its chain.
     """
     corrected = np.empty(len(p))
-    for chain, picked in zip(chains, times or [1] * len(chains), strict=True):
-        corrected[chain] = np.minimum(len(chains) * picked * np.maximum.accumulate([p[k] for k in chain]), 1)
+    for chain in chains:
+        corrected[chain] = np.minimum(len(chains) * np.maximum.accumulate([p[k] for k in chain]), 1)
     return corrected.tolist()
 
 

@@ -20,7 +20,7 @@ from batfill.model.options import FIRST_TRIES, Options
 from batfill.replays.replay import nothing, simulate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from numpy.typing import NDArray
 
@@ -182,13 +182,7 @@ def moved(jobs: JobTable, seed: int, load: float = 1.0) -> JobTable:
 
 
 def check(
-    jobs: JobTable,
-    workload: Workload,
-    advance: Callable[[float], None] = nothing,
-    *,
-    load: float = 1.0,
-    options: Mapping[str, Any] = PRESET,
-    beside: Check | None = None,
+    jobs: JobTable, workload: Workload, advance: Callable[[float], None] = nothing, *, load: float = 1.0
 ) -> Check:
     """Replay these jobs, all of which fit the machine, under the preset and under FCFS with each of SEEDS.
 
@@ -197,18 +191,14 @@ def check(
         workload: the log that they are from.
         advance: called with the share of the replays made since the last call.
         load: brings the submissions closer.
-        options: those of the scheduler, if it is not the preset.
-        beside: a check of the same jobs at the same load; its replays of FCFS stand for these.
     """
-    schedulers = [Options.of(options), *([Options.of({})] if beside is None else [])]
     rows = []
     for seed in SEEDS:
         replica = moved(jobs, seed, load)
-        for one in schedulers:
-            rows.append(figures_of(simulate(replica, workload, one)[0]))
-            advance(1 / (len(schedulers) * len(SEEDS)))
-    base = np.array(rows[1::2], float) if beside is None else beside.base
-    return Check(np.array(rows[:: len(schedulers)], float), base, len(jobs), load)
+        for options in (PRESET, {}):
+            rows.append(figures_of(simulate(replica, workload, Options.of(options))[0]))
+            advance(1 / (2 * len(SEEDS)))
+    return Check(np.array(rows[::2], float), np.array(rows[1::2], float), len(jobs), load)
 
 
 def most_wasted(jobs: JobTable, size: int, options: Options) -> float:

@@ -25,7 +25,7 @@ from batfill_pages.words import count, growth, interval_text, log_name, slowdown
 from batfill_pages.words import duration_html as duration
 from batfill_site.advice.promise import BUSY_BSLD, MOVED_S, OVERLOADED, OVERLOADED_S, QUIET, QUIET_S, WORDS, Figures
 from batfill_site.advice.promise import TAU_S as BSLD_TAU_S
-from batfill_site.advice.what_if import GENTLE, KILLS, LOGGED, PLAINER, REFERENCE, configuration, stated
+from batfill_site.advice.what_if import GENTLE, KILLS, LOGGED, REFERENCE, configuration, stated
 from batfill_site.config.systems import APPROXIMATE, EXPRESSIBLE, IMPOSSIBLE, SYSTEMS
 from batfill_site.fidelity import ratio_text
 
@@ -310,10 +310,7 @@ def tested_text(answer: WhatIf, k: int) -> str:
     if answer.stopped_by(k) is not None:
         return f"It was not tested, because {failed_text(answer, k)}."
     if k in answer.untested:
-        instead = "the system given cannot do it"
-        if k not in answer.withheld:
-            instead = f"they break their promise, and {short(answer.outcomes[-1])} stand in for them"
-        return f"It was not tested: {instead}."
+        return "It was not tested: the system given cannot do it."
     found = answer.bsld[0][k]
     return f"Its slowdown is {found.verdict} than fcfs's beyond chance." if found.verdict in SURE else CHANCE
 
@@ -508,9 +505,6 @@ def plan_text(answer: WhatIf) -> str:
     if not chains:
         return f"{counted}."
     then = "The next of each is tested only if the one before is beyond chance."
-    if any(answer.picked == k for k in chain(*answer.chains)):
-        name = answer.outcomes[-1].name
-        then += f" The log picked {name} from {len(PLAINER)}, so their p is {len(PLAINER)} times as large."
     return f"{counted}, for which p is corrected: {'; '.join(chains)}. {then}"
 
 
@@ -549,8 +543,7 @@ def notes(answer: WhatIf) -> list[str]:
     idle = [o.name for o in answer.outcomes if o.overdue == 0 and "threshold" in o.options]
     found += [f"{listed(idle)}: no job waits as long as the threshold, which never applies."] if idle else []
     found += [waste_text(o) for o in answer.outcomes if o.effort == KILLS]
-    found += [promise_text(check, o.name) for k, o in enumerate(answer.outcomes) for check in answer.checks_of(k)]
-    return [*found, *([plainer_text(answer)] if answer.plainer else [])]
+    return found + [promise_text(check, o.name) for k, o in enumerate(answer.outcomes) for check in answer.checks_of(k)]
 
 
 def waste_text(o: ChoiceFigures) -> str:
@@ -568,17 +561,6 @@ def waste_text(o: ChoiceFigures) -> str:
 def killed_text(job: OneJob) -> str:
     """How long a killed job waits."""
     return f"Typical: job {who_text(job)} waits {duration(job.after_s)} in all (fcfs: {duration(job.before_s)})."
-
-
-def plainer_text(answer: WhatIf) -> str:
-    """Which plainer tries were checked, with their options, and what each broke."""
-    said = []
-    for one in answer.plainer:
-        broken = [f"{check.where}{', '.join(check.broken.values())}" for check in one.checks if check.broken]
-        does = f"break it ({'; '.join(broken)})" if broken else "keep it"
-        said.append(f"{one.choice.name} (`{options_words(one.choice.options)}`) {does}")
-    none = ", and none keeps the promise" if answer.picked is None else ""
-    return f"First tries break their promise, so plainer ones were checked{none}: {'; '.join(said)}."
 
 
 def promise_text(made: Check, name: str) -> str:

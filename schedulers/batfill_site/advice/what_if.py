@@ -25,7 +25,7 @@ from batfill.model.option_texts import policy_words
 from batfill.model.options import OPTIONS, REPLAYED, SHARED_BY_CHOICES, SHARED_BY_TRIES, Options, arguments_of
 from batfill.model.values import number_of, probability_of, seconds_of, seed_of, tau_of
 from batfill.replays.found import ReadingOptions
-from batfill.replays.replay import nothing, simulate
+from batfill.replays.replay import simulate
 from batfill.workloads.formats import read_once, source_of
 from batfill_pages.comparison import Comparison, Difference, of_jobs
 from batfill_site.advice import promise
@@ -60,6 +60,7 @@ HIGH_P, HIGH_WEEKS = 0.01, 24  # of a gain in which confidence is high: below, a
 HIGH, MEDIUM, LOW = "high", "medium", "low"
 # If simulated and logged waits differ by more than the first factor, confidence is at most medium; by the second, low.
 APART, FAR_APART = 3.0, 10.0
+LOADS = (1.0, promise.BUSIER)  # over the log's, at which the promise of first tries is checked
 UNSEEN = 0.01  # of the logged waits: below, the replay does not show the site's waits; where nothing gains, below 0.1
 REACTION = "after:20min"  # the feedback under which the advised choice is replayed once more
 TODAY, ORDER, THRESHOLD, KILLS = range(4)  # effort a choice requires of a site, least first
@@ -77,47 +78,6 @@ class Choice(NamedTuple):
     words: str
     options: dict[str, Any]
     effort: int
-
-
-# Of the family of first tries, what is checked in this order where the preset breaks its promise, until one keeps it.
-PLAINER = (
-    Choice(
-        "tries in order of submission",
-        "A short first try for narrow jobs, otherwise in order of submission",
-        {**promise.PRESET, "policy": "fcfs"},
-        KILLS,
-    ),
-    Choice(
-        "tries after all overdue jobs",
-        "A short first try for narrow jobs, otherwise in order of submission, all overdue jobs before both",
-        {**promise.PRESET, "policy": "fcfs", "overdue": "all"},
-        KILLS,
-    ),
-    Choice(
-        "tries that stand back early",
-        "A short first try for narrow jobs while the queue is short, otherwise in order of submission",
-        {**promise.PRESET, "policy": "fcfs", "stand-back": 8},
-        KILLS,
-    ),
-)
-CHECKS = 2 + len(PLAINER)  # steps of the progress that checks of the promise take
-
-
-class Plainer(NamedTuple):
-    """A choice of PLAINER that was checked, and its checks, at the loads at which the preset's are made."""
-
-    choice: Choice
-    checks: tuple[Check, ...]
-
-    @property
-    def kept(self) -> bool:
-        """Whether it keeps the promise at all of them."""
-        return not any(check.broken for check in self.checks)
-
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        made = dict(zip(("promise", "promise_busier"), (check.as_dict() for check in self.checks), strict=True))
-        return {"name": self.choice.name, "options": self.choice.options, "kept": self.kept, **made}
 
 
 class ChoiceFigures(NamedTuple):
@@ -210,9 +170,9 @@ class WhatIf(Keyed):
     withheld: dict[int, str]  # outcomes that the system cannot do, and why
     fidelity: Fidelity  # how near simulated waits are to those in the log
     site: SiteLog  # what else the log says
-    promise: Check | None = None  # of first tries; None if they were not tried as they are
-    busier: Check | None = None  # the same at `promise.BUSIER` times the load
-    plainer: tuple[Plainer, ...] = ()  # checked because the preset breaks its promise; if one keeps it, the last
+    checks: tuple[
+        Check, ...
+    ] = ()  # of the promise of first tries, at each of LOADS; () if not tried as they are
     logged: Score | None = None  # fcfs's waits against the logged ones; None if a site's are not known
     logged_bsld: float | None = None  # the mean bounded slowdown of the same jobs in the log
     reaction: Reaction | None = None  # None if nothing is advised, or the log has no users or waits
@@ -275,11 +235,6 @@ class WhatIf(Keyed):
                 found.append((most, f"simulated waits are {ratio_text(score.ratio)} of the logged ones"))
         return [*found, *((MEDIUM, why) for why in self.promise_doubts(limit.advised))]
 
-    @property
-    def picked(self) -> int | None:
-        """The plainer choice that keeps the promise; None without one."""
-        return len(self.outcomes) - 1 if self.plainer and self.plainer[-1].kept else None
-
     @cached_property
     def configurations(self) -> list[dict[str, SiteConfig]]:
         """The configuration of each choice for every batch system, by name."""
@@ -291,11 +246,8 @@ class WhatIf(Keyed):
         return [k for k in range(1, len(self.outcomes)) if k not in itertools.chain(*self.chains)]
 
     def checks_of(self, k: int) -> tuple[Check, ...]:
-        """The checks of the choice's promise, at the log's load first; none if it was not checked."""
-        options = self.outcomes[k].options
-        if options == promise.PRESET:
-            return tuple(filter(None, (self.promise, self.busier)))
-        return next((one.checks for one in self.plainer if one.choice.options == options), ())
+        """The checks of the choice's promise, at the log's load first; none if it promises nothing."""
+        return self.checks if self.outcomes[k].options == promise.PRESET else ()
 
     def promise_doubts(self, k: int) -> list[str]:
         """Where a choice breaks the promise of first tries, or promises nothing: at the log's load, and above."""
@@ -449,9 +401,8 @@ class WhatIf(Keyed):
             "explained": self.fidelity.explained,
             "explained_ratio": self.fidelity.explained_ratio,
             "logged": None if self.logged is None else {**self.logged._asdict(), "mean_bsld": self.logged_bsld},
-            "promise": None if self.promise is None else self.promise.as_dict(),
-            "promise_busier": None if self.busier is None else self.busier.as_dict(),
-            "plainer": [one.as_dict() for one in self.plainer],
+            **dict.fromkeys(("promise", "promise_busier")),
+            **{name: one.as_dict() for name, one in zip(("promise", "promise_busier"), self.checks, strict=False)},
             "reaction": None if self.reaction is None else self.reaction._asdict(),
             "advice": self.advised_name,
             "confidence": self.confidence(self.limit),
@@ -486,8 +437,6 @@ def what_if(
 ) -> WhatIf:
     """Replay the log under every choice of `choices`, and advise one.
 
-    Where the preset first tries breaks its promise, choices of PLAINER are checked until one keeps it, which is tried.
-
     Args:
         log: a workload or a file, as for `read_workload`.
         thresholds_s: waiting times after which jobs come first.
@@ -499,8 +448,8 @@ def what_if(
         system: advise only what this batch system can be configured for in full: slurm, oar, pbs or flux.
         tau_s: the bound of the bounded slowdown.
         seed: of the intervals.
-        advance: called with the share of a choice replayed since the last call; they sum to 1 for each, and to
-            CHECKS for those of first tries. None shows a progress bar after two seconds.
+        advance: called with the share of a choice replayed since the last call; they sum to 1 for each, and for each
+            check of first tries. None shows a progress bar after two seconds.
         **options: procs, overrun, unrequested: see `ReadingOptions`. And options of the scheduler that the choices
             share, named as in `replay`: `backfill` of all; `overdue` of those with a threshold; `divider`,
             `small_width`, `kill` and `bound` of those with small jobs first.
@@ -529,22 +478,14 @@ def what_if(
     read = read_once(log, **how.reading)
     workload, jobs, size = how.jobs(read)
     source = source_of(read, **how.reading)
-    steps = steps_of(tried, small_first)
+    steps = steps_of(tried)
     with patient_progress("choices", steps) if advance is None else nullcontext(advance) as shown:
         schedules = [replayed(choice, jobs, workload, shown) for choice in tried]
         as_promised = promise.PRESET in (choice.options for choice in tried)
-        loads = (1.0, promise.BUSIER) if as_promised else ()
-        checks = [promise.check(jobs, workload, shown, load=load) for load in loads]
-        plainer = plainer_tries(jobs, workload, checks, shown)
-        if kept := [one.choice for one in plainer if one.kept]:
-            tried, withheld = [*tried, *kept], beyond(system, [*tried, *kept])
-            schedules.append(replayed(kept[0], jobs, workload, nothing))
-        shown(float(small_first * (CHECKS - len(checks) - len(plainer))))
+        checks = tuple(promise.check(jobs, workload, shown, load=load) for load in LOADS if as_promised)
         grade = fidelity_of(source)
         shown(1.0)
-    picked = len(tried) - 1 if kept else None
-    replaced = [k for k, choice in enumerate(tried) if choice.options == promise.PRESET and kept]
-    chains = planned(tried, thresholds_s, {*withheld, *replaced})
+    chains = planned(tried, thresholds_s, withheld)
     comparison = of_jobs(
         tuple(choice.name for choice in tried),
         jobs.submit_s,
@@ -555,7 +496,7 @@ def what_if(
         outcome_of(choice, bsld, schedule, schedules[0])
         for choice, bsld, schedule in zip(tried, comparison.bsld, schedules, strict=True)
     ]
-    pairs = pairs_of(comparison, seed, chains, picked)
+    pairs = pairs_of(comparison, seed, chains)
     offered = sorted(itertools.chain(*chains))
 
     def advice(longest_s: float, by: str) -> tuple[int, tuple[int, ...]]:
@@ -605,9 +546,7 @@ def what_if(
         withheld,
         grade,
         SiteLog.of(source, len(workload.jobs) - len(jobs)),
-        promise=checks[0] if checks else None,
-        busier=checks[1] if checks else None,
-        plainer=plainer,
+        checks=checks,
         logged=logged,
         logged_bsld=mean_of(bsld) if known.any() else None,
     )
@@ -627,32 +566,6 @@ def reaction_of(answer: WhatIf, jobs: JobTable, tau_s: float) -> Reaction | None
         for one in (advice, today)
     ]
     return Reaction(REACTION, advice.mean_bsld / today.mean_bsld, closed[0] / closed[1])
-
-
-def plainer_tries(
-    jobs: JobTable, workload: Workload, checks: Sequence[Check], advance: Callable[[float], None]
-) -> tuple[Plainer, ...]:
-    """The choices of PLAINER up to the first that keeps the promise, if these checks of the preset do not keep it.
-
-    `advance` is called with the share of a choice checked since the last call.
-    """
-    found: list[Plainer] = []
-    for choice in PLAINER if any(check.broken for check in checks) else ():
-        made = (
-            promise.check(
-                jobs,
-                workload,
-                lambda part: advance(part / len(checks)),
-                load=beside.load,
-                options=choice.options,
-                beside=beside,
-            )
-            for beside in checks
-        )
-        found.append(Plainer(choice, tuple(made)))
-        if found[-1].kept:
-            break
-    return tuple(found)
 
 
 def beyond(system: str | None, tried: Sequence[Choice]) -> dict[int, str]:
@@ -679,8 +592,7 @@ def planned(tried: Sequence[Choice], thresholds_s: Sequence[float], withheld: Co
 
     It is laid down before the log is read, so that a comparison for each kind needs a correction, and not one for every
     choice; see `stats.in_chains`. The middle threshold comes first, then those nearest to it; of the orders, the last.
-    Choices that are `withheld` are not compared: a system cannot do them, or a plainer one keeps the promise that first
-    tries break and stands in for them.
+    Choices that are `withheld` are not compared: a system cannot do them.
     """
     middle = sorted(set(thresholds_s))[len(set(thresholds_s)) // 2 :][:1]
     chains: dict[int, list[int]] = {}
@@ -711,9 +623,9 @@ def choices(thresholds_s: Sequence[float], small_first: bool, shared: Mapping[st
     return found
 
 
-def steps_of(tried: Sequence[Choice], small_first: bool) -> int:
-    """The steps of the progress: one for each choice, those of the checks, and one for the log's own waits."""
-    return len(tried) + CHECKS * small_first + 1
+def steps_of(tried: Sequence[Choice]) -> int:
+    """The steps of the progress: one for each choice and each check of first tries, and one for the log's own waits."""
+    return len(tried) + len(LOADS) * any(choice.options == promise.PRESET for choice in tried) + 1
 
 
 def takes(tried: Sequence[Choice], name: str) -> bool:
@@ -762,27 +674,21 @@ def outcome_of(choice: Choice, bsld: NDArray[np.float64], schedule: Schedule, fi
     )
 
 
-def pairs_of(
-    comparison: Comparison, seed: int, chains: list[list[int]], picked: int | None = None
-) -> list[dict[int, Paired]]:
+def pairs_of(comparison: Comparison, seed: int, chains: list[list[int]]) -> list[dict[int, Paired]]:
     """The differences of bounded slowdown of every choice, [b], from every other, [a], over the same jobs.
 
     Those from the first choice in the planned chains answer one question, whether any is better, and are corrected for
-    it. The others decide which of two is simpler to take: each stands for itself.
-
-    `picked` is the choice of PLAINER that the log decided on. Which of them it would be was open, so it is corrected
-    for all of them. The intervals of planned comparisons are corrected, too.
+    it, as are their intervals. The others decide which of two is simpler to take: each stands for itself.
     """
     family = list(itertools.chain(*chains))
     places = [[family.index(k) for k in chain] for chain in chains]
-    times = [len(PLAINER) if picked in chain else 1 for chain in chains]
     found = []
     for a, mine in enumerate(comparison.bsld):
         columns = {b: other - mine for b, other in enumerate(comparison.bsld) if b != a}
         alone = [b for b in columns if a or b not in family]
         found.append({b: comparison.paired([columns[b]], seed)[0] for b in alone})
         if a == 0 and family:
-            every = comparison.paired([columns[b] for b in family], seed, chains=places, times=times, together=True)
+            every = comparison.paired([columns[b] for b in family], seed, chains=places, together=True)
             found[0] |= dict(zip(family, every, strict=True))
     return found
 

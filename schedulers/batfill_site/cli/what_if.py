@@ -111,8 +111,7 @@ def what_if(
         warn([f"--threshold {short[0]:g} is in seconds; write {short[0]:g}h for hours"])
     thresholds = threshold or library.THRESHOLDS_S
 
-    steps = library.steps_of(library.choices(thresholds, small_first), small_first)
-    with progress("choices", steps) as advance:
+    with progress("choices", library.steps_of(library.choices(thresholds, small_first))) as advance:
         answer = library.what_if(
             log,
             thresholds_s=thresholds,
