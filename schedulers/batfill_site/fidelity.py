@@ -8,7 +8,6 @@ the median over the hours stands beside it. Both are of all hours, and near the 
 from __future__ import annotations
 
 import math
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -406,7 +405,6 @@ def fidelity(
     procs: int | None = None,
     overrun: Overrun | None = None,
     unrequested: Unrequested | None = None,
-    advance: Callable[[float], None] | None = None,
 ) -> Found:
     """How far the waits of a replay under FCFS with EASY backfilling are from those in the log, and what explains it.
 
@@ -416,7 +414,6 @@ def fidelity(
         procs: the machine's size; by default the log's.
         overrun: see `read_workload`; for a file only.
         unrequested: see `read_workload`; for a file only.
-        advance: called with the number of replays done since the last call; None shows a progress bar after 2 s.
 
     Returns:
         `scores`: of the plain replay, and of one with the log's outages as announced windows. `groups`: the same by
@@ -437,11 +434,11 @@ def fidelity(
     logged = logged_of(workload, source.log, source.where)
     later = ~logged.first_half
     fit &= all((logged.counted & rows).any() for rows in (later, ~later))
-    with patient_progress("replays", 2 + MOST_REPLAYS * fit) if advance is None else nullcontext(advance) as shown:
-        steps = fitted(logged.until_half(), shown) if fit else []
+    with patient_progress("replays", 2 + MOST_REPLAYS * fit) as advance:
+        steps = fitted(logged.until_half(), advance) if fit else []
         found = logged.outages()
         waits = {one: one.waits(workload, found) for one in (PLAIN, WITH_OUTAGES, *(step.factors for step in steps))}
-        shown(2)
+        advance(2)
     scores = {name: logged.score(waits[one]) for name, one in SHOWN.items()}
     results: dict[str, Any] = {
         "scores": {name: each._asdict() for name, each in scores.items()},

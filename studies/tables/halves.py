@@ -32,7 +32,7 @@ def halves_of(log, path, draw):
 def row_of(log, path, draw):
     """A line of the table, and whether the choice held; None if fcfs was advised, or nothing could be told."""
     first, second = halves_of(log, path, draw)
-    answer = what_if(first, seed=draw, advance=lambda _: None)
+    answer = what_if(first, seed=draw)
     if answer.undecided or answer.advice is answer.outcomes[0]:
         return (log, str(draw), "cannot tell" if answer.undecided else "fcfs", "", "", ""), None
     fcfs, taken = (

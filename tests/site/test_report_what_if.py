@@ -489,7 +489,7 @@ def test_the_comparisons_with_fcfs_follow_a_plan_and_those_of_two_others_stand_a
     assert all(one.corrected_p == one.p for mine in others for one in mine.values())
     assert "2 planned comparisons with fcfs" in told(answer)
     assert answer.as_dict()["comparisons"] == named
-    tried = choices([1, 5, 4], True)
+    tried = choices([1, 5, 4], True, {})
     kinds = [[tried[k].name for k in chain] for chain in planned(tried, [1, 5, 4], {})]
     assert [(chain[0], len(chain)) for chain in kinds] == [("saf", 2), ("saf + 4 s", 3), ("first tries", 1)]
 

@@ -43,6 +43,7 @@ from batfill_site.advice.text import (
     equal_limits,
     grade_text,
     growth_of,
+    headed,
     headline,
     log_text,
     looser_text,
@@ -58,7 +59,6 @@ from batfill_site.advice.text import (
     starves,
     support_text,
     terms_text,
-    trial_headline,
     users_text,
 )
 from batfill_site.advice.what_if import ADVICE, APART, CHOSEN, FAR_APART, HIGH_P, HIGH_WEEKS, SLOWDOWN, UNSURE, stated
@@ -177,7 +177,7 @@ def first_screen(answer: WhatIf, shown: int) -> str:
 def screen(answer: WhatIf, limit: Limit, chosen: int | None = None) -> dict[str, str]:
     """The headline, the first table and the lines beside it as HTML: of the advice under a limit, or of a choice."""
     taken = " taken" * bool(chosen is None and limit.advised and not answer.cautions)
-    text = headline(answer, limit) if chosen is None else trial_headline(answer, chosen)
+    text = headline(answer, limit) if chosen is None else headed("If you took", answer.outcomes[chosen])
     rows, marks = [], []
     for row in answer.rows(limit, chosen):
         name, *figures = cells(answer, limit, row)

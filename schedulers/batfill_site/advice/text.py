@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from batfill.base.stats import BETTER, CONFIDENCE
 from batfill.base.words import in_a_row, things, wrapped
 from batfill.base.words import percent as in_percent
-from batfill.model.options import ALL, REPLAYED, Options
+from batfill.model.options import ALL, Options
 from batfill.workloads.swf import NO_RUN_TIME, REASONS
 from batfill_pages.comparison import CHANGED_S, FEWEST_JOBS
 from batfill_pages.comparison_page import STARVED
@@ -25,7 +25,7 @@ from batfill_pages.words import count, growth, interval_text, log_name, slowdown
 from batfill_pages.words import duration_html as duration
 from batfill_site.advice.promise import BUSY_BSLD, MOVED_S, OVERLOADED, OVERLOADED_S, QUIET, QUIET_S, WORDS, Figures
 from batfill_site.advice.promise import TAU_S as BSLD_TAU_S
-from batfill_site.advice.what_if import GENTLE, KILLS, LOGGED, REFERENCE, configuration, stated
+from batfill_site.advice.what_if import GENTLE, KILLS, LOGGED, REFERENCE, configurable, stated
 from batfill_site.config.systems import APPROXIMATE, EXPRESSIBLE, IMPOSSIBLE, SYSTEMS
 from batfill_site.fidelity import ratio_text
 
@@ -72,8 +72,12 @@ def short(outcome: ChoiceFigures) -> str:
 
 def named(outcome: ChoiceFigures) -> str:
     """The choice in words within a sentence, with its name: smallest area first (saf)."""
-    words = f"{outcome.words[:1].lower()}{outcome.words[1:]}"
-    return f"**{words} ({short(outcome)})**"
+    return f"**{lower(outcome.words)} ({short(outcome)})**"
+
+
+def lower(words: str) -> str:
+    """The words within a sentence."""
+    return f"{words[:1].lower()}{words[1:]}"
 
 
 def first_upper(text: str) -> str:
@@ -113,7 +117,7 @@ def headline(answer: WhatIf, limit: Limit) -> str:
         return f"Do not trust this advice: {share} of the requests are invented"
     o = answer.outcomes[limit.advised]
     if limit.advised:
-        return fitting(f"Take **{short(o)}**: {o.words[:1].lower()}{o.words[1:]}", f"Take **{short(o)}**")
+        return headed("Take", o)
     if not any(answer.chains):
         return f"Keep **fcfs**: {SYSTEMS[answer.settings['system']].title} can do none of the other choices"
     if limit.by_slowdown:
@@ -126,10 +130,9 @@ def fitting(text: str, shorter: str) -> str:
     return text if len(text.replace(NB, " ").split()) <= MOST_WORDS else shorter
 
 
-def trial_headline(answer: WhatIf, k: int) -> str:
-    """What stands above the figures of a choice that is not the advice."""
-    o = answer.outcomes[k]
-    return fitting(f"If you took **{short(o)}**: {o.words[:1].lower()}{o.words[1:]}", f"If you took **{short(o)}**")
+def headed(lead: str, o: ChoiceFigures) -> str:
+    """The choice with its words behind this lead, if they fit: "Take" the advice, "If you took" another."""
+    return fitting(f"{lead} **{short(o)}**: {lower(o.words)}", f"{lead} **{short(o)}**")
 
 
 HEAD = ("", "mean wait", "longest wait", "slowdown", "what it needs")
@@ -293,7 +296,7 @@ def nothing_text(answer: WhatIf, limit: Limit) -> str:
 
 def nearly(answer: WhatIf, k: int) -> bool:
     """Whether the system given can do the choice itself, but for some details."""
-    one = configuration(answer.settings["system"], answer.outcomes[k].options)
+    one = answer.configurations[k][answer.settings["system"]]
     return one.verdict == APPROXIMATE and not one.gives
 
 
@@ -602,11 +605,6 @@ def options_words(options: Mapping[str, Any]) -> str:
     return shlex.join(words)
 
 
-def without_replayed(outcome: ChoiceFigures) -> dict[str, Any]:
-    """The choice's options without those that only replays take."""
-    return {name: value for name, value in outcome.options.items() if name not in REPLAYED}
-
-
 def grade_text(answer: WhatIf) -> str:
     """The grade of the log, which is of a replay without the options that the choices share."""
     grade, plain = str(answer.fidelity), answer.fidelity.plain
@@ -626,7 +624,7 @@ def files_as(answer: WhatIf, k: int, name: str) -> int | None:
     if wanted.get("depth") == ALL:  # then no order of backfilling begins behind the last reservation
         wanted.pop("backfill", None)
     given = Options.of(wanted)
-    return next((j for j, o in enumerate(answer.outcomes) if Options.of(without_replayed(o)) == given), None)
+    return next((j for j, o in enumerate(answer.outcomes) if Options.of(configurable(o.options)) == given), None)
 
 
 def support_text(answer: WhatIf, k: int, name: str) -> str:
@@ -641,7 +639,7 @@ def support_text(answer: WhatIf, k: int, name: str) -> str:
     best, said = answer.best_of(answer.limit, able), ""
     near = files_as(answer, k, name) if one.files else best
     if one.files and near is None:
-        said = f"These files give {one.words[:1].lower()}{one.words[1:]}: no figure here is theirs."
+        said = f"These files give {lower(one.words)}: no figure here is theirs."
     elif near or found[0][name].verdict == EXPRESSIBLE:
         near = near or 0
         said = f"The nearest that it can do is {named(answer.outcomes[near])}: {own_figures(answer, near)}."
@@ -656,7 +654,7 @@ def support_text(answer: WhatIf, k: int, name: str) -> str:
 def export_text(answer: WhatIf) -> str:
     """Which batch systems can be configured for the advised choice, and the command."""
     system, k = answer.settings["system"], answer.limit.advised
-    words = options_words(without_replayed(answer.advice))
+    words = options_words(configurable(answer.advice.options))
     mine = {name: one for name, one in answer.configurations[k].items() if system in (None, name)}
     able = [SYSTEMS[name].title for name, one in mine.items() if one.verdict == EXPRESSIBLE]
     if not any(one.files for one in mine.values()):

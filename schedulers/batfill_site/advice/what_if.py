@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -170,9 +169,7 @@ class WhatIf(Keyed):
     withheld: dict[int, str]  # outcomes that the system cannot do, and why
     fidelity: Fidelity  # how near simulated waits are to those in the log
     site: SiteLog  # what else the log says
-    checks: tuple[
-        Check, ...
-    ] = ()  # of the promise of first tries, at each of LOADS; () if not tried as they are
+    checks: tuple[Check, ...] = ()  # of the promise of first tries, at each of LOADS; () if not tried as they are
     logged: Score | None = None  # fcfs's waits against the logged ones; None if a site's are not known
     logged_bsld: float | None = None  # the mean bounded slowdown of the same jobs in the log
     reaction: Reaction | None = None  # None if nothing is advised, or the log has no users or waits
@@ -432,7 +429,6 @@ def what_if(
     system: str | None = None,
     tau_s: float = TAU_S,
     seed: int = 0,
-    advance: Callable[[float], None] | None = None,
     **options: Any,
 ) -> WhatIf:
     """Replay the log under every choice of `choices`, and advise one.
@@ -448,8 +444,6 @@ def what_if(
         system: advise only what this batch system can be configured for in full: slurm, oar, pbs or flux.
         tau_s: the bound of the bounded slowdown.
         seed: of the intervals.
-        advance: called with the share of a choice replayed since the last call; they sum to 1 for each, and for each
-            check of first tries. None shows a progress bar after two seconds.
         **options: procs, overrun, unrequested: see `ReadingOptions`. And options of the scheduler that the choices
             share, named as in `replay`: `backfill` of all; `overdue` of those with a threshold; `divider`,
             `small_width`, `kill` and `bound` of those with small jobs first.
@@ -460,31 +454,22 @@ def what_if(
     how = ReadingOptions.taken_from(options)
     tau_of(tau_s)
     seed_of("seed", seed)
-    for seconds in thresholds_s:
-        seconds_of("threshold", seconds, least=1e-9)
     number_of("max-wait-growth", max_wait_growth, 0, math.inf, "a share >= 0, as 10% or 0.1")
     probability_of("min-gain", min_gain)
     if advise_by not in (WAITS, SLOWDOWN):
         raise BatfillError(f"option advise-by: {advise_by!r} is none of {WAITS}, {SLOWDOWN}; choose one")
     shared = shared_of(options, SHARED)
     tried = choices(thresholds_s, small_first, shared)
-    for name in shared:
-        if not takes(tried, name) and shared[name] != OPTIONS[name].default:
-            missing = "a threshold" if small_first else "small jobs first"
-            raise BatfillError(f"option {name}: no choice takes it without {missing}; leave it out")
-    for choice in tried:
-        Options.of(choice.options)  # reject mistakes before anything runs
     withheld = beyond(system, tried)
     read = read_once(log, **how.reading)
     workload, jobs, size = how.jobs(read)
     source = source_of(read, **how.reading)
-    steps = steps_of(tried)
-    with patient_progress("choices", steps) if advance is None else nullcontext(advance) as shown:
-        schedules = [replayed(choice, jobs, workload, shown) for choice in tried]
-        as_promised = promise.PRESET in (choice.options for choice in tried)
-        checks = tuple(promise.check(jobs, workload, shown, load=load) for load in LOADS if as_promised)
+    loads = LOADS if promise.PRESET in (choice.options for choice in tried) else ()
+    with patient_progress("choices", len(tried) + len(loads) + 1) as advance:
+        schedules = [replayed(choice, jobs, workload, advance) for choice in tried]
+        checks = tuple(promise.check(jobs, workload, advance, load=load) for load in loads)
         grade = fidelity_of(source)
-        shown(1.0)
+        advance(1.0)
     chains = planned(tried, thresholds_s, withheld)
     comparison = of_jobs(
         tuple(choice.name for choice in tried),
@@ -497,17 +482,7 @@ def what_if(
         for choice, bsld, schedule in zip(tried, comparison.bsld, schedules, strict=True)
     ]
     pairs = pairs_of(comparison, seed, chains)
-    offered = sorted(itertools.chain(*chains))
-
-    def advice(longest_s: float, by: str) -> tuple[int, tuple[int, ...]]:
-        return advised(outcomes, pairs, longest_s, min_gain, offered, by)
-
-    limits = [
-        Limit(growth, longest_s, *advice(longest_s, advise_by), advice(longest_s, SLOWDOWN)[0])
-        for growth in (*sorted({*LIMITS, max_wait_growth}), None)
-        for longest_s in [math.inf if growth is None else (1 + growth) * outcomes[0].max_wait_s]
-    ]
-    given = next(k for k, limit in enumerate(limits) if limit.growth == max_wait_growth)
+    growths = (*sorted({*LIMITS, max_wait_growth}), None)
     settings = {
         "overrun": workload.overrun,
         "unrequested": workload.unrequested,
@@ -529,10 +504,7 @@ def what_if(
         for by, name, rows in groups_of(jobs, size)
         if rows.any()
     ]
-    waited_s = np.full(len(jobs), np.nan) if jobs.waited_s is None or grade.plain is None else jobs.waited_s
-    known = ~np.isnan(waited_s)
-    logged = score(jobs.submit_s[known], waited_s[known], schedules[0].wait_s[known]) if known.any() else None
-    bsld = bounded_slowdown(waited_s[known], schedules[0].runtime_s[known], tau_s)
+    logged, logged_bsld = logged_figures(schedules[0], tau_s) if grade.plain is not None else (None, None)
     answer = WhatIf(
         workload,
         settings,
@@ -540,18 +512,44 @@ def what_if(
         outcomes,
         pairs,
         groups,
-        limits,
-        given,
+        [limit_of(growth, outcomes, pairs, chains, min_gain, advise_by) for growth in growths],
+        growths.index(max_wait_growth),
         chains,
         withheld,
         grade,
         SiteLog.of(source, len(workload.jobs) - len(jobs)),
         checks=checks,
         logged=logged,
-        logged_bsld=mean_of(bsld) if known.any() else None,
+        logged_bsld=logged_bsld,
     )
     reaction = None if answer.undecided else reaction_of(answer, jobs, tau_s)
     return answer if reaction is None else replace(answer, reaction=reaction)
+
+
+def limit_of(
+    growth: float | None,
+    outcomes: Sequence[ChoiceFigures],
+    pairs: Sequence[Mapping[int, Paired]],
+    chains: Sequence[Sequence[int]],
+    min_gain: float,
+    by: str,
+) -> Limit:
+    """The limit, and the advice under it among the choices in the chains; see `advised`."""
+    longest_s = math.inf if growth is None else (1 + growth) * outcomes[0].max_wait_s
+    offered = sorted(itertools.chain(*chains))
+    taken, equals = advised(outcomes, pairs, longest_s, min_gain, offered, by)
+    by_slowdown, _ = advised(outcomes, pairs, longest_s, min_gain, offered, SLOWDOWN)
+    return Limit(growth, longest_s, taken, equals, by_slowdown)
+
+
+def logged_figures(first: Schedule, tau_s: float) -> tuple[Score, float] | tuple[None, None]:
+    """The score of this schedule against the waits of its jobs in the log, and their mean bounded slowdown there."""
+    jobs, waited_s = first.jobs, first.jobs.waited_s
+    if waited_s is None or np.isnan(waited_s).all():
+        return None, None
+    known = ~np.isnan(waited_s)
+    bsld = bounded_slowdown(waited_s[known], first.runtime_s[known], tau_s)
+    return score(jobs.submit_s[known], waited_s[known], first.wait_s[known]), mean_of(bsld)
 
 
 def reaction_of(answer: WhatIf, jobs: JobTable, tau_s: float) -> Reaction | None:
@@ -577,8 +575,13 @@ def beyond(system: str | None, tried: Sequence[Choice]) -> dict[int, str]:
 
 
 def configuration(system: str, options: Mapping[str, Any]) -> SiteConfig:
-    """The batch system's configuration of a choice, without what only replays take."""
-    return configured(system, *((name, value) for name, value in options.items() if name not in REPLAYED))
+    """The batch system's configuration of a choice."""
+    return configured(system, *configurable(options).items())
+
+
+def configurable(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options without those that only replays take."""
+    return {name: value for name, value in options.items() if name not in REPLAYED}
 
 
 @cache
@@ -605,11 +608,16 @@ def planned(tried: Sequence[Choice], thresholds_s: Sequence[float], withheld: Co
     return [chains[effort] for effort in sorted(chains)]
 
 
-def choices(thresholds_s: Sequence[float], small_first: bool, shared: Mapping[str, Any] | None = None) -> list[Choice]:
+def choices(thresholds_s: Sequence[float], small_first: bool, shared: Mapping[str, Any]) -> list[Choice]:
     """fcfs, first tries, spf, saf, and saf with thresholds.
 
     `shared` are options of SHARED, for the choices that can take them.
+
+    Raises:
+        BatfillError: an option is unusable, or no choice can take it.
     """
+    for seconds in thresholds_s:
+        seconds_of("threshold", seconds, least=1e-9)
     tried: list[tuple[dict[str, Any], int]] = [
         ({"policy": "fcfs"}, TODAY),
         *([(promise.PRESET, KILLS)] if small_first else []),
@@ -619,13 +627,13 @@ def choices(thresholds_s: Sequence[float], small_first: bool, shared: Mapping[st
     found = []
     for options, effort in tried:
         words, name = policy_words(options)
-        found.append(Choice(name, words, those_that_apply(shared or {}, options) | options, effort))
+        found.append(Choice(name, words, those_that_apply(shared, options) | options, effort))
+        Options.of(found[-1].options)  # rejects mistakes before anything runs
+    for name, value in shared.items():
+        if not takes(found, name) and value != OPTIONS[name].default:
+            missing = "a threshold" if small_first else "small jobs first"
+            raise BatfillError(f"option {name}: no choice takes it without {missing}; leave it out")
     return found
-
-
-def steps_of(tried: Sequence[Choice]) -> int:
-    """The steps of the progress: one for each choice and each check of first tries, and one for the log's own waits."""
-    return len(tried) + len(LOADS) * any(choice.options == promise.PRESET for choice in tried) + 1
 
 
 def takes(tried: Sequence[Choice], name: str) -> bool:

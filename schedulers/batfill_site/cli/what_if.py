@@ -24,7 +24,6 @@ from batfill.cli.parameters import (
     scheduler_options,
     seed_option,
 )
-from batfill.cli.progress import progress
 from batfill.model.options import NAMES, SHARED_BY_CHOICES, SHARED_BY_TRIES, arguments_of
 
 if TYPE_CHECKING:
@@ -84,8 +83,6 @@ def what_if(
     log: Path,
     out: Path | None,
     threshold: tuple[float, ...],
-    small_first: bool,
-    seed: int,
     options: dict[str, Any],
     details: bool,
     as_json: bool,
@@ -110,17 +107,7 @@ def what_if(
     if short:
         warn([f"--threshold {short[0]:g} is in seconds; write {short[0]:g}h for hours"])
     thresholds = threshold or library.THRESHOLDS_S
-
-    with progress("choices", library.steps_of(library.choices(thresholds, small_first))) as advance:
-        answer = library.what_if(
-            log,
-            thresholds_s=thresholds,
-            small_first=small_first,
-            seed=seed,
-            **arguments_of(options),
-            **how,
-            advance=advance,
-        )
+    answer = library.what_if(log, thresholds_s=thresholds, **arguments_of(options), **how)
     if out is not None:
         write_text(out, as_page(answer, log, shlex.join(["batfill", *sys.argv[1:]])))
         offer(out)
