@@ -803,7 +803,7 @@ def real_starts(*, with_past):
             starts[run["JobID"]] = start
         found = when(state, procs=32, at=at)
         for row in found:
-            yield found, row, starts[row["job_id"]] - found.clock.unix_start_s
+            yield found, row, starts[row["job_id"]] - found.state.clock.unix_start_s
 
 
 @pytest.mark.compiled

@@ -22,7 +22,7 @@ SEARCH = (
 
 def as_page(found: Estimates, source: str, command: str) -> str:
     """The HTML page; `source` is where the state comes from."""
-    instants = Instants(found.now_s, found.clock)
+    instants = Instants(found.now_s, found.state.clock)
     rows = list(found)
     last_s = max((row["to_s"] - found.now_s for row in rows if not math.isnan(row["to_s"])), default=0.0) or 1.0
 

@@ -160,8 +160,8 @@ class ForecastOfReplay(Forecast):
         run = self.run
         moment = moment_of(run.engine.queue, run.now_s if now_s is None else now_s)
         jobs, clock = run.workload.jobs, run.workload.clock
-        asked = asked_of(moment, jobs.ids, job, run.workload.name, moment.waits, clock)
-        return estimates_of(self, moment, asked, jobs, jobs.ids, clock, run.options, int(moment.waits.sum()))
+        state = State(run.workload.name, jobs, jobs.ids, clock, run.options)
+        return estimates_of(self, moment, state, job, moment.waits)
 
 
 def so_far(jobs: JobTable, small: Any, killable: Any) -> NDArray[np.void]:
@@ -174,21 +174,15 @@ def so_far(jobs: JobTable, small: Any, killable: Any) -> NDArray[np.void]:
     return past
 
 
-def asked_of(
-    moment: Moment, ids: NDArray[Any], job: str | None, source: str, waits: NDArray[np.bool_], clock: Clock | None
-) -> NDArray[np.bool_]:
-    """Which of the jobs that wait are asked for, bool (known,).
+class State(NamedTuple):
+    """The jobs that are estimated, and what is known of them."""
 
-    Raises:
-        BatfillError: no job of this name waits.
-    """
-    if job is None:
-        return waits
-    asked: NDArray[np.bool_] = waits & (ids[moment.past_rows] == str(job))
-    if not asked.any():
-        at = Instants(moment.now_s, clock).full(moment.now_s)
-        raise BatfillError(f"{source}: no job {job} waits at {at}; {int(waits.sum()):,} others do")
-    return asked
+    name: str
+    jobs: JobTable
+    names: NDArray[Any]  # (n_jobs,), the jobs' ids
+    clock: Clock | None
+    options: Options
+    left_out: Mapping[str, str] | None = None  # jobs of a site that do not wait for processors alone, and why
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -204,18 +198,23 @@ class Estimates(ReadOnly, KeptRows):
 
     found: Found
     why: tuple[str, ...]
-    jobs: JobTable
-    names: NDArray[Any]  # (n_jobs,), the jobs' ids
+    state: State
     now_s: float
-    clock: Clock | None
-    options: Options
     size: int
     waiting: int  # how many jobs wait, those not asked for included
     forks: int
     seed: int
     calibrated_on: int  # starts
-    at_site: bool  # whether the state is a site's, and not a replay's
-    left_out: Mapping[str, str]  # jobs of a site that do not wait for processors alone, and why
+
+    @property
+    def at_site(self) -> bool:
+        """Whether the state is a site's, and not a replay's."""
+        return self.state.left_out is not None
+
+    @property
+    def left_out(self) -> Mapping[str, str]:
+        """Jobs of a site that do not wait for processors alone, and why."""
+        return self.state.left_out or {}
 
     def columns(self) -> dict[str, NDArray[Any]]:
         """Every job by column, in order of submission: its estimated `start_s` and the interval `from_s` to `to_s`.
@@ -223,9 +222,9 @@ class Estimates(ReadOnly, KeptRows):
         These are nan where the start depends on jobs without a request and no job has ended. `why` says why it does
         not start now.
         """
-        found, columns = self.found, self.jobs.select(self.found.rows).columns()
+        found, columns = self.found, self.state.jobs.select(self.found.rows).columns()
         return {
-            "job_id": self.names[found.rows].astype(object),
+            "job_id": self.state.names[found.rows].astype(object),
             **{name: columns[name] for name in ("procs", "requested_s", "submit_s")},
             "start_s": found.start_s,
             "from_s": found.from_s,
@@ -235,6 +234,7 @@ class Estimates(ReadOnly, KeptRows):
 
     def about(self) -> dict[str, Any]:
         """The instant, the machine, and how the estimates were made."""
+        clock = self.state.clock
         return {
             "now_s": self.now_s,
             "procs": self.size,
@@ -243,8 +243,8 @@ class Estimates(ReadOnly, KeptRows):
             "forks": self.forks,
             "seed": self.seed,
             "calibrated_on": self.calibrated_on,
-            "options": self.options.as_dict(),
-            "clock": self.clock.as_dict() if self.clock else None,
+            "options": self.state.options.as_dict(),
+            "clock": clock.as_dict() if clock else None,
             "left_out": [{"job_id": name, "why": why} for name, why in self.left_out.items()],
             "version": __version__,
         }
@@ -274,10 +274,10 @@ class Estimates(ReadOnly, KeptRows):
         on = f"calibrated on {self.calibrated_on:,} starts"
         if not self.is_calibrated:
             why = f"only {things(self.calibrated_on, 'past start')}" if self.calibrated_on else "no past starts"
-            why = "first starts of tries are not known" if self.options.kills else why
+            why = "first starts of tries are not known" if self.state.options.kills else why
             on = f"not calibrated ({why}), so how many starts they hold is unknown"
         on += "; add the jobs that have ended" * (self.at_site and not self.is_calibrated)
-        made = f"{self.options.as_text()}; {self.forks} forks, seed {self.seed}; intervals {on}"
+        made = f"{self.state.options.as_text()}; {self.forks} forks, seed {self.seed}; intervals {on}"
         lacks = "partitions, GPUs, priorities, limits and outages" if self.at_site else "outages and limits"
         return f"{made}. These are starts of a replay: what it does not know, as {lacks}, moves real ones."
 
@@ -296,7 +296,7 @@ class Estimates(ReadOnly, KeptRows):
 
     def as_text(self) -> str:
         """A table to read, and a line for each job."""
-        instants = Instants(self.now_s, self.clock)
+        instants = Instants(self.now_s, self.state.clock)
         head = f"{instants.full(self.now_s)}: {self.head}"
         head += f"\n{wrapped(self.without)}" * bool(self.without)
         if not self.why:
@@ -317,49 +317,36 @@ class Estimates(ReadOnly, KeptRows):
 
 
 def estimates_of(
-    forecast: Forecast,
-    moment: Moment,
-    asked: NDArray[np.bool_],
-    jobs: JobTable,
-    ids: NDArray[Any],
-    clock: Clock | None,
-    options: Options,
-    waiting: int,
-    left_out: Mapping[str, str] | None = None,
+    forecast: Forecast, moment: Moment, state: State, job: str | None, waits: NDArray[np.bool_]
 ) -> Estimates:
-    """The estimates for these jobs, with the reasons why they do not start now; those that run start now.
+    """The estimates for one waiting job, or all, with the reasons why they do not start now; those that run start now.
 
-    `waiting` is how many jobs wait, those not asked for included; `left_out` is None in a replay.
+    `waits`, bool (known,), says which jobs waited before the decision that is due.
+
+    Raises:
+        BatfillError: no job of this name waits.
     """
-    start, waits = np.flatnonzero(asked & ~moment.waits), asked & moment.waits
+    instants, asked, ids = Instants(moment.now_s, state.clock), waits, state.names[moment.past_rows]
+    if job is not None:
+        asked = waits & (ids == str(job))
+        if not asked.any():
+            at = instants.full(moment.now_s)
+            raise BatfillError(f"{state.name}: no job {job} waits at {at}; {int(waits.sum()):,} others do")
+    start, waits_on = np.flatnonzero(asked & ~moment.waits), asked & moment.waits
     now_s = np.full(len(start), moment.now_s)
     found = Found(moment.past_rows[start], now_s, now_s, now_s + math.exp(forecast.widened[1]) * MARGIN_S)
-    names = dict(zip(moment.rows.tolist(), ids[moment.past_rows].tolist(), strict=True))
     why: tuple[str, ...] = (STARTS,) * len(start)
-    if waits.any():
-        both = zip(found, forecast.estimate(moment, waits), strict=True)
+    if waits_on.any():
+        both = zip(found, forecast.estimate(moment, waits_on), strict=True)
         found = Found._make(np.concatenate(columns) for columns in both)
         order = np.argsort(found.rows)
         found = Found._make(column[order] for column in found)
-        why += reasons(moment, moment.rows[waits].tolist(), names, Instants(moment.now_s, clock))
+        names = dict(zip(moment.rows.tolist(), ids.tolist(), strict=True))
+        why += reasons(moment, moment.rows[waits_on].tolist(), names, instants)
         why = tuple(why[place] for place in order)
-    made = forecast.ensemble
-    return Estimates(
-        found,
-        why,
-        jobs,
-        ids,
-        moment.now_s,
-        clock,
-        options,
-        moment.queue.size,
-        waiting,
-        made.forks,
-        made.seed,
-        forecast.calibrated_on,
-        left_out is not None,
-        left_out or {},
-    )
+    size, made = moment.queue.size, forecast.ensemble
+    waiting = int(waits.sum())
+    return Estimates(found, why, state, moment.now_s, size, waiting, made.forks, made.seed, forecast.calibrated_on)
 
 
 def when(
@@ -518,9 +505,8 @@ def when_at_site(site: SiteState, job: str | None, options: Options, forks: int,
     moment.queue.decide(site.now_s)
     if job is not None and (why := site.left_out.get(str(job))):
         raise BatfillError(f"{site.name}: job {job} is left out, as no idle processor would start it: {why}")
-    asked = asked_of(moment, site.names, job, site.name, waits, site.clock)
-    waiting = int(waits.sum())
-    return estimates_of(forecast, moment, asked, jobs, site.names, site.clock, options, waiting, site.left_out)
+    state = State(site.name, jobs, site.names, site.clock, options, site.left_out)
+    return estimates_of(forecast, moment, state, job, waits)
 
 
 def moment_at(course: Course, now_s: float) -> Moment:
