@@ -172,6 +172,11 @@ class Logged(NamedTuple):
         first: NDArray[np.bool_] = submit_s < submit_s[len(submit_s) // 2]
         return first
 
+    @property
+    def has_halves(self) -> bool:
+        """Whether jobs of both halves are compared."""
+        return all((self.counted & rows).any() for rows in (self.first_half, ~self.first_half))
+
     def score(self, wait_s: NDArray[np.float64], rows: NDArray[np.bool_] | None = None) -> Score:
         """The score of simulated waits, of all jobs or some."""
         rows = self.counted if rows is None else self.counted & rows
@@ -432,8 +437,7 @@ def fidelity(
     if workload.procs is None:
         raise WorkloadError(f"{source.where}: does not say how many processors the machine has; give --procs N")
     logged = logged_of(workload, source.log, source.where)
-    later = ~logged.first_half
-    fit &= all((logged.counted & rows).any() for rows in (later, ~later))
+    fit &= logged.has_halves
     with patient_progress("replays", 2 + MOST_REPLAYS * fit) as advance:
         steps = fitted(logged.until_half(), advance) if fit else []
         found = logged.outages()
@@ -456,7 +460,7 @@ def fidelity(
                 "factors": str(step.factors),
                 **step.factors._asdict(),
                 "error": step.error,
-                "later": logged.score(waits[step.factors], later)._asdict(),
+                "later": logged.score(waits[step.factors], ~logged.first_half)._asdict(),
             }
             for step in steps
         ],
@@ -540,12 +544,6 @@ def number_of(log: SwfLog, place: str) -> int:
     return int(((jobs >= LEAST_SHARE * len(log)) & (number >= 0)).sum())
 
 
-def unmodelled_text(found: Sequence[str]) -> str:
-    """What `unmodelled` found, in a sentence; empty if that is nothing."""
-    replay = "A replay has one queue for one machine of equal processors."
-    return f"Not modelled: {'; '.join(found)}. {replay}" if found else ""
-
-
 def notes_of(log: SwfLog) -> list[str]:
     """The notes in the header."""
     return [text.removeprefix("; Note: ") for text in log.header if text.startswith("; Note: ")]
@@ -576,7 +574,9 @@ def text_below(content: Mapping[str, Any]) -> str:
         f"{content['input']['source']} on {content['input']['procs']:,} processors, fcfs with EASY backfilling; "
         f"{things(found['number'], 'outage')} found in the log, {duration(found['days'] * DAY_S)} in all"
         + outages_text(content),
-        unmodelled_text(content["unmodelled"]),
+        f"Not modelled: {'; '.join(content['unmodelled'])}. A replay has one queue for one machine of equal processors."
+        if content["unmodelled"]
+        else "",
         f"{things(content['without_wait'], 'job')} without a wait in the log are not compared"
         if content["without_wait"]
         else "",
@@ -668,27 +668,18 @@ def fidelity_of(source: Source) -> Fidelity:
     except WorkloadError as error:
         return Fidelity(None, None, str(error).removeprefix(f"{source.where}: "))
     found = logged.outages()
-    plain, with_outages = (logged.score(one.waits(workload, found)) for one in SHOWN.values())
-    best = explanation(logged)
-    if best is None:
-        return Fidelity(plain, with_outages)
-    near = logged.score(best.waits(workload, found))
-    return Fidelity(plain, with_outages, explained=in_a_row(best.names), explained_ratio=near.ratio)
-
-
-def explanation(logged: Logged) -> Factors | None:
-    """The factors fitted on the first half of the jobs, if they lower the error on the second; else None.
-
-    None, too, if they are of a machine that is smaller than what was ever in use at once.
-    """
-    later = ~logged.first_half
-    if not all((logged.counted & rows).any() for rows in (later, ~later)):
-        return None
-    best, found = fitted(logged.until_half(), nothing)[-1].factors, logged.outages()
-    if best.capacity < 1 and best.size(logged.size) < logged.most_in_use:
-        return None
-    before, after = (logged.error(one.waits(logged.workload, found), later) for one in (PLAIN, best))
-    return best if before is not None and after is not None and after < before else None
+    waits = [one.waits(workload, found) for one in SHOWN.values()]
+    plain, with_outages = (logged.score(wait_s) for wait_s in waits)
+    grade = Fidelity(plain, with_outages)
+    if not logged.has_halves:
+        return grade
+    best = fitted(logged.until_half(), nothing)[-1].factors
+    near_s = best.waits(workload, found)
+    before, after = (logged.error(wait_s, ~logged.first_half) for wait_s in (waits[0], near_s))
+    too_small = best.capacity < 1 and best.size(logged.size) < logged.most_in_use  # what was in use at once later
+    if too_small or before is None or after is None or after >= before:
+        return grade
+    return grade._replace(explained=in_a_row(best.names), explained_ratio=logged.score(near_s).ratio)
 
 
 def grade_text(plain: Score, with_outages: Score) -> str:
