@@ -1,6 +1,6 @@
 """A run's jobs in the format of the page's script.
 
-Columns of numbers are compact: integers as differences in the smallest type, deflated, in base64. `assets/columns.js`
+Columns of numbers are compact: integers in the smallest type, deflated, in base64. `assets/columns.js`
 reads them.
 """
 
@@ -123,18 +123,17 @@ def page_row(sample: Sample | None, row: int) -> int:
 
 
 def packed(columns: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
-    """The columns as JSON: `data` in base64, and each column's `name`, `type`, `length`, and whether `differences`.
+    """The columns as JSON: `data` in base64, and each column's `name`, `type` and `length`.
 
-    Integers below 2^31 become the smallest of int8, int16, int32 that holds them or the differences between neighbours,
-    which are taken if they are smaller, or if the numbers ascend; everything else becomes float64. Bytes of equal
-    significance are adjacent, which deflates better.
+    Whole numbers become the smallest of int8, int16, int32 that holds them; everything else becomes float64. Bytes of
+    equal significance are adjacent, which deflates better.
     """
     parts, heads = [], []
     for name, column in columns.items():
-        stored, differences = smallest(column)
+        stored = smallest(column)
         planes = stored.view(np.uint8).reshape(len(stored), stored.itemsize).T
         parts.append(planes.tobytes())
-        heads.append({"name": name, "type": stored.dtype.str[1:], "length": len(stored), "differences": differences})
+        heads.append({"name": name, "type": stored.dtype.str[1:], "length": len(stored)})
     return {"columns": heads, "data": deflated(b"".join(parts))}
 
 
@@ -144,18 +143,11 @@ def deflated(data: bytes) -> str:
     return base64.b64encode(deflate.compress(data) + deflate.flush()).decode()
 
 
-def smallest(column: NDArray[Any]) -> tuple[NDArray[Any], bool]:
-    """The column in the smallest type, and whether as differences (the first from 0)."""
-    if column.dtype == bool:
-        return column.astype("<i1"), False
-    if not np.isfinite(column).all() or (column != np.floor(column)).any() or np.abs(column).max(initial=0) >= 2**31:
-        return column.astype("<f8"), False
-    whole = column.astype(np.int64)
-    steps = np.diff(whole, prepend=0)
-    for kind in INTEGER_TYPES:
-        limits = np.iinfo(kind)
-        ways = ((whole, False), (steps, True))
-        for values, differences in ways[::-1] if (steps >= 0).all() else ways:  # small steps deflate better
-            if limits.min <= values.min(initial=0) and values.max(initial=0) <= limits.max:
-                return values.astype(f"<{kind}"), differences
-    return column.astype("<f8"), False
+def smallest(column: NDArray[Any]) -> NDArray[Any]:
+    """The column in the smallest type that holds its numbers."""
+    if np.isfinite(column).all() and (column == np.floor(column)).all():
+        for kind in INTEGER_TYPES:
+            limits = np.iinfo(kind)
+            if limits.min <= column.min(initial=0) and column.max(initial=0) <= limits.max:
+                return column.astype(f"<{kind}")
+    return column.astype("<f8")

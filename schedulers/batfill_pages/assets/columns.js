@@ -5,10 +5,9 @@ async function unpack({ columns, data }) {
   const bytes = await inflated(data);
   const arrays = {};
   let at = 0;
-  for (const { name, type, length, differences } of columns) {
+  for (const { name, type, length } of columns) {
     const size = TYPES[type].BYTES_PER_ELEMENT;
-    const stored = new TYPES[type](joined(bytes, at, length, size).buffer);
-    arrays[name] = differences ? summed(stored) : stored;
+    arrays[name] = new TYPES[type](joined(bytes, at, length, size).buffer);
     at += length * size;
   }
   return arrays;
@@ -29,12 +28,5 @@ function joined(bytes, at, length, size) {
     const from = at + plane * length;
     for (let i = 0; i < length; i++) out[i * size + plane] = bytes[from + i];
   }
-  return out;
-}
-
-function summed(steps) {
-  const out = new Int32Array(steps.length);
-  let sum = 0;
-  for (let i = 0; i < steps.length; i++) out[i] = sum += steps[i];
   return out;
 }
