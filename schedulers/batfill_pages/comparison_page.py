@@ -26,8 +26,11 @@ from batfill.base.words import in_a_row, percent, things
 from batfill_pages.comparison import CHANGED_S, FEWEST_JOBS
 from batfill_pages.single import TIME_BINS
 from batfill_pages.words import (
+    code,
     count,
+    described,
     duration_html,
+    folded,
     growth,
     guide,
     no_break,
@@ -83,7 +86,10 @@ def comparison_section(comparison: Comparison, number: int, *, seed: int, alone:
         view.selector(),
         view.table(),
         view.notes(),
-        *(view.who_loses(part) if comparison.whose else []),
+        f'<{part}>Who loses most, against <span class="base">{escape(view.words[view.reference][1])}</span></{part}>'
+        f'<ul class="losers">{view.losers(view.reference)}</ul>'
+        if comparison.whose
+        else "",
         *(view.tails(number, part, tail) if view.waits else []),
         *(view.queues(part) if comparison.courses and view.waits else []),
     ]
@@ -92,8 +98,8 @@ def comparison_section(comparison: Comparison, number: int, *, seed: int, alone:
         [
             f'<section class="comparison" id="comparison-{number}">',
             units_kept("\n".join(parts)),
-            commands_part(comparison.commands),
-            units_kept(made_part(comparison.made)),
+            folded("Commands of the runs", code("\n".join(comparison.commands))) if comparison.commands else "",
+            units_kept(folded("Log and engine", described(comparison.made))) if comparison.made else "",
             f'<script type="application/json">{data}</script></section>',
         ]
     )
@@ -106,19 +112,6 @@ def chart(kind: str, title: str, remark: str, label: str = "") -> str:
         f'<div class="chart {kind}" data-label="{label}"></div>'
         "<noscript><p>The picture needs JavaScript.</p></noscript>"
     )
-
-
-def commands_part(commands: Sequence[str]) -> str:
-    """The commands that repeat the runs, folded."""
-    text = "\n".join(commands)
-    folded = f"<details><summary>Commands of the runs</summary><pre tabindex=0>{escape(text)}</pre></details>"
-    return folded if commands else ""
-
-
-def made_part(made: Sequence[tuple[str, str]]) -> str:
-    """What the figures were made with, folded."""
-    rows = "".join(f"<dt>{escape(name)}</dt><dd>{escape(words)}</dd>" for name, words in made)
-    return f'<details><summary>Log and engine</summary><dl class="made">{rows}</dl></details>' if made else ""
 
 
 class View:
@@ -310,14 +303,6 @@ class View:
             said.append(f"{line}.")
         return " ".join(said[:ALIKE])
 
-    def who_loses(self, part: str) -> list[str]:
-        """The job and the user that lose most under each run."""
-        base = escape(self.words[self.reference][1])
-        return [
-            f'<{part}>Who loses most, against <span class="base">{base}</span></{part}>',
-            f'<ul class="losers">{self.losers(self.reference)}</ul>',
-        ]
-
     def losers(self, reference: int) -> str:
         """An item for each run: the job and the user whose waits grow most against the reference, as HTML."""
         if (whose := self.of.whose) is None:
@@ -440,19 +425,23 @@ class View:
         """A choice's cells against the first reference."""
         long, short = self.words[k]
         name = policy_html(long, short) + ('<span class="sub">tuned on this log</span>' if self.tuned(k) else "")
-        pair = self.pairs[self.reference][k]
-        longest = f'{duration_html(self.longest_s[k])}<span class="times">{self.times(k)}</span>'
-        figures = (name, duration_html(self.mean_s[k]), longest, slowdown(self.slowdown[k]))
-        if pair is None:
-            return (*figures, "reference", "", "")
-        interval = f"{slowdown(pair.low)} to {slowdown(pair.high)}" if pair.bounded else f"too few {self.of.blocks}"
-        difference = f'{signed(pair.value)}<span class="sub">{interval}</span>'
-        return (*figures, difference, "", self.verdict_words(k, self.reference))
+        longest, difference, verdict = self.cells(k, self.reference)
+        figures = (duration_html(self.mean_s[k]), longest, slowdown(self.slowdown[k]))
+        return (name, *figures, difference, "", verdict)
 
-    def times(self, k: int) -> str:
+    def cells(self, k: int, reference: int) -> tuple[str, str, str]:
+        """The cells of a choice's row that depend on the reference: longest wait, difference and verdict."""
+        pair = self.pairs[reference][k]
+        longest = f"{duration_html(self.longest_s[k])}{self.times(k, reference)}"
+        if pair is None:
+            return longest, "reference", ""
+        interval = f"{slowdown(pair.low)} to {slowdown(pair.high)}" if pair.bounded else f"too few {self.of.blocks}"
+        return longest, f'{signed(pair.value)}<span class="sub">{interval}</span>', self.verdict_words(k, reference)
+
+    def times(self, k: int, reference: int) -> str:
         """How the longest wait compares with the reference's."""
-        base = float(self.longest_s[self.reference])
-        if k == self.reference or base == 0:
+        base = float(self.longest_s[reference])
+        if k == reference or base == 0:
             return ""
         ratio = float(self.longest_s[k]) / base
         if ratio > STARVED:
@@ -501,12 +490,8 @@ class View:
             "losers": units_kept(self.losers(reference)),
             "decided": self.decided(reference),
             "label": self.label(reference),
-            "pairs": [
-                None
-                if pair is None
-                else [*map(rounded, (pair.value, pair.low, pair.high)), self.verdict_words(k, reference)]
-                for k, pair in enumerate(self.pairs[reference])
-            ],
+            "cells": [[units_kept(cell) for cell in self.cells(k, reference)] for k in range(len(self.words))],
+            "pairs": [pair and [*map(rounded, (pair.value, pair.low, pair.high))] for pair in self.pairs[reference]],
         }
 
     def label(self, reference: int) -> str:

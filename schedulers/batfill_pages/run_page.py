@@ -21,6 +21,7 @@ from batfill_pages.words import (
     asset,
     count,
     date_text,
+    described,
     duration_html,
     slowdown,
     submission_dates,
@@ -184,13 +185,13 @@ def waits_part(run: ReportedRun, number: int, waits: Sequence[LongWait], h: str)
     rows, reasons = [], []
     for k, wait in enumerate(waits):
         row = wait.row
-        user = int(run.facts.user[row])
+        user, (said, limit) = int(run.facts.user[row]), asked(run, row)
         rows.append(
             (
                 f'<span class="rank">{k + 1}</span> <a href="#why-{number}-{k}">job&nbsp;{escape(run.ids[row])}</a>',
                 duration_html(run.wait_s[row]),
                 count(run.procs[row]),
-                asked_cell(run, row),
+                said + (f'<span class="sub">{limit}</span>' if limit else ""),
                 duration_html(run.runtime_s[row]),
                 *([str(user) if user >= 0 else ""] if users else []),
                 moment(run, run.submit_s[row]),
@@ -219,12 +220,6 @@ def asked(run: ReportedRun, row: int) -> tuple[str, str]:
     return duration_html(asked_s), f"raised to {limit}" if asked_s < run.walltime_s[row] else f"the limit was {limit}"
 
 
-def asked_cell(run: ReportedRun, row: int) -> str:
-    """The request in the table."""
-    said, limit = asked(run, row)
-    return f'{said}<span class="sub">{limit}</span>' if limit else said
-
-
 def reason(run: ReportedRun, wait: LongWait) -> str:
     """What the run says about a wait: the job's place in the order, and who started before it."""
     row = wait.row
@@ -251,19 +246,15 @@ def reason(run: ReportedRun, wait: LongWait) -> str:
     if wait.ahead:
         verb = "was" if wait.ahead == 1 else "were"
         words.append(f"{things(wait.ahead, 'job')} that {verb} already waiting when it came started before it as well")
+    tries = int(run.attempt[row])
     if wait.room_s >= 1:
-        words.append(f"For {duration_html(wait.room_s)} of its wait enough processors were idle{kept_out(run, row)}")
-    if tries := int(run.attempt[row]):
+        why = ": it was not let in, because it would have delayed the job at the head of the queue"
+        kept_out = why if run.about.plain_easy and not tries else ""  # else the run does not show it
+        words.append(f"For {duration_html(wait.room_s)} of its wait enough processors were idle{kept_out}")
+    if tries:
         before = "An earlier try was killed" if tries == 1 else f"{tries} earlier tries were killed"
         words.append(f"{before}, and what it computed there is lost; its wait counts to the start of the last try")
     return f"{'. '.join(words)}."
-
-
-def kept_out(run: ReportedRun, row: int) -> str:
-    """Why a job waited while enough processors were idle; "" if the run does not show it."""
-    if run.attempt[row] or not run.about.plain_easy:
-        return ""
-    return ": it was not let in, because it would have delayed the job at the head of the queue"
 
 
 def order_share(run: ReportedRun, row: int) -> float | None:
@@ -382,8 +373,7 @@ def about_part(run: ReportedRun, figures: Summary, overdue_s: float | None, h: s
         rows.append(("tries killed", f"{f.requeued:,} ({percent(f.wasted)} of the work)"))
     if f.rejected:
         rows.append(("rejected", f"{f.rejected:,}"))
-    listed = "".join(f"<dt>{escape(name)}</dt><dd>{escape(words)}</dd>" for name, words in rows)
-    return f'<{h}>About this run</{h}><dl class="made">{listed}</dl>'
+    return f"<{h}>About this run</{h}>{described(rows)}"
 
 
 def moment(run: ReportedRun, at_s: float) -> str:

@@ -120,6 +120,21 @@ def terms(tau: str, *, tries: bool) -> str:
     return f'<p class="note terms">{" ".join(words)} More: {guide("how-to/reports", "how to read this page")}.</p>'
 
 
+def described(rows: Iterable[tuple[str, str]]) -> str:
+    """Names, each with its words, as a list."""
+    return f'<dl class="made">{"".join(f"<dt>{escape(name)}</dt><dd>{escape(said)}</dd>" for name, said in rows)}</dl>'
+
+
+def folded(summary: str, content: str) -> str:
+    """A part of the page that opens at a click."""
+    return f"<details><summary>{summary}</summary>{content}</details>"
+
+
+def code(text: str) -> str:
+    """Commands or a file, as they are."""
+    return f"<pre tabindex=0>{escape(text)}</pre>"
+
+
 def guide(page: str, words: str, anchor: str = "") -> str:
     """A link to a page of the documentation, such as "how-to/reports"; its name if the site's address is unknown."""
     if version.DOCUMENTATION:

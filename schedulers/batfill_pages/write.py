@@ -24,7 +24,7 @@ from batfill_pages.palette import colour_script
 from batfill_pages.run_page import run_line, run_section, run_title
 from batfill_pages.runs import find_runs
 from batfill_pages.sample import SAMPLE_ROWS, rows_each, sampled
-from batfill_pages.words import asset, units_kept, warning_paragraphs
+from batfill_pages.words import asset, code, folded, units_kept, warning_paragraphs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -229,9 +229,8 @@ def few(names: Sequence[str]) -> str:
 def made_from(origin: str, command: str, inputs: Sequence[tuple[Path, str]]) -> str:
     """The page's origin, folded: versions, options, command and checksums of its inputs."""
     sums = "".join(f"<li>{escape(str(path))}: sha256 <code>{known}</code></li>" for path, known in inputs)
-    shown = f"<details><summary>Command</summary><pre tabindex=0>{escape(command)}</pre></details>" if command else ""
-    summed = f"<p>{units_kept(escape(origin))}, from</p><ul>{sums}</ul>"
-    return shown + (f"<details><summary>Log, version and sha256</summary>{summed}</details>" if inputs else "")
+    summed = folded("Log, version and sha256", f"<p>{units_kept(escape(origin))}, from</p><ul>{sums}</ul>")
+    return folded("Command", code(command)) * bool(command) + summed * bool(inputs)
 
 
 def html_page(

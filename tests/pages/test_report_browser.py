@@ -10,10 +10,9 @@ import pytest
 
 pytest.importorskip("pyarrow")
 
-from batfill.base.words import percent
 from batfill_pages.runs import find_runs
 from batfill_pages.single import course
-from batfill_pages.words import date_text, growth, slowdown
+from batfill_pages.words import date_text, slowdown
 from batfill_pages.write import write_report
 from browser import CHROMIUM, DRIVER
 from command import result
@@ -282,14 +281,8 @@ def test_without_javascript_no_control_and_no_empty_picture_is_shown(browser, pa
 
 def test_numbers_are_worded_by_the_script_as_by_the_report(browser, pages):
     browser.open(pages["comparison"])
-    shares = (0, 1e-9, 0.0004, 0.0521, 0.105, 0.995, 0.99999, 1, 2.77, 12.5)
     values = (-0.04, -0.001, 0, 9.96, -29.4, 1234.5)
-    found = browser.run(
-        "return [arguments[0].map(percent), arguments[1].map(slowdown), growth(600, 259200)]", shares, values
-    )
-    assert [word.replace(NBSP, " ") for word in found[0]] == [percent(share) for share in shares]
-    assert found[1] == [slowdown(value) for value in values]
-    assert found[2] == growth(600, 259_200)
+    assert browser.run("return arguments[0].map(slowdown)", values) == [slowdown(value) for value in values]
 
 
 def test_a_second_run_is_unpacked_when_it_is_opened(browser, tmp_path):

@@ -38,7 +38,7 @@ class Comparison {
   // Everything that follows the reference.
   refer(reference) {
     this.reference = reference;
-    const { answer, tail, pairs, chosen, kills, losers } = this.against, base = this.rows[reference];
+    const { answer, tail, pairs, cells, chosen, kills, losers } = this.against;
     const put = (selector, html) => {
       const found = this.place.querySelector(selector);
       if (found && found.innerHTML !== html) found.innerHTML = html;
@@ -47,17 +47,15 @@ class Comparison {
     put(".kills", kills);
     put(".losers", losers);
     put(".tail-words", tail);
-    for (const name of this.place.querySelectorAll(".base")) name.textContent = base.name;
-    const ends = pairs.flatMap((pair) => (pair ? pair.slice(0, 3) : [])).filter((end) => end !== null);
+    for (const name of this.place.querySelectorAll(".base")) name.textContent = this.rows[reference].name;
+    const ends = pairs.flatMap((pair) => (pair ?? [])).filter((end) => end !== null);
     const scale = linear(Math.min(0, ...ends), Math.max(0, ...ends), 6, 134);
     for (const row of this.place.querySelectorAll("tbody tr")) {
       const k = Number(row.dataset.k), [, , longest, , difference, drawn, verdict] = row.cells;
       row.className = k === reference ? "reference" : k === chosen ? "chosen" : "";
-      longest.querySelector(".times").replaceChildren(...this.times(k, base));
-      difference.replaceChildren(...this.difference(pairs[k]));
+      [longest, difference, verdict].forEach((cell, i) => { cell.innerHTML = cells[k][i]; });
       drawn.className = "drawn";
-      drawn.replaceChildren(...(pairs[k] ? [interval(pairs[k], scale)] : []));
-      verdict.textContent = pairs[k] ? pairs[k][3] : "";
+      drawn.replaceChildren(...(pairs[k] ? [interval(pairs[k], cells[k][2], scale)] : []));
     }
     this.tradeoff.set(this.settings());
     this.tail.redraw();
@@ -66,31 +64,10 @@ class Comparison {
     this.place.querySelector(".unnamed").textContent = unnamed
       ? ` ${unnamed} ${unnamed === 1 ? "point has" : "points have"} no space for a name; the table has them all.` : "";
   }
-
-  times(k, base) {
-    const ratio = this.rows[k].longest / base.longest;
-    if (k === this.reference || !base.longest) return [];
-    if (ratio > 2) return [sub(`▲ ${slowdown(ratio)} times`, "sub flag")];
-    return [sub(growth(this.rows[k].longest - base.longest, base.longest), "sub")];
-  }
-
-  difference(pair) {
-    if (!pair) return ["reference"];
-    const [value, low, high] = pair, bounded = low !== null && high !== null;
-    const words = slowdown(value), shown = /^(−|0$)/.test(words) ? words : `+${words}`;
-    return [shown, sub(bounded ? `${slowdown(low)} to ${slowdown(high)}` : `too few ${this.blocks}`, "sub")];
-  }
-}
-
-function sub(words, kind) {
-  const made = document.createElement("span");
-  made.className = kind;
-  made.textContent = words;
-  return made;
 }
 
 // A difference and its interval beside 0; the words are in the cell before.
-function interval([value, low, high, verdict], x) {
+function interval([value, low, high], verdict, x) {
   const svg = element("svg", { width: 140, height: 36, viewBox: "0 0 140 36", "aria-hidden": "true" });
   const ink = { better: "var(--advised)", worse: "var(--pays)" }[verdict] ?? "var(--mark)";
   svg.append(line(x(0), 0, x(0), 36, { stroke: "var(--soft)" }));

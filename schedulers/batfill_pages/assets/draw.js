@@ -21,24 +21,8 @@ function slowdown(value) {
   return (value < 0 ? "−" : "") + decimals(size, size >= 9.95 ? 0 : size >= 0.05 ? 1 : 2);
 }
 
-// A share in per cent, as base/words.percent.
-function percent(share) {
-  const size = 100 * share * (1 + 1e-12);
-  const round = (digits) => (Math.floor(size * 10 ** digits + 0.5) / 10 ** digits).toLocaleString("en");
-  if (size > 0 && size < 0.005) return `under 0.01${NB}%`;
-  const words = size >= 99.5 && size < 100 ? Math.floor(10 * size) / 10 : size >= 9.95 ? round(0) : round(size >= 0.05 ? 1 : 2);
-  return `${words}${NB}%`;
-}
-
 function decimals(value, digits) {
   return value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
-}
-
-const signed = (value, text) => (value < 0 ? "−" : "+") + text(Math.abs(value));
-
-// A difference of waits and its share of the base, as words.growth.
-function growth(longer, base) {
-  return longer ? signed(longer, duration) + (base ? ` (${signed(longer, (size) => percent(size / base))})` : "") : "as long";
 }
 
 // SVG
@@ -177,13 +161,13 @@ function mark(kind, x, y, r, fill) {
 }
 
 // Names at points, none over another or over a mark: beside the point where that is free, most important first; the
-// others in a column with leaders. Returns the points whose names found no place.
+// others nearby with leaders. Returns the points whose names found no place.
 //   points: {x, y, r, name, suffix, ink, strong, rank}; r is the mark's radius, the suffix follows a name even if that
 //     is cut short
 //   area: {left, top, right, bottom} that names stay in
 //   lines: boxes [x1, y1, x2, y2] that names should avoid
-const NAME = 16, ROW = 17; // pixels: the height of a name, and of a row of the column,
-const MOST_ROWS = 9; // which more leaders would make hard to follow
+const NAME = 16; // pixels: the height of a name
+const MOST_LEADERS = 9; // more would be hard to follow
 const meet = (a, b) => a[0] < b[2] && a[2] > b[0] && a[1] < b[3] && a[3] > b[1];
 
 function placeNames(svg, points, area, lines = []) {
@@ -212,7 +196,8 @@ function placeNames(svg, points, area, lines = []) {
         const box = beside(point, toLeft, dy);
         if (!inside(box) || taken.some((other) => meet(box, other))) continue;
         const crowded = [...left].filter((other) => other !== point && meet(box, beside(other, false, 0))).length;
-        const crossed = lines.filter((other) => meet([box[0], box[1] + 4, box[2], box[3] - 4], other)).length;
+        const inked = [box[0], box[1] + 2, box[2], box[3] - 1]; // from ascenders to descenders
+        const crossed = lines.filter((other) => meet(inked, other)).length;
         const cost = Math.abs(dy) * 0.3 + (toLeft ? 3 : 0) + 4 * crowded + 5 * crossed;
         if (!best || cost < best.cost) best = { cost, box, toLeft };
       }
@@ -220,20 +205,13 @@ function placeNames(svg, points, area, lines = []) {
     write(point, best.box, best.toLeft);
     left.delete(point);
   }
-  // A column: the least important names give way until the rest find a place, and try another one.
-  let rest = [...left].sort((a, b) => b.rank - a.rank), unnamed = rest.splice(MOST_ROWS);
-  const leaders = [];
-  while (rest.length) {
-    const later = [];
-    let column;
-    while (rest.length && !(column = freeColumn(rest, area, taken, lines, inside, points, leaders))) later.unshift(rest.pop());
-    for (const { point, box, from } of column ?? []) {
-      svg.append(line(point.x, point.y, from[0], from[1], { stroke: "var(--mark)" }));
-      write(point, box, column.toLeft);
-      leaders.push([point, from]);
-    }
-    if (!column) unnamed.push(later.shift());
-    rest = later;
+  const unnamed = [], leaders = [];
+  for (const point of [...left].sort((a, b) => b.rank - a.rank)) {
+    const found = leaders.length < MOST_LEADERS && freePlace(point, area, taken, lines, points, leaders);
+    if (!found) { unnamed.push(point); continue; }
+    svg.append(line(point.x, point.y, ...found.leader[1], { stroke: "var(--mark)" }));
+    write(point, found.box, found.toLeft);
+    leaders.push(found.leader);
   }
   return unnamed;
 }
@@ -252,36 +230,29 @@ function passes([point, [toX, toY]], [x1, y1, x2, y2]) {
   return [...Array(41).keys()].some((k) => within(point.x + (k / 40) * (toX - point.x), point.y + (k / 40) * (toY - point.y)));
 }
 
-// The cheapest place for these names under each other, at the right or left of their points, so that no leader crosses
-// one of the marks, nor a name one of the leaders; undefined if none is free.
-function freeColumn(points, area, taken, lines, inside, marks, leaders) {
-  const wide = Math.max(...points.map((point) => point.wide)), tall = ROW * (points.length - 1);
-  const middle = points.reduce((sum, point) => sum + point.y, 0) / points.length;
+// Whether two leaders cross.
+function crossing([a, [toX, toY]], [b, [otherX, otherY]]) {
+  const side = (p, q, r) => (q.x - p.x) * (r.y - p.y) - (q.y - p.y) * (r.x - p.x);
+  const to = { x: toX, y: toY }, other = { x: otherX, y: otherY };
+  return side(a, to, b) * side(a, to, other) < 0 && side(b, other, a) * side(b, other, to) < 0;
+}
+
+// The cheapest place for a name at the right or left of its point, so that its leader crosses no mark and no other
+// leader, and the name none of them; undefined if none is free.
+function freePlace(point, area, taken, lines, marks, leaders) {
   let best;
-  for (const tilt of [0, 0.5, -0.5, 1, -1, 2, -2]) for (let x = area.left; x + wide <= area.right; x += 8)
-    for (let top = area.top + NAME / 2; top + tall <= area.bottom - NAME / 2; top += 8) {
-      const rows = [...points].sort((a, b) => a.y + tilt * a.x - b.y - tilt * b.x);
-      const toLeft = x + wide < Math.min(...rows.map((point) => point.x - point.r));
-      if (!toLeft && x < Math.max(...rows.map((point) => point.x + point.r)) + 10) continue;
-      const boxes = rows.map((_, k) => [x, top + ROW * k - NAME / 2, x + wide, top + ROW * k + NAME / 2]);
-      if (!boxes.every((box) => inside(box) && !taken.some((other) => meet(box, other)))) continue;
-      if (leaders.some((leader) => boxes.some((box) => passes(leader, box)))) continue;
-      let cost = Math.abs(top + tall / 2 - middle) * 0.6 + Math.abs(tilt);
-      const found = rows.map((point, k) => {
-        const from = [toLeft ? x + wide + 3 : x - 3, top + ROW * k];
-        cost += Math.hypot(from[0] - point.x, from[1] - point.y) * 0.1;
-        cost += 5 * lines.filter((other) => meet(boxes[k], other)).length;
-        for (let part = 0.1; part < 1; part += 0.1) {
-          const [lx, ly] = [point.x + part * (from[0] - point.x), point.y + part * (from[1] - point.y)];
-          if (Math.hypot(lx - point.x, ly - point.y) < point.r + 4) continue;
-          cost += 60 * taken.filter((box) => lx > box[0] && lx < box[2] && ly > box[1] && ly < box[3]).length;
-        }
-        const box = toLeft ? [x + wide - point.wide, boxes[k][1], x + wide, boxes[k][3]] : boxes[k];
-        return { point, box, from };
-      });
+  for (let x = area.left; x + point.wide <= area.right; x += 8)
+    for (let y = area.top + NAME / 2; y <= area.bottom - NAME / 2; y += 4) {
+      const box = [x, y - NAME / 2, x + point.wide, y + NAME / 2], toLeft = box[2] < point.x - point.r;
+      if (!toLeft && x < point.x + point.r + 10) continue;
+      const leader = [point, [toLeft ? box[2] + 3 : x - 3, y]], count = (boxes, meets) => boxes.filter(meets).length;
+      if (taken.some((other) => meet(box, other))) continue;
+      let cost = Math.hypot(leader[1][0] - point.x, y - point.y) * 0.1 + 5 * count(lines, (other) => meet(box, other));
       if (best && cost >= best.cost) continue;
-      if (found.some(({ point, from }) => marks.some((other) => other !== point && crosses(point, from, other)))) continue;
-      best = Object.assign(found, { cost, toLeft });
+      if (leaders.some((other) => passes(other, box) || crossing(other, leader))) continue;
+      if (marks.some((other) => other !== point && crosses(point, leader[1], other))) continue;
+      cost += 60 * count(taken, (other) => passes(leader, other));
+      if (!best || cost < best.cost) best = { cost, box, toLeft, leader };
     }
   return best;
 }
