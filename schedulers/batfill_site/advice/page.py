@@ -19,7 +19,9 @@ from batfill_pages.comparison import FEWEST_JOBS
 from batfill_pages.comparison_page import STARVED
 from batfill_pages.words import (
     asset,
+    code,
     count,
+    folded,
     growth,
     guide,
     interval_text,
@@ -32,39 +34,12 @@ from batfill_pages.words import (
 )
 from batfill_pages.words import duration_html as duration
 from batfill_pages.write import html_page, made_from
-from batfill_site.advice.text import (
-    HEAD,
-    LONGER,
-    NB,
-    brief,
-    by_slowdown,
-    cells,
-    difference,
-    equal_limits,
-    grade_text,
-    growth_of,
-    headed,
-    headline,
-    log_text,
-    looser_text,
-    notes,
-    options_words,
-    p_text,
-    percent,
-    plan_text,
-    reaction_text,
-    same_text,
-    setting,
-    spread_text,
-    starves,
-    support_text,
-    terms_text,
-    users_text,
-)
+from batfill_site.advice import text as say
 from batfill_site.advice.what_if import ADVICE, APART, CHOSEN, FAR_APART, HIGH_P, HIGH_WEEKS, SLOWDOWN, UNSURE, stated
 from batfill_site.config.systems import EXPRESSIBLE, FIGURES, IMPOSSIBLE, SYSTEMS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from batfill.base.stats import Paired
@@ -97,14 +72,14 @@ SURE = (
 
 def as_page(answer: WhatIf, path: Path, command: str) -> str:
     """The HTML page; `path` is the log's."""
-    shown = answer.best_seen if answer.undecided else answer.limit.advised
+    shown = answer.shown(answer.limit)
     parts = [first_screen(answer, shown), limits_section(answer), configuration_section(answer, shown)]
     parts += [choices_section(answer, shown), sure_section(answer, shown, path)]
     parts.append(made_from(f"batfill {__version__} what-if", command, [(path, answer.workload.digest)]))
     return html_page(
         f"{log_name(answer.workload.name)}: what another queue order would change",
         [unbroken("\n".join(parts))],
-        log=marked(log_text(answer)),
+        log=marked(say.log_text(answer)),
         data=[script_data(answer)],
         scripts=[asset("what-if.js", __package__)],
         styles=[asset("what-if.css", __package__)],
@@ -127,12 +102,12 @@ def unbroken(html: str) -> str:
 
 def growth_text(growth: float | None, unlimited: str = "any amount") -> str:
     """A limit on the growth of the longest wait."""
-    return unlimited if growth is None else setting(growth)
+    return unlimited if growth is None else say.setting(growth)
 
 
-def of_choice(k: int, shown: int, content: str, tag: str = "div") -> str:
+def of_choice(k: int, shown: int, content: str) -> str:
     """A part of the page that is there while the choice is the chosen one."""
-    return f"<{tag} data-choice={k}{' hidden' * (k != shown)}>{content}</{tag}>"
+    return f"<div data-choice={k}{' hidden' * (k != shown)}>{content}</div>"
 
 
 def first_screen(answer: WhatIf, shown: int) -> str:
@@ -169,7 +144,7 @@ def first_screen(answer: WhatIf, shown: int) -> str:
             "to see who gains and who pays under it.</span></figcaption></figure></section></div>",
             f'<div><div id="brief">{said["brief"]}</div>',
             f'<section id="pays" aria-label="Who gains, who pays">{panels}</section></div></div>',
-            f'<p class="note terms">{marked(terms_text(answer))} {about}.</p>',
+            f'<p class="note terms">{marked(say.terms_text(answer))} {about}.</p>',
         ]
     )
 
@@ -177,17 +152,17 @@ def first_screen(answer: WhatIf, shown: int) -> str:
 def screen(answer: WhatIf, limit: Limit, chosen: int | None = None) -> dict[str, str]:
     """The headline, the first table and the lines beside it as HTML: of the advice under a limit, or of a choice."""
     taken = " taken" * bool(chosen is None and limit.advised and not answer.cautions)
-    text = headline(answer, limit) if chosen is None else headed("If you took", answer.outcomes[chosen])
+    text = say.headline(answer, limit) if chosen is None else say.headed("If you took", answer.outcomes[chosen])
     rows, marks = [], []
     for row in answer.rows(limit, chosen):
-        name, *figures = cells(answer, limit, row)
+        name, *figures = say.cells(answer, limit, row)
         first = row.role == CHOSEN if chosen is not None else row.role in (ADVICE, UNSURE)
         rows.append((f"<strong>{escape(name)}</strong>" if first else escape(name), *(marked(one) for one in figures)))
         marks.append("class=chosen" if first and not answer.undecided else "")
-    lines = (f"<dt>{name}</dt><dd>{marked(text)}</dd>" for name, text in brief(answer, limit, chosen).items())
+    lines = (f"<dt>{name}</dt><dd>{marked(text)}</dd>" for name, text in say.brief(answer, limit, chosen).items())
     return {
         "advice": f'<p class="answer{taken}">{marked(text)}</p>',
-        "four": table([each.capitalize() for each in HEAD], rows, left=[4], marks=marks),
+        "four": table([each.capitalize() for each in say.HEAD], rows, left=[4], marks=marks),
         "brief": f"<dl>{''.join(lines)}</dl>",
     }
 
@@ -207,7 +182,7 @@ def script_data(answer: WhatIf) -> str:
     limits = [
         {
             "grown": growth_text(limit.growth),
-            "key": growth_text(limit.growth, "any").removesuffix(f"{NB}%"),
+            "key": growth_text(limit.growth, "any").removesuffix(f"{say.NB}%"),
             "upTo": "" if limit.growth is None else f"to {duration(limit.longest_s)}",
             "longest": None if limit.growth is None else limit.longest_s,
             "take": limit.advised,
@@ -239,12 +214,12 @@ def share_bar(what: str, changed: Changed) -> str:
     """How many wait less, about as long, and longer, as words above a bar."""
     total, roles = sum(changed), ("gains", "same", "pays")
     of = f"{count(total)} {what}"
-    whose = f"those whose wait changes by more than {LONGER}"
+    whose = f"those whose wait changes by more than {say.LONGER}"
     if what == "users":
-        of, whose = f"{of} with at least {FEWEST_JOBS} jobs", f"those whose mean wait changes by more than {LONGER}"
+        of, whose = f"{of} with at least {FEWEST_JOBS} jobs", f"those whose mean wait changes by more than {say.LONGER}"
     parts = list(zip(roles, changed, ("wait less", "about as long", "wait longer"), strict=True))
     texts = "".join(
-        f'<span class="{role}">{percent(n / total) if what == "jobs" else count(n)} {words}</span>'
+        f'<span class="{role}">{say.percent(n / total) if what == "jobs" else count(n)} {words}</span>'
         for role, n, words in parts
     )
     bars = "".join(f'<i class="{role}" style="flex:{n}"></i>' for role, n, _ in parts if n)
@@ -296,14 +271,14 @@ def limits_section(answer: WhatIf) -> str:
     if answer.undecided:
         return ""
     rows, marks = [], []
-    for run, grown in equal_limits(answer):
+    for run, grown in say.equal_limits(answer):
         k = answer.limits[run[0]].advised
         *figures, least = figures_cells(answer, k)
-        why = looser_text(answer, run[0])
+        why = say.looser_text(answer, run[0])
         rows.append((pick(grown), *figures, f'{least}<span class="sub">{why}</span>' if why else least))
         marks.append(f'data-limit="{" ".join(map(str, run))}"{" class=chosen" * (answer.given in run)}')
     head = ("Longest wait may grow by", "Take", "Mean wait", "Longest wait", "Slowdown")
-    content, same = table(head, rows, left=[1], marks=marks), same_text(answer)
+    content, same = table(head, rows, left=[1], marks=marks), say.same_text(answer)
     said = f'<p class="note">{same}</p>' if same else ""
     return f'<section id="limits" class="next-page"><h2>The advice at each limit</h2>{content}{said}</section>'
 
@@ -315,8 +290,8 @@ def pick(words: str) -> str:
 
 def figures_cells(answer: WhatIf, k: int) -> tuple[str, str, str, str]:
     """Name, mean wait, longest wait with its growth, flagged if some jobs may starve, and slowdown of a choice."""
-    o, more, flag = answer.outcomes[k], growth_of(answer, k) if k else "simulated", ""
-    if k and starves(answer, k):
+    o, more, flag = answer.outcomes[k], say.growth_of(answer, k) if k else "simulated", ""
+    if k and say.starves(answer, k):
         more, flag = f"▲ {more}", " flag"
     longest = f'{duration(o.max_wait_s)}<span class="sub{flag}">{more}</span>'
     return policy_html(o.words, o.name), duration(o.mean_wait_s), longest, slowdown(o.mean_bsld)
@@ -344,17 +319,17 @@ def configuration_section(answer: WhatIf, shown: int) -> str:
 
 def configuration(answer: WhatIf, k: int, name: str) -> str:
     """One system's configuration of a choice: what it drops first, then the files, then habits that differ."""
-    one, text = answer.configurations[k][name], marked(support_text(answer, k, name))
-    lacks = "".join(f"<li>{escape(line)}</li>" for line in one.lacks)
+    one, text = answer.configurations[k][name], marked(say.support_text(answer, k, name))
+    lacks = f'<div class="warning">{text}{items(escape(line) for line in one.lacks)}</div>'
     if one.verdict == IMPOSSIBLE:
-        return f'<div data-system="{name}"><div class="warning">{text}<ul>{lacks}</ul></div></div>'
-    said = f"<p>{text}</p>" if one.verdict == EXPRESSIBLE else f'<div class="warning">{text}<ul>{lacks}</ul></div>'
+        return f'<div data-system="{name}">{lacks}</div>'
+    said = f"<p>{text}</p>" if one.verdict == EXPRESSIBLE else lacks
     files = "".join(
         f'<div class="file"><h3>{escape(file)}</h3><button type="button" class="copy live" hidden>Copy {escape(file)}'
-        f"</button></div><pre tabindex=0>{escape(text.rstrip())}</pre>"
+        f"</button></div>{code(text.rstrip())}"
         for file, text in one.files.items()
     )
-    differs = "".join(f"<li>{escape(line)}</li>" for line in one.differs)
+    differs = items(escape(line) for line in one.differs)
     start = (
         "<p>To start: copy the lines to <code>slurm.conf</code>, put <code>job_submit.lua</code> beside it, and run "
         "<code>python3 slurm_tries.py</code> on the controller's host as SlurmUser for as long as there are tries; "
@@ -364,19 +339,18 @@ def configuration(answer: WhatIf, k: int, name: str) -> str:
     said += start if "slurm_tries.py" in one.files else ""
     return (
         f'<div data-system="{name}">{said}<p class="note">Tested: {escape(one.tested)}. Figures: {FIGURES}. Try the '
-        f"files on a test partition first.</p>{files}<details>"
-        f"<summary>What differs from the simulation</summary><ul>{differs}</ul></details></div>"
+        f"files on a test partition first.</p>{files}{folded('What differs from the simulation', differs)}</div>"
     )
 
 
 def choices_section(answer: WhatIf, shown: int) -> str:
     """All choices in one table, lowest slowdown first."""
     rows, marks = [], []
-    for k in by_slowdown(answer):
+    for k in say.by_slowdown(answer):
         o = answer.outcomes[k]
         name, *figures = figures_cells(answer, k)
-        users = "" if o.payers.users is None else users_text(o.payers.users)
-        longer = [percent(o.payers.jobs.share), users] if k else ["", ""]
+        users = "" if o.payers.users is None else say.users_text(o.payers.users)
+        longer = [say.percent(o.payers.jobs.share), users] if k else ["", ""]
         rows.append((pick(name), *figures, *longer, count(o.kills) if o.kills else ""))
         marks.append(f"data-pick={k}{' class=chosen' * (k == shown and not answer.undecided)}")
     head = ("Choice", "Mean wait", "Longest wait", "Slowdown", "Jobs that<br>wait longer", "Users that<br>wait longer")
@@ -387,7 +361,7 @@ def choices_section(answer: WhatIf, shown: int) -> str:
     content = table((*head, "Jobs stopped<br>and restarted"), rows, marks=marks)
     return (
         f'<section id="choices"><h2>All choices, lowest slowdown first</h2>{content}<p class="note">Longer: '
-        f"jobs by over {LONGER}; of the users with at least {FEWEST_JOBS} jobs, those whose mean wait is. ▲ marks "
+        f"jobs by over {say.LONGER}; of the users with at least {FEWEST_JOBS} jobs, those whose mean wait is. ▲ marks "
         f"a longest wait of more than {STARVED:g} times fcfs's. "
         "Every figure but those of the log is simulated.</p></section>"
     )
@@ -405,22 +379,22 @@ def sure_section(answer: WhatIf, shown: int, path: Path) -> str:
         "longest one (--advise-by slowdown lifts this)."
     )
     by_waits = waits * (answer.settings["advise_by"] != SLOWDOWN)
-    rule = RULE.format(answer.settings["tau_s"], setting(answer.settings["min_gain"]), by_waits)
-    how = "".join(f"<p>{marked(text)}</p>" for text in (rule, SURE, plan_text(answer)))
+    rule = RULE.format(answer.settings["tau_s"], say.setting(answer.settings["min_gain"]), by_waits)
+    how = "".join(f"<p>{marked(text)}</p>" for text in (rule, SURE, say.plan_text(answer)))
     groups = "\n".join(of_choice(k, shown, groups_table(answer, k)) for k in range(1, len(answer.outcomes)))
     tries = [f"First tries: {PRESETS[FIRST_TRIES].meaning}"] if answer.settings["small_first"] else []
-    more = (spread_text(answer, answer.limit), reaction_text(answer))
-    noted = "".join(f"<li>{marked(text)}</li>" for text in (*tries, *notes(answer), *more) if text)
-    score, waits = answer.logged, grade_text(answer)
+    more = (say.spread_text(answer, answer.limit), say.reaction_text(answer))
+    noted = items(marked(text) for text in (*tries, *say.notes(answer), *more) if text)
+    score, waits = answer.logged, say.grade_text(answer)
     if score is not None:
         waits += f" Mean wait logged {duration(score.logged_mean_s)}, simulated {duration(score.simulated_mean_s)}."
-    folded = {
+    parts = {
         "Statistics: intervals, p values, what the confidence means": f"{how}{differences_table(answer)}{groups}",
         "Fidelity: simulated and logged waits": f"<p>{escape(waits)}</p>",
-        "Notes on some choices": f"<ul>{noted}</ul>",
+        "Notes on some choices": noted,
         "Options and the command of each choice": made(answer, path),
     }
-    details = "\n".join(f"<details><summary>{name}</summary>{text}</details>" for name, text in folded.items())
+    details = "\n".join(folded(name, text) for name, text in parts.items())
     return (
         f'<section id="sure"><h2>How sure is that?</h2>{warning_paragraphs(warnings)}<p>{escape(ASSUMED)}</p>'
         f"{details}</section>"
@@ -430,11 +404,13 @@ def sure_section(answer: WhatIf, shown: int, path: Path) -> str:
 def differences_table(answer: WhatIf) -> str:
     """The difference of every choice's slowdown from fcfs's."""
     rows = []
-    for k in by_slowdown(answer):
+    for k in say.by_slowdown(answer):
         o, found = answer.outcomes[k], answer.bsld[0].get(k)
-        cells = ("", "", "") if found is None else (difference(found.value), ends(found, difference), tested(answer, k))
-        rows.append((escape(o.name), f"{o.mean_bsld:,.2f}", *cells))
-    head = ("Choice", "Slowdown", "Difference", f"{percent(CONFIDENCE)} interval", "Corrected p")
+        change = ("", "", "")
+        if found is not None:
+            change = (say.difference(found.value), ends(found, say.difference), tested(answer, k))
+        rows.append((escape(o.name), f"{o.mean_bsld:,.2f}", *change))
+    head = ("Choice", "Slowdown", "Difference", f"{say.percent(CONFIDENCE)} interval", "Corrected p")
     about = f"Slowdown against fcfs's, over {answer.comparison.n_blocks} {answer.comparison.blocks}"
     if any(answer.stopped_by(k) is not None for k in answer.bsld[0]):
         about += "; not tested: a comparison planned before it failed, and its interval alone decides nothing"
@@ -445,7 +421,7 @@ def tested(answer: WhatIf, k: int) -> str:
     """The corrected p-value of a choice's slowdown, if it was tested in the plan."""
     if answer.stopped_by(k) is not None:
         return "not tested"
-    return f"{p_text(answer.bsld[0][k])}{' (not planned, uncorrected)' * (k in answer.untested)}"
+    return f"{say.p_text(answer.bsld[0][k])}{' (not planned, uncorrected)' * (k not in answer.offered)}"
 
 
 def groups_table(answer: WhatIf, k: int) -> str:
@@ -455,14 +431,15 @@ def groups_table(answer: WhatIf, k: int) -> str:
         found = group.differences[k - 1].wait_s
         change = (growth(found.value, 0), ends(found, lambda s: growth(s, 0)), f"{found.corrected_p:.2g}")
         rows.append((f"{group.by} {group.name}", count(group.jobs), duration(group.mean_wait_s), *change))
-    head = ("Jobs", "Number", "Mean wait, fcfs simulated", "Change", f"{percent(CONFIDENCE)} interval", "Corrected p")
+    level = f"{say.percent(CONFIDENCE)} interval"
+    head = ("Jobs", "Number", "Mean wait, fcfs simulated", "Change", level, "Corrected p")
     corrected = "p and intervals are corrected for all choices and for slowdown and wait"
     return table(head, rows, f"Change of the mean wait under {answer.outcomes[k].name}; {corrected}")
 
 
 def ends(found: Paired, write: Any) -> str:
     """An interval; "none" if there are too few weeks."""
-    return interval_text(found, write).replace(" to ", f"{NB}to ")
+    return interval_text(found, write).replace(" to ", f"{say.NB}to ")
 
 
 def made(answer: WhatIf, path: Path) -> str:
@@ -478,9 +455,11 @@ def made(answer: WhatIf, path: Path) -> str:
         ]
     )
     log = shlex.quote(str(path))
-    replays = "\n".join(f"batfill replay {log} {options_words(o.options)} {shared}" for o in answer.outcomes)
-    noted = "".join(f"<li>{escape(note)}</li>" for note in workload.notes)
-    return (
-        f"<ul>{noted}</ul><p>{ENGINE} {__version__}; options: {escape(options)}.</p><p>Each choice alone:</p>"
-        f"<pre tabindex=0>{escape(replays)}</pre>"
-    )
+    replays = "\n".join(f"batfill replay {log} {say.options_words(o.options)} {shared}" for o in answer.outcomes)
+    made_of = f"<p>{ENGINE} {__version__}; options: {escape(options)}.</p><p>Each choice alone:</p>"
+    return f"{items(map(escape, workload.notes))}{made_of}{code(replays)}"
+
+
+def items(lines: Iterable[str]) -> str:
+    """A list of these lines, which are HTML already."""
+    return f"<ul>{''.join(f'<li>{line}</li>' for line in lines)}</ul>"

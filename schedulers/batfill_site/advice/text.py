@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 import shlex
-from itertools import chain, groupby
+from itertools import groupby
 from textwrap import fill
 from typing import TYPE_CHECKING
 
@@ -118,7 +118,7 @@ def headline(answer: WhatIf, limit: Limit) -> str:
     o = answer.outcomes[limit.advised]
     if limit.advised:
         return headed("Take", o)
-    if not any(answer.chains):
+    if not answer.offered:
         return f"Keep **fcfs**: {SYSTEMS[answer.settings['system']].title} can do none of the other choices"
     if limit.by_slowdown:
         return "Keep **fcfs**: less slowdown would cost longer waits"
@@ -146,8 +146,8 @@ def cells(answer: WhatIf, limit: Limit, row: Row) -> tuple[str, ...]:
         o = answer.outcomes[k]
         name = REFERENCE if not k else short(o)
         if k and row.role == GENTLE:
-            advice = answer.outcomes[answer.best_seen if answer.undecided else limit.advised]
-            name = f"{'best, no kills' if advice.effort == KILLS else 'next, no kills'}: {name}"
+            kills = answer.outcomes[answer.shown(limit)].effort == KILLS
+            name = f"{'best, no kills' if kills else 'next, no kills'}: {name}"
         mark = " ▲" * starves(answer, k)
         if o.payers.killed is not None:
             needs = f"kills {percent(o.payers.killed.share)} of jobs"
@@ -157,7 +157,7 @@ def cells(answer: WhatIf, limit: Limit, row: Row) -> tuple[str, ...]:
 
 def brief(answer: WhatIf, limit: Limit, chosen: int | None = None) -> dict[str, str]:
     """What to know about the advice under a limit, or about another choice: a line each, by what it is about."""
-    k = (answer.best_seen if answer.undecided else limit.advised) if chosen is None else chosen
+    k = answer.shown(limit) if chosen is None else chosen
     o = answer.outcomes[k]
     found = {
         "Why": why_text(answer, limit) if chosen is None else "",
@@ -250,7 +250,7 @@ def price_text(answer: WhatIf, limit: Limit) -> str:
 def passed_over_text(answer: WhatIf, limit: Limit) -> str:
     """Which choice within the limit has less slowdown than the advised one, and why it is not taken; "" without one."""
     most = answer.outcomes[limit.advised].mean_bsld
-    offered = [k for k in chain(*answer.chains) if limit.allows(answer.outcomes[k]) and k not in limit.equals]
+    offered = [k for k in answer.offered if limit.allows(answer.outcomes[k]) and k not in limit.equals]
     k = min(offered, key=lambda k: answer.outcomes[k].mean_bsld)
     o = answer.outcomes[k]
     if o.mean_bsld >= most or answer.bsld[0][k].verdict == BETTER:
@@ -264,7 +264,7 @@ def passed_over_text(answer: WhatIf, limit: Limit) -> str:
 def nothing_text(answer: WhatIf, limit: Limit) -> str:
     """Why the advice under a limit is to keep fcfs, and which choices are lower although they are not advised."""
     system, fcfs = answer.settings["system"], answer.outcomes[0]
-    if not any(answer.chains):
+    if not answer.offered:
         return f"{SYSTEMS[system].title} can do none of the other choices"
     if limit.by_slowdown:
         least = answer.outcomes[limit.by_slowdown]
@@ -312,7 +312,7 @@ def tested_text(answer: WhatIf, k: int) -> str:
         return "All other choices are compared with this one."
     if answer.stopped_by(k) is not None:
         return f"It was not tested, because {failed_text(answer, k)}."
-    if k in answer.untested:
+    if k not in answer.offered:
         return "It was not tested: the system given cannot do it."
     found = answer.bsld[0][k]
     return f"Its slowdown is {found.verdict} than fcfs's beyond chance." if found.verdict in SURE else CHANCE
@@ -635,7 +635,7 @@ def support_text(answer: WhatIf, k: int, name: str) -> str:
         return f"**{title} can do {o.name} in full.**"
     if one.verdict == APPROXIMATE and not one.gives:
         return f"**{title} can do {o.name}, except:**"
-    able = [j for j in sorted(chain(*answer.chains)) if found[j][name].verdict == EXPRESSIBLE]
+    able = [j for j in sorted(answer.offered) if found[j][name].verdict == EXPRESSIBLE]
     best, said = answer.best_of(answer.limit, able), ""
     near = files_as(answer, k, name) if one.files else best
     if one.files and near is None:
@@ -717,7 +717,7 @@ def same_text(answer: WhatIf) -> str:
     k, *others = {limit.advised for limit in answer.limits}
     if others or not k:
         return ""
-    mine, offered = answer.outcomes[k], [answer.outcomes[j] for j in chain(*answer.chains)]
+    mine, offered = answer.outcomes[k], [answer.outcomes[j] for j in answer.offered]
     shortest = " and the shortest longest wait" * (mine.max_wait_s <= min(o.max_wait_s for o in offered))
     least = mine.mean_bsld <= min(o.mean_bsld for o in offered)
     why = f", because it has the least slowdown{shortest}" if least else ""

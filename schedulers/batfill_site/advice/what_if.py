@@ -238,9 +238,9 @@ class WhatIf(Keyed):
         return [{name: configuration(name, o.options) for name in SYSTEMS} for o in self.outcomes]
 
     @property
-    def untested(self) -> list[int]:
-        """The choices that are in no planned comparison with fcfs."""
-        return [k for k in range(1, len(self.outcomes)) if k not in itertools.chain(*self.chains)]
+    def offered(self) -> list[int]:
+        """The choices that can be advised: those in the planned comparisons with fcfs, in their order."""
+        return list(itertools.chain(*self.chains))
 
     def checks_of(self, k: int) -> tuple[Check, ...]:
         """The checks of the choice's promise, at the log's load first; none if it promises nothing."""
@@ -261,8 +261,7 @@ class WhatIf(Keyed):
 
         If none of them gains, that with the least slowdown within the limit, or with the shortest longest wait.
         """
-        taken = self.best_seen if self.undecided else limit.advised
-        others = [k for k in itertools.chain(*self.chains) if self.outcomes[k].effort != KILLS and k != taken]
+        others = [k for k in self.offered if self.outcomes[k].effort != KILLS and k != self.shown(limit)]
         best = 0 if self.undecided else self.best_of(limit, others)
         if best or not others:
             return best or None
@@ -276,10 +275,13 @@ class WhatIf(Keyed):
         offered = [k for k in range(len(self.outcomes)) if k not in self.withheld] or [0]
         return min(offered, key=lambda k: self.outcomes[k].mean_bsld)
 
+    def shown(self, limit: Limit) -> int:
+        """The choice that is shown first: the advice under the limit, or the best seen if the log cannot decide."""
+        return self.best_seen if self.undecided else limit.advised
+
     def rows(self, limit: Limit, chosen: int | None = None) -> list[Row]:
         """The first table: the advice under the limit, the best without kills, fcfs and the log; or a chosen one."""
-        advice = self.best_seen if self.undecided else limit.advised
-        roles = {UNSURE if self.undecided else ADVICE: advice, GENTLE: self.runner_up(limit), REFERENCE: 0}
+        roles = {UNSURE if self.undecided else ADVICE: self.shown(limit), GENTLE: self.runner_up(limit), REFERENCE: 0}
         if chosen is not None:
             roles = {CHOSEN: chosen, REFERENCE: 0}
         found: list[Row] = []
@@ -299,7 +301,7 @@ class WhatIf(Keyed):
 
     def outdoing(self, limit: Limit) -> int:
         """The choice because of which the one with the least slowdown is out: the advice, if that is one."""
-        least, found = self.outcomes[limit.by_slowdown], [limit.advised, 0, *itertools.chain(*self.chains)]
+        least, found = self.outcomes[limit.by_slowdown], [limit.advised, 0, *self.offered]
         min_gain = self.settings["min_gain"]
         able = (k for k in found if not k or gains(self.outcomes, self.bsld, 0, k, min_gain))
         return next(k for k in able if limit.allows(self.outcomes[k]) and outdoes(self.outcomes[k], least))
