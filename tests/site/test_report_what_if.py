@@ -21,7 +21,9 @@ from batfill.workloads.generate import generate_log
 from batfill.workloads.swf_log import write_log
 from batfill_pages.comparison import FEWEST_JOBS
 from batfill_pages.words import slowdown
+from batfill_site.advice import choices as trying
 from batfill_site.advice import what_if as library
+from batfill_site.advice.choices import KILLS, ORDER, THRESHOLD, TODAY, choices, planned
 from batfill_site.advice.page import as_page
 from batfill_site.advice.payers import Changed, Payers
 from batfill_site.advice.promise import Check, Figures
@@ -41,22 +43,7 @@ from batfill_site.advice.text import (
     reaction_text,
     spread_text,
 )
-from batfill_site.advice.what_if import (
-    HIGH,
-    KILLS,
-    LIMITS,
-    LOW,
-    MEDIUM,
-    ORDER,
-    THRESHOLD,
-    TODAY,
-    ChoiceFigures,
-    advised,
-    choices,
-    groups_of,
-    planned,
-    what_if,
-)
+from batfill_site.advice.what_if import HIGH, LIMITS, LOW, MEDIUM, ChoiceFigures, advised, groups_of, what_if
 from batfill_site.config.systems import FIGURES, SYSTEMS
 from batfill_site.fidelity import Score
 from command import batfill, json_result
@@ -994,10 +981,10 @@ def test_what_killed_jobs_pay_and_one_of_them_is_said(log):
 
 def test_each_configuration_and_whether_the_log_decides_are_computed_once(log, monkeypatch):
     made, asked = [], []
-    site_config, decidable = library.site_config, library.decidable
-    monkeypatch.setattr(library, "site_config", lambda *a, **how: made.append((a, str(how))) or site_config(*a, **how))
+    site_config, decidable = trying.site_config, library.decidable
+    monkeypatch.setattr(trying, "site_config", lambda *a, **how: made.append((a, str(how))) or site_config(*a, **how))
     monkeypatch.setattr(library, "decidable", lambda *a: asked.append(a) or decidable(*a))
-    library.configured.cache_clear()
+    trying.configured.cache_clear()
     found = what_if(log, thresholds_s=[DAY_S], small_first=False, system="slurm")
     page_of(found, log)
     told(found)

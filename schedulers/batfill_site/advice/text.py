@@ -23,9 +23,10 @@ from batfill_pages.comparison import CHANGED_S, FEWEST_JOBS
 from batfill_pages.comparison_page import STARVED
 from batfill_pages.words import count, growth, interval_text, log_name, slowdown, submission_dates
 from batfill_pages.words import duration_html as duration
+from batfill_site.advice.choices import KILLS, configurable
 from batfill_site.advice.promise import BUSY_BSLD, MOVED_S, OVERLOADED, OVERLOADED_S, QUIET, QUIET_S, WORDS, Figures
 from batfill_site.advice.promise import TAU_S as BSLD_TAU_S
-from batfill_site.advice.what_if import GENTLE, KILLS, LOGGED, REFERENCE, configurable, stated
+from batfill_site.advice.what_if import GENTLE, LOGGED, REFERENCE, stated
 from batfill_site.config.systems import APPROXIMATE, EXPRESSIBLE, IMPOSSIBLE, SYSTEMS
 from batfill_site.fidelity import ratio_text
 

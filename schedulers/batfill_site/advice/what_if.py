@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -18,24 +18,34 @@ from batfill.base.tables import Keyed, data_frame, rows_html
 from batfill.base.version import ENGINE, __version__
 from batfill.base.words import duration
 from batfill.model.calendar import Calendar
-from batfill.model.jobs import HOUR_S
 from batfill.model.metrics import RUNTIME_BINS, TAU_S, bounded_slowdown, class_figures, who_pays, width_bins
-from batfill.model.option_texts import policy_words
-from batfill.model.options import OPTIONS, REPLAYED, SHARED_BY_CHOICES, SHARED_BY_TRIES, Options, arguments_of
-from batfill.model.values import number_of, probability_of, seconds_of, seed_of, tau_of
+from batfill.model.options import OPTIONS, Options
+from batfill.model.values import number_of, probability_of, seed_of, tau_of
 from batfill.replays.found import ReadingOptions
 from batfill.replays.replay import simulate
 from batfill.workloads.formats import read_once, source_of
 from batfill_pages.comparison import Comparison, Difference, of_jobs
 from batfill_site.advice import promise
+from batfill_site.advice.choices import (
+    KILLS,
+    NEEDS,
+    SHARED,
+    THRESHOLDS_S,
+    USUAL,
+    Choice,
+    beyond,
+    choices,
+    configuration,
+    planned,
+    shared_of,
+)
 from batfill_site.advice.payers import Payers
-from batfill_site.advice.shared import shared_of, those_that_apply
 from batfill_site.advice.site_log import SiteLog
-from batfill_site.config.systems import EXPRESSIBLE, SYSTEMS, site_config
+from batfill_site.config.systems import SYSTEMS
 from batfill_site.fidelity import LEAST_WAIT_S, fidelity_of, ratio_text, score
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     import pandas as pd
@@ -48,12 +58,8 @@ if TYPE_CHECKING:
     from batfill_site.config.systems import SiteConfig
     from batfill_site.fidelity import Fidelity, Score
 
-THRESHOLDS_S = tuple(float(HOUR_S) * hours for hours in (6, 12, 24, 48, 96))
 MAX_WAIT_GROWTH = 0.1  # allowed growth of the longest wait over fcfs's, as a share of it
 MIN_GAIN = 0.05  # smallest relative reduction of the mean bounded slowdown that counts as a gain
-# Options that the choices share, if they take them.
-SHARED = (*SHARED_BY_CHOICES, *SHARED_BY_TRIES)
-USUAL = {name: OPTIONS[name].default for name in SHARED}
 LIMITS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0)  # growths under which the advice is shown, beside the given one
 HIGH_P, HIGH_WEEKS = 0.01, 24  # of a gain in which confidence is high: below, and at least
 HIGH, MEDIUM, LOW = "high", "medium", "low"
@@ -62,21 +68,10 @@ APART, FAR_APART = 3.0, 10.0
 LOADS = (1.0, promise.BUSIER)  # over the log's, at which the promise of first tries is checked
 UNSEEN = 0.01  # of the logged waits: below, the replay does not show the site's waits; where nothing gains, below 0.1
 REACTION = "after:20min"  # the feedback under which the advised choice is replayed once more
-TODAY, ORDER, THRESHOLD, KILLS = range(4)  # effort a choice requires of a site, least first
-NEEDS = ("order of arrival", "another order", "order and threshold", "kills and restarts")  # by effort
 WAITS, SLOWDOWN = "waits", "slowdown"  # what the advice is chosen by, see `advised`
 ADVICE, UNSURE, CHOSEN, GENTLE, REFERENCE, LOGGED = (  # rows of the first table
     *("advice", "least slowdown seen", "chosen", "without kills", "fcfs, simulated", "in the log"),
 )
-
-
-class Choice(NamedTuple):
-    """A way to schedule: its name, the name in words, its options for `Options.of`, and the effort it requires."""
-
-    name: str
-    words: str
-    options: dict[str, Any]
-    effort: int
 
 
 class ChoiceFigures(NamedTuple):
@@ -468,7 +463,7 @@ def what_if(
     source = source_of(read, **how.reading)
     loads = LOADS if promise.PRESET in (choice.options for choice in tried) else ()
     with patient_progress("choices", len(tried) + len(loads) + 1) as advance:
-        schedules = [replayed(choice, jobs, workload, advance) for choice in tried]
+        schedules = [choice.replay(jobs, workload, advance) for choice in tried]
         checks = tuple(promise.check(jobs, workload, advance, load=load) for load in loads)
         grade = fidelity_of(source)
         advance(1.0)
@@ -491,7 +486,7 @@ def what_if(
         "thresholds_s": sorted(set(thresholds_s)),
         "small_first": small_first,
         **{
-            OPTIONS[name].argument: shared.get(name, usual) if takes(tried, name) else None
+            OPTIONS[name].argument: shared.get(name, usual) if any(choice.takes(name) for choice in tried) else None
             for name, usual in USUAL.items()
         },
         "max_wait_growth": max_wait_growth,
@@ -566,100 +561,6 @@ def reaction_of(answer: WhatIf, jobs: JobTable, tau_s: float) -> Reaction | None
         for one in (advice, today)
     ]
     return Reaction(REACTION, advice.mean_bsld / today.mean_bsld, closed[0] / closed[1])
-
-
-def beyond(system: str | None, tried: Sequence[Choice]) -> dict[int, str]:
-    """The choices that the batch system, if one is given, cannot be configured for in full, and why."""
-    if system is None:
-        return {}
-    found = [configuration(system, choice.options) for choice in tried]
-    return {k: f"{one.verdict}: {'; '.join(one.lacks)}" for k, one in enumerate(found) if one.verdict != EXPRESSIBLE}
-
-
-def configuration(system: str, options: Mapping[str, Any]) -> SiteConfig:
-    """The batch system's configuration of a choice."""
-    return configured(system, *configurable(options).items())
-
-
-def configurable(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options without those that only replays take."""
-    return {name: value for name, value in options.items() if name not in REPLAYED}
-
-
-@cache
-def configured(system: str, *options: tuple[str, Any]) -> SiteConfig:
-    """The same, made once: the advice and the page read those of every choice."""
-    return site_config(system, **arguments_of(dict(options)))
-
-
-def planned(tried: Sequence[Choice], thresholds_s: Sequence[float], withheld: Collection[int]) -> list[list[int]]:
-    """The order in which choices are compared with fcfs: a chain for each kind, such as orders and thresholds.
-
-    It is laid down before the log is read, so that a comparison for each kind needs a correction, and not one for every
-    choice; see `stats.in_chains`. The middle threshold comes first, then those nearest to it; of the orders, the last.
-    Choices that are `withheld` are not compared: a system cannot do them.
-    """
-    middle = sorted(set(thresholds_s))[len(set(thresholds_s)) // 2 :][:1]
-    chains: dict[int, list[int]] = {}
-    for k, choice in reversed(list(enumerate(tried))):
-        if k and k not in withheld:
-            chains.setdefault(choice.effort, []).append(k)
-    for seconds in middle:
-        chains.get(THRESHOLD, []).sort(key=lambda k: abs(math.log(tried[k].options["threshold"] / seconds)))
-    chains.get(KILLS, []).sort()
-    return [chains[effort] for effort in sorted(chains)]
-
-
-def choices(thresholds_s: Sequence[float], small_first: bool, shared: Mapping[str, Any]) -> list[Choice]:
-    """fcfs, first tries, spf, saf, and saf with thresholds.
-
-    `shared` are options of SHARED, for the choices that can take them.
-
-    Raises:
-        BatfillError: an option is unusable, or no choice can take it.
-    """
-    for seconds in thresholds_s:
-        seconds_of("threshold", seconds, least=1e-9)
-    tried: list[tuple[dict[str, Any], int]] = [
-        ({"policy": "fcfs"}, TODAY),
-        *([(promise.PRESET, KILLS)] if small_first else []),
-        *(({"policy": name}, ORDER) for name in ("spf", "saf")),
-        *(({"policy": "saf", "threshold": seconds}, THRESHOLD) for seconds in sorted(set(thresholds_s))),
-    ]
-    found = []
-    for options, effort in tried:
-        words, name = policy_words(options)
-        found.append(Choice(name, words, those_that_apply(shared, options) | options, effort))
-        Options.of(found[-1].options)  # rejects mistakes before anything runs
-    for name, value in shared.items():
-        if not takes(found, name) and value != OPTIONS[name].default:
-            missing = "a threshold" if small_first else "small jobs first"
-            raise BatfillError(f"option {name}: no choice takes it without {missing}; leave it out")
-    return found
-
-
-def takes(tried: Sequence[Choice], name: str) -> bool:
-    """Whether a choice can take the shared option."""
-    return any(those_that_apply({name: None}, choice.options) for choice in tried)
-
-
-def replayed(
-    choice: Choice,
-    jobs: JobTable,
-    workload: Workload,
-    advance: Callable[[float], None],
-) -> Schedule:
-    """The schedule of these jobs under the choice."""
-    done = 0
-
-    def judged(count: int) -> None:
-        nonlocal done
-        done += count
-        advance(count / len(jobs))
-
-    schedule, _ = simulate(jobs, workload, Options.of(choice.options), judged)
-    advance(1 - done / len(jobs))
-    return schedule
 
 
 def outcome_of(choice: Choice, bsld: NDArray[np.float64], schedule: Schedule, first: Schedule) -> ChoiceFigures:

@@ -97,17 +97,18 @@ def what_if(
 
     from batfill.base.errors import BatfillError
     from batfill.base.files import json_text, write_text
-    from batfill_site.advice import what_if as library
     from batfill_site.advice.page import as_page
     from batfill_site.advice.text import answer_text
+    from batfill_site.advice.what_if import what_if as library
 
     if details and as_json:
         raise BatfillError("option details: --json has all of them; leave one of the two out")
     short = [seconds for seconds in threshold if seconds < SHORT_S]
     if short:
         warn([f"--threshold {short[0]:g} is in seconds; write {short[0]:g}h for hours"])
-    thresholds = threshold or library.THRESHOLDS_S
-    answer = library.what_if(log, thresholds_s=thresholds, **arguments_of(options), **how)
+    if threshold:
+        how["thresholds_s"] = threshold
+    answer = library(log, **arguments_of(options), **how)
     if out is not None:
         write_text(out, as_page(answer, log, shlex.join(["batfill", *sys.argv[1:]])))
         offer(out)

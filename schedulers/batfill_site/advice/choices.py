@@ -1,0 +1,160 @@
+"""What `what_if` tries: the choices, the order in which they are compared with fcfs, and their configurations."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from batfill.base.errors import BatfillError
+from batfill.model.jobs import HOUR_S
+from batfill.model.option_texts import policy_words
+from batfill.model.options import (
+    OPTIONS,
+    REPLAYED,
+    SHARED_BY_CHOICES,
+    SHARED_BY_TRIES,
+    Options,
+    arguments_of,
+    of_arguments,
+    with_preset,
+)
+from batfill.model.rows import plain_value
+from batfill.model.values import seconds_of
+from batfill.replays.replay import simulate
+from batfill_site.advice import promise
+from batfill_site.config.systems import EXPRESSIBLE, site_config
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+
+    from batfill.model.jobs import JobTable, Workload
+    from batfill.model.schedule import Schedule
+    from batfill_site.config.systems import SiteConfig
+
+THRESHOLDS_S = tuple(float(HOUR_S) * hours for hours in (6, 12, 24, 48, 96))
+# Options that the choices share, if they take them.
+SHARED = (*SHARED_BY_CHOICES, *SHARED_BY_TRIES)
+USUAL = {name: OPTIONS[name].default for name in SHARED}
+TODAY, ORDER, THRESHOLD, KILLS = range(4)  # effort a choice requires of a site, least first
+NEEDS = ("order of arrival", "another order", "order and threshold", "kills and restarts")  # by effort
+
+
+class Choice(NamedTuple):
+    """A way to schedule: its name, the name in words, its options for `Options.of`, and the effort it requires."""
+
+    name: str
+    words: str
+    options: dict[str, Any]
+    effort: int
+
+    def takes(self, name: str) -> bool:
+        """Whether it can take this shared option."""
+        return bool(those_that_apply({name: None}, self.options))
+
+    def replay(self, jobs: JobTable, workload: Workload, advance: Callable[[float], None]) -> Schedule:
+        """The schedule of these jobs under it; `advance` is called with the share replayed since the last call."""
+        done = 0
+
+        def judged(count: int) -> None:
+            nonlocal done
+            done += count
+            advance(count / len(jobs))
+
+        schedule, _ = simulate(jobs, workload, Options.of(self.options), judged)
+        advance(1 - done / len(jobs))
+        return schedule
+
+
+def choices(thresholds_s: Sequence[float], small_first: bool, shared: Mapping[str, Any]) -> list[Choice]:
+    """fcfs, first tries, spf, saf, and saf with thresholds.
+
+    `shared` are options of SHARED, for the choices that can take them.
+
+    Raises:
+        BatfillError: an option is unusable, or no choice can take it.
+    """
+    for seconds in thresholds_s:
+        seconds_of("threshold", seconds, least=1e-9)
+    tried: list[tuple[dict[str, Any], int]] = [
+        ({"policy": "fcfs"}, TODAY),
+        *([(promise.PRESET, KILLS)] if small_first else []),
+        *(({"policy": name}, ORDER) for name in ("spf", "saf")),
+        *(({"policy": "saf", "threshold": seconds}, THRESHOLD) for seconds in sorted(set(thresholds_s))),
+    ]
+    found = []
+    for options, effort in tried:
+        words, name = policy_words(options)
+        found.append(Choice(name, words, those_that_apply(shared, options) | options, effort))
+        Options.of(found[-1].options)  # rejects mistakes before anything runs
+    for name, value in shared.items():
+        if not any(choice.takes(name) for choice in found) and value != OPTIONS[name].default:
+            missing = "a threshold" if small_first else "small jobs first"
+            raise BatfillError(f"option {name}: no choice takes it without {missing}; leave it out")
+    return found
+
+
+def shared_of(arguments: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """As `of_arguments`, for replays that share these options and have their own values of the others; None is dropped.
+
+    Values are as in results, but for a calendar that is in no file.
+
+    Raises:
+        BatfillError: an argument is unknown, or is not one of these options.
+    """
+    given = of_arguments({name: value for name, value in arguments.items() if value is not None})
+    if other := [name for name in given if name not in names]:
+        shared = ", ".join(OPTIONS[name].argument for name in names)
+        raise BatfillError(
+            f"argument {OPTIONS[other[0]].argument!r}: each replay here has its own; those that they share are {shared}"
+        )
+    checked = {name: OPTIONS[name].check(name, value) for name, value in given.items() if value is not None}
+    return {name: given[name] if name == "calendar" else plain_value(value) for name, value in checked.items()}
+
+
+def those_that_apply(shared: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, Any]:
+    """The shared options whose needs the chosen ones meet."""
+    chosen = {name: option.default for name, option in OPTIONS.items()} | with_preset(chosen)[0]
+    return {name: value for name, value in shared.items() if all(need.met(chosen) for need in OPTIONS[name].needs)}
+
+
+def planned(tried: Sequence[Choice], thresholds_s: Sequence[float], withheld: Collection[int]) -> list[list[int]]:
+    """The order in which choices are compared with fcfs: a chain for each kind, such as orders and thresholds.
+
+    It is laid down before the log is read, so that a comparison for each kind needs a correction, and not one for every
+    choice; see `stats.in_chains`. The middle threshold comes first, then those nearest to it; of the orders, the last.
+    Choices that are `withheld` are not compared: a system cannot do them.
+    """
+    middle = sorted(set(thresholds_s))[len(set(thresholds_s)) // 2 :][:1]
+    chains: dict[int, list[int]] = {}
+    for k, choice in reversed(list(enumerate(tried))):
+        if k and k not in withheld:
+            chains.setdefault(choice.effort, []).append(k)
+    for seconds in middle:
+        chains.get(THRESHOLD, []).sort(key=lambda k: abs(math.log(tried[k].options["threshold"] / seconds)))
+    chains.get(KILLS, []).sort()
+    return [chains[effort] for effort in sorted(chains)]
+
+
+def beyond(system: str | None, tried: Sequence[Choice]) -> dict[int, str]:
+    """The choices that the batch system, if one is given, cannot be configured for in full, and why."""
+    if system is None:
+        return {}
+    found = [configuration(system, choice.options) for choice in tried]
+    return {k: f"{one.verdict}: {'; '.join(one.lacks)}" for k, one in enumerate(found) if one.verdict != EXPRESSIBLE}
+
+
+def configuration(system: str, options: Mapping[str, Any]) -> SiteConfig:
+    """The batch system's configuration of a choice."""
+    return configured(system, *configurable(options).items())
+
+
+def configurable(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options without those that only replays take."""
+    return {name: value for name, value in options.items() if name not in REPLAYED}
+
+
+@cache
+def configured(system: str, *options: tuple[str, Any]) -> SiteConfig:
+    """The same, made once: the advice and the page read those of every choice."""
+    return site_config(system, **arguments_of(dict(options)))
