@@ -16,7 +16,7 @@ from batfill.base.files import csv_text, raw_file, write_text
 from batfill.base.version import __version__
 from batfill.base.words import duration
 from batfill.model.jobs import DAY_S
-from batfill_pages.palette import BEST, BSLD, DISTINCT, MEAN_BSLD, Style, dress, folded, styles
+from batfill_pages.palette import BEST, BSLD, MEAN_BSLD, Style, dress, folded, styles
 from batfill_pages.single import wait_grid
 
 if TYPE_CHECKING:
@@ -170,17 +170,9 @@ def draw_series(axes: Axes, style: Style, name: str, x: Any, y: Any, **how: Any)
 
 
 def styles_of(comparison: Comparison) -> list[Style]:
-    """The style of each choice in every figure."""
-    return styles(len(comparison.names), most_telling(comparison))
-
-
-def most_telling(comparison: Comparison) -> list[int]:
-    """The choices in colour if there are too many: the first, and the best by mean."""
-    means = comparison.bsld.mean(axis=1)
-    if len(means) <= DISTINCT:
-        return list(range(len(means)))
-    best = sorted(range(len(means)), key=lambda k: float(means[k]))[:BEST]
-    return sorted({0, *best})
+    """The style of each choice in every figure; of too many, the first and the best by mean are in colour."""
+    best = np.argsort(comparison.bsld.mean(axis=1), kind="stable")[:BEST]
+    return styles(len(comparison.names), {0, *best.tolist()})
 
 
 def comparison_figures(comparison: Comparison, suffix: str, seed: int) -> list[Figure]:

@@ -14,7 +14,7 @@ from batfill.base.words import duration
 from batfill.model.jobs import DAY_S, WEEK_S
 from batfill_pages.comparison import Whose, comparisons, of_jobs
 from batfill_pages.comparison_page import View, comparison_section
-from batfill_pages.figures import comparison_figures, most_telling, styles_of, wait_figure
+from batfill_pages.figures import comparison_figures, styles_of, wait_figure
 from batfill_pages.palette import dress
 from batfill_pages.runs import read_run
 from batfill_pages.single import wait_grid
@@ -72,14 +72,14 @@ def test_many_blocks_are_drawn_bit_by_bit(monkeypatch):
 
 def test_of_too_many_choices_the_first_and_the_best_are_in_colour_and_the_key_names_every_line_once():
     many = of_weeks(*([float(bsld)] * 3 for bsld in range(40, 10, -1)))
-    assert most_telling(many) == [0, *range(22, 30)]
-    assert [style.rest for style in styles_of(many)] == [k not in most_telling(many) for k in range(30)]
+    coloured = [0, *range(22, 30)]
+    assert [k for k, style in enumerate(styles_of(many)) if not style.rest] == coloured
     figure = comparison_figures(many, "", seed=0)[0]
     canvas = Figure()
     figure.draw(canvas.subplots())
     dress(canvas, figure.title)
     names = [text.get_text() for text in canvas.legends[0].get_texts()]
-    assert sorted(names) == sorted(["the other 21", *(many.names[k] for k in most_telling(many))])
+    assert sorted(names) == sorted(["the other 21", *(many.names[k] for k in coloured)])
 
 
 def test_jobs_that_one_run_rejected_are_left_out_of_all(tmp_path):
