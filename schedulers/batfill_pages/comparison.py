@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from batfill.base.errors import BatfillError
-from batfill.base.stats import CONFIDENCE, FEWEST_BLOCKS, few_blocks, paired
 from batfill.base.tables import JobRows, data_frame
 from batfill.base.words import things
 from batfill.model.jobs import DAY_S, WEEK_S
@@ -22,6 +21,7 @@ from batfill.model.option_texts import described, policy_words
 from batfill.model.schedule import REFUSED
 from batfill_pages.sample import span_s
 from batfill_pages.single import Course, course
+from batfill_pages.stats import CONFIDENCE, FEWEST_BLOCKS, few_blocks, paired
 from batfill_pages.words import submission_dates, zone_text
 
 if TYPE_CHECKING:
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from batfill.base.stats import Paired
     from batfill.model.jobs import Clock
     from batfill.replays.result import Result
     from batfill.replays.session import Replay
     from batfill_pages.runs import ReportedRun
+    from batfill_pages.stats import Paired
 
 CURVE_POINTS = 300
 CHANGED_S = 600.0  # a wait is longer or shorter if it differs by more than this

@@ -12,7 +12,11 @@ from urllib.parse import quote
 
 import numpy as np
 
-from batfill.base.stats import (
+from batfill.base.sums import mean_of
+from batfill.base.words import in_a_row, percent, things
+from batfill_pages.comparison import CHANGED_S, FEWEST_JOBS
+from batfill_pages.single import TIME_BINS
+from batfill_pages.stats import (
     BETTER,
     CONFIDENCE,
     FEWEST_BLOCKS,
@@ -21,10 +25,6 @@ from batfill.base.stats import (
     WORSE,
     comparison_warnings,
 )
-from batfill.base.sums import mean_of
-from batfill.base.words import in_a_row, percent, things
-from batfill_pages.comparison import CHANGED_S, FEWEST_JOBS
-from batfill_pages.single import TIME_BINS
 from batfill_pages.words import (
     code,
     count,
@@ -46,8 +46,8 @@ from batfill_pages.words import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from batfill.base.stats import Paired
     from batfill_pages.comparison import Comparison, Whose
+    from batfill_pages.stats import Paired
 
 STARVED = 2  # times the reference's longest wait, above which jobs may starve
 TODAY = "fcfs"  # the reference at first, if it is among the choices; otherwise the first one

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
     from numpy.typing import NDArray
 
-    from batfill.base.stats import Paired
     from batfill.model.jobs import Clock
     from batfill_pages.comparison import Comparison, Difference
     from batfill_pages.runs import ReportedRun
     from batfill_pages.single import WaitGrid
+    from batfill_pages.stats import Paired
 
 FIGURE_FORMATS = ("pdf", "svg", "png")
 COLUMN_IN, PAGE_IN = 3.5, 7.16  # one column and both of the two-column styles of IEEE and ACM, within a twentieth

@@ -11,12 +11,11 @@ import numpy as np
 from batfill.base.sums import mean_of
 from batfill.base.words import duration, percent, things
 from batfill.model.jobs import DAY_S, HOUR_S
-from batfill.model.metrics import overtaking
 from batfill.model.option_texts import policy_words
 from batfill.model.policy import POLICIES, reads_submission
 from batfill.model.schedule import CUT, REQUEUED, STATES
 from batfill_pages.sample import BINS, span_s
-from batfill_pages.single import TIME_BINS, course, longest_waits, wait_grid
+from batfill_pages.single import TIME_BINS, course, longest_waits, overtaking, wait_grid
 from batfill_pages.words import (
     asset,
     count,

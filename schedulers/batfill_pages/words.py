@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from batfill.base.stats import Paired
     from batfill.model.jobs import Clock
+    from batfill_pages.stats import Paired
 
 
 def date_text(at_s: float, clock: Clock | None) -> str:

@@ -23,13 +23,13 @@ import batfill
 from batfill.base.errors import BatfillError
 from batfill.base.files import digest, make_folder, raw_file, write_text
 from batfill.base.host import cpu_count
-from batfill.base.processes import Bar, no_bar, spread
 from batfill.base.version import __version__
 from batfill.replays.found import as_json
 from batfill.workloads.formats import load_log
 from batfill_lab.campaigns.config import read_campaign
 from batfill_lab.campaigns.running import run_campaign
 from batfill_lab.campaigns.sections import Section
+from batfill_lab.processes import Bar, no_bar, spread
 
 HERE = "studies.papers"
 PACKAGES = ("batfill", "batfill_pages", "batfill_site", "batfill_lab", "studies")

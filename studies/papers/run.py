@@ -35,7 +35,7 @@ from studies.papers.protocol import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from batfill.base.processes import Bar
+    from batfill_lab.processes import Bar
     from studies.papers.protocol import Named, Size
 
 RESULT = "result.json"

@@ -19,7 +19,6 @@ from typing import NamedTuple
 import numpy as np
 
 import batfill as bf
-from batfill.base.stats import BETTER, WORSE, holm, paired
 from batfill.base.version import __version__
 from batfill.model.jobs import DAY_S, HOUR_S
 from batfill.model.metrics import bounded_slowdown, long_waits
@@ -28,6 +27,7 @@ from batfill.model.rules import Rules
 from batfill.replays.engine_replay import EngineReplay, replay_jobs
 from batfill.replays.many import in_threads
 from batfill_lab.search.periods import training_of
+from batfill_pages.stats import BETTER, WORSE, holm, paired
 from studies.papers.page import markdown
 from studies.tables.common import MARKS, by_name, longest, progress
 

@@ -7,7 +7,7 @@
 - draw weeks of the whole log at random, and see whether the interval misses the ratio over the whole log. A log's few
   worst weeks, if they are not among those drawn, cannot be in any interval.
 
-Both for `batfill.base.stats.paired` and for the percentile bootstrap. A second table has normal differences without a
+Both for `batfill_pages.stats.paired` and for the percentile bootstrap. A second table has normal differences without a
 mean, each correlated with the one before. A third has independent skewed differences, for `paired`, for swaps of the
 plain mean, which it used before, and for the bootstrap of the studentised mean: how often a mean of zero is called a
 difference, and how often a gain is. Without logs the last two are printed. The seed is 0.
@@ -20,10 +20,10 @@ from pathlib import Path
 
 import numpy as np
 
-from batfill.base.stats import Blocks, random_halves, swaps_of
 from batfill.base.version import __version__
 from batfill.model.policy import PURE, policy_named
 from batfill_lab.search.periods import Conditions, costs, read_periods
+from batfill_pages.stats import Blocks, random_halves, swaps_of
 from studies.papers.page import markdown
 
 LENGTHS = (7, 12, 24, 91)  # weeks

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from batfill.base.stats import BETTER, WORSE
 from batfill.model.jobs import HOUR_S, WEEK_S
 from batfill.model.metrics import bounded_slowdown
+from batfill_pages.stats import BETTER, WORSE
 
 # The names in the tables, by file.
 LOGS = {

@@ -20,13 +20,13 @@ from typing import NamedTuple
 import numpy as np
 
 from batfill.base.files import csv_text, digest, write_text
-from batfill.base.processes import spread
-from batfill.base.stats import paired
 from batfill.base.version import __version__
 from batfill.model.jobs import HOUR_S, WEEK_S
 from batfill.model.options import Options, of_arguments
 from batfill.replays.replay import simulate
+from batfill_lab.processes import spread
 from batfill_pages.palette import LIGHT, REST
+from batfill_pages.stats import paired
 from batfill_site.advice.promise import TAU_S, figures_of
 from studies.papers.page import markdown
 from studies.tables.common import by_name, by_week, in_a_folder, parser_of, progress, ratio, waits_of

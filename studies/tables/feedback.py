@@ -19,7 +19,6 @@ from typing import NamedTuple
 import numpy as np
 
 from batfill.base.files import csv_text, digest, write_text
-from batfill.base.processes import spread
 from batfill.base.version import __version__
 from batfill.model.feedback import Follows, feedback_of
 from batfill.model.jobs import DAY_S, HOUR_S
@@ -28,6 +27,7 @@ from batfill.model.policy import policy_named
 from batfill.model.rules import Rules
 from batfill.replays.engine_replay import follows_of, replay_jobs
 from batfill.workloads import opened
+from batfill_lab.processes import spread
 from studies.papers.page import markdown
 from studies.tables.common import LOGS, by_name, parser_of, progress
 from studies.tables.first_tries import logs_at_hand

@@ -23,10 +23,10 @@ import numpy as np
 
 import batfill as bf
 from batfill.base.files import csv_text, digest, write_text
-from batfill.base.processes import spread
 from batfill.base.version import __version__
 from batfill.model.jobs import HOUR_S
 from batfill.model.options import Options, of_arguments
+from batfill_lab.processes import spread
 from batfill_site.advice.promise import BUSY, OTHER_TAU_S, OVERLOADED, QUIET, SHORT, TAU_S, Check, Figures, figures_of
 from studies.papers.page import markdown
 from studies.papers.run import places

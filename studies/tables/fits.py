@@ -17,13 +17,13 @@ from typing import Any
 
 import numpy as np
 
-from batfill.base.stats import BETTER, UNCLEAR
 from batfill.base.version import __version__
 from batfill.model.metrics import TAU_S
 from batfill.model.policy import POLICIES, polynomial
 from batfill.workloads import read_workload
 from batfill_lab.learning.fit import BASELINE, Fit, Fitted, fit, fit_scores, monomial, over_saf, read_windows, validate
 from batfill_lab.learning.proxy import N_QUEUED, N_RUNNING, score_jobs, trials
+from batfill_pages.stats import BETTER, UNCLEAR
 from studies.papers.page import markdown
 from studies.tables.common import LOGS, longest, progress
 

@@ -17,7 +17,6 @@ from pathlib import Path
 import numpy as np
 from sklearn.ensemble import HistGradientBoostingRegressor
 
-from batfill.base.stats import paired
 from batfill.base.version import __version__
 from batfill.learn import Judgement, Knowledge
 from batfill.learn.estimates import OrderOnly
@@ -30,6 +29,7 @@ from batfill.model.rules import Rules
 from batfill.replays.engine_replay import EngineReplay
 from batfill.replays.learning import LearningReplay
 from batfill.workloads import read_workload
+from batfill_pages.stats import paired
 from studies.papers.page import markdown
 from studies.tables.common import MARKS, by_name, by_week, longest, progress, waits_of
 

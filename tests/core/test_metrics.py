@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batfill.model.jobs import LARGE, SMALL
-from batfill.model.metrics import bounded_slowdown, figure_rows, overtaking, per_processor_slowdown, summarize, who_pays
+from batfill.model.metrics import bounded_slowdown, figure_rows, per_processor_slowdown, summarize, who_pays
 from batfill.model.policy import policy_named
 from batfill.model.rules import Rules
 from batfill.replays.engine_replay import replay_jobs
@@ -120,19 +120,6 @@ def test_means_are_the_means_of_the_definitions(jobs, tau_s):
     assert found.max_bsld == max(bsld)
     assert found.mean_pp_bsld == pytest.approx(math.fsum(per_processor) / len(jobs))
     assert found.share_bsld_1 + found.share_bsld_10 + found.share_bsld_100 + found.share_bsld_above == pytest.approx(1)
-
-
-@given(st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), max_size=40))
-def test_out_of_turn_are_the_pairs_in_the_queue_at_once_whose_later_job_started_first(jobs):
-    jobs.sort(key=lambda job: job[0])
-    submit_s = np.array([submit for submit, _ in jobs], float)
-    start_s = submit_s + [wait for _, wait in jobs]
-    pairs = [(i, k) for k in range(len(jobs)) for i in range(k)]
-    together = sum(start_s[i] > submit_s[k] for i, k in pairs)
-    out_of_turn = sum(start_s[k] < start_s[i] for i, k in pairs)
-    assert overtaking(submit_s, start_s) == (together, out_of_turn)
-    later = np.argsort(-submit_s, kind="stable")  # a job that was submitted again stands before earlier ones
-    assert overtaking(submit_s[later], start_s[later]) == (together, out_of_turn)
 
 
 def quantile_by_hand(values, share):

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import batfill as bf
-from batfill.base.stats import paired
 from batfill.model.jobs import Workload
 from batfill.model.policy import policy_named
 from batfill.model.rules import Rules
@@ -21,6 +20,7 @@ from batfill.replays.engine_replay import EngineReplay, replay_jobs
 from batfill.workloads import read_workload
 from batfill.workloads.batsim_json import load_document, read_batsim_json
 from batfill.workloads.formats import log_of, save_log
+from batfill_pages.stats import paired
 from command import batfill
 from oracle import Oracle
 from plugin import Plugin

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from batfill.base.errors import BatfillError
-from batfill.base.stats import Paired
 from batfill.model.policy import POLICIES, PURE, policy_named
 from batfill.model.rules import Rules
 from batfill.replays.engine_replay import replay_jobs
@@ -18,6 +17,7 @@ from batfill_lab.search.judged import recommendation
 from batfill_lab.search.mixed_search import Coverage, Evolution, Space, first_places, l1_grid, xnes
 from batfill_lab.search.periods import Conditions, costs
 from batfill_lab.search.tune import StudyPlan, looking_back, study, study_rows, tune_on
+from batfill_pages.stats import Paired
 from oracle import oracle
 from strategies import periods_of, random_table, table
 

@@ -7,10 +7,10 @@ import math
 import numpy as np
 import pytest
 
-from batfill.base.stats import paired
 from batfill.model.policy import POLICIES, PURE, policy_named
 from batfill_lab.search.mixed_search import Coverage, Space
 from batfill_lab.search.periods import Conditions, costs, read_periods
+from batfill_pages.stats import paired
 from command import batfill, json_result
 from strategies import swapped_at_random
 

@@ -9,7 +9,6 @@ pytest.importorskip("matplotlib")
 from matplotlib.figure import Figure
 
 import batfill as bf
-from batfill.base.stats import holm
 from batfill.base.words import duration
 from batfill.model.jobs import DAY_S, WEEK_S
 from batfill_pages.comparison import Whose, comparisons, of_jobs
@@ -18,6 +17,7 @@ from batfill_pages.figures import comparison_figures, styles_of, wait_figure
 from batfill_pages.palette import dress
 from batfill_pages.runs import read_run
 from batfill_pages.single import wait_grid
+from batfill_pages.stats import holm
 from report_runs import OK, REJECTED, jobs_csv
 
 
@@ -65,7 +65,7 @@ def test_many_blocks_are_drawn_bit_by_bit(monkeypatch):
     rng = np.random.default_rng(5)
     comparison = of_weeks(rng.random(20), rng.random(20))
     (at_once,) = comparison.differences(3)
-    monkeypatch.setattr("batfill.base.stats.DRAWN_AT_ONCE", 1000)
+    monkeypatch.setattr("batfill_pages.stats.DRAWN_AT_ONCE", 1000)
     (bit_by_bit,) = comparison.differences(3)
     assert bit_by_bit == at_once
 

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from batfill.base import version
-from batfill.base.stats import Paired
 from batfill.base.words import duration, percent
 from batfill.model.policy import policy_named
 from batfill.model.rules import Rules
@@ -20,6 +19,7 @@ from batfill.workloads import generate_workload, read_workload
 from batfill.workloads.generate import generate_log
 from batfill.workloads.swf_log import write_log
 from batfill_pages.comparison import FEWEST_JOBS
+from batfill_pages.stats import Paired
 from batfill_pages.words import slowdown
 from batfill_site.advice import choices as trying
 from batfill_site.advice import what_if as library

@@ -1,6 +1,6 @@
 """What Python finds around it: in a browser there is one thread, no other process, and nothing to lock.
 
-Whatever differs there is decided in this file; `batfill.base.processes` and `batfill.cli` read `IN_BROWSER`.
+Whatever differs there is decided in this file; `batfill.cli` and whatever starts processes read `IN_BROWSER`.
 """
 
 from __future__ import annotations

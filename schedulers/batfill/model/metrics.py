@@ -191,63 +191,9 @@ def who_pays(
     }
 
 
-def class_figures(waits: Mapping[str, Any]) -> dict[str, Any]:
-    """The waits of small and large jobs as columns, from `who_pays` with a base and one `small_below_s`."""
-    by_class = {row["class"]: row for row in waits["waits_by_class"]}
-    large = by_class["large"]  # there is one: the median is no larger than the longest run
-    return {
-        "small_mean_wait_s": by_class["small"]["mean_wait_s"] if "small" in by_class else None,
-        "large_mean_wait_s": large["mean_wait_s"],
-        "large_p999_wait_s": large["p999_wait_s"],
-        "large_max_wait_s": large["max_wait_s"],
-        "large_delayed": large["delayed"],
-        "large_mean_delay_s": large["mean_delay_s"],
-    }
-
-
 def width_class(procs: NDArray[np.int64]) -> NDArray[np.int64]:
     """The least w with q <= 2^w, shape (n_jobs,)."""
     return np.ceil(np.log2(procs)).astype(np.int64)
-
-
-def overtaking(submit_s: NDArray[np.float64], start_s: NDArray[np.float64]) -> tuple[int, int]:
-    """The number of pairs of jobs in the queue at once, and of those in which the later one started first.
-
-    The second over the first is 0 under strict order of arrival and 1 under its reverse; a starved job counts only in
-    its own pairs. It is Kendall's count of discordant pairs, over all possible pairs.
-
-    Args:
-        submit_s: r; of equal ones the first comes first.
-        start_s: starts of the same jobs.
-    """
-    arrivals = np.argsort(submit_s, kind="stable")
-    submit_s, start_s = submit_s[arrivals], start_s[arrivals]
-    starts = np.argsort(start_s, kind="stable")
-    place = np.empty(len(starts), np.int64)
-    place[starts] = np.arange(len(starts))
-    before = np.searchsorted(submit_s, start_s)  # jobs submitted before the start, the job itself and earlier ones too
-    return int(np.maximum(before - np.arange(1, len(before) + 1), 0).sum()), inversions(place)
-
-
-def inversions(place: NDArray[np.int64]) -> int:
-    """The number of pairs i < k with place[i] > place[k], of a permutation of 0 to n - 1; O(n log n).
-
-    From the highest bit downwards, values are split by that bit in stable order: among those with equal higher bits, a
-    value with bit 0 forms a pair with each one before it that has bit 1.
-    """
-    n = len(place)
-    at = np.arange(n)
-    count = 0
-    for bit in reversed(range(int(n).bit_length())):
-        ones = (place >> bit) & 1
-        before = np.cumsum(ones) - ones
-        group = (at >> (bit + 1)) << (bit + 1)  # its begin: values with equal higher bits are adjacent, all of them
-        before -= before[group]
-        count += int(before[ones == 0].sum())
-        split = np.empty(n, np.int64)
-        split[np.where(ones == 1, group + (1 << bit) + before, at - before)] = place
-        place = split
-    return count
 
 
 @dataclass(frozen=True, slots=True)

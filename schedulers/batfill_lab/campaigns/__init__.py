@@ -9,8 +9,8 @@ from batfill.base.errors import require
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from batfill.base.processes import Bar
     from batfill_lab.campaigns.running import Done, Say
+    from batfill_lab.processes import Bar
 
 
 def campaign(

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from batfill.base.errors import MissingExtra, optional, require
 from batfill.base.host import cpu_count
-from batfill.base.processes import spread
 from batfill.base.words import duration
 from batfill_lab.campaigns.config import CampaignError
 from batfill_lab.campaigns.work import one_line, run_task
+from batfill_lab.processes import spread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-    from batfill.base.processes import Bar
     from batfill_lab.campaigns.clusters import Workers
     from batfill_lab.campaigns.config import ReadCampaign
     from batfill_lab.campaigns.work import Task
+    from batfill_lab.processes import Bar
 
     Say = Callable[[str], None]
 

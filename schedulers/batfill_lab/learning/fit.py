@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from batfill.base.errors import BatfillError
-from batfill.base.stats import CONFIDENCE
 from batfill.base.tables import as_table, data_frame
 from batfill.base.words import wrapped
 from batfill.model.jobs import DAY_S, LONGEST_S
@@ -26,6 +25,7 @@ from batfill_lab.learning.proxy import N_QUEUED, Scores, Shuffle, score_jobs
 from batfill_lab.learning.regression import least_squares, signed_least_squares, variance_inflation
 from batfill_lab.search.judged import Seeded, judged, rows_over
 from batfill_lab.search.periods import Conditions, costs_and_waits, read_periods
+from batfill_pages.stats import CONFIDENCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from batfill.base.progress import patient_progress
-from batfill.base.stats import BETTER, comparison_warnings, paired, undecided
 from batfill.base.tables import cell
 from batfill.base.words import duration
 from batfill.model.values import function_of, seed_of
 from batfill.replays.found import ReadingOptions
+from batfill_pages.stats import BETTER, comparison_warnings, paired, undecided
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from batfill.base.processes import Bar
-    from batfill.base.stats import Paired
+    from batfill_lab.processes import Bar
+    from batfill_pages.stats import Paired
 
 WAITS = ("p999_wait_s", "max_wait_s")  # what `long_waits` finds of every choice
 

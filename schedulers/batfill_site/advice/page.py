@@ -12,11 +12,11 @@ import shlex
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from batfill.base.stats import CONFIDENCE, FEWEST_BLOCKS, UNCLEAR
 from batfill.base.version import ENGINE, __version__
 from batfill.model.options import FIRST_TRIES, PRESETS
 from batfill_pages.comparison import FEWEST_JOBS
 from batfill_pages.comparison_page import STARVED
+from batfill_pages.stats import CONFIDENCE, FEWEST_BLOCKS, UNCLEAR
 from batfill_pages.words import (
     asset,
     code,
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from batfill.base.stats import Paired
+    from batfill_pages.stats import Paired
     from batfill_site.advice.payers import Changed
     from batfill_site.advice.what_if import JobGroup, Limit, WhatIf
 

@@ -14,13 +14,13 @@ from itertools import groupby
 from textwrap import fill
 from typing import TYPE_CHECKING
 
-from batfill.base.stats import BETTER, CONFIDENCE
 from batfill.base.words import in_a_row, things, wrapped
 from batfill.base.words import percent as in_percent
 from batfill.model.options import ALL, Options
 from batfill.workloads.swf import NO_RUN_TIME, REASONS
 from batfill_pages.comparison import CHANGED_S, FEWEST_JOBS
 from batfill_pages.comparison_page import STARVED
+from batfill_pages.stats import BETTER, CONFIDENCE
 from batfill_pages.words import count, growth, interval_text, log_name, slowdown, submission_dates
 from batfill_pages.words import duration_html as duration
 from batfill_site.advice.choices import KILLS, configurable
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from batfill.base.stats import Paired
+    from batfill_pages.stats import Paired
     from batfill_site.advice.payers import Changed, OneJob, OneUser, Payers
     from batfill_site.advice.promise import Check
     from batfill_site.advice.what_if import ChoiceFigures, Limit, Row, WhatIf

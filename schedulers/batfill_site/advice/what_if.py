@@ -12,19 +12,19 @@ import numpy as np
 
 from batfill.base.errors import BatfillError
 from batfill.base.progress import patient_progress
-from batfill.base.stats import BETTER, FEWEST_BLOCKS, UNCLEAR, decidable
 from batfill.base.sums import mean_of
 from batfill.base.tables import Keyed, data_frame, rows_html
 from batfill.base.version import ENGINE, __version__
 from batfill.base.words import duration
 from batfill.model.calendar import Calendar
-from batfill.model.metrics import RUNTIME_BINS, TAU_S, bounded_slowdown, class_figures, who_pays, width_bins
+from batfill.model.metrics import RUNTIME_BINS, TAU_S, bounded_slowdown, who_pays, width_bins
 from batfill.model.options import OPTIONS, Options
 from batfill.model.values import number_of, probability_of, seed_of, tau_of
 from batfill.replays.found import ReadingOptions
 from batfill.replays.replay import simulate
 from batfill.workloads.formats import read_once, source_of
 from batfill_pages.comparison import Comparison, Difference, of_jobs
+from batfill_pages.stats import BETTER, FEWEST_BLOCKS, UNCLEAR, decidable
 from batfill_site.advice import promise
 from batfill_site.advice.choices import (
     KILLS,
@@ -51,9 +51,9 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from batfill.base.stats import Paired
     from batfill.model.jobs import JobTable, Workload
     from batfill.model.schedule import Schedule
+    from batfill_pages.stats import Paired
     from batfill_site.advice.promise import Check
     from batfill_site.config.systems import SiteConfig
     from batfill_site.fidelity import Fidelity, Score
@@ -569,6 +569,8 @@ def outcome_of(choice: Choice, bsld: NDArray[np.float64], schedule: Schedule, fi
     waits = who_pays(wait_s, runtime_s=first.runtime_s, procs=jobs.procs, user=jobs.user, base_wait_s=first.wait_s)
     options, figures = Options.of(choice.options), schedule.summary()
     bounded = options.kills and math.isfinite(options.divider_s)
+    by_class = {row["class"]: row for row in waits["waits_by_class"]}
+    large = by_class["large"]  # there is one: the median is no larger than the longest run
     return ChoiceFigures(
         **choice._asdict(),
         mean_bsld=mean_of(bsld),
@@ -580,7 +582,12 @@ def outcome_of(choice: Choice, bsld: NDArray[np.float64], schedule: Schedule, fi
         kills=figures.requeued,
         wasted=figures.wasted,
         most_wasted=promise.most_wasted(jobs, schedule.size, options) if bounded else None,
-        **class_figures(waits),
+        small_mean_wait_s=by_class["small"]["mean_wait_s"] if "small" in by_class else None,
+        large_mean_wait_s=large["mean_wait_s"],
+        large_p999_wait_s=large["p999_wait_s"],
+        large_max_wait_s=large["max_wait_s"],
+        large_delayed=large["delayed"],
+        large_mean_delay_s=large["mean_delay_s"],
         waits=waits,
     )
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from batfill.base.processes import TRIES, WorkerDied, spread
+from batfill_lab.processes import TRIES, WorkerDied, spread
 
 LIMIT_S = 60
 
@@ -115,7 +115,7 @@ def test_workers_end_with_their_owner(tmp_path, sent):
     path = tmp_path / "pid"
     script = tmp_path / "owner.py"
     script.write_text(
-        "import sys\nfrom batfill.base.processes import spread\nfrom test_processes import forever\n"
+        "import sys\nfrom batfill_lab.processes import spread\nfrom test_processes import forever\n"
         f"if __name__ == '__main__':\n    list(spread(forever, [{str(path)!r}], 1))\n"
     )
     paths = [str(Path(__file__).parents[1]), *filter(None, sys.path)]

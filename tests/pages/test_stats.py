@@ -7,8 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
-from batfill.base import stats
-from batfill.base.stats import (
+from batfill_pages import stats
+from batfill_pages.stats import (
     Blocks,
     holm,
     in_chains,
