@@ -20,7 +20,7 @@ from batfill.model.jobs import JobTable, Workload, job_table
 from batfill.model.policy import policy_named
 from batfill.model.rules import Rules
 from batfill.replays.engine_replay import EngineReplay, replay_jobs
-from batfill.replays.saved import save
+from batfill.replays.session import Replay
 from batfill.workloads.swf import padded_ids
 
 JOBS_A_PROCESSOR = 10
@@ -107,10 +107,12 @@ def long_log(policy: str, _: Setting) -> list[Row]:
 
 def copies(setting: Setting) -> list[Row]:
     given = wide_workload(setting.seed)
-    run = EngineReplay(given.jobs, PROCS, Rules(policy_named("saf")))
-    run.advance(float(given.jobs.submit_s[len(given.jobs) // 2]))
+    whole = Replay(given, "saf").run(float(given.jobs.submit_s[len(given.jobs) // 2]))
+    run = whole.engine
     path = setting.folder / "wide.npz"
-    seconds = by_turns(COPIES_ROUNDS, {"fork": lambda: timed(run.fork), "save": lambda: timed(lambda: save(run, path))})
+    seconds = by_turns(
+        COPIES_ROUNDS, {"fork": lambda: timed(run.fork), "save": lambda: timed(lambda: whole.save(path))}
+    )
     where = f"saf, halfway through {len(given.jobs):,} jobs, {len(run.queue.running):,} running"
     return [
         Row(f"{where}: a fork", time_text(seconds["fork"]), figure=seconds["fork"], bar=FORK_BAR_S, unit="s"),

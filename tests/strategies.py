@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +14,6 @@ from batfill.model.jobs import LARGE, SMALL, UNKNOWN, WEEK_S, job_table
 from batfill.model.policy import POLICIES, policy_named
 from batfill.model.rules import EVERY_JOB, Rules
 from batfill.replays.engine_replay import replay_jobs
-from batfill.replays.saved import load, save
 from batfill_lab.search.periods import Periods
 from oracle import assert_same, oracle
 
@@ -93,12 +93,11 @@ def both(jobs, size, policy, *, depth=1, calendar=None, **case):
     )
 
 
-def assert_goes_on(run, at_s, expected, folder):
-    """A replay that is copied, and saved in a folder, at an instant goes on as the oracle's run."""
+def assert_goes_on(run, at_s, expected):
+    """A replay that is copied, and pickled, at an instant goes on as the oracle's run."""
     run.advance(at_s)
     copied = run.fork()
-    save(run, folder / "run.npz")
-    for going_on in (run, copied, load(folder / "run.npz")[0]):
+    for going_on in (run, copied, pickle.loads(pickle.dumps(run))):
         assert going_on.queue.rules == run.queue.rules
         going_on.advance()
         assert_same(going_on.schedule(), expected)

@@ -219,7 +219,7 @@ def test_a_replay_copied_or_saved_in_a_window_goes_on_as_the_oracle_does(depth, 
     case = {"divider_s": 5.0, "spares": True}
     expected = oracle(jobs, 9, "saf", windows=for_oracle(calendar), depth=depth, **case)
     run = EngineReplay(jobs, 9, Rules(policy_named("saf"), calendar=calendar, depth=in_engine(depth), **case))
-    assert_goes_on(run, 30.0, expected, tmp_path)
+    assert_goes_on(run, 30.0, expected)
 
 
 # Files

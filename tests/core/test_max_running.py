@@ -127,7 +127,7 @@ def test_a_replay_copied_or_saved_under_way_goes_on_as_the_oracle_does(depth, tm
     jobs = of_users(random_table(depth, n_jobs=80, size=6, span_s=200), np.arange(80) % 5 % 4 - 1)
     case = {"max_running": 2, "half": True, "threshold_s": 20.0, "depth": depth}
     run = EngineReplay(jobs, 6, Rules(policy_named("saf"), **for_replay(jobs, case)))
-    assert_goes_on(run, 100.0, oracle(jobs, 6, "saf", **case), tmp_path)
+    assert_goes_on(run, 100.0, oracle(jobs, 6, "saf", **case))
 
 
 def test_jobs_submitted_one_by_one_are_counted_by_user_however_many_come():

@@ -220,7 +220,7 @@ def test_a_planned_replay_copied_or_saved_under_way_goes_on_as_the_oracle_does(d
     jobs = random_table(7, n_jobs=60, size=9, span_s=60, longest=20, small=0.5)
     rules = Rules(policy_named("saf"), divider_s=5.0, spares=True, depth=in_engine(depth))
     expected = oracle(jobs, 9, "saf", divider_s=5.0, spares=True, depth=depth)
-    assert_goes_on(EngineReplay(jobs, 9, rules), 30.0, expected, tmp_path)
+    assert_goes_on(EngineReplay(jobs, 9, rules), 30.0, expected)
 
 
 def test_a_plan_that_is_kept_gives_way_to_whatever_changes_it():

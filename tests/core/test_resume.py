@@ -1,4 +1,4 @@
-"""Stops, saves, forks and changes of course leave every byte as an uninterrupted run has it."""
+"""Stops, forks, pickles and changes of course leave every byte as an uninterrupted run has it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from batfill.model.policy import POLICIES, policy_named
 from batfill.model.rules import Rules
 from batfill.replays.engine_replay import EngineReplay, replay_jobs
 from batfill.replays.many import measure_policies
-from batfill.replays.saved import load, save
+from batfill.replays.session import Replay
 from strategies import outliving, random_table, table, workloads
 from sweeps import examples
 
@@ -68,13 +68,11 @@ extended = workloads().map(lambda case: (outliving(case[0], 90.0), case[1]))
     name=st.sampled_from(NAMES),
     options=rules,
     plan=st.lists(
-        st.tuples(st.sampled_from(["until", "step", "fork", "save", "pickle", "restart"]), st.floats(0, 900)),
+        st.tuples(st.sampled_from(["until", "step", "fork", "pickle", "restart"]), st.floats(0, 900)),
         max_size=12,
     ),
 )
-def test_any_sequence_of_stops_saves_forks_and_restarts_gives_the_bytes_of_an_uninterrupted_run(
-    tmp_path_factory, case, name, options, plan
-):
+def test_any_sequence_of_stops_copies_and_restarts_gives_the_bytes_of_an_uninterrupted_run(case, name, options, plan):
     jobs, size = case
     whole = new_run(jobs, size, name, options)
     whole.advance()
@@ -90,12 +88,8 @@ def test_any_sequence_of_stops_saves_forks_and_restarts_gives_the_bytes_of_an_un
             run = run.fork()
         elif action == "pickle":
             run = pickle.loads(pickle.dumps(run))
-        elif action == "restart":
-            run = restarted(run, name, options)
         else:
-            path = tmp_path_factory.mktemp("saved") / "run.npz"
-            save(run, path)
-            run, _ = load(path)
+            run = restarted(run, name, options)
     for end in [*forks, run]:
         for _ in range(2):
             assert end.advance()
@@ -103,15 +97,9 @@ def test_any_sequence_of_stops_saves_forks_and_restarts_gives_the_bytes_of_an_un
             end = restarted(end, name, options)
 
 
-def through_file(run, folder):
-    save(run, folder / "run.npz")
-    return load(folder / "run.npz")[0]
-
-
 WAYS = {
-    "fork": lambda run, _: run.fork(),
-    "pickle": lambda run, _: pickle.loads(pickle.dumps(run)),
-    "file": through_file,
+    "fork": lambda run: run.fork(),
+    "pickle": lambda run: pickle.loads(pickle.dumps(run)),
 }
 
 
@@ -131,14 +119,14 @@ WAYS = {
     ids=str,
 )
 @pytest.mark.parametrize("way", WAYS)
-def test_a_copied_replay_keeps_every_option_when_it_goes_on_and_when_it_restarts(tmp_path, way, changed):
+def test_a_copied_replay_keeps_every_option_when_it_goes_on_and_when_it_restarts(way, changed):
     jobs = random_table(6, n_jobs=100, size=6, span_s=600, small=0.6)
     plain = {"backfill": None, "threshold_s": 90.0, "divider_s": 6.0, "expected_s": None}
     options = {**plain, **changed}
     whole, other = new_run(jobs, 6, "wfp3", options), new_run(jobs, 6, "wfp3", plain)
     run = new_run(jobs, 6, "wfp3", options)
     run.advance(300.0)
-    run = WAYS[way](run, tmp_path)
+    run = WAYS[way](run)
     for one in (whole, other, run):
         one.advance()
     assert bytes_of(whole) != bytes_of(other)
@@ -225,10 +213,10 @@ def test_a_file_that_is_no_saved_replay_is_named(tmp_path):
     path = tmp_path / "x.npz"
     path.write_bytes(b"PK nonsense")
     with pytest.raises(BatfillError, match=r"x\.npz: cannot be read as a saved replay"):
-        load(path)
+        Replay.load(path)
     np.savez(path, format=np.array("something else"))
     with pytest.raises(BatfillError, match="not a saved replay of this version"):
-        load(path)
+        Replay.load(path)
 
 
 def test_small_jobs_exempt_from_the_kill_stay_small_when_the_rules_change():

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, get_args
 
@@ -17,13 +18,14 @@ from batfill.base.files import place_of
 from batfill.base.progress import patient_progress
 from batfill.base.tables import JobRows
 from batfill.base.words import instant
-from batfill.model.jobs import Clock, Overrun, Workload
+from batfill.model.calendar import Calendar
+from batfill.model.jobs import Clock, Overrun, Workload, checked_size
 from batfill.model.metrics import TAU_S, Summary
-from batfill.model.options import REQUEST, Options, of_arguments
+from batfill.model.options import REQUEST, Options, arguments_of, of_arguments
 from batfill.model.policy import Policy
-from batfill.model.values import one_of, seconds_of, tau_of, unrequested_of
+from batfill.model.values import finite, is_finite, one_of, seconds_of, tau_of, unrequested_of
 from batfill.replays import saved
-from batfill.replays.engine_replay import EngineReplay, follow_records, follows_of
+from batfill.replays.engine_replay import EngineReplay, follows_of
 from batfill.replays.replay import options_of
 from batfill.replays.result import Result, until_of
 from batfill.workloads import opened
@@ -39,17 +41,8 @@ if TYPE_CHECKING:
     from batfill.model.jobs import JobTable, Unrequested
     from batfill.replays.plots import Plot
 
-# What `Replay.save` states beside the engine's replay, with the types of JSON.
-NUMBER = (int, float)
-ABOUT: dict[str, Any] = {
-    **dict.fromkeys(("name", "digest", "overrun"), str),
-    **dict.fromkeys(("notes", "changes"), list),
-    **dict.fromkeys(("tau_s", "simulate_s"), NUMBER),
-    "clock": (dict, type(None)),
-    "unrequested": (str, *NUMBER),
-    "forked_s": (*NUMBER, type(None)),
-    "options": dict,
-}
+ORDERS = ("policy", "backfill")  # the options that are policies
+CHANGEABLE = (*ORDERS, "threshold_s")  # the fields of options that may change in a run
 
 
 class Replay(JobRows):
@@ -132,7 +125,7 @@ class Replay(JobRows):
             BatfillError: an option is unknown, unusable, or not one of these two.
         """
         given = {name: value for name, value in options.items() if value is not None}
-        if other := [name for name in given if name not in ("backfill", "threshold_s")]:
+        if other := [name for name in given if name not in CHANGEABLE[1:]]:
             of_arguments(given)
             raise BatfillError(f"argument {other[0]!r}: only policy, backfill and threshold_s may change in a run")
         wanted = options_of(self.options.policy if policy is None else policy, given)
@@ -143,15 +136,18 @@ class Replay(JobRows):
         copied.forked_s = self.now_s
         if policy is None and not given:
             return copied
-        copied.options = replace(
-            self.options,
+        copied._change(
             policy=wanted.policy,
             backfill=wanted.backfill if "backfill" in given else self.options.backfill,
             threshold_s=wanted.threshold_s if "threshold_s" in given else self.options.threshold_s,
         )
-        copied.changes = (*self.changes, (self.now_s, self.options))
-        copied.engine.change_rules(replace(copied.options, calendar=None).rules)  # the calendar stays
         return copied
+
+    def _change(self, **values: Any) -> None:
+        """Follow other rules from the next decision on: these fields of the options are changed."""
+        self.changes = (*self.changes, (self.now_s, self.options))
+        self.options = replace(self.options, **values)
+        self.engine.change_rules(replace(self.options, calendar=None).rules)  # the calendar stays
 
     # What there is to see
 
@@ -239,7 +235,9 @@ class Replay(JobRows):
 
     def save(self, path: str | Path) -> None:
         """Write the run's state, including its workload, to one file (NumPy's .npz; contains no code)."""
-        workload = self.workload
+        workload, calendar = self.workload, self.engine.queue.rules.calendar
+        options = [*(options for _, options in self.changes), self.options]
+        dates = [*(until_s for until_s, _ in self.engine.past), self.engine.until_s]
         about = {
             "name": workload.name,
             "digest": workload.digest,
@@ -247,13 +245,15 @@ class Replay(JobRows):
             "clock": workload.clock.as_dict() if workload.clock else None,
             "overrun": workload.overrun,
             "unrequested": workload.unrequested,
+            "procs": workload.procs,
             "tau_s": self.tau_s,
             "simulate_s": self.simulate_s,
             "forked_s": self.forked_s,
-            "options": self.options.as_dict(),
-            "changes": [[until_s, options.as_dict()] for until_s, options in self.changes],
+            "calendar": calendar and calendar_as_dict(calendar),
+            "steps": [[until_s, one.as_dict()] for until_s, one in zip(dates, options, strict=True)],
+            "found": digest_of(self.engine),
         }
-        saved.save(self.engine, place_of("path", path), about)
+        saved.save(place_of("path", path), workload.jobs, about)
 
     @classmethod
     def load(cls, path: str | Path, policies: Iterable[Policy] = ()) -> Replay:
@@ -272,55 +272,75 @@ class Replay(JobRows):
         if not (isinstance(policies, Iterable) and all(isinstance(one, Policy) for one in policies)):
             raise BatfillError(f"policies: {policies!r:.60} are not policies; give a list of them")
         own = {policy.name: policy for policy in policies}
-        engine, about = saved.load(path, own)
-        if "options" not in about:
-            raise BatfillError(f"{path}: was not saved by Replay.save; use `batfill.replays.saved.load`")
-
-        def options_again(stated: dict[str, Any]) -> Options:
-            orders = {name: own.get(stated[name], stated[name]) for name in ("policy", "backfill")}
-            return Options.of({**stated, **orders, "calendar": engine.queue.rules.calendar})
-
-        run = cls.__new__(cls)
-        run.engine = engine
+        jobs, about = saved.load(path)
         try:
-            if odd := [name for name, kind in ABOUT.items() if not isinstance(about[name], kind)]:
-                raise ValueError(odd[0])
-            run.workload = Workload(
-                about["name"],
-                engine.table,
-                engine.size,
-                about["digest"],
+            calendar = None if about["calendar"] is None else calendar_of(**about["calendar"])
+            (until_s, first), *later = (
+                (end_of(until_s), {**stated, **{name: own.get(stated[name], stated[name]) for name in ORDERS}})
+                for until_s, stated in about["steps"]
+            )
+            workload = Workload(
+                str(about["name"]),
+                jobs,
+                checked_size(path, about["procs"]),
+                str(about["digest"]),
                 tuple(map(str, about["notes"])),
                 Clock.of(about["clock"]) if about["clock"] else None,
                 overrun=cast("Overrun", one_of("overrun", about["overrun"], get_args(Overrun))),
                 unrequested=cast("Unrequested", unrequested_of("unrequested", about["unrequested"])),
             )
-            run.tau_s, run.simulate_s = tau_of(about["tau_s"]), seconds_of("simulate_s", about["simulate_s"])
+            options = arguments_of({**first, "calendar": calendar})
+            run = cls(workload, tau_s=about["tau_s"], **cast("Any", options))
+            run.engine.advance(until_s)
+            for until_s, stated in later:
+                if not until_s >= run.engine.until_s:
+                    raise ValueError("a step's date")
+                changed = Options.of({**stated, "calendar": calendar})
+                run._change(**{name: getattr(changed, name) for name in CHANGEABLE})
+                run.engine.advance(until_s)
+            run.simulate_s = seconds_of("simulate_s", about["simulate_s"])
             run.forked_s = None if about["forked_s"] is None else seconds_of("forked_s", about["forked_s"])
-            run.options = options_again(about["options"])
-            run.changes = tuple((seconds_of("until_s", at), options_again(stated)) for at, stated in about["changes"])
-            if not run.states_what_ran():
-                raise ValueError("its options")
+            found = about["found"]
         except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
             raise saved.wrong(path, str(error)) from None
+        if digest_of(run.engine) != found:
+            raise BatfillError(
+                f"{path}: the replay had found other starts when it was saved; load it with the policies and the "
+                "version of batfill that it was saved with, or run it again from the workload"
+            )
         return run
 
-    def states_what_ran(self) -> bool:
-        """Whether the options are those of the engine's rules, classes and dates."""
-        engine, options, jobs = self.engine, self.options, self.workload.jobs
-        of_engine = [*(rules for _, rules in engine.past), engine.queue.rules]
-        stated = [*(one.rules for _, one in self.changes), options.rules]
-        small = options.calls_small(jobs.job_class, jobs.procs, engine.size) & (options.divider_s < math.inf)
-        follows = follows_of(options.feedback, jobs, engine.size, self.workload.name)
-        ran = engine.events.follows
-        planned = ran[:0] if follows is None else follow_records(follows)
-        return (
-            len(of_engine) == len(stated)
-            and all(
-                replace(one, calendar=rules.calendar, outlived=rules.outlived) == rules
-                for one, rules in zip(stated, of_engine, strict=True)
-            )
-            and np.array_equal(engine.given.small != 0, small)
-            and np.array_equal(engine.given.expected_s, jobs.request_s)
-            and all(np.array_equal(ran[name], planned[name]) for name in ("preceding", "think_s"))
-        )
+
+def digest_of(run: EngineReplay) -> str:
+    """The sha256 of what the replay has found so far, hexadecimal."""
+    return sha256(b"".join(array.tobytes() for array in (run.start_s, run.tries, run.kills))).hexdigest()
+
+
+def calendar_as_dict(calendar: Calendar) -> dict[str, Any]:
+    """A calendar in seconds as JSON, which `calendar_of` reads."""
+    windows = [{**window._asdict(), "end": finite(window.end)} for window in calendar.windows]
+    return {"windows": windows, "name": calendar.name, "digest": calendar.digest}
+
+
+def calendar_of(windows: Any, name: Any, digest: Any) -> Calendar:
+    """The calendar of these values.
+
+    Raises:
+        BatfillError: a window is impossible.
+    """
+    made = Calendar.of(windows, str(name)).windows
+    lines = [each["line"] for each in windows]
+    return Calendar(
+        tuple(window._replace(line=line) for window, line in zip(made, lines, strict=True)), str(name), str(digest)
+    )
+
+
+def end_of(until_s: Any) -> float:
+    """The date of a saved step up to which rules held.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if not is_finite(until_s) and until_s not in (math.inf, -math.inf):
+        raise ValueError("a step's date")
+    return float(until_s)
