@@ -25,7 +25,7 @@ from batfill.model.options import Options, of_arguments
 from batfill.model.policy import policy_named
 from batfill.model.rules import Rules
 from batfill.replays.engine_replay import EngineReplay
-from batfill.replays.learning import Confusion, LearningReplay, confusion, kills_by_user, kills_by_width
+from batfill.replays.learning import Confusion, LearningReplay, kills_by_user, kills_by_width
 from strategies import weeks_of_habits
 
 REGIMES = ("decoupled", "fresh")
@@ -244,7 +244,7 @@ def test_kills_by_user_and_by_width_add_up_to_the_summary():
         assert sum(row["wasted_proc_s"] for row in rows) == pytest.approx(figures.wasted * used)
     widths = [row["procs_up_to"] for row in kills_by_width(driven.schedule)]
     assert widths == [1, 2, 4, 8, 16]
-    found, known = confusion(driven), np.isfinite(driven.probability)
+    found, known = driven.confusion(), np.isfinite(driven.probability)
     assert found.jobs == int(known.sum())
     truth = (driven.schedule.runtime_s < driven.divider_s)[known]
     assert found.brier == pytest.approx(np.mean((driven.probability[known] - truth) ** 2))

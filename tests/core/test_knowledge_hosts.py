@@ -48,8 +48,8 @@ def written(path, seed, *, size, n_jobs=500, weeks=4, protected=0.0, outliving=0
 
 
 def starts_of_replay(path, size, options):
-    schedule, _ = replay_learning(read_batsim_json(path).jobs, size, Options.of(options), None, lambda _: None)
-    return starts_by_name(schedule)
+    learned = replay_learning(read_batsim_json(path).jobs, size, Options.of(options), None, lambda _: None)
+    return starts_by_name(learned.schedule)
 
 
 def assert_hosts_agree(path, size, options):

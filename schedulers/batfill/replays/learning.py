@@ -32,16 +32,6 @@ if TYPE_CHECKING:
     from batfill.model.schedule import Schedule
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LearnedSchedule(ReadOnly):
-    """A schedule, and the judgement of each job at its submission; columns of shape (n_jobs,), read-only."""
-
-    schedule: Schedule
-    small: NDArray[np.bool_]
-    probability: NDArray[np.float64]  # nan if there was none
-    divider_s: NDArray[np.float64]  # in force at the submission; inf if there was none
-
-
 class LearningReplay:
     """One replay from start to end, driven by a predictor."""
 
@@ -87,7 +77,7 @@ class LearningReplay:
         self.probability = np.full(n_jobs, np.nan)
         self.divider_s = np.full(n_jobs, np.inf)
 
-    def finish(self, advance: Callable[[int], None] = lambda _: None) -> LearnedSchedule:
+    def finish(self, advance: Callable[[int], None] = lambda _: None) -> Learned:
         """Run to the end; `advance` gets the number of jobs judged."""
         fits = self.run.table.procs <= self.run.size
         for first, beyond in instants(self.run.table.submit_s):
@@ -98,7 +88,7 @@ class LearningReplay:
             self.judge(first, beyond)
             advance(beyond - first)
         self.go_before(math.inf)
-        return LearnedSchedule(self.run.schedule(), self.small, self.probability, self.divider_s)
+        return Learned(self.knowledge, self.run.schedule(), self.small, self.probability, self.divider_s)
 
     def go_before(self, until_s: float) -> None:
         """Process all instants before this one."""
@@ -258,15 +248,6 @@ def share_of(part: int, whole: int) -> float | None:
     return part / whole if whole else None
 
 
-def confusion(learned: LearnedSchedule) -> Confusion:
-    """Of the jobs judged by a forest (without one, while a divider was in force), by the divider of that time."""
-    judged = np.isfinite(learned.probability)
-    if not judged.any():
-        judged = np.isfinite(learned.divider_s) & ~learned.schedule.rejected
-    small = learned.schedule.runtime_s < learned.divider_s
-    return Confusion.of(learned.small[judged], small[judged], learned.probability[judged])
-
-
 def kills_by_width(schedule: Schedule) -> list[dict[str, float]]:
     """Kills and wasted processor-seconds of jobs of up to 1, 2, 4, ... processors."""
     return kills_by(schedule, width_class(schedule.jobs.procs), "procs_up_to", lambda width: 1 << width)
@@ -303,11 +284,22 @@ def kills_by(schedule: Schedule, group: NDArray[np.int64], name: str, label: Any
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LearningReport:
-    """What the predictor learned during a replay, for reports."""
+class Learned(ReadOnly):
+    """A schedule, and the judgement of each job at its submission; columns of shape (n_jobs,), read-only."""
 
-    knowledge: Knowledge
-    learned: LearnedSchedule
+    knowledge: Knowledge  # which judged the jobs
+    schedule: Schedule
+    small: NDArray[np.bool_]
+    probability: NDArray[np.float64]  # nan if there was none
+    divider_s: NDArray[np.float64]  # in force at the submission; inf if there was none
+
+    def confusion(self) -> Confusion:
+        """Of the jobs judged by a forest (without one, while a divider was in force), by the divider of that time."""
+        judged = np.isfinite(self.probability)
+        if not judged.any():
+            judged = np.isfinite(self.divider_s) & ~self.schedule.rejected
+        small = self.schedule.runtime_s < self.divider_s
+        return Confusion.of(self.small[judged], small[judged], self.probability[judged])
 
     def as_dict(self) -> dict[str, Any]:
         """The predictor under `learned`, and the kills under `kills_by_...`."""
@@ -318,16 +310,12 @@ class LearningReport:
             learned |= {"trained": self.knowledge.trained}
         if self.knowledge.classifies:
             learned |= {"divider_at_end_s": self.knowledge.divider_s}
-            learned |= confusion(self.learned).as_dict()
+            learned |= self.confusion().as_dict()
         learned = {name: None if value in (math.inf, -math.inf) else value for name, value in learned.items()}
-        schedule = self.learned.schedule
-        if not len(schedule.kills):
+        if not len(self.schedule.kills):
             return {"learned": learned}
-        return {
-            "learned": learned,
-            "kills_by_width": kills_by_width(schedule),
-            "kills_by_user": kills_by_user(schedule),
-        }
+        killed = {"kills_by_width": kills_by_width(self.schedule), "kills_by_user": kills_by_user(self.schedule)}
+        return {"learned": learned, **killed}
 
     def as_text(self) -> str:
         """One line."""
@@ -338,7 +326,7 @@ class LearningReport:
                 f" (divider rule {settings.divider_rule}, seed {settings.seed}, trained {self.knowledge.trained} times)"
             )
         if self.knowledge.classifies:
-            found = confusion(self.learned)
+            found = self.confusion()
             shown = [f"{name} {rate:.1%}" for name, rate in found.rates().items() if rate is not None]
             scores = {"AUC": found.auc, "Brier score": found.brier}
             shown += [f"{name} {score:.3f}" for name, score in scores.items() if score is not None]
@@ -348,19 +336,16 @@ class LearningReport:
 
 def replay_learning(
     jobs: JobTable, size: int, options: Options, clock: Clock | None, advance: Callable[[int], None]
-) -> tuple[Schedule, LearningReport]:
+) -> Learned:
     """Replay the workload with the predictor of the options; `advance` gets the number of jobs judged."""
     knowledge = make(options, jobs, clock)
     rules = replace(options.rules, divider_s=knowledge.divider_s, outlived=knowledge.outlived, bound=False)
-    run = EngineReplay(jobs, size, rules, learns=True)
-    replay = LearningReplay(
-        run,
+    return LearningReplay(
+        EngineReplay(jobs, size, rules, learns=True),
         knowledge,
         kill=options.kills,
         bound=options.bound,
         killable=jobs.killable,
         widest_try=options.widest_try(size),
         own=options.own is not None,
-    )
-    learned = replay.finish(advance)
-    return learned.schedule, LearningReport(knowledge, learned)
+    ).finish(advance)

@@ -89,18 +89,15 @@ def measure_policies(
 
     left = iter(blocks)  # a thread that finishes one takes the next
 
-    def work() -> None:
+    def work(_: int) -> None:
         run = EngineReplay(jobs, size, Rules(policies[0]))
         for block in left:
             start_s = run.starts_under(policies[block], backfill=backfill, threshold_s=threshold_s)
             results[block] = measure(start_s)
 
-    with thread_pool(threads) as pool:
-        working = [pool.submit(work) for _ in range(threads if policies else 0)]
-        try:
-            for finished in working:
-                finished.result()
-        finally:  # after a failure or interrupt, no blocks are left
-            for _ in left:
-                pass
+    try:
+        in_threads(work, range(threads if policies else 0), threads=threads)
+    finally:  # after a failure or interrupt, no blocks are left
+        for _ in left:
+            pass
     return results

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from batfill.base.errors import BatfillError
-from batfill.base.host import cpu_count, thread_pool
+from batfill.base.host import cpu_count
 from batfill.base.progress import patient_progress
 from batfill.base.tables import data_frame
 from batfill.model.jobs import Workload
@@ -18,6 +18,7 @@ from batfill.model.options import Options, of_arguments
 from batfill.model.policy import Policy, digests
 from batfill.model.values import function_of, number_from, tau_of
 from batfill.replays import engine_replay
+from batfill.replays.many import in_threads
 from batfill.replays.result import Result
 from batfill.workloads import opened
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from batfill.model.arguments import Arguments
     from batfill.model.jobs import JobTable, Overrun, Unrequested
     from batfill.model.schedule import Schedule
-    from batfill.replays.learning import LearningReport
+    from batfill.replays.learning import Learned
 
 
 LONG = 1_000_000  # jobs from which on a replay says what memory it takes
@@ -42,7 +43,7 @@ def nothing(_: float) -> None:
 
 def simulate(
     jobs: JobTable, workload: Workload, options: Options, advance: Callable[[int], None] | None = None
-) -> tuple[Schedule, LearningReport | None]:
+) -> tuple[Schedule, Learned | None]:
     """Replay these jobs on the workload's machine, initially empty, under these options; `advance` as for `replay`."""
     assert workload.procs is not None
     options.require_users(jobs, workload.name)
@@ -50,7 +51,8 @@ def simulate(
     if options.learns:
         from batfill.replays.learning import replay_learning
 
-        return replay_learning(jobs, workload.procs, options, workload.clock, advance or nothing)
+        learned = replay_learning(jobs, workload.procs, options, workload.clock, advance or nothing)
+        return learned.schedule, learned
     small = options.calls_small(jobs.job_class, jobs.procs, workload.procs)
     follows = engine_replay.follows_of(options.feedback, jobs, workload.procs, workload.name)
     schedule = engine_replay.replay_jobs(
@@ -186,13 +188,8 @@ def replay_many(
     def figures_under(one: Options) -> dict[str, Any]:
         return {"policy": one.policy.name, **simulate(workload.jobs, workload, one)[0].summary(tau_s).as_dict()}
 
-    rows = []
-    shown = patient_progress("policies", len(chosen)) if advance is None else nullcontext(advance)
-    n_threads = max(1, min(threads or cpu_count(), len(chosen)))
-    with shown as done, thread_pool(n_threads) as pool:
-        for row in pool.map(figures_under, chosen):
-            rows.append(row)
-            done(1)
+    with patient_progress("policies", len(chosen)) if advance is None else nullcontext(advance) as done:
+        rows = in_threads(figures_under, chosen, done, min(threads or cpu_count(), len(chosen)))
     rows = [{**row, "policy": name} for name, row in zip(named, rows, strict=True)] if named else rows
     stated = {name: value for name, value in chosen[0].as_dict().items() if name != "policy"}
     of_log: dict[str, Any] = {"workload": workload.name, "workload_sha256": workload.digest}

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from batfill.batsim_files.replayed import Judged
     from batfill.model.jobs import Clock
     from batfill.model.schedule import Schedule
-    from batfill.replays.learning import LearningReport
+    from batfill.replays.learning import Learned
     from batfill.replays.plots import Plot
 
 WAITING, RUNNING, COMING = "waiting", "running", "not submitted"  # of the jobs of a run that has not ended
@@ -72,7 +72,7 @@ class Result(ReadOnly, KeptRows):
     figures: Summary  # over the jobs that have ended
     simulate_s: float  # elapsed time of the replay
     read_s: float | None = None  # elapsed time of reading; None for a workload in memory
-    learned: LearningReport | None = None
+    learned: Learned | None = None
     changes: tuple[tuple[float, Options], ...] = ()  # the options until these instants, if they were changed
 
     def __eq__(self, other: object) -> bool:
@@ -240,8 +240,8 @@ class Result(ReadOnly, KeptRows):
 
         jobs = self.schedule.jobs
         if self.learned is not None:
-            small = self.learned.learned.small if self.learned.knowledge.classifies else None
-            return Judged(small, self.learned.learned.probability, self.learned.learned.divider_s)
+            small = self.learned.small if self.learned.knowledge.classifies else None
+            return Judged(small, self.learned.probability, self.learned.divider_s)
         if self.options.divider_s == math.inf:
             return None
         small = self.options.calls_small(jobs.job_class, jobs.procs, self.size)
