@@ -1,11 +1,18 @@
-"""A replay with all options that stops at any instant, forks, and is saved."""
+"""A replay with all options that stops at any instant, forks, and is saved.
+
+The file of a saved replay holds what it was given and how far it had gone, and nothing of what the engine has made of
+it: `Replay.load` replays the jobs up to there. So kernels see only what was checked as for any replay.
+"""
 
 from __future__ import annotations
 
+import json
 import math
 import time
+import zipfile
+import zlib
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -14,17 +21,16 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 import numpy as np
 
 from batfill.base.errors import BatfillError
-from batfill.base.files import place_of
+from batfill.base.files import loaded_json, place_of, readable, whole_file
 from batfill.base.progress import patient_progress
 from batfill.base.tables import JobRows
 from batfill.base.words import instant
 from batfill.model.calendar import Calendar
-from batfill.model.jobs import Clock, Overrun, Workload, checked_size
+from batfill.model.jobs import Clock, JobTable, Overrun, Workload, checked_size
 from batfill.model.metrics import TAU_S, Summary
 from batfill.model.options import REQUEST, Options, arguments_of, of_arguments
 from batfill.model.policy import Policy
 from batfill.model.values import finite, is_finite, one_of, seconds_of, tau_of, unrequested_of
-from batfill.replays import saved
 from batfill.replays.engine_replay import EngineReplay, follows_of
 from batfill.replays.replay import options_of
 from batfill.replays.result import Result, until_of
@@ -38,9 +44,22 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from batfill.model.arguments import Arguments
-    from batfill.model.jobs import JobTable, Unrequested
+    from batfill.model.jobs import Unrequested
     from batfill.replays.plots import Plot
 
+SAVED_FORMAT = "batfill replay 23"
+# The columns of a job table in a file, with their types. A value for each job; those that may be None may be missing.
+OF_JOBS = {
+    "ids": "U",
+    **dict.fromkeys(("submit_s", "runtime_s", "walltime_s", "user_request_s"), "f8"),
+    **dict.fromkeys(("procs", "user"), "i8"),
+    "job_class": "i1",
+    "killable": "b1",
+    **dict.fromkeys(("assumed_s", "waited_s", "think_s"), "f8"),
+    "preceding": "i8",
+}
+FLAGS = ("own_end", "outlives")
+OPTIONAL = {f.name for f in fields(JobTable) if f.default is None}
 ORDERS = ("policy", "backfill")  # the options that are policies
 CHANGEABLE = (*ORDERS, "threshold_s")  # the fields of options that may change in a run
 
@@ -253,7 +272,7 @@ class Replay(JobRows):
             "steps": [[until_s, one.as_dict()] for until_s, one in zip(dates, options, strict=True)],
             "found": digest_of(self.engine),
         }
-        saved.save(place_of("path", path), workload.jobs, about)
+        write_run(place_of("path", path), workload.jobs, about)
 
     @classmethod
     def load(cls, path: str | Path, policies: Iterable[Policy] = ()) -> Replay:
@@ -272,7 +291,7 @@ class Replay(JobRows):
         if not (isinstance(policies, Iterable) and all(isinstance(one, Policy) for one in policies)):
             raise BatfillError(f"policies: {policies!r:.60} are not policies; give a list of them")
         own = {policy.name: policy for policy in policies}
-        jobs, about = saved.load(path)
+        jobs, about = read_run(path)
         try:
             calendar = None if about["calendar"] is None else calendar_of(**about["calendar"])
             (until_s, first), *later = (
@@ -302,7 +321,7 @@ class Replay(JobRows):
             run.forked_s = None if about["forked_s"] is None else seconds_of("forked_s", about["forked_s"])
             found = about["found"]
         except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
-            raise saved.wrong(path, str(error)) from None
+            raise wrong(path, str(error)) from None
         if digest_of(run.engine) != found:
             raise BatfillError(
                 f"{path}: the replay had found other starts when it was saved; load it with the policies and the "
@@ -344,3 +363,54 @@ def end_of(until_s: Any) -> float:
     if not is_finite(until_s) and until_s not in (math.inf, -math.inf):
         raise ValueError("a step's date")
     return float(until_s)
+
+
+def write_run(path: Path, jobs: JobTable, about: Mapping[str, Any]) -> None:
+    """Write jobs and what is JSON about their replay to one file (NumPy's .npz; contains no code)."""
+    columns = {name: getattr(jobs, name) for name in OF_JOBS}
+    columns["ids"] = np.array(jobs.ids.tolist(), np.str_)
+    stated = json.dumps({**about, **{name: getattr(jobs, name) for name in FLAGS}})
+    with whole_file(path) as stream:
+        given: dict[str, Any] = {name: column for name, column in columns.items() if column is not None}
+        np.savez(stream, format=SAVED_FORMAT, about=stated, **given)
+
+
+def read_run(path: Path) -> tuple[JobTable, dict[str, Any]]:
+    """The jobs in the file that `write_run` wrote, and what is about their replay, which is not checked.
+
+    Raises:
+        BatfillError: the file is no saved replay, or has arrays of other types or shapes.
+    """
+    try:
+        with readable(path) as stream, np.load(stream, allow_pickle=False) as stored:
+            arrays: dict[str, NDArray[Any]] = {name: np.asarray(stored[name]) for name in stored.files}
+    except (
+        *(OSError, ValueError, TypeError, AttributeError, EOFError, KeyError, NotImplementedError, MemoryError),
+        *(SyntaxError, RuntimeError, zipfile.BadZipFile, zlib.error),
+    ) as error:
+        raise BatfillError(f"{path}: cannot be read as a saved replay ({error!s:.200}); save it again") from None
+    if str(arrays.get("format")) != SAVED_FORMAT:
+        raise BatfillError(
+            f"{path}: is not a saved replay of this version ({SAVED_FORMAT}); run it again from the workload"
+        )
+    shape = (arrays["ids"].size if "ids" in arrays else 0,)
+    for name, kind in OF_JOBS.items():
+        if name not in arrays:
+            if name not in OPTIONAL:
+                raise wrong(path, f"{name} is missing")
+            continue
+        array = arrays[name]
+        if array.shape != shape or (array.dtype.kind if kind == "U" else array.dtype) != kind:
+            raise wrong(path, f"{name} is of type {array.dtype} and shape {array.shape}")
+    try:
+        about = loaded_json(str(arrays["about"]))
+        flags = {name: bool(about[name]) for name in FLAGS}
+    except (KeyError, ValueError, TypeError) as error:
+        raise wrong(path, str(error)) from None
+    columns: dict[str, Any] = {name: arrays.get(name) for name in OF_JOBS}
+    return JobTable(**{**columns, "ids": columns["ids"].astype(object), **flags}, source=str(path)), about
+
+
+def wrong(path: Path, what: str) -> BatfillError:
+    """The refusal of a file that differs from what `write_run` writes."""
+    return BatfillError(f"{path}: was changed after it was saved ({what:.200}); run it again from the workload")
