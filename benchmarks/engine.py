@@ -19,9 +19,9 @@ from batfill.model.rules import Rules
 from batfill.model.schedule import Schedule
 from batfill.replays.engine_replay import EngineReplay, replay_jobs
 from batfill.replays.many import measure_policies
-from batfill.workloads.splitting import consecutive_windows, cut, windows
 from batfill.workloads.swf import workload_of
 from batfill.workloads.swf_log import read_log
+from batfill.workloads.times import consecutive_windows, cut, windows
 
 NO_COMPILER = "no C compiler"
 LOG_BAR, OVERLOADED_BAR, MOVING_BAR, COPIES_BAR, EVALUATION_BAR = 1.9, 0.15, 5.0, 14.0, 11.0

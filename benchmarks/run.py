@@ -28,8 +28,8 @@ from yardstick import Yardstick, compiled
 
 from batfill.base.errors import BatfillError, RunFailed
 from batfill.base.files import digest, write_text
+from batfill.base.progress import progress
 from batfill.base.version import __version__
-from batfill.cli.progress import progress
 
 
 def machine() -> str:

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from batfill.model.policy import PURE, policy_named
 from batfill.workloads.formats import load_log
-from batfill.workloads.splitting import Boundary
+from batfill.workloads.times import Boundary
 from batfill_lab.campaigns.sections import Count, Seconds, Section, Seed, Text
 from batfill_lab.search.mixed_search import Coverage, Evolution, Features, Space
 from batfill_lab.search.periods import Conditions, Periods, costs, read_periods

@@ -11,7 +11,7 @@ import numpy as np
 
 from batfill.base.files import csv_text, make_folder, raw_file, write_text
 from batfill.base.version import ENGINE, __version__
-from batfill.workloads.manifest import manifest
+from batfill.workloads.swf_log import manifest
 from batfill_pages.figures import COLUMN_IN, STYLE, Figure, check_formats, file_stem, write_figure
 from batfill_pages.palette import DISTINCT, Style, styles
 from studies.papers.protocol import ProtocolError, Took, file_of, said

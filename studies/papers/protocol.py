@@ -10,7 +10,7 @@ from pydantic import Field, ValidationError
 
 from batfill.base.documents import Document, KeyPath, read_document
 from batfill.base.errors import BatfillError
-from batfill.workloads.manifest import manifest
+from batfill.workloads.swf_log import manifest
 from batfill_lab.campaigns.sections import Section, Text, keys_of, mistake_at
 from studies.papers import classes, heuristics, mixed, selection, simple
 from studies.papers.core import Computation, Outcome

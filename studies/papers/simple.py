@@ -12,10 +12,9 @@ from batfill.model.jobs import DAY_S, WEEK_S, Overrun
 from batfill.model.metrics import bounded_slowdown, per_processor_slowdown
 from batfill.workloads.describe import PREMATURE
 from batfill.workloads.formats import load_log
-from batfill.workloads.resampling import ProfileWeeks
-from batfill.workloads.scaling import offered_load
 from batfill.workloads.swf import machine_size
 from batfill.workloads.swf_log import COMPLETED
+from batfill.workloads.times import ProfileWeeks, offered_load
 from batfill_lab.campaigns.sections import Count, Section, Seed
 from studies.papers.core import (
     Array,

@@ -15,10 +15,9 @@ import numpy as np
 
 from batfill.model.jobs import DAY_S, HOUR_S
 from batfill.workloads.formats import load_log
-from batfill.workloads.resampling import resample
-from batfill.workloads.scaling import stretch
 from batfill.workloads.swf import machine_size, runs, workload_of
 from batfill.workloads.swf_log import FIELD
+from batfill.workloads.times import resample, stretch
 from batfill_site.advice.promise import moved
 
 LOADS = (0.4, 0.8, 0.9, 1.1, 1.2, 1.3)  # the times between submissions are divided by these

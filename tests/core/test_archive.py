@@ -13,7 +13,7 @@ import pytest
 
 from batfill.base.errors import RunFailed
 from batfill.workloads import archive
-from batfill.workloads.manifest import ArchiveLog, manifest
+from batfill.workloads.swf_log import ArchiveLog, manifest
 from swf_text import row
 
 TEXT = ("; MaxProcs: 4\n" + "".join(row(i, i, 5, executable=(i * 7919) % 10007) for i in range(1, 3000))).encode()

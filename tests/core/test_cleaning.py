@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from batfill.base.errors import WorkloadError
-from batfill.workloads.cleaning import CLEANING_RULES, clean
-from batfill.workloads.filters import header_filters, matching
+from batfill.workloads.cleaning import CLEANING_RULES, clean, header_filters, matching
 from batfill.workloads.swf_log import new_log, read_log
 from command import batfill
 from sweeps import examples

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from batfill.base.version import __version__
 from batfill.workloads import generate
 from batfill.workloads.generate import generate_log
-from batfill.workloads.scaling import at_load, offered_load
 from batfill.workloads.swf_log import new_log, read_log
+from batfill.workloads.times import at_load, offered_load
 from command import batfill
 from sweeps import examples
 

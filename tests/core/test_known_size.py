@@ -10,7 +10,7 @@ import lzma
 
 import pytest
 
-from batfill.workloads import manifest, read_workload
+from batfill.workloads import read_workload, swf_log
 from batfill.workloads.swf_log import read_log
 from command import batfill
 from swf_text import row
@@ -26,10 +26,10 @@ SAID = "60 processors by the list of known logs (curious); the header says 90; -
 @pytest.fixture
 def known(monkeypatch, tmp_path):
     """The path of a log whose text is in the list."""
-    log = manifest.ArchiveLog(
+    log = swf_log.ArchiveLog(
         "curious", "A log", "https://x/curious.swf.gz", 21, 60, "A. B.", text_sha256=hashlib.sha256(TEXT).hexdigest()
     )
-    monkeypatch.setattr(manifest, "manifest", lambda: {"curious": log})
+    monkeypatch.setattr(swf_log, "manifest", lambda: {"curious": log})
     path = tmp_path / "renamed.swf.gz"
     path.write_bytes(gzip.compress(TEXT))
     return path

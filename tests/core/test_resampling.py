@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from batfill.base.errors import WorkloadError
 from batfill.model.jobs import WEEK_S
-from batfill.workloads.resampling import resample
 from batfill.workloads.swf_log import new_log, read_log
+from batfill.workloads.times import resample
 from command import batfill
 from sweeps import examples
 from swf_text import row

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from batfill.base.errors import WorkloadError
 from batfill.model.jobs import WEEK_S
-from batfill.workloads.splitting import consecutive_windows, cut, windows
 from batfill.workloads.swf_log import new_log, read_log
+from batfill.workloads.times import consecutive_windows, cut, windows
 from command import batfill
 from sweeps import examples
 

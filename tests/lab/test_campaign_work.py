@@ -17,8 +17,7 @@ from batfill.model.metrics import Summary
 from batfill.model.options import arguments_of
 from batfill.replays.replay import replay
 from batfill.workloads.formats import load_log, save_log
-from batfill.workloads.resampling import resample
-from batfill.workloads.splitting import cut, windows
+from batfill.workloads.times import cut, resample, windows
 from batfill_lab.campaigns.config import read_campaign
 from batfill_lab.campaigns.plan import plan
 from batfill_lab.campaigns.work import Task, run_task

@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("pydantic")
 
 from batfill.base.errors import RunFailed
-from batfill.workloads.manifest import manifest
+from batfill.workloads.swf_log import manifest
 from command import batfill, refusal
 from studies.papers.core import PACKAGES, ROOTS, Chart, Outcome, Table, Verdict, code_of
 from studies.papers.page import MOST_OWN, Cell, brief_tables, rank_agreement
@@ -353,7 +353,7 @@ def copied(tmp_path_factory):
 OWN = [
     ("pure-policies", "batfill/model/metrics.py", "TAU_S = 10", "TAU_S = 11"),
     ("pure-policies", "batfill/engine/easy.py", "from __future__", "# other\nfrom __future__"),
-    ("pure-policies", "batfill/workloads/splitting.py", "def windows(", "def windows(more: str, "),
+    ("pure-policies", "batfill/workloads/times.py", "def windows(", "def windows(more: str, "),
     ("pure-policies", "studies/papers/mixed.py", "def period_note(", "def period_note(more: str, "),
     ("pure-policies", "studies/papers/core.py", "class Table:", "class Table(list):"),
     ("classifier-quality", "studies/papers/classes.py", "def first(", "def first(more: str, "),

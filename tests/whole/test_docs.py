@@ -44,9 +44,8 @@ from batfill.base.words import duration
 from batfill.cli import main
 from batfill.cli.app import app
 from batfill.live.agent import Agent
-from batfill.model.options import LIVE, NAMES, OPTIONS, Options
+from batfill.model.options import LIVE, NAMES, OPTIONS, SELECTION, Options
 from batfill.model.policy import listing
-from batfill.model.selection import SELECTION
 from batfill.runner.descriptor import MEANING, read_descriptor
 from batfill.scheduler import Scheduler
 from batfill.simulator.command_line import batsim_options as parse_batsim

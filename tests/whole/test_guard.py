@@ -389,9 +389,9 @@ def test_an_ignored_signal_stays_ignored(log):
 
 
 def test_what_was_finished_is_said(log, tmp_path, monkeypatch):
-    from batfill.workloads import splitting
+    from batfill.workloads import times
 
-    whole = splitting.cut
+    whole = times.cut
     cuts = iter([whole, whole])
 
     def cut(*given):
@@ -400,7 +400,7 @@ def test_what_was_finished_is_said(log, tmp_path, monkeypatch):
         except StopIteration:
             raise Interrupted(signal.SIGINT) from None
 
-    monkeypatch.setattr(splitting, "cut", cut)
+    monkeypatch.setattr(times, "cut", cut)
     done = batfill("workload", "split", log, "-o", tmp_path / "parts", "--days", "0.01")
     assert done.status == 130
     assert done.err == f"batfill: interrupted by SIGINT; 2 of 5 windows are in {tmp_path}/parts\n"

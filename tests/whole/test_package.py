@@ -108,7 +108,6 @@ LIGHT = (
     "batfill.cli",
     "batfill.model.options",
     "batfill.model.rows",
-    "batfill.model.selection",
     "batfill.model.values",
     "batfill.base.errors",
     "batfill.base.progress",

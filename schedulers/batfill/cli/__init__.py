@@ -7,7 +7,7 @@ import errno
 import os
 import signal
 import sys
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from batfill.base.errors import (
@@ -21,7 +21,7 @@ from batfill.base.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence, Sized
     from pathlib import Path
 
 __all__ = ["main"]
@@ -277,6 +277,16 @@ def heed_signals(before: dict[signal.Signals, Any]) -> None:
 def interruption(error: Interrupted) -> str:
     """One line on the interrupt, and what was finished and kept."""
     return "; ".join([f"interrupted by {signal.Signals(error.number).name}", *getattr(error, "__notes__", [])])
+
+
+@contextmanager
+def count_on_interrupt(done: Sized, of_what: str) -> Iterator[None]:
+    """If the block is interrupted, the command line reports the number done, followed by these words."""
+    try:
+        yield
+    except Interrupted as interrupted:
+        interrupted.add_note(f"{len(done)} {of_what}")
+        raise
 
 
 # Bugs

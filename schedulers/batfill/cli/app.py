@@ -41,6 +41,7 @@ COMMANDS = {name: line for commands in HOUSES.values() for name, line in command
 # Where a command is that is not in the core, or not in a file of its name.
 PLACES = {
     **dict.fromkeys(("run", "schedule", "platform"), "batfill.cli.batsim"),
+    "policies": "batfill.cli.replay",
     "report": "batfill_pages.cli.report",
     **{name: f"batfill_site.cli.{name.replace('-', '_')}" for name in HOUSES["Your site"]},
     **{name: f"batfill_lab.cli.{name}" for name in HOUSES["Research"]},

@@ -5,14 +5,14 @@ Commands that read one log are here; `workload_sources` has those that bring in 
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
 from batfill.base.doors import door
-from batfill.cli import aside, print_json, warn, wrote
+from batfill.base.progress import progress
+from batfill.cli import aside, count_on_interrupt, print_json, warn, wrote
 from batfill.cli.app import Group
 from batfill.cli.parameters import (
     FILE,
@@ -36,30 +36,23 @@ from batfill.cli.parameters import (
     out_option,
     seed_option,
 )
-from batfill.cli.progress import count_on_interrupt, progress
 from batfill.cli.workload_sources import fetch, generate
 from batfill.model.values import MOST_SAMPLES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from batfill.workloads.swf_log import SwfLog
 
 
-def log_in(source: Path, procs: int | None) -> tuple[SwfLog, Callable[..., int]]:
-    """The log with its machine's size in its header, and `save_log` with the choices with which the log was made.
-
-    Doubts about the size are printed on standard error.
-    """
-    from batfill.workloads.formats import load, save_log
+def log_in(source: Path, procs: int | None) -> SwfLog:
+    """The log with its machine's size in its header; doubts about the size are printed on standard error."""
+    from batfill.workloads.formats import load_log
     from batfill.workloads.swf import size_notes, with_size
 
     with progress("rows read") as advance:
-        loaded = load(source, advance=advance)
-    for note in size_notes(loaded.log, procs):
+        log = load_log(source, advance=advance)
+    for note in size_notes(log, procs):
         aside(note)
-    save = partial(save_log, procs=procs, overrun=loaded.overrun, unrequested=loaded.unrequested)
-    return with_size(source, loaded.log, procs), save
+    return with_size(source, log, procs)
 
 
 def say_undated(log: SwfLog, so: str) -> None:
@@ -121,12 +114,12 @@ def clean(
     Every row dropped or changed is counted by rule. IN is SWF (plain, .gz, .xz, .bz2) or Batsim JSON.
     """
     from batfill.workloads import cleaning
-    from batfill.workloads.filters import header_filters
-    from batfill.workloads.formats import format_of, load_log, provenance
+    from batfill.workloads.cleaning import header_filters
+    from batfill.workloads.formats import format_of, load_log, provenance, save_log
     from batfill.workloads.swf import machine_size
 
     format_of(out)
-    log, save = log_in(source, procs)
+    log = log_in(source, procs)
     headers = [(source, log.header)] if flurries else []
     if flurries_from is not None:
         headers.append((flurries_from, load_log(flurries_from).header))
@@ -146,7 +139,7 @@ def clean(
     n_rows = len(log)
     del log
     made = provenance("clean", source, notes=list(cleaned.log.header[-1:]))
-    left = save(cleaned.log, out, description=made)
+    left = save_log(cleaned.log, out, procs=procs, description=made)
     for name, count in cleaned.dropped.items():
         aside(f"{name}: {count:,} of {n_rows:,} rows dropped")
     for name, count in cleaned.changed.items():
@@ -194,16 +187,16 @@ def split(
     from batfill.base.files import make_folder, shown
     from batfill.base.words import wrapped
     from batfill.model.jobs import DAY_S
-    from batfill.workloads import splitting
-    from batfill.workloads.formats import format_of, provenance, stem_of
+    from batfill.workloads import times
+    from batfill.workloads.formats import format_of, provenance, save_log, stem_of
 
     if months and days is not None:
         raise click.UsageError("--days and --months both set the length of a window; leave one of them out")
     days = 7 if days is None else days
     format_of(Path(f"--suffix {suffix}"))  # the name that a refusal begins with
-    log, save = log_in(source, procs)
-    found = splitting.windows(log, "month" if months else days * DAY_S, align=align, boundary=boundary)
-    chosen = splitting.consecutive_windows(found, **wanted)
+    log = log_in(source, procs)
+    found = times.windows(log, "month" if months else days * DAY_S, align=align, boundary=boundary)
+    chosen = times.consecutive_windows(found, **wanted)
     make_folder(out)
     stem = stem_of(source)
     made = provenance("split", source, boundary=boundary, align=align)
@@ -215,7 +208,7 @@ def split(
         for window in chosen:
             file = out / f"{stem}-{window.index:04}{suffix}"
             if len(window.rows):
-                save(splitting.cut(log, window), file, description={**made, "window": window.index})
+                save_log(times.cut(log, window), file, procs=procs, description={**made, "window": window.index})
             rows.append(
                 {
                     "file": shown(file) if len(window.rows) else None,
@@ -273,8 +266,8 @@ def resample(
     IN is SWF (plain, .gz, .xz, .bz2) or Batsim JSON.
     """
     from batfill.base.files import require_other, shown
-    from batfill.workloads.formats import format_of, provenance, stem_of
-    from batfill.workloads.resampling import resample as library
+    from batfill.workloads.formats import format_of, provenance, save_log, stem_of
+    from batfill.workloads.times import resample as library
 
     if profile_weeks not in (None, "all") and method != "users":
         raise click.UsageError("--profile-weeks applies to --method users only; leave one of them out")
@@ -287,14 +280,14 @@ def resample(
 
     for sample in range(samples):
         require_other("--out", path_of(sample), [source])
-    log, save = log_in(source, procs)
+    log = log_in(source, procs)
     description = provenance("resample", source, seed=seed, method=method)
     written: list[dict[str, object]] = []
     with progress("samples", samples) as advance, count_on_interrupt(written, f"of {samples} samples are written"):
         for sample in range(samples):
             path = path_of(sample)
             made = library(log, seed, sample=sample, **how)
-            rows = save(made, path, description={**description, "sample": sample})
+            rows = save_log(made, path, procs=procs, description={**description, "sample": sample})
             advance(1)
             written.append({"file": shown(path), "rows": rows, "seed": seed, "sample": sample})
             aside(f"{path}: {rows:,} rows, seed {seed}, sample {sample}")
@@ -321,21 +314,22 @@ def scale(
 
     IN is SWF (plain, .gz, .xz, .bz2) or Batsim JSON.
     """
-    from batfill.workloads import scaling
-    from batfill.workloads.formats import format_of, provenance
+    from batfill.workloads import times
+    from batfill.workloads.formats import format_of, provenance, save_log
     from batfill.workloads.swf import known_size, machine_size
 
     if (interarrival is None) == (load is None):
         raise click.UsageError("give one of --interarrival and --load")
     format_of(out)
-    log, save = log_in(source, procs)
+    log = log_in(source, procs)
     if load is not None:
         size = known_size(source, machine_size(source, log, procs))
-        scaled, factor = scaling.at_load(log, size, load)
+        scaled, factor = times.at_load(log, size, load)
     else:
         factor = 1.0 if interarrival is None else interarrival
-        scaled = scaling.stretch(log, factor)
-    rows = save(scaled, out, description=provenance("scale", source, interarrival=f"{factor:.9g}"))
+        scaled = times.stretch(log, factor)
+    made = provenance("scale", source, interarrival=f"{factor:.9g}")
+    rows = save_log(scaled, out, procs=procs, description=made)
     what = f"{rows:,} rows, times between submissions multiplied by {factor:.9g}"
     wrote(out, what, as_json, rows=rows, interarrival=factor)
 

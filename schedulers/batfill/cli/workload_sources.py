@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import time
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from batfill.base.errors import LARGEST
-from batfill.cli import aside, print_json, warn, wrote
+from batfill.base.progress import on_terminal, terminal_bar
+from batfill.cli import aside, count_on_interrupt, print_json, warn, wrote
 from batfill.cli.parameters import (
     FILE,
     JSON,
@@ -22,7 +25,9 @@ from batfill.cli.parameters import (
     command,
     seed_option,
 )
-from batfill.cli.progress import count_on_interrupt, download_progress
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 
 @command()
@@ -79,6 +84,32 @@ def generate(
     wrote(out, f"{rows:,} jobs, seed {seed}", as_json, jobs=rows, procs=procs, **made)
 
 
+@contextmanager
+def download_progress(label: str) -> Iterator[tuple[Callable[[int | None], None], Callable[[int], None]]]:
+    """Two functions: the first sets the number of bytes and restarts the bar, the second advances it."""
+    if not on_terminal():
+        yield (lambda _: None, lambda _: None)
+        return
+    received = 0
+    with closing(terminal_bar(label, None, megabytes)) as bar:
+
+        def started(length: int | None) -> None:
+            nonlocal received
+            received, bar.total, bar.began = 0, length, time.monotonic()
+
+        def advance(amount: int) -> None:
+            nonlocal received
+            received += amount
+            bar.show(received)
+
+        yield started, advance
+
+
+def megabytes(done: float, total: float | None) -> str:
+    """The bytes received, and of how many if that is known."""
+    return f"{done / 1e6:.1f}" + (" MB" if total is None else f" of {total / 1e6:.1f} MB")
+
+
 @command()
 @click.argument("names", metavar="[NAME]...", nargs=-1)
 @click.option("--from", "local", metavar="DIR", type=FILE, help="Read the files from this folder, not the network.")
@@ -112,7 +143,7 @@ def fetch(
     from batfill.workloads import archive
     from batfill.workloads.convert import convert as library_convert
     from batfill.workloads.formats import stem_of
-    from batfill.workloads.manifest import ArchiveLog, manifest
+    from batfill.workloads.swf_log import ArchiveLog, manifest
 
     if not names and (convert or local is not None or cache is not None):
         raise click.UsageError("the option does not apply to the list of known logs; name a log, or leave it out")

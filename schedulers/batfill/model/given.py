@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from numbers import Real
@@ -12,49 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from batfill.base.errors import WorkloadError
-from batfill.base.tables import JobRows, plain_value
-from batfill.model.values import number_or_text
+from batfill.base.tables import plain_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-# Names in our tables, where they differ from `job_table`'s.
-COLUMNS = {"job_id": "ids", "class": "job_class", "requested_s": "user_request_s"}
 CLASS_NUMBERS = {"small": 1, "large": 0, None: -1}
-
-
-def is_frame(given: object) -> bool:
-    """Whether it has columns by name: a frame of pandas or polars, an Arrow table, a dict."""
-    return not isinstance(given, (str, JobRows)) and any(hasattr(given, name) for name in ("keys", "column_names"))
-
-
-def frame_columns(given: Any) -> dict[str, Any]:
-    """The columns of such a frame by the names of `job_table`'s arguments; `submit` also means `submit_s`."""
-    names = [str(name) for name in (getattr(given, "column_names", None) or list(given))]
-    timed = {"submit", "runtime", "walltime", "requested"}
-    columns = {f"{name}_s" if name in timed else name: name for name in names}
-    return {COLUMNS.get(column, column): given[name] for column, name in columns.items()}
-
-
-def csv_columns(source: str, text: str) -> dict[str, Any]:
-    """The columns of a table of jobs as `to_csv` writes it, by name; empty cells are unknown.
-
-    Raises:
-        WorkloadError: it is none.
-    """
-    try:
-        head, *rows = csv.reader(io.StringIO(text), strict=True)
-    except (csv.Error, ValueError) as error:
-        raise WorkloadError(f"{source}: not CSV ({error or 'no line of names'}); write it again with to_csv") from None
-    if odd := next((number for number, row in enumerate(rows, 2) if len(row) != len(head)), None):
-        raise WorkloadError(f"{source}:{odd}: {len(rows[odd - 2])} values under {len(head)} names; correct the line")
-    texts = dict(zip(head, zip(*rows, strict=True) if rows else [()] * len(head), strict=True))
-    return {
-        name: list(column) if name in ("job_id", "ids") else [number_or_text(cell) if cell else None for cell in column]
-        for name, column in texts.items()
-    }
 
 
 def array_of(given: Any) -> NDArray[Any]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from batfill.base.errors import LARGEST, WorkloadError, whole_from
 from batfill.base.tables import JobRows, KeptRows, ReadOnly, is_settled, same_values
 from batfill.base.words import duration
-from batfill.model.given import classes_in, frame_columns, seconds_in, texts_in, whole_in
+from batfill.model.given import classes_in, seconds_in, texts_in, whole_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -692,6 +692,11 @@ def table_in_order(source: str, **columns: Any) -> JobTable:
     return JobTable(**columns, source=source, entering=True)
 
 
+def is_frame(given: object) -> bool:
+    """Whether it has columns by name: a frame of pandas or polars, an Arrow table, a dict."""
+    return not isinstance(given, (str, JobRows)) and any(hasattr(given, name) for name in ("keys", "column_names"))
+
+
 def workload_of_frame(
     frame: Any, procs: int | None = None, unrequested: Unrequested | None = None, name: str = "the data frame"
 ) -> Workload:
@@ -706,20 +711,26 @@ def workload_of_frame(
     Raises:
         WorkloadError: a column is missing, or a value is unusable.
     """
-    columns, about = frame_columns(frame), dict(getattr(frame, "attrs", {}))
+    names = [str(column) for column in getattr(frame, "column_names", None) or list(frame)]
+    timed = {"submit", "runtime", "walltime", "requested"}  # `submit` also means `submit_s`
+    argument_of = {"job_id": "ids", "class": "job_class", "requested_s": "user_request_s"}
+    given = {column: f"{column}_s" if column in timed else column for column in names}
+    columns = {argument_of.get(argument, argument): frame[column] for column, argument in given.items()}
+    about = dict(getattr(frame, "attrs", {}))
     name = str(about.get("workload", name))
     needed = ("submit_s", "runtime_s", "walltime_s", "procs")
     if missing := [column for column in needed if column not in columns]:
-        shown = ", ".join(str(column) for column in getattr(frame, "column_names", None) or list(frame)) or "none"
-        raise WorkloadError(f"{name}: no column {missing[0]}; its columns are {shown}; rename or add it")
+        raise WorkloadError(
+            f"{name}: no column {missing[0]}; its columns are {', '.join(names) or 'none'}; rename or add it"
+        )
     dated = seconds_in(name, "submit_s", columns["submit_s"])[1]
     walltime_s = seconds_in(name, "walltime_s", columns["walltime_s"])[0]
     taken = {"ids", "user_request_s", "user", "job_class", *needed} & columns.keys()
-    given = {column: columns[column] for column in taken} | {
+    chosen = {column: columns[column] for column in taken} | {
         "walltime_s": np.where(np.isnan(walltime_s), np.inf, walltime_s),
         **{kind: bool(about.get(kind, False)) for kind in ("own_end", "outlives")},
     }
-    jobs = job_table(name, **given)
+    jobs = job_table(name, **chosen)
     clock = Clock.of(about["clock"]) if about.get("clock") else None
     left_out = [column for column in columns if column not in taken]
     size = about.get("procs") if procs is None else procs

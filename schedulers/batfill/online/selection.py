@@ -15,11 +15,10 @@ import numpy as np
 
 from batfill.base.errors import BatfillError
 from batfill.model.jobs import JobTable
-from batfill.model.options import Options
+from batfill.model.options import METHODS, SELECTION, Options
 from batfill.model.policy import PURE, Policy, names_in, policy_named
 from batfill.model.schedule import Schedule
-from batfill.model.selection import SELECTION, selection_of
-from batfill.model.values import as_word, finite
+from batfill.model.values import as_word, finite, number_or_text, one_of, text_of
 from batfill.online.choosers import Method, chooser
 from batfill.online.feedback import Noise, Past, Site, period_costs
 from batfill.replays.engine_replay import EngineReplay
@@ -56,6 +55,21 @@ def candidates_of(text: str) -> tuple[Policy, ...]:
     if len({policy.name for policy in candidates}) < 2:
         raise BatfillError(f"option policies: {text!r} leaves nothing to choose from; name two, as fcfs,saf")
     return candidates
+
+
+def selection_of(name: str, value: Any) -> dict[str, Any]:
+    """The settings in a text such as exp3:period=1d,gamma=0.2, its method under `select`; for `Selection.of`."""
+    method, _, rest = text_of(name, value).partition(":")
+    found: dict[str, Any] = {"select": one_of(name, method.strip(), METHODS)}
+    for word in filter(None, rest.split(",")):
+        setting, given, text = (part.strip() for part in word.partition("="))
+        if setting not in SELECTION or not given:
+            raise BatfillError(
+                f"option {name}: {word!r} is not SETTING=VALUE with one of {', '.join(SELECTION)}; "
+                f"try {method}:period=7d"
+            )
+        found[setting] = number_or_text(text)
+    return found
 
 
 @dataclass(frozen=True, slots=True)

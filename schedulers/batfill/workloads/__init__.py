@@ -58,8 +58,7 @@ def read_workload(
 
     from batfill.base.errors import WorkloadError
     from batfill.base.files import path_of
-    from batfill.model.given import is_frame
-    from batfill.model.jobs import checked_size, workload_of_frame
+    from batfill.model.jobs import checked_size, is_frame, workload_of_frame
     from batfill.model.values import unrequested_of
     from batfill.workloads.formats import read_file
 

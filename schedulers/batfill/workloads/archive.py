@@ -13,8 +13,7 @@ from batfill.base.errors import RunFailed, WorkloadError
 from batfill.base.files import CHUNK_BYTES, decompressed, digest, make_folder, raw_file, readable, whole_file
 from batfill.base.version import __version__
 from batfill.workloads.formats import stem_of
-from batfill.workloads.manifest import ArchiveLog, manifest
-from batfill.workloads.swf_log import batches_of
+from batfill.workloads.swf_log import ArchiveLog, batches_of, manifest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

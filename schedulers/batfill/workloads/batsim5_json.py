@@ -7,7 +7,7 @@ has no walltime of -1 and no delay of 0, and refuses ids with a "!" or the workl
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
@@ -30,14 +30,6 @@ NEW_TYPES = {old: new for new, old in TYPES.items()}
 STRATEGY = "generation_strategy"
 
 
-class Version4(NamedTuple):
-    """A version 5 workload in version 4's form."""
-
-    jobs: list[Any]
-    profiles: dict[str, Any]
-    dropped: dict[str, int]  # fields that Batsim 5 does not read, and the number of jobs that have them
-
-
 def version_of(where: str, profiles: Mapping[str, Any]) -> int:
     """The version of Batsim, 4 or 5, by the types of these profiles; 4 without any. `where` begins the message.
 
@@ -58,8 +50,12 @@ def version_of(where: str, profiles: Mapping[str, Any]) -> int:
 # From version 5
 
 
-def from_version_5(where: str, jobs: list[Any], profiles: Mapping[str, Any]) -> Version4:
-    """These jobs and profiles in version 4's form; what is wrong in both versions is left for its checks.
+def from_version_5(
+    where: str, jobs: list[Any], profiles: Mapping[str, Any]
+) -> tuple[list[Any], dict[str, Any], Counter[str]]:
+    """These jobs and profiles in version 4's form, and the fields left out, with the number of jobs that had each.
+
+    What is wrong in both versions is left for the checks of version 4.
 
     Raises:
         WorkloadError: Batsim 5 refuses one of them; the message begins with `where` and the place.
@@ -69,7 +65,7 @@ def from_version_5(where: str, jobs: list[Any], profiles: Mapping[str, Any]) -> 
     old_profiles = {
         name: profile_from_version_5(f"{where}: profiles[{name!r}]", profile) for name, profile in profiles.items()
     }
-    return Version4(old_jobs, old_profiles, dropped)
+    return old_jobs, old_profiles, dropped
 
 
 def job_from_version_5(where: str, job: Any) -> Any:

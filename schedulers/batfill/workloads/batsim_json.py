@@ -187,7 +187,8 @@ def read_members(path: Path) -> BatsimDocument:
     nb_res, jobs, profiles = (
         _member(path, document, key, kind) for key, kind in (("nb_res", int), ("jobs", list), ("profiles", dict))
     )
-    check_size(path, nb_res)
+    if not 1 <= nb_res <= LARGEST:
+        raise WorkloadError(f"{path}: nb_res: {nb_res} is not {whole_from(1)}; give the machine's size")
     version = version_of(f"{path}: profiles", profiles)
     notes: tuple[str, ...] = ()
     if version == 5:
@@ -196,13 +197,10 @@ def read_members(path: Path) -> BatsimDocument:
             f"field {name} of {count} of {len(jobs)} jobs left out: Batsim 5 reads the user's fields in extra_data only"
             for name, count in dropped.items()
         )
-    return BatsimDocument(path, nb_res, jobs, profiles, stored_sum, description_in(document), version, notes)
-
-
-def description_in(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The provenance that batfill wrote into a workload; empty if it did not."""
-    found = document.get("description")
-    return found if isinstance(found, dict) and str(found.get("made_by")).startswith("batfill ") else {}
+    described = document.get("description")
+    if not (isinstance(described, dict) and str(described.get("made_by")).startswith("batfill ")):
+        described = {}  # not batfill's
+    return BatsimDocument(path, nb_res, jobs, profiles, stored_sum, described, version, notes)
 
 
 def unrequested_in(description: Mapping[str, Any]) -> Unrequested:
@@ -241,6 +239,7 @@ def read_batsim_json(path: Path) -> Workload:
     if not jobs:
         raise WorkloadError(f"{path}: jobs: no job in it; give a workload with jobs")
     walltimes = (job.get("walltime", NO_WALLTIME) for job in jobs)
+    classes = (job.get("class") for job in jobs)
     outlives = any(EXPECTED_FIELD in job for job in jobs)
     user_request_s = np.array([user_request_of(job) for job in jobs], dtype=np.float64)
     if outlives:
@@ -254,7 +253,9 @@ def read_batsim_json(path: Path) -> Workload:
         user_request_s=user_request_s,
         procs=np.array([job["res"] for job in jobs], dtype=np.int64),
         user=np.array([user_of(job) for job in jobs], dtype=np.int64),
-        job_class=np.array([_class(job) for job in jobs], dtype=np.int8),
+        job_class=np.array(
+            [CLASSES.get(one, UNKNOWN) if isinstance(one, str) else UNKNOWN for one in classes], np.int8
+        ),
         killable=np.array([job.get("killable") is not False for job in jobs], dtype=np.bool_),
         outlives=outlives,
         assumed_s=np.array([assumed_of(job) for job in jobs], np.float64) if np.isnan(user_request_s).any() else None,
@@ -326,16 +327,6 @@ def refuse_mixed(path: Path, jobs: Sequence[Mapping[str, Any]]) -> None:
                 f"{path}: jobs[{place}].{EXPECTED_FIELD}: {_shown(job.get(EXPECTED_FIELD))} is not the request of "
                 f"{requested:g} s, and other jobs are expected to run theirs; convert the log again"
             )
-
-
-def check_size(path: Path, nb_res: int) -> None:
-    """Refuse a machine of an impossible size.
-
-    Raises:
-        WorkloadError: it is.
-    """
-    if not 1 <= nb_res <= LARGEST:
-        raise WorkloadError(f"{path}: nb_res: {nb_res} is not {whole_from(1)}; give the machine's size")
 
 
 def check_job(where: str, job: Any, profiles: dict[str, Any]) -> None:
@@ -543,12 +534,6 @@ def user_of(job: Mapping[str, Any]) -> int:
         if type(user) is int and abs(user) <= LARGEST:
             return user
     return -1
-
-
-def _class(job: dict[str, Any]) -> int:
-    """The job's class in the workload."""
-    text = job.get("class")
-    return CLASSES.get(text, UNKNOWN) if isinstance(text, str) else UNKNOWN
 
 
 def _shown(value: Any) -> str:

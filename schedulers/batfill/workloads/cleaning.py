@@ -1,19 +1,31 @@
 """Cleans a log: drops rows by rules, and fills in unknown processors; every such row is counted.
 
 The rules `wide`, `processors` and `times` are those of the bandit paper of 2017 (section 6.1.1); the flurries are those
-that the archive's headers name.
+that the archive's headers name, as filters:
+
+    filter     = part { "or" part }
+    part       = factor { "and" factor }
+    factor     = "not" factor | "(" filter ")" | comparison
+    comparison = field operator value { "," value } | value operator field [ operator value ]
+    value      = number [ unit ] | number "-" number | date [ time ]
+
+Examples are `user=204 and (job>=274118 and job<=303564)` and `submit<=2012-02-03 00:00:00`. Several values, and ranges
+(both ends included), are allowed with = and != only. Dates, and the hour of the day of a submission, are in the users'
+time zone; times are in seconds unless another unit follows (`runtime>=18 hours`). Case does not matter; `&&`, `||`,
+`==` and `<>` are accepted too.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from batfill.base.errors import WorkloadError
 from batfill.base.version import __version__
-from batfill.workloads.filters import matching
+from batfill.model.jobs import DAY_S, HOUR_S
 from batfill.workloads.swf_log import FIELD, SwfLog, header_name
 
 if TYPE_CHECKING:
@@ -21,7 +33,40 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from batfill.model.jobs import Clock
+
     Rows = NDArray[np.bool_]
+
+# The fields of filters: columns of the log, or values computed from several (see `column_of`).
+FILTER_FIELDS = {
+    "job": "job", "id": "job", "user": "user", "group": "group", "queue": "queue", "partition": "partition",
+    "status": "status", "executable": "executable", "application": "executable", "app": "executable",
+    "procs": "procs", "processors": "procs", "nodes": "procs", "size": "procs",
+    "requested_procs": "requested_procs", "req_procs": "requested_procs", "requested_time": "requested_s",
+    "req_time": "requested_s", "submit": "submit_s", "wait": "wait_s", "start": "start_s", "end": "end_s",
+    "runtime": "runtime_s", "cpu": "cpu_s", "think": "think_s", "memory": "memory_kb", "hour": "hour",
+}  # fmt: skip
+DATED = ("submit_s", "start_s", "end_s")  # fields that can be compared with a date
+ORDERS: dict[str, Callable[[NDArray[np.float64], float], Any]] = {
+    "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal,
+}  # fmt: skip
+TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+FILTER_UNITS_S = {"s": 1, "second": 1, "min": 60, "minute": 60, "h": HOUR_S, "hour": HOUR_S, "day": DAY_S}
+QUARTER_S = 900  # time zones differ by whole quarters of an hour
+TOKEN = re.compile(
+    r"""\s*(?:
+    (?P<date>\d{4}-\d\d-\d\d(?:[ T]+\d\d:\d\d(?::\d\d)?)?)
+    | (?P<range>\d+(?:\.\d+)?\s*(?:-|\.\.)\s*\d+(?:\.\d+)?)
+    | (?P<number>-?\d+(?:\.\d+)?)
+    | (?P<operator><=|>=|==|!=|<>|[=<>])
+    | (?P<word>[a-z][a-z_]*)
+    | (?P<mark>&&|\|\||[(),])
+    )""",
+    re.VERBOSE,
+)
+WORDS = {"&&": "and", "||": "or"}
+DEEPEST = 50  # nested parentheses; a header is untrusted input
+NAMED = re.compile(r"^(?:note:)?\s*(.*?)\s*\(([\d,]+) (?:jobs?|rows?|records?)(?: removed)?\)$", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,7 +135,7 @@ def clean(
         rules: names of RULES. `processors` also fills in whichever of allocated and requested is unknown.
         procs: the machine's size, for `wide`.
         statuses: if given, the only statuses to keep.
-        flurries: filters as the archive's headers write them (see `filters`), such as
+        flurries: filters as the archive's headers write them (see above), such as
             "user=68 and (job>=58 and job<=564)".
 
     Raises:
@@ -118,7 +163,11 @@ def clean(
     cleaned = log.as_listed().select(keep)
     rows = cleaned.rows  # a copy
     if "processors" in rules:
-        changed["processors filled in"] = _fill_processors(rows)
+        allocated, requested = rows[:, FIELD["procs"]], rows[:, FIELD["requested_procs"]]
+        unknown_allocated, unknown_requested = ~(allocated > 0), ~(requested > 0)
+        allocated[unknown_allocated] = requested[unknown_allocated]
+        requested[unknown_requested] = allocated[unknown_requested]
+        changed["processors filled in"] = int((unknown_allocated | unknown_requested).sum())
     changes = "; ".join(
         [f"{name}: {count} rows dropped" for name, count in dropped.items()]
         + [f"{name}: {count} rows changed" for name, count in changed.items()]
@@ -131,9 +180,211 @@ def clean(
     return Cleaned(cleaned, dropped, changed)
 
 
-def _fill_processors(rows: NDArray[np.float64]) -> int:
-    allocated, requested = rows[:, FIELD["procs"]], rows[:, FIELD["requested_procs"]]
-    unknown_allocated, unknown_requested = ~(allocated > 0), ~(requested > 0)
-    allocated[unknown_allocated] = requested[unknown_allocated]
-    requested[unknown_requested] = allocated[unknown_requested]
-    return int((unknown_allocated | unknown_requested).sum())
+# Filters
+
+
+class HeaderFilter(NamedTuple):
+    """A filter that a header names, and the number of jobs it removed, by the header."""
+
+    text: str
+    removed: int
+
+
+def header_filters(header: Sequence[str]) -> list[HeaderFilter]:
+    """The filters of a cleaned log's header: `<filter> (<n> jobs removed)`, each on one line or broken at and / or."""
+    found = []
+    open_text = ""
+    for comment in header:
+        line = " ".join(comment.lstrip("; \t").split())
+        goes_on = open_text and (_is_open(open_text) or re.match(r"(?i)(and|or)\b|\)|&&|\|\|", line))
+        text = f"{open_text} {line}" if goes_on else line
+        if match := NAMED.match(text):
+            found.append(HeaderFilter(match[1], int(match[2].replace(",", "") or 0)))
+            text = ""
+        open_text = text if re.search(r"[<>=]", text) else ""
+    return found
+
+
+def _is_open(text: str) -> bool:
+    return text.count("(") > text.count(")") or bool(re.search(r"(?i)(\b(and|or)|&&|\|\||[<>=,])$", text))
+
+
+def matching(log: SwfLog, text: str) -> Rows:
+    """The rows that a filter matches, by the grammar at the top of this file.
+
+    Raises:
+        WorkloadError: the text is not such a filter, or uses dates or hours of a log whose header has no UnixStartTime.
+    """
+    parser = _FilterParser(log, text)
+    rows = parser.any_of(0)
+    if parser.at < len(parser.tokens):
+        raise parser.mistake("and, or, or the end")
+    return rows
+
+
+class _Token(NamedTuple):
+    kind: str
+    text: str
+    start: int
+
+
+class _FilterParser:
+    """Parses the filter from left to right; the methods for grammar rules return the rows that match."""
+
+    def __init__(self, log: SwfLog, text: str) -> None:
+        self.log, self.text = log, text
+        self.tokens: list[_Token] = []
+        self.at = 0
+        lower, start = text.lower().rstrip(), 0
+        while start < len(lower):
+            match = TOKEN.match(lower, start)
+            if not match or not match.lastgroup:
+                raise self.mistake("a field, a number or a date", start)
+            text = match[match.lastgroup]
+            kind = "word" if text in WORDS else match.lastgroup
+            self.tokens.append(_Token(kind, WORDS.get(text, text), match.start(match.lastgroup)))
+            start = match.end()
+
+    def mistake(self, wanted: str, start: int | None = None) -> WorkloadError:
+        """The error for a token other than `wanted`, at `start` or the current position."""
+        if start is None:
+            start = self.tokens[self.at].start if self.at < len(self.tokens) else len(self.text)
+        found = repr(self.text[start:].strip()[:40]) if self.text[start:].strip() else "the end"
+        return WorkloadError(
+            f"filter {self.text!r}: {found} stands where {wanted} should; a filter compares fields with numbers or "
+            f"dates, joined by and, or, not and parentheses; fields are {', '.join(FILTER_FIELDS)}"
+        )
+
+    def take(self, kind: str, *texts: str) -> str | None:
+        """Consume and return the next token's text if it is of this kind and, if given, one of these texts."""
+        if self.at < len(self.tokens):
+            token = self.tokens[self.at]
+            if token.kind == kind and (not texts or token.text in texts):
+                self.at += 1
+                return token.text
+        return None
+
+    def any_of(self, depth: int) -> Rows:
+        rows = self.all_of(depth)
+        while self.take("word", "or"):
+            rows = rows | self.all_of(depth)
+        return rows
+
+    def all_of(self, depth: int) -> Rows:
+        rows = self.factor(depth)
+        while self.take("word", "and"):
+            rows = rows & self.factor(depth)
+        return rows
+
+    def factor(self, depth: int) -> Rows:
+        if depth > DEEPEST:
+            raise self.mistake("a comparison, not one more parenthesis or not,")
+        if self.take("word", "not"):
+            return ~self.factor(depth + 1)
+        if self.take("mark", "("):
+            rows = self.any_of(depth + 1)
+            if not self.take("mark", ")"):
+                raise self.mistake("a closing parenthesis")
+            return rows
+        return self.comparison()
+
+    def comparison(self) -> Rows:
+        if self.at < len(self.tokens) and self.tokens[self.at].kind in ("number", "date"):
+            return self.between()
+        name = self.field()
+        operator = self.operator()
+        values = [self.value(name, ranges=operator not in ORDERS)]
+        while operator not in ORDERS and self.take("mark", ","):
+            values.append(self.value(name, ranges=True))
+        column = column_of(self.log, self.text, name)
+        if operator in ORDERS:
+            return np.asarray(ORDERS[operator](column, values[0][0]), bool)
+        among = np.logical_or.reduce([(column >= low) & (column <= high) for low, high in values])
+        return np.asarray(among if operator in ("=", "==") else ~among & ~np.isnan(column), bool)
+
+    def between(self) -> Rows:
+        """A comparison that starts with the value, as in 58<=job<=564."""
+        at = self.at
+        self.at += 1
+        left = self.operator(*ORDERS)
+        name = self.field()
+        column = column_of(self.log, self.text, name)
+        goes_on = self.at
+        self.at = at
+        rows = ORDERS[TURNED[left]](column, self.value(name)[0])
+        self.at = goes_on
+        if right := self.take("operator", *ORDERS):
+            rows = rows & ORDERS[right](column, self.value(name)[0])
+        return np.asarray(rows, bool)
+
+    def operator(self, *some: str) -> str:
+        """Consume an operator."""
+        if operator := self.take("operator", *some):
+            return operator
+        raise self.mistake(" or ".join(some) if some else "a comparison such as = or <=")
+
+    def field(self) -> str:
+        """Consume a field; returns the name of its column."""
+        if name := self.take("word", *FILTER_FIELDS):
+            return FILTER_FIELDS[name]
+        raise self.mistake("a field")
+
+    def value(self, name: str, *, ranges: bool = False) -> tuple[float, float]:
+        """Consume a value for this column; returns its lower and upper end."""
+        if number := self.take("number"):
+            value = float(number) * self.unit(name)
+            return value, value
+        if ranges and (span := self.take("range")):
+            low, high = re.split(r"-|\.\.", span)
+            return float(low), float(high)
+        if name in DATED and (date := self.take("date")):
+            try:
+                second = log_clock(self.log, self.text).second_of(date)
+            except ValueError:
+                self.at -= 1
+                raise self.mistake("a date that exists") from None
+            return second, second
+        raise self.mistake(f"a number{', a range' * ranges}{' or a date' * (name in DATED)}")
+
+    def unit(self, name: str) -> int:
+        """Consume a unit if there is one; returns its seconds, or 1."""
+        if not name.endswith("_s"):
+            return 1
+        word = self.take("word", *FILTER_UNITS_S, *(f"{unit}s" for unit in FILTER_UNITS_S))
+        return 1 if word is None else FILTER_UNITS_S.get(word) or FILTER_UNITS_S[word.removesuffix("s")]
+
+
+def column_of(log: SwfLog, text: str, name: str) -> NDArray[np.float64]:
+    """The values of a filter's field, shape (n_rows,); nan for unknown dates and hours."""
+    submit_s = np.where(log["submit_s"] >= 0, log["submit_s"], np.nan)
+    start_s = np.where(log["wait_s"] >= 0, submit_s + log["wait_s"], np.nan)
+    if name == "submit_s":
+        return submit_s
+    if name == "start_s":
+        return start_s
+    if name == "end_s":
+        return np.where(log["runtime_s"] >= 0, start_s + log["runtime_s"], np.nan)
+    if name != "hour":
+        return log[name]
+    clock = log_clock(log, text)
+    known = ~np.isnan(submit_s)
+    quarters, place = np.unique((clock.unix_start_s + submit_s[known]) // QUARTER_S, return_inverse=True)
+    hours = np.array([clock.date(q * QUARTER_S - clock.unix_start_s).hour for q in quarters.tolist()], np.float64)
+    hour = np.full(len(log), np.nan)
+    hour[known] = hours[place]
+    return hour
+
+
+def log_clock(log: SwfLog, text: str) -> Clock:
+    """The log's clock.
+
+    Raises:
+        WorkloadError: the header does not give it.
+    """
+    clock = log.clock
+    if clock is None:
+        raise WorkloadError(
+            f"filter {text!r}: the log's header has no UnixStartTime, so its dates and hours are not known; "
+            "add the line `; UnixStartTime: SECONDS` to it, or leave the filter out"
+        )
+    return clock

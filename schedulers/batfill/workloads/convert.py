@@ -56,7 +56,6 @@ from batfill.workloads.formats import (
     require_rows,
     save_log,
 )
-from batfill.workloads.manifest import log_with_text
 from batfill.workloads.swf import (
     NO_REQUEST,
     choice_for,
@@ -70,14 +69,15 @@ from batfill.workloads.swf import (
     with_assumed,
     with_size,
 )
-from batfill.workloads.swf_log import N_FIELDS, SwfLog, batches_of, write_rows
+from batfill.workloads.swf_log import N_FIELDS, Comment, SwfLog, batches_of, log_with_text, write_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from batfill.workloads.batsim_json import BatsimVersion, ProfileTask
-    from batfill.workloads.swf_log import Comment
+    from numpy.typing import NDArray
+
+    from batfill.workloads.batsim_json import BatsimVersion
 
 ALL_JOBS = slice(None)
 
@@ -186,7 +186,7 @@ def convert(
             first_row += len(batch)
             advance(len(batch))
 
-    made = _description(source, overrun, chosen, jobs)
+    made = provenance("convert", source, overrun=overrun, unrequested=chosen, jobs=part_text(jobs))
     n_jobs = write_batsim_json(out, second_pass(), procs=size, description=made, version=version)
     notes = (*size_notes(log, procs), *notes_of(rows, changed, chosen), *(noted if changed[NO_REQUEST] else ()))
     refused = f"{share_text(wide, n_jobs)} are wider than the machine's {size:,} processors: schedulers reject them"
@@ -200,37 +200,28 @@ def _convert_log(source: Path, out: Path, procs: int | None, advance: Callable[[
         log = with_size(source, load_log(source), procs)
         return Converted(save_log(log, out, description=made), log.header_procs, (), ())
     refuse_accounting(source, kind)
-    comments: list[Comment] = []
-    text = sha256()
+    text, comments, n_rows = sha256(), list[Comment](), 0
+    for piece in batches_of(source, text):  # the header comes first, and depends on all of the text
+        comments += (comment._replace(rows_before=n_rows + comment.rows_before) for comment in piece.comments)
+        n_rows += len(piece)
+        advance(len(piece))
+    require_rows(source, n_rows)
+    known = log_with_text(text.hexdigest())
+    without_rows = SwfLog(tuple(comments), np.empty((0, N_FIELDS)), np.empty(0, np.int64), known)
+    head = made_by(with_size(source, without_rows, procs), made)
 
-    def pieces() -> Iterator[SwfLog]:
-        nonlocal text
-        comments.clear()
-        text, n_rows = sha256(), 0
-        for piece in batches_of(source, text):
-            comments.extend(c._replace(rows_before=n_rows + c.rows_before) for c in piece.comments)
-            n_rows += len(piece)
-            yield piece
+    def pieces() -> Iterator[NDArray[np.float64]]:
+        for piece in batches_of(source):
+            yield piece.rows
             advance(len(piece))
-        require_rows(source, n_rows)
 
-    def read() -> SwfLog:
-        """What `pieces` has read, without the rows."""
-        return SwfLog(tuple(comments), np.empty((0, N_FIELDS)), np.empty(0, np.int64), log_with_text(text.hexdigest()))
-
-    def new_head() -> SwfLog:
-        return made_by(with_size(source, read(), procs), made)
-
-    for _ in pieces():  # the header comes first, and depends on all of the text
-        pass
-    head = new_head()
-    n_rows = write_rows((piece.rows for piece in pieces()), head.comments, out)
-    return Converted(n_rows, new_head().header_procs, size_notes(read(), procs), ())
+    n_rows = write_rows(pieces(), head.comments, out)
+    return Converted(n_rows, head.header_procs, size_notes(without_rows, procs), ())
 
 
-def _description(source: Path, overrun: Overrun, unrequested: Unrequested, jobs: slice) -> dict[str, object]:
-    part = "all" if jobs == ALL_JOBS else f"{jobs.start or 0}:{'' if jobs.stop is None else jobs.stop}"
-    return provenance("convert", source, overrun=overrun, unrequested=unrequested, jobs=part)
+def part_text(jobs: slice) -> str:
+    """The jobs of a conversion, in its provenance."""
+    return "all" if jobs == ALL_JOBS else f"{jobs.start or 0}:{'' if jobs.stop is None else jobs.stop}"
 
 
 def _convert_json(
@@ -279,8 +270,12 @@ def _convert_json(
         for job in chosen:
             job["subtime"] -= first
     used = {job["profile"] for job in chosen}
-    delays = {name: as_delay(profiles[name], tasks[name]) for job in described if (name := job["profile"]) in used}
-    description = _description(source, overrun, stated, jobs)
+    delays = {name: profiles[name] for job in described if (name := job["profile"]) in used}
+    for name, profile in delays.items():
+        if profile["type"] != "delay":  # the delay takes as long as the whole sequence
+            ret = tasks[name].ret
+            delays[name] = {"type": "delay", "delay": short_number(tasks[name].run_s)} | ({"ret": ret} if ret else {})
+    description = provenance("convert", source, overrun=overrun, unrequested=stated, jobs=part_text(jobs))
     write_members(out, size, chosen, lambda: delays, description, version=version, source=source)
     missing = request_warning(n_missing(chosen, stated), len(chosen), stand_in(stated))
     warnings = (*missing, *raised_warning(sum(raised_by_overrun(job) for job in chosen), len(chosen)))
@@ -370,10 +365,3 @@ def _name_by_strings(jobs: list[dict[str, Any]]) -> None:
     if len({job["id"] for job in jobs}) < len(jobs):
         twice = Counter(job["id"] for job in jobs).most_common(1)[0][0]
         raise WorkloadError(f"job id {twice!r} occurs more than once; ids must be unique")
-
-
-def as_delay(profile: dict[str, Any], task: ProfileTask) -> dict[str, Any]:
-    """The profile if it is a delay, else the delay that takes as long as the whole sequence."""
-    if profile["type"] == "delay":
-        return profile
-    return {"type": "delay", "delay": short_number(task.run_s)} | ({"ret": task.ret} if task.ret else {})

@@ -10,8 +10,7 @@ from batfill.base.errors import WorkloadError
 from batfill.base.files import digest
 from batfill.base.words import duration, wrapped
 from batfill.model.jobs import WEEK_S, request_warning, size_warnings
-from batfill.workloads.cleaning import CLEANING_RULES
-from batfill.workloads.filters import header_filters, matching
+from batfill.workloads.cleaning import CLEANING_RULES, header_filters, matching
 from batfill.workloads.formats import load_log
 from batfill.workloads.swf import machine_size, runs, size_notes
 from batfill.workloads.swf_log import CANCELLED, COMPLETED, FAILED, PARTIAL, UNKNOWN_STATUS, SwfLog
@@ -178,7 +177,7 @@ def cleaning_report(log: SwfLog, procs: int | None) -> dict[str, int | None]:
 def filters_report(log: SwfLog) -> list[dict[str, Any]]:
     """The filters that the header names: the jobs they removed, by the header, and the rows each would drop now.
 
-    If `filters.matching` cannot parse a filter, `would_drop` is None and `not_understood` says why.
+    If `cleaning.matching` cannot parse a filter, `would_drop` is None and `not_understood` says why.
     """
     report: list[dict[str, Any]] = []
     for text, removed in header_filters(log.header):

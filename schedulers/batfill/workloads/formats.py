@@ -5,6 +5,8 @@ SWF and Batsim JSON. Cleaning, splitting and resampling work on logs, and so on 
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 from collections import Counter
 from dataclasses import replace
@@ -27,10 +29,8 @@ from batfill.base.files import (
 )
 from batfill.base.progress import patient_progress
 from batfill.base.version import __version__
-from batfill.model.given import csv_columns, is_frame
-from batfill.model.jobs import Overrun, Unrequested, Workload, workload_of_frame
-from batfill.model.values import number_from, unrequested_of
-from batfill.workloads.batsim_json import BATSIM_MARGIN_S, read_batsim_json, write_batsim_json
+from batfill.model.jobs import Overrun, Unrequested, Workload, is_frame, workload_of_frame
+from batfill.model.values import number_from, number_or_text, unrequested_of
 from batfill.workloads.swf import (
     OF_JOBS,
     choice_for,
@@ -102,6 +102,25 @@ def is_accounting(kind: Kind) -> TypeGuard[System]:
     return kind in get_args(System)
 
 
+def csv_columns(source: str, text: str) -> dict[str, Any]:
+    """The columns of a table of jobs as `to_csv` writes it, by name; empty cells are unknown.
+
+    Raises:
+        WorkloadError: it is none.
+    """
+    try:
+        head, *rows = csv.reader(io.StringIO(text), strict=True)
+    except (csv.Error, ValueError) as error:
+        raise WorkloadError(f"{source}: not CSV ({error or 'no line of names'}); write it again with to_csv") from None
+    if odd := next((number for number, row in enumerate(rows, 2) if len(row) != len(head)), None):
+        raise WorkloadError(f"{source}:{odd}: {len(rows[odd - 2])} values under {len(head)} names; correct the line")
+    texts = dict(zip(head, zip(*rows, strict=True) if rows else [()] * len(head), strict=True))
+    return {
+        name: list(column) if name in ("job_id", "ids") else [number_or_text(cell) if cell else None for cell in column]
+        for name, column in texts.items()
+    }
+
+
 def table_in(path: Path, procs: int | None, unrequested: Unrequested | None) -> Workload:
     """The jobs of a table as CSV, as `to_csv` writes it."""
     with decompressed(path) as content:
@@ -146,6 +165,8 @@ def read_file(
                 raise WorkloadError(f"{path}: {name} applies to the accounting of {', '.join(of)} only; leave it out")
         with patient_progress(f"reading {path.name}") as advance:
             if kind == "json":
+                from batfill.workloads.batsim_json import read_batsim_json  # which only such files need
+
                 workload = as_stated(read_batsim_json(path), overrun, unrequested)
                 return workload if procs is None else replace(workload, procs=procs), None, None
             if kind == "table":
@@ -231,6 +252,8 @@ def source_of(
                 path, kind, procs=size, timezone=zone or "UTC", cores_per_resource=cores or 1
             )
         elif kind == "json":
+            from batfill.workloads.batsim_json import read_batsim_json
+
             stated = as_stated(read_batsim_json(path) if made is None else made, overrun, unrequested)
             return Source(path, log_of(stated), stated.digest, size, stated.overrun, stated.unrequested)
         else:
@@ -313,20 +336,7 @@ def as_stated(workload: Workload, overrun: Overrun | None, unrequested: Unreques
     return stated
 
 
-class Loaded(NamedTuple):
-    """A file's log, and how its walltimes were made if it is Batsim JSON, as `save_log` takes them."""
-
-    log: SwfLog
-    overrun: Overrun = "keep"
-    unrequested: Unrequested | None = None
-
-
 def load_log(path: Path, *, advance: Callable[[int], None] = lambda _: None) -> SwfLog:
-    """As `load`, the log alone."""
-    return load(path, advance=advance).log
-
-
-def load(path: Path, *, advance: Callable[[int], None] = lambda _: None) -> Loaded:
     """The log in an SWF or Batsim JSON file; `advance` is called with the number of SWF rows read.
 
     Raises:
@@ -335,12 +345,14 @@ def load(path: Path, *, advance: Callable[[int], None] = lambda _: None) -> Load
     with held_open(path):
         kind = kind_of(path)
         if kind == "json":
+            from batfill.workloads.batsim_json import read_batsim_json
+
             workload = read_batsim_json(path)
-            return Loaded(log_of(workload), workload.overrun, workload.unrequested)
+            return replace(log_of(workload), overrun=workload.overrun, unrequested=workload.unrequested)
         refuse_accounting(path, kind)
         log = read_log(path, advance=advance)
     require_rows(path, len(log))
-    return Loaded(log)
+    return log
 
 
 def refuse_accounting(path: Path, kind: Kind) -> None:
@@ -363,6 +375,8 @@ def require_rows(path: Path, n_rows: int) -> None:
 
 def log_of(workload: Workload) -> SwfLog:
     """The workload as a log; whole-number ids become job numbers, otherwise jobs are numbered from 1."""
+    from batfill.workloads.batsim_json import BATSIM_MARGIN_S
+
     jobs = workload.jobs
     numbered = all(name.isascii() and name.isdigit() and len(name) < 16 for name in jobs.ids)
     number = np.array([int(name) for name in jobs.ids]) if numbered else np.arange(len(jobs)) + 1
@@ -432,7 +446,7 @@ def save_log(
     out: Path,
     *,
     procs: int | None = None,
-    overrun: Overrun = "keep",
+    overrun: Overrun | None = None,
     unrequested: Unrequested | None = None,
     description: Mapping[str, object] | None = None,
 ) -> int:
@@ -443,6 +457,7 @@ def save_log(
         out: the file; its name determines the format.
         procs: the machine's size, which the file then states; by default what `machine_size` finds.
         overrun: for Batsim JSON, see `read_workload`, as the next; a file of another format keeps the log as it is.
+            By default both are the log's.
         unrequested: for Batsim JSON.
         description: the file's provenance. Batsim JSON holds it as such; other formats get it as a note in the header
             if it names a source (otherwise the log already has such a note).
@@ -467,9 +482,11 @@ def save_log(
     if wanted == ".swf":
         write_log(log, out)
         return len(log)
+    from batfill.workloads.batsim_json import BATSIM_MARGIN_S, write_batsim_json
+
     of_jobs = job_rows(out, [log])
     machine = known_size(out, machine_size(out, log, procs))
-    unrequested, _ = choice_for(log, unrequested)
+    overrun, (unrequested, _) = overrun or log.overrun, choice_for(log, unrequested or log.unrequested)
     log = with_assumed(out, log, of_jobs, unrequested)
     jobs = columns_of(log, of_jobs, overrun=overrun, margin_s=BATSIM_MARGIN_S, changed=Counter())
     choices: dict[str, object] = {"overrun": overrun} if overrun != "keep" else {}

@@ -18,8 +18,8 @@ import numpy as np
 from batfill.base.errors import WorkloadError
 from batfill.base.version import __version__
 from batfill.model.jobs import HOUR_S
-from batfill.workloads.scaling import at_load, stretch
 from batfill.workloads.swf_log import COMPLETED, SwfLog, new_log
+from batfill.workloads.times import at_load, stretch
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -7,7 +7,9 @@ from codecs import BOM_UTF8
 from dataclasses import dataclass, replace
 from datetime import UTC, timedelta, timezone, tzinfo
 from decimal import Decimal
+from functools import cache
 from hashlib import sha256
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -16,16 +18,14 @@ from batfill.base.errors import WorkloadError
 from batfill.base.files import decompressed, whole_file, whole_lines
 from batfill.base.tables import number_text
 from batfill.model.jobs import Clock, zone_named
-from batfill.workloads.manifest import log_with_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from hashlib import _Hash
-    from pathlib import Path
 
     from numpy.typing import NDArray
 
-    from batfill.workloads.manifest import ArchiveLog
+    from batfill.model.jobs import Overrun, Unrequested
 
 FIELDS = (
     "job",
@@ -66,6 +66,42 @@ UNKNOWN_STATUS = -1
 FAILED, COMPLETED, PARTIAL, LAST_PARTIAL_COMPLETED, LAST_PARTIAL_FAILED, CANCELLED = range(6)
 
 
+@dataclass(frozen=True, slots=True)
+class ArchiveLog:
+    """One log of the list of known ones, `archive.toml`; checksums are None if no copy was available."""
+
+    name: str
+    title: str
+    url: str
+    jobs: int
+    processors: int
+    acknowledge: str
+    terms: str = ""
+    note: str = ""
+    generated: bool = False  # made by a program; its jobs have no users
+    sha256: str | None = None
+    text_sha256: str | None = None
+
+    @property
+    def file(self) -> str:
+        """The file's name in the archive."""
+        return self.url.rpartition("/")[2]
+
+
+@cache
+def manifest() -> dict[str, ArchiveLog]:
+    """The logs of archive.toml by name."""
+    import tomllib
+
+    text = Path(__file__).with_name("archive.toml").read_text("utf-8")
+    return {name: ArchiveLog(name=name, **fields) for name, fields in tomllib.loads(text).items()}
+
+
+def log_with_text(text_sha256: str) -> ArchiveLog | None:
+    """The listed log whose uncompressed text has this checksum, whatever the file's name and compression."""
+    return next((log for log in manifest().values() if log.text_sha256 == text_sha256), None)
+
+
 class Comment(NamedTuple):
     """A comment line: the number of rows before it (0 in a header), and its text from the semicolon on."""
 
@@ -83,6 +119,8 @@ class SwfLog:
     known: ArchiveLog | None = None  # its entry in the list of known logs, by its text's checksum
     assumed_s: NDArray[np.float64] | None = None  # (n_rows,)  p~ of a row without a request, inf for none; None: p
     fields: tuple[str, ...] = FIELDS  # the names of the columns
+    overrun: Overrun = "keep"  # how the walltimes of a log of Batsim JSON were made, as the next; see `read_workload`
+    unrequested: Unrequested | None = None
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -182,15 +220,14 @@ class SwfLog:
         """Other rows under this log's header, with notes added, and without the old number of rows and dates."""
         kept = [text for text in self.as_listed().header if header_name(text) not in OF_THE_ROWS]
         texts = [*kept, f"; MaxRecords: {len(rows)}", *(f"; Note: {note}" for note in notes)]
-        return SwfLog(
-            tuple(Comment(0, text) for text in texts), rows, np.arange(len(rows)) + 1 + len(texts), None, assumed_s
-        )
+        comments, lines = tuple(Comment(0, text) for text in texts), np.arange(len(rows)) + 1 + len(texts)
+        return replace(self, comments=comments, rows=rows, lines=lines, known=None, assumed_s=assumed_s)
 
     def select(self, rows: NDArray[np.bool_] | NDArray[np.intp] | slice) -> SwfLog:
         """The log with these rows only and its header, without later comments, whose places are lost."""
         header = tuple(comment for comment in self.comments if comment.rows_before == 0)
         assumed_s = None if self.assumed_s is None else self.assumed_s[rows]
-        return SwfLog(header, self.rows[rows], self.lines[rows], self.known, assumed_s, self.fields)
+        return replace(self, comments=header, rows=self.rows[rows], lines=self.lines[rows], assumed_s=assumed_s)
 
 
 def new_log(header: Sequence[str], columns: Mapping[str, NDArray[Any]]) -> SwfLog:

@@ -14,8 +14,7 @@ from batfill.model.metrics import TAU_S
 from batfill.model.options import FOREST, LEARNED, OPTIONS, REQUEST, RUNTIME, Options, with_preset
 from batfill.model.rows import OFF, SAME
 from batfill.model.values import MOST_SAMPLES
-from batfill.workloads.resampling import MOST_WEEKS, ProfileWeeks, ResamplingMethod
-from batfill.workloads.splitting import Align, Boundary
+from batfill.workloads.times import MOST_WEEKS, Align, Boundary, ProfileWeeks, ResamplingMethod
 from batfill_lab.campaigns.sections import (
     Count,
     Seconds,
@@ -51,7 +50,7 @@ class WorkloadSection(Section):
 
 
 class Windows(Section):
-    """The windows each log is cut into, each run from an empty machine; see `splitting.windows` and `select`."""
+    """The windows each log is cut into, each run from an empty machine; see `times.windows` and `select`."""
 
     days: Annotated[float, Field(gt=0, allow_inf_nan=False)] | Literal["month"] = 7.0
     align: Align = "log"
@@ -62,7 +61,7 @@ class Windows(Section):
 
 
 class Resamplings(Section):
-    """Resampled logs that replace each log: `samples` for every seed; see `resampling.resample`."""
+    """Resampled logs that replace each log: `samples` for every seed; see `times.resample`."""
 
     samples: Annotated[int, Field(ge=1, le=MOST_SAMPLES)] = 1
     method: ResamplingMethod = "users"

@@ -12,16 +12,15 @@ from batfill.base.files import digest
 from batfill.model.jobs import DAY_S, Overrun, Unrequested, refuse_unrequested
 from batfill.workloads import formats, read_workload
 from batfill.workloads.formats import replayable
-from batfill.workloads.resampling import resample
-from batfill.workloads.splitting import consecutive_windows, cut, windows
+from batfill.workloads.times import consecutive_windows, cut, resample, windows
 from batfill_lab.campaigns.config import CampaignError, Resamplings, Windows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from batfill.model.jobs import Workload
-    from batfill.workloads.splitting import Window
     from batfill.workloads.swf_log import SwfLog
+    from batfill.workloads.times import Window
 
 
 @dataclass(frozen=True, slots=True)

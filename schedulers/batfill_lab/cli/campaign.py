@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import click
 
 from batfill.base.errors import require
+from batfill.base.progress import progress
 from batfill.cli import note
 from batfill.cli.parameters import FILE, JSON, SECONDS, WHOLE, command, out_option
-from batfill.cli.progress import progress
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -64,7 +64,7 @@ def conformance(
         print(json_text(named) if as_json else "\n\n".join(parts))
         return 0
 
-    from batfill.cli.progress import progress
+    from batfill.base.progress import progress
     from batfill_lab.conformance.session import DEFAULT_PORT, examine, require_known, takes_port
 
     if scheduler_command is None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from batfill.base.progress import progress
 from batfill.cli import note, warn
 from batfill.cli.parameters import (
     JSON,
@@ -20,7 +21,6 @@ from batfill.cli.parameters import (
     out_option,
     seed_option,
 )
-from batfill.cli.progress import progress
 
 if TYPE_CHECKING:
     from pathlib import Path

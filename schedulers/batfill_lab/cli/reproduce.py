@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
+from batfill.base.progress import progress
 from batfill.cli import note
 from batfill.cli.parameters import FILE, JSON, NEW_FILE, command, out_option
-from batfill.cli.progress import progress
 
 CHECKOUT = Path(__file__).parents[3]  # of an installation that `make` made
 

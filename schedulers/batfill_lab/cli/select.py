@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from batfill.base.progress import progress
 from batfill.cli import warn
 from batfill.cli.parameters import (
     JSON,
@@ -21,9 +22,7 @@ from batfill.cli.parameters import (
     scheduler_options,
     seed_option,
 )
-from batfill.cli.progress import progress
-from batfill.model.options import OPTIONS
-from batfill.model.selection import METHODS, SELECTION
+from batfill.model.options import METHODS, OPTIONS, SELECTION
 
 if TYPE_CHECKING:
     from pathlib import Path

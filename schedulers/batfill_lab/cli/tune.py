@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from batfill.base.errors import LARGEST
+from batfill.base.progress import progress
 from batfill.cli import warn
 from batfill.cli.parameters import (
     JSON,
@@ -28,7 +29,6 @@ from batfill.cli.parameters import (
     scheduler_option,
     seed_option,
 )
-from batfill.cli.progress import progress
 from batfill.model.options import OPTIONS
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from batfill.model.values import finite, tau_of
 from batfill.replays.engine_replay import EngineReplay
 from batfill.replays.found import ReadingOptions
 from batfill.replays.many import mean_bsld, measure_policies
-from batfill.workloads.splitting import consecutive_windows, cut, windows
+from batfill.workloads.times import consecutive_windows, cut, windows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from batfill.model.jobs import JobTable, Workload
     from batfill.model.policy import Policy
-    from batfill.workloads.splitting import Align, Boundary
+    from batfill.workloads.times import Align, Boundary
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,8 +111,8 @@ def read_periods(
     Args:
         log: a workload or a file, as for `read_workload`.
         days: length of a period, or "month" for calendar months.
-        align: see `splitting.windows`.
-        boundary: see `splitting.windows`. The default, jobs submitted and finished in one period of the log, comes
+        align: see `times.windows`.
+        boundary: see `times.windows`. The default, jobs submitted and finished in one period of the log, comes
             closest to the figures of the 2019 study of mixed policies.
         skip: leave out this many periods at the start.
         count: take this many consecutive periods; None for all.

@@ -18,7 +18,7 @@ from batfill.online.selection import select_online, selection_and_site
 from batfill.replays.engine_replay import replay_jobs
 from batfill.replays.found import Found, ReadingOptions, document
 from batfill.replays.many import in_threads
-from batfill.workloads.resampling import resample
+from batfill.workloads.times import resample
 from batfill_lab.search.judged import WAITS, Seeded, comparison_cells, judged
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from batfill.model.jobs import Workload
     from batfill.model.policy import Policy
-    from batfill.workloads.splitting import Boundary
+    from batfill.workloads.times import Boundary
     from batfill_lab.search.mixed_search import Search
     from batfill_lab.search.periods import Periods
 
@@ -51,7 +51,7 @@ class StudyPlan(Seeded):
     policies: Sequence[str] = ()  # compared in addition, by name
     baseline: str = "saf"  # the policy that all are compared with, by name
     days: float | Literal["month"] = 7  # length of a period, or "month" for calendar months
-    boundary: Boundary = "submit-finish"  # which jobs a period keeps; see `splitting.windows`
+    boundary: Boundary = "submit-finish"  # which jobs a period keeps; see `times.windows`
     skip: int = 0  # leave out this many periods at the start
     count: int | None = None  # use this many consecutive periods
     min_jobs: int = 1  # leave out periods with fewer jobs

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from batfill.base.progress import progress
 from batfill.cli import note
 from batfill.cli.parameters import FILE, JSON, SECONDS, TAU, WHOLE, Choice, command, out_option, seed_option
-from batfill.cli.progress import progress
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -133,7 +133,7 @@ def outages(source: Path, out: Path | None, procs: int | None) -> None:
     from batfill.workloads.swf import machine_size, runs
     from batfill_site.accounting.outages import outages as library
 
-    log, _ = log_in(source, procs)
+    log = log_in(source, procs)
     size = machine_size(source, log, procs)
     if size is None:
         raise click.UsageError(f"{source}: the machine's size is unknown; add --procs")
