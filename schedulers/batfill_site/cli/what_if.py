@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from batfill.base.progress import progress
 from batfill.cli import offer, warn
 from batfill.cli.parameters import (
     FILE,
