@@ -3,9 +3,9 @@
 A sorted array in blocks of at most BLOCK jobs, the latest end first, so that the next job to end is the last of the
 last block. While the jobs fit in one block it is one short array: moving ends is then cheaper than a heap's
 unpredictable branches. A directory in the same order names each block's slots, its number of jobs and the processors
-they will release, so that a job is found by two binary searches, and the reservation skips whole blocks.
+they will release, so that a job's block is found by a binary search, and the reservation skips whole blocks.
 
-Two neighbouring blocks always hold more than half a block together, or they are merged. Kernels change `ends`,
+Two neighbouring blocks hold more than half a block together, or they are merged. Kernels change `ends`,
 records.Ends, in place.
 """
 
@@ -71,13 +71,49 @@ def ends_later(end_s, row, other_end_s, other_row):
 
 
 @outlined
-def find_block(ends, end_s, row):
-    """The place in the directory of the block that holds (end_s, row), or to which it belongs."""
-    directory = ends.directory
-    low, high = np.uint64(0), np.uint64(ends.used[0].blocks) - ONE
+def split_block(ends, place):
+    """Move the earlier half of a full block's jobs to a new block after it."""
+    directory, slots, used = ends.directory, ends.slots, ends.used[0].blocks
+    first = directory[used].first
+    for i in range(used, place + ONE, -1):
+        directory[i] = directory[i - 1]
+    full, new, procs = directory[place], directory[place + ONE], np.int64(0)
+    for i in range(HALF):
+        slots[first + i] = slots[full.first + HALF + i]
+        procs += slots[first + i].procs
+    new.first, new.count, new.procs = first, HALF, procs
+    full.count = HALF
+    full.procs -= procs
+    ends.used[0].blocks += 1
+
+
+@outlined
+def merge_small(ends, place):
+    """Merge a block with a neighbour if one of them is empty, or both hold at most half a block together."""
+    directory, slots, last = ends.directory, ends.slots, last_block(ends)
+    for later in range(max(place, ONE), min(place + ONE, last) + ONE):
+        former, block = directory[np.uint64(later) - ONE], directory[np.uint64(later)]
+        if former.count == 0 or block.count == 0 or former.count + block.count <= HALF:
+            first = block.first
+            for i in range(block.count):
+                slots[former.first + former.count + i] = slots[first + i]
+            former.count += block.count
+            former.procs += block.procs
+            for i in range(later, last):
+                directory[i] = directory[i + 1]
+            directory[last].first = first
+            ends.used[0].blocks = last
+            return
+
+
+@outlined
+def search_blocks(ends, end_s, row):
+    """The place in the directory of the last block whose first job does not end earlier than (end_s, row)."""
+    low, high = np.uint64(0), last_block(ends)
     while low < high:
         middle = (low + high + ONE) >> ONE
-        if ends_later(end_s, row, directory[middle].end_s, directory[middle].row):
+        first = ends.slots[ends.directory[middle].first]
+        if ends_later(end_s, row, first.end_s, first.row):
             high = middle - ONE
         else:
             low = middle
@@ -86,28 +122,17 @@ def find_block(ends, end_s, row):
 
 @kernel
 def block_of(ends, end_s, row):
-    """As `find_block`, without a call while there is one block."""
-    return np.uint64(0) if ends.used[0].blocks == 1 else find_block(ends, end_s, row)
+    """As `search_blocks`: the block that holds a job, or to which it belongs; no call while there is one block."""
+    return np.uint64(0) if ends.used[0].blocks == 1 else search_blocks(ends, end_s, row)
 
 
-@outlined
-def split_block(ends, place):
-    """Move the earlier half of a full block's jobs to a new block after it."""
-    directory, slots = ends.directory, ends.slots
-    used = ends.used[0].blocks
-    first = directory[used].first
-    for i in range(used, place + ONE, -1):
-        directory[i] = directory[i - 1]
-    full, new = directory[place], directory[place + ONE]
-    procs = np.int64(0)
-    for i in range(HALF):
-        slots[first + i] = slots[full.first + HALF + i]
-        procs += slots[first + i].procs
-    new.end_s, new.row = slots[first].end_s, slots[first].row
-    new.first, new.count, new.procs = first, HALF, procs
-    full.count = HALF
-    full.procs -= procs
-    ends.used[0].blocks += 1
+@kernel
+def slot_of(ends, place, row):
+    """The slot of a job in the block at `place` of the directory, which holds it."""
+    slot = ends.directory[place].first + ends.directory[place].count - ONE
+    while ends.slots[slot].row != row:
+        slot -= ONE
+    return slot
 
 
 @entry(Ends, float, int, int, brief=True)
@@ -116,61 +141,32 @@ def enter(ends, end_s, procs, row):
     """Enter a job that starts, or whose end changes."""
     slots = ends.slots
     place = block_of(ends, end_s, row)
-    while ends.directory[place].count == BLOCK:
+    if ends.directory[place].count == BLOCK:
         split_block(ends, place)
-        place = find_block(ends, end_s, row)
+        place = block_of(ends, end_s, row)
     block = ends.directory[place]
-    first = block.first
-    i = first + block.count
-    while i > first and slots[i - ONE].end_s < end_s:
-        slots[i] = slots[i - ONE]
-        i -= ONE
-    while i > first and slots[i - ONE].end_s == end_s and slots[i - ONE].row < row:
-        slots[i] = slots[i - ONE]
-        i -= ONE
-    slots[i].end_s = end_s
-    slots[i].procs = procs
-    slots[i].row = row
+    slot = block.first + block.count
+    while slot > block.first and slots[slot - ONE].end_s < end_s:
+        slots[slot] = slots[slot - ONE]
+        slot -= ONE
+    while slot > block.first and slots[slot - ONE].end_s == end_s and slots[slot - ONE].row < row:
+        slots[slot] = slots[slot - ONE]
+        slot -= ONE
+    slots[slot].end_s = end_s
+    slots[slot].procs = procs
+    slots[slot].row = row
     block.count += 1
     block.procs += procs
 
 
 @kernel
-def slot_in(ends, place, end_s, row):
-    """The slot of (end_s, row) in the block at `place` of the directory, which holds it."""
-    slots, block = ends.slots, ends.directory[place]
-    low, high = np.uint64(block.first), block.first + block.count - ONE
-    last = high
-    while low < high:
-        middle = (low + high) >> ONE
-        if slots[middle].end_s > end_s:
-            low = middle + ONE
-        else:
-            high = middle
-    if slots[low].row != row:  # others end at the same instant
-        high = last
-        while low < high:
-            middle = (low + high) >> ONE
-            if ends_later(slots[middle].end_s, slots[middle].row, end_s, row):
-                low = middle + ONE
-            else:
-                high = middle
-    return low
-
-
-@kernel
 def leave(ends, end_s, row):
     """Take out the job at (end_s, row); returns the processors it releases."""
-    slots = ends.slots
     place = block_of(ends, end_s, row)
-    block = ends.directory[place]
-    last = block.first + block.count - ONE
-    slot = last
-    while slots[slot].row != row:
-        slot -= ONE
-    procs = slots[slot].procs
+    slot, last = slot_of(ends, place, row), ends.directory[place].first + ends.directory[place].count - ONE
+    procs = ends.slots[slot].procs
     while slot < last:
-        slots[slot] = slots[slot + ONE]
+        ends.slots[slot] = ends.slots[slot + ONE]
         slot += ONE
     shrink(ends, place, procs)
     return procs
@@ -204,48 +200,12 @@ def leave_next(ends):
 
 @kernel
 def shrink(ends, place, procs):
-    """Count one job with `procs` processors less in a block, and merge it with a neighbour if both are small."""
+    """Count one job with `procs` processors less in a block."""
     block = ends.directory[place]
     block.count -= 1
     block.procs -= procs
     if block.count <= HALF and ends.used[0].blocks > 1:
         merge_small(ends, place)
-
-
-@outlined
-def merge_small(ends, place):
-    """Merge a block with a neighbour if they hold at most half a block together; drop an empty one."""
-    directory = ends.directory
-    count = directory[place].count
-    if count == 0:
-        drop_block(ends, place)
-    elif place > 0 and directory[place - ONE].count + count <= HALF:
-        merge_into_former(ends, place)
-    elif place < last_block(ends) and count + directory[place + ONE].count <= HALF:
-        merge_into_former(ends, place + ONE)
-
-
-@outlined
-def merge_into_former(ends, place):
-    """Move all jobs of a block to the end of the block before it."""
-    former, block = ends.directory[place - ONE], ends.directory[place]
-    for i in range(block.count):
-        ends.slots[former.first + former.count + i] = ends.slots[block.first + i]
-    former.count += block.count
-    former.procs += block.procs
-    drop_block(ends, place)
-
-
-@kernel
-def drop_block(ends, place):
-    """Remove a block whose jobs are gone from the directory."""
-    directory, last = ends.directory, last_block(ends)
-    first = directory[place].first
-    while place < last:
-        directory[place] = directory[place + ONE]
-        place += ONE
-    directory[last].first = first
-    ends.used[0].blocks = last
 
 
 @kernel
@@ -254,28 +214,21 @@ def released(ends, need, free):
 
     All releases at exactly that instant count.
     """
-    directory, slots = ends.directory, ends.slots
-    after = np.uint64(ends.used[0].blocks)  # the place of the block after
-    while after > 0 and free + directory[after - ONE].procs < need:
-        after -= ONE
-        free += directory[after].procs
-    if after == 0:
-        return np.inf, free
-    block = directory[after - ONE]
-    slot = block.first + block.count
-    while free < need:
-        slot -= ONE
-        free += slots[slot].procs
-    end_s = slots[slot].end_s
-    while True:
-        while slot > block.first and slots[slot - ONE].end_s == end_s:
-            slot -= ONE
-            free += slots[slot].procs
-        after -= ONE
-        if slot > block.first or after == 0:
-            return end_s, free
-        block = directory[after - ONE]
-        slot = block.first + block.count
-        if slots[block.first].end_s == end_s:  # the whole block
-            slot = np.uint64(block.first)
+    shadow_s, place = np.inf, np.uint64(ends.used[0].blocks)
+    while place > 0:
+        place -= ONE
+        block = ends.directory[place]
+        if free + block.procs < need:
             free += block.procs
+            continue
+        slot = block.first + block.count
+        while slot > block.first and free < need:
+            slot -= ONE
+            free += ends.slots[slot].procs
+            shadow_s = ends.slots[slot].end_s
+        while slot > block.first and ends.slots[slot - ONE].end_s == shadow_s:
+            slot -= ONE
+            free += ends.slots[slot].procs
+        if slot > block.first:
+            break
+    return shadow_s, free

@@ -173,12 +173,9 @@ END = np.dtype([("end_s", "f8"), ("procs", "i4"), ("row", "u4")])
 # A block's entry in the directory. Entries beyond those in use name the unused blocks in `first`.
 ENTRY = np.dtype(
     [
-        ("end_s", "f8"),  # the block's jobs end at (end_s, row) or earlier, those of the block before later
-        ("procs", "i8"),  # what its jobs will release together
-        ("row", "u4"),
+        ("procs", "i8"),  # what the block's jobs will release together
         ("first", "u4"),  # its first slot
         ("count", "u4"),  # its jobs
-        ("unused", "u4"),
     ]
 )
 USED = np.dtype([("blocks", "u4")])  # in use, at least one

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from batfill.base.kernels import entry, kernel, outlined
-from batfill.engine.ends import ONE, block_of, enter, last_block, leave, released, slot_in
+from batfill.engine.ends import ONE, block_of, enter, last_block, leave, released, slot_of
 from batfill.engine.records import AWAY, NEVER_S, OVERDUE, QueueArrays
 
 # Added to an expected run time when a job outlives it for the first, second, ... time; the last repeats.
@@ -72,7 +72,7 @@ def change_release(queue, row, by):
     """Change the number of processors that a running job will release."""
     running, end_s = queue.running, queue.jobs[row].start_s + queue.jobs[row].expected_s
     place = block_of(running, end_s, row)
-    running.slots[slot_in(running, place, end_s, row)].procs += by
+    running.slots[slot_of(running, place, row)].procs += by
     running.directory[place].procs += by
     unsettle(queue)
 
