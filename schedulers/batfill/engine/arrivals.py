@@ -12,9 +12,9 @@ Without this shortcut the replay of KTH-SP2 takes a quarter longer under fcfs, a
 from __future__ import annotations
 
 from batfill.base.kernels import kernel
-from batfill.engine.easy import reserve, settle_without_starts
+from batfill.engine.easy import reserve
 from batfill.engine.keys import head_with, section_of
-from batfill.engine.plan import head_holds, judge_by_head, judge_by_plan, plan_holds
+from batfill.engine.plan import judge_behind
 from batfill.engine.records import BACKFILLS, NEVER_S, OVERDUE, STARTS, UNDECIDED, UNRESERVED, WAITS
 from batfill.engine.running import charged, may_backfill, start
 from batfill.engine.waiting import enqueue, goes_before, in_backlog, stands_back
@@ -41,19 +41,7 @@ def arrives(now_s, queue, row, alone):
     else:
         enqueue(queue, section, row, leads, until_s)
         state.settled = what == WAITS
-        if what == UNDECIDED and alone and none_starts(queue):
-            settle_without_starts(now_s, queue)
-            return WAITS
     return what
-
-
-@kernel
-def none_starts(queue):
-    """Whether no waiting job fits, so that a pass would only find the head."""
-    state, rules = queue.state[0], queue.rules[0]
-    if rules.planned or rules.agent:
-        return False
-    return state.free <= 0 or (not stands_back(queue) and state.free < state.fewest)
 
 
 @kernel
@@ -66,12 +54,7 @@ def judge(now_s, queue, section, row):
             return WAITS
         return STARTS if len(queue.changes) == 0 and len(queue.users) == 0 else UNDECIDED
     if queue.rules[0].planned:
-        if state.settled and plan_holds(now_s, queue) and not goes_before(queue, section, row, state.reached):
-            return judge_by_plan(now_s, queue, job)
-        if state.settled and head_holds(now_s, queue) and not goes_before(queue, section, row, state.reached):
-            return judge_by_head(now_s, queue, job)
-        waits = state.free < min(job.procs, state.fewest) and (state.free <= 0 or not stands_back(queue))
-        return WAITS if waits else UNDECIDED  # a pass may make the head due
+        return judge_behind(now_s, queue, section, row)
     if queue.rules[0].agent:  # settled means here that no waiting job fits
         return WAITS if state.settled and job.procs > state.free else UNDECIDED
     if not state.settled or (not queue.rules[0].moves and goes_before(queue, section, row, state.head)):

@@ -54,7 +54,6 @@ CLOCK = np.dtype(
         ("rejected", "u4"),  # jobs wider than the machine
         ("opened", "u4"),  # rows of a closed replay that are submitted or follow others, up to here
         ("kills", "i8"),  # tries killed: entries of `kills` in use
-        ("passes", "i8"),
         ("stage", "u1"),  # what the instant `now_s` still lacks: OVER, SUBMITS or DECIDES
         ("lacks_pass", "u1"),  # 1 while it needs a pass
     ]
@@ -258,7 +257,6 @@ def kill_last(now_s, queue, events):
 def run_pass(now_s, queue, events):
     """Run one pass and record the starts."""
     clock = events.clock[0]
-    clock.passes += 1
     clock.lacks_pass = 0
     started = events.starts[clock.starts :]
     n, ahead = easy_pass(now_s, queue, started)

@@ -10,7 +10,8 @@ Five things keep it short, and change no start:
   another job that may run into it.
 - A job at least as wide and as long as one before it begins no earlier.
 
-Whatever else changes a waiting or running job, or the machine, calls `running.unsettle`, which drops the plan.
+Whatever else changes a waiting or running job, or the machine, calls `running.unsettle`, which drops the plan: its
+steps, its falls and its reservations, whose numbers are fields of the queue's state.
 
 The plan is a list of steps in order of time, records.STEP: from a step's date on, until the next one's, so many
 processors are free. The first step is the present: its processors are the idle ones, whatever is expected of the
@@ -30,8 +31,8 @@ from batfill.engine.candidates import sift, swap
 from batfill.engine.ends import ONE, next_end_s
 from batfill.engine.keys import backfill_key, moved_key, place_key
 from batfill.engine.records import BACKFILLS, GOES_ON, NO_HEAD, OVERDUE, UNDECIDED, WAITS
-from batfill.engine.running import finish, is_held, outlast, reservation, unsettle
-from batfill.engine.waiting import NONE_WAITS, start_heads, start_waiting
+from batfill.engine.running import finish, is_held, outlast, reservation, start, unsettle
+from batfill.engine.waiting import NONE_WAITS, goes_before, start_heads, take_out
 
 # A running job without a walltime is planned to release its processors at this date, later than any other; one that
 # waits, or has started behind a reservation, takes them for the second. A walltime is 10^12 s at most.
@@ -44,19 +45,14 @@ FEW = 16  # reservations: so few are all entered at once
 @outlined
 def plan_pass(now_s, queue, started):
     """Start what fits the plan, and make the reservations; arguments and results as of `easy.easy_pass`."""
-    plan, state = queue.plan, queue.state[0]
+    state = queue.state[0]
     if state.free < state.fewest:
         state.settled = 1
         return 0, 0
-    if plan_holds(now_s, queue):
+    if state.steps > 0 and next_end_s(queue.running) >= now_s:
         waiting = line_up(now_s, queue)
-        plan[0].at_s = now_s
-        state.settled = 1
-        if waiting > 0 and last_end(now_s, queue, state.falls, np.int64(0), waiting - 1) > state.horizon_s:
-            state.settled = state.reserved < queue.rules[0].depth  # else the plan lacks the last starts
-            state.steps, state.horizon_s = enter_noted(queue, np.uint64(state.steps)), np.inf
-            state.falls, _ = note_hold(queue, np.uint64(state.steps), ZERO, ZERO, np.int64(-1))
-        if state.settled:
+        queue.plan[0].at_s = now_s
+        if waiting == 0 or last_end(now_s, queue, np.int64(0), waiting - 1) <= state.horizon_s:
             return plan_jobs(now_s, queue, started, np.int64(0), np.int64(0), waiting)
     unsettle(queue)
     every_starts = len(queue.changes) == 0 and len(queue.users) == 0  # if it fits now, and none before it waits
@@ -69,15 +65,17 @@ def plan_pass(now_s, queue, started):
     if waiting == 0 and queue.rules[0].moves and state.reserved > 0:
         unsettle(queue)  # another job may be the head before any ends
         return n, n
-    state.settled = 1
     if waiting == 0:
+        state.settled = 1
         return n, n
-    state.steps, state.falls, state.reserved, state.reached = plan_running(now_s, queue), 0, 0, state.head
+    unsettle(queue)
+    plan_running(now_s, queue)
+    state.reached = state.head
     state.noted, state.noted_s, state.horizon_s = 0, np.inf, np.inf
     for width in range(len(queue.far)):
         queue.far[width].span_s = np.inf
     if not every_starts:
-        state.falls, _ = note_hold(queue, np.uint64(state.steps), ZERO, ZERO, np.int64(-1))
+        find_falls(queue)
         return plan_jobs(now_s, queue, started, n, NO_HEAD, waiting)
     return plan_jobs(now_s, queue, started, n, n, waiting)
 
@@ -89,19 +87,18 @@ def plan_jobs(now_s, queue, started, n, ahead, waiting):
     `ahead`: how many of them start ahead of the first that waits; NO_HEAD if that is not known yet. Returns how many
     start, and how many of them ahead.
     """
-    plan, lined, state, rules = queue.plan, queue.lined, queue.state[0], queue.rules[0]
-    steps, falls, reserved = np.uint64(state.steps), np.uint64(state.falls), state.reserved
-    if reserved == rules.depth and not rules.backfill_same:
-        waiting = line_up_again(now_s, queue, falls, np.int64(0), waiting)
+    lined, state, rules = queue.lined, queue.state[0], queue.rules[0]
+    if state.reserved == rules.depth and not rules.backfill_same:
+        waiting = line_up_again(now_s, queue, np.int64(0), waiting)
     place, last, settled, changed = np.int64(0), waiting - 1, not rules.moves, True
     former_procs, former_s, former_step, known, skipped = NONE_WAITS[0], np.inf, ZERO, n, np.int64(0)
     while True:
         if changed:
             # Within a pass fewer and fewer processors are free at each date: who cannot start now never can.
-            while last >= place and not fits_now(now_s, queue, falls, lined[last].procs, lined[last].expected_s):
+            while last >= place and not fits_now(now_s, queue, lined[last].procs, lined[last].expected_s):
                 last -= 1
             if rules.depth > FEW and last >= place:
-                state.horizon_s = min(state.horizon_s, last_end(now_s, queue, falls, place, last))
+                state.horizon_s = min(state.horizon_s, last_end(now_s, queue, place, last))
             changed = False
         if last < place:
             break
@@ -110,12 +107,13 @@ def plan_jobs(now_s, queue, started, n, ahead, waiting):
             place += 1
             skipped += 1
             continue
-        if fits_now(now_s, queue, falls, procs, span_s):
-            start_waiting(now_s, queue, row)
+        if fits_now(now_s, queue, procs, span_s):
+            take_out(queue, row)
+            start(now_s, queue, row)
             end_s = now_s + span_s if ahead != NO_HEAD else min(now_s + span_s, LAST_S)
-            falls = note_start(queue, falls, state.free, procs, end_s)
-            if reserved < rules.depth:
-                steps = hold_from_now(plan, steps, procs, end_s)
+            note_start(queue, state.free, procs, end_s)
+            if state.reserved < rules.depth:
+                hold_from_now(queue, procs, end_s)
             # Behind a reservation one without a walltime takes more in this pass than it will in the next.
             settled = settled and (ahead == NO_HEAD or span_s < FOREVER_S)
             # Before it, a job of its user may have got a reservation that the next pass will not make.
@@ -129,36 +127,44 @@ def plan_jobs(now_s, queue, started, n, ahead, waiting):
             ahead = n
         if place - (n - known) - skipped + 1 == rules.tested:
             break
-        if reserved < rules.depth:
+        if state.reserved < rules.depth:
             width = width_of(procs)
             if queue.far[width].span_s <= span_s and queue.far[width].at_s >= state.horizon_s:
                 note_far(queue, row, queue.far[width].at_s)
             else:
                 # No job begins earlier than one that is neither wider nor longer and goes before it.
                 step = former_step if procs >= former_procs and span_s >= former_s else ZERO
-                step, end = earliest(plan, steps, step, procs, span_s)
-                former_procs, former_s, former_step = procs, span_s, step
-                if plan[step].at_s >= state.horizon_s:
-                    note_far(queue, row, plan[step].at_s)
-                    note_span(queue, width, procs, span_s, plan[step].at_s)
-                else:
-                    if plan[step].at_s + span_s > state.noted_s:
-                        steps = enter_noted(queue, steps)
-                        step, end = earliest(plan, steps, step, procs, span_s)
-                    end_s = plan[step].at_s + span_s
-                    steps, fewest = hold(plan, steps, step, end, procs, end_s)
-                    falls, changed = note_hold(queue, steps, falls, step, fewest)
-            reserved += 1
+                former_step, changed = reserve_from(queue, step, row, procs, span_s)
+                former_procs, former_s = procs, span_s
+            state.reserved += 1
             state.reached = row
-            if reserved == rules.depth and not rules.backfill_same:
-                waiting = line_up_again(now_s, queue, falls, place + 1, waiting)
+            if state.reserved == rules.depth and not rules.backfill_same:
+                waiting = line_up_again(now_s, queue, place + 1, waiting)
                 last = waiting - 1
         place += 1
-    state.settled = settled
     if not settled or is_limited(queue):
-        steps, reserved = ZERO, np.int64(0)
-    state.steps, state.falls, state.reserved = steps, falls, reserved
+        unsettle(queue)
+    state.settled = settled
     return n, n if ahead == NO_HEAD else ahead
+
+
+@kernel
+def reserve_from(queue, step, row, procs, span_s):
+    """Enter a job that cannot begin before this step of the plan, or note it if it is far.
+
+    Returns the step from which it has its processors, and whether it may keep others from starting now.
+    """
+    plan, state = queue.plan, queue.state[0]
+    step, end = earliest(queue, step, procs, span_s)
+    if plan[step].at_s >= state.horizon_s:
+        note_far(queue, row, plan[step].at_s)
+        note_span(queue, width_of(procs), procs, span_s, plan[step].at_s)
+        return step, False
+    if plan[step].at_s + span_s > state.noted_s:
+        enter_noted(queue)
+        step, end = earliest(queue, step, procs, span_s)
+    fewest = hold(queue, step, end, procs, plan[step].at_s + span_s)
+    return step, note_hold(queue, step, fewest)
 
 
 @kernel
@@ -168,12 +174,6 @@ def is_limited(queue):
     All jobs are lined up then, and no plan is kept.
     """
     return queue.rules[0].tested < len(queue.jobs) or len(queue.changes) > 0 or len(queue.users) > 0
-
-
-@kernel
-def plan_holds(now_s, queue):
-    """Whether the plan that the last pass has left is still that of a pass made now, but for jobs behind `reached`."""
-    return queue.state[0].steps > 0 and queue.plan[1].at_s >= now_s
 
 
 @kernel
@@ -187,20 +187,28 @@ def reserve_for_head(now_s, queue):
 
 
 @kernel
-def head_holds(now_s, queue):
-    """Whether the last pass has left the fall at the reservation of the head, and no plan, and it is still there."""
-    return queue.state[0].steps == 0 and queue.state[0].reserved > 0 and next_end_s(queue.running) >= now_s
+def judge_behind(now_s, queue, section, row):
+    """`arrivals.judge` by what the last pass has left: its plan, or, without one, the fall at the head's reservation.
 
-
-@kernel
-def judge_by_head(now_s, queue, job):
-    """`arrivals.judge` of a job behind the head, by the fall at its reservation."""
-    state, span_s = queue.state[0], planned_span(job.expected_s)
-    if not fits_now(now_s, queue, state.falls, job.procs, span_s):
-        return WAITS
-    if state.waiting > 1:
+    Either holds, but for jobs behind `reached`, until a running job is expected to end.
+    """
+    state, rules, job = queue.state[0], queue.rules[0], queue.jobs[row]
+    span_s = planned_span(job.expected_s)
+    if not state.settled or (state.steps == 0 and state.reserved == 0) or next_end_s(queue.running) < now_s:
         return UNDECIDED
-    state.falls = note_start(queue, state.falls, state.free - job.procs, job.procs, now_s + span_s)
+    if goes_before(queue, section, row, state.reached):
+        return UNDECIDED
+    if not fits_now(now_s, queue, job.procs, span_s):
+        return WAITS
+    enters = state.steps > 0 and state.reserved < rules.depth
+    if (enters or state.steps == 0) and state.waiting > state.reserved:
+        return UNDECIDED
+    if state.steps > 0 and now_s + span_s > state.horizon_s:
+        return UNDECIDED
+    if enters:
+        queue.plan[0].at_s = now_s
+        hold_from_now(queue, job.procs, now_s + span_s)
+    note_start(queue, state.free - job.procs, job.procs, now_s + span_s)
     if span_s == FOREVER_S:  # see `plan_pass`
         unsettle(queue)
     return BACKFILLS
@@ -211,12 +219,12 @@ def judge_by_head(now_s, queue, job):
 
 
 @kernel
-def last_end(now_s, queue, falls, first, last):
+def last_end(now_s, queue, first, last):
     """When the last of the jobs lined up from `first` to `last` would end that can start now."""
     longest_s = 0.0
     for place in range(first, last + 1):
         job = queue.lined[place]
-        if job.expected_s > longest_s and fits_now(now_s, queue, falls, job.procs, job.expected_s):
+        if job.expected_s > longest_s and fits_now(now_s, queue, job.procs, job.expected_s):
             longest_s = job.expected_s
     return now_s + planned_span(longest_s)
 
@@ -245,8 +253,8 @@ def note_span(queue, width, procs, span_s, at_s):
 
 
 @outlined
-def enter_noted(queue, steps):
-    """Enter the noted jobs, in their order; returns the number of steps."""
+def enter_noted(queue):
+    """Enter the noted jobs, in their order."""
     plan, state = queue.plan, queue.state[0]
     for place in range(state.noted):
         row, at_s = queue.noted[place].row, queue.noted[place].key
@@ -254,45 +262,25 @@ def enter_noted(queue, steps):
         width = width_of(procs)
         if queue.far[width].span_s <= span_s:
             at_s = max(at_s, queue.far[width].at_s)
-        low, high = ZERO, steps
+        low, high = ZERO, np.uint64(state.steps)
         while low < high:  # the first step from this date on
             middle = (low + high) >> ONE
             if plan[middle].at_s < at_s:
                 low = middle + ONE
             else:
                 high = middle
-        step, end = earliest(plan, steps, low, procs, span_s)
-        steps, _ = hold(plan, steps, step, end, procs, plan[step].at_s + span_s)
+        step, end = earliest(queue, low, procs, span_s)
+        hold(queue, step, end, procs, plan[step].at_s + span_s)
         note_span(queue, width, procs, span_s, plan[step].at_s)
     state.noted, state.noted_s = 0, np.inf
-    return steps
 
 
 @kernel
-def judge_by_plan(now_s, queue, job):
-    """`arrivals.judge` of a job behind `reached`, by the plan that is kept."""
-    state, span_s = queue.state[0], planned_span(job.expected_s)
-    if not fits_now(now_s, queue, state.falls, job.procs, span_s):
-        return WAITS
-    left = state.reserved < queue.rules[0].depth
-    if (left and state.waiting > state.reserved) or now_s + span_s > state.horizon_s:
-        return UNDECIDED
-    if left:
-        queue.plan[0].at_s = now_s
-        state.steps = hold_from_now(queue.plan, np.uint64(state.steps), job.procs, now_s + span_s)
-    state.falls = note_start(queue, state.falls, state.free - job.procs, job.procs, now_s + span_s)
-    if span_s == FOREVER_S:  # see `plan_pass`
-        unsettle(queue)
-    return BACKFILLS
-
-
-@kernel
-def fits_now(now_s, queue, falls, procs, expected_s):
+def fits_now(now_s, queue, procs, expected_s):
     """Whether a job could start now."""
     if procs > queue.state[0].free:
         return False
-    end_s = now_s + planned_span(expected_s)
-    fall = ZERO
+    end_s, fall, falls = now_s + planned_span(expected_s), ZERO, np.uint64(queue.state[0].falls)
     while fall < falls and queue.falls[fall].at_s < end_s:
         if queue.falls[fall].free < procs:
             return False
@@ -301,12 +289,12 @@ def fits_now(now_s, queue, falls, procs, expected_s):
 
 
 @kernel
-def note_start(queue, falls, free, procs, end_s):
-    """Update the falls for the start of a job that is planned to end at `end_s`; returns how many there are.
+def note_start(queue, free, procs, end_s):
+    """Update the falls for the start of a job that is planned to end at `end_s`.
 
     It takes `procs` processors; `free` are then idle.
     """
-    least, n, fall = free, ZERO, ZERO
+    least, n, fall, falls = free, ZERO, ZERO, np.uint64(queue.state[0].falls)
     while fall < falls:
         at_s, free = queue.falls[fall].at_s, queue.falls[fall].free
         if at_s < end_s:
@@ -316,67 +304,75 @@ def note_start(queue, falls, free, procs, end_s):
             least = free
             n += ONE
         fall += ONE
-    return n
+    queue.state[0].falls = n
 
 
 @kernel
-def note_hold(queue, steps, falls, first, fewest):
+def note_hold(queue, first, fewest):
     """Update the falls, the dates at which the least number of processors free from now on falls.
 
-    Processors are held from step `first` on, where at least `fewest` are still free. Returns how many falls there are,
-    and whether any is new.
+    Processors are held from step `first` on, where at least `fewest` are still free. Returns whether any fall is new.
     """
-    plan, least, before = queue.plan, queue.state[0].free, ZERO
-    while before < falls and queue.falls[before].at_s <= plan[first].at_s:
-        least = queue.falls[before].free
-        before += ONE
+    plan, falls, state = queue.plan, queue.falls, queue.state[0]
+    least, n, known, steps = state.free, ZERO, np.uint64(state.falls), np.uint64(state.steps)
+    while n < known and falls[n].at_s <= plan[first].at_s:
+        least = falls[n].free
+        n += ONE
     if fewest >= least:
-        return falls, False
+        return False
     while first < steps:
         if plan[first].free < least:
             least = plan[first].free
-            queue.falls[before].at_s, queue.falls[before].free = plan[first].at_s, least
-            before += ONE
+            falls[n].at_s, falls[n].free = plan[first].at_s, least
+            n += ONE
         first += ONE
-    return before, True
+    state.falls = n
+    return True
+
+
+@kernel
+def find_falls(queue):
+    """Find the falls of a whole plan."""
+    queue.state[0].falls = 0
+    note_hold(queue, ZERO, np.int64(-1))
 
 
 @outlined
 def ended_if_planned(now_s, queue, row):
     """As `easy.ended_if_needed`: with or without the try, does a job start, or is a reservation earlier without it?"""
-    plan, lined, noted = queue.plan, queue.lined, queue.noted  # no far job is noted where a job has ended
-    procs = finish(queue, row)
-    steps = plan_running(now_s, queue)
-    waiting = line_up_to(now_s, queue, np.int64(-1), queue.rules[0].depth)
-    tested = min(waiting, queue.rules[0].tested)
-    depth = min(tested, queue.rules[0].depth)
+    plan, lined, noted, rules = queue.plan, queue.lined, queue.noted, queue.rules[0]
+    procs = finish(queue, row)  # which drops the plan, and with it the far jobs that are noted
+    waiting = line_up_to(now_s, queue, np.int64(-1), rules.depth)
+    plan_running(now_s, queue)
+    tested = min(waiting, rules.tested)
+    depth = min(tested, rules.depth)
     for place in range(tested):
         job = lined[place]
         span_s = planned_span(job.expected_s)
-        step, end = earliest(plan, steps, ZERO, job.procs, span_s)
+        step, end = earliest(queue, ZERO, job.procs, span_s)
         if step == 0:
+            unsettle(queue)
             return procs
         if place < depth:
             noted[place].key, noted[place].rank = plan[step].at_s, tied_before(plan, step)
-            steps, _ = hold(plan, steps, step, end, job.procs, plan[step].at_s + span_s)
-            if tested < waiting and place + 1 == queue.rules[0].depth and not queue.rules[0].backfill_same:
-                line_up_again(now_s, queue, ZERO, place + 1, waiting)  # which says who else is tested
+            hold(queue, step, end, job.procs, plan[step].at_s + span_s)
+            if tested < waiting and place + 1 == rules.depth and not rules.backfill_same:
+                line_up_again(now_s, queue, place + 1, waiting)  # which says who else is tested
     outlast(now_s, queue, row, procs)
-    steps = plan_running(now_s, queue)
-    for place in range(np.int64(steps)):
-        if plan[place].at_s >= queue.jobs[row].start_s + queue.jobs[row].expected_s:
-            break
-        if plan[place].free < 0:  # it would be in the way of a window
-            return finish(queue, row)
-    for place in range(depth):
+    plan_running(now_s, queue)
+    delays, place, end_s = False, np.int64(0), queue.jobs[row].start_s + queue.jobs[row].expected_s
+    for early in range(np.int64(queue.state[0].steps)):  # it may be in the way of a window
+        delays = delays or (plan[early].at_s < end_s and plan[early].free < 0)
+    while place < depth and not delays:
         job = lined[place]
         span_s = planned_span(job.expected_s)
-        step, end = earliest(plan, steps, ZERO, job.procs, span_s)
+        step, end = earliest(queue, ZERO, job.procs, span_s)
         # The first date that differs is a later one: until then the same is held, and the try's processors besides.
-        if noted[place].key != plan[step].at_s or noted[place].rank != tied_before(plan, step):
-            return finish(queue, row)
-        steps, _ = hold(plan, steps, step, end, job.procs, plan[step].at_s + span_s)
-    return GOES_ON
+        delays = noted[place].key != plan[step].at_s or noted[place].rank != tied_before(plan, step)
+        hold(queue, step, end, job.procs, plan[step].at_s + span_s)
+        place += 1
+    unsettle(queue)
+    return finish(queue, row) if delays else GOES_ON
 
 
 # The plan
@@ -390,54 +386,53 @@ def planned_span(expected_s):
 
 @outlined
 def plan_running(now_s, queue):
-    """Write the plan of the running jobs and the windows known of; returns its number of steps."""
-    plan, state, directory, slots = queue.plan, queue.state[0], queue.running.directory, queue.running.slots
-    changes, change = queue.changes, np.int64(state.changed)
+    """Write the plan of the running jobs and the windows known of."""
+    plan, state, ends, changes = queue.plan, queue.state[0], queue.running, queue.changes
     plan[0].at_s, plan[0].free = now_s, state.free
-    steps = np.uint64(ONE)
-    for place in range(np.int64(queue.running.used[0].blocks) - 1, -1, -1):
-        block = directory[np.uint64(place)]
+    state.steps, change = 1, np.int64(state.changed)
+    for place in range(np.int64(ends.used[0].blocks) - 1, -1, -1):
+        block = ends.directory[np.uint64(place)]
         slot = block.first + block.count
         while slot > block.first:
             slot -= ONE
-            at_s = min(max(slots[slot].end_s, now_s), LAST_S)
+            at_s = min(max(ends.slots[slot].end_s, now_s), LAST_S)
             while change < len(changes) and changes[change].at_s < at_s:
-                steps = plan_change(now_s, plan, steps, changes[change])
+                plan_change(now_s, queue, changes[change])
                 change += 1
-            steps = free_from(plan, steps, at_s, slots[slot].procs)
+            free_from(queue, at_s, ends.slots[slot].procs)
     for later in range(change, len(changes)):
-        steps = plan_change(now_s, plan, steps, changes[later])
-    size = queue.rules[0].procs
-    if plan[steps - ONE].free < size:  # unavailable machines are back some day
-        steps = free_from(plan, steps, LAST_S, size - plan[steps - ONE].free)
-    return steps
+        plan_change(now_s, queue, changes[later])
+    lacking = queue.rules[0].procs - plan[state.steps - ONE].free
+    if lacking > 0:  # unavailable machines are back some day
+        free_from(queue, LAST_S, lacking)
 
 
 @kernel
-def plan_change(now_s, plan, steps, change):
-    """Enter a date of the calendar behind the last step, if it is known of; returns the number of steps."""
-    if change.announced_s > now_s or change.procs == 0:
-        return steps
-    return free_from(plan, steps, change.at_s, change.procs)
+def plan_change(now_s, queue, change):
+    """Enter a date of the calendar behind the last step, if it is known of."""
+    if change.announced_s <= now_s and change.procs != 0:
+        free_from(queue, change.at_s, change.procs)
 
 
 @kernel
-def free_from(plan, steps, at_s, procs):
-    """Enter that so many processors become free behind, or at, the last step; returns the number of steps."""
+def free_from(queue, at_s, procs):
+    """Enter that so many processors become free behind, or at, the last step."""
+    plan, steps = queue.plan, np.uint64(queue.state[0].steps)
     free = plan[steps - ONE].free + procs
     if steps == ONE or plan[steps - ONE].at_s < at_s:
         plan[steps].at_s = at_s
         steps += ONE
+        queue.state[0].steps = steps
     plan[steps - ONE].free = free
-    return steps
 
 
 @kernel
-def earliest(plan, steps, step, procs, span_s):
+def earliest(queue, step, procs, span_s):
     """The first step, `step` or later, from which so many processors stay free for so long; in the last, all are.
 
-    Also returns the first step behind it that is not before the end of that time; `steps` if none is.
+    Also returns the first step behind it that is not before the end of that time; the number of steps if none is.
     """
+    plan, steps = queue.plan, np.uint64(queue.state[0].steps)
     while True:
         while plan[step].free < procs:
             step += ONE
@@ -450,35 +445,35 @@ def earliest(plan, steps, step, procs, span_s):
 
 
 @kernel
-def hold(plan, steps, step, end, procs, end_s):
+def hold(queue, step, end, procs, end_s):
     """Take processors from a step on until `end_s`, and in any case in this step.
 
-    `end`: the first step behind it that is not before `end_s`. Returns the number of steps, and the fewest processors
-    then free in those that are held.
+    `end`: the first step behind it that is not before `end_s`. Returns the fewest processors then free in those that
+    are held.
     """
+    plan, steps = queue.plan, np.uint64(queue.state[0].steps)
     if end == steps or plan[end].at_s > end_s:
         later = steps
         while later > end:
             plan[later].at_s, plan[later].free = plan[later - ONE].at_s, plan[later - ONE].free
             later -= ONE
         plan[end].at_s, plan[end].free = end_s, plan[end - ONE].free
-        steps += ONE
+        queue.state[0].steps += 1
     fewest = plan[step].free
     while step < end:
         fewest = min(fewest, plan[step].free)
         plan[step].free -= procs
         step += ONE
-    return steps, fewest - procs
+    return fewest - procs
 
 
 @kernel
-def hold_from_now(plan, steps, procs, end_s):
-    """Take processors from the first step on until `end_s`; returns the number of steps."""
-    end = ZERO + ONE
-    while end < steps and plan[end].at_s < end_s:
+def hold_from_now(queue, procs, end_s):
+    """Take processors from the first step on until `end_s`."""
+    end, steps = ZERO + ONE, np.uint64(queue.state[0].steps)
+    while end < steps and queue.plan[end].at_s < end_s:
         end += ONE
-    steps, _ = hold(plan, steps, ZERO, end, procs, end_s)
-    return steps
+    hold(queue, ZERO, end, procs, end_s)
 
 
 @kernel
@@ -512,19 +507,18 @@ def line_up(now_s, queue):
 def last_to_fit(now_s, queue):
     """The slot of the last job of a queue of fixed order that could start now; if there is none, -1."""
     blocks, state = queue.blocks, queue.state[0]
-    falls = np.uint64(state.falls) if state.reserved > 0 or state.steps > 0 else ZERO
     fewest, width = NONE_WAITS[0], width_of(state.free)
     for section in range(len(blocks.sections) - 1, -1, -1):
         size = np.int64(blocks.sections[section].blocks)
         for place in range(size - 1, -1, -1):
             block = np.int64(blocks.order[section, place])
             node, shortest_s = blocks.nodes[block], blocks.shortest_s[block, width]
-            if node.state != NONE and not fits_now(now_s, queue, falls, node.procs, shortest_s):
+            if node.state != NONE and not fits_now(now_s, queue, node.procs, shortest_s):
                 fewest = min(fewest, node.procs)
                 continue
             for slot in range(block * BLOCK + node.count - 1, block * BLOCK - 1, -1):
                 procs = np.int64(blocks.slots[slot].procs)
-                if fits_now(now_s, queue, falls, procs, blocks.slots[slot].expected_s):
+                if fits_now(now_s, queue, procs, blocks.slots[slot].expected_s):
                     return slot
                 fewest = min(fewest, procs)
             if size > 1 and node.state != EXACT:
@@ -572,7 +566,7 @@ def line_up_to(now_s, queue, last, left):
 
 
 @outlined
-def line_up_again(now_s, queue, falls, first, waiting):
+def line_up_again(now_s, queue, first, waiting):
     """Sort the jobs lined up from `first` on by the separate backfill order, without those that cannot start now.
 
     Returns how many are then lined up, those before `first` included.
@@ -580,7 +574,7 @@ def line_up_again(now_s, queue, falls, first, waiting):
     n = np.int64(0)
     for place in range(first, waiting):
         job = queue.lined[place]
-        if is_limited(queue) or fits_now(now_s, queue, falls, job.procs, job.expected_s):
+        if is_limited(queue) or fits_now(now_s, queue, job.procs, job.expected_s):
             candidate = queue.candidates[n]
             candidate.row, candidate.rank, candidate.key = job.row, 0, backfill_key(now_s, queue, job.row)
             n += 1

@@ -43,7 +43,8 @@ def occupy(queue, row, procs):
 @kernel
 def unsettle(queue):
     """Drop what the last pass has left for the next, the plan included: something has changed that it relies on."""
-    queue.state[0].settled = queue.state[0].steps = queue.state[0].reserved = 0
+    state = queue.state[0]
+    state.settled = state.steps = state.falls = state.reserved = 0
 
 
 @entry(QueueArrays, int, gives=int, brief=True)

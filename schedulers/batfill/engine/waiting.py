@@ -68,7 +68,7 @@ def enqueue(queue, section, row, leads, until_s):
     state.fewest = min(fewest, job.procs)
     state.shortest_s = min(shortest_s, job.expected_s)
     if (state.steps > 0 or state.reserved > 0) and goes_before(queue, section, row, state.reached):
-        state.steps = state.reserved = 0
+        unsettle(queue)
     state.settled = 0
     state.waiting += 1
     state.wanted += job.procs
@@ -97,8 +97,14 @@ def enqueue_at(now_s, queue, section, row):
 @kernel
 def dequeue(queue, row):
     """Remove a waiting job from the queue."""
-    state = queue.state[0]
     unsettle(queue)
+    take_out(queue, row)
+
+
+@kernel
+def take_out(queue, row):
+    """As `dequeue`, in a pass that goes on with its plan."""
+    state = queue.state[0]
     state.waiting -= 1
     state.wanted -= queue.jobs[row].procs
     if row == state.head:
