@@ -475,12 +475,6 @@ class Queue:
         key, rise = self.rules.policy.lines(*known)
         return key[0], rise[0]
 
-    def set_class(self, row: int, small: bool, killable: bool, expected_s: float) -> None:
-        """Set the class and the expected run time of a job that does not wait."""
-        if len(self.arrays.tries):
-            self.arrays.tries["whole_expected_s"][row] = expected_s
-        waiting.set_class(self.arrays, row, int(small), int(killable), expected_s)
-
     def classify(
         self, row: int, small: bool, *, killable: bool, expected_s: float, key_request_s: float | None = None
     ) -> None:
@@ -489,7 +483,9 @@ class Queue:
         key_request_s = self.request_of_keys(expected_s, key_request_s)
         if key_request_s != job["expected_s"]:
             job["key"], job["rise"] = self.keys(row, job["submit_s"], key_request_s, job["procs"])
-        self.set_class(row, small, killable, expected_s)
+        if len(self.arrays.tries):
+            self.arrays.tries["whole_expected_s"][row] = expected_s
+        waiting.set_class(self.arrays, row, int(small), int(killable), expected_s)
 
     def change_divider(self, divider_s: float, *, bound: bool) -> None:
         """Kill small jobs that start from now on at this divider.
