@@ -194,16 +194,14 @@ def judge_behind(now_s, queue, section, row):
     """
     state, rules, job = queue.state[0], queue.rules[0], queue.jobs[row]
     span_s = planned_span(job.expected_s)
-    if not state.settled or (state.steps == 0 and state.reserved == 0) or next_end_s(queue.running) < now_s:
-        return UNDECIDED
-    if goes_before(queue, section, row, state.reached):
+    holds = state.settled and (state.steps > 0 or state.reserved > 0) and next_end_s(queue.running) >= now_s
+    if not holds or goes_before(queue, section, row, state.reached):
         return UNDECIDED
     if not fits_now(now_s, queue, job.procs, span_s):
         return WAITS
     enters = state.steps > 0 and state.reserved < rules.depth
-    if (enters or state.steps == 0) and state.waiting > state.reserved:
-        return UNDECIDED
-    if state.steps > 0 and now_s + span_s > state.horizon_s:
+    more = (enters or state.steps == 0) and state.waiting > state.reserved  # who may get a reservation before it
+    if more or (state.steps > 0 and now_s + span_s > state.horizon_s):
         return UNDECIDED
     if enters:
         queue.plan[0].at_s = now_s
@@ -360,17 +358,17 @@ def ended_if_planned(now_s, queue, row):
                 line_up_again(now_s, queue, place + 1, waiting)  # which says who else is tested
     outlast(now_s, queue, row, procs)
     plan_running(now_s, queue)
-    delays, place, end_s = False, np.int64(0), queue.jobs[row].start_s + queue.jobs[row].expected_s
+    delays, same, end_s = False, np.int64(0), queue.jobs[row].start_s + queue.jobs[row].expected_s
     for early in range(np.int64(queue.state[0].steps)):  # it may be in the way of a window
         delays = delays or (plan[early].at_s < end_s and plan[early].free < 0)
-    while place < depth and not delays:
-        job = lined[place]
+    while same < depth and not delays:
+        job = lined[same]
         span_s = planned_span(job.expected_s)
         step, end = earliest(queue, ZERO, job.procs, span_s)
         # The first date that differs is a later one: until then the same is held, and the try's processors besides.
-        delays = noted[place].key != plan[step].at_s or noted[place].rank != tied_before(plan, step)
+        delays = noted[same].key != plan[step].at_s or noted[same].rank != tied_before(plan, step)
         hold(queue, step, end, job.procs, plan[step].at_s + span_s)
-        place += 1
+        same += 1
     unsettle(queue)
     return finish(queue, row) if delays else GOES_ON
 
