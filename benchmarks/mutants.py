@@ -39,7 +39,7 @@ HOUSES = ("batfill", "batfill_pages", "batfill_site", "batfill_lab")
 # Rooms and files that decide what starts when, what is read, and what is reported of it.
 SUBJECTS = (
     "batfill/engine", "batfill/queue.py", "batfill/replays", "batfill/live", "batfill/simulator/wire.py",
-    "batfill/simulator/wire4.py", "batfill/simulator/wire5.py", "batfill/simulator/simulation.py",
+    "batfill/protocol", "batfill/simulator/simulation.py",
     "batfill/batsim_files/machines.py", "batfill/workloads", "batfill/model/metrics.py", "batfill/model/policy.py",
     "batfill_site/accounting", "batfill_site/starts/forks.py", "batfill_lab/env/copies.py",
 )  # fmt: skip

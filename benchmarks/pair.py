@@ -20,11 +20,9 @@ from timing import Case, Setting, timed
 from batfill.base.errors import RunFailed
 from batfill.batsim_files.platform import homogeneous_platform, read_platform
 from batfill.live.agent import Agent
-from batfill.live.conversation import Conversation
-from batfill.live.words4 import WORDS_4
+from batfill.live.conversation4 import Conversation4
 from batfill.simulator.simulation import Simulation
-from batfill.simulator.wire import SimulationSettings
-from batfill.simulator.wire4 import Wire4
+from batfill.simulator.wire import SimulationSettings, Wire4
 from batfill.workloads.batsim_json import load_document
 from batfill.workloads.convert import convert
 
@@ -75,7 +73,7 @@ def inputs(log: Log, setting: Setting) -> tuple[Path, Path]:
 def exchanged(log: Log, policy: str, setting: Setting) -> list[tuple[bytes, bytes]]:
     """Every message of a simulation, with the scheduler's answer."""
     workload, platform = inputs(log, setting)
-    conversation = Conversation(WORDS_4, Agent({"policy": policy}))
+    conversation = Conversation4(Agent({"policy": policy}))
     messages = []
 
     def answer(message: bytes) -> bytes:
@@ -105,7 +103,7 @@ def fed(messages: list[tuple[bytes, bytes]], policy: str) -> tuple[float, float]
 
 def schedule(setting: Setting) -> list[Row]:
     messages = exchanged(KTH, "fcfs", setting)
-    conversation = Conversation(WORDS_4, Agent({"policy": "fcfs"}))
+    conversation = Conversation4(Agent({"policy": "fcfs"}))
     inside_s = timed(lambda: [conversation.answer(message) for message, _ in messages]) / len(messages)
     fed(messages, "fcfs")
     rounds = [fed(messages, "fcfs") for _ in range(setting.rounds)]

@@ -25,17 +25,14 @@ from logs import KTH, LogMissing
 
 from batfill.batsim_files.platform import homogeneous_platform, read_platform
 from batfill.live.agent import Agent
-from batfill.live.conversation import Conversation
-from batfill.live.words4 import WORDS_4
-from batfill.live.words5 import WORDS_5
+from batfill.live.conversation4 import Conversation4
+from batfill.live.conversation5 import Conversation5
 from batfill.model.jobs import LARGE, SMALL, Workload, job_table
 from batfill.model.options import Options
 from batfill.model.policy import POLICIES
 from batfill.replays.replay import simulate
 from batfill.simulator.simulation import Simulation
-from batfill.simulator.wire import SimulationSettings
-from batfill.simulator.wire4 import Wire4
-from batfill.simulator.wire5 import Wire5, handshake
+from batfill.simulator.wire import SimulationSettings, Wire4, Wire5, handshake
 from batfill.workloads import opened
 from batfill.workloads.batsim_json import load_document
 
@@ -174,8 +171,8 @@ def live(source, size, host, options, folder):
     }
     (folder / "jobs.json").write_text(json.dumps(document))
     (folder / "platform.xml").write_text(homogeneous_platform(size))
-    wire, words = (Wire4, WORDS_4) if version == 4 else (Wire5, WORDS_5)
-    answer = Conversation(words, Agent(options)).answer
+    wire, conversation = (Wire4, Conversation4) if version == 4 else (Wire5, Conversation5)
+    answer = conversation(Agent(options)).answer
     settings = SimulationSettings(dynamic_jobs=True, reuse_profiles=True) if version == 4 else handshake(answer, "")[0]
     ended = []
     Simulation(

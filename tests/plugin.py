@@ -14,8 +14,7 @@ from batsim.batsim import Batsim
 
 from batfill.base.errors import BatfillError
 from batfill.live.agent import Agent
-from batfill.live.conversation import Conversation
-from batfill.live.words4 import WORDS_4
+from batfill.live.conversation4 import Conversation4
 from batfill.scheduler import Scheduler, give_up
 from batfill.simulator.wire import SimulationSettings
 from batfill.workloads.batsim_json import BatsimDocument
@@ -40,7 +39,7 @@ class Plugin:
                 self.agent = Agent(options)
             except BatfillError as error:
                 give_up(error.on_command_line)
-            self.conversation: Any = Conversation(WORDS_4, self.agent) if self.host == "batfill" else None
+            self.conversation: Any = Conversation4(self.agent) if self.host == "batfill" else None
         else:
             self.scheduler = Scheduler(options)
             self.agent = self.scheduler.agent

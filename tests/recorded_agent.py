@@ -6,8 +6,9 @@ from typing import Any
 
 from batfill.batsim_files.machines import machine_set
 from batfill.live.agent import Agent
-from batfill.live.conversation import Conversation, job_request
-from batfill.live.request import Request
+from batfill.live.conversation import Conversation
+from batfill.live.request import Request, job_request
+from batfill.protocol.decisions import CallAt, Execute, Kill, Reject
 
 MOST_MACHINES = 10**6
 
@@ -39,18 +40,17 @@ class RecordedAgent(Agent):
 
     def execute(self, data: dict[str, Any]) -> None:
         text = data["alloc"] if "alloc" in data else data["allocation"]["host_allocation"]
-        ids = machine_set(text, MOST_MACHINES).ids().tolist()
-        self.host.execute(data["job_id"], [(machine, machine) for machine in ids])
+        self.say(Execute(data["job_id"], text))
         run = self.talk.runs[data["job_id"]]
         self.talk.runs[data["job_id"]] = run._replace(machines=machine_set(text, MOST_MACHINES).text)
 
     def kill_all(self, data: dict[str, Any]) -> None:
         for job in data["job_ids"]:
-            self.host.kill(job)
+            self.say(Kill([job]))
 
     def call(self, data: dict[str, Any]) -> None:
         if "timestamp" in data:
-            self.host.call_at(data["timestamp"])
+            self.say(CallAt(data["timestamp"]))
             return
         if data["when_type"] != "OneShot":
             raise UnlikeBatfillError(data["when_type"])
@@ -67,7 +67,7 @@ class RecordedAgent(Agent):
             job |= {"walltime": job.get("walltime") or -1, "extra_data": job.get("extra_data", "")}
         request = job_request(name, job, set())
         self.requests[name] = request
-        self.host.register(request)
+        self.say(request.registered())
 
     def notify(self, data: dict[str, Any]) -> None: ...
 
@@ -75,8 +75,8 @@ class RecordedAgent(Agent):
 WORDS = {
     "EXECUTE_JOB": RecordedAgent.execute,
     "ExecuteJobEvent": RecordedAgent.execute,
-    "REJECT_JOB": lambda agent, data: agent.host.reject(data["job_id"]),
-    "RejectJobEvent": lambda agent, data: agent.host.reject(data["job_id"]),
+    "REJECT_JOB": lambda agent, data: agent.say(Reject(data["job_id"])),
+    "RejectJobEvent": lambda agent, data: agent.say(Reject(data["job_id"])),
     "KILL_JOB": RecordedAgent.kill_all,
     "KillJobsEvent": RecordedAgent.kill_all,
     "CALL_ME_LATER": RecordedAgent.call,

@@ -16,8 +16,7 @@ from batfill.batsim_files.results import JobRecord
 from batfill.model.jobs import SMALL, JobTable
 from batfill.model.schedule import Schedule, try_name
 from batfill.simulator.simulation import Simulation
-from batfill.simulator.wire import SimulationSettings, Wire
-from batfill.simulator.wire4 import Wire4
+from batfill.simulator.wire import SimulationSettings, Wire, Wire4
 from batfill.workloads.batsim_json import BatsimDocument
 
 Message = dict[str, Any]
@@ -119,7 +118,13 @@ def simulate(
             if kind == "THINK":
                 done += data
             else:
-                events.append({"timestamp": date[0] if date else now, wire.type_field: kind, wire.data_field: data})
+                events.append(
+                    {
+                        "timestamp": date[0] if date else now,
+                        wire.version.type_field: kind,
+                        wire.version.data_field: data,
+                    }
+                )
         return json.dumps({"now": done, "events": events}).encode()
 
     workloads = workload if isinstance(workload, dict) else {"w0": workload} if workload else {}

@@ -8,8 +8,7 @@ import sys
 
 import numpy as np
 
-from batfill.live.conversation import Conversation
-from batfill.live.words5 import WORDS_5
+from batfill.live.conversation5 import Conversation5
 
 ACKNOWLEDGE = '{"acknowledge_dynamic_jobs": true}'
 NOTICES = {
@@ -35,7 +34,7 @@ def hello(answer):
 
 def greeted(agent, text=""):
     """A conversation after its handshake."""
-    talk = Conversation(WORDS_5, agent)
+    talk = Conversation5(agent)
     hello(talk.answer(handshake(text)))
     return talk
 

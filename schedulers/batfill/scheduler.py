@@ -1,4 +1,4 @@
-"""The pybatsim plug-in: passes pybatsim's callbacks to an `Agent` and the agent's requests to pybatsim.
+"""The pybatsim plug-in: passes pybatsim's callbacks to an `Agent` and the agent's decisions to pybatsim.
 
 Start it as `pybatsim batfill/scheduler -s tcp://127.0.0.1:28000 -t 0 -v warning -o '{"policy": "saf"}'`. `batfill
 schedule` makes the same decisions without pybatsim (`live/serve.py`), faster, and under Batsim 5, too.
@@ -14,10 +14,11 @@ from procset import ProcSet
 
 from batfill.base.errors import BatfillError, missing
 from batfill.live.agent import Agent, with_options
-from batfill.live.conversation import GAVE_UP, job_request
-from batfill.live.request import Registration
+from batfill.live.conversation import GAVE_UP
+from batfill.live.conversation4 import workflows_of
+from batfill.live.request import Registration, job_request
 from batfill.live.serve import GONE, LOOK_S, Visitors
-from batfill.live.words4 import workflows_of
+from batfill.protocol.decisions import CallAt, Execute, Kill, Register, Registering, Reject
 
 try:
     from batsim.batsim import BatsimScheduler, Job
@@ -27,8 +28,7 @@ except ModuleNotFoundError:
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from batfill.batsim_files.machines import Intervals
-    from batfill.live.request import Request
+    from batfill.protocol.decisions import Decision
 
 
 def giving_up(callback: Callable[..., None]) -> Callable[..., None]:
@@ -77,7 +77,7 @@ class Scheduler(BatsimScheduler):  # type: ignore[misc] # pybatsim has no types
             workflows_of(self.bs.profiles),
         )
         self.agent, _ = with_options(self.agent, config["sched-config"], "Batsim's --sched-cfg")
-        self.agent.begin(self.bs.compute_resources, registration, self)
+        self.agent.begin(self.bs.compute_resources, registration, self.say)
 
     def onDeadlock(self) -> None:
         """No message came in time; under `-t 0` this ends the process only if Batsim is gone."""
@@ -126,33 +126,27 @@ class Scheduler(BatsimScheduler):  # type: ignore[misc] # pybatsim has no types
         """See `Agent.decide`."""
         self.agent.decide(self.bs.time())
 
-    # To pybatsim: `live.request.Host`
+    # To pybatsim
 
-    def execute(self, job: str, machines: Intervals) -> None:
-        """See `Host`."""
-        started = self.bs.jobs[job]
-        started.allocation = ProcSet(*machines)
-        self.bs.execute_job(started)
-
-    def reject(self, job: str) -> None:
-        """See `Host`."""
-        self.bs.reject_jobs([self.bs.jobs[job]])
-
-    def kill(self, job: str) -> None:
-        """See `Host`; sends one event per job: pybatsim fails on the answer to several if only some still ran."""
-        self.bs.kill_jobs([self.bs.jobs[job]])
-
-    def call_at(self, date_s: float) -> None:
-        """See `Host`."""
-        self.bs.wake_me_up_at(date_s)
-
-    def register(self, request: Request) -> None:
-        """See `Host`."""
-        self.bs.register_job(request.name, request.procs, request.walltime_field, request.profile, request.submit_s)
-
-    def finish_registration(self) -> None:
-        """See `Host`."""
-        self.bs.notify_registration_finished()
+    def say(self, decision: Decision) -> None:
+        """Pass a decision of the agent's on; sends a kill per job, as pybatsim fails if only some of several run."""
+        if isinstance(decision, Execute):
+            started = self.bs.jobs[decision.job]
+            started.allocation = ProcSet.from_str(decision.machines)
+            self.bs.execute_job(started)
+        elif isinstance(decision, Reject):
+            self.bs.reject_jobs([self.bs.jobs[decision.job]])
+        elif isinstance(decision, Kill):
+            for job in decision.jobs:
+                self.bs.kill_jobs([self.bs.jobs[job]])
+        elif isinstance(decision, CallAt):
+            self.bs.wake_me_up_at(decision.date_s)
+        elif isinstance(decision, Register):
+            raw = decision.raw
+            self.bs.register_job(decision.job, raw["res"], raw["walltime"], raw["profile"], raw["subtime"])
+        else:
+            assert isinstance(decision, Registering)
+            self.bs.notify_registration_finished()
 
     def nothing(self, *_: Any) -> None:
         """What follows changes no decision; pybatsim's defaults raise NotImplementedError."""

@@ -15,10 +15,11 @@ from procset import ProcSet
 from batfill.base.errors import BatfillError
 from batfill.base.version import __version__
 from batfill.live.agent import Agent
-from batfill.live.conversation import Conversation, date_meant
+from batfill.live.conversation import date_meant
+from batfill.live.conversation4 import Conversation4
+from batfill.live.conversation5 import Conversation5
 from batfill.live.serve import conversation_with
-from batfill.live.words4 import WORDS_4
-from batfill.live.words5 import WORDS_5, milliseconds_from
+from batfill.protocol.batsim5 import milliseconds_from
 from batfill.simulator.wire import SimulationSettings
 from batfill.workloads.batsim_json import load_document
 from command import conversed
@@ -31,7 +32,7 @@ from through5 import ACKNOWLEDGE, Through5, greeted, handshake, hello
 
 
 def test_the_hello_has_every_field_that_batsim_needs_and_asks_for_nothing_without_kills():
-    assert hello(Conversation(WORDS_5, Agent({})).answer(handshake("any text"))) == {
+    assert hello(Conversation5(Agent({})).answer(handshake("any text"))) == {
         "batprotocol_version": "1.0.0",
         "decision_component_name": "batfill",
         "decision_component_version": __version__,
@@ -45,7 +46,7 @@ def test_the_hello_has_every_field_that_batsim_needs_and_asks_for_nothing_withou
 )
 @pytest.mark.parametrize("text", ["", ACKNOWLEDGE])
 def test_options_that_kill_ask_for_registrations_on_old_profiles(options, text):
-    asked = hello(Conversation(WORDS_5, Agent(options)).answer(handshake(text)))["requested_simulation_features"]
+    asked = hello(Conversation5(Agent(options)).answer(handshake(text)))["requested_simulation_features"]
     acknowledged = {"acknowledge_dynamic_jobs": True} if text else {}
     assert asked == {"dynamic_registration": True, "profile_reuse": True, **acknowledged}
 
@@ -55,10 +56,10 @@ BEGINS_4 = b'{"now": 0, "events": []}'
 
 @pytest.mark.parametrize("protocol", ["auto", "4", "5"])
 def test_the_first_frame_says_which_batsim_it_is(protocol):
-    firsts = [(BEGINS_4, "4", WORDS_4), (handshake("x"), "5", WORDS_5), (handshake(), "5", WORDS_5)]
-    for frame, version, words in firsts:
+    firsts = [(BEGINS_4, "4", Conversation4), (handshake("x"), "5", Conversation5), (handshake(), "5", Conversation5)]
+    for frame, version, conversation in firsts:
         if protocol in ("auto", version):
-            assert conversation_with(frame, Agent({}), protocol).words is words
+            assert type(conversation_with(frame, Agent({}), protocol)) is conversation
         else:
             with pytest.raises(BatfillError) as refused:
                 conversation_with(frame, Agent({}), protocol)
@@ -110,7 +111,7 @@ OTHERS = [recorded for recorded in recordings() if recorded not in STUDIES]
 )
 def test_the_decisions_of_a_recorded_study_are_made_message_by_message(recorded):
     run = json.loads((recorded.folder / "run.json").read_text())
-    talk = Conversation(WORDS_5, Agent(run["scheduler"]))
+    talk = Conversation5(Agent(run["scheduler"]))
     text = ACKNOWLEDGE if run["features"]["acknowledge_dynamic_jobs"] else ""
     asked = hello(talk.answer(handshake(text)))["requested_simulation_features"]
     assert asked == {name: True for name, wanted in run["features"].items() if wanted}
@@ -170,7 +171,7 @@ OTHERWISE = {
 @pytest.mark.parametrize("recorded", OTHERS, ids=lambda recorded: recorded.name)
 def test_a_small_recording_is_decided_as_recorded_or_differs_for_a_stated_reason(recorded):
     """Up to the first difference Batsim's messages are understood; after it they answer another scheduler."""
-    talk, n_messages, difference = Conversation(WORDS_5, Agent({})), 0, None
+    talk, n_messages, difference = Conversation5(Agent({})), 0, None
     lines = (recorded.folder / "messages.jsonl").read_text().splitlines()
     if lines:
         talk.answer(bytes.fromhex(json.loads(lines[0])["bytes_hex"]))
@@ -241,7 +242,7 @@ def test_every_option_decides_under_batsim_5_as_under_batsim_4(tmp_path, options
     document = written(tmp_path / "made.json", 3)
     if "select" in options:
         options = {**options, "select": f"{options['select']},budget=1000"}
-    under_4 = starts_under(Conversation(WORDS_4, Agent(options)).answer, document, machines(12), settings)
+    under_4 = starts_under(Conversation4(Agent(options)).answer, document, machines(12), settings)
     talk = Through5(Agent(options), ACKNOWLEDGE if acknowledged else "")
     under_5 = starts_under(talk.answer, document, machines(12), settings)
     if options.get("divider") == 301.0625:  # Batsim 5 calls at whole milliseconds

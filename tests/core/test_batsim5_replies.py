@@ -15,13 +15,10 @@ from hypothesis import strategies as st
 from batfill.batsim_files.platform import homogeneous_platform, read_platform
 from batfill.batsim_files.results import job_row
 from batfill.live.agent import Agent
-from batfill.live.conversation import Conversation
-from batfill.live.words4 import WORDS_4
+from batfill.live.conversation4 import Conversation4
 from batfill.simulator.command import main
 from batfill.simulator.command_line import GONE, REFUSED, parse_arguments
-from batfill.simulator.wire import SimulationSettings, SimulationStopped
-from batfill.simulator.wire4 import Wire4
-from batfill.simulator.wire5 import Wire5, handshake
+from batfill.simulator.wire import SimulationSettings, SimulationStopped, Wire4, Wire5, handshake
 from small_runs import DYNAMIC, REUSE, Outcome, document, ended_under, job, machines, simulate
 from sweeps import examples
 from through5 import greeted
@@ -345,7 +342,7 @@ def test_the_same_scheduler_starts_the_same_jobs_under_both_versions(drawn, poli
     jobs = [job(str(i), at, res, f"p{run_s}", walltime=limit) for i, (at, res, run_s, limit) in enumerate(drawn)]
     workload = document(*jobs, **{f"p{i}": i for i in range(1, 10)})
     agents = [Agent({"policy": policy}) for _ in range(2)]
-    under_4 = ended_under(Conversation(WORDS_4, agents[0]).answer, workload, machines(4), REUSE_OFF, Wire4())
+    under_4 = ended_under(Conversation4(agents[0]).answer, workload, machines(4), REUSE_OFF, Wire4())
     under_5 = ended_under(greeted(agents[1]).answer, workload, machines(4), REUSE_OFF, Wire5())
     assert under_4 == under_5
     assert len(under_4) == len(jobs)

@@ -22,7 +22,7 @@ from batfill.batsim_files.results import JOB_COLUMNS, job_row
 from batfill.simulator import simulation as core
 from batfill.simulator.command import main
 from batfill.simulator.command_line import parse_arguments
-from batfill.simulator.wire5 import Wire5, handshake
+from batfill.simulator.wire import Wire5, handshake
 from batfill.workloads.batsim_json import load_document
 from golden import AsRecorded, Played
 from golden5 import Recording5, recordings

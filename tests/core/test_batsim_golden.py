@@ -19,7 +19,7 @@ from batfill.batsim_files.platform import read_platform
 from batfill.batsim_files.results import BATSIM_VERSION, JOB_COLUMNS, job_row
 from batfill.simulator import simulation as core
 from batfill.simulator.command_line import parse_arguments
-from batfill.simulator.wire4 import Wire4
+from batfill.simulator.wire import Wire4
 from batfill.workloads.batsim_json import load_document
 from golden import RUNS, AsRecorded, Played, RecordedScheduler, Recording, key, recording
 

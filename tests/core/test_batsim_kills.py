@@ -12,13 +12,11 @@ from typing import Any
 import pytest
 
 from batfill.batsim_files.platform import read_platform
-from batfill.live.words4 import WORDS_4
-from batfill.live.words5 import WORDS_5
+from batfill.protocol.batsim4 import BATSIM_4
+from batfill.protocol.batsim5 import BATSIM_5
 from batfill.protocol.decisions import CallAt, Decision, Execute, Kill
 from batfill.simulator.simulation import Simulation
-from batfill.simulator.wire import SimulationSettings, SimulationStopped
-from batfill.simulator.wire4 import Wire4
-from batfill.simulator.wire5 import Wire5
+from batfill.simulator.wire import SimulationSettings, SimulationStopped, Wire4, Wire5
 from batfill.workloads.batsim_json import load_document
 from command import batfill
 from small_runs import document, ended_under, job, machines
@@ -41,7 +39,7 @@ class Killer:
 
     def __init__(self, row: dict[str, str]) -> None:
         self.how, self.after = row["kill"], float(row["dated_at_start_plus"])
-        self.words = WORDS_5 if row["batsim"].startswith("5") else WORDS_4
+        self.words = BATSIM_5 if row["batsim"].startswith("5") else BATSIM_4
         self.careful = "no kill sent" in row["what_the_scheduler_saw"]
         self.seen: list[str] = []
         self.start = 0.0
@@ -59,7 +57,7 @@ class Killer:
     def _decisions(self, kind: str, data: dict[str, Any], now: float) -> list[tuple[float, Decision]]:
         """What follows from one event, with dates."""
         about = data.get("job_id", data.get("job_ids", ""))
-        shown = kind if self.words is WORDS_4 else kind[:14]
+        shown = kind if self.words is BATSIM_4 else kind[:14]
         if kind in ("JOB_SUBMITTED", "JobSubmittedEvent"):
             if about == "w0!1":
                 self.start = now
@@ -70,7 +68,7 @@ class Killer:
             self.ended |= about == "w0!1"
             self.seen.append(f"{now:g}:{shown}({about} {data[self.words.state_field][:24]})")
         elif kind in ("JOB_KILLED", "JobsKilledEvent"):
-            made = data["job_progress" if self.words is WORDS_4 else "progresses"]
+            made = data["job_progress" if self.words is BATSIM_4 else "progresses"]
             self.seen.append(f"{now:g}:{shown}({about} ) progress {len(made)}")
         elif kind in ("REQUESTED_CALL", "RequestedCallEvent"):
             self.seen.append(f"{now:g}:{shown}")
@@ -111,7 +109,7 @@ def test_one_job_is_killed_when_batsim_kills_it_and_a_kill_that_aborts_batsim_is
         {"w0": document(*jobs, five=5)},
         scheduler,
         settings=SimulationSettings(),
-        wire=Wire5() if scheduler.words is WORDS_5 else Wire4(),
+        wire=Wire5() if scheduler.words is BATSIM_5 else Wire4(),
         on_job_end=lambda record: ended.setdefault(record.job_id, record),
     )
     if row["exit"] == "0":

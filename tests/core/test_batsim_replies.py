@@ -12,9 +12,7 @@ import pytest
 
 from batfill.batsim_files.results import job_row
 from batfill.simulator.simulation import Simulation
-from batfill.simulator.wire import SimulationSettings, SimulationStopped
-from batfill.simulator.wire4 import Wire4
-from batfill.simulator.wire5 import Wire5
+from batfill.simulator.wire import SimulationSettings, SimulationStopped, Wire4, Wire5
 from small_runs import (
     FINISHED,
     REUSE,

@@ -19,13 +19,11 @@ import pytest
 import batfill as bf
 from batfill.batsim_files.platform import read_platform
 from batfill.live.agent import Agent
-from batfill.live.conversation import Conversation
-from batfill.live.words4 import WORDS_4
+from batfill.live.conversation4 import Conversation4
 from batfill.runner.batcmd import BATSCHED
 from batfill.simulator.command_line import REFUSED, ArgumentsError, parse_arguments
 from batfill.simulator.simulation import Simulation
-from batfill.simulator.wire import SimulationSettings
-from batfill.simulator.wire4 import Wire4
+from batfill.simulator.wire import SimulationSettings, Wire4
 from batfill.workloads.batsim_json import load_document
 from command import batfill, free_port
 
@@ -54,7 +52,7 @@ def ended_under(command, document):
     Simulation(
         read_platform(ROOT / "platforms" / f"{'kth-sp2' if document.nb_res == 100 else 'sample'}.xml"),
         {"w0": document},
-        Conversation(WORDS_4, Agent(options)).answer,
+        Conversation4(Agent(options)).answer,
         settings=SimulationSettings(),
         wire=Wire4(),
         on_job_end=ended.append,

@@ -12,8 +12,7 @@ import pytest
 from batfill.base.errors import WorkloadError
 from batfill.batsim_files.platform import homogeneous_platform
 from batfill.live.agent import Agent
-from batfill.live.conversation import Conversation
-from batfill.live.words4 import WORDS_4
+from batfill.live.conversation4 import Conversation4
 from batfill.simulator.command import main
 from batfill.simulator.wire import SimulationSettings, SimulationStopped
 from batfill.workloads.batsim_json import load_document, read_batsim_json
@@ -305,7 +304,7 @@ def busy(split_events, seed=0, settings=SimulationSettings(), **options):  # noq
         fields = {"walltime": random.choice([9, 20]), "class": random.choice(["small", "large"])}
         jobs.append(job(f"{i:03}", subtime, res, profile, **fields))
     workload = document(*jobs, **{f"p{i}": 2 * i + 2 for i in range(6)})
-    talk = Conversation(WORDS_4, Agent({"policy": "saf", **options}))
+    talk = Conversation4(Agent({"policy": "saf", **options}))
 
     def decide(message):
         answer = json.loads(talk.answer(json.dumps(message).encode()))

@@ -17,7 +17,7 @@ import pytest
 import zmq
 
 from batfill.live import serve
-from batfill.live.conversation import Conversation
+from batfill.live.conversation4 import Conversation4
 from command import COMPILING, batfill, conversed, free_port, refusal, result
 from plugin import as_message, begins, completed, event, notify, submitted
 
@@ -130,14 +130,14 @@ def test_a_simulator_that_is_killed_is_noticed(tmp_path, monkeypatch, transport)
     files = ["-p", ROOT / "platforms" / "sample.xml", "-w", ROOT / "workloads" / "sample.json", "-e", tmp_path / "out"]
     command = [sys.executable, "-m", "batfill", "batsim", *files, "-s", endpoint, "-q"]
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as simulator:
-        answer = Conversation.answer
+        answer = Conversation4.answer
 
         def last(talk, message):
             if talk.messages == 5:
                 simulator.kill()
             return answer(talk, message)
 
-        monkeypatch.setattr(Conversation, "answer", last)
+        monkeypatch.setattr(Conversation4, "answer", last)
         done = batfill("schedule", "-s", endpoint)
     assert done.status == 1
     assert done.err.splitlines()[1:] == [

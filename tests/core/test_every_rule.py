@@ -28,8 +28,7 @@ from batfill.base.errors import BatfillError
 from batfill.base.kernels import PLAIN
 from batfill.engine import blocks
 from batfill.live.agent import Agent
-from batfill.live.conversation import Conversation
-from batfill.live.words4 import WORDS_4
+from batfill.live.conversation4 import Conversation4
 from batfill.model.calendar import ANNOUNCED, FAILURE, Calendar, Window
 from batfill.model.feedback import NONE, Follows
 from batfill.model.jobs import LARGE, SMALL, job_table
@@ -288,6 +287,6 @@ def test_under_batsim_tries_start_when_the_oracles_do(case):
         assume(False)
     document = BatsimDocument(Path("w.json"), 4, *as_workload(jobs).values(), "")
     dynamic = SimulationSettings(dynamic_jobs=True, reuse_profiles=True)
-    found = starts_under(Conversation(WORDS_4, agent).answer, document, machines(size), dynamic)
+    found = starts_under(Conversation4(agent).answer, document, machines(size), dynamic)
     expected = starts_of_oracle(oracle_of(jobs, size, policy, chosen, calendar, {}))
     assert {name.removeprefix("w0!"): start_s for name, start_s in found.items()} == expected

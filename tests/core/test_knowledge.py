@@ -18,7 +18,7 @@ from batfill.learn.events import KnowledgeByName
 from batfill.learn.habits import History
 from batfill.learn.predictor import make
 from batfill.learn.quantiles import RollingMedian
-from batfill.live.conversation import job_request
+from batfill.live.request import job_request
 from batfill.model.options import Options
 from batfill.model.policy import Policy, policy_named
 from batfill.model.rows import Divider

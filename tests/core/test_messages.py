@@ -13,9 +13,10 @@ import pytest
 
 from batfill.base.errors import BatfillError
 from batfill.live.agent import Agent
-from batfill.live.conversation import Conversation
-from batfill.live.words4 import WORDS_4
-from batfill.live.words5 import WORDS_5
+from batfill.live.conversation4 import Conversation4
+from batfill.live.conversation5 import Conversation5
+from batfill.protocol.batsim4 import BATSIM_4
+from batfill.protocol.batsim5 import BATSIM_5
 from golden import recording
 from golden5 import recordings
 from plugin import as_message, begins, completed, event, killed, notify, submitted
@@ -29,13 +30,13 @@ from through5 import greeted as greeted_5
 def recorded_4(name):
     """A conversation, and its messages with the recorded answers' events."""
     agent = RecordedAgent({})
-    agent.talk = Conversation(WORDS_4, agent)
+    agent.talk = Conversation4(agent)
     return agent, [(asked, json.loads(reply)["events"]) for asked, reply in recording(name).exchanges]
 
 
 def recorded_5(recorded):
     agent = RecordedAgent({})
-    agent.talk = Conversation(WORDS_5, agent)
+    agent.talk = Conversation5(agent)
     lines = (recorded.folder / "messages.jsonl").read_text().splitlines()
     messages = []
     if lines:
@@ -222,13 +223,13 @@ class Copies:
 
 
 def check_mutants(agent, messages, free):
-    version, lines, taken, before = agent.talk.words, [], [], 0.0
+    version, lines, taken, before = agent.talk.version, [], [], 0.0
     numbers = each_kind(version, messages)
     for number, (asked, answer) in enumerate(messages[: max(numbers) + 1]):
         message = json.loads(asked.rstrip(b"\0"))
         talk_number = agent.talk.messages + 1
         if number in numbers:
-            copies = Copies(agent, version, *([] if version is WORDS_5 else [agent.talk.profiles]))
+            copies = Copies(agent, version, *([] if version is BATSIM_5 else [agent.talk.profiles]))
         for path, value, changed in mutants(message) if number in numbers else ():
             fork = copies.another()
             fork.answer = []
@@ -287,7 +288,7 @@ def begun(text=None, **options):
     told = begins(range(4), dynamic=text is not None)
     if text is not None:
         told["data"]["config"]["sched-config"] = text
-    talk = Conversation(WORDS_4, Agent(options))
+    talk = Conversation4(Agent(options))
     talk.answer(as_message(0, told))
     return talk
 
@@ -363,7 +364,7 @@ def test_a_message_that_contradicts_what_came_before_is_refused_with_its_place(t
             return
         talk, number = Through5(Agent({}), deviation_s=0.0), len(told) + 1  # after the handshake
     else:
-        talk, number = Conversation(WORDS_4, Agent({"reservation": host})), len(told)
+        talk, number = Conversation4(Agent({"reservation": host})), len(told)
     for message in told[:-1]:
         talk.answer(as_message(*message))
     line = refused_line(talk, as_message(*told[-1]))
@@ -392,20 +393,20 @@ def test_a_message_that_contradicts_what_came_before_is_refused_with_its_place(t
         (handshake(), ""),
     ],
 )
-@pytest.mark.parametrize("version", [WORDS_4, WORDS_5])
+@pytest.mark.parametrize("version", [BATSIM_4, BATSIM_5])
 def test_what_is_no_message_is_refused_with_its_number(text, said, version):
-    talk = Conversation(WORDS_4, Agent({})) if version is WORDS_4 else greeted_5(Agent({}))
+    talk = Conversation4(Agent({})) if version is BATSIM_4 else greeted_5(Agent({}))
     text = text.replace(b"TYPE", version.type_field.encode())
     whole = text.startswith(b"\4") or not text.strip(b"\0")
     line = refused_line(talk, text if whole else text + version.suffix)
-    assert line.startswith(f"message {1 + (version is WORDS_5)} from Batsim ")
+    assert line.startswith(f"message {1 + (version is BATSIM_5)} from Batsim ")
     assert said in line
-    assert version is WORDS_4 or text[:1] not in (b"\0", b"\4") or "is a second handshake" in line
+    assert version is BATSIM_4 or text[:1] not in (b"\0", b"\4") or "is a second handshake" in line
 
 
 @pytest.mark.parametrize("host", ["Batsim 4", "Batsim 5"])
 def test_a_message_may_be_late_by_what_the_platforms_latencies_add_up_to(host):
-    talk = Conversation(WORDS_4, Agent({})) if host == "Batsim 4" else Through5(Agent({}), deviation_s=0.0)
+    talk = Conversation4(Agent({})) if host == "Batsim 4" else Through5(Agent({}), deviation_s=0.0)
     talk.answer(as_message(0, BEGIN))
     assert b"w0!1" in talk.answer(as_message(0.6, job()))
     later = {**job("2", at=1), "timestamp": 12}
@@ -418,7 +419,7 @@ def test_a_date_that_batfill_does_not_take_is_its_own_limit():
         talk.answer(as_message(2e12, CALL))
     redis = as_message(0, BEGIN).replace(b'"redis-enabled": false', b'"redis-enabled": true')
     with pytest.raises(BatfillError, match=r"does not use; start Batsim without enable_redis$"):
-        Conversation(WORDS_4, Agent({})).answer(redis)
+        Conversation4(Agent({})).answer(redis)
 
 
 def test_large_dates_are_compared_as_exactly_as_a_double_has_them():
@@ -432,20 +433,20 @@ def test_large_dates_are_compared_as_exactly_as_a_double_has_them():
 @pytest.mark.parametrize(
     ("version", "frames"),
     [
-        (WORDS_4, [b"now"]),
-        (WORDS_4, [as_message(0, BEGIN), as_message(0, CALL)]),
-        (WORDS_5, [b"text"]),
-        (WORDS_5, [handshake("{}"), b"now\0"]),
+        (BATSIM_4, [b"now"]),
+        (BATSIM_4, [as_message(0, BEGIN), as_message(0, CALL)]),
+        (BATSIM_5, [b"text"]),
+        (BATSIM_5, [handshake("{}"), b"now\0"]),
     ],
 )
 def test_the_last_answer_is_one_that_ends_batsim(version, frames):
-    talk = Conversation(version, Agent({}))
+    talk = {BATSIM_4: Conversation4, BATSIM_5: Conversation5}[version](Agent({}))
     for frame in frames[:-1]:
         talk.answer(frame)
     with pytest.raises(BatfillError):
         talk.answer(frames[-1])
     last = talk.last_answer()
-    if version is WORDS_5 and len(frames) == 1:  # Batsim takes flags before the hello
+    if version is BATSIM_5 and len(frames) == 1:  # Batsim takes flags before the hello
         assert last[:4] == b"\2\0\0\0"
         last = last[4:]
     (answered,) = json.loads(last)["events"]
@@ -460,7 +461,7 @@ def test_the_end_of_a_simulation_is_answered_as_usual_whatever_goes_wrong():
 
 def test_a_storage_machine_may_leave_and_return():
     for reservation in "processors", "machines":
-        talk = Conversation(WORDS_4, Agent({"reservation": reservation}))
+        talk = Conversation4(Agent({"reservation": reservation}))
         gone = notify("event_machine_unavailable", resources="4")
         talk.answer(as_message(0, begins(range(4), [4]), gone, job(), job("2", procs=4)))
         back = notify("event_machine_available", resources="4")
@@ -469,7 +470,7 @@ def test_a_storage_machine_may_leave_and_return():
 
 def killing(**config):
     """A conversation whose first job was killed and registered again at date 5."""
-    talk = Conversation(WORDS_4, Agent({"small": "class", "divider": 5, "kill": "always"}))
+    talk = Conversation4(Agent({"small": "class", "divider": 5, "kill": "always"}))
     talk.answer(as_message(0, begins(range(4), dynamic=True, **config)))
     talk.answer(as_message(0, submitted("1", 0, 50, 1, small=True)))
     talk.answer(as_message(5, CALL))
@@ -489,7 +490,7 @@ def test_an_acknowledgement_repeats_the_registration():
 @pytest.mark.parametrize("end_first", [True, False])
 def test_a_killed_job_that_computes_has_another_code_and_may_report_its_end_after_the_kill(host, code, end_first):
     agent = Agent({"small": "class", "divider": 5, "kill": "always"})
-    talk = Conversation(WORDS_4, agent) if host == "Batsim 4" else Through5(agent, deviation_s=0.0)
+    talk = Conversation4(agent) if host == "Batsim 4" else Through5(agent, deviation_s=0.0)
     talk.answer(as_message(0, begins(range(4), dynamic=True)))
     talk.answer(as_message(0, submitted("1", 0, 50, 1, small=True)))
     talk.answer(as_message(5, CALL))

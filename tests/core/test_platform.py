@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from batfill.batsim_files.platform import by_number, homogeneous_platform, read_platform, split_instants_warning
 from batfill.simulator.command import main as batsim
-from batfill.simulator.wire import SimulationSettings
-from batfill.simulator.wire4 import Wire4
+from batfill.simulator.wire import SimulationSettings, Wire4
 from golden import RUNS, recording
 
 MASTER = '<host id="master_host" speed="1Gf"/>'

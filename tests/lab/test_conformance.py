@@ -19,12 +19,10 @@ import zmq
 
 from batfill.batsim_files.platform import homogeneous_platform, read_platform
 from batfill.live.agent import Agent
-from batfill.live.conversation import Conversation
-from batfill.live.words4 import WORDS_4
+from batfill.live.conversation4 import Conversation4
 from batfill.simulator.scheduler_link import scheduler_link
 from batfill.simulator.simulation import Simulation
-from batfill.simulator.wire import SimulationSettings, SimulationStopped
-from batfill.simulator.wire4 import Wire4
+from batfill.simulator.wire import SimulationSettings, SimulationStopped, Wire4
 from batfill.workloads.batsim_json import load_document
 from batfill_lab.conformance import Observed, Verdict, known_schedules, observe, write_inputs
 from batfill_lab.conformance.cases import CASES
@@ -147,7 +145,7 @@ def differing(workload, program, document, exchange):
 
 
 def by_batfill(**options):
-    return Conversation(WORDS_4, Agent(options)).answer
+    return Conversation4(Agent(options)).answer
 
 
 LONG = [pytest.mark.slow, pytest.mark.long]

@@ -30,8 +30,7 @@ from batfill.cli.app import app
 from batfill.model.policy import POLICIES, policy_in_file
 from batfill.runner.descriptor import read_descriptor
 from batfill.simulator.simulation import Simulation
-from batfill.simulator.wire import SimulationSettings, SimulationStopped
-from batfill.simulator.wire4 import Wire4
+from batfill.simulator.wire import SimulationSettings, SimulationStopped, Wire4
 from batfill.workloads import read_workload
 from batfill_lab.campaigns.config import read_campaign
 from command import COMPILING, batfill

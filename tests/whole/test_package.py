@@ -187,7 +187,7 @@ def test_options_cluster_and_workloads_load_nothing_slow_before_they_are_used():
             "from batfill.cli import main; main(['replay', 'workloads/sample.json', '--policy', 'saf'])",
             "base cli engine model queue replays workloads",
         ),
-        ("import batfill.live.serve", "base batsim_files engine learn live model protocol queue simulator workloads"),
+        ("import batfill.live.serve", "base batsim_files engine learn live model protocol queue workloads"),
     ],
     ids=["help", "a command's help", "a replay", "a scheduler"],
 )
@@ -254,14 +254,14 @@ ROOMS = {
     "workloads": "base model",
     "learn": "base model",
     "batsim_files": "base model workloads",
-    "protocol": "",
+    "protocol": "base workloads",
     "simulator": "base model workloads batsim_files protocol",
     "runner": "base model workloads batsim_files simulator",
     "replays": "base engine model queue workloads learn batsim_files",
     "online": "base engine model replays",
-    "live": "base engine model queue workloads learn batsim_files protocol simulator online",
+    "live": "base engine model queue workloads learn batsim_files protocol online",
     "cli": "base model workloads batsim_files simulator runner replays live",
-    "scheduler": "base batsim_files live",
+    "scheduler": "base live protocol",
 }
 SOURCE = ROOT / "schedulers"
 PACKAGE = SOURCE / "batfill"

@@ -1,7 +1,7 @@
 """The scheduler as a simulator sees it: a message's events in, decisions out, independent of the protocol.
 
-A simulator's adapter calls `Agent` for each event of a message and `decide` after the last one; `Agent` replies through
-`Host`. `conversation.py` adapts Batsim's JSON, `scheduler.py` the callbacks of pybatsim.
+A simulator's adapter calls `Agent` for each event of a message and `decide` after the last one; `Agent` replies by the
+function `say`. `conversation.py` adapts Batsim's JSON, `scheduler.py` the callbacks of pybatsim.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from batfill.base.errors import BatfillError
+from batfill.batsim_files.machines import intervals_text
 from batfill.learn import Judgement
 from batfill.live.cluster import Cluster
 from batfill.live.kept import KeptPlan, windows_of
@@ -43,14 +44,16 @@ from batfill.model.options import (
 )
 from batfill.model.rows import margin_of
 from batfill.model.schedule import try_name
+from batfill.protocol.decisions import CallAt, Execute, Kill, Registering, Reject
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from batfill.learn.events import KnowledgeByName
-    from batfill.live.request import Host, Request
+    from batfill.live.request import Request
     from batfill.live.selection import PolicyChoice
     from batfill.online.selection import Selection
+    from batfill.protocol.decisions import Decision
 
 log = logging.getLogger("batfill")
 
@@ -102,7 +105,7 @@ class Agent:
         state_options(self.stated())
         self.machines: list[int] = []
         self.ledger = Ledger(0)  # of the jobs that it started
-        self.host: Host
+        self.say: Callable[[Decision], None]
         self.registration = Registration(False, False, False)
         self.requests: dict[str, Request] = {}  # of the jobs that wait or run
         self.odd_fields: set[str] = set()  # fields of the user's that were unusable in a job
@@ -181,13 +184,13 @@ class Agent:
 
     # Events
 
-    def begin(self, machines: Iterable[int], registration: Registration, host: Host) -> None:
-        """Begin the simulation on the compute machines with these ids.
+    def begin(self, machines: Iterable[int], registration: Registration, say: Callable[[Decision], None]) -> None:
+        """Begin the simulation on the compute machines with these ids; `say` takes the decisions.
 
         Raises:
             BatfillError: the options need registrations that the simulator does not allow.
         """
-        self.host, self.registration, self.may_register = host, registration, registration.allowed
+        self.say, self.registration, self.may_register = say, registration, registration.allowed
         self.machines = list(machines)
         if self.chosen.calendar is not None:
             ids = self.machines if self.margin_s is not None else None
@@ -233,7 +236,7 @@ class Agent:
         self.rejected += 1
         self.reasons.add(reason)
         self.cluster.changed = True
-        self.host.reject(name)
+        self.say(Reject(name))
 
     def impossible(self, request: Request) -> tuple[str, str] | None:
         """What a job requests that can never run, and the reason in short; None if it can."""
@@ -289,14 +292,14 @@ class Agent:
             return
         self.tries[name] = first, number + 1
         self.requests[name] = request._replace(name=name)
-        self.host.register(self.requests[name])
+        self.say(self.requests[name].registered())
         if self.registration.acknowledged:
             self.requeues[name] = job
         else:
             self.cluster.requeue(job, now_s, name)
 
     def called(self, now_s: float) -> None:
-        """Handle a date of `Host.call_at`: note the jobs that are due; `decide` kills them if they still run."""
+        """A requested call: note the jobs that are due; `decide` kills them if they still run."""
         while self.calls and self.calls[0][0] <= now_s:
             self.due.append(heapq.heappop(self.calls)[1])
 
@@ -345,7 +348,7 @@ class Agent:
 
         if self.may_register and self.all_submitted and not self.cluster.killable and not self.requeues:
             self.may_register = False
-            self.host.finish_registration()
+            self.say(Registering(False))
 
     def decide_now(self, now_s: float) -> None:
         """Run a pass, then decide on the tries at their dividers, until one is to be killed."""
@@ -363,12 +366,12 @@ class Agent:
             change_s = self.cluster.queue.next_change_s(math.inf)  # inf if no job waits
             if self.change_s < change_s < math.inf:
                 self.change_s = change_s
-                self.host.call_at(change_s)
+                self.say(CallAt(change_s))
 
     def start_jobs(self, now_s: float) -> None:
         """Run a pass, start its jobs, and ask for a call at their dividers, or where a kept plan needs one."""
         for start in self.cluster.decide(now_s):
-            self.host.execute(start.job, start.machines)
+            self.say(Execute(start.job, intervals_text(start.machines)))
             request = self.requests[start.job]
             self.ledger.start(start.job, request.submit_s, request.procs, now_s)
             if self.knowledge is not None:
@@ -377,14 +380,14 @@ class Agent:
                 self.choice.started(start.job, now_s)
             if start.kill_at_s < math.inf:
                 heapq.heappush(self.calls, (start.kill_at_s, start.job))
-                self.host.call_at(start.kill_at_s)
+                self.say(CallAt(start.kill_at_s))
         if self.cluster.plan is not None and (call_s := self.cluster.plan.call_s()) < math.inf:
-            self.host.call_at(call_s)
+            self.say(CallAt(call_s))
 
     def kill(self, job: str) -> None:
         """Kill a running job, which will be queued again."""
         self.killed.add(job)
-        self.host.kill(job)
+        self.say(Kill([job]))
 
 
 def object_in(text: str) -> dict[str, Any] | None:

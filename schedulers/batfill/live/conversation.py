@@ -1,51 +1,44 @@
 """A conversation with Batsim 4 or 5: JSON messages are checked, passed to an `Agent`, and answered.
 
-`Conversation` is one simulation, bytes in and bytes out, without a network. `words4.py` and `words5.py` have each
-version's `Words` for events and decisions; `serve.py` binds a socket. A message that Batsim cannot have sent ends the
-run with one line that names the message and what is wrong with it: each event has its form, is dated, and agrees with
-what was sent, received and requested before. Members that batfill does not read may be added to an event's data.
-
-A good event passes one condition; only an event that fails it is examined, for the line that says what is wrong.
+`Conversation` is one simulation, bytes in and bytes out, without a network. `conversation4.py` and `conversation5.py`
+have what differs between the versions beyond the form of messages, which `protocol/` describes; `serve.py` binds a
+socket. A message that Batsim cannot have sent ends the run with one line that names the message and what is wrong with
+it: each event has its form, is dated, and agrees with what was sent, received and requested before. Members that
+batfill does not read may be added to an event's data.
 """
 
 from __future__ import annotations
 
 import logging
 import math
-import struct
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn
 
 import orjson
 
 from batfill.base.errors import BatfillError
-from batfill.batsim_files.machines import intervals_text, machine_set
-from batfill.live.request import Registration, Request
+from batfill.batsim_files.machines import machine_set
+from batfill.live.request import job_request
 from batfill.model.jobs import LONGEST_S
 from batfill.model.schedule import FAILED, KILLED, SUCCESS, WALLTIME_REACHED
-from batfill.protocol.decisions import CallAt, Decision, Execute, Kill, Register, Registering, Reject
-from batfill.simulator.wire import (
-    ARRAY,
+from batfill.protocol.batsim5 import handshake_text
+from batfill.protocol.decisions import CallAt, Decision, Execute, Kill, Register, Reject
+from batfill.protocol.forms import (
     INTEGER,
-    NO_FIELDS,
-    NUMBER,
-    OBJECT,
+    MESSAGE,
     RESOLUTION_S,
     STRING,
     Fields,
-    ReplyError,
+    FormError,
+    Version,
     check_fields,
-    shown_start,
+    parsed,
     shown_type,
 )
-from batfill.workloads.batsim5_json import EXTRA_FIELD
-from batfill.workloads.batsim_json import EXPECTED_FIELD, odd_fields, usable, user_of, user_request_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from batfill.batsim_files.machines import Intervals
     from batfill.live.agent import Agent
+    from batfill.live.request import Registration, Request
 
 log = logging.getLogger("batfill")
 
@@ -65,14 +58,8 @@ GAVE_UP = "SCHEDULER_GAVE_UP"  # an event's type that Batsim does not know
 # computes: which negative number it is decides nothing.
 CODES = {SUCCESS: "0", WALLTIME_REACHED: "negative", KILLED: "negative", FAILED: "not 0"}
 
-# The members that each object of a message must have, with their types.
-MESSAGE: Fields = {"now": NUMBER, "events": ARRAY}
 MACHINE: Fields = {"id": INTEGER}
-KILLED_JOBS: Fields = {"job_ids": ARRAY}
 RESOURCES: Fields = {"resources": STRING}
-
-LENGTH = struct.Struct("=I")  # of the initialisation text; the flags of the answer have the same form
-JSON_MESSAGES = LENGTH.pack(2)  # the flags
 
 
 class RunningJob(NamedTuple):
@@ -87,84 +74,20 @@ def shown_date(date: float) -> str:
     return str(date).removesuffix(".0")
 
 
-def job_request(name: str, fields: Mapping[str, Any], odd: set[str]) -> Request:
-    """The request of a Batsim job.
-
-    Args:
-        name: its id.
-        fields: its JSON object, with the fields that Batsim 4 gives it.
-        odd: fields of the user's that were unusable in a job; a warning names the first of each.
-
-    Raises:
-        KeyError: it has no subtime, res or profile.
-    """
-    for field, what in odd_fields(fields):
-        if field not in odd:
-            odd.add(field)
-            log.warning("job %s: %s; further such jobs are not named", name, what)
-    fields = usable(fields) if odd else fields
-    walltime_s = fields.get("walltime", -1)
-    walltime_s = walltime_s if walltime_s > 0 else math.inf
-    request_s = fields.get(EXPECTED_FIELD, -1)
-    user_request_s = user_request_of(fields)
-    return Request(
-        name,
-        fields["subtime"],
-        request_s if 0 < request_s < walltime_s else walltime_s,
-        walltime_s,
-        fields["res"],
-        fields["profile"],
-        user_of(fields),
-        fields.get("class"),
-        fields.get("killable") is not False,
-        user_request_s if user_request_s > 0 else math.nan,
-        fields.get("extra_data"),
-    )
-
-
 def date_meant(now: float) -> float:
     """The date rounded to microseconds: Batsim 5 writes 10.000000000802, with its inner messages' cost, for 10."""
     whole = round(now)
     return float(whole) if abs(now - whole) < 5e-7 else round(now, 6)  # which takes four times as long
 
 
-def initialisation_text(frame: bytes) -> str | None:
-    """The text of a Batsim 5's first frame, the handshake; None if the frame is something else."""
-    if len(frame) < LENGTH.size or LENGTH.unpack_from(frame)[0] != len(frame) - LENGTH.size:
-        return None
-    return frame[LENGTH.size :].decode(errors="replace")
+class Conversation(ABC):
+    """One simulation: passes Batsim's messages to an agent, and the agent's decisions to Batsim."""
 
+    version: ClassVar[Version]
+    acknowledged_fields: ClassVar[tuple[str, ...]]  # the fields of a `Request` that a registration's echo repeats
 
-@dataclass(frozen=True, slots=True)
-class Words:
-    """A version of the protocol, as a scheduler hears and says it."""
-
-    version: str
-    type_field: str  # the event's type
-    data_field: str  # what the event is about
-    state_field: str  # in which a job ended
-    begins: str  # the type of the simulation's first event
-    begin: Callable[[Conversation, Any], None]  # checks its data, and calls `begin_on`
-    handled: Mapping[str, Callable[[Conversation, Any], None]]  # what is done with the data of the others, by type
-    # The job of a submission, checked for its form, with the fields that Batsim 4 gives it.
-    job_of: Callable[[Conversation, Any], dict[str, Any]]
-    call_of: Callable[[Conversation, Any], float | None]  # a call's date, checked and forgotten; None if not requested
-    note_call: Callable[[Conversation, str, float], None]  # the id and the date of one that is requested
-    said: Mapping[type[Decision], tuple[str, Callable[[Any], dict[str, Any]]]]  # the type and data of an answer's event
-    acknowledged_fields: tuple[str, ...]  # the fields of a `Request` that a registration's echo repeats
-    greet: Callable[[Conversation, bytes], bytes] | None = None  # the answer to a handshake, if there is one
-    exact_dates: bool = True  # False: decisions see `date_meant` by Batsim
-    suffix: bytes = b""  # of a message, after its JSON
-    belated: tuple[str, ...] = ()  # the types of events that have the timestamp of the event before them
-
-
-class Conversation:
-    """One simulation: passes Batsim's messages to an agent and, as its `Host`, the agent's requests to Batsim."""
-
-    def __init__(self, words: Words, agent: Agent) -> None:
-        self.words = words
+    def __init__(self, agent: Agent) -> None:
         self.agent = agent
-        self.greeted = words.greet is None  # False: the next message is a handshake
         self.messages = 0  # received
         # What is being checked, for errors: the place and type of an event, None and "" for the message as a whole, and
         # the part of it that is meant.
@@ -180,9 +103,7 @@ class Conversation:
         self.ended = False
         self.n_machines = 0  # storage included
         self.away: set[int] = set()  # machines that are unavailable
-        self.features: dict[str, bool] = {}  # what the simulation has to offer beyond Batsim 5's defaults
-        self.profiles: dict[str, Any] = {}  # by workload; those of Batsim 5 are not known in advance:
-        self.good_profiles: set[str] = set()  # of jobs that were good
+        self.profiles: dict[str, Any] = {}  # by workload; those of Batsim 5 are not known in advance
         self.knows_all_external = True  # whether each external event has to be one that batfill knows, or has been
         self.jobs: dict[str, str] = {}  # each one's state
         self.left = 0  # jobs that were neither started nor rejected
@@ -190,12 +111,29 @@ class Conversation:
         # The jobs whose kill was requested and is not yet acknowledged: whether it was reported while the job ran.
         self.kills: dict[str, bool] = {}
         self.called_for = 0  # calls requested so far
-        self.calls: dict[str, float] = {}  # the dates for which calls were requested, by their ids, if events have ids
-        self.dates: list[float] = []  # otherwise: a heap of these dates
         self.over: dict[str, str] = {}  # what cannot occur again, and the event that said so
         self.events: list[dict[str, Any]] = []  # of the answer
         self.logs = log.isEnabledFor(logging.INFO)
-        self.handlers = {words.begins: words.begin, **words.handled}
+
+    # What differs between the versions
+
+    @abstractmethod
+    def begin(self, data: Any) -> None:
+        """The simulation begins; calls `begin_on`."""
+
+    @abstractmethod
+    def fields_of(self, data: Any) -> dict[str, Any]:
+        """The job of a submission, checked for its form, with the fields that Batsim 4 gives it."""
+
+    @abstractmethod
+    def call_of(self, data: Any) -> float | None:
+        """A call's date, which is forgotten; None if none was requested."""
+
+    @abstractmethod
+    def note_call(self, call: CallAt) -> None:
+        """Remember a call that is requested."""
+
+    # Events from Batsim
 
     def answer(self, text: bytes) -> bytes:
         """The reply to a message.
@@ -205,66 +143,61 @@ class Conversation:
                 Batsim was started without.
         """
         self.messages += 1
-        if not self.greeted:
-            assert self.words.greet
-            return self.words.greet(self, text)
         self.place, self.kind, self.subject, self.date = None, "", "", None
         try:
-            message = orjson.loads(text.removesuffix(self.words.suffix))
-        except orjson.JSONDecodeError as error:
-            if initialisation_text(text) is not None:
-                why = "is a second handshake: two simulators may be connected; give each its own scheduler"
-            else:
-                why = f"is not JSON: {error}: {shown_start(text)}"
-            raise self.wrong(why) from None
-        if type(message) is not dict or len(message) != len(MESSAGE) or type(message.get("now")) not in NUMBER:
-            self.check(message, MESSAGE, others=False)
-        now, events = message["now"], message.get("events")
-        self.date = now
-        if type(events) is not list or not events or not self.now <= now <= LONGEST_S:
-            self.refuse_message(message)
-        self.earliest, self.now = self.now, now
-        self.now_s = now if self.words.exact_dates else date_meant(now)
-        self.events = []
-        for place, event in enumerate(events):
-            self.take(place, event)
+            message = parsed(text.removesuffix(self.version.suffix))
+            self.date = message.get("now") if type(message) is dict else None
+            check_fields(message, MESSAGE)
+            now, events = message["now"], message["events"]
+            if not events or not self.now <= now <= LONGEST_S:
+                self.refuse_message(now)
+            self.earliest, self.now = self.now, now
+            self.now_s = now if self.version.exact_dates else date_meant(now)
+            self.events = []
+            for place, event in enumerate(events):
+                self.take(place, event)
+        except FormError as error:
+            if handshake_text(text) is not None:
+                raise self.wrong(
+                    "is a second handshake: two simulators may be connected; give each its own scheduler"
+                ) from None
+            raise self.wrong(f"{self.subject}{error}") from None
         self.agent.decide(self.now_s)
         if self.logs:
             log.info("message %d at %f: %d events, %d in the answer", self.messages, now, len(events), len(self.events))
         return orjson.dumps({"now": now, "events": self.events})
 
-    # Events from Batsim
-
     def take(self, place: int, event: Any) -> None:
         """Check one event of the message and pass it to the agent."""
-        self.place, self.subject, words = place, "", self.words
-        fields: dict[str, Any] = event if type(event) is dict else {}
-        kind, date, data = fields.get(words.type_field), fields.get("timestamp"), fields.get(words.data_field)
-        handler = self.handlers.get(kind) if type(kind) is str else None
-        self.kind = kind if type(kind) is str else ""
-        if type(date) not in NUMBER or type(data) is not dict or handler is None or len(fields) != 3:
-            self.check(event, {words.type_field: STRING, "timestamp": NUMBER, words.data_field: OBJECT}, others=False)
-        if self.begun is not (kind != words.begins) or self.ended:
+        version = self.version
+        named = event.get(version.type_field) if type(event) is dict else ""
+        kind = named if type(named) is str else ""
+        self.place, self.subject, self.kind = place, "", kind
+        check_fields(event, version.event)
+        report = version.reports.get(kind)
+        if self.begun is not (report is None or report.means != "begin") or self.ended:
             self.refuse_order()
-        if handler is None:
-            raise self.wrong(f"is of a type that {self.words.version} does not send to batfill")
-        if not self.earliest <= date <= self.now:  # type: ignore[operator] # the form was checked
-            self.check_belated(date)  # type: ignore[arg-type] # the same
+        if report is None:
+            raise self.wrong(f"is of a type that {version.name} does not send to batfill")
+        date, data = event["timestamp"], event[version.data_field]
+        if not self.earliest <= date <= self.now:
+            self.check_belated(date)
         else:
-            self.earliest = date  # type: ignore[assignment]
-        self.stamp = date  # type: ignore[assignment]
-        handler(self, data)
+            self.earliest = date
+        self.stamp = date
+        check_fields(data, report.required, report.optional, others=True)
+        if report.means:
+            getattr(self, report.means)(data)
 
-    def refuse_message(self, message: dict[str, Any]) -> NoReturn:
-        """Refuse a message whose events or date cannot be."""
-        self.check(message, MESSAGE, others=False)
-        now = message["now"]
+    def refuse_message(self, now: float) -> NoReturn:
+        """Refuse a message of this date without events, or that cannot have the date."""
         if now < self.now:
             before = f"the previous one was at {shown_date(self.now)}" if self.begun else "a simulation begins at 0"
             raise self.wrong(f"goes back in time: {before}")
         if now > LONGEST_S:
             raise self.unable(f"is later than {LONGEST_S:g} s, 30,000 years, batfill's limit; give jobs earlier dates")
-        raise self.wrong(f"has no events{'' if self.begun else f', instead of {self.words.begins}'}")
+        first = self.version.type_of["begin"].decode()
+        raise self.wrong(f"has no events{'' if self.begun else f', instead of {first}'}")
 
     def refuse_order(self) -> NoReturn:
         """Refuse an event that comes before the first, after the last, or is a second first one."""
@@ -272,11 +205,11 @@ class Conversation:
             raise self.wrong("comes after the simulation's end, which is the last event")
         if self.begun:
             raise self.wrong("is the second: two simulators may be connected; give each its own scheduler")
-        raise self.wrong(f"comes before {self.words.begins}")
+        raise self.wrong(f"comes before {self.version.type_of['begin'].decode()}")
 
     def check_belated(self, date: float) -> None:
         """Refuse a timestamp outside the time since the last event, or the last message."""
-        if self.kind in self.words.belated and self.stamp <= date <= self.now:
+        if self.kind in self.version.belated and self.stamp <= date <= self.now:
             return
         if date > self.now:
             raise self.wrong(f"has the timestamp {shown_date(date)}, after its message's date")
@@ -317,13 +250,13 @@ class Conversation:
             seen.add(machine)
         self.n_machines = n
         self.begun = True
-        self.agent.begin(compute, registration, self)
+        self.agent.begin(compute, registration, self.say)
 
     def ids(self, data: dict[str, Any], name: str) -> list[int]:
         """The ids of the machines in this list of the first event; none if there is no such list."""
         self.subject = f"in {name} "
         for machine in data.get(name, ()):
-            self.check(machine, MACHINE)
+            check_fields(machine, MACHINE, others=True)
             state = machine.get("state", "idle")
             if str(state).lower() != "idle":
                 raise self.wrong(f"in {name} has machine {machine['id']} in the state {state!r:.60} instead of idle")
@@ -331,9 +264,9 @@ class Conversation:
 
     def submitted(self, data: Any) -> None:
         """A job was submitted."""
-        name = data.get("job_id")
+        name = data["job_id"]
         self.subject = f"of {name!r:.60} "
-        fields = self.words.job_of(self, data)
+        fields = self.fields_of(data)
         request = job_request(name, fields, self.agent.odd_fields)
         known = self.jobs.get(name)
         if known is None:
@@ -341,7 +274,11 @@ class Conversation:
             late_s = self.stamp - request.submit_s
             if late_s > EARLY_S and not self.jobs:
                 self.late_s = math.inf
-            if request.submit_s < 0 or late_s >= self.late_s or self.is_early(request.submit_s):
+            if (
+                request.submit_s < 0
+                or late_s >= self.late_s
+                or (request.submit_s > self.stamp and self.is_early(request.submit_s))
+            ):
                 raise self.wrong(f"{self.subject}has the submission date {shown_date(request.submit_s)}")
             if self.over:
                 self.not_after(JOBS)
@@ -360,7 +297,7 @@ class Conversation:
         if known != REGISTERED:
             raise self.wrong(f"names job {request.name!r:.60}, which was submitted before and {known}")
         sent = self.agent.requests[request.name]
-        for what in self.words.acknowledged_fields:
+        for what in self.acknowledged_fields:
             found, expected = getattr(request, what), getattr(sent, what)
             if found != expected:
                 word = what.removesuffix("_s")
@@ -368,15 +305,9 @@ class Conversation:
 
     def completed(self, data: Any) -> None:
         """A job has ended."""
-        name, state, code = data.get("job_id"), data.get(self.words.state_field), data.get("return_code")
-        run = self.runs.pop(name, None) if type(name) is str else None
-        if (
-            run is None
-            or state != SUCCESS
-            or type(code) is not int
-            or code
-            or data.get("alloc", run.machines) != run.machines
-        ):
+        name, state = data["job_id"], data[self.version.state_field]
+        run = self.runs.pop(name, None)
+        if run is None or state != SUCCESS or data["return_code"] or data.get("alloc", run.machines) != run.machines:
             self.check_end(data, run)
         self.jobs[name] = ENDED
         if self.kills.get(name):
@@ -385,8 +316,7 @@ class Conversation:
 
     def check_end(self, data: dict[str, Any], run: RunningJob | None) -> None:
         """Refuse the end of a job that Batsim cannot have reported; a job need not have ended successfully."""
-        self.check(data, {"job_id": STRING, self.words.state_field: STRING, "return_code": INTEGER})
-        name, state, code = data["job_id"], data[self.words.state_field], data["return_code"]
+        name, state, code = data["job_id"], data[self.version.state_field], data["return_code"]
         if run is None:
             known = self.jobs.get(name, "was never submitted")
             raise self.wrong(f"names job {name!r:.60}, which {known}, so it cannot end now")
@@ -399,14 +329,12 @@ class Conversation:
         if state == KILLED and name not in self.kills:
             raise self.wrong(f"{self.subject}has the state {KILLED}, but no kill was requested")
         if state == WALLTIME_REACHED and self.is_early(run.limit_s):
-            raise self.wrong(f"{self.subject}has the state {state} before {self.limit(run)}")
+            limit = (
+                f"its walltime at {shown_date(run.limit_s)}" if run.limit_s < math.inf else "any walltime: it has none"
+            )
+            raise self.wrong(f"{self.subject}has the state {state} before {limit}")
         if data.get("alloc", run.machines) != run.machines:
             raise self.wrong(f"{self.subject}ran on {data['alloc']!r:.60}, but was started on {run.machines!r:.60}")
-
-    @staticmethod
-    def limit(run: RunningJob) -> str:
-        """The date of a job's walltime, in words."""
-        return f"its walltime at {shown_date(run.limit_s)}" if run.limit_s < math.inf else "any walltime: it has none"
 
     def jobs_killed(self, data: Any) -> None:
         """Kills were done, or the jobs had ended before.
@@ -414,7 +342,6 @@ class Conversation:
         The end of a killed delay always comes first. A job that computes reports its end itself, over the network, so
         that this may come before.
         """
-        self.check(data, KILLED_JOBS)
         for name in data["job_ids"] or [None]:
             if type(name) is not str or self.kills.get(name, True):
                 raise self.wrong(f"names job {name!r:.60}, whose kill was not requested, or was reported before")
@@ -425,7 +352,7 @@ class Conversation:
 
     def called(self, data: Any) -> None:
         """A date of `call_at` has come."""
-        asked_s = self.words.call_of(self, data)
+        asked_s = self.call_of(data)
         if asked_s is None or self.stamp - asked_s >= self.late_s or self.is_early(asked_s):
             requested = "that date" if asked_s is None else shown_date(asked_s)
             raise self.wrong(f"comes at {shown_date(self.stamp)}, but no call was requested for {requested}")
@@ -470,18 +397,11 @@ class Conversation:
 
     def machines(self, data: Any) -> set[int]:
         """The ids of `resources`, as "0-3 7"."""
-        self.check(data, RESOURCES)
+        check_fields(data, RESOURCES, others=True)
         try:
             return set(machine_set(data["resources"], self.n_machines).ids().tolist())
         except ValueError as error:
             raise self.wrong(f"has wrong resources: {error}") from None
-
-    def check(self, holder: Any, fields: Fields, optional: Fields = NO_FIELDS, *, others: bool = True) -> None:
-        """Refuse a JSON value that is not an object with these members, as `check_fields`."""
-        try:
-            check_fields(holder, fields, optional, self.subject, others=others)
-        except ReplyError as error:
-            raise self.wrong(str(error)) from None
 
     def is_early(self, due_s: float) -> bool:
         """Whether the current event comes before this date, by more than dates are rounded."""
@@ -489,7 +409,7 @@ class Conversation:
 
     def wrong(self, what: str) -> BatfillError:
         """The error for the current event, or for the message as a whole."""
-        return self.unable(f"{what}; this is not {self.words.version}'s protocol")
+        return self.unable(f"{what}; this is not {self.version.name}'s protocol")
 
     def unable(self, what: str) -> BatfillError:
         """The same where Batsim does nothing wrong, and batfill cannot go on."""
@@ -504,57 +424,30 @@ class Conversation:
 
         The end of the simulation is answered as usual, so that Batsim writes its results.
         """
-        words, flags = self.words, JSON_MESSAGES if self.words.greet and self.messages <= 1 else b""
-        event = {"timestamp": self.now, words.type_field: GAVE_UP, words.data_field: {}}
-        return flags + orjson.dumps({"now": self.now, "events": [] if self.ended else [event]})
+        event = {"timestamp": self.now, self.version.type_field: GAVE_UP, self.version.data_field: {}}
+        return orjson.dumps({"now": self.now, "events": [] if self.ended else [event]})
 
-    # Requests of the agent: `request.Host`
+    # Decisions of the agent
 
     def say(self, decision: Decision) -> None:
-        """Add a decision to the answer."""
-        kind, data_of = self.words.said[type(decision)]
-        fields = {"timestamp": self.now, self.words.type_field: kind, self.words.data_field: data_of(decision)}
-        self.events.append(fields)
-
-    def execute(self, job: str, machines: Intervals) -> None:
-        """See `Host`."""
-        self.jobs[job] = RUNS
-        self.left -= 1
-        text = intervals_text(machines)
-        self.runs[job] = RunningJob(text, self.now + self.agent.requests[job].walltime_s)
-        self.say(Execute(job, text))
-
-    def reject(self, job: str) -> None:
-        """See `Host`."""
-        self.jobs[job] = REJECTED
-        self.left -= 1
-        self.say(Reject(job))
-
-    def kill(self, job: str) -> None:
-        """See `Host`."""
-        self.kills[job] = False
-        self.say(Kill([job]))
-
-    def call_at(self, date_s: float) -> None:
-        """See `Host`."""
-        self.called_for += 1
-        call = CallAt(date_s, f"divider {self.called_for}")
-        self.words.note_call(self, call.id, date_s)
-        self.say(call)
-
-    def register(self, request: Request) -> None:
-        """See `Host`."""
-        self.left += 1
-        self.jobs[request.name] = REGISTERED if self.agent.registration.acknowledged else WAITS
-        job = {
-            "profile": request.profile,
-            "id": request.name,
-            "res": request.procs,
-            "walltime": request.walltime_field,
-            "subtime": request.submit_s,
-        }
-        self.say(Register(request.name, job | ({EXTRA_FIELD: request.extra} if request.extra else {})))
-
-    def finish_registration(self) -> None:
-        """See `Host`."""
-        self.say(Registering(False))
+        """Add a decision to the answer, and note what follows from it."""
+        if isinstance(decision, Execute):
+            self.jobs[decision.job] = RUNS
+            self.left -= 1
+            limit_s = self.now + self.agent.requests[decision.job].walltime_s
+            self.runs[decision.job] = RunningJob(decision.machines, limit_s)
+        elif isinstance(decision, Reject):
+            self.jobs[decision.job] = REJECTED
+            self.left -= 1
+        elif isinstance(decision, Kill):
+            self.kills |= dict.fromkeys(decision.jobs, False)
+        elif isinstance(decision, CallAt):
+            self.called_for += 1
+            decision = decision._replace(id=f"divider {self.called_for}")
+            self.note_call(decision)
+        elif isinstance(decision, Register):
+            self.left += 1
+            self.jobs[decision.job] = REGISTERED if self.agent.registration.acknowledged else WAITS
+        kind, data_of = self.version.said[type(decision)]
+        type_field, data_field = self.version.type_field, self.version.data_field
+        self.events.append({"timestamp": self.now, type_field: kind, data_field: data_of(decision)})

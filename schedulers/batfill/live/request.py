@@ -1,12 +1,19 @@
-"""What passes between a simulator and a scheduler: a job's request, a simulator's registrations, and its `Host`."""
+"""What a scheduler hears of a simulation beside its events: a job's request, and whether it may submit jobs itself."""
 
 from __future__ import annotations
 
+import logging
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from batfill.protocol.decisions import Register
+from batfill.workloads.batsim5_json import EXTRA_FIELD
+from batfill.workloads.batsim_json import EXPECTED_FIELD, NO_WALLTIME, odd_fields, usable, user_of, user_request_of
 
 if TYPE_CHECKING:
-    from batfill.batsim_files.machines import Intervals
+    from collections.abc import Mapping
+
+log = logging.getLogger("batfill")
 
 
 class Request(NamedTuple):
@@ -29,10 +36,16 @@ class Request(NamedTuple):
         """Whether it may run for longer than p~."""
         return self.request_s < self.walltime_s
 
-    @property
-    def walltime_field(self) -> float:
-        """The walltime as Batsim writes it: -1 for none."""
-        return -1 if self.walltime_s == math.inf else self.walltime_s
+    def registered(self) -> Register:
+        """The decision to submit it, with a job of Batsim 4's form."""
+        job = {
+            "profile": self.profile,
+            "id": self.name,
+            "res": self.procs,
+            "walltime": NO_WALLTIME if self.walltime_s == math.inf else self.walltime_s,
+            "subtime": self.submit_s,
+        }
+        return Register(self.name, job | ({EXTRA_FIELD: self.extra} if self.extra else {}))
 
 
 class Registration(NamedTuple):
@@ -44,23 +57,36 @@ class Registration(NamedTuple):
     workflows: tuple[str, ...] = ()  # workloads in which the simulator submits a job once those before it have ended
 
 
-class Host(Protocol):
-    """The requests a scheduler may send to its simulator; dates are simulated seconds."""
+def job_request(name: str, fields: Mapping[str, Any], odd: set[str]) -> Request:
+    """The request of a Batsim job.
 
-    def execute(self, job: str, machines: Intervals) -> None:
-        """Start a job on these machines now."""
+    Args:
+        name: its id.
+        fields: its JSON object, with the fields that Batsim 4 gives it.
+        odd: fields of the user's that were unusable in a job; a warning names the first of each.
 
-    def reject(self, job: str) -> None:
-        """Reject a job."""
-
-    def kill(self, job: str) -> None:
-        """End a running job."""
-
-    def call_at(self, date_s: float) -> None:
-        """Send a message at this future date."""
-
-    def register(self, request: Request) -> None:
-        """Submit a job."""
-
-    def finish_registration(self) -> None:
-        """State that the scheduler will submit no more jobs."""
+    Raises:
+        KeyError: it has no subtime, res or profile.
+    """
+    for field, what in odd_fields(fields):
+        if field not in odd:
+            odd.add(field)
+            log.warning("job %s: %s; further such jobs are not named", name, what)
+    fields = usable(fields) if odd else fields
+    walltime_s = fields.get("walltime", -1)
+    walltime_s = walltime_s if walltime_s > 0 else math.inf
+    request_s = fields.get(EXPECTED_FIELD, -1)
+    user_request_s = user_request_of(fields)
+    return Request(
+        name,
+        fields["subtime"],
+        request_s if 0 < request_s < walltime_s else walltime_s,
+        walltime_s,
+        fields["res"],
+        fields["profile"],
+        user_of(fields),
+        fields.get("class"),
+        fields.get("killable") is not False,
+        user_request_s if user_request_s > 0 else math.nan,
+        fields.get("extra_data"),
+    )

@@ -16,14 +16,16 @@ import zmq
 
 from batfill.base.errors import BatfillError, RunFailed
 from batfill.live.agent import Agent
-from batfill.live.conversation import Conversation, initialisation_text
-from batfill.live.words4 import WORDS_4
-from batfill.live.words5 import WORDS_5
-from batfill.simulator.scheduler_link import notice_dead_peers, received, received_event
-from batfill.simulator.wire import refuse_port
+from batfill.live.conversation4 import Conversation4
+from batfill.live.conversation5 import Conversation5
+from batfill.protocol.batsim5 import handshake_text
+from batfill.protocol.endpoints import refuse_port
+from batfill.protocol.sockets import notice_dead_peers, received, received_event
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from batfill.live.conversation import Conversation
 
 DEFAULT_ENDPOINT = "tcp://127.0.0.1:28000"  # where Batsim connects by default
 PATIENCE_S = 10  # wait for a simulator before printing where one should connect
@@ -45,7 +47,7 @@ def conversation_with(frame: bytes, agent: Agent, protocol: str = AUTO) -> Conve
     Raises:
         BatfillError: the frame begins no conversation, or one of the other protocol.
     """
-    is_5, is_4 = initialisation_text(frame) is not None, frame.lstrip().startswith(b"{")
+    is_5, is_4 = handshake_text(frame) is not None, frame.lstrip().startswith(b"{")
     if protocol == AUTO and not (is_5 or is_4):
         raise BatfillError(
             f"message 1 from Batsim is {frame[:100]!r}; Batsim 4 begins with a JSON object, Batsim 5 with a length of "
@@ -55,7 +57,7 @@ def conversation_with(frame: bytes, agent: Agent, protocol: str = AUTO) -> Conve
         raise BatfillError(
             f"option protocol: Batsim {5 if is_5 else 4} has connected; leave it out, or start Batsim {protocol}"
         )
-    return Conversation(WORDS_5 if is_5 or protocol == "5" else WORDS_4, agent)
+    return Conversation5(agent) if is_5 or protocol == "5" else Conversation4(agent)
 
 
 class Visitors:
@@ -114,7 +116,7 @@ def converse(
     Raises:
         BatfillError, RunFailed: as for `serve`.
     """
-    conversation = Conversation(WORDS_4 if initialisation_text(frame) is None else WORDS_5, agent)
+    conversation: Conversation = Conversation4(agent) if handshake_text(frame) is None else Conversation5(agent)
     message: bytes | None = frame
     try:
         conversation = conversation_with(frame, agent, protocol)

@@ -10,6 +10,7 @@ import orjson
 from batfill.base.errors import WorkloadError
 from batfill.batsim_files.results import JobRecord
 from batfill.model.schedule import FAILED, KILLED, SUCCESS, WALLTIME_REACHED
+from batfill.protocol.forms import parts_of_id
 from batfill.workloads.batsim_json import NO_WALLTIME, UNWRITABLE, ProfileTask, check_job, check_profile, composed_task
 
 if TYPE_CHECKING:
@@ -278,15 +279,3 @@ def full_id(workload: str, identifier: str | int) -> str:
     """The id with its workload's name in front, added if missing."""
     text = str(identifier)
     return text if text.startswith(f"{workload}!") else f"{workload}!{text}"
-
-
-def parts_of_id(what: str, identifier: str) -> tuple[str, str]:
-    """The workload and the name in the id of a job or a profile.
-
-    Raises:
-        WorkloadError: it does not have two parts.
-    """
-    workload, _, name = identifier.partition("!")
-    if not workload or not name or "!" in name:
-        raise WorkloadError(f"{identifier!r:.60} is not the id of a {what}, such as 'w0!1'")
-    return workload, name

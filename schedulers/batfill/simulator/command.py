@@ -25,9 +25,7 @@ from batfill.simulator.catalogue import used_profiles
 from batfill.simulator.command_line import ArgumentsError, BatsimOptions, batsim_options
 from batfill.simulator.display import ProgressDisplay
 from batfill.simulator.simulation import Simulation
-from batfill.simulator.wire import SimulationStopped
-from batfill.simulator.wire4 import Wire4
-from batfill.simulator.wire5 import Wire5, handshake
+from batfill.simulator.wire import SimulationStopped, Wire4, Wire5, handshake
 from batfill.workloads.batsim_json import BatsimDocument, load_document, require_requests
 
 if TYPE_CHECKING:

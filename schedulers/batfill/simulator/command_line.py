@@ -19,8 +19,8 @@ from batfill.base.errors import BatfillError
 from batfill.base.files import file_bytes
 from batfill.base.version import __version__
 from batfill.batsim_files.results import BATSIM_5_VERSION, BATSIM_VERSION
-from batfill.simulator.wire import FEATURES, SimulationSettings, refuse_port
-from batfill.simulator.wire4 import REDIS
+from batfill.protocol.endpoints import refuse_port
+from batfill.simulator.wire import FEATURES, REDIS, SimulationSettings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections import deque
 from contextlib import contextmanager
 from math import ceil, inf
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import zmq
 
+from batfill.protocol.sockets import notice_dead_peers, received, received_event
 from batfill.simulator.wire import SimulationStopped
 
 if TYPE_CHECKING:
@@ -18,38 +18,6 @@ if TYPE_CHECKING:
 
 # Interval between checks of the connection while waiting for a reply.
 WATCH_S = 0.25
-
-
-def notice_dead_peers(socket: zmq.Socket[bytes]) -> None:
-    """Close TCP connections to machines that are gone; a process that merely stands still keeps its own."""
-    for option, value in (
-        (zmq.TCP_KEEPALIVE, 1),
-        (zmq.TCP_KEEPALIVE_IDLE, 3),
-        (zmq.TCP_KEEPALIVE_INTVL, 2),
-        (zmq.TCP_KEEPALIVE_CNT, 2),
-        (zmq.TCP_MAXRT, 7000),  # for what is sent and not acknowledged
-    ):
-        socket.setsockopt(option, value)
-
-
-def received_event(monitor: zmq.Socket[bytes]) -> int:
-    """The type of the next event of a connection; `zmq.utils.monitor` takes 20 ms to import."""
-    kind: int
-    kind, _ = struct.unpack("=Hi", monitor.recv_multipart()[0])
-    return kind
-
-
-def received(socket: zmq.Socket[bytes]) -> bytes:
-    """The next message.
-
-    Raises:
-        zmq.Again: none has come in time.
-        ValueError: it has several parts, unlike any of Batsim's or of its schedulers'; the text says how many.
-    """
-    message = socket.recv()
-    if socket.get(zmq.RCVMORE):
-        raise ValueError(f"has {1 + len(socket.recv_multipart())} parts instead of one")
-    return message
 
 
 class SchedulerLink:

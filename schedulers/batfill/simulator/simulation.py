@@ -21,8 +21,9 @@ from batfill.model.invariants import Ledger
 from batfill.model.jobs import LONGEST_S
 from batfill.model.schedule import KILLED, REJECTED
 from batfill.protocol import decisions
+from batfill.protocol.forms import RESOLUTION_S, FormError, shown_type
 from batfill.simulator.catalogue import COMPLETED_BY_HAND, NOT_SUBMITTED, RUNNING, SUBMITTED, Catalogue, SimulatedJob
-from batfill.simulator.wire import RESOLUTION_S, Asked, Reply, ReplyError, SimulationStopped, shown_type
+from batfill.simulator.wire import Asked, Reply, SimulationStopped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -161,7 +162,7 @@ class Simulation:
                 self._advance(batch)
             else:
                 raise self._stuck()
-        self._outbox[:] = [self._wire.event(self.now, *self._wire.simulation_ends)]
+        self._outbox[:] = [self._wire.event(self.now, "end")]
         if late := self._deliver().events:
             raise self._refuse(late[0], "the simulation has ended; its end is answered without events")
         self._ledger.check(over=not self._forced)
@@ -450,9 +451,9 @@ class Simulation:
     def _obey(self, asked: Asked) -> None:
         """Apply one event of a reply."""
         try:
-            decision = self._wire.decided(asked.type, asked.data)
+            decision = self._wire.version.decided(asked.type, asked.data)
             EFFECTS[type(decision)](self, *decision)
-        except (WorkloadError, ReplyError) as error:
+        except (WorkloadError, FormError) as error:
             raise self._refuse(asked, on_command_line(error)) from None
 
     # The exchange with the scheduler
@@ -484,7 +485,7 @@ class Simulation:
         self._ended.clear()
         try:
             return self._wire.read_reply(reply, self.messages_sent, self.now)
-        except ReplyError as error:
+        except FormError as error:
             raise self._stop(f"the scheduler's reply to message {self.messages_sent} {error}") from None
 
     def _plan(self, date: float, kind: int, subject: Any) -> None:

@@ -1,55 +1,49 @@
-"""What the simulation needs of a version of Batsim's protocol, and the checks that all versions share.
+"""The simulation's end of Batsim's protocol: what it reports, in the words of either version, and what it reads.
 
-`Wire` is the interface; `wire4` and `wire5` are its two versions. A wire writes what the simulation reports,
-one function an event, and reads the events of a reply as `decisions`.
+`Wire4` and `Wire5` write one function an event. A reply is read by the form that `protocol/` gives its messages.
 """
 
 from __future__ import annotations
 
-import re
-from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass
-from types import MappingProxyType
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import orjson
 
-from batfill.base.errors import RunFailed, WorkloadError
+from batfill.base.errors import RunFailed
 from batfill.base.files import refuse_doubles
 from batfill.model.jobs import LONGEST_S
-from batfill.protocol import decisions
+from batfill.protocol.batsim4 import BATSIM_4
+from batfill.protocol.batsim5 import BATSIM_5, HELLO, JSON_FLAG, LENGTH
+from batfill.protocol.forms import (
+    BOOLEAN,
+    MESSAGE,
+    OBJECT,
+    RESOLUTION_S,
+    FormError,
+    Version,
+    check_fields,
+    parsed,
+    shown_type,
+)
+from batfill.workloads.batsim5_json import EXTRA_FIELD, NEW_TYPES, extra_of, extra_text
+from batfill.workloads.batsim_json import NO_WALLTIME, repeat_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from batfill.batsim_files.external_events import ExternalEvent
-    from batfill.batsim_files.platform import Platform
+    from batfill.batsim_files.platform import Platform, PlatformHost
     from batfill.simulator.catalogue import Progress, SimulatedJob
 
-# The types of a field, and how messages call them; true is not a number.
-Fields = Mapping[str, tuple[type, ...]]
 Profiles = dict[str, dict[str, dict[str, Any]]]  # their descriptions, by workload and name
-NO_FIELDS: Fields = MappingProxyType({})
-INTEGER, NUMBER, STRING, ARRAY, OBJECT, BOOLEAN = (int,), (int, float), (str,), (list,), (dict,), (bool,)
-OPTIONAL_NUMBER = (int, float, type(None))
-ANY = (*NUMBER, str, list, dict, bool, type(None))
-JSON_TYPES: dict[tuple[type, ...], str] = {
-    INTEGER: "an integer",
-    NUMBER: "a number",
-    STRING: "a string",
-    ARRAY: "an array",
-    OBJECT: "an object",
-    BOOLEAN: "true or false",
-    OPTIONAL_NUMBER: "a number or null",
-}
 
-# Messages round dates: a date may return with an error of half the last unit of Batsim 4's six decimals. Batsim 5's
-# twelve show the time that its own messages take, which is not meant.
-RESOLUTION_S = 1e-6
+# Redis is never used, but schedulers read its fields.
+REDIS = {"hostname": "127.0.0.1", "port": 6379, "prefix": "default"}
 
-PORT = re.compile(r"tcp://.+:(-?\d{1,18})")
-HIGHEST_PORT = 65_535
+NO_HELLO = "Batsim did not receive an answer to its Hello message"  # tools look for Batsim's words
+KILL_FEATURE = "forward_profiles_on_jobs_killed"
+FORMER_FEATURE = "forward_unknown_external_events"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +82,6 @@ class SimulationStopped(RunFailed):
     """The simulation cannot continue; the message says when, what, and why."""
 
 
-class ReplyError(Exception):
-    """A reply is not a message of Batsim's protocol; the text says what is wrong, and where in the reply."""
-
-
 class Asked(NamedTuple):
     """One event of a reply."""
 
@@ -108,44 +98,15 @@ class Reply(NamedTuple):
     events: list[Asked]
 
 
-class Form(NamedTuple):
-    """A JSON object's members with their types, and what is made of them."""
+class _Wire:
+    """What both versions share. Dates are seconds."""
 
-    make: Callable[..., Any]  # takes the required members' values in their order, and the optional ones by name
-    required: Fields = NO_FIELDS
-    optional: Fields = NO_FIELDS
-
-    def read(self, data: Any, where: str = "") -> Any:
-        """What this object means; `where` begins the message if it does not have this form.
-
-        Raises:
-            ReplyError, WorkloadError: it does not, or its values cannot be.
-        """
-        check_fields(data, self.required, self.optional, where)
-        others = {name: data[name] for name in self.optional if name in data}
-        return self.make(*[data[name] for name in self.required], **others)
-
-
-def read_one_of(forms: Mapping[str, Form], name: str, kind: str, data: Any, where: str) -> Any:
-    """What an object means whose form is that of this kind; `name` is the member that has the kind."""
-    if kind not in forms:
-        raise ReplyError(f"has the {name} {kind!r:.60}; known: {', '.join(forms)}")
-    return forms[kind].read(data, where)
-
-
-class Wire(ABC):
-    """A version of the protocol, as the simulation uses it. Dates are seconds."""
-
-    type_field: ClassVar[str]  # an event's type
-    data_field: ClassVar[str]  # what it is about
+    version: ClassVar[Version]
     end: ClassVar[bytes] = b""  # bytes that may follow a reply
     refuses_past: ClassVar[bool] = True  # a reply that is dated before its message; otherwise it counts now
-    forms: ClassVar[Mapping[str, Form]]  # of each event of a reply, for its `Decision`
-    unsupported: ClassVar[Mapping[str, str]]  # Batsim's other events, and why they are refused
-    # The types and data of the events: all static jobs are submitted, all external events have happened, the end.
-    no_more_jobs: ClassVar[tuple[bytes, bytes]]
-    no_more_external_events: ClassVar[tuple[bytes, bytes]]
-    simulation_ends: ClassVar[tuple[bytes, bytes]]
+    # What `event` takes after the date: all static jobs are submitted, all external events have happened.
+    no_more_jobs: ClassVar[tuple[str, bytes]]
+    no_more_external_events: ClassVar[tuple[str, bytes]]
     notices_alone: ClassVar[bool]  # the end of the static submissions has its own message, unless all are at date 0
     begins_with_submissions: ClassVar[bool]  # if several files bring events, the first message has those of date 0, too
     profiles_until_last_job: ClassVar[bool]  # a profile stays until the last of its jobs has ended, not the first
@@ -154,190 +115,352 @@ class Wire(ABC):
     to_reuse: ClassVar[str]
     end_of_registration: ClassVar[str]
 
-    @abstractmethod
+    def read_reply(self, text: bytes, number: int, now: float) -> Reply:
+        """The scheduler's reply to the message of this number and date, checked for its form.
+
+        Raises:
+            FormError: it is not a message, or is dated before `now` where that is no date.
+        """
+        text = text.rstrip(self.end)
+        reply = parsed(text)
+        check_fields(reply, MESSAGE)
+        try:
+            refuse_doubles(text, reply)
+        except ValueError as error:
+            raise FormError(f"{error}; send it once") from None
+        done, asked = reply["now"], []
+        if done < 0:
+            raise FormError(f"has {done} as its 'now', which is not a date from 0 on")
+        if done > LONGEST_S:
+            raise FormError(f"has {done} as its 'now'; batfill's limit is {LONGEST_S:g} s, 30,000 years")
+        last: float = 0
+        for place, item in enumerate(reply["events"]):
+            kind: Any = item.get(self.version.type_field) if type(item) is dict else None
+            where = f"has events[{place}]{f' ({shown_type(kind)})' if type(kind) is str else ''}, which "
+            check_fields(item, self.version.event, where=where)
+            date = item["timestamp"]
+            if not last <= date <= done:
+                since = f"that of the previous event, {last}," if place else "0"
+                raise FormError(
+                    f"{where}has the timestamp {date}, which is not a date from {since} to the reply's 'now', {done}"
+                )
+            last = date
+            asked.append(Asked(float(date), kind, item[self.version.data_field], (number, place)))
+        if done < now - RESOLUTION_S and self.refuses_past:
+            raise FormError(f"has the date {done:.6f} as its 'now', which is in the past")
+        return Reply(float(done) if self.refuses_past else max(float(done), now), asked)
+
+
+def _progress_4(made: Progress) -> bytes:
+    """A job's entry in `job_progress`: for a sequence, the place of its current part and that part's own entry.
+
+    Source: Batsim's description of JOB_KILLED and its source code. The place counts on through the repetitions.
+    """
+    text = b'{"profile_name":%b,"progress":%.6f}' % (orjson.dumps(made.profile), made.share)
+    for step in reversed(made.way):
+        place = step.repetition * step.n_parts + step.part
+        text = b'{"profile_name":%b,"current_task_index":%d,"current_task":%b}' % (
+            orjson.dumps(step.profile),
+            place,
+            text,
+        )
+    return text
+
+
+class Wire4(_Wire):
+    """The wire of Batsim 4. Dates have six decimals, as in Batsim, so that they survive the round trip."""
+
+    version = BATSIM_4
+    no_more_jobs = "notified", b'{"type":"no_more_static_job_to_submit"}'
+    no_more_external_events = "notified", b'{"type":"no_more_external_event_to_occur"}'
+    notices_alone = False
+    begins_with_submissions = False
+    profiles_until_last_job = False
+    to_register = "run with --enable-dynamic-jobs"
+    to_reuse = "run with --enable-profile-reuse"
+    end_of_registration = "NOTIFY registration_finished"
+
     def message(self, now: float, events: Sequence[bytes]) -> bytes:
         """The message that carries these events."""
+        return b'{"now":%.6f,"events":[%b]}' % (now, b",".join(events))
 
-    @abstractmethod
-    def event(self, date: float, kind: bytes, data: bytes = b"{}") -> bytes:
-        """An event of this type; `data` is a JSON object."""
+    def event(self, date: float, means: str, data: bytes = b"{}") -> bytes:
+        """The event with this meaning; `data` is a JSON object."""
+        return b'{"timestamp":%.6f,"type":"%b","data":%b}' % (date, self.version.type_of[means], data)
 
-    @abstractmethod
     def simulation_begins(
         self, platform: Platform, settings: SimulationSettings, paths: dict[str, str], profiles: Profiles
     ) -> bytes:
         """The first event: machines, settings, and each workload's path and profiles."""
+        n_compute = len(platform.compute)
+        resources = [
+            {
+                "id": number,
+                "name": host.name,
+                "state": "idle",
+                "properties": host.properties,
+                "zone_properties": host.zone_properties,
+            }
+            for number, host in enumerate(platform.machines)
+        ]
+        data = {
+            "nb_resources": len(resources),
+            "nb_compute_resources": n_compute,
+            "nb_storage_resources": len(platform.storage),
+            "allow_compute_sharing": settings.share_compute,
+            "allow_storage_sharing": settings.share_storage,
+            "config": {
+                "redis-enabled": False,
+                **{f"redis-{key}": value for key, value in REDIS.items()},
+                "profiles-forwarded-on-submission": settings.forward_profiles,
+                "dynamic-jobs-enabled": settings.dynamic_jobs,
+                "dynamic-jobs-acknowledged": settings.acknowledge,
+                "profile-reuse-enabled": settings.reuse_profiles,
+                "sched-config": settings.sched_config,
+                "forward-unknown-events": settings.forward_unknown_events,
+            },
+            "compute_resources": resources[:n_compute],
+            "storage_resources": resources[n_compute:],
+            "workloads": paths,
+            "profiles": profiles,
+        }
+        return self.event(0.0, "begin", orjson.dumps(data))
 
-    @abstractmethod
     def job_submitted(self, date: float, job: SimulatedJob, *, with_profile: bool) -> bytes:
-        """A job was submitted."""
+        """A job was submitted: the job with all the user's fields, and the id with the workload's name."""
+        profile = b',"profile":%b' % orjson.dumps(job.profile_raw) if with_profile else b""
+        description = orjson.dumps({**job.raw, "id": job.id})
+        return self.event(date, "submitted", b'{"job_id":%b,"job":%b%b}' % (job.id_json, description, profile))
 
-    @abstractmethod
     def job_completed(self, date: float, job: SimulatedJob, return_code: int) -> bytes:
         """A job ended in its state."""
+        assert job.machines
+        data = b'{"job_id":%b,"job_state":"%b","return_code":%d,"alloc":"%b"}'
+        values = (job.id_json, job.state.encode(), return_code, job.machines.text.encode())
+        return self.event(date, "completed", data % values)
 
-    @abstractmethod
     def jobs_killed(
         self, date: float, jobs: Sequence[SimulatedJob], progress: Sequence[tuple[SimulatedJob, Progress]]
     ) -> bytes:
         """The jobs of one request to kill, and the progress of those that ran."""
+        ids = b",".join([job.id_json for job in jobs])
+        done = b",".join([b"%b:%b" % (job.id_json, _progress_4(made)) for job, made in progress])
+        return self.event(date, "jobs_killed", b'{"job_ids":[%b],"job_progress":{%b}}' % (ids, done))
 
-    @abstractmethod
+    def requested_call(self, date: float, call_id: str, *, last: bool) -> bytes:
+        """A requested call."""
+        return self.event(date, "called")
+
+    def external_event(self, date: float, event: ExternalEvent) -> bytes:
+        """An external event: machines that change availability, or what stands in its file."""
+        if event.machines is None:
+            return self.event(date, "notified", event.raw)
+        changed = {"type": f"event_{event.type}", "resources": event.machines.text}
+        return self.event(date, "notified", orjson.dumps(changed))
+
+
+def number(value: float) -> bytes:
+    """A JSON number with up to twelve decimals, at least one."""
+    if value.is_integer():
+        return b"%d.0" % value
+    text = b"%.12f" % value
+    shorter = text.rstrip(b"0")
+    return shorter + b"0" if shorter.endswith(b".") else shorter
+
+
+def _pairs(properties: Mapping[str, str]) -> list[dict[str, str]]:
+    """Properties as a list; a host without a role has no such property."""
+    return [{"key": key, "value": value} for key, value in properties.items() if (key, value) != ("role", "")]
+
+
+def _host(place: int, host: PlatformHost) -> dict[str, Any]:
+    """A host of this id, as the first message describes it."""
+    return {
+        "id": place,
+        "name": host.name,
+        "pstate": 0,
+        "pstate_count": 1 + len(host.slower),
+        "state": "IDLE",
+        "properties": _pairs(host.properties),
+        "zone_properties": _pairs(host.zone_properties),
+        "core_count": host.cores,
+        "computation_speed": [host.speed, *host.slower],
+    }
+
+
+def _profile(workload: str, name: str, raw: dict[str, Any]) -> dict[str, Any]:
+    """A profile, as messages describe it."""
+    if raw["type"] == "composed":
+        parts = [f"{workload}!{part}" for part in raw["seq"]]
+        content: dict[str, Any] = {"repetition_count": repeat_of(raw), "profile_ids": parts}
+    else:
+        content = {"delay": float(raw["delay"])}
+    described = {"id": f"{workload}!{name}", "profile_type": NEW_TYPES[raw["type"]], "profile": content}
+    return described | ({EXTRA_FIELD: extra_text(raw[EXTRA_FIELD])} if EXTRA_FIELD in raw else {})
+
+
+def _progress_5(workload: str, made: Progress) -> bytes:
+    """How far a job had come: the delay that ran, inside the sequences around it."""
+    text = b'{"kill_progress_type": "KillProgressAtomicProfile","kill_progress": {"profile_id": %b,"progress": %b}}' % (
+        orjson.dumps(f"{workload}!{made.profile}"),
+        number(made.share),
+    )
+    for step in reversed(made.way):
+        text = (
+            b'{"kill_progress_type": "KillProgressSequentialProfile","kill_progress": {"profile_id": %b,'
+            b'"current_repetition": %d,"current_task_index": %d,"current_task_progress": %b}}'
+            % (orjson.dumps(f"{workload}!{step.profile}"), step.repetition, step.part, text)
+        )
+    return text
+
+
+class Wire5(_Wire):
+    """The wire of Batsim 5.
+
+    Members whose names are not known for sure are not sent: `profiles` of JobsKilledEvent, and of SimulationBeginsEvent
+    the external events' files and Batsim's version.
+
+    Args:
+        arguments: the command line, which the first message repeats.
+        context: the execution context, JSON.
+    """
+
+    version = BATSIM_5
+    end = b"\0 \t\r\n"
+    refuses_past = False
+    no_more_jobs = "no_more_jobs", b"{}"
+    no_more_external_events = "no_more_external_events", b"{}"
+    notices_alone = True
+    begins_with_submissions = True
+    profiles_until_last_job = True
+    to_register = "ask for dynamic_registration in the hello"
+    to_reuse = "ask for profile_reuse in the hello"
+    end_of_registration = "FinishRegistrationEvent"
+
+    def __init__(self, arguments: Sequence[str] = (), context: str = "{}") -> None:
+        self._arguments = list(arguments)
+        self._context = context
+
+    def message(self, now: float, events: Sequence[bytes]) -> bytes:
+        """The message that carries these events; a NUL follows."""
+        return b'{"now": %b,"events": [%b]}\0' % (number(now), b",".join(events))
+
+    def event(self, date: float, means: str, data: bytes = b"{}") -> bytes:
+        """The event with this meaning; `data` is a JSON object."""
+        return b'{"timestamp": %b,"event_type": "%b","event": %b}' % (number(date), self.version.type_of[means], data)
+
+    def simulation_begins(
+        self, platform: Platform, settings: SimulationSettings, paths: dict[str, str], profiles: Profiles
+    ) -> bytes:
+        """The first event: machines, and the workloads' paths."""
+        storage = set(platform.storage_ids)
+        hosts = [_host(place, host) for place, host in enumerate(platform.machines)]
+        forwarded: list[dict[str, Any]] = []
+        if settings.forward_profiles_first:
+            forwarded = [_profile(w, name, raw) for w, known in profiles.items() for name, raw in known.items()]
+        data = {
+            "host_number": len(hosts),
+            "computation_host_number": len(platform.compute),
+            "computation_hosts": [host for host in hosts if host["id"] not in storage],
+            "storage_host_number": len(platform.storage),
+            "storage_hosts": [host for host in hosts if host["id"] in storage],
+            "batsim_arguments": self._arguments,
+            "batsim_execution_context_json": self._context,
+            "workloads": [{"name": name, "filename": path} for name, path in paths.items()],
+            "profiles": forwarded,
+        }
+        return self.event(0.0, "begin", orjson.dumps(data))
+
+    def job_submitted(self, date: float, job: SimulatedJob, *, with_profile: bool) -> bytes:
+        """A job was submitted; the user's fields are a text."""
+        described = {
+            "resource_request": job.res,
+            "walltime": job.walltime if job.walltime != NO_WALLTIME else None,
+            EXTRA_FIELD: extra_text(extra_of(job.id, job.raw)),
+            "rigid": True,
+            "profile_id": f"{job.owner}!{job.profile}",
+        }
+        profile = b""
+        if with_profile:
+            profile = b',"profile": %b' % orjson.dumps(_profile(job.owner, job.profile, job.profile_raw))
+        data = b'{"job_id": %b,"job": %b,"submission_time": %b%b}'
+        return self.event(
+            date, "submitted", data % (job.id_json, orjson.dumps(described), number(job.subtime), profile)
+        )
+
+    def job_completed(self, date: float, job: SimulatedJob, return_code: int) -> bytes:
+        """A job ended in its state; the return code is unsigned."""
+        data = b'{"job_id": %b,"state": "%b","return_code": %d}'
+        return self.event(date, "completed", data % (job.id_json, job.state.encode(), return_code % 2**32))
+
+    def jobs_killed(
+        self, date: float, jobs: Sequence[SimulatedJob], progress: Sequence[tuple[SimulatedJob, Progress]]
+    ) -> bytes:
+        """The jobs of one request to kill, and the progress of those that ran."""
+        ids = b",".join([job.id_json for job in jobs])
+        made = [(job.id_json, _progress_5(job.owner, how_far)) for job, how_far in progress]
+        done = b",".join([b'{"job_id": %b,"wrapper": %b}' % pair for pair in made])
+        return self.event(date, "jobs_killed", b'{"job_ids": [%b],"progresses": [%b]}' % (ids, done))
+
     def requested_call(self, date: float, call_id: str, *, last: bool) -> bytes:
         """A requested call; `last`: of a periodic one that ends."""
+        data = b'{"call_me_later_id": %b,"last_periodic_call": %b}'
+        return self.event(date, "called", data % (orjson.dumps(call_id), b"true" if last else b"false"))
 
-    @abstractmethod
     def external_event(self, date: float, event: ExternalEvent) -> bytes:
         """An external event happened."""
-
-    def read_reply(self, text: bytes, number: int, now: float) -> Reply:
-        """The reply to the message of this number and date, checked for its form.
-
-        Raises:
-            ReplyError: it is not a message, or is dated before `now` where that is no date.
-        """
-        reply = read_message(text.rstrip(self.end), number, self.type_field, self.data_field)
-        if reply.now < now - RESOLUTION_S and self.refuses_past:
-            raise ReplyError(f"has the date {reply.now:.6f} as its 'now', which is in the past")
-        return reply if self.refuses_past or reply.now >= now else reply._replace(now=now)
-
-    def decided(self, kind: str, data: dict[str, Any]) -> decisions.Decision:
-        """What an event of a reply decides.
-
-        Raises:
-            ReplyError, WorkloadError: it is none of Batsim's, or its data cannot be.
-        """
-        if kind not in self.forms:
-            raise ReplyError(self.unsupported.get(kind, f"not known; known: {', '.join(self.forms)}"))
-        decision: decisions.Decision = self.forms[kind].read(data)
-        return decision
+        return self.event(date, "occurred", event.raw)
 
 
-def read_message(text: bytes, number: int, type_field: str, data_field: str) -> Reply:
-    """The scheduler's reply to the message of this number, checked for its form.
+Wire = Wire4 | Wire5
+
+
+def handshake(exchange: Callable[[bytes], bytes], text: str) -> tuple[SimulationSettings, list[str]]:
+    """Introduce the simulation to the scheduler.
 
     Args:
-        text: JSON.
-        number: of the message that it answers.
-        type_field: the name of an event's member with its type.
-        data_field: the name of an event's member with its data.
+        exchange: sends a frame and returns the scheduler's.
+        text: the initialisation text.
+
+    Returns:
+        the settings that its features make, and what is ignored of its answer, one line each.
 
     Raises:
-        ReplyError: it is not a message.
+        SimulationStopped: the answer is none of Batsim's protocol, or asks for something that is not simulated.
     """
+    content = text.encode()
+    answer = exchange(LENGTH.pack(len(content)) + content)
     try:
-        reply = orjson.loads(text)
-    except orjson.JSONDecodeError as error:
-        raise ReplyError(f"is not JSON: {error}: {shown_start(text)}") from None
-    check_fields(reply, {"now": NUMBER, "events": ARRAY})
-    try:
-        refuse_doubles(text, reply)
-    except ValueError as error:
-        raise ReplyError(f"{error}; send it once") from None
-    now, events = reply["now"], reply["events"]
-    if now < 0:
-        raise ReplyError(f"has {now} as its 'now', which is not a date from 0 on")
-    if now > LONGEST_S:
-        raise ReplyError(f"has {now} as its 'now'; batfill's limit is {LONGEST_S:g} s, 30,000 years")
-    members: Fields = {"timestamp": NUMBER, type_field: STRING, data_field: OBJECT}
-    asked = []
-    last = 0.0
-    date: Any
-    kind: Any
-    data: Any
-    for place, item in enumerate(events):
-        fields: dict[str, Any] = item if type(item) is dict else {}
-        date, kind, data = fields.get("timestamp"), fields.get(type_field), fields.get(data_field)
-        sound = type(date) in NUMBER and last <= date <= now and type(kind) is str and type(data) is dict
-        if not sound or len(fields) > len(members):
-            where = f"has events[{place}]{f' ({shown_type(kind)})' if type(kind) is str else ''}, which "
-            check_fields(item, members, where=where)
-            since = f"that of the previous event, {last}," if place else "0"
-            raise ReplyError(
-                f"{where}has the timestamp {date}, which is not a date from {since} to the reply's 'now', {now}"
-            )
-        last = date
-        asked.append(Asked(float(date), kind, data, (number, place)))
-    return Reply(float(now), asked)
+        return _hello(answer)
+    except FormError as error:
+        raise SimulationStopped(f"the scheduler's answer to the handshake {error}") from None
 
 
-def check_fields(
-    data: Any, required: Fields, optional: Fields = NO_FIELDS, where: str = "", *, others: bool = False
-) -> None:
-    """Refuse an object with an unknown member, without a required one, or with a value of another type.
-
-    Args:
-        data: the JSON value.
-        required: the members that it must have, with their types.
-        optional: the members that it may have.
-        where: begins the message.
-        others: whether it may have further members.
-
-    Raises:
-        ReplyError: it has.
-    """
-    for name, kinds in required.items():
-        if type(data) is not dict or type(data.get(name)) not in kinds:
-            raise ReplyError(where + unfit(data, name, kinds))
-    if len(data) == len(required):
-        return
-    for name, value in data.items():
-        if name in optional and type(value) not in optional[name]:
-            raise ReplyError(where + unfit(data, name, optional[name]))
-        if not others and name not in optional and name not in required:
-            known = ", ".join([*required, *optional]) or "none"
-            raise ReplyError(f"{where}has a member {name!r:.60}, which the protocol does not know; known: {known}")
-
-
-def unfit(holder: Any, name: str, kinds: tuple[type, ...]) -> str:
-    """Why a JSON value has no member of this name and one of these types, in words."""
-    found = "is not an object"
-    if type(holder) is dict:
-        found = f"has {holder[name]!r:.60}" if name in holder else "lacks it"
-    return f"needs {name!r}, {JSON_TYPES[kinds]}, and {found}"
-
-
-def kill_of(job_ids: list[Any], *, refuse_repeats: bool = False) -> decisions.Kill:
-    """The kill of these jobs, at least one.
-
-    Raises:
-        WorkloadError: they are not ids, or there is none.
-    """
-    if not job_ids:
-        raise WorkloadError("'job_ids' is empty; name the jobs to kill")
-    for job_id in job_ids:
-        if type(job_id) is not str:
-            raise WorkloadError(f"{job_id!r:.60} in 'job_ids' is not a job's id, a string")
-    return decisions.Kill(job_ids, refuse_repeats)
-
-
-def refuse_unused(job_id: str, unused: Iterable[str]) -> None:
-    """Refuse members of a job's start that would change nothing here.
-
-    Raises:
-        WorkloadError: there is one.
-    """
-    for name in unused:
-        raise WorkloadError(f"job {job_id!r:.60} has a {name}, which delay profiles do not use; leave it out")
-
-
-def refuse_port(endpoint: str) -> None:
-    """Refuse a port that a TCP endpoint cannot have: ZeroMQ would silently use another.
-
-    Raises:
-        ValueError: the port, in words.
-    """
-    port = PORT.fullmatch(endpoint)
-    if port and not 1 <= int(port[1]) <= HIGHEST_PORT:
-        raise ValueError(f"{endpoint}: a port is a number from 1 to {HIGHEST_PORT}")
-
-
-def shown_type(kind: str) -> str:
-    """The type of an event, for one line of text."""
-    return kind if kind.isidentifier() and len(kind) < 40 else f"{kind!r:.40}"
-
-
-def shown_start(text: bytes) -> str:
-    """The beginning of a message, on one line."""
-    shown = repr(text[:100].decode(errors="replace"))
-    return shown if len(text) <= 100 else f"{shown}..."
+def _hello(answer: bytes) -> tuple[SimulationSettings, list[str]]:
+    """The settings and remarks of `handshake`, from the scheduler's answer."""
+    if len(answer) < LENGTH.size:
+        raise FormError(f"has {len(answer)} bytes; it begins with 4 bytes of flags ({NO_HELLO})")
+    (flags,) = LENGTH.unpack_from(answer)
+    if not flags & JSON_FLAG:
+        raise FormError(f"has the flags {flags}, for binary messages; only JSON is spoken here, flags {JSON_FLAG}")
+    events = Wire5().read_reply(answer[LENGTH.size :], 0, 0.0).events
+    if [event.type for event in events] != ["EDCHelloEvent"]:
+        shown = ", ".join(shown_type(event.type) for event in events) or f"none ({NO_HELLO})"
+        raise FormError(f"needs one event, EDCHelloEvent, and has {shown:.200}")
+    hello = events[0].data
+    check_fields(hello, HELLO, {"scheduling_constraints": OBJECT}, "its hello ")
+    known = [feature.hello for feature in FEATURES]
+    wanted = hello["requested_simulation_features"]
+    check_fields(wanted, {}, dict.fromkeys((*known, KILL_FEATURE, FORMER_FEATURE), BOOLEAN), "its features ")
+    if wanted.get(FORMER_FEATURE):
+        raise FormError(f"asks for {FORMER_FEATURE}, which Batsim 5 no longer has; leave it out")
+    remarks = []
+    if wanted.get(KILL_FEATURE):
+        remarks.append(f"{KILL_FEATURE} does nothing here: it is not known for sure where a kill's profiles stand")
+    if "scheduling_constraints" in hello:
+        remarks.append("the hello's scheduling_constraints are ignored, as by Batsim 5.0.0-rc2")
+    settings = SimulationSettings(**{feature.setting: wanted.get(feature.hello, False) for feature in FEATURES})
+    if settings.reuse_profiles and not settings.dynamic_jobs:
+        remarks.append("profile_reuse does nothing without dynamic_registration")
+        settings = replace(settings, reuse_profiles=False)
+    return settings, remarks

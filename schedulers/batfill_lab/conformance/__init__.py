@@ -21,8 +21,7 @@ from batfill.batsim_files.external_events import read_events
 from batfill.batsim_files.platform import homogeneous_platform, read_platform
 from batfill.model.schedule import KILLED, REJECTED
 from batfill.simulator.simulation import Simulation
-from batfill.simulator.wire import SimulationSettings, SimulationStopped
-from batfill.simulator.wire4 import Wire4
+from batfill.simulator.wire import SimulationSettings, SimulationStopped, Wire4
 from batfill.workloads.batsim_json import load_document
 from batfill_lab.conformance.cases import CASES
 from batfill_lab.conformance.variants import CANDIDATES, VARIANTS, WAITING_VARIANTS, Reference

@@ -1,0 +1,150 @@
+"""Batsim 4's messages: the events that its scheduler reads, and those of an answer, read and written."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from batfill.base.errors import WorkloadError
+from batfill.protocol.decisions import (
+    CallAt,
+    ChangeState,
+    Execute,
+    Kill,
+    Register,
+    Registering,
+    RegisterProfile,
+    Reject,
+    SetMetadata,
+)
+from batfill.protocol.forms import (
+    ANY,
+    ARRAY,
+    BOOLEAN,
+    INTEGER,
+    NUMBER,
+    OBJECT,
+    STRING,
+    Fields,
+    Form,
+    Report,
+    Version,
+    kill_of,
+    refuse_unused,
+)
+from batfill.workloads.batsim5_json import EXTRA_FIELD
+
+# What would end a row of the result file, for readers of any kind, or the text within it.
+UNWRITABLE_TEXT = re.compile('["\x00-\x08\x0a-\x1f\x7f\x85\u2028\u2029]')
+
+# Objects inside the events that the scheduler reads.
+CONFIG: Fields = {
+    "redis-enabled": BOOLEAN,
+    "dynamic-jobs-enabled": BOOLEAN,
+    "dynamic-jobs-acknowledged": BOOLEAN,
+    "profile-reuse-enabled": BOOLEAN,
+}
+OPTIONAL_CONFIG: Fields = {
+    "forward-unknown-events": BOOLEAN,
+    "profiles-forwarded-on-submission": BOOLEAN,
+    "sched-config": STRING,
+}
+JOB: Fields = {"id": STRING, "subtime": NUMBER, "res": INTEGER, "profile": STRING}
+OPTIONAL_JOB: Fields = {"walltime": NUMBER}
+NOTICES = {  # by the type that NOTIFY names
+    "no_more_static_job_to_submit": Report("no_more_jobs"),
+    "no_more_external_event_to_occur": Report("no_more_external_events"),
+    "event_machine_unavailable": Report("withdraw", {"resources": STRING}),
+    "event_machine_available": Report("restore", {"resources": STRING}),
+}
+
+
+def _execute(job_id: str, machines: str, mapping: dict[str, Any] | None = None, **unused: Any) -> Execute:
+    """EXECUTE_JOB: executors 0, 1, ... have places in {executor: place}; a place may be an integer or its digits."""
+    refuse_unused(job_id, unused)
+    if mapping is None:
+        return Execute(job_id, machines)
+    places: list[Any] = [mapping.get(str(executor)) for executor in range(len(mapping))]
+    digits = [type(p) is str and p.isascii() and p.isdigit() and len(p) < 10 for p in places]
+    return Execute(job_id, machines, [int(p) if d else p for p, d in zip(places, digits, strict=True)])
+
+
+def _set_job_metadata(job_id: str, metadata: str) -> SetMetadata:
+    """SET_JOB_METADATA."""
+    if unwritable := UNWRITABLE_TEXT.search(metadata):
+        raise WorkloadError(
+            f"the metadata of job {job_id!r:.60} holds {unwritable[0]!r}, which its row of the csv file cannot: "
+            f"{metadata!r:.60}"
+        )
+    return SetMetadata(job_id, metadata)
+
+
+def _notify(kind: str) -> Registering:
+    """NOTIFY."""
+    if kind not in ("registration_finished", "continue_registration"):
+        raise WorkloadError(f"{kind!r} is not known; known: registration_finished, continue_registration")
+    return Registering(kind == "continue_registration")
+
+
+BATSIM_4 = Version(
+    name="Batsim 4",
+    type_field="type",
+    data_field="data",
+    state_field="job_state",
+    reports={
+        "SIMULATION_BEGINS": Report(
+            "begin",
+            {
+                "config": OBJECT,
+                "compute_resources": ARRAY,
+                "nb_resources": INTEGER,
+                "nb_compute_resources": INTEGER,
+                "nb_storage_resources": INTEGER,
+                "workloads": OBJECT,
+                "profiles": OBJECT,
+            },
+            {"storage_resources": ARRAY, "allow_compute_sharing": BOOLEAN, "allow_storage_sharing": BOOLEAN},
+        ),
+        "JOB_SUBMITTED": Report("submitted", {"job_id": STRING, "job": OBJECT}),
+        "JOB_COMPLETED": Report("completed", {"job_id": STRING, "job_state": STRING, "return_code": INTEGER}),
+        "JOB_KILLED": Report("jobs_killed", {"job_ids": ARRAY}),
+        "REQUESTED_CALL": Report("called"),
+        "NOTIFY": Report("notified", {"type": STRING}),
+        "FROM_JOB_MSG": Report(""),
+        "ADD_RESOURCES": Report("restore", {"resources": STRING}),
+        "REMOVE_RESOURCES": Report("withdraw", {"resources": STRING}),
+        "SIMULATION_ENDS": Report("end"),
+        "RESOURCE_STATE_CHANGED": Report("unrequested"),
+        "ANSWER": Report("unrequested"),
+    },
+    decisions={
+        "EXECUTE_JOB": Form(
+            Execute,
+            {"job_id": STRING, "alloc": STRING},
+            {"mapping": OBJECT, "storage_mapping": ANY, "additional_io_job": ANY},
+            make=_execute,
+            write=lambda start: {"job_id": start.job, "alloc": start.machines},
+        ),
+        "REJECT_JOB": Form(Reject, {"job_id": STRING}, write=lambda rejected: {"job_id": rejected.job}),
+        "KILL_JOB": Form(Kill, {"job_ids": ARRAY}, make=kill_of, write=lambda kill: {"job_ids": kill.jobs}),
+        "CALL_ME_LATER": Form(CallAt, {"timestamp": NUMBER}, write=lambda call: {"timestamp": call.date_s}),
+        "REGISTER_JOB": Form(
+            Register,
+            {"job_id": STRING, "job": OBJECT},
+            write=lambda new: {
+                "job_id": new.job,
+                "job": {name: new.raw[name] for name in new.raw if name != EXTRA_FIELD},
+            },
+        ),
+        "REGISTER_PROFILE": Form(RegisterProfile, {"workload_name": STRING, "profile_name": STRING, "profile": OBJECT}),
+        "SET_JOB_METADATA": Form(SetMetadata, {"job_id": STRING, "metadata": STRING}, make=_set_job_metadata),
+        "CHANGE_JOB_STATE": Form(ChangeState, {"job_id": STRING, "job_state": STRING}),
+        "NOTIFY": Form(Registering, {"type": STRING}, make=_notify, write=lambda _: {"type": "registration_finished"}),
+    },
+    unsupported={
+        "SET_RESOURCE_STATE": "machines' power states need --energy, which is not simulated here; use Batsim itself",
+        "QUERY": "the energy consumed needs --energy, which is not simulated here; use Batsim itself",
+        "ANSWER": "schedulers receive no queries here; use Batsim itself",
+        "TO_JOB_MSG": "jobs receive no messages here; use Batsim itself",
+    },
+)
