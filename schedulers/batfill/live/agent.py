@@ -43,7 +43,6 @@ from batfill.model.options import (
     refuse_replayed,
 )
 from batfill.model.rows import margin_of
-from batfill.model.schedule import try_name
 from batfill.protocol.decisions import CallAt, Execute, Kill, Registering, Reject
 
 if TYPE_CHECKING:
@@ -94,6 +93,7 @@ class Agent:
         for line in lapses(given):
             log.warning("%s", line)
         self.chosen = Options.of(given)
+        self.kills = self.chosen.kills  # whether jobs are killed and submitted again
         self.refuse_contradictions()
         if self.chosen.learns:
             from batfill.learn.events import KnowledgeByName
@@ -117,8 +117,7 @@ class Agent:
         self.calls: list[tuple[float, str]] = []  # heap of (when, job): small jobs to kill if they still run then
         self.due: list[str] = []  # jobs that have reached their dividers
         self.killed: set[str] = set()  # jobs whose kill was requested and is not yet acknowledged
-        self.tries: dict[str, tuple[str, int]] = {}  # later tries: the job's first name and the try's number
-        self.requeues: dict[str, str] = {}  # new name: old name, of registrations that are not acknowledged yet
+        self.registered: set[str] = set()  # jobs whose registration is not acknowledged yet
         self.all_submitted = False
         self.may_register = False  # True until the end of registrations is sent
         self.done = False
@@ -169,11 +168,6 @@ class Agent:
             stated |= {"policy": None, **self.selection.as_dict()}
         return stated | self.chosen.digests
 
-    @property
-    def kills(self) -> bool:
-        """Whether the options kill jobs and submit them again."""
-        return self.chosen.kills
-
     @cached_property
     def cluster(self) -> Cluster:
         """The machines and their jobs."""
@@ -218,8 +212,9 @@ class Agent:
                 f"job {name!r:.60} is part of a workflow, in which no job follows one that was killed and submitted "
                 f"again; choose kill never, not {self.chosen.kill}, or leave the workflow out"
             )
-        if name in self.requeues:
-            self.cluster.requeue(self.requeues.pop(name), now_s, name)
+        if name in self.registered:
+            self.registered.remove(name)
+            self.cluster.requeue(name, now_s)
             return
         self.has_classes |= request.job_class is not None
         self.has_users |= request.user >= 0
@@ -277,26 +272,24 @@ class Agent:
 
         This call alone reports a kill: other events about it need none.
         """
-        again = killed and job in self.killed
+        request = self.requests.pop(job)
+        again = request.next_try() if killed and job in self.killed else None
+        name = again.name if again is not None else None
         self.killed.discard(job)
         self.ledger.end(job, now_s)
         if self.choice is not None:
             self.choice.ended(job)
-        self.cluster.end(job, again=again)
-        request = self.requests.pop(job)
-        first, number = self.tries.pop(job, (job, 0))
-        name = try_name(first, number + 1) if again else None
+        self.cluster.end(job, name)
         if self.knowledge is not None:
             self.knowledge.ended(job, now_s, name)
-        if name is None:
+        if again is None:
             return
-        self.tries[name] = first, number + 1
-        self.requests[name] = request._replace(name=name)
-        self.say(self.requests[name].registered())
+        self.requests[again.name] = again
+        self.say(again.registered())
         if self.registration.acknowledged:
-            self.requeues[name] = job
+            self.registered.add(again.name)
         else:
-            self.cluster.requeue(job, now_s, name)
+            self.cluster.requeue(again.name, now_s)
 
     def called(self, now_s: float) -> None:
         """A requested call: note the jobs that are due; `decide` kills them if they still run."""
@@ -339,14 +332,14 @@ class Agent:
 
         # No decision is made between a kill and its report. With kill always, recorded runs of Batsim decide before it
         # acknowledges the killed job.
-        waits = self.killed or (self.requeues and self.chosen.spares)
+        waits = self.killed or (self.registered and self.chosen.spares)
         if not waits and (self.due or self.cluster.lacks_decision(now_s)):
             self.decide_now(now_s)
 
         if self.knowledge is not None and not self.all_submitted:
             self.knowledge.at(now_s)
 
-        if self.may_register and self.all_submitted and not self.cluster.killable and not self.requeues:
+        if self.may_register and self.all_submitted and not self.cluster.killable and not self.registered:
             self.may_register = False
             self.say(Registering(False))
 

@@ -95,16 +95,16 @@ class Cluster:
         if self.plan is not None:
             self.plan.submit(row, request, float(self.queue.jobs["key"][row]))
 
-    def requeue(self, job: str, now_s: float, name: str) -> None:
-        """Requeue a killed job under a new name, with its first submission time."""
-        row = self.rows.pop(job)
-        self.rows[name] = row
-        self.placed[row].name = name
+    def requeue(self, job: str, now_s: float) -> None:
+        """Queue the next try of a killed job, with its first submission time."""
         self.changed = True
-        self.queue.requeue(row, now_s)
+        self.queue.requeue(self.rows[job], now_s)
 
-    def end(self, job: str, *, again: bool = False) -> None:
-        """Release the machines of a job that has ended; `again` if it was killed and goes on as large."""
+    def end(self, job: str, next_try: str | None = None) -> None:
+        """Release the machines of a job that has ended.
+
+        `next_try`: if it was killed, the name under which it goes on, as a large job, once it is requeued.
+        """
         row = self.rows.pop(job)
         placed = self.placed.pop(row)
         self.changed = True
@@ -113,9 +113,9 @@ class Cluster:
         self.killable.discard(row)
         if self.plan is not None:
             self.plan.end(row)
-        if again:
+        if next_try is not None:
             self.queue.demote(row)
-            self.rows[job], self.placed[row] = row, Placed(job, placed.procs, placed.walltime_s)
+            self.rows[next_try], self.placed[row] = row, Placed(next_try, placed.procs, placed.walltime_s)
             if self.queue.jobs["killable"][row]:
                 self.killable.add(row)
 
@@ -150,33 +150,31 @@ class Cluster:
     def decide(self, now_s: float) -> list[Start]:
         """Run one pass; if machines are not planned, each started job gets the idle ones with the lowest ids."""
         self.changed = False
-        idle = self.idle
+        idle, placed, starts = self.idle, self.placed, []
         if isinstance(idle, HeldMachines):
-            return [self.place(row, now_s, machines) for row, machines in idle.decide(self.queue, now_s)]
-        if self.plan is not None:
-            planned = self.plan.decide(now_s)
-            for row, machines in planned:
+            chosen = idle.decide(self.queue, now_s)
+        elif self.plan is not None:
+            chosen = self.plan.decide(now_s)
+            for row, machines in chosen:
                 idle.remove(machines)
                 self.queue.start_waiting(row, now_s)
-            return [self.place(row, now_s, machines) for row, machines in planned]
-        if not self.rows:
+        elif self.rows:
+            if self.queue.rules.calendar is not None:
+                self.hold_windows(now_s)
+            chosen = [(row, idle.take(placed[row].procs)) for row in self.queue.decide(now_s).tolist()]
+        else:
             return []
-        if self.queue.rules.calendar is not None:
-            self.hold_windows(now_s)
-        return [self.place(row, now_s, idle.take(self.placed[row].procs)) for row in self.queue.decide(now_s).tolist()]
-
-    def place(self, row: int, now_s: float, machines: Intervals) -> Start:
-        """Note the machines of a starting job."""
-        placed = self.placed[row]
-        placed.machines = machines
-        if row in self.killable and not self.queue.jobs["killable"][row]:  # it is due: tries stand back for it
-            self.killable.remove(row)
-        if row not in self.killable:
-            return Start(placed.name, machines, math.inf)
-        kill_after_s = self.queue.note_kill_after(row)
-        # A job whose walltime ends it by then needs no kill call.
-        kill_at_s = now_s + kill_after_s if kill_after_s < placed.walltime_s else math.inf
-        return Start(placed.name, machines, kill_at_s)
+        for row, machines in chosen:
+            job, kill_at_s = placed[row], math.inf
+            job.machines = machines
+            if row in self.killable and not self.queue.jobs["killable"][row]:  # it is due: tries stand back for it
+                self.killable.remove(row)
+            elif row in self.killable:
+                kill_after_s = self.queue.note_kill_after(row)
+                # A job whose walltime ends it by then needs no kill call.
+                kill_at_s = now_s + kill_after_s if kill_after_s < job.walltime_s else math.inf
+            starts.append(Start(job.name, machines, kill_at_s))
+        return starts
 
     def hold_windows(self, now_s: float) -> None:
         """Leave the processors of the windows open at `now_s` idle; machines that are unavailable count as theirs."""

@@ -100,8 +100,10 @@ class Conversation5(Conversation):
     def fields_of(self, data: Any) -> dict[str, Any]:
         """JobSubmittedEvent; the user's fields are in `extra_data`, a text that may be anything."""
         name, job = data["job_id"], data["job"]
-        check_fields(job, JOB, SUBMITTED_JOB, others=True)
-        profile, walltime, text = job["profile_id"], job.get("walltime"), job.get(EXTRA_FIELD)
+        procs, profile, walltime = job.get("resource_request"), job.get("profile_id"), job.get("walltime")
+        text = job.get(EXTRA_FIELD)
+        if type(procs) is not int or type(profile) is not str or type(walltime) is not float or text is not None:
+            check_fields(job, JOB, SUBMITTED_JOB, others=True)
         if profile not in self.good_profiles:
             self.check_workload("profile", profile)
             self.good_profiles.add(profile)
@@ -109,7 +111,7 @@ class Conversation5(Conversation):
             self.check_workload("id", name)
         fields = (object_in(text) or {}) if text else {}
         fields["subtime"] = data["submission_time"]
-        fields["res"] = job["resource_request"]
+        fields["res"] = procs
         fields["profile"] = profile
         fields["walltime"] = NO_WALLTIME if walltime is None else walltime
         fields[EXTRA_FIELD] = text

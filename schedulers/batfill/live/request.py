@@ -6,6 +6,7 @@ import logging
 import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from batfill.model.schedule import try_name
 from batfill.protocol.decisions import Register
 from batfill.workloads.batsim5_json import EXTRA_FIELD
 from batfill.workloads.batsim_json import EXPECTED_FIELD, NO_WALLTIME, odd_fields, usable, user_of, user_request_of
@@ -30,11 +31,18 @@ class Request(NamedTuple):
     killable: bool = True  # whether a try may be killed and the job requeued
     user_request_s: float = math.nan  # which learners see; nan if unknown
     extra: Any = None  # further data, which only the simulator and the user understand; a later try keeps them
+    first: str | None = None  # of a later try: the name of the first one
+    kills: int = 0  # of the job's tries before this one
 
     @property
     def outlives(self) -> bool:
         """Whether it may run for longer than p~."""
         return self.request_s < self.walltime_s
+
+    def next_try(self) -> Request:
+        """The request of the try after this one, which was killed."""
+        first, kills = self.first or self.name, self.kills + 1
+        return self._replace(name=try_name(first, kills), first=first, kills=kills)
 
     def registered(self) -> Register:
         """The decision to submit it, with a job of Batsim 4's form."""

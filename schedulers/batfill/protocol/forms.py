@@ -151,12 +151,14 @@ def check_fields(
         for name, kinds in required.items():
             raise FormError(f"{where}needs {name!r}, {JSON_TYPES[kinds]}, and is not an object")
     for name, kinds in required.items():
-        if type(data.get(name)) not in kinds:
+        if name not in data or type(data[name]) not in kinds:
             raise FormError(where + unfit(data, name, kinds))
-    for name, kinds in optional.items():
-        if name in data and type(data[name]) not in kinds:
-            raise FormError(where + unfit(data, name, kinds))
-    if not others and len(data) > len(required):
+    if len(data) == len(required):
+        return
+    for name in optional:
+        if name in data and type(data[name]) not in optional[name]:
+            raise FormError(where + unfit(data, name, optional[name]))
+    if not others:
         for name in data:
             if name not in optional and name not in required:
                 known = ", ".join([*required, *optional]) or "none"
