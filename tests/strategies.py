@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import math
-import pickle
 from dataclasses import replace
 
 import numpy as np
 from hypothesis import strategies as st
 
-from batfill.model.calendar import FAILURE
+from batfill.model.calendar import ANNOUNCED, FAILURE, Window
 from batfill.model.jobs import LARGE, SMALL, UNKNOWN, WEEK_S, job_table
 from batfill.model.policy import POLICIES, policy_named
 from batfill.model.rules import EVERY_JOB, Rules
 from batfill.replays.engine_replay import replay_jobs
 from batfill_lab.search.periods import Periods
-from oracle import assert_same, oracle
+from oracle import oracle
 
 
 def table(rows, ids=None):
@@ -60,9 +59,18 @@ def outliving(jobs, unit_s=1.0):
 
 def replayed(jobs, size, policy, *, backfill=None, **rest):
     """The schedule of a replay under policies given by their names."""
-    rest = for_replay(jobs, rest)
-    small, order = rest.pop("small", None), policy_named(backfill) if backfill else None
-    return replay_jobs(jobs, size, Rules(policy_named(policy), order, **rest), small=small)
+    order = policy_named(backfill) if backfill else None
+    return replay_jobs(jobs, size, Rules(policy_named(policy), order, **rest))
+
+
+def announced(begin, end, procs, known=None):
+    """A window of maintenance that is known of from this date on, or always."""
+    return Window(ANNOUNCED, float(begin), float(end), procs, known)
+
+
+def failure(begin, end, procs):
+    """A window in which processors have failed."""
+    return Window(FAILURE, float(begin), float(end), procs)
 
 
 def in_engine(depth):
@@ -91,16 +99,6 @@ def both(jobs, size, policy, *, depth=1, calendar=None, **case):
         replayed(jobs, size, policy, depth=in_engine(depth), calendar=calendar, **case),
         oracle(jobs, size, policy, depth=depth, windows=windows, **case),
     )
-
-
-def assert_goes_on(run, at_s, expected):
-    """A replay that is copied, and pickled, at an instant goes on as the oracle's run."""
-    run.advance(at_s)
-    copied = run.fork()
-    for going_on in (run, copied, pickle.loads(pickle.dumps(run))):
-        assert going_on.queue.rules == run.queue.rules
-        going_on.advance()
-        assert_same(going_on.schedule(), expected)
 
 
 def random_table(seed, *, n_jobs, size, span_s, longest=40, unit_s=1, wide=0.02, unlimited=0.05, small=0.0, short=0.0):
@@ -136,21 +134,6 @@ def classify_like(run, jobs):
         run.queue.classify(job.seq, job.small, killable=not job.exempt, expected_s=job.walltime)
 
 
-def for_replay(jobs, case):
-    """The oracle's options of a case as a replay takes them: which jobs are small, instead of the widest."""
-    if "widest_try" not in case:
-        return case
-    widest = case["widest_try"]
-    small = (jobs.job_class == SMALL) & (True if widest is None else jobs.procs <= widest)
-    return {name: value for name, value in case.items() if name != "widest_try"} | {"small": small}
-
-
-def in_units(case, unit_s):
-    """These options of a replay for times that are `unit_s` as long."""
-    times = ("threshold_s", "divider_s")
-    return {name: np.multiply(value, unit_s).tolist() if name in times else value for name, value in case.items()}
-
-
 def random_mixed(rng, *, expansion):
     """Six random weights; the fifth is on the expansion factor."""
     weights = rng.normal(size=6).round(3)
@@ -159,10 +142,10 @@ def random_mixed(rng, *, expansion):
 
 
 @st.composite
-def workloads(draw, max_jobs=25, fractional=False):
+def workloads(draw, max_jobs=25):
     """(job table, machine size)."""
     size = draw(st.integers(1, 8))
-    seconds = st.integers(0, 60).map(lambda n: n / 4) if fractional else st.integers(0, 15)
+    seconds = st.integers(0, 15)
     row = st.tuples(
         seconds,
         seconds,
@@ -181,19 +164,6 @@ mixed_policies = (
     st.tuples(*[weight] * 6).filter(any).map(lambda weights: "mixed:" + ",".join(str(weight) for weight in weights))
 )
 policies = st.sampled_from(list(POLICIES)) | mixed_policies
-options = st.fixed_dictionaries(
-    {
-        "policy": policies,
-        "backfill": st.none() | policies,
-        "threshold_s": st.sampled_from([0.0, 1.0, 5.0, 20.0, math.inf]),
-        "half": st.booleans(),
-        "divider_s": st.sampled_from([1.0, 3.0, 8.0, math.inf]),
-        "spares": st.booleans(),
-        "stand_back": st.sampled_from([0.5, 2.0, 1000.0, math.inf]),
-        "bound": st.booleans(),
-        "widest_try": st.sampled_from([None, 1, 4]),
-    }
-).map(lambda case: case if case["spares"] else {**case, "stand_back": math.inf})
 
 
 def weeks_of_habits(seed, n_jobs=700, weeks=4, size=16):

@@ -1,4 +1,4 @@
-"""Windows in which processors are unavailable: the engine's plan against the oracle's, and cases drawn on paper."""
+"""Windows in which processors are unavailable: deep queues, jobs that can never run, files, Python, and figures."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import batfill as bf
 from batfill.base.errors import BatfillError
@@ -23,147 +21,21 @@ from batfill.model.rules import Rules
 from batfill.queue import Queue
 from batfill.replays.engine_replay import EngineReplay, replay_jobs
 from command import json_result, refusal
-from oracle import assert_same, oracle
+from oracle import assert_same
 from strategies import (
-    assert_goes_on,
+    announced,
     both,
-    for_oracle,
-    in_engine,
-    in_units,
-    options,
-    outliving,
+    failure,
     random_table,
     table,
-    workloads,
 )
-from sweeps import examples
 
 SAMPLE = Path(__file__).parents[2] / "workloads" / "sample.json"
 DEPTHS = (0, 1, 2, math.inf)
-depths = st.sampled_from(DEPTHS)
-
-
-@st.composite
-def calendars(draw, size):
-    """Windows that never take more processors than there are, with as many shared dates as possible."""
-    windows, kinds = [], st.sampled_from([ANNOUNCED, ANNOUNCED, FAILURE])
-    for _ in range(draw(st.integers(1, 5))):
-        begin, length = draw(st.integers(0, 30)), draw(st.integers(1, 12))
-        window = Window(draw(kinds), float(begin), float(begin + length), draw(st.integers(1, size)))
-        if window.kind == ANNOUNCED and draw(st.booleans()):
-            window = window._replace(announced=float(begin - draw(st.integers(0, 12))))
-        try:
-            Calendar((*windows, window)).on(size, None)
-        except BatfillError:
-            continue
-        windows.append(window)
-    return Calendar(tuple(windows))
-
-
-def longer(calendar, unit_s):
-    """The same windows, with times `unit_s` as long."""
-    windows = for_oracle(calendar, unit_s)
-    return Calendar(
-        tuple(
-            Window(FAILURE if fails else ANNOUNCED, begin, end, procs, None if fails or known == -math.inf else known)
-            for begin, end, procs, known, fails in windows
-        )
-    )
-
-
-@settings(deadline=None, max_examples=examples(120))
-@given(st.data(), workloads(), options, depths)
-def test_any_workload_beside_any_calendar_starts_what_the_oracle_starts(data, workload, case, depth):
-    jobs, size = workload
-    assert_same(*both(jobs, size, calendar=data.draw(calendars(size)), depth=depth, **case))
-
-
-@settings(deadline=None, max_examples=examples(60))
-@given(st.data(), workloads(), options, depths, st.sampled_from([1.0, 45.0, 700.0]))
-def test_jobs_that_outlive_their_requests_run_into_windows_as_the_oracle_says(data, workload, case, depth, unit_s):
-    jobs, size = workload
-    calendar = longer(data.draw(calendars(size)), unit_s)
-    assert_same(*both(outliving(jobs, unit_s), size, calendar=calendar, depth=depth, **in_units(case, unit_s)))
-
-
-# Cases drawn on paper
-
-
-def announced(begin, end, procs, known=None):
-    return Window(ANNOUNCED, float(begin), float(end), procs, known)
-
-
-def failure(begin, end, procs):
-    return Window(FAILURE, float(begin), float(end), procs)
 
 
 def run_of(rows, size, *windows, policy="fcfs", **rules):
     return replay_jobs(table(rows), size, Rules(policy_named(policy), calendar=Calendar(windows), **rules))
-
-
-@pytest.mark.parametrize(
-    ("rows", "size", "windows", "expected"),
-    [
-        # A request that ends at the begin fits, and one that is longer waits for the end.
-        ([(0, 10, 10, 4), (0, 9, 11, 4), (0, 5, 10, 1)], 4, [announced(10, 20, 4)], [0, 20, 29]),
-        ([(0, 10, 10, 3), (0, 9, 11, 1), (0, 5, 10, 1)], 4, [announced(10, 20, 4)], [0, 20, 0]),
-        # A window that leaves one of 4 stops only what would need more: the second would need 2 at 10.
-        ([(0, 8, 8, 2), (0, 12, 12, 2), (0, 30, 30, 1)], 4, [announced(10, 20, 3)], [0, 20, 0]),
-        # A job without a walltime starts before a window only beside it.
-        ([(0, 5, None, 2), (0, 5, None, 3)], 5, [announced(10, 20, 3)], [0, 20]),
-        ([(0, 5, None, 2), (0, 5, None, 3)], 5, [announced(10, 20, 3, known=10.0)], [0, 0]),
-        # What runs on into a window delays it, and nothing starts on its processors: the window should have all 4 from
-        # 10 on; the job in it ends at 14, so that it has 2 from 10 and 4 from 14 on. Of 4 it takes 2, which are idle:
-        # what ends at 14 is free.
-        ([(0, 14, None, 2), (11, 1, 1, 1), (15, 1, 1, 1)], 4, [announced(10, 20, 4, known=9.0)], [0, 20, 20]),
-        ([(0, 14, None, 2), (11, 1, 1, 1), (15, 1, 1, 1)], 4, [announced(10, 20, 2, known=9.0)], [0, 14, 15]),
-        # Processors that a window has do not fail.
-        ([(0, 20, 20, 2)], 4, [announced(1, 30, 1), failure(5, 9, 1)], [0]),
-        ([(0, 20, 20, 2)], 4, [announced(1, 30, 2), failure(5, 9, 2)], [9]),
-        # The window still waits for one processor: the failure takes neither of those that it has, so both jobs go.
-        ([(0, 20, 20, 2), (0, 20, 20, 1)], 4, [announced(1, 8, 2, known=1.0), failure(5, 9, 2)], [8, 9]),
-        # A backfilled job does not push back what the head gets behind a window: 4 of 4 from 20 on. The third would run
-        # until 21, the fourth until 20.
-        ([(0, 6, 6, 3), (1, 10, 10, 4), (2, 19, 19, 1), (2, 18, 18, 1)], 4, [announced(8, 20, 3)], [0, 20, 30, 2]),
-    ],
-)
-def test_jobs_start_before_beside_and_behind_windows_as_drawn(rows, size, windows, expected):
-    assert run_of(rows, size, *windows).start_s.tolist() == expected
-
-
-def test_a_window_is_respected_from_its_announcement_on():
-    rows = [(0, 15, 15, 2), (5, 15, 15, 2)]
-    assert run_of(rows, 4, announced(12, 20, 4)).start_s.tolist() == [20, 20]
-    run = run_of(rows, 4, announced(12, 20, 4, known=5.0))
-    assert run.start_s.tolist() == [0, 20]
-    assert run.away().overrun_proc_s == 2 * 3  # the first runs on to 15
-    assert run.away().away_proc_s == 4 * 8
-    assert run.summary().utilisation == (15 * 2 * 2) / (4 * 35 - 4 * 8 + 2 * 3)
-
-
-def test_a_failure_takes_idle_processors_first_and_then_those_of_the_job_that_started_last():
-    rows = [(0, 20, 20, 2), (1, 20, 20, 1), (1, 20, 20, 1)]
-    assert run_of(rows, 5, failure(5, 9, 1)).start_s.tolist() == [0, 1, 1]
-    run = run_of(rows, 5, failure(5, 9, 2))
-    assert run.start_s.tolist() == [0, 1, 9]
-    assert run.kills.tolist() == [(2, 1.0, 4.0, 1, 5.0)]
-    assert (run.away().failed, run.away().lost_proc_s, run.summary().requeued) == (1, 4.0, 1)
-    assert run_of(rows, 5, failure(5, 9, 5)).start_s.tolist() == [9, 9, 9]
-
-
-@pytest.mark.parametrize(
-    ("size", "window", "start_s", "kills"),
-    [
-        (4, announced(10, 20, 4), 20, [(0, 0.0, 5.0, 0, 5.0)]),  # it would be in the window's way
-        (4, announced(10, 20, 2), 0, []),  # it runs beside the window
-        (2, failure(5, 7, 1), 7, [(0, 0.0, 5.0, 1, 5.0)]),  # a failure at the divider: it tries again
-        (2, failure(6, 7, 1), 7, None),  # or after it
-    ],
-)
-def test_a_try_goes_before_a_window_and_is_killed_by_what_takes_its_processors(size, window, start_s, kills):
-    run = run_of([(0, 30, 30, 2, 1)], size, window, divider_s=5.0, spares=True, bound=True, policy="spf")
-    assert run.start_s.tolist() == [start_s]
-    assert kills is None or run.kills.tolist() == kills
 
 
 @pytest.mark.compiled
@@ -207,19 +79,6 @@ def test_dates_after_the_last_job_are_not_waited_for():
     run = EngineReplay(jobs, 2, rules)
     assert run.advance()
     assert (run.now_s, run.next_s) == (5.0, math.inf)
-
-
-# A replay under way
-
-
-@pytest.mark.parametrize("depth", DEPTHS)
-def test_a_replay_copied_or_saved_in_a_window_goes_on_as_the_oracle_does(depth, tmp_path):
-    jobs = random_table(7, n_jobs=60, size=9, span_s=60, longest=20, small=0.5)
-    calendar = Calendar((announced(20, 40, 6), failure(25, 60, 3), announced(70, 90, 9, 50.0)), "here.csv", "ab")
-    case = {"divider_s": 5.0, "spares": True}
-    expected = oracle(jobs, 9, "saf", windows=for_oracle(calendar), depth=depth, **case)
-    run = EngineReplay(jobs, 9, Rules(policy_named("saf"), calendar=calendar, depth=in_engine(depth), **case))
-    assert_goes_on(run, 30.0, expected)
 
 
 # Files

@@ -15,6 +15,7 @@ from __future__ import annotations
 import heapq
 import math
 import pickle
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -40,11 +41,13 @@ from batfill.simulator.wire import SimulationSettings
 from batfill.workloads.batsim_json import BatsimDocument
 from oracle import Oracle, assert_same
 from small_runs import as_workload, machines, starts_of_oracle, starts_under
-from strategies import for_oracle, outliving
+from strategies import for_oracle, outliving, random_mixed
 from sweeps import examples
+from through5 import Through5
 
 pytestmark = pytest.mark.usefixtures("small_blocks", "small_queues")
 ORDERS = [*POLICIES, "mixed:1,2,-1,0,3,0.5", "aged:5,0.5,0.5", "aged:20,1,-0.5"]
+UNITS_S = [1.0, 1.0, 0.25, 45.0, 700.0]  # fractions, and times for the first and later corrections of a prediction
 MOST = {"depth", "tested", "max_running"}  # numbers that may be infinite
 
 
@@ -57,18 +60,18 @@ def small_queues():
 
 
 @st.composite
-def workloads(draw):
-    """Jobs full of ties, and the machine's size."""
+def workloads(draw, unit_s):
+    """Jobs full of ties, with times in this unit, and the machine's size."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     size, n = draw(st.integers(1, 9)), draw(st.integers(1, draw(st.sampled_from([9, 90, 90, 90 if PLAIN else 250]))))
     runtime = rng.integers(0, 20, n).astype(float)
     walltime = np.maximum(runtime + rng.choice([-5, 0, 0, 7, 20], n), 1.0)
-    walltime[rng.random(n) < draw(st.sampled_from([0, 0.1]))] = math.inf
+    walltime[rng.random(n) < draw(st.sampled_from([0, 0.1, 0.7]))] = math.inf
     jobs = job_table(
         ids=[str(i) for i in rng.permutation(n)],
-        submit_s=rng.integers(0, draw(st.sampled_from([5, 60, 300])), n).astype(float),
-        runtime_s=runtime,
-        walltime_s=walltime,
+        submit_s=unit_s * rng.integers(0, draw(st.sampled_from([5, 60, 300])), n),
+        runtime_s=unit_s * runtime,
+        walltime_s=unit_s * walltime,
         procs=np.minimum(rng.integers(1, size + 2, n), rng.integers(1, size + 2, n)),
         user=rng.integers(-1, 4, n),
         job_class=np.where(rng.random(n) < 0.5, SMALL, LARGE),
@@ -77,43 +80,59 @@ def workloads(draw):
 
 
 @st.composite
-def rules(draw, size):
+def calendars(draw, size, unit_s):
+    """None, or windows that never take more processors than there are, with as many shared dates as possible."""
+    windows = []
+    for _ in range(draw(st.sampled_from([0, 0, 1, 2, 5]))):
+        begin, kind = draw(st.integers(0, 60)), draw(st.sampled_from([ANNOUNCED, ANNOUNCED, FAILURE]))
+        end, known = begin + draw(st.integers(1, 40)), begin - draw(st.integers(0, 12))
+        announced = unit_s * known if kind == ANNOUNCED and draw(st.booleans()) else None
+        window = Window(kind, unit_s * begin, unit_s * end, draw(st.integers(1, size)), announced)
+        with suppress(BatfillError):
+            Calendar((*windows, window)).on(size, None)
+            windows.append(window)
+    return Calendar(tuple(windows)) if windows else None
+
+
+mixed = st.integers(0, 999).map(lambda seed: random_mixed(np.random.default_rng(seed), expansion=seed % 2))
+orders = st.one_of(*[st.sampled_from(ORDERS)] * 3, mixed)
+
+
+@st.composite
+def rules(draw, size, unit_s):
     """The rules in the oracle's words, and a calendar."""
-    yes, order = st.booleans(), st.sampled_from(ORDERS)
+    yes = st.booleans()
     chosen = {
-        "threshold_s": draw(st.sampled_from([0.0, 5.0, 40.0, math.inf])), "half": draw(yes), "spares": draw(yes),
-        "bound": draw(yes), "divider_s": draw(st.sampled_from([2.0, 6.0, math.inf])),
+        "threshold_s": unit_s * draw(st.sampled_from([0.0, 5.0, 40.0, math.inf])), "half": draw(yes),
+        "spares": draw(yes), "bound": draw(yes), "divider_s": unit_s * draw(st.sampled_from([2.0, 6.0, math.inf])),
         "depth": draw(st.sampled_from([1, 1, 1, 0, 2, 5, math.inf])),
         "tested": draw(st.sampled_from([math.inf, math.inf, 1, 3])),
         "max_running": draw(st.sampled_from([math.inf, math.inf, 1, 3])),
         "outlived": False,
     }  # fmt: skip
     chosen["stand_back"] = draw(st.sampled_from([math.inf, 0.5, 3.0])) if chosen["spares"] else math.inf
-    chosen["backfill"] = None if chosen["depth"] in (0, math.inf) else draw(st.none() | order)
-    windows = []
-    for begin, latest in draw(st.sampled_from([[], [], [(20, 90)], [(10, 40), (40, 999)]])):
-        kind = draw(st.sampled_from([ANNOUNCED, FAILURE]))
-        end = min(begin + draw(st.integers(1, 60)), latest)
-        known = draw(st.sampled_from([None, 5.0])) if kind == ANNOUNCED else None
-        windows.append(Window(kind, float(begin), float(end), draw(st.integers(1, size)), announced=known))
-    return draw(order), chosen, Calendar(tuple(windows)) if windows else None
+    chosen["backfill"] = None if chosen["depth"] in (0, math.inf) else draw(st.none() | orders)
+    return draw(orders), chosen, draw(calendars(size, unit_s))
 
 
 @st.composite
 def cases(draw):
-    jobs, size = draw(workloads())
-    policy, chosen, calendar = draw(rules(size))
+    unit_s = draw(st.sampled_from(UNITS_S))
+    jobs, size = draw(workloads(unit_s))
+    policy, chosen, calendar = draw(rules(size, unit_s))
     if len(jobs) > 90:  # the oracle's plan of many jobs takes minutes
         chosen, calendar = chosen | {"depth": 1, "tested": math.inf, "max_running": math.inf}, None
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     more = {}
     if draw(st.sampled_from([False, False, True])):  # predictions, which are corrected
         chosen["outlived"] = True
-        more["expected_s"] = np.minimum(rng.integers(1, 25, len(jobs)).astype(float), jobs.request_s)
+        more["expected_s"] = np.minimum(unit_s * rng.integers(1, 25, len(jobs)), jobs.request_s)
     if draw(st.sampled_from([False, False, True])):
         preceding = np.where(rng.random(len(jobs)) < 0.6, rng.integers(-1, np.arange(len(jobs)).clip(1)), NONE)
         preceding[0] = NONE
-        more["follows"] = Follows(preceding, np.where(preceding >= 0, 2.0 * rng.integers(0, 9, len(jobs)), 0.0))
+        more["follows"] = Follows(
+            preceding, np.where(preceding >= 0, 2.0 * unit_s * rng.integers(0, 9, len(jobs)), 0.0)
+        )
     return jobs, size, policy, chosen, calendar, more
 
 
@@ -153,7 +172,7 @@ def thorough(usual):
     )
 
 
-@thorough(120)
+@thorough(250)
 @given(cases())
 def test_a_replay_is_the_oracles_run(case):
     jobs, size, policy, chosen, calendar, more = case
@@ -163,7 +182,7 @@ def test_a_replay_is_the_oracles_run(case):
     assert_same(run.schedule(), oracle_of(*case))
 
 
-@thorough(40)
+@thorough(60)
 @given(cases())
 def test_a_replay_that_is_left_at_each_instant_is_the_oracles_run(case):
     jobs, size, policy, chosen, calendar, more = case
@@ -267,9 +286,13 @@ def options_of(policy, chosen, calendar):
     return given | {"policy": policy} | ({"calendar": calendar} if calendar else {})
 
 
+HOSTS = {"4": lambda agent: Conversation4(agent).answer, "5": lambda agent: Through5(agent, "").answer}
+
+
+@pytest.mark.parametrize("version", HOSTS)
 @thorough(60)
 @given(cases())
-def test_under_batsim_tries_start_when_the_oracles_do(case):
+def test_under_batsim_tries_start_when_the_oracles_do(version, case):
     jobs, size, policy, chosen, calendar, _ = case
     jobs = replace(jobs, runtime_s=np.maximum(jobs.runtime_s, 1.0))  # else Batsim reports an end and a kill together
     chosen = chosen | {"outlived": False}
@@ -286,7 +309,8 @@ def test_under_batsim_tries_start_when_the_oracles_do(case):
     except BatfillError:
         assume(False)
     document = BatsimDocument(Path("w.json"), 4, *as_workload(jobs).values(), "")
-    dynamic = SimulationSettings(dynamic_jobs=True, reuse_profiles=True)
-    found = starts_under(Conversation4(agent).answer, document, machines(size), dynamic)
+    registers = version == "4" or chosen["divider_s"] < math.inf  # Batsim 5 is not asked for what is not used
+    dynamic = SimulationSettings(dynamic_jobs=registers, reuse_profiles=registers)
+    found = starts_under(HOSTS[version](agent), document, machines(size), dynamic)
     expected = starts_of_oracle(oracle_of(jobs, size, policy, chosen, calendar, {}))
     assert {name.removeprefix("w0!"): start_s for name, start_s in found.items()} == expected

@@ -54,28 +54,6 @@ def expected(jobs, size, follows, policy, **options):
     return Oracle(jobs, size, policy, follows={row: of for row, of in rows if of[0] >= 0}, **options).run()
 
 
-@pytest.mark.parametrize("policy", [*POLICIES, "aged:600,0.5,0", "mixed:1,0,-1,0,0,0"])
-@pytest.mark.parametrize("seed", range(3))
-def test_a_closed_replay_is_the_slow_one(policy, seed):
-    jobs = random_jobs(seed, zero=seed == 2)
-    follows = random_follows(jobs, seed)
-    made = replay_jobs(jobs, 8, Rules(policy_named(policy)), follows=follows)
-    assert_same(made, expected(jobs, 8, follows, policy))
-
-
-@pytest.mark.parametrize("seed", range(12))
-def test_thresholds_tries_backfill_orders_and_reservations_read_the_date_in_the_replay(seed):
-    jobs = random_jobs(seed, small=True)
-    follows = random_follows(jobs, seed)
-    policy, backfill = ("saf", "fcfs", "aged:600,0.5,0", "f1")[seed % 4], (None, "lcfs", "wfp3")[seed % 3]
-    case = {"threshold_s": 200, "half": seed % 2 == 0, "divider_s": 60, "spares": seed % 4 > 1, "bound": True}
-    depth, order = 1 + (seed % 5 == 4), policy_named(backfill) if backfill else None
-    made = replay_jobs(jobs, 8, Rules(policy_named(policy), order, depth=depth, **case), follows=follows)
-    assert len(made.kills) > 0
-    planned = depth if depth == 2 else None
-    assert_same(made, expected(jobs, 8, follows, policy, backfill=backfill, depth=planned, **case))
-
-
 @pytest.mark.parametrize("kind", ["after:20min", "after:3min", "after:10h", "sessions"])
 @pytest.mark.parametrize("seed", range(8))
 def test_the_closed_fcfs_replay_equals_the_open_one_with_the_dependencies_of_fcfs(kind, seed):

@@ -1,4 +1,4 @@
-"""A limit of running jobs per user: the engine against the oracle's count, properties, and cases drawn on paper."""
+"""A limit of running jobs per user: who is held, what is promised, and what is refused."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_calendar import calendars
 
 from batfill.base.errors import BatfillError
 from batfill.model.jobs import Workload
@@ -20,13 +19,11 @@ from batfill.queue import Queue, users_by_number
 from batfill.replays.engine_replay import EngineReplay
 from batfill.replays.replay import replay
 from batfill.replays.session import Replay
-from oracle import assert_same, oracle
-from strategies import assert_goes_on, both, for_replay, in_units, options, outliving, random_table, table, workloads
+from strategies import random_table, workloads
 from sweeps import examples
 
 USERS = (-1, 3, 3, 7, 0)  # a user below 0 is unknown
 limits = st.integers(1, 3)
-depths = st.sampled_from((0, 1, 1, 2, math.inf))
 
 
 def of_users(jobs, numbers):
@@ -39,95 +36,6 @@ def workloads_of_users(draw):
     """(job table, machine size), as `workloads` draws them."""
     jobs, size = draw(workloads())
     return of_users(jobs, [draw(st.sampled_from(USERS)) for _ in range(len(jobs))]), size
-
-
-def most_at_once(schedule):
-    """The most tries of each known user that ran at once, counted at each begin; tries of no length count there."""
-    jobs, tries = (
-        schedule.jobs,
-        [
-            (row, start_s, start_s + ran_s)
-            for row, start_s, ran_s in schedule.kills[["row", "start_s", "ran_s"]].tolist()
-        ],
-    )
-    ran = np.flatnonzero(~np.isnan(schedule.start_s))
-    tries += zip(ran.tolist(), schedule.start_s[ran].tolist(), schedule.end_s[ran].tolist(), strict=True)
-    found = {}
-    for row, at_s, _ in tries:
-        user = int(jobs.user[row])
-        beside = [1 for other, start_s, end_s in tries if jobs.user[other] == user and start_s <= at_s < end_s]
-        found[user] = max(found.get(user, 0), len(beside))
-    return {user: n for user, n in found.items() if user >= 0}
-
-
-@settings(deadline=None, max_examples=examples(120))
-@given(workloads_of_users(), options, depths, limits)
-def test_any_workload_under_any_options_and_limit_starts_what_the_oracle_starts(workload, case, depth, limit):
-    schedule, expected = both(*workload, depth=depth, max_running=limit, **case)
-    assert_same(schedule, expected)
-    assert max(most_at_once(schedule).values(), default=0) <= limit
-
-
-@settings(deadline=None, max_examples=examples(40))
-@given(st.data(), workloads_of_users(), options, depths, limits, st.sampled_from([1, 2, 5]))
-def test_windows_and_passes_that_test_few_jobs_skip_users_as_the_oracle_does(
-    data, workload, case, depth, limit, tested
-):
-    jobs, size = workload
-    case |= {"calendar": data.draw(calendars(size)), "tested": tested}
-    assert_same(*both(jobs, size, depth=depth, max_running=limit, **case))
-
-
-@settings(deadline=None, max_examples=examples(30))
-@given(workloads_of_users(), options, depths, limits, st.sampled_from([1.0, 45.0, 700.0]))
-def test_jobs_that_outlive_their_requests_count_until_they_end(workload, case, depth, limit, unit_s):
-    jobs, size = workload
-    case = in_units(case, unit_s)
-    assert_same(*both(outliving(jobs, unit_s), size, depth=depth, max_running=limit, **case))
-
-
-def drawn():
-    """Five processors: 0 runs until 10 on two of them; 1, of user 1, needs all; 2 is too long; 3, of user 1, fits."""
-    rows = [(0, 10, 10, 2), (1, 5, 5, 5), (2, 20, 20, 2), (3, 5, 5, 1), (4, 1, 1, 5)]
-    return of_users(table(rows, ids=list("01234")), [-1, 1, 2, 1, -1])
-
-
-@pytest.mark.parametrize(
-    ("limit", "starts"),
-    [
-        # 3 is backfilled, and so its user is at the limit when 4 comes: 1 is skipped, and 2 starts in its place.
-        (1, [0, 24, 4, 3, 29]),
-        (2, [0, 10, 15, 3, 35]),
-    ],
-)
-def test_a_start_behind_a_reservation_of_its_user_counts_at_once(limit, starts):
-    schedule, expected = both(drawn(), 5, "fcfs", max_running=limit)
-    assert_same(schedule, expected)
-    assert schedule.start_s.tolist() == starts
-
-
-def test_a_skipped_job_keeps_its_place_and_others_pass_without_counting_as_backfilled():
-    rows = [(0, 10, 10, 1), (1, 10, 10, 1), (2, 10, 10, 1), (3, 10, 10, 2), (11, 1, 1, 2)]
-    jobs = of_users(table(rows, ids=list("01234")), [5, 5, 5, 6, 7])
-    schedule, expected = both(jobs, 3, "fcfs", max_running=1)
-    assert_same(schedule, expected)
-    assert schedule.start_s.tolist() == [0, 10, 20, 3, 13]
-    assert not schedule.backfilled.any()
-
-
-def test_an_end_counts_in_the_decision_of_its_instant_and_a_job_of_no_length_in_its_second():
-    jobs = of_users(table([(0, 0, 5, 1), (0, 4, 5, 1), (0, 4, 5, 1)], ids=list("012")), [5, 5, 5])
-    schedule, expected = both(jobs, 3, "fcfs", max_running=1)
-    assert_same(schedule, expected)
-    assert schedule.start_s.tolist() == [0, 0, 4]
-
-
-@pytest.mark.parametrize("depth", [1, 2])
-def test_a_replay_copied_or_saved_under_way_goes_on_as_the_oracle_does(depth, tmp_path):
-    jobs = of_users(random_table(depth, n_jobs=80, size=6, span_s=200), np.arange(80) % 5 % 4 - 1)
-    case = {"max_running": 2, "half": True, "threshold_s": 20.0, "depth": depth}
-    run = EngineReplay(jobs, 6, Rules(policy_named("saf"), **for_replay(jobs, case)))
-    assert_goes_on(run, 100.0, oracle(jobs, 6, "saf", **case))
 
 
 def test_jobs_submitted_one_by_one_are_counted_by_user_however_many_come():

@@ -1,4 +1,4 @@
-"""Any number of reservations: the engine's plan against the oracle's, recorded starts, and cases drawn on paper."""
+"""Any number of reservations: recorded starts, cases that once were wrong, and a plan kept from pass to pass."""
 
 from __future__ import annotations
 
@@ -24,38 +24,20 @@ from batfill.replays.engine_replay import EngineReplay, replay_jobs
 from batfill.workloads.batsim_json import read_batsim_json
 from command import batfill
 from oracle import assert_same, oracle
+from small_runs import as_workload
 from strategies import (
-    assert_goes_on,
     both,
     in_engine,
-    in_units,
-    options,
-    outliving,
     random_table,
-    replayed,
     table,
-    workloads,
 )
-from sweeps import examples, sweep
+from sweeps import examples
 
 DATA = Path(__file__).parents[1] / "data" / "depth"
 DEPTHS = (0, 2, 3, math.inf)
-depths = st.sampled_from(DEPTHS)
 
 
 pytestmark = pytest.mark.usefixtures("small_blocks")
-
-
-@settings(deadline=None, max_examples=examples(60))
-@given(workloads(), options, depths)
-def test_any_workload_under_any_options_and_depth_starts_what_the_oracle_starts(workload, case, depth):
-    assert_same(*both(*workload, **case, depth=depth))
-
-
-@settings(deadline=None, max_examples=examples(30))
-@given(workloads(), options, st.sampled_from([0, 1, 2, math.inf]), st.sampled_from([1, 2, 5]))
-def test_a_pass_that_tests_few_jobs_starts_what_the_oracle_starts(workload, case, depth, tested):
-    assert_same(*both(*workload, **case, depth=depth, tested=tested))
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -63,32 +45,6 @@ def test_whether_a_kill_pays_is_asked_of_the_jobs_that_the_backfill_order_tests(
     jobs = random_table(seed, n_jobs=30, size=6, span_s=20, longest=20, small=0.6)
     tries = {"divider_s": 3.0, "spares": True, "bound": True, "backfill": "spf"}
     assert_same(*both(jobs, 6, "fcfs", depth=1 + seed % 2, tested=3, **tries))
-
-
-@settings(deadline=None, max_examples=examples(30))
-@given(workloads(), options, depths, st.sampled_from([1.0, 45.0, 700.0]))
-def test_jobs_that_outlive_their_requests_are_planned_as_the_oracle_does(workload, case, depth, unit_s):
-    jobs, size = workload
-    assert_same(*both(outliving(jobs, unit_s), size, **in_units(case, unit_s), depth=depth))
-
-
-@settings(deadline=None, max_examples=examples(40))
-@given(workloads(), options)
-def test_with_one_reservation_the_oracles_plan_gives_the_starts_of_easy(workload, case):
-    jobs, size = workload
-    assert_same(replayed(jobs, size, **case), oracle(jobs, size, **case, depth=1))
-
-
-@pytest.mark.parametrize(
-    *sweep(
-        policy=["fcfs", "saf", "wfp3"],
-        depth=DEPTHS,
-        case=[{}, {"divider_s": 4.0, "spares": True, "stand_back": 3.0}, {"half": True}],
-    )
-)
-def test_a_burst_drains_as_the_oracles_plan_says(policy, depth, case):
-    jobs = random_table(len(policy), n_jobs=60, size=16, span_s=20, longest=20, wide=0.0, small=0.4, short=0.2)
-    assert_same(*both(jobs, 16, policy, depth=depth, threshold_s=30.0, **case))
 
 
 @pytest.mark.parametrize("depth", DEPTHS)
@@ -140,87 +96,7 @@ def columns_off(name, jobs, size):
     return off
 
 
-# Cases drawn on paper
-
-
-def starts(rows, size, depth, policy="fcfs", **rules):
-    return replay_jobs(table(rows), size, Rules(policy_named(policy), depth=in_engine(depth), **rules)).start_s.tolist()
-
-
-@pytest.mark.parametrize(("depth", "found"), [(0, [0, 15, 3]), (1, [0, 10, 20]), (2, [0, 10, 20])])
-def test_only_without_a_reservation_a_job_starts_that_delays_the_head(depth, found):
-    assert starts([(0, 10, 10, 3), (1, 10, 10, 4), (3, 12, 12, 1)], 4, depth) == found
-
-
-@pytest.mark.parametrize(("depth", "second", "third"), [(1, 53, 3), (2, 20, 30), (math.inf, 20, 30)])
-def test_only_a_second_reservation_protects_the_second_job_that_waits(depth, second, third):
-    # Of 4 processors 2 are taken to 10 and 1 to 100. The head needs 2 from 10 to 20, the second 3 from 20 on. The third
-    # takes 1 for 50 s, beside the head, but not beside the second.
-    rows = [(0, 10, 10, 2), (0, 100, 100, 1), (1, 10, 10, 2), (2, 10, 10, 3), (3, 50, 50, 1)]
-    assert starts(rows, 4, depth) == [0, 0, 10, second, third]
-
-
-def test_the_jobs_behind_the_last_reservation_are_taken_in_the_backfill_order():
-    # One processor of 3 is idle to 10; the heads need all. Of the jobs behind them the shortest goes first, not the
-    # oldest; with a third reservation the oldest would be looked at before.
-    rows = [(0, 10, 10, 2), (1, 5, 5, 3), (2, 5, 5, 3), (3, 6, 6, 1), (3, 4, 4, 1)]
-    backfill = policy_named("spf")
-    assert starts(rows, 3, 2, backfill=backfill)[3:] == [20, 3]
-    assert starts(rows, 3, 2)[3:] == [3, 20]
-
-
-def test_where_nothing_has_ended_new_jobs_are_taken_in_the_backfill_order_behind_the_last_reservation():
-    # Two heads need all 4 processors, and a job for 3 s is backfilled. Then two jobs come for the processor left.
-    rows = [(0, 10, 10, 2), (1, 5, 5, 4), (1, 5, 5, 4), (1, 3, 3, 1), (2, 6, 6, 1), (2, 4, 4, 1)]
-    assert starts(rows, 4, 2, backfill=policy_named("spf")) == [0, 10, 15, 1, 4, 2]
-    assert starts(rows, 4, 2) == [0, 10, 15, 1, 2, 4]
-
-
-def test_without_a_walltime_a_job_goes_before_reservations_only_on_what_they_all_leave_free():
-    rows = [(0, 10, 10, 2), (1, 5, 5, 3), (2, 5, 5, 4), (3, 3, None, 1)]
-    assert starts(rows, 4, 1)[3] == 3  # beside the head
-    assert starts(rows, 4, 2)[3] > 3  # not beside the second
-    assert starts(rows, 4, 0)[3] == 3
-
-
-def test_a_try_is_killed_where_only_the_second_reservation_would_be_earlier_without_it():
-    # The try on 1 of 4 processors is at its divider at 5. The head waits for 3 others to 20 with or without it; the
-    # second needs all 4 from 25, which it would have only if the try were gone by then.
-    rows = [(0, 40, 40, 1, 1), (0, 20, 20, 3, 0), (1, 5, 5, 3, 0), (2, 5, 5, 4, 0)]
-    rules = {"divider_s": 5.0, "spares": True, "bound": True}
-    jobs = table(rows)
-    for depth, killed in [(2, 1), (math.inf, 1), (1, 0), (0, 0)]:
-        schedule, expected = both(jobs, 4, "spf", depth=depth, **rules)
-        assert len(schedule.kills) == killed
-        assert_same(schedule, expected)
-
-
-@pytest.mark.parametrize(("tested", "found"), [(1, 30), (2, 30), (3, 3), (EVERY_JOB, 3)])
-def test_a_job_behind_those_that_are_tested_does_not_start(tested, found):
-    # The two that wait need all 4 processors. The last job would fit, on one processor, until the first can start.
-    rows = [(0, 10, 10, 3), (1, 10, 10, 4), (2, 10, 10, 4), (3, 5, 5, 1)]
-    assert starts(rows, 4, 1, tested=tested)[3] == found
-
-
-@pytest.mark.parametrize("backfill", [None, "spf"])
-def test_behind_two_reservations_jobs_that_come_later_start_by_the_plan_that_was_made_before(backfill):
-    # Of 8 processors 3 are taken to 100, and two jobs wait for 6; the others come one by one, or two at once.
-    rows = [(0, 100, 100, 3), (1, 9, 9, 6), (2, 9, 9, 6), (3, 10, 10, 1), (4, 10, 10, 1), (5, 30, None, 1)]
-    rows += [(6, 20, 20, 1), (6, 10, 10, 1), (7, 200, 200, 1), (30, 10, 10, 1)]
-    schedule, expected = both(table(rows), 8, "fcfs", depth=2, backfill=backfill)
-    assert_same(schedule, expected)
-    assert schedule.start_s.tolist()[3:6] == [3, 4, 5]
-
-
 # The queue
-
-
-@pytest.mark.parametrize("depth", [0, 2, math.inf])
-def test_a_planned_replay_copied_or_saved_under_way_goes_on_as_the_oracle_does(depth, tmp_path):
-    jobs = random_table(7, n_jobs=60, size=9, span_s=60, longest=20, small=0.5)
-    rules = Rules(policy_named("saf"), divider_s=5.0, spares=True, depth=in_engine(depth))
-    expected = oracle(jobs, 9, "saf", divider_s=5.0, spares=True, depth=depth)
-    assert_goes_on(EngineReplay(jobs, 9, rules), 30.0, expected)
 
 
 def test_a_plan_that_is_kept_gives_way_to_whatever_changes_it():
@@ -322,28 +198,13 @@ def test_depths_that_cannot_be_are_refused(rules, words):
 COUNTING = [name for name in PRESETS if name != "first-tries" and not plans_machines(name)]
 
 
-@pytest.fixture(scope="module")
-def written(tmp_path_factory):
-    """A workload's file, its jobs, and the size of its machine."""
-    jobs = random_table(5, n_jobs=80, size=8, span_s=300, longest=40, wide=0.0, unlimited=0.0)
-    rows = zip(jobs.ids, jobs.submit_s, jobs.runtime_s, jobs.walltime_s, jobs.procs, strict=True)
-    path = tmp_path_factory.mktemp("hosts") / "made.json"
-    names = ("id", "subtime", "profile", "walltime", "res")
-    document = {
-        "nb_res": 8,
-        "jobs": [dict(zip(names, (name, r, f"p{p:g}", w, int(q)), strict=True)) for name, r, p, w, q in rows],
-        "profiles": {f"p{p:g}": {"type": "delay", "delay": p} for p in jobs.runtime_s.tolist()},
-    }
-    path.write_text(json.dumps(document))
-    read = read_batsim_json(path)
-    return path, read.jobs
-
-
 @pytest.mark.compiled
 @pytest.mark.parametrize("depth", [0, 2, "all"])
-def test_python_has_the_starts_of_the_oracle(written, depth):
-    path, jobs = written
-    expected = oracle(jobs, 8, "fcfs", depth=math.inf if depth == "all" else depth)
+def test_python_has_the_starts_of_the_oracle(tmp_path, depth):
+    jobs = random_table(5, n_jobs=80, size=8, span_s=300, longest=40, wide=0.0, unlimited=0.0)
+    path = tmp_path / "made.json"
+    path.write_text(json.dumps({"nb_res": 8, **as_workload(jobs)}))
+    expected = oracle(read_batsim_json(path).jobs, 8, "fcfs", depth=math.inf if depth == "all" else depth)
     assert_same(bf.replay(path, depth=depth).schedule, expected)
 
 

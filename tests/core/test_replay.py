@@ -1,4 +1,4 @@
-"""The compiled replay against the oracle, against hand-drawn cases, and against figures known from other programs."""
+"""A replay of thousands of jobs, what holds of every schedule, figures known from other programs, and refusals."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from hypothesis import given, settings
 
 from batfill.base.errors import PolicyError, WorkloadError
 from batfill.model.jobs import LARGE, job_table
-from batfill.model.policy import POLICIES, Policy, policy_named
+from batfill.model.policy import Policy, policy_named
 from batfill.model.rules import Rules
 from batfill.replays.engine_replay import EngineReplay, replay_jobs
 from batfill.replays.many import measure_policies
 from batfill.workloads import read_workload
 from oracle import KEYS, Oracle, assert_same, oracle
-from strategies import options, outliving, policies, random_mixed, random_table, replayed, table, workloads
+from strategies import policies, random_table, replayed, table, workloads
 from sweeps import examples, sweep
 
 
@@ -34,66 +34,7 @@ def assert_as_the_oracle(jobs, size, policy, **case):
     assert_same(replayed(jobs, size, policy, **case), oracle(jobs, size, policy, **case))
 
 
-# Random cases
-
-
-@pytest.mark.parametrize(*sweep(policy=list(POLICIES), backfill=[None, "spf", "lqf", "wfp3"]))
-def test_every_policy_starts_what_the_oracle_starts(policy, backfill):
-    for seed, threshold_s in enumerate([math.inf, 0.0, 15.0, 400.0]):
-        jobs = random_table(seed, n_jobs=120, size=10, span_s=200, small=0.3)
-        case = {"backfill": backfill, "threshold_s": threshold_s, "divider_s": [math.inf, 10.0][seed % 2]}
-        assert_as_the_oracle(jobs, 10, policy, **case)
-
-
-@pytest.mark.parametrize("backfill", POLICIES)
-def test_every_backfill_order_starts_what_the_oracle_starts(backfill):
-    jobs = random_table(7, n_jobs=150, size=12, span_s=150)
-    assert_as_the_oracle(jobs, 12, "saf", backfill=backfill)
-
-
-@pytest.mark.parametrize("expansion", [0, 1])
-@pytest.mark.parametrize("seed", range(20))
-def test_mixed_policies_start_what_the_oracle_starts(seed, expansion):
-    rng = np.random.default_rng(seed)
-    policy, backfill = random_mixed(rng, expansion=expansion), [None, random_mixed(rng, expansion=1)][seed % 2]
-    jobs = random_table(seed, n_jobs=100, size=9, span_s=120)
-    assert_as_the_oracle(jobs, 9, policy, backfill=backfill)
-
-
-@settings(deadline=None, max_examples=examples(50))
-@given(workloads(fractional=True), options)
-def test_fractions_of_seconds_change_nothing(workload, case):
-    assert_as_the_oracle(*workload, **case)
-
-
-@pytest.mark.parametrize("policy", [*POLICIES, "mixed:2,-0.1,0.01,3,-40,0.02", "aged:300,0.5,0.5", "aged:50,1,-0.5"])
-def test_a_long_queue_of_jobs_that_outlive_their_requests_drains_as_the_oracle_says(policy):
-    seed = len(policy)
-    jobs = outliving(random_table(seed, n_jobs=250, size=16, span_s=310, longest=50, small=0.2, short=0.4), 90.0)
-    threshold_s, divider_s = [(math.inf, 1800.0), (40_000.0, math.inf)][seed % 2]
-    backfill = [None, "spf", "wfp3"][seed % 3]
-    assert_as_the_oracle(jobs, 16, policy, backfill=backfill, threshold_s=threshold_s, divider_s=divider_s)
-
-
-# Thousands of waiting jobs: several groups of leaves
-
-# Times are multiples of 100 s, so that the oracle has few instants to sort thousands of jobs at.
-BURST = {"n_jobs": 4500, "size": 64, "span_s": 3, "longest": 2, "unit_s": 100, "wide": 0.0, "unlimited": 0.01}
-
-
-@pytest.mark.slow
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("policy", "case"),
-    [
-        ("lqf", {"threshold_s": 30_000.0}),
-        ("srf", {"backfill": "lpf", "threshold_s": 60_000.0}),
-        ("spf", {"divider_s": 150.0}),
-    ],
-)
-def test_a_burst_of_4500_jobs_drains_as_the_oracle_says(policy, case):
-    jobs = random_table(1, small=0.5 if "divider_s" in case else 0.0, **BURST)
-    assert_as_the_oracle(jobs, 64, policy, **case)
+# Thousands of waiting jobs, in blocks of the size that users have
 
 
 MOVING = ["sexp", "lexp", "wfp3", "unicef", "mixed:2,-0.1,0.01,3,-40,0.02"]
@@ -103,31 +44,6 @@ MOVING = ["sexp", "lexp", "wfp3", "unicef", "mixed:2,-0.1,0.01,3,-40,0.02"]
 def test_a_long_queue_whose_order_changes_drains_as_the_oracle_says(policy, threshold_s):
     jobs = random_table(3, n_jobs=1000, size=16, span_s=3300, longest=60, small=0.2)
     assert_as_the_oracle(jobs, 16, policy, threshold_s=threshold_s, divider_s=40.0)
-
-
-@pytest.mark.parametrize(*sweep(policy=[*MOVING, "mixed"], seed=[0, 1, 2]))
-def test_heads_that_overtake_each_other_while_jobs_arrive_are_those_of_the_oracle(policy, seed):
-    rng = np.random.default_rng([seed, len(policy)])
-    if policy == "mixed":
-        policy = random_mixed(rng, expansion=1)
-    # Arrivals and ends alternate; the queue is one leaf at times and several at others.
-    jobs = random_table(seed, n_jobs=500, size=16, span_s=4000, longest=int(rng.integers(20, 80)), small=0.2 * seed)
-    cases = (None, math.inf, math.inf), ("spf", 900.0, 30.0), ("wfp3", 60.0, math.inf)
-    backfill, threshold_s, divider_s = cases[seed]
-    assert_as_the_oracle(jobs, 16, policy, backfill=backfill, threshold_s=threshold_s, divider_s=divider_s)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("policy", "backfill"),
-    [
-        ("sexp", None),
-        pytest.param("wfp3", "unicef", marks=pytest.mark.long),
-        pytest.param("mixed:1,2,0,0,-90,0.1", None, marks=pytest.mark.long),
-    ],
-)
-def test_a_burst_of_4500_jobs_begins_as_the_oracle_says_where_keys_move(policy, backfill):
-    assert_begins_as_the_oracle(random_table(2, **BURST), 10_000.0, policy, backfill=backfill)
 
 
 @pytest.mark.parametrize(("policy", "threshold_s"), [("lpf", math.inf), ("srf", 900.0), ("wfp3", 2500.0)])
@@ -161,70 +77,7 @@ def test_thousands_that_become_overdue_at_once_leave_the_others_in_order(policy)
     assert (run.schedule().start_s >= 700).sum() > 5  # narrow jobs, when the backfilled one has ended
 
 
-# Invariants, seen from the schedule alone
-
-
-class Instants:
-    """A schedule gone through instant by instant: what runs and who waits after each pass."""
-
-    def __init__(self, schedule, policy, threshold_s=math.inf):
-        self.schedule, self.jobs = schedule, schedule.jobs
-        self.rule = Oracle(schedule.jobs, schedule.size, policy, threshold_s=threshold_s)
-        self.ran = np.flatnonzero(~schedule.rejected)
-        for job, start_s in zip(self.rule.jobs, schedule.start_s.tolist(), strict=True):
-            job.start = start_s
-
-    def __iter__(self):
-        """(t, jobs that run on and those started ahead of the head, jobs backfilled now, waiting jobs in order)."""
-        start_s, end_s, submit_s = self.schedule.start_s, self.schedule.end_s, self.jobs.submit_s
-        for t in np.unique(np.concatenate([submit_s, end_s[self.ran]])).tolist():
-            running = self.ran[(start_s[self.ran] <= t) & (end_s[self.ran] > t)]
-            now = self.schedule.backfilled[running] & (start_s[running] == t)
-            waiting = [self.rule.jobs[i] for i in self.ran if submit_s[i] <= t < start_s[i]]
-            self.rule.waiting = waiting
-            yield t, running[~now], running[now], sorted(waiting, key=self.rule.sort_rule(t))
-
-    def shadow_s(self, t, running, need):
-        """When `need` processors are free, if these jobs end as is expected at t, and how many are free then."""
-        ends = np.array([min(self.rule.expected_end(t, self.rule.jobs[i]), 1e9) for i in running])
-        procs = self.jobs.procs[running]
-        free = {t: self.schedule.size - int(procs[ends > t].sum()) for t in ends.tolist()}
-        return min((t, procs_free) for t, procs_free in free.items() if procs_free >= need)
-
-    def free(self, *running):
-        return self.schedule.size - sum(int(self.jobs.procs[rows].sum()) for rows in running)
-
-
-def invariant_cases():
-    for seed, policy in enumerate(["fcfs", "saf", "lqf", "wfp3", "unicef", "sexp", "f2"]):
-        plain = random_table(100 + seed, n_jobs=150, size=10, span_s=200)
-        late = outliving(random_table(200 + seed, n_jobs=150, size=10, span_s=200, short=0.5), 90.0)
-        for jobs, threshold_s in ((plain, [math.inf, 30.0][seed % 2]), (late, 9e3)):
-            # Jobs of no length would make two passes at one date, and the schedule does not tell them apart.
-            jobs = dataclasses.replace(jobs, runtime_s=np.maximum(jobs.runtime_s, 1.0))
-            yield Instants(replayed(jobs, 10, policy, threshold_s=threshold_s), policy, threshold_s)
-
-
-def test_backfilled_jobs_never_delay_the_head():
-    for instants in invariant_cases():
-        for t, running, new, waiting in instants:
-            if len(new):
-                need = waiting[0].q
-                before, after = (instants.shadow_s(t, rows, need) for rows in (running, np.append(running, new)))
-                assert after[0] <= before[0]
-
-
-def test_nobody_waits_who_could_start():
-    for instants in invariant_cases():
-        for t, running, new, waiting in instants:
-            free = instants.free(running, new)
-            if waiting:
-                assert waiting[0].q > free
-                shadow, procs = instants.shadow_s(t, running, waiting[0].q)
-                rows = new[(t + instants.jobs.request_s[new]) > shadow]
-                extra = procs - waiting[0].q - int(instants.jobs.procs[rows].sum())
-                for job in waiting[1:]:
-                    assert job.q > free or (t + job.whole_expected > shadow and job.q > extra)
+# What holds of every schedule
 
 
 @settings(deadline=None, max_examples=examples(100))
@@ -293,21 +146,6 @@ def test_the_archive_logs_give_the_known_figures(archive_log, log, policy, jobs,
     assert (figures.jobs, backfilled) in ((jobs, figures.backfilled), (jobs, None))
     assert round(figures.mean_wait_s, 3) == mean_wait_s
     assert round(figures.mean_bsld, 4) == mean_bsld
-
-
-def test_a_backfilled_job_without_walltime_counts_for_the_next_reservation_of_a_head_that_waits_for_such_jobs():
-    # 6 processors. Jobs without walltime hold 4 of them and the head wants 5, so the shadow time is infinite and 1 is
-    # to spare. Whoever takes it is expected back at the shadow time as well, so the next finds 1 to spare again.
-    jobs = table([*[(0, 9, None, 1)] * 4, (1, 5, None, 5), (2, 20, None, 1), (3, 2, None, 1)])
-    schedule = replayed(jobs, 6, "fcfs")
-    assert schedule.start_s.tolist() == [0, 0, 0, 0, 9, 2, 3]
-    assert_same(schedule, oracle(jobs, 6, "fcfs"))
-
-
-@pytest.mark.parametrize("seed", range(60))
-def test_a_burst_and_a_latecomer_where_most_jobs_have_no_walltime_agree_with_the_oracle(seed):
-    jobs = random_table(seed, n_jobs=40, size=6, span_s=12, longest=6, unlimited=0.7)
-    assert_as_the_oracle(jobs, 6, "saf")
 
 
 # What a caller in Python gets wrong

@@ -13,7 +13,7 @@ from batfill.base.kernels import PLAIN
 from batfill.model.policy import Policy, policy_named
 from batfill.model.rules import Rules
 from batfill.replays.engine_replay import EngineReplay, replay_jobs
-from oracle import Oracle, assert_same, oracle
+from oracle import Oracle, assert_same
 from strategies import random_table
 
 SIZE = 12
@@ -70,24 +70,6 @@ def test_new_rules_hold_from_the_next_decision_on(changed, threshold_s):
     assert_same(run.schedule(), beside.run())
 
 
-ORDERS = ["wfp3", *(pytest.param(name, marks=pytest.mark.compiled) for name in ("fcfs", "saf"))]
-
-
-def guesses(seed):
-    """Guesses that are right, too long, too short, and without end."""
-    rng = np.random.default_rng(seed)
-    guess = np.maximum(JOBS.runtime_s + rng.integers(-8, 9, len(JOBS)), 1.0)
-    return np.where(rng.random(len(JOBS)) < 0.03, math.inf, guess)
-
-
-@pytest.mark.parametrize("policy", ORDERS)
-def test_predictions_stand_for_walltimes_in_keys_and_reservations(policy):
-    guess = guesses(1)
-    run = EngineReplay(JOBS, SIZE, Rules(policy_named(policy), threshold_s=90.0), expected_s=guess)
-    run.advance()
-    assert_same(run.schedule(), oracle(JOBS, SIZE, policy, threshold_s=90.0, expected_s=guess))
-
-
 def test_a_small_job_exempt_from_the_kill_goes_first_all_the_same():
     run, beside = new_replay("saf"), Oracle(JOBS, SIZE, "saf", **CASE)
     for job in beside.jobs:
@@ -97,14 +79,6 @@ def test_a_small_job_exempt_from_the_kill_goes_first_all_the_same():
     run.advance()
     assert_same(run.schedule(), beside.run())
     assert 0 < run.schedule().requeued.sum() < sum(job.exempt for job in beside.jobs)
-
-
-def test_a_restarted_replay_is_a_new_one():
-    run = new_replay("lqf")
-    run.advance(600.0)
-    run.restart(Rules(policy_named("saf"), backfill=policy_named("spf"), threshold_s=70.0))
-    run.advance()
-    assert_same(run.schedule(), oracle(JOBS, SIZE, "saf", backfill="spf", threshold_s=70.0, divider_s=10.0))
 
 
 def test_an_order_may_read_another_run_time_than_reservations_do():

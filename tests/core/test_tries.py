@@ -1,4 +1,4 @@
-"""Several dividers in a row: from each level a job goes to the next when it is killed."""
+"""Tries of jobs that are classified while the replay runs, dividers and orders that change, and what always holds."""
 
 from __future__ import annotations
 
@@ -12,35 +12,16 @@ from hypothesis import strategies as st
 
 from batfill.base.kernels import PLAIN
 from batfill.batsim_files.replayed import Tries
-from batfill.model.jobs import SMALL
 from batfill.model.policy import policy_named
 from batfill.model.rules import Rules
 from batfill.replays.engine_replay import EngineReplay, replay_jobs
 from oracle import Oracle, assert_same
-from strategies import classify_both, classify_like, random_table, table, workloads
+from strategies import classify_both, classify_like, random_table, workloads
 from sweeps import examples, sweep
 
 FCFS = policy_named("fcfs")
 DIVIDER = 6.0
 N_JOBS = 90 if PLAIN else 150
-
-
-def test_a_job_that_ends_at_its_second_divider_by_itself_or_by_its_walltime_is_complete():
-    for runtime, walltime in ((20, 90), (50, 20)):
-        schedule = replay_jobs(table([(0, runtime, walltime, 1, SMALL)]), 1, Rules(FCFS, divider_s=10.0))
-        assert schedule.kills[["row", "start_s", "ran_s"]].tolist() == [(0, 0.0, 10.0)]
-        assert schedule.start_s.tolist() == [10]
-
-
-def test_overdue_jobs_go_before_those_of_every_level():
-    # Killed at 10 job 0 has waited for longer than 5 s, and so has job 1; job 0 is older.
-    jobs = table([(0, 50, 90, 1, SMALL), (1, 9, 9, 1, SMALL)])
-    schedule = replay_jobs(jobs, 1, Rules(FCFS, divider_s=10.0, threshold_s=5.0))
-    assert schedule.kills[["row", "start_s", "ran_s"]].tolist() == [(0, 0.0, 10.0)]
-    assert schedule.start_s.tolist() == [10, 60]
-
-
-# Beside the oracle
 
 
 def classified(jobs, size, policy, *, divider, seed, bound=False, **options):
@@ -120,29 +101,6 @@ def test_tries_stand_back_as_the_oracle_says(policy, half, stand_back, more):
     assert tried or stand_back < 1
 
 
-def test_what_makes_a_job_due_is_its_wait_a_backlog_or_processors_kept_idle_for_it():
-    """On four processors; the first job takes three of them until 100 s, and tries run for 10 s."""
-    head = [(0, 100, 100, 3), (1, 50, 50, 4), (2, 20, 20, 1, SMALL), (95, 50, 50, 1, SMALL)]
-    rules = Rules(FCFS, divider_s=10.0, spares=True, bound=True)
-    assert replay_jobs(table(head), 4, rules).start_s.tolist() == [0, 105, 2, 155]
-    assert replay_jobs(table(head), 4, replace(rules, stand_back=9.0)).start_s.tolist() == [0, 100, 2, 150]
-    # Eight processors are requested from 3 s on, more than 1.9 machines have.
-    backlog = [(0, 20, 20, 4), (1, 50, 50, 4), (2, 5, 50, 3, SMALL), (3, 5, 50, 1, SMALL)]
-    assert replay_jobs(table(backlog), 4, rules).start_s.tolist() == [0, 25, 20, 20]
-    assert replay_jobs(table(backlog), 4, replace(rules, stand_back=1.9)).start_s.tolist() == [0, 20, 70, 70]
-    assert replay_jobs(table(backlog), 4, replace(rules, stand_back=2.0)).start_s.tolist() == [0, 25, 20, 20]
-    # Who is overdue at 20 s starts for good; otherwise it would be killed at 30 s, and be first again.
-    late = [(0, 20, 20, 4), (1, 50, 50, 4, SMALL), (2, 5, 50, 4, SMALL)]
-    rules = replace(rules, threshold_s=18.0)
-    assert replay_jobs(table(late), 4, rules).start_s.tolist() == [0, 30, 80]
-    assert replay_jobs(table(late), 4, replace(rules, stand_back=9.0)).start_s.tolist() == [0, 20, 70]
-    # Of two that arrive together the first goes first at 4 s, also where a pass would start neither.
-    both = [(0, 4, 4, 2), (0, 6, 12, 3), (3, 4, 12, 5), (3, 2, 2, 3), (4, 4, 24, 2, SMALL)]
-    rules = Rules(FCFS, divider_s=10.0, spares=True, tested=1)
-    assert replay_jobs(table(both), 6, rules).start_s.tolist() == [0, 0, 8, 12, 4]
-    assert replay_jobs(table(both), 6, replace(rules, stand_back=9.0)).start_s.tolist() == [0, 0, 6, 10, 10]
-
-
 # Invariants
 
 
@@ -206,15 +164,3 @@ def test_every_job_runs_whole_once_and_is_killed_at_ascending_levels_before(work
         assert len(of_job) <= 1
         assert (of_job["ran_s"] < schedule.runtime_s[row]).all()
         assert not (exempt[row] and len(of_job))
-
-
-def test_a_restarted_replay_of_levels_has_the_same_bytes():
-    jobs = random_table(5, n_jobs=300, size=8, span_s=300, small=0.7)
-    run = EngineReplay(jobs, 8, Rules(FCFS, divider_s=DIVIDER))
-    run.advance(200.0)
-    run.restart(Rules(policy_named("spf")))
-    run.advance()
-    fresh = replay_jobs(jobs, 8, Rules(policy_named("spf"), divider_s=DIVIDER))
-    assert len(fresh.kills) > 50
-    for name in ("start_s", "backfilled", "kills", "order"):
-        assert getattr(run.schedule(), name).tobytes() == getattr(fresh, name).tobytes()
