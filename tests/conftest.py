@@ -37,7 +37,7 @@ QUICK = {
     "test_cli_replay.py",
     "test_cluster.py",
     "test_descriptor.py",
-    "test_easy.py",
+    "test_on_paper.py",
     "test_external_events.py",
     "test_import.py",
     "test_known_size.py",
