@@ -22,13 +22,7 @@ from batfill.queue import Queue
 from batfill.replays.engine_replay import EngineReplay, replay_jobs
 from command import json_result, refusal
 from oracle import assert_same
-from strategies import (
-    announced,
-    both,
-    failure,
-    random_table,
-    table,
-)
+from strategies import announced, both, failure, random_table, table
 
 SAMPLE = Path(__file__).parents[2] / "workloads" / "sample.json"
 DEPTHS = (0, 1, 2, math.inf)

@@ -266,15 +266,3 @@ def test_ids_and_intervals_are_each_others_inverse():
     assert intervals_of([0, 1, 2, 5, 7, 8]) == [(0, 2), (5, 5), (7, 8)]
     assert intervals_of([]) == []
     assert without([(0, 3), (6, 6)], {1, 6}) == [(0, 0), (2, 3)]
-
-
-def test_a_cluster_outgrows_its_first_room():
-    cluster = Cluster(range(2), Options.of({"policy": "spf"}))
-    submit(cluster, "first", 0.0, 2100.0, 2)
-    cluster.decide(0.0)
-    names = [f"{i:05}" for i in range(2100)]
-    for name in names:
-        submit(cluster, name, 1.0, 2101.0 - int(name), 2)
-    for ended, name in zip(["first", *reversed(names)], reversed(names), strict=False):
-        cluster.end(ended)
-        assert [start.job for start in cluster.decide(2.0)] == [name]

@@ -19,12 +19,7 @@ from batfill.queue import Queue
 from batfill.replays.engine_replay import EngineReplay
 from from_python import from_python
 from oracle import Oracle, assert_same, oracle
-from strategies import (
-    outliving,
-    random_mixed,
-    random_table,
-    table,
-)
+from strategies import outliving, random_mixed, random_table, table
 
 reservation = from_python(running.reservation)
 

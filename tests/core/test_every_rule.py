@@ -24,7 +24,6 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from batfill import queue as queues
 from batfill.base.errors import BatfillError
 from batfill.base.kernels import PLAIN
 from batfill.engine import blocks
@@ -55,7 +54,7 @@ MOST = {"depth", "tested", "max_running"}  # numbers that may be infinite
 def small_queues():
     """A live queue begins with the memory of two jobs."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(queues, "FIRST_CAPACITY", 2)
+        patch.setitem(Queue.__init__.__kwdefaults__, "capacity", 2)
         yield
 
 
@@ -75,6 +74,7 @@ def workloads(draw, unit_s):
         procs=np.minimum(rng.integers(1, size + 2, n), rng.integers(1, size + 2, n)),
         user=rng.integers(-1, 4, n),
         job_class=np.where(rng.random(n) < 0.5, SMALL, LARGE),
+        killable=rng.random(n) < draw(st.sampled_from([1.0, 1.0, 0.8])),
     )
     return outliving(jobs) if draw(st.sampled_from([False, False, True])) else jobs, size
 
@@ -148,13 +148,16 @@ def oracle_of(jobs, size, policy, chosen, calendar, more):
     planned = rules_of(policy, chosen, calendar).planned
     follows = more.get("follows")
     told = {} if follows is None else dict(enumerate(zip(follows.preceding.tolist(), follows.think_s, strict=True)))
-    return Oracle(
+    slow = Oracle(
         jobs, size, policy,
         **chosen | {"depth": chosen["depth"] if planned else None},
         windows=for_oracle(calendar) if calendar else [],
         expected_s=more.get("expected_s"),
         follows={row: of for row, of in told.items() if of[0] != NONE},
-    ).run()  # fmt: skip
+    )  # fmt: skip
+    for job, killable in zip(slow.jobs, jobs.killable.tolist(), strict=True):
+        job.exempt = not killable
+    return slow.run()
 
 
 def tight(queue):
@@ -239,8 +242,8 @@ def driven(jobs, queue, expected_s, from_the_front):
             row = coming.pop(0)
             small = bool(jobs.job_class[row] == SMALL) and queue.divider_s < math.inf
             queue.submit(
-                f"{row:03}", now_s, jobs.request_s[row], int(jobs.procs[row]), user=int(jobs.user[row]),
-                small=small, killable=small, expected_s=expected_s[row], outlives=jobs.outlives,
+                f"{row:03}", now_s, jobs.request_s[row], int(jobs.procs[row]), user=int(jobs.user[row]), small=small,
+                killable=small and bool(jobs.killable[row]), expected_s=expected_s[row], outlives=jobs.outlives,
             )  # fmt: skip
         decide(now_s)
         for row in sorted(due, key=lambda row: (jobs.procs[row] * queue.kill_after_s(row), row)):
@@ -295,6 +298,7 @@ HOSTS = {"4": lambda agent: Conversation4(agent).answer, "5": lambda agent: Thro
 def test_under_batsim_tries_start_when_the_oracles_do(version, case):
     jobs, size, policy, chosen, calendar, _ = case
     jobs = replace(jobs, runtime_s=np.maximum(jobs.runtime_s, 1.0))  # else Batsim reports an end and a kill together
+    jobs = replace(jobs, killable=np.ones(len(jobs), bool))
     chosen = chosen | {"outlived": False}
     if chosen["bound"]:
         jobs = replace(jobs, job_class=np.full(len(jobs), SMALL, np.int8))

@@ -24,7 +24,7 @@ from command import refusal
 from oracle import Oracle, assert_same
 
 
-def random_jobs(seed, n_jobs=60, size=8, *, zero=False, small=False):
+def random_jobs(seed, n_jobs=60, size=8, *, zero=False):
     """Jobs of a few users full of ties, some wider than the machine; with `zero` some take no time."""
     rng = np.random.default_rng(seed)
     runtime_s = 10.0 * rng.integers(0 if zero else 1, 30, n_jobs)
@@ -36,7 +36,6 @@ def random_jobs(seed, n_jobs=60, size=8, *, zero=False, small=False):
         procs=rng.choice([1, 2, 3, 5, size, size + 1], n_jobs, p=[0.3, 0.2, 0.2, 0.15, 0.1, 0.05]),
         user=rng.integers(-1, 4, n_jobs),
         waited_s=np.where(rng.random(n_jobs) < 0.1, np.nan, 10.0 * rng.integers(0, 20, n_jobs)),
-        job_class=np.where(rng.random(n_jobs) < 0.5, "small", "large") if small else None,
     )
 
 

@@ -25,12 +25,7 @@ from batfill.workloads.batsim_json import read_batsim_json
 from command import batfill
 from oracle import assert_same, oracle
 from small_runs import as_workload
-from strategies import (
-    both,
-    in_engine,
-    random_table,
-    table,
-)
+from strategies import both, in_engine, random_table, table
 from sweeps import examples
 
 DATA = Path(__file__).parents[1] / "data" / "depth"
@@ -156,13 +151,6 @@ def test_a_fork_at_any_instant_starts_what_its_origin_starts(depth):
     for fork in forks:
         fork.advance()
         assert fork.schedule().start_s.tolist() == run.schedule().start_s.tolist()
-
-
-def test_a_queue_that_grows_has_room_for_the_plan_of_all_its_jobs():
-    queue = Queue(2, Rules(policy_named("fcfs"), depth=EVERY_JOB), capacity=2)
-    jobs = [(f"{i:02}", float(i % 3 + 1)) for i in range(40)]
-    rows = [queue.submit(name, 0.0, request_s, 1 + i % 2) for i, (name, request_s) in enumerate(jobs)]
-    assert queue.decide(0.0).tolist() == [rows[0], rows[6]]
 
 
 def test_a_job_that_needs_unavailable_processors_holds_back_only_jobs_without_a_walltime():

@@ -70,17 +70,6 @@ def test_new_rules_hold_from_the_next_decision_on(changed, threshold_s):
     assert_same(run.schedule(), beside.run())
 
 
-def test_a_small_job_exempt_from_the_kill_goes_first_all_the_same():
-    run, beside = new_replay("saf"), Oracle(JOBS, SIZE, "saf", **CASE)
-    for job in beside.jobs:
-        if job.small and job.seq % 3:
-            job.exempt = True
-            run.queue.classify(job.seq, True, killable=False, expected_s=job.whole_expected)
-    run.advance()
-    assert_same(run.schedule(), beside.run())
-    assert 0 < run.schedule().requeued.sum() < sum(job.exempt for job in beside.jobs)
-
-
 def test_an_order_may_read_another_run_time_than_reservations_do():
     jobs = random_table(7, n_jobs=300, size=SIZE, span_s=900)
     read_s = np.random.default_rng(7).integers(1, 60, len(jobs)).astype(float)

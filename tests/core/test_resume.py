@@ -161,15 +161,6 @@ def test_a_policys_mean_is_the_same_to_the_last_bit_whoever_stands_beside_it():
     assert alone == [replay_jobs(jobs, 8, Rules(policy)).summary().mean_bsld for policy in policies]
 
 
-@pytest.mark.parametrize("names", [["saf", "wfp3", NAMES[-1]], NAMES[-2:]])
-def test_replays_that_run_out_of_room_in_the_middle_of_many_go_on_where_they_were(names):
-    # More jobs wait at once than a new replay has room for.
-    jobs = random_table(4, n_jobs=6000, size=8, span_s=10, longest=30, wide=0)
-    policies = [policy_named(name) for name in names]
-    found = EngineReplay(jobs, 8, Rules(policies[0])).starts_under(policies)
-    assert found.tolist() == [replay_jobs(jobs, 8, Rules(policy)).start_s.tolist() for policy in policies]
-
-
 def test_a_file_that_is_no_saved_replay_is_named(tmp_path):
     path = tmp_path / "x.npz"
     path.write_bytes(b"PK nonsense")

@@ -32,29 +32,6 @@ def classified(jobs, size, policy, *, divider, seed, bound=False, **options):
     return run, beside
 
 
-@pytest.mark.parametrize(
-    *sweep(
-        2,
-        policy=[
-            "fcfs",
-            "spf",
-            *(pytest.param(name, marks=pytest.mark.compiled) for name in ("lqf", "wfp3", "lexp", "aged:90,0.5,0.5")),
-        ],
-        spares=[False, True],
-        half=[False, True],
-        bound=[False, True],
-    )
-)
-def test_jobs_of_all_levels_start_and_are_killed_as_the_oracle_says(policy, spares, half, bound):
-    rules = {"divider": DIVIDER, "bound": bound, "half": half, "spares": spares}
-    for seed, threshold_s in enumerate([math.inf, 30.0, 300.0]):
-        jobs = random_table(seed, n_jobs=N_JOBS, size=10, span_s=2 * N_JOBS)
-        run, beside = classified(jobs, 10, policy, seed=seed, threshold_s=threshold_s, **rules)
-        run.advance()
-        assert_same(run.schedule(), beside.run())
-        assert len(run.schedule().kills)
-
-
 @pytest.mark.parametrize("policy", ["saf", pytest.param("wfp3", marks=pytest.mark.compiled)])
 def test_dividers_that_change_hold_for_the_tries_that_start_from_then_on(policy):
     for seed in range(2 if PLAIN else 6):
