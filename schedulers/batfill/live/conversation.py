@@ -359,7 +359,7 @@ class Conversation(ABC):
                 del self.kills[name]
 
     def called(self, data: Any) -> None:
-        """A date of `call_at` has come."""
+        """A date has come for which the agent asked to be called."""
         asked_s = self.call_of(data)
         if asked_s is None or self.stamp - asked_s >= self.late_s or self.is_early(asked_s):
             requested = "that date" if asked_s is None else shown_date(asked_s)
