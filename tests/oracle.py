@@ -134,6 +134,8 @@ class Oracle:
     tested: float = math.inf  # how many jobs of the plan must wait before it ends
     max_running: float = math.inf  # how many jobs of a user may run at once; a plan decides
     uncounted: int | None = None  # seq of a running job that does not count among those of its user
+    keeps: bool = False  # whether the head keeps the reservation that it got when it became the head
+    kept: tuple = (None, None)  # (seq of that head, its shadow time)
     half: bool = False  # whether only the older half of the overdue jobs goes first, at least 4
     stand_back: float = math.inf  # tries stand back while waiting jobs request more machines than this; inf: never
     divider_s: float = math.inf
@@ -379,6 +381,9 @@ class Oracle:
         order = sorted(self.waiting, key=self.sort_rule(t))
         while order and order[0].q <= self.free:
             self.begin(t, order.pop(0))
+        if self.keeps:
+            self.backfill_beside_kept(t, order)
+            return
         if not order:
             return
         head = order[0]
@@ -391,6 +396,26 @@ class Oracle:
                 self.begin(t, job, backfilled=True)
             else:
                 held.pop()
+
+    def backfill_beside_kept(self, t, order):
+        """The rest of the pass if the head keeps its reservation; without a walltime a job counts as one of -1 s."""
+        if not order:
+            self.kept = (None, None)
+            return
+        head = order[0]
+        if self.kept[0] != head.seq:
+            held = [(self.counted_end(t, job), job.q) for job in self.running]
+            ends = sorted(end for end, _ in held)
+            self.kept = head.seq, next(at for at in ends if free_at(at, self.size, held) >= head.q)
+        for job in order if self.backfill is None else sorted(order, key=self.backfill_rule(t)):
+            length = -1 if self.expected(job) == math.inf else self.expected(job)
+            if job is not head and job.q <= self.free and t + length <= self.kept[1]:
+                self.begin(t, job, backfilled=True)
+
+    def counted_end(self, t, job):
+        """When a running job is expected to end."""
+        end = self.expected_end(t, job)
+        return job.start - 1 if end == math.inf else end
 
     def planned_pass(self, t):
         """The pass by a plan, a list of (begin, end, q) in places of time; returns the reservations' begins by seq."""

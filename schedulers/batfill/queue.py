@@ -422,11 +422,11 @@ class Queue:
 
     @property
     def whole_expected_s(self) -> NDArray[np.float64]:
-        """The expected run time of each job as a whole, not of its try, shape (capacity,)."""
+        """The expected run time of each job as a whole, not of its try, shape (capacity,); inf without a walltime."""
         whole: NDArray[np.float64] = (
             self.arrays.tries["whole_expected_s"] if len(self.arrays.tries) else self.arrays.jobs["expected_s"]
         )
-        return whole
+        return np.where(whole < 0, np.inf, whole) if self.rules.keeps else whole
 
     def start_waiting(self, row: int, now_s: float) -> None:
         """Start a job that waits."""

@@ -61,7 +61,7 @@ class About:
     @property
     def plain_easy(self) -> bool:
         """Whether only the reservation of the job at the head keeps a job out that fits."""
-        usual = {name: OPTIONS[name].default for name in ("depth", "tested", "max-running", "calendar")}
+        usual = {name: OPTIONS[name].default for name in ("depth", "tested", "reservation", "max-running", "calendar")}
         return self.engine == ENGINE and all(self.given.get(name) == value for name, value in usual.items())
 
     @property
@@ -213,5 +213,5 @@ def scheduler_of(command: str) -> tuple[str, str]:
                 given |= {key: kept for key, kept in json.loads(rest or value).items() if key in known}
     live = {name: given.pop(name) for name in LIVE if name in given}
     with suppress(BatfillError):
-        given = Options.of(given).as_dict()  # durations in seconds, whatever their unit was
+        given = Options.of(given, places=True).as_dict()  # durations in seconds, whatever their unit was
     return described(given | live), ""

@@ -20,7 +20,7 @@ import batfill as bf
 from batfill.batsim_files.platform import read_platform
 from batfill.live.agent import Agent
 from batfill.live.conversation4 import Conversation4
-from batfill.runner.batcmd import BATSCHED
+from batfill.model.batsched import COUNTERPARTS, counterpart
 from batfill.simulator.command_line import REFUSED, ArgumentsError, parse_arguments
 from batfill.simulator.simulation import Simulation
 from batfill.simulator.wire import SimulationSettings, Wire4
@@ -66,8 +66,56 @@ def starts_that_differ(today, command, workload, document):
     return sum(ours[job].starting_time != float(theirs[job][program]) for job in theirs)
 
 
-def test_the_page_names_the_commands_that_the_runner_names():
-    assert {f"batsched -v {name}": f"batfill schedule {options}" for name, options in BATSCHED.items()} == COMMANDS
+def test_the_page_names_the_options_that_stand_for_batscheds_schedulers():
+    written = {
+        f"batsched -v {name}": " ".join(
+            ["batfill schedule", *(f"--{option} {value}" for option, value in given.items())]
+        )
+        for name, given in COUNTERPARTS.items()
+    }
+    assert written == COMMANDS
+
+
+@pytest.mark.parametrize(
+    ("given", "options"),
+    [
+        ({}, {"depth": 0}),
+        ({"variant": "conservative_bf", "delay_s": 0}, {"preset": "conservative_bf", "plan": "kept:0"}),
+        ({"variant": "conservative_bf", "order": "desc_size"}, {"preset": "conservative_bf", "policy": "lqf"}),
+        ({"variant": "easy_bf", "delay_s": 60}, {"reservation": "machines", "unlimited": "reject"}),
+    ],
+)
+def test_batscheds_options_are_those_of_the_counterpart(given, options):
+    assert counterpart(**given) == options
+    Agent(options)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        ("-v energy_bf", "variant energy_bf: needs power states or energy, which batfill does not simulate; .*"),
+        ("-v killer2", "variant killer2: tests Batsim, and schedules no study; .*"),
+        ("-v easy_fast", "variant easy_fast: batsched 1.4.0 has no such scheduler; did you mean 'easy_bf_fast'[?]"),
+        ("-v easy_bf -o lcfs", "queue_order lcfs: there is no recording of batsched's easy_bf in this order .*"),
+        ("-v conservative_bf -o desc_slowdown", "queue_order desc_slowdown: there is no recording .*"),
+        ("-v easy_bf -p contiguous", "policy contiguous: batfill gives a job the lowest machines; .*"),
+        ("--variant_options '{\"fraction\": 0.5}'", "variant_options fraction: filler has a counterpart with .*"),
+        ("--variant_options 7", "variant_options: 7 is not a JSON object; .*"),
+        ("--variant_options_filepath none.json", "none.json: .*"),
+        ("--variants easy_bf", "--variants: no such option; did you mean '--variant'[?].*"),
+    ],
+)
+def test_what_has_no_counterpart_is_refused_in_one_line(arguments, reason):
+    done = batfill("batsched", *shlex.split(arguments))
+    assert (done.status, done.out) == (2, "")
+    assert re.fullmatch(f"batfill: {reason}\n", done.err), done.err
+
+
+def test_a_link_called_batsched_is_that_command(tmp_path):
+    link = tmp_path / "batsched"
+    link.symlink_to(Path(sys.executable).with_name("batfill"))
+    said = subprocess.run([link, "--version"], check=True, capture_output=True, text=True, timeout=60)
+    assert said.stdout == f"1.4.0 (batfill {bf.__version__})\n"
 
 
 @pytest.mark.parametrize(("today", "command", "differ", "on_kth", "machines"), TABLE)

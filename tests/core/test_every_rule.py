@@ -108,11 +108,13 @@ def rules(draw, size, unit_s):
         "depth": draw(st.sampled_from([1, 1, 1, 0, 2, 5, math.inf])),
         "tested": draw(st.sampled_from([math.inf, math.inf, 1, 3])),
         "max_running": draw(st.sampled_from([math.inf, math.inf, 1, 3])),
-        "outlived": False,
+        "outlived": False, "keeps": draw(st.sampled_from([False, False, True])),
     }  # fmt: skip
+    if chosen["keeps"]:  # without a plan
+        chosen |= {"spares": False, "depth": 1, "tested": math.inf, "max_running": math.inf}
     chosen["stand_back"] = draw(st.sampled_from([math.inf, 0.5, 3.0])) if chosen["spares"] else math.inf
     chosen["backfill"] = None if chosen["depth"] in (0, math.inf) else draw(st.none() | orders)
-    return draw(orders), chosen, draw(calendars(size, unit_s))
+    return draw(orders), chosen, None if chosen["keeps"] else draw(calendars(size, unit_s))
 
 
 @st.composite
@@ -286,6 +288,8 @@ def options_of(policy, chosen, calendar):
             given["stand-back"] = chosen["stand_back"]
     if chosen["backfill"]:
         given["backfill"] = chosen["backfill"]
+    if chosen["keeps"]:
+        given["reservation"] = "kept"
     return given | {"policy": policy} | ({"calendar": calendar} if calendar else {})
 
 

@@ -285,7 +285,7 @@ def calendar_with(kind, **of):
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        ({"reservation": "machines"}, "machines are reserved for one job of all"),
+        ({"reservation": "machines"}, "with reservation machines one job of all"),
         ({"select": "full"}, "select compares policies with one reservation, of all jobs, and no windows"),
     ],
 )

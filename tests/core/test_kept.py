@@ -290,7 +290,7 @@ UNKNOWN_PLANS = ("keep", "kept:", "scratch:5", 5)
         ({"predict": "easy++"}, "goes by requests; choose predict request"),
         ({"backfill": "spf"}, "with depth all every job that waits gets a reservation, and no order of backfilling"),
         ({"select": "full"}, "select compares policies with one reservation"),
-        ({"reservation": "machines"}, "machines are reserved for one job of all"),
+        ({"reservation": "machines"}, "with reservation machines one job of all"),
         ({"plan": "kept:-1"}, "option plan: -1.0 is not a number of seconds >= 0"),
         ({"tested": 5}, "places every job that waits; choose tested all"),
         ({"max-running": 5}, "holds a place for every job; choose max_running none"),

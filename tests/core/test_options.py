@@ -130,20 +130,36 @@ def test_the_backfill_order_may_not_be_called_same_as_a_policy():
 
 
 def test_what_only_a_live_scheduler_takes_is_refused_elsewhere_with_the_reason():
-    said = "option reservation: only `batfill schedule` and the plug-in take it, as a replay counts processors"
+    said = "only `batfill schedule` and the plug-in take it, as a replay counts processors"
     for refused in (Options.of, of_arguments):
-        with pytest.raises(BatfillError, match=said):
-            refused({"reservation": "processors"})
+        with pytest.raises(BatfillError, match=f"option plan: {said}"):
+            refused({"plan": "scratch"})
+    with pytest.raises(BatfillError, match=f"option reservation machines: {said}"):
+        Options.of({"reservation": "machines"})
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"depth": 2}, "options depth, tested, calendar, max.running: with reservation kept one job of all that wait"),
+        ({"max-running": 3}, "options depth, tested, calendar, max.running: with reservation kept"),
+        ({"small": "all", "kill": "needed"}, "option kill: needed compares reservations of processors; choose always"),
+    ],
+)
+def test_what_makes_the_reservation_anew_is_refused_where_it_is_kept(given, said):
+    with pytest.raises(BatfillError, match=said):
+        Options.of({"reservation": "kept", **given})
+    assert Options.of({"reservation": "kept", "small": "all", "divider": 60}).kill == "always"
 
 
 def test_a_live_scheduler_states_what_its_head_reserves():
     assert Agent({}).stated()["reservation"] == "processors"
     assert Agent({"reservation": "machines"}).stated()["reservation"] == "machines"
     assert Agent({"reservation": "machines", "small": "all"}).stated()["kill"] == "always"
-    with pytest.raises(BatfillError, match="option kill: needed counts processors; choose always"):
+    with pytest.raises(BatfillError, match="option kill: needed compares reservations"):
         Agent({"reservation": "machines", "small": "all", "kill": "needed"})
     with pytest.raises(
-        BatfillError, match="option reservation: 'machine' is none of processors, machines; did you mean"
+        BatfillError, match="option reservation: 'machine' is none of processors, kept, machines; did you mean"
     ):
         Agent({"reservation": "machine"})
     with pytest.raises(BatfillError, match="option select: its replays reserve processors"):

@@ -176,24 +176,6 @@ def test_the_word_batsim_starts_the_command_in_the_variable(experiment):
     assert experiment.record()["simulator_command"].startswith("env another -p p.xml")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "advice"),
-    [
-        ("-v easy_bf", "write `batfill schedule --reservation machines` for the starts of its easy_bf$"),
-        (
-            "--variant=filler -o lcfs -s tcp://*:28001",
-            r"write `batfill schedule --depth 0 -s tcp://\*:28001` for .* filler, without its options -o lcfs$",
-        ),
-        ("-v energy_bf", "stands for its variants easy_bf, conservative_bf, fcfs, fcfs_fast, filler only$"),
-        ("", "stands for its variants"),
-        ("-v", "stands for its variants"),
-    ],
-)
-def test_a_batsched_that_is_not_there_is_refused_with_the_command_in_its_place(experiment, arguments, advice):
-    with pytest.raises(BatfillError, match=f"^expe.yaml: schedcmd starts batsched, which is not on PATH; .*{advice}"):
-        experiment.run(schedcmd=f"batsched {arguments}")
-
-
 def test_links_that_split_instants_are_warned_of_under_batsim_alone(experiment):
     jobs = [{"id": str(i), "res": 1, "profile": "d"} for i in range(5)]
     profiles = {"d": {"type": "delay", "delay": 20}}

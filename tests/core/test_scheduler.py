@@ -348,7 +348,7 @@ def test_every_option_in_force_is_stated_to_the_file_that_is_named(tmp_path, mon
     monkeypatch.setenv(OPTIONS_FILE, str(tmp_path / "options.json"))
     Plugin(threshold="1h", small="forest", seed=2)
     stated = json.loads((tmp_path / "options.json").read_text())
-    assert tuple(stated) == (*OPTIONS, "reservation", "plan")
+    assert tuple(stated) == (*OPTIONS, "unlimited", "plan")
     assert (stated["seed"], stated["kill"], stated["threshold"], stated["policy"]) == (2, "needed", 3600, "fcfs")
     Plugin(select="full:budget=0,policies=saf+spf")
     stated = json.loads((tmp_path / "options.json").read_text())

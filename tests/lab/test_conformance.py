@@ -227,6 +227,7 @@ def test_every_variant_is_recognised(candidate):
     ("options", "variant"),
     [
         ({}, "easy"),
+        ({"reservation": "kept"}, "easy-kept"),
         ({"reservation": "machines"}, "easy-machines"),
         ({"depth": 0}, "filler"),
         ({"depth": 2}, "depth-2"),

@@ -106,6 +106,7 @@ def test_the_paper_cites_what_its_references_hold_and_only_commands_that_exist()
 ARCHITECTURE = ROOT / "docs" / "background" / "architecture.md"
 LIGHT = (
     "batfill.cli",
+    "batfill.model.batsched",
     "batfill.model.options",
     "batfill.model.rows",
     "batfill.model.values",

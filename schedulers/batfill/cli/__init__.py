@@ -28,6 +28,7 @@ __all__ = ["main"]
 
 ROBIN_INTERRUPTED = 3  # `batfill run` stands in for robin, whose status this is
 AGAIN_S = 0.2  # seconds until a lost interrupt is raised again
+BATSCHED = "batsched"  # a link of this name to the program, for what executes batsched
 BUG = 70  # sysexits.h: an internal software error
 STANDARD_OUTPUT = "standard output"
 NO_MEMORY = ("failed to map segment", "annot allocate memory", "MemoryError")  # in the message of an ImportError
@@ -38,7 +39,7 @@ def main(arguments: list[str] | None = None) -> None:
 
     An interrupt exits with 128 plus the signal's number (130 for Ctrl-C), a bug in batfill with 70.
     """
-    words = sys.argv[1:] if arguments is None else arguments
+    words = typed() if arguments is None else arguments
     if arguments is None and words[:1] not in (["run"], ["conformance"]):  # these start programs of the user's
         # With numpy OpenBLAS starts a thread per processor, which costs half of loading it and serves no command.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -61,6 +62,12 @@ def main(arguments: list[str] | None = None) -> None:
             for number, handler in before.items():
                 signal.signal(number, handler)
     sys.exit(status)
+
+
+def typed() -> list[str]:
+    """The words of this process's command line; those of `batfill batsched` where it is called by that name."""
+    program, *words = sys.argv
+    return ["batsched", *words] if os.path.basename(program) == BATSCHED else words  # noqa: PTH119 - loads nothing
 
 
 def exit_status(words: list[str]) -> int:

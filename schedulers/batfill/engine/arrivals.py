@@ -30,6 +30,7 @@ def arrives(now_s, queue, row, alone):
     section = section_of(queue.jobs[row].small)
     leads, until_s = head_with(now_s, queue, section, row)
     what, state, job = UNDECIDED, queue.state[0], queue.jobs[row]
+    alone = alone and not queue.rules[0].keeps  # a pass makes the reservation as soon as there is a head
     if stands_back(queue):  # at the end of a pass, a backlog or another job than the head may become due
         alone = alone and not in_backlog(queue, state.wanted + job.procs) and len(queue.users) == 0
     if alone and (not leads or state.waiting == 0) and now_s < until_s:

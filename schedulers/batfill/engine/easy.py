@@ -43,7 +43,9 @@ def easy_pass(now_s, queue, started):
     number on were backfilled. Jobs that go first must already be in their section (`bring_forward`).
     """
     state, n, ahead = queue.state[0], np.int64(0), np.int64(0)
-    if state.free > 0 and state.waiting > 0:
+    if queue.rules[0].keeps:
+        n, ahead = pass_beside_kept(now_s, queue, started)
+    elif state.free > 0 and state.waiting > 0:
         if queue.rules[0].planned:
             n, ahead = plan_pass(now_s, queue, started)
         elif state.free < state.fewest:
@@ -76,9 +78,15 @@ def decide(now_s, queue, decided):
 
 @kernel
 def reserve(queue):
-    """Make the reservation of the head."""
+    """Make the reservation of the head, unless it keeps one."""
     state = queue.state[0]
-    state.shadow_s, state.extra = reservation(queue.jobs[state.head].procs, queue)
+    if not queue.rules[0].keeps:
+        state.shadow_s, state.extra = reservation(queue.jobs[state.head].procs, queue)
+        return
+    if state.kept_for != state.head + ONE or state.kept_s == NEVER_S:  # which says that machines are unavailable
+        state.kept_s, _ = reservation(queue.jobs[state.head].procs, queue)
+        state.kept_for = state.head + ONE
+    state.shadow_s, state.extra = state.kept_s, 0
 
 
 @kernel
@@ -239,6 +247,22 @@ def pass_by_key(now_s, queue, started):
     ahead = start_heads(now_s, queue, started)
     if state.waiting == 0 or state.free == 0:
         return ahead, ahead
+    return backfill_behind_head(now_s, queue, started, ahead), ahead
+
+
+@outlined
+def pass_beside_kept(now_s, queue, started):
+    """Run the pass if the head keeps its reservation, which it gets as soon as it is the head: also if nothing is idle.
+
+    What must end by then is backfilled, and nothing on extra processors.
+    """
+    state = queue.state[0]
+    ahead = start_heads(now_s, queue, started)
+    if state.waiting == 0:
+        state.kept_for = 0
+        return ahead, ahead
+    if state.free <= 0:
+        find_head(now_s, queue)
     return backfill_behind_head(now_s, queue, started, ahead), ahead
 
 

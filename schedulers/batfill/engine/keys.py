@@ -18,9 +18,15 @@ from batfill.engine.records import LARGE, OVERDUE, TRIES
 
 
 @kernel
+def finite_s(expected_s):
+    """The p~ of a job's key: without a walltime a job is expected to run for inf, or -1 s (`waiting.planned_s`)."""
+    return UNLIMITED_S if expected_s < 0 else min(expected_s, UNLIMITED_S)
+
+
+@kernel
 def set_mixed_key(weights, job):
     """Set a job's key and rise under the mixed policy with these weights, float64 (6,); see `policy.mixed`."""
-    expected_s = min(job.expected_s, UNLIMITED_S)
+    expected_s = finite_s(job.expected_s)
     job.rise = weights[4]
     job.key = weights[4] + mixed_key(
         weights[0], weights[1], weights[2], weights[3], weights[5], job.submit_s, expected_s, job.procs
@@ -30,14 +36,14 @@ def set_mixed_key(weights, job):
 @kernel
 def set_aged_key(weights, job):
     """Set a job's key and rise in the aged order of c, alpha, beta, which moves; see `policy.aged`."""
-    size = aged_size(min(job.expected_s, UNLIMITED_S), job.procs, weights[1], weights[2])
+    size = aged_size(finite_s(job.expected_s), job.procs, weights[1], weights[2])
     job.key, job.rise = -weights[0] / size, -1 / size
 
 
 @kernel
 def unit_of(moves, expected_s):
     """The unit of the wait, in seconds, in which keys rise that move in this way (RULES.moves)."""
-    return 1.0 if moves == BY_SECOND else min(expected_s, UNLIMITED_S)
+    return 1.0 if moves == BY_SECOND else finite_s(expected_s)
 
 
 @kernel

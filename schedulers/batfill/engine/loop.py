@@ -32,7 +32,7 @@ from batfill.engine.records import (
 )
 from batfill.engine.running import correct, finish, unsettle
 from batfill.engine.violations import Ran, first_violation
-from batfill.engine.waiting import bring_forward, demote, requeue, spare, take_back
+from batfill.engine.waiting import bring_forward, demote, planned_s, requeue, spare, take_back
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -108,11 +108,9 @@ def reset(size, given, queue, events):
     """Reset to an empty machine of `size` processors; the queue must be empty."""
     jobs, tries = queue.jobs, queue.tries
     for row in range(len(jobs)):
-        jobs[row].expected_s = given.expected_s[row]
         jobs[row].small = given.small[row]
         jobs[row].killable = given.killable[row]
-        if jobs[row].killable:
-            jobs[row].expected_s = min(jobs[row].expected_s, queue.rules[0].bound_s)
+        jobs[row].expected_s = planned_s(queue, jobs[row].killable, given.expected_s[row])
         jobs[row].section = AWAY
         jobs[row].late = 0
         jobs[row].start_s = np.nan

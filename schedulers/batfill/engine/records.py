@@ -105,6 +105,8 @@ QUEUE = np.dtype(
         ("shadow_s", "f8"),  # the head's reservation,
         ("extra", "i8"),  # and the processors spare at it; UNRESERVED if it was not needed
         ("head", "u4"),  # row of the first job that does not fit
+        ("kept_for", "u4"),  # one more than the row of the head whose reservation is kept; 0 for none (RULES.keeps)
+        ("kept_s", "f8"),  # and its shadow time
         ("fewest", "i8"),  # no waiting job requests fewer processors,
         ("shortest_s", "f8"),  # none has a smaller `expected_s` (`pass_in_order` does not raise it)
         ("head_until_s", "f8"),  # before this instant `head` is the first of the queue (kept if keys move),
@@ -126,6 +128,7 @@ class QueueRules:
     depth: int = 1  # how many waiting jobs get a reservation in a pass; EVERY_JOB for all
     tested: int = EVERY_JOB  # how many jobs a pass finds that must wait before it stops
     max_running: int = EVERY_JOB  # how many jobs of a user may run at once; EVERY_JOB for any number
+    keeps: bool = False  # whether the head keeps the reservation that it got when it became the head
     outlived: bool = False  # whether running jobs may outlive `expected_s`, which is then raised
 
 

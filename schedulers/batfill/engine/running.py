@@ -151,6 +151,8 @@ def correct(now_s, queue):
     for i in range(n):
         row = late[i].row
         job, tried = queue.jobs[row], queue.tries[row]
+        if job.expected_s < 0:  # without a walltime, see `waiting.planned_s`
+            continue
         expected_s, tried.corrections = corrected(
             now_s, job.start_s, job.expected_s, tried.corrections, tried.request_s, tried.most_expected_s
         )

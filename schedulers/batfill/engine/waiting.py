@@ -22,7 +22,7 @@ GAP = np.int64(1 << 20)  # between neighbours in `seq`, so that a job submitted 
 def is_walk(queue):
     """Whether a pass is one walk through the queue: its order is fixed and also the backfill order."""
     rules = queue.rules[0]
-    return rules.backfill_same and not rules.moves and not rules.agent and not rules.planned
+    return rules.backfill_same and not rules.moves and not (rules.agent or rules.planned or rules.keeps)
 
 
 @kernel
@@ -148,6 +148,17 @@ def move_to(now_s, queue, section, row):
     enqueue_at(now_s, queue, section, row)
 
 
+@kernel
+def planned_s(queue, killable, expected_s):
+    """For how long a job is planned that is expected to run so long as a whole.
+
+    Where the head keeps its reservation, a job without a walltime counts as one of -1 s, which is how Batsim writes it.
+    """
+    if killable:
+        expected_s = min(expected_s, queue.rules[0].bound_s)
+    return -1.0 if queue.rules[0].keeps and expected_s == np.inf else expected_s
+
+
 @entry(QueueArrays, int, int, int, float, brief=True)
 @kernel
 def set_class(queue, row, small, killable, expected_s):
@@ -158,9 +169,7 @@ def set_class(queue, row, small, killable, expected_s):
     job = queue.jobs[row]
     job.small = small
     job.killable = killable if small else 0
-    job.expected_s = expected_s
-    if job.killable:
-        job.expected_s = min(expected_s, queue.rules[0].bound_s)
+    job.expected_s = planned_s(queue, job.killable, expected_s)
 
 
 @entry(QueueArrays, int, int, float, float, float, int, int, int, float, float, float, gives=int, brief=True)

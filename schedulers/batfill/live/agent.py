@@ -27,7 +27,6 @@ from batfill.live.request import Registration
 from batfill.model.invariants import Ledger
 from batfill.model.jobs import LARGE, SMALL
 from batfill.model.options import (
-    ALWAYS,
     CLASS,
     LIVE,
     MACHINES,
@@ -36,7 +35,8 @@ from batfill.model.options import (
     OPTIONS_FILE,
     PLAN,
     PRESETS,
-    RESERVATION,
+    REJECT,
+    UNLIMITED,
     Options,
     lapses,
     plans_machines,
@@ -86,13 +86,10 @@ class Agent:
         live |= {name: value for name, value in plain.items() if name in LIVE and value is not None}
         self.live = {name: LIVE[name].check(name, value) for name, value in live.items()}
         self.margin_s = margin_of(self.live[PLAN])  # None if no plan is kept
-        self.by_machines = self.live[RESERVATION] == MACHINES
         given = {name: value for name, value in plain.items() if name not in LIVE}
-        if self.by_machines and given.get("kill") is None and Options.of(given).spares:
-            given["kill"] = ALWAYS  # whether a kill pays is known of processors only
         for line in lapses(given):
             log.warning("%s", line)
-        self.chosen = Options.of(given)
+        self.chosen = Options.of(given, places=True)
         self.kills = self.chosen.kills  # whether jobs are killed and submitted again
         self.refuse_contradictions()
         if self.chosen.learns:
@@ -128,30 +125,13 @@ class Agent:
         Raises:
             BatfillError: some of these are given.
         """
-        chosen, by_machines, calendar = self.chosen, self.by_machines, self.chosen.calendar
+        chosen, calendar = self.chosen, self.chosen.calendar
         refuse_replayed(chosen)
-        for is_wrong, why in (
-            (
-                by_machines and self.selection is not None,
-                "option select: its replays reserve processors; leave it or reservation machines out",
-            ),
-            (
-                by_machines and chosen.spares,
-                "option kill: needed counts processors; choose always, or leave reservation machines out",
-            ),
-            (
-                by_machines and chosen.rules.planned,
-                "options depth, tested, calendar, max-running: machines are reserved for one job of all that wait, "
-                "without a plan; leave them or reservation machines out",
-            ),
-            (
-                calendar is not None and calendar.most_kills(1) > 0,
-                f"option calendar: {calendar and calendar.name} has failures, and under Batsim machine events say what "
-                "fails; leave the lines of kind failure out",
-            ),
-        ):
-            if is_wrong:
-                raise BatfillError(why)
+        if calendar is not None and calendar.most_kills(1) > 0:
+            raise BatfillError(
+                f"option calendar: {calendar.name} has failures, and under Batsim machine events say what fails; leave "
+                "the lines of kind failure out"
+            )
         if self.selection:
             from batfill.live.selection import PolicyChoice
 
@@ -172,7 +152,7 @@ class Agent:
     def cluster(self) -> Cluster:
         """The machines and their jobs."""
         if self.margin_s is None:
-            return Cluster(self.machines, self.chosen, by_machines=self.by_machines)
+            return Cluster(self.machines, self.chosen, by_machines=self.chosen.reservation == MACHINES)
         plan = KeptPlan(self.machines, self.margin_s, windows_of(self.chosen.calendar))
         return Cluster(self.machines, replace(self.chosen, calendar=None), plan=plan)  # the plan has the calendar
 
@@ -242,7 +222,8 @@ class Agent:
             return f"{procs} of {size} machines", "more machines than there are"
         if calendar and not calendar.has_gap(procs, request.request_s, request.submit_s, size):
             return f"{procs} of {size} machines, for which {calendar.name} has no gap", f"a gap in {calendar.name}"
-        if self.cluster.plan is not None and request.request_s == math.inf:
+        needs_walltime = self.cluster.plan is not None or self.live[UNLIMITED] == REJECT
+        if needs_walltime and request.request_s == math.inf:
             return "no walltime", "no walltime"
         return None
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from batfill.base.errors import BatfillError
 from batfill.model.jobs import UNKNOWN, JobTable
-from batfill.model.options import NO_SMALL
+from batfill.model.options import NO_SMALL, PROCESSORS
 from batfill.online.feedback import Past, Site
 from batfill.online.selection import BEFORE_S
 
@@ -57,6 +57,10 @@ class PolicyChoice:
         Raises:
             BatfillError: jobs are also classified or predicted, or other than one of them gets a reservation.
         """
+        if options.reservation != PROCESSORS:
+            raise BatfillError(
+                f"option select: its replays reserve processors; leave it or reservation {options.reservation} out"
+            )
         if options.rules.planned:
             raise BatfillError(
                 "options depth, tested, max-running, calendar: select compares policies with one reservation, of all "

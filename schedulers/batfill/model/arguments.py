@@ -19,6 +19,7 @@ class Arguments(TypedDict, total=False):
     backfill: Policy | str | None
     depth: int | Literal["all"] | None
     tested: int | Literal["all"] | None
+    reservation: Literal["processors", "kept", "machines"] | None
     max_running: int | Literal["none"] | None
     calendar: Calendar | str | Path | None
     feedback: Feedback | str | None

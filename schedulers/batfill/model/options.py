@@ -42,8 +42,8 @@ REQUEST, RUNTIME = "request", "runtime"
 LEARNED = ("easy++", "regression")  # predictions of run times, which jobs may outlive
 NEVER, ALWAYS, NEEDED = KILLS = ("never", "always", "needed")
 ALL, ORDER, HALF = "all", "order", "half"
-RESERVATION, PROCESSORS, MACHINES = "reservation", "processors", "machines"
-PLAN = "plan"
+RESERVATION, PROCESSORS, KEPT, MACHINES = "reservation", "processors", "kept", "machines"
+PLAN, UNLIMITED, REJECT = "plan", "unlimited", "reject"
 
 # File in which a scheduler started by `batfill run` writes the options in force.
 OPTIONS_FILE = "BATFILL_OPTIONS_FILE"
@@ -133,6 +133,9 @@ class Options:
     backfill: Policy | None = option(WHAT, rows.BACKFILL, rows.SAME, "The order of backfilling.")
     depth: int | str = option(WHAT, rows.DEPTH, 1, "The number of reservations, or all.", quiet=True)
     tested: int | str = option(WHAT, rows.TESTED, ALL, "How many jobs are tested, or all.", quiet=True)
+    reservation: str = option(WHAT, words(PROCESSORS, KEPT, MACHINES), PROCESSORS, "What the head reserves: "
+        "processors, in each decision again; kept: once, when it becomes the head, as under batsched's easy_bf_fast; "
+        "machines: the lowest that are expected to be free, as under its easy_bf (live schedulers only).", quiet=True)
     max_running: int | None = option(WHAT, rows.MOST, None, "The most jobs of one user that run at once.", quiet=True)
     calendar: Calendar | None = option(WHAT, rows.CALENDAR, None, "Windows in which processors are unavailable.",
         quiet=True)
@@ -184,13 +187,19 @@ class Options:
             )
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> Options:
+    def of(cls, given: Mapping[str, Any], *, places: bool = False) -> Options:
         """The options in a mapping from NAMES to values, as from JSON or a command line; None means unset.
 
+        Args:
+            given: the mapping.
+            places: whether the scheduler places jobs on machines, so that the head can reserve some.
+
         Raises:
-            BatfillError: as `in_force`.
+            BatfillError: as `in_force`, or machines are reserved where there are none.
         """
         chosen = in_force(given)
+        if chosen[RESERVATION] == MACHINES and not places:
+            refuse_live(f"{RESERVATION} {MACHINES}")
         return cls(**{OPTIONS[name].argument: value for name, value in chosen.items() if value is not None})
 
     def as_dict(self) -> dict[str, Any]:
@@ -257,6 +266,11 @@ class Options:
     def spares(self) -> bool:
         """Whether a try may go on at the divider."""
         return self.kill == NEEDED
+
+    @property
+    def keeps(self) -> bool:
+        """Whether the head keeps the reservation that it got when it became the head."""
+        return self.reservation == KEPT
 
     @property
     def half(self) -> bool:
@@ -363,8 +377,8 @@ SHARED_BY_TRIES = tuple(name for name, each in OPTIONS.items() if {OF_SMALL, OF_
 
 # Options of a scheduler that places jobs on machines: `batfill schedule` and the plug-in.
 LIVE = rows.options_table(
-    (RESERVATION, LIVE_ONLY, words(PROCESSORS, MACHINES), PROCESSORS, "What the head reserves: a number of processors, "
-     "or the machines with the lowest ids that are expected to be free, as batsched's easy_bf does."),
+    (UNLIMITED, LIVE_ONLY, words("run", "reject"), "run", "What becomes of a job without a walltime: it runs, or is "
+     "rejected, as by batsched's easy_bf."),
     (PLAN, LIVE_ONLY, rows.PLANNED, rows.SCRATCH, "With depth "
      "all: whether each decision plans from scratch, or the plan is kept, on machines, as batsched's conservative_bf "
      "does. Its default, kept:5, plans each job for 5 s longer than its request."),
@@ -478,6 +492,9 @@ def with_preset(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str
         if value is not None
     }
     values = named_values(given)
+    whole = {RESERVATION: PROCESSORS, "small": NO_SMALL} | values | given
+    if whole[RESERVATION] != PROCESSORS and whole["small"] not in (None, NO_SMALL) and given.get("kill") is None:
+        given["kill"] = ALWAYS  # whether a kill pays is known only where each decision reserves processors again
     usual_ones = {name: option.default for name, option in OPTIONS.items()}
     kept = {name: value for name, value in values.items() if name not in given and name in OPTIONS}
     why: dict[str, str] = {}
@@ -531,6 +548,18 @@ def refuse_without_effect(chosen: Mapping[str, Any]) -> None:
             f"option preset: {chosen['preset']} plans machines, and a replay counts processors; leave it out, or "
             "simulate it with `batfill run`"
         )
+    if (reserved := chosen[RESERVATION]) != PROCESSORS:
+        if chosen["kill"] == NEEDED:
+            raise BatfillError(
+                f"option kill: needed compares reservations of processors; choose always, or leave reservation "
+                f"{reserved} out"
+            )
+        plan = ("depth", 1), ("tested", ALL), ("calendar", None), ("max-running", None)
+        if any(chosen[name] != usual_one for name, usual_one in plan):
+            raise BatfillError(
+                f"options depth, tested, calendar, max-running: with reservation {reserved} one job of all that wait "
+                "has a reservation, without a plan; leave them or the reservation out"
+            )
     small, divider = chosen["small"], chosen["divider"]
     if small == CLASS and divider.fixed_s == math.inf:
         raise BatfillError(
@@ -582,6 +611,18 @@ def remedy(name: str, given: Mapping[str, Any]) -> str:
     return f"{' and '.join(advice)}, or leave it out"
 
 
+def refuse_live(what: str) -> None:
+    """Refuse what only a scheduler that places jobs on machines takes.
+
+    Raises:
+        BatfillError: always.
+    """
+    raise BatfillError(
+        f"option {what}: only `batfill schedule` and the plug-in take it, as a replay counts processors and places no "
+        "job on machines; leave it out, or simulate it with `batfill run`"
+    )
+
+
 def refuse_other(name: str) -> None:
     """Refuse an option of LIVE where jobs are replayed without machines, and one that only studies need.
 
@@ -589,10 +630,7 @@ def refuse_other(name: str) -> None:
         BatfillError: it is one.
     """
     if name in LIVE:
-        raise BatfillError(
-            f"option {name}: only `batfill schedule` and the plug-in take it, as a replay counts processors and places "
-            "no job on machines; leave it out, or simulate it with `batfill run`"
-        )
+        refuse_live(name)
     if name in REPLAYED:
         raise BatfillError(
             f"option {name}: jobs come here at their dates; only replay, what-if and campaigns take it; leave it out"

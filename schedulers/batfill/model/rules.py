@@ -44,6 +44,8 @@ class Rules(QueueRules):
             raise BatfillError(f"tested: {self.tested!r} is not a number of jobs > 0")
         if self.max_running < 1:
             raise BatfillError(f"max_running: {self.max_running!r} is not a number of jobs > 0")
+        if self.keeps and (self.planned or self.spares):
+            raise BatfillError("keeps: the head keeps one reservation, without a plan, and no try is spared")
         if self.depth in (0, EVERY_JOB) and self.backfill is not None:
             raise BatfillError(
                 "backfill: an order of its own begins behind the last reservation: give a depth of at least 1, but not "

@@ -6,7 +6,6 @@ how it is called.
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
 import shlex
@@ -48,14 +47,6 @@ LEAST_CONTEXT_TIMEOUT_S = 10.0
 DUMP = "--dump-execution-context"
 PROGRAM = re.compile(r"batsim(:[\w.-]+)?")  # a command's name, or a container image's with its tag
 PLAIN = re.compile(r"(.*/)?batsim$|\$\{BATSIM\b")  # a batcmd's first word, if it starts the simulator in this folder
-# batsched's schedulers whose starts `batfill schedule` gives, with its options.
-BATSCHED = {
-    "easy_bf": "--reservation machines",
-    "conservative_bf": "--preset conservative_bf",
-    "fcfs": "--tested 1",
-    "fcfs_fast": "--tested 1",
-    "filler": "--depth 0",
-}
 PORT_VARIABLE = "BATSIM_PORT"  # in descriptors whose port may be chosen
 DEFAULT_PORT = re.compile(rf"(?:tcp://([^\s:]*):)?\$\{{{PORT_VARIABLE}:?[-=]([0-9]{{1,5}})\}}")  # and its host
 ENDPOINT = re.compile(r"tcp://(.*):([0-9]{1,5})")
@@ -312,42 +303,23 @@ def pybatsim_version() -> int:
 
 
 def require_programs(setting: Setting) -> None:
-    """Refuse to run without bash, or a schedcmd of pybatsim or batsched that is neither installed here nor on PATH.
+    """Refuse to run without bash, or a schedcmd of pybatsim that is neither installed here nor on PATH.
 
     Raises:
-        BatfillError: with the command that installs it, or stands for it.
+        BatfillError: with the command that installs it.
     """
     if shutil.which("bash", path=setting.env["PATH"]) is None:
         raise BatfillError("bash is not on PATH, and runs both commands of a descriptor, as in robin; install it")
     words = scheduler_words(setting)
     program = words[0] if words else ""
-    if program not in ("pybatsim", "batsched") or shutil.which(program, path=setting.env["PATH"]):
+    if program == "batsched" and Path(shutil.which(program, path=setting.env["PATH"]) or "").parent == setting.scratch:
+        setting.notes.append("there is no batsched on PATH: batfill starts the jobs that it would")
+    if program != "pybatsim" or shutil.which(program, path=setting.env["PATH"]):
         return
-    if program == "batsched":
-        raise BatfillError(f"{setting.path}: schedcmd starts batsched, which is not on PATH; {in_its_place(words[1:])}")
     try:
         require("pybatsim", "batsim")
     except MissingExtra as error:
         raise MissingExtra(f"{setting.path}: schedcmd {on_command_line(error)}") from None
-
-
-def in_its_place(arguments: Sequence[str]) -> str:
-    """What a user writes in place of batsched with these arguments."""
-    parser = argparse.ArgumentParser(add_help=False, exit_on_error=False)
-    parser.add_argument("-v", "--variant")
-    parser.add_argument("-s", "--socket-endpoint")
-    try:
-        given, others = parser.parse_known_args(arguments)
-    except argparse.ArgumentError:
-        given, others = argparse.Namespace(variant=None), []
-    if given.variant not in BATSCHED:
-        return f"batfill stands for its variants {', '.join(BATSCHED)} only"
-    socket_option = f" -s {given.socket_endpoint}" if given.socket_endpoint else ""
-    without = f", without its options {shlex.join(others)}" if others else ""
-    return (
-        f"write `batfill schedule {BATSCHED[given.variant]}{socket_option}` for the starts of its "
-        f"{given.variant}{without}"
-    )
 
 
 def choose_port(setting: Setting) -> None:
@@ -449,6 +421,8 @@ def command_environment(
     # -P: a user's folder with a package's name must not hide the package.
     python = [sys.executable, "-P", "-m"]
     commands = {"batfill": [*python, "batfill"]}
+    if shutil.which("batsched", path=environ.get("PATH")) is None:
+        commands["batsched"] = [*python, "batfill", "batsched"]
     if installed("batsim"):  # otherwise another Python may have it
         commands["pybatsim"] = [*python, "batsim.cmds.launcher"]
     if batsim5:

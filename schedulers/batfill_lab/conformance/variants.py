@@ -177,6 +177,10 @@ class EasyKept(Easy):
         super().__init__(machines)
         self.kept: tuple[Job, tuple[float, int]] | None = None
 
+    def submitted(self, job: Job) -> None:
+        """Queue a job; one without a walltime counts as one of -1 s, as Batsim writes it."""
+        super().submitted(job if job.walltime_s < math.inf else job._replace(walltime_s=-1.0))
+
     def reservation(self) -> tuple[float, int]:
         """The reservation that was made when the job became the head."""
         if self.kept is None or self.kept[0] != self.queue[0]:
@@ -484,7 +488,7 @@ VARIANTS = {
         Variant("easy-first", EasyFirst, "ocst, by its description", ANY_GRAIN),
         Variant("easy-strict", EasyStrict, "simulators that compare with <", ANY_GRAIN),
         Variant("easy-no-extra", EasyNoExtra, "simplified descriptions", ANY_GRAIN),
-        Variant("easy-kept", EasyKept, "batsched's easy_bf_fast", ANY_GRAIN),
+        Variant("easy-kept", EasyKept, "batsched's easy_bf_fast; batfill with `reservation` kept", ANY_GRAIN),
         Variant("easy-machines", EasyMachines, "batsched's easy_bf; batfill with `reservation` machines", ANY_GRAIN),
         Variant("easy-contiguous", Contiguous, "pybatsim's easyBackfill", ("event", "message")),
         *(

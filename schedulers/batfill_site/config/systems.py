@@ -765,6 +765,8 @@ def draft_of(at: System, options: Options) -> Draft:
     draft = at.draft(SiteOrder(policy, key, threshold_s, divider_s, rules.depth, rules.tested, tries))
     if draft.files and options.backfill is not None and options.backfill.name != policy.name:
         draft.lack(f"jobs are backfilled in the queue's order: {at.title} has no other", backfill=None)
+    if draft.files and options.keeps:
+        draft.lack(f"the head's reservation is made in each pass: {at.title} keeps none", reservation=None)
     if draft.files and threshold_s is not None and options.overdue == HALF and tries is None:
         draft.lack(f"all overdue jobs go first: {at.title} cannot tell the older half of them", overdue=None)
     if draft.files and options.stand_back is not None and tries is None:

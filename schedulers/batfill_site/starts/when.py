@@ -132,6 +132,7 @@ class ForecastOfReplay(Forecast):
     def __init__(self, run: Replay, *, forks: int = FORKS, seed: int = 0) -> None:
         """Follow a replay from where it has stopped, with all that has ended so far as the past."""
         refuse_replayed(run.options)
+        refuse_kept(run.options)
         self.run, given = run, run.engine.given
         past = Past(so_far(run.workload.jobs, given.small, given.killable))
         super().__init__(past, Ensemble(forks, seed))
@@ -416,12 +417,23 @@ def when(
             "leave it out, or replay a log"
         )
     refuse_replayed(chosen)
+    refuse_kept(chosen)
     if chosen.calendar is not None:
         raise BatfillError("option calendar: its dates count from a log's begin, and a site's state has none")
     site = read_state(state, at=at, procs=procs)
     chosen.require_classes(site.jobs, site.name)
     chosen.require_users(site.jobs, site.name)
     return when_at_site(site, job, chosen, forks, seed)
+
+
+def refuse_kept(options: Options) -> None:
+    """Refuse a reservation that is kept: a forecast, and the reasons why a job waits, make it anew.
+
+    Raises:
+        BatfillError: it is.
+    """
+    if options.keeps:
+        raise BatfillError("option reservation: a forecast makes the head's reservation anew; leave kept out")
 
 
 def refuse_jobless(path: Path) -> None:
