@@ -153,8 +153,7 @@ REFUSED = {
     "error-same-id-twice": "jobs[1].id: '1' occurs before",
     "error-unknown-profile": "jobs[0].profile: 'd11' is not the name of a profile",
     "error-walltime-minus-one": "jobs[0].walltime: -1 is not a number > 0; leave it out",
-    "small-forward-profiles": "profiles['hom'].type: 'ParallelTaskHomogeneousProfile' is not supported; supported: "
-    "DelayProfile, SequentialCompositionProfile",  # Batsim takes it; delays alone are simulated here
+    "small-forward-profiles": "jobs[5].res: 0 is not a whole number from 1",  # which Batsim takes
 }
 
 

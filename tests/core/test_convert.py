@@ -329,7 +329,7 @@ def test_a_slice_of_a_workload_starts_at_zero_and_brings_its_profiles(rewritten)
 @pytest.mark.parametrize(
     ("profile", "said"),
     [
-        ({"type": "smpi", "trace": "x"}, "'smpi' is not supported; supported: delay, composed"),
+        ({"type": "smpi", "trace": "x"}, "type: smpi runs under Batsim only; here run: delay, composed"),
         ({"type": 3}, "profiles\\['d'\\].type"),
         ({}, "profiles\\['d'\\].type"),
         ("delay", "not an object"),

@@ -76,6 +76,13 @@ class Platform(NamedTuple):
     by_number: bool = False  # ids by the numbers in the names, whatever the role; else storage hosts come last
 
     @property
+    def speed(self) -> float | None:
+        """The speed at which every compute host computes, in flop/s; None if they differ, or have several cores."""
+        hosts = {(host.speed, host.cores) for host in self.compute}
+        speed, cores = next(iter(hosts))
+        return speed if len(hosts) == 1 and cores == 1 else None
+
+    @property
     def machines(self) -> tuple[PlatformHost, ...]:
         """Every machine, by resource id."""
         if not self.by_number:
@@ -235,7 +242,7 @@ def homogeneous_platform(
     """
     if n_hosts < 1:
         raise PlatformError(f"a platform of {n_hosts} hosts: at least one is needed")
-    if _speed(speed) <= 0:
+    if speed_of(speed) <= 0:
         raise PlatformError(f"a platform of hosts of speed {speed!r}: give a speed above 0, such as 1Gf")
     if not 0 < (_quantity(bandwidth, BANDWIDTH_UNITS) or 0) < inf:
         raise PlatformError(
@@ -338,7 +345,7 @@ def _speeds_of(path: Path, element: Element) -> list[float]:
     """The element's speeds in flop/s, one a power state."""
     text = _attribute(path, element, "speed")
     try:
-        return [_speed(part) for part in text.split(",")]
+        return [speed_of(part) for part in text.split(",")]
     except PlatformError as error:
         raise PlatformError(f"{path}: <{element.tag}> {element.get('id')}: {error}") from None
 
@@ -351,8 +358,12 @@ def _cores(path: Path, element: Element) -> int:
     return int(text)
 
 
-def _speed(text: str) -> float:
-    """The flop/s of a speed such as 1Gf or 1e9."""
+def speed_of(text: str) -> float:
+    """The flop/s of a speed such as 1Gf or 1e9.
+
+    Raises:
+        PlatformError: it is none.
+    """
     value = _quantity(text, SPEED_UNITS)
     if value is None:
         raise PlatformError(f"speed {text!r} is not a number with a unit; write it like 1Gf")

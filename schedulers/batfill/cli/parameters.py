@@ -17,7 +17,15 @@ from batfill.cli.app import named, option_name
 from batfill.model.options import LIVE, NAMES, NO_PRESET, OPTIONS, PRESETS, SCHEDULING, SELECTION, lapses, refuse_other
 from batfill.model.rows import LIVE_ONLY, PREDICTIONS, SMALL_JOBS, WHAT
 from batfill.model.values import UNREQUESTED as UNREQUESTED_WORDS
-from batfill.model.values import number_of, number_or_text, part_of, probability_of, seconds_of, unrequested_of
+from batfill.model.values import (
+    number_of,
+    number_or_text,
+    part_of,
+    probability_of,
+    seconds_of,
+    speed_given,
+    unrequested_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -36,7 +44,7 @@ MOST_MS = 2**31 - 1  # ZeroMQ's longest timeout, 24 days
 GROUPS = (WHAT, SMALL_JOBS, PREDICTIONS, LIVE_ONLY, "", "periods", "log", "output")  # "": the command's own heading
 GROUP_OF = {
     **dict.fromkeys(("days", "months", "boundary", "skip", "count", "min-jobs", "training", "last"), "periods"),
-    **dict.fromkeys(("procs", "tau", "overrun", "unrequested", "at"), "log"),
+    **dict.fromkeys(("procs", "tau", "overrun", "unrequested", "speed", "platform", "at"), "log"),
     **dict.fromkeys(("out", "json", "help"), "output"),
     "threshold": WHAT,
 }
@@ -271,6 +279,36 @@ def link_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return collected
 
 
+def speed_of(name: str, value: Any) -> float:
+    """The operations per second of a speed such as 1Gf or 1e9."""
+    from batfill.batsim_files.platform import speed_of as read
+
+    return speed_given(name, read(str(value)))
+
+
+def speed_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `--speed` and `--platform`, passed to the command as one `speed` in operations per second, or None."""
+
+    @wraps(command)
+    def collected(*, platform: Path | None, **values: Any) -> Any:
+        if platform is not None:
+            from batfill.batsim_files.platform import read_platform
+
+            if values["speed"] is not None:
+                raise click.UsageError("--speed and --platform exclude each other; give one of them")
+            values["speed"] = read_platform(platform).speed
+            if values["speed"] is None:
+                raise BatfillError(
+                    f"{platform}: its hosts differ or have several cores: jobs compute under Batsim only"
+                )
+        return command(**values)
+
+    return SPEED(click.option("--platform", type=FILE, help="Their platform, which states it.")(collected))
+
+
+SPEED = click.option(
+    "--speed", type=Checked("speed", speed_of), help="Speed of the hosts on which jobs compute, as 1Gf."
+)
 SECONDS = Checked("duration", seconds_of)
 POSITIVE_SECONDS = Checked("duration", lambda name, value: seconds_of(name, value, least=1e-9))
 MILLISECONDS = Checked("milliseconds", milliseconds_of)

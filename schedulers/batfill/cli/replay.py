@@ -16,6 +16,7 @@ from batfill.cli.parameters import (
     command,
     out_option,
     scheduler_options,
+    speed_options,
 )
 from batfill.model.options import arguments_of
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 @TAU
 @OVERRUN
 @UNREQUESTED
+@speed_options
 @out_option("prefix", "Write result files PREFIX_jobs.csv, ..., as Batsim does.", metavar="PREFIX")
 @JSON
 def replay(workload: Path, options: dict[str, Any], out: Path | None, as_json: bool, **how: Any) -> None:

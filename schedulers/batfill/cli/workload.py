@@ -24,6 +24,7 @@ from batfill.cli.parameters import (
     POSITIVE,
     PROCS,
     SOURCE,
+    SPEED,
     UNREQUESTED,
     WHOLE,
     WHOLE_OR_NONE,
@@ -35,6 +36,7 @@ from batfill.cli.parameters import (
     link_options,
     out_option,
     seed_option,
+    speed_options,
 )
 from batfill.cli.workload_sources import fetch, generate
 from batfill.model.values import MOST_SAMPLES
@@ -64,8 +66,9 @@ def say_undated(log: SwfLog, so: str) -> None:
 @command()
 @SOURCE
 @PROCS
+@speed_options
 @JSON
-def describe(source: Path, procs: int | None, as_json: bool) -> None:
+def describe(source: Path, procs: int | None, speed: float | None, as_json: bool) -> None:
     """Report on a log: jobs, users, span, load and quality.
 
     Also on premature jobs, and what each cleaning rule would drop. IN is SWF (plain, .gz, .xz, .bz2) or
@@ -74,7 +77,7 @@ def describe(source: Path, procs: int | None, as_json: bool) -> None:
     from batfill.workloads import describe as library
 
     with progress("rows read") as advance:
-        report = library.describe(source, procs=procs, advance=advance)
+        report = library.describe(source, procs=procs, speed=speed, advance=advance)
     if as_json:
         print_json(report)
     else:
@@ -357,6 +360,7 @@ def job_slice(text: str) -> slice:
 @PROCS
 @OVERRUN
 @UNREQUESTED
+@SPEED
 @click.option("--jobs", metavar="START:STOP", help="Only these jobs, numbered by submission.")
 @choice_option(
     "--format",

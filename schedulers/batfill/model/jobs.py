@@ -378,6 +378,7 @@ class Workload(JobRows):
     file: Path | None = None  # the source; None if generated
     timezone: str | None = None  # for accounting logs, see `read_workload`
     cores_per_resource: int | None = None  # for OAR's accounting logs
+    speed: float | None = None  # of the hosts, in operations per second, by which jobs that compute were timed
     doubts: tuple[str, ...] = ()  # what could not be read of the jobs' further fields, one line each
 
     @property

@@ -26,6 +26,15 @@ ONE_OF = re.compile(r"1/([1-9]\d{0,5})", re.ASCII)
 PER_CENT = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))\s*%", re.ASCII)
 
 
+def speed_given(name: str, value: Any) -> float:
+    """A speed in operations per second.
+
+    Raises:
+        BatfillError: it is none.
+    """
+    return number_of(name, value, 1e-300, math.inf, "a finite number of operations per second > 0, as 1e9")
+
+
 def seconds_of(name: str, value: Any, *, least: float = 0.0) -> float:
     """The value as a finite number of seconds, at least `least`: a number, or text such as 72000, 20h, 1.5d, 30min.
 

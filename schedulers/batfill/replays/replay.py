@@ -89,6 +89,7 @@ def replay(
     tau_s: float = TAU_S,
     overrun: Overrun | None = None,
     unrequested: Unrequested | None = None,
+    speed: float | None = None,
     advance: Callable[[int], None] | None = None,
     say: Callable[[str], None] | None = None,
     **options: Unpack[Arguments],
@@ -103,6 +104,7 @@ def replay(
         tau_s: the bound of the bounded slowdown, in seconds.
         overrun: see `read_workload`; for a file only.
         unrequested: see `read_workload`; for a file only.
+        speed: see `read_workload`; for a file only.
         advance: called with the number of jobs replayed since the last call; None shows a progress bar if the replay
             takes more than two seconds.
         say: called before the replay of a million jobs or more with a line on the memory that it takes.
@@ -124,7 +126,7 @@ def replay(
     advance, say = function_of("advance", advance), function_of("say", say)
     chosen, tau_s = options_of(policy, options), tau_of(tau_s)
     began = time.perf_counter()
-    workload, _ = opened(log, procs=procs, overrun=overrun, unrequested=unrequested)
+    workload, _ = opened(log, procs=procs, overrun=overrun, unrequested=unrequested, speed=speed)
     read_s = None if isinstance(log, Workload) else time.perf_counter() - began
     chosen.require_classes(workload.jobs, workload.name if read_s is None else str(log))
     if say is not None and len(workload.jobs) >= LONG:

@@ -185,7 +185,9 @@ class Result(ReadOnly, KeptRows):
 
     def stated(self) -> dict[str, Any]:
         """Every option of the replay in force, by name, default or not."""
-        of_log = {"overrun": self.workload.overrun, "unrequested": self.workload.unrequested}
+        of_log: dict[str, Any] = {"overrun": self.workload.overrun, "unrequested": self.workload.unrequested}
+        if self.workload.speed is not None:
+            of_log["speed"] = self.workload.speed
         return {**self.options.as_dict(), "procs": self.size, "tau": self.tau_s, **of_log}
 
     def policies(self) -> Iterator[Policy | None]:

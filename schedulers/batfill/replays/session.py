@@ -30,7 +30,7 @@ from batfill.model.jobs import Clock, JobTable, Overrun, Workload, checked_size
 from batfill.model.metrics import TAU_S, Summary
 from batfill.model.options import REQUEST, Options, arguments_of, of_arguments
 from batfill.model.policy import Policy
-from batfill.model.values import finite, is_finite, one_of, seconds_of, tau_of, unrequested_of
+from batfill.model.values import finite, is_finite, one_of, seconds_of, speed_given, tau_of, unrequested_of
 from batfill.replays.engine_replay import EngineReplay, follows_of
 from batfill.replays.replay import options_of
 from batfill.replays.result import Result, until_of
@@ -264,6 +264,7 @@ class Replay(JobRows):
             "clock": workload.clock.as_dict() if workload.clock else None,
             "overrun": workload.overrun,
             "unrequested": workload.unrequested,
+            "speed": workload.speed,
             "procs": workload.procs,
             "tau_s": self.tau_s,
             "simulate_s": self.simulate_s,
@@ -307,6 +308,7 @@ class Replay(JobRows):
                 Clock.of(about["clock"]) if about["clock"] else None,
                 overrun=cast("Overrun", one_of("overrun", about["overrun"], get_args(Overrun))),
                 unrequested=cast("Unrequested", unrequested_of("unrequested", about["unrequested"])),
+                speed=None if about["speed"] is None else speed_given("speed", about["speed"]),
             )
             options = arguments_of({**first, "calendar": calendar})
             run = cls(workload, tau_s=about["tau_s"], **cast("Any", options))

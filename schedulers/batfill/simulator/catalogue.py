@@ -11,13 +11,13 @@ from batfill.base.errors import WorkloadError
 from batfill.batsim_files.results import JobRecord
 from batfill.model.schedule import FAILED, KILLED, SUCCESS, WALLTIME_REACHED
 from batfill.protocol.forms import parts_of_id
-from batfill.workloads.batsim_json import NO_WALLTIME, UNWRITABLE, ProfileTask, check_job, check_profile, composed_task
+from batfill.workloads.batsim_json import NO_WALLTIME, UNWRITABLE, check_job, check_profile, composed_task, plain_task
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from batfill.batsim_files.machines import MachineSet
-    from batfill.workloads.batsim_json import BatsimDocument
+    from batfill.workloads.batsim_json import BatsimDocument, ProfileTask
 
 NOT_SUBMITTED, SUBMITTED, RUNNING = "NOT_SUBMITTED", "SUBMITTED", "RUNNING"
 # The final states that a scheduler may declare for a job it runs itself.
@@ -71,6 +71,11 @@ class SimulatedJob:
         self.metadata = ""
         self.machines: MachineSet | None = None
         self.start_date = 0.0
+
+    @property
+    def killed_code(self) -> int:
+        """The return code that Batsim reports if the job is killed."""
+        return -2 if self.task.computes else -1
 
     def outcome(self) -> tuple[float, str, int]:
         """How it ends if it is not killed: (execution time, final state, return code)."""
@@ -126,11 +131,19 @@ class Catalogue:
         reuse_profiles: whether a job's profile stays when it ends.
         until_last_job: whether a profile that does not stay is dropped with the last of its jobs, not with the first.
         to_reuse: how profiles are reused, for messages.
+        speed: that of the hosts, for jobs that compute; None if it differs from host to host, or jobs share hosts.
     """
 
     def __init__(
-        self, documents: dict[str, BatsimDocument], *, reuse_profiles: bool, until_last_job: bool, to_reuse: str
+        self,
+        documents: dict[str, BatsimDocument],
+        *,
+        reuse_profiles: bool,
+        until_last_job: bool,
+        to_reuse: str,
+        speed: float | None,
     ) -> None:
+        self._speed = speed
         self._reuse_profiles = reuse_profiles
         self._to_reuse = to_reuse
         # The number of jobs of each profile that have not ended; None if the first end drops it.
@@ -147,7 +160,8 @@ class Catalogue:
             self._profiles[workload] = {name: p if name in used else None for name, p in profiles.items()}
             self._tasks[workload] = tasks
             jobs = [
-                SimulatedJob(workload, raw, profiles[raw["profile"]], tasks[raw["profile"]]) for raw in document.jobs
+                SimulatedJob(workload, raw, profiles[raw["profile"]], self._timed(tasks[raw["profile"]], workload, raw))
+                for raw in document.jobs
             ]
             jobs.sort(key=lambda job: (job.subtime, job.id))
             self.static_jobs += jobs
@@ -195,11 +209,27 @@ class Catalogue:
             for part in profile["seq"]:
                 self._must_remain(where, part, profiles[part])
             tasks[name] = composed_task(where, name, profile, tasks)
-        elif profile["delay"] > 0:
-            tasks[name] = ProfileTask(name, float(profile["delay"]), profile.get("ret", 0))
-        else:
+        elif profile.get("delay") == 0:
             raise WorkloadError(f"{where}.delay: 0 is not above 0, as Batsim requires; give the run time in seconds")
+        else:
+            tasks[name] = plain_task(name, profile)
         profiles[name] = profile
+
+    def _timed(self, task: ProfileTask, workload: str, raw: dict[str, Any]) -> ProfileTask:
+        """The work of a job whose run time is known.
+
+        Raises:
+            WorkloadError: the hosts that compute are not alike, or it is for another number of them.
+        """
+        if not task.computes:
+            return task
+        where = f"job {full_id(workload, raw['id'])!r}"
+        if self._speed is None:
+            raise WorkloadError(
+                f"{where}: profile {task.profile!r} computes, and hosts are shared, or have several speeds or cores; "
+                "it runs under Batsim only"
+            )
+        return task.on(where, raw["res"], self._speed)
 
     def _profiles_of(self, workload: str) -> dict[str, dict[str, Any] | None]:
         """The profiles of a workload, which is made if it is new.
@@ -236,7 +266,9 @@ class Catalogue:
             raise WorkloadError(f"job {job_id!r} is called {raw['id']!r} in its description; use one name")
         profile = self._must_remain(f"job {job_id!r}", raw["profile"], known[raw["profile"]])
         self._profiles_of(workload)
-        job = self._jobs[job_id] = SimulatedJob(workload, raw, profile, self._tasks[owner][raw["profile"]], owner)
+        job = self._jobs[job_id] = SimulatedJob(
+            workload, raw, profile, self._timed(self._tasks[owner][raw["profile"]], workload, raw), owner
+        )
         job.registered = True
         self.registered += 1
         if self._users is not None:

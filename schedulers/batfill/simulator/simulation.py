@@ -95,6 +95,7 @@ class Simulation:
             reuse_profiles=settings.reuse_profiles,
             until_last_job=wire.profiles_until_last_job,
             to_reuse=wire.to_reuse,
+            speed=None if settings.share_compute else platform.speed,
         )
         self.machines = Machines(
             len(platform.machines),
@@ -423,7 +424,7 @@ class Simulation:
         running = [job for job in jobs if job.state == RUNNING]
         progress = [(job, job.progress(self.now)) for job in running]
         for job in running:
-            self._end(job, self.now - job.start_date, KILLED, -1)
+            self._end(job, self.now - job.start_date, KILLED, job.killed_code)
         self._outbox.append(self._wire.jobs_killed(self.now, jobs, progress))
 
     def _call(self, call: Call) -> None:

@@ -20,6 +20,7 @@ def read_workload(
     unrequested: Unrequested | None = None,
     timezone: str | None = None,
     cores_per_resource: int | None = None,
+    speed: float | None = None,
 ) -> Workload:
     """Read a workload: SWF, Batsim JSON, a table of `to_csv`, or accounting of Slurm, OAR or PBS.
 
@@ -42,6 +43,7 @@ def read_workload(
             jobs lack a request. Batsim JSON has its walltimes, made with one of these.
         timezone: for accounting: the cluster's time zone, such as "Europe/Paris"; UTC by default.
         cores_per_resource: for OAR's accounting: the processors of one resource; 1 by default.
+        speed: for Batsim JSON: the hosts' speed in operations per second, as 1e9, which jobs that compute need.
 
     Raises:
         WorkloadError: the file has no such format or is damaged, an argument does nothing for this format, or the log
@@ -68,7 +70,8 @@ def read_workload(
     if not isinstance(overrun, str | None):
         raise WorkloadError(f"overrun: {overrun!r:.60} is none of keep, kill, extend; choose one")
     if is_frame(path):
-        for name, value in (("overrun", overrun), ("timezone", timezone), ("cores_per_resource", cores_per_resource)):
+        of_files = {"overrun": overrun, "timezone": timezone, "cores_per_resource": cores_per_resource, "speed": speed}
+        for name, value in of_files.items():
             if value is not None:
                 raise WorkloadError(f"the data frame: {name} applies to files only; leave it out")
         return workload_of_frame(path, procs, unrequested)
@@ -79,6 +82,7 @@ def read_workload(
         unrequested=unrequested,
         timezone=timezone,
         cores_per_resource=cores_per_resource,
+        speed=speed,
     )[0]
 
 
@@ -88,6 +92,7 @@ def opened(
     procs: int | None = None,
     overrun: Overrun | None = None,
     unrequested: Unrequested | None = None,
+    speed: float | None = None,
 ) -> tuple[Workload, int]:
     """The workload to replay, with its machine's size, read if `log` is a file, and not yet by `read_once`.
 
@@ -107,11 +112,15 @@ def opened(
     if isinstance(log, Workload):
         workload = log if procs is None else replace(log, procs=checked_size(log.name, procs))
         chosen = None if unrequested is None else unrequested_of("unrequested", unrequested)
-        for name, given, was in (("overrun", overrun, log.overrun), ("unrequested", chosen, log.unrequested)):
+        for name, given, was in (
+            ("overrun", overrun, log.overrun),
+            ("unrequested", chosen, log.unrequested),
+            ("speed", speed, log.speed),
+        ):
             if given is not None and (not isinstance(given, str | int | float) or given != was):
                 raise WorkloadError(f"{log.name}: was read with {name} {was}; read it with {name} {given}")
     else:
-        workload = read_workload(log, procs=procs, overrun=overrun, unrequested=unrequested)
+        workload = read_workload(log, procs=procs, overrun=overrun, unrequested=unrequested, speed=speed)
     jobs = workload.jobs
     refuse_unrequested(workload.file or workload.name, int(jobs.invented.sum()), len(jobs), workload.unrequested)
     if workload.procs is None:

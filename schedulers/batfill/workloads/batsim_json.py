@@ -1,13 +1,14 @@
 """Reads Batsim's JSON workloads, checks them and converts them to the engine's jobs; writes jobs as such a workload.
 
-The format is that of Batsim 3 and 4, restricted to delays and sequences of them: `nb_res`, `jobs` (id, subtime, res,
-profile, walltime, further fields of the user) and `profiles` (type "delay": delay, ret; type "composed": seq, repeat,
-ret). A file in Batsim 5's form is translated as it is read.
+The format is that of Batsim 3 and 4, restricted to profiles whose run time is known without a network: `nb_res`, `jobs`
+(id, subtime, res, profile, walltime, further fields of the user) and `profiles` (PROFILES: delays, computations, and
+sequences of both). A file in Batsim 5's form is translated as it is read.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from itertools import islice
@@ -21,6 +22,7 @@ import orjson
 from batfill.base.errors import LARGEST, BatfillError, WorkloadError, whole_from
 from batfill.base.files import read_json, whole_file
 from batfill.base.tables import number_text
+from batfill.base.words import things
 from batfill.model.jobs import (
     LARGE,
     LONGEST_S,
@@ -33,9 +35,10 @@ from batfill.model.jobs import (
     refuse_unrequested,
     table_in_order,
 )
-from batfill.model.values import unrequested_of
+from batfill.model.values import speed_given, unrequested_of
 from batfill.workloads.batsim5_json import (
     NEW_TYPES,
+    RESERVED,
     from_version_5,
     job_for_version_5,
     profile_for_version_5,
@@ -50,7 +53,16 @@ if TYPE_CHECKING:
 
 BatsimVersion = Literal[4, 5]  # those whose form of a workload is written
 FIRST_WORKLOAD = "w0"  # Batsim's name for it; the others are w1, w2, ...
-SUPPORTED_PROFILES = ("delay", "composed")
+OLD_TYPES = {"msg_par_hg": "parallel_homogeneous"}  # of Batsim up to 3, and what Batsim 4 calls them
+# The types of profiles whose run time is known without a network; of those that compute, what `cpu` is.
+COMPUTING = {
+    "parallel_homogeneous": "the operations of each host",
+    "parallel_homogeneous_total": "the operations of all hosts together",
+    "parallel": "an array of the operations of each host",
+}
+SUPPORTED_PROFILES = ("delay", "composed", *COMPUTING)
+# Those that Batsim runs, too, and whose run time depends on more than the hosts' speed.
+BATSIM_ONLY = ("parallel_homogeneous_pfs", "data_staging", "send", "recv", "smpi", "usage_trace", "trace_replay")
 NO_WALLTIME = -1
 BATSIM_MARGIN_S = 1  # Batsim ends a job with p = p~ as overrun; an extra second lets it complete
 REQUEST_FIELD = "requested_time"  # the user's request if it is not the walltime; NO_WALLTIME if the log has none
@@ -89,17 +101,72 @@ USER_FIELDS = {
 }
 
 
+# Every field of a job that something here reads, or passes on as Batsim's own.
+READ_FIELDS = frozenset((*RESERVED, *USER_FIELDS, ASSUMED_FIELD))
+
+
 class ProfileTask(NamedTuple):
-    """The work of a profile: a delay, or parts that run one after the other, several times over.
+    """The work of a profile: a delay, a computation, or parts that run one after the other, several times over.
 
     A part with a return code other than 0 ends the whole, as in Batsim.
     """
 
     profile: str
-    run_s: float  # to its end, that of the part that fails if there is one
+    run_s: float  # to its end, that of the part that fails if there is one; nan if hosts compute, see `on`
     ret: int
     parts: tuple[ProfileTask, ...] = ()
     repeat: int = 1
+    operations: float = 0.0  # of the host that has most of them,
+    shared: float = 0.0  # and those that the hosts share equally
+    hosts: int | None = None  # for how many it is; None for any number
+
+    @property
+    def computes(self) -> bool:
+        """Whether hosts compute, so that the run time depends on their speed."""
+        return self.operations > 0 or self.shared > 0 or any(part.computes for part in self.parts)
+
+    def on(self, where: str, hosts: int, speed: float | None) -> ProfileTask:
+        """The same on so many hosts of this speed, in operations per second: its run time is known.
+
+        A host computes at the speed of its first power state, whatever its number of cores.
+
+        Raises:
+            WorkloadError: the speed is needed and None, the work is for another number of hosts, or it takes too long;
+                `where` begins the message.
+        """
+        if not self.computes:
+            return self
+        if speed is None:
+            raise WorkloadError(
+                f"{where}: profile {self.profile!r} computes; give the hosts' speed (--speed 1Gf) or their --platform"
+            )
+        if self.parts:
+            return self.made_of([part.on(where, hosts, speed) for part in self.parts], where)
+        if self.hosts not in (None, hosts):
+            raise WorkloadError(
+                f"{where}: profile {self.profile!r} is for {self.hosts} hosts, and the job requests {hosts}; make them "
+                "equal"
+            )
+        run_s = max(self.operations, self.shared / hosts) / speed
+        refuse_late(f"{where}: the run time of profile {self.profile!r}", run_s)
+        return self._replace(run_s=run_s)
+
+    def made_of(self, parts: Sequence[ProfileTask], where: str) -> ProfileTask:
+        """The sequence of these parts, with its return code and repetitions, which the first that fails ends.
+
+        Raises:
+            WorkloadError: the whole takes too long.
+        """
+        run_s = 0.0
+        for part in parts:
+            run_s += part.run_s
+            if part.ret:
+                whole = self._replace(run_s=run_s, ret=part.ret, parts=tuple(parts), repeat=1)
+                break
+        else:
+            whole = self._replace(run_s=run_s * self.repeat, parts=tuple(parts))
+        refuse_late(f"{where}: all delays together", whole.run_s)
+        return whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +256,9 @@ def read_members(path: Path) -> BatsimDocument:
     )
     if not 1 <= nb_res <= LARGEST:
         raise WorkloadError(f"{path}: nb_res: {nb_res} is not {whole_from(1)}; give the machine's size")
+    for profile in profiles.values():
+        if isinstance(profile, dict) and isinstance(kind := profile.get("type"), str):
+            profile["type"] = OLD_TYPES.get(kind, kind)
     version = version_of(f"{path}: profiles", profiles)
     notes: tuple[str, ...] = ()
     if version == 5:
@@ -222,8 +292,10 @@ def require_requests(path: Path, jobs: Sequence[Mapping[str, Any]], description:
     refuse_unrequested(path, missing, len(jobs), unrequested_in(description), "convert it again with")
 
 
-def read_batsim_json(path: Path) -> Workload:
-    """The workload in this file as the engine's jobs: run time = the profile's delays, no walltime = infinity.
+def read_batsim_json(path: Path, speed: float | None = None) -> Workload:
+    """The workload in this file as the engine's jobs: run time = that of the profile, no walltime = infinity.
+
+    `speed` is that of the hosts in operations per second, which jobs that compute need.
 
     A field `class` of "small" or "large" sets the job's class, an integer `user_id` or `user` its user. `killable`
     false forbids killing and requeueing the job. `requested_time` is the user's request if it is not the walltime, -1
@@ -234,8 +306,14 @@ def read_batsim_json(path: Path) -> Workload:
         WorkloadError: as for `load_document`, the workload holds no job, or the jobs' requests and expected run times
             contradict each other.
     """
+    speed = None if speed is None else speed_given("speed", speed)
     document = load_document(path)
     jobs, tasks = document.jobs, document.tasks()
+    if speed is not None and not any(task.computes for task in tasks.values()):
+        raise WorkloadError(
+            f"{path}: no job of it computes, so that a speed, or a platform, does nothing; leave it out"
+        )
+    runtime_s = run_times(str(path), jobs, tasks, speed)
     if not jobs:
         raise WorkloadError(f"{path}: jobs: no job in it; give a workload with jobs")
     walltimes = (job.get("walltime", NO_WALLTIME) for job in jobs)
@@ -248,7 +326,7 @@ def read_batsim_json(path: Path) -> Workload:
         str(path),
         ids=np.array([str(job["id"]) for job in jobs], dtype=np.object_),
         submit_s=np.array([job["subtime"] for job in jobs], dtype=np.float64),
-        runtime_s=np.array([tasks[job["profile"]].run_s for job in jobs], dtype=np.float64),
+        runtime_s=np.array(runtime_s, dtype=np.float64),
         walltime_s=np.array([np.inf if w == NO_WALLTIME else w for w in walltimes], dtype=np.float64),
         user_request_s=user_request_s,
         procs=np.array([job["res"] for job in jobs], dtype=np.int64),
@@ -275,7 +353,24 @@ def read_batsim_json(path: Path) -> Workload:
         file=path,
         notes=document.notes,
         doubts=field_warnings(jobs),
+        speed=speed,
     )
+
+
+def run_times(
+    where: str, jobs: Sequence[Mapping[str, Any]], tasks: Mapping[str, ProfileTask], speed: float | None
+) -> list[float]:
+    """How long each of these checked jobs runs on hosts of this speed.
+
+    Raises:
+        WorkloadError: as `ProfileTask.on`; `where` begins the message.
+    """
+    known: dict[tuple[str, int], float] = {}
+    for place, job in enumerate(jobs):
+        key = job["profile"], job["res"]
+        if key not in known:
+            known[key] = tasks[key[0]].on(f"{where}: jobs[{place}]", key[1], speed).run_s
+    return [known[job["profile"], job["res"]] for job in jobs]
 
 
 def user_request_of(job: Mapping[str, Any]) -> float:
@@ -383,7 +478,7 @@ def tasks_of(where: str, profiles: Mapping[str, Any], types: Mapping[str, str] |
         if profile["type"] == "composed":
             sequences[name] = profile["seq"]
         else:
-            tasks[name] = ProfileTask(name, float(profile["delay"]), profile.get("ret", 0))
+            tasks[name] = plain_task(name, profile)
     try:
         for name in TopologicalSorter(sequences).static_order():
             if name not in tasks:
@@ -403,18 +498,20 @@ def composed_task(where: str, name: str, profile: Mapping[str, Any], tasks: Mapp
     Raises:
         WorkloadError: the whole takes too long.
     """
-    parts = tuple(tasks[part] for part in profile["seq"])
-    run_s = 0.0
-    for part in parts:
-        run_s += part.run_s
-        if part.ret:
-            repeat, ret = 1, part.ret
-            break
-    else:
-        repeat, ret = repeat_of(profile), profile.get("ret", 0)
-        run_s *= repeat
-    refuse_late(f"{where}: all delays together", run_s)
-    return ProfileTask(name, run_s, ret, parts, repeat)
+    whole = ProfileTask(name, 0.0, profile.get("ret", 0), repeat=repeat_of(profile))
+    return whole.made_of([tasks[part] for part in profile["seq"]], where)
+
+
+def plain_task(name: str, profile: Mapping[str, Any]) -> ProfileTask:
+    """The work of a checked profile that has no parts."""
+    kind, ret = profile["type"], profile.get("ret", 0)
+    if kind == "delay":
+        return ProfileTask(name, float(profile["delay"]), ret)
+    if kind == "parallel":
+        return ProfileTask(name, nan, ret, operations=float(max(profile["cpu"])), hosts=len(profile["cpu"]))
+    if kind == "parallel_homogeneous_total":
+        return ProfileTask(name, nan, ret, shared=float(profile["cpu"]))
+    return ProfileTask(name, nan, ret, operations=float(profile["cpu"]))
 
 
 def repeat_of(profile: Mapping[str, Any]) -> Any:
@@ -423,7 +520,7 @@ def repeat_of(profile: Mapping[str, Any]) -> Any:
 
 
 def check_profile(where: str, profile: Any, known: Mapping[str, Any], types: Mapping[str, str] | None = None) -> None:
-    """Refuse a profile that is neither a delay nor a sequence of known profiles.
+    """Refuse a profile that is neither a delay, nor a computation, nor a sequence of known profiles.
 
     Args:
         where: begins the message.
@@ -438,12 +535,16 @@ def check_profile(where: str, profile: Any, known: Mapping[str, Any], types: Map
         raise WorkloadError(f"{where}: {_shown(profile)} is not an object; a profile has a type and a delay")
     kind = profile.get("type")
     if kind not in SUPPORTED_PROFILES:
-        types = types or {}
-        supported = ", ".join(types.get(name, name) for name in SUPPORTED_PROFILES)
+        types = types or dict(zip(SUPPORTED_PROFILES, SUPPORTED_PROFILES, strict=True))
+        supported = ", ".join(types[name] for name in SUPPORTED_PROFILES if name in types)
         called = types.get(kind, kind) if isinstance(kind, str) else kind
+        if kind in BATSIM_ONLY:
+            raise WorkloadError(f"{where}.type: {kind} runs under Batsim only; here run: {supported}")
         raise WorkloadError(f"{where}.type: {_shown(called)} is not supported; supported: {supported}")
     if kind == "composed":
         _check_sequence(where, profile, known)
+    elif kind in COMPUTING:
+        _check_computation(where, kind, profile)
     else:
         if not is_time(profile.get("delay")):
             raise WorkloadError(
@@ -453,6 +554,20 @@ def check_profile(where: str, profile: Any, known: Mapping[str, Any], types: Map
     ret = profile.get("ret", 0)
     if type(ret) is not int or ret < 0:
         raise WorkloadError(f"{where}.ret: {_shown(ret)} is not an integer >= 0; give the job's exit code")
+
+
+def _check_computation(where: str, kind: str, profile: dict[str, Any]) -> None:
+    """Refuse a computation with unusable operations, one that takes no time, or one that communicates."""
+    cpu, com = profile.get("cpu"), profile.get("com", 0)
+    amounts = cpu if kind == "parallel" and isinstance(cpu, list) and cpu else [cpu] if kind != "parallel" else [None]
+    if not all(map(is_time, amounts)):
+        raise WorkloadError(f"{where}.cpu: {_shown(cpu)} is not {COMPUTING[kind]}; give numbers >= 0")
+    if any(com) if isinstance(com, list) else com != 0:
+        raise WorkloadError(
+            f"{where}.com: a job of it communicates, and so runs under Batsim only: its time depends on the network"
+        )
+    if not any(amounts):
+        raise WorkloadError(f"{where}.cpu: {_shown(cpu)} takes no time; give numbers of operations above 0")
 
 
 def _check_sequence(where: str, profile: dict[str, Any], known: Mapping[str, Any]) -> None:
@@ -517,14 +632,20 @@ def usable(job: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def field_warnings(jobs: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
-    """A line for each of USER_FIELDS that is unusable in some of these jobs: the first, and the number of more."""
+    """A line for each field of these jobs that nothing reads, or that is one of USER_FIELDS and unusable in some."""
     found: dict[str, list[str]] = {}
+    unread: Counter[str] = Counter()
     for job in jobs:
+        unread.update(job.keys() - READ_FIELDS)
         for name, what in odd_fields(job):
             found.setdefault(name, []).append(f"job {job.get('id')}: {what}")
-    return tuple(
-        f"{first}{f'; the same in {len(more):,} further jobs' if more else ''}" for first, *more in found.values()
-    )
+    odd = (f"{first}{f'; the same in {len(more):,} further jobs' if more else ''}" for first, *more in found.values())
+    return (*odd, *unread_lines(unread))
+
+
+def unread_lines(found: Mapping[str, int]) -> tuple[str, ...]:
+    """A line for each field that nothing reads, with the number of the jobs that have it."""
+    return tuple(f"not modelled: the field {name} of {things(n, 'job')}" for name, n in sorted(found.items()))
 
 
 def user_of(job: Mapping[str, Any]) -> int:

@@ -39,6 +39,7 @@ from batfill.workloads.batsim_json import (
     raised_by_overrun,
     read_members,
     request_of,
+    run_times,
     short_number,
     tasks_of,
     unrequested_in,
@@ -72,12 +73,12 @@ from batfill.workloads.swf import (
 from batfill.workloads.swf_log import N_FIELDS, Comment, SwfLog, batches_of, log_with_text, write_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
     from numpy.typing import NDArray
 
-    from batfill.workloads.batsim_json import BatsimVersion
+    from batfill.workloads.batsim_json import BatsimVersion, ProfileTask
 
 ALL_JOBS = slice(None)
 
@@ -103,6 +104,7 @@ def convert(
     unrequested: Unrequested | None = None,
     jobs: slice = ALL_JOBS,
     version: BatsimVersion = 4,
+    speed: float | None = None,
     advance: Callable[[int], None] = lambda _: None,
 ) -> Converted:
     """Write the workload in `source` (SWF or Batsim JSON) as Batsim JSON, or as a log with all its rows.
@@ -117,6 +119,7 @@ def convert(
         unrequested: what stands in for a missing request, see `read_workload`; a Batsim workload's jobs keep what does.
         jobs: the jobs to convert, in submission order; times then count from the first of them.
         version: the Batsim that is to read the workload; 5 wants other profile types, and fields in `extra_data`.
+        speed: as for `read_workload`: the run times of jobs that compute decide on their walltimes.
         advance: called with the number of rows done since the last call; each row counts twice.
 
     Raises:
@@ -129,6 +132,7 @@ def convert(
             ("unrequested", unrequested is not None),
             ("a part of the jobs", jobs != ALL_JOBS),
             ("a version of Batsim", version != 4),
+            ("a speed", speed is not None),
         ):
             if given:
                 raise WorkloadError(
@@ -140,8 +144,12 @@ def convert(
         unrequested = unrequested_of("unrequested", unrequested)  # type: ignore[assignment]
     kind = kind_of(source)
     if kind == "json":
-        return _convert_json(source, out, procs, overrun=overrun, unrequested=unrequested, jobs=jobs, version=version)
+        return _convert_json(
+            source, out, procs, overrun=overrun, unrequested=unrequested, jobs=jobs, version=version, speed=speed
+        )
     refuse_accounting(source, kind)
+    if speed is not None:
+        raise WorkloadError(f"{source}: speed applies to jobs that compute, of Batsim JSON; leave it out")
     text = sha256()
     read: list[SwfLog] = []  # the rows without texts, if what stands in for a request depends on all of them
     head: SwfLog | None = None
@@ -233,8 +241,11 @@ def _convert_json(
     unrequested: Unrequested | None,
     jobs: slice,
     version: BatsimVersion,
+    speed: float | None,
 ) -> Converted:
-    """Rewrite a Batsim workload: delays for sequences, padded ids, raised walltimes; the rest is kept.
+    """Rewrite a Batsim workload: delays for sequences of them, padded ids, raised walltimes; the rest is kept.
+
+    Profiles of jobs that compute keep their types, but for those of Batsim up to 3, which get version 4's names.
 
     Job fields that Batsim does not know and `ret` of delays are kept; integer ids become strings of one width.
 
@@ -256,9 +267,10 @@ def _convert_json(
     for place, job in enumerate(described):
         check_job(f"{source}: jobs[{place}]", job, profiles)
     tasks = tasks_of(f"{source}: profiles", profiles, NEW_TYPES if document.version == 5 else {})
-    for job in described:
+    runtime_s = run_times(str(source), described, tasks, speed)
+    for job, run_s in zip(described, runtime_s, strict=True):
         notes["jobs whose walltime was raised above the delay"] += set_limit(
-            job, tasks[job["profile"]].run_s, overrun, run_time=stated in ("refuse", "runtime")
+            job, run_s, overrun, run_time=stated in ("refuse", "runtime")
         )
     _name_by_strings(described)
     ordered = sorted(described, key=lambda job: (job["subtime"], job["id"]))
@@ -270,17 +282,24 @@ def _convert_json(
         for job in chosen:
             job["subtime"] -= first
     used = {job["profile"] for job in chosen}
-    delays = {name: profiles[name] for job in described if (name := job["profile"]) in used}
-    for name, profile in delays.items():
-        if profile["type"] != "delay":  # the delay takes as long as the whole sequence
+    in_order = [name for job in described if (name := job["profile"]) in used]
+    kept = {name: profiles[name] for name in [*in_order, *parts_of(in_order, tasks)]}
+    for name, profile in kept.items():
+        if profile["type"] == "composed" and not tasks[name].computes:  # the delay takes as long as the whole sequence
             ret = tasks[name].ret
-            delays[name] = {"type": "delay", "delay": short_number(tasks[name].run_s)} | ({"ret": ret} if ret else {})
+            kept[name] = {"type": "delay", "delay": short_number(tasks[name].run_s)} | ({"ret": ret} if ret else {})
     description = provenance("convert", source, overrun=overrun, unrequested=stated, jobs=part_text(jobs))
-    write_members(out, size, chosen, lambda: delays, description, version=version, source=source)
+    write_members(out, size, chosen, lambda: kept, description, version=version, source=source)
     missing = request_warning(n_missing(chosen, stated), len(chosen), stand_in(stated))
     warnings = (*missing, *raised_warning(sum(raised_by_overrun(job) for job in chosen), len(chosen)))
     counted = (f"{count} {what}" for what, count in notes.items() if count)
     return Converted(len(chosen), size, (*document.notes, *counted), warnings)
+
+
+def parts_of(names: Iterable[str], tasks: Mapping[str, ProfileTask]) -> list[str]:
+    """The profiles of which those of these that compute consist, directly or through others."""
+    found = dict.fromkeys(part.profile for name in names if tasks[name].computes for part in tasks[name].parts)
+    return [*found, *parts_of(found, tasks)] if found else []
 
 
 def rewrite_for_batsim_5(source: Path, out: Path, *, workload: str = FIRST_WORKLOAD) -> tuple[str, ...]:

@@ -28,19 +28,20 @@ SAID = ("Version", "Computer", "Installation", "Acknowledge", "TimeZoneString", 
 
 
 def describe(
-    path: Path, *, procs: int | None = None, advance: Callable[[int], None] = lambda _: None
+    path: Path, *, procs: int | None = None, speed: float | None = None, advance: Callable[[int], None] = lambda _: None
 ) -> dict[str, Any]:
     """The report on the log in `path`, as `--json` prints it: numbers, shares between 0 and 1, seconds.
 
     Args:
         path: SWF or Batsim JSON.
         procs: the machine's size; by default the log's. Without it no load is reported.
+        speed: as for `read_workload`.
         advance: called with the number of rows read since the last call.
 
     Raises:
         WorkloadError: the file cannot be read, or no row ran.
     """
-    log = load_log(path, advance=advance)
+    log = load_log(path, speed=speed, advance=advance)
     filters = filters_report(log)
     size = machine_size(path, log, procs)
     ran = runs(log)

@@ -137,17 +137,19 @@ def read_file(
     unrequested: Unrequested | None = None,
     timezone: str | None = None,
     cores_per_resource: int | None = None,
+    speed: float | None = None,
     fields: Sequence[str] | None = None,
 ) -> tuple[Workload, SwfLog | None, System | None]:
     """The jobs of a file; the log that they were read from, if it is one; and its batch system, if it is accounting.
 
     Args:
         path: the file.
-        procs: as the next four arguments for `read_workload`.
+        procs: as the next five arguments for `read_workload`.
         overrun: see there.
         unrequested: see there.
         timezone: see there.
         cores_per_resource: see there.
+        speed: see there.
         fields: the log's columns; None for those that the jobs need. Accounting has all.
 
     Raises:
@@ -163,11 +165,13 @@ def read_file(
         ):
             if value is not None and kind not in of:
                 raise WorkloadError(f"{path}: {name} applies to the accounting of {', '.join(of)} only; leave it out")
+        if speed is not None and kind != "json":
+            raise WorkloadError(f"{path}: speed applies to jobs that compute, of Batsim JSON; leave it out")
         with patient_progress(f"reading {path.name}") as advance:
             if kind == "json":
                 from batfill.workloads.batsim_json import read_batsim_json  # which only such files need
 
-                workload = as_stated(read_batsim_json(path), overrun, unrequested)
+                workload = as_stated(read_batsim_json(path, speed), overrun, unrequested)
                 return workload if procs is None else replace(workload, procs=procs), None, None
             if kind == "table":
                 return table_in(path, procs, unrequested), None, None
@@ -336,8 +340,10 @@ def as_stated(workload: Workload, overrun: Overrun | None, unrequested: Unreques
     return stated
 
 
-def load_log(path: Path, *, advance: Callable[[int], None] = lambda _: None) -> SwfLog:
+def load_log(path: Path, *, speed: float | None = None, advance: Callable[[int], None] = lambda _: None) -> SwfLog:
     """The log in an SWF or Batsim JSON file; `advance` is called with the number of SWF rows read.
+
+    `speed` is as for `read_workload`.
 
     Raises:
         WorkloadError: the file has none of these formats, or holds no row.
@@ -347,7 +353,7 @@ def load_log(path: Path, *, advance: Callable[[int], None] = lambda _: None) -> 
         if kind == "json":
             from batfill.workloads.batsim_json import read_batsim_json
 
-            workload = read_batsim_json(path)
+            workload = read_batsim_json(path, speed)
             return replace(log_of(workload), overrun=workload.overrun, unrequested=workload.unrequested)
         refuse_accounting(path, kind)
         log = read_log(path, advance=advance)
