@@ -183,6 +183,16 @@ def test_what_a_scheduler_may_send_in_two_ways_means_the_same():
     assert next(csv.reader([job_row(ended["a"])]))[-1] == text
 
 
+def test_a_job_that_computes_may_be_mapped_to_its_machines_once_each():
+    jobs = document(job("a", res=2, profile="work"), work={"type": "parallel_homogeneous", "cpu": 7e9})
+    start = {"job_id": "w0!a", "alloc": "0-1"}
+    (record,) = simulate(jobs, at({0: [("EXECUTE_JOB", start | {"mapping": {"0": 1, "1": 0}})]})).records
+    assert record.execution_time == 7
+    said = "job 'w0!a': its profile 'work' computes, and its mapping gives several executors one machine"
+    with pytest.raises(SimulationStopped, match=said):
+        simulate(jobs, at({0: [("EXECUTE_JOB", start | {"mapping": {"0": 1, "1": 1}})]}))
+
+
 def test_registrations_cannot_continue_where_they_are_off():
     with pytest.raises(SimulationStopped, match=r"NOTIFY: registration cannot continue, since it is off"):
         simulate(WORKLOAD, at({0: [("NOTIFY", {"type": "continue_registration"})]}))

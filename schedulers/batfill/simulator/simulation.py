@@ -249,6 +249,11 @@ class Simulation:
         n = given.size if mapping is None else len(mapping)
         if n != job.res:
             raise WorkloadError(f"job {job.id!r} requests {job.res} machines and gets {n} ({given.text})")
+        if mapping and job.task.computes and len(set(mapping)) < n:
+            raise WorkloadError(
+                f"job {job.id!r}: its profile {job.profile!r} computes, and its mapping gives several executors one "
+                "machine, whose speed they share; it runs under Batsim only"
+            )
         self._start(job, given)
 
     def _reject(self, job_id: str) -> None:
