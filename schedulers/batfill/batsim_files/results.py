@@ -34,7 +34,7 @@ from batfill.base.files import (
 )
 from batfill.base.version import __version__
 from batfill.batsim_files.allocation import Allocation
-from batfill.batsim_files.machines import INTERVALS
+from batfill.batsim_files.machines import INTERVALS, intervals_text
 from batfill.model.jobs import LONGEST_S
 from batfill.model.metrics import TAU_S, Summary, bounded_slowdown, summarize
 from batfill.model.schedule import CUT, LATER_TRY, REFUSED, REJECTED, REQUEUED, STATES, SUCCESS
@@ -70,8 +70,11 @@ WRITTEN = (
     RUN_JSON,
 )
 MACHINE_STATE_COLUMNS = "time,nb_sleeping,nb_switching_on,nb_switching_off,nb_idle,nb_computing"
+ENERGY_COLUMNS = "time,energy,event_type,wattmin,epower"
+PSTATE_COLUMNS = "time,machine_id,new_pstate"
 # Batsim gives a job of length 0 this length, so that its stretch is defined; but not one killed at date 0.
 NULL_EXECUTION_S = 1e-5
+NOT_MEASURED = -1.0  # a job's energy, unless Batsim is started with -E
 
 
 class ResultError(BatfillError):
@@ -186,7 +189,7 @@ class JobRecord(NamedTuple):
     metadata: str = ""
     registered: bool = False  # by the scheduler, not in the workload
     profile_owner: str = ""  # the workload of the profile; "" for the job's own
-    consumed_energy: float = -1.0  # not simulated
+    consumed_energy: float = NOT_MEASURED
 
     @property
     def success(self) -> bool:
@@ -277,6 +280,11 @@ def job_row(record: JobRecord, version: int = 4) -> str:
     return row_form(version, rejected=record.final_state == REJECTED) % VALUES(record)
 
 
+# A row of `_consumed_energy.csv`: date, joules since date 0, event, least watts of all machines, watts since the row
+# before, None if that has the same date.
+EnergyRow = tuple[float, float, str, float, float | None]
+
+
 class RunFiles(NamedTuple):
     """The open result files of one run, see `run_files`."""
 
@@ -284,6 +292,7 @@ class RunFiles(NamedTuple):
     stem: str  # with which their names begin
     jobs: BinaryIO
     machine_states: BinaryIO | None
+    energy: BinaryIO | None
     totals: ScheduleTotals
 
     def job_ended(self, record: JobRecord) -> None:
@@ -296,7 +305,16 @@ class RunFiles(NamedTuple):
         if self.machine_states:
             self.machine_states.write("{:g},0,0,0,{},{}\n".format(*counts).encode())
 
-    def summarise(self, *, machines: int, times: MachineTimes, scheduling_s: float, simulation_s: float) -> None:
+    def energy_drawn(self, row: EnergyRow) -> None:
+        """Write a row of `_consumed_energy.csv`."""
+        if self.energy:
+            date, joules, event, least_w, watts = row
+            mean = "NA" if watts is None else f"{watts:g}"
+            self.energy.write(f"{date:g},{joules:g},{event},{least_w:g},{mean}\n".encode())
+
+    def summarise(
+        self, *, machines: int, times: MachineTimes, scheduling_s: float, simulation_s: float, joules: float = 0.0
+    ) -> None:
         """Write what summarises the run: Batsim 4's row, or Batsim 5's objects in JSON.
 
         Args:
@@ -304,10 +322,11 @@ class RunFiles(NamedTuple):
             times: machine-seconds per state.
             scheduling_s: wall-clock time spent waiting for the scheduler.
             simulation_s: wall-clock time of the whole run.
+            joules: drawn by the compute hosts; 0 if it is not measured.
         """
         columns = {
             **self.totals.columns(),
-            "consumed_joules": "0.000000",
+            "consumed_joules": f"{joules:.6f}",
             "nb_computing_machines": str(machines),
             "nb_grouped_switches": "0",
             "nb_machine_switches": "0",
@@ -325,6 +344,9 @@ class RunFiles(NamedTuple):
             info = memory_used() | {name: f"{value:.6f}" for name, value in seconds.items()}
             _write_members(Path(f"{self.stem}real_exec_info.json"), info)
             return
+        if self.energy:  # every machine stays in its first power state
+            with whole_file(Path(f"{self.stem}pstate_changes.csv")) as stream:
+                stream.write(f"{PSTATE_COLUMNS}\n0,{intervals_text([(0, machines - 1)])},0\n".encode())
         columns["batsim_version"] = BATSIM_VERSION
         columns |= {"scheduling_time": f"{scheduling_s:.6f}", "simulation_time": f"{simulation_s:.6f}"}
         names = sorted(columns)
@@ -333,24 +355,35 @@ class RunFiles(NamedTuple):
 
 
 @contextmanager
-def run_files(prefix: str | Path, version: int = 4, *, machine_states: bool = True) -> Iterator[RunFiles]:
+def run_files(
+    prefix: str | Path, version: int = 4, *, machine_states: bool = True, energy: bool = False
+) -> Iterator[RunFiles]:
     """The result files of a run, which appear together when the block ends without an exception.
 
     Args:
         prefix: of their names. Batsim 4 puts `_` between it and the name, Batsim 5 nothing.
         version: of Batsim.
         machine_states: whether the machines' states are written.
+        energy: whether what they draw, and their power states, are written.
     """
     stem = f"{prefix}" if version == 5 else f"{prefix}_"
     remove_left_over_results(Path(f"{stem}jobs.csv").parent)
     with all_or_none(), ExitStack() as stack:
-        jobs = stack.enter_context(whole_file(Path(f"{stem}jobs.csv")))
-        jobs.write(f"{JOB_COLUMNS}\n".encode())
-        states = None
-        if machine_states:
-            states = stack.enter_context(whole_file(Path(f"{stem}machine_states.csv")))
-            states.write(f"{MACHINE_STATE_COLUMNS}\n".encode())
-        yield RunFiles(version, stem, jobs, states, ScheduleTotals())
+
+        def series(name: str, columns: str) -> BinaryIO:
+            """The file of this name, with its first line."""
+            stream = stack.enter_context(whole_file(Path(stem + name)))
+            stream.write(f"{columns}\n".encode())
+            return stream
+
+        yield RunFiles(
+            version,
+            stem,
+            series("jobs.csv", JOB_COLUMNS),
+            series("machine_states.csv", MACHINE_STATE_COLUMNS) if machine_states else None,
+            series("consumed_energy.csv", ENERGY_COLUMNS) if energy else None,
+            ScheduleTotals(),
+        )
 
 
 def memory_used() -> dict[str, str]:

@@ -142,8 +142,8 @@ BATSIM_4 = Version(
         "NOTIFY": Form(Registering, {"type": STRING}, make=_notify, write=lambda _: {"type": "registration_finished"}),
     },
     unsupported={
-        "SET_RESOURCE_STATE": "machines' power states need --energy, which is not simulated here; use Batsim itself",
-        "QUERY": "the energy consumed needs --energy, which is not simulated here; use Batsim itself",
+        "SET_RESOURCE_STATE": "machines stay in their first power state here; use Batsim itself",
+        "QUERY": "queries have no answer here, and the energy consumed is in the result files; use Batsim itself",
         "ANSWER": "schedulers receive no queries here; use Batsim itself",
         "TO_JOB_MSG": "jobs receive no messages here; use Batsim itself",
     },

@@ -37,7 +37,7 @@ NUMBERING = (
     "machine ids in the results may differ"
 )
 # Options of version 4 that the embedded Batsim refuses, and version 5's of the same meaning.
-PASSED_ON = {"-E": "--energy-host", "--energy": "--energy-host", "--sg-cfg": "--sg-cfg", "--sg-log": "--sg-log"}
+PASSED_ON = {"--sg-cfg": "--sg-cfg", "--sg-log": "--sg-log"}
 # With these Batsim prints something, and simulates nothing.
 PRINTING = {"-h", "--help", "--version", "--simgrid-version"}
 
@@ -150,6 +150,8 @@ def translated(options: BatsimOptions, folder: Path) -> Translation:
     if options.machine_states:
         words.append("--trace-machine-state")
         notes.append("5.0.0-rc2 writes wrong machine states: utilisation is computed from the jobs")
+    if options.energy:
+        words.append("--energy-host")
     features = tuple(feature.hello for feature in FEATURES if getattr(options.settings, feature.setting))
     return Translation([*words, *options.passed_on, "-v", VERBOSITY[options.verbosity]], notes, features)
 

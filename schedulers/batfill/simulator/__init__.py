@@ -1,1 +1,1 @@
-"""The embedded simulator: Batsim 4.2's command line and protocol for workloads of delays, without SimGrid."""
+"""The embedded simulator: Batsim 4.2's command line and protocol for jobs that do not communicate, without SimGrid."""

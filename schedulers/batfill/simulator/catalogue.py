@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import orjson
 
 from batfill.base.errors import WorkloadError
-from batfill.batsim_files.results import JobRecord
+from batfill.batsim_files.results import NOT_MEASURED, JobRecord
 from batfill.model.schedule import FAILED, KILLED, SUCCESS, WALLTIME_REACHED
 from batfill.protocol.forms import parts_of_id
 from batfill.workloads.batsim_json import NO_WALLTIME, UNWRITABLE, check_job, check_profile, composed_task, plain_task
@@ -100,7 +100,7 @@ class SimulatedJob:
             task = task.parts[place]
         return Progress(way, task.profile, min(left_s / task.run_s, 1.0) if task.run_s else 1.0)
 
-    def record(self, execution_s: float = 0.0) -> JobRecord:
+    def record(self, execution_s: float = 0.0, joules: float = NOT_MEASURED) -> JobRecord:
         """Its record for the result files."""
         return JobRecord(
             job_id=self.name,
@@ -114,6 +114,7 @@ class SimulatedJob:
             starting_time=self.start_date,
             execution_time=execution_s,
             allocated_resources=self.machines.text if self.machines else "",
+            consumed_energy=joules,
             metadata=self.metadata,
             registered=self.registered,
         )

@@ -24,6 +24,7 @@ from batfill.batsim_files.results import (
 from batfill.simulator.catalogue import used_profiles
 from batfill.simulator.command_line import ArgumentsError, BatsimOptions, batsim_options
 from batfill.simulator.display import ProgressDisplay
+from batfill.simulator.energy import EnergyMeter
 from batfill.simulator.simulation import Simulation
 from batfill.simulator.wire import SimulationStopped, Wire4, Wire5, handshake
 from batfill.workloads.batsim_json import BatsimDocument, load_document, require_requests
@@ -58,8 +59,9 @@ def main(arguments: Sequence[str]) -> int:
 def simulate_batsim(options: BatsimOptions) -> None:
     """Simulate what the options say, and write the result files.
 
-    Batsim 4's are `<export>_jobs.csv`, `_schedule.csv` and `_machine_states.csv`; Batsim 5's `<export>jobs.csv`,
-    `schedule.json`, `real_exec_info.json` and, on request, `machine_states.csv`.
+    Batsim 4's are `<export>_jobs.csv`, `_schedule.csv` and `_machine_states.csv`, and with -E
+    `_consumed_energy.csv` and `_pstate_changes.csv`; Batsim 5's `<export>jobs.csv`, `schedule.json`,
+    `real_exec_info.json` and, on request, `machine_states.csv`.
 
     Raises:
         ArgumentsError, PlatformError, WorkloadError: an input cannot be used; nothing is written.
@@ -92,6 +94,7 @@ def simulate_batsim(options: BatsimOptions) -> None:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise ArgumentsError(f"--export: {folder} cannot be created ({error}); give another prefix") from None
+    energy = EnergyMeter(platform, options.platform) if options.energy else None
     _say_inputs(options, platform, documents, say)
 
     progress = ProgressDisplay(terminal=options.verbosity in DEFAULT_VERBOSITIES)
@@ -112,7 +115,11 @@ def simulate_batsim(options: BatsimOptions) -> None:
             progress.tick(simulation)
             return exchange(message)
 
-        files = stack.enter_context(run_files(options.export, version, machine_states=options.machine_states))
+        files = stack.enter_context(
+            run_files(options.export, version, machine_states=options.machine_states, energy=options.energy)
+        )
+        if energy:
+            energy.on_row = files.energy_drawn
         simulation = Simulation(
             platform,
             documents,
@@ -121,6 +128,7 @@ def simulate_batsim(options: BatsimOptions) -> None:
             wire=wire,
             on_job_end=files.job_ended,
             on_machine_states=files.machines_changed,
+            energy=energy,
             on_remark=say,
             events=events,
             split_events=options.split_events,
@@ -135,6 +143,7 @@ def simulate_batsim(options: BatsimOptions) -> None:
         files.summarise(
             machines=len(platform.machines),
             times=simulation.machines.times,
+            joules=energy.consumed_j if energy else 0.0,
             scheduling_s=simulation.scheduling_s,
             simulation_s=simulation_s,
         )

@@ -115,6 +115,7 @@ OPTIONS = {
         option("45", "--mmax N", "use the first N compute hosts only, 0: all [%(default)s]", type=int, default=0),
         option("45", "--mmax-workload", "use as many hosts as the workloads' largest nb_res"),
         option("4", "--enable-compute-sharing", "let several jobs run on one compute host"),
+        option("4", "-E --energy", "measure what the hosts draw, by their property wattage_per_state"),
         option("4", "--disable-storage-sharing", "let only one job use a storage host"),
     ),
     "output": (
@@ -146,7 +147,6 @@ ENERGY = "energy is not simulated; use Batsim itself"
 SIMGRID, NO_REDIS = "there is no SimGrid inside", "Redis is not supported"
 LIBRARY = "no shared library is loaded; give the component's address with -s ENDPOINT TEXT"
 IN_BOTH = {
-    "-E --energy": ENERGY,
     "--sg-cfg X": f"{SIMGRID}; leave it out, or use Batsim itself",
     "--sg-log X": f"{SIMGRID}; leave it out, or use Batsim itself",
 }
@@ -170,6 +170,7 @@ REFUSED = {
     },
     5: {
         **IN_BOTH,
+        "-E --energy": ENERGY,
         "-l --edc-library-str X X": LIBRARY,
         "-L --edc-library-file X X": LIBRARY,
         "--edc-library-load-method X": LIBRARY,
@@ -217,8 +218,8 @@ def names_of(version: int) -> set[str]:
 ONLY_IN_5 = names_of(5) - names_of(4)  # the options by which a command line is version 5's
 
 DESCRIPTION = """\
-The command line and protocol of Batsim {} for workloads of delays, without SimGrid: an
-embedded stand-in for Batsim itself. It connects to the scheduler as Batsim does. One message carries all events of a
+The command line and protocol of Batsim {} for jobs that do not communicate, without SimGrid:
+an embedded stand-in for Batsim itself. It connects to the scheduler as Batsim does. One message carries all events of a
 date; no Paje trace is written.
 """
 EPILOGUE = """\
@@ -260,6 +261,7 @@ class BatsimOptions:
     init_text: str = ""  # of Batsim 5, for the scheduler
     arguments: tuple[str, ...] = ()  # the command line, which Batsim 5 sends to the scheduler
     passed_on: tuple[str, ...] = ()  # see `parse_arguments`
+    energy: bool = False
     remarks: tuple[str, ...] = ()  # what an option does not do here, one line each
 
     def execution_context(self) -> str:
@@ -338,6 +340,7 @@ def parse_arguments(arguments: Sequence[str], version: int = 4, passed_on: Mappi
         init_text=text if is_5 else "",
         arguments=("batsim", *arguments) if is_5 else (),
         passed_on=tuple(given.passed_on or ()),
+        energy=not is_5 and given.energy,
         remarks=_remarks_5(given) if is_5 else _remarks(given),
     )
 
@@ -348,6 +351,8 @@ def _settings(given: argparse.Namespace, text: str) -> SimulationSettings:
     if switched["reuse_profiles"] and not switched["dynamic_jobs"]:
         raise ArgumentsError("--enable-profile-reuse needs --enable-dynamic-jobs; add it")
     switched["dynamic_jobs"] &= not given.no_sched
+    if given.energy and given.enable_compute_sharing:
+        raise ArgumentsError("--energy: what hosts draw that several jobs share is not simulated; use Batsim itself")
     return SimulationSettings(
         **switched,
         share_compute=given.enable_compute_sharing,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from batfill.base.errors import WorkloadError, on_command_line
 from batfill.batsim_files.machines import Machines, MachineSet, machine_set
-from batfill.batsim_files.results import NULL_EXECUTION_S
+from batfill.batsim_files.results import NOT_MEASURED, NULL_EXECUTION_S
 from batfill.model.invariants import Ledger
 from batfill.model.jobs import LONGEST_S
 from batfill.model.schedule import KILLED, REJECTED
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from batfill.batsim_files.external_events import ExternalEvent
     from batfill.batsim_files.platform import Platform
     from batfill.batsim_files.results import JobRecord
+    from batfill.simulator.energy import EnergyMeter
     from batfill.simulator.wire import SimulationSettings, Wire
     from batfill.workloads.batsim_json import BatsimDocument
 
@@ -63,6 +64,7 @@ class Simulation:
         wire: the version of the protocol.
         on_job_end: called with each job as it ends.
         on_machine_states: called with (date, idle machines, computing machines) after each start and end.
+        energy: measures what the hosts draw; None if that is not simulated.
         on_remark: called with a line on what the scheduler does without effect.
         events: external events in time order; None if there is no such input, and then the scheduler gets no
             notification of its end.
@@ -80,6 +82,7 @@ class Simulation:
         wire: Wire,
         on_job_end: Callable[[JobRecord], None] = lambda record: None,
         on_machine_states: Callable[[tuple[float, int, int]], None] = lambda row: None,
+        energy: EnergyMeter | None = None,
         on_remark: Callable[[str], None] = lambda line: None,
         events: list[ExternalEvent] | None = None,
         split_events: int | None = None,
@@ -110,6 +113,7 @@ class Simulation:
         self._split = None if split_events is None else Random(split_events)
         self._on_job_end = on_job_end
         self._on_machine_states = on_machine_states
+        self._energy = energy
         self._on_remark = on_remark
         self._calls: list[Call] = []  # periodic ones that are not stopped
         self._forced = False  # the scheduler ended the simulation
@@ -373,6 +377,8 @@ class Simulation:
         if machines:
             self.machines.start(machines, self.now)
             self._on_machine_states((self.now, self.machines.idle, self.machines.computing))
+            if self._energy:
+                self._energy.started(job, self.now)
             self._plan(self.now + job.outcome()[0], COMPLETION, job)
 
     def _conclude(self, job: SimulatedJob, state: str, execution_s: float | None = None) -> None:
@@ -381,15 +387,18 @@ class Simulation:
             self.jobs_running -= 1
             self._ledger.end(job.id, self.now)
             execution_s = self.now - job.start_date if execution_s is None else execution_s
+        joules = NOT_MEASURED
         if job.machines:
             self.machines.end(job.machines, self.now)
             self._on_machine_states((self.now, self.machines.idle, self.machines.computing))
+            if self._energy:
+                joules = self._energy.ended(job, execution_s or 0.0, self.now)
         job.state = state
         self.jobs_done += 1
         self._ended.append(job)
         if not execution_s and not (state == KILLED and self.now == 0):
             execution_s = NULL_EXECUTION_S
-        self._on_job_end(job.record(execution_s or 0.0))
+        self._on_job_end(job.record(execution_s or 0.0, joules))
 
     # Events
 
@@ -404,6 +413,8 @@ class Simulation:
             if subject.state == NOT_SUBMITTED:  # and not registered by the scheduler
                 subject.state = SUBMITTED
                 self.jobs_submitted += 1
+                if self._energy:
+                    self._energy.submitted(self.now)
             self._outbox.append(
                 self._wire.job_submitted(self.now, subject, with_profile=self.settings.forward_profiles)
             )

@@ -119,6 +119,7 @@ class ProfileTask(NamedTuple):
     operations: float = 0.0  # of the host that has most of them,
     shared: float = 0.0  # and those that the hosts share equally
     hosts: int | None = None  # for how many it is; None for any number
+    load: float = 1.0  # of the hosts that compute, on average, from 0 to 1
 
     @property
     def computes(self) -> bool:
@@ -508,7 +509,9 @@ def plain_task(name: str, profile: Mapping[str, Any]) -> ProfileTask:
     if kind == "delay":
         return ProfileTask(name, float(profile["delay"]), ret)
     if kind == "parallel":
-        return ProfileTask(name, nan, ret, operations=float(max(profile["cpu"])), hosts=len(profile["cpu"]))
+        most, hosts = float(max(profile["cpu"])), len(profile["cpu"])
+        load = sum(profile["cpu"]) / (hosts * most) if most else 0.0
+        return ProfileTask(name, nan, ret, operations=most, hosts=hosts, load=load)
     if kind == "parallel_homogeneous_total":
         return ProfileTask(name, nan, ret, shared=float(profile["cpu"]))
     return ProfileTask(name, nan, ret, operations=float(profile["cpu"]))
