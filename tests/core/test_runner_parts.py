@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import socket
@@ -16,7 +17,7 @@ import pytest
 
 from batfill.base.errors import BatfillError
 from batfill.batsim_files.results import JOB_COLUMNS, ResultError, read_results
-from batfill.runner.batcmd import choose_engine, command_environment, parse_context, parse_trace
+from batfill.runner.batcmd import choose_engine, command_environment, options_file_of, parse_context, parse_trace
 from batfill.runner.experiment import workload_jobs
 from batfill.runner.pair import Watch, state_text
 from batfill.runner.sessions import Command, Lifeline, end, last_line_of, ports_of, send
@@ -108,6 +109,25 @@ def test_the_ports_of_a_process_are_those_it_listens_on(address):
         with socket.create_connection((address, port)):
             assert ports_of([os.getpid(), 2**22 + 1]) == sorted([*before, port])
         assert port not in ports_of([os.getppid()])
+
+
+@pytest.mark.parametrize(
+    ("schedcmd", "found"),
+    [
+        ("pybatsim easyBackfill -t 0 -O o.json", "o.json"),
+        ("pybatsim batfill/scheduler -O'a folder/o.json' -v warning", "a folder/o.json"),
+        ("pybatsim easyBackfill --options-file x/o.json", "x/o.json"),
+        ("pybatsim easyBackfill --options-file=o.json -t 0", "o.json"),
+        ("pybatsim easyBackfill -o '{}'", None),
+        ("pybatsim easyBackfill -O", None),
+        ("pybatsim easyBackfill -O $HOME/o.json", None),  # bash knows
+        ("pybatsim easyBackfill -O ~/o.json", None),
+        ("mine -O o.json", None),
+        ("", None),
+    ],
+)
+def test_the_file_of_options_of_a_pybatsim_is_found(schedcmd, found):
+    assert options_file_of(shlex.split(schedcmd)) == (found and Path(found))
 
 
 def test_commands_find_this_pythons_programs_from_a_folder_with_spaces(tmp_path):

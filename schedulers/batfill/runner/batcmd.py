@@ -26,7 +26,7 @@ from batfill.base.errors import (
     on_command_line,
     require,
 )
-from batfill.base.files import loaded_json
+from batfill.base.files import file_bytes, loaded_json
 from batfill.batsim_files.results import JOBS_CSV, JOBS_CSV_5
 from batfill.runner.sessions import Command, end, ending, is_listening, last_line_of
 from batfill.runner.setting import BATSIM_LOG, SIMULATOR, Engine, Setting, SimulatorChoice, Stopped
@@ -320,6 +320,40 @@ def require_programs(setting: Setting) -> None:
         require("pybatsim", "batsim")
     except MissingExtra as error:
         raise MissingExtra(f"{setting.path}: schedcmd {on_command_line(error)}") from None
+
+
+def options_file_of(words: Sequence[str]) -> Path | None:
+    """The file of options in these words of a schedcmd; None if it starts no pybatsim, has none, or leaves it to bash.
+
+    pybatsim takes it as -O FILE, -OFILE, --options-file FILE or --options-file=FILE.
+    """
+    given = None
+    for word, behind in zip(words, [*words[1:], None], strict=True) if words[:1] == ["pybatsim"] else ():
+        if match := re.fullmatch(r"(?:-O|--options-file(?:=|$))(.*)", word, re.DOTALL):
+            given = match[1] or behind
+    return Path(given) if given and not re.search(r"[$`*?\[{]|^~", given) else None
+
+
+def refuse_options_file(setting: Setting) -> None:
+    """Refuse a schedcmd of pybatsim whose file of options is missing or holds something else.
+
+    Raises:
+        BatfillError: it is, or does.
+    """
+    path = options_file_of(scheduler_words(setting))
+    if path is None:
+        return
+    where = f"{setting.path}: schedcmd: options file {path}"
+    try:
+        options = loaded_json(file_bytes(path))
+    except OSError as error:
+        raise BatfillError(
+            f"{where} cannot be read ({(error.strerror or str(error)).lower()}); check the path"
+        ) from None
+    except ValueError as error:
+        raise BatfillError(f"{where} is not JSON ({error}); fix it") from None
+    if not isinstance(options, dict):
+        raise BatfillError(f"{where} is not a JSON object; give the options by name, as {{}}")
 
 
 def choose_port(setting: Setting) -> None:

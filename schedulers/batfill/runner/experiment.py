@@ -37,10 +37,13 @@ from batfill.runner.batcmd import (
     choose_engine,
     choose_port,
     command_environment,
+    options_file_of,
     plain_command,
     read_context,
     refuse_elsewhere,
+    refuse_options_file,
     require_programs,
+    scheduler_words,
     wait_for_port,
 )
 from batfill.runner.descriptor import read_descriptor
@@ -155,6 +158,7 @@ def run_in_folder(
         BatfillError: a file that the descriptor names cannot be used.
     """
     require_programs(setting)
+    refuse_options_file(setting)
     lifeline.remove([setting.scratch])
     choose_port(setting)
     context, command = read_context(setting, lifeline)
@@ -175,7 +179,8 @@ def run_in_folder(
     except OSError as error:
         raise setting.cannot_write(error) from None
     said = expected_jobs(setting, command)
-    unread = [path for path in (*command.workloads, command.platform) if path and str(path) not in said.sums]
+    others = (*command.workloads, command.platform, options_file_of(scheduler_words(setting)))
+    unread = [path for path in others if path and str(path) not in said.sums]
     record["inputs_sha256"] = said.sums | {str(path): digest(path) for path in unread if path.is_file()}
     record["workloads_made_with"] = said.made_with
     record["warnings"] = said.warnings
