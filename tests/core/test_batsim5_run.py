@@ -217,12 +217,12 @@ def options_of(*words):
 
 
 def test_every_option_of_version_4_has_its_place_in_version_5(tmp_path):
-    given = "-m boss -r a,b:storage --mmax 3 --mmax-workload --sched-cfg {} -v debug"
+    given = "-m boss -r a,b:storage --mmax 3 --mmax-workload --sched-cfg {} -v debug -E"
     given += " --enable-dynamic-jobs --acknowledge-dynamic-jobs"
     words, notes, features = translated(options_of(*given.split()), tmp_path)
     assert " ".join(words) == (
         "-p p.xml -e x/out_ -s tcp://h:1 {} -m boss -r a storage -r b storage --mmax 3 --mmax-workload "
-        "--trace-machine-state -v debug"
+        "--trace-machine-state --energy-host -v debug"
     )
     assert not any("--enable" in note for note in notes)
     assert features == ("dynamic_registration", "acknowledge_dynamic_jobs")

@@ -78,6 +78,7 @@ def test_the_context_is_printed_for_programs_and_nothing_is_simulated(tmp_path, 
         (["-p", "x", "-r", "node1"], "--add-role-to-hosts: 'node1' is not of the form host1,host2:role"),
         (["-p", "x", "-s", "tcp://h:99999"], "--socket-endpoint: tcp://h:99999: a port is a number from"),
         (["-p", "x", "--sched-cfg-file", "absent"], "--sched-cfg-file: absent cannot be read"),
+        (["-p", "x", "-E", "--enable-compute-sharing"], "--energy: what hosts draw that several jobs share is not"),
     ],
 )
 def test_bad_arguments_exit_with_255_and_one_line(arguments, complaint, capsys):

@@ -93,7 +93,7 @@ def test_batscheds_options_are_those_of_the_counterpart(given, options):
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        ("-v energy_bf", "variant energy_bf: needs power states or energy, which batfill does not simulate; .*"),
+        ("-v energy_bf", "variant energy_bf: needs power states, or queries for energy, which .*"),
         ("-v killer2", "variant killer2: tests Batsim, and schedules no study; .*"),
         ("-v easy_fast", "variant easy_fast: batsched 1.4.0 has no such scheduler; did you mean 'easy_bf_fast'[?]"),
         ("-v easy_bf -o lcfs", "queue_order lcfs: there is no recording of batsched's easy_bf in this order .*"),

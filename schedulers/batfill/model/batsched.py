@@ -35,7 +35,7 @@ ORDERS = {
 }
 ORDERED = ("conservative_bf",)  # the schedulers whose runs under these orders were recorded
 
-POWER = "needs power states or energy, which batfill does not simulate"
+POWER = "needs power states, or queries for energy, which batfill does not simulate"
 TESTS = "tests Batsim, and schedules no study"
 WITHOUT = {
     **dict.fromkeys(

@@ -203,8 +203,8 @@ def load_document(path: Path, *, version: int | None = None, workload: str | Non
             4 takes it only in front of an id.
 
     Raises:
-        WorkloadError: the file cannot be read, is not JSON, is not a workload of delays, or has the form of another
-            version; the message names the place inside the document.
+        WorkloadError: the file cannot be read, is not JSON, is no such workload, or has the form of another version;
+            the message names the place inside the document.
     """
     document = read_members(path)
     jobs, profiles, found = document.jobs, document.profiles, document.version
