@@ -21,7 +21,6 @@ import batfill as bf
 from batfill.base.errors import installed
 from batfill.batsim_files.platform import homogeneous_platform
 from batfill.runner.experiment import run
-from batfill.workloads.batsim_json import read_batsim_json
 from command import free_port
 
 SPEED = 2e9
@@ -76,7 +75,8 @@ class Study(NamedTuple):
 
     def replayed(self, policy: str = "fcfs", **options: Any) -> tuple[dict[str, float], bf.Result]:
         """The start of each job in a replay by its id, nan if it is rejected, and the replay."""
-        result = bf.replay(read_batsim_json(self.folder / "workload.json", SPEED), policy, **options)
+        speed = SPEED if any("cpu" in profile for profile in self.profiles.values()) else None
+        result = bf.replay(self.folder / "workload.json", policy, speed=speed, **options)
         names = [name.removeprefix("w0!") for name in result.workload.jobs.ids]
         return dict(zip(names, result.schedule.start_s.tolist(), strict=True)), result
 
