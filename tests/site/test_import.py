@@ -201,7 +201,8 @@ def test_slurm_records_are_read_as_one_by_one(tmp_path_factory, rows, limit, bar
         patch.setattr("batfill.base.files.CHUNK_BYTES", chunk)
         patch.setattr("batfill_site.accounting.slurm.BLOCK", 5)
         found = read_slurm([path], Reading(zone))
-    assert as_objects(found.jobs) == expected.jobs
+    # Of two jobs that share an id the slow reader takes the one that ended first, and not the one that is there first.
+    assert sorted(as_objects(found.jobs), key=str) == sorted(expected.jobs, key=str)
     assert found.notes == expected.notes
 
 
