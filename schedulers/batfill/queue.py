@@ -1,7 +1,7 @@
-"""The queue: the waiting and running jobs of one machine, and the rules in force. Both hosts are built on it.
+"""The queue: the waiting and running jobs of one machine and the rules in force, in the arrays of the engine.
 
-`EngineReplay` knows all jobs in advance, `Cluster` receives one event at a time. Outside `engine/` only `Queue` holds
-the arrays.
+`EngineReplay` knows all jobs in advance, `Cluster` receives one event at a time; both are built on it. Kernels outside
+`engine/` that decide for themselves (machines, agents, forecasts) get its arrays as arguments.
 """
 
 from __future__ import annotations
@@ -62,7 +62,8 @@ class Queue:
 
         Args:
             size: m.
-            rules: those in force; all but order, backfill order and threshold stay as they are.
+            rules: those in force; `change_rules` changes order, backfill order and threshold, `change_divider` the
+                divider.
             capacity: number of jobs to allocate for; `submit` grows it.
             tries: whether jobs can be small, or outlive what is expected of them.
         """

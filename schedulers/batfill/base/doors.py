@@ -1,4 +1,4 @@
-"""The functions of other houses that the core calls; beside the table of commands, the only place that names them."""
+"""The functions of other houses that the core calls. Only the tables of commands and of public names also name them."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ RULES = np.dtype(
         ("backfill_moves", "u1"),  # the same of a separate backfill order
         ("backfill_same", "u1"),  # 1 if jobs are backfilled in the queue's order, overdue and small first
         ("bound_s", "f8"),  # cap on the expected run time of a killable job: the divider, or inf for no cap
-        ("planned", "u1"),  # 1 if `plan.py` makes the pass: always but for EASY
+        ("planned", "u1"),  # 1 if `plan.py` makes the pass: see `Rules.planned`
         ("dated", "i1"),  # keys do not depend on r (0), are r (1) or -r (-1), or may depend on it (DATED)
         ("procs", "i8"),  # m
         ("agent", "u1"),  # 1 if an agent outside the engine decides, for which `loop.advance` stops before a pass
@@ -210,7 +210,7 @@ class Ends(NamedTuple):
     *(CANDIDATE, SLOT, CANDIDATE, FAR, STEP, STEP, CHANGE, RULES, QUEUE),
 )
 class QueueArrays(NamedTuple):
-    """All that a decision reads and changes. Outside the engine only `queue.Queue` holds it."""
+    """All that a decision reads and changes; `queue.Queue` owns it."""
 
     jobs: NDArray[np.void]  # JOB (n_jobs,)
     ages: NDArray[np.uint32]  # (n_jobs,)  rows by (submission time, id)

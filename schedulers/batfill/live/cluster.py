@@ -1,7 +1,8 @@
 """A cluster scheduled live: jobs arrive and end one at a time, and `decide` returns which jobs start where.
 
-Events arrive one by one instead of in advance, but the queue and the pass are those of the compiled replay. It speaks
-no protocol: `agent` and the conversations, or `scheduler`, adapt it to Batsim.
+Events arrive one by one instead of in advance. The queue is that of the compiled replay, and so is the pass, unless the
+head reserves machines (`held`) or the plan is kept (`kept`). It speaks no protocol: `agent` and the conversations, or
+`scheduler`, adapt it to Batsim.
 """
 
 from __future__ import annotations

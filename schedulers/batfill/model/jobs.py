@@ -1,4 +1,4 @@
-"""The job table: one workload as a struct of arrays, checked once on entry, and the clock of its dates."""
+"""The job table: one workload as a struct of arrays, checked when it is made, and the clock of its dates."""
 
 from __future__ import annotations
 
@@ -272,7 +272,8 @@ def is_limit(values: NDArray[np.float64]) -> NDArray[np.bool_]:
 
 
 TIME, LIMIT = f"a number from 0 to {LONGEST_S:g}", f"a number > 0 and <= {LONGEST_S:g}"
-# The valid values of each column of a job table: its name, what a value is, and the rule, for kernels and for people.
+# The valid values of the columns of a job table that are not free: the name, what a value is, and the rule, for kernels
+# and for people.
 CHECKS: tuple[tuple[str, str, Callable[[NDArray[Any]], NDArray[np.bool_]], str], ...] = (
     ("submit_s", "a submission time", in_time, TIME),
     ("runtime_s", "a run time", lambda p: in_time(p) | np.isposinf(p), TIME),

@@ -151,7 +151,7 @@ class Options:
     small_width: float = option(SMALL_JOBS, rows.WIDTH, 1, "The widest job that can be small, as a share of the "
         "machine.", OF_SMALL)
     kill: str = option(SMALL_JOBS, words(*KILLS), NEEDED, "When a try is killed at the divider and queued again as "
-        "large: never, always, or if its processors are needed. With reserved machines: always.",
+        "large: never, always, or if its processors are needed. With a kept reservation or reserved machines: always.",
         OF_SMALL, off=NEVER)
     stand_back: float | None = option(SMALL_JOBS, rows.BACKLOG, None, "No try for overdue jobs, a large head, or while "
         "waiting jobs request more machines than this.",
@@ -381,7 +381,7 @@ LIVE = rows.options_table(
      "rejected, as by batsched's easy_bf."),
     (PLAN, LIVE_ONLY, rows.PLANNED, rows.SCRATCH, "With depth "
      "all: whether each decision plans from scratch, or the plan is kept, on machines, as batsched's conservative_bf "
-     "does. Its default, kept:5, plans each job for 5 s longer than its request."),
+     "does; kept:5, batsched's own default, plans each job for 5 s longer than its request."),
     ("select", LIVE_ONLY, rows.CHOOSER, None, "Choose the policy "
      "again after each period: full, noisy, epsilon-greedy, ucb1 or exp3, as exp3:period=1d,policies=fcfs+saf."),
 )  # fmt: skip

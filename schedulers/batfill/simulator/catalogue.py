@@ -36,9 +36,9 @@ class Step(NamedTuple):
 class Progress(NamedTuple):
     """What a job was doing at a date."""
 
-    way: list[Step]  # the sequences that led to its delay, from the outermost on
-    profile: str  # of the delay
-    share: float  # of the delay, from 0 to 1
+    way: list[Step]  # the sequences that led to its part, from the outermost on
+    profile: str  # of the part, a delay or a computation
+    share: float  # of its work, from 0 to 1
 
 
 class SimulatedJob:

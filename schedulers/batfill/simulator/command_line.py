@@ -143,7 +143,7 @@ OPTIONS = {
 
 # Options that are refused in each version: their forms, and why.
 WORKFLOWS = "workflows are not supported; describe the jobs in a workload"
-ENERGY = "energy is not simulated; use Batsim itself"
+ENERGY = "energy is simulated for Batsim 4 only; use Batsim 5 itself"
 SIMGRID, NO_REDIS = "there is no SimGrid inside", "Redis is not supported"
 LIBRARY = "no shared library is loaded; give the component's address with -s ENDPOINT TEXT"
 IN_BOTH = {

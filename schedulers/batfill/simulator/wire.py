@@ -300,7 +300,7 @@ def _profile(workload: str, name: str, raw: dict[str, Any]) -> dict[str, Any]:
 
 
 def _progress_5(workload: str, made: Progress) -> bytes:
-    """How far a job had come: the delay that ran, inside the sequences around it."""
+    """How far a job had come: the part that ran, inside the sequences around it."""
     text = b'{"kill_progress_type": "KillProgressAtomicProfile","kill_progress": {"profile_id": %b,"progress": %b}}' % (
         orjson.dumps(f"{workload}!{made.profile}"),
         number(made.share),

@@ -1,8 +1,8 @@
 """Reads Batsim's JSON workloads, checks them and converts them to the engine's jobs; writes jobs as such a workload.
 
 The format is that of Batsim 3 and 4, restricted to profiles whose run time is known without a network: `nb_res`, `jobs`
-(id, subtime, res, profile, walltime, further fields of the user) and `profiles` (PROFILES: delays, computations, and
-sequences of both). A file in Batsim 5's form is translated as it is read.
+(id, subtime, res, profile, walltime, further fields of the user) and `profiles` (SUPPORTED_PROFILES: delays,
+computations, and sequences of both). A file in Batsim 5's form is translated as it is read.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ class ProfileTask(NamedTuple):
     def on(self, where: str, hosts: int, speed: float | None) -> ProfileTask:
         """The same on so many hosts of this speed, in operations per second: its run time is known.
 
-        A host computes at the speed of its first power state, whatever its number of cores.
+        A host computes at the speed of its first power state. `Platform.speed` has none for hosts of several cores.
 
         Raises:
             WorkloadError: the speed is needed and None, the work is for another number of hosts, or it takes too long;
@@ -166,7 +166,7 @@ class ProfileTask(NamedTuple):
                 break
         else:
             whole = self._replace(run_s=run_s * self.repeat, parts=tuple(parts))
-        refuse_late(f"{where}: all delays together", whole.run_s)
+        refuse_late(f"{where}: all parts together", whole.run_s)
         return whole
 
 
@@ -535,7 +535,7 @@ def check_profile(where: str, profile: Any, known: Mapping[str, Any], types: Map
         WorkloadError: it is of another type, a field is unusable, or a part is not among `known`.
     """
     if not isinstance(profile, dict):
-        raise WorkloadError(f"{where}: {_shown(profile)} is not an object; a profile has a type and a delay")
+        raise WorkloadError(f"{where}: {_shown(profile)} is not an object; a profile has a type and a delay or cpu")
     kind = profile.get("type")
     if kind not in SUPPORTED_PROFILES:
         types = types or dict(zip(SUPPORTED_PROFILES, SUPPORTED_PROFILES, strict=True))

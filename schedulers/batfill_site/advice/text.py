@@ -1,7 +1,7 @@
 """The answer of `what_if` in sentences, and as text for the terminal.
 
-The first screen is the same on the page and in the terminal: a headline, a table of four rows (`WhatIf.rows`), and
-`brief`, a line for each question that an administrator asks first. In sentences **bold** and `code` are marked, and
+The first screen is the same on the page and in the terminal: a headline, a table of at most four rows (`WhatIf.rows`),
+and `brief`, a line for each question that an administrator asks first. In sentences **bold** and `code` are marked, and
 durations hold no-break spaces; `lines_of` takes that out.
 """
 
