@@ -31,6 +31,10 @@ class HostWatts(NamedTuple):
     least: float = 0.0  # when it computes at next to no speed; idle, unless it is given
     busy: float = 0.0  # at full speed; in between, linear in the speed
 
+    def above_idle(self, task: ProfileTask) -> float:
+        """What the host draws more than while it is idle, if it runs this work of one part."""
+        return self.least - self.idle + task.load * (self.busy - self.least) if task.computes else 0.0
+
 
 class EnergyMeter:
     """What the compute hosts have drawn since date 0, each in its first power state and with one job at a time.
@@ -55,39 +59,54 @@ class EnergyMeter:
         # Called with a row at each start and end of a job that has machines.
         self.on_row: Callable[[EnergyRow], None] = lambda row: None
         self._running: dict[SimulatedJob, HostWatts] = {}  # what its hosts draw together
-        self._extra_j = 0.0  # what computing took above idle, of the jobs that have ended
+        # What is drawn above idle: by the jobs of one part that run now, and until the row before by all such jobs and
+        # by the sequences that have ended. Of a sequence that runs it changes from part to part.
+        self._steady_w = self._above_j = 0.0
+        self._sequences: dict[SimulatedJob, HostWatts] = {}  # those of `_running`; no set, whose order varies
         self._row_before = 0.0, 0.0  # its date and joules
-        self._first_submission_j = self._last_end_j = 0.0
-        self._submitted = False
+        self._first_submission_j: float | None = None
+        self._last_end_j: float | None = None
 
     @property
     def consumed_j(self) -> float:
-        """What was drawn from the first submission to the last end."""
-        return self._last_end_j - self._first_submission_j if self._last_end_j else 0.0
+        """What was drawn from the first submission of a workload's job to the last end; 0 if none has ended."""
+        if self._last_end_j is None:
+            return 0.0
+        return self._last_end_j - (0.0 if self._first_submission_j is None else self._first_submission_j)
 
     def submitted(self, date: float) -> None:
-        """A job is submitted."""
-        if not self._submitted:
-            self._submitted, self._first_submission_j = True, self._drawn_j(date)
+        """A job of a workload is submitted."""
+        if self._first_submission_j is None:
+            self._first_submission_j = self._drawn_j(date)
 
     def started(self, job: SimulatedJob, date: float) -> None:
         """A job starts on its machines."""
         assert job.machines
-        self._running[job] = HostWatts(*self._watts[job.machines.part].sum(axis=0).tolist())
         self._row(date, STARTED)
+        watts = self._running[job] = HostWatts(*self._watts[job.machines.part].sum(axis=0).tolist())
+        if job.task.parts:
+            self._sequences[job] = watts
+        else:
+            self._steady_w += watts.above_idle(job.task)
 
     def ended(self, job: SimulatedJob, run_s: float, date: float) -> float:
         """A job ends after so many seconds; returns the joules that its machines drew meanwhile."""
-        watts = self._running.pop(job)
-        extra_j = extra_of(job.task, run_s, watts)
-        self._extra_j += extra_j
         self._last_end_j = self._row(date, ENDED)
-        return watts.idle * run_s + extra_j
+        watts = self._running.pop(job)
+        above_j = joules_above_idle(job.task, run_s, watts)
+        if job.task.parts:
+            del self._sequences[job]
+            self._above_j += above_j
+        else:
+            self._steady_w -= watts.above_idle(job.task)
+        return watts.idle * run_s + above_j
 
     def _drawn_j(self, date: float) -> float:
         """What all compute hosts have drawn from date 0 to this date."""
-        running = (extra_of(job.task, date - job.start_date, watts) for job, watts in self._running.items())
-        return self._all.idle * date + self._extra_j + sum(running)
+        above_j = self._above_j + self._steady_w * (date - self._row_before[0])
+        for job, watts in self._sequences.items():
+            above_j += joules_above_idle(job.task, date - job.start_date, watts)
+        return self._all.idle * date + above_j
 
     def _row(self, date: float, event: str) -> float:
         """Pass on the row of this event; returns what was drawn until then."""
@@ -95,27 +114,26 @@ class EnergyMeter:
         passed_s = date - date_before
         watts = (drawn_j - drawn_before_j) / passed_s if passed_s > 0 else None
         self.on_row((date, drawn_j, event, self._all.least, watts))
+        self._above_j += self._steady_w * passed_s
         self._row_before = date, drawn_j
         return drawn_j
 
 
-def extra_of(task: ProfileTask, run_s: float, watts: HostWatts) -> float:
+def joules_above_idle(task: ProfileTask, run_s: float, watts: HostWatts) -> float:
     """The joules that the first `run_s` seconds of this work take above those of idle hosts.
 
     `watts` are those of all its hosts together.
     """
-    if not task.computes:
-        return 0.0
     if not task.parts:
-        return min(run_s, task.run_s) * (watts.least - watts.idle + task.load * (watts.busy - watts.least))
+        return run_s * watts.above_idle(task)
     round_s = sum(part.run_s for part in task.parts)
     rounds = min(int(run_s // round_s), task.repeat) if round_s else 0
-    total_j = rounds * sum(extra_of(part, part.run_s, watts) for part in task.parts) if rounds else 0.0
+    total_j = rounds * sum(joules_above_idle(part, part.run_s, watts) for part in task.parts) if rounds else 0.0
     left_s = run_s - rounds * round_s
     for part in task.parts:
         if left_s <= 0:
             break
-        total_j += extra_of(part, min(left_s, part.run_s), watts)
+        total_j += joules_above_idle(part, min(left_s, part.run_s), watts)
         left_s -= part.run_s
     return total_j
 
