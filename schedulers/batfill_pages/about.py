@@ -177,6 +177,8 @@ def of_batsim(record: Mapping[str, Any], batsim_version: str) -> About:
         options, scheduler = described(stated), ""
     else:
         options, scheduler = scheduler_of(record["scheduler_command"])
+        if scheduler and "scheduler_options" in record:  # from a file that the command names
+            scheduler += f" ({json.dumps(record['scheduler_options'])})"
     requests = [text for one in record.get("workloads_made_with", {}).values() for text in made_with(one)]
     return About(
         log=", ".join(Path(path).name for path in record["workloads"]),

@@ -227,6 +227,7 @@ def test_a_study_runs_under_pybatsim_with_its_options_in_a_file(tmp_path, monkey
         assert_same_starts(one.starts, starts)
     assert ran["file"].record["options"] == ran["text"].record["options"]
     assert ran["file"].record["options"]["backfill"] == "spf"
+    assert (ran["file"].record["scheduler_options"], "scheduler_options" in ran["text"].record) == (given, False)
     assert set(ran["file"].record["inputs_sha256"]) - set(ran["text"].record["inputs_sha256"]) == {"options.json"}
 
 

@@ -15,7 +15,7 @@ from batfill.model.calendar import Calendar
 from batfill.model.policy import policy_named
 from batfill.model.rules import Rules
 from batfill.replays.engine_replay import replay_jobs
-from batfill_pages.about import about_run, scheduler_of
+from batfill_pages.about import about_run, of_batsim, scheduler_of
 from batfill_pages.run_page import run_section
 from batfill_pages.runs import find_runs, read_run
 from command import batfill, result
@@ -112,6 +112,14 @@ def test_a_classifiers_judgements_are_in_the_files(tmp_path):
 )
 def test_the_options_of_a_run_under_batsim_are_read_from_its_command(command, found):
     assert scheduler_of(command) == found
+
+
+def test_the_options_of_another_scheduler_are_shown_from_its_file_as_from_its_command():
+    record = {"workloads": ["w.json"], "simulator": "embedded", "made_by": "batfill", "warnings": []}
+    record["scheduler_command"] = "pybatsim easyBackfill -O o.json"
+    assert of_batsim(record, "4.2.0").scheduler == "pybatsim easyBackfill -O o.json"
+    record["scheduler_options"] = {"budget": 0.8}
+    assert of_batsim(record, "4.2.0").scheduler == 'pybatsim easyBackfill -O o.json ({"budget": 0.8})'
 
 
 def test_a_replays_figures_are_those_of_its_files(tmp_path):

@@ -334,15 +334,15 @@ def options_file_of(words: Sequence[str]) -> Path | None:
     return Path(given) if given and not re.search(r"[$`*?\[{]|^~", given) else None
 
 
-def refuse_options_file(setting: Setting) -> None:
-    """Refuse a schedcmd of pybatsim whose file of options is missing or holds something else.
+def options_in_file(setting: Setting) -> dict[str, Any] | None:
+    """The options in the file that a schedcmd of pybatsim names; None without one.
 
     Raises:
-        BatfillError: it is, or does.
+        BatfillError: it is missing, or holds something else.
     """
     path = options_file_of(scheduler_words(setting))
     if path is None:
-        return
+        return None
     where = f"{setting.path}: schedcmd: options file {path}"
     try:
         options = loaded_json(file_bytes(path))
@@ -354,6 +354,7 @@ def refuse_options_file(setting: Setting) -> None:
         raise BatfillError(f"{where} is not JSON ({error}); fix it") from None
     if not isinstance(options, dict):
         raise BatfillError(f"{where} is not a JSON object; give the options by name, as {{}}")
+    return options
 
 
 def choose_port(setting: Setting) -> None:

@@ -38,10 +38,10 @@ from batfill.runner.batcmd import (
     choose_port,
     command_environment,
     options_file_of,
+    options_in_file,
     plain_command,
     read_context,
     refuse_elsewhere,
-    refuse_options_file,
     require_programs,
     scheduler_words,
     wait_for_port,
@@ -158,7 +158,7 @@ def run_in_folder(
         BatfillError: a file that the descriptor names cannot be used.
     """
     require_programs(setting)
-    refuse_options_file(setting)
+    options_given = options_in_file(setting)
     lifeline.remove([setting.scratch])
     choose_port(setting)
     context, command = read_context(setting, lifeline)
@@ -169,6 +169,8 @@ def run_in_folder(
     behind = behind_the_word(setting.engine, setting.env) if word == ("batsim",) else []
     record["simulator_command"] = shlex.join([*(behind or word), *command.words[1:]])
     record["scheduler_command"] = setting.descriptor.schedcmd.strip()
+    if options_given is not None:
+        record["scheduler_options"] = options_given
     record["workloads"] = [str(path) for path in command.workloads]
     jobs_csv = context.jobs_csv
     record.update(jobs_csv=str(jobs_csv), export_prefix=str(prefix_of(jobs_csv)))
