@@ -105,7 +105,7 @@ def test_a_classifiers_judgements_are_in_the_files(tmp_path):
         ),
         (
             "batfill schedule --reservation machines --threshold 2h",
-            ("fcfs, threshold 7200 s, reservation machines", ""),
+            ("fcfs, reservation machines, threshold 7200 s", ""),
         ),
         ("batsched -v easy", ("", "batsched -v easy")),
     ],
