@@ -40,7 +40,7 @@ MISTAKES = {
 NOT_SIMULATED = {
     "small-on-off": "power states are not simulated here",
     "small-allocation-commas": "'0,1' is not a list of machines",  # a stand-in read it for Batsim
-    "small-forward-profiles": "'hom'].type: 'ParallelTaskHomogeneousProfile' is not supported",
+    "small-forward-profiles": "jobs[5].res: 0 is not a whole number from 1",
 }
 # A kill dated 10.0 came before an end at 10.0000000008, a difference that only links of finite bandwidth make.
 NOT_EXACT = {"small-killed-as-it-ends"}

@@ -253,7 +253,7 @@ def test_the_replay_reads_the_run_time_of_a_sequence(tmp_path):
         ({"seq": []}, "profiles['s'].seq: [] is not an array of profiles' names; give at least one"),
         ({"seq": ["ten", "x"]}, "profiles['s'].seq[1]: 'x' is not the name of a profile"),
         ({"seq": ["s"]}, "profiles['s'].seq: it contains itself ('s' > 's')"),
-        ({"seq": ["ptask"]}, "profiles['ptask'].type: 'parallel' is not supported; supported: delay, composed"),
+        ({"seq": ["ptask"]}, "profiles['ptask'].com: a job of it communicates, and so runs under Batsim only"),
         (
             {"seq": ["ten"], "nb": 2, "repeat": 3},
             "profiles['s'].nb: 2 is not the 3 of 'repeat', of which it is the old",

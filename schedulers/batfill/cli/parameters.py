@@ -303,7 +303,7 @@ def speed_options(command: Callable[..., Any]) -> Callable[..., Any]:
                 )
         return command(**values)
 
-    return SPEED(click.option("--platform", type=FILE, help="Their platform, which states it.")(collected))
+    return SPEED(click.option("--platform", type=FILE, help="The platform that states it.")(collected))
 
 
 SPEED = click.option(
@@ -403,7 +403,7 @@ LOG_OUT = out_option("file", "The log to write: .swf or .json, also compressed."
 
 WORKLOAD = click.argument("workload", type=FILE)
 SOURCE = click.argument("source", metavar="IN", type=FILE)
-PROCS = click.option("--procs", type=SIZE, help="The machine's processors; by default the workload's.")
+PROCS = click.option("--procs", type=SIZE, help="The machine's processors; by default the log's.")
 TAU = click.option(
     "--tau",
     "tau_s",
@@ -422,8 +422,8 @@ UNREQUESTED = click.option(
     "--unrequested",
     metavar="CHOICE",
     type=Checked("choice", unrequested_of, UNREQUESTED_WORDS),
-    help="For a missing request: `runtime`, `none`, a limit as 24h, `queue` (its longest request), `user-max` (the "
-    "user's longest run so far), or `refuse` logs with over 1 % of them [default: refuse, or runtime if generated].",
+    help="For a missing request: `runtime`, `none`, a limit as 24h, `queue` (its longest), `user-max` (the user's "
+    "longest run so far), or `refuse` logs with over 1 % [default: refuse, or runtime if generated].",
 )
 MONTHS = click.option("--months", is_flag=True, help="Calendar months instead.")
 JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")

@@ -134,8 +134,7 @@ class Options:
     depth: int | str = option(WHAT, rows.DEPTH, 1, "The number of reservations, or all.", quiet=True)
     tested: int | str = option(WHAT, rows.TESTED, ALL, "How many jobs are tested, or all.", quiet=True)
     reservation: str = option(WHAT, words(PROCESSORS, KEPT, MACHINES), PROCESSORS, "What the head reserves: "
-        "processors, in each decision again; kept: once, when it becomes the head, as under batsched's easy_bf_fast; "
-        "machines: the lowest that are expected to be free, as under its easy_bf (live schedulers only).", quiet=True)
+        "processors, in each decision again, or kept from when it became the head; live, machines.", quiet=True)
     max_running: int | None = option(WHAT, rows.MOST, None, "The most jobs of one user that run at once.", quiet=True)
     calendar: Calendar | None = option(WHAT, rows.CALENDAR, None, "Windows in which processors are unavailable.",
         quiet=True)
@@ -151,7 +150,7 @@ class Options:
     small_width: float = option(SMALL_JOBS, rows.WIDTH, 1, "The widest job that can be small, as a share of the "
         "machine.", OF_SMALL)
     kill: str = option(SMALL_JOBS, words(*KILLS), NEEDED, "When a try is killed at the divider and queued again as "
-        "large: never, always, or if its processors are needed. With a kept reservation or reserved machines: always.",
+        "large: never, always, or if its processors are needed; always with another reservation.",
         OF_SMALL, off=NEVER)
     stand_back: float | None = option(SMALL_JOBS, rows.BACKLOG, None, "No try for overdue jobs, a large head, or while "
         "waiting jobs request more machines than this.",
