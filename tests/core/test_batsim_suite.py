@@ -265,7 +265,7 @@ def test_the_replay_reads_the_run_time_of_a_sequence(tmp_path):
     ],
 )
 def test_a_sequence_that_cannot_run_is_refused_with_its_place(profile, said, tmp_path):
-    others = {"ptask": {"type": "parallel", "cpu": [1]}} if profile["seq"] == ["ptask"] else {}
+    others = {"ptask": {"type": "parallel", "cpu": [1], "com": [1]}} if profile["seq"] == ["ptask"] else {}
     path = written(tmp_path, job("a", profile="s"), s={"type": "composed", **profile}, **others)
     with pytest.raises(WorkloadError) as refused:
         load_document(path)

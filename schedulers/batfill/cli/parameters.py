@@ -403,7 +403,7 @@ LOG_OUT = out_option("file", "The log to write: .swf or .json, also compressed."
 
 WORKLOAD = click.argument("workload", type=FILE)
 SOURCE = click.argument("source", metavar="IN", type=FILE)
-PROCS = click.option("--procs", type=SIZE, help="The machine's processors; by default the log's.")
+PROCS = click.option("--procs", type=SIZE, help="The machine's size; by default the log's.")
 TAU = click.option(
     "--tau",
     "tau_s",
