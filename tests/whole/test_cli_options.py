@@ -40,13 +40,19 @@ BESIDE = {
     ("workload resample", "profile_weeks"): ["--method", "users"],
     **{("workload convert", name): ["--platform", "p.xml"] for name in ("bandwidth", "latency")},
     ("conformance", "*"): ["{port}"],
+    **{("batsched", name): ["--variant", "conservative_bf"] for name in ("queue_order", "rjms_delay")},
 }
 ARGUMENTS = {
     ("workload import", "cores_per_resource"): {"system": "oar"},
     **{("workload convert", name): {"out": "o.json"} for name in ("platform", "bandwidth", "latency")},
 }
-# These become a flag, a level of logging, a number of calls, another function, and a version on their way.
-CHANGED = {("schedule", "verbosity"), ("workload resample", "samples"), ("workload convert", "form")}
+# These become a flag, a level of logging, part of an option, a number of calls, another function, and a version.
+CHANGED = {
+    ("schedule", "verbosity"),
+    ("batsched", "rjms_delay"),
+    ("workload resample", "samples"),
+    ("workload convert", "form"),
+}
 MODULES = {"campaign": ["pydantic"]}  # without which they refuse at once
 CALENDARS = tuple(str(path) for path in sorted((Path(__file__).parents[1] / "data" / "calendar").iterdir()))
 TEXTS = {"jobs": ("0:", "5:9"), "last": ("0", "2,3"), "cuts": ("0", "0.25,1")}
@@ -276,6 +282,7 @@ VALUES = {
     "stand-back": (0.5, 32),
     "bound": (False, True),
     "seed": (0, 7),
+    "reservation": ("processors", "kept"),
 }
 
 

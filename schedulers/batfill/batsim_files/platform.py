@@ -14,6 +14,7 @@ from defusedxml.ElementTree import fromstring
 
 from batfill.base.errors import PlatformError
 from batfill.base.files import file_bytes
+from batfill.model.values import PREFIXES, SPEED_UNITS, quantity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -22,12 +23,7 @@ if TYPE_CHECKING:
 
 COMPUTE, STORAGE, MASTER = "compute_node", "storage", "master"
 MASTER_HOST = "master_host"
-QUANTITY = re.compile(r"((?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?)([A-Za-z]*)")
-PREFIXES = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18, "Z": 1e21, "Y": 1e24}
 BINARY = {f"{letter}i": 1024.0**power for power, letter in enumerate("KMGTPEZY", 1)}
-SPEED_UNITS = {
-    prefix + unit: scale for unit in ("f", "flops", "Flops", "") for prefix, scale in (PREFIXES | {"K": 1e3}).items()
-}
 BANDWIDTH_UNITS = {
     prefix + unit: scale * size
     for unit, size in (("Bps", 1.0), ("bps", 0.125))
@@ -192,9 +188,9 @@ def _slow_link(root: Element) -> str | None:
         for name in LINKS.get(element.tag, ()):
             text = element.get(name, "")
             if name in LATENCIES:
-                slow = (_quantity(text, {**LATENCY_UNITS, "": 1.0}) or 0) > 0
+                slow = (quantity(text, {**LATENCY_UNITS, "": 1.0}) or 0) > 0
             else:
-                bandwidths = (_quantity(part, {**BANDWIDTH_UNITS, "": 1.0}) for part in re.split("[;,]", text))
+                bandwidths = (quantity(part, {**BANDWIDTH_UNITS, "": 1.0}) for part in re.split("[;,]", text))
                 slow = any(value is not None and value < WIDE for value in bandwidths)
             if slow:
                 return f"<{element.tag}> {element.get('id')}: {name} {text}"
@@ -242,14 +238,14 @@ def homogeneous_platform(
     """
     if n_hosts < 1:
         raise PlatformError(f"a platform of {n_hosts} hosts: at least one is needed")
-    if speed_of(speed) <= 0:
+    if _speed(speed) <= 0:
         raise PlatformError(f"a platform of hosts of speed {speed!r}: give a speed above 0, such as 1Gf")
-    if not 0 < (_quantity(bandwidth, BANDWIDTH_UNITS) or 0) < inf:
+    if not 0 < (quantity(bandwidth, BANDWIDTH_UNITS) or 0) < inf:
         raise PlatformError(
             f"bandwidth {bandwidth!r} is not a number above 0 with a unit; write it like 1.25GBps (bytes) or 10Gbps "
             "(bits)"
         )
-    latency_s = 0.0 if _quantity(latency, {"": 1.0}) == 0 else _quantity(latency, LATENCY_UNITS)
+    latency_s = 0.0 if quantity(latency, {"": 1.0}) == 0 else quantity(latency, LATENCY_UNITS)
     if latency_s is None or not latency_s < inf:
         raise PlatformError(f"latency {latency!r} is not a number with a unit; write it like 50us or 1ms, or 0")
     bandwidth, latency = bandwidth.strip(), latency.strip()
@@ -345,7 +341,7 @@ def _speeds_of(path: Path, element: Element) -> list[float]:
     """The element's speeds in flop/s, one a power state."""
     text = _attribute(path, element, "speed")
     try:
-        return [speed_of(part) for part in text.split(",")]
+        return [_speed(part) for part in text.split(",")]
     except PlatformError as error:
         raise PlatformError(f"{path}: <{element.tag}> {element.get('id')}: {error}") from None
 
@@ -358,19 +354,9 @@ def _cores(path: Path, element: Element) -> int:
     return int(text)
 
 
-def speed_of(text: str) -> float:
-    """The flop/s of a speed such as 1Gf or 1e9.
-
-    Raises:
-        PlatformError: it is none.
-    """
-    value = _quantity(text, SPEED_UNITS)
+def _speed(text: str) -> float:
+    """The flop/s of a speed such as 1Gf or 1e9."""
+    value = quantity(text, SPEED_UNITS)
     if value is None:
         raise PlatformError(f"speed {text!r} is not a number with a unit; write it like 1Gf")
     return value
-
-
-def _quantity(text: str, units: Mapping[str, float]) -> float | None:
-    """The number in this text times its unit's size; None if it is not a number with one of the units."""
-    match = QUANTITY.fullmatch(text.strip())
-    return float(match[1]) * units[match[2]] if match and match[2] in units else None

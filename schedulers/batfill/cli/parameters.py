@@ -279,13 +279,6 @@ def link_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return collected
 
 
-def speed_of(name: str, value: Any) -> float:
-    """The operations per second of a speed such as 1Gf or 1e9."""
-    from batfill.batsim_files.platform import speed_of as read
-
-    return speed_given(name, read(str(value)))
-
-
 def speed_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add `--speed` and `--platform`, passed to the command as one `speed` in operations per second, or None."""
 
@@ -307,7 +300,7 @@ def speed_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 SPEED = click.option(
-    "--speed", type=Checked("speed", speed_of), help="Speed of the hosts on which jobs compute, as 1Gf."
+    "--speed", type=Checked("speed", speed_given), help="Speed of the hosts on which jobs compute, as 1Gf."
 )
 SECONDS = Checked("duration", seconds_of)
 POSITIVE_SECONDS = Checked("duration", lambda name, value: seconds_of(name, value, least=1e-9))

@@ -12,11 +12,16 @@ from typing import TYPE_CHECKING, Any
 from batfill.base.errors import LARGEST, BatfillError, nearest, whole_from
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 
 MOST_SAMPLES = 10_000  # resampled logs of a log; more is a mistake
 UNITS_S = {"": 1, "s": 1, "sec": 1, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
+QUANTITY = re.compile(r"((?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?)([A-Za-z]*)")
+PREFIXES = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18, "Z": 1e21, "Y": 1e24}
+SPEED_UNITS = {
+    prefix + unit: scale for unit in ("f", "flops", "Flops", "") for prefix, scale in (PREFIXES | {"K": 1e3}).items()
+}
 DURATION = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)\s*([a-z]*)", re.ASCII)
 UNREQUESTED = ("refuse", "runtime", "none", "queue", "user-max")  # the words of batfill.model.jobs.Unrequested
 NUMBER = re.compile(r"[+-]?(?:\d+|(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)", re.ASCII | re.IGNORECASE)
@@ -26,13 +31,22 @@ ONE_OF = re.compile(r"1/([1-9]\d{0,5})", re.ASCII)
 PER_CENT = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))\s*%", re.ASCII)
 
 
+def quantity(text: str, units: Mapping[str, float]) -> float | None:
+    """The number in this text times its unit's size; None if it is not a number with one of the units."""
+    match = QUANTITY.fullmatch(text.strip())
+    return float(match[1]) * units[match[2]] if match and match[2] in units else None
+
+
 def speed_given(name: str, value: Any) -> float:
-    """A speed in operations per second.
+    """A speed in operations per second, from a number or text such as 1Gf.
 
     Raises:
         BatfillError: it is none.
     """
-    return number_of(name, value, 1e-300, math.inf, "a finite number of operations per second > 0, as 1e9")
+    rule = "a finite number of operations per second > 0, as 1e9 or 1Gf"
+    return number_of(
+        name, quantity(value, SPEED_UNITS) or value if isinstance(value, str) else value, 1e-300, math.inf, rule
+    )
 
 
 def seconds_of(name: str, value: Any, *, least: float = 0.0) -> float:

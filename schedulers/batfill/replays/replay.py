@@ -89,7 +89,7 @@ def replay(
     tau_s: float = TAU_S,
     overrun: Overrun | None = None,
     unrequested: Unrequested | None = None,
-    speed: float | None = None,
+    speed: float | str | None = None,
     advance: Callable[[int], None] | None = None,
     say: Callable[[str], None] | None = None,
     **options: Unpack[Arguments],

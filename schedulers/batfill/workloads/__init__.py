@@ -20,7 +20,7 @@ def read_workload(
     unrequested: Unrequested | None = None,
     timezone: str | None = None,
     cores_per_resource: int | None = None,
-    speed: float | None = None,
+    speed: float | str | None = None,
 ) -> Workload:
     """Read a workload: SWF, Batsim JSON, a table of `to_csv`, or accounting of Slurm, OAR or PBS.
 
@@ -43,7 +43,7 @@ def read_workload(
             jobs lack a request. Batsim JSON has its walltimes, made with one of these.
         timezone: for accounting: the cluster's time zone, such as "Europe/Paris"; UTC by default.
         cores_per_resource: for OAR's accounting: the processors of one resource; 1 by default.
-        speed: for Batsim JSON: the hosts' speed in operations per second, as 1e9, which jobs that compute need.
+        speed: for Batsim JSON: the hosts' speed in operations per second, as 1e9 or "1Gf"; jobs that compute need it.
 
     Raises:
         WorkloadError: the file has no such format or is damaged, an argument does nothing for this format, or the log
@@ -92,7 +92,7 @@ def opened(
     procs: int | None = None,
     overrun: Overrun | None = None,
     unrequested: Unrequested | None = None,
-    speed: float | None = None,
+    speed: float | str | None = None,
 ) -> tuple[Workload, int]:
     """The workload to replay, with its machine's size, read if `log` is a file, and not yet by `read_once`.
 
@@ -104,7 +104,7 @@ def opened(
 
     from batfill.base.errors import WorkloadError
     from batfill.model.jobs import Workload, checked_size, refuse_unrequested
-    from batfill.model.values import unrequested_of
+    from batfill.model.values import speed_given, unrequested_of
     from batfill.workloads.formats import Source
 
     if isinstance(log, Source):
@@ -115,7 +115,7 @@ def opened(
         for name, given, was in (
             ("overrun", overrun, log.overrun),
             ("unrequested", chosen, log.unrequested),
-            ("speed", speed, log.speed),
+            ("speed", None if speed is None else speed_given("speed", speed), log.speed),
         ):
             if given is not None and (not isinstance(given, str | int | float) or given != was):
                 raise WorkloadError(f"{log.name}: was read with {name} {was}; read it with {name} {given}")

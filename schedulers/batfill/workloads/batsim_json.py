@@ -293,7 +293,7 @@ def require_requests(path: Path, jobs: Sequence[Mapping[str, Any]], description:
     refuse_unrequested(path, missing, len(jobs), unrequested_in(description), "convert it again with")
 
 
-def read_batsim_json(path: Path, speed: float | None = None) -> Workload:
+def read_batsim_json(path: Path, speed: float | str | None = None) -> Workload:
     """The workload in this file as the engine's jobs: run time = that of the profile, no walltime = infinity.
 
     `speed` is that of the hosts in operations per second, which jobs that compute need.
@@ -307,14 +307,14 @@ def read_batsim_json(path: Path, speed: float | None = None) -> Workload:
         WorkloadError: as for `load_document`, the workload holds no job, or the jobs' requests and expected run times
             contradict each other.
     """
-    speed = None if speed is None else speed_given("speed", speed)
+    of_hosts = None if speed is None else speed_given("speed", speed)
     document = load_document(path)
     jobs, tasks = document.jobs, document.tasks()
     if speed is not None and not any(task.computes for task in tasks.values()):
         raise WorkloadError(
             f"{path}: no job of it computes, so that a speed, or a platform, does nothing; leave it out"
         )
-    runtime_s = run_times(str(path), jobs, tasks, speed)
+    runtime_s = run_times(str(path), jobs, tasks, of_hosts)
     if not jobs:
         raise WorkloadError(f"{path}: jobs: no job in it; give a workload with jobs")
     walltimes = (job.get("walltime", NO_WALLTIME) for job in jobs)
@@ -354,7 +354,7 @@ def read_batsim_json(path: Path, speed: float | None = None) -> Workload:
         file=path,
         notes=document.notes,
         doubts=field_warnings(jobs),
-        speed=speed,
+        speed=of_hosts,
     )
 
 

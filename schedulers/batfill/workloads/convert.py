@@ -17,7 +17,7 @@ import numpy as np
 from batfill.base.errors import WorkloadError
 from batfill.base.files import decompressed, whole_file
 from batfill.model.jobs import Overrun, Unrequested, checked_size, raised_warning, request_warning, share_text, stand_in
-from batfill.model.values import unrequested_of
+from batfill.model.values import speed_given, unrequested_of
 from batfill.workloads.batsim5_json import (
     EXTRA_FIELD,
     NEW_TYPES,
@@ -104,7 +104,7 @@ def convert(
     unrequested: Unrequested | None = None,
     jobs: slice = ALL_JOBS,
     version: BatsimVersion = 4,
-    speed: float | None = None,
+    speed: float | str | None = None,
     advance: Callable[[int], None] = lambda _: None,
 ) -> Converted:
     """Write the workload in `source` (SWF or Batsim JSON) as Batsim JSON, or as a log with all its rows.
@@ -241,7 +241,7 @@ def _convert_json(
     unrequested: Unrequested | None,
     jobs: slice,
     version: BatsimVersion,
-    speed: float | None,
+    speed: float | str | None,
 ) -> Converted:
     """Rewrite a Batsim workload: delays for sequences of them, padded ids, raised walltimes; the rest is kept.
 
@@ -267,7 +267,8 @@ def _convert_json(
     for place, job in enumerate(described):
         check_job(f"{source}: jobs[{place}]", job, profiles)
     tasks = tasks_of(f"{source}: profiles", profiles, NEW_TYPES if document.version == 5 else {})
-    runtime_s = run_times(str(source), described, tasks, speed)
+    chosen_speed = None if speed is None else speed_given("speed", speed)
+    runtime_s = run_times(str(source), described, tasks, chosen_speed)
     for job, run_s in zip(described, runtime_s, strict=True):
         notes["jobs whose walltime was raised above the delay"] += set_limit(
             job, run_s, overrun, run_time=stated in ("refuse", "runtime")

@@ -28,7 +28,11 @@ SAID = ("Version", "Computer", "Installation", "Acknowledge", "TimeZoneString", 
 
 
 def describe(
-    path: Path, *, procs: int | None = None, speed: float | None = None, advance: Callable[[int], None] = lambda _: None
+    path: Path,
+    *,
+    procs: int | None = None,
+    speed: float | str | None = None,
+    advance: Callable[[int], None] = lambda _: None,
 ) -> dict[str, Any]:
     """The report on the log in `path`, as `--json` prints it: numbers, shares between 0 and 1, seconds.
 

@@ -137,7 +137,7 @@ def read_file(
     unrequested: Unrequested | None = None,
     timezone: str | None = None,
     cores_per_resource: int | None = None,
-    speed: float | None = None,
+    speed: float | str | None = None,
     fields: Sequence[str] | None = None,
 ) -> tuple[Workload, SwfLog | None, System | None]:
     """The jobs of a file; the log that they were read from, if it is one; and its batch system, if it is accounting.
@@ -340,7 +340,9 @@ def as_stated(workload: Workload, overrun: Overrun | None, unrequested: Unreques
     return stated
 
 
-def load_log(path: Path, *, speed: float | None = None, advance: Callable[[int], None] = lambda _: None) -> SwfLog:
+def load_log(
+    path: Path, *, speed: float | str | None = None, advance: Callable[[int], None] = lambda _: None
+) -> SwfLog:
     """The log in an SWF or Batsim JSON file; `advance` is called with the number of SWF rows read.
 
     `speed` is as for `read_workload`.
