@@ -139,10 +139,18 @@ def test_what_cannot_be_timed_is_refused_in_one_line(workload, profile, said):
         read_workload(workload(profiles={"p": profile}), speed=1e9)
 
 
+def test_a_profile_that_no_job_uses_may_need_the_network(tmp_path, workload):
+    path = workload(profiles={"delay": PROFILES["delay"], "ends": PROFILES["ends"]})
+    content = json.loads(path.read_text())
+    content["profiles"] |= {"smpi": {"type": "smpi", "trace": "t"}, "com": {"type": "parallel_homogeneous", "com": 1}}
+    path.write_text(json.dumps(content))
+    assert read_workload(path).jobs.runtime_s.tolist() == [7]
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ((), r"w.json: jobs\[0\]: profile 'each' computes; give the hosts' speed \(--speed 1Gf\) or their --platform"),
+        ((), r"w.json: jobs\[0\]: profile 'each' computes; give the hosts' speed, as --speed 1Gf"),
         (("--speed", "fast"), "--speed: 'fast' is not a finite number of operations per second > 0, as 1e9 or 1Gf"),
         (("--speed", "0f"), "--speed: '0f' is not a finite number of operations per second > 0, as 1e9"),
         (("--speed", "1Gf", "--platform", "p.xml"), "--speed and --platform exclude each other; give one of them"),

@@ -637,7 +637,7 @@ def read_results(path: Path, *, size: int | None = None, facts: Mapping[str, Job
     seen = int(max(machines.last.max(initial=-1) + 1, procs[state != REFUSED].max(initial=1)))
     known = column.get("metadata", WordColumn([""], np.zeros(len(ids), np.int32)))
     stated = Facts.of(known.words).rows(known.code[order])
-    if facts:
+    if facts and len(ids):
         user, asked_s = zip(*(facts.get(job, UNKNOWN_FACTS) for job in ids), strict=True)
         stated = stated._replace(
             user=np.where(stated.user >= 0, stated.user, np.array(user, np.int64)),

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     Command = TypeVar("Command", bound=Callable[..., Any])
 
+HOSTS = "batfill.hosts"  # in the meta of a command's context: the number of hosts of its --platform
 WORDS = "batfill.words"  # in the meta of a command's context: the words given for each parameter
 MOST_MS = 2**31 - 1  # ZeroMQ's longest timeout, 24 days
 
@@ -289,7 +290,9 @@ def speed_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
             if values["speed"] is not None:
                 raise click.UsageError("--speed and --platform exclude each other; give one of them")
-            values["speed"] = read_platform(platform).speed
+            found = read_platform(platform)
+            values["speed"] = found.speed
+            click.get_current_context().meta[HOSTS] = len(found.compute)
             if values["speed"] is None:
                 raise BatfillError(
                     f"{platform}: its hosts differ or have several cores: jobs compute under Batsim only"

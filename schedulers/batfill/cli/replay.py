@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import click
+
 from batfill.base.progress import progress
-from batfill.cli import aside, warn
+from batfill.cli import aside, note, warn
 from batfill.cli.parameters import (
+    HOSTS,
     JSON,
     OVERRUN,
     PROCS,
@@ -48,6 +51,11 @@ def replay(workload: Path, options: dict[str, Any], out: Path | None, as_json: b
 
     with progress("jobs judged") as judged:
         result = run(workload, **how, **arguments_of(options), advance=judged, say=aside)
+    hosts = click.get_current_context().meta.get(HOSTS, result.size)
+    if hosts != result.size:
+        note(
+            f"the platform has {hosts:,} hosts, the replay {result.size:,} processors; --procs {hosts} makes them equal"
+        )
     if out is not None:
         result.to_batsim(out)
     if as_json:  # the table shows them

@@ -399,7 +399,8 @@ def convert(
         made = library(source, out, jobs=part, version=5 if form == "batsim5" else 4, **how, advance=advance)
         if platform is not None:
             assert made.procs is not None  # a Batsim workload has a size
-            write_text(platform, homogeneous_platform(made.procs, **links))
+            flops = {} if how["speed"] is None else {"speed": f"{how['speed']:g}f"}
+            write_text(platform, homogeneous_platform(made.procs, **flops, **links))
     warn(made.warnings)
     for note in made.notes:
         aside(note)

@@ -86,12 +86,12 @@ def counterpart(
     """
     if variant not in COUNTERPARTS:
         if variant not in WITHOUT:
-            known = nearest(variant, [*COUNTERPARTS, *WITHOUT]) or f"; known are {', '.join([*COUNTERPARTS, *WITHOUT])}"
+            known = (
+                nearest(variant.lower(), [*COUNTERPARTS, *WITHOUT])
+                or f"; known are {', '.join([*COUNTERPARTS, *WITHOUT])}"
+            )
             raise BatfillError(f"variant {variant}: batsched {VERSION} has no such scheduler{known}")
-        raise BatfillError(
-            f"variant {variant}: {WITHOUT[variant]}; batfill stands for {', '.join(COUNTERPARTS)}, so give one of "
-            "these, or use batsched itself"
-        )
+        raise BatfillError(f"variant {variant}: {WITHOUT[variant]}; use batsched itself")
     if policy != "basic":
         raise BatfillError(f"policy {policy}: batfill gives a job the lowest machines; leave it out, or use batsched")
     if variant_options:
@@ -103,8 +103,7 @@ def counterpart(
     if order != "fcfs":
         if order not in ORDERS or variant not in ORDERED:
             raise BatfillError(
-                f"queue_order {order}: there is no recording of batsched's {variant} in this order with which batfill "
-                f"was compared; leave it out, or run `batfill schedule` with the policy that you mean"
+                f"queue_order {order}: {variant} in this order was not compared with batsched; leave it out"
             )
         options["policy"] = ORDERS[order]
     if variant == "conservative_bf" and delay_s != DELAY_S:

@@ -313,7 +313,7 @@ def require_programs(setting: Setting) -> None:
     words = scheduler_words(setting)
     program = words[0] if words else ""
     if program == "batsched" and Path(shutil.which(program, path=setting.env["PATH"]) or "").parent == setting.scratch:
-        setting.notes.append("there is no batsched on PATH: batfill starts the jobs that it would")
+        setting.notes.append("there is no batsched on PATH: `batfill batsched` takes its place")
     if program != "pybatsim" or shutil.which(program, path=setting.env["PATH"]):
         return
     try:

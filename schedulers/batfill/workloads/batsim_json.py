@@ -138,9 +138,7 @@ class ProfileTask(NamedTuple):
         if not self.computes:
             return self
         if speed is None:
-            raise WorkloadError(
-                f"{where}: profile {self.profile!r} computes; give the hosts' speed (--speed 1Gf) or their --platform"
-            )
+            raise WorkloadError(f"{where}: profile {self.profile!r} computes; give the hosts' speed, as --speed 1Gf")
         if self.parts:
             return self.made_of([part.on(where, hosts, speed) for part in self.parts], where)
         if self.hosts not in (None, hosts):
@@ -214,6 +212,9 @@ def load_document(path: Path, *, version: int | None = None, workload: str | Non
             f"{path}: has the profile types of Batsim {found}, which Batsim {version} refuses; make one for it with "
             f"`batfill workload convert{option}`"
         )
+    for name in profiles.keys() - needed_profiles(jobs, profiles):  # which Batsim drops, too
+        if needs_network(profiles[name]):
+            del profiles[name]
     tasks_of(f"{path}: profiles", profiles, NEW_TYPES if found == 5 else {})
     seen: set[str] = set()
     for place, job in enumerate(jobs):
@@ -229,6 +230,26 @@ def load_document(path: Path, *, version: int | None = None, workload: str | Non
         if len(seen) == place:  # this id was already there
             raise WorkloadError(f"{path}: jobs[{place}].id: {job['id']!r} occurs before; ids must be unique")
     return document
+
+
+def needed_profiles(jobs: Iterable[Any], profiles: Mapping[str, Any]) -> set[str]:
+    """The profiles of these jobs, checked or not, and all that they consist of."""
+    left, found = [job.get("profile") for job in jobs if isinstance(job, dict)], set[str]()
+    while left:
+        name = left.pop()
+        if isinstance(name, str) and name not in found:
+            found.add(name)
+            parts = profiles[name].get("seq") if isinstance(profiles.get(name), dict) else None
+            left += parts if isinstance(parts, list) else []
+    return found
+
+
+def needs_network(profile: Any) -> bool:
+    """Whether a profile, checked or not, runs under Batsim only."""
+    if not isinstance(profile, dict) or not isinstance(kind := profile.get("type"), str):
+        return False
+    com = profile.get("com", 0)
+    return kind in BATSIM_ONLY or (kind in COMPUTING and (any(com) if isinstance(com, list) else com != 0))
 
 
 def name_in(where: str, identifier: str, workload: str) -> str:
@@ -561,11 +582,11 @@ def check_profile(where: str, profile: Any, known: Mapping[str, Any], types: Map
 
 def _check_computation(where: str, kind: str, profile: dict[str, Any]) -> None:
     """Refuse a computation with unusable operations, one that takes no time, or one that communicates."""
-    cpu, com = profile.get("cpu"), profile.get("com", 0)
+    cpu = profile.get("cpu")
     amounts = cpu if kind == "parallel" and isinstance(cpu, list) and cpu else [cpu] if kind != "parallel" else [None]
     if not all(map(is_time, amounts)):
         raise WorkloadError(f"{where}.cpu: {_shown(cpu)} is not {COMPUTING[kind]}; give numbers >= 0")
-    if any(com) if isinstance(com, list) else com != 0:
+    if needs_network(profile):
         raise WorkloadError(
             f"{where}.com: a job of it communicates, and so runs under Batsim only: its time depends on the network"
         )

@@ -81,6 +81,7 @@ if TYPE_CHECKING:
     from batfill.workloads.batsim_json import BatsimVersion, ProfileTask
 
 ALL_JOBS = slice(None)
+NO_SPEED = "{source}: speed applies to jobs that compute, of Batsim JSON; leave it out"
 
 
 class Converted(NamedTuple):
@@ -132,13 +133,12 @@ def convert(
             ("unrequested", unrequested is not None),
             ("a part of the jobs", jobs != ALL_JOBS),
             ("a version of Batsim", version != 4),
-            ("a speed", speed is not None),
         ):
             if given:
                 raise WorkloadError(
                     f"{out}: is a log, which keeps every row as it is; {name} applies to Batsim JSON only, leave it out"
                 )
-        return _convert_log(source, out, procs, advance)
+        return _convert_log(source, out, procs, speed, advance)
     overrun = overrun or "keep"
     if unrequested is not None:
         unrequested = unrequested_of("unrequested", unrequested)  # type: ignore[assignment]
@@ -149,7 +149,7 @@ def convert(
         )
     refuse_accounting(source, kind)
     if speed is not None:
-        raise WorkloadError(f"{source}: speed applies to jobs that compute, of Batsim JSON; leave it out")
+        raise WorkloadError(NO_SPEED.format(source=source))
     text = sha256()
     read: list[SwfLog] = []  # the rows without texts, if what stands in for a request depends on all of them
     head: SwfLog | None = None
@@ -201,13 +201,17 @@ def convert(
     return Converted(n_jobs, size, notes, (*warnings_of(rows, changed, chosen), *([refused] if wide else [])))
 
 
-def _convert_log(source: Path, out: Path, procs: int | None, advance: Callable[[int], None]) -> Converted:
+def _convert_log(
+    source: Path, out: Path, procs: int | None, speed: float | str | None, advance: Callable[[int], None]
+) -> Converted:
     """Write a log's rows and comments in another format; the arguments are those of `convert`."""
     made, kind = provenance("convert", source), kind_of(source)
     if kind == "json":
-        log = with_size(source, load_log(source), procs)
+        log = with_size(source, load_log(source, speed=speed), procs)
         return Converted(save_log(log, out, description=made), log.header_procs, (), ())
     refuse_accounting(source, kind)
+    if speed is not None:
+        raise WorkloadError(NO_SPEED.format(source=source))
     text, comments, n_rows = sha256(), list[Comment](), 0
     for piece in batches_of(source, text):  # the header comes first, and depends on all of the text
         comments += (comment._replace(rows_before=n_rows + comment.rows_before) for comment in piece.comments)

@@ -336,6 +336,11 @@ def as_stated(workload: Workload, overrun: Overrun | None, unrequested: Unreques
                 f"{where}: its walltimes were made with unrequested {workload.unrequested}; convert its log with "
                 f"{chosen}"
             )
+        if chosen not in ("refuse", "none") and np.isinf(jobs.walltime_s).any():
+            raise WorkloadError(
+                f"{where}: unrequested {chosen}: jobs of a Batsim workload without a walltime have no limit; give them "
+                "one there"
+            )
         stated = replace(stated, unrequested=chosen)
     return stated
 
