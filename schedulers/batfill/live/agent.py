@@ -43,7 +43,7 @@ from batfill.model.options import (
     refuse_replayed,
 )
 from batfill.model.rows import margin_of
-from batfill.protocol.decisions import CallAt, Execute, Kill, Registering, Reject
+from batfill.protocol.decisions import CallAt, Execute, Kill, Registering, Reject, WaitingTime
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -56,6 +56,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("batfill")
 
+UNKNOWN_S = -1  # a waiting time that is not known
 ACKNOWLEDGE = "acknowledge_dynamic_jobs"  # what a simulator's text for the scheduler may ask for beside options
 
 
@@ -212,6 +213,18 @@ class Agent:
         self.reasons.add(reason)
         self.cluster.changed = True
         self.say(Reject(name))
+
+    def answer(self, query: Request, now_s: float) -> None:
+        """Say how long a job would wait that was submitted after the decision at `now_s`, if that can be known.
+
+        Where jobs are killed, or expected to run for other than their requests, nothing is said of it.
+        """
+        wait_s = math.inf
+        if not self.kills and self.knowledge is None and self.impossible(query) is None:
+            from batfill.live.forecast import wait_s as forecast_s
+
+            wait_s = forecast_s(self.cluster, query, self.judge(query), now_s)
+        self.say(WaitingTime(query.name, round(wait_s, 6) if wait_s < math.inf else UNKNOWN_S))
 
     def impossible(self, request: Request) -> tuple[str, str] | None:
         """What a job requests that can never run, and the reason in short; None if it can."""

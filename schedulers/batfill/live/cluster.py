@@ -7,6 +7,7 @@ head reserves machines (`held`) or the plan is kept (`kept`). It speaks no proto
 
 from __future__ import annotations
 
+import copy
 import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
@@ -71,6 +72,14 @@ class Cluster:
         self.killable: set[int] = set()  # rows of those that may still be killed and requeued
         self.held = 0  # processors of open windows of the calendar, beside the unavailable machines
         self.changed = False  # whether jobs or machines have come or gone since the last decision, or a job is rejected
+
+    def fork(self) -> Cluster:
+        """A copy that shares nothing; of a cluster without a kept plan."""
+        other = copy.copy(self)
+        other.queue, other.idle = self.queue.fork(), copy.deepcopy(self.idle)
+        other.rows, other.placed = dict(self.rows), {row: replace(placed) for row, placed in self.placed.items()}
+        other.away, other.killable = set(self.away), set(self.killable)
+        return other
 
     def submit(self, request: Request, judgement: Judgement) -> None:
         """Queue a job that fits the machine, as it is judged; it goes first only if it is narrow enough for a try."""

@@ -113,6 +113,7 @@ class Conversation(ABC):
         self.kills: dict[str, bool] = {}
         self.called_for = 0  # calls requested so far
         self.over: dict[str, str] = {}  # what cannot occur again, and the event that said so
+        self.queries: list[Request] = []  # the jobs of the message whose waiting times are asked for
         self.events: list[dict[str, Any]] = []  # of the answer
         self.logs = log.isEnabledFor(logging.INFO)
 
@@ -157,7 +158,7 @@ class Conversation(ABC):
                 self.refuse_message(now)
             self.earliest, self.now = self.now, now
             self.now_s = now if self.version.exact_dates else date_meant(now)
-            self.events = []
+            self.events, self.queries = [], []
             for place, event in enumerate(events):
                 self.take(place, event)
         except FormError as error:
@@ -166,7 +167,10 @@ class Conversation(ABC):
                     "is a second handshake: two simulators may be connected; give each its own scheduler"
                 ) from None
             raise self.wrong(f"{self.subject}{error}") from None
-        self.agent.decide(self.now_s)
+        if len(self.queries) < len(events):  # a message of queries alone brings no decision
+            self.agent.decide(self.now_s)
+        for query in self.queries:
+            self.agent.answer(query, self.now_s)
         if self.logs:
             log.info("message %d at %f: %d events, %d in the answer", self.messages, now, len(events), len(self.events))
         return orjson.dumps({"now": now, "events": self.events})
@@ -292,13 +296,16 @@ class Conversation(ABC):
                 self.not_after(JOBS)
         else:
             self.check_registered(request, known)
-        walltime = fields.get("walltime", -1)
-        if request.procs < 0:
-            raise self.wrong(f"{self.subject}requests {request.procs} machines; 0 is the least")
-        if walltime <= 0 and walltime != -1:
-            raise self.wrong(f"{self.subject}has the walltime {walltime}; it is positive, or -1 for none")
+        self.check_request(request.procs, fields.get("walltime", -1))
         self.jobs[name] = WAITS
         self.agent.submitted(request, self.now_s)
+
+    def check_request(self, procs: int, walltime: float) -> None:
+        """Refuse a job with fewer machines or a shorter walltime than there can be."""
+        if procs < 0:
+            raise self.wrong(f"{self.subject}requests {procs} machines; 0 is the least")
+        if walltime <= 0 and walltime != -1:
+            raise self.wrong(f"{self.subject}has the walltime {walltime}; it is positive, or -1 for none")
 
     def check_registered(self, request: Request, known: str) -> None:
         """Refuse a job that was submitted before, unless this acknowledges its registration as it was sent."""
@@ -359,7 +366,7 @@ class Conversation(ABC):
                 del self.kills[name]
 
     def called(self, data: Any) -> None:
-        """A date has come for which the agent asked to be called."""
+        """A date has come for which a call was requested."""
         asked_s = self.call_of(data)
         if asked_s is None or self.stamp - asked_s >= self.late_s or self.is_early(asked_s):
             requested = "that date" if asked_s is None else shown_date(asked_s)

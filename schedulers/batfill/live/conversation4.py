@@ -8,8 +8,18 @@ from typing import TYPE_CHECKING, Any
 from batfill.base.errors import BatfillError
 from batfill.live.agent import ACKNOWLEDGE, with_options
 from batfill.live.conversation import EXTERNAL_EVENTS, Conversation
-from batfill.live.request import Registration
-from batfill.protocol.batsim4 import BATSIM_4, CONFIG, JOB, NOTICES, OPTIONAL_CONFIG, OPTIONAL_JOB
+from batfill.live.request import Registration, job_request
+from batfill.protocol.batsim4 import (
+    BATSIM_4,
+    CONFIG,
+    JOB,
+    NOTICES,
+    OPTIONAL_CONFIG,
+    OPTIONAL_JOB,
+    QUERIED,
+    QUERIED_JOB,
+    WAITING_TIME,
+)
 from batfill.protocol.forms import OBJECT, check_fields
 
 if TYPE_CHECKING:
@@ -77,6 +87,18 @@ class Conversation4(Conversation):
     def note_call(self, call: CallAt) -> None:
         """CALL_ME_LATER."""
         heapq.heappush(self.dates, call.date_s)
+
+    def asked(self, data: Any) -> None:
+        """QUERY: how long a job would wait if it were submitted now; answered after the decision."""
+        requests = data["requests"]
+        if requests.keys() != {WAITING_TIME}:
+            raise self.unable(f"requests {', '.join(requests) or 'nothing':.60}; batfill answers {WAITING_TIME} alone")
+        self.subject = f"in {WAITING_TIME} "
+        check_fields(requests[WAITING_TIME], QUERIED, others=True)
+        name, job = (requests[WAITING_TIME][field] for field in QUERIED)
+        check_fields(job, QUERIED_JOB, OPTIONAL_JOB, others=True)
+        self.check_request(job["res"], job.get("walltime", -1))
+        self.queries.append(job_request(name, {**job, "subtime": self.now_s, "profile": ""}, self.agent.odd_fields))
 
     def notified(self, data: Any) -> None:
         """NOTIFY."""

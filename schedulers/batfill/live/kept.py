@@ -207,6 +207,13 @@ class KeptPlan:
         insort(self.waiting, job)
         self.new.append(job)
 
+    def wait_s(self, request: Request, now_s: float) -> float:
+        """For how long a job would wait that were submitted after the decision at `now_s`; inf if it has no place."""
+        length_s, timeline = request.request_s + self.margin_s, self.timeline
+        timeline.advance(now_s)
+        found = timeline.earliest(length_s, request.procs, self.usable, self.usable & ~self.busy)
+        return math.inf if found is None else found[0] - now_s
+
     def end(self, row: int) -> None:
         """Free the machines of a job that has ended."""
         place = self.places.pop(row)

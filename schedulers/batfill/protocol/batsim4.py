@@ -16,6 +16,7 @@ from batfill.protocol.decisions import (
     RegisterProfile,
     Reject,
     SetMetadata,
+    WaitingTime,
 )
 from batfill.protocol.forms import (
     ANY,
@@ -51,6 +52,9 @@ OPTIONAL_CONFIG: Fields = {
 }
 JOB: Fields = {"id": STRING, "subtime": NUMBER, "res": INTEGER, "profile": STRING}
 OPTIONAL_JOB: Fields = {"walltime": NUMBER}
+WAITING_TIME = "estimate_waiting_time"  # what a query may request
+QUERIED: Fields = {"job_id": STRING, "job": OBJECT}
+QUERIED_JOB: Fields = {"res": INTEGER}
 NOTICES = {  # by the type that NOTIFY names
     "no_more_static_job_to_submit": Report("no_more_jobs"),
     "no_more_external_event_to_occur": Report("no_more_external_events"),
@@ -114,6 +118,7 @@ BATSIM_4 = Version(
         "ADD_RESOURCES": Report("restore", {"resources": STRING}),
         "REMOVE_RESOURCES": Report("withdraw", {"resources": STRING}),
         "SIMULATION_ENDS": Report("end"),
+        "QUERY": Report("asked", {"requests": OBJECT}),
         "RESOURCE_STATE_CHANGED": Report("unrequested"),
         "ANSWER": Report("unrequested"),
     },
@@ -140,6 +145,10 @@ BATSIM_4 = Version(
         "SET_JOB_METADATA": Form(SetMetadata, {"job_id": STRING, "metadata": STRING}, make=_set_job_metadata),
         "CHANGE_JOB_STATE": Form(ChangeState, {"job_id": STRING, "job_state": STRING}),
         "NOTIFY": Form(Registering, {"type": STRING}, make=_notify, write=lambda _: {"type": "registration_finished"}),
+        "ANSWER": Form(
+            WaitingTime,
+            write=lambda found: {WAITING_TIME: {"job_id": found.job, "estimated_waiting_time": found.wait_s}},
+        ),
     },
     unsupported={
         "SET_RESOURCE_STATE": "machines stay in their first power state here; use Batsim itself",

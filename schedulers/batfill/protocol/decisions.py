@@ -91,6 +91,13 @@ class ChangeState(NamedTuple):
     state: str
 
 
+class WaitingTime(NamedTuple):
+    """How long a job that is not submitted would wait."""
+
+    job: str
+    wait_s: float  # -1 if it is not known
+
+
 class ForceStop(NamedTuple):
     """End the simulation after this reply."""
 
@@ -107,5 +114,6 @@ Decision = (
     | Registering
     | SetMetadata
     | ChangeState
+    | WaitingTime
     | ForceStop
 )

@@ -88,7 +88,7 @@ class Version:
     state_field: str  # in which a job ended
     reports: Mapping[str, Report]  # the simulation's events, by type
     decisions: Mapping[str, Form]  # the scheduler's events, by type
-    unsupported: Mapping[str, str]  # its events that are refused here, and why
+    unsupported: Mapping[str, str]  # its events that the simulation here refuses, and why
     exact_dates: bool = True  # False: the simulation's dates show the time that its own messages take
     suffix: bytes = b""  # of a simulation's message, after its JSON
     belated: tuple[str, ...] = ()  # the types of reports that have the timestamp of the event before them
@@ -114,8 +114,11 @@ class Version:
         Raises:
             FormError, WorkloadError: it is none of Batsim's, or its data cannot be.
         """
+        if kind in self.unsupported:
+            raise FormError(self.unsupported[kind])
         if kind not in self.decisions:
-            raise FormError(self.unsupported.get(kind, f"not known; known: {', '.join(self.decisions)}"))
+            known = ", ".join(kind for kind in self.decisions if kind not in self.unsupported)
+            raise FormError(f"not known; known: {known}")
         decision: Decision = self.decisions[kind].read(data)
         return decision
 
