@@ -90,6 +90,8 @@ class Scheduler(BatsimScheduler):  # type: ignore[misc] # pybatsim has no types
     def onJobSubmission(self, job: Job) -> None:
         """See `Agent.submitted`."""
         request = job_request(job.id, job.json_dict, self.agent.odd_fields)
+        if job.id not in self.agent.registered:
+            self.agent.note_fields(job.json_dict)
         self.agent.submitted(request, self.bs.time())
 
     def onJobCompletion(self, job: Job) -> None:

@@ -335,6 +335,30 @@ def test_pybatsim_itself_warns_of_nothing(caplog):
     assert caplog.records == []
 
 
+def test_fields_that_nothing_reads_are_counted_at_the_end(caplog):
+    plugin = Plugin().begin(4)
+    for name, fields in {"1": {}, "2": {"bb": 5, "user_id": 7}, "3": {"bb": 6, "after": "w0!1"}}.items():
+        job = submitted(name, 0, 10, 1)
+        job["data"]["job"] |= fields
+        plugin.tell(0, job)
+    assert caplog.messages == []
+    plugin.tell(10, *(completed(name) for name in "123"), event("SIMULATION_ENDS"))
+    assert caplog.messages == ["not modelled: the field after of 1 job", "not modelled: the field bb of 2 jobs"]
+
+
+def test_a_later_try_of_a_job_is_no_further_job_with_a_field(caplog):
+    plugin = small_plugin(acknowledge=True)
+    first, second = (submitted(name, 0, 50, 1, small=True) for name in ("1", "1#1"))
+    for job in (first, second):
+        job["data"]["job"]["bb"] = 5
+    plugin.tell(0, first)
+    plugin.tell(20, CALL)
+    plugin.tell(20, *killed("1"), NO_MORE)
+    assert plugin.tell(20, second) == ["start 1#1 on 0", "finished"]
+    plugin.tell(70, completed("1#1"), event("SIMULATION_ENDS"))
+    assert [text for text in caplog.messages if "bb" in text] == ["not modelled: the field bb of 1 job"]
+
+
 def test_a_divider_that_meets_no_class_is_warned_of_at_the_end(caplog):
     for small, said in ((None, 1), (False, 0), (True, 0)):
         caplog.clear()

@@ -283,6 +283,7 @@ class Conversation(ABC):
         known = self.jobs.get(name)
         if known is None:
             self.left += 1
+            self.agent.note_fields(fields)
             late_s = self.stamp - request.submit_s
             if late_s > EARLY_S and not self.jobs:
                 self.late_s = math.inf
