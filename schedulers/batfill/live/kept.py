@@ -309,5 +309,7 @@ def machines_of(mask: int) -> Intervals:
 
 def lowest(mask: int, n: int) -> int:
     """The n lowest bits of the mask, which has at least so many."""
+    if mask.bit_count() == n:
+        return mask
     below = bisect_left(range(mask.bit_length()), n, key=lambda i: (mask & ((1 << i) - 1)).bit_count())
     return mask & ((1 << below) - 1)
