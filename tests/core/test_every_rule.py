@@ -177,7 +177,7 @@ def thorough(usual):
     )
 
 
-@thorough(250)
+@thorough(120)
 @given(cases())
 def test_a_replay_is_the_oracles_run(case):
     jobs, size, policy, chosen, calendar, more = case

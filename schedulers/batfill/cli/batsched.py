@@ -49,6 +49,7 @@ def say_version(context: click.Context, _: click.Parameter, wanted: bool) -> Non
     type=Choice(["1"]),
     default="1",
     expose_value=False,
+    hidden=True,  # its name is too long for the page on a phone
     help="Decide after each message.",
 )
 @click.option("--version", is_flag=True, expose_value=False, is_eager=True, callback=say_version, help="Print it.")
