@@ -187,7 +187,7 @@ def test_a_replay_is_the_oracles_run(case):
     assert_same(run.schedule(), oracle_of(*case))
 
 
-@thorough(60)
+@thorough(40)
 @given(cases())
 def test_a_replay_that_is_left_at_each_instant_is_the_oracles_run(case):
     jobs, size, policy, chosen, calendar, more = case
@@ -297,7 +297,7 @@ HOSTS = {"4": lambda agent: Conversation4(agent).answer, "5": lambda agent: Thro
 
 
 @pytest.mark.parametrize("version", HOSTS)
-@thorough(60)
+@thorough(40)
 @given(cases())
 def test_under_batsim_tries_start_when_the_oracles_do(version, case):
     jobs, size, policy, chosen, calendar, _ = case
