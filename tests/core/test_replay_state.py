@@ -169,6 +169,7 @@ def window(*values):
     return bf.Calendar.of([dict(zip(("kind", "begin", "end", "processors", "announced"), values, strict=False))])
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize(
     "options",
     [

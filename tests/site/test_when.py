@@ -744,6 +744,7 @@ def test_a_device_is_refused_as_one():
     assert "/dev/zero: is a device, not a file" in refusal("when", "/dev/zero")
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("name", ["state", "state.out", "state.2026-01-31"])
 def test_a_state_is_known_by_what_it_says(text_file, name):
     jobs = json.dumps([{"id": "5000", "submit": 0, "processors": 4}])
