@@ -133,3 +133,13 @@ def test_repeated_queues_hold_what_one_holds():
     assert len(copies.blocks.nodes) == 3
     assert copies.blocks.nodes.shape[1] == len(queue.arrays.blocks.nodes)
     assert queue.nbytes == n_bytes > queue.jobs.nbytes > 4000 * queue.jobs.dtype.itemsize - 1
+
+
+def test_a_replay_that_restarts_while_jobs_wait_is_a_new_one():
+    jobs = random_table(4, n_jobs=80, size=6, span_s=100)
+    run = EngineReplay(jobs, 6, Rules(policy_named("fcfs")))
+    run.advance(60.0)
+    assert len(run.queue.waiting_rows)
+    run.restart(Rules(policy_named("saf")))
+    run.advance()
+    assert_same(run.schedule(), oracle(jobs, 6, "saf"))
