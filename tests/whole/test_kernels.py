@@ -308,7 +308,7 @@ class Ends(NamedTuple):
 EDITS = [
     ("ends.py", "return end_s > other_end_s", "return end_s < other_end_s"),
     ("ends.py", "BLOCK = 128", "BLOCK = 64"),
-    ("ends.py", "return row > other_row", "return np.int64(row > other_row)"),
+    ("ends.py", "return ends.used[0].blocks - np.uint64(1)", "return np.uint32(ends.used[0].blocks - np.uint64(1))"),
     ("records.py", RECORD.format(""), RECORD.format("U4, ") + "\n    new: NDArray[np.uint32]\n"),
 ]
 
