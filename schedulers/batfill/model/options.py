@@ -133,8 +133,8 @@ class Options:
     backfill: Policy | None = option(WHAT, rows.BACKFILL, rows.SAME, "The order of backfilling.")
     depth: int | str = option(WHAT, rows.DEPTH, 1, "The number of reservations, or all.", quiet=True)
     tested: int | str = option(WHAT, rows.TESTED, ALL, "How many jobs are tested, or all.", quiet=True)
-    reservation: str = option(WHAT, words(PROCESSORS, KEPT, MACHINES), PROCESSORS, "The head reserves processors "
-        "anew, or keeps them; live, machines.", quiet=True)
+    reservation: str = option(WHAT, words(PROCESSORS, KEPT, MACHINES), PROCESSORS, "What the head reserves: "
+        "processors, kept processors, or (live) machines.", quiet=True)
     max_running: int | None = option(WHAT, rows.MOST, None, "The most jobs of one user that run at once.", quiet=True)
     calendar: Calendar | None = option(WHAT, rows.CALENDAR, None, "Windows in which processors are unavailable.",
         quiet=True)

@@ -11,10 +11,18 @@ from batfill.base.errors import WorkloadError
 from batfill.batsim_files.results import NOT_MEASURED, JobRecord
 from batfill.model.schedule import FAILED, KILLED, SUCCESS, WALLTIME_REACHED
 from batfill.protocol.forms import parts_of_id
-from batfill.workloads.batsim_json import NO_WALLTIME, UNWRITABLE, check_job, check_profile, composed_task, plain_task
+from batfill.workloads.batsim_json import (
+    NO_WALLTIME,
+    UNWRITABLE,
+    check_job,
+    check_profile,
+    composed_task,
+    needed_profiles,
+    plain_task,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from batfill.batsim_files.machines import MachineSet
     from batfill.workloads.batsim_json import BatsimDocument, ProfileTask
@@ -157,7 +165,7 @@ class Catalogue:
         self.registered = 0  # jobs that the scheduler made
         for workload, document in documents.items():
             profiles, tasks = document.profiles, document.tasks()
-            used = used_profiles(document.jobs, tasks)
+            used = needed_profiles(document.jobs, profiles)
             self._profiles[workload] = {name: p if name in used else None for name, p in profiles.items()}
             self._tasks[workload] = tasks
             jobs = [
@@ -295,17 +303,6 @@ class Catalogue:
                 f" register another profile, or {self._to_reuse}"
             )
         return profile
-
-
-def used_profiles(jobs: Iterable[Mapping[str, Any]], tasks: Mapping[str, ProfileTask]) -> set[str]:
-    """The profiles of these jobs, and all that they consist of."""
-    found = {job["profile"] for job in jobs}
-    left = list(found)
-    while left:
-        new = {part.profile for part in tasks[left.pop()].parts} - found
-        found |= new
-        left += new
-    return found
 
 
 def full_id(workload: str, identifier: str | int) -> str:

@@ -21,13 +21,12 @@ from batfill.batsim_files.results import (
     run_files,
     written_by_run,
 )
-from batfill.simulator.catalogue import used_profiles
 from batfill.simulator.command_line import ArgumentsError, BatsimOptions, batsim_options
 from batfill.simulator.display import ProgressDisplay
 from batfill.simulator.energy import EnergyMeter
 from batfill.simulator.simulation import Simulation
 from batfill.simulator.wire import SimulationStopped, Wire4, Wire5, handshake
-from batfill.workloads.batsim_json import BatsimDocument, load_document, require_requests
+from batfill.workloads.batsim_json import BatsimDocument, load_document, needed_profiles, require_requests
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -209,7 +208,7 @@ def _wire(
     for remark in remarks:
         say(remark)
     for name, document in documents.items() if settings.forward_profiles_first else ():
-        if unused := document.profiles.keys() - used_profiles(document.jobs, document.tasks()):
+        if unused := document.profiles.keys() - needed_profiles(document.jobs, document.profiles):
             raise SimulationStopped(
                 f"the hello asks for forward_profiles_on_simulation_begins, and no job of {name} uses the profile "
                 f"{min(unused)!r}, with which Batsim 5.0.0-rc2 crashes; remove it from the workload"

@@ -239,8 +239,9 @@ def needed_profiles(jobs: Iterable[Any], profiles: Mapping[str, Any]) -> set[str
         name = left.pop()
         if isinstance(name, str) and name not in found:
             found.add(name)
-            parts = profiles[name].get("seq") if isinstance(profiles.get(name), dict) else None
-            left += parts if isinstance(parts, list) else []
+            profile = profiles.get(name)
+            if isinstance(profile, dict) and profile.get("type") == "composed" and isinstance(profile.get("seq"), list):
+                left += profile["seq"]
     return found
 
 
