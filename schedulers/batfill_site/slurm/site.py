@@ -1,0 +1,245 @@
+"""What a site's Slurm knows, as plain data: nodes, partitions, associations, QOS, settings, and its jobs.
+
+The rules that use it are in docs/background/slurm.md. Times are in seconds, dates Unix times, memory in MB.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+NONE: Mapping[str, Any] = MappingProxyType({})
+# From this version on, running jobs' ends are grouped in the new way, and an end waits for the next main pass.
+# 17.11 and 22.05 are known to the second; 20.02 agrees with 17.11 as far as that can be told.
+NEW_RULES = (20, 11)
+FAIR_TREE_DEFAULT = (19, 5)  # Fair Tree is the default from this version on
+
+
+class Node(NamedTuple):
+    """A node."""
+
+    name: str
+    cpus: int = 1
+    memory_mb: int = 1
+    gpus: int = 0
+    gpu_type: str = ""
+    features: frozenset[str] = frozenset()
+    weight: int = 1
+
+
+class Limits(NamedTuple):
+    """The most that running jobs may hold together; None for no limit."""
+
+    jobs: int | None = None
+    cpus: int | None = None
+    nodes: int | None = None
+    memory_mb: int | None = None
+    gpus: int | None = None
+
+
+class Partition(NamedTuple):
+    """A partition; its nodes by name."""
+
+    name: str
+    nodes: tuple[str, ...]
+    tier: int = 1
+    job_factor: int = 1
+    default_time_s: float | None = None
+    max_time_s: float | None = None
+    max_nodes: int | None = None
+    memory_per_cpu_mb: int | None = None  # of jobs that name none
+    memory_per_node_mb: int | None = None
+    exclusive: bool = False  # each job has its nodes alone
+    qos: str = ""  # whose limits hold for all jobs of the partition
+    billing: Mapping[str, float] = NONE  # TRESBillingWeights, such as {"cpu": 1.0, "gres/gpu": 2.0}; {}: CPUs
+
+
+class Association(NamedTuple):
+    """An account, or a user in an account.
+
+    Accounts without a parent are the children of root, and so is the user root in the account root, who has one share.
+    """
+
+    account: str
+    user: str = ""  # "" for an account
+    parent: str = ""  # an account's parent, "" for root; not read of a user
+    shares: int = 1
+    group: Limits = Limits()  # GrpJobs, GrpTRES: over all below it
+    each: Limits = Limits()  # MaxJobs: of this association alone, or of each user below an account
+    priority: int = 0
+    usage: float = 0.0  # processor seconds, decayed, at the first job
+
+
+class Qos(NamedTuple):
+    """A quality of service."""
+
+    name: str
+    priority: int = 0
+    usage_factor: float = 1.0
+    group: Limits = Limits()
+    per_user: Limits = Limits()
+    per_account: Limits = Limits()
+
+
+class Window(NamedTuple):
+    """Nodes that take no job from begin to end; what runs there goes on.
+
+    A plan leaves its jobs out of an announced one, a reservation, as soon as it is announced; of another one, nodes
+    that are down, it knows while they are.
+    """
+
+    nodes: tuple[str, ...]
+    begin_s: float
+    end_s: float
+    announced_s: float = math.inf  # from when on a plan knows it; begin_s if that is earlier
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The options of slurm.conf that the model has; defaults are those of Slurm's manual.
+
+    `slurm/options.py` has the row of each: its name in slurm.conf, and how its text is read.
+    """
+
+    version: tuple[int, int] = (22, 5)
+    # Priority. Without `multifactor` jobs go in the order of their submission.
+    multifactor: bool = True
+    weight_age: int = 0
+    weight_fairshare: int = 0
+    weight_job_size: int = 0
+    weight_partition: int = 0
+    weight_qos: int = 0
+    weight_assoc: int = 0
+    weight_tres: Mapping[str, float] = NONE  # as {"cpu": 1000, "mem": 2000}
+    max_age_s: float = 7 * 86400.0
+    half_life_s: float = 7 * 86400.0  # 0: usage does not decay
+    calc_period_s: float = 300.0
+    usage_reset: str = "NONE"  # or NOW, DAILY, WEEKLY, MONTHLY, QUARTERLY, YEARLY
+    fair_tree: bool = True
+    damping: float = 1.0  # of classic fair share
+    favor_small: bool = False
+    small_relative_to_time: bool = False
+    accrue_always: bool = False  # age counts from submission, not from eligibility
+    max_tres: bool = False  # a job's billing is the most of node-bound TRES plus the global ones, not the sum
+    # Main pass
+    default_queue_depth: int = 100
+    partition_job_depth: int = 0  # 0: no limit; so in all that follow
+    sched_interval_s: float = 60.0
+    batch_sched_delay_s: float = 3.0
+    sched_max_job_start: int = 0
+    defer: bool = False  # no main pass at submissions
+    # Backfill
+    backfill: bool = True
+    bf_interval_s: float = 30.0
+    bf_window_s: float = 1440 * 60.0
+    bf_resolution_s: int = 60
+    bf_max_job_test: int = 500
+    bf_max_job_user: int = 0
+    bf_max_job_part: int = 0
+    bf_max_job_user_part: int = 0
+    bf_max_job_assoc: int = 0
+    bf_max_job_start: int = 0
+    bf_max_job_array_resv: int = 20
+    bf_min_age_reserve_s: float = 0.0
+    bf_min_prio_reserve: int = 0
+    bf_job_part_count_reserve: int = 0
+    # Placement
+    memory: bool = True  # memory is a resource: CR_*_Memory
+    whole_nodes: bool = False  # select/linear
+    least_loaded: bool = False  # CR_LLN
+    serial_at_end: bool = False  # pack_serial_at_end
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """A site's Slurm."""
+
+    nodes: tuple[Node, ...]  # by name: the order in which Slurm has them
+    partitions: tuple[Partition, ...]
+    switches: tuple[tuple[str, ...], ...] = ()  # the nodes below each leaf switch, in the file's order; () without tree
+    associations: tuple[Association, ...] = ()  # () for none: every user has one share, in the account of their jobs
+    qos: tuple[Qos, ...] = ()
+    settings: Settings = Settings()
+    windows: tuple[Window, ...] = ()
+    warnings: tuple[str, ...] = ()  # what was assumed, or is not modelled; a sentence each
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlurmJobs:
+    """Jobs as Slurm has them, one row each, by (submit_s, id). Every column has shape (n_jobs,).
+
+    A job takes `cpus_per_node` on each of `nodes` nodes, in the layout in which it ran.
+    """
+
+    ids: tuple[str, ...]
+    submit_s: NDArray[np.float64]
+    eligible_s: NDArray[np.float64]  # not before submit_s
+    limit_s: NDArray[np.int64]  # >= 1
+    run_s: NDArray[np.float64]  # what it really ran; only the loop reads it
+    cpus: NDArray[np.int64]  # in all: what priority and usage count
+    nodes: NDArray[np.int64]
+    cpus_per_node: NDArray[np.int64]
+    min_nodes: NDArray[np.int64]  # requested: what priority counts; 1 for `sbatch -n` alone
+    memory_per_cpu_mb: NDArray[np.int64]  # 0 if memory is per node
+    memory_per_node_mb: NDArray[np.int64]  # 0 if memory is per CPU
+    gpus_per_node: NDArray[np.int64]
+    gpu_type: tuple[str, ...]  # "" for any
+    constraint: tuple[str, ...]  # features, such as IB&(CPU-N|CPU-M); "" for none
+    partition: tuple[str, ...]
+    qos: tuple[str, ...]
+    account: tuple[str, ...]
+    user: tuple[str, ...]
+    array: NDArray[np.int64]  # the job's array, -1 for none
+    nice: NDArray[np.int64]
+    exclusive: NDArray[np.bool_]
+    # What the log says; never read by the model.
+    started_s: NDArray[np.float64]  # nan if it is not known
+    ran_on: tuple[str, ...]  # node lists as cb[01-06]; "" if not known
+    held: NDArray[np.bool_]  # it waited for something that is not modelled, or ran in a reservation
+    warnings: tuple[str, ...] = field(default=())
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+class Clock(NamedTuple):
+    """When passes are made. Dates are Unix times.
+
+    The fractions of a second are those of a real controller; runs that differ in `phase_s` and the first dates show how
+    much of a schedule is chance.
+    """
+
+    main_s: tuple[float, ...] = ()  # the main passes' dates if they are known; then there are no others
+    cycles_s: tuple[float, ...] = ()  # the backfill cycles' dates if they are known
+    phase_s: float = 0.6  # of the controller's loop, which turns each second
+    first_cycle_s: float = math.nan  # nan: 20 s after the first submission
+    first_decay_s: float = math.nan  # when usage and priorities are first computed; nan: at the first submission
+    arrival_s: float = 0.0  # a submission is seen so much later than submit_s
+    overhead_s: float = 0.14  # a job runs so much longer than run_s
+    cleaning_s: float = 0.02  # after a job's end, nodes are free for plans, not for starts
+    test_s: float = 0.0016  # a job tried in a backfill cycle lengthens it
+    jitter_s: float = 0.0  # each cycle is late by up to so much, drawn with `seed`
+    seed: int = 0
+
+
+MAIN, BACKFILL = 1, 2
+
+
+class Run(NamedTuple):
+    """One run of the model. Nodes are indices into `Site.nodes`."""
+
+    start_s: NDArray[np.float64]  # (n_jobs,), nan for jobs that never start
+    by: NDArray[np.int8]  # (n_jobs,): MAIN or BACKFILL; 0 for none
+    first: NDArray[np.int64]  # (n_jobs + 1,): job k ran on at[first[k] : first[k + 1]]
+    at: NDArray[np.int64]
+    cycles: int  # backfill cycles
+    tried: int  # jobs tried in them
+    longest_queue: int
