@@ -43,6 +43,7 @@ TYPES: dict[str, np.dtype[Any]] = {
 # What a reader returns for a state that is none of an ended job; `add_ended` counts each.
 NOT_ENDED, REVOKED, ODD_STATE = -2, -3, -4
 ROWS_AT_ONCE = 1 << 17
+NEVER_STARTED = "jobs that never started: run time 0"
 TWICE = "there twice, as in exports that overlap, left out"
 
 
@@ -272,7 +273,7 @@ class Reading:
         known = (requested > 0) & (requested <= LARGEST)
         leave_out("jobs that ran on an unknown number of processors, left out", unknown & ~known)
         count(f"jobs whose {title['procs']} is unknown: the processors that they requested count", unknown)
-        count("jobs that never started: run time 0", ~ran)
+        count(NEVER_STARTED, ~ran)
         after = count("jobs submitted after their start: submitted at their start", ran & (submit_s > start_s))
         late = count("jobs submitted after their end: submitted at their end", ~ran & (submit_s > end_s))
         submit_s = np.where(after, start_s, np.where(late, end_s, submit_s))

@@ -8,7 +8,9 @@ Start,End,TimelimitRaw,AllocCPUS,ReqCPUS,State
 
 from __future__ import annotations
 
+import math
 import re
+from functools import lru_cache
 from itertools import groupby, islice, pairwise
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
@@ -40,7 +42,7 @@ from batfill_site.accounting.record_text import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -68,11 +70,13 @@ BESIDE = {
     "had GPUs": ("TRES", "gres/gpu[^=,]*=0*[1-9]"),
     "were suspended": ("Suspended", "[1-9]"),
     "ran in a reservation": ("Reservation", "[^ ]"),
-    # known without Eligible, see `_Table.beside`
+    # known without Eligible, see `Table.beside`
     "were submitted with a dependency or a begin date": ("SubmitLine", r"\s(--dependency|--begin|-d|-b)\b"),
     "waited for a dependency, a begin date or a hold": ("Reason", "^(Dependency|BeginTime|JobHeld)"),
 }
 OF_HELD = ("SubmitLine", "Reason")
+COUNTED = ("AllocCPUS", "ReqCPUS", "NNodes", "ReqNodes")
+BARE = ("User", "Group", "Account", "QOS", "Partition", "Cluster", "Reservation", "ReqMem", "NodeList")  # without bars
 TIMES = {"submit_s": "Submit", "eligible_s": "Eligible", "start_s": "Start", "end_s": "End"}
 TEXTS = {"User": "user", "JobName": "executable", "QOS": "queue", "Partition": "partition"}
 # Each state, its abbreviation, and what it means here; those from LAUNCH_FAILED on are squeue's.
@@ -111,6 +115,9 @@ BLOCK = 2048  # the rows read at once: their texts stay in the processor's cache
 COUNT = re.compile(r"([0-9]{1,12})(\.[0-9]+)?([KMGTP]?)")
 TRES_CPUS = re.compile(r"(?:^|,)cpu=([^,]*)")
 UNITS = " KMGTP"  # powers of 1024
+TRES = re.compile(r"(?:^|,)(cpu|mem|node|gres/gpu(?::[^=,]*)?)=([0-9]{1,15}(?:\.[0-9]+)?)([KMGTP]?)")
+MEMORY = re.compile(r"([0-9]{1,15}(?:\.[0-9]+)?)([KMGTP]?)([nc]?)")
+PER_NODE, PER_CPU = 1, 2
 REQUEUED_S = 3600  # a try is submitted again when the earlier one is over and its nodes are clean
 MOST_BEFORE = 100  # lines, such as a login's banner, before the one that names the columns
 MOST_BARS = 100  # in the fields of a record
@@ -140,14 +147,8 @@ def read_slurm(paths: list[Path], reading: Reading, *, clusters: frozenset[str] 
     Raises:
         WorkloadError: a file does not name its columns, or lacks one.
     """
-    wanted = [name for name, chosen in (("Partition", reading.only), ("Cluster", clusters)) if chosen is not None]
-    records = _Records(reading, clusters)
-    for path in paths:
-        reading.files[path] = 0
-        for head, rows in groupby(_rows(path, wanted, reading), itemgetter(0)):
-            while some := [fields for _, fields in islice(rows, BLOCK)]:
-                records.read(head.table(some))
-                reading.files[path] += len(some)
+    records = Records(reading, clusters)
+    records.read_files(paths)
     return records.reading()
 
 
@@ -176,20 +177,50 @@ def tres_count(text: str) -> tuple[int, bool]:
     return count_in(found[1] if found else text) if text.strip() else (0, False)
 
 
+@lru_cache(1 << 16)
+def tres_of(text: str) -> tuple[int, int, int, int, tuple[str, ...]]:
+    """The CPUs, MB (rounded up), nodes and GPUs in a text such as cpu=4,mem=8G,node=2,gres/gpu:a100=4; GPUs' types."""
+    found = {
+        name: _scaled(number, unit, bare="M" if name == "mem" else " ") for name, number, unit in TRES.findall(text)
+    }
+    types = {name.partition(":")[2]: count for name, count in found.items() if ":" in name and count}
+    gpus = found.get("gres/gpu", 0) or sum(types.values())
+    return found.get("cpu", 0), -(-found.get("mem", 0) // 1024**2), found.get("node", 0), gpus, tuple(types)
+
+
+def memory_of(text: str) -> tuple[int, int]:
+    """The MB in a text of ReqMem such as 4Gn, 4000Mc or 16G, and whether they are PER_NODE, PER_CPU, or in all (0)."""
+    found = MEMORY.fullmatch(text.strip())
+    if found is None:
+        return 0, 0
+    return -(-_scaled(found[1], found[2], bare="M") // 1024**2), {"n": PER_NODE, "c": PER_CPU}.get(found[3], 0)
+
+
+def _scaled(number: str, unit: str, bare: str) -> int:
+    """The whole number in 1.5K, rounded up, of the unit `bare` without one."""
+    return min(math.ceil(float(number) * 1024.0 ** UNITS.index(unit or bare)), 2**62)
+
+
+def having(texts: list[str], pattern: str) -> NDArray[np.bool_]:
+    """Which texts match the pattern somewhere, (n,)."""
+    found = {text for text in set(texts) if re.search(pattern, text)}
+    return np.array([text in found for text in texts], bool)
+
+
 # Whether a text may be in a column. Others, such as JobName, Comment or Constraints, may hold anything.
 FORMS: dict[str, Callable[[str], bool]] = {
     "JobID": lambda text: re.fullmatch(r"[0-9][\w.+%\[\],-]*", text) is not None,
     **dict.fromkeys(TIMES.values(), lambda text: clock_time(text)[0] != ODD),
     "State": lambda text: status_of(text) != ODD_STATE,
-    **dict.fromkeys(("AllocCPUS", "ReqCPUS"), lambda text: not text or count_in(text)[0] != ODD),
-    "TRES": lambda text: not text or "=" in text,
+    **dict.fromkeys(COUNTED, lambda text: not text or count_in(text)[0] != ODD),
+    **dict.fromkeys(("TRES", "AllocTRES", "ReqTRES"), lambda text: not text or "=" in text),
     "Timelimit": lambda text: text == "INVALID" or limit_of(text, bare=MINUTE_S) != ODD,
     "Suspended": lambda text: re.fullmatch("[0-9:.-]*", text) is not None,
-    **dict.fromkeys(("User", "Group", "Account", "QOS", "Partition", "Cluster", "Reservation"), lambda text: True),
+    **dict.fromkeys(BARE, lambda text: True),
 }
 
 
-class _Table:
+class Table:
     """The rows of a piece of a file."""
 
     def __init__(self, columns: dict[str, list[str]], names: dict[str, str]) -> None:
@@ -222,24 +253,22 @@ class _Table:
         for k, (column, pattern) in enumerate(BESIDE.values()):
             if column in OF_HELD and "Eligible" in self:  # which is what they say, with the date
                 continue
-            texts = self[column]
-            having = {text for text in set(texts) if re.search(pattern, text)}
-            found |= np.array([text in having for text in texts], np.int8) << k
+            found |= having(self[column], pattern).astype(np.int8) << k
         return found
 
 
-class _Head:
+class Head:
     """A line that names the columns, and what a line below it may hold."""
 
-    def __init__(self, line: str) -> None:
+    def __init__(self, line: str, columns: Mapping[str, tuple[str, ...]] = COLUMNS) -> None:
         self.titles = [name.strip() for name in line.rstrip("|").split("|")]
         self.barred = line.endswith("|")
         place_of = {title.lower(): place for place, title in reversed(list(enumerate(self.titles)))}
-        known = {name: [title for title in titles if title.lower() in place_of] for name, titles in COLUMNS.items()}
+        known = {name: [title for title in titles if title.lower() in place_of] for name, titles in columns.items()}
         self.names = {name: titles[0] for name, titles in known.items() if titles}
         self.places = {name: place_of[title.lower()] for name, title in self.names.items()}
         self.mark = self.titles[self.places["JobID"]] if "JobID" in self.places else ""
-        ours = {title.lower(): name for name, titles in COLUMNS.items() for title in titles}
+        ours = {title.lower(): name for name, titles in columns.items() for title in titles}
         plain = dict.fromkeys(PLAIN_NUMBERS, "Suspended")
         self.forms = [FORMS.get({**plain, **ours}.get(title.lower(), "")) for title in self.titles]
 
@@ -300,12 +329,14 @@ class _Head:
                 return False
         return True
 
-    def table(self, rows: list[list[str]]) -> _Table:
+    def table(self, rows: list[list[str]]) -> Table:
         """The rows, by columns."""
-        return _Table({name: [fields[place] for fields in rows] for name, place in self.places.items()}, self.names)
+        return Table({name: [fields[place] for fields in rows] for name, place in self.places.items()}, self.names)
 
 
-def _rows(path: Path, wanted: list[str], reading: Reading) -> Iterator[tuple[_Head, list[str]]]:
+def _rows(
+    path: Path, wanted: list[str], reading: Reading, columns: Mapping[str, tuple[str, ...]], command: str
+) -> Iterator[tuple[Head, list[str]]]:
     """The fields of each record of a file, with the line that names its columns, which may stand there several times.
 
     A line with too few fields is the beginning of a record with a line break in a field, or truncated. What cannot be
@@ -314,7 +345,7 @@ def _rows(path: Path, wanted: list[str], reading: Reading) -> Iterator[tuple[_He
     Raises:
         WorkloadError: no line names the columns, or one that is needed or wanted is missing.
     """
-    head: _Head | None = None
+    head: Head | None = None
     held, held_at, passed = "", 0, 0
 
     def count(reason: str, at: int) -> None:
@@ -322,15 +353,16 @@ def _rows(path: Path, wanted: list[str], reading: Reading) -> Iterator[tuple[_He
         reading.note(reason, example=f"{path.name}:{at}")
         held = ""
 
-    remedy = f"use sacct -P -o {','.join((*NEEDED, *wanted))},... with its line of column names, without -n"
+    command = command or f"sacct -P -o {','.join((*NEEDED, *wanted))},..."
+    remedy = f"use {command} with its line of column names, without -n"
     number = 0
     for number, line in reading.lines_of(path):
         if head is None or head.mark in line:
-            found = _Head(line)
+            found = Head(line, columns)
             lacks = found.missing(wanted)
             if "JobID" in found.names and (head is None or lacks is None):
                 if lacks is not None:
-                    named = " or ".join((lacks, *COLUMNS[lacks][1:]))
+                    named = " or ".join((lacks, *columns[lacks][1:]))
                     raise WorkloadError(f"{path}:{number}: no column {named}; {remedy}")
                 if held:
                     count(TRUNCATED, held_at)
@@ -381,8 +413,16 @@ def _rows(path: Path, wanted: list[str], reading: Reading) -> Iterator[tuple[_He
         raise WorkloadError(f"{path}:{number}: no column {' or '.join(COLUMNS['JobID'])} is named up to here; {remedy}")
 
 
-class _Records:
-    """The records of ended jobs, with the keys of their ids."""
+class Records:
+    """The records of ended jobs, with the keys of their ids.
+
+    Attributes:
+        columns: the titles of each column that is read, as `COLUMNS`.
+        command: the one that errors recommend; "" for one with the columns that are needed.
+    """
+
+    columns: Mapping[str, tuple[str, ...]] = COLUMNS
+    command = ""
 
     def __init__(self, result: Reading, clusters: frozenset[str] | None) -> None:
         self.clock = zone_of(result.zone)
@@ -393,7 +433,27 @@ class _Records:
         self.odd_ids: dict[str, int] = {}
         self.components: dict[str, int] = {}
 
-    def read(self, table: _Table) -> None:
+    def read_files(self, paths: list[Path]) -> None:
+        """Add the records of ended jobs in these files.
+
+        Raises:
+            WorkloadError: a file does not name its columns, or lacks one.
+        """
+        reading = self.result
+        chosen = (("Partition", reading.only), ("Cluster", self.clusters))
+        wanted = [name for name, choice in chosen if choice is not None]
+        for path in paths:
+            reading.files[path] = 0
+            for head, rows in groupby(_rows(path, wanted, reading, self.columns, self.command), itemgetter(0)):
+                while some := [fields for _, fields in islice(rows, BLOCK)]:
+                    self.read(head.table(some))
+                    reading.files[path] += len(some)
+
+    def more(self, table: Table, columns: dict[str, Any]) -> dict[str, NDArray[Any]]:
+        """Further columns of these records, (n,) each, for `Jobs.extra`; it may fill in unknown values in `columns`."""
+        return {"beside": table.beside()}
+
+    def read(self, table: Table) -> None:
         """Add the records of ended jobs; count the others."""
         self.result.eligible = self.result.eligible is not False and "Eligible" in table
         keys, components, valid = self._ids(table)
@@ -418,7 +478,7 @@ class _Records:
             columns,
             valid,
             table.show,
-            {"key": keys, "component": components, "cluster": cluster, "beside": table.beside()},
+            {"key": keys, "component": components, "cluster": cluster, **self.more(table, columns)},
             titles={
                 "submit_s": "Submit",
                 "start_s": "Start",
@@ -431,7 +491,7 @@ class _Records:
             guessed={f"jobs whose {table.names['AllocCPUS']} may be rounded; use sacct --noconvert": rounded},
         )
 
-    def _ids(self, table: _Table) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.bool_]]:
+    def _ids(self, table: Table) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.bool_]]:
         """Of each record the key of its id, its component (-1 for none), and whether it is a job."""
         keys = [0] * len(table)
         components, valid = np.full(len(table), -1, np.int32), np.ones(len(table), bool)
@@ -451,6 +511,16 @@ class _Records:
                 components[row] = self.components.setdefault(component, len(self.components))
         return np.array(keys, np.int64), components, valid
 
+    def ids(self) -> list[str]:
+        """The id of each job as `sacct` prints it, before `reading`."""
+        odd, parts = list(self.odd_ids), ["", *self.components]
+        texts = []
+        for key, part in zip(self.result.jobs["key"].tolist(), self.result.jobs["component"].tolist(), strict=True):
+            job, task = divmod(key, 1 << TASKS)
+            text = odd[-1 - key] if key < 0 else f"{job}_{task - 1}" if task else f"{job}"
+            texts.append(text + parts[part + 1])
+        return texts
+
     def reading(self) -> Reading:
         """The jobs of these records."""
         jobs = self.result.jobs
@@ -460,7 +530,7 @@ class _Records:
             others = int(np.count_nonzero(jobs["cluster"] != jobs["cluster"][0]))
             first = self.cluster_names.text(int(jobs["cluster"][0]))
             self.result.unmodelled[f"are of other clusters than {first} (--cluster chooses)"] += others
-            self._drop_copies(_repeated(jobs["key"]))
+            self.drop_copies()
             parts = np.flatnonzero(jobs["component"] >= 0)
             if len(parts):
                 self._join(self._keep_last(parts, ("component",)))
@@ -470,9 +540,10 @@ class _Records:
         jobs.extra = {}
         return self.result
 
-    def _drop_copies(self, rows: NDArray[np.intp]) -> None:
-        """Keep the first of equal records among these rows."""
+    def drop_copies(self) -> None:
+        """Keep the first of equal records."""
         jobs = self.result.jobs
+        rows = _repeated(jobs["key"])
         if not len(rows):
             return
         columns = (*TYPES, *jobs.extra)

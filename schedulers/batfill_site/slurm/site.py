@@ -118,7 +118,7 @@ class Settings:
     weight_partition: int = 0
     weight_qos: int = 0
     weight_assoc: int = 0
-    weight_tres: Mapping[str, float] = NONE  # as {"cpu": 1000, "mem": 2000}
+    weight_tres: Mapping[str, float] = field(default_factory=lambda: NONE)  # as {"cpu": 1000, "mem": 2000}
     max_age_s: float = 7 * 86400.0
     half_life_s: float = 7 * 86400.0  # 0: usage does not decay
     calc_period_s: float = 300.0
