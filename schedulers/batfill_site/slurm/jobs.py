@@ -20,24 +20,21 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-# All columns that are read. Texts that may hold bars (Reason, Constraints, SubmitLine) stand before columns that cannot
-# be mistaken, or last. A Slurm that does not know one of them says so; it can be left out.
+# All columns that are read, also in docs/how-to/slurm.md. Texts that may hold bars (Reason, Constraints, SubmitLine) stand
+# before columns that cannot be mistaken, or last. A Slurm that does not know one of them says so; it can be left out.
 COMMAND = (
     "SLURM_TIME_FORMAT=%s sacct -a -X -P -D --noconvert -S START -E END -o JobID,User,Account,Partition,QOS,Submit,"
     "Eligible,Reason,Start,End,TimelimitRaw,AllocCPUS,ReqCPUS,NNodes,ReqTRES,AllocTRES,ReqMem,Constraints,State,"
     "NodeList,Reservation,Suspended,SubmitLine"
 )
 OURS = ("ReqTRES", "AllocTRES", "ReqNodes", "NodeList", "ReqMem", "Constraints")
-READ = {name: titles for name, titles in COLUMNS.items() if name not in ("JobName", "Group")} | {
-    **{name: (name,) for name in OURS},
-    "NNodes": ("NNodes", "AllocNodes"),
-}
+READ = {name: titles for name, titles in COLUMNS.items() if name not in ("JobName", "Group")}
+READ |= {name: (name,) for name in OURS} | {"NNodes": ("NNodes", "AllocNodes")}
 EXPECTED = ("Partition", "QOS", "Account", "User", "Timelimit", *OURS[:2], "Constraints", "NodeList", "SubmitLine")
 # The importer's columns, and their names here.
 TAKEN = {"requested_s": "limit_s", "procs": "cpus", "queue": "qos", "group": "account"} | {
     name: name for name in ("submit_s", "eligible_s", "start_s", "end_s", "partition", "user")
 }
-TEXTS = ("gpu_type", "constraint", "ran_on")
 YEAR_S = 365 * 86400  # what Slurm's plans assume of a job without a limit
 OPTION = re.compile(
     r"\s(?:(?:-N\s*|--nodes[= ]\s*)(?P<nodes>[0-9]{1,9})(?!\w)|(?P<nice>--nice)(?:=(?P<by>-?[0-9]{1,9}))?(?=\s|$)"
@@ -124,12 +121,11 @@ class _Records(Records):
     """The records of jobs, with what the model needs of each."""
 
     columns = READ
-    command = COMMAND
+    command = f"`{COMMAND}`"
 
     def __init__(self, result: Reading, limits: Mapping[str, float]) -> None:
         super().__init__(result, None)
-        self.limits = limits
-        self.names = {name: Names() for name in TEXTS}
+        self.limits, self.names = limits, {name: Names() for name in ("gpu_type", "constraint", "ran_on")}
 
     def more(self, table: Table, columns: dict[str, Any]) -> dict[str, NDArray[Any]]:
         """The columns of `SlurmJobs` that the importer does not have, and the bits of ASSUMED; fills in limits."""
@@ -138,7 +134,9 @@ class _Records(Records):
         req, alloc = self._tres(table["ReqTRES"]), self._tres(table["AllocTRES"])
         line = each(table["SubmitLine"], line_of)
         asked_cpus = _first(req[:, 0], columns["requested_procs"], columns["procs"])
-        ran_on = _first(alloc[:, 2], table.counts("NNodes")[0], each(table["NodeList"], nodes_in), req[:, 2])
+        ran_on = _first(alloc[:, 2], table.counts("NNodes")[0])
+        if not ran_on.all():
+            ran_on = _first(ran_on, each(table["NodeList"], nodes_in), req[:, 2])
         nodes = np.maximum(ran_on, 1)
         asked = _first(req[:, 2], table.counts("ReqNodes")[0], line[:, 0])
         min_nodes = _first(asked, nodes)
@@ -206,11 +204,12 @@ class _Records(Records):
             reading.note(WAITED, int(np.count_nonzero(~ran)))
         if not ran.any():
             where, why = ", ".join(map(str, files)), "; ".join(reading.lines()).replace(" records: ", ": ")
-            raise WorkloadError(f"{where}: no job in it ran{f' ({why})' if why else ''}; use {COMMAND}")
+            raise WorkloadError(f"{where}: no job in it ran{f' ({why})' if why else ''}; use {self.command}")
         jobs.keep(ran)
         self.drop_copies()
         self._part_tries()
-        rows = np.lexsort((jobs["component"], jobs["key"], jobs["submit_s"]))
+        part = np.array([-1, *map(float, self.components)])[jobs["component"] + 1]
+        rows = np.lexsort((part, jobs["key"], jobs["submit_s"]))
         column: dict[str, Any] = {name: jobs[name][rows].astype(np.int64) for name in (*TAKEN, *jobs.extra)}
         for bit, what in ASSUMED.items():
             reading.note(what, int(np.count_nonzero(column["assumed"] & bit)))
@@ -220,7 +219,8 @@ class _Records(Records):
         column |= {TAKEN[name]: column[name] for name in TAKEN}
         column["ids"] = rows
         named = {TAKEN[name]: list(jobs.names[name]) for name in ("partition", "queue", "group", "user")}
-        for name, texts in {"ids": self.ids(), **named, **{name: list(self.names[name]) for name in TEXTS}}.items():
+        named |= {name: list(known) for name, known in self.names.items()} | {"ids": self.ids()}
+        for name, texts in named.items():
             column[name] = tuple(map(texts.__getitem__, column[name].tolist()))
         column |= {
             "eligible_s": np.maximum(column["eligible_s"], column["submit_s"]).astype(float),
