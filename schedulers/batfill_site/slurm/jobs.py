@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-# All columns that are read, also in docs/how-to/slurm.md. Texts that may hold bars (Reason, Constraints, SubmitLine) stand
-# before columns that cannot be mistaken, or last. A Slurm that does not know one of them says so; it can be left out.
+# All columns that are read, as in docs/how-to/slurm.md. Those that may hold bars (Reason, Constraints, SubmitLine) stand
+# before one that cannot be mistaken, or last. A Slurm that does not know one of them says so; it can be left out.
 COMMAND = (
     "SLURM_TIME_FORMAT=%s sacct -a -X -P -D --noconvert -S START -E END -o JobID,User,Account,Partition,QOS,Submit,"
     "Eligible,Reason,Start,End,TimelimitRaw,AllocCPUS,ReqCPUS,NNodes,ReqTRES,AllocTRES,ReqMem,Constraints,State,"
@@ -137,8 +137,7 @@ class _Records(Records):
         ran_on = _first(alloc[:, 2], table.counts("NNodes")[0])
         if not ran_on.all():
             ran_on = _first(ran_on, each(table["NodeList"], nodes_in), req[:, 2])
-        nodes = np.maximum(ran_on, 1)
-        asked = _first(req[:, 2], table.counts("ReqNodes")[0], line[:, 0])
+        nodes, asked = np.maximum(ran_on, 1), _first(req[:, 2], table.counts("ReqNodes")[0], line[:, 0])
         min_nodes = _first(asked, nodes)
         # Memory: ReqMem if it says of what; else the total over what it was requested, or given, for.
         reqmem, per = each(table["ReqMem"], memory_of).T
