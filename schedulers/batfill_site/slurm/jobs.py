@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-# All columns that are read, as in docs/how-to/slurm.md. Those that may hold bars (Reason, Constraints, SubmitLine) stand
+# All columns that are read, as in docs/how-to/slurm.md. Any that may hold bars (Reason, Constraints, SubmitLine) stands
 # before one that cannot be mistaken, or last. A Slurm that does not know one of them says so; it can be left out.
 COMMAND = (
     "SLURM_TIME_FORMAT=%s sacct -a -X -P -D --noconvert -S START -E END -o JobID,User,Account,Partition,QOS,Submit,"
