@@ -75,7 +75,8 @@ class Association(NamedTuple):
     group: Limits = Limits()  # GrpJobs, GrpTRES: over all below it
     each: Limits = Limits()  # MaxJobs: of this association alone, or of each user below an account
     priority: int = 0
-    usage: float = 0.0  # processor seconds, decayed, at the first job
+    usage: float = 0.0  # processor seconds, decayed, at the first job; an account's with all below it
+    max_wall_s: float | None = None  # MaxWall: the longest limit of a job, unless an association below sets one
 
 
 class Qos(NamedTuple):
@@ -87,6 +88,7 @@ class Qos(NamedTuple):
     group: Limits = Limits()
     per_user: Limits = Limits()
     per_account: Limits = Limits()
+    max_wall_s: float | None = None  # MaxWall: the longest limit of a job
 
 
 class Window(NamedTuple):
@@ -141,6 +143,7 @@ class Settings:
     bf_interval_s: float = 30.0
     bf_window_s: float = 1440 * 60.0
     bf_resolution_s: int = 60
+    bf_window_linear_s: int = 0  # 0: the span of ends that count as one doubles
     bf_max_job_test: int = 500
     bf_max_job_user: int = 0
     bf_max_job_part: int = 0

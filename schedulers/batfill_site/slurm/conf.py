@@ -1,0 +1,211 @@
+"""A site's slurm.conf, with topology.conf and gres.conf beside it, as a `Site`."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from batfill.base.errors import WorkloadError
+from batfill_site.accounting.record_text import lines_of
+from batfill_site.slurm.accounts import read_accounts
+from batfill_site.slurm.hosts import by_name, expand
+from batfill_site.slurm.options import MISSING, PARTITION_ROWS, Option, listed, rows, settings_of, value, whole, words
+from batfill_site.slurm.site import Node, Partition, Site
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+COMMENT = re.compile(r"(?<!\\)#.*")
+PAIR = re.compile(r"([A-Za-z]\w*)\s*[+-]?=+(?:\s+(?!\w+\s*=))?(\"[^\"]*\"|\S*)(?:\s+|$)")  # a text may be empty
+IN_PARENTHESES = re.compile(r"\(.*?\)")
+GRES = re.compile(r"(\w+)(?::(?!no_consume)([A-Za-z_][^:]*))?(?::no_consume)?(?::([0-9]{1,9}))?[kmg]?", re.IGNORECASE)
+DOWN = ("down", "drain", "fail", "future")  # how the states of nodes begin that take no jobs
+
+
+def gres(text: str) -> dict[tuple[str, str], int]:
+    """The amounts of generic resources by name and type: gpu:2, gpu:a100:4(S:0-1), gpu:no_consume:2."""
+    found: dict[tuple[str, str], int] = {}
+    for item in filter(None, IN_PARENTHESES.sub("", text).split(",")):
+        if (match := GRES.fullmatch(item)) is None:
+            raise ValueError("is not a list such as gpu:2 or gpu:a100:4")
+        key = (match[1].lower(), match[2] or "")
+        found[key] = found.get(key, 0) + int(match[3] or 1)
+    return found
+
+
+PARTS = ("boards", "sockets", "socketsperboard", "corespersocket", "threadspercore", "corespeccount", "memspeclimit")
+NODE_ROWS = rows(
+    *(Option(name, name, whole) for name in PARTS),
+    Option("CPUs Procs", "cpus", whole),
+    Option("RealMemory", "memory_mb", whole),
+    Option("Weight", "weight", whole),
+    Option("Gres", "gres", gres),
+    Option("Feature Features", "features", lambda text: frozenset(IN_PARENTHESES.sub("", text).split(",")) - {""}),
+)
+
+
+ROWS_OF = {"nodename": NODE_ROWS, "partitionname": PARTITION_ROWS}
+LIMITS = ("group", "each", "per_user", "per_account", "max_wall_s")
+
+
+class Line(NamedTuple):
+    """A line of a configuration."""
+
+    where: str
+    kind: str  # the first name, such as nodename
+    pairs: dict[str, tuple[str, str]]  # names as they are written, and texts, by lower-case names
+
+    def text(self, key: str) -> str:
+        """The text of this name, "" if there is none."""
+        return self.pairs[key][1] if key in self.pairs else ""
+
+    def hosts(self, key: str) -> list[str]:
+        """The nodes in the list of this name."""
+        return expand(self.text(key), self.where) if self.text(key) not in ("", "(null)") else []
+
+    def fields(self, known: Mapping[str, Option], others: list[str]) -> dict[str, Any]:
+        """The fields that the line sets; names of what is not modelled are added to `others`."""
+        found: dict[str, Any] = {}
+        for key, (name, text) in self.pairs.items():
+            if key in known and text not in ("", "(null)"):
+                found |= value(known[key], self.where, text)
+            elif MISSING.fullmatch(key) and name not in others:
+                others.append(name)
+        return found
+
+
+def lines_in(path: Path, within: tuple[Path, ...] = ()) -> Iterator[Line]:
+    """The lines of a configuration and of the files that it includes, which are relative to the first file's folder."""
+    begun, start = "", 0
+    for number, raw in chain(lines_of(path), [(0, "")]):  # the last line may end with a backslash, too
+        text, start = COMMENT.sub("", raw).rstrip(), start if begun else number
+        if text.endswith("\\"):
+            begun += text[:-1] + " "
+            continue
+        text, begun, where = (begun + text).strip(), "", f"{path}:{start}"
+        if found := re.fullmatch(r"include\s+(\S+)", text, re.IGNORECASE):
+            other = (*within, path)[0].parent / found[1]
+            if other in (*within, path) or not other.is_file():
+                wrong = "includes itself" if other.is_file() else f"{other}, which it includes, does not exist"
+                raise WorkloadError(f"{where}: {wrong}; copy the site's files into one folder")
+            yield from lines_in(other, (*within, path))
+            continue
+        pairs, place = dict[str, tuple[str, str]](), 0
+        while place < len(text):
+            if (pair := PAIR.match(text, place)) is None:
+                raise WorkloadError(f"{where}: {text[place:][:40]!r} is not NAME=VALUE; correct the line")
+            pairs[pair[1].lower()], place = (pair[1], pair[2].strip('"')), pair.end()
+        if pairs:
+            yield Line(where, next(iter(pairs)), pairs)
+
+
+def read_site(path: Path | str, *, version: tuple[int, int] = (22, 5), accounts: Sequence[Path] = ()) -> Site:
+    """The site that a slurm.conf describes.
+
+    Args:
+        path: slurm.conf. Included files, topology.conf and gres.conf are found beside it.
+        version: Slurm's, on which defaults depend.
+        accounts: files with shares, limits and usage, see `read_accounts`.
+
+    Raises:
+        WorkloadError: a file is missing, a line is wrong, or it asks for what is not modelled.
+    """
+    path, known = Path(path), read_accounts(accounts)
+    described, lines, down = dict[str, dict[str, Any]](), dict[str, tuple[Line, dict[str, Any]]](), set[str]()
+    usual: dict[str, dict[str, Any]] = {"nodename": {}, "partitionname": {}}  # of DEFAULT lines
+    memory: dict[str, Any] = {}  # what partitions have without a line of their own about it
+    others, given, groups = list[str](), list[tuple[str, str, str]](), {"ALL": list[str]()}
+    for line in lines_in(path):
+        name = line.text(line.kind)
+        if line.kind in usual:
+            fields = usual[line.kind] | line.fields(ROWS_OF[line.kind], others)
+            if name.upper() == "DEFAULT":
+                usual[line.kind] = fields
+            elif line.kind == "partitionname":
+                lines[name] = (line, fields)
+            else:
+                described |= dict.fromkeys(line.hosts("nodename"), fields)
+                groups["ALL"] = list(described)
+        elif line.kind == "nodeset":
+            having = [host for host in described if line.text("feature") in described[host].get("features", ())]
+            groups[name] = line.hosts("nodes") + having
+        elif line.kind != "downnodes":
+            given += [(line.where, name, text) for name, text in line.pairs.values()]
+            memory |= line.fields({key: PARTITION_ROWS[key] for key in ("defmempercpu", "defmempernode")}, [])
+        if line.kind == "downnodes" or (line.kind == "nodename" and line.text("state").lower().startswith(DOWN)):
+            down |= {*line.hosts(line.kind)}
+    if not described or not lines:
+        raise WorkloadError(f"{path}: it has no {'partitions' if described else 'nodes'}; give the whole slurm.conf")
+    types = types_of(path.with_name("gres.conf"), described)
+    nodes = tuple(node_of(name, described[name], types[name]) for name in sorted({*described} - down, key=by_name))
+    partitions = []
+    for name, (line, fields) in lines.items():
+        hosts = {host for item in line.hosts("nodes") for host in groups.get(item, [item])}
+        if unknown := sorted(hosts - {*described}, key=by_name):
+            raise WorkloadError(f"{line.where}: partition {name} has {listed(unknown)}, which no NodeName line has")
+        if not any(field.startswith("memory") for field in fields):
+            fields |= memory
+        partitions.append(Partition(name, tuple(sorted(hosts - down, key=by_name)), **fields))
+    settings, warnings = settings_of(given, version, str(path))
+    texts = {name.lower(): text for _, name, text in given}
+    switches = switches_of(path.with_name("topology.conf"), texts.get("topologyplugin", "none"), nodes)
+    associations, qos = tuple(known.associations.values()), tuple(known.qos.values())
+    enforced = {"limits", "safe", "all"} & {*words(texts.get("accountingstorageenforce", ""))}
+    limited = {str(each[0]): None for each in (*associations, *qos) if not enforced and each != unlimited(each)}
+    if limited:
+        associations, qos = tuple(map(unlimited, associations)), tuple(map(unlimited, qos))
+    used, below = {name for each in partitions for name in each.nodes}, {name for leaf in switches for name in leaf}
+    said = {
+        "on lines of nodes or partitions, not modelled": others,
+        "nodes with several types of GPUs, taken as one": [name for name, kinds in types.items() if len(kinds) > 1],
+        "nodes that are down, left out": sorted(down & {*described}, key=by_name),
+        "nodes that no partition has": [node.name for node in nodes if node.name not in used],
+        "nodes below no switch": [node.name for node in nodes if switches and node.name not in below],
+        "limits that AccountingStorageEnforce does not enforce, left out": limited,
+    }
+    warnings += tuple(f"{path}: {what}: {listed(names)}" for what, names in said.items() if names)
+    site = Site(nodes=nodes, partitions=tuple(partitions), switches=switches, settings=settings)
+    return replace(site, associations=associations, qos=qos, warnings=(*warnings, *known.warnings))
+
+
+def unlimited(entry: Any) -> Any:
+    """An association or QOS without its limits."""
+    usual = entry._field_defaults
+    return entry._replace(**{name: usual[name] for name in LIMITS if name in usual})
+
+
+def node_of(name: str, fields: Mapping[str, Any], types: Iterable[str]) -> Node:
+    """The node with these fields of its line."""
+    get, (gpu_type, *others) = fields.get, types or [""]
+    threads = get("threadspercore", 1)
+    sockets = get("sockets", get("boards", 1) * get("socketsperboard", 1))
+    cpus = get("cpus", sockets * get("corespersocket", 1) * threads) - get("corespeccount", 0) * threads
+    gpus = sum(amount for (what, _), amount in get("gres", {}).items() if what == "gpu")
+    known = {key: fields[key] for key in ("features", "weight") if key in fields}
+    memory_mb = get("memory_mb", 1) - get("memspeclimit", 0)
+    return Node(name, max(cpus, 1), max(memory_mb, 1), gpus, "" if others else gpu_type, **known)
+
+
+def types_of(path: Path, nodes: Mapping[str, Mapping[str, Any]]) -> dict[str, set[str]]:
+    """The types of each node's GPUs: those of slurm.conf, or of gres.conf if that has none."""
+    types = {name: {kind for what, kind in fields.get("gres", {}) if what == "gpu"} for name, fields in nodes.items()}
+    untyped = [name for name, kinds in types.items() if kinds == {""}]
+    for line in lines_in(path) if untyped and path.is_file() else ():
+        if line.text("name").lower() == "gpu" and line.text("type"):
+            for name in {*line.hosts("nodename")} & {*untyped} if line.text("nodename") else untyped:
+                types[name] = types[name] - {""} | {line.text("type")}
+    return types
+
+
+def switches_of(path: Path, plugin: str, nodes: tuple[Node, ...]) -> tuple[tuple[str, ...], ...]:
+    """The nodes below each leaf switch of topology.conf; () if the plug-in reads none."""
+    if not plugin.lower().endswith("tree"):
+        return ()
+    if not path.is_file():
+        raise WorkloadError(f"{path} does not exist, but slurm.conf has TopologyPlugin={plugin}; copy it there")
+    leaves = ({*line.hosts("nodes")} for line in lines_in(path) if line.text("nodes"))
+    below = (tuple(node.name for node in nodes if node.name in leaf) for leaf in leaves)
+    return tuple(leaf for leaf in below if leaf)

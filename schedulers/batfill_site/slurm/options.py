@@ -1,0 +1,229 @@
+"""The options of slurm.conf: a row for each that the model has, and what is known of the others.
+
+Names, units and defaults are those of the manual page slurm.conf(5) of 22.05; `settings_of` has those of others.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from batfill.base.errors import WorkloadError, nearest
+from batfill_site.accounting.record_text import clock_seconds
+from batfill_site.slurm.site import FAIR_TREE_DEFAULT, Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    Given = tuple[str, str, str]  # where an option stands, its name, its text
+
+UNLIMITED = frozenset(("unlimited", "infinite", "-1"))
+OFF = UNLIMITED | {"", "0", "no", "none", "off", "(null)"}  # with such a text an option changes nothing
+AMOUNT = re.compile(r"(\w[^=]*)=(-?[0-9]*\.?[0-9]+)([KMGTP]?)", re.IGNORECASE)
+
+
+class Option(NamedTuple):
+    """A row. `read` raises a ValueError that says in words what the text should be."""
+
+    name: str
+    field: str  # what it sets; "" if `read` returns several fields by name
+    read: Callable[[str], Any]
+
+
+def rows(*options: Option) -> dict[str, Option]:
+    """The options by their names in lower case; one that was renamed has its names with a space between them."""
+    return {name.lower(): option._replace(name=name) for option in options for name in option.name.split()}
+
+
+def whole(text: str, least: int = 0) -> int:
+    """A whole number from `least` on."""
+    if not re.fullmatch(r"-?[0-9]{1,18}", text) or int(text) < least:
+        raise ValueError(f"is not a whole number from {least} on")
+    return int(text)
+
+
+def duration(text: str, least_s: float = 0.0) -> float:
+    """Seconds of a duration: minutes, minutes:seconds, hours:minutes:seconds or days-hours, as Slurm writes them."""
+    seconds = clock_seconds(text, bare=60.0)
+    if seconds is None or seconds < least_s:
+        raise ValueError(f"is not a duration from {least_s:g} s on, such as 30 (minutes), 12:00:00 or 7-0 (days-hours)")
+    return seconds
+
+
+def limit(text: str, read: Callable[[str], Any] = whole) -> Any:
+    """What `read` returns; None for UNLIMITED."""
+    return None if text.lower() in UNLIMITED else read(text)
+
+
+def one_of(text: str, values: Mapping[str, Any]) -> Any:
+    """The value of a word, of which the part before a slash may be left out."""
+    known = {word.rpartition("/")[2]: value for word, value in values.items()} | {**values}
+    if text.lower() not in known:
+        raise ValueError(f"is not one of {', '.join(word if '/' in word else word.upper() for word in values)}")
+    return known[text.lower()]
+
+
+def by_tres(text: str, sign: int = 1) -> dict[str, float]:
+    """Numbers by TRES: cpu=1000,mem=0.25G; memory in MB. With sign -1 they are weights, and a suffix is per so much."""
+    found: dict[str, float] = {}
+    for item in text.split(","):
+        if (match := AMOUNT.fullmatch(item.strip())) is None:
+            raise ValueError("is not a list such as cpu=1000,mem=0.25G,gres/gpu=2")
+        name, power = match[1].lower(), " kmgtp".index(match[3].lower() or " ")
+        found[name] = float(match[2]) * 1024.0 ** (sign * (power - 2 * (name == "mem" and power > 0)))
+    return found
+
+
+weights = partial(by_tres, sign=-1)
+
+
+def words(text: str) -> list[str]:
+    """The words of a list, in lower case."""
+    return [word.strip().lower() for word in text.split(",") if word.strip()]
+
+
+def priority_flags(text: str) -> dict[str, bool]:
+    """The fields of PriorityFlags."""
+    flags = words(text)
+    tree = {"fair_tree": "fair_tree" in flags} if {"fair_tree", "no_fair_tree"} & {*flags} else {}
+    return tree | {name: name in flags for name in ("small_relative_to_time", "accrue_always", "max_tres")}
+
+
+def resources(text: str) -> dict[str, bool]:
+    """The fields of SelectTypeParameters."""
+    flags = words(text)
+    return {"memory": any(flag.endswith("_memory") for flag in flags), "least_loaded": "cr_lln" in flags}
+
+
+PERIODS = {word.lower(): word for word in ("NONE", "NOW", "DAILY", "WEEKLY", "MONTHLY", "QUARTERLY", "YEARLY")}
+ALONE = {"exclusive": True, "no": False, "yes:1": False, "force:1": False}  # otherwise jobs share CPUs
+PRIORITY = {"priority/basic": False, "priority/multifactor": True}
+SELECT = {"select/linear": True, "select/cons_res": False, "select/cons_tres": False}
+WEIGHTS = ("Age", "Assoc", "Fairshare", "Partition", "QOS")
+DEPTHS = ("default_queue_depth", "partition_job_depth", "sched_max_job_start")
+COUNTS = (*DEPTHS, "bf_min_prio_reserve", "bf_job_part_count_reserve")
+MOST_JOBS = ("user", "part", "user_part", "assoc", "start", "array_resv")
+flag = partial(one_of, values={"yes": True, "no": False, "1": True, "0": False})
+some, some_time, longest = partial(whole, least=1), partial(duration, least_s=1.0), partial(limit, read=duration)
+
+ROWS = rows(
+    Option("PriorityType", "multifactor", partial(one_of, values=PRIORITY)),
+    Option("SelectType", "whole_nodes", partial(one_of, values=SELECT)),
+    Option("SelectTypeParameters", "", resources),
+    Option("SchedulerType", "backfill", partial(one_of, values={"sched/backfill": True, "sched/builtin": False})),
+    *(Option(f"PriorityWeight{name}", f"weight_{name.lower()}", whole) for name in WEIGHTS),
+    Option("PriorityWeightJobSize", "weight_job_size", whole),
+    Option("PriorityWeightTRES", "weight_tres", weights),
+    Option("PriorityMaxAge", "max_age_s", some_time),
+    Option("PriorityDecayHalfLife", "half_life_s", duration),
+    Option("PriorityCalcPeriod", "calc_period_s", some_time),
+    Option("PriorityUsageResetPeriod", "usage_reset", partial(one_of, values=PERIODS)),
+    Option("PriorityFavorSmall", "favor_small", flag),
+    Option("PriorityFlags", "", priority_flags),
+    Option("FairShareDampeningFactor", "damping", some),
+    # Keys of SchedulerParameters
+    Option("defer", "defer", flag),
+    Option("pack_serial_at_end", "serial_at_end", flag),
+    Option("bf_window", "bf_window_s", some_time),  # in minutes
+    Option("bf_max_job_test max_job_bf", "bf_max_job_test", some),
+    *(Option(name, f"{name}_s", some) for name in ("sched_interval", "bf_interval", "bf_resolution")),
+    *(Option(name, f"{name}_s", whole) for name in ("batch_sched_delay", "bf_min_age_reserve", "bf_window_linear")),
+    *(Option(name, name, whole) for name in (*COUNTS, *(f"bf_max_job_{name}" for name in MOST_JOBS))),
+)
+PARTITION_ROWS = rows(
+    Option("PriorityTier", "tier", whole),
+    Option("PriorityJobFactor", "job_factor", whole),
+    Option("DefaultTime", "default_time_s", longest),
+    Option("MaxTime", "max_time_s", longest),
+    Option("MaxNodes", "max_nodes", limit),
+    Option("DefMemPerCPU", "memory_per_cpu_mb", limit),
+    Option("DefMemPerNode", "memory_per_node_mb", limit),
+    Option("OverSubscribe Shared", "exclusive", partial(one_of, values=ALONE)),
+    Option("QOS", "qos", str.lower),
+    Option("TRESBillingWeights", "billing", weights),
+)
+REFUSED = {
+    "preempttype": "preemption is not modelled, only preempt/none is",
+    "preemptmode": "preemption and gang scheduling are not modelled, only OFF is",
+    "federationparameters": "federations are not modelled",
+    "burstbuffertype": "burst buffers are not modelled",
+    "licenses": "licences are not modelled",
+    "depth_oblivious": "it is not modelled; NO_FAIR_TREE and Fair Tree are",
+    "schedulerparameters": "set its keys by themselves, as bf_interval=60",
+}
+# `conf` reads them.
+ELSEWHERE = ("topologyplugin", "accountingstorageenforce", "defmempercpu", "defmempernode")
+# Can change starts, and is not modelled. What is in no table is of timers, logs, accounting or the launch of jobs.
+MISSING = re.compile(
+    "completewait|def(cpu|mem)pergpu|maxmemper.*|mcsplugin|nodefeaturesplugins|overtimelimit|prioritysitefactorplugin|"
+    "suspend(program|time)|topologyparam|bf_(?!allow|continue|max_time|node_space|yield).*|assoc_limit_stop|"
+    "defer_batch|delay_boot|extra_constraints|max_switch_wait|reduce_completing_frag|sched_min_interval|"
+    "spec_cores_first|time_min_as_soft_limit|incr_only|no_normal_.*|ticket_based|cr_(one_task|pack|socket).*|ll_.*|"
+    "maxcpusper.*|minnodes|lln|exclusive(user|topo)"  # of partitions
+)
+
+
+def value(row: Option, where: str, text: str) -> dict[str, Any]:
+    """The fields that an option sets, by name; a WorkloadError that names `where` if the text is wrong."""
+    try:
+        read = row.read(text)
+    except ValueError as error:
+        raise WorkloadError(f"{where}: {row.name}={text} {error}; correct it") from None
+    return {row.field: read} if row.field else read
+
+
+def unpacked(given: Iterable[Given]) -> Iterable[Given]:
+    """The options, with SchedulerParameters' keys in its place, and the words of other lists that are not modelled."""
+    for where, name, text in given:
+        if name.lower() == "schedulerparameters":
+            pairs = (word.strip().partition("=") for word in text.split(",") if word.strip())
+            yield from ((where, key.strip(), told.strip() if equals else "yes") for key, equals, told in pairs)
+            continue
+        yield where, name, text
+        if name.lower() in ("priorityflags", "selecttypeparameters"):
+            yield from ((where, word, "yes") for word in words(text) if word in REFUSED or MISSING.fullmatch(word))
+
+
+def settings_of(given: Iterable[Given], version: tuple[int, int], source: str) -> tuple[Settings, tuple[str, ...]]:
+    """The settings that options make, the last of a name counts, and a warning for each kind of the others.
+
+    Raises:
+        WorkloadError: a text is wrong, or asks for what is not modelled.
+    """
+    new = version >= (23, 11)
+    fields: dict[str, Any] = {"version": version, "multifactor": new, "whole_nodes": not new}
+    fields |= {"fair_tree": version >= FAIR_TREE_DEFAULT, "bf_max_job_test": 500 if version >= (20, 2) else 100}
+    others, seen = dict[str, dict[str, None]](), set[str]()
+    for where, name, text in unpacked(given):
+        off = text.lower() in OFF or text.lower().endswith("/none")
+        if (key := name.lower()) in ROWS:
+            seen.add(key)
+            fields |= value(ROWS[key], where, text) if text else {}
+        elif key in REFUSED and not off:
+            raise WorkloadError(f"{where}: {name}={text}: {REFUSED[key]}")
+        elif MISSING.fullmatch(key) and not off:
+            others.setdefault("can change starts, but is not modelled", {})[name] = None
+        elif not (key in ELSEWHERE or key in REFUSED or MISSING.fullmatch(key)):
+            others.setdefault("without effect in the model", {})[name] = None
+    if "selecttypeparameters" not in seen:
+        fields["memory"] = not fields["whole_nodes"]
+    if absent := [name for name in ("PriorityType", "SelectType", "SelectTypeParameters") if name.lower() not in seen]:
+        others["not given, taken as Slurm's default"] = dict.fromkeys(absent)
+    return Settings(**fields), tuple(f"{source}: {said}: {listed(names)}" for said, names in sorted(others.items()))
+
+
+def listed(names: Iterable[str], most: int = 12) -> str:
+    """The names, of which at most `most` are printed."""
+    every = list(names)
+    return ", ".join(every[:most]) + (f" and {len(every) - most} others" if len(every) > most else "")
+
+
+def refusal(where: str, name: str, known: Mapping[str, Option]) -> WorkloadError:
+    """Why an option without a row cannot be set, and what can."""
+    key, names = name.lower(), listed((row.name for row in known.values()), 99)
+    said = "it can change starts, but is not modelled" if MISSING.fullmatch(key) else "the model has no such option"
+    said = REFUSED.get(key, said + (nearest(key, known) or f"; known: {names}"))
+    if key in PARTITION_ROWS and known is ROWS:
+        said = f"set it of a partition, as partition.NAME.{PARTITION_ROWS[key].name}=..."
+    return WorkloadError(f"{where}: {name}: {said}")

@@ -1,0 +1,421 @@
+"""What is read of a site's Slurm: slurm.conf, the files beside it, its accounts, and changes of them."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from batfill.base.errors import WorkloadError
+from batfill_site.slurm.accounts import read_accounts
+from batfill_site.slurm.changes import add_nodes, apply
+from batfill_site.slurm.conf import read_site
+from batfill_site.slurm.hosts import by_name, expand
+from batfill_site.slurm.model import Model
+from batfill_site.slurm.options import PARTITION_ROWS, ROWS
+from batfill_site.slurm.site import Association, Limits, Node, Partition, Qos, Settings
+from pretend_slurm import jobs_of
+from sweeps import examples
+
+DATA = Path(__file__).parents[1] / "data" / "slurm"
+TYPES = "SelectType=select/cons_tres\nSelectTypeParameters=CR_Core_Memory\nPriorityType=priority/multifactor\n"
+SMALL = TYPES + "NodeName=n[1-2] CPUs=4 RealMemory=1000\nPartitionName=a Nodes=ALL\n"
+
+
+@pytest.fixture
+def written(tmp_path):
+    def write(text, name="slurm.conf"):
+        (tmp_path / name).write_text(text)
+        return tmp_path / name
+
+    return write
+
+
+@pytest.fixture
+def site_of(written):
+    def read(text, **how):
+        return read_site(written(text), **how)
+
+    return read
+
+
+def refused(call, *arguments, **named):
+    """The one line that refuses it."""
+    with pytest.raises(WorkloadError) as error:
+        call(*arguments, **named)
+    line = error.value.on_command_line
+    assert "\n" not in line
+    return line
+
+
+# Lists of nodes
+
+
+def test_a_list_of_nodes_has_these_names():
+    lists = {"g1": "g1", "cb[01-03,09]": "cb01 cb02 cb03 cb09", "n[1-2]x[3-4]": "n1x3 n1x4 n2x3 n2x4"}
+    lists["n[9-10], b[099-101]-ib\tc"] = "n9 n10 b099-ib b100-ib b101-ib c"
+    assert {text: " ".join(expand(text)) for text in lists} == lists
+
+
+@pytest.mark.parametrize(
+    "text", ["", ",", "n[1-", "n[]", "n[a-b]", "n[3-1]", "n]1[", "n[1-2-3]", "n[1-9999999]", "n[1-2000]x[1-2000]"]
+)
+def test_what_is_no_list_of_nodes_is_refused(text):
+    assert f"{text!r} is no list of nodes such as n[01-16,20],g1" in refused(expand, text)
+
+
+@given(st.integers(0, 120), st.integers(0, 120), st.integers(1, 4))
+@settings(max_examples=examples(50))
+def test_a_range_is_in_the_order_of_its_names(low, more, width):
+    names = [f"cb{number:0{width}d}" for number in range(low, low + more + 1)]
+    assert expand(f"cb[{low:0{width}d}-{low + more}]") == names
+    assert sorted({*names}, key=by_name) == names
+
+
+# slurm.conf
+
+
+@pytest.mark.parametrize(("run", "multifactor", "half_life_s"), [("own-a", False, 7 * 86400.0), ("own-b", True, 300.0)])
+def test_the_configurations_of_two_real_runs_are_read(run, multifactor, half_life_s):
+    site = read_site(DATA / run / "slurm.conf")
+    nodes = expand(f"c{run[-1]}[01-32]")
+    assert site.nodes == tuple(Node(name, 1, 1000) for name in nodes)
+    assert site.partitions == (Partition("main", tuple(nodes)),)
+    assert (site.settings.multifactor, site.settings.half_life_s) == (multifactor, half_life_s)
+    assert not site.settings.memory
+    assert site.settings.bf_max_job_test == 500
+    assert site.switches == ()
+    weights = {name: getattr(site.settings, f"weight_{name}") for name in ("age", "fairshare", "job_size", "qos")}
+    assert weights == dict(zip(weights, (1000, 5000, 500, 0) if multifactor else (0,) * 4, strict=True))
+    assert [warning.partition("slurm.conf: ")[2] for warning in site.warnings] == [
+        "without effect in the model: KillWait, AccountingStorageType, AccountingStoreFlags, SlurmdParameters"
+    ]
+
+
+@pytest.mark.skipif("BATFILL_SLURM" not in os.environ, reason="BATFILL_SLURM names no folder with the public run")
+def test_the_configuration_of_the_public_run_is_read():
+    site = read_site(Path(os.environ["BATFILL_SLURM"]) / "slurm.conf", version=(17, 11))
+    assert (len(site.nodes), [len(leaf) for leaf in site.switches]) == (10, [4, 4, 2])
+    assert sum(node.gpus for node in site.nodes) == 2
+    assert {partition.memory_per_cpu_mb for partition in site.partitions} == {2800}
+    had = site.settings
+    assert (had.bf_max_job_user, had.bf_max_job_test, had.bf_window_s, had.damping) == (20, 1200, 4320 * 60, 5)
+    assert (had.fair_tree, had.memory, had.half_life_s, had.max_age_s) == (False, True, 4 * 3600, 5 * 3600)
+
+
+def test_nodes_have_what_their_lines_and_the_default_lines_before_them_say(site_of):
+    site = site_of(
+        "nodename=DEFAULT Procs=8 RealMemory=4000 Weight=3  # a comment\n"
+        "NodeName=n[10,2] Feature=IB,big(1) \\\n   State=UNKNOWN Gres=gpu:a100:4(S:0-1),nvme:2\n"
+        "NodeName=DEFAULT RealMemory=100\n"
+        "NodeName=m1 Features=IB Gres=gpu:no_consume:2 NodeAddr=m1.site MemSpecLimit=10 CoreSpecCount=1\n"
+        "NodeName=m2 Gres=gpu:a:1,gpu:b:2\nNodeName=m3 State=DRAIN\nDownNodes=m4 State=FAIL\nNodeName=m4\n"
+        "NodeSet=fast Nodes=m2 Feature=big\n"
+        "PartitionName=DEFAULT MaxTime=1-0 OverSubscribe=EXCLUSIVE DefMemPerNode=50 PreemptMode=OFF\n"
+        'PartitionName=a Nodes=fast,m3 MaxTime=INFINITE TRESBillingWeights="CPU=1.0,Mem=0.25G,GRES/gpu=2"\n'
+        "PartitionName=b Nodes=ALL MaxNodes=4 TRESBillingWeights= DefaultTime=30 Shared=NO QOS=High MaxCPUsPerNode=3\n"
+        "DefMemPerCPU=7\nPartitionName=c Nodes=n2 PriorityTier=5 State=DOWN DefMemPerCPU=9\n" + TYPES
+    )
+    big = frozenset(("IB", "big"))
+    assert site.nodes == (
+        Node("m1", 7, 90, 2, "", frozenset(("IB",)), 3),
+        Node("m2", 8, 100, 3, "", frozenset(), 3),
+        Node("n2", 8, 4000, 4, "a100", big, 3),
+        Node("n10", 8, 4000, 4, "a100", big, 3),
+    )
+    a, b, c = site.partitions
+    assert (a.nodes, a.max_time_s, a.exclusive, a.memory_per_node_mb) == (("m2", "n2", "n10"), None, True, 50)
+    assert a.billing == {"cpu": 1.0, "mem": 0.25 / 1024, "gres/gpu": 2.0}
+    assert (b.max_time_s, b.max_nodes, b.default_time_s, b.exclusive, b.qos) == (86400, 4, 1800, False, "high")
+    assert (c.tier, c.memory_per_cpu_mb, c.nodes) == (5, 9, ("n2",))
+    text = "\n".join(site.warnings)
+    for said in (
+        "nodes that are down, left out: m3, m4",
+        "nodes with several types of GPUs, taken as one: m2",
+        "on lines of nodes or partitions, not modelled: MaxCPUsPerNode",
+    ):
+        assert said in text
+
+
+def test_a_nodes_cpus_are_the_product_of_its_parts_unless_they_are_given(site_of):
+    parts = "Boards=2 SocketsPerBoard=2 CoresPerSocket=6 ThreadsPerCore=2"
+    site = site_of(f"NodeName=a {parts}\nNodeName=b {parts} CPUs=24\nNodeName=c\nPartitionName=p Nodes=ALL\n")
+    assert [node.cpus for node in site.nodes] == [48, 24, 1]
+
+
+def test_options_are_read_with_their_units(site_of):
+    site = site_of(
+        SMALL + "PriorityDecayHalfLife=0-5\nPRIORITYMAXAGE = 00:05:00\nPriorityCalcPeriod=1\nPriorityFavorSmall=YES\n"
+        "PriorityWeightTRES=CPU=1000,Mem=2000\nPriorityFlags=ACCRUE_ALWAYS,NO_FAIR_TREE,INCR_ONLY\n"
+        "SchedulerParameters==bf_max_job_user=20,bf_window=4320,max_job_bf=7,defer,bf_continue,bf_busy_nodes,bf_window_linear=3,odd=1\n"
+        "SuspendTime=INFINITE\nPreemptType=preempt/none\nPreemptMode=OFF\nLicenses=\nSlurmctldDebug=3\nSelectTypeX=1\n"
+    )
+    had = site.settings
+    assert (had.half_life_s, had.max_age_s, had.calc_period_s, had.favor_small) == (18000, 300, 60, True)
+    assert (had.weight_tres, had.accrue_always, had.fair_tree) == ({"cpu": 1000, "mem": 2000}, True, False)
+    assert (had.bf_max_job_user, had.bf_window_s, had.bf_max_job_test, had.defer) == (20, 259200, 7, True)
+    assert had.bf_window_linear_s == 3
+    assert [warning.partition("slurm.conf: ")[2] for warning in site.warnings] == [
+        "can change starts, but is not modelled: incr_only, bf_busy_nodes",
+        "without effect in the model: bf_continue, odd, SlurmctldDebug, SelectTypeX",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("version", "default"),
+    [((17, 11), (False, 100, False, True)), ((19, 5), (True, 100, False, True)), ((24, 5), (True, 500, True, False))],
+)
+def test_defaults_are_those_of_the_version(site_of, version, default):
+    site = site_of("NodeName=a\nPartitionName=p Nodes=a\n", version=version)
+    had = site.settings
+    assert (had.fair_tree, had.bf_max_job_test, had.multifactor, not had.memory) == default
+    assert had.memory != had.whole_nodes
+    assert "not given, taken as Slurm's default: PriorityType, SelectType, SelectTypeParameters" in site.warnings[0]
+
+
+def test_every_setting_and_field_of_a_partition_has_a_row():
+    several = {"fair_tree", "small_relative_to_time", "accrue_always", "max_tres", "memory", "least_loaded", "version"}
+    assert {row.field for row in ROWS.values()} - {""} | several == {each.name for each in fields(Settings)}
+    assert {row.field for row in PARTITION_ROWS.values()} - {""} == {*Partition._fields} - {"name", "nodes"}
+
+
+@pytest.mark.parametrize(
+    ("line", "wrong"),
+    [
+        ("PreemptType=preempt/qos", "PreemptType=preempt/qos: preemption is not modelled"),
+        ("PreemptMode=SUSPEND,GANG", "gang scheduling are not modelled"),
+        ("FederationParameters=fed_display", "federations are not modelled"),
+        ("BurstBufferType=burst_buffer/datawarp", "burst buffers are not modelled"),
+        ("Licenses=matlab:4", "licences are not modelled"),
+        ("PriorityFlags=DEPTH_OBLIVIOUS", "not modelled; NO_FAIR_TREE and Fair Tree are"),
+        ("PartitionName=b Nodes=n1 OverSubscribe=FORCE:2", "OverSubscribe=FORCE:2 is not one of EXCLUSIVE, NO, YES:1"),
+        ("PartitionName=b Nodes=n[2-4]", "partition b has n3, n4, which no NodeName line has"),
+        ("PartitionName=b Nodes=n[2-", "'n[2-' is no list of nodes"),
+        ("PriorityWeightAge=many", "PriorityWeightAge=many is not a whole number from 0 on"),
+        ("PriorityMaxAge=0", "is not a duration from 1 s on, such as 30 (minutes)"),
+        ("SchedulerType=sched/wiki", "is not one of sched/backfill, sched/builtin"),
+        ("SchedulerParameters=bf_interval=-1", "bf_interval=-1 is not a whole number from 1 on"),
+        ("PriorityWeightTRES=cpu", "is not a list such as cpu=1000"),
+        ("NodeName=m Gres=gpu:a:b:c", "is not a list such as gpu:2"),
+        ("Include more.conf", "more.conf, which it includes, does not exist"),
+        ("Include slurm.conf", "includes itself"),
+        ("A stray word", "'A stray word' is not NAME=VALUE"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_in_one_line_with_its_place(written, line, wrong):
+    path = written(SMALL + line + "\n")
+    text = refused(read_site, path)
+    assert text.startswith(f"{path}:{SMALL.count(chr(10)) + 1}: ")
+    assert wrong in text
+
+
+def test_a_file_without_nodes_or_partitions_is_refused(written):
+    assert "it has no nodes" in refused(read_site, written(TYPES))
+    assert "it has no partitions" in refused(read_site, written("NodeName=a\n"))
+    assert "missing.conf" in refused(read_site, written("").with_name("missing.conf"))
+
+
+def test_included_files_are_found_beside_the_first_and_name_themselves(tmp_path, written):
+    (tmp_path / "parts").mkdir()
+    written("INCLUDE parts/more.conf\n", "parts/nodes.conf")
+    written("NodeName=n[1-2]\nPartitionName=a Nodes=n1\n", "parts/more.conf")
+    path = written(TYPES + "Include parts/nodes.conf\n")
+    site = read_site(path)
+    assert [node.name for node in site.nodes] == ["n1", "n2"]
+    assert f"{path}: nodes that no partition has: n2" in site.warnings
+    odd = written("\nNodeName=n1 CPUs=x\n", "parts/more.conf")
+    assert refused(read_site, path).startswith(f"{odd}:2: CPUs=x is not")
+
+
+def test_switches_and_types_of_gpus_come_from_the_files_beside(written):
+    nodes = "NodeName=n[1-3],m[1-2] Gres=gpu:2\nNodeName=g1 Gres=gpu:k80:2\nPartitionName=p Nodes=ALL\n"
+    path = written(TYPES + "TopologyPlugin=topology/tree\n" + nodes)
+    assert "topology.conf does not exist" in refused(read_site, path)
+    written(
+        "SwitchName=s2 Nodes=n[2-3,9]\nSwitchName=s1 Nodes=m[1-2],n1\nSwitchName=top Switches=s[1-2]\n", "topology.conf"
+    )
+    written(
+        "AutoDetect=off\nNodeName=n[1-2] Name=gpu Type=a100 File=/dev/nvidia[0-1]\nNodeName=n3 Name=gpu Type=v100\n"
+        "Name=nvme Type=x\nNodeName=m1 Name=gpu Type=a File=/dev/nvidia0\nNodeName=m1,g1 Name=gpu Type=b Count=1\n",
+        "gres.conf",
+    )
+    site = read_site(path)
+    assert site.switches == (("n2", "n3"), ("m1", "m2", "n1"))
+    types = {node.name: node.gpu_type for node in site.nodes}
+    assert types == {"g1": "k80", "m1": "", "m2": "", "n1": "a100", "n2": "a100", "n3": "v100"}
+    assert [warning.partition("slurm.conf: ")[2] for warning in site.warnings] == [
+        "nodes with several types of GPUs, taken as one: m1",
+        "nodes below no switch: g1",
+    ]
+
+
+# Accounts
+
+DUMP = """# To edit this file, start with a cluster line
+Cluster - 'x':Fairshare=1:QOS='normal'
+Parent - 'root'
+User - 'root':DefaultAccount='root':AdminLevel='Administrator':Fairshare=1
+Account - 'physics':Description='light: all':Fairshare=3:GrpTRES=cpu=100,gres/gpu:a100=4,mem=2T:MaxJobs=5
+Account - 'biology':Organization="b":Fairshare=parent
+Parent - 'physics'
+Account - 'lasers':Fairshare=2:Priority=4:GrpTRESMins=cpu=9:MaxWallDurationPerJob=120
+User - 'ann':DefaultAccount='physics':Fairshare=1
+Parent - 'lasers'
+User - 'ben':DefaultAccount='lasers':Fairshare=7:MaxJobs=2:MaxSubmitJobs=8
+"""
+SSHARE = """Account|User|RawShares|NormShares|RawUsage|EffectvUsage|FairShare
+root|||0.000000|9000||
+ root|root|1|0.1|0|0|1
+ biology||6|0.3|1000||
+  biology|cid|1|0.5|1000||
+ physics||3|0.5|8000||
+  physics|ann|1|0.5|5000||
+  lasers||2|0.5|3000||
+   lasers|ben|parent|0.5|3000||
+"""
+QOS = """Name|Priority|Flags|UsageFactor|GrpTRES|GrpJobs|MaxWall|MaxTRESPU|MaxJobsPU|MaxSubmitPU|MaxTRESPA|MaxJobsPA
+normal|0||1.000000||||||||
+high|100|DenyOnLimit|2.000000|cpu=64,node=4|10|1-00:00:00|gres/gpu=2,mem=100G|3|9|cpu=32|4
+"""
+
+
+def test_a_dump_the_qos_and_usage_are_joined_whatever_their_order(written):
+    paths = [written(DUMP, "d"), written(SSHARE, "s"), written(QOS, "q")]
+    read = read_accounts(paths)
+    assert read[:2] == read_accounts([paths[2], *paths[:2]])[:2]
+    assert list(read.associations.values()) == [
+        Association("physics", "", "", 3, Limits(cpus=100, memory_mb=2 * 1024**2), Limits(5), usage=8000.0),
+        Association("biology", usage=1000.0),
+        Association("lasers", "", "physics", 2, priority=4, usage=3000.0, max_wall_s=7200.0),
+        Association("physics", "ann", usage=5000.0),
+        Association("lasers", "ben", shares=7, each=Limits(2), usage=3000.0),
+        Association("biology", "cid", usage=1000.0),
+    ]
+    assert read.qos["normal"] == Qos("normal")
+    user, account = Limits(jobs=3, gpus=2, memory_mb=102_400), Limits(jobs=4, cpus=32)
+    assert read.qos["high"] == ("high", 100, 2.0, Limits(jobs=10, cpus=64, nodes=4), user, account, 86400.0)
+    assert read.warnings == [
+        "associations: without shares of their own, 1 assumed: biology",
+        "associations: limits that are not modelled: GrpTRES=gres/gpu:a100, grptresmins, maxsubmitjobs, maxsubmitpu",
+    ]
+
+
+def test_usage_alone_tells_the_tree_too(written):
+    read = read_accounts([written(SSHARE, "s")])
+    assert [(each.account, each.user, each.parent, each.shares) for each in read.associations.values()] == [
+        ("biology", "", "", 6), ("biology", "cid", "", 1), ("physics", "", "", 3), ("physics", "ann", "", 1),
+        ("lasers", "", "physics", 2), ("lasers", "ben", "", 1),
+    ]  # fmt: skip
+    assert read.warnings == ["associations: without shares of their own, 1 assumed: lasers/ben"]
+
+
+def test_the_model_refuses_accounts_that_are_below_each_other(site_of, written):
+    dump = "Parent - 'b'\nAccount - 'a'\nParent - 'a'\nAccount - 'b'\n"
+    site = site_of(
+        "NodeName=n\nPartitionName=batch Nodes=n\nPartitionName=debug Nodes=n\n", accounts=[written(dump, "d")]
+    )
+    assert "account 'a' is its own ancestor; correct the parents" in refused(Model, site, jobs_of(5, 1))
+
+
+def test_limits_hold_only_if_slurm_enforces_them(site_of, written):
+    files = [written(DUMP, "d"), written(QOS, "q")]
+    conf = SMALL + "AccountingStorageEnforce={}\n"
+    site = site_of(conf.format("associations,limits"), accounts=files)
+    assert site.associations[0].group.cpus == 100
+    site = site_of(conf.format("associations,qos"), accounts=files)
+    assert {(each.group, each.max_wall_s) for each in (*site.associations, *site.qos)} == {(Limits(), None)}
+    assert any("AccountingStorageEnforce does not enforce, left out: physics, lasers, high" in w for w in site.warnings)
+
+
+# Changes
+
+
+def test_changes_set_options_of_the_site_its_partitions_qos_and_accounts(site_of, written):
+    site = site_of(SMALL + "AccountingStorageEnforce=safe\n", accounts=[written(DUMP, "d"), written(QOS, "q")])
+    new = apply(site, ["PriorityWeightAge=200000", "bf_interval=60", "defer", "PriorityFlags=NO_FAIR_TREE"])
+    assert (new.settings.weight_age, new.settings.bf_interval_s, new.settings.defer) == (200_000, 60, True)
+    assert not new.settings.fair_tree
+    new = apply(site, ["partition.a.MaxTime=1-0", "qos.high.MaxTRESPerUser=cpu=8", "account.physics.Fairshare=9"])
+    new = apply(new, ["qos.normal.MaxWall=12:00:00", "account.physics.MaxWall=90"])
+    assert new.partitions[0].max_time_s == 86400
+    assert (new.qos[0].max_wall_s, new.associations[0].max_wall_s) == (43_200, 5400)
+    assert new.qos[1].per_user == Limits(jobs=3, cpus=8, gpus=2, memory_mb=102_400)
+    assert (new.associations[0].shares, new.associations[3]) == (9, site.associations[3])
+    assert apply(new, []) == new
+
+
+@given(st.data())
+@settings(max_examples=examples(100), suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_damaged_files_are_read_or_refused_in_one_line(written, data):
+    texts = {"slurm.conf": SMALL, "d": DUMP, "s": SSHARE, "q": QOS}
+    name = data.draw(st.sampled_from(list(texts)))
+    at = data.draw(st.integers(0, len(texts[name])))
+    new = data.draw(st.text("=,[]():'\"|\\#-_.09aN \t\n\u00e9", max_size=3))
+    texts[name] = texts[name][:at] + new + texts[name][at + data.draw(st.integers(0, 8)) :]
+    paths = [written(text, name) for name, text in texts.items()]
+    try:
+        read_site(paths[0], accounts=paths[1:])
+    except WorkloadError as error:
+        assert "\n" not in error.on_command_line  # noqa: PT017 - most damaged files are read
+
+
+def test_new_nodes_are_like_a_known_one_in_its_partitions_and_below_its_switch(site_of, written):
+    written("SwitchName=s1 Nodes=n1\nSwitchName=s2 Nodes=n2\n", "topology.conf")
+    site = site_of(SMALL + "TopologyPlugin=topology/tree\nPartitionName=b Nodes=n1\n")
+    new = add_nodes(site, "n[9-10]=n2")
+    assert [node.name for node in new.nodes] == ["n1", "n2", "n9", "n10"]
+    assert {node[1:] for node in new.nodes} == {site.nodes[1][1:]}
+    assert [each.nodes for each in new.partitions] == [("n1", "n2", "n9", "n10"), ("n1",)]
+    assert new.switches == (("n1",), ("n2", "n9", "n10"))
+
+
+ACCOUNTS = [
+    ("", ": it is not what `sacctmgr dump`"),
+    ("JobID|User\n1|ann\n", ": it is not what `sacctmgr dump`"),
+    (DUMP + "Fairshare 3\n", ":12: 'Fairshare 3' is not a line of `sacctmgr dump`"),
+    (DUMP + "User - 'eve':Fairshare=some\n", ":12: Fairshare=some is not a whole number"),
+    (SSHARE + " a||1\n", ":10: it has no account, or fewer columns than the line of names"),
+    (QOS.replace("high", ""), ":3: it has no name, or fewer columns than the line of names"),
+    (SSHARE + " a||1||-3||\n", ":10: RawUsage=-3 is not a number from 0 on"),
+    (QOS.replace("cpu=64", "cpu64"), ":3: GrpTRES=cpu64,node=4 is not a list such as cpu=100"),
+]
+CHANGES = [
+    ("bf_intervall=60", "bf_intervall: it can change starts, but is not modelled; did you mean 'bf_interval'?"),
+    ("zzz=1", "zzz: the model has no such option; known: PriorityType, "),
+    ("bf_interval", "bf_interval=yes is not a whole number"),
+    ("PriorityWeightAge=", "PriorityWeightAge= is not a whole number"),
+    ("SlurmctldDebug=3", "SlurmctldDebug: the model has no such option"),
+    ("max_switch_wait=3", "max_switch_wait: it can change starts, but is not modelled"),
+    ("Licenses=a:3", "Licenses: licences are not modelled"),
+    ("MaxTime=3", "MaxTime: set it of a partition, as partition.NAME.MaxTime=..."),
+    ("SchedulerParameters=bf_interval=3", "SchedulerParameters: set its keys by themselves, as bf_interval=60"),
+    ("partition.b.MaxTime=1", "no partition 'b'; known: a"),
+    ("partition.a.MaxTim=1", "MaxTim: the model has no such option; did you mean 'maxtime'?"),
+    ("partition.a.OverSubscribe=YES", "OverSubscribe=YES is not one of EXCLUSIVE, NO, YES:1"),
+    ("qos.high.Priority=3", "no qos 'high'; known: none, give the files of accounts"),
+    ("user.ann.Fairshare=3", "write partition.NAME.OPTION"),
+]
+NEW_NODES = [
+    ("m=x", "no node 'x'"),
+    ("m", "no node ''"),
+    ("n1=n2", "n1 would be there twice"),
+    ("m,m=n1", "m would be there twice"),
+    ("m[=n1", "'m[' is no list of nodes"),
+]
+
+
+@pytest.mark.parametrize(
+    ("what", "text", "wrong"),
+    [(what, *case) for what, cases in (("f", ACCOUNTS), ("set", CHANGES), ("add-nodes", NEW_NODES)) for case in cases],
+)
+def test_accounts_and_changes_that_cannot_be_used_are_refused_with_their_place(site_of, written, what, text, wrong):
+    if what == "f":
+        assert refused(read_accounts, [written(text, "f")]).startswith(f"{written(text, 'f')}{wrong}")
+    elif what == "set":
+        assert refused(apply, site_of(SMALL), [text]).startswith(f"--set {text}: {wrong}")
+    else:
+        assert refused(add_nodes, site_of(SMALL), text).startswith(f"--add-nodes {text}: {wrong}")
