@@ -88,7 +88,7 @@ def read_jobs(
             a partition is unknown.
     """
     files = [paths] if isinstance(paths, Path) else list(paths)
-    records = _Records(Reading(zone, only=None if partitions is None else frozenset(partitions)), limits)
+    records = SlurmRecords(Reading(zone, only=None if partitions is None else frozenset(partitions)), limits)
     records.read_files(files)
     return records.slurm_jobs(files)
 
@@ -117,7 +117,7 @@ def _numbers(text: str) -> int:
     return sum(int(b) - int(a) + 1 if a.isdecimal() and b.isdecimal() else 1 for a, _, b in ends)
 
 
-class _Records(Records):
+class SlurmRecords(Records):
     """The records of jobs, with what the model needs of each."""
 
     columns = READ
@@ -233,6 +233,7 @@ class _Records(Records):
             "held": column["assumed"] & (STOPPED | RESERVED | REASON) > 0,
             "warnings": tuple(reading.lines()),
         }
+        self.column = column
         return SlurmJobs(**{name: column[name] for name in SlurmJobs.__slots__})
 
     def _part_tries(self) -> None:

@@ -1,0 +1,316 @@
+"""The backfill cycle: rules B2 to B7 of docs/background/slurm.md. Kernels change `slurm`, arrays.Slurm.
+
+While no job is queued, starts or ends, and the order stays, a cycle does what the one before did until a date that its
+plan is made of is reached: each comparison with the present lowers `state.until` to when it would turn out otherwise.
+"""
+
+from __future__ import annotations
+
+from batfill.base.kernels import kernel, outlined
+from batfill_site.slurm.placement import ONE, ZERO, choose, has, put
+from batfill_site.slurm.records import COUNTED, TRIED
+from batfill_site.slurm.running import keep_startable, passed_over, start
+from batfill_site.slurm.shapes import NEVER, NOW, ROW_BITS, end_of, first_from, row_of, slot_of
+from batfill_site.slurm.site import BACKFILL
+
+FIRST_GROUP_S, OVERDUE_S = 30, 30
+
+
+@kernel
+def same_until(slurm, date):
+    """The cycle would be another one from this date on, in whole seconds."""
+    slurm.state[0].until = min(slurm.state[0].until, date)
+
+
+@kernel
+def meets(slurm, date):
+    """A date is compared with the begin and the end of the plan."""
+    now, window = slurm.state[0].now, slurm.options[0].window
+    if date > now:
+        same_until(slurm, date if date < now + window else min(date, date - window + 1))
+
+
+@outlined
+def reserve(slurm, b, e, taken):
+    """Reserve nodes in [b, e) (B7)."""
+    plan, state = slurm.plan, slurm.state[0]
+    meets(slurm, b)
+    meets(slurm, e)
+    b = max(b, plan.begin[0])
+    split(plan, state, b)
+    split(plan, state, e)
+    for k in range(state.intervals):
+        if plan.begin[k] >= b and plan.end[k] <= e:
+            for x in range(len(taken)):
+                plan.free[k, x] &= ~taken[x]
+    for k in range(state.intervals - 1):
+        if same(plan.free[k], plan.free[k + 1]):
+            plan.end[k] = plan.end[k + 1]
+            state.intervals -= 1
+            for i in range(k + 1, state.intervals):
+                plan.begin[i], plan.end[i] = plan.begin[i + 1], plan.end[i + 1]
+                move(plan.free, i, i + 1)
+            return
+
+
+@kernel
+def move(sets, to, source):
+    """Copy a row of sets."""
+    for x in range(sets.shape[1]):
+        sets[to, x] = sets[source, x]
+
+
+@kernel
+def same(one, other):
+    """Whether two sets are equal."""
+    different = ZERO
+    for x in range(len(one)):
+        different |= one[x] ^ other[x]
+    return different == ZERO
+
+
+@kernel
+def split(plan, state, date):
+    """Split the interval that has a date inside."""
+    for k in range(state.intervals):
+        if plan.begin[k] < date < plan.end[k]:
+            for i in range(state.intervals, k, -1):
+                plan.begin[i], plan.end[i] = plan.begin[i - 1], plan.end[i - 1]
+                move(plan.free, i, i - 1)
+            plan.end[k] = plan.begin[k + 1] = date
+            state.intervals += 1
+            return
+
+
+@kernel
+def begin_plan(slurm):
+    """The plan with the windows that are known (B2)."""
+    plan, state = slurm.plan, slurm.state[0]
+    plan.begin[0], plan.end[0] = state.now, state.now + slurm.options[0].window
+    for x in range(plan.free.shape[1]):
+        plan.free[0, x] = ~ZERO
+    state.intervals = 1
+    for i in range(state.windows):
+        window = slurm.windows.live[i]
+        reserve(slurm, slurm.windows.windows[window].b, slurm.windows.windows[window].e, slurm.windows.nodes[window])
+
+
+@kernel
+def on_any(slurm, row, asked):
+    """Whether a job runs on one of the nodes asked."""
+    for place in range(slurm.jobs[row].first, slurm.jobs[row].first + slurm.jobs[row].nodes):
+        if has(asked, slurm.at[place]):
+            return True
+    return False
+
+
+@kernel
+def key_when(slurm, job, slot, asked):
+    """The first key after which enough of the nodes asked count; there must be one."""
+    order, n, place = slurm.shapes.order[slot], 0, -1
+    while n < job.nodes:
+        place += 1
+        n += has(asked, order[place])
+    return slurm.shapes.keys[slot, order[place]]
+
+
+@kernel
+def date_of(slurm, last):
+    """The date after the end of a group (B5)."""
+    now = slurm.state[0].now
+    if last == NOW or end_of(last) > now:
+        return now if last == NOW else end_of(last)
+    return now + 1 if slurm.options[0].new_rules else max(end_of(last) + OVERDUE_S, now + 1)
+
+
+@kernel
+def group_of(slurm, asked, key):
+    """The last key of the group that has a key, of the running jobs on the nodes asked (B5)."""
+    state, new_rules, running = slurm.state[0], slurm.options[0].new_rules, slurm.running
+    linear = slurm.options[0].linear
+    window, date = FIRST_GROUP_S, end_of(running[next_on(slurm, asked, 0)])
+    if new_rules:
+        date += 30 - date % 30
+    while True:
+        after = first_from(running, state.running, (date + window + 1) << ROW_BITS)  # of those that end later
+        if not on_any(slurm, row_of(running[after - 1]), asked):  # no look was taken after it:
+            after = min(next_on(slurm, asked, after) + 1, state.running)  # the next one is in the group, too
+        if running[after - 1] >= key:
+            while not on_any(slurm, row_of(running[after - 1]), asked):
+                after -= 1
+            return running[after - 1]
+        window = window + linear if linear > 0 else 2 * window
+        if new_rules:
+            missing = end_of(running[after]) - date - window
+            if linear > 0 and missing > 0:
+                window += (missing + linear - 1) // linear * linear
+            while end_of(running[after]) > date + window:
+                window *= 2
+        else:
+            date = end_of(running[next_on(slurm, asked, after)])
+
+
+@kernel
+def next_on(slurm, asked, place):
+    """The first place from this one on of a running job on one of the nodes asked; the number of them if none is."""
+    while place < slurm.state[0].running and not on_any(slurm, row_of(slurm.running[place]), asked):
+        place += 1
+    return place
+
+
+@kernel
+def free_between(slurm, b, e, taken):
+    """Whether no interval that overlaps [b, e) has reserved one of these nodes."""
+    plan = slurm.plan
+    for k in range(slurm.state[0].intervals):
+        if plan.end[k] > b and plan.begin[k] < e:
+            for x in range(len(taken)):
+                if taken[x] & ~plan.free[k, x] != ZERO:
+                    return False
+    return True
+
+
+@kernel
+def enough(slurm, job, k, at):
+    """Whether enough of `nodes.reached` are asked and not reserved, as in `ask`."""
+    plan, nodes, until, n = slurm.plan, slurm.nodes, k, 0
+    while until < slurm.state[0].intervals and plan.begin[until] <= at + job.limit:
+        until += 1
+    for x in range(len(nodes.reached)):
+        word = nodes.reached[x] & nodes.asked[job.asks, x] & ~nodes.shut[x]
+        for i in range(k, until):
+            if word == ZERO:
+                break
+            word &= plan.free[i, x]
+        while word != ZERO:
+            word &= word - ONE
+            n += 1
+    return n >= job.nodes
+
+
+@kernel
+def ask(slurm, job, k, at):
+    """Set `nodes.mask` to the nodes that no interval from number k on reserves for a job from a date on (B4, 1)."""
+    plan, state, mask, blocking = slurm.plan, slurm.state[0], slurm.nodes.mask, ZERO
+    for x in range(len(mask)):
+        mask[x] = slurm.nodes.asked[job.asks, x] & ~slurm.nodes.shut[x]
+    while k < state.intervals and plan.begin[k] <= at + job.limit:
+        for x in range(len(mask)):
+            mask[x] &= plan.free[k, x]
+        k += 1
+    while at == state.now and blocking == ZERO and k < state.intervals:
+        for x in range(len(mask)):
+            blocking |= mask[x] & ~plan.free[k, x]
+        if blocking != ZERO:
+            same_until(slurm, plan.begin[k] - job.limit)
+        k += 1
+
+
+@outlined
+def try_job(slurm, place, may_reserve):
+    """Try the job at a place of the queue (B4); returns whether it starts."""
+    nodes, state, options, plan = slurm.nodes, slurm.state[0], slurm.options[0], slurm.plan
+    job, mask, now = slurm.jobs[slurm.queue[place]], nodes.mask, state.now
+    words, slot, at, k = len(mask), slot_of(slurm, job), now, 0
+    keys, order, seen = slurm.shapes.keys[slot], slurm.shapes.order[slot], 0
+    for x in range(words):
+        nodes.reached[x] = ZERO
+    while True:
+        while k < state.intervals and plan.end[k] <= at:
+            k += 1
+        later = plan.end[k] if k < state.intervals - 1 else NEVER
+        bound = NEVER if later == NEVER else (later + 1) << ROW_BITS
+        while seen < len(order) and keys[order[seen]] < bound:
+            put(nodes.reached, order[seen])
+            seen += 1
+        if not (seen >= job.nodes and enough(slurm, job, k, at)):
+            # No date up to `later` is found, and it does not matter which one is.
+            if later == NEVER or not may_reserve:
+                return False
+            at = later
+            continue
+        ask(slurm, job, k, at)
+        key = key_when(slurm, job, slot, mask)
+        last = group_of(slurm, mask, key) if key != NOW else NOW
+        begin = max(date_of(slurm, last), at)
+        same_until(slurm, end_of(last) if last != NOW and end_of(last) > now else begin)
+        if begin > now:
+            if not may_reserve:
+                return False
+            if later != NEVER and later < begin:
+                at = later
+                continue
+            if begin > now + options.window:
+                same_until(slurm, begin - options.window)
+                return False
+        choose(slurm, job, slot, mask, last, last != NOW or job.features != 0)
+        for x in range(words):
+            nodes.found[x] = nodes.picked[x]
+        if begin <= now:
+            later, cleaning = NEVER, ZERO
+            for x in range(words):
+                cleaning |= nodes.found[x] & nodes.cleaned[x]
+                nodes.open[x] = mask[x]
+            if cleaning != ZERO:
+                begin = now + 1
+            else:
+                keep_startable(slurm, slurm.queue[place], nodes.open)
+                if choose(slurm, job, slot, nodes.open, NOW, True):
+                    start(slurm, place, BACKFILL)
+                    return True
+        if begin > now and not may_reserve:
+            return False
+        b, e = begin - begin % options.resolution, begin + job.limit - (begin + job.limit) % options.resolution
+        meets(slurm, b)
+        meets(slurm, e)
+        clash = begin > now and not free_between(slurm, b, e, nodes.found)
+        if clash and begin > at:
+            at = begin
+            continue
+        if not clash:
+            reserve(slurm, b, e, nodes.found)
+            for kind in range(TRIED, COUNTED):
+                if slurm.counts_of[slurm.queue[place], kind] >= 0:
+                    slurm.counts[slurm.counts_of[slurm.queue[place], kind]] += 1
+        return False
+
+
+@kernel
+def counted(slurm, row, first, last):
+    """Whether one of these kinds is used up for a job."""
+    for kind in range(first, last):
+        where = slurm.counts_of[row, kind]
+        if where >= 0 and slurm.counts[where] >= slurm.most[kind]:
+            return True
+    return False
+
+
+@outlined
+def cycle(slurm):
+    """A backfill cycle (B3); returns the number of jobs tried."""
+    state, options = slurm.state[0], slurm.options[0]
+    state.until = state.windows_until
+    begin_plan(slurm)
+    for i in range(state.waiting):
+        for kind in range(COUNTED):
+            if slurm.counts_of[slurm.queue[i], kind] >= 0:
+                slurm.counts[slurm.counts_of[slurm.queue[i], kind]] = 0
+    tried = started = place = 0
+    while place < state.waiting and tried < options.tests and started < options.cycle_starts:
+        row = slurm.queue[place]
+        if counted(slurm, row, 0, TRIED) or passed_over(slurm, row):
+            place += 1
+            continue
+        tried += 1
+        for kind in range(TRIED):
+            slurm.counts[slurm.counts_of[row, kind]] += 1
+        job = slurm.jobs[row]
+        old_enough = state.now - job.eligible >= options.min_age
+        if not old_enough:
+            same_until(slurm, state.now)
+        may_reserve = job.priority >= options.min_priority and old_enough and not counted(slurm, row, TRIED, COUNTED)
+        if try_job(slurm, place, may_reserve):
+            started += 1
+        else:
+            place += 1
+    return tried

@@ -1,0 +1,175 @@
+"""Events, the main pass, and when passes are made: rules Q1, M1 to M3 and B1 of docs/background/slurm.md.
+
+Kernels change `slurm`, arrays.Slurm.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from batfill.base.kernels import entry, kernel, outlined
+from batfill.engine.ends import leave_next, next_end, next_end_s
+from batfill_site.slurm.backfill import cycle
+from batfill_site.slurm.placement import choose
+from batfill_site.slurm.priority import account_end, enqueue, tick
+from batfill_site.slurm.records import DRAWS, Slurm
+from batfill_site.slurm.running import end, keep_startable, look, passed_over, start, whole
+from batfill_site.slurm.shapes import NOW, slot_of
+from batfill_site.slurm.site import MAIN
+
+OVER, NO_ROOM = 0, 1  # why `advance` returns
+GIVE_UP_S = 3600.0
+
+
+@outlined
+def main_pass(slurm):
+    """The main pass (M1, M2)."""
+    nodes, state, options, queue, jobs = slurm.nodes, slurm.state[0], slurm.options[0], slurm.queue, slurm.jobs
+    look(slurm)
+    for x in range(len(nodes.open)):
+        nodes.open[x] = ~np.uint64(0)
+    slurm.partition_counts[:] = 0
+    tried = started = place = 0
+    while place < state.waiting and tried < options.depth and started < options.main_starts:
+        row = queue[place]
+        job = jobs[row]
+        partition = job.partition
+        if slurm.partition_counts[partition] >= options.partition_depth or passed_over(slurm, row):
+            place += 1
+            continue
+        tried += 1
+        slurm.partition_counts[partition] += 1
+        for x in range(len(nodes.open)):
+            nodes.mask[x] = nodes.asked[job.asks, x] & nodes.open[x]
+        keep_startable(slurm, row, nodes.mask)
+        if choose(slurm, job, slot_of(slurm, job), nodes.mask, NOW, True):
+            start(slurm, place, MAIN)
+            started += 1
+        else:
+            slurm.partition_counts[partition] = options.partition_depth  # the partition is closed
+            for x in range(len(nodes.open)):
+                nodes.open[x] &= ~nodes.partitions[partition, x]
+            place += 1
+
+
+@kernel
+def turn_s(options, date_s):
+    """The controller's loop's next turn."""
+    found_s = whole(date_s - options.phase) + options.phase
+    return found_s if found_s >= date_s else found_s + 1
+
+
+@kernel
+def set_due(slurm):
+    """A main pass is due (M3)."""
+    state, options = slurm.state[0], slurm.options[0]
+    if state.due_s == np.inf and not options.main_known:
+        state.due_s = turn_s(options, max(state.now_s, state.turned + options.sched_delay))
+
+
+@kernel
+def next_s(slurm):
+    """The date of the next event; inf for none."""
+    state, options = slurm.state[0], slurm.options[0]
+    found_s = min(next_end_s(slurm.ends), state.tick_s, state.due_s, state.full_s, state.cycle_s)
+    if state.passed < state.ended:
+        found_s = min(found_s, slurm.cleaned_s[state.passed])
+    if state.cleaned < state.ended:
+        found_s = min(found_s, slurm.cleaned_s[state.cleaned])
+    if state.queued < len(slurm.arrivals):
+        found_s = min(found_s, slurm.jobs[slurm.arrivals[state.queued]].queued_s + options.arrival)
+    return found_s
+
+
+@kernel
+def given_up(slurm, next_s):
+    """Whether no job is left to start before the next event, or nothing has moved for an hour."""
+    state = slurm.state[0]
+    if state.queued < len(slurm.arrivals) or (state.waiting > 0 and state.running > 0):
+        return False
+    edge_s = slurm.options[0].last_edge
+    return state.waiting == 0 or (next_s >= edge_s and next_s > max(state.moved_s, edge_s) + GIVE_UP_S)
+
+
+@entry(Slurm, gives=int)
+@outlined
+def advance(slurm):
+    """Run to the end, and return OVER, or to a cycle for which `plan` has no room, and return NO_ROOM.
+
+    The end is also where no job is left that is asked for.
+    """
+    state, options = slurm.state[0], slurm.options[0]
+    while state.wanted != 0:
+        now_s = next_s(slurm)
+        if now_s == np.inf or given_up(slurm, now_s):
+            return OVER
+        state.now_s, state.now = now_s, whole(now_s)
+        if next_end_s(slurm.ends) == now_s:
+            row = np.int64(slurm.ends.slots[next_end(slurm.ends)].row)
+            leave_next(slurm.ends)
+            slurm.cleaned_s[state.ended] = now_s + options.cleaning
+            end(slurm, row)
+            account_end(slurm, row)
+            if options.new_rules:
+                set_due(slurm)
+        elif state.cleaned < state.ended and slurm.cleaned_s[state.cleaned] == now_s:
+            state.cleaned += 1
+        elif (
+            state.queued < len(slurm.arrivals)
+            and slurm.jobs[slurm.arrivals[state.queued]].queued_s + options.arrival == now_s
+        ):
+            enqueue(slurm, slurm.arrivals[state.queued])
+            state.queued += 1
+            if not options.defer:
+                set_due(slurm)
+        elif state.tick_s == now_s:
+            tick(slurm)
+            state.tick_s = now_s + options.calc_period
+        elif state.passed < state.ended and slurm.cleaned_s[state.passed] == now_s:
+            state.passed += 1
+            if not (options.new_rules or options.main_known):
+                main_pass(slurm)
+        elif state.due_s == now_s:
+            state.due_s, state.turned = np.inf, state.now
+            main_pass(slurm)
+        elif state.full_s == now_s:
+            make_full(slurm)
+        elif 2 * (min(options.tests, state.waiting) + len(slurm.windows.live)) + 2 > len(slurm.plan.begin):
+            return NO_ROOM
+        else:
+            make_cycle(slurm)
+    return OVER
+
+
+@kernel
+def make_full(slurm):
+    """A main pass on a full turn, or on a date that is known."""
+    state, options = slurm.state[0], slurm.options[0]
+    state.due_s, state.turned = np.inf, state.now
+    state.full_s += options.sched_interval
+    if options.main_known:
+        state.mains += 1
+        state.full_s = slurm.main_s[state.mains] if state.mains < len(slurm.main_s) else np.inf
+    main_pass(slurm)
+
+
+@kernel
+def make_cycle(slurm):
+    """A backfill cycle, or a look whether one is needed (B1)."""
+    state, options = slurm.state[0], slurm.options[0]
+    if not (options.cycles_known or state.waiting > 0 or state.changed):
+        state.cycle_s += 1.0
+        return
+    state.changed = 0
+    if not (state.steady and state.now < state.until):
+        state.steady = 1
+        look(slurm)
+        state.last_tried = cycle(slurm)
+    tried = state.last_tried
+    state.cycle_s = state.now_s + options.test * tried + options.interval
+    if options.jitter > 0:
+        state.cycle_s += options.jitter * slurm.draws[state.cycles % DRAWS]
+    state.cycles += 1
+    state.tried += tried
+    if options.cycles_known:
+        state.cycle_s = slurm.cycles_s[state.cycles] if state.cycles < len(slurm.cycles_s) else np.inf

@@ -1,0 +1,232 @@
+"""Which nodes a job takes: rules P1 to P6 of docs/background/slurm.md.
+
+A job of n nodes fits if n nodes count. The rest of P5 only says which: every node that counts has what the job takes
+there, so the CPUs that the job needs run out no later than the nodes. Capped or not, it fits at the same dates.
+Kernels change the scratch space of `slurm.nodes`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from batfill.base.kernels import kernel, outlined
+from batfill_site.slurm.shapes import row_of
+
+ZERO, ONE, LOW = np.uint64(0), np.uint64(1), np.uint64(63)
+BITS, PRIME = np.uint64(64), np.uint64(67)
+
+
+@kernel
+def place_of(places, word):
+    """The number of the lowest bit of a word that is not 0."""
+    return np.int64(places[(word & (~word + ONE)) % PRIME])
+
+
+@kernel
+def has(words, i):
+    """Whether node i is in a set."""
+    return (words[i >> 6] >> (np.uint64(i) & LOW)) & ONE != ZERO
+
+
+@kernel
+def put(words, i):
+    """Put node i into a set."""
+    words[i >> 6] |= ONE << (np.uint64(i) & LOW)
+
+
+@kernel
+def size_of(words):
+    """How many nodes are in a set."""
+    n = 0
+    for x in range(len(words)):
+        word = words[x]
+        while word != ZERO:
+            word &= word - ONE
+            n += 1
+    return n
+
+
+@outlined
+def choose(slurm, job, slot, asked, until, capped):
+    """Whether the job fits on nodes asked with keys up to `until`; if so, `nodes.picked` are those that it takes."""
+    nodes, options, counted = slurm.nodes, slurm.options[0], slurm.nodes.counted
+    keys, order, n = slurm.shapes.keys[slot], slurm.shapes.order[slot], 0
+    for x in range(len(asked)):
+        counted[x] = nodes.picked[x] = ZERO
+    for place in range(len(order)):
+        i = order[place]
+        if keys[i] > until:
+            break
+        if has(asked, i):
+            put(counted, i)
+            n += 1
+            nodes.nodes[i].count = job.cpus if capped else uncapped(job, nodes.free[i])
+    if n < job.nodes:
+        return False
+    if len(nodes.weights) > 1:
+        lightest(nodes, job)
+    if options.serial_at_end and job.nodes * job.cpus == 1:
+        pick_last(nodes)
+    elif options.least_loaded:
+        pick_free(slurm, job, until)
+    elif options.leaves:
+        pick_groups(nodes, job, group_leaves(nodes, job, options.leaves), True)
+    else:
+        pick_groups(nodes, job, group_runs(nodes), False)
+    return True
+
+
+@kernel
+def uncapped(job, free):
+    """The free CPUs of a node that counts now, if the free memory serves them (P1)."""
+    return min(free.cpus, free.memory // job.memory_per_cpu) if job.memory_per_cpu > 0 else free.cpus
+
+
+@kernel
+def lightest(nodes, job):
+    """Leave only the nodes of the lowest weights that suffice among those that count (P3)."""
+    for weight in range(len(nodes.weights)):
+        for x in range(len(nodes.counted)):
+            nodes.tested[x] = nodes.counted[x] & nodes.weights[weight, x]
+        if size_of(nodes.tested) >= job.nodes:
+            for x in range(len(nodes.counted)):
+                nodes.counted[x] = nodes.tested[x]
+            return
+
+
+@kernel
+def pick_last(nodes):
+    """The last node that counts (P6)."""
+    i = 64 * len(nodes.counted) - 1
+    while not has(nodes.counted, i):
+        i -= 1
+    put(nodes.picked, i)
+
+
+@kernel
+def cpus_after(slurm, i, until):
+    """The free CPUs of a node after the ends of all jobs with keys up to `until`."""
+    node, jobs = slurm.nodes.nodes[i], slurm.nodes.free[i].jobs
+    cpus = slurm.nodes.free[i].cpus
+    for place in range(node.first, node.first + jobs):
+        if slurm.shapes.on_nodes[place] <= until:
+            other = slurm.jobs[row_of(slurm.shapes.on_nodes[place])]
+            cpus += node.cpus if other.exclusive else other.cpus
+    return cpus
+
+
+@kernel
+def pick_free(slurm, job, until):
+    """The nodes with the most free CPUs (P6)."""
+    nodes = slurm.nodes
+    for _ in range(job.nodes):
+        best, most = -1, 0
+        for x in range(len(nodes.counted)):
+            word = nodes.counted[x] & ~nodes.picked[x]
+            while word != ZERO:
+                i = 64 * x + place_of(nodes.places, word)
+                word &= word - ONE
+                cpus = cpus_after(slurm, i, until)
+                if best < 0 or cpus > most:
+                    best, most = i, cpus
+        put(nodes.picked, best)
+
+
+@kernel
+def group_runs(nodes):
+    """Sets `nodes.groups` to the runs of neighbours that count; returns their number."""
+    groups, n, last = nodes.groups, 0, -2
+    for x in range(len(nodes.counted)):
+        word = nodes.counted[x]
+        while word != ZERO:
+            i = 64 * x + place_of(nodes.places, word)
+            word &= word - ONE
+            if i != last + 1:
+                groups[n].first = i
+                groups[n].members = groups[n].cpus = groups[n].used = 0
+                n += 1
+            groups[n - 1].members += 1
+            groups[n - 1].cpus += nodes.nodes[i].count
+            last = i
+    return n
+
+
+@kernel
+def group_leaves(nodes, job, n):
+    """Sets `nodes.groups` to the leaves' nodes that count; returns their number.
+
+    If single leaves suffice, only the one with the fewest is left (P4).
+    """
+    groups = nodes.groups
+    for k in range(n):
+        groups[k].members = groups[k].cpus = groups[k].used = 0
+    for x in range(len(nodes.counted)):
+        word = nodes.counted[x]
+        while word != ZERO:
+            i = 64 * x + place_of(nodes.places, word)
+            word &= word - ONE
+            group = groups[nodes.nodes[i].leaf]
+            group.members += 1
+            group.cpus += nodes.nodes[i].count
+    only = -1
+    for k in range(n):
+        fewer = only < 0 or groups[k].members < groups[only].members
+        if fewer and suffices(groups[k], job.nodes, job.nodes * job.cpus):
+            only = k
+    if only >= 0:
+        for k in range(n):
+            groups[k].used = k != only
+    return n
+
+
+@kernel
+def suffices(group, n, cpus):
+    """Whether a group has n nodes that count, and so many CPUs."""
+    return group.members >= n and group.cpus >= cpus
+
+
+@kernel
+def pick_groups(nodes, job, n_groups, tree):
+    """Best fit in groups (P5)."""
+    groups, n, cpus = nodes.groups, job.nodes, job.nodes * job.cpus
+    while n > 0:
+        best, fits = -1, False
+        for k in range(n_groups):
+            group = groups[k]
+            if group.used or group.members == 0:
+                continue
+            enough = suffices(group, n, cpus)
+            if (
+                best < 0
+                or (enough and not fits)
+                or (enough == fits and (group.cpus < groups[best].cpus if fits else group.cpus > groups[best].cpus))
+            ):
+                best, fits = k, enough
+        groups[best].used = 1
+        single = n == 1
+        for _ in range(min(n, groups[best].members)):
+            i = best_node(nodes, best, cpus, single, tree)
+            put(nodes.picked, i)
+            cpus -= min(nodes.nodes[i].count, max(cpus - n + 1, job.cpus))
+            n -= 1
+
+
+@kernel
+def best_node(nodes, k, cpus, single, tree):
+    """The node of group k that is taken next."""
+    best, fits = -1, False
+    start = nodes.leaf_first[k] if tree else 0
+    for place in range(nodes.leaf_first[k + 1] - start if tree else nodes.groups[k].members):
+        i = nodes.leaf_nodes[start + place] if tree else nodes.groups[k].first + place
+        if not has(nodes.counted, i) or has(nodes.picked, i):
+            continue
+        enough = nodes.nodes[i].count >= cpus
+        if best < 0 or (enough and not fits):
+            best, fits = i, enough
+        elif enough == fits and (tree or (single and fits)):
+            more = nodes.nodes[i].count - nodes.nodes[best].count
+            if more < 0 if fits else more > 0:
+                best = i
+        if not (tree or single):
+            break
+    return best

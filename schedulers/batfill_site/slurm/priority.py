@@ -1,0 +1,187 @@
+"""The order of the queue, priorities, usage and fair share: rules Q2 to Q4 and U1 to U5 of docs/background/slurm.md.
+
+Kernels change `slurm`, arrays.Slurm.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from batfill.base.kernels import entry, kernel, outlined
+from batfill_site.slurm.records import Slurm
+
+
+@kernel
+def set_priority(slurm, row, age):
+    """Compute a waiting job's priority (Q3)."""
+    options, job = slurm.options[0], slurm.jobs[row]
+    if options.multifactor:
+        aged = min(age / options.max_age, 1.0) if options.max_age > 0 else 1.0
+        factor = slurm.shares.tree[job.association].factor
+        job.priority = max(np.int64(options.weight_age * aged + options.weight_fairshare * factor + job.fixed), 1)
+
+
+@kernel
+def goes_before(jobs, row, other):
+    """Whether a waiting job goes before another one (Q2)."""
+    one, two = jobs[row], jobs[other]
+    if one.tier != two.tier:
+        return one.tier > two.tier
+    if one.priority != two.priority:
+        return one.priority > two.priority
+    if one.submit != two.submit:
+        return one.submit < two.submit
+    return row < other
+
+
+@kernel
+def sift(jobs, queue, place):
+    """Move the job at a place of the queue forward to where it belongs; returns whether that is another place."""
+    row, before = queue[place], place
+    while place > 0 and goes_before(jobs, row, queue[place - 1]):
+        queue[place] = queue[place - 1]
+        place -= 1
+    queue[place] = row
+    return place != before
+
+
+@kernel
+def enqueue(slurm, row):
+    """A job is queued."""
+    state = slurm.state[0]
+    set_priority(slurm, row, 0.0)
+    slurm.queue[state.waiting] = row
+    sift(slurm.jobs, slurm.queue, state.waiting)
+    state.waiting += 1
+    state.longest = max(state.longest, state.waiting)
+    state.changed, state.steady, state.moved_s = 1, 0, state.now_s
+
+
+@kernel
+def add_usage(slurm, row, power, seconds):
+    """Add what a job has used in the last seconds; `power` is decay^seconds (U1)."""
+    tree, above = slurm.shares.tree, slurm.jobs[row].association
+    used = seconds * power * slurm.jobs[row].billing
+    while above >= 0:
+        tree[above].usage += used
+        above = tree[above].parent
+
+
+@kernel
+def account_end(slurm, row):
+    """A job ends: its part since the last tick (U2)."""
+    state, job = slurm.state[0], slurm.jobs[row]
+    seconds = np.float64(state.now - max(state.last_tick, job.started))
+    if state.ticked and seconds > 0:
+        add_usage(slurm, row, slurm.options[0].decay ** seconds, seconds)
+
+
+@outlined
+def tick(slurm):
+    """Usage decays and grows, and all priorities are computed (U1)."""
+    state, options, shares = slurm.state[0], slurm.options[0], slurm.shares
+    if not state.ticked:
+        state.ticked, state.last_tick = 1, state.now
+        return
+    if not options.fair_tree:
+        set_factors(slurm)
+    span = np.float64(state.now - state.last_tick)
+    power = options.decay**span
+    keep = power
+    while state.resets < len(shares.resets_s) and shares.resets_s[state.resets] <= state.now:
+        if shares.resets_s[state.resets] > state.last_tick:
+            keep = 0.0
+        state.resets += 1
+    for i in range(len(shares.tree)):
+        shares.tree[i].usage *= keep
+    for i in range(state.running):
+        row = slurm.held[i]
+        if slurm.jobs[row].started <= state.last_tick:
+            if span > 0:
+                add_usage(slurm, row, power, span)
+        elif slurm.jobs[row].started < state.now:
+            seconds = np.float64(state.now - slurm.jobs[row].started)
+            add_usage(slurm, row, options.decay**seconds, seconds)
+    state.last_tick = state.now
+    if options.fair_tree:
+        set_factors(slurm)
+    for place in range(state.waiting):
+        row = slurm.queue[place]
+        set_priority(slurm, row, np.float64(max(state.now - slurm.jobs[row].aged_from, 0)))
+        if sift(slurm.jobs, slurm.queue, place) or options.min_priority > 0:
+            state.steady = 0
+
+
+@entry(Slurm)
+@outlined
+def set_factors(slurm):
+    """Compute the factors of all users from the usage as it is (U4, U5)."""
+    if slurm.options[0].fair_tree:
+        rank_users(slurm.shares)
+        return
+    tree, two = slurm.shares.tree, slurm.options[0].two
+    for place in range(len(slurm.shares.down)):
+        one = tree[slurm.shares.down[place]]
+        used = one.usage / tree[0].usage if tree[0].usage > 0 else 0.0
+        one.level = used if one.parent == 0 else used + (tree[one.parent].level - used) * one.part
+        if one.user:
+            one.factor = two ** -(one.level / one.norm / slurm.options[0].damping) if one.norm > 0 else 0.0
+
+
+@kernel
+def ranks_before(tree, one, other):
+    """Whether a sibling ranks before another one (U5)."""
+    if tree[one].level != tree[other].level:
+        return tree[one].level > tree[other].level
+    return tree[one].user > tree[other].user if tree[one].user != tree[other].user else one < other
+
+
+@kernel
+def rank_users(shares):
+    """Fair Tree (U5): a walk, depth first; a row of `tree` also holds what is left of the siblings at a depth."""
+    tree, line = shares.tree, shares.line
+    users = 0
+    for i in range(1, len(tree)):
+        one = tree[i]
+        users += one.user
+        one.level = one.part / (one.usage / tree[one.parent].usage) if one.usage > 0 else np.inf
+    depth, rank, left = 0, users, users
+    end = take_kids(shares, 0, 0, 0)
+    tree[0].at, tree[0].high, tree[0].before, tree[0].tied = 0, end, -1.0, 0
+    while depth >= 0:
+        frame = tree[depth]
+        if frame.at == frame.high:
+            depth -= 1
+            continue
+        first = line[frame.at]
+        level = tree[first].level
+        tied = frame.tied or level == frame.before
+        frame.before, frame.tied = level, 0
+        if tree[first].user:
+            if not tied:
+                rank = left
+            tree[first].factor = rank / users
+            left -= 1
+            frame.at += 1
+            continue
+        end = frame.high
+        while frame.at < frame.high and tree[line[frame.at]].level == level:  # accounts of equal level are one
+            end = take_kids(shares, line[frame.at], frame.high, end)
+            frame.at += 1
+        depth += 1
+        below = tree[depth]
+        below.at, below.high, below.before, below.tied = frame.high, end, -1.0, tied
+
+
+@kernel
+def take_kids(shares, account, begin, end):
+    """Insert an account's children into line[begin:end], which is sorted; returns the new end."""
+    tree, line = shares.tree, shares.line
+    for kid in range(tree[account].first_kid, tree[account].first_kid + tree[account].kids):
+        place = end
+        while place > begin and ranks_before(tree, shares.kids[kid], line[place - 1]):
+            line[place] = line[place - 1]
+            place -= 1
+        line[place] = shares.kids[kid]
+        end += 1
+    return end

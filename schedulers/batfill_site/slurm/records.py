@@ -1,0 +1,221 @@
+"""The records of the Slurm model: what its kernels read and change.
+
+Sets of nodes are bits in words of uint64, node i in word i // 64. Dates of plans are whole Unix seconds.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from batfill.base.kernels import F8, I8, U1, Array, record
+from batfill.engine.records import Ends
+from batfill_site.slurm.site import Limits
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+U8 = np.dtype("u8")
+WORDS, SETS = Array(U8), Array(U8, 2)
+DRAWS = 997  # of the jitter, used in turn
+KINDS = len(Limits._fields)  # of what is limited
+# What a backfill cycle counts: jobs tried of a user, of a partition, of a user in a partition, and of an association;
+# then reservations of a partition, and of an array.
+TRIED, COUNTED = 4, 6
+
+# A job; from `priority` on, what a run changes.
+JOB = np.dtype(
+    [
+        ("queued_s", "f8"),
+        ("run_s", "f8"),
+        ("submit", "i8"),
+        ("eligible", "i8"),
+        ("aged_from", "i8"),
+        ("limit", "i8"),
+        ("fixed", "f8"),  # the part of its priority that does not change
+        ("billing", "f8"),
+        ("nodes", "i8"),
+        ("cpus", "i8"),  # on each node; so are memory and GPUs
+        ("memory", "i8"),  # 0 if memory is no resource
+        ("memory_per_cpu", "i8"),  # likewise, and if it asks for memory per node
+        ("gpus", "i8"),
+        ("gpu_type", "i8"),  # -1 for any
+        ("exclusive", "u1"),
+        ("features", "u1"),  # whether it names some
+        ("barred", "u1"),  # its partition allows fewer nodes or less time, or its QOS or association less time
+        ("asked", "u1"),  # the run is over when all such jobs have started
+        ("tier", "i8"),
+        ("partition", "i8"),
+        ("asks", "i8"),  # its row of `Nodes.asked`
+        ("association", "i8"),
+        ("form", "i8"),  # its shape, what it asks of each node
+        ("limits", "i8"),  # its row of `Limited.first`
+        ("first", "i8"),  # its first place of `Slurm.at`
+        ("priority", "i8"),
+        ("start_s", "f8"),
+        ("started", "i8"),  # in whole seconds,
+        ("ends", "i8"),  # and so much later its limit is over
+        ("by", "i8"),
+    ]
+)
+# What is free on a node.
+FREE = np.dtype([("cpus", "i8"), ("memory", "i8"), ("gpus", "i8"), ("jobs", "i8")])  # `jobs` run on it
+NODE = np.dtype([("cpus", "i8"), ("gpu_type", "i8"), ("leaf", "i8"), ("first", "i8"), ("count", "i8")])
+GROUP = np.dtype([("members", "i8"), ("cpus", "i8"), ("first", "i8"), ("used", "i8")])
+WINDOW = np.dtype([("begin_s", "f8"), ("end_s", "f8"), ("told_s", "f8"), ("b", "i8"), ("e", "i8")])
+SHARE = np.dtype(
+    [
+        ("parent", "i8"),
+        ("user", "u1"),  # 1 for a user, 0 for an account
+        ("part", "f8"),
+        ("norm", "f8"),
+        ("usage", "f8"),
+        ("factor", "f8"),
+        ("level", "f8"),  # of Fair Tree; of classic fair share the usage that counts
+        ("first_kid", "i8"),
+        ("kids", "i8"),
+        # A row of the walk through the tree that has nothing to do with this association:
+        ("low", "i8"),
+        ("high", "i8"),
+        ("at", "i8"),
+        ("before", "f8"),
+        ("tied", "u1"),
+    ]
+)
+OPTIONS = np.dtype(
+    [
+        *((name, "f8") for name in ("weight_age", "weight_fairshare", "max_age", "decay", "damping", "calc_period")),
+        *((name, "u1") for name in ("multifactor", "fair_tree", "defer", "new_rules", "least_loaded", "serial_at_end")),
+        *((name, "i8") for name in ("depth", "partition_depth", "main_starts", "tests", "cycle_starts", "leaves")),
+        *((name, "f8") for name in ("sched_interval", "sched_delay", "interval")),
+        *((name, "i8") for name in ("window", "resolution", "linear", "min_priority")),
+        *((name, "f8") for name in ("min_age", "phase", "overhead", "cleaning", "test", "jitter", "arrival")),
+        *((name, "u1") for name in ("main_known", "cycles_known")),
+        ("last_edge", "f8"),  # the last begin or end of a window
+        ("two", "f8"),  # 2: LLVM would call another function for a constant
+    ]
+)
+STATE = np.dtype(
+    [
+        ("now_s", "f8"),
+        ("now", "i8"),  # in whole seconds
+        *((name, "f8") for name in ("tick_s", "due_s", "full_s", "cycle_s", "moved_s")),
+        *((name, "i8") for name in ("queued", "waiting", "running", "ended", "cleaned", "passed")),
+        *((name, "i8") for name in ("last_tick", "resets", "turned", "mains", "intervals", "known", "windows")),
+        *((name, "i8") for name in ("logged", "next_slot", "until", "windows_until", "last_tried")),
+        *((name, "i8") for name in ("cycles", "tried", "longest", "wanted")),
+        *((name, "u1") for name in ("ticked", "changed", "steady")),
+    ]
+)
+
+
+@record(NODE, FREE, SETS, SETS, SETS, I8, I8, GROUP, U1, *[WORDS] * 9)
+class Nodes(NamedTuple):
+    """The nodes, and sets of them."""
+
+    nodes: NDArray[np.void]  # NODE (N,)
+    free: NDArray[np.void]  # FREE (N,)  now
+    asked: NDArray[np.uint64]  # (classes, words)  by partition, features and configured memory
+    partitions: NDArray[np.uint64]  # (partitions, words)
+    weights: NDArray[np.uint64]  # (weights, words)  the nodes of the lowest weight, of the two lowest, and so on
+    leaf_first: NDArray[np.int64]  # (leaves + 1,)  leaf k has the nodes leaf_nodes[leaf_first[k] : leaf_first[k + 1]]
+    leaf_nodes: NDArray[np.int64]
+    groups: NDArray[np.void]  # GROUP (N + leaves,)  scratch space, as all that follow but `places`
+    places: NDArray[np.uint8]  # (67,)  of the only bit of a word, by the word modulo 67
+    mask: NDArray[np.uint64]  # (words,)
+    open: NDArray[np.uint64]
+    tested: NDArray[np.uint64]
+    found: NDArray[np.uint64]
+    picked: NDArray[np.uint64]
+    counted: NDArray[np.uint64]
+    shut: NDArray[np.uint64]  # down
+    cleaned: NDArray[np.uint64]  # being cleaned
+    reached: NDArray[np.uint64]  # of a job that is tried: nodes that count at some date
+
+
+@record(I8, I8, I8, I8, Array(I8, 2), Array(I8, 2), I8)
+class Shapes(NamedTuple):
+    """When nodes count for jobs; `shapes.py` explains it."""
+
+    on_nodes: NDArray[np.int64]  # (CPUs,)  the keys of the jobs on each node, from its `first` on
+    slot_of: NDArray[np.int64]  # (shapes,)  -1 for none
+    shape_of: NDArray[np.int64]  # (slots,)  likewise
+    synced: NDArray[np.int64]  # (slots,)  up to which place of the log
+    keys: NDArray[np.int64]  # (slots, N)
+    order: NDArray[np.int64]  # (slots, N)
+    log: NDArray[np.int64]  # (starts and ends of jobs on nodes,)
+
+
+@record(I8, I8, Array(I8, 2), Array(I8, 2), Array(I8, 2))
+class Limited(NamedTuple):
+    """The limits of what runs; jobs of class k count in counters[first[k] : first[k + 1]]."""
+
+    first: NDArray[np.int64]
+    counters: NDArray[np.int64]
+    most: NDArray[np.int64]  # (counters, KINDS)
+    used: NDArray[np.int64]  # (counters, KINDS)
+    amounts: NDArray[np.int64]  # (n_jobs, KINDS)
+
+
+@record(SHARE, I8, I8, I8, F8)
+class Shares(NamedTuple):
+    """The tree of associations; root is the first."""
+
+    tree: NDArray[np.void]  # SHARE (n,)
+    kids: NDArray[np.int64]  # (n - 1,)  the children of each, side by side
+    down: NDArray[np.int64]  # (n - 1,)  all but root, parents before children
+    line: NDArray[np.int64]  # (n,)  scratch space
+    resets_s: NDArray[np.float64]
+
+
+@record(I8, I8, SETS)
+class Plan(NamedTuple):
+    """The intervals of a cycle, and the nodes that are not reserved in them."""
+
+    begin: NDArray[np.int64]
+    end: NDArray[np.int64]
+    free: NDArray[np.uint64]  # (intervals, words)
+
+
+@record(WINDOW, SETS, I8, I8)
+class Windows(NamedTuple):
+    """When nodes take no job."""
+
+    windows: NDArray[np.void]  # WINDOW (n,)
+    nodes: NDArray[np.uint64]  # (n, words)
+    by_known: NDArray[np.int64]  # (n,)
+    live: NDArray[np.int64]  # (n,)  those that are known and not over
+
+
+@record(
+    *(JOB, I8, I8, I8, I8, I8, F8, I8, Ends, Nodes, Shapes, Limited, Shares, Plan, Windows),
+    *(Array(I8, 2), I8, I8, I8, F8, F8, F8, OPTIONS, STATE),
+)
+class Slurm(NamedTuple):
+    """All that a run reads and changes."""
+
+    jobs: NDArray[np.void]  # JOB (n_jobs,)
+    arrivals: NDArray[np.int64]  # (n_jobs,)  rows in the order in which they are queued
+    queue: NDArray[np.int64]  # (n_jobs,)  rows of waiting jobs, in order
+    running: NDArray[np.int64]  # (n_jobs,)  the keys of running jobs, see `shapes.py`,
+    held: NDArray[np.int64]  # (n_jobs,)  and their rows
+    ended: NDArray[np.int64]  # (n_jobs,)  rows in the order of their ends
+    cleaned_s: NDArray[np.float64]  # (n_jobs,)  when the nodes of these are clean
+    at: NDArray[np.int64]  # the nodes of jobs
+    ends: Ends  # of running jobs
+    nodes: Nodes
+    shapes: Shapes
+    limited: Limited
+    shares: Shares
+    plan: Plan
+    windows: Windows
+    counts_of: NDArray[np.int64]  # (n_jobs, COUNTED)  the places of `counts` where a job counts
+    counts: NDArray[np.int64]
+    most: NDArray[np.int64]  # (COUNTED,)
+    partition_counts: NDArray[np.int64]  # (partitions,)
+    main_s: NDArray[np.float64]
+    cycles_s: NDArray[np.float64]
+    draws: NDArray[np.float64]  # (DRAWS,)
+    options: NDArray[np.void]  # OPTIONS (1,)
+    state: NDArray[np.void]  # STATE (1,)

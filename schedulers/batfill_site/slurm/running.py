@@ -1,0 +1,171 @@
+"""Jobs that start and end, what they hold, and windows: rules Q5, R1, W1 and W2 of docs/background/slurm.md.
+
+Kernels change `slurm`, arrays.Slurm.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from batfill.base.kernels import F8, I8, Array, entry, kernel, outlined
+from batfill.engine.ends import enter
+from batfill_site.slurm.placement import ONE, ZERO, place_of, put
+from batfill_site.slurm.records import KINDS, Slurm
+from batfill_site.slurm.shapes import insert, key_of, remove
+
+FAR_S = 2.0**40  # after all dates
+
+
+@kernel
+def whole(date_s):
+    """A date in whole seconds, rounded down."""
+    second = np.int64(date_s)
+    return second - 1 if second > date_s else second
+
+
+@kernel
+def hold(slurm, row, sign):
+    """Take what a job holds from its nodes' free resources, or give it back if `sign` is -1."""
+    job, state, on_nodes = slurm.jobs[row], slurm.state[0], slurm.shapes.on_nodes
+    for place in range(job.first, job.first + job.nodes):
+        i = slurm.at[place]
+        node, free = slurm.nodes.nodes[i], slurm.nodes.free[i]
+        free.cpus -= sign * (node.cpus if job.exclusive else job.cpus)
+        free.memory -= sign * job.memory
+        free.gpus -= sign * job.gpus
+        if sign > 0:
+            insert(on_nodes, node.first, node.first + free.jobs, key_of(job, row))
+        else:
+            remove(on_nodes, node.first, node.first + free.jobs, key_of(job, row))
+        free.jobs += sign
+        slurm.shapes.log[state.logged] = i
+        state.logged += 1
+
+
+@kernel
+def limit(slurm, row, sign):
+    """Count a job that starts, or ends if `sign` is -1, toward its limits."""
+    limited = slurm.limited
+    group = slurm.jobs[row].limits
+    for place in range(limited.first[group], limited.first[group + 1]):
+        for kind in range(KINDS):
+            limited.used[limited.counters[place], kind] += sign * limited.amounts[row, kind]
+
+
+@kernel
+def passed_over(slurm, row):
+    """Whether limits or the partition forbid a job to start (Q5, Q6)."""
+    limited = slurm.limited
+    group = slurm.jobs[row].limits
+    for place in range(limited.first[group], limited.first[group + 1]):
+        counter = limited.counters[place]
+        for kind in range(KINDS):
+            if limited.used[counter, kind] + limited.amounts[row, kind] > limited.most[counter, kind]:
+                return True
+    return slurm.jobs[row].barred != 0
+
+
+@kernel
+def run(slurm, row):
+    """A job whose nodes and start are set begins to hold them."""
+    state, job = slurm.state[0], slurm.jobs[row]
+    hold(slurm, row, 1)
+    limit(slurm, row, 1)
+    insert(slurm.running, 0, state.running, key_of(job, row))
+    insert(slurm.held, 0, state.running, row)
+    state.running += 1
+    enter(slurm.ends, job.start_s + job.run_s + slurm.options[0].overhead, 0, row)
+
+
+@entry(Slurm, Array(I8, read=True), Array(F8, read=True))
+@outlined
+def resume(slurm, rows, started_s):
+    """These jobs, whose nodes are set, run at the beginning; they were started at these dates (R0)."""
+    for i in range(len(rows)):
+        job = slurm.jobs[rows[i]]
+        job.start_s, job.started = started_s[i], whole(started_s[i])
+        job.ends = job.started + job.limit
+        run(slurm, rows[i])
+        job.start_s = np.float64(job.started)
+
+
+@outlined
+def start(slurm, place, by):
+    """Start the job at this place of the queue on `nodes.picked` (R1)."""
+    state, queue, jobs = slurm.state[0], slurm.queue, slurm.jobs
+    row = queue[place]
+    job = jobs[row]
+    state.waiting -= 1
+    for i in range(place, state.waiting):
+        queue[i] = queue[i + 1]
+    job.start_s, job.started, job.ends, job.by = state.now_s, state.now, state.now + job.limit, by
+    n = job.first
+    for x in range(len(slurm.nodes.picked)):
+        word = slurm.nodes.picked[x]
+        while word != ZERO:
+            slurm.at[n] = 64 * x + place_of(slurm.nodes.places, word)
+            word &= word - ONE
+            n += 1
+    run(slurm, row)
+    state.wanted -= np.int64(job.asked)
+    state.changed, state.steady, state.moved_s = 1, 0, state.now_s
+
+
+@outlined
+def end(slurm, row):
+    """A job ends, and its nodes are being cleaned (R1)."""
+    state = slurm.state[0]
+    hold(slurm, row, -1)
+    limit(slurm, row, -1)
+    remove(slurm.running, 0, state.running, key_of(slurm.jobs[row], row))
+    remove(slurm.held, 0, state.running, row)
+    state.running -= 1
+    slurm.ended[state.ended] = row
+    state.ended += 1
+    state.changed, state.steady, state.moved_s = 1, 0, state.now_s
+
+
+@outlined
+def look(slurm):
+    """Before a pass: the nodes that are being cleaned (`nodes.cleaned`) or down (`nodes.shut`), known windows."""
+    state, nodes, windows = slurm.state[0], slurm.nodes, slurm.windows
+    table = windows.windows
+    while state.known < len(table) and table[windows.by_known[state.known]].told_s <= state.now_s:
+        i = state.windows
+        while i > 0 and windows.live[i - 1] > windows.by_known[state.known]:
+            windows.live[i] = windows.live[i - 1]
+            i -= 1
+        windows.live[i] = windows.by_known[state.known]
+        state.windows += 1
+        state.known += 1
+    n, until_s = 0, table[windows.by_known[state.known]].told_s if state.known < len(table) else FAR_S
+    for x in range(len(nodes.shut)):
+        nodes.shut[x] = nodes.cleaned[x] = ZERO
+    for i in range(state.windows):
+        window = windows.live[i]
+        if table[window].end_s > state.now_s:
+            windows.live[n] = window
+            n += 1
+            begun = table[window].begin_s <= state.now_s
+            until_s = min(until_s, table[window].end_s if begun else table[window].begin_s)
+            if begun and table[window].told_s == table[window].begin_s:  # it was not announced
+                for x in range(len(nodes.shut)):
+                    nodes.shut[x] |= windows.nodes[window, x]
+    state.windows, state.windows_until = n, whole(until_s)
+    for job in range(state.cleaned, state.ended):
+        row = slurm.ended[job]
+        for place in range(slurm.jobs[row].first, slurm.jobs[row].first + slurm.jobs[row].nodes):
+            put(nodes.cleaned, slurm.at[place])
+
+
+@kernel
+def keep_startable(slurm, row, asked):
+    """Take the nodes out that may not take a job now, whatever is free there (R1, W1, W2)."""
+    state, windows = slurm.state[0], slurm.windows
+    for x in range(len(asked)):
+        asked[x] &= ~slurm.nodes.cleaned[x]
+    for i in range(state.windows):
+        window = windows.live[i]
+        if state.now + slurm.jobs[row].limit > windows.windows[window].begin_s:
+            for x in range(len(asked)):
+                asked[x] &= ~windows.nodes[window, x]

@@ -1,0 +1,251 @@
+"""The compiled model of Slurm against its slow twin, the pool's replay, and what must hold of every run."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from batfill.base.errors import WorkloadError
+from batfill.model.jobs import job_table
+from batfill.model.policy import policy_named
+from batfill.model.rules import EVERY_JOB, Rules
+from batfill.replays.engine_replay import EngineReplay
+from batfill_site.slurm import arrays
+from batfill_site.slurm.arrays import possible
+from batfill_site.slurm.model import Model
+from batfill_site.slurm.site import (
+    Association,
+    Clock,
+    Node,
+    Partition,
+    Settings,
+    Site,
+    SlurmJobs,
+)
+from slurm_cases import BEGAN, random_case
+from slurm_twin import Twin
+
+SEEDS = st.integers(0, 2**32 - 1)
+# Together these reach every line of the kernels, with the tests below; a change of slurm_cases.py asks for others.
+REACHING = (0, 2, 3, 4, 5, 7, 8, 10, 12, 16, 17, 19, 23, 24, 29, 32, 43, 44, 48, 57, 70, 72, 87, 109, 125)
+
+
+def jobs_of(**columns):
+    """Jobs of one CPU and a minute, all at once, but for these columns."""
+    n = max(len(each) for each in columns.values())
+    zero, one, none = np.zeros(n, np.int64), np.ones(n, np.int64), ("",) * n
+    given = {name: each if isinstance(each[0], str) else np.asarray(each) for name, each in columns.items()}
+    start_s = given.setdefault("submit_s", np.full(n, BEGAN, np.float64))
+    start = {"submit_s": start_s, "eligible_s": start_s, "started_s": np.full(n, np.nan), "ran_on": none}
+    sizes = dict.fromkeys(("cpus", "nodes", "cpus_per_node", "min_nodes"), one)
+    sizes |= {"limit_s": 60 * one, "run_s": 60.0 * one}
+    texts = dict.fromkeys(("gpu_type", "constraint", "qos", "account", "user"), none)
+    zeros = dict.fromkeys(("memory_per_cpu_mb", "memory_per_node_mb", "gpus_per_node", "nice"), zero)
+    rest = {"ids": tuple(map(str, range(n))), "partition": ("p",) * n, "array": zero - 1}
+    flags = dict.fromkeys(("exclusive", "held"), zero > 0)
+    return SlurmJobs(**start | sizes | texts | zeros | rest | flags | given)
+
+
+def site_of(n=4, **fields):
+    """A partition of equal nodes of one CPU."""
+    names = tuple(f"n{i}" for i in range(n))
+    whole = {"nodes": tuple(Node(name) for name in names), "partitions": (Partition("p", names),)}
+    return Site(**whole | fields)
+
+
+def possible_case(seed, most_jobs=40):
+    site, jobs, clock = random_case(seed, most_jobs)
+    return site, possible(site, jobs)[0], clock
+
+
+def assert_same(run, other):
+    for name, one, two in zip(run._fields, run, other, strict=True):
+        np.testing.assert_array_equal(one, two, name)
+
+
+@pytest.mark.parametrize("seed", REACHING)
+def test_these_sites_give_the_twins_runs_in_plain_python_too(seed):
+    site, jobs, clock = possible_case(seed, 25)
+    assert_same(Model(site, jobs).run(clock), Twin(site, jobs).run(clock))
+
+
+@pytest.mark.compiled
+@given(SEEDS)
+def test_every_start_pass_and_node_is_the_twins(seed):
+    site, jobs, clock = possible_case(seed)
+    assert_same(Model(site, jobs).run(clock), Twin(site, jobs).run(clock))
+
+
+@pytest.mark.compiled
+@given(SEEDS)
+def test_jobs_that_can_never_start_change_no_other(seed):
+    site, jobs, clock = random_case(seed, 15)
+    assert_same(Model(site, jobs).run(clock), Twin(site, jobs).run(clock))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_one_slot_for_all_shapes_and_room_for_one_interval_are_enough(seed):
+    site, jobs, clock = possible_case(seed, 15)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(arrays, "SLOT_KEYS", 1)
+        patch.setattr(arrays, "ROOM", 1)
+        small = Model(site, jobs).run(clock)
+    assert_same(small, Model(site, jobs).run(clock))
+
+
+@pytest.mark.compiled
+@given(SEEDS)
+def test_no_node_holds_more_than_it_has_and_no_job_starts_before_it_is_queued(seed):
+    site, jobs, clock = possible_case(seed)
+    run = Model(site, jobs).run(clock)
+    started = np.flatnonzero(run.by > 0)
+    assert (run.start_s[started] >= np.maximum(jobs.submit_s, jobs.eligible_s)[started]).all()
+    assert np.isnan(run.start_s[run.by == 0]).all()
+    for i, node in enumerate(site.nodes):
+        changes = []
+        for row in started:
+            if i in run.at[run.first[row] : run.first[row + 1]]:
+                memory = jobs.memory_per_node_mb[row] or jobs.memory_per_cpu_mb[row] * jobs.cpus_per_node[row]
+                holds = np.array([jobs.cpus_per_node[row], memory * site.settings.memory, jobs.gpus_per_node[row]])
+                end_s = run.start_s[row] + jobs.run_s[row] + clock.overhead_s
+                changes += [(end_s, 0, -holds), (run.start_s[row], 1, holds)] if end_s > run.start_s[row] else []
+        held = np.zeros(3)
+        for *_, change in sorted(changes, key=lambda each: each[:2]):
+            held = held + change
+            assert (held <= [node.cpus, node.memory_mb, node.gpus]).all()
+
+
+@pytest.mark.compiled
+@given(SEEDS)
+def test_the_same_clock_gives_the_same_run_again(seed):
+    site, jobs, clock = possible_case(seed)
+    model = Model(site, jobs)
+    first = model.run(clock)
+    model.run(clock._replace(phase_s=0.1, seed=1, jitter_s=3.0))
+    assert_same(model.run(clock), first)
+
+
+@pytest.mark.parametrize("limit_s", [(100, 120, 50, 60, 60), (100, 120, 125, 60, 60)])
+def test_a_reservation_may_be_later_than_the_end_that_frees_the_node(limit_s):
+    # The plan has an interval that ends at 110 or 185, with n2. A node of a is free at 100, but the job that ends at
+    # 120 belongs to the same group.
+    nodes = (*(Node(f"n{i}", features=frozenset("a")) for i in range(2)), Node("n2", features=frozenset("b")))
+    partition = Partition("p", ("n0", "n1", "n2"))
+    settings = Settings(multifactor=False, bf_resolution_s=1, version=(17, 11))
+    jobs = jobs_of(limit_s=limit_s, run_s=np.array(limit_s, float), constraint=("a", "a", "b", "b", "a"))
+    site = Site(nodes=nodes, partitions=(partition,), settings=settings)
+    run = Model(site, jobs).run(Clock())
+    assert_same(run, Twin(site, jobs).run(Clock()))
+    assert (run.by > 0).all()
+
+
+def test_a_run_may_begin_with_a_job_that_runs_and_end_with_a_start():
+    given = {"started_s": [BEGAN - 500.0, np.nan, np.nan], "ran_on": ("n0", "", ""), "limit_s": [600, 60, 60]}
+    jobs, running = jobs_of(run_s=[600.0, 60.0, 60.0], **given), np.array([True, False, False])
+    run = Model(site_of(1), jobs, running).run(Clock())
+    assert_same(run, Twin(site_of(1), jobs, running).run(Clock()))
+    assert run.start_s[1] > BEGAN + 100
+    shorter = Model(site_of(1), jobs, running).run(Clock(), asked=np.array([False, True, False]))
+    np.testing.assert_array_equal(shorter.start_s, [*run.start_s[:2], np.nan])
+
+
+DIGESTS = """
+import hashlib
+from slurm_cases import random_case
+from batfill_site.slurm.arrays import possible
+from batfill_site.slurm.model import Model
+for seed in range({n}):
+    site, jobs, clock = random_case(seed, 15)
+    run = Model(site, possible(site, jobs)[0]).run(clock)
+    print(hashlib.sha256(b"".join(each.tobytes() for each in run[:4])).hexdigest(), *run[4:])
+"""
+
+
+@pytest.mark.compiled
+def test_plain_python_makes_the_same_runs():
+    outputs = [
+        subprocess.run(
+            [sys.executable, "-c", DIGESTS.format(n=8)],
+            env={**os.environ, "BATFILL_PLAIN": plain, "PYTHONPATH": os.pathsep.join(sys.path)},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for plain in ("", "1")
+    ]
+    assert outputs[0] == outputs[1]
+    assert len(outputs[0].splitlines()) == 8
+
+
+# The pool. Slurm's plan is of nodes and the pool's of their number, which is the same on two nodes. All dates are so
+# far apart that no two ends are in one window of B5. Cycles are made when jobs are submitted, and end, in the replay.
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("seed", range(10))
+def test_two_nodes_start_every_job_as_the_replay_with_all_reservations_does(seed):
+    rng = np.random.default_rng(seed)
+    submit_s, limit_s = np.sort(rng.integers(0, 6 * 10**9, 60)), rng.integers(5 * 10**7, 5 * 10**8, 60)
+    run_s, nodes = np.floor(limit_s * rng.uniform(0.2, 1.0, 60)), rng.integers(1, 3, 60)
+    table = job_table(submit_s=submit_s, runtime_s=run_s, walltime_s=limit_s, procs=nodes)
+    replay = EngineReplay(table, 2, Rules(policy_named("fcfs"), depth=EVERY_JOB))
+    replay.advance()
+    expected_s = replay.schedule().start_s
+    dates = sorted({*submit_s.tolist(), *(expected_s + run_s).tolist()})
+    jobs = jobs_of(submit_s=submit_s.astype(float), limit_s=limit_s, run_s=run_s, nodes=nodes, cpus=nodes)
+    settings = Settings(multifactor=False, bf_resolution_s=1, bf_max_job_test=0, bf_window_s=2e10)
+    clock = Clock(main_s=(-1.0,), cycles_s=tuple(map(float, dates)), overhead_s=0.0, cleaning_s=0.0)
+    run = Model(site_of(2, settings=settings), jobs).run(clock)
+    np.testing.assert_array_equal(run.start_s, expected_s)
+    assert (expected_s > submit_s).mean() > 0.8
+
+
+# Jobs that can never start, and what makes no sense.
+
+
+@pytest.mark.parametrize(
+    ("columns", "text"),
+    [
+        ({"partition": ("p", "q")}, "there is no partition q"),
+        ({"nodes": [1, 5]}, "they need more nodes than their partition has or allows"),
+        ({"partition": ("p", "few"), "nodes": [1, 2]}, "they need more nodes than their partition has or allows"),
+        ({"constraint": ("", "a&b")}, "too few nodes of their partition have the features that they name"),
+        ({"cpus_per_node": [1, 2]}, "too few nodes of their partition have the CPUs that they need"),
+        ({"memory_per_cpu_mb": [1, 9]}, "too few nodes of their partition have the memory that they need"),
+        ({"gpus_per_node": [0, 1], "gpu_type": ("", "b")}, "too few nodes of their partition have the GPUs that"),
+        ({"limit_s": [60, 90], "partition": ("p", "few")}, "their limit is longer than their partition"),
+    ],
+)
+def test_a_job_that_can_never_start_is_left_out_and_the_reason_is_said(columns, text):
+    few = Partition("few", ("n0", "n1"), max_nodes=1, max_time_s=60.0)
+    nodes = tuple(Node(f"n{i}", gpus=1, gpu_type="a", features=frozenset("a")) for i in range(4))
+    site = site_of(nodes=nodes, partitions=(Partition("p", ("n0", "n1", "n2", "n3")), few))
+    kept, (sentence,) = possible(site, jobs_of(**columns))
+    assert kept.ids == ("0",)
+    assert sentence.startswith(f"1 job is left out (the first is 1): {text}")
+    assert possible(site, kept) == (kept, ())
+
+
+def test_the_left_out_are_counted_and_a_constraint_that_nobody_can_read_is_named():
+    kept, (sentence,) = possible(site_of(), jobs_of(nodes=[9, 1, 9]))
+    assert (kept.ids, sentence[:37]) == (("1",), "2 jobs are left out (the first is 0):")
+    for constraint in ("a&", "(a", "a b", "|a", "a)"):
+        with pytest.raises(WorkloadError, match="write features with"):
+            possible(site_of(), jobs_of(constraint=(constraint,)))
+
+
+def test_a_partition_or_an_account_that_makes_no_sense_is_named():
+    with pytest.raises(WorkloadError, match="no partition 'q'"):
+        Model(site_of(), jobs_of(partition=("q",)))
+    loop = (Association("a", parent="b"), Association("b", parent="a"))
+    with pytest.raises(WorkloadError, match="account 'a' is its own ancestor"):
+        Model(site_of(associations=loop), jobs_of(account=("a",), user=("u",)))
+
+
+def test_a_site_without_jobs_runs():
+    run = Model(site_of(), arrays.rows_of(jobs_of(nodes=[1]), [])).run(Clock())
+    assert (len(run.start_s), run.first.tolist(), run.cycles) == (0, [0], 0)

@@ -1,0 +1,228 @@
+"""Random small sites under Slurm with every option of the model, and jobs for them."""
+
+from itertools import pairwise
+
+import numpy as np
+
+from batfill_site.slurm.site import (
+    Association,
+    Clock,
+    Limits,
+    Node,
+    Partition,
+    Qos,
+    Settings,
+    Site,
+    SlurmJobs,
+    Window,
+)
+
+BEGAN = 1_700_000_000
+WALLS = (None, None, None, None, 900.0, 1500.0)
+RESETS = ("NONE", "NOW", "DAILY", "WEEKLY", "MONTHLY", "QUARTERLY", "YEARLY")
+
+
+class Chance:
+    """Draws from a seed."""
+
+    def __init__(self, seed):
+        self.rng = np.random.default_rng(seed)
+
+    def one(self, *values):
+        return values[self.rng.integers(len(values))]
+
+    def some(self, values, least=0):
+        values = list(values)
+        n = int(self.rng.integers(least, len(values) + 1))
+        return [values[i] for i in sorted(self.rng.choice(len(values), n, replace=False))]
+
+    def yes(self, chance=0.5):
+        return bool(self.rng.random() < chance)
+
+    def upto(self, most, least=0):
+        return int(self.rng.integers(least, most + 1))
+
+    def limits(self, chance=0.3):
+        return Limits(*(self.upto(most, 1) if self.yes(chance) else None for most in (6, 16, 6, 3000, 6)))
+
+
+def random_site(draw):
+    names = [f"n{i:02}" for i in range(draw.one(1, 2, 4, 6, 9, 70))]
+    gpus = draw.yes()
+    nodes = tuple(
+        Node(
+            *(name, draw.one(1, 2, 4, 4, 4), draw.one(500, 1000, 1000, 2000)),
+            gpus=draw.one(0, 0, 1, 2) if gpus else 0,
+            gpu_type=draw.one("", "a", "b"),
+            features=frozenset(draw.some("ABC")),
+            weight=draw.one(1, 1, 2, 3),
+        )
+        for name in names
+    )
+    accounts = [Association(name, shares=draw.upto(3), parent=draw.one("", "root")) for name in "pq"]
+    accounts.append(Association("r", parent="p", shares=2, group=draw.limits(), each=draw.limits(0.15)))
+    users = [Association(account, user, shares=draw.upto(3)) for account in "pqr" for user in draw.some("uvw")]
+    users = [
+        each._replace(group=draw.limits(0.1), each=draw.limits(0.1), priority=draw.upto(4), usage=1e4 * draw.upto(9))
+        for each in users
+    ]
+    first = Association("root", "root") if draw.yes() else Association("", "x", shares=2)
+    associations = (each._replace(max_wall_s=draw.one(*WALLS)) for each in (first, *accounts, *users))
+    qos = tuple(
+        Qos(name, draw.upto(9), draw.one(0.0, 1.0, 2.0), *(draw.limits(0.1) for _ in range(3)), draw.one(*WALLS))
+        for name in draw.some(("high", "low"))
+    )
+    return Site(
+        nodes=nodes,
+        partitions=tuple(random_partition(draw, name, names) for name in draw.one("a", "ab", "abc")),
+        switches=random_switches(draw, names),
+        associations=tuple(associations) if draw.yes(0.7) else (),
+        qos=qos,
+        settings=random_settings(draw),
+        windows=tuple(random_window(draw, names) for _ in range(draw.one(0, 0, 1, 3))),
+    )
+
+
+def random_partition(draw, name, names):
+    whole = draw.yes(0.4)
+    return Partition(
+        name,
+        tuple(names if whole else draw.some(names, 1)),
+        tier=draw.one(1, 1, 2),
+        job_factor=draw.upto(3),
+        max_time_s=draw.one(None, None, 1800.0),
+        max_nodes=draw.one(None, None, 2),
+        exclusive=draw.yes(0.1),
+        qos=draw.one("", "", "low"),
+        billing=draw.one({}, {"cpu": 1.0, "mem": 0.001, "gres/gpu": 2.0, "gres/gpu:a": 1.5, "node": 1.0, "disk": 9.0}),
+    )
+
+
+def random_switches(draw, names):
+    if draw.yes():
+        return ()
+    mixed = [names[i] for i in draw.rng.permutation(len(names))]
+    cuts = sorted({0, len(names), *(draw.upto(len(names)) for _ in range(3))})
+    return tuple(tuple(mixed[a:b]) for a, b in pairwise(cuts)) + draw.one((), ((),))
+
+
+def random_window(draw, names):
+    begin_s = BEGAN + draw.upto(4000) + draw.one(0.0, 0.5)
+    announced_s = begin_s - draw.one(-100.0, 0.0, 700.0, 5000.0)
+    return Window(tuple(draw.some(names, 1)), begin_s, begin_s + draw.upto(2000), announced_s)
+
+
+def random_settings(draw):
+    resolution_s = draw.one(1, 60, 60, 300)
+    return Settings(
+        version=draw.one((17, 11), (20, 2), (20, 11), (22, 5)),
+        multifactor=draw.yes(0.8),
+        weight_age=draw.one(0, 1000),
+        weight_fairshare=draw.one(0, 5000),
+        weight_job_size=draw.one(0, 700),
+        weight_partition=draw.one(0, 300),
+        weight_qos=draw.one(0, 500),
+        weight_assoc=draw.one(0, 500),
+        weight_tres=draw.one({}, {"cpu": 100.0, "mem": 200.0, "gres/gpu:a": 50.0, "gres/gpu": 30.0, "node": 7.0}),
+        max_age_s=draw.one(0.0, 600.0, 86400.0),
+        half_life_s=draw.one(0.0, 600.0, 86400.0),
+        calc_period_s=draw.one(60.0, 300.0),
+        usage_reset=draw.one(*RESETS),
+        fair_tree=draw.yes(),
+        damping=draw.one(1.0, 5.0),
+        favor_small=draw.yes(0.3),
+        small_relative_to_time=draw.yes(0.2),
+        accrue_always=draw.yes(0.3),
+        max_tres=draw.yes(0.3),
+        default_queue_depth=draw.one(100, 100, 3, 0),
+        partition_job_depth=draw.one(0, 0, 2),
+        sched_interval_s=draw.one(60.0, 60.0, 7.5, 600.0),
+        batch_sched_delay_s=draw.one(3.0, 0.0, 2.5),
+        sched_max_job_start=draw.one(0, 0, 1),
+        defer=draw.yes(0.2),
+        backfill=draw.yes(0.9),
+        bf_interval_s=draw.one(30.0, 30.0, 5.0, 61.5),
+        bf_window_s=draw.one(86400.0, 86400.0, 1500.0),
+        bf_resolution_s=resolution_s,
+        bf_window_linear_s=draw.one(0, 0, 1, 60),
+        bf_max_job_test=draw.one(500, 500, 4, 0),
+        bf_max_job_user=draw.one(0, 0, 3),
+        bf_max_job_part=draw.one(0, 0, 5),
+        bf_max_job_user_part=draw.one(0, 0, 2),
+        bf_max_job_assoc=draw.one(0, 0, 2),
+        bf_max_job_start=draw.one(0, 0, 1),
+        bf_max_job_array_resv=draw.one(20, 1, 0),
+        bf_min_age_reserve_s=draw.one(0.0, 0.0, 200.0),
+        bf_min_prio_reserve=draw.one(0, 0, 1500),
+        bf_job_part_count_reserve=draw.one(0, 0, 2),
+        memory=draw.yes(0.7),
+        whole_nodes=draw.yes(0.1),
+        least_loaded=draw.yes(0.15),
+        serial_at_end=draw.yes(0.15),
+    )
+
+
+def random_jobs(draw, site, n):
+    rng = draw.rng
+    over = int(rng.integers(10, 4000))
+    dates = BEGAN + np.sort(rng.integers(0, over + 1, n)) + (rng.integers(0, 4, n) / 4 if draw.yes() else 0.0)
+    submit_s = np.sort(dates).astype(float)
+    eligible_s = submit_s + np.where(rng.random(n) < 0.1, rng.integers(0, 900, n), 0)
+    cpus_per_node, nodes = rng.integers(1, 5, n), rng.integers(1, min(4, len(site.nodes) + 1) + 1, n)
+    limit_s = rng.choice([60, 120, 300, 600, 601, 1500, 3600], n)
+    memory = rng.choice([0, 100, 100, 300], n)
+    per_node = rng.random(n) < 0.3
+    gpus = (
+        np.where(rng.random(n) < 0.2, rng.integers(1, 3, n), 0) if any(node.gpus for node in site.nodes) else 0 * nodes
+    )
+    words = ("", "", "", "A", "A&B", "A|B", "(A|B)&C", "[A|C]", "A*2,B")
+    return SlurmJobs(
+        ids=tuple(map(str, range(n))),
+        submit_s=submit_s,
+        eligible_s=eligible_s.astype(float),
+        limit_s=limit_s,
+        run_s=np.where(rng.random(n) < 0.1, 0.0, limit_s * rng.choice([0.1, 0.5, 1.0, 1.2], n)),
+        cpus=nodes * cpus_per_node,
+        nodes=nodes,
+        cpus_per_node=cpus_per_node,
+        min_nodes=np.where(rng.random(n) < 0.5, 1, nodes),
+        memory_per_cpu_mb=np.where(per_node, 0, memory),
+        memory_per_node_mb=np.where(per_node, memory, 0),
+        gpus_per_node=gpus,
+        gpu_type=tuple(draw.one("", "a", "b") for _ in range(n)),
+        constraint=tuple(draw.one(*words) for _ in range(n)),
+        partition=tuple(draw.one(*site.partitions).name for _ in range(n)),
+        qos=tuple(draw.one("", "high", "low") for _ in range(n)),
+        account=tuple(draw.one("p", "q", "r", "s", "") for _ in range(n)),
+        user=tuple(draw.one("u", "v", "w") for _ in range(n)),
+        array=rng.choice([-1, -1, 7, 8], n),
+        nice=rng.choice([0, 0, 500, -50], n),
+        exclusive=rng.random(n) < draw.one(0.0, 0.0, 0.2),
+        started_s=np.full(n, np.nan),
+        ran_on=("",) * n,
+        held=np.zeros(n, bool),
+    )
+
+
+def random_clock(draw, site):
+    dates = np.sort(draw.rng.integers(0, 8000, 300)) + 0.25
+    return Clock(
+        main_s=tuple((BEGAN + dates[::2]).tolist()) if draw.yes(0.1) else (),
+        cycles_s=tuple((BEGAN + dates[::3]).tolist()) if draw.yes(0.1) else (),
+        phase_s=draw.one(0.6, 0.0, 0.25),
+        first_cycle_s=draw.one(np.nan, BEGAN + 3.0, BEGAN + 50.75),
+        first_decay_s=draw.one(np.nan, BEGAN - 8.0, BEGAN + 31.5),
+        arrival_s=draw.one(0.0, 0.7),
+        overhead_s=draw.one(0.14, 0.0),
+        cleaning_s=draw.one(0.02, 0.0, 2.0),
+        test_s=draw.one(0.0016, 0.0, 0.25),
+        jitter_s=draw.one(0.0, 0.5),
+        seed=draw.upto(5),
+    )
+
+
+def random_case(seed, most_jobs=40):
+    """A site, its jobs and a clock."""
+    draw = Chance(seed)
+    site = random_site(draw)
+    return site, random_jobs(draw, site, draw.upto(most_jobs, 1)), random_clock(draw, site)

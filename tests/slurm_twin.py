@@ -1,0 +1,636 @@
+"""Slurm as docs/background/slurm.md has it, rule by rule: slow and obvious, to compare the compiled model with.
+
+`Twin(site, jobs).run(clock)` returns a `site.Run`. Methods are named after rules; a subclass removes or changes one.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+import re
+from collections import Counter
+from datetime import UTC, datetime
+from itertools import groupby
+
+import numpy as np
+
+from batfill_site.slurm.hosts import expand
+from batfill_site.slurm.site import BACKFILL, MAIN, NEW_RULES, Association, Qos, Run
+
+END, CLEAN, QUEUE, TICK, AFTER_END, DUE, FULL, CYCLE = range(8)  # the order of simultaneous events
+GIVE_UP_S = 3600.0
+
+
+class Job:
+    """A row of SlurmJobs, with what the site makes of it."""
+
+    def __init__(self, row, jobs, site):
+        for name in ("submit_s", "eligible_s", "limit_s", "run_s", "cpus", "nodes", "min_nodes", "array", "nice"):
+            setattr(self, name, getattr(jobs, name)[row].item())
+        for name in ("constraint", "qos", "account", "user", "gpu_type"):
+            setattr(self, name, getattr(jobs, name)[row])
+        self.row, self.k, self.gpus = row, jobs.cpus_per_node[row].item(), jobs.gpus_per_node[row].item()
+        self.memory_per_cpu = jobs.memory_per_cpu_mb[row].item()
+        self.memory = jobs.memory_per_node_mb[row].item() or self.memory_per_cpu * self.k  # on each node
+        self.partition = next(p for p in site.partitions if p.name == jobs.partition[row])
+        self.alone = bool(jobs.exclusive[row]) or self.partition.exclusive or site.settings.whole_nodes
+        gpus = self.gpus * self.nodes
+        self.amounts = {"cpu": self.cpus, "mem": self.memory * self.nodes, "node": self.nodes, "gres/gpu": gpus}
+        self.amounts[f"gres/gpu:{self.gpu_type}"] = gpus
+        self.start, self.by, self.at = math.nan, 0, []
+
+
+class Share:
+    """An account, or a user in one: its row, and the share above."""
+
+    def __init__(self, row):
+        self.row, self.parent, self.part, self.usage, self.factor = row, None, 0.0, 0.0, 1.0
+
+    def upward(self):
+        return [self, *(self.parent.upward() if self.parent is not None else ())]
+
+
+def has_features(expression, features):
+    """Whether a node with these features serves: & and the comma before |; brackets are read as parentheses."""
+    python = {"&": " and ", ",": " and ", "|": " or ", "[": "(", "]": ")", "(": "(", ")": ")"}
+    words = re.findall(r"[][&|,()]|[^][&|,()\s]+", expression)
+    return eval("".join(python[w] if w in python else str(w.split("*")[0] in features) for w in words))
+
+
+class Twin:
+    """A site's Slurm and its jobs."""
+
+    def __init__(self, site, jobs, running=None, begin_s=-math.inf):
+        self.begin_s = begin_s
+        self.site, self.s, self.nodes = site, site.settings, site.nodes
+        self.index = {node.name: i for i, node in enumerate(site.nodes)}
+        self.jobs = [Job(row, jobs, site) for row in range(len(jobs))]
+        self.leaves = [sorted(self.index[name] for name in leaf) for leaf in site.switches]
+        self.qos = {each.name: each for each in site.qos}
+        self.new = self.s.version >= NEW_RULES
+        self.decay = 1 - 0.693 / self.s.half_life_s if self.s.half_life_s else 1.0
+        self.u3_shares()
+        for job in self.jobs:
+            job.asked, job.fixed, job.priority = self.p2_asked(job), self.q3_fixed(job), 1
+        self.to_queue, self.at_first = list(self.jobs), []
+        for row in () if running is None else np.flatnonzero(running).tolist():
+            job, start_s = self.jobs[row], jobs.started_s[row].item()
+            self.at_first.append((job, start_s + job.run_s))
+            self.to_queue.remove(job)
+            job.start = float(math.floor(start_s))
+            job.at = sorted(self.index[name] for name in expand(jobs.ran_on[row]))
+
+    # The queue
+
+    def q2_order(self, job):
+        return -job.partition.tier, -job.priority, math.floor(job.submit_s), job.row
+
+    def q3_size(self, job):
+        parts = job.min_nodes / len(self.nodes), job.cpus / sum(node.cpus for node in self.nodes)
+        if self.s.small_relative_to_time:
+            size = job.cpus / (job.limit_s / 60) / sum(node.cpus for node in self.nodes)
+            return 1 - size if self.s.favor_small else size
+        return sum(1 - x if self.s.favor_small else x for x in parts) / 2
+
+    def q3_fixed(self, job):
+        def share(value, values):
+            largest = max(values, default=0)
+            return value / largest if largest else 0.0
+
+        s, site = self.s, self.site
+        fixed = s.weight_job_size * self.q3_size(job)
+        fixed += s.weight_partition * share(job.partition.job_factor, [p.job_factor for p in site.partitions])
+        fixed += s.weight_qos * share(self.qos.get(job.qos, Qos("")).priority, [q.priority for q in site.qos])
+        fixed += s.weight_assoc * share(job.share.row.priority, [a.priority for a in site.associations])
+        of_nodes = Counter()
+        for node in (self.nodes[self.index[name]] for name in job.partition.nodes):
+            of_nodes.update({"cpu": node.cpus, "mem": node.memory_mb, "node": 1, "gres/gpu": node.gpus})
+            of_nodes[f"gres/gpu:{node.gpu_type}"] += node.gpus
+        amounts = ((weight, job.amounts.get(name, 0), of_nodes[name]) for name, weight in s.weight_tres.items())
+        return fixed + sum(weight * (amount / whole) for weight, amount, whole in amounts if whole) - job.nice
+
+    def q3_priority(self, job, age):
+        s = self.s
+        aged = min(age / s.max_age_s, 1.0) if s.max_age_s else 1.0
+        return max(1, int(s.weight_age * aged + s.weight_fairshare * job.share.factor + job.fixed))
+
+    def q4_priorities(self):
+        for job in self.waiting:
+            base = job.submit_s if self.s.accrue_always else job.eligible_s
+            job.priority = self.q3_priority(job, max(math.floor(self.now) - math.floor(base), 0))
+
+    def q5_limited(self, job):
+        """Whether a limit of what runs forbids the job now."""
+
+        def exceeds(limits, belongs):
+            held = [job, *(x for x in self.running if belongs(x))]
+            sums = [len(held), *(sum(x.amounts[name] for x in held) for name in ("cpu", "node", "mem", "gres/gpu"))]
+            return any(limit is not None and total > limit for total, limit in zip(sums, limits, strict=True))
+
+        for share in job.share.upward():
+            if exceeds(share.row.group, lambda x, share=share: share in x.share.upward()):
+                return True
+        for qos in (self.qos[name] for name in {job.qos, job.partition.qos} & set(self.qos)):
+            own = [x for x in self.running if qos.name in (x.qos, x.partition.qos)]
+            if exceeds(qos.group, own.__contains__):
+                return True
+            if exceeds(qos.per_user, lambda x, own=own: x in own and x.user == job.user):
+                return True
+            if exceeds(qos.per_account, lambda x, own=own: x in own and x.account == job.account):
+                return True
+        each = zip(*(share.row.each for share in job.share.upward()), strict=True)
+        nearest = [next((limit for limit in limits if limit is not None), None) for limits in each]
+        return exceeds(nearest, lambda x: x.share is job.share)
+
+    def q6_forbidden(self, job):
+        most = job.partition.max_nodes
+        walls = [share.row.max_wall_s for share in job.share.upward()]
+        allowed = [job.partition.max_time_s, next((wall for wall in walls if wall is not None), None)]
+        allowed += [self.qos[name].max_wall_s for name in (job.qos, job.partition.qos) if name in self.qos]
+        too_long = any(limit is not None and job.limit_s > limit for limit in allowed)
+        return (most is not None and job.nodes > most) or too_long
+
+    # Usage and fair share
+
+    def u1_tick(self):
+        t, before = math.floor(self.now), self.ticked
+        self.post(self.now + self.s.calc_period_s, TICK)
+        if before is not None:
+            if not self.s.fair_tree:
+                self.factors()
+            keep = 0.0 if self.u1_period(before) != self.u1_period(t) else self.decay ** float(t - before)
+            self.total *= keep
+            for share in self.shares:
+                share.usage *= keep
+            for job in sorted(self.running, key=lambda x: x.row):
+                self.u1_add(job)
+            if self.s.fair_tree:
+                self.factors()
+            self.q4_priorities()
+        self.ticked = t
+
+    def u1_period(self, date):
+        day = datetime.fromtimestamp(date, UTC)
+        month = day.year, day.month
+        quarter, week = (day.year, (day.month - 1) // 3), (date // 86400 + 4) // 7
+        periods = {"DAILY": day.date(), "WEEKLY": week, "MONTHLY": month, "QUARTERLY": quarter, "YEARLY": day.year}
+        return periods.get(self.s.usage_reset)
+
+    def u1_add(self, job):  # U2, too
+        seconds = 0 if self.ticked is None else math.floor(self.now) - max(self.ticked, math.floor(job.start))
+        parts = [weight * job.amounts.get(name, 0) for name, weight in job.partition.billing.items()]
+        billing = (max(parts) if self.s.max_tres else sum(parts)) if parts else job.cpus
+        billing *= self.qos.get(job.qos, Qos("")).usage_factor
+        used = seconds * self.decay ** float(seconds) * billing
+        self.total += used
+        for share in job.share.upward():
+            share.usage += used
+
+    def u3_shares(self):
+        self.accounts, self.users, self.shares, self.total = {}, {}, [], 0.0
+        reset = self.s.usage_reset == "NOW"
+
+        def account(name, row=None):
+            if name in ("", "root"):
+                return None
+            if name not in self.accounts:
+                self.accounts[name] = Share(row or Association(name))
+                self.shares.append(self.accounts[name])
+            return self.accounts[name]
+
+        def user(row):
+            share = self.users[row.account or "root", row.user] = Share(row)
+            self.shares.append(share)
+            share.parent = account(row.account)
+            self.total += 0.0 if reset else row.usage
+            for above in share.upward():
+                above.usage += 0.0 if reset else row.usage
+
+        for row in self.site.associations:
+            if not row.user:
+                account(row.account, row)
+        for share in tuple(self.shares):
+            share.parent = account(share.row.parent)
+        for row in self.site.associations:
+            if row.user:
+                user(row)
+        if ("root", "root") not in self.users:
+            user(Association("root", "root"))
+        for job in self.jobs:
+            key = job.account or "root", job.user
+            if key not in self.users:
+                user(Association(*key))
+            job.share = self.users[key]
+        for share in self.shares:
+            among = sum(x.row.shares for x in self.shares if x.parent is share.parent)
+            share.part = share.row.shares / among if among else 0.0
+
+    def factors(self):
+        if self.s.fair_tree:
+            self.rank = self.ranked = len(self.users)
+            self.u5_fair_tree([x for x in self.shares if x.parent is None], None)
+            return
+        for share in self.users.values():
+            effective, normal = self.u4_classic(share)
+            share.factor = 2.0 ** -(effective / normal / self.s.damping) if normal else 0.0
+
+    def u4_classic(self, share):
+        """The effective usage e, and the normalised share n."""
+        used = share.usage / self.total if self.total else 0.0
+        if share.parent is None:
+            return used, share.part
+        effective, normal = self.u4_classic(share.parent)
+        return used + (effective - used) * share.part, normal * share.part
+
+    def u5_level(self, share):
+        whole = self.total if share.parent is None else share.parent.usage
+        return share.part / (share.usage / whole) if share.usage else math.inf
+
+    def u5_fair_tree(self, children, shared):
+        """Ranks the users below; with `shared` the first of them shares the rank of the last one ranked."""
+        before = None
+        children = sorted(children, key=lambda x: (-self.u5_level(x), not x.row.user))
+        for (level, is_user), equals in groupby(children, key=lambda x: (self.u5_level(x), bool(x.row.user))):
+            group, tied = list(equals), shared if before is None else level == before
+            before = level
+            if not is_user:
+                self.u5_fair_tree([x for x in self.shares if x.parent in group], tied)
+                continue
+            self.ranked = self.ranked if tied else self.rank
+            self.rank -= len(group)
+            for share in group:
+                share.factor = self.ranked / len(self.users)
+
+    # Placement; `free` has [CPUs, memory, GPUs, jobs] of each node
+
+    def p1_counts(self, job, free, nodes, capped):
+        """The nodes that count, in their order: {node: c}."""
+        counts = {}
+        for i in sorted(nodes):
+            cpus, memory, gpus, jobs = free[i]
+            if cpus < job.k or (self.s.memory and memory < job.memory) or (job.alone and jobs):
+                continue
+            if job.gpus and (gpus < job.gpus or job.gpu_type not in ("", self.nodes[i].gpu_type)):
+                continue
+            served = memory // job.memory_per_cpu if self.s.memory and job.memory_per_cpu else cpus
+            counts[i] = job.k if capped else min(cpus, served)
+        return counts
+
+    def p2_asked(self, job):  # but for windows
+        named = (self.index[name] for name in job.partition.nodes)
+        return {
+            i for i in named
+            if (not job.constraint or has_features(job.constraint, self.nodes[i].features))
+            and self.nodes[i].memory_mb >= job.memory
+        }  # fmt: skip
+
+    def place(self, job, free, nodes, capped=True):
+        """The job's nodes, or None."""
+        counts = self.p1_counts(job, free, nodes, capped)
+        for weight in sorted({self.nodes[i].weight for i in counts}):  # P3
+            lighter = {i: c for i, c in counts.items() if self.nodes[i].weight <= weight}
+            if self.s.serial_at_end and job.nodes * job.k == 1:
+                return list(lighter)[-1:]  # P6
+            loaded = [sorted(lighter, key=lambda i: -free[i][0])] if self.s.least_loaded else None  # P6
+            chosen = self.p5_best_fit(job, lighter, loaded or self.p4_groups(job, lighter), bool(loaded))
+            if chosen is not None:
+                return chosen
+        return None
+
+    def p4_groups(self, job, counts):
+        if not self.leaves:
+            runs = []
+            for i in counts:
+                if i - 1 not in counts:
+                    runs.append([])
+                runs[-1].append(i)
+            return runs
+        groups = [group for leaf in self.leaves if (group := [i for i in leaf if i in counts])]
+        enough = [x for x in groups if len(x) >= job.nodes and sum(counts[i] for i in x) >= job.nodes * job.k]
+        return [min(enough, key=len)] if enough else groups
+
+    def p5_best_fit(self, job, counts, groups, as_they_come):
+        n, p, chosen = job.nodes, job.nodes * job.k, []
+
+        def size(group):
+            return sum(counts[i] for i in group)
+
+        while n and groups:
+            enough = [x for x in groups if len(x) >= n and size(x) >= p]
+            group = min(enough, key=size) if enough else max(groups, key=size)
+            groups = [x for x in groups if x is not group]
+            best = not as_they_come and (self.leaves or n == 1)
+            while n and group:
+                node = self.p5_node(counts, group, p) if best else group[0]
+                group = [i for i in group if i != node]
+                chosen.append(node)
+                p -= min(counts[node], max(p - n + 1, job.k))
+                n -= 1
+        return chosen if n == 0 and p <= 0 else None
+
+    def p5_node(self, counts, group, p):
+        enough = [i for i in group if counts[i] >= p]
+        if enough:
+            return min(enough, key=counts.get)
+        return max(group, key=counts.get) if self.leaves else group[0]
+
+    def hold(self, free, job, sign):
+        for i in job.at:
+            node = self.nodes[i]
+            held = (node.cpus, node.memory_mb, node.gpus) if job.alone else (job.k, job.memory, job.gpus)
+            free[i] = [*(x - sign * y for x, y in zip(free[i], held, strict=False)), free[i][3] + sign]
+
+    # Passes
+
+    def startable(self, job, nodes):
+        """Those of the nodes that may take the job now."""
+        last = math.floor(self.now) + job.limit_s
+        soon = {self.index[name] for w in self.w2_known() if last > w.begin_s for name in w.nodes}
+        return nodes - set(self.cleaning) - soon
+
+    def m1_main_pass(self):
+        s, closed, closed_nodes, count, started = self.s, set(), set(), Counter(), 0
+        for job in sorted(self.waiting, key=self.q2_order):
+            name = job.partition.name
+            if name in closed or (s.partition_job_depth and count[name] >= s.partition_job_depth):
+                continue
+            if self.q6_forbidden(job) or self.q5_limited(job):
+                continue
+            if count.total() >= s.default_queue_depth or (s.sched_max_job_start and started >= s.sched_max_job_start):
+                break  # M2
+            count[name] += 1
+            nodes = self.place(job, self.free, self.startable(job, job.asked - closed_nodes))
+            if nodes is not None:
+                self.r1_start(job, nodes, MAIN)
+                started += 1
+            else:
+                closed.add(name)
+                closed_nodes |= {self.index[each] for each in job.partition.nodes}
+
+    def b2_plan(self):
+        t = math.floor(self.now)
+        self.plan = [[t, t + self.s.bf_window_s, set(range(len(self.nodes)))]]
+        for window in self.w2_known():
+            up = -self.b6_cut(-math.ceil(window.end_s))
+            self.b7_reserve(self.b6_cut(math.floor(window.begin_s)), up, {self.index[name] for name in window.nodes})
+
+    def b6_cut(self, date):
+        return date - date % self.s.bf_resolution_s
+
+    def b3_cycle(self):
+        s = self.s
+        self.b2_plan()
+        most = (s.bf_max_job_user, s.bf_max_job_part, s.bf_max_job_user_part, s.bf_max_job_assoc)
+        count, self.reserved, started, tried = Counter(), Counter(), 0, 0
+        for job in sorted(self.waiting, key=self.q2_order):
+            name = job.partition.name
+            keys = ("user", job.user), ("part", name), ("both", job.user, name), ("assoc", job.account, job.user)
+            if any(limit and count[key] >= limit for key, limit in zip(keys, most, strict=True)):
+                continue
+            if self.q6_forbidden(job) or self.q5_limited(job):
+                continue
+            if (s.bf_max_job_test and tried >= s.bf_max_job_test) or 0 < s.bf_max_job_start <= started:
+                break
+            tried += 1
+            count.update(keys)
+            self.b4_try(job)
+            started += job.by == BACKFILL
+        return tried
+
+    def b4_try(self, job):
+        now, may_reserve = math.floor(self.now), self.b6_may_reserve(job)
+        at = now
+        while at is not None:
+            nodes = self.b4_nodes(job, at, max(at, now) + job.limit_s)  # 1
+            later = next((e for _, e, _ in self.plan[:-1] if e > at), None)
+            found = None  # 2
+            if nodes and not job.constraint:
+                found = self.b5_first_date(job, nodes, False)
+            if nodes and (found is None or found[0] > now):
+                found = self.b5_first_date(job, nodes, True)
+            if found is None:  # 3
+                at = later if may_reserve else None
+                continue
+            start, chosen = max(found[0], at), set(found[1])  # 4
+            if start <= now and chosen & set(self.cleaning):
+                start, later = now + 1, None
+            elif start <= now:
+                really = self.place(job, self.free, self.startable(job, nodes))
+                if really is not None:
+                    return self.r1_start(job, really, BACKFILL)
+                later = None
+            if start > now and not may_reserve:  # 5
+                return None
+            if later is not None and later < start:
+                at = later
+                continue
+            b, e = self.b6_cut(start), self.b6_cut(start + job.limit_s)  # 6
+            if start > now + self.s.bf_window_s:
+                return None
+            if start > now and self.b4_reserved(b, e, chosen):
+                at = start if start != at else None
+                continue
+            self.reserved.update([("part", job.partition.name), ("array", job.array)])
+            return self.b7_reserve(b, e, chosen)  # 7
+        return None
+
+    def b4_nodes(self, job, at, last):
+        nodes = job.asked - self.w2_down()
+        for b, e, unreserved in self.plan:
+            if e > at and b <= last:
+                nodes = nodes & unreserved
+        return nodes
+
+    def b4_reserved(self, b, e, nodes):
+        return any(x[1] > b and x[0] < e and not nodes <= x[2] for x in self.plan)
+
+    def b5_first_date(self, job, nodes, capped):
+        """When the job could start if only running jobs held resources, and where; None for never."""
+        now, free = math.floor(self.now), list(self.free)
+        chosen = self.place(job, free, nodes, capped)
+        if chosen is not None:
+            return now, chosen
+        for group in self.b5_groups(nodes):
+            for _, ended in group:
+                self.hold(free, ended, -1)
+            chosen = self.place(job, free, nodes, capped)
+            if chosen is not None:
+                date = group[-1][0]
+                return date if date > now else now + 1 if self.new else max(date + 30, now + 1), chosen
+        return None
+
+    def b5_groups(self, nodes):
+        """The running jobs on the nodes, with their ends, in groups."""
+        ends = sorted((math.floor(x.start) + x.limit_s, x.row, x) for x in self.running)
+        w, base = 30, None
+        while ends:
+            group, base = [], base if self.new else None
+            while ends:
+                end, _, job = ends.pop(0)
+                if nodes.isdisjoint(job.at):
+                    continue
+                if base is None:
+                    base = end + 30 - end % 30 if self.new else end
+                group.append((end, job))
+                if ends and ends[0][0] > base + w:
+                    break
+            if group:
+                yield group
+            w = self.b5_grown(w)
+            while self.new and ends and ends[0][0] > base + w:
+                w = self.b5_grown(w)
+
+    def b5_grown(self, w):
+        return w + self.s.bf_window_linear_s if self.s.bf_window_linear_s else 2 * w
+
+    def b6_may_reserve(self, job):
+        s, in_partition, in_array = self.s, self.reserved["part", job.partition.name], self.reserved["array", job.array]
+        return not (
+            (s.multifactor and job.priority < s.bf_min_prio_reserve)
+            or math.floor(self.now) - math.floor(job.eligible_s) < s.bf_min_age_reserve_s
+            or 0 < s.bf_job_part_count_reserve <= in_partition
+            or (job.array >= 0 and 0 < s.bf_max_job_array_resv <= in_array)
+        )
+
+    def b7_reserve(self, b, e, nodes):
+        plan = self.plan
+        b = max(b, plan[0][0])
+        for edge in (b, e):
+            for k, (begin, end, unreserved) in enumerate(plan):
+                if begin < edge < end:
+                    plan[k : k + 1] = [begin, edge, unreserved], [edge, end, unreserved]
+                    break
+        for interval in plan:
+            if interval[0] >= b and interval[1] <= e:
+                interval[2] = interval[2] - nodes
+        for k in range(len(plan) - 1):
+            if plan[k][2] == plan[k + 1][2]:
+                plan[k : k + 2] = [[plan[k][0], plan[k + 1][1], plan[k][2]]]
+                break
+
+    # Running jobs and windows
+
+    def r1_start(self, job, nodes, by):
+        job.start, job.by, job.at = self.now, by, sorted(nodes)
+        self.hold(self.free, job, 1)
+        self.waiting.remove(job)
+        self.running.append(job)
+        self.post(self.now + job.run_s + self.clock.overhead_s, END, job.row)
+
+    def r1_end(self, job):
+        self.hold(self.free, job, -1)
+        self.running.remove(job)
+        self.u1_add(job)
+        self.cleaning += job.at
+        self.post(self.now + self.clock.cleaning_s, CLEAN, job.row)
+        if self.new:
+            self.m3_due()
+
+    def r1_clean(self, job):
+        for i in job.at:
+            self.cleaning.remove(i)
+        if not self.new and not self.clock.main_s:
+            self.post(self.now, AFTER_END)
+
+    def w2_down(self):
+        down = (w for w in self.site.windows if w.begin_s <= self.now < w.end_s and w.announced_s >= w.begin_s)
+        return {self.index[name] for w in down for name in w.nodes}
+
+    def w2_known(self):
+        return [w for w in self.site.windows if min(w.announced_s, w.begin_s) <= self.now < w.end_s]
+
+    # The clock
+
+    def post(self, date, kind, row=-1):
+        heapq.heappush(self.events, (date, kind, row))
+        if kind in (END, CLEAN):  # a job started or ended
+            self.changed, self.active_s = True, self.now
+
+    def turn(self, date):
+        """The first turn of the controller's loop at this date or later."""
+        found = math.floor(date - self.clock.phase_s) + self.clock.phase_s
+        return found if found >= date else found + 1
+
+    def m3_due(self):
+        if self.due is None and not self.clock.main_s:
+            self.due = self.turn(max(self.now, self.turned + self.s.batch_sched_delay_s))
+            self.post(self.due, DUE)
+
+    def m3_pass(self, kind):
+        if kind == DUE and self.due != self.now:
+            return
+        if kind != AFTER_END:
+            self.due, self.turned = None, math.floor(self.now)
+        if kind == FULL and not self.clock.main_s:
+            self.post(self.now + self.s.sched_interval_s, FULL)
+        self.m1_main_pass()
+
+    def b1_cycle(self):
+        if not (self.clock.cycles_s or self.waiting or self.changed):
+            return self.post(self.now + 1.0, CYCLE)
+        self.changed = False
+        tried = self.b3_cycle()
+        self.cycles, self.tried = self.cycles + 1, self.tried + tried
+        late = self.clock.jitter_s * self.draws[(self.cycles - 1) % len(self.draws)]
+        if not self.clock.cycles_s:
+            self.post(self.now + self.clock.test_s * tried + self.s.bf_interval_s + late, CYCLE)
+        return None
+
+    def queue(self, job):
+        job.priority = self.q3_priority(job, 0) if self.s.multifactor else 1
+        self.left -= 1
+        self.waiting.append(job)
+        self.longest = max(self.longest, len(self.waiting))
+        self.changed, self.active_s = True, self.now
+        if not self.s.defer:
+            self.m3_due()
+
+    def begin(self, clock):
+        self.clock, self.draws = clock, np.random.default_rng(clock.seed).random(997).tolist()
+        self.free = [[node.cpus, node.memory_mb, node.gpus, 0] for node in self.nodes]
+        self.waiting, self.running, self.cleaning, self.events = [], [], [], []
+        self.due, self.turned, self.ticked = None, -math.inf, None
+        self.cycles = self.tried = self.longest = 0
+        self.left = len(self.to_queue)
+        self.factors()
+        first = self.now = self.active_s = max(self.begin_s, min((x.submit_s for x in self.to_queue), default=0.0))
+        for job in self.to_queue:
+            self.post(max(job.submit_s, job.eligible_s, self.begin_s) + clock.arrival_s, QUEUE, job.row)  # Q1
+        for job, end_s in self.at_first:  # R0
+            self.hold(self.free, job, 1)
+            self.running.append(job)
+            self.post(end_s + clock.overhead_s, END, job.row)
+        self.changed = False
+        if self.s.multifactor:
+            self.post(first if math.isnan(clock.first_decay_s) else clock.first_decay_s, TICK)
+        for date in clock.main_s or [self.turn(first)]:
+            self.post(date, FULL)
+        first_cycle = first + 20 if math.isnan(clock.first_cycle_s) else clock.first_cycle_s
+        for date in (clock.cycles_s or [first_cycle]) if self.s.backfill else ():
+            self.post(date, CYCLE)
+
+    def over(self):
+        """Whether nothing is left, or nothing has moved for an hour."""
+        if self.left or not self.waiting or self.running:
+            return not (self.left or self.waiting)
+        date, edges = self.events[0][0], [x for w in self.site.windows for x in (w.begin_s, w.end_s)]
+        return date > max([self.active_s, *edges]) + GIVE_UP_S
+
+    def run(self, clock):
+        """The run of this clock; a Twin makes one."""
+        self.begin(clock)
+        of_job = {END: self.r1_end, CLEAN: self.r1_clean, QUEUE: self.queue}
+        while self.events and not self.over():
+            self.now, kind, row = heapq.heappop(self.events)
+            if kind in of_job:
+                of_job[kind](self.jobs[row])
+            elif kind == TICK:
+                self.u1_tick()
+            elif kind == CYCLE:
+                self.b1_cycle()
+            else:
+                self.m3_pass(kind)
+        starts, by = np.array([job.start for job in self.jobs]), np.array([job.by for job in self.jobs], np.int8)
+        first = np.cumsum([0, *(len(job.at) for job in self.jobs)])
+        at = np.array([i for job in self.jobs for i in job.at], np.int64)
+        return Run(starts, by, first, at, self.cycles, self.tried, self.longest)
