@@ -1,0 +1,309 @@
+"""The rules of docs/background/slurm.md, each removed or changed: by a setting, by the jobs, or in the twin."""
+
+# ruff: noqa: D101, D102 - the names say what is changed, and ROWS of which rule
+
+from __future__ import annotations
+
+import math
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+
+from batfill_site.slurm.site import NONE
+from slurm_truth import Truth
+from slurm_twin import MAIN, Twin
+
+
+class Row(NamedTuple):
+    """A change of a rule. Values may be functions of the old value."""
+
+    rule: str
+    twin: type[Twin] | None = None
+    settings: Mapping[str, Any] = NONE
+    jobs: Mapping[str, Any] = NONE  # columns, by the jobs
+    site: Mapping[str, Any] = NONE
+    clocks: Mapping[str, Any] = NONE
+    on_given_dates: bool = True
+    needs: str = ""  # what a site must have for the rule to matter
+
+    def truth(self, truth: Truth) -> Truth | None:
+        """The truth under this change; None if its site has nothing that the rule is about."""
+        s, has = truth.site.settings, self.needs
+        there = {
+            "": True, "priority": s.multifactor, "memory": s.memory, "GPUs": bool(truth.jobs.gpus_per_node.any()),
+            "features": any(truth.jobs.constraint), "CPUs": any(node.cpus > 1 for node in truth.site.nodes),
+            "tree": bool(truth.site.switches), "user limit": bool(s.bf_max_job_user), "old": s.version < (20, 11),
+            "new": s.version >= (20, 11), "Fair Tree": s.multifactor and s.fair_tree,
+        }  # fmt: skip
+        if not there[has]:
+            return None
+        settings = replace(s, **{name: called(value, getattr(s, name)) for name, value in self.settings.items()})
+        jobs = replace(truth.jobs, **{name: value(truth.jobs) for name, value in self.jobs.items()})
+        site = replace(truth.site, settings=settings, **self.site)
+        clock = truth.clock
+        clock = clock._replace(**{name: called(value, getattr(clock, name)) for name, value in self.clocks.items()})
+        return truth._replace(site=site, jobs=jobs, clock=clock)
+
+
+def called(value, old):
+    return value(old) if callable(value) else value
+
+
+# In the twin, by rule
+
+
+class PrioritiesOnce(Twin):
+    def q4_priorities(self):
+        pass
+
+
+class FactorsAtOtherTime(Twin):
+    def u1_tick(self):
+        later = []
+        keep, self.factors = self.factors, lambda: later.append(1)
+        before, self.now = self.ticked, self.now
+        if before is not None and self.s.fair_tree:
+            keep()
+        super().u1_tick()
+        self.factors = keep
+        if before is not None and not self.s.fair_tree:
+            self.factors()
+        self.q4_priorities()
+
+
+class UsageAtTheEnd(Twin):
+    def u1_add(self, job):
+        if job not in self.running:
+            ticked, self.ticked = self.ticked, -math.inf
+            super().u1_add(job)
+            self.ticked = ticked
+
+
+class NoRoot(Twin):
+    def u3_shares(self):
+        super().u3_shares()
+        self.shares.remove(self.users.pop(("root", "root")))
+        for share in self.shares:
+            share.part = share.row.shares / sum(x.row.shares for x in self.shares if x.parent is share.parent)
+
+
+class NoTies(Twin):
+    def u5_level(self, share):
+        level = super().u5_level(share)
+        return level if math.isfinite(level) else 1e300 / (1 + self.shares.index(share))
+
+
+class Capped(Twin):
+    def b5_first_date(self, job, nodes, capped):
+        return super().b5_first_date(job, nodes, capped) if capped else None
+
+
+class NarrowedByGpus(Twin):
+    def p2_asked(self, job):
+        return {i for i in super().p2_asked(job) if self.nodes[i].gpus >= job.gpus}
+
+
+class OneGroup(Twin):
+    def p4_groups(self, job, counts):
+        return [list(counts)]
+
+
+class LastNodes(Twin):
+    def p4_groups(self, job, counts):
+        return [group[::-1] for group in super().p4_groups(job, counts)][::-1]
+
+
+class FirstNodes(Twin):
+    def p5_node(self, counts, group, p):
+        return group[0]
+
+
+class MainGoesOn(Twin):
+    def m1_main_pass(self):
+        for job in sorted(self.waiting, key=self.q2_order):
+            nodes = self.place(job, self.free, self.startable(job, job.asked))
+            if nodes is not None:
+                self.r1_start(job, nodes, MAIN)
+
+
+class OtherAfterEnd(Twin):
+    def r1_end(self, job):
+        self.new = not self.new
+        super().r1_end(job)
+        self.new = not self.new
+
+    def r1_clean(self, job):
+        self.new = not self.new
+        super().r1_clean(job)
+        self.new = not self.new
+
+
+class OtherVersion(OtherAfterEnd):
+    def __init__(self, site, jobs):
+        super().__init__(site, jobs)
+        self.new = not self.new
+
+
+class CutFromFirst(Twin):
+    def b6_cut(self, date):
+        first = math.floor(self.jobs[0].submit_s)
+        return super().b6_cut(date - first) + first
+
+
+class TouchingIsFree(Twin):
+    def b4_nodes(self, job, at, last):
+        return super().b4_nodes(job, at, last - 1)
+
+
+class NoSecondLook(Twin):
+    def b4_reserved(self, b, e, nodes):
+        return False
+
+
+class OneByOne(Twin):
+    def b5_groups(self, nodes):
+        for end, _, job in sorted((math.floor(x.start) + x.limit_s, x.row, x) for x in self.running):
+            if not nodes.isdisjoint(job.at):
+                yield [(end, job)]
+
+
+class InGroups(Twin):
+    """B5 with its parts as they are given."""
+
+    doubles = looks_at_all = False
+
+    def b5_groups(self, nodes):
+        ends = sorted((math.floor(x.start) + x.limit_s, x.row, x) for x in self.running)
+        w, base = 30, None
+        while ends:
+            group, base = [], base if self.new else None
+            while ends:
+                if self.looks_at_all and group and ends[0][0] > base + w:
+                    break
+                end, _, job = ends.pop(0)
+                if nodes.isdisjoint(job.at):
+                    continue
+                if base is None:
+                    base = end + 30 - end % 30 if self.new else end
+                group.append((end, job))
+                if ends and ends[0][0] > base + w:
+                    break
+            if group:
+                yield group
+            if self.doubles or self.new:
+                w *= 2
+            while self.new and ends and ends[0][0] > base + w:
+                w += w if self.doubles else 30
+
+
+class NotDoubled(InGroups):
+    pass
+
+
+class LooksAtAll(InGroups):
+    doubles = looks_at_all = True
+
+
+class LatestFirst(Twin):
+    """Equal ends in the other order of ids."""
+
+    def b5_groups(self, nodes):
+        for job in self.running:
+            job.row = -job.row
+        found = list(super().b5_groups(nodes))
+        for job in self.running:
+            job.row = -job.row
+        return found
+
+
+class NoJoin(Twin):
+    def b7_reserve(self, b, e, nodes):
+        # Intervals of equal sets are kept apart by a mark that no node is.
+        super().b7_reserve(b, e, nodes)
+        for k, interval in enumerate(self.plan):
+            interval[2] = {i for i in interval[2] if i >= 0} | {-1 - k}
+
+
+class JoinAll(Twin):
+    def b7_reserve(self, b, e, nodes):
+        super().b7_reserve(b, e, nodes)
+        plan = self.plan
+        for k in range(len(plan) - 2, -1, -1):
+            if plan[k][2] == plan[k + 1][2]:
+                plan[k : k + 2] = [[plan[k][0], plan[k + 1][1], plan[k][2]]]
+
+
+ROWS = (
+    Row("none"),
+    Row("Q1 a submission is seen 1 s later", clocks={"arrival_s": lambda old: old + 1.0}),
+    Row("Q2 order of submission, no priority", settings={"multifactor": False}, needs="priority"),
+    Row("Q3 no age", settings={"weight_age": 0}, needs="priority"),
+    Row("Q3 no fair share", settings={"weight_fairshare": 0}, needs="priority"),
+    Row("Q3 no job size", settings={"weight_job_size": 0}, needs="priority"),
+    Row("Q3 size with one node, not those requested", jobs={"min_nodes": lambda j: 0 * j.nodes + 1}, needs="Fair Tree"),
+    Row("Q3 size with the nodes used, not one", jobs={"min_nodes": lambda j: j.nodes}, needs="old"),
+    Row("Q4 priorities a fifth as often", settings={"calc_period_s": lambda old: 5 * old}, needs="priority"),
+    Row("Q4 priorities five times as often", settings={"calc_period_s": lambda old: old / 5}, needs="priority"),
+    Row("Q4 priorities only when a job is queued", PrioritiesOnce, needs="priority"),
+    Row("U1 factors before (Fair Tree) or after (classic) the usage", FactorsAtOtherTime, needs="priority"),
+    Row("U1 usage counts when a job has ended", UsageAtTheEnd, needs="priority"),
+    Row("U1 half-life six times as long", settings={"half_life_s": lambda old: 6 * old}, needs="priority"),
+    Row("U1 no decay", settings={"half_life_s": 0.0}, needs="priority"),
+    Row("U3 no user root", NoRoot, needs="priority"),
+    Row("U4, U5 the other fair share", settings={"fair_tree": lambda old: not old}, needs="priority"),
+    Row("U5 no shared ranks, no accounts that are one", NoTies, needs="Fair Tree"),
+    Row("P1 no memory", settings={"memory": False}, needs="memory"),
+    Row("P1 no GPUs", jobs={"gpus_per_node": lambda j: 0 * j.gpus_per_node}, needs="GPUs"),
+    Row("P2 no features", jobs={"constraint": lambda j: ("",) * len(j)}, needs="features"),
+    Row("P2 GPUs narrow the nodes asked", NarrowedByGpus, needs="GPUs"),
+    Row("P4 no topology: runs of neighbours", site={"switches": ()}, needs="tree"),
+    Row("P4 no groups", OneGroup),
+    Row("P5 the first node, not the best", FirstNodes, needs="CPUs"),
+    Row("P5 from the last node", LastNodes),
+    Row("M1 no main pass", settings={"default_queue_depth": 0}),
+    Row("M1 the main pass goes on after a misfit", MainGoesOn),
+    Row("M2 the main pass tries 1 job", settings={"default_queue_depth": 1}),
+    Row("M3 a pass after an end as in the other versions", OtherAfterEnd, on_given_dates=False),
+    Row("M3 batch_sched_delay 0", settings={"batch_sched_delay_s": 0.0}, on_given_dates=False),
+    Row("M3 batch_sched_delay 10", settings={"batch_sched_delay_s": 10.0}, on_given_dates=False),
+    Row("M3 sched_interval 10", settings={"sched_interval_s": 10.0}, on_given_dates=False),
+    Row("M3 sched_interval 300", settings={"sched_interval_s": 300.0}, on_given_dates=False),
+    Row("M3 defer", settings={"defer": True}, on_given_dates=False),
+    Row("B no backfill", settings={"backfill": False}),
+    Row("B1 bf_interval 1", settings={"bf_interval_s": 1.0}, on_given_dates=False),
+    Row("B1 bf_interval 60", settings={"bf_interval_s": 60.0}, on_given_dates=False),
+    Row("B1 bf_interval 300", settings={"bf_interval_s": 300.0}, on_given_dates=False),
+    Row("B1 a cycle takes no time", clocks={"test_s": 0.0}, on_given_dates=False),
+    Row("B2 bf_resolution 1", settings={"bf_resolution_s": 1}),
+    Row("B2 bf_resolution 300", settings={"bf_resolution_s": 300}),
+    Row("B2 cut from the first submission, not in Unix time", CutFromFirst),
+    Row("B2 bf_window 10 min", settings={"bf_window_s": 600.0}),
+    Row("B3 bf_max_job_user none", settings={"bf_max_job_user": 0}, needs="user limit"),
+    Row("B3 bf_max_job_user 10", settings={"bf_max_job_user": 10}),
+    Row("B3 bf_max_job_test 10", settings={"bf_max_job_test": 10}),
+    Row("B6 no reservation", settings={"bf_min_age_reserve_s": 1e9}),
+    Row("B6 one reservation", settings={"bf_job_part_count_reserve": 1}),
+    Row("B6 three reservations", settings={"bf_job_part_count_reserve": 3}),
+    Row("B4 a reservation that begins at the end does not hinder", TouchingIsFree),
+    Row("B4 CPUs are capped from the first", Capped, needs="CPUs"),
+    Row("B4 reservations may overlap", NoSecondLook),
+    Row("B5 ends one by one", OneByOne),
+    Row("B5 w is not doubled", NotDoubled),
+    Row("B5 ends of all running jobs are looked at", LooksAtAll),
+    Row("B5 equal ends in the other order", LatestFirst),
+    Row("B5 groups as in the other versions", OtherVersion),
+    Row("B7 equal intervals are not joined", NoJoin),
+    Row("B7 all equal intervals are joined", JoinAll),
+    Row("R1 nodes are clean at once", clocks={"cleaning_s": 0.0}),
+    Row("R1 nodes are clean 1 s later", clocks={"cleaning_s": 1.0}),
+    Row("R1 a job runs 1 s longer", clocks={"overhead_s": lambda old: old + 1.0}),
+    Row("   limits are the run times", jobs={"limit_s": lambda j: np.maximum(np.ceil(j.run_s), 1).astype(np.int64)}),
+)

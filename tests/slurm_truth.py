@@ -1,0 +1,153 @@
+"""Real runs of Slurm, and how far a run of the model is from one."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import os
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from batfill_site.slurm.conf import read_site
+from batfill_site.slurm.hosts import expand
+from batfill_site.slurm.jobs import read_jobs
+from batfill_site.slurm.site import Association, Clock, Site, SlurmJobs
+
+OWN = Path(__file__).parent / "data" / "slurm"
+PUBLIC = os.environ.get("BATFILL_SLURM")  # a folder with the public run's tables
+# The second at which the public run began matters: plans are cut down to whole minutes of Unix time.
+PUBLIC_BEGAN_S = 1_613_082_979
+# This job of own-b ended 0.23 s before a main pass, which did not yet give its nodes to others; no log says why.
+LATE_JOB, LATE_S = "66", 0.28
+
+
+class Truth(NamedTuple):
+    """A real run: what Slurm had, when it did, and when its passes were."""
+
+    name: str
+    site: Site
+    jobs: SlurmJobs
+    clock: Clock  # with the dates of the passes
+    by: tuple[str, ...]  # which pass started each job; () if not known
+    close_s: float  # differences up to this are of the dates, not of the decisions
+    whole_s: bool  # dates are known in whole seconds
+
+    def own_clock(self, number):
+        """A clock without real dates: the phases and the delays of cycles are drawn, with `number` as the seed."""
+        phase_s, cycle, tick = np.random.default_rng(number).random(3).tolist()
+        first_s, s = float(self.jobs.submit_s[0]), self.site.settings
+        return self.clock._replace(
+            main_s=(), cycles_s=(), phase_s=phase_s, first_cycle_s=first_s + cycle * s.bf_interval_s,
+            first_decay_s=first_s - tick * s.calc_period_s, jitter_s=1.0, seed=number,
+        )  # fmt: skip
+
+
+class Distance(NamedTuple):
+    """How far a run is from the truth."""
+
+    off_s: np.ndarray  # of each start
+    same_nodes: np.ndarray
+    same_pass: np.ndarray
+    backfilled: int
+    waits_s: np.ndarray
+    true_waits_s: np.ndarray
+
+    @property
+    def mean_error_s(self):
+        return float(np.abs(self.off_s).mean())
+
+    @property
+    def correlation(self):
+        return correlation(self.waits_s, self.true_waits_s)
+
+
+def rows_of(path):
+    """The rows of a table, packed or not."""
+    with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as content:
+        return list(csv.DictReader(content))
+
+
+def own(name, *, late=False):
+    """One of our own runs, `a` or `b`, with the nodes of `LATE_JOB` freed late or not."""
+    folder = OWN / f"own-{name}"
+    site = read_site(folder / "slurm.conf", accounts=folder.glob("accounts.txt"))
+    rows = rows_of(folder / "jobs.csv.gz")
+    jobs = read_jobs(sorted(folder.glob("sacct.txt*")))
+    assert jobs.ids == tuple(row["id"] for row in rows)
+    submit_s, start_s, end_s = (np.array([float(row[key]) for row in rows]) for key in ("subms", "startms", "endms"))
+    seen_s = submit_s - 0.02  # the log's line comes a little later than what it reports
+    run_s = end_s - start_s + LATE_S * (late & (np.array(jobs.ids) == LATE_JOB))
+    jobs = replace(jobs, submit_s=seen_s, eligible_s=seen_s, run_s=run_s, started_s=start_s)
+    passes = rows_of(folder / "cycles.csv.gz")
+    main_s, cycles_s = (tuple(float(row["at"]) for row in passes if row["kind"] == kind) for kind in ("sched", "bf"))
+    clock = Clock(main_s=main_s, cycles_s=cycles_s, overhead_s=0.0, first_decay_s=1795720931.804)
+    title = f"own-{name}" + late * f", job {LATE_JOB}'s nodes freed {LATE_S} s late"
+    return Truth(title, site, jobs, clock, tuple(row["by"] for row in rows), 1.0, False)
+
+
+def public(folder):
+    """The public run in this folder, which is not part of the project."""
+    folder = Path(folder)
+    site = read_site(folder / "slurm.conf", version=(17, 11))
+    said = (folder / "associations.txt").read_text()
+    accounts = re.findall(r"account name=(\w+) Fairshare=(\d+)", said)
+    users = re.findall(r"user name=(\w+) DefaultAccount=(\w+)", said)
+    associations = [Association(name, shares=int(shares)) for name, shares in accounts]
+    associations += [Association(name, user) for user, name in users]
+    rows = rows_of(folder / "jobs.csv")
+
+    def number(key):
+        return np.array([int(row[key]) for row in rows])
+
+    def text(key):
+        return tuple(row[key] for row in rows)
+
+    nothing, submit_s = np.zeros(len(rows), np.int64), number("submit_s") + PUBLIC_BEGAN_S
+    per_node, memory_per_node = number("tasks_per_node"), number("mem_per_node_mb")
+    jobs = SlurmJobs(
+        ids=text("id"), submit_s=submit_s.astype(float), eligible_s=submit_s.astype(float),
+        limit_s=number("limit_s"), run_s=number("sleep_s").astype(float), cpus=number("tasks"),
+        nodes=-(-number("tasks") // per_node), cpus_per_node=per_node, min_nodes=nothing + 1,
+        memory_per_cpu_mb=np.where(memory_per_node > 0, 0, number("mem_per_cpu_mb")),
+        memory_per_node_mb=memory_per_node, gpus_per_node=number("gpus"), gpu_type=("",) * len(rows),
+        constraint=text("constraint"), partition=("normal",) * len(rows), qos=("normal",) * len(rows),
+        account=text("account"), user=text("user"), array=nothing - 1, nice=nothing, exclusive=nothing > 0,
+        started_s=(number("start_s") + PUBLIC_BEGAN_S).astype(float), held=nothing > 0,
+        ran_on=tuple(row["nodes"].replace("+", ",") for row in rows),
+    )  # fmt: skip
+    # sdiag gives whole seconds; the cycles were about half a second later. The controller was 8 s old.
+    cycles_s = tuple(PUBLIC_BEGAN_S + float(row["at_s"]) + 0.5 for row in rows_of(folder / "cycles.csv"))
+    clock = Clock(cycles_s=cycles_s, first_decay_s=PUBLIC_BEGAN_S - 8.0, arrival_s=0.7, phase_s=0.6)
+    site = replace(site, associations=tuple(associations))
+    return Truth("public", site, jobs, clock, (), 3.0, True)
+
+
+def distance(truth, run):
+    """How far the run is from the truth."""
+    jobs, site = truth.jobs, truth.site
+    start_s = np.floor(run.start_s) if truth.whole_s else run.start_s
+    names = [
+        sorted(site.nodes[i].name for i in run.at[run.first[k] : run.first[k + 1]].tolist()) for k in range(len(jobs))
+    ]
+    return Distance(
+        off_s=start_s - jobs.started_s,
+        same_nodes=np.array([a == sorted(expand(b)) for a, b in zip(names, jobs.ran_on, strict=True)]),
+        same_pass=np.array([("", "main", "bf")[a] == b for a, b in zip(run.by, truth.by, strict=False)]),
+        backfilled=int((run.by == 2).sum()),
+        waits_s=start_s - jobs.submit_s,
+        true_waits_s=jobs.started_s - jobs.submit_s,
+    )
+
+
+def correlation(a, b):
+    """Spearman's rank correlation, with the mean rank for equal values."""
+
+    def ranks(values):
+        _, place, count = np.unique(np.round(values, 3), return_inverse=True, return_counts=True)
+        return (np.cumsum(count) - (count - 1) / 2)[place]
+
+    return float(np.corrcoef(ranks(a), ranks(b))[0, 1])
