@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from batfill_site.slurm.conf import read_site
-from batfill_site.slurm.hosts import compressed
+from batfill_site.slurm.ensemble import clocks
 from batfill_site.slurm.model import Model
-from batfill_site.slurm.site import Clock, SlurmJobs
+from batfill_site.slurm.site import SlurmJobs
 
 BEGAN = 1_767_225_600  # 2026-01-01 in UTC
 CONF = """\
@@ -109,7 +109,8 @@ def main(folder: Path, n: int = 3000, seed: int = 1) -> None:
         (folder / name).write_text(text)
     site = read_site(folder / "slurm.conf", accounts=[folder / "accounts.txt"])
     jobs = jobs_of(n, seed)
-    run = Model(site, jobs).run(Clock(seed=seed))
+    (clock,) = clocks(site, jobs, 1, seed)
+    run = Model(site, jobs).run(clock)
     names = [node.name for node in site.nodes]
     with (folder / "jobs.txt").open("w") as file:
         print(COLUMNS, file=file)
@@ -118,7 +119,7 @@ def main(folder: Path, n: int = 3000, seed: int = 1) -> None:
             cpus, nodes, gpus = int(jobs.cpus[k]), int(jobs.nodes[k]), int(jobs.gpus_per_node[k] * jobs.nodes[k])
             tres = f"billing={cpus},cpu={cpus},mem={cpus * int(jobs.memory_per_cpu_mb[k])}M,node={nodes}"
             tres += f",gres/gpu={gpus}" if gpus else ""
-            where = compressed([names[i] for i in run.at[run.first[k] : run.first[k + 1]]])
+            where = ",".join(names[i] for i in run.at[run.first[k] : run.first[k + 1]])
             submit = int(jobs.submit_s[k])
             fields = (
                 *(jobs.ids[k], jobs.user[k], jobs.account[k], jobs.partition[k], "normal", submit, submit, start),

@@ -1,9 +1,4 @@
-"""Fidelity: how far the waits of a replay are from those in the log, and what a site does that explains it.
-
-The error is the mean absolute percentage error of moving means: at each hour, the mean wait of the jobs submitted
-within a week before or after it, simulated and logged. A few hours with short logged waits may dominate this mean, so
-the median over the hours stands beside it. Both are of all hours, and near the ends of the log of fewer jobs.
-"""
+"""Fidelity: how far the waits of a replay are from those in the log, and what a site does that explains it."""
 
 from __future__ import annotations
 
@@ -14,12 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from batfill.base.errors import WorkloadError
+from batfill.base.errors import BatfillError, WorkloadError
 from batfill.base.progress import patient_progress
-from batfill.base.sums import correlation
 from batfill.base.tables import as_table
 from batfill.base.words import duration, in_a_row, things
-from batfill.base.words import percent as in_percent
 from batfill.model.calendar import Calendar
 from batfill.model.jobs import DAY_S, HOUR_S, WEEK_S
 from batfill.model.metrics import width_class
@@ -30,6 +23,7 @@ from batfill.workloads.formats import replayable
 from batfill.workloads.swf import job_rows
 from batfill_site.accounting.cluster_log import NO_ELIGIBILITY
 from batfill_site.accounting.outages import held, outages
+from batfill_site.score import LEAST_GAIN, LEAST_SHARE, Score, errors_of, percent, ratio_text, score
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -41,10 +35,7 @@ if TYPE_CHECKING:
     from batfill.workloads.swf_log import SwfLog
 
 
-FEWEST_JOBS, LEAST_WAIT_S = 50, 60.0  # of a moving mean that is compared
-NEAR_S = 600.0  # a simulated wait is near the logged one if they differ by no more
 UNKNOWN_WAIT = -1
-LEAST_SHARE = 0.01  # of the jobs, for a partition or queue to count
 NOT_MODELLED = ", which is not modelled"  # ends an import's note
 LENGTHS = {600: "10 min or less", HOUR_S: "1 h or less", 6 * HOUR_S: "6 h or less", math.inf: "longer"}  # run times
 HOURS = 3  # of a group by hour of submission
@@ -54,94 +45,10 @@ HOURS = 3  # of a group by hour of submission
 NOTICES_S = (WEEK_S, DAY_S, 4 * HOUR_S)
 CAPACITIES = (0.97, 0.95, 0.9, 0.85, 0.8)  # but not below what was in use at once
 DEPTHS = (ALL,)
-LEAST_GAIN = 0.1
 WORSE = 2.0  # times the plain error, from which on the outages found are doubted
 LONGEST_BLOCKED_S = 3 * WEEK_S  # by known outages that follow each other, for any request
 # The log shows a limit of running jobs per user if so many users reach it, and it is at least so high.
 FEWEST_USERS, LEAST_LIMIT = 3, 10
-
-
-class Score(NamedTuple):
-    """Simulated waits against the logged ones of the same jobs. Times in seconds; None: cannot be computed."""
-
-    jobs: int
-    error: float | None  # see the module; None if no moving mean counts
-    median_error: float | None
-    simulated_mean_s: float
-    logged_mean_s: float
-    ratio: float | None  # of these
-    correlation: float | None
-    near: float  # the share of the jobs whose waits differ by at most 10 min
-    simulated_longest_s: float
-    logged_longest_s: float
-
-    def cells(self) -> dict[str, Any]:
-        """For a table to read."""
-        return {
-            "jobs": f"{self.jobs:,}",
-            "mean error": percent(self.error),
-            "median error": percent(self.median_error),
-            "sim/log": ratio_text(self.ratio),
-            "within 10 min": percent(self.near),
-            "correlation": ratio_text(self.correlation),
-            "simulated_mean_s": self.simulated_mean_s,
-            "simulated_longest_s": self.simulated_longest_s,
-            "logged_mean_s": self.logged_mean_s,
-            "logged_longest_s": self.logged_longest_s,
-        }
-
-
-def percent(share: float | None) -> str:
-    """The share, if it is known."""
-    return "-" if share is None else in_percent(share)
-
-
-def ratio_text(value: float | None) -> str:
-    """The number with two decimals."""
-    return "-" if value is None else f"{value:.2f}"
-
-
-def score(submit_s: NDArray[np.float64], logged_s: NDArray[np.float64], simulated_s: NDArray[np.float64]) -> Score:
-    """The score of some jobs, at least one, in order of submission."""
-    logged, simulated = float(logged_s.mean()), float(simulated_s.mean())
-    varied = len(submit_s) > 1 and logged_s.std() > 0 and simulated_s.std() > 0
-    return Score(
-        len(submit_s),
-        *errors_of(submit_s, logged_s, simulated_s),
-        simulated,
-        logged,
-        simulated / logged if logged > 0 else None,
-        correlation(logged_s, simulated_s) if varied else None,
-        float((np.abs(simulated_s - logged_s) <= NEAR_S).mean()),
-        float(simulated_s.max()),
-        float(logged_s.max()),
-    )
-
-
-def errors_of(
-    submit_s: NDArray[np.float64], logged_s: NDArray[np.float64], simulated_s: NDArray[np.float64]
-) -> tuple[float | None, float | None]:
-    """The mean and the median absolute percentage error of moving means.
-
-    Both are None if no moving mean has `FEWEST_JOBS` and logged waits over a minute.
-    """
-    if not len(submit_s):
-        return None, None
-    at_s = np.arange(submit_s[0], submit_s[-1] + 1, HOUR_S)
-    first, beyond = np.searchsorted(submit_s, at_s - WEEK_S), np.searchsorted(submit_s, at_s + WEEK_S, side="right")
-    jobs = beyond - first
-
-    def means(wait_s: NDArray[np.float64]) -> NDArray[np.float64]:
-        sums = np.append(0, np.cumsum(wait_s))
-        mean: NDArray[np.float64] = (sums[beyond] - sums[first]) / np.maximum(jobs, 1)
-        return mean
-
-    logged, simulated = means(logged_s), means(simulated_s)
-    counts = (jobs >= FEWEST_JOBS) & (logged > LEAST_WAIT_S)
-    if not counts.any():
-        return None, None
-    errors = np.abs(simulated - logged)[counts] / logged[counts]
-    return float(errors.mean()), float(np.median(errors))
 
 
 class Logged(NamedTuple):
@@ -410,19 +317,24 @@ def fidelity(
     procs: int | None = None,
     overrun: Overrun | None = None,
     unrequested: Unrequested | None = None,
+    slurm_conf: Path | str | None = None,
+    **site: Any,
 ) -> Found:
     """How far the waits of a replay under FCFS with EASY backfilling are from those in the log, and what explains it.
 
     Args:
-        log: a workload that was read from a log with waits, or the log's file.
+        log: a workload that was read from a log with waits, or the log's file; with `slurm_conf` sacct's output.
         fit: whether to fit what the site does on the first half of the jobs, and to score it on the second.
         procs: the machine's size; by default the log's.
         overrun: see `read_workload`; for a file only.
         unrequested: see `read_workload`; for a file only.
+        slurm_conf: the site's. Then its Slurm is modelled, beside the replay on one pool.
+        **site: with it, as for `slurm`: accounts, sshare, windows, slurm_version, timezone, runs and seed.
 
     Returns:
         `scores`: of the plain replay, and of one with the log's outages as announced windows. `groups`: the same by
-        width, run time, hour of submission and queue. `fitted`: the factors that hold, a step each.
+        width, run time, hour of submission and queue. `fitted`: the factors that hold, a step each. With `slurm_conf`
+        `causes` are what the files do not say that may explain the rest.
 
     Raises:
         BatfillError: the log is unusable, or has no waits of a site.
@@ -432,7 +344,18 @@ def fidelity(
         Traceback (most recent call last):
         batfill.base.errors.WorkloadError: workloads/sample.json: none of the log's 800 jobs that ran has a wait ...
     """
-    source = replayable(log, procs=procs, overrun=overrun, unrequested=unrequested)
+    how: dict[str, Any] = {"procs": procs, "overrun": overrun, "unrequested": unrequested}
+    if slurm_conf is not None:
+        from batfill_site.slurm.fidelity import slurm_fidelity
+
+        if not isinstance(log, Path | str):
+            raise BatfillError(f"log: with slurm_conf it is the file that sacct printed, not {log!r:.60}")
+        if other := [name for name, value in {"fit": None if fit else False, **how}.items() if value is not None]:
+            raise BatfillError(f"option {other[0]}: it belongs to one pool, not to a site's Slurm; leave it out")
+        return slurm_fidelity(log, slurm_conf, **site)
+    if site:
+        raise BatfillError(f"option {next(iter(site))}: it belongs to a site's Slurm; give its slurm_conf, too")
+    source = replayable(log, **how)
     workload = source.workload(source.log)
     if workload.procs is None:
         raise WorkloadError(f"{source.where}: does not say how many processors the machine has; give --procs N")

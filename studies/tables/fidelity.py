@@ -22,7 +22,8 @@ from batfill.base.version import __version__
 from batfill.model.calendar import Calendar
 from batfill.model.jobs import HOUR_S
 from batfill.workloads.formats import source_of
-from batfill_site.fidelity import PLAIN, WITH_OUTAGES, Factors, fitted, logged_of, percent, ratio_text
+from batfill_site.fidelity import PLAIN, WITH_OUTAGES, Factors, fitted, logged_of
+from batfill_site.score import percent, ratio_text
 from studies.papers.page import markdown
 from studies.tables.common import by_name, progress
 from studies.tables.first_tries import logs_at_hand

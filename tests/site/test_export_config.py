@@ -33,6 +33,7 @@ from batfill.model.rules import Rules
 from batfill.replays.engine_replay import replay_jobs
 from batfill.workloads import read_workload
 from batfill_site.config.systems import KEYS, SLURM_ORIGIN, SYSTEMS, site_config
+from batfill_site.slurm.exported import Trial, site_factors
 from command import batfill
 from oracle import key_named
 from strategies import random_table
@@ -712,3 +713,69 @@ def test_what_a_system_cannot_say_of_depth_is_lacking():
     assert "set it in the batch system itself" in site_config("pbs", max_running=40).lacks[0]
     with pytest.raises(BatfillError, match="option feedback: "):
         site_config("slurm", feedback="sessions")
+
+
+# Slurm's files in the model of Slurm
+
+SAMPLE = Path(__file__).parents[2] / "workloads" / "sample.json"
+
+
+@pytest.mark.parametrize("options", [{}, {"small": "class", "divider": 3600}])
+@pytest.mark.parametrize("policy", ON_SLURM)
+def test_the_model_takes_the_site_factors_that_the_plug_in_gives(policy, options):
+    if policy == "fcfs" and not options:
+        return  # it has no plug-in
+    table = np.array(jobs(3))
+    factor = slurm_plugin(policy, **options)
+    given = [factor(submitted=r, time_limit=p // 60, min_cpus=q) for r, p, q in table.tolist()]
+    r, p, q = table.T.astype(float)
+    assert (
+        np.floor(site_factors(site_config("slurm", policy, **options).files["job_submit.lua"], r, p, q)).tolist()
+        == given
+    )
+
+
+@pytest.mark.parametrize(
+    ("policy", "options", "near"),
+    [
+        ("lcfs", {"depth": 0}, 0.99),
+        ("fcfs", {"depth": 0}, 0.99),
+        ("saf", {"depth": 0, "max_running": 4}, 0.92),
+        ("saf", {}, 0.6),
+    ],
+)
+def test_the_files_run_in_the_model_start_jobs_as_the_replay_does_but_for_reservations(policy, options, near):
+    found = site_config("slurm", policy, on=SAMPLE, **options)
+    assert (found.trial.jobs, found.trial.never) == (800, 0)
+    assert found.trial.near >= near
+    said = " ".join(found.as_text().replace("#", "").split())
+    assert f"{100 * found.trial.near:.1f} % of 800 jobs start within a minute of the replay's start" in said
+    assert f"do these files give the replay's figures? {'yes, ' if near > 0.9 else 'no: '}" in said
+    assert "figures: in a model of Slurm with these files, sample.json: mean wait " in said
+
+
+def test_the_answer_names_the_figures_that_are_not_given():
+    slurm = {"mean_wait_s": [60, 61], "max_wait_s": [80, 100], "mean_bsld": [2, 2]}
+    trial = Trial("log", 9, slurm, {"mean_wait_s": 59, "max_wait_s": 120, "mean_bsld": 1}, 0.5, 1)
+    off = "1 jobs never start, the longest wait is 25 % lower, the mean bounded slowdown is 100 % higher"
+    assert trial.lines[1] == f"do these files give the replay's figures? no: {off}"
+    assert "longest wait 1 min 30 s (1 min 20 s to 1 min 40 s in 2 runs; replay 2 min)" in trial.lines[0]
+    trial = Trial("log", 9, slurm, {"mean_wait_s": 60, "max_wait_s": 99, "mean_bsld": 2}, 0.5, 0)
+    assert "figures? yes, each to within 5 % or what the runs differ by" in trial.lines[1]
+
+
+@pytest.mark.parametrize(
+    ("words", "wrong"),
+    [
+        ("slurm --procs 4", "procs: is of a log; give one with --on"),
+        (f"pbs --on {SAMPLE}", "--on: there is a model of Slurm, and none of PBS; leave it out"),
+        (f"slurm --preset first-tries --on {SAMPLE}", "--on: the model has no script that ends first tries"),
+        (f"slurm --procs 0 --on {SAMPLE}", "--procs"),
+        ("slurm --on nothing.swf", "nothing.swf"),
+    ],
+)
+def test_a_trial_that_cannot_be_is_refused(words, wrong):
+    done = batfill("export-config", *words.split())
+    assert done.status == 2
+    assert wrong in done.err
+    assert done.err.count("\n") == 1

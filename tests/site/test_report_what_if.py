@@ -45,7 +45,7 @@ from batfill_site.advice.text import (
 )
 from batfill_site.advice.what_if import HIGH, LIMITS, LOW, MEDIUM, ChoiceFigures, advised, groups_of, what_if
 from batfill_site.config.systems import FIGURES, SYSTEMS
-from batfill_site.fidelity import Score
+from batfill_site.score import Score
 from command import batfill, json_result
 from swf_text import row
 

@@ -17,8 +17,9 @@ from batfill.base.errors import BatfillError
 from batfill.model.jobs import LARGE, SMALL, Clock, Workload, job_table
 from batfill.replays.session import Replay
 from batfill_site.starts.ensemble import Ensemble
+from batfill_site.starts.forecast import Forecast
 from batfill_site.starts.past import JOB_SO_FAR, LAST, Past
-from batfill_site.starts.when import Forecast, ForecastOfReplay, when
+from batfill_site.starts.when import ForecastOfReplay, when
 from batfill_site.starts.why_not import Instants
 from command import batfill, json_result, refusal
 from oracle import Oracle

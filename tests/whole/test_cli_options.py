@@ -18,6 +18,7 @@ import pytest
 
 from batfill.cli import main
 from batfill.cli.app import app
+from batfill.cli.parameters import SITE
 from batfill.model.options import NAMES, OPTIONS, Options, of_arguments
 from command import batfill
 from swf_text import row
@@ -39,6 +40,12 @@ BESIDE = {
     ("workload scale", "*"): ["--load", "0.5"],
     ("workload resample", "profile_weeks"): ["--method", "users"],
     **{("workload convert", name): ["--platform", "p.xml"] for name in ("bandwidth", "latency")},
+    **{
+        (command, name): ["--slurm-conf", "slurm.conf"]
+        for command, more in (("what-if", ("changes", "add_nodes")), ("fidelity", ("seed",)), ("when", ("past",)))
+        for name in (*SITE, "runs", *more)
+        if name != "slurm_conf"
+    },
     ("conformance", "*"): ["{port}"],
     **{("batsched", name): ["--variant", "conservative_bf"] for name in ("queue_order", "rjms_delay")},
 }
@@ -331,7 +338,7 @@ def test_an_option_of_the_table_is_what_it_was_given_in_json_and_in_python(name)
 
 
 def test_every_command_that_replays_logs_takes_both_options_on_requests():
-    hosts = {"replay", "tune", "fit", "select", "what-if", "fidelity", "workload convert"}
+    hosts = {"replay", "tune", "fit", "select", "what-if", "fidelity", "export-config", "workload convert"}
     for option, taking in (("overrun", hosts), ("unrequested", hosts | {"when"})):
         assert {name for name, param in EVERY if param.name == option} == taking
 

@@ -112,6 +112,10 @@ def core(tmp_path_factory):
     waits = "".join(row(k, k, 9, req_time=9, wait=k) for k in range(1, 99))
     texts = {
         "grid/runs.parquet": "PAR1",
+        "slurm.conf": "NodeName=n[1-4] CPUs=2\nPartitionName=main Nodes=ALL\n",
+        "site.txt": (
+            "JobID|Partition|Submit|Start|End|AllocCPUS|State\n7|main|1700000000|1700000001|1700000002|2|COMPLETED\n"
+        ),
         "jobs.txt": "JobID|Submit|Start|End|AllocCPUS|State\n7|1700000000|1700000001|1700000002|4|COMPLETED\n",
         "waits.swf": f"; MaxProcs: 4\n{waits}",
         "campaign.yaml": "workloads:\n- file: log.swf\npolicies: [fcfs, saf]\n",
@@ -146,6 +150,7 @@ CASES = [
     ("fit log.swf --tuples 2 --permutations 256", None),
     ("select log.swf --period 1d", None),
     ("fidelity waits.swf", None),
+    ("fidelity site.txt --slurm-conf slurm.conf", None),
     ("conformance --list", None),
     ("campaign campaign.yaml", "campaign"),
     ("reproduce --list", "all"),
@@ -153,8 +158,10 @@ CASES = [
     ("report grid", "campaign"),
     ("report run --figures pdf", "report"),
     ("what-if log.swf", None),
+    ("what-if site.txt --slurm-conf slurm.conf --set bf_interval=60 --out changes.html", None),
     ("export-config slurm --policy saf", None),
     ("when log.swf --at 1000", None),
+    ("when site.txt --slurm-conf slurm.conf", None),
 ]
 
 
@@ -278,6 +285,7 @@ CALLS = {
     "select": ("bf.select(log)", None),
     "fidelity": ("bf.fidelity('waits.swf')", None),
     "what_if": ("bf.what_if(log)", None),
+    "slurm": ("bf.slurm('site.txt', 'slurm.conf', ['bf_interval=60'])._repr_html_", None),
     "report": ("bf.report(fcfs, saf, out='both.html'), bf.report('run/out')", None),
     "campaign": ("bf.campaign('campaign.yaml')", "campaign"),
     "export_config": ("bf.export_config('slurm', 'saf')._repr_html_()", None),

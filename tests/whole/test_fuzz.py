@@ -93,7 +93,7 @@ EDGES = [
 HUGE = ["9007199254740993", str(2**31), str(2**63), str(10**20), "9" * 5000]
 AMOUNTS = [
     "jobs", "samples", "tuples", "permutations", "evaluations", "points", "users", "weeks", "count", "workers",
-    "n",
+    "n", "runs",
 ]  # fmt: skip
 TEXTS = st.sampled_from(
     [
@@ -103,7 +103,7 @@ TEXTS = st.sampled_from(
 )  # fmt: skip
 READ = [
     "log.swf", "log.swf.gz", "w.json", "empty", "platform.xml", "policies.json", "missing.swf", "folder",
-    ".", "", "out_jobs.csv", "e.yaml", "campaign.yaml", "sacct.txt", "/dev/null",
+    ".", "", "out_jobs.csv", "e.yaml", "campaign.yaml", "sacct.txt", "slurm.conf", "/dev/null",
 ]  # fmt: skip
 WRITTEN = [
     "made.swf", "made.json", "made.json.gz", "made", "folder", "no/such/made.swf", "log.swf/x",
@@ -190,6 +190,7 @@ def inputs(tmp_path_factory):
         "campaign.yaml": "workloads: [log.swf]\npolicies: [fcfs, saf]\n",
         "e.yaml": "batcmd: x\n",
         "sacct.txt": "JobID|Submit\n1|2\n",
+        "slurm.conf": "NodeName=n[1-4] CPUs=2\nPartitionName=main Nodes=ALL\n",
     }
     for name, content in texts.items():
         (folder / name).write_text(content)

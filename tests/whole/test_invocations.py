@@ -78,6 +78,14 @@ select week.swf --policies fcfs
 select week.swf --policies fcfs,saf {--method ucb1 --lambda 0.5|--noise 1|--lambda 3|--weeks 3|--period 0|--method best}
 what-if log.swf --no-small-first {--kill always|--kill-if needed|--min-gain 200%|--min-gain 5}
 what-if log.swf --no-small-first {--max-wait-growth -5%|--threshold 0|--small-first}
+what-if log.swf {--set bf_interval=60|--add-nodes g2=g1|--runs 5|--windows x.csv|--slurm-version 22.05}
+what-if log.swf --slurm-conf {missing.conf|log.swf|slurm.conf}
+what-if log.swf --slurm-conf slurm.conf {--procs 4|--threshold 1h|--no-small-first|--runs 3|--slurm-version new}
+what-if log.swf --slurm-conf slurm.conf {--set bf_interval=x|--set nothing=1|--set bf_interval=30|--add-nodes n9=x}
+fidelity log.swf {--runs 5|--seed 4|--accounts log.swf}
+fidelity log.swf --slurm-conf {missing.conf|slurm.conf|slurm.conf --no-fit|slurm.conf --runs 4|slurm.conf --procs 2}
+when log.swf {--past log.swf|--windows x.csv}
+when log.swf --slurm-conf slurm.conf {--policy saf|--procs 4|--at never|--past missing.txt}
 # the others
 {repaly|what_if|REPLAY} log.swf
 nonsense
@@ -187,6 +195,7 @@ def here(tmp_path, monkeypatch):
     workload = {"nb_res": 4, "jobs": jobs, "profiles": {"p": {"type": "delay", "delay": 200}}}
     Path("w.json").write_text(json.dumps(workload))
     Path("c.yaml").write_text("workloads:\n  - file: log.swf\npolicies: [fcfs, saf]\n")
+    Path("slurm.conf").write_text("NodeName=n[1-4] CPUs=2\nPartitionName=main Nodes=ALL\n")
     Path("folder").mkdir()
     for name, text in {"empty.swf": "", "empty.yaml": "", "unknown.swf": "1 2 three\n", "broken.json": "{"}.items():
         Path(name).write_text(text)

@@ -144,15 +144,17 @@ LONG = {
     "replay_many": (lambda log: bf.replay_many(log, ["fcfs"]), "policies"),
     "report": (lambda log: bf.report(bf.replay(log)), "runs read and described"),
     "what_if": (lambda log: bf.what_if(log, thresholds_s=[3600], small_first=False), "choices"),
+    "slurm": (lambda log: bf.slurm("sacct.txt", "slurm.conf", runs=5), "runs"),
     "campaign": (lambda log: bf.campaign("campaign.yaml", workers=1), "runs"),
     "tune": (lambda log: bf.tune(log, points=6, days=1, last=(1,)), "periods"),
     "fit": (lambda log: bf.fit(log, tuples=2, permutations=256), "tuples"),
     "select": (lambda log: bf.select(log), "logs"),
     "fidelity": (lambda log: bf.fidelity("log.swf"), "replays"),
+    "export_config": (lambda log: bf.export_config("slurm", on=log), "runs"),
 }
 # Those that take a second at most, or as long as the disk.
 SHORT = {
-    *("certificate", "compare", "export_config", "generate", "job_table", "when", "write"),
+    *("certificate", "compare", "generate", "job_table", "when", "write"),
 }
 
 
@@ -166,6 +168,9 @@ def folder(tmp_path_factory):
     made = tmp_path_factory.mktemp("long")
     bf.write(bf.generate(300, 16, seed=3), made / "log.json")
     (made / "campaign.yaml").write_text(CAMPAIGN)
+    (made / "slurm.conf").write_text("NodeName=n[1-4] CPUs=2\nPartitionName=main Nodes=ALL\n")
+    head = "JobID|Partition|Submit|Start|End|AllocCPUS|State"
+    (made / "sacct.txt").write_text(f"{head}\n1|main|1700000000|1700000001|1700000002|2|COMPLETED\n")
     rows = (row(i, 600 * i, 3600, req_procs=16, req_time=3600, wait=3000 * i) for i in range(1, 101))
     (made / "log.swf").write_text("; MaxProcs: 16\n" + "".join(rows))
     return made

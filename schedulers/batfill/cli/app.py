@@ -24,7 +24,7 @@ HOUSES = {
         "report": "Write a self-contained HTML page about these runs.",
     },
     "Your site": {
-        "what-if": "What other schedulers would have done with a site's log.",
+        "what-if": "What other schedulers, or changes of slurm.conf, would have done with a site's log.",
         "when": "When waiting jobs are expected to start, and why not now.",
         "fidelity": "How far simulated waits are from those in a log, and why.",
         "export-config": "Print the batch system configuration nearest to a policy.",

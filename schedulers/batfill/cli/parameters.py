@@ -28,7 +28,7 @@ from batfill.model.values import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from click.shell_completion import CompletionItem
 
@@ -42,11 +42,24 @@ WORDS = "batfill.words"  # in the meta of a command's context: the words given f
 MOST_MS = 2**31 - 1  # ZeroMQ's longest timeout, 24 days
 
 
-GROUPS = (WHAT, SMALL_JOBS, PREDICTIONS, LIVE_ONLY, "", "periods", "log", "output")  # "": the command's own heading
+SLURM = "a site's own Slurm"
+GROUPS = (
+    WHAT,
+    SMALL_JOBS,
+    PREDICTIONS,
+    LIVE_ONLY,
+    "",
+    SLURM,
+    "periods",
+    "log",
+    "output",
+)  # "": the command's own heading
 GROUP_OF = {
     **dict.fromkeys(("days", "months", "boundary", "skip", "count", "min-jobs", "training", "last"), "periods"),
     **dict.fromkeys(("procs", "tau", "overrun", "unrequested", "speed", "platform", "at"), "log"),
     **dict.fromkeys(("out", "json", "help"), "output"),
+    **dict.fromkeys(("slurm-conf", "accounts", "sshare", "windows", "slurm-version"), SLURM),
+    **dict.fromkeys(("set", "add-nodes", "runs", "timezone"), SLURM),
     "threshold": WHAT,
 }
 
@@ -109,7 +122,8 @@ class OnceCommand(click.Command):
             return
         formatter.write_paragraph()
         for group, records in sorted(groups.items(), key=lambda item: GROUPS.index(item[0])):
-            formatter.write_heading((group or self.heading).capitalize())
+            heading = group or self.heading
+            formatter.write_heading(f"{heading[:1].upper()}{heading[1:]}")
             with formatter.indentation():
                 formatter.write_dl(records, col_max=22)
 
@@ -376,6 +390,55 @@ def refuse_other_option(_: click.Context, parameter: click.Parameter, value: str
     """Refuse an option that only live schedulers take, with the reason."""
     if value is not None:
         refuse_other(option_name(parameter))
+
+
+SITE: dict[str, tuple[dict[str, Any], str]] = {
+    "timezone": ({}, "The cluster's time zone, of dates without one, as Europe/Paris [default: UTC]."),
+    "slurm_version": ({}, "Its version of Slurm, whose rules and defaults hold [default: 22.05]."),
+    "windows": (
+        {"type": FILE},
+        "Nodes that were reserved or down, as CSV: nodes,begin,end and, if known before, announced.",
+    ),
+    "sshare": ({"type": FILE}, "What `sshare -l` printed when the log begins: the usage before it."),
+    "accounts": (
+        {"type": FILE, "multiple": True},
+        "Shares and limits: what `sacctmgr dump` and `sacctmgr -P show qos` print. Repeatable.",
+    ),
+    "slurm_conf": ({"type": FILE}, "The site's slurm.conf: LOG is what `sacct -P` prints, and Slurm is modelled."),
+}
+
+
+def site_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add these options, passed to the command as one mapping `site` of those that are given."""
+
+    @wraps(command)
+    def collected(**values: Any) -> Any:
+        given = {name: values.pop(name) for name in SITE}
+        return command(**values, site={name: value for name, value in given.items() if value not in (None, ())})
+
+    for name, (how, text) in SITE.items():
+        collected = click.option(f"--{name.replace('_', '-')}", help=text, **how)(collected)
+    return collected
+
+
+RUNS = click.option("--runs", type=Whole(5, LARGEST), help="Runs of the model of the site's Slurm [default: 20].")
+
+
+def require_one_kind(site: Mapping[str, Any], own: set[str], both: set[str]) -> None:
+    """Refuse options of the other kind of question: about one pool, or about a site's Slurm.
+
+    Args:
+        site: what `site_options` collected.
+        own: the command's own parameters about a site's Slurm.
+        both: those of both kinds.
+    """
+    slurm, context = "slurm_conf" in site, click.get_current_context()
+    given = [param for param in context.command.params if param.name in context.meta[WORDS] and param.name not in both]
+    other = [named(param) for param in given if (param.name in {*SITE, *own}) != slurm]
+    if other and slurm:
+        raise BatfillError(f"{other[0]}: it belongs to one pool, and --slurm-conf has the site's Slurm; leave it out")
+    if other:
+        raise BatfillError(f"{other[0]}: it belongs to a site's Slurm; give its slurm.conf with --slurm-conf, too")
 
 
 def choice_option(*names: str, choices: Sequence[str], help: str) -> Callable[[Command], Command]:  # noqa: A002

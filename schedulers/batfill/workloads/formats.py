@@ -279,7 +279,7 @@ def read_once(log: Workload | str | Path, **reading: Any) -> Workload | Source:
     """
     if isinstance(log, Workload) or is_frame(log):
         return cast("Workload", log)  # `opened` takes a frame as well
-    fields = (*OF_JOBS, "queue", "partition")
+    fields = (*OF_JOBS, "queue", "partition", "group")
     path = path_of(log)
     whole, found, system = read_file(path, **reading, fields=fields)
     rows = log_of(whole) if found is None else found.only(fields)

@@ -47,8 +47,20 @@ def outages(source: Path | str, log: SwfLog, procs: int) -> Calendar:
     start_s = submit_s + np.maximum(wait_s, 0)
     end_s = start_s + log["runtime_s"][rows.keep]
     q = log.needed_procs[rows.keep]
+    spans = idle_spans(submit_s, start_s, end_s, q, log["partition"][rows.keep], procs)
+    return Calendar(tuple(Window(ANNOUNCED, begin_s, beyond_s, procs) for begin_s, beyond_s in spans), path.name)
+
+
+def idle_spans(
+    submit_s: NDArray[np.float64],
+    start_s: NDArray[np.float64],
+    end_s: NDArray[np.float64],
+    q: NDArray[Any],
+    partition: NDArray[Any],
+    procs: int,
+) -> list[tuple[float, float]]:
+    """The outages' begins and ends, of jobs with these columns, (n,) each, whose dates count from the first one's."""
     at_s = np.arange(0, end_s.max() + GRID_S, GRID_S)
-    partition = log["partition"][rows.keep]
     parts, waiting = np.unique(partition), np.zeros(len(at_s))
     for part in parts:
         its = partition == part
@@ -60,8 +72,7 @@ def outages(source: Path | str, log: SwfLog, procs: int) -> Calendar:
     edges = np.diff(down.astype(np.int8), prepend=0, append=0)
     first, beyond = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)
     long = beyond - first >= FEWEST
-    dates = zip((first[long] * GRID_S).tolist(), (beyond[long] * GRID_S).tolist(), strict=True)
-    return Calendar(tuple(Window(ANNOUNCED, begin_s, end_s, procs) for begin_s, end_s in dates), path.name)
+    return list(zip((first[long] * GRID_S).tolist(), (beyond[long] * GRID_S).tolist(), strict=True))
 
 
 def held(

@@ -10,7 +10,7 @@ import json
 import re
 import shlex
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from batfill.base.version import ENGINE, __version__
 from batfill.model.options import FIRST_TRIES, PRESETS
@@ -39,14 +39,15 @@ from batfill_site.advice.what_if import ADVICE, APART, CHOSEN, FAR_APART, HIGH_P
 from batfill_site.config.systems import EXPRESSIBLE, FIGURES, IMPOSSIBLE, SYSTEMS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from batfill_pages.stats import Paired
     from batfill_site.advice.payers import Changed
-    from batfill_site.advice.what_if import JobGroup, Limit, WhatIf
+    from batfill_site.advice.what_if import Limit, WhatIf
 
-CHANCE = ' class="chance" role="img" aria-label="may be chance"'  # of a bar whose corrected interval includes 0
+NOBODY = "The log names no users with so many jobs."
+CHANCE = ' class="chance" role="img" aria-label="{}"'  # of a bar whose corrected interval includes 0
 ASSUMED = (
     "Jobs, times and users are as in the log: users do not change their jobs or requests with the scheduler, machines "
     "do not fail, and only processors are scarce. fcfs is EASY backfilling in order of arrival, simulated: it is not "
@@ -130,21 +131,34 @@ def first_screen(answer: WhatIf, shown: int) -> str:
     )
     panels = "\n".join(of_choice(k, shown, gains_panel(answer, k)) for k in range(len(answer.outcomes)))
     about = guide("how-to/what-if", "What all of this means", "#the-advice")
-    said = screen(answer, answer.limit)
+    return frame(
+        screen(answer, answer.limit),
+        warning_paragraphs(answer.workload.size_warnings),
+        "" if answer.undecided else control,
+        caption,
+        panels,
+        f"{marked(say.terms_text(answer))} {about}",
+    )
+
+
+def frame(
+    said: dict[str, str], warnings: str, control: str, caption: str, panels: str, terms: str, what: str = "choice"
+) -> str:
+    """The first screen: what `as_screen` made, the trade-off below its `control`, and who gains and who pays."""
     return "\n".join(
         [
             f'<div id="advice" aria-live="polite" aria-atomic="true">{said["advice"]}</div>',
-            warning_paragraphs(answer.workload.size_warnings),
+            warnings,
             f'<div class="two"><div><div id="four">{said["four"]}</div>',
-            f'<section id="limit" aria-label="Limit and trade-off">{"" if answer.undecided else control}',
-            '<figure><p class="chart-title">Slowdown and longest wait of each choice</p>',
+            f'<section id="limit" aria-label="Limit and trade-off">{control}',
+            f'<figure><p class="chart-title">Slowdown and longest wait of each {what}</p>',
             '<div class="chart" id="tradeoff">',
-            "<noscript>The chart needs a script; the table of all choices has its values.</noscript></div>",
-            f'<figcaption>{caption} <span class="live controls" hidden>Choose a point, or a row of a table below, '
+            f"<noscript>The chart needs a script; the table of all {what}s has its values.</noscript></div>",
+            f'<figcaption>{caption} <span class="live controls" hidden>Choose a point, or a row of a table, '
             "to see who gains and who pays under it.</span></figcaption></figure></section></div>",
             f'<div><div id="brief">{said["brief"]}</div>',
             f'<section id="pays" aria-label="Who gains, who pays">{panels}</section></div></div>',
-            f'<p class="note terms">{marked(say.terms_text(answer))} {about}.</p>',
+            f'<p class="note terms">{terms}.</p>',
         ]
     )
 
@@ -159,24 +173,20 @@ def screen(answer: WhatIf, limit: Limit, chosen: int | None = None) -> dict[str,
         first = row.role == CHOSEN if chosen is not None else row.role in (ADVICE, UNSURE)
         rows.append((f"<strong>{escape(name)}</strong>" if first else escape(name), *(marked(one) for one in figures)))
         marks.append("class=chosen" if first and not answer.undecided else "")
-    lines = (f"<dt>{name}</dt><dd>{marked(text)}</dd>" for name, text in say.brief(answer, limit, chosen).items())
-    return {
-        "advice": f'<p class="answer{taken}">{marked(text)}</p>',
-        "four": table([each.capitalize() for each in say.HEAD], rows, left=[4], marks=marks),
-        "brief": f"<dl>{''.join(lines)}</dl>",
-    }
+    four = table([each.capitalize() for each in say.HEAD], rows, left=[4], marks=marks)
+    return as_screen(f'<p class="answer{taken}">{marked(text)}</p>', four, say.brief(answer, limit, chosen))
+
+
+def as_screen(advice: str, four: str, brief: dict[str, str]) -> dict[str, str]:
+    """The parts of the first screen that the script replaces: the headline, the first table and the lines beside it."""
+    lines = (f"<dt>{name}</dt><dd>{marked(text)}</dd>" for name, text in brief.items())
+    return {"advice": advice, "four": four, "brief": f"<dl>{''.join(lines)}</dl>"}
 
 
 def script_data(answer: WhatIf) -> str:
     """What the script needs: the points, and what is said at each limit and of each choice."""
     choices = [
-        {
-            "name": units_kept(o.name),
-            "key": re.sub(r"[^a-z0-9]+", "-", o.name.lower()).strip("-"),
-            "slowdown": o.mean_bsld,
-            "longest": o.max_wait_s,
-            "said": screen(answer, answer.limit, k),
-        }
+        as_choice(o.name, o.mean_bsld, o.max_wait_s, screen(answer, answer.limit, k))
         for k, o in enumerate(answer.outcomes)
     ]
     limits = [
@@ -190,8 +200,25 @@ def script_data(answer: WhatIf) -> str:
         }
         for limit in answer.limits
     ]
-    at = {"given": answer.given, "seen": answer.best_seen}
-    content: dict[str, Any] = {"choices": choices, "limits": [] if answer.undecided else limits, **at}
+    base = {"whose": "fcfs's", "name": "simulated"}
+    return as_script(choices, answer.best_seen, base, [] if answer.undecided else limits, answer.given)
+
+
+def as_choice(name: str, slowdown: float, longest_s: float, said: dict[str, str]) -> dict[str, Any]:
+    """A point of the trade-off, and what is said if it is chosen."""
+    key = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+    return {"name": units_kept(name), "key": key, "slowdown": slowdown, "longest": longest_s, "said": said}
+
+
+def as_script(
+    choices: Sequence[dict[str, Any]],
+    seen: int,
+    base: dict[str, str],
+    limits: Sequence[dict[str, Any]] = (),
+    given: int = 0,
+) -> str:
+    """What the script needs, in its element: `seen` is shown first without limits, and `base` is the first choice."""
+    content = {"choices": choices, "limits": limits, "given": given, "seen": seen, "base": base}
     text = json.dumps(content, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
     return f'<script type="application/json" id="what-if">{text}</script>'
 
@@ -202,12 +229,15 @@ def gains_panel(answer: WhatIf, k: int) -> str:
     head = f'<h2>Who gains, <span class="pays">who pays</span> <span class="soft">under {escape(o.name)}</span></h2>'
     if k == 0:
         return f"{head}<p>All other choices are compared with this one.</p>{bars_table(answer, 0)}"
-    users = '<p class="note">The log names no users with so many jobs.</p>'
-    if o.payers.users is not None:
-        users = share_bar("users", o.payers.users)
-    elif (answer.workload.jobs.user < 0).all():
-        users = '<p class="note">The log does not say whose the jobs are.</p>'
-    return f"{head}{share_bar('jobs', o.payers.jobs)}{users}{bars_table(answer, k)}"
+    unknown = o.payers.users is None and (answer.workload.jobs.user < 0).all()
+    nobody = "The log does not say whose the jobs are." if unknown else NOBODY
+    return f"{head}{share_bars(o.payers.jobs, o.payers.users, nobody)}{bars_table(answer, k)}"
+
+
+def share_bars(jobs: Changed, users: Changed | None, nobody: str) -> str:
+    """How many jobs and users wait less, about as long, and longer; `nobody` is said if no users are counted."""
+    of_users = f'<p class="note">{nobody}</p>' if users is None else share_bar("users", users)
+    return f"{share_bar('jobs', jobs)}{of_users}"
 
 
 def share_bar(what: str, changed: Changed) -> str:
@@ -231,38 +261,59 @@ def share_bar(what: str, changed: Changed) -> str:
 
 def bars_table(answer: WhatIf, k: int) -> str:
     """The change of the mean wait by width and by run time, with the longest wait under the choice."""
-    changes = [group.differences[k - 1].wait_s.value if k else 0.0 for group in answer.groups]
-    less, more = (max([60.0, *(side * change for change in changes)]) for side in (-1, 1))
     rows = []
-    for by in dict.fromkeys(group.by for group in answer.groups):
-        rows.append(f'<tr class="kind"><th scope=col>{by}</th><td></td><td></td></tr>')
-        rows += [
-            bar_row(group, k, change, less, more, unclear=answer.undecided is not None)
-            for group, change in zip(answer.groups, changes, strict=True)
-            if group.by == by
-        ]
-    sides = f"--less:{less / (less + more):.3f};--a:{int(min(changes) <= -60)};--b:1"
-    names = ("Change of the mean wait", "longest wait under it") if k else ("Mean wait", "longest wait")
+    for group in answer.groups:
+        found = group.differences[k - 1].wait_s if k else None
+        unclear = found is not None and (answer.undecided is not None or found.verdict == UNCLEAR)
+        change = 0.0 if found is None else found.value
+        words = duration(group.mean_wait_s) if found is None else ""
+        rows.append(Bar(group.by, group.name, change, unclear, group.max_wait_s[k], words))
+    return bars(rows, ("Change of the mean wait", "longest wait under it") if k else ("Mean wait", "longest wait"))
+
+
+class Bar(NamedTuple):
+    """A group of jobs beside the bar that shows how its mean wait changes. Times in seconds."""
+
+    by: str  # what the groups are of
+    name: str
+    change_s: float
+    unclear: bool  # whether the change may be chance
+    longest_s: float
+    words: str = ""  # in the place of the change
+
+
+def bars(rows: Sequence[Bar], names: tuple[str, str], chance: str = "may be chance", least_s: float = 60.0) -> str:
+    """The groups under headings, by what they are of.
+
+    Args:
+        rows: one each.
+        names: what the bars and the longest waits are.
+        chance: what an unclear change may be.
+        least_s: a change of less has no bar.
+    """
+    less, more = (max([least_s, *(side * row.change_s for row in rows)]) for side in (-1, 1))
+    lines = []
+    for by in dict.fromkeys(row.by for row in rows):
+        lines.append(f'<tr class="kind"><th scope=col>{by}</th><td></td><td></td></tr>')
+        lines += [bar_row(row, less, more, chance, least_s) for row in rows if row.by == by]
+    sides = f"--less:{less / (less + more):.3f};--a:{int(min(row.change_s for row in rows) <= -least_s)};--b:1"
     head = f"<th scope=col colspan=2>{names[0]}</th><th scope=col>{names[1]}</th>"
-    hatched = any(CHANCE in row for row in rows)
-    key = f'<p class="note key"><i{CHANCE}></i> hatched: may be chance</p>' if hatched else ""
-    body = f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody>"
+    mark = CHANCE.format(chance)
+    key = f'<p class="note key"><i{mark}></i> hatched: {chance}</p>' if any(mark in line for line in lines) else ""
+    body = f"<thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody>"
     return f'<table class="bars" style="{sides}">{body}</table>{key}'
 
 
-def bar_row(group: JobGroup, k: int, change: float, less: float, more: float, *, unclear: bool) -> str:
-    """A group's change as a bar that is a part of the longest on its side, and its longest wait.
-
-    `unclear`: the log cannot decide, so every change may be chance.
-    """
+def bar_row(row: Bar, less: float, more: float, chance: str, least_s: float) -> str:
+    """A group's change as a bar that is a part of the longest on its side, and its longest wait."""
+    change = row.change_s
     part = -change / less if change < 0 else change / more
-    side, role = ("less", "gains") if change <= -60 else ("more", "pays" if change >= 60 else "")
-    words = duration(group.mean_wait_s) if not k else "±0" if not role else growth(change, 0)
-    chance = CHANCE * (k > 0 and (unclear or group.differences[k - 1].wait_s.verdict == UNCLEAR))
-    bar = f'<i{chance} style="--part:{part:.3f}"></i>' if role else ""
+    side, role = ("less", "gains") if change <= -least_s else ("more", "pays" if change >= least_s else "")
+    words = row.words or (growth(change, 0) if role else "±0")
+    bar = f'<i{CHANCE.format(chance) * row.unclear} style="--part:{part:.3f}"></i>' if role else ""
     return (
-        f'<tr><th scope=row>{group.name}</th><td class="{side} {role}"><div><b>{words}</b>{bar}</div></td>'
-        f"<td>{duration(group.max_wait_s[k])}</td></tr>"
+        f'<tr><th scope=row>{row.name}</th><td class="{side} {role}"><div><b>{words}</b>{bar}</div></td>'
+        f"<td>{duration(row.longest_s)}</td></tr>"
     )
 
 

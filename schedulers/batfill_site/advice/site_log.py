@@ -37,6 +37,7 @@ class SiteLog(NamedTuple):
         idle = rows.dropped.get(REASONS[NO_RUN_TIME], 0)
         cancelled = (~rows.keep & ~(log["runtime_s"] > 0) & (log["status"] == CANCELLED)).sum() if idle else 0
         head = " ".join(text for text in log.header if not text.lower().startswith(("; queue", "; user", "; group")))
+        groups = number_of(log, "group")
         named = (name for name, words in NAMED.items() if re.search(rf"\b({words})\b", head, re.IGNORECASE))
         return cls(
             len(rows.keep),
@@ -44,7 +45,7 @@ class SiteLog(NamedTuple):
             int(cancelled),
             wide,
             [note for note in notes_of(log) if OF_RECORDS.fullmatch(note)],
-            unmodelled(log),
+            [*unmodelled(log), *([f"{groups:,} groups or accounts"] if groups > 1 else [])],
             {place: number_of(log, place) for place in PLACES},
             source.system or next(named, None),
         )

@@ -28,7 +28,7 @@ from batfill_site.advice.promise import BUSY_BSLD, MOVED_S, OVERLOADED, OVERLOAD
 from batfill_site.advice.promise import TAU_S as BSLD_TAU_S
 from batfill_site.advice.what_if import GENTLE, LOGGED, REFERENCE, stated
 from batfill_site.config.systems import APPROXIMATE, EXPRESSIBLE, IMPOSSIBLE, SYSTEMS
-from batfill_site.fidelity import ratio_text
+from batfill_site.score import ratio_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from batfill_pages.stats import Paired
     from batfill_site.advice.payers import Changed, OneJob, OneUser, Payers
     from batfill_site.advice.promise import Check
+    from batfill_site.advice.site_log import SiteLog
     from batfill_site.advice.what_if import ChoiceFigures, Limit, Row, WhatIf
 
 MINUS = "\u2212"
@@ -189,9 +190,17 @@ def log_lines(answer: WhatIf) -> dict[str, str]:
     left += [f"{things(site.wide, 'job')} wider than the machine"] * bool(site.wide)
     return {
         "Left out": f"{'; '.join([*(left or ['no row of the log']), places_text(site.places)]).removesuffix('; ')}.",
-        "Not modelled": f"{'; '.join(site.unmodelled)} (one queue, one machine)." if site.unmodelled else "",
+        "Not modelled": unmodelled_text(site),
         "Real waits": fidelity_text(answer),
     }
+
+
+def unmodelled_text(site: SiteLog) -> str:
+    """What of the log is not modelled, and how a site's Slurm would be; "" if nothing is missed."""
+    said = f"{'; '.join(site.unmodelled)} (one queue, one machine)"
+    if site.system not in (None, "slurm"):
+        return f"{said}." * bool(site.unmodelled)
+    return f"{said}. With `sacct -P` as LOG and `--slurm-conf slurm.conf` they are." * bool(site.unmodelled)
 
 
 def places_text(places: Mapping[str, int]) -> str:

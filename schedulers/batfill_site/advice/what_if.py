@@ -42,7 +42,8 @@ from batfill_site.advice.choices import (
 from batfill_site.advice.payers import Payers
 from batfill_site.advice.site_log import SiteLog
 from batfill_site.config.systems import SYSTEMS
-from batfill_site.fidelity import LEAST_WAIT_S, fidelity_of, ratio_text, score
+from batfill_site.fidelity import fidelity_of
+from batfill_site.score import LEAST_WAIT_S, ratio_text, score
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -56,7 +57,8 @@ if TYPE_CHECKING:
     from batfill_pages.stats import Paired
     from batfill_site.advice.promise import Check
     from batfill_site.config.systems import SiteConfig
-    from batfill_site.fidelity import Fidelity, Score
+    from batfill_site.fidelity import Fidelity
+    from batfill_site.score import Score
 
 MAX_WAIT_GROWTH = 0.1  # allowed growth of the longest wait over fcfs's, as a share of it
 MIN_GAIN = 0.05  # smallest relative reduction of the mean bounded slowdown that counts as a gain

@@ -15,14 +15,17 @@ from batfill.cli.parameters import (
     PART,
     POSITIVE_SECONDS,
     PROCS,
+    RUNS,
     SHARE,
     TAU,
     UNREQUESTED,
     Choice,
     command,
     out_option,
+    require_one_kind,
     scheduler_options,
     seed_option,
+    site_options,
 )
 from batfill.model.options import NAMES, SHARED_BY_CHOICES, SHARED_BY_TRIES, arguments_of
 
@@ -31,6 +34,9 @@ if TYPE_CHECKING:
 
 # A shorter threshold is probably meant in hours.
 SHORT_S = 600
+# The options of changes to a site's Slurm, and those that they share with the orders of a queue.
+OF_SLURM = {"changes", "add_nodes", "runs"}
+OF_BOTH = {"log", "out", "tau_s", "seed", "details", "as_json"}
 
 
 @command("what-if", heading="advice")
@@ -73,10 +79,23 @@ SHORT_S = 600
     type=Choice(["slurm", "oar", "pbs", "flux"]),
     help="Advise only what this batch system can be configured for in full, and say why it cannot do the others.",
 )
+@site_options
+@click.option(
+    "--set",
+    "changes",
+    multiple=True,
+    metavar="OPTION=VALUE",
+    help="A change of slurm.conf to compare, as PriorityWeightAge=200000; several options between quotes are one "
+    "change. Repeatable.",
+)
+@click.option(
+    "--add-nodes", multiple=True, metavar="NEW=KNOWN", help="A change: nodes like a known one, as g2=g1. Repeatable."
+)
+@RUNS
 @OVERRUN
 @UNREQUESTED
 @TAU
-@seed_option("the intervals")
+@seed_option("the intervals, or of the runs")
 @click.option("--details", is_flag=True, help="Also print all choices, the advice at each limit, and the statistics.")
 @JSON
 def what_if(
@@ -84,25 +103,47 @@ def what_if(
     out: Path | None,
     threshold: tuple[float, ...],
     options: dict[str, Any],
+    site: dict[str, Any],
+    changes: tuple[str, ...],
+    add_nodes: tuple[str, ...],
+    runs: int | None,
     details: bool,
     as_json: bool,
     **how: Any,
 ) -> None:
-    """What other schedulers would have done with a site's log.
+    """What other schedulers, or changes of slurm.conf, would have done with a site's log.
 
     Prints waits and slowdown under each, and who would lose. LOG is SWF or Batsim JSON; `batfill workload
-    import` makes one from a cluster's accounting.
+    import` makes one from a cluster's accounting. With --slurm-conf it is what `sacct -P` prints.
     """
     import shlex
 
     from batfill.base.errors import BatfillError
     from batfill.base.files import json_text, write_text
+
+    if details and as_json:
+        raise BatfillError("option details: --json has all of them; leave one of the two out")
+    require_one_kind(site, OF_SLURM, OF_BOTH)
+    line = shlex.join(["batfill", *sys.argv[1:]])
+    if site:
+        from batfill_site.slurm.page import as_page as slurm_page
+        from batfill_site.slurm.what_if import ADD_NODES, slurm
+
+        changes = (*changes, *(f"{ADD_NODES}={nodes}" for nodes in add_nodes))
+        given: dict[str, Any] = {} if runs is None else {"runs": runs}
+        found = slurm(log, **site, changes=changes, **given, tau_s=how["tau_s"], seed=how["seed"])
+        if out is not None:
+            write_text(out, slurm_page(found, line))
+            offer(out)
+        if as_json:  # the text has them
+            warn(found.warnings)
+        more = "" if details else "\nAll groups of jobs and all notes: --details; as a page: --out FILE.html"
+        print(found.as_json() if as_json else f"{found.as_text(details=details)}{more}")
+        return
     from batfill_site.advice.page import as_page
     from batfill_site.advice.text import answer_text
     from batfill_site.advice.what_if import what_if as library
 
-    if details and as_json:
-        raise BatfillError("option details: --json has all of them; leave one of the two out")
     short = [seconds for seconds in threshold if seconds < SHORT_S]
     if short:
         warn([f"--threshold {short[0]:g} is in seconds; write {short[0]:g}h for hours"])
@@ -110,7 +151,7 @@ def what_if(
         how["thresholds_s"] = threshold
     answer = library(log, **arguments_of(options), **how)
     if out is not None:
-        write_text(out, as_page(answer, log, shlex.join(["batfill", *sys.argv[1:]])))
+        write_text(out, as_page(answer, log, line))
         offer(out)
     if as_json:  # the text shows them with the advice
         warn(answer.workload.warnings)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from batfill.cli import offer
+from batfill.cli import offer, warn
 from batfill.cli.parameters import (
     FILE,
     JSON,
@@ -16,8 +16,10 @@ from batfill.cli.parameters import (
     WHOLE,
     command,
     out_option,
+    require_one_kind,
     scheduler_options,
     seed_option,
+    site_options,
 )
 from batfill.model.options import OPTIONS, SCHEDULING, arguments_of
 from batfill.model.rows import PREDICTIONS
@@ -35,17 +37,36 @@ NEVER_LEARNED = tuple(name for name in SCHEDULING if OPTIONS[name].group != PRED
 @PROCS
 @scheduler_options(*NEVER_LEARNED)
 @UNREQUESTED
+@site_options
+@click.option(
+    "--past",
+    type=FILE,
+    multiple=True,
+    help="What `sacct -P` prints of jobs that have ended: run times and intervals are from these. Repeatable.",
+)
 @click.option("--forks", type=WHOLE, default=21, help="How many ways in which the queue may go on are drawn.")
 @seed_option("what is drawn")
 @out_option("file", "Write the queue with its intervals as one HTML page.", example="out.html")
 @JSON
 def when(
-    state: Path, job: str | None, at: str | None, options: dict[str, Any], out: Path | None, as_json: bool, **how: Any
+    state: Path,
+    job: str | None,
+    at: str | None,
+    options: dict[str, Any],
+    site: dict[str, Any],
+    past: tuple[Path, ...],
+    procs: int | None,
+    unrequested: str | None,
+    forks: int,
+    seed: int,
+    out: Path | None,
+    as_json: bool,
 ) -> None:
     """When waiting jobs are expected to start, and why not now.
 
     STATE: the running and waiting jobs as CSV or JSON, or what `scontrol show job` or `squeue` prints; or a log, which
-    is replayed until --at.
+    is replayed until --at. With --slurm-conf the site's Slurm is modelled: what `scontrol show job` prints, or
+    `sacct -P`.
 
     JOB: the id of one job; by default all that wait.
     """
@@ -54,7 +75,10 @@ def when(
     from batfill.base.files import write_text
     from batfill_site.starts.when import when as estimate
 
-    found = estimate(state, job, at=at, **how, **arguments_of(options))
+    require_one_kind(site, {"past"}, {"state", "job", "at", "forks", "seed", "out", "as_json"})
+    how = site | {"past": past} if site else {"procs": procs, "unrequested": unrequested, **arguments_of(options)}
+    found = estimate(state, job, at=at, forks=forks, seed=seed, **how)
+    warn(getattr(found, "warnings", ()))
     if out is not None:
         from batfill_site.starts.page import as_page
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Any, Literal
@@ -43,7 +43,9 @@ from batfill.model.rules import EVERY_JOB
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
+    from batfill.model.jobs import Overrun, Unrequested, Workload
     from batfill.model.policy import Policy
+    from batfill_site.slurm.exported import Trial
 
 Support = Literal["expressible", "approximate", "not expressible"]
 EXPRESSIBLE: Support = "expressible"
@@ -71,7 +73,10 @@ ONE_MACHINE = (
     "a simulation has one queue for one machine of equal processors: what jobs wait for partitions or queues, GPUs, "
     "memory, licences and reservations in advance is in none of its figures"
 )
-FIGURES = "those of replay and what-if are of a simulation, and no run under these files was compared with them"
+FIGURES = (
+    "those of replay and what-if are of a simulation, and no cluster's run under these files was compared with them"
+)
+ON_LOG = f"{FIGURES}; --on LOG runs the files in a model of Slurm"
 LOGS_CLOCK = "it counts the submission time from the first second of a log, which a running cluster does not have"
 NO_FORMULA = "only the keys of `batfill policies` are known as formulas, and its key is not among them"
 NO_CLASSES = (
@@ -98,6 +103,7 @@ class SiteConfig(Keyed):
     tested: str  # what of the files was tested; empty if there are none
     files: dict[str, str]  # text by file name, or by the command that reads it; each begins with a title
     sources: tuple[str, ...]
+    trial: Trial | None = None  # what the files give on a log
 
     def as_dict(self) -> dict[str, Any]:
         """The fields, for JSON."""
@@ -174,8 +180,17 @@ class SiteConfig(Keyed):
         return [
             f"{'wanted' if self.lacks else 'options'}: {self.stated}",
             *(f"lacks: {line}" for line in self.lacks),
-            *([f"tested: {self.tested}", f"figures: {FIGURES}"] if self.files else []),
+            *([f"tested: {self.tested}"] if self.files else []),
+            *(f"figures: {line}" for line in self.figures),
         ]
+
+    @property
+    def figures(self) -> list[str]:
+        """What is known of the figures that the files give."""
+        if self.trial is not None:
+            return self.trial.lines
+        modelled = "slurm.conf" in self.files and "slurm_tries.py" not in self.files
+        return [ON_LOG if modelled else FIGURES] if self.files else []
 
 
 @dataclass(frozen=True, slots=True)
@@ -694,6 +709,10 @@ def site_config(
     *,
     backfill: str | None = None,
     threshold_s: float | None = None,
+    on: Workload | str | Path | None = None,
+    procs: int | None = None,
+    overrun: Overrun | None = None,
+    unrequested: Unrequested | None = None,
     **others: Any,
 ) -> SiteConfig:
     """The nearest configuration of the system to a policy, and what it lacks of the options.
@@ -703,16 +722,23 @@ def site_config(
         policy: the queue's order, as for `policy_named`; None for the preset's, or fcfs.
         backfill: the order of backfilling; None, `same` or the policy itself for the queue's own.
         threshold_s: jobs that have waited longer come first, in seconds; None for never.
+        on: a log, as for `replay`, over which the files are run in a model of Slurm and compared with a replay.
+        procs: see `replay`; with `on` only, as the two that follow.
+        overrun: see `replay`.
+        unrequested: see `replay`.
         **others: every other option of a replay, named as there. A divider puts those jobs first that request at most
             this.
 
     Raises:
-        BatfillError: the system or policy is unknown, or an option is unusable.
+        BatfillError: the system or policy is unknown, or an option or the log is unusable.
     """
+    how = {"procs": procs, "overrun": overrun, "unrequested": unrequested}
+    if on is None and (alone := [name for name, value in how.items() if value is not None]):
+        raise BatfillError(f"{alone[0]}: is of a log; give one with --on (on=...), or leave it out")
     if not isinstance(system, str) or system not in SYSTEMS:
         raise BatfillError(f"batch system {system!r} is unknown; known are {', '.join(SYSTEMS)}")
-    given = of_arguments({"policy": policy, "backfill": backfill, "threshold_s": threshold_s, **others})
-    options = Options.of(given)
+    arguments = {"policy": policy, "backfill": backfill, "threshold_s": threshold_s, **others}
+    options = Options.of(of_arguments(arguments))
     refuse_replayed(options)
     at = SYSTEMS[system]
     draft = draft_of(at, options)
@@ -739,6 +765,12 @@ def site_config(
         files=draft.files,
         sources=at.sources,
     )
+    if on is not None and found.files:
+        if "slurm.conf" not in found.files:
+            raise BatfillError(f"--on: there is a model of Slurm, and none of {at.title}; leave it out")
+        from batfill_site.slurm.exported import tried
+
+        found = replace(found, trial=tried(found.files, on, arguments, **how))
     for file, text in found.files.items():
         found.files[file] = f"{found.header(file)}{text}"
     return found

@@ -11,7 +11,7 @@ from batfill_pages.write import html_page, made_from
 from batfill_site.starts.why_not import Instants
 
 if TYPE_CHECKING:
-    from batfill_site.starts.when import Estimates
+    from batfill_site.starts.forecast import Estimates
 
 
 SEARCH = (

@@ -346,8 +346,8 @@ SCONTROL = {"id": "JobId", "user": "UserId", "state": "JobState", "processors": 
             "run_time": "RunTime"}  # fmt: skip
 
 
-def slurm_jobs(text: str) -> list[dict[str, Any]]:
-    """The jobs of `scontrol show job`: blocks of fields, of which the first is JobId."""
+def slurm_fields(text: str) -> list[dict[str, str]]:
+    """The fields of the jobs of `scontrol show job`: blocks, of which the first field is JobId."""
     jobs = []
     for block in filter(None, re.split(r"^\s*(?=JobId=)", text, flags=re.MULTILINE)):
         first, *lines = block.splitlines()
@@ -362,8 +362,13 @@ def slurm_jobs(text: str) -> list[dict[str, Any]]:
             found["JobId"] = f"{found.get('ArrayJobId', '')}_[{found['ArrayTaskId']}]"
         if "HetJobOffset" in found:
             found["JobId"] = f"{found.get('HetJobId', '')}+{found['HetJobOffset']}"
-        jobs.append({ours: found.get(theirs, "") for ours, theirs in SCONTROL.items()})
+        jobs.append(found)
     return jobs
+
+
+def slurm_jobs(text: str) -> list[dict[str, Any]]:
+    """The jobs of `scontrol show job`."""
+    return [{ours: found.get(theirs, "") for ours, theirs in SCONTROL.items()} for found in slurm_fields(text)]
 
 
 def of_slurm(path: Path, job: dict[str, Any]) -> list[dict[str, Any]]:

@@ -1,19 +1,19 @@
 // The what-if page: the limit moves the advice, and a point or a row shows what another choice would do.
 {
-  const data = JSON.parse(document.getElementById("what-if").textContent), { choices, limits } = data;
+  const data = JSON.parse(document.getElementById("what-if").textContent), { choices, limits, base } = data;
   const find = (selector) => [...document.querySelectorAll(selector)];
   const range = document.getElementById("grow"), parts = ["advice", "four", "brief"].map((id) => document.getElementById(id));
   const [advice] = parts, answer = Object.fromEntries(parts.map((part) => [part.id, part.innerHTML]));
   const home = () => (limits.length ? limits[at].take : data.seen);
   let at = data.given, shown = home();
 
-  // The limit's line and what it advises; without a limit, what is beyond twice fcfs's longest wait.
+  // The limit's line and what it advises; without a limit, what is beyond twice the first choice's longest wait.
   function settings() {
     const { take, longest } = limits[at] ?? { take: undefined, longest: null };
-    const starved = 2 * choices[0].longest, words = longest === null ? "more than twice fcfs's" : `limit ${duration(longest)}`;
+    const starved = 2 * choices[0].longest, words = longest === null ? `more than twice ${base.whose}` : `limit ${duration(longest)}`;
     const best = take === undefined ? "" : `${choices[take].name} is advised. `;
     return {
-      reference: 0, referenceName: "simulated", chosen: take, strong: [shown], limit: longest ?? starved, flagged: starved, line: longest !== null,
+      reference: 0, referenceName: base.name, chosen: take, strong: [shown], limit: longest ?? starved, flagged: starved, line: longest !== null,
       limitName: words, shortName: words, height: Math.max(300, Math.min(380, innerHeight - 480)), paper: 200,
       label: `Slowdown and longest wait of ${choices.length} choices. ${best}The table of all choices has every value.`,
     };

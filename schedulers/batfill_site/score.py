@@ -1,0 +1,107 @@
+"""How far simulated waits are from those in a log.
+
+The error is the mean absolute percentage error of moving means: at each hour, the mean wait of the jobs submitted
+within a week before or after it, simulated and logged. A few hours with short logged waits may dominate this mean, so
+the median over the hours stands beside it. Both are of all hours, and near the ends of the log of fewer jobs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from batfill.base.sums import correlation
+from batfill.base.words import percent as in_percent
+from batfill.model.jobs import HOUR_S, WEEK_S
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+FEWEST_JOBS, LEAST_WAIT_S = 50, 60.0  # of a moving mean that is compared
+NEAR_S = 600.0  # a simulated wait is near the logged one if they differ by no more
+LEAST_SHARE = 0.01  # of the jobs, for a partition or queue to count
+LEAST_GAIN = 0.1  # of the error, that a factor must take away
+
+
+class Score(NamedTuple):
+    """Simulated waits against the logged ones of the same jobs. Times in seconds; None: cannot be computed."""
+
+    jobs: int
+    error: float | None  # see the module; None if no moving mean counts
+    median_error: float | None
+    simulated_mean_s: float
+    logged_mean_s: float
+    ratio: float | None  # of these
+    correlation: float | None
+    near: float  # the share of the jobs whose waits differ by at most 10 min
+    simulated_longest_s: float
+    logged_longest_s: float
+
+    def cells(self) -> dict[str, Any]:
+        """For a table to read."""
+        return {
+            "jobs": f"{self.jobs:,}",
+            "mean error": percent(self.error),
+            "median error": percent(self.median_error),
+            "sim/log": ratio_text(self.ratio),
+            "within 10 min": percent(self.near),
+            "correlation": ratio_text(self.correlation),
+            "simulated_mean_s": self.simulated_mean_s,
+            "simulated_longest_s": self.simulated_longest_s,
+            "logged_mean_s": self.logged_mean_s,
+            "logged_longest_s": self.logged_longest_s,
+        }
+
+
+def percent(share: float | None) -> str:
+    """The share, if it is known."""
+    return "-" if share is None else in_percent(share)
+
+
+def ratio_text(value: float | None) -> str:
+    """The number with two decimals."""
+    return "-" if value is None else f"{value:.2f}"
+
+
+def score(submit_s: NDArray[np.float64], logged_s: NDArray[np.float64], simulated_s: NDArray[np.float64]) -> Score:
+    """The score of some jobs, at least one, in order of submission."""
+    logged, simulated = float(logged_s.mean()), float(simulated_s.mean())
+    varied = len(submit_s) > 1 and logged_s.std() > 0 and simulated_s.std() > 0
+    return Score(
+        len(submit_s),
+        *errors_of(submit_s, logged_s, simulated_s),
+        simulated,
+        logged,
+        simulated / logged if logged > 0 else None,
+        correlation(logged_s, simulated_s) if varied else None,
+        float((np.abs(simulated_s - logged_s) <= NEAR_S).mean()),
+        float(simulated_s.max()),
+        float(logged_s.max()),
+    )
+
+
+def errors_of(
+    submit_s: NDArray[np.float64], logged_s: NDArray[np.float64], simulated_s: NDArray[np.float64]
+) -> tuple[float | None, float | None]:
+    """The mean and the median absolute percentage error of moving means.
+
+    Both are None if no moving mean has `FEWEST_JOBS` and logged waits over a minute.
+    """
+    if not len(submit_s):
+        return None, None
+    at_s = np.arange(submit_s[0], submit_s[-1] + 1, HOUR_S)
+    first, beyond = np.searchsorted(submit_s, at_s - WEEK_S), np.searchsorted(submit_s, at_s + WEEK_S, side="right")
+    jobs = beyond - first
+
+    def means(wait_s: NDArray[np.float64]) -> NDArray[np.float64]:
+        sums = np.append(0, np.cumsum(wait_s))
+        mean: NDArray[np.float64] = (sums[beyond] - sums[first]) / np.maximum(jobs, 1)
+        return mean
+
+    logged, simulated = means(logged_s), means(simulated_s)
+    counts = (jobs >= FEWEST_JOBS) & (logged > LEAST_WAIT_S)
+    if not counts.any():
+        return None, None
+    errors = np.abs(simulated - logged)[counts] / logged[counts]
+    return float(errors.mean()), float(np.median(errors))

@@ -1,0 +1,131 @@
+"""Runs of the model that differ as real ones do, by chance, and what their means say.
+
+Schedules of Slurm are chaotic: a backfill cycle that begins a second later may change the starts of a day, so one run
+says little. A figure here is a mean over runs with its interval, and `Difference` says whether two configurations
+differ by more than two runs of the same one.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from batfill.base.errors import LARGEST
+from batfill.replays.many import in_threads
+from batfill_site.slurm.model import Model
+from batfill_site.slurm.site import Clock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from batfill_site.slurm.site import Site, SlurmJobs
+
+RUNS, FEWEST_RUNS = 20, 5
+FIRST_T = (12.706, 4.303, 3.182)  # Student's t at 97.5 % for 1 to 3 degrees of freedom
+JITTER_S = 1.0  # a cycle is late by up to so much: what a controller's other work costs it
+
+
+class Difference(NamedTuple):
+    """How much more one configuration has than another, a mean over runs; numbers, or arrays of equal shape."""
+
+    value: Any
+    margin: Any  # half of its 95 % interval
+    noise: Any  # how much two runs of the same configuration differ by, on average
+
+    @classmethod
+    def of(cls, base: NDArray[np.float64], other: NDArray[np.float64]) -> Difference:
+        """Of a value per run, (runs, ...); the same run of both configurations has the same dates of cycles."""
+        more = other - base
+        return cls(more.mean(axis=0), margin(more), np.maximum(gap(base), gap(other)))
+
+    @property
+    def beyond(self) -> Any:
+        """Whether it is beyond Slurm's own noise: not 0 within its interval, and at least what two runs differ by."""
+        size = np.abs(self.value)
+        return (size > self.margin) & (size >= self.noise)
+
+    @property
+    def sure(self) -> Any:
+        """The value where it is beyond noise, else 0."""
+        return np.where(self.beyond, self.value, 0.0)
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON, of numbers."""
+        more, margin, noise = map(float, self)
+        ends = {"more_low": more - margin, "more_high": more + margin}
+        return {"more": more, **ends, "noise": noise, "beyond_noise": bool(self.beyond)}
+
+
+class Figure(NamedTuple):
+    """A mean over runs."""
+
+    mean: float
+    margin: float  # half of its 95 % interval
+    more: Difference | None = None  # than as configured; None for that itself
+
+    @classmethod
+    def of(cls, values: NDArray[np.float64], base: NDArray[np.float64] | None = None) -> Figure:
+        """The mean of a value per run, (runs,), and how much more it is than as configured."""
+        more = None if base is None else Difference.of(base, values)
+        return cls(float(values.mean()), float(margin(values)), more)
+
+
+def margin(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Half of the 95 % interval of the mean over the first axis, by Student's t."""
+    n = len(values)
+    half: NDArray[np.float64] = t_quantile(n - 1) * values.std(axis=0, ddof=1) / math.sqrt(n)
+    return half
+
+
+def gap(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The mean difference, without its sign, of all pairs along the first axis."""
+    n = len(values)
+    ranked: NDArray[np.float64] = np.tensordot(2.0 * np.arange(n) - (n - 1), np.sort(values, axis=0), 1)
+    return np.maximum(ranked, 0.0) * (2 / (n * (n - 1)))  # rounding may leave less than 0 of equal values
+
+
+def t_quantile(freedom: int) -> float:
+    """Student's t at 97.5 %, to 0.6 %, and to a ten-thousandth from 9 degrees of freedom on.
+
+    Source: Gaver and Kafadar, A retrievable recipe for inverse t, The American Statistician 38, 1984.
+    """
+    if freedom <= len(FIRST_T):
+        return FIRST_T[freedom - 1]
+    return math.sqrt(freedom * math.expm1(1.959963984540054**2 * (freedom - 1.5) / (freedom - 1) ** 2))
+
+
+def clocks(site: Site, jobs: SlurmJobs, runs: int, seed: int, begin_s: float = -math.inf) -> list[Clock]:
+    """A clock per run: the phase of the controller's loop, the first cycle, the first tick and the jitter are drawn.
+
+    The runs begin with the first job, or at `begin_s` if that is later.
+    """
+    first_s, settings = max(float(jobs.submit_s[0]), begin_s), site.settings
+    rng = np.random.default_rng(seed)
+    drawn, seeds = rng.random((runs, 3)), rng.integers(LARGEST, size=runs)
+    return [
+        Clock(
+            phase_s=phase,
+            first_cycle_s=first_s + cycle * settings.bf_interval_s,
+            first_decay_s=first_s - tick * settings.calc_period_s,  # the controller has run for long
+            jitter_s=JITTER_S,
+            seed=own,
+        )
+        for (phase, cycle, tick), own in zip(drawn.tolist(), seeds.tolist(), strict=True)
+    ]
+
+
+def waits(
+    site: Site, jobs: SlurmJobs, dates: list[Clock], advance: Callable[[int], None] = lambda _: None, **begun: Any
+) -> NDArray[np.float64]:
+    """The wait of each job since its eligibility in the run of each clock, (runs, jobs); nan for one that never starts.
+
+    A thread per processor makes them, since kernels run without Python's lock; the result does not depend on it.
+    `begun` is as for `Model`.
+    """
+    model = Model(site, jobs, **begun)
+    starts_s: NDArray[np.float64] = np.array(in_threads(lambda clock: model.run(clock).start_s, dates, advance))
+    return starts_s - jobs.eligible_s

@@ -1,0 +1,229 @@
+"""How near the model of a site's Slurm is to its log, beside the replay of one pool, and what explains the rest.
+
+A wait is *off by* its distance from the logged one. Schedules of Slurm are chaotic, so two runs of the model differ,
+too: that distance is its noise, and no model could be nearer to the log. What the files do not say is looked for: each
+cause is switched on, the model is run again, and what that takes off the mean distance is its gain.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from batfill.base.errors import WorkloadError
+from batfill.base.files import digest
+from batfill.base.progress import patient_progress
+from batfill.base.tables import as_table
+from batfill.base.words import duration, percent, things
+from batfill.model.jobs import Workload, job_table
+from batfill.model.options import Options
+from batfill.model.values import number_from, seed_of
+from batfill.replays.found import Found, document
+from batfill.replays.replay import simulate
+from batfill_site.score import LEAST_GAIN, LEAST_SHARE, score
+from batfill_site.slurm.arrays import possible
+from batfill_site.slurm.causes import causes
+from batfill_site.slurm.ensemble import FEWEST_RUNS, RUNS, Difference, Figure, clocks, waits
+from batfill_site.slurm.files import jobs_of, site_of
+from batfill_site.slurm.groups import kinds
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from batfill_site.slurm.causes import Cause
+    from batfill_site.slurm.site import Site, SlurmJobs
+
+    Floats = NDArray[np.float64]
+    Rows = NDArray[np.bool_]
+
+# The measures: their heads and how they are written.
+SHOWN: dict[str, tuple[str, Callable[[float], str]]] = {
+    "off_s": ("off by", duration),
+    "ratio": ("sim/log", "{:.2f}".format),
+    "near": ("within 10 min", percent),
+    "correlation": ("correlation", "{:.2f}".format),
+    "error": ("mean error", percent),
+}
+REPLAYS = {"pool": "one pool, FCFS with EASY", "model": "Slurm as configured", "noise": "one run of it to another"}
+
+
+def pool_waits(site: Site, jobs: SlurmJobs) -> Floats:
+    """The waits of the same jobs on one pool of the site's processors, under FCFS with EASY backfilling, (jobs,)."""
+    order = np.argsort(jobs.eligible_s, kind="stable")
+    table = job_table(
+        submit_s=(jobs.eligible_s - jobs.eligible_s.min())[order],
+        runtime_s=jobs.run_s[order],
+        walltime_s=np.maximum(np.maximum(jobs.limit_s, jobs.run_s), 1)[order],
+        procs=jobs.cpus[order],
+        ids=[f"{row:010}" for row in range(len(jobs))],
+    )
+    pool = Workload("the pool", table, sum(node.cpus for node in site.nodes))
+    found = np.empty(len(jobs))
+    found[order] = simulate(table, pool, Options.of({"policy": "fcfs"}))[0].start_s - table.submit_s
+    return found
+
+
+def compared(jobs: SlurmJobs, sims: dict[str, tuple[Floats, Floats]], rows: Rows) -> dict[str, Any]:
+    """Each measure of simulated waits against others, (runs, jobs) each: its mean over runs, with its margin."""
+
+    def measures(truth_s: Floats, wait_s: Floats) -> list[float | None]:
+        found = score(jobs.submit_s[rows], truth_s[rows], wait_s[rows])._asdict()
+        return [(found | {"off_s": float(np.abs(wait_s - truth_s)[rows].mean())})[name] for name in SHOWN]
+
+    found = {}
+    for name, pairs in sims.items():
+        values = np.array([measures(*pair) for pair in zip(*pairs, strict=True)], float).T
+        means = [Figure.of(one) for one in values]
+        found[name] = {key: {"mean": one.mean, "margin": one.margin} for key, one in zip(SHOWN, means, strict=True)}
+    return found
+
+
+def slurm_fidelity(
+    log: str | Path,
+    slurm_conf: str | Path,
+    *,
+    runs: int = RUNS,
+    seed: int = 0,
+    timezone: str | None = None,
+    **files: Any,
+) -> Found:
+    """How near the model of a site's Slurm is to its log, beside the replay of one pool; see `what_if.slurm`.
+
+    Raises:
+        BatfillError: a file or an option is unusable, or no job waited that can be compared.
+    """
+    runs, seed = number_from("runs", runs, FEWEST_RUNS), seed_of("seed", seed)
+    site = site_of(slurm_conf, **files)
+    return compared_with_log(Path(log), site, jobs_of(log, site, timezone), runs, seed)
+
+
+def compared_with_log(path: Path, site: Site, jobs: SlurmJobs, runs: int, seed: int) -> Found:
+    """The answer for the jobs of this log."""
+    jobs, never = possible(site, jobs)
+    if not len(jobs):
+        raise WorkloadError(f"{path}: none of its jobs can start: {never[0]}")
+    cpus = sum(node.cpus for node in site.nodes)
+    dates, logged_s = clocks(site, jobs, runs, seed), np.maximum(jobs.started_s - jobs.eligible_s, 0)
+    with patient_progress("runs", runs + 4 * FEWEST_RUNS) as advance:
+        pool_s, model_s = pool_waits(site, jobs), waits(site, jobs, dates, advance)
+        starts = np.isfinite(pool_s) & np.isfinite(model_s).all(axis=0)
+        rows = starts & np.isfinite(logged_s) & ~jobs.held
+        if not rows.any() or not logged_s[rows].any():
+            raise WorkloadError(
+                f"{path}: no job in it waited, of those that the model can start; give a log with waits"
+            )
+        log = np.broadcast_to(logged_s, model_s.shape)
+        sims = {"model": (log, model_s)}
+        sims["pool"] = (log[:FEWEST_RUNS], np.broadcast_to(pool_s, log[:FEWEST_RUNS].shape))
+        sims["noise"] = (np.roll(model_s, 1, axis=0), model_s)
+        scores = compared(jobs, sims, rows)
+        groups = [
+            {"by": by, "group": names[k], "jobs": int(its.sum()), "logged_mean_s": float(logged_s[its].mean())}
+            | compared(jobs, sims, its)
+            for by, names, group in kinds(jobs, cpus)
+            for k in range(len(names))
+            if by and (its := rows & (group == k)).sum() >= max(LEAST_SHARE * rows.sum(), 1)
+        ]
+        tried = [gain(cause, jobs, seed, model_s, logged_s, advance) for cause in causes(site, jobs, rows)]
+    off_s = scores["model"]["off_s"]["mean"] * rows.sum()
+    for one in tried:
+        one["share"] = one.pop("gain_s") / off_s if off_s else 0.0
+    content = document(
+        "fidelity",
+        seed=seed,
+        given={"runs": runs},
+        source={
+            "source": path.name,
+            "source_sha256": digest(path),
+            "procs": cpus,
+            "jobs": len(jobs),
+            "warnings": [*site.warnings, *jobs.warnings, *never],
+        },
+        results={
+            "scores": scores,
+            "logged_mean_s": float(logged_s[rows].mean()),
+            "compared": int(rows.sum()),
+            "held": int(jobs.held.sum()),
+            "not_started": [jobs.ids[row] for row in np.flatnonzero(~starts)],
+            "groups": groups,
+            "causes": sorted(tried, key=lambda one: -one["share"]),
+        },
+    )
+    heads = [
+        {"replay": text} | {SHOWN[key][0]: said(scores[name][key], key) for key in SHOWN}
+        for name, text in REPLAYS.items()
+    ]
+    return Found(content, heads, text_below(content))
+
+
+def gain(
+    cause: Cause,
+    jobs: SlurmJobs,
+    seed: int,
+    model_s: Floats,
+    logged_s: Floats,
+    advance: Callable[[float], None],
+) -> dict[str, Any]:
+    """By how much a cause shortens the distances from the log, in all, and whether that is beyond noise."""
+    begun = {} if cause.running is None else {"running": cause.running, "begin_s": cause.begin_s}
+    dates = clocks(cause.site, jobs, len(model_s), seed, cause.begin_s)[:FEWEST_RUNS]
+    wait_s = waits(cause.site, cause.jobs, dates, advance, **begun) + (cause.jobs.eligible_s - jobs.eligible_s)
+    rows = cause.rows & np.isfinite(wait_s).all(axis=0)
+    off = [np.abs(one[: len(dates), rows] - logged_s[rows]).sum(axis=1) for one in (model_s, wait_s)]
+    more = Difference.of(*off)
+    return {"cause": cause.name, "gain_s": -float(more.value), "beyond_noise": bool(more.beyond)}
+
+
+def said(figure: dict[str, float], name: str) -> str:
+    """A measure with its margin."""
+    words = SHOWN[name][1]
+    if not np.isfinite(figure["mean"]):
+        return "-"
+    varies = figure["margin"] > 1e-9 * abs(figure["mean"])
+    return f"{words(figure['mean'])} ± {words(figure['margin'])}" if varies else words(figure["mean"])
+
+
+def text_below(content: dict[str, Any]) -> str:
+    """What the command prints below the scores: what they are, the groups, and the causes."""
+    given, late, tried = content["input"], content["not_started"], content["causes"]
+    pool, model, noise = (content["scores"][name]["off_s"] for name in REPLAYS)
+    groups = [
+        {"group": f"{row['by']} {row['group']}", "jobs": row["jobs"], "logged_mean_s": row["logged_mean_s"]}
+        | {
+            f"{name}: {SHOWN[key][0]}": said(row[name][key], key)
+            for name, key in product(("pool", "model", "noise"), ("ratio", "off_s"))
+            if (name, key) != ("noise", "ratio")
+        }
+        for row in content["groups"]
+    ]
+    explained = [
+        {"cause": one["cause"], "explains": percent(max(one["share"], 0.0)) + " (noise)" * (not one["beyond_noise"])}
+        for one in tried
+    ]
+    found = (
+        f"none of {'these' if tried else 'the causes that are looked for'} explains more than a tenth of the distance"
+    )
+    if model["mean"] - model["margin"] <= noise["mean"]:
+        found = "the model is as near to the log as one of its runs to another"
+    elif tried and tried[0]["share"] >= LEAST_GAIN and tried[0]["beyond_noise"]:
+        found = f"the largest remaining cause, {explained[0]['explains']} of the distance, is {tried[0]['cause']}"
+    parts = [
+        f"{given['source']}: {content['compared']:,} jobs, logged mean wait {duration(content['logged_mean_s'])}; "
+        f"a pool of {given['procs']:,} processors; Slurm: means over {content['options']['runs']} runs of the model, "
+        "± half of their 95 % interval. off by: the mean distance of a job's wait from the logged one. mean error: of "
+        "moving means over two weeks",
+        f"{things(content['held'], 'job')} that waited for what is not modelled, such as a reservation: not compared"
+        if content["held"]
+        else "",
+        f"{things(len(late), 'job')} that did not start in each run, such as {late[0]}: not compared" if late else "",
+        as_table(groups) if groups else "",
+        as_table(explained) if explained else "",
+        f"waits are off by {duration(pool['mean'])} in the pool, {duration(model['mean'])} in the model, and "
+        f"{duration(noise['mean'])} from one run of the model to another: {found}",
+    ]
+    return "\n\n".join(filter(None, parts))

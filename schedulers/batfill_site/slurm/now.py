@@ -1,0 +1,163 @@
+"""Reads the state of a site's Slurm at an instant: what runs and waits, and what has ended."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from batfill.base.errors import WorkloadError
+from batfill.base.files import readable
+from batfill_site.accounting.cluster_log import NOT_ENDED, Reading
+from batfill_site.accounting.record_text import LAST_S, clock_seconds, each, read_times
+from batfill_site.accounting.slurm import Head, Table, status_of
+from batfill_site.slurm.arrays import possible
+from batfill_site.slurm.jobs import COMMAND, READ, SlurmRecords
+from batfill_site.starts.site_state import slurm_fields, tasks_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from numpy.typing import NDArray
+
+    from batfill_site.slurm.site import Site, SlurmJobs
+
+FAR = LAST_S - 1  # when a job that waits starts, and one that runs ends, while the records are read
+OVER = "COMPLETING"  # has freed what it held
+NONE = ("(null)", "N/A", "Unknown", "None", "None assigned")
+# Columns of sacct, and what `scontrol show job` calls them; "" if it has them in another form, or not.
+SAME = ("Account", "Partition", "QOS", "Reason", "ReqTRES", "AllocTRES", "NodeList", "Reservation")
+SCONTROL = {
+    **dict.fromkeys(("End", "ReqMem", "SubmitLine"), ""),
+    **{name: name for name in SAME},
+    **{name: f"{name}Time" for name in ("Submit", "Eligible", "Start")},
+    **dict.fromkeys(("AllocCPUS", "ReqCPUS"), "NumCPUs"),
+    "JobID": "JobId",
+    "User": "UserId",
+    "TimelimitRaw": "TimeLimit",
+    "NNodes": "NumNodes",
+    "Constraints": "Features",
+    "State": "JobState",
+}
+
+
+class Now(NamedTuple):
+    """The jobs of a site up to an instant."""
+
+    jobs: SlurmJobs  # `started_s` is nan for those that wait
+    end_s: NDArray[np.float64]  # (n_jobs,), nan for those that wait or run
+    reasons: tuple[str, ...]  # (n_jobs,), why they wait, as Slurm says
+    now_s: float
+    left_out: Mapping[str, str]  # jobs that wait for what is not modelled, or cannot start, and why
+
+
+class _Live(SlurmRecords):
+    """Records of which some have not ended."""
+
+    columns = READ
+    command = f"`scontrol show job`, or `{COMMAND}`"
+    live = True  # whether to read jobs that have not ended
+    seen_s = 0.0  # the last date at which a job has run
+
+    def read(self, table: Table) -> None:
+        """Add the records; a job that waits starts and ends at `FAR`, and one that runs ends there."""
+        columns, far = table.columns, str(FAR)
+        live = (each(table["State"], status_of) == NOT_ENDED) & self.live
+        for name in ("Start", "End", "State", "NodeList", "AllocCPUS", "AllocTRES", "Eligible"):
+            columns[name] = list(table[name])
+        for row in np.flatnonzero(live).tolist():
+            if table["State"][row].startswith(OVER):
+                continue
+            waits = table["State"][row].startswith(("PENDING", "PD", "REQUEUED"))
+            columns["State"][row], columns["End"][row] = "COMPLETED", far
+            if waits:
+                columns["Start"][row], columns["NodeList"][row], columns["AllocTRES"][row] = far, "", ""
+                columns["AllocCPUS"][row] = table["ReqCPUS"][row]
+        super().read(table)
+
+    def more(self, table: Table, columns: dict[str, Any]) -> dict[str, NDArray[Any]]:
+        """As for jobs that ran, with the reasons."""
+        self.names.setdefault("reason", type(self.names["ran_on"])())
+        return super().more(table, columns) | {"reason": self.names["reason"].codes(table["Reason"])}
+
+    def read_scontrol(self, path: Path, text: str) -> None:
+        """Add what `scontrol show job` prints of the jobs that run or wait."""
+        head, rows = Head("|".join(SCONTROL), READ), []
+        for fields in slurm_fields(text):
+            if status_of(fields.get("JobState", "")) != NOT_ENDED:
+                continue
+            fields.setdefault("ReqTRES", fields.get("TRES", ""))  # before 21.08
+            row = {ours: fields.get(theirs, "") for ours, theirs in SCONTROL.items()}
+            row = {name: "" if value in NONE else value for name, value in row.items()}
+            row |= {name: row[name].partition("-")[0] for name in ("AllocCPUS", "ReqCPUS", "NNodes")}
+            row |= {"User": row["User"].partition("(")[0], "Partition": row["Partition"].partition(",")[0]}
+            memory = {name: fields.get(f"MinMemory{name}", "0") for name in ("CPU", "Node")}
+            row["ReqMem"] = next((text + name[0].lower() for name, text in memory.items() if text != "0"), "")
+            alone = " --exclusive" * (fields.get("OverSubscribe", fields.get("Shared")) == "NO")
+            row["SubmitLine"] = f"sbatch -N {row['NNodes'] or 1} --nice={fields.get('Nice', '0')}{alone}"
+            if ran_s := clock_seconds(fields.get("RunTime", ""), bare=1):
+                start_s = float(read_times([row["Start"]], self.clock).seconds[0])
+                self.seen_s = max(self.seen_s, start_s + ran_s if start_s > 0 else 0.0)
+            rows += [[*(row | {"JobID": name}).values()] for name in tasks_of(path, row["JobID"])]
+        if not rows:
+            raise WorkloadError(f"{path}: no job in it runs or waits; give what `scontrol show job` prints")
+        self.read(head.table(rows))
+        self.result.files[path] = len(rows)
+
+
+def read_now(
+    state: Path, past: Iterable[Path], site: Site, *, timezone: str | None = None, at: str | float | None = None
+) -> Now:
+    """The state of a site's Slurm.
+
+    Args:
+        state: what `scontrol show job` prints, or `sacct -P`, also of jobs that have ended.
+        past: further output of `sacct -P`, of which jobs that have ended count.
+        site: the site.
+        timezone: the cluster's, of dates without one; by default UTC.
+        at: the instant, a date or a Unix time; by default the last date in the state.
+
+    Raises:
+        WorkloadError: a file or the instant is unusable.
+    """
+    limits = {part.name: part.max_time_s for part in site.partitions if part.max_time_s is not None}
+    records, past = _Live(Reading(timezone or "UTC"), limits), list(past)
+    with readable(state) as stream:
+        begin = stream.read(4096).lstrip()
+        text = begin + stream.read() if begin.startswith(b"JobId=") else b""
+    if begin[:20].upper().startswith((b"JOBID ", b" JOBID")):
+        raise WorkloadError(f"{state}: squeue lacks dates of eligibility and memory per CPU; use {records.command}")
+    if text:
+        records.read_scontrol(state, text.decode("utf-8", "replace"))
+    else:
+        records.read_files([state])
+    if past:
+        records.live = False
+        records.read_files(past)
+    whole = records.slurm_jobs([state, *past])
+    reasons = dict(zip(whole.ids, records.column["reason"], strict=True))
+    jobs, why = possible(site, whole)
+    if not len(jobs):
+        raise WorkloadError(f"{state}: none of its jobs can run at the site: {why[0]}")
+    waits, ends_s = jobs.started_s == FAR, jobs.started_s + jobs.run_s
+    runs = ~waits & (ends_s == FAR)
+    dates = [jobs.submit_s, jobs.started_s[~waits], ends_s[~waits & ~runs], np.array([records.seen_s])]
+    latest_s = now_s = float(np.concatenate(dates).max())
+    if at is not None:
+        now_s = float(read_times([str(at)], records.clock).seconds[0])
+    if not now_s >= latest_s:
+        raise WorkloadError(
+            f"{state}: {at!r} is no date from its last one on, {latest_s:.0f} as a Unix time; leave it out"
+        )
+    end_s = np.where(waits | runs, np.nan, ends_s)
+    run_s = np.where(runs, now_s - jobs.started_s, jobs.run_s)
+    left_out = {name: reasons[name] for name in np.array(jobs.ids, object)[waits & jobs.held].tolist()}
+    kept = set(jobs.ids)
+    lost = [name for name, start_s in zip(whole.ids, whole.started_s.tolist(), strict=True) if start_s == FAR]
+    left_out |= {name: "it cannot start in the model" for name in lost if name not in kept}
+    jobs = replace(
+        jobs, started_s=np.where(waits, np.nan, jobs.started_s), run_s=run_s, warnings=(*whole.warnings, *why)
+    )
+    return Now(jobs, end_s, tuple(reasons[name] for name in jobs.ids), now_s, left_out)

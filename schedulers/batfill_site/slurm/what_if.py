@@ -1,0 +1,180 @@
+"""What changes of a site's Slurm would do to its log: each against the site as configured, over many runs of the model.
+
+Waits count from a job's eligibility. Differences are told from Slurm's own noise, see `ensemble.Difference`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from batfill.base.errors import BatfillError, WorkloadError
+from batfill.base.files import digest
+from batfill.base.progress import patient_progress
+from batfill.base.sums import mean_of
+from batfill.model.metrics import TAU_S, bounded_slowdown
+from batfill.model.values import number_from, seed_of, tau_of
+from batfill_site.advice.payers import Changed
+from batfill_site.score import score
+from batfill_site.slurm.answer import Group, Logged, Outcome, Payers, SlurmWhatIf
+from batfill_site.slurm.arrays import possible, rows_of
+from batfill_site.slurm.changes import add_nodes, apply
+from batfill_site.slurm.ensemble import FEWEST_RUNS, RUNS, Difference, Figure, clocks, waits
+from batfill_site.slurm.files import VERSION, jobs_of, site_of
+from batfill_site.slurm.groups import OTHERS, USER, by_group, kinds, users
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from batfill_site.slurm.site import Site, SlurmJobs
+
+AS_CONFIGURED = "as configured"
+ADD_NODES = "AddNodes"  # in a change: AddNodes=g2=g1
+NO_SHARES = "each account and each user has one share: give --accounts, what `sacctmgr dump` prints"
+NO_USAGE = "nothing is assumed to have been used before the log: give --sshare, what `sshare -l` prints"
+HALF_LIVES = 10  # after as many, what was used before a log decides next to nothing in it
+
+
+def slurm(
+    log: str | Path | Iterable[str | Path],
+    slurm_conf: str | Path,
+    changes: Sequence[str] = (),
+    *,
+    runs: int = RUNS,
+    accounts: Sequence[str | Path] = (),
+    sshare: str | Path | None = None,
+    windows: str | Path | None = None,
+    slurm_version: str = VERSION,
+    timezone: str | None = None,
+    tau_s: float = TAU_S,
+    seed: int = 0,
+) -> SlurmWhatIf:
+    """Run a site's log in a model of its Slurm, as configured and under changes, many times each.
+
+    Args:
+        log: what `sacct -P` prints, a file or several.
+        slurm_conf: the site's. Included files, topology.conf and gres.conf are found beside it.
+        changes: each is compared with the site as configured and with the others: "PriorityWeightAge=200000", several
+            options together, as "bf_interval=60 bf_max_job_test=1000", and more nodes, each like one that is there, as
+            "AddNodes=g2=g1".
+        runs: of each configuration, at least 5.
+        accounts: what `sacctmgr dump` and `sacctmgr -P show qos` print: shares and limits.
+        sshare: what `sshare -l` printed when the log begins: the usage before.
+        windows: nodes that were reserved or down, as CSV with the columns nodes,begin,end and announced.
+        slurm_version: the site's, whose rules and defaults hold.
+        timezone: the cluster's, of dates without one; by default UTC.
+        tau_s: the bound of the bounded slowdown.
+        seed: of what differs between runs.
+
+    Raises:
+        BatfillError: a file or an option is unusable, is not modelled, or changes nothing.
+    """
+    number_from("runs", runs, FEWEST_RUNS)
+    tau_of(tau_s)
+    seed_of("seed", seed)
+    logs = list(map(Path, [log] if isinstance(log, (str, Path)) else log))
+    site = site_of(slurm_conf, accounts=accounts, sshare=sshare, windows=windows, slurm_version=slurm_version)
+    sites = {AS_CONFIGURED: site}
+    for change in [changes] if isinstance(changes, str) else changes:
+        if change in sites:
+            raise BatfillError(f"--set {change!r}: it is given twice; give it once")
+        sites[change] = changed(site, change)
+    jobs = jobs_of(logs, site, timezone)
+    files = [*logs, *(Path(file) for file in (slurm_conf, *accounts, sshare, windows) if file is not None)]
+    settings = {"runs": runs, "slurm_version": slurm_version, "timezone": timezone, "tau_s": tau_s, "seed": seed}
+    return compared(logs[0].name, sites, jobs, settings, {str(file): digest(file) for file in files})
+
+
+def changed(site: Site, change: str) -> Site:
+    """The site with a change: options with their values, separated by spaces.
+
+    Raises:
+        BatfillError: an option or a node is unknown or not modelled, or nothing changes.
+    """
+    made = site
+    for word in change.split():
+        name, _, value = word.partition("=")
+        made = add_nodes(made, value) if name.lower() == ADD_NODES.lower() else apply(made, [word])
+    if made == site:
+        raise BatfillError(f"--set {change!r}: it changes nothing; give a value that slurm.conf does not have")
+    return made
+
+
+def compared(
+    name: str, sites: Mapping[str, Site], jobs: SlurmJobs, settings: dict[str, Any], inputs: dict[str, str]
+) -> SlurmWhatIf:
+    """The answer about the log of this name under these configurations, the site's own first."""
+    first, runs, tau_s = next(iter(sites.values())), settings["runs"], settings["tau_s"]
+    fair = any(site.settings.multifactor and site.settings.weight_fairshare for site in sites.values())
+    decayed = 0 < HALF_LIVES * first.settings.half_life_s < np.ptp(jobs.submit_s)
+    used = decayed or not first.associations or any(each.usage for each in first.associations)
+    jobs, left_out = possible(first, jobs)
+    if not len(jobs):
+        raise WorkloadError(f"{name}: none of its jobs can start: {'; '.join(left_out)}; is this its slurm.conf?")
+    with patient_progress("runs", runs * len(sites)) as advance:
+        found = [waits(site, jobs, clocks(site, jobs, runs, settings["seed"]), advance) for site in sites.values()]
+    stuck = [np.isnan(wait).any(axis=0) for wait in found]
+    never = np.any(stuck, axis=0)
+    if never.all():
+        worst = list(sites)[int(np.argmax([one.sum() for one in stuck]))]
+        raise WorkloadError(f"{name}: no job starts under every configuration, least under {worst}; leave that out")
+    if never.any():
+        jobs, found = rows_of(jobs, np.flatnonzero(~never).tolist()), [wait[:, ~never] for wait in found]
+    slowdowns = [bounded_slowdown(wait, jobs.run_s, tau_s) for wait in found]
+    by = [*kinds(jobs, sum(node.cpus for node in first.nodes)), *users(jobs)]
+    groups = [group for kind in by for group in grouped(*kind, found, slowdowns)]
+    return SlurmWhatIf(
+        name,
+        tuple(sites),
+        first,
+        jobs,
+        groups=groups,
+        payers=[payers_of(groups, k, found[0], found[k]) for k in range(1, len(found))],
+        never=[int(one.sum()) for one in stuck],
+        mean_wait_s=np.array([[mean_of(row) for row in wait] for wait in found]),
+        logged=logged_of(jobs, found[0], tau_s),
+        assumed=NO_SHARES if fair and not first.associations else "",
+        settings=settings,
+        inputs=inputs,
+        warnings=(*left_out, *([NO_USAGE] if fair and not used else []), *jobs.warnings, *first.warnings),
+    )
+
+
+def grouped(
+    by: str,
+    names: list[str],
+    group: NDArray[np.int64],
+    waits: list[NDArray[np.float64]],
+    slowdowns: list[NDArray[np.float64]],
+) -> list[Group]:
+    """The groups of a kind; `waits` and `slowdowns` are (runs, jobs) of each configuration."""
+    means, longest = ([by_group(one, group, function) for one in waits] for function in (np.add, np.maximum))
+    bsld = [by_group(one, group, np.add) for one in slowdowns]
+
+    def outcome(k: int, c: int) -> Outcome:
+        return Outcome(*(Figure.of(one[c][:, k], one[0][:, k] if c else None) for one in (means, longest, bsld)))
+
+    jobs = np.bincount(group).tolist()
+    return [Group(by, name, jobs[k], [outcome(k, c) for c in range(len(waits))]) for k, name in enumerate(names)]
+
+
+def payers_of(groups: list[Group], k: int, base: NDArray[np.float64], other: NDArray[np.float64]) -> Payers:
+    """Who gains and who pays, of the waits (runs, jobs) as configured and under the k-th configuration."""
+    users = [one.outcomes[k].wait_s.more for one in groups if one.by == USER and one.name != OTHERS]
+    sure = np.array([float(more.sure) for more in users if more is not None])
+    return Payers(Changed.of(Difference.of(base, other).sure), Changed.of(sure) if len(sure) else None)
+
+
+def logged_of(jobs: SlurmJobs, wait_s: NDArray[np.float64], tau_s: float) -> Logged | None:
+    """The log's waits beside those of the runs, (runs, jobs); None if no wait is known."""
+    known = np.isfinite(jobs.started_s) & ~jobs.held
+    if not known.any():
+        return None
+    waited_s = np.maximum(jobs.started_s - jobs.eligible_s, 0.0)[known]
+    means = [mean_of(row) for row in wait_s[:, known]]
+    found = score(jobs.submit_s[known], waited_s, wait_s[:, known].mean(axis=0))
+    return Logged(found, mean_of(bounded_slowdown(waited_s, jobs.run_s[known], tau_s)), min(means), max(means))

@@ -1,0 +1,418 @@
+"""What changes of a site's Slurm would do: the figures, what is called noise, the text, the page and the command."""
+
+import gzip
+import html
+import itertools
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import batfill as bf
+from batfill.base.errors import BatfillError
+from batfill_pages.words import units_kept
+from batfill_site.score import Score
+from batfill_site.slurm.answer import MINUS, NB, Logged, change, headline, table_rows, verdict
+from batfill_site.slurm.ensemble import Difference, clocks, gap, t_quantile
+from batfill_site.slurm.ensemble import waits as waits_of
+from batfill_site.slurm.files import jobs_of, read_windows, site_of
+from batfill_site.slurm.groups import OTHERS, users
+from batfill_site.slurm.page import as_page
+from batfill_site.slurm.what_if import ADD_NODES, AS_CONFIGURED, changed, compared, grouped, payers_of, slurm
+from command import batfill
+
+DATA = Path(__file__).parents[1] / "data" / "slurm" / "own-b"
+CONF = DATA / "slurm.conf"
+ACCOUNTS = """\
+Cluster - 'cb':Fairshare=1:QOS='normal'
+Parent - 'root'
+User - 'root':DefaultAccount='root':AdminLevel='Administrator':Fairshare=1
+Account - 'physics':Fairshare=3
+Account - 'biology':Fairshare=1
+Parent - 'physics'
+User - 'ann':Fairshare=1
+User - 'ben':Fairshare=1
+Parent - 'biology'
+User - 'cid':Fairshare=1
+User - 'dot':Fairshare=2
+User - 'eve':Fairshare=1
+"""
+AGE, NODES, SAME = "PriorityWeightAge=4000", f"{ADD_NODES}=cb[33-40]=cb01", "PriorityWeightQOS=0 bf_max_job_test=501"
+SETTINGS = {"runs": 5, "slurm_version": "22.05", "tau_s": 10.0, "seed": 0}
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """A real run of 150 jobs: what sacct printed, and the shares."""
+    folder = tmp_path_factory.mktemp("own-b")
+    (stored,) = DATA.glob("sacct.txt*")
+    text = gzip.decompress(stored.read_bytes()).decode() if stored.suffix == ".gz" else stored.read_text()
+    (folder / "sacct.txt").write_text(text)
+    (folder / "accounts.txt").write_text(ACCOUNTS)
+    return folder / "sacct.txt", folder / "accounts.txt"
+
+
+@pytest.fixture(scope="module")
+def answer(files):
+    log, accounts = files
+    return slurm(log, CONF, [AGE, NODES, SAME], accounts=[accounts])
+
+
+@pytest.fixture(scope="module")
+def waits(answer):
+    """The waits of the answer's configurations by job, (runs, jobs) each, run again one by one."""
+    sites = [answer.site, *(changed(answer.site, name) for name in answer.names[1:])]
+    return [waits_of(site, answer.jobs, clocks(site, answer.jobs, 20, 0)) for site in sites]
+
+
+def columns_of(answer):
+    """The figures by what the groups are of, the group and the configuration."""
+    return {(row["by"], row["group"], row["configuration"]): row for row in answer.rows()}
+
+
+# Figures and noise
+
+
+def test_the_quantiles_are_those_of_the_tables():
+    known = {
+        1: 12.706,
+        2: 4.303,
+        3: 3.182,
+        4: 2.776,
+        5: 2.571,
+        7: 2.365,
+        9: 2.262,
+        14: 2.145,
+        19: 2.093,
+        29: 2.045,
+        99: 1.984,
+        999: 1.962,
+    }
+    assert [t_quantile(freedom) for freedom in known] == pytest.approx([*known.values()], rel=0.006)
+    assert [round(t_quantile(freedom), 3) for freedom in known if freedom > 8] == [*known.values()][6:]
+
+
+def test_the_noise_is_the_mean_difference_of_all_pairs_of_runs():
+    values = np.random.default_rng(1).normal(size=(7, 3))
+    pairs = [np.abs(a - b) for a, b in itertools.combinations(values, 2)]
+    assert gap(values) == pytest.approx(np.mean(pairs, axis=0))
+    assert (gap(np.full((5, 2), 0.1)) == 0).all()
+
+
+def test_a_difference_counts_if_its_interval_is_beyond_0_and_two_runs_differ_by_less():
+    runs = np.array([0.0, 10, 20, 30, 40])
+    assert gap(runs) == 20
+    assert (bool(Difference.of(runs, runs + 19).beyond), bool(Difference.of(runs, runs - 21).beyond)) == (False, True)
+    assert not Difference.of(runs, runs[::-1] + 21).beyond  # far, but its interval is wider
+    assert not Difference.of(runs, runs).beyond
+    assert Difference.of(np.zeros(5), np.full(5, 0.5)).beyond
+
+
+def test_of_differences_that_are_chance_next_to_none_counts():
+    rng = np.random.default_rng(2)
+    for runs, most in ((5, 0.03), (20, 0.005)):
+        base, other = rng.exponential(size=(2, runs, 20_000))
+        assert Difference.of(base, other).beyond.mean() < most
+        assert Difference.of(base, other + 2).beyond.mean() > 0.6
+
+
+def test_runs_differ_in_their_clocks_and_repeat_with_the_seed(files, answer, monkeypatch):
+    log, _ = files
+    site = answer.site
+    jobs = jobs_of(log, site)
+    drawn = clocks(site, jobs, 30, 4)
+    assert drawn == clocks(site, jobs, 30, 4) != clocks(site, jobs, 30, 5)
+    first_s = jobs.submit_s[0]
+    assert all(0 <= one.phase_s < 1 and one.jitter_s == 1 for one in drawn)
+    assert all(first_s - 60 < one.first_decay_s <= first_s <= one.first_cycle_s < first_s + 30 for one in drawn)
+    assert len({one.seed for one in drawn}) == 30
+    found = waits_of(site, jobs, drawn[:6])
+    monkeypatch.setattr("batfill.replays.many.cpu_count", lambda: 1)
+    assert np.array_equal(waits_of(site, jobs, drawn[:6]), found)
+    assert len({tuple(row) for row in found.tolist()}) > 1
+
+
+# The answer
+
+
+def test_every_figure_is_that_of_the_runs(answer, waits):
+    rows, jobs = columns_of(answer), answer.jobs
+    of = {
+        ("all", "all"): np.ones(len(jobs), bool),
+        ("account", "physics"): np.array(jobs.account) == "physics",
+        ("CPUs", "5–16"): (jobs.cpus > 4) & (jobs.cpus <= 16),
+        ("ran for", "up to 1 min"): jobs.run_s <= 60,
+    }
+    assert of.keys() < {key[:2] for key in rows}
+    for (by, group), some in of.items():
+        for k, (name, wait) in enumerate(zip(answer.names, waits, strict=True)):
+            row, each = rows[by, group, name], [[run[i] for i in np.flatnonzero(some)] for run in wait.tolist()]
+            means = [sum(run) / len(run) for run in each]
+            assert row["jobs"] == some.sum()
+            assert row["mean_wait_s"] == pytest.approx(np.mean(means))
+            assert row["mean_wait_s_margin"] == pytest.approx(2.093 * np.std(means, ddof=1) / 20**0.5, rel=1e-3)
+            assert row["longest_s"] == pytest.approx(np.mean([max(run) for run in each]))
+            ran = np.maximum(jobs.run_s[some], 10)
+            bsld = np.maximum((np.array(each) + jobs.run_s[some]) / ran, 1).mean()
+            assert row["mean_bsld"] == pytest.approx(bsld)
+            if k:
+                before = [np.mean(run[some]) for run in waits[0]]
+                assert row["mean_wait_s_more"] == pytest.approx(np.mean(means) - np.mean(before), abs=1e-6)
+            else:
+                assert row["mean_wait_s_more"] is row["mean_wait_s_beyond_noise"] is None
+
+
+def test_more_nodes_shorten_waits_and_what_decides_nothing_changes_nothing(answer):
+    _, age, nodes, same = (one.wait_s.more for one in answer.all)
+    assert nodes.beyond
+    assert nodes.value < -30
+    assert (float(same.value), bool(same.beyond)) == (0, False)
+    assert not age.beyond
+    assert headline(answer).replace(NB, " ").startswith(f"**{NODES}** shortens the mean wait by ")
+    assert change(same) == f"(0{NB}s ±{NB}0{NB}s)"
+
+
+def told(answer, **how):
+    """The text without the breaks of its lines."""
+    return " ".join(answer.as_text(**how).split())
+
+
+def test_changes_are_compared_with_each_other(answer):
+    there, back = answer.pair(1, 2), answer.pair(2, 1)
+    waits = [one.wait_s.mean for one in answer.all]
+    assert float(there.value) == -float(back.value) == pytest.approx(waits[2] - waits[1])
+    assert [(pair["from"], pair["to"]) for pair in answer["pairs"]] == [(AGE, NODES), (AGE, SAME), (NODES, SAME)]
+    assert f"; {change(there)} against {AGE}.".replace(NB, " ") in told(answer)
+
+
+def test_who_pays_is_counted_over_the_runs_and_beyond_noise(answer, waits):
+    slow, fast = 60 * waits[0], 60 * waits[2]
+    each = [Difference.of(slow[:, k], fast[:, k]) for k in range(len(answer.jobs))]
+    sure = [float(one.value) if one.beyond else 0.0 for one in each]
+    (kind,) = users(answer.jobs)
+    groups = grouped(*kind, [slow, fast], [slow, fast])
+    found = payers_of(groups, 1, slow, fast)
+    less, longer = sum(more < -600 for more in sure), sum(more > 600 for more in sure)
+    assert (found.jobs.less, found.jobs.longer) == (less, longer)
+    assert less > 30
+    assert [(one.name, one.jobs) for one in groups] == [("ann", 60), ("ben", 34), ("cid", 27), (OTHERS, 29)]
+    cid = np.array(answer.jobs.user) == "cid"
+    assert groups[2].outcomes[1].wait_s.mean == pytest.approx(fast[:, cid].mean())
+    assert (sum(found.users), found.users.longer) == (3, 0)
+    assert found.users.less == sum(one.outcomes[1].wait_s.more.sure < -600 for one in groups[:3])
+
+
+def test_the_real_run_is_one_that_the_model_could_make(answer, files):
+    assert answer.logged.within
+    assert answer.logged.score.correlation > 0.8
+    assert answer.logged.score.logged_mean_s == 138.8
+    without_shares = slurm(files[0], CONF, runs=5)
+    assert without_shares.logged.score.correlation < 0.6
+
+
+def test_an_answer_that_does_not_show_the_logs_waits_says_so_first(files):
+    lines = told(slurm(files[0], CONF, [AGE], runs=5))
+    begin = "Do not trust this: the model does not show this site's waits. In it, PriorityWeightAge=4000 "
+    assert f"± 95 % {begin}" in lines
+    assert lines.index("Assumed: each account and each user has one share: give --accounts, what") < lines.index(
+        "mean wait change"
+    )
+
+
+@pytest.mark.parametrize(
+    ("mean_s", "logged_s", "rho", "unlike"),
+    [
+        (100, 145, 0.9, False),  # outside of the runs, and near
+        (100, 155, 0.9, True),
+        (100, 60, 0.9, True),
+        (100, 95, 0.9, False),  # within the runs
+        (100, 95, 0.49, True),
+        (100, 95, None, False),
+        (100, 0, None, True),
+        (59, 20, 0.1, False),  # next to no waits
+    ],
+)
+def test_when_a_model_does_not_show_a_sites_waits(mean_s, logged_s, rho, unlike):
+    ratio = mean_s / logged_s if logged_s else None
+    found = Score(9, None, None, mean_s, logged_s, ratio, rho, 0.5, 300, 300)
+    assert Logged(found, 1, mean_s - 10, mean_s + 10).unlike == unlike
+
+
+def test_a_difference_is_the_same_number_everywhere(answer):
+    for k in range(1, len(answer.names)):
+        size = change(answer.all[k].wait_s.more).strip(f"()+{MINUS}")
+        words = verdict(answer, k)
+        assert f"by {size}" in words or "does not move" in words
+        assert change(answer.all[k].wait_s.more) in table_rows(answer)[k]
+
+
+def test_an_answer_states_what_it_was_made_of(answer, files):
+    content = json.loads(answer.as_json())
+    assert (content["jobs"], content["nodes"], content["cpus"], content["engine"]) == (150, 32, 32, "batfill slurm")
+    assert (content["runs"], content["seed"], content["slurm"]["weight_age"]) == (20, 0, 1000)
+    assert [*content["inputs"]] == [*map(str, (files[0], CONF, files[1]))]
+    assert content["configurations"] == [AS_CONFIGURED, AGE, NODES, SAME]
+    assert any("ReqTRES" in text for text in content["warnings"])
+    frame = answer.to_pandas()
+    assert frame.attrs["options"]["runs"] == 20
+    assert len(frame) == 4 * len(answer.groups)
+
+
+# Text, page and command
+
+
+def test_the_first_screen_fits_a_terminal_and_leads_with_the_mean_wait(files):
+    log, accounts = files
+    done = batfill("what-if", log, "--slurm-conf", CONF, "--accounts", accounts, "--set", AGE)
+    lines = done.out.splitlines()
+    assert (done.status, done.err) == (0, "")
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= 80
+    assert lines[2].startswith(f"{AGE} lengthens the mean wait by 10 s ± 6 s")
+    assert "within Slurm's own noise" in " ".join(done.out.split())
+    more = batfill("what-if", log, "--slurm-conf", CONF, "--accounts", accounts, "--set", AGE, "--details").out
+    assert "account biology (56)" in more
+
+
+def test_long_names_have_lines_of_their_own(files):
+    many = "PriorityWeightAge=4000 PriorityWeightJobSize=0 PriorityWeightFairshare=100000"
+    text = slurm(files[0], CONF, [many], runs=5).as_text()
+    assert f"\n{many}\n  " in text
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_the_page_shows_every_group_and_configuration(files, answer, tmp_path):
+    page = as_page(answer, "batfill what-if x")
+    text = " ".join(html.unescape(re.sub("<[^>]+>", " ", page)).replace(NB, " ").split())
+    assert headline(answer).replace("*", "").replace(NB, " ") in text
+    for name in answer.names:
+        assert f"under {name}" in text
+    for group in answer.groups[1:]:
+        assert f"<th scope=row>{units_kept(group.name)}</th>" in page
+    data = json.loads(re.search('id="what-if">(.*?)</script>', page)[1])
+    assert [choice["name"] for choice in data["choices"]] == list(answer.names)
+    assert data["seen"] == 2
+    named = replace(answer, names=("<i>as configured", *answer.names[1:]))
+    assert "<i>as" not in as_page(named, "")
+    out = tmp_path / "page.html"
+    assert batfill("what-if", files[0], "--slurm-conf", CONF, "--runs", 5, "--out", out).status == 0
+    assert "The mean wait is" in re.sub("<[^>]+>", "", out.read_text())
+
+
+def test_in_a_browser_a_row_shows_who_pays_under_another_change(browser, answer, tmp_path):
+    (tmp_path / "page.html").write_text(as_page(answer, ""))
+    browser.sized(1280, 800)
+    browser.open(tmp_path / "page.html")
+    shown = "return [...document.querySelectorAll('[data-choice]:not([hidden])')].map((e) => e.dataset.choice)"
+    said = "return document.getElementById('advice').innerText"
+    assert (browser.run(shown), browser.run(said).startswith(NODES)) == (["2"], True)
+    browser.run("document.querySelector('#choices [data-pick=\"1\"]').click()")
+    assert (browser.run(shown), browser.run(said).startswith(AGE)) == (["1"], True)
+    browser.run("document.getElementById('back').click()")
+    assert browser.run(shown) == ["2"]
+    browser.sized(390, 844)
+    browser.run("for (const e of document.querySelectorAll('details')) e.open = true; scrollers()")
+    assert (browser.violations(), browser.log()) == ([], [])
+
+
+def test_the_command_does_what_python_does(files):
+    log, accounts = files
+    given = ("--set", AGE, "--add-nodes", "cb33=cb01", "--runs", 5, "--seed", 7, "--tau", 60)
+    done = batfill("what-if", log, "--slurm-conf", CONF, "--accounts", accounts, *given, "--json")
+    changes = [AGE, f"{ADD_NODES}=cb33=cb01"]
+    found = bf.slurm(log, CONF, changes, accounts=[accounts], runs=5, seed=7, tau_s=60)
+    assert json.loads(done.out) == json.loads(found.as_json())
+    assert "ReqTRES" in done.err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--set", "PriorityWeightAge=1000"], "'PriorityWeightAge=1000': it changes nothing; give a value that"),
+        (["--set", AGE, "--set", AGE], "it is given twice; give it once"),
+        (["--set", ""], "it changes nothing"),
+        (["--add-nodes", "n1=n0"], "--add-nodes n1=n0: no node 'n0'; write it as NEW=KNOWN"),
+        (["--procs", "4"], "--procs: it belongs to one pool, and --slurm-conf has the site's Slurm; leave it out"),
+        (["--no-small-first"], "--small-first: it belongs to one pool"),
+        (["--overdue", "half"], "--overdue: it belongs to one pool"),
+        (["--slurm-version", "new"], "'new' is no version of Slurm; give it as 22.05"),
+        (["--runs", "4"], "'4' is not a whole number from 5"),
+    ],
+)
+def test_a_mistake_is_answered_in_one_line(words, said, files):
+    done = batfill("what-if", files[0], "--slurm-conf", CONF, *words)
+    assert (done.status, done.out) == (2, "")
+    (line,) = done.err.splitlines()
+    assert said in line
+
+
+def test_an_option_of_slurm_needs_its_configuration_and_an_swf_log_is_refused(files, tmp_path):
+    for words in (["--set", AGE], ["--runs", 5], ["--accounts", files[1]], ["--slurm-version", "20.02"]):
+        done = batfill("what-if", files[0], *words)
+        assert (done.status, done.out) == (2, "")
+        assert done.err.endswith("give its slurm.conf with --slurm-conf, too\n")
+    (tmp_path / "log.swf").write_text("; MaxProcs: 4\n1 0 0 9 1 -1 -1 1 9 -1 1 1 1 1 1 1 -1 -1\n")
+    done = batfill("what-if", tmp_path / "log.swf", "--slurm-conf", CONF)
+    assert done.status == 2
+    assert "sacct -a -X -P" in done.err
+
+
+def test_without_a_configuration_the_answer_says_what_would_model_more(files):
+    said = " ".join(batfill("what-if", files[0], "--no-small-first").out.split())
+    assert "Not modelled: 2 groups or accounts (one queue, one machine). With sacct -P as LOG and --slurm-conf" in said
+
+
+# Jobs that cannot start, and windows
+
+
+def test_jobs_that_do_not_start_everywhere_are_left_out_and_counted(files):
+    log, _ = files
+    site = site_of(CONF)
+    jobs = jobs_of(log, site)
+    short, none = "partition.main.MaxTime=5", "partition.main.MaxNodes=0"
+    gone = int((jobs.limit_s > 300).sum())
+    found = slurm(log, CONF, [short, NODES], runs=5)
+    assert (found.never, len(found.jobs)) == ([0, gone, 0], len(jobs) - gone)
+    assert f"Never start: {gone} jobs under {short}; no figure counts them." in told(found)
+    assert found.names[found.best] == NODES
+    assert headline(slurm(log, CONF, [short], runs=5)) == f"Under **{short}** {gone} jobs would never start"
+    with pytest.raises(
+        BatfillError, match=f"no job starts under every configuration, least under {re.escape(none)}; leave"
+    ):
+        slurm(log, CONF, [none], runs=5)
+    elsewhere = replace(jobs, partition=("other",) * len(jobs))
+    with pytest.raises(BatfillError, match=r"log: none of its jobs can start: .*there is no partition other; is this"):
+        compared("log", {AS_CONFIGURED: site}, elsewhere, SETTINGS, {})
+
+
+def test_windows_are_read_and_delay_jobs(files, tmp_path):
+    log, site, path = files[0], site_of(CONF), tmp_path / "down.csv"
+    begin_s = jobs_of(log, site).submit_s[0] - 10
+    path.write_text(f'nodes,begin,end,announced\n"cb[01-30,32]",{begin_s},2026-11-26T20:00:00,\ncb31,1,2,0\n')
+    first, second = read_windows(path, site)
+    assert (len(first.nodes), first.begin_s, first.end_s, first.announced_s) == (31, begin_s, 1795723200, np.inf)
+    assert second == (("cb31",), 1, 2, 0)
+    usual, down = slurm(log, CONF, runs=5), slurm(log, CONF, runs=5, windows=path)
+    assert down.all[0].wait_s.mean > usual.all[0].wait_s.mean + 600
+    assert str(path) in down["inputs"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("nodes,begin\ncb01,1", "line 2: it is no window; write the columns nodes,begin,end"),
+        ("nodes,begin,end\ncb01,cb02,1,2", "line 2: it is no window; .*a list of nodes in double quotes"),
+        ("nodes,begin,end\nx9,1,2", "line 2: slurm.conf has no node x9; correct its name"),
+        ("nodes,begin,end\ncb01,2,1", "line 2: its end, 1, is not after its begin, 2; correct them"),
+        ("nodes,begin,end\ncb01,soon,1", "line 2: begin 'soon' is neither a number of seconds nor a date"),
+        ("nodes,begin,end\ncb[1,1,2", "line 2: 'cb.1' is no list of nodes"),
+    ],
+)
+def test_a_bad_window_is_named(text, said, tmp_path):
+    path = tmp_path / "w.csv"
+    path.write_text(text)
+    with pytest.raises(BatfillError, match=said):
+        read_windows(path, site_of(CONF))

@@ -1,0 +1,240 @@
+"""When jobs of a site's Slurm start: its state as Slurm prints it, forks of the model, and intervals."""
+
+import csv
+import gzip
+import json
+from dataclasses import fields
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import batfill as bf
+from batfill.base.errors import BatfillError, WorkloadError
+from batfill_site.slurm.files import site_of
+from batfill_site.slurm.now import read_now
+from batfill_site.slurm.usage import with_usage_at
+from batfill_site.slurm.when import forecast_at, moment_at, quantile_of
+from command import batfill
+
+OWN = Path(__file__).parents[1] / "data" / "slurm" / "own-b"
+CONF, ACCOUNTS = OWN / "slurm.conf", OWN / "accounts.txt"
+HEAD = (
+    "JobID|User|Account|Partition|QOS|Submit|Eligible|Reason|Start|End|TimelimitRaw|AllocCPUS|ReqCPUS|NNodes|ReqTRES|"
+    "AllocTRES|ReqMem|Constraints|State|NodeList|Reservation|SubmitLine"
+)
+BLOCK = """\
+JobId={id} {array}JobName=a JobId=7
+   UserId={user}(1000) GroupId=x(1000) MCS_label=N/A
+   Priority=100 Nice={nice} Account={account} QOS=normal
+   JobState={state} Reason={reason} Dependency=(null)
+   RunTime={ran} TimeLimit={limit} TimeMin=N/A
+   SubmitTime={submit} EligibleTime={eligible}
+   StartTime={start} EndTime=Unknown Deadline=N/A
+   Partition={partition} AllocNode:Sid=x:1
+   NodeList={at}
+   NumNodes={nodes} NumCPUs={cpus} NumTasks=1 CPUs/Task=1 ReqB:S:C:T=0:0:*:*
+   ReqTRES={tres}
+   AllocTRES=(null)
+   MinCPUsNode=1 MinMemory{memory} MinTmpDiskNode=0
+   Features={features} DelayBoot=00:00:00
+   OverSubscribe={shared} Contiguous=0 Licenses=(null) Network=(null)
+   Command=/tmp/x Features=lie
+"""
+USUAL = {
+    "array": "", "user": "ann", "account": "physics", "nice": 0, "state": "PENDING", "reason": "Priority", "at": "",
+    "ran": "00:00:00", "limit": "00:10:00", "start": "Unknown", "partition": "main", "nodes": "1-1", "cpus": 1,
+    "tres": "cpu=1,node=1,billing=1", "memory": "Node=0", "features": "(null)", "shared": "OK",
+    "submit": 1_795_720_935, "eligible": 1_795_720_935,
+}  # fmt: skip
+
+
+def block(name, **given):
+    return BLOCK.format(**USUAL | {"id": name} | given)
+
+
+@pytest.fixture(scope="module")
+def printed(tmp_path_factory):
+    """What Slurm would have printed at the 100th submission of the real run, in both forms, and of what had ended."""
+    folder = tmp_path_factory.mktemp("state")
+    with gzip.open(OWN / "jobs.csv.gz", "rt") as content:
+        rows = list(csv.DictReader(content))
+    places = [line.split("|")[-1] for line in (OWN / "sacct.txt").read_text().splitlines()[1:]]
+    at_s, blocks, live, past = float(rows[99]["subms"]), [], [HEAD], [HEAD]
+    for row, at in zip(rows, places, strict=True):
+        submit_s, start_s, end_s = (int(float(row[name])) for name in ("subms", "startms", "endms"))
+        state = "COMPLETED" if end_s <= at_s else "RUNNING" if start_s <= at_s else "PENDING"
+        if submit_s > at_s:
+            continue
+        start, at, reason = (start_s, at, "None") if state != "PENDING" else ("Unknown", "None assigned", "Priority")
+        tres, n, minutes = f"cpu={row['n']},node={row['n']},billing={row['n']}", row["n"], int(row["lim"]) // 60
+        line = [row["id"], row["user"], row["acct"], "main", "normal", submit_s, submit_s, reason, start]
+        line += [end_s if state == "COMPLETED" else "Unknown", minutes, n if state != "PENDING" else 0, n, n, tres]
+        line += [tres if state != "PENDING" else "", "0", "", state, at, "", f"sbatch -N {n}"]
+        (past if state == "COMPLETED" else live).append("|".join(map(str, line)))
+        if state != "COMPLETED":
+            given = {"user": row["user"], "account": row["acct"], "state": state, "reason": reason, "start": start}
+            given |= {"at": at if state == "RUNNING" else "", "nodes": n, "cpus": n, "tres": tres, "submit": submit_s}
+            given |= {"ran": f"00:00:{int(at_s) - start_s:02}" if state == "RUNNING" else "00:00:00"}
+            blocks.append(block(row["id"], **given, eligible=submit_s, limit=f"00:{minutes:02}:00"))
+    for name, text in (("scontrol", "\n".join(blocks)), ("sacct", "\n".join(live)), ("past", "\n".join(past))):
+        (folder / f"{name}.txt").write_text(text + "\n")
+    (folder / "whole.txt").write_text("\n".join([*live, *past[1:]]) + "\n")
+    return folder
+
+
+def test_scontrol_and_sacct_say_the_same(printed):
+    site = site_of(CONF)
+    past = [printed / "past.txt"]
+    one, other, whole = (
+        read_now(printed / name, files, site)
+        for name, files in (("scontrol.txt", past), ("sacct.txt", past), ("whole.txt", []))
+    )
+    for field in fields(one.jobs):
+        if field.name != "warnings":
+            for left in (one, other):
+                np.testing.assert_array_equal(getattr(left.jobs, field.name), getattr(whole.jobs, field.name))
+    np.testing.assert_array_equal(one.end_s, whole.end_s)
+    assert one.now_s == whole.now_s == 1_795_721_409
+    waits = np.isnan(one.jobs.started_s)
+    assert (len(waits), waits.sum(), (~waits & np.isnan(one.end_s)).sum()) == (100, 26, 2)
+    assert {one.reasons[row] for row in np.flatnonzero(waits)} == {"Priority"}
+
+
+def read(tmp_path, *blocks, conf=CONF, **how):
+    path = tmp_path / "state.txt"
+    path.write_text("\n".join(blocks))
+    return read_now(path, [], site_of(conf), **how)
+
+
+def test_each_field_of_scontrol_is_read(tmp_path):
+    conf = tmp_path / "slurm.conf"
+    conf.write_text("NodeName=n[1-4] CPUs=8 RealMemory=64000 Feature=IB\nPartitionName=main Nodes=ALL\n")
+    now = read(
+        tmp_path,
+        block(1, state="RUNNING", start=1_795_720_940, ran="00:01:30", at="n[1-2]", nodes=2, cpus=8, reason="None"),
+        block("9", array="ArrayJobId=8 ArrayTaskId=1-2,5%2 ", memory="CPU=2000M", cpus="4-8", nice=50),
+        block(10, features="IB", memory="Node=16G", shared="NO", partition="main,other", limit="1-00:00:00"),
+        block(11, tres="cpu=2,mem=8G,node=1,gres/gpu=2", reason="Resources", eligible=1_795_799_999),
+        conf=conf,
+    )
+    jobs = now.jobs
+    assert jobs.ids == ("1", "8_1", "8_2", "8_5", "10")  # no node has GPUs
+    assert now.left_out == {"11": "it cannot start in the model"}
+    assert now.now_s == 1_795_721_030
+    assert jobs.nodes.tolist() == [2, 1, 1, 1, 1]
+    assert jobs.cpus.tolist() == [8, 4, 4, 4, 1]
+    assert jobs.memory_per_cpu_mb.tolist() == [0, 2000, 2000, 2000, 0]
+    assert jobs.memory_per_node_mb.tolist() == [0, 0, 0, 0, 16384]
+    assert jobs.nice.tolist() == [0, 50, 50, 50, 0]
+    assert jobs.limit_s.tolist() == [600, 600, 600, 600, 86400]
+    assert jobs.exclusive.tolist() == [False] * 4 + [True]
+    assert (jobs.constraint[4], jobs.partition[4], jobs.ran_on[0]) == ("IB", "main", "n[1-2]")
+    assert set(jobs.user) == {"ann"}
+    assert jobs.run_s[0] == 90
+
+
+def test_jobs_that_wait_for_what_is_not_modelled_are_left_out(tmp_path):
+    blocks = [block(1, reason="ReqNodeNotAvail,_UnavailableNodes:n1"), block(2, reason="Dependency"), block(3)]
+    now = read(tmp_path, *blocks, block(4, reason="QOSMaxCpuPerUserLimit"))
+    assert now.left_out == {"1": "ReqNodeNotAvail,_UnavailableNodes:n1", "2": "Dependency"}
+    moment = moment_at(now.jobs, now.end_s, now.now_s)
+    assert [now.jobs.ids[row] for row in moment.past_rows] == ["3", "4"]
+    done = batfill("when", tmp_path / "state.txt", "2", "--slurm-conf", CONF)
+    assert done.err.splitlines()[-1].endswith("state.txt: job 2 is left out: Dependency")
+
+
+def test_bad_states_are_refused_in_one_line(tmp_path):
+    with pytest.raises(WorkloadError, match="squeue lacks"):
+        read(tmp_path, "JOBID PARTITION NAME", "1 main a")
+    with pytest.raises(WorkloadError, match="no job in it runs or waits"):
+        read(tmp_path, block(1, state="COMPLETED"))
+    with pytest.raises(WorkloadError, match="is no date from its last one on"):
+        read(tmp_path, block(1), at=1_795_720_000)
+    with pytest.raises(WorkloadError, match="none of its jobs can run at the site: 1 job is left out"):
+        read(tmp_path, block(1, partition="gone"))
+    with pytest.raises(WorkloadError, match="no column"):
+        read(tmp_path, "JobID|State\n1|RUNNING")
+    assert read(tmp_path, block(1), at="2026-11-26T21:00:00", timezone="Europe/Paris").now_s == 1_795_723_200
+
+
+def test_a_job_is_expected_when_the_running_one_is_likely_to_end(tmp_path):
+    conf, past = tmp_path / "slurm.conf", tmp_path / "past.txt"
+    conf.write_text("NodeName=n1 CPUs=4\nPartitionName=main Nodes=ALL\n")
+    now_s = 1_795_800_000
+    ended = [
+        f"{k}|ann|a|main|normal|{s}|{s}||{s}|{s + 600}|60|4|4|1||||"
+        for k, s in enumerate(range(1_795_720_000, 1_795_750_000, 1000), 1)
+    ]
+    past.write_text("\n".join([HEAD, *(line + "|COMPLETED|n1||" for line in ended)]) + "\n")
+    runs = block(
+        98, state="RUNNING", start=now_s - 100, ran="00:01:40", at="n1", cpus=4, limit="01:00:00", reason="None"
+    )
+    waits = block(99, cpus=4, submit=now_s - 50, eligible=now_s - 50, limit="01:00:00")
+    (tmp_path / "state.txt").write_text(f"{runs}\n{waits}")
+    soon = bf.when(tmp_path / "state.txt", slurm_conf=conf, past=past)
+    assert (len(soon), soon.waiting, soon.size) == (1, 1, 4)
+    row = soon[0]
+    assert abs(row["start_s"] - (soon.now_s + 500)) < 90  # 600 s after its start, as all before
+    assert row["from_s"] <= row["start_s"] <= row["to_s"]
+    assert row["why"].endswith("(Priority)")
+
+
+def test_the_command_and_python_give_one_answer(printed):
+    state, past = printed / "scontrol.txt", printed / "past.txt"
+    words = ("when", state, "--slurm-conf", CONF, "--accounts", ACCOUNTS, "--past", past, "--forks", "5")
+    done = batfill(*words, "--json")
+    soon = bf.when(state, slurm_conf=CONF, accounts=[ACCOUNTS], past=past, forks=5)
+    assert json.loads(done.out) == json.loads(soon.as_json())
+    assert (soon.waiting, len(soon), soon.is_calibrated) == (26, 26, True)
+    assert "the site's Slurm as configured; 5 forks of the model" in soon.as_text().replace("\n", " ")
+    one = batfill(*words, "25")
+    assert "26 waiting jobs on 32 processors; this is job 25" in one.out
+    assert "warning: 72 records" not in done.out
+    uncalibrated = bf.when(state, slurm_conf=CONF, forks=5)
+    assert "perhaps between" in uncalibrated.as_text()
+
+
+@pytest.mark.parametrize("given", [{"policy": "saf"}, {"procs": 4}])
+def test_options_of_one_pool_are_refused(printed, given):
+    with pytest.raises(BatfillError, match="belongs to one pool"):
+        bf.when(printed / "scontrol.txt", slurm_conf=CONF, **given)
+    with pytest.raises(BatfillError, match="past: it belongs to a site's Slurm"):
+        bf.when(printed / "scontrol.txt", past=printed / "past.txt")
+    with pytest.raises(BatfillError, match="a file of what Slurm prints"):
+        bf.when([], slurm_conf=CONF)
+
+
+def test_usage_decays_as_the_ticks_of_the_model_make_it(printed):
+    site = site_of(CONF, accounts=[ACCOUNTS])
+    now = read_now(printed / "whole.txt", [], site)
+    d, at_s, jobs = 1 - 0.693 / 300, 1_795_721_300.0, now.jobs
+    slow = dict.fromkeys(set(jobs.user), 0.0)
+    for row in range(len(jobs)):
+        if jobs.started_s[row] < at_s:
+            seconds = np.arange(jobs.started_s[row], min(jobs.started_s[row] + jobs.run_s[row], at_s)) + 0.5
+            slow[jobs.user[row]] += jobs.cpus[row] * float((d ** (at_s - seconds)).sum())
+    found = {each.user: each.usage for each in with_usage_at(site, jobs, at_s).associations if each.user in slow}
+    assert found == pytest.approx(slow, rel=1e-3)
+
+
+def test_starts_that_are_not_known_yet_count_as_later():
+    known = np.array([True] * 9 + [False])
+    assert quantile_of(np.arange(10.0), known) == 8
+    assert quantile_of(np.arange(10.0), ~known) == 9
+    assert quantile_of(np.arange(10.0), known | True) == 8
+    early = np.array([False] * 5 + [True] * 5)
+    assert quantile_of(np.arange(10.0), early) == 9
+
+
+def test_a_forecast_reads_nothing_that_comes_later(printed):
+    site = site_of(CONF, accounts=[ACCOUNTS])
+    now = read_now(printed / "whole.txt", [], site)
+    moment = moment_at(now.jobs, now.end_s, now.now_s)
+    found = []
+    for later in (0.0, 5000.0):
+        end_s = np.where(np.isnan(now.end_s), now.now_s + later + 1, now.end_s)  # which is not known at that instant
+        forecast = forecast_at(site, now.jobs, end_s, now.now_s, 5, 0)
+        found.append(forecast.estimate(moment, moment.waits))
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, other)
