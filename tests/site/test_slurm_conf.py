@@ -394,7 +394,7 @@ CHANGES = [
     ("MaxTime=3", "MaxTime: set it of a partition, as partition.NAME.MaxTime=..."),
     ("SchedulerParameters=bf_interval=3", "SchedulerParameters: set its keys by themselves, as bf_interval=60"),
     ("partition.b.MaxTime=1", "no partition 'b'; known: a"),
-    ("partition.a.MaxTim=1", "MaxTim: the model has no such option; did you mean 'maxtime'?"),
+    ("partition.a.MaxTim=1", "MaxTim: the model has no such option; did you mean 'MaxTime'?"),
     ("partition.a.OverSubscribe=YES", "OverSubscribe=YES is not one of EXCLUSIVE, NO, YES:1"),
     ("qos.high.Priority=3", "no qos 'high'; known: none, give the files of accounts"),
     ("user.ann.Fairshare=3", "write partition.NAME.OPTION"),

@@ -223,7 +223,7 @@ def refusal(where: str, name: str, known: Mapping[str, Option]) -> WorkloadError
     """Why an option without a row cannot be set, and what can."""
     key, names = name.lower(), listed((row.name for row in known.values()), 99)
     said = "it can change starts, but is not modelled" if MISSING.fullmatch(key) else "the model has no such option"
-    said = REFUSED.get(key, said + (nearest(key, known) or f"; known: {names}"))
+    said = REFUSED.get(key, said + (nearest(name, [row.name for row in known.values()]) or f"; known: {names}"))
     if key in PARTITION_ROWS and known is ROWS:
         said = f"set it of a partition, as partition.NAME.{PARTITION_ROWS[key].name}=..."
     return WorkloadError(f"{where}: {name}: {said}")
