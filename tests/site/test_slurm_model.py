@@ -6,7 +6,7 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from batfill.base.errors import WorkloadError
@@ -28,6 +28,7 @@ from batfill_site.slurm.site import (
 )
 from slurm_cases import BEGAN, random_case
 from slurm_twin import Twin
+from sweeps import examples
 
 SEEDS = st.integers(0, 2**32 - 1)
 # Together these reach every line of the kernels, with the tests below; a change of slurm_cases.py asks for others.
@@ -74,6 +75,7 @@ def test_these_sites_give_the_twins_runs_in_plain_python_too(seed):
 
 
 @pytest.mark.compiled
+@settings(max_examples=examples(100))
 @given(SEEDS)
 def test_every_start_pass_and_node_is_the_twins(seed):
     site, jobs, clock = possible_case(seed)
@@ -81,6 +83,7 @@ def test_every_start_pass_and_node_is_the_twins(seed):
 
 
 @pytest.mark.compiled
+@settings(max_examples=examples(20))
 @given(SEEDS)
 def test_jobs_that_can_never_start_change_no_other(seed):
     site, jobs, clock = random_case(seed, 15)
@@ -98,6 +101,7 @@ def test_one_slot_for_all_shapes_and_room_for_one_interval_are_enough(seed):
 
 
 @pytest.mark.compiled
+@settings(max_examples=examples(30))
 @given(SEEDS)
 def test_no_node_holds_more_than_it_has_and_no_job_starts_before_it_is_queued(seed):
     site, jobs, clock = possible_case(seed)
@@ -120,6 +124,7 @@ def test_no_node_holds_more_than_it_has_and_no_job_starts_before_it_is_queued(se
 
 
 @pytest.mark.compiled
+@settings(max_examples=examples(20))
 @given(SEEDS)
 def test_the_same_clock_gives_the_same_run_again(seed):
     site, jobs, clock = possible_case(seed)
@@ -135,9 +140,9 @@ def test_a_reservation_may_be_later_than_the_end_that_frees_the_node(limit_s):
     # 120 belongs to the same group.
     nodes = (*(Node(f"n{i}", features=frozenset("a")) for i in range(2)), Node("n2", features=frozenset("b")))
     partition = Partition("p", ("n0", "n1", "n2"))
-    settings = Settings(multifactor=False, bf_resolution_s=1, version=(17, 11))
+    chosen = Settings(multifactor=False, bf_resolution_s=1, version=(17, 11))
     jobs = jobs_of(limit_s=limit_s, run_s=np.array(limit_s, float), constraint=("a", "a", "b", "b", "a"))
-    site = Site(nodes=nodes, partitions=(partition,), settings=settings)
+    site = Site(nodes=nodes, partitions=(partition,), settings=chosen)
     run = Model(site, jobs).run(Clock())
     assert_same(run, Twin(site, jobs).run(Clock()))
     assert (run.by > 0).all()
@@ -197,9 +202,9 @@ def test_two_nodes_start_every_job_as_the_replay_with_all_reservations_does(seed
     expected_s = replay.schedule().start_s
     dates = sorted({*submit_s.tolist(), *(expected_s + run_s).tolist()})
     jobs = jobs_of(submit_s=submit_s.astype(float), limit_s=limit_s, run_s=run_s, nodes=nodes, cpus=nodes)
-    settings = Settings(multifactor=False, bf_resolution_s=1, bf_max_job_test=0, bf_window_s=2e10)
+    chosen = Settings(multifactor=False, bf_resolution_s=1, bf_max_job_test=0, bf_window_s=2e10)
     clock = Clock(main_s=(-1.0,), cycles_s=tuple(map(float, dates)), overhead_s=0.0, cleaning_s=0.0)
-    run = Model(site_of(2, settings=settings), jobs).run(clock)
+    run = Model(site_of(2, settings=chosen), jobs).run(clock)
     np.testing.assert_array_equal(run.start_s, expected_s)
     assert (expected_s > submit_s).mean() > 0.8
 
