@@ -76,7 +76,6 @@ SHARE = np.dtype(
         ("first_kid", "i8"),
         ("kids", "i8"),
         # A row of the walk through the tree that has nothing to do with this association:
-        ("low", "i8"),
         ("high", "i8"),
         ("at", "i8"),
         ("before", "f8"),
