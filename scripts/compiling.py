@@ -14,6 +14,7 @@ Python.
 
 from __future__ import annotations
 
+import ast
 import gc
 import importlib
 import inspect
@@ -256,8 +257,19 @@ def object_of(modules: list[str], triple: str, cpu: str, symbols: str | None, ke
         with tempfile.NamedTemporaryFile(dir=kept.parent, delete=False) as new:
             new.write(pickle.dumps(Kept.used))
         Path(new.name).replace(kept)
-    files = {Path(inspect.getfile(sys.modules[result.fndesc.modname])) for result in Kernel.every}
+    made = {sys.modules[result.fndesc.modname] for result in Kernel.every}
+    files = {Path(inspect.getfile(each)) for module in made for each in (module, *named_by(module))}
     return emitted(joined(wrappers, symbols), triple, cpu), sorted({*files, Path(kernels.__file__)})
+
+
+def named_by(module: ModuleType) -> set[ModuleType]:
+    """The modules from which a module's functions import what they name: types of arguments, and constants."""
+    tree = ast.parse(inspect.getsource(module))
+    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.decorator_list]
+    named = {node.id for function in functions for node in ast.walk(function) if isinstance(node, ast.Name)}
+    imports = [node for node in tree.body if isinstance(node, ast.ImportFrom) and node.module in sys.modules]
+    found = {node.module for node in imports if named.intersection(alias.name for alias in node.names)}
+    return {sys.modules[name] for name in found if name.startswith(("batfill", "studies"))}
 
 
 def offer_kernels() -> None:

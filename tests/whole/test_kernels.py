@@ -313,6 +313,13 @@ EDITS = [
 ]
 
 
+def test_files_with_types_or_constants_of_kernels_make_the_library_stale():
+    # A constant is a number in the compiled code: a library older than its file would go on with the former one.
+    sources = kernels.sources_of(kernels.LIBRARY)
+    for path in ("batfill/engine/records.py", "batfill_site/slurm/records.py", "batfill_site/slurm/site.py"):
+        assert os.path.relpath(ROOT / "schedulers" / path, kernels.LIBRARY.parent) in sources
+
+
 @pytest.mark.slow
 def test_code_that_is_kept_is_what_compiling_all_again_gives(tmp_path):
     """After edits of a kernel, of a constant, of a record, and of what a kernel returns."""
