@@ -33,6 +33,7 @@ from batfill.model.calendar import ANNOUNCED, FAILURE, Calendar, Window
 from batfill.model.feedback import NONE, Follows
 from batfill.model.jobs import LARGE, SMALL, job_table
 from batfill.model.policy import POLICIES, policy_named
+from batfill.model.pools import Pool, rejected, wanted
 from batfill.model.rules import EVERY_JOB, Rules
 from batfill.queue import Queue
 from batfill.replays.engine_replay import EngineReplay
@@ -40,7 +41,7 @@ from batfill.simulator.wire import SimulationSettings
 from batfill.workloads.batsim_json import BatsimDocument
 from oracle import Oracle, assert_same
 from small_runs import as_workload, machines, starts_of_oracle, starts_under
-from strategies import for_oracle, outliving, random_mixed
+from strategies import for_oracle, outliving, pools_for_oracle, random_mixed, with_amounts
 from sweeps import examples
 from through5 import Through5
 
@@ -95,6 +96,29 @@ def calendars(draw, size, unit_s):
     return Calendar(tuple(windows)) if windows else None
 
 
+@st.composite
+def several_pools(draw, n_jobs, unit_s):
+    """Pools of all kinds, often none, with windows of those of the machine, and what the jobs take of each."""
+    pools, windows, wants = [], [], []
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    for place in range(draw(st.sampled_from([0, 0, 0, 1, 1, 2, 3]))):
+        capacity, how = draw(st.integers(1, 9)), draw(st.sampled_from(["", "", "skip", "user"]))
+        one = Pool(f"p{place}", capacity, skips=how == "skip", of_user=how == "user")
+        amounts = rng.integers(0, draw(st.sampled_from([1, capacity, capacity + 2])) + 1, n_jobs)
+        amounts[rng.random(n_jobs) < 0.2] = 0
+        pools.append(one)
+        wants.append(amounts)
+        for _ in range(0 if one.of_user else draw(st.sampled_from([0, 0, 1, 3]))):
+            begin = draw(st.integers(0, 60))
+            end, known = begin + draw(st.integers(1, 40)), begin - draw(st.integers(0, 12))
+            announced = unit_s * known if draw(st.booleans()) else None
+            away = draw(st.integers(1, capacity))
+            window = Window(ANNOUNCED, unit_s * begin, unit_s * end, away, announced, pool=one.name)
+            if max(Calendar((*windows, window)).away(one.name)[1]) <= capacity:
+                windows.append(window)
+    return tuple(pools), tuple(windows), np.array(wants, np.int64).reshape(len(wants), n_jobs).T
+
+
 mixed = st.integers(0, 999).map(lambda seed: random_mixed(np.random.default_rng(seed), expansion=seed % 2))
 orders = st.one_of(*[st.sampled_from(ORDERS)] * 3, mixed)
 
@@ -127,6 +151,11 @@ def cases(draw):
         chosen, calendar = chosen | {"depth": 1, "tested": math.inf, "max_running": math.inf}, None
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     more = {}
+    pools, windows, wants = draw(several_pools(len(jobs), unit_s))
+    if pools and len(jobs) <= 90 and not chosen["keeps"]:
+        more["pools"], jobs = pools, with_amounts(jobs, wants)
+        whole = (*(calendar.windows if calendar else ()), *windows)
+        calendar = Calendar(whole) if whole else None
     if draw(st.sampled_from([False, False, True])):  # predictions, which are corrected
         chosen["outlived"] = True
         more["expected_s"] = np.minimum(unit_s * rng.integers(1, 25, len(jobs)), jobs.request_s)
@@ -139,22 +168,25 @@ def cases(draw):
     return jobs, size, policy, chosen, calendar, more
 
 
-def rules_of(policy, chosen, calendar):
+def rules_of(policy, chosen, calendar, pools=()):
     """These rules in the engine's words."""
     given = {name: EVERY_JOB if value == math.inf and name in MOST else value for name, value in chosen.items()}
     given["backfill"] = policy_named(given["backfill"]) if given["backfill"] else None
-    return Rules(policy_named(policy), **given, calendar=calendar)
+    return Rules(policy_named(policy), **given, calendar=calendar, pools=pools)
 
 
 def oracle_of(jobs, size, policy, chosen, calendar, more):
     """The oracle's run."""
-    planned = rules_of(policy, chosen, calendar).planned
+    pools = more.get("pools", ())
+    planned = rules_of(policy, chosen, calendar, pools).planned
     follows = more.get("follows")
     told = {} if follows is None else dict(enumerate(zip(follows.preceding.tolist(), follows.think_s, strict=True)))
     slow = Oracle(
         jobs, size, policy,
         **chosen | {"depth": chosen["depth"] if planned else None},
         windows=for_oracle(calendar) if calendar else [],
+        pools=pools_for_oracle(pools, calendar),
+        wants=wanted(pools, jobs),
         expected_s=more.get("expected_s"),
         follows={row: of for row, of in told.items() if of[0] != NONE},
     )  # fmt: skip
@@ -169,6 +201,14 @@ def tight(queue):
     return queue
 
 
+def replay_of(jobs, size, policy, chosen, calendar, more):
+    """The replay of a case at its beginning."""
+    given = {name: value for name, value in more.items() if name != "pools"}
+    run = EngineReplay(jobs, size, rules_of(policy, chosen, calendar, more.get("pools", ())), **given)
+    tight(run.queue)
+    return run
+
+
 def thorough(usual):
     """Settings of so many cases, always the same; a quarter of them uncompiled, which is slow."""
     usual = usual // 4 if PLAIN else usual
@@ -181,9 +221,7 @@ def thorough(usual):
 @thorough(120)
 @given(cases())
 def test_a_replay_is_the_oracles_run(case):
-    jobs, size, policy, chosen, calendar, more = case
-    run = EngineReplay(jobs, size, rules_of(policy, chosen, calendar), **more)
-    tight(run.queue)
+    run = replay_of(*case)
     run.advance()
     assert_same(run.schedule(), oracle_of(*case))
 
@@ -191,9 +229,7 @@ def test_a_replay_is_the_oracles_run(case):
 @thorough(40)
 @given(cases())
 def test_a_replay_that_is_left_at_each_instant_is_the_oracles_run(case):
-    jobs, size, policy, chosen, calendar, more = case
-    run = EngineReplay(jobs, size, rules_of(policy, chosen, calendar), **more)
-    tight(run.queue)
+    run = replay_of(*case)
     forks, done, instants = [], False, 0
     while not done:
         done = run.step()
@@ -216,6 +252,7 @@ def driven(jobs, queue, expected_s, from_the_front):
     `from_the_front`: of the jobs that end together, the one submitted first ends first; else the last.
     """
     ends_s, coming, start_s = [], list(range(len(jobs))), np.full(len(jobs), math.nan)
+    wants = wanted(queue.rules.all_pools, jobs)
     sign = 1 if from_the_front else -1
 
     def decide(now_s):
@@ -247,6 +284,7 @@ def driven(jobs, queue, expected_s, from_the_front):
             queue.submit(
                 f"{row:03}", now_s, jobs.request_s[row], int(jobs.procs[row]), user=int(jobs.user[row]), small=small,
                 killable=small and bool(jobs.killable[row]), expected_s=expected_s[row], outlives=jobs.outlives,
+                wants=wants[row] if len(wants) else None,
             )  # fmt: skip
         decide(now_s)
         for row in sorted(due, key=lambda row: (jobs.procs[row] * queue.kill_after_s(row), row)):
@@ -264,10 +302,11 @@ def driven(jobs, queue, expected_s, from_the_front):
 @given(cases(), st.booleans())
 def test_a_queue_driven_event_by_event_starts_what_the_oracle_starts(case, from_the_front):
     jobs, size, policy, chosen, _, more = case
-    jobs = jobs.select(np.flatnonzero(jobs.procs <= size))
+    pools = more.get("pools", ())
+    jobs = jobs.select(~rejected(jobs, size, pools, wanted(pools, jobs)))
     expected_s = more["expected_s"][: len(jobs)] if "expected_s" in more else jobs.request_s
-    queue = Queue(size, rules_of(policy, chosen, None))
-    expected = oracle_of(jobs, size, policy, chosen, None, {"expected_s": expected_s})
+    queue = Queue(size, rules_of(policy, chosen, None, pools))
+    expected = oracle_of(jobs, size, policy, chosen, None, {"expected_s": expected_s, "pools": pools})
     assert driven(jobs, queue, expected_s, from_the_front).tolist() == [job.start for job in expected.jobs]
 
 
@@ -301,7 +340,8 @@ HOSTS = {"4": lambda agent: Conversation4(agent).answer, "5": lambda agent: Thro
 @thorough(40)
 @given(cases())
 def test_under_batsim_tries_start_when_the_oracles_do(version, case):
-    jobs, size, policy, chosen, calendar, _ = case
+    jobs, size, policy, chosen, calendar, more = case
+    assume("pools" not in more)
     jobs = replace(jobs, runtime_s=np.maximum(jobs.runtime_s, 1.0))  # else Batsim reports an end and a kill together
     jobs = replace(jobs, killable=np.ones(len(jobs), bool))
     chosen = chosen | {"outlived": False}

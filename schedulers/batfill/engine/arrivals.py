@@ -32,7 +32,7 @@ def arrives(now_s, queue, row, alone):
     what, state, job = UNDECIDED, queue.state[0], queue.jobs[row]
     alone = alone and not queue.rules[0].keeps  # a pass makes the reservation as soon as there is a head
     if stands_back(queue):  # at the end of a pass, a backlog or another job than the head may become due
-        alone = alone and not in_backlog(queue, state.wanted + job.procs) and len(queue.users) == 0
+        alone = alone and not in_backlog(queue, state.wanted + job.procs) and len(queue.wants) == 0
     if alone and (not leads or state.waiting == 0) and now_s < until_s:
         what = judge(now_s, queue, section, row)
     if what == WAITS and stands_back(queue) and state.waiting == 0 and state.free > 0 and not job.small:
@@ -53,7 +53,7 @@ def judge(now_s, queue, section, row):
         state.head, state.extra = row, UNRESERVED
         if job.procs > state.free:
             return WAITS
-        return STARTS if len(queue.changes) == 0 and len(queue.users) == 0 else UNDECIDED
+        return STARTS if len(queue.changes) == 0 and len(queue.wants) == 0 else UNDECIDED
     if queue.rules[0].planned:
         return judge_behind(now_s, queue, section, row)
     if queue.rules[0].agent:  # settled means here that no waiting job fits

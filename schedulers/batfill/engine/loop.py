@@ -12,7 +12,7 @@ import numpy as np
 from batfill.base.kernels import F8, I4, I8, U1, U4, Array, entry, kernel, outlined, record
 from batfill.engine.arrivals import arrives
 from batfill.engine.easy import easy_pass, ended_if_needed, settle
-from batfill.engine.ends import clear_ends, enter, leave, leave_next, next_end, next_end_s
+from batfill.engine.ends import ONE, clear_ends, enter, leave, leave_next, next_end, next_end_s
 from batfill.engine.keys import set_mixed_key
 from batfill.engine.records import (
     AWAY,
@@ -30,7 +30,7 @@ from batfill.engine.records import (
     Ends,
     QueueArrays,
 )
-from batfill.engine.running import correct, finish, unsettle
+from batfill.engine.running import correct, finish, free_all, unsettle
 from batfill.engine.violations import Ran, first_violation
 from batfill.engine.waiting import bring_forward, demote, planned_s, requeue, spare, take_back
 
@@ -121,7 +121,7 @@ def reset(size, given, queue, events):
     queue.state[0] = AT_START[0]
     queue.state[0].free = size
     events.clock[0] = BEFORE_START[0]
-    queue.running_of[:] = 0
+    free_all(queue)
     clear_ends(queue.running)
     clear_ends(events.ends)
     clear_ends(events.coming)
@@ -284,7 +284,7 @@ def decide_due(queue, events):
         queue.state[0].ahead = 0
         settle(queue)
         enter(events.ends, jobs[row].start_s + events.duration_s[row], 0, row)
-        if len(queue.users) > 0:  # with the try its user may have reached the limit, so that another job is the head
+        if len(queue.wants) > 0:  # with the try the head may be skipped, so that another job is the head
             clock.lacks_pass = 1
 
 
@@ -305,10 +305,13 @@ def pass_changes(now_s, queue, events):
     while state.changed < len(queue.changes) and queue.changes[state.changed].at_s <= now_s:
         change = queue.changes[state.changed]
         if change.fails:
-            short = -change.procs - max(state.free, np.int64(0))
+            short = -change.amount - max(state.free, np.int64(0))
             while short > 0:
                 short -= kill_last(now_s, queue, events)
-        state.free += change.procs
+        if change.pool == 0:
+            state.free += change.amount
+        else:
+            queue.left[0, change.pool - ONE] += change.amount
         unsettle(queue)
         state.changed += 1
 

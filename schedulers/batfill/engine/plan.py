@@ -1,4 +1,4 @@
-"""The pass by a plan of all processors: with any number of reservations but one, a calendar, or a limit per user.
+"""The pass by a plan of all pools: with any number of reservations but one, with changes, or with further pools.
 
 Five things keep it short, and change no start:
 
@@ -8,7 +8,7 @@ Five things keep it short, and change no start:
 - While nothing ends and no job joins before `reached`, the plan is kept, and goes on with the jobs behind that place.
 - A reservation from `horizon_s` on, when all who could start now would have ended, is noted only, and entered before
   another job that may run into it.
-- A job at least as wide and as long as one before it begins no earlier.
+- A job at least as wide and as long as one before it begins no earlier, if processors are all that it takes.
 
 Whatever else changes a waiting or running job, or the machine, calls `running.unsettle`, which drops the plan: its
 steps, its falls and its reservations, whose numbers are fields of the queue's state.
@@ -17,6 +17,7 @@ The plan is a list of steps in order of time, records.STEP: from a step's date o
 processors are free. The first step is the present: its processors are the idle ones, whatever is expected of the
 running jobs, and those that are expected to end now, or before, release theirs in a second step at the same date. A job
 that is expected to run for no time holds its processors for such a step of no length, so that it is never overlooked.
+Processors are the first pool; `queue.more` has what is free of the others in each step. The falls are of processors.
 
 Kernels change `queue`, records.QueueArrays, in place.
 """
@@ -31,7 +32,7 @@ from batfill.engine.candidates import sift, swap
 from batfill.engine.ends import ONE, next_end_s
 from batfill.engine.keys import backfill_key, moved_key, place_key
 from batfill.engine.records import BACKFILLS, GOES_ON, NO_HEAD, OVERDUE, UNDECIDED, WAITS
-from batfill.engine.running import finish, is_held, outlast, reservation, start, unsettle
+from batfill.engine.running import finish, is_held, outlast, reservation, skips_some, start, unsettle
 from batfill.engine.waiting import NONE_WAITS, goes_before, start_heads, take_out
 
 # A running job without a walltime is planned to release its processors at this date, later than any other; one that
@@ -55,7 +56,7 @@ def plan_pass(now_s, queue, started):
         if waiting == 0 or last_end(now_s, queue, np.int64(0), waiting - 1) <= state.horizon_s:
             return plan_jobs(now_s, queue, started, np.int64(0), np.int64(0), waiting)
     unsettle(queue)
-    every_starts = len(queue.changes) == 0 and len(queue.users) == 0  # if it fits now, and none before it waits
+    every_starts = len(queue.changes) == 0 and len(queue.wants) == 0  # if it fits now, and none before it waits
     n = start_heads(now_s, queue, started) if every_starts else np.int64(0)
     if state.waiting == 0 or state.free <= 0:
         return n, n
@@ -95,9 +96,9 @@ def plan_jobs(now_s, queue, started, n, ahead, waiting):
     while True:
         if changed:
             # Within a pass fewer and fewer processors are free at each date: who cannot start now never can.
-            while last >= place and not fits_now(now_s, queue, lined[last].procs, lined[last].expected_s):
+            while last >= place and not may_start(now_s, queue, lined[last]):
                 last -= 1
-            if rules.depth > FEW and last >= place:
+            if rules.depth > FEW and rules.reserving == 0 and last >= place:
                 state.horizon_s = min(state.horizon_s, last_end(now_s, queue, place, last))
             changed = False
         if last < place:
@@ -107,17 +108,17 @@ def plan_jobs(now_s, queue, started, n, ahead, waiting):
             place += 1
             skipped += 1
             continue
-        if fits_now(now_s, queue, procs, span_s):
+        if may_start(now_s, queue, lined[place]):
             take_out(queue, row)
             start(now_s, queue, row)
             end_s = now_s + span_s if ahead != NO_HEAD else min(now_s + span_s, LAST_S)
             note_start(queue, state.free, procs, end_s)
-            if state.reserved < rules.depth:
-                hold_from_now(queue, procs, end_s)
+            if state.reserved < rules.depth or rules.reserving > 0:
+                hold_from_now(queue, row, procs, end_s)
             # Behind a reservation one without a walltime takes more in this pass than it will in the next.
             settled = settled and (ahead == NO_HEAD or span_s < FOREVER_S)
-            # Before it, a job of its user may have got a reservation that the next pass will not make.
-            settled = settled and not is_held(queue, row)
+            # Before it, a job may have got a reservation that the next pass will not make, as it will be skipped.
+            settled = settled and not skips_some(queue)
             started[n].row = row
             n += 1
             changed = True
@@ -133,7 +134,8 @@ def plan_jobs(now_s, queue, started, n, ahead, waiting):
                 note_far(queue, row, queue.far[width].at_s)
             else:
                 # No job begins earlier than one that is neither wider nor longer and goes before it.
-                step = former_step if procs >= former_procs and span_s >= former_s else ZERO
+                later = procs >= former_procs and span_s >= former_s and rules.reserving == 0
+                step = former_step if later else ZERO
                 former_step, changed = reserve_from(queue, step, row, procs, span_s)
                 former_procs, former_s = procs, span_s
             state.reserved += 1
@@ -155,25 +157,31 @@ def reserve_from(queue, step, row, procs, span_s):
     Returns the step from which it has its processors, and whether it may keep others from starting now.
     """
     plan, state = queue.plan, queue.state[0]
-    step, end = earliest(queue, step, procs, span_s)
+    step, end = earliest(queue, step, row, procs, span_s)
     if plan[step].at_s >= state.horizon_s:
         note_far(queue, row, plan[step].at_s)
         note_span(queue, width_of(procs), procs, span_s, plan[step].at_s)
         return step, False
     if plan[step].at_s + span_s > state.noted_s:
         enter_noted(queue)
-        step, end = earliest(queue, step, procs, span_s)
-    fewest = hold(queue, step, end, procs, plan[step].at_s + span_s)
-    return step, note_hold(queue, step, fewest)
+        step, end = earliest(queue, step, row, procs, span_s)
+    fewest = hold(queue, step, end, row, procs, plan[step].at_s + span_s)
+    return step, note_hold(queue, step, fewest) or queue.rules[0].reserving > 0
 
 
 @kernel
 def is_limited(queue):
-    """Whether a calendar, a number of tested jobs, or one of a user's running jobs limits a pass.
+    """Whether changes, a number of tested jobs, or further pools limit a pass.
 
     All jobs are lined up then, and no plan is kept.
     """
-    return queue.rules[0].tested < len(queue.jobs) or len(queue.changes) > 0 or len(queue.users) > 0
+    return queue.rules[0].tested < len(queue.jobs) or len(queue.changes) > 0 or len(queue.wants) > 0
+
+
+@kernel
+def takes_all(queue):
+    """Whether all waiting jobs are lined up: those that must wait are counted, or skipped, or there are changes."""
+    return queue.rules[0].tested < len(queue.jobs) or len(queue.changes) > 0 or skips_some(queue)
 
 
 @kernel
@@ -205,7 +213,7 @@ def judge_behind(now_s, queue, section, row):
         return UNDECIDED
     if enters:
         queue.plan[0].at_s = now_s
-        hold_from_now(queue, job.procs, now_s + span_s)
+        hold_from_now(queue, row, job.procs, now_s + span_s)
     note_start(queue, state.free - job.procs, job.procs, now_s + span_s)
     if span_s == FOREVER_S:  # see `plan_pass`
         unsettle(queue)
@@ -267,15 +275,40 @@ def enter_noted(queue):
                 low = middle + ONE
             else:
                 high = middle
-        step, end = earliest(queue, low, procs, span_s)
-        hold(queue, step, end, procs, plan[step].at_s + span_s)
+        step, end = earliest(queue, low, row, procs, span_s)
+        hold(queue, step, end, row, procs, plan[step].at_s + span_s)
         note_span(queue, width, procs, span_s, plan[step].at_s)
     state.noted, state.noted_s = 0, np.inf
 
 
 @kernel
+def may_start(now_s, queue, lined):
+    """Whether a job could start now: all that it wants of any pool stays free for it."""
+    if not fits_now(now_s, queue, lined.procs, lined.expected_s):
+        return False
+    if queue.rules[0].reserving == 0:
+        return True
+    step, steps, end_s = ZERO, np.uint64(queue.state[0].steps), now_s + planned_span(lined.expected_s)
+    while not lacks(queue, step, lined.row):
+        step += ONE
+        if step == steps or queue.plan[step].at_s >= end_s:
+            return True
+    return False
+
+
+@kernel
+def lacks(queue, step, row):
+    """Whether less is free in a step than a job wants of a pool but processors."""
+    for pool in range(queue.rules[0].reserving):
+        wanted = queue.wants[row, pool]
+        if wanted > 0 and queue.more[step, pool] < wanted:
+            return True
+    return False
+
+
+@kernel
 def fits_now(now_s, queue, procs, expected_s):
-    """Whether a job could start now."""
+    """Whether so many processors stay free from now on for a job."""
     if procs > queue.state[0].free:
         return False
     end_s, fall, falls = now_s + planned_span(expected_s), ZERO, np.uint64(queue.state[0].falls)
@@ -347,27 +380,27 @@ def ended_if_planned(now_s, queue, row):
     for place in range(tested):
         job = lined[place]
         span_s = planned_span(job.expected_s)
-        step, end = earliest(queue, ZERO, job.procs, span_s)
+        step, end = earliest(queue, ZERO, job.row, job.procs, span_s)
         if step == 0:
             unsettle(queue)
             return procs
         if place < depth:
             noted[place].key, noted[place].rank = plan[step].at_s, tied_before(plan, step)
-            hold(queue, step, end, job.procs, plan[step].at_s + span_s)
+            hold(queue, step, end, job.row, job.procs, plan[step].at_s + span_s)
             if tested < waiting and place + 1 == rules.depth and not rules.backfill_same:
                 line_up_again(now_s, queue, place + 1, waiting)  # which says who else is tested
     outlast(now_s, queue, row, procs)
     plan_running(now_s, queue)
     delays, same, end_s = False, np.int64(0), queue.jobs[row].start_s + queue.jobs[row].expected_s
     for early in range(np.int64(queue.state[0].steps)):  # it may be in the way of a window
-        delays = delays or (plan[early].at_s < end_s and plan[early].free < 0)
+        delays = delays or (plan[early].at_s < end_s and (plan[early].free < 0 or is_short(queue, early, row)))
     while same < depth and not delays:
         job = lined[same]
         span_s = planned_span(job.expected_s)
-        step, end = earliest(queue, ZERO, job.procs, span_s)
+        step, end = earliest(queue, ZERO, job.row, job.procs, span_s)
         # The first date that differs is a later one: until then the same is held, and the try's processors besides.
         delays = noted[same].key != plan[step].at_s or noted[same].rank != tied_before(plan, step)
-        hold(queue, step, end, job.procs, plan[step].at_s + span_s)
+        hold(queue, step, end, job.row, job.procs, plan[step].at_s + span_s)
         same += 1
     unsettle(queue)
     return finish(queue, row) if delays else GOES_ON
@@ -387,6 +420,8 @@ def plan_running(now_s, queue):
     """Write the plan of the running jobs and the windows known of."""
     plan, state, ends, changes = queue.plan, queue.state[0], queue.running, queue.changes
     plan[0].at_s, plan[0].free = now_s, state.free
+    for pool in range(queue.rules[0].reserving):
+        queue.more[0, pool] = queue.left[0, pool]
     state.steps, change = 1, np.int64(state.changed)
     for place in range(np.int64(ends.used[0].blocks) - 1, -1, -1):
         block = ends.directory[np.uint64(place)]
@@ -398,44 +433,81 @@ def plan_running(now_s, queue):
                 plan_change(now_s, queue, changes[change])
                 change += 1
             free_from(queue, at_s, ends.slots[slot].procs)
+            for pool in range(queue.rules[0].reserving):
+                queue.more[state.steps - ONE, pool] += queue.wants[ends.slots[slot].row, pool]
     for later in range(change, len(changes)):
         plan_change(now_s, queue, changes[later])
     lacking = queue.rules[0].procs - plan[state.steps - ONE].free
     if lacking > 0:  # unavailable machines are back some day
         free_from(queue, LAST_S, lacking)
+    for pool in range(queue.rules[0].reserving):
+        lacking = queue.most[pool] - queue.more[state.steps - ONE, pool]
+        if lacking > 0:
+            free_from(queue, LAST_S, 0)
+            queue.more[state.steps - ONE, pool] += lacking
 
 
 @kernel
 def plan_change(now_s, queue, change):
-    """Enter a date of the calendar behind the last step, if it is known of."""
-    if change.announced_s <= now_s and change.procs != 0:
-        free_from(queue, change.at_s, change.procs)
+    """Enter a date of the calendar behind the last step, if it is known of, and of a pool that is reserved."""
+    if change.announced_s <= now_s and change.amount != 0 and change.pool <= queue.rules[0].reserving:
+        free_from(queue, change.at_s, change.amount if change.pool == 0 else np.int64(0))
+        if change.pool > 0:
+            queue.more[queue.state[0].steps - ONE, change.pool - ONE] += change.amount
 
 
 @kernel
 def free_from(queue, at_s, procs):
-    """Enter that so many processors become free behind, or at, the last step."""
+    """Enter that so many processors become free behind, or at, the last step, which is then of this date."""
     plan, steps = queue.plan, np.uint64(queue.state[0].steps)
     free = plan[steps - ONE].free + procs
     if steps == ONE or plan[steps - ONE].at_s < at_s:
+        if queue.rules[0].reserving > 0:
+            copy_more(queue, steps)
         plan[steps].at_s = at_s
         steps += ONE
         queue.state[0].steps = steps
     plan[steps - ONE].free = free
 
 
+@outlined
+def copy_more(queue, step):
+    """Let there be as much in a step of the pools but processors as in the one before."""
+    for pool in range(queue.rules[0].reserving):
+        queue.more[step, pool] = queue.more[step - ONE, pool]
+
+
+@outlined
+def hold_more(queue, step, row):
+    """Take what a job wants of the pools but processors in a step."""
+    for pool in range(queue.rules[0].reserving):
+        queue.more[step, pool] -= queue.wants[row, pool]
+
+
 @kernel
-def earliest(queue, step, procs, span_s):
-    """The first step, `step` or later, from which so many processors stay free for so long; in the last, all are.
+def is_short(queue, step, row):
+    """Whether less than nothing is free in a step of a pool but processors that a job takes something of."""
+    for pool in range(queue.rules[0].reserving):
+        wanted = queue.wants[row, pool]
+        if wanted > 0 and queue.more[step, pool] < 0:
+            return True
+    return False
+
+
+@kernel
+def earliest(queue, step, row, procs, span_s):
+    """The first step, `step` or later, from which what a job wants stays free for so long; in the last, all is.
 
     Also returns the first step behind it that is not before the end of that time; the number of steps if none is.
     """
-    plan, steps = queue.plan, np.uint64(queue.state[0].steps)
+    plan, steps, several = queue.plan, np.uint64(queue.state[0].steps), queue.rules[0].reserving > 0
     while True:
-        while plan[step].free < procs:
+        while plan[step].free < procs or (several and lacks(queue, step, row)):
             step += ONE
         end, end_s = step + ONE, plan[step].at_s + span_s
         while end < steps and plan[end].at_s < end_s and plan[end].free >= procs:
+            if several and lacks(queue, end, row):
+                break
             end += ONE
         if end == steps or plan[end].at_s >= end_s:
             return step, end
@@ -443,35 +515,41 @@ def earliest(queue, step, procs, span_s):
 
 
 @kernel
-def hold(queue, step, end, procs, end_s):
-    """Take processors from a step on until `end_s`, and in any case in this step.
+def hold(queue, step, end, row, procs, end_s):
+    """Take what a job wants from a step on until `end_s`, and in any case in this step.
 
     `end`: the first step behind it that is not before `end_s`. Returns the fewest processors then free in those that
     are held.
     """
-    plan, steps = queue.plan, np.uint64(queue.state[0].steps)
+    plan, steps, several = queue.plan, np.uint64(queue.state[0].steps), queue.rules[0].reserving > 0
     if end == steps or plan[end].at_s > end_s:
         later = steps
         while later > end:
             plan[later].at_s, plan[later].free = plan[later - ONE].at_s, plan[later - ONE].free
+            if several:
+                copy_more(queue, later)
             later -= ONE
         plan[end].at_s, plan[end].free = end_s, plan[end - ONE].free
+        if several:
+            copy_more(queue, end)
         queue.state[0].steps += 1
     fewest = plan[step].free
     while step < end:
         fewest = min(fewest, plan[step].free)
         plan[step].free -= procs
+        if several:
+            hold_more(queue, step, row)
         step += ONE
     return fewest - procs
 
 
 @kernel
-def hold_from_now(queue, procs, end_s):
-    """Take processors from the first step on until `end_s`."""
+def hold_from_now(queue, row, procs, end_s):
+    """Take what a job wants from the first step on until `end_s`."""
     end, steps = ZERO + ONE, np.uint64(queue.state[0].steps)
     while end < steps and queue.plan[end].at_s < end_s:
         end += ONE
-    hold(queue, ZERO, end, procs, end_s)
+    hold(queue, ZERO, end, row, procs, end_s)
 
 
 @kernel
@@ -497,8 +575,9 @@ def line_up(now_s, queue):
     last = last_to_fit(now_s, queue)
     if last < 0:
         return np.int64(0)
-    left = rules.depth - state.reserved if state.steps > 0 else rules.depth
-    return line_up_to(now_s, queue, np.int64(-1) if rules.moves or is_limited(queue) else last, left)
+    # The first that waits is lined up without reservations, too: it says who is backfilled.
+    left = rules.depth - state.reserved if state.steps > 0 else max(rules.depth, np.int64(1))
+    return line_up_to(now_s, queue, np.int64(-1) if rules.moves or takes_all(queue) else last, left)
 
 
 @outlined
@@ -532,7 +611,7 @@ def line_up_to(now_s, queue, last, left):
     Once they are made, jobs that need more than the idle processors are left out.
     """
     blocks, state, free, moves, n = queue.blocks, queue.state[0], queue.state[0].free, queue.rules[0].moves, ZERO
-    every = moves or is_limited(queue)
+    every = moves or takes_all(queue)
     section, place, before = np.int64(0), np.int64(0), np.int64(0)
     if state.steps > 0:
         section = np.int64(queue.jobs[state.reached].section)
@@ -572,7 +651,7 @@ def line_up_again(now_s, queue, first, waiting):
     n = np.int64(0)
     for place in range(first, waiting):
         job = queue.lined[place]
-        if is_limited(queue) or fits_now(now_s, queue, job.procs, job.expected_s):
+        if takes_all(queue) or fits_now(now_s, queue, job.procs, job.expected_s):
             candidate = queue.candidates[n]
             candidate.row, candidate.rank, candidate.key = job.row, 0, backfill_key(now_s, queue, job.row)
             n += 1

@@ -241,7 +241,7 @@ class Agent:
             return "0 machines", "none"
         if procs > size:
             return f"{procs} of {size} machines", "more machines than there are"
-        if calendar and not calendar.has_gap(procs, request.request_s, request.submit_s, size):
+        if calendar and not calendar.has_gap({"": size - procs}, request.request_s, request.submit_s):
             return f"{procs} of {size} machines, for which {calendar.name} has no gap", f"a gap in {calendar.name}"
         needs_walltime = self.cluster.plan is not None or self.live[UNLIMITED] == REJECT
         if needs_walltime and request.request_s == math.inf:

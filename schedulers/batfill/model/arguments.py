@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from batfill.model.calendar import Calendar
     from batfill.model.feedback import Feedback
     from batfill.model.policy import Policy
+    from batfill.model.pools import Pools
 
 
 class Arguments(TypedDict, total=False):
@@ -22,6 +23,7 @@ class Arguments(TypedDict, total=False):
     reservation: Literal["processors", "kept", "machines"] | None
     max_running: int | Literal["none"] | None
     calendar: Calendar | str | Path | None
+    pool: Pools | str | list[str] | None
     feedback: Feedback | str | None
     threshold_s: float | str | None
     overdue: Literal["all", "half"] | None

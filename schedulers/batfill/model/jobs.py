@@ -88,6 +88,7 @@ class JobTable(ReadOnly, KeptRows):
     waited_s: NDArray[np.float64] | None = None  # the wait; nan or None if unknown
     preceding: NDArray[np.int64] | None = None  # the number of the job that this one followed; -1 or None if unknown,
     think_s: NDArray[np.float64] | None = None  # and how long after its end; unknown if below 0
+    amounts: NDArray[np.void] | None = None  # float64 fields by name: what jobs state that they take; nan for nothing
     source: InitVar[str] = "the job table"  # what error messages call the jobs
     entering: InitVar[bool] = False  # whether they come from outside, where every run time is finite
 
@@ -214,7 +215,7 @@ class JobTable(ReadOnly, KeptRows):
         """Whether the other table has equal jobs."""
         if not isinstance(other, JobTable):
             return NotImplemented
-        left_out = ("killable", "assumed_s", "waited_s", "preceding", "think_s")  # None stands for the first two
+        left_out = ("killable", "assumed_s", "waited_s", "preceding", "think_s", "amounts")  # None stands for two
         plain = [f.name for f in fields(self) if f.name not in left_out]
         return (
             len(self) == len(other)
@@ -271,6 +272,16 @@ def is_limit(values: NDArray[np.float64]) -> NDArray[np.bool_]:
     return in_time(values) & (values > 0)
 
 
+def are_amounts(values: NDArray[np.void]) -> NDArray[np.bool_]:
+    """Which of these records are of amounts, each a float64, or nan for none."""
+    if values.dtype.names is None or any(kind != "f8" for kind, *_ in (values.dtype.fields or {}).values()):
+        return np.zeros(len(values), bool)
+    found: NDArray[np.bool_] = np.ones(len(values), bool)
+    for name in values.dtype.names:
+        found &= ~(values[name] < 0)
+    return found
+
+
 TIME, LIMIT = f"a number from 0 to {LONGEST_S:g}", f"a number > 0 and <= {LONGEST_S:g}"
 # The valid values of the columns of a job table that are not free: the name, what a value is, and the rule, for kernels
 # and for people.
@@ -284,6 +295,7 @@ CHECKS: tuple[tuple[str, str, Callable[[NDArray[Any]], NDArray[np.bool_]], str],
     ),
     ("procs", "a number of processors", lambda q: (q >= 1) & (q <= LARGEST) & (q == np.floor(q)), whole_from(1)),
     ("waited_s", "a wait", lambda wait: in_time(wait) | np.isnan(wait), f"{TIME}, or nan"),
+    ("amounts", "amounts", are_amounts, "numbers >= 0, or nan"),
     ("job_class", "a class", lambda each: (each >= UNKNOWN) & (each <= SMALL), "known"),
 )
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from batfill.model.feedback import Feedback
     from batfill.model.jobs import JobTable, Workload
     from batfill.model.policy import Policy
+    from batfill.model.pools import Pool, Pools
     from batfill.model.rules import Rules
 
 NO_PRESET, FIRST_TRIES, CONSERVATIVE = "none", "first-tries", "conservative_bf"
@@ -138,6 +139,8 @@ class Options:
     max_running: int | None = option(WHAT, rows.MOST, None, "The most jobs of one user that run at once.", quiet=True)
     calendar: Calendar | None = option(WHAT, rows.CALENDAR, None, "Windows in which processors are unavailable.",
         quiet=True)
+    pool: Pools | None = option(WHAT, rows.POOLS, None, "What jobs take beside processors, and how much there is: "
+        "licences=40, power=250kW@100W.", quiet=True)
     feedback: Feedback | None = option(WHAT, rows.FEEDBACK, None, "Jobs that follow others: log, after:20min, "
         "sessions.", quiet=True)
     threshold_s: float = option(WHAT, rows.LIMIT_S, None, "Jobs that waited longer come first, oldest first.",
@@ -247,14 +250,20 @@ class Options:
         Raises:
             BatfillError: they are not, or the calendar does not fit the machine or the workload.
         """
+        self.require_amounts(jobs, workload.name)
         if self.calendar is None:
             return self
         assert workload.procs is not None
-        calendar = self.calendar.on(workload.procs, workload.clock)
-        calendar.require_possible(jobs, workload.procs, workload.name)
+        calendar = self.calendar.on(workload.procs, workload.clock, pools=self.pools)
+        calendar.require_possible(jobs, workload.procs, workload.name, self.pools)
         return replace(self, calendar=calendar)
 
     # What the options mean together
+
+    @property
+    def pools(self) -> tuple[Pool, ...]:
+        """What jobs take beside processors."""
+        return () if self.pool is None else self.pool.pools
 
     @property
     def kills(self) -> bool:
@@ -341,6 +350,25 @@ class Options:
             raise BatfillError(
                 f"{source}: option max-running: no job has a user; leave it out, or take a log with users"
             )
+
+    def require_amounts(self, jobs: JobTable, source: str) -> None:
+        """Refuse a pool of which no job takes anything.
+
+        Raises:
+            BatfillError: there is one.
+        """
+        for pool in self.pools:
+            if len(jobs) and not pool.amounts(jobs).any():
+                field = pool.field or pool.name
+                raise BatfillError(
+                    f"{source}: option pool: {pool.name}: no job has a field {field} above 0; name another, as "
+                    f"{pool.name}=...@FIELD, or what a processor takes, as @1, or leave the pool out"
+                )
+            if len(jobs) and pool.of_user and (jobs.user < 0).all():
+                raise BatfillError(
+                    f"{source}: option pool: {pool.name} is of each user, and no job has one; leave :user out, or take "
+                    "a log with users"
+                )
 
     def require_classes(self, jobs: JobTable, source: str) -> None:
         """Refuse classes of the workload if no job states its own.

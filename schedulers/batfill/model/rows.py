@@ -161,6 +161,13 @@ def calendar_file(name: str, value: Any) -> Calendar:
     return calendar_of(name, value)
 
 
+def pools_in(name: str, value: Any) -> Any:
+    """The pools that a text names, or the pools themselves."""
+    from batfill.model.pools import Pools
+
+    return Pools.of(value, name)
+
+
 def feedback_in(name: str, value: Any) -> Any:
     """The feedback that a text names, or the feedback itself."""
     from batfill.model.feedback import feedback_of
@@ -283,6 +290,12 @@ DEPTH = Kind(partial(count_of, example=1), "a whole number, or `all`", "number",
 MOST = Kind(partial(count_of, least=1, word=OFF, example=40), "a whole number > 0, or `none`", "number", OR_NONE)
 TESTED = Kind(partial(count_of, least=1), "a whole number > 0, or `all`", "number", OR_ALL)
 CALENDAR = Kind(calendar_file, "a CSV file", "file", "Calendar | str | Path")
+POOLS = Kind(
+    pools_in,
+    "`NAME=AMOUNT`, with `@` and a field, or what a processor takes; several with commas",
+    "pool",
+    "Pools | str | list[str]",
+)
 FEEDBACK = Kind(
     feedback_in,
     "`none`, `log`, `after:` and a duration, or `sessions`; the last two also with `:fcfs`",

@@ -16,6 +16,7 @@ from dataclasses import fields, replace
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
+from tokenize import TokenError
 from typing import TYPE_CHECKING, Any, cast, get_args
 
 import numpy as np
@@ -57,6 +58,7 @@ OF_JOBS = {
     "killable": "b1",
     **dict.fromkeys(("assumed_s", "waited_s", "think_s"), "f8"),
     "preceding": "i8",
+    "amounts": "V",
 }
 FLAGS = ("own_end", "outlives")
 OPTIONAL = {f.name for f in fields(JobTable) if f.default is None}
@@ -339,7 +341,9 @@ def digest_of(run: EngineReplay) -> str:
 
 def calendar_as_dict(calendar: Calendar) -> dict[str, Any]:
     """A calendar in seconds as JSON, which `calendar_of` reads."""
-    windows = [{**window._asdict(), "end": finite(window.end)} for window in calendar.windows]
+    windows = [
+        {**window._asdict(), "end": finite(window.end), "processors": window.amount} for window in calendar.windows
+    ]
     return {"windows": windows, "name": calendar.name, "digest": calendar.digest}
 
 
@@ -388,7 +392,7 @@ def read_run(path: Path) -> tuple[JobTable, dict[str, Any]]:
             arrays: dict[str, NDArray[Any]] = {name: np.asarray(stored[name]) for name in stored.files}
     except (
         *(OSError, ValueError, TypeError, AttributeError, EOFError, KeyError, NotImplementedError, MemoryError),
-        *(SyntaxError, RuntimeError, zipfile.BadZipFile, zlib.error),
+        *(SyntaxError, TokenError, RuntimeError, zipfile.BadZipFile, zlib.error),
     ) as error:
         raise BatfillError(f"{path}: cannot be read as a saved replay ({error!s:.200}); save it again") from None
     if str(arrays.get("format")) != SAVED_FORMAT:
@@ -402,7 +406,7 @@ def read_run(path: Path) -> tuple[JobTable, dict[str, Any]]:
                 raise wrong(path, f"{name} is missing")
             continue
         array = arrays[name]
-        if array.shape != shape or (array.dtype.kind if kind == "U" else array.dtype) != kind:
+        if array.shape != shape or (array.dtype.kind if kind in "UV" else array.dtype) != kind:
             raise wrong(path, f"{name} is of type {array.dtype} and shape {array.shape}")
     try:
         about = loaded_json(str(arrays["about"]))
