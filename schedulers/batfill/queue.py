@@ -460,9 +460,12 @@ class Queue:
 
     def pass_changes(self, now_s: float) -> int:
         """Pass the dates of the calendar up to `now_s`; returns the processors of the windows that are open then."""
-        changes = self.arrays.changes
+        changes, before = self.arrays.changes, int(self.arrays.state["changed"][0])
         self.arrays.state["changed"] = passed = int(np.searchsorted(changes["at_s"], now_s, side="right"))
-        return -int(changes["amount"][:passed].sum())
+        for pool, amount in changes[["pool", "amount"]][before:passed].tolist():
+            if pool > 0:
+                self.arrays.left[0, pool - 1] += amount
+        return -int(changes["amount"][:passed][changes["pool"][:passed] == 0].sum())
 
     def next_change_s(self, end_s: float) -> float:
         """The next date of the calendar, or `end_s`, the next other event, if that is earlier or no job is left."""

@@ -61,8 +61,8 @@ class About:
     @property
     def plain_easy(self) -> bool:
         """Whether only the reservation of the job at the head keeps a job out that fits."""
-        usual = {name: OPTIONS[name].default for name in ("depth", "tested", "reservation", "max-running", "calendar")}
-        return self.engine == ENGINE and all(self.given.get(name) == value for name, value in usual.items())
+        names = ("depth", "tested", "reservation", "max-running", "calendar", "pool")
+        return self.engine == ENGINE and all(self.given.get(name) == OPTIONS[name].default for name in names)
 
     @property
     def command(self) -> str:

@@ -33,7 +33,7 @@ from batfill.model.calendar import ANNOUNCED, FAILURE, Calendar, Window
 from batfill.model.feedback import NONE, Follows
 from batfill.model.jobs import LARGE, SMALL, job_table
 from batfill.model.policy import POLICIES, policy_named
-from batfill.model.pools import Pool, rejected, wanted
+from batfill.model.pools import Pool, Pools, rejected, wanted
 from batfill.model.rules import EVERY_JOB, Rules
 from batfill.queue import Queue
 from batfill.replays.engine_replay import EngineReplay
@@ -341,25 +341,26 @@ HOSTS = {"4": lambda agent: Conversation4(agent).answer, "5": lambda agent: Thro
 @given(cases())
 def test_under_batsim_tries_start_when_the_oracles_do(version, case):
     jobs, size, policy, chosen, calendar, more = case
-    assume("pools" not in more)
+    pools = more.get("pools", ())
     jobs = replace(jobs, runtime_s=np.maximum(jobs.runtime_s, 1.0))  # else Batsim reports an end and a kill together
     jobs = replace(jobs, killable=np.ones(len(jobs), bool))
     chosen = chosen | {"outlived": False}
     if chosen["bound"]:
         jobs = replace(jobs, job_class=np.full(len(jobs), SMALL, np.int8))
     if calendar and any(window.kind == FAILURE for window in calendar.windows):
-        calendar = None
+        windows = tuple(window for window in calendar.windows if window.kind != FAILURE)
+        calendar = Calendar(windows) if windows else None
     if chosen["divider_s"] == math.inf:
         chosen = chosen | {"stand_back": math.inf}
     if chosen["threshold_s"] == math.inf:
         chosen = chosen | {"half": False}
     try:
-        agent = Agent(options_of(policy, chosen, calendar))
+        agent = Agent(options_of(policy, chosen, calendar) | ({"pool": Pools(pools)} if pools else {}))
     except BatfillError:
         assume(False)
     document = BatsimDocument(Path("w.json"), 4, *as_workload(jobs).values(), "")
     registers = version == "4" or chosen["divider_s"] < math.inf  # Batsim 5 is not asked for what is not used
     dynamic = SimulationSettings(dynamic_jobs=registers, reuse_profiles=registers)
     found = starts_under(HOSTS[version](agent), document, machines(size), dynamic)
-    expected = starts_of_oracle(oracle_of(jobs, size, policy, chosen, calendar, {}))
+    expected = starts_of_oracle(oracle_of(jobs, size, policy, chosen, calendar, {"pools": pools}))
     assert {name.removeprefix("w0!"): start_s for name, start_s in found.items()} == expected

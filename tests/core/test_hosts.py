@@ -286,7 +286,10 @@ def calendar_with(kind, **of):
     ("more", "words"),
     [
         ({"reservation": "machines"}, "with reservation machines one job of all"),
-        ({"select": "full"}, "select compares policies with one reservation, of all jobs, and no windows"),
+        (
+            {"select": "full"},
+            "select compares policies with one reservation, of all jobs, and neither windows nor pools",
+        ),
     ],
 )
 def test_a_rule_of_the_plan_that_a_live_scheduler_cannot_take_is_refused_in_words(plan, more, words):

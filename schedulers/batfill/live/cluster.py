@@ -64,6 +64,7 @@ class Cluster:
         self.size = len(ids)
         self.kills, self.bound = options.kills, options.bound
         self.queue = Queue(self.size, options.rules)  # a divider that is learned is not there yet
+        self.pools = options.rules.all_pools
         self.widest_try = options.widest_try(self.size)
         self.idle = HeldMachines(ids) if by_machines else IdleMachines(intervals_of(ids))
         self.away: set[int] = set()  # unavailable machines
@@ -85,6 +86,7 @@ class Cluster:
         """Queue a job that fits the machine, as it is judged; it goes first only if it is narrow enough for a try."""
         small = judgement.small and request.procs <= self.widest_try
         killable = small and self.kills and request.killable
+        pools = self.pools
         row = self.queue.submit(
             request.name,
             request.submit_s,
@@ -96,6 +98,7 @@ class Cluster:
             expected_s=judgement.expected_s,
             key_request_s=judgement.key_request_s,
             outlives=request.outlives,
+            wants=[pool.amount(request.amounts, request.procs) for pool in pools] if pools else None,
         )
         self.rows[request.name] = row
         self.placed[row] = Placed(request.name, request.procs, request.walltime_s)

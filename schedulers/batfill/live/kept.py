@@ -176,6 +176,7 @@ class KeptPlan:
             ("depth", options.depth != ALL, "holds a place for every job that waits; choose depth all"),
             ("tested", options.tested != ALL, "places every job that waits; choose tested all"),
             ("max-running", options.max_running is not None, "holds a place for every job; choose max-running none"),
+            ("pool", options.pool is not None, "is of machines alone; choose pool none"),
             ("policy", moves, "takes an order that stays as it is while jobs wait; choose another policy"),
             ("threshold", options.threshold_s < math.inf, "lets no job overtake; choose threshold none"),
             ("small", options.small != NO_SMALL, "has no first tries; choose small none"),

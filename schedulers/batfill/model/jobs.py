@@ -394,6 +394,11 @@ class Workload(JobRows):
     speed: float | None = None  # of the hosts, in operations per second, by which jobs that compute were timed
     doubts: tuple[str, ...] = ()  # what could not be read of the jobs' further fields, one line each
 
+    def with_read(self, fields: set[str]) -> Workload:
+        """The same without the doubts that nothing reads these fields of the jobs."""
+        doubts = tuple(line for line in self.doubts if not any(unread(name) in line for name in fields))
+        return self if doubts == self.doubts else replace(self, doubts=doubts)
+
     @property
     def warnings(self) -> tuple[str, ...]:
         """Reasons to doubt figures of these jobs, one line each; every host and every result shows them."""
@@ -488,6 +493,11 @@ class Workload(JobRows):
         axes.set(xlabel="days", ylabel="processors")
         axes.legend(frameon=False)
         return axes
+
+
+def unread(field: str) -> str:
+    """How a line begins that says that nothing reads a field of jobs."""
+    return f"not modelled: the field {field} of "
 
 
 def size_warnings(submit_s: NDArray[Any], runtime_s: NDArray[Any], procs: NDArray[Any], size: int) -> tuple[str, ...]:
@@ -608,6 +618,7 @@ def job_table(
     waited_s: ArrayLike | None = None,
     preceding: ArrayLike | None = None,
     think_s: ArrayLike | None = None,
+    amounts: Mapping[str, ArrayLike] | None = None,
 ) -> JobTable:
     """A checked and ordered table of these columns, each of shape (n_jobs,), in any order.
 
@@ -634,6 +645,7 @@ def job_table(
         waited_s: the wait at the site, >= 0; nan if unknown. This and the next two are for `feedback`.
         preceding: the id, a whole number, of the job that this one followed; -1 if unknown.
         think_s: how long after that job's end this one was submitted; below 0 if unknown.
+        amounts: by name, what the jobs take beside processors, >= 0; watts, GB or pieces; nan for nothing.
 
     Raises:
         WorkloadError: a value is out of range or of another type (the message names the first such job), or an id
@@ -683,7 +695,23 @@ def job_table(
         waited_s=None if waited_s is None else seconds("waited_s", waited_s),
         preceding=None if preceding is None else whole("preceding", preceding),
         think_s=None if think_s is None else seconds("think_s", think_s),
+        amounts=None if not amounts else records_of(source, n, amounts),
     )
+
+
+def records_of(source: str, n: int, amounts: Mapping[str, ArrayLike]) -> NDArray[np.void]:
+    """Columns of amounts by name as records (n,).
+
+    Raises:
+        WorkloadError: one has another length, or no numbers.
+    """
+    records = np.zeros(n, [(str(name), "f8") for name in amounts])
+    for name, values in amounts.items():
+        try:
+            records[str(name)] = np.asarray(values, np.float64).reshape(n)
+        except (TypeError, ValueError):
+            raise WorkloadError(f"{source}: amounts: {name} is not {n} numbers; give one per job") from None
+    return records
 
 
 def table_in_order(source: str, **columns: Any) -> JobTable:

@@ -129,7 +129,7 @@ class Options:
     """
 
     # fmt: off
-    preset: str = option(WHAT, words(*PRESETS), NO_PRESET, "A setting by name; see `batfill policies`.", quiet=True)
+    preset: str = option(WHAT, words(*PRESETS), NO_PRESET, "A setting; see `batfill policies`.", quiet=True)
     policy: Policy = option(WHAT, rows.POLICY, "fcfs", "Queue order; see `batfill policies`.", off=MISSING)
     backfill: Policy | None = option(WHAT, rows.BACKFILL, rows.SAME, "The order of backfilling.")
     depth: int | str = option(WHAT, rows.DEPTH, 1, "The number of reservations, or all.", quiet=True)
@@ -139,8 +139,8 @@ class Options:
     max_running: int | None = option(WHAT, rows.MOST, None, "The most jobs of one user that run at once.", quiet=True)
     calendar: Calendar | None = option(WHAT, rows.CALENDAR, None, "Windows in which processors are unavailable.",
         quiet=True)
-    pool: Pools | None = option(WHAT, rows.POOLS, None, "What jobs take beside processors, and how much there is: "
-        "licences=40, power=250kW@100W.", quiet=True)
+    pool: Pools | None = option(WHAT, rows.POOLS, None, "What jobs take besides, as licences=40, power=9kW@90W.",
+        quiet=True)
     feedback: Feedback | None = option(WHAT, rows.FEEDBACK, None, "Jobs that follow others: log, after:20min, "
         "sessions.", quiet=True)
     threshold_s: float = option(WHAT, rows.LIMIT_S, None, "Jobs that waited longer come first, oldest first.",
@@ -264,6 +264,12 @@ class Options:
     def pools(self) -> tuple[Pool, ...]:
         """What jobs take beside processors."""
         return () if self.pool is None else self.pool.pools
+
+    @property
+    def fields(self) -> set[str]:
+        """The fields of jobs that pools read."""
+        read = {pool.field or pool.name for pool in self.pools if pool.each is None}
+        return read | {"resources"} if read else read
 
     @property
     def kills(self) -> bool:
@@ -581,11 +587,11 @@ def refuse_without_effect(chosen: Mapping[str, Any]) -> None:
                 f"option kill: needed compares reservations of processors; choose always, or leave reservation "
                 f"{reserved} out"
             )
-        plan = ("depth", 1), ("tested", ALL), ("calendar", None), ("max-running", None)
+        plan = ("depth", 1), ("tested", ALL), ("calendar", None), ("max-running", None), ("pool", None)
         if any(chosen[name] != usual_one for name, usual_one in plan):
             raise BatfillError(
-                f"options depth, tested, calendar, max-running: with reservation {reserved} one job of all that wait "
-                "has a reservation, without a plan; leave them or the reservation out"
+                f"options depth, tested, calendar, max-running, pool: with reservation {reserved} one job of all that "
+                "wait has a reservation, without a plan; leave them or the reservation out"
             )
     small, divider = chosen["small"], chosen["divider"]
     if small == CLASS and divider.fixed_s == math.inf:

@@ -11,7 +11,7 @@ batfill.base.errors.BatfillError: option pool: licences: 40W and 2 have differen
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -75,9 +75,16 @@ class Pool:
         known = stated(jobs, self.field or self.name)
         if known is None:
             return np.zeros(len(jobs), np.int64)
-        scale = UNITS[STATED[self.base]][1]
-        whole = np.ceil(np.round(np.nan_to_num(known, posinf=MOST) * scale, 3))
-        return np.minimum(whole, MOST).astype(np.int64)
+        amounts: NDArray[np.int64] = whole(known, self.base).astype(np.int64)
+        return amounts
+
+    def amount(self, known: Mapping[str, float], procs: int) -> int:
+        """What a job of so many processors takes that states these amounts by name."""
+        if self.name == RUNNING:
+            return 1
+        if self.each is not None:
+            return self.each * procs
+        return int(whole(known.get(self.field or self.name, 0.0), self.base))
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +169,11 @@ def amount_text(amount: int, base: str) -> str:
     scale, unit = max(one for one in units if one[0] == 1 or (amount >= one[0] and amount * 1000 % one[0] == 0))
     whole, part = divmod(amount, scale)
     return f"{whole}{f'.{part * 1000 // scale:03}'.rstrip('0').rstrip('.')}{unit}"
+
+
+def whole(known: Any, base: str) -> Any:
+    """What jobs state, in whole base units, a part counting as one; nan is nothing."""
+    return np.minimum(np.ceil(np.round(np.nan_to_num(known, posinf=MOST) * UNITS[STATED[base]][1], 3)), MOST)
 
 
 def stated(jobs: JobTable, field: str) -> NDArray[np.float64] | None:

@@ -78,6 +78,8 @@ class Use:
     share: float  # in use, of what there was
     most: int  # the most in use at once
     above_s: float  # how long more was in use than there was, after a window had begun
+    refused: int  # jobs that want more than the capacity, which are rejected,
+    first_refused: str  # and the id of the first; empty if there is none
 
     def as_dict(self) -> dict[str, Any]:
         """As a dict by field, for JSON."""
@@ -86,7 +88,9 @@ class Use:
     def as_text(self) -> str:
         """One line."""
         most, capacity = (amount_text(amount, self.unit) for amount in (self.most, self.capacity))
-        return f"{self.share:.2%} of {capacity} in use, at most {most}; {duration(self.above_s)} above what there was"
+        too_much = f"; {self.refused:,} jobs want more (first: {self.first_refused})" if self.refused else ""
+        above = f"; {duration(self.above_s)} above what there was" if self.above_s else ""
+        return f"{self.name}: {self.share:.2%} of {capacity} in use, at most {most}{above}{too_much}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,5 +280,7 @@ class Schedule(ReadOnly):
             over_s = float(lasts_s[used > pool.capacity - taken].sum())
             share = float((used * lasts_s).sum()) / there if there > 0 else 0.0
             most = int(used[lasts_s > 0].max(initial=0))
-            found.append(Use(pool.name, pool.capacity, pool.base, share, most, over_s))
+            refused = np.flatnonzero((amounts > pool.capacity) & (self.submit_s <= self.until_s))
+            first = str(self.jobs.ids[refused[0]]) if len(refused) else ""
+            found.append(Use(pool.name, pool.capacity, pool.base, share, most, over_s, len(refused), first))
         return found

@@ -227,7 +227,7 @@ class Result(ReadOnly, KeptRows):
             *([("not ended", running)] if running else []),
             *figure_rows(self.figures.as_dict(), self.tau_s, of_replay=True),
             *([] if self.schedule.calendar is None else [("calendar", self.schedule.away().as_text())]),
-            *((f"pool {use.name}", use.as_text()) for use in self.schedule.uses()),
+            *(("pool", use.as_text()) for use in self.schedule.uses()),
             *([] if closed is None else [("feedback", closed.as_text())]),
             ("time", f"{reading}{took(self.simulate_s)} simulating ({ENGINE} {__version__})"),
             *(("warning", warning) for warning in self.workload.warnings),

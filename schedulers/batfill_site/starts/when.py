@@ -133,6 +133,7 @@ class ForecastOfReplay(Forecast):
         """Follow a replay from where it has stopped, with all that has ended so far as the past."""
         refuse_replayed(run.options)
         refuse_kept(run.options)
+        refuse_pools(run.options)
         self.run, given = run, run.engine.given
         past = Past(so_far(run.workload.jobs, given.small, given.killable))
         super().__init__(past, Ensemble(forks, seed))
@@ -418,12 +419,25 @@ def when(
         )
     refuse_replayed(chosen)
     refuse_kept(chosen)
+    refuse_pools(chosen)
     if chosen.calendar is not None:
         raise BatfillError("option calendar: its dates count from a log's begin, and a site's state has none")
     site = read_state(state, at=at, procs=procs)
     chosen.require_classes(site.jobs, site.name)
     chosen.require_users(site.jobs, site.name)
     return when_at_site(site, job, chosen, forks, seed)
+
+
+def refuse_pools(options: Options) -> None:
+    """Refuse pools: a state does not say what jobs take, nor is it known of those that may come.
+
+    Raises:
+        BatfillError: there are some.
+    """
+    if options.pool is not None:
+        raise BatfillError(
+            "option pool: an expected start is of processors, as no state says what else jobs take; leave it out"
+        )
 
 
 def refuse_kept(options: Options) -> None:
