@@ -219,7 +219,7 @@ def test_jobs_state_what_they_take_in_resources_or_fields_and_others_take_nothin
     assert [pool.amount(known, 2) for pool in pools] == [2, 13, 4]
     result = json_result("replay", path, "--pool", "licences=2", "--pool", "power=1kW@watts")
     assert (result["warnings"], result["options"]["pool"]) == ([], "licences=2,power=1kW@watts")
-    said = batfill("replay", path).err
+    said = batfill("replay", path).out
     assert "not modelled: the field resources of 2 jobs" in said
     assert "not modelled: the field watts of 2 jobs" in said
 
